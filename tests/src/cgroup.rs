@@ -1,0 +1,106 @@
+//! Control groups of the v2 hierarchy that a test makes and removes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+
+use crate::suite::Skip;
+
+/// The v2 hierarchy, mounted for the time of the test where the machine has not mounted it.
+pub struct Hierarchy {
+    root: PathBuf,
+    mounted: bool,
+}
+
+impl Hierarchy {
+    /// Finds or mounts it.
+    ///
+    /// # Errors
+    /// Where the kernel has no cgroups.
+    pub fn find() -> Result<Self, Skip> {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let found = mounts.lines().find_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let at = words.next()?;
+            (words.next()? == "cgroup2").then(|| PathBuf::from(at))
+        });
+        if let Some(root) = found {
+            return Ok(Self { root, mounted: false });
+        }
+        let root = std::env::temp_dir().join(format!("wakelat-tests-cgroup2-{}", std::process::id()));
+        fs::create_dir_all(&root).map_err(|error| Skip::because(format!("no place to mount cgroup2: {error}")))?;
+        match mount(Some("none"), &root, Some("cgroup2"), MsFlags::empty(), None::<&str>) {
+            Ok(()) => Ok(Self { root, mounted: true }),
+            Err(error) => {
+                let _ = fs::remove_dir(&root);
+                Err(Skip::because(format!("the kernel does not mount cgroup2: {error}")))
+            }
+        }
+    }
+
+    /// A new group below the root, removed when dropped.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    pub fn group(&self, name: &str) -> Group {
+        Group::make(self.root.join(format!("wakelat-tests-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Hierarchy {
+    fn drop(&mut self) {
+        if self.mounted {
+            let _ = umount2(&self.root, MntFlags::MNT_DETACH);
+            let _ = fs::remove_dir(&self.root);
+        }
+    }
+}
+
+/// One group. It must outlive its tasks, so it is declared before the workload that runs in it.
+pub struct Group(PathBuf);
+
+impl Group {
+    fn make(path: PathBuf) -> Self {
+        fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self(path)
+    }
+
+    /// A new group below this one.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    pub fn child(&self, name: &str) -> Self {
+        Self::make(self.0.join(name))
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Moves process `pid` into it.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn take_in(&self, pid: u32) {
+        let file = self.0.join("cgroup.procs");
+        fs::write(&file, pid.to_string()).unwrap_or_else(|error| panic!("{pid} into {}: {error}", file.display()));
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A killed task leaves its group a little after its parent has reaped it: the kernel says EBUSY until then.
+        let deadline = crate::clock::now_ns() + 5_000_000_000;
+        while let Err(error) = fs::remove_dir(&self.0) {
+            if crate::clock::now_ns() > deadline {
+                eprintln!("could not remove {}: {error}", self.0.display());
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Tests on a real kernel: deterministic workloads, the `wakelat` binary run on them, and independent accounts to hold
+//! its figures against.
+//!
+//! A test stages a [`workload`] (its tasks exist and are blocked), starts [`wakelat::Wakelat`] (and has it say that it
+//! measures), lets the workload perform, and compares the [`report::Report`] with what the workload knows of itself and
+//! with what the kernel knows of its tasks ([`procfs`]). Nothing here uses wakelat's own code: an error must not be able
+//! to hide on both sides.
+
+pub mod cgroup;
+pub mod clock;
+pub mod compare;
+pub mod machine;
+pub mod procfs;
+pub mod report;
+pub mod shared;
+pub mod suite;
+pub mod supervisor;
+pub mod sysctl;
+pub mod task;
+pub mod tracefs;
+pub mod wakelat;
+pub mod workload;

@@ -1,0 +1,57 @@
+//! What this machine has, and what that means for a test.
+
+use std::fs;
+
+use nix::{sched::sched_getaffinity, unistd::Pid};
+
+use crate::suite::Skip;
+
+/// The CPUs a test may use, in rising order.
+///
+/// # Panics
+/// Never on Linux.
+pub fn cpus() -> Vec<usize> {
+    let set = sched_getaffinity(Pid::from_raw(0)).expect("a thread may ask for its own affinity");
+    (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
+}
+
+/// The CPU that tests load: the last one, as most machines have their interrupts on the first.
+pub fn one_cpu() -> usize {
+    *cpus().last().expect("a test runs on a CPU")
+}
+
+/// Two CPUs.
+///
+/// # Errors
+/// Where there is one.
+pub fn two_cpus() -> Result<[usize; 2], Skip> {
+    match cpus()[..] {
+        [first, .., last] => Ok([first, last]),
+        _ => Err(Skip::because("needs two CPUs, found one")),
+    }
+}
+
+/// Whether the CPU is emulated in software, where time passes differently: a system call takes tens of µs.
+pub fn is_emulated() -> bool {
+    fs::read_to_string("/proc/cpuinfo").is_ok_and(|info| info.contains("QEMU TCG"))
+}
+
+/// Whether its time passes only while it runs: not where an emulator keeps to the host's time, and the host may stop it
+/// between any two instructions for milliseconds.
+pub fn has_own_time() -> bool {
+    // Set by `cargo xtask vm`.
+    !is_emulated() || std::env::var_os("WAKELAT_VM").is_some_and(|mode| mode == "deterministic")
+}
+
+/// Whether the kernel is built with PREEMPT_RT, where a task may sleep for a spinlock: a block and a wakeup that no system
+/// call tells of (Documentation/locking/locktypes.rst, `spinlock_t and PREEMPT_RT`).
+pub fn is_preempt_rt() -> bool {
+    fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|version| version.contains("PREEMPT_RT"))
+}
+
+/// Memory that a test may use: bytes.
+pub fn available_memory() -> u64 {
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}

@@ -1,0 +1,121 @@
+//! What the kernel itself says about a task.
+
+use std::{
+    fs::{self, File},
+    io::{Read, Seek},
+    ops::Sub,
+};
+
+/// The kernel's account of one task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Times it gave up its CPU because it blocked.
+    pub voluntary: u64,
+    /// Times it lost its CPU while it could have gone on.
+    pub involuntary: u64,
+    /// Time spent runnable without a CPU: ns (`sched_info.run_delay`; Documentation/scheduler/sched-stats.rst). 0 where
+    /// the kernel is built without SCHED_INFO.
+    pub run_delay_ns: u64,
+}
+
+impl Account {
+    /// Of thread `tid`.
+    ///
+    /// # Panics
+    /// If there is no such thread.
+    pub fn of(tid: u32) -> Self {
+        let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_else(|e| panic!("task {tid}: {e}"));
+        let run_delay_ns = fs::read_to_string(format!("/proc/{tid}/schedstat"))
+            .ok()
+            .and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
+            .unwrap_or(0);
+        Self {
+            voluntary: field(&status, "\nvoluntary_ctxt_switches:"),
+            involuntary: field(&status, "\nnonvoluntary_ctxt_switches:"),
+            run_delay_ns,
+        }
+    }
+
+    /// Switches of any kind. Between two moments at which the task is blocked this is also how often it was switched
+    /// in, and so how many waits it had.
+    pub fn switches(&self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+}
+
+impl Sub for Account {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            voluntary: self.voluntary - earlier.voluntary,
+            involuntary: self.involuntary - earlier.involuntary,
+            run_delay_ns: self.run_delay_ns - earlier.run_delay_ns,
+        }
+    }
+}
+
+/// Whether thread `tid` is blocked and off its CPU: the kernel answers `running` unless it is
+/// (`task_current_syscall`, lib/syscall.c, which waits for the task to be inactive).
+pub fn is_blocked(tid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{tid}/syscall")).is_ok_and(|line| !line.starts_with("running"))
+}
+
+/// The threads of process `pid` but for its main one.
+///
+/// # Panics
+/// If there is no such process.
+pub fn other_threads(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).unwrap_or_else(|error| panic!("process {pid}: {error}"));
+    let tids = entries.map(|entry| entry.expect("a live process").file_name().to_string_lossy().parse());
+    tids.map(|tid| tid.expect("a thread id")).filter(|tid| *tid != pid).collect()
+}
+
+/// The one-letter state of process `pid`: `T` when stopped. None where there is no such process.
+pub fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Watches one task's voluntary switches from another that must not block meanwhile.
+pub struct Watch {
+    file: File,
+    text: String,
+}
+
+impl Watch {
+    /// Watches thread `tid`.
+    ///
+    /// # Panics
+    /// If there is no such thread.
+    pub fn new(tid: u32) -> Self {
+        let file = File::open(format!("/proc/{tid}/status")).unwrap_or_else(|error| panic!("task {tid}: {error}"));
+        Self { file, text: String::with_capacity(4096) }
+    }
+
+    /// Spins until [`Self::has_blocked_more_than`] holds.
+    ///
+    /// # Panics
+    /// If the task is gone.
+    pub fn until_blocked_more_than(&mut self, count: u64) {
+        while !self.has_blocked_more_than(count) {}
+    }
+
+    /// Whether the task's voluntary switches exceed `count`. If so, and `count` was right when it was about to block, it
+    /// is off its run queue: the kernel counts the switch after it dequeues (`__schedule`, kernel/sched/core.c), so that
+    /// the next wakeup is a real one.
+    ///
+    /// # Panics
+    /// If the task is gone.
+    pub fn has_blocked_more_than(&mut self, count: u64) -> bool {
+        self.text.clear();
+        self.file.rewind().expect("procfs files rewind");
+        self.file.read_to_string(&mut self.text).expect("the watched task is alive");
+        field(&self.text, "\nvoluntary_ctxt_switches:") > count
+    }
+}
+
+fn field(status: &str, name: &str) -> u64 {
+    let rest = status.split_once(name).unwrap_or_else(|| panic!("no `{}` in {status}", name.trim())).1;
+    rest.split_whitespace().next().and_then(|value| value.parse().ok()).expect("a number")
+}

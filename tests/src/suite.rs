@@ -1,0 +1,117 @@
+//! How the test binaries run: one test after another, each by its name, with skips that say why.
+//!
+//! The test binary is also the workload: run with [`workload::ARGUMENT`] it performs one instead of testing, so that
+//! one file is all that a virtual machine needs.
+
+use std::fs::File;
+
+use libtest_mimic::{Arguments, Completion, Trial};
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::{wakelat::Attach, workload};
+
+/// What a test ends with: it passes, is skipped, or panics.
+pub type Outcome = Result<(), Skip>;
+
+/// Why a test cannot be run here.
+#[derive(Debug)]
+pub struct Skip(String);
+
+impl Skip {
+    /// A skip with its reason.
+    pub fn because(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+/// A test and its name.
+pub struct Case {
+    name: &'static str,
+    body: Body,
+}
+
+enum Body {
+    /// Runs once.
+    Once(fn() -> Outcome),
+    /// Runs once for each of these ways to attach programs.
+    Attached(&'static [Attach], fn(Attach) -> Outcome),
+}
+
+impl Case {
+    /// A test that runs once.
+    pub const fn once(name: &'static str, body: fn() -> Outcome) -> Self {
+        Self { name, body: Body::Once(body) }
+    }
+
+    /// A test that runs once for each of these ways to attach programs, under the names `<name>_btf` and so on.
+    pub const fn attached(name: &'static str, ways: &'static [Attach], body: fn(Attach) -> Outcome) -> Self {
+        Self { name, body: Body::Attached(ways, body) }
+    }
+
+    fn trials(self) -> Vec<Trial> {
+        match self.body {
+            Body::Once(body) => vec![trial(self.name.to_owned(), body)],
+            Body::Attached(ways, body) => ways
+                .iter()
+                .map(|attach| trial(format!("{}_{}", self.name, attach.name()), move || body(*attach)))
+                .collect(),
+        }
+    }
+}
+
+/// Names each function as a test that runs under both ways that know all of a task: `attached![a_fact, another_fact]`.
+#[macro_export]
+macro_rules! attached {
+    ($($test:ident),* $(,)?) => {
+        vec![$($crate::suite::Case::attached(stringify!($test), &$crate::wakelat::Attach::TYPES, $test)),*]
+    };
+}
+
+/// The same, and under the one that knows only what is in trace records.
+#[macro_export]
+macro_rules! attached_every_way {
+    ($($test:ident),* $(,)?) => {
+        vec![$($crate::suite::Case::attached(stringify!($test), &$crate::wakelat::Attach::ALL, $test)),*]
+    };
+}
+
+/// Names each function as a test that runs once: `once![a_fact, another_fact]`.
+#[macro_export]
+macro_rules! once {
+    ($($test:ident),* $(,)?) => { vec![$($crate::suite::Case::once(stringify!($test), $test)),*] };
+}
+
+/// The `main` of a test binary.
+///
+/// # Panics
+/// If the lock that keeps two test binaries apart cannot be had.
+pub fn main(cases: impl IntoIterator<Item = Case>) {
+    workload::perform_if_asked();
+    let mut arguments = Arguments::from_args();
+    // Tests measure the whole machine: side by side they would measure each other.
+    arguments.test_threads = Some(1);
+    let trials = cases.into_iter().flat_map(Case::trials).collect();
+    let _alone = (!arguments.list).then(wait_until_alone);
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn trial(name: String, body: impl FnOnce() -> Outcome + Send + 'static) -> Trial {
+    let shown = name.clone();
+    Trial::ignorable_test(name, move || match root().and_then(|()| body()) {
+        Ok(()) => Ok(Completion::Completed),
+        Err(Skip(reason)) => {
+            println!("\nSKIP {shown}: {reason}");
+            Ok(Completion::ignored_with(reason))
+        }
+    })
+}
+
+fn root() -> Outcome {
+    if nix::unistd::geteuid().is_root() { Ok(()) } else { Err(Skip::because("needs root")) }
+}
+
+fn wait_until_alone() -> Flock<File> {
+    let path = std::env::temp_dir().join("wakelat-tests.lock");
+    let file = File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Flock::lock(file, FlockArg::LockExclusive).unwrap_or_else(|(_, error)| panic!("{}: {error}", path.display()))
+}

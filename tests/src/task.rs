@@ -1,0 +1,110 @@
+//! What a workload's task does to itself: name, CPU, policy, birth and death.
+
+use std::{ffi::CString, io};
+
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    sys::{prctl, signal::Signal},
+    unistd::{ForkResult, Pid, fork},
+};
+use serde::{Deserialize, Serialize};
+
+/// How the kernel schedules a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Policy {
+    /// SCHED_OTHER, nice 0.
+    Other,
+    /// SCHED_FIFO at this priority (1–99): no slice, and equals do not preempt each other, which makes counts exact.
+    Fifo(i32),
+}
+
+/// Where and how a task runs.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Place {
+    /// The only CPU it may run on, or none for all.
+    pub cpu: Option<usize>,
+    /// Its policy.
+    pub policy: Policy,
+}
+
+impl Place {
+    /// SCHED_FIFO 10 on `cpu`: above everything ordinary, below the kernel's own real-time threads.
+    pub const fn fifo(cpu: usize) -> Self {
+        Self { cpu: Some(cpu), policy: Policy::Fifo(10) }
+    }
+
+    /// SCHED_OTHER on `cpu`.
+    pub const fn other(cpu: usize) -> Self {
+        Self { cpu: Some(cpu), policy: Policy::Other }
+    }
+
+    /// Moves the calling task there.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn take(self) {
+        if let Some(cpu) = self.cpu {
+            pin(0, cpu);
+        }
+        if let Policy::Fifo(priority) = self.policy {
+            let parameters = libc::sched_param { sched_priority: priority };
+            // SAFETY: the structure is valid for the call and is only read.
+            let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) };
+            assert_eq!(result, 0, "SCHED_FIFO {priority}: {}", io::Error::last_os_error());
+        }
+    }
+}
+
+/// Restricts thread `tid` (0 for the calling one) to `cpu`.
+///
+/// # Panics
+/// If the kernel refuses.
+pub fn pin(tid: u32, cpu: usize) {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu).expect("a CPU that fits cpu_set_t");
+    sched_setaffinity(Pid::from_raw(tid as i32), &cpus).unwrap_or_else(|error| panic!("CPU {cpu}: {error}"));
+}
+
+/// Gives the calling thread the name by which a test finds it: at most 15 bytes.
+///
+/// # Panics
+/// If the name is longer, or has a NUL in it.
+pub fn name(comm: &str) {
+    assert!(comm.len() <= 15, "the kernel would cut `{comm}`");
+    prctl::set_name(&CString::new(comm).expect("a name without NUL")).expect("a thread may name itself");
+}
+
+/// Forks a process that runs `body` and ends, and is killed should its parent go first. Only for processes with one
+/// thread. Returns its pid.
+///
+/// # Panics
+/// If there is no room for a process.
+pub fn spawn(body: impl FnOnce()) -> u32 {
+    // SAFETY: the workload process has one thread here, so the child finds no lock held.
+    match unsafe { fork() }.expect("fork") {
+        ForkResult::Parent { child } => child.as_raw() as u32,
+        ForkResult::Child => {
+            prctl::set_pdeathsig(Signal::SIGKILL).expect("SIGKILL is a signal");
+            let status = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
+                Ok(()) => 0,
+                Err(_) => 101,
+            };
+            exit_now(status)
+        }
+    }
+}
+
+/// Ends the calling process without the C library's exit handlers, which belong to its parent.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: takes a number and does not return.
+    unsafe { libc::_exit(status) }
+}
+
+/// Voluntary context switches of the calling thread so far.
+///
+/// # Panics
+/// Never on Linux: RUSAGE_THREAD is older than BPF.
+pub fn blocked_count() -> u64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    getrusage(UsageWho::RUSAGE_THREAD).expect("RUSAGE_THREAD").voluntary_context_switches() as u64
+}

@@ -1,0 +1,281 @@
+//! The `wakelat` binary, run as a user runs it.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::report::{Report, Wait};
+
+/// How long anything that should happen at once may take; generous, as an emulator may be running the kernel.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What `wakelat` says on standard error when its programs are attached.
+const MEASURING: &str = "wakelat: measuring";
+
+/// How programs are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// As `tp_btf`.
+    Btf,
+    /// As `raw_tp`.
+    Raw,
+    /// To classic tracepoints.
+    Classic,
+}
+
+impl Attach {
+    /// Those that read the kernel's own structures.
+    pub const TYPES: [Self; 2] = [Self::Btf, Self::Raw];
+
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Btf, Self::Raw, Self::Classic];
+
+    /// The word for `--attach`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Btf => "btf",
+            Self::Raw => "raw",
+            Self::Classic => "classic",
+        }
+    }
+}
+
+/// The binary: `$WAKELAT`, or beside the directory of the test binary, where cargo puts it.
+///
+/// # Panics
+/// If it is not there.
+pub fn binary() -> PathBuf {
+    let path = std::env::var_os("WAKELAT").map_or_else(
+        || {
+            let test = std::env::current_exe().expect("a process knows its binary");
+            test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps").join("wakelat")
+        },
+        PathBuf::from,
+    );
+    let hint = "build it first with `cargo build -p wakelat`, or name it in WAKELAT";
+    assert!(path.is_file(), "no wakelat at `{}`: {hint}", path.display());
+    path
+}
+
+/// `wakelat` with `arguments`, in English and with UTF-8, whatever the caller's locale.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(arguments).env("LC_ALL", "C.UTF-8").env_remove("RUST_LOG").stdin(Stdio::null());
+    let orphaned = || nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(std::io::Error::from);
+    // SAFETY: one system call between fork and exec, no allocation.
+    unsafe { command.pre_exec(orphaned) };
+    command
+}
+
+/// A running `wakelat`, killed when dropped.
+pub struct Wakelat {
+    child: Child,
+    stdout: Option<JoinHandle<String>>,
+    /// The lines of standard error; none where it is not a pipe.
+    lines: Option<Receiver<String>>,
+    stderr: String,
+}
+
+/// How a `wakelat` ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// With which status.
+    pub status: ExitStatus,
+    /// What it wrote on standard output.
+    pub stdout: String,
+    /// What it wrote on standard error.
+    pub stderr: String,
+}
+
+impl Wakelat {
+    /// Starts `wakelat hist --json` with `arguments`, and returns once it measures.
+    ///
+    /// # Panics
+    /// If it does not come so far.
+    pub fn hist(attach: Attach, arguments: &[&str]) -> Self {
+        let mut all = vec!["hist", "--json", "--attach", attach.name()];
+        all.extend(arguments);
+        Self::measuring(command(&all))
+    }
+
+    /// Starts `command` and returns once it measures.
+    ///
+    /// # Panics
+    /// If it does not come so far.
+    pub fn measuring(command: Command) -> Self {
+        let mut wakelat = Self::start(command);
+        wakelat.until_measuring();
+        wakelat
+    }
+
+    /// Starts `command` with both outputs in pipes, which are read to their end, so that it never blocks on them.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start(mut command: Command) -> Self {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Self::over(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    }
+
+    /// Takes over a started child. Its outputs are read to their end where they are pipes.
+    pub fn over(mut child: Child) -> Self {
+        let stdout = child.stdout.take().map(|mut pipe| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                let _ = pipe.read_to_end(&mut bytes);
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        });
+        let lines = child.stderr.take().map(|pipe| {
+            let (sender, lines) = channel();
+            std::thread::spawn(move || {
+                for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+                    let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
+                }
+            });
+            lines
+        });
+        Self { child, stdout, lines, stderr: String::new() }
+    }
+
+    /// Waits until it says that it measures.
+    ///
+    /// # Panics
+    /// If it ends before, or never says so.
+    pub fn until_measuring(&mut self) {
+        while let Some(line) = self.next_line() {
+            if line.trim_end() == MEASURING {
+                return;
+            }
+        }
+        panic!("wakelat ended ({:?}) before it measured:\n{}", self.child.wait(), self.stderr);
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it `signal`.
+    ///
+    /// # Panics
+    /// If it is gone.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("wakelat is running");
+    }
+
+    /// Stops it (SIGSTOP) and returns once all of its threads are.
+    ///
+    /// # Panics
+    /// If it does not stop.
+    pub fn stall(&self) {
+        self.signal(Signal::SIGSTOP);
+        crate::workload::until("wakelat is stopped", || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("wakelat is running");
+            tasks.flatten().all(|task| {
+                let tid = task.file_name().to_string_lossy().parse().expect("a thread id");
+                crate::procfs::state(tid).is_none_or(|state| state == 'T')
+            })
+        });
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// If it does not end.
+    pub fn end(mut self) -> Ended {
+        // Standard error closes when the process does; only then is waiting for it short.
+        while self.next_line().is_some() {}
+        let status = self.child.wait().expect("a child can be waited for");
+        let stdout = self.stdout.take().map_or_else(String::new, |reader| reader.join().expect("only reads"));
+        Ended { status, stdout, stderr: std::mem::take(&mut self.stderr) }
+    }
+
+    /// Ends the window as Ctrl-C does, and gives its reports.
+    ///
+    /// # Panics
+    /// If it fails, or a report contradicts itself.
+    pub fn reports(self) -> Vec<Report> {
+        self.signal(Signal::SIGINT);
+        self.end().reports()
+    }
+
+    /// As [`Self::reports`], where one is expected.
+    ///
+    /// # Panics
+    /// As [`Self::reports`], and if there is not exactly one.
+    pub fn report(self) -> Report {
+        let mut reports = self.reports();
+        assert_eq!(reports.len(), 1, "one window, one report");
+        reports.remove(0)
+    }
+
+    /// Ends `trace --json` as Ctrl-C does, and gives its waits.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn waits(self) -> Vec<Wait> {
+        self.signal(Signal::SIGINT);
+        let ended = self.end();
+        assert!(ended.status.success(), "{ended:#?}");
+        Wait::parse_all(&ended.stdout)
+    }
+
+    fn next_line(&mut self) -> Option<String> {
+        match self.lines.as_ref()?.recv_timeout(PATIENCE) {
+            Ok(line) => {
+                self.stderr.push_str(&line);
+                self.stderr.push('\n');
+                Some(line)
+            }
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("wakelat has been silent for {PATIENCE:?}:\n{}", self.stderr),
+        }
+    }
+}
+
+impl Ended {
+    /// Its reports.
+    ///
+    /// # Panics
+    /// If it failed, or a report contradicts itself.
+    pub fn reports(&self) -> Vec<Report> {
+        assert!(self.status.success(), "{self:#?}");
+        Report::parse_all(&self.stdout)
+    }
+
+    /// Asserts that it ended by itself with `code`, having said every one of `words` on standard error.
+    ///
+    /// # Panics
+    /// If it did not.
+    pub fn assert_refused(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.status.code(), Some(code), "{self:#?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "no `{word}` in {self:#?}");
+        }
+        assert!(!self.stderr.contains("panicked"), "{self:#?}");
+    }
+
+    /// The signal that killed it, if one did.
+    pub fn killed_by(&self) -> Option<i32> {
+        self.status.signal()
+    }
+}
+
+impl Drop for Wakelat {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

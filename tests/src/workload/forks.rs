@@ -1,0 +1,36 @@
+//! Tasks that are born, run and die.
+
+use nix::{sys::wait::waitpid, unistd::Pid};
+use serde::{Deserialize, Serialize};
+
+use super::{Known, stage::Stage};
+use crate::{
+    clock::spin,
+    task::{Place, spawn},
+};
+
+/// `wl-forker` forks children one after another, each of its own name, and waits for the end of each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Forks {
+    /// How many.
+    pub children: u64,
+    /// How long each runs: ns.
+    pub run_ns: u64,
+    /// Where they run.
+    pub place: Place,
+}
+
+impl Forks {
+    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+        stage.task("wl-forker", self.place, |gate| {
+            gate.wait();
+            for _ in 0..self.children {
+                let child = spawn(|| spin(self.run_ns));
+                waitpid(Pid::from_raw(child as i32), None).expect("the child is there to be waited for");
+            }
+        });
+        stage.go();
+        stage.until_done();
+        Known::default()
+    }
+}

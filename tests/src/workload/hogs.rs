@@ -1,0 +1,34 @@
+//! Tasks that use all the CPU they get.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Known, stage::Stage};
+use crate::{
+    machine,
+    task::{self, Place},
+};
+
+/// `wl-hog` tasks, pinned, which begin with the performance and spin until the load is dropped.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hogs {
+    /// How many on each CPU.
+    pub per_cpu: u64,
+}
+
+impl Hogs {
+    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+        stage.go();
+        for cpu in machine::cpus() {
+            for _ in 0..self.per_cpu {
+                task::spawn(|| {
+                    task::name("wl-hog");
+                    Place::other(cpu).take();
+                    loop {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+        }
+        Known::default()
+    }
+}

@@ -1,0 +1,71 @@
+//! More threads than any map has room for.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, AtomicU64, Ordering::SeqCst},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Known, stage::Stage};
+
+/// Threads named `wl-many` that are all asleep, and are all woken at once, each exactly once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ManyThreads {
+    /// How many.
+    pub threads: u64,
+}
+
+/// Memory one thread takes, kernel and user side: bytes, rounded up.
+pub const THREAD_BYTES: u64 = 64 << 10;
+
+impl ManyThreads {
+    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+        let word = Arc::new(AtomicU32::new(0));
+        let ran = Arc::new(AtomicU64::new(0));
+        let never = Arc::new(AtomicU32::new(0));
+        let ready = Arc::new(AtomicU64::new(0));
+        for _ in 0..self.threads {
+            let (word, ran, never, ready) = (word.clone(), ran.clone(), never.clone(), ready.clone());
+            std::thread::Builder::new()
+                .name("wl-many".to_owned())
+                .stack_size(32 << 10)
+                .spawn(move || {
+                    ready.fetch_add(1, SeqCst);
+                    wait_while_zero(&word);
+                    ran.fetch_add(1, SeqCst);
+                    wait_while_zero(&never);
+                })
+                .expect("room for a thread");
+        }
+        // Setting up a thread may block; from here on it does so only where it should.
+        while ready.load(SeqCst) < self.threads {
+            std::thread::yield_now();
+        }
+        stage.go();
+        // A thread that is not yet asleep is not among the woken, so that each is woken once and all are in the end.
+        let mut woken = 0;
+        while woken < self.threads {
+            woken += wake_all(&word);
+            std::thread::yield_now();
+        }
+        while ran.load(SeqCst) < self.threads {
+            std::thread::yield_now();
+        }
+        Known { wakeups: [("wl-many".to_owned(), self.threads)].into(), waits_ns: Vec::new() }
+    }
+}
+
+/// Blocks until woken. The word stays 0 throughout: whoever comes late sleeps too, and is woken too.
+fn wait_while_zero(word: &AtomicU32) {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word outlives the call, the absent timeout means none.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 0, std::ptr::null::<libc::timespec>()) };
+}
+
+fn wake_all(word: &AtomicU32) -> u64 {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word outlives the call.
+    let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, i32::MAX) };
+    u64::try_from(woken).expect("FUTEX_WAKE cannot fail on a mapped word")
+}

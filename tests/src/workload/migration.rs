@@ -1,0 +1,45 @@
+//! Tasks that wake each other and change CPUs all the time.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Known,
+    stage::{Pipe, Stage},
+};
+use crate::task::{Place, Policy, pin};
+
+/// `wl-ping` and `wl-pong` hand a byte to and fro, and each moves to the other CPU before it answers. How often they
+/// block is for the kernel to say.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Migration {
+    /// Bytes each way.
+    pub rounds: u64,
+    /// Between which CPUs.
+    pub cpus: [usize; 2],
+}
+
+impl Migration {
+    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+        let anywhere = Place { cpu: None, policy: Policy::Other };
+        let (to_ping, to_pong) = (Pipe::new(), Pipe::new());
+        let cpu = |round: u64| self.cpus[(round % 2) as usize];
+        stage.task("wl-pong", anywhere, |_| {
+            for round in 0..self.rounds {
+                to_pong.take();
+                pin(0, cpu(round));
+                to_ping.put();
+            }
+        });
+        stage.task("wl-ping", anywhere, |gate| {
+            gate.wait();
+            for round in 0..self.rounds {
+                pin(0, cpu(round + 1));
+                to_pong.put();
+                to_ping.take();
+            }
+        });
+        stage.go();
+        stage.until_done();
+        Known::default()
+    }
+}

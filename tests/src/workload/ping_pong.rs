@@ -1,0 +1,130 @@
+//! Two tasks that wake each other in turn.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Known,
+    stage::{Pipe, Stage},
+};
+use crate::{
+    clock::{block_until, now_ns},
+    procfs::Watch,
+    shared::Shared,
+    task::{Place, Policy, blocked_count},
+};
+
+/// `wl-ping` and `wl-pong` hand a byte to and fro over two pipes.
+///
+/// The wakeups are exact where each side blocks before the other writes: because they are `patient`, or because both are
+/// SCHED_FIFO of one priority on one CPU, where the woken does not run before its waker blocks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PingPong {
+    /// Bytes each way.
+    pub rounds: u64,
+    /// Where `wl-ping` runs.
+    pub ping: Place,
+    /// Where `wl-pong` runs.
+    pub pong: Place,
+    /// Each side spins until the kernel has the other off its CPU, before it writes.
+    pub patient: bool,
+    /// Afterwards each sleeps this long, if at all: a start that was left behind would now become a giant wait: ns.
+    pub rest_ns: u64,
+}
+
+/// What one side knows of the other.
+struct Sides {
+    /// `wl-ping`'s process id.
+    ping_pid: Shared,
+    /// How often each side had blocked when it last was about to write.
+    blocked: Shared,
+    /// For each byte: when it was written, and later how long that is ago when it was read.
+    times: Shared,
+}
+
+impl PingPong {
+    /// Both on `cpu`, with exact counts.
+    pub const fn on_one(cpu: usize, rounds: u64) -> Self {
+        let place = Place::fifo(cpu);
+        Self { rounds, ping: place, pong: place, patient: false, rest_ns: 0 }
+    }
+
+    /// On two CPUs, with exact counts.
+    pub const fn across(cpus: [usize; 2], rounds: u64) -> Self {
+        Self { rounds, ping: Place::other(cpus[0]), pong: Place::other(cpus[1]), patient: true, rest_ns: 0 }
+    }
+
+    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+        let sides =
+            Sides { ping_pid: Shared::new(1), blocked: Shared::new(2), times: Shared::new(2 * self.rounds as usize) };
+        let (to_ping, to_pong) = (Pipe::new(), Pipe::new());
+        let pong = stage.task("wl-pong", self.pong, |_| {
+            let mut ping = None;
+            for round in 0..self.rounds as usize {
+                to_pong.take();
+                sides.read(2 * round);
+                if self.patient {
+                    let ping = ping.get_or_insert_with(|| Watch::new(sides.ping_pid[0].load(SeqCst) as u32));
+                    sides.wait_for(ping, 1, 0);
+                }
+                sides.write(2 * round + 1, &to_ping);
+            }
+            self.rest();
+        });
+        stage.task("wl-ping", self.ping, |gate| {
+            let mut pong = Watch::new(pong);
+            sides.ping_pid[0].store(u64::from(std::process::id()), SeqCst);
+            gate.wait();
+            for round in 0..self.rounds as usize {
+                if self.patient {
+                    sides.wait_for(&mut pong, 0, 1);
+                }
+                sides.write(2 * round, &to_pong);
+                to_ping.take();
+                sides.read(2 * round + 1);
+            }
+            self.rest();
+        });
+        stage.go();
+        stage.until_done();
+        Known { wakeups: self.wakeups(), waits_ns: sides.times.iter().map(|time| time.load(SeqCst)).collect() }
+    }
+
+    /// One for the byte of each round, one for the rest, and one for the gate.
+    fn wakeups(&self) -> BTreeMap<String, u64> {
+        let in_turn = self.ping.cpu.is_some()
+            && self.ping.cpu == self.pong.cpu
+            && self.ping.policy == self.pong.policy
+            && matches!(self.ping.policy, Policy::Fifo(_));
+        if !in_turn && !self.patient {
+            return BTreeMap::new();
+        }
+        let each = self.rounds + u64::from(self.rest_ns != 0);
+        [("wl-ping".to_owned(), each + 1), ("wl-pong".to_owned(), each)].into()
+    }
+
+    fn rest(&self) {
+        if self.rest_ns != 0 {
+            block_until(now_ns() + self.rest_ns);
+        }
+    }
+}
+
+impl Sides {
+    fn write(&self, index: usize, pipe: &Pipe) {
+        self.times[index].store(now_ns(), SeqCst);
+        pipe.put();
+    }
+
+    fn read(&self, index: usize) {
+        let now_ns = now_ns();
+        self.times[index].store(now_ns - self.times[index].load(SeqCst), SeqCst);
+    }
+
+    /// Spins until `other` has blocked since it last wrote, having said how often `me` had blocked by now.
+    fn wait_for(&self, other: &mut Watch, me: usize, other_index: usize) {
+        self.blocked[me].store(blocked_count(), SeqCst);
+        other.until_blocked_more_than(self.blocked[other_index].load(SeqCst));
+    }
+}

@@ -1,0 +1,69 @@
+//! A task that is signalled while it falls asleep.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use nix::{
+    sys::{
+        signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction},
+        time::TimeSpec,
+    },
+    time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
+    unistd::Pid,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Known, stage::Stage};
+use crate::{
+    clock::{block_until, now_ns},
+    shared::Shared,
+    task::Place,
+};
+
+/// `wl-target` sleeps again and again for as long as nobody signals it, and `wl-sender` signals it as fast as it can.
+///
+/// The target's way to sleep is long: it sets its state, starts a timer, and only then leaves its CPU (`do_nanosleep`,
+/// kernel/time/hrtimer.c). A signal on that way wakes a task that runs, and then keeps it runnable, whatever state its
+/// switch-out is announced with. How often is for the kernel to say.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SignalStorm {
+    /// How many sleeps.
+    pub rounds: u64,
+    /// The CPU of the sender, and that of the target.
+    pub cpus: [usize; 2],
+    /// Afterwards the target sleeps this long: a start that was left behind would become a giant wait: ns.
+    pub rest_ns: u64,
+}
+
+impl SignalStorm {
+    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+        const LONG: TimeSpec = TimeSpec::new(3600, 0);
+        extern "C" fn ignore(_: i32) {}
+        let over = Shared::new(1);
+        let target = stage.task("wl-target", Place::other(self.cpus[1]), |_| {
+            react(SigHandler::Handler(ignore));
+            for _ in 0..self.rounds {
+                // Interrupted each time: nothing is sent so slowly.
+                let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &LONG);
+            }
+            react(SigHandler::SigIgn);
+            over[0].store(1, SeqCst);
+            block_until(now_ns() + self.rest_ns);
+        });
+        stage.task("wl-sender", Place::other(self.cpus[0]), |gate| {
+            gate.wait();
+            while over[0].load(SeqCst) == 0 {
+                kill(Pid::from_raw(target as i32), Signal::SIGUSR1).expect("the target is alive");
+            }
+        });
+        stage.go();
+        stage.until_done();
+        Known::default()
+    }
+}
+
+/// Decides what SIGUSR1 does to this process.
+fn react(handler: SigHandler) {
+    let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the only handler does nothing.
+    unsafe { sigaction(Signal::SIGUSR1, &action) }.expect("SIGUSR1 can be handled");
+}

@@ -1,0 +1,112 @@
+//! The side of a load that talks to the test.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+};
+
+use serde::Serialize;
+
+use super::Known;
+use crate::task::{self, Place};
+
+/// Where a load's tasks come from. Used in this order: [`Self::task`] for each, [`Self::go`], [`Self::until_done`],
+/// [`Self::leave`].
+pub struct Stage {
+    tids: BTreeMap<String, u32>,
+    gates: Vec<Pipe>,
+    done: Pipe,
+    last: Pipe,
+}
+
+/// The moment a task waits for before it begins.
+pub struct Gate<'a>(&'a Pipe);
+
+impl Gate<'_> {
+    /// Blocks until the load begins: one wakeup.
+    pub fn wait(&self) {
+        self.0.take();
+    }
+}
+
+impl Stage {
+    /// A stage without tasks.
+    pub fn new() -> Self {
+        task::name("wl-main");
+        nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).expect("SIGKILL is a signal");
+        Self { tids: BTreeMap::new(), gates: Vec::new(), done: Pipe::new(), last: Pipe::new() }
+    }
+
+    /// Forks a task with this name that performs `body` in `place`, and blocks when it is through. Until the load
+    /// begins it must block by itself, at its gate or elsewhere. Returns its thread id.
+    pub fn task(&mut self, name: &str, place: Place, body: impl FnOnce(Gate)) -> u32 {
+        let gate = Pipe::new();
+        let tid = task::spawn(|| {
+            task::name(name);
+            place.take();
+            body(Gate(&gate));
+            self.done.put();
+            self.last.take();
+        });
+        self.gates.push(gate);
+        self.register(name, tid);
+        tid
+    }
+
+    /// Names a thread of the load's own making, which blocks whenever a task of the stage would.
+    pub fn register(&mut self, name: &str, tid: u32) {
+        self.tids.insert(name.to_owned(), tid);
+    }
+
+    /// Says that the tasks exist, waits for the test to say go, and opens all gates in the order of the tasks.
+    pub fn go(&self) {
+        say(&self.tids);
+        let mut byte = [0];
+        if std::io::stdin().read_exact(&mut byte).is_err() {
+            task::exit_now(0);
+        }
+        self.gates.iter().for_each(Pipe::put);
+    }
+
+    /// Waits until every task is through.
+    pub fn until_done(&self) {
+        self.gates.iter().for_each(|_| self.done.take());
+    }
+
+    /// Says what the load knows of itself, and waits until it is killed.
+    pub fn leave(&self, known: &Known) -> ! {
+        say(known);
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        task::exit_now(0)
+    }
+}
+
+/// A pipe whose two ends every task has.
+pub struct Pipe {
+    reader: std::io::PipeReader,
+    writer: std::io::PipeWriter,
+}
+
+impl Pipe {
+    /// An empty one.
+    pub fn new() -> Self {
+        let (reader, writer) = std::io::pipe().expect("no file descriptors left");
+        Self { reader, writer }
+    }
+
+    /// Puts in a byte.
+    pub fn put(&self) {
+        (&self.writer).write_all(&[1]).expect("a pipe has room");
+    }
+
+    /// Takes out a byte, blocking while there is none.
+    pub fn take(&self) {
+        (&self.reader).read_exact(&mut [0]).expect("both ends are open");
+    }
+}
+
+fn say(what: &impl Serialize) {
+    let mut line = serde_json::to_vec(what).expect("plain data");
+    line.push(b'\n');
+    std::io::stdout().write_all(&line).and_then(|()| std::io::stdout().flush()).expect("the test listens");
+}

@@ -1,0 +1,328 @@
+//! Bad input and bad places: each has a clear message with its remedy, or a clean end with the result so far.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read},
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
+};
+
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sched::{CloneFlags, unshare},
+    sys::signal::Signal,
+    unistd::{Gid, Uid, setgid, setgroups, setuid},
+};
+use wakelat_tests::{
+    machine, once,
+    report::Report,
+    suite::{self, Outcome, Skip},
+    wakelat::{Wakelat, command},
+    workload::{PingPong, Workload, until},
+};
+
+fn main() {
+    suite::main(once![
+        help_and_version_need_nothing,
+        an_unknown_flag_is_a_usage_error,
+        an_impossible_duration_is_a_usage_error,
+        a_cpu_that_is_not_there_is_named,
+        a_cgroup_path_that_is_none_is_named,
+        a_filter_that_matches_nothing_says_so,
+        without_root_the_remedy_is_named,
+        without_the_capability_it_is_named,
+        without_btf_the_kernel_option_is_named_to_those_who_insist,
+        without_btf_it_measures_all_the_same,
+        without_tracefs_it_measures_all_the_same,
+        a_ring_that_is_too_large_is_refused,
+        a_closed_pipe_ends_with_zero,
+        a_full_disk_is_a_failure_with_a_message,
+        ctrl_c_ends_with_the_result,
+        sigterm_ends_with_the_result,
+        a_closed_terminal_ends_it,
+        a_duration_ends_with_the_result,
+        a_threshold_that_is_hit_ends_with_three,
+        the_threshold_signals_whom_it_was_told_to,
+    ]);
+}
+
+fn run(arguments: &[&str]) -> wakelat_tests::wakelat::Ended {
+    Wakelat::start(command(arguments)).end()
+}
+
+fn hist() -> Command {
+    command(&["hist", "--json"])
+}
+
+/// Runs `command` in a mount namespace of its own, in which `prepare` has been done.
+fn in_own_mounts(command: &mut Command, prepare: impl Fn() -> nix::Result<()> + Send + Sync + 'static) {
+    let setup = move || {
+        unshare(CloneFlags::CLONE_NEWNS)?;
+        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
+        prepare()?;
+        Ok(())
+    };
+    // SAFETY: system calls on constant paths short enough for nix to keep them on the stack: no allocation.
+    unsafe { command.pre_exec(setup) };
+}
+
+fn help_and_version_need_nothing() -> Outcome {
+    for arguments in [&["--help"][..], &["--version"], &["hist", "--help"]] {
+        let mut command = command(arguments);
+        as_nobody(&mut command);
+        let ended = Wakelat::start(command).end();
+        assert!(ended.status.success() && !ended.stdout.is_empty(), "{ended:#?}");
+    }
+    Ok(())
+}
+
+fn an_unknown_flag_is_a_usage_error() -> Outcome {
+    run(&["hist", "--no-such-flag"]).assert_refused(2, &["--no-such-flag"]);
+    run(&["no-such-command"]).assert_refused(2, &["no-such-command"]);
+    run(&[]).assert_refused(2, &["Usage"]);
+    Ok(())
+}
+
+fn an_impossible_duration_is_a_usage_error() -> Outcome {
+    for duration in ["-1s", "0s", "10 parsecs", "99999999999999999999h"] {
+        run(&["hist", "-d", duration]).assert_refused(2, &[]);
+    }
+    run(&["hist", "-d", "10parsecs"]).assert_refused(2, &["10parsecs", "30s"]);
+    Ok(())
+}
+
+fn a_cpu_that_is_not_there_is_named() -> Outcome {
+    run(&["hist", "--cpus", "8000"]).assert_refused(2, &["8000"]);
+    run(&["hist", "--cpus", "two"]).assert_refused(2, &["two"]);
+    Ok(())
+}
+
+fn a_cgroup_path_that_is_none_is_named() -> Outcome {
+    run(&["hist", "--cgroup", "/no/such/group"]).assert_refused(2, &["/no/such/group"]);
+    run(&["hist", "--cgroup", "/proc"]).assert_refused(2, &["/proc"]);
+    Ok(())
+}
+
+fn a_filter_that_matches_nothing_says_so() -> Outcome {
+    let ended = run(&["hist", "--comm", "no-such-task", "-d", "100ms"]);
+    assert!(ended.status.success(), "{ended:#?}");
+    assert!(format!("{}{}", ended.stdout, ended.stderr).contains("filter"), "{ended:#?}");
+    Ok(())
+}
+
+/// Has `command` run as an ordinary user without any capability.
+fn as_nobody(command: &mut Command) {
+    const NOBODY: u32 = 65534;
+    let drop_all = || {
+        setgroups(&[])?;
+        setgid(Gid::from_raw(NOBODY))?;
+        setuid(Uid::from_raw(NOBODY))?;
+        Ok(())
+    };
+    // SAFETY: three system calls, no allocation.
+    unsafe { command.pre_exec(drop_all) };
+}
+
+fn without_root_the_remedy_is_named() -> Outcome {
+    let mut command = hist();
+    as_nobody(&mut command);
+    Wakelat::start(command).end().assert_refused(1, &["wakelat: error:", "cap_bpf", "sudo"]);
+    Ok(())
+}
+
+/// Has `command` run as root, but without the capabilities of which loading programs needs one.
+fn without_bpf_capabilities(command: &mut Command) {
+    // include/uapi/linux/capability.h.
+    const CAP_SYS_ADMIN: libc::c_ulong = 21;
+    const CAP_PERFMON: libc::c_ulong = 38;
+    const CAP_BPF: libc::c_ulong = 39;
+    let drop_some = || {
+        for capability in [CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF] {
+            // SAFETY: numbers only. What leaves the bounding set is not in the permitted set after exec.
+            if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: three system calls, no allocation.
+    unsafe { command.pre_exec(drop_some) };
+}
+
+fn without_the_capability_it_is_named() -> Outcome {
+    let mut command = hist();
+    without_bpf_capabilities(&mut command);
+    Wakelat::start(command).end().assert_refused(1, &["wakelat: error:", "cap_bpf", "setcap"]);
+    Ok(())
+}
+
+/// Has `command` find no BTF of the kernel.
+fn without_btf(command: &mut Command) {
+    in_own_mounts(command, || mount(Some("none"), "/sys/kernel/btf", Some("tmpfs"), MsFlags::empty(), None::<&str>));
+}
+
+fn without_btf_the_kernel_option_is_named_to_those_who_insist() -> Outcome {
+    for attach in ["btf", "raw"] {
+        let mut command = command(&["hist", "--attach", attach]);
+        without_btf(&mut command);
+        Wakelat::start(command).end().assert_refused(1, &["wakelat: error:", "CONFIG_DEBUG_INFO_BTF"]);
+    }
+    Ok(())
+}
+
+fn without_btf_it_measures_all_the_same() -> Outcome {
+    let mut command = command(&["hist", "--json", "--comm", "wl-p?ng"]);
+    without_btf(&mut command);
+    assert_measures(command);
+    Ok(())
+}
+
+/// Asserts that `command` finds the wakeups of a ping-pong.
+fn assert_measures(command: Command) {
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 100)).stage();
+    let wakelat = Wakelat::measuring(command);
+    let performance = staged.perform();
+    wakelat.report().coverage.wakeups.assert_complete(performance.wakeups(), &performance);
+}
+
+fn without_tracefs_it_measures_all_the_same() -> Outcome {
+    let mut command = command(&["hist", "--json", "--comm", "wl-p?ng"]);
+    in_own_mounts(&mut command, || {
+        for path in ["/sys/kernel/debug/tracing", "/sys/kernel/tracing"] {
+            // EINVAL where it is not mounted anyway.
+            let _ = umount2(path, MntFlags::MNT_DETACH);
+        }
+        Ok(())
+    });
+    assert_measures(command);
+    Ok(())
+}
+
+fn a_ring_that_is_too_large_is_refused() -> Outcome {
+    run(&["hist", "--ring-size", "16E"]).assert_refused(2, &["ring"]);
+    let ended = run(&["hist", "--ring-size", "64G"]);
+    assert!(matches!(ended.status.code(), Some(1 | 2)), "{ended:#?}");
+    assert!(ended.stderr.contains("ring") && !ended.stderr.contains("panicked"), "{ended:#?}");
+    Ok(())
+}
+
+fn a_closed_pipe_ends_with_zero() -> Outcome {
+    // What `wakelat trace | head -1` does: the reader goes after a line, and the writer has more to say.
+    let mut command = command(&["trace", "--threshold", "1ns", "--class", "wakeup,new,preempted"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut line).expect("a line");
+    assert!(!line.is_empty());
+    drop(stdout);
+    let ended = Wakelat::over(child).end();
+    assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
+    assert!(!ended.stderr.contains("error") && !ended.stderr.contains("panicked"), "{ended:#?}");
+    Ok(())
+}
+
+fn a_full_disk_is_a_failure_with_a_message() -> Outcome {
+    run(&["hist", "--json", "-d", "200ms", "-o", "/dev/full"]).assert_refused(1, &["wakelat: error:", "/dev/full"]);
+    let full = File::options().write(true).open("/dev/full").expect("every Linux has /dev/full");
+    let mut command = command(&["hist", "--json", "-d", "200ms"]);
+    let child = command.stdout(full).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
+    Wakelat::over(child).end().assert_refused(1, &["wakelat: error:", "No space left on device"]);
+    Ok(())
+}
+
+fn assert_ends_with_the_result(signal: Signal) {
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 100)).stage();
+    let wakelat = Wakelat::measuring(command(&["hist", "--json", "--comm", "wl-p?ng"]));
+    let performance = staged.perform();
+    wakelat.signal(signal);
+    let reports = wakelat.end().reports();
+    assert_eq!(reports.len(), 1);
+    reports[0].coverage.wakeups.assert_complete(performance.wakeups(), &performance);
+}
+
+fn ctrl_c_ends_with_the_result() -> Outcome {
+    assert_ends_with_the_result(Signal::SIGINT);
+    Ok(())
+}
+
+fn sigterm_ends_with_the_result() -> Outcome {
+    assert_ends_with_the_result(Signal::SIGTERM);
+    Ok(())
+}
+
+/// A pseudoterminal: whoever starts a session on its second end gets SIGHUP when the first is closed.
+fn terminal() -> Result<(File, File), Skip> {
+    use std::os::fd::FromRawFd;
+    let (mut leader, mut follower) = (-1, -1);
+    let none = std::ptr::null_mut();
+    // SAFETY: two valid places for descriptors, and no name, settings or size.
+    if unsafe { libc::openpty(&mut leader, &mut follower, none, none.cast(), none.cast()) } != 0 {
+        return Err(Skip::because(format!("no pseudoterminal: {}", std::io::Error::last_os_error())));
+    }
+    // SAFETY: openpty has just opened both, and nothing else owns them.
+    let ends = unsafe { (File::from_raw_fd(leader), File::from_raw_fd(follower)) };
+    // Held by the child as well, the first end would never be closed.
+    fcntl(&ends.0, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor can be marked");
+    Ok(ends)
+}
+
+fn a_closed_terminal_ends_it() -> Outcome {
+    let (mut leader, follower) = terminal()?;
+    let mut command = command(&["hist"]);
+    let output = || Stdio::from(follower.try_clone().expect("a descriptor can be duplicated"));
+    command.stdin(output()).stdout(output()).stderr(output());
+    let own_session = || {
+        nix::unistd::setsid()?;
+        // SAFETY: numbers only; standard input is the terminal.
+        match unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: two system calls, no allocation.
+    unsafe { command.pre_exec(own_session) };
+    let mut child = command.spawn().expect("wakelat can be run");
+    // `command` holds the terminal's second end open as well.
+    drop((follower, command));
+    let mut said = Vec::new();
+    while !String::from_utf8_lossy(&said).contains("wakelat: measuring") {
+        let mut bytes = [0; 256];
+        let count = leader.read(&mut bytes).unwrap_or_else(|error| panic!("it ended ({error}), having said {said:?}"));
+        said.extend(&bytes[..count]);
+    }
+    drop(leader);
+    until("wakelat has ended", || wakelat_tests::procfs::state(child.id()).is_none_or(|state| state == 'Z'));
+    let status = child.wait().expect("a child can be waited for");
+    assert!(status.code().is_some(), "it ends by itself, not by {status}");
+    Ok(())
+}
+
+fn a_duration_ends_with_the_result() -> Outcome {
+    let reports = run(&["hist", "--json", "-d", "300ms"]).reports();
+    assert_eq!(reports.len(), 1);
+    assert!(reports[0].duration_ns >= 300_000_000, "{} ns", reports[0].duration_ns);
+    let reports = run(&["hist", "--json", "0.1", "3"]).reports();
+    assert_eq!(reports.len(), 3);
+    Ok(())
+}
+
+fn a_threshold_that_is_hit_ends_with_three() -> Outcome {
+    let ended = run(&["hist", "--json", "--threshold", "1ns", "--on-threshold", "stop"]);
+    assert_eq!(ended.status.code(), Some(3), "{ended:#?}");
+    assert!(Report::parse_all(&ended.stdout)[0].coverage.wakeups.delivered > 0);
+    Ok(())
+}
+
+fn the_threshold_signals_whom_it_was_told_to() -> Outcome {
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 10)).stage();
+    let victim = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 10)).stage();
+    let pid = victim.tid("wl-pong");
+    let action = format!("signal:TERM:{pid}");
+    let arguments = ["hist", "--json", "--comm", "wl-p?ng", "--threshold", "1ns", "--on-threshold", &action];
+    let wakelat = Wakelat::measuring(command(&arguments));
+    staged.perform();
+    until("the signal has ended the task", || wakelat_tests::procfs::state(pid).is_none_or(|state| state == 'Z'));
+    wakelat.report();
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! Loads with exact counts: wakelat finds every wait, once, in its class, as long as it was.
+
+use wakelat_tests::{
+    attached_every_way,
+    compare::{
+        assert_kernels_own_account, assert_near_user_times, assert_one_wakeup_for_each_block, assert_same_run_delay,
+        assert_within_user_times,
+    },
+    machine,
+    report::Report,
+    suite::{self, Outcome},
+    task::{Place, Policy},
+    wakelat::{Attach, Wakelat},
+    workload::{BehindHog, Forks, Performance, PingPong, Sleeper, Staged, Workload},
+};
+
+fn main() {
+    suite::main(attached_every_way![
+        a_ping_pong_on_one_cpu_has_exactly_its_wakeups,
+        a_ping_pong_across_cpus_has_exactly_its_wakeups,
+        a_timer_wakes_a_sleeper_exactly_as_often_as_it_fires,
+        a_sleeper_waits_as_long_as_its_hog_runs,
+        all_waits_of_a_task_are_its_switches_and_its_run_delay,
+        a_fork_storm_has_a_new_task_for_each_fork,
+        t21_a_task_of_one_millisecond_is_counted_by_its_own_id,
+    ]);
+}
+
+/// Measures one performance of `load`, by thread, with these arguments.
+fn measure(attach: Attach, load: Workload, arguments: &[&str]) -> (Report, Performance, Staged) {
+    let mut staged = load.stage();
+    let mut all = vec!["--by", "tid"];
+    all.extend(arguments);
+    let wakelat = Wakelat::hist(attach, &all);
+    let performance = staged.perform();
+    (wakelat.report(), performance, staged)
+}
+
+/// Asserts that `report` is about the tasks of the load alone, and has exactly their wakeups.
+fn assert_exactly_the_known(report: &Report, performance: &Performance) {
+    report.coverage.wakeups.assert_complete(performance.wakeups(), performance);
+    // Nothing else had these names. A timer may have expired before its task slept, and a task that was woken for a lock
+    // may have been spinning for it.
+    let terms = report.coverage.wakeups;
+    assert!(terms.wanted() - terms.woken_running <= performance.wakeups(), "{terms:?}");
+    assert_one_wakeup_for_each_block(report, performance);
+}
+
+fn a_ping_pong_on_one_cpu_has_exactly_its_wakeups(attach: Attach) -> Outcome {
+    let load = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000));
+    let (report, performance, _staged) = measure(attach, load, &["--comm", "wl-p?ng"]);
+    assert_exactly_the_known(&report, &performance);
+    // At least one more than there are bytes: the gate.
+    assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
+    assert_near_user_times(&report, &performance);
+    Ok(())
+}
+
+fn a_ping_pong_across_cpus_has_exactly_its_wakeups(attach: Attach) -> Outcome {
+    let load = Workload::PingPong(PingPong::across(machine::two_cpus()?, 500));
+    let (report, performance, _staged) = measure(attach, load, &["--comm", "wl-p?ng"]);
+    assert_exactly_the_known(&report, &performance);
+    assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
+    Ok(())
+}
+
+fn a_timer_wakes_a_sleeper_exactly_as_often_as_it_fires(attach: Attach) -> Outcome {
+    let place = Place::fifo(machine::one_cpu());
+    let load = Workload::Sleeper(Sleeper { rounds: 300, sleep_ns: 1_000_000, place });
+    let (report, performance, _staged) = measure(attach, load, &["--comm", "wl-sleeper"]);
+    assert_exactly_the_known(&report, &performance);
+    // Userspace's figure begins when the timer was due: before its interrupt, before the wakeup.
+    assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
+    Ok(())
+}
+
+fn a_sleeper_waits_as_long_as_its_hog_runs(attach: Attach) -> Outcome {
+    let spin_ns = 1_000_000;
+    let hog = BehindHog { rounds: 200, spin_ns, cpu: machine::one_cpu(), sleeper: Policy::Other };
+    let (report, performance, staged) = measure(attach, Workload::BehindHog(hog), &["--comm", "wl-sleeper"]);
+    report.coverage.wakeups.assert_complete(performance.wakeups(), &performance);
+    assert!(report.groups.iter().all(|group| group.min_ns >= spin_ns), "{report:#?}");
+    assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
+    assert_near_user_times(&report, &performance);
+    let sleeper = staged.tid("wl-sleeper");
+    // It is of the lower class: it never preempts, and every ns of its waits is in the kernel's account.
+    assert_same_run_delay(&report, sleeper, &performance.accounts[&sleeper]);
+    Ok(())
+}
+
+fn all_waits_of_a_task_are_its_switches_and_its_run_delay(attach: Attach) -> Outcome {
+    let cpu = machine::one_cpu();
+    let hog = BehindHog { rounds: 200, spin_ns: 500_000, cpu, sleeper: Policy::Other };
+    let ordinary = Place::other(cpu);
+    let ping_pong = PingPong { rounds: 2000, ping: ordinary, pong: ordinary, patient: false, rest_ns: 0 };
+    for load in [Workload::BehindHog(hog), Workload::PingPong(ping_pong)] {
+        let (report, performance, _staged) =
+            measure(attach, load, &["--comm", "wl-*", "--class", "wakeup,new,preempted"]);
+        assert_kernels_own_account(&report, &performance);
+        report.assert_nothing_lost(&performance);
+    }
+    Ok(())
+}
+
+fn a_fork_storm_has_a_new_task_for_each_fork(attach: Attach) -> Outcome {
+    let children = if machine::is_emulated() { 300 } else { 1000 };
+    let place = Place { cpu: None, policy: Policy::Other };
+    let load = Workload::Forks(Forks { children, run_ns: 0, place });
+    let (report, performance, _staged) = measure(attach, load, &["--class", "new", "--comm", "wl-forker"]);
+    report.coverage.wakeups.assert_complete(children, &performance);
+    Ok(())
+}
+
+fn t21_a_task_of_one_millisecond_is_counted_by_its_own_id(attach: Attach) -> Outcome {
+    let children = 300;
+    let load = Workload::Forks(Forks { children, run_ns: 1_000_000, place: Place::other(machine::one_cpu()) });
+    let (report, performance, _staged) = measure(attach, load, &["--class", "new", "--comm", "wl-forker"]);
+    report.coverage.wakeups.assert_complete(children, &performance);
+    // A group for each child.
+    assert!(report.groups.iter().all(|group| group.count == 1 && group.class == "new"), "{report:#?}");
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! A filter judges the task that waits, and nobody else.
+
+use wakelat_tests::{
+    attached,
+    cgroup::Hierarchy,
+    machine,
+    report::Report,
+    suite::{self, Outcome},
+    task::{Place, Policy},
+    wakelat::{Attach, Wakelat},
+    workload::{BehindHog, Performance, PingPong, Sleeper, Workload},
+};
+
+const ROUNDS: u64 = 1000;
+
+fn main() {
+    suite::main(attached![
+        t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups,
+        t14_a_name_of_two_that_wake_each_other_has_only_its_own_wakeups,
+        t15_a_group_made_after_the_start_counts_for_its_parent,
+        a_thread_id_selects_one_thread,
+        a_process_id_selects_one_process,
+        a_priority_selects_its_tasks,
+        a_policy_selects_its_tasks,
+        a_cpu_selects_the_waits_that_end_on_it,
+        t08_a_wait_below_the_threshold_leaves_nothing_behind,
+        a_threshold_lets_exactly_the_longer_waits_through,
+    ]);
+}
+
+fn ping_pong() -> Workload {
+    Workload::PingPong(PingPong::on_one(machine::one_cpu(), ROUNDS))
+}
+
+/// What wakelat finds of a ping-pong.
+fn filtered(attach: Attach, arguments: &[&str]) -> (Report, Performance) {
+    let mut staged = ping_pong().stage();
+    let wakelat = Wakelat::hist(attach, arguments);
+    let performance = staged.perform();
+    (wakelat.report(), performance)
+}
+
+/// Asserts that `report`, made by name, is about `comm` alone, and has all of its wakeups.
+fn assert_only(report: &Report, performance: &Performance, comm: &str) {
+    let (terms, wakeups) = (report.coverage.wakeups, performance.wakeups[comm]);
+    assert_eq!(report.with("comm", comm).count(), report.groups.len(), "others than `{comm}`: {report:#?}");
+    terms.assert_complete(wakeups, performance);
+    assert!(terms.wanted() - terms.woken_running <= wakeups, "{terms:?}");
+}
+
+/// Asserts that `report`, made by name and something else, has `wakeups` of `comm`, whoever else there may be.
+fn assert_among_others(report: &Report, performance: &Performance, comm: &str, wakeups: u64) {
+    let found: u64 = report.with("comm", comm).map(|group| group.count).sum();
+    assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{report:#?}");
+}
+
+fn t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: Attach) -> Outcome {
+    let hierarchy = Hierarchy::find()?;
+    let (ours, theirs) = (hierarchy.group("ours"), hierarchy.group("theirs"));
+    for (member, other) in [("wl-ping", "wl-pong"), ("wl-pong", "wl-ping")] {
+        let mut staged = ping_pong().stage();
+        ours.take_in(staged.tid(member));
+        theirs.take_in(staged.tid(other));
+        let path = ours.path().to_str().expect("a path of our own making");
+        let wakelat = Wakelat::hist(attach, &["--by", "comm", "--cgroup", path]);
+        let performance = staged.perform();
+        assert_only(&wakelat.report(), &performance, member);
+    }
+    Ok(())
+}
+
+fn t14_a_name_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: Attach) -> Outcome {
+    let (report, performance) = filtered(attach, &["--by", "comm", "--comm", "wl-ping"]);
+    assert_only(&report, &performance, "wl-ping");
+    let (report, performance) = filtered(attach, &["--by", "comm", "--comm", "*-p[!i]ng"]);
+    assert_only(&report, &performance, "wl-pong");
+    Ok(())
+}
+
+fn t15_a_group_made_after_the_start_counts_for_its_parent(attach: Attach) -> Outcome {
+    let hierarchy = Hierarchy::find()?;
+    let parent = hierarchy.group("parent");
+    let mut staged = ping_pong().stage();
+    let path = parent.path().to_str().expect("a path of our own making");
+    let wakelat = Wakelat::hist(attach, &["--by", "comm", "--cgroup", path]);
+    let child = parent.child("child");
+    child.take_in(staged.tid("wl-pong"));
+    let performance = staged.perform();
+    assert_only(&wakelat.report(), &performance, "wl-pong");
+    drop(staged);
+    Ok(())
+}
+
+fn a_thread_id_selects_one_thread(attach: Attach) -> Outcome {
+    let mut staged = ping_pong().stage();
+    let tid = staged.tid("wl-pong").to_string();
+    let wakelat = Wakelat::hist(attach, &["--by", "comm", "--tid", &tid]);
+    let performance = staged.perform();
+    assert_only(&wakelat.report(), &performance, "wl-pong");
+    Ok(())
+}
+
+fn a_process_id_selects_one_process(attach: Attach) -> Outcome {
+    let mut staged = ping_pong().stage();
+    let pid = staged.tid("wl-ping").to_string();
+    let wakelat = Wakelat::hist(attach, &["--by", "comm", "--pid", &pid]);
+    let performance = staged.perform();
+    assert_only(&wakelat.report(), &performance, "wl-ping");
+    Ok(())
+}
+
+/// A sleeper at SCHED_FIFO 33 and a hog at SCHED_FIFO 50.
+fn fifo_33() -> Workload {
+    let cpu = machine::one_cpu();
+    Workload::BehindHog(BehindHog { rounds: 50, spin_ns: 100_000, cpu, sleeper: Policy::Fifo(33) })
+}
+
+fn a_priority_selects_its_tasks(attach: Attach) -> Outcome {
+    let mut staged = fifo_33().stage();
+    // In the kernel's numbers 99 less that of the user: MAX_RT_PRIO - 1 - priority (kernel/sched/syscalls.c).
+    let wakelat = Wakelat::hist(attach, &["--by", "comm,prio", "--prio", "66"]);
+    let performance = staged.perform();
+    let report = wakelat.report();
+    assert_among_others(&report, &performance, "wl-sleeper", performance.wakeups());
+    assert!(report.groups.iter().all(|group| group.key["prio"] == 66), "{report:#?}");
+    Ok(())
+}
+
+fn a_policy_selects_its_tasks(attach: Attach) -> Outcome {
+    let mut staged = fifo_33().stage();
+    let wakelat = Wakelat::hist(attach, &["--by", "comm,policy", "--policy", "fifo"]);
+    let performance = staged.perform();
+    let report = wakelat.report();
+    assert_among_others(&report, &performance, "wl-sleeper", performance.wakeups());
+    assert_eq!(report.with("comm", "wl-main").count(), 0, "the load's main task is SCHED_OTHER: {report:#?}");
+    assert!(report.groups.iter().all(|group| group.key["policy"] == report.groups[0].key["policy"]), "{report:#?}");
+    Ok(())
+}
+
+fn a_cpu_selects_the_waits_that_end_on_it(attach: Attach) -> Outcome {
+    let [first, last] = machine::two_cpus()?;
+    for cpu in [first, last] {
+        let load = Sleeper { rounds: 100, sleep_ns: 500_000, place: Place::fifo(last) };
+        let mut staged = Workload::Sleeper(load).stage();
+        let wakelat = Wakelat::hist(attach, &["--by", "comm,cpu", "--cpus", &cpu.to_string()]);
+        let performance = staged.perform();
+        let report = wakelat.report();
+        let wakeups = if cpu == last { performance.wakeups() } else { 0 };
+        assert_among_others(&report, &performance, "wl-sleeper", wakeups);
+        assert!(report.with("cpu", if cpu == first { last } else { first }).next().is_none(), "{report:#?}");
+    }
+    Ok(())
+}
+
+fn t08_a_wait_below_the_threshold_leaves_nothing_behind(attach: Attach) -> Outcome {
+    // A start that is not consumed below the threshold shows as soon as the task waits again: here after a rest that is
+    // longer than the threshold.
+    let load = PingPong { rest_ns: 1_500_000_000, ..PingPong::on_one(machine::one_cpu(), 2000) };
+    let mut staged = Workload::PingPong(load).stage();
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--threshold", "1s"]);
+    let performance = staged.perform();
+    let report = wakelat.report();
+    assert!(report.groups.is_empty(), "{report:#?}");
+    assert_eq!(report.coverage.wakeups.wanted(), report.coverage.wakeups.stale);
+    report.assert_nothing_lost(&performance);
+    Ok(())
+}
+
+fn a_threshold_lets_exactly_the_longer_waits_through(attach: Attach) -> Outcome {
+    let cpu = machine::one_cpu();
+    let hog = BehindHog { rounds: 100, spin_ns: 1_000_000, cpu, sleeper: Policy::Fifo(5) };
+    let mut staged = Workload::BehindHog(hog).stage();
+    // The hog's own waits are short.
+    let wakelat = Wakelat::hist(attach, &["--by", "comm", "--comm", "wl-*", "--threshold", "1ms"]);
+    let performance = staged.perform();
+    let report = wakelat.report();
+    assert_among_others(&report, &performance, "wl-sleeper", performance.wakeups());
+    assert!(report.groups.iter().all(|group| group.min_ns >= 1_000_000), "{report:#?}");
+    Ok(())
+}

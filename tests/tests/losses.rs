@@ -1,0 +1,154 @@
+//! What is lost is counted: with too little room, a reader that stands still, and a machine with too much to do.
+
+use nix::sys::signal::Signal;
+use wakelat_tests::{
+    attached, machine,
+    procfs::{self, Account},
+    report::Terms,
+    suite::{self, Outcome, Skip},
+    sysctl::Sysctl,
+    task::Place,
+    wakelat::{Attach, Wakelat},
+    workload::{Hogs, ManyThreads, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until},
+};
+
+fn main() {
+    suite::main(attached![
+        t09_with_room_for_sixteen_every_thread_is_still_accounted_for,
+        t09_with_room_for_all_no_thread_is_lost,
+        t17_a_stalled_reader_loses_and_says_how_much,
+        t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits,
+        t18_under_twice_the_load_every_wakeup_is_accounted_for,
+        t20_intervals_add_up_to_the_whole,
+    ]);
+}
+
+/// Mappings that one thread of Rust's library takes: its stack and its signal stack, each with a guard page.
+const MAPPINGS: u64 = 4;
+
+/// As many threads as the trap wants, or as this machine has room for, and the setting that makes room for them.
+fn many_threads() -> Result<(u64, Sysctl), Skip> {
+    let room = [
+        20_000,
+        machine::available_memory() / 2 / THREAD_BYTES,
+        Sysctl::get("kernel/threads-max") / 2,
+        Sysctl::get("kernel/pid_max") * 2 / 3,
+    ];
+    let threads = room.into_iter().min().unwrap_or(0);
+    if threads < 100 {
+        return Err(Skip::because(format!("needs room for 100 threads, found {threads}")));
+    }
+    println!("\n  {threads} threads");
+    Ok((threads, Sysctl::set("vm/max_map_count", 65_530 + threads * MAPPINGS)))
+}
+
+/// How often all threads of a load of [`ManyThreads`] have blocked so far, being blocked now.
+fn blocked(staged: &Staged) -> u64 {
+    let tids = procfs::other_threads(staged.pid());
+    tids.iter().for_each(|tid| until("all threads are blocked", || procfs::is_blocked(*tid)));
+    tids.iter().map(|tid| Account::of(*tid).voluntary).sum()
+}
+
+/// How often they blocked since they had done so `before` times: once each, or oftener where they sleep for locks.
+fn wakeups_since(before: u64, staged: &Staged, threads: u64) -> u64 {
+    let wakeups = blocked(staged) - before;
+    assert!(wakeups == threads || (wakeups > threads && machine::is_preempt_rt()), "{wakeups} of {threads} threads");
+    wakeups
+}
+
+fn t09_with_room_for_sixteen_every_thread_is_still_accounted_for(attach: Attach) -> Outcome {
+    let (threads, _mappings) = many_threads()?;
+    let mut staged = Workload::ManyThreads(ManyThreads { threads }).stage();
+    let before = blocked(&staged);
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--start-entries", "16"]);
+    let performance = staged.perform();
+    let terms = wakelat.report().coverage.wakeups;
+    let wakeups = wakeups_since(before, &staged, threads);
+    println!("  {terms:?}");
+    let accounted = terms.wanted() - terms.woken_running;
+    assert!((wakeups - performance.untraced..=wakeups).contains(&accounted), "{terms:?}, {wakeups} wakeups");
+    assert!(terms.start_map_full > 0 && terms.delivered > 0, "{terms:?}");
+    assert!(terms.delivered <= 16, "the map took more than it has room for: {terms:?}");
+    assert_eq!(terms.ring_full + terms.discarded, 0, "{terms:?}");
+    Ok(())
+}
+
+fn t09_with_room_for_all_no_thread_is_lost(attach: Attach) -> Outcome {
+    let (threads, _mappings) = many_threads()?;
+    let mut staged = Workload::ManyThreads(ManyThreads { threads }).stage();
+    let before = blocked(&staged);
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--start-entries", "65536", "--ring-size", "16M"]);
+    let performance = staged.perform();
+    let terms = wakelat.report().coverage.wakeups;
+    let wakeups = wakeups_since(before, &staged, threads);
+    terms.assert_complete(wakeups, &performance);
+    Ok(())
+}
+
+fn t17_a_stalled_reader_loses_and_says_how_much(attach: Attach) -> Outcome {
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--ring-size", "4096"]);
+    wakelat.stall();
+    let performance = staged.perform();
+    wakelat.signal(Signal::SIGCONT);
+    let terms = wakelat.report().coverage.wakeups;
+    let unseen = performance.wakeups() - terms.delivered - terms.ring_full;
+    assert!(unseen <= performance.untraced, "{terms:?}, {performance:?}");
+    // A sample is of the order of 100 bytes, so a page has room for some tens.
+    assert!((1..=128).contains(&terms.delivered), "{terms:?}");
+    Ok(())
+}
+
+fn t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits(attach: Attach) -> Outcome {
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--ring-size", "1M"]);
+    wakelat.stall();
+    let performance = staged.perform();
+    wakelat.signal(Signal::SIGCONT);
+    let terms = wakelat.report().coverage.wakeups;
+    terms.assert_complete(performance.wakeups(), &performance);
+    Ok(())
+}
+
+fn t18_under_twice_the_load_every_wakeup_is_accounted_for(attach: Attach) -> Outcome {
+    let mut hogs = Workload::Hogs(Hogs { per_cpu: 2 }).stage();
+    let mut staged = Workload::PingPong(PingPong {
+        ping: Place::other(machine::one_cpu()),
+        pong: Place::other(machine::cpus()[0]),
+        ..PingPong::on_one(machine::one_cpu(), 300)
+    })
+    .stage();
+    let wakelat = Wakelat::hist(attach, &["--by", "tid", "--comm", "wl-p?ng"]);
+    hogs.perform();
+    let performance = staged.perform();
+    let report = wakelat.report();
+    drop(hogs);
+    let terms = report.coverage.wakeups;
+    println!("\n  {terms:?} in {} ms", performance.duration_ns / 1_000_000);
+    // One real wakeup for each time a task blocked: found, or counted as lost.
+    let accounted = terms.delivered + terms.start_map_full + terms.ring_full + terms.discarded + terms.stale;
+    let unseen = performance.blocked() - accounted;
+    assert!(unseen <= performance.untraced, "{terms:?}, {performance:?}");
+    assert_eq!(terms.censored, 0, "{terms:?}");
+    Ok(())
+}
+
+fn t20_intervals_add_up_to_the_whole(attach: Attach) -> Outcome {
+    // Half a second at least, on any machine.
+    let load = Sleeper { rounds: 1000, sleep_ns: 500_000, place: Place::fifo(machine::one_cpu()) };
+    let mut staged = Workload::Sleeper(load).stage();
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-sleeper", "20ms"]);
+    let performance = staged.perform();
+    let reports = wakelat.reports();
+    let used = reports.iter().filter(|report| !report.groups.is_empty()).count();
+    println!("\n  {} intervals, {used} of them with waits", reports.len());
+    assert!(used > 1, "the load fell into one interval");
+    let sum = |term: fn(&Terms) -> u64| reports.iter().map(|report| term(&report.coverage.wakeups)).sum::<u64>();
+    let missing = performance.blocked() - sum(|terms| terms.delivered);
+    assert!(missing <= performance.untraced, "{missing} missing of {performance:?}");
+    // A wait that goes on when an interval ends is seen again in the next, which says so.
+    let begun = sum(|terms| terms.seen) - sum(|terms| terms.carried) - sum(|terms| terms.filtered);
+    assert_eq!(begun, sum(|t| t.delivered + t.woken_running + t.woken_waiting + t.ring_full + t.stale));
+    assert!(reports.windows(2).all(|pair| pair[0].start_unix_ns < pair[1].start_unix_ns));
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! The same load under wakelat and under an independent instrument: the two agree.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use wakelat_tests::{
+    attached, machine,
+    report::Report,
+    suite::{self, Outcome, Skip},
+    wakelat::{Attach, Wakelat},
+    workload::{WakeRace, Workload},
+};
+
+const ALL_CLASSES: &str = "wakeup,new,preempted";
+
+fn main() {
+    suite::main(attached![
+        perf_counts_the_same_events_of_a_pinned_pipe,
+        perf_counts_the_same_events_of_a_free_pipe,
+        runqlat_finds_as_many_waits_of_the_same_lengths,
+    ]);
+}
+
+/// The tool of this name, from where Debian puts such tools.
+fn tool(name: &str, package: &str) -> Result<String, Skip> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let places = path.split(':').chain(["/usr/sbin", "/usr/bin", "/usr/share/bcc/tools"]);
+    let found = places.map(|place| format!("{place}/{name}")).find(|path| Path::new(path).is_file());
+    found.ok_or_else(|| Skip::because(format!("needs `{name}` (Debian package {package})")))
+}
+
+fn assert_within_percent(percent: u64, what: &str, found: u64, expected: u64) {
+    println!("\n  {what}: {found} by wakelat, {expected} by the other");
+    let apart = found.abs_diff(expected);
+    assert!(apart * 100 <= expected * percent, "{what}: {found} by wakelat, {expected} by the other");
+}
+
+fn perf_counts_the_same_events_of_a_pinned_pipe(attach: Attach) -> Outcome {
+    perf_counts_the_same_events(attach, Some(machine::one_cpu()))
+}
+
+fn perf_counts_the_same_events_of_a_free_pipe(attach: Attach) -> Outcome {
+    machine::two_cpus()?;
+    perf_counts_the_same_events(attach, None)
+}
+
+fn perf_counts_the_same_events(attach: Attach, cpu: Option<usize>) -> Outcome {
+    let perf = tool("perf", "linux-perf")?;
+    let taskset = tool("taskset", "util-linux")?;
+    let pin = cpu.map(|cpu| vec![taskset, "-c".to_owned(), cpu.to_string()]).unwrap_or_default();
+    let wakelat = Wakelat::hist(attach, &["--comm", "sched-pipe", "--class", ALL_CLASSES, "--ring-size", "64M"]);
+    let output = Command::new(&perf)
+        .args(["stat", "--all-cpus", "--field-separator", ","])
+        .args(["-e", "sched:sched_wakeup", "--filter", r#"comm=="sched-pipe""#])
+        .args(["-e", "sched:sched_switch", "--filter", r#"next_comm=="sched-pipe""#, "--"])
+        .args(pin)
+        .args([&perf, "bench", "sched", "pipe", "--loop", "100000"])
+        .env("LC_ALL", "C")
+        .output()
+        .unwrap_or_else(|error| panic!("{perf}: {error}"));
+    let report = wakelat.report();
+    let stat = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(Skip::because(format!("`perf stat` cannot count here: {}", stat.trim())));
+    }
+    let count = |event: &str| -> u64 {
+        let line = stat.lines().find(|line| line.contains(event)).unwrap_or_else(|| panic!("no {event} in {stat}"));
+        line.split(',').next().and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no number in {line}"))
+    };
+    let wakeups = report.coverage.wakeups;
+    let preemptions = report.coverage.preemptions.expect("asked for");
+    println!("\n  {wakeups:?}\n  {preemptions:?}");
+    assert_within_percent(1, "wakeups", wakeups.wanted(), count("sched:sched_wakeup"));
+    assert_within_percent(1, "switch-ins", wakeups.delivered + preemptions.delivered, count("sched:sched_switch"));
+    for terms in [wakeups, preemptions] {
+        assert_eq!(terms.start_map_full + terms.ring_full + terms.discarded, 0, "{terms:?}");
+    }
+    Ok(())
+}
+
+/// A running `runqlat`, killed when dropped.
+struct Runqlat {
+    child: Child,
+    stdout: BufReader<std::process::ChildStdout>,
+}
+
+impl Runqlat {
+    /// Starts it on the process `pid`; it prints a line once its programs are attached, through a pipe only if that is not buffered.
+    fn start(path: &str, pid: &str) -> Result<Self, Skip> {
+        let stdbuf = tool("stdbuf", "coreutils")?;
+        let child =
+            Command::new(stdbuf).args(["-oL", path, "-p", pid]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let mut runqlat = Self { stdout: BufReader::new(child.stdout.take().expect("piped")), child };
+        let mut line = String::new();
+        runqlat.stdout.read_line(&mut line).expect("UTF-8");
+        if line.starts_with("Tracing run queue latency") {
+            return Ok(runqlat);
+        }
+        let mut error = String::new();
+        let _ = runqlat.child.stderr.take().expect("piped").read_to_string(&mut error);
+        Err(Skip::because(format!("`runqlat` does not run here: {}", error.trim())))
+    }
+
+    /// Ends it as Ctrl-C does, and gives its histogram: upper bounds in µs, inclusive, and counts.
+    fn histogram(mut self) -> Vec<(u64, u64)> {
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT).expect("runqlat is running");
+        let mut text = String::new();
+        self.stdout.read_to_string(&mut text).expect("UTF-8");
+        // `         4 -> 7          : 12       |****      |`
+        let rows = text.lines().filter_map(|line| {
+            let (_, rest) = line.split_once("->")?;
+            let (upper, rest) = rest.split_once(':')?;
+            Some((upper.trim().parse().ok()?, rest.split_whitespace().next()?.parse().ok()?))
+        });
+        let rows: Vec<_> = rows.collect();
+        assert!(!rows.is_empty(), "no histogram in {text}");
+        rows
+    }
+}
+
+impl Drop for Runqlat {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn runqlat_finds_as_many_waits_of_the_same_lengths(attach: Attach) -> Outcome {
+    let path = tool("runqlat", "libbpf-tools")?;
+    let cpus = [machine::cpus()[0], machine::one_cpu()];
+    let mut staged = Workload::WakeRace(WakeRace { rounds: 10_000, cpus, preemptor: true, rest_ns: 1_000_000 }).stage();
+    // Of one process, which is blocked before and after: however far apart the two begin and end, they see the same.
+    let pid = staged.tid("wl-wakee").to_string();
+    let runqlat = Runqlat::start(&path, &pid)?;
+    let wakelat = Wakelat::hist(attach, &["--pid", &pid, "--class", ALL_CLASSES, "--ring-size", "16M"]);
+    staged.perform();
+    let report = wakelat.report();
+    let rows = runqlat.histogram();
+    let (found, total) = (report.groups.iter().map(|group| group.count).sum(), rows.iter().map(|row| row.1).sum());
+    assert_within_percent(2, "waits", found, total);
+    let mut below = 0;
+    for (upper_us, count) in rows {
+        below += count;
+        // Each instrument's programs run before or after the other's on the same tracepoint, so that one begins or ends
+        // a wait later than the other by the time these take: some hundreds of ns, more on a busy machine.
+        let bound_ns = (upper_us + 1) * 1000;
+        let (fewest, most) =
+            (count_below(&report, bound_ns - bound_ns / 5 - 800), count_below(&report, bound_ns + bound_ns / 5 + 800));
+        let slack = total / 50;
+        println!("  up to {upper_us} us: {below} by runqlat, {fewest} to {most} by wakelat");
+        assert!((fewest.saturating_sub(slack)..=most + slack).contains(&below), "up to {upper_us} us");
+    }
+    Ok(())
+}
+
+/// Waits in buckets that begin below `bound_ns`.
+fn count_below(report: &Report, bound_ns: u64) -> u64 {
+    let buckets = report.groups.iter().flat_map(|group| &group.buckets);
+    buckets.filter(|bucket| bucket.from_ns < bound_ns).map(|bucket| bucket.count).sum()
+}

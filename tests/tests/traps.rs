@@ -1,0 +1,205 @@
+//! Traps that other tools fell into, on a real kernel. The numbers are those of docs/semantics.md.
+
+use wakelat_tests::{
+    attached,
+    compare::{assert_kernels_own_account, assert_one_wakeup_for_each_block, assert_within_user_times},
+    machine,
+    report::Report,
+    suite::{self, Outcome},
+    sysctl::Sysctl,
+    task::{Place, Policy},
+    wakelat::{Attach, Wakelat, command},
+    workload::{BehindHog, CrossWake, Forks, Migration, Performance, PingPong, SignalStorm, WakeRace, Workload},
+};
+
+const ALL_CLASSES: &str = "wakeup,new,preempted";
+const REST_NS: u64 = 1_000_000_000;
+
+fn main() {
+    suite::main(attached![
+        t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on,
+        t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait,
+        t05_a_free_ping_pong_leaves_no_start_behind,
+        t07_delivery_and_latency_are_kept_apart,
+        t10_a_pid_that_is_used_again_is_another_task,
+        t11_the_idle_task_never_waits,
+        t12_no_wait_ends_before_it_began_on_another_cpu,
+        t16_a_second_set_of_programs_takes_nothing_from_the_first,
+        t22_starvation_is_as_long_as_it_was,
+        t23_a_wait_belongs_to_the_cpu_on_which_it_ends,
+    ]);
+}
+
+/// Measures one performance of `load` by thread: all classes of the tasks whose names begin with `wl-`.
+fn measure(attach: Attach, load: Workload) -> (Report, Performance) {
+    let mut staged = load.stage();
+    let wakelat =
+        Wakelat::hist(attach, &["--by", "tid", "--comm", "wl-*", "--class", ALL_CLASSES, "--ring-size", "16M"]);
+    let performance = staged.perform();
+    (wakelat.report(), performance)
+}
+
+fn t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on(attach: Attach) -> Outcome {
+    let rounds = if machine::is_emulated() { 1000 } else { 5000 };
+    let cpus = [machine::cpus()[0], machine::one_cpu()];
+    let race = WakeRace { rounds, cpus, preemptor: true, rest_ns: 1_000_000 };
+    let (report, performance) = measure(attach, Workload::WakeRace(race));
+    println!("\n  {:?}", report.coverage.wakeups);
+    // A preemption taken for a sleep would be a wait too few, and its time would be missing; a wakeup that restarts the
+    // clock of a task that waits makes its wait shorter than run_delay.
+    assert_kernels_own_account(&report, &performance);
+    assert!(report.count("preempted") > 0, "{report:#?}");
+    report.assert_nothing_lost(&performance);
+    Ok(())
+}
+
+fn t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait(attach: Attach) -> Outcome {
+    let rounds = if machine::is_emulated() { 1000 } else { 5000 };
+    let storm = SignalStorm { rounds, cpus: machine::two_cpus()?, rest_ns: REST_NS };
+    let (report, performance) = measure(attach, Workload::SignalStorm(storm));
+    let terms = report.coverage.wakeups;
+    println!("\n  {terms:?}");
+    assert!(terms.woken_running > 0, "no running task was woken: {terms:?}");
+    assert_kernels_own_account(&report, &performance);
+    assert_nothing_left_behind(&report, &performance);
+    Ok(())
+}
+
+fn t05_a_free_ping_pong_leaves_no_start_behind(attach: Attach) -> Outcome {
+    let [first, last] = machine::two_cpus()?;
+    let load = PingPong {
+        rounds: if machine::is_emulated() { 2000 } else { 10_000 },
+        ping: Place::other(first),
+        pong: Place::other(last),
+        patient: false,
+        rest_ns: REST_NS,
+    };
+    let (report, performance) = measure(attach, Workload::PingPong(load));
+    println!("\n  {:?}", report.coverage.wakeups);
+    assert_one_wakeup_for_each_block(&report, &performance);
+    assert_nothing_left_behind(&report, &performance);
+    Ok(())
+}
+
+/// Asserts that nothing waited as long as the load rested: a start that was left behind would have.
+fn assert_nothing_left_behind(report: &Report, performance: &Performance) {
+    report.assert_nothing_lost(performance);
+    assert!(report.max_ns() < REST_NS, "{report:#?}");
+}
+
+fn t07_delivery_and_latency_are_kept_apart(attach: Attach) -> Outcome {
+    let mut staged = Workload::PingPong(PingPong::across(machine::two_cpus()?, 500)).stage();
+    let latency = Wakelat::hist(attach, &["--comm", "wl-pong", "--from", "wakeup"]);
+    let both = Wakelat::hist(attach, &["--comm", "wl-pong", "--from", "waking"]);
+    let performance = staged.perform();
+    let (latency, both) = (latency.report(), both.report());
+    latency.coverage.wakeups.assert_complete(performance.wakeups["wl-pong"], &performance);
+    both.coverage.wakeups.assert_complete(performance.wakeups["wl-pong"], &performance);
+    // Each wait from `sched_waking` encloses the same wait from `sched_wakeup`, and both lie within the user's.
+    println!("\n  {} ns from wakeup, {} ns from waking", latency.sum_ns(), both.sum_ns());
+    assert!(latency.sum_ns() < both.sum_ns());
+    let to_pong: Vec<u64> = performance.known.waits_ns.iter().step_by(2).copied().collect();
+    assert_within_user_times(&both, &performance, &to_pong, performance.wakeups["wl-pong"]);
+    Ok(())
+}
+
+fn t10_a_pid_that_is_used_again_is_another_task(attach: Attach) -> Outcome {
+    let loadavg = std::fs::read_to_string("/proc/loadavg").expect("procfs is mounted");
+    let tasks = loadavg.split_whitespace().nth(3).and_then(|word| word.split_once('/')?.1.parse::<u64>().ok());
+    // Small enough to be used up, with room for what others start meanwhile.
+    let pid_max = 1000 + 2 * tasks.expect("the number of tasks in /proc/loadavg");
+    let children = pid_max + pid_max / 4;
+    let mut staged = Workload::Forks(Forks { children, run_ns: 0, place: Place::other(machine::one_cpu()) }).stage();
+    let wakelat = Wakelat::hist(attach, &["--by", "tid", "--class", ALL_CLASSES, "--comm", "wl-forker"]);
+    let restored = Sysctl::set("kernel/pid_max", pid_max);
+    let performance = staged.perform();
+    drop(restored);
+    let report = wakelat.report();
+    report.assert_nothing_lost(&performance);
+    let terms = report.coverage.wakeups;
+    assert!((children - performance.untraced.min(children)..=children).contains(&report.count("new")), "{terms:?}");
+    assert!(report.of_class("new").any(|group| group.count > 1), "no pid was used twice");
+    assert!(report.max_ns() <= performance.duration_ns, "{report:#?}");
+    Ok(())
+}
+
+fn t11_the_idle_task_never_waits(attach: Attach) -> Outcome {
+    let arguments = ["hist", "--json", "--attach", attach.name(), "--by", "tid", "--class", ALL_CLASSES, "-d", "2s"];
+    let ended = Wakelat::measuring(command(&arguments)).end();
+    let reports = ended.reports();
+    assert_eq!(reports.len(), 1);
+    assert!(reports[0].coverage.wakeups.delivered > 0, "a machine with not one wakeup in two seconds");
+    assert_eq!(reports[0].with("tid", 0).count(), 0, "the idle task");
+    // Nothing waits longer than the machine has been up: a difference that wrapped lies near 2^64.
+    assert!(reports[0].max_ns() < wakelat_tests::clock::now_ns(), "{} ns", reports[0].max_ns());
+    Ok(())
+}
+
+fn t12_no_wait_ends_before_it_began_on_another_cpu(attach: Attach) -> Outcome {
+    let rounds = if machine::is_emulated() { 200 } else { 2000 };
+    let (report, performance) = measure(attach, Workload::Migration(Migration { rounds, cpus: machine::two_cpus()? }));
+    assert_one_wakeup_for_each_block(&report, &performance);
+    assert!(report.max_ns() <= performance.duration_ns, "{report:#?}");
+    report.assert_nothing_lost(&performance);
+    Ok(())
+}
+
+fn t16_a_second_set_of_programs_takes_nothing_from_the_first(attach: Attach) -> Outcome {
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
+    // On the same tracepoints, of either kind, and with another reader on the classic side of them where perf is there.
+    let first = Wakelat::hist(attach, &["--comm", "wl-p?ng"]);
+    let others = Attach::TYPES.map(|attach| Wakelat::hist(attach, &["--comm", "wl-p?ng"]));
+    let performance = staged.perform();
+    for wakelat in others.into_iter().chain([first]) {
+        let coverage = wakelat.report().coverage;
+        // Whatever the kernel skipped it counted; without that, the wakeups are complete.
+        println!("\n  missed {:?}", coverage.missed);
+        let skipped = coverage.missed.unwrap_or(0);
+        assert!(skipped <= performance.wakeups(), "{coverage:?}");
+        coverage.wakeups.assert_complete(performance.wakeups() - skipped, &performance);
+    }
+    Ok(())
+}
+
+fn t22_starvation_is_as_long_as_it_was(attach: Attach) -> Outcome {
+    machine::two_cpus()?;
+    let seconds = if machine::is_emulated() { 3 } else { 15 };
+    let spin_ns = seconds * 1_000_000_000;
+    // Both are real-time, as the kernel lets ordinary tasks run now and then behind a real-time one.
+    let load = BehindHog { rounds: 1, spin_ns, cpu: machine::one_cpu(), sleeper: Policy::Fifo(5) };
+    let mut staged = Workload::BehindHog(load).stage();
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-sleeper"]);
+    let performance = staged.perform();
+    let report = wakelat.report();
+    assert_eq!(report.coverage.wakeups.delivered, 1);
+    assert!((spin_ns..=performance.known.waits_ns[0]).contains(&report.max_ns()), "{report:#?}");
+    assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
+    Ok(())
+}
+
+fn t23_a_wait_belongs_to_the_cpu_on_which_it_ends(attach: Attach) -> Outcome {
+    let cpus = machine::two_cpus()?;
+    let rounds = 500;
+    let mut staged = Workload::CrossWake(CrossWake { rounds, cpus }).stage();
+    let arguments = ["trace", "--json", "--attach", attach.name(), "--comm", "wl-wakee", "--threshold", "1ns"];
+    let wakelat = Wakelat::measuring(command(&arguments));
+    let performance = staged.perform();
+    let waits = wakelat.waits();
+    let unseen = rounds as usize - waits.len();
+    assert!(unseen as u64 <= performance.untraced, "{unseen} of {rounds} not found");
+    let mut skipped = 0;
+    for (index, wait) in waits.iter().enumerate() {
+        // It goes to and fro, so after a wait that was not seen it is one step ahead.
+        if wait.cpu != cpus[(index + skipped + 1) % 2] as u32 {
+            skipped += 1;
+        }
+        assert!(skipped <= unseen, "{index}: {wait:?}");
+        // The CPU of `sched_waking` is the one it ran on before: never the one it runs on here.
+        let round = index + skipped;
+        let (from, to) = (cpus[round % 2] as u32, cpus[(round + 1) % 2] as u32);
+        assert_eq!((wait.prev_cpu, wait.cpu), (Some(from), to), "round {round}: {wait:?}");
+        assert_eq!((wait.tid, wait.waker_tid), (staged.tid("wl-wakee"), Some(staged.tid("wl-waker"))), "{wait:?}");
+        assert!(wait.delivery_ns.is_some(), "{wait:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! `verify`: both sides of the same window agree where nothing is wrong, and do not where something is.
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use wakelat_tests::{
+    attached, machine, once,
+    suite::{self, Outcome, Skip},
+    task::{Place, Policy},
+    tracefs::{self, Foreign},
+    wakelat::{Attach, Ended, Wakelat, command},
+    workload::{BehindHog, Hogs, Performance, PingPong, Staged, Workload},
+};
+
+fn main() {
+    let by_every_way = attached![
+        verify_has_exactly_n_wakeups_on_both_sides,
+        verify_from_waking_has_exactly_n_wakeups_on_both_sides,
+        verify_agrees_under_load,
+    ];
+    let once = once![
+        without_hist_triggers_verify_says_so_and_checks_what_remains,
+        verify_of_all_tasks_agrees_under_load,
+        verify_finds_every_planted_error,
+        verify_leaves_nothing_behind_when_it_is_ended,
+        what_a_killed_verify_left_is_removed_and_nothing_else,
+        verify_refuses_what_no_trigger_can_do,
+    ];
+    suite::main(by_every_way.into_iter().chain(once));
+}
+
+fn verify(arguments: &[&str]) -> Wakelat {
+    let mut all = vec!["verify", "--json", "-d", "10m"];
+    all.extend(arguments);
+    Wakelat::measuring(command(&all))
+}
+
+/// Ends the window as Ctrl-C does, and gives the exit code and the document.
+fn outcome(wakelat: Wakelat) -> (i32, Value) {
+    wakelat.signal(Signal::SIGINT);
+    document(&wakelat.end())
+}
+
+fn document(ended: &Ended) -> (i32, Value) {
+    let code = ended.status.code().unwrap_or_else(|| panic!("{ended:#?}"));
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"));
+    assert_eq!(document["schema"], "wakelat.verify/1", "{document:#}");
+    assert_eq!(document["agree"] == true, code == 0, "{document:#}");
+    (code, document)
+}
+
+/// One performance of `load`, measured for tasks named `comm`.
+fn verified(load: Workload, arguments: &[&str]) -> (i32, Value, Performance, Staged) {
+    let mut staged = load.stage();
+    let wakelat = verify(arguments);
+    let performance = staged.perform();
+    let (code, document) = outcome(wakelat);
+    (code, document, performance, staged)
+}
+
+fn assert_exactly(document: &Value, wakeups: u64) {
+    let comparison = &document["comparison"];
+    for side in ["wakelat", "trigger"] {
+        assert_eq!(comparison[side]["count"], wakeups, "{document:#}");
+        assert_eq!(comparison[side]["dropped"], 0, "{document:#}");
+    }
+    // The tasks live inside of the window.
+    assert_eq!(comparison["tolerated_waits"], 0, "{document:#}");
+}
+
+/// Prints what the clocks made of the difference.
+fn say(document: &Value) {
+    let comparison = &document["comparison"];
+    let sum = |side: &str| comparison[side]["sum_ns"].as_i64().unwrap_or(0);
+    println!(
+        "\n  {} waits, sums {} ns apart, distance {}, clock {} ns",
+        comparison["wakelat"]["count"],
+        sum("wakelat") - sum("trigger"),
+        comparison["distance"],
+        comparison["clock_ns"]
+    );
+}
+
+fn exact_ping_pong(attach: Attach, from: &str) -> Outcome {
+    tracefs::need_hist_triggers()?;
+    let load = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000));
+    let arguments = ["--comm", "wl-p?ng", "--attach", attach.name(), "--from", from];
+    let (code, document, performance, _staged) = verified(load, &arguments);
+    say(&document);
+    assert_eq!(code, 0, "{document:#}");
+    assert_exactly(&document, performance.wakeups());
+    let rules = &document["rules"];
+    assert_eq!(rules["classes"]["wakeup"]["count"], performance.wakeups(), "{document:#}");
+    for error in ["bogus", "restarted", "unknown"] {
+        assert_eq!(rules[error]["count"], 0, "{document:#}");
+    }
+    assert!(tracefs::left_by_wakelat().is_empty(), "{:?}", tracefs::left_by_wakelat());
+    Ok(())
+}
+
+fn verify_has_exactly_n_wakeups_on_both_sides(attach: Attach) -> Outcome {
+    exact_ping_pong(attach, "wakeup")
+}
+
+fn verify_from_waking_has_exactly_n_wakeups_on_both_sides(attach: Attach) -> Outcome {
+    exact_ping_pong(attach, "waking")
+}
+
+fn verify_agrees_under_load(attach: Attach) -> Outcome {
+    tracefs::need_hist_triggers()?;
+    let mut hogs = Workload::Hogs(Hogs { per_cpu: 2 }).stage();
+    let (one, other) = (Place::other(machine::one_cpu()), Place::other(machine::cpus()[0]));
+    let mut staged =
+        Workload::PingPong(PingPong { ping: one, pong: other, ..PingPong::on_one(machine::one_cpu(), 300) }).stage();
+    let wakelat = verify(&["--comm", "wl-p?ng", "--attach", attach.name()]);
+    hogs.perform();
+    let performance = staged.perform();
+    let (code, document) = outcome(wakelat);
+    drop(hogs);
+    say(&document);
+    assert_eq!(code, 0, "{document:#}");
+    let comparison = &document["comparison"];
+    assert_eq!(comparison["wakelat"]["count"], comparison["trigger"]["count"], "{document:#}");
+    assert!(comparison["wakelat"]["count"].as_u64() >= Some(performance.blocked()), "{document:#}");
+    Ok(())
+}
+
+fn verify_of_all_tasks_agrees_under_load() -> Outcome {
+    tracefs::need_hist_triggers()?;
+    let mut hogs = Workload::Hogs(Hogs { per_cpu: 1 }).stage();
+    let place = Place::other(machine::one_cpu());
+    let load = PingPong { rounds: 1000, ping: place, pong: place, patient: false, rest_ns: 0 };
+    let mut staged = Workload::PingPong(load).stage();
+    hogs.perform();
+    let wakelat = verify(&[]);
+    staged.perform();
+    let (code, document) = outcome(wakelat);
+    drop(hogs);
+    say(&document);
+    assert_eq!(code, 0, "{document:#}");
+    for check in document["checks"].as_array().expect("a list") {
+        println!("  {}", check["found"]);
+        assert_eq!(check["outcome"], "agree", "{document:#}");
+    }
+    Ok(())
+}
+
+fn verify_finds_every_planted_error() -> Outcome {
+    tracefs::need_hist_triggers()?;
+    let load = BehindHog { rounds: 200, spin_ns: 1_500_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+    for (planted, word) in [
+        (None, ""),
+        (Some("restart"), "on the other side"),
+        (Some("lose"), "differ by"),
+        (Some("shift"), "on the other side"),
+    ] {
+        let mut arguments = vec!["--comm", "wl-sleeper"];
+        if let Some(planted) = planted {
+            arguments.extend(["--plant", planted]);
+        }
+        let (code, document, ..) = verified(Workload::BehindHog(load.clone()), &arguments);
+        let reasons = document["comparison"]["reasons"].to_string();
+        println!("\n  {planted:?}: exit {code}: {reasons}");
+        assert_eq!(code, if planted.is_some() { 3 } else { 0 }, "{document:#}");
+        assert!(reasons.contains(word), "{document:#}");
+    }
+    Ok(())
+}
+
+fn without_hist_triggers_verify_says_so_and_checks_what_remains() -> Outcome {
+    if tracefs::has_hist_triggers() {
+        return Err(Skip::because("this kernel has hist triggers"));
+    }
+    let load = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 500));
+    let (code, document, ..) = verified(load, &[]);
+    assert!(document["comparison"].is_null(), "{document:#}");
+    assert!(document["no_triggers"].as_str().is_some_and(|why| why.contains("CONFIG_HIST_TRIGGERS")), "{document:#}");
+    let outcomes: Vec<_> = document["checks"].as_array().expect("a list").iter().map(|c| &c["outcome"]).collect();
+    assert_eq!(outcomes, ["agree", "agree"], "{document:#}");
+    assert_eq!(code, 0);
+    let said = Wakelat::start(command(&["verify", "-d", "100ms"])).end();
+    assert!(said.stdout.contains("this kernel has no hist triggers"), "{said:#?}");
+    Ok(())
+}
+
+fn verify_leaves_nothing_behind_when_it_is_ended() -> Outcome {
+    tracefs::need_hist_triggers()?;
+    let foreign = Foreign::make();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let wakelat = verify(&[]);
+        assert_eq!(tracefs::left_by_wakelat().len(), 2, "{:?}", tracefs::left_by_wakelat());
+        wakelat.signal(signal);
+        let ended = wakelat.end();
+        assert!(ended.status.code().is_some(), "{ended:#?}");
+        assert!(tracefs::left_by_wakelat().is_empty(), "{:?}", tracefs::left_by_wakelat());
+        foreign.assert_untouched();
+    }
+    Ok(())
+}
+
+fn what_a_killed_verify_left_is_removed_and_nothing_else() -> Outcome {
+    tracefs::need_hist_triggers()?;
+    let foreign = Foreign::make();
+    let killed = verify(&[]);
+    let pid = killed.pid();
+    killed.signal(Signal::SIGKILL);
+    assert_eq!(killed.end().killed_by(), Some(Signal::SIGKILL as i32));
+    let left = tracefs::left_by_wakelat();
+    assert_eq!(left.len(), 2, "{left:?}");
+    // One that is still running is nobody's to clean up.
+    let living = verify(&[]);
+    assert_eq!(tracefs::left_by_wakelat().len(), 2, "the dead one's are gone: {:?}", tracefs::left_by_wakelat());
+    let next = Wakelat::start(command(&["verify", "-d", "200ms"])).end();
+    assert_eq!(tracefs::left_by_wakelat().len(), 2, "{:?}", tracefs::left_by_wakelat());
+    assert!(!next.stderr.contains("removed"), "{next:#?}");
+    living.signal(Signal::SIGINT);
+    let said = living.end();
+    for what in ["removed the tracefs instance", "removed the synthetic event"] {
+        assert!(said.stderr.contains(what) && said.stderr.contains(&pid.to_string()), "{said:#?}");
+    }
+    assert!(tracefs::left_by_wakelat().is_empty(), "{:?}", tracefs::left_by_wakelat());
+    foreign.assert_untouched();
+    Ok(())
+}
+
+fn verify_refuses_what_no_trigger_can_do() -> Outcome {
+    let ended = Wakelat::start(command(&["verify", "--cgroup", "/"])).end();
+    ended.assert_refused(2, &["--cgroup"]);
+    tracefs::need_hist_triggers()?;
+    Wakelat::start(command(&["verify", "--comm", "a\"b"])).end().assert_refused(1, &["a\"b"]);
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! The histogram's value → bucket function.
+//!
+//! Log-linear: every power of two is cut into [`PER_OCTAVE`] buckets of equal width, so a bucket is at most 1/32 =
+//! 3.1 % of its value wide, buckets never straddle a power of two, and small values have a bucket each. Any u64 has a
+//! bucket: nothing is clamped.
+
+/// log2 of [`PER_OCTAVE`].
+pub const SUB_BITS: u32 = 5;
+/// Buckets in one power of two.
+pub const PER_OCTAVE: u64 = 1 << SUB_BITS;
+/// How many buckets there are: all of u64.
+pub const BUCKETS: usize = ((64 - SUB_BITS as usize) + 1) << SUB_BITS;
+
+/// The bucket `value` falls in, below [`BUCKETS`].
+#[inline(always)]
+pub const fn index(value: u64) -> usize {
+    if value < PER_OCTAVE {
+        return value as usize;
+    }
+    // log2(value) >= SUB_BITS here.
+    let shift = log2(value) - SUB_BITS;
+    // value >> shift lies in PER_OCTAVE..2 * PER_OCTAVE: its leading one adds one octave's worth of buckets.
+    (((shift as u64) << SUB_BITS) + (value >> shift)) as usize
+}
+
+/// The smallest value of bucket `index`.
+pub const fn lower(index: usize) -> u64 {
+    let index = index as u64;
+    if index < 2 * PER_OCTAVE {
+        return index;
+    }
+    let shift = (index >> SUB_BITS) - 1;
+    (index - (shift << SUB_BITS)) << shift
+}
+
+/// The smallest value above bucket `index`; `u64::MAX` for the last one, which contains it.
+pub const fn upper(index: usize) -> u64 {
+    if index + 1 >= BUCKETS { u64::MAX } else { lower(index + 1) }
+}
+
+/// floor(log2(value)) for value > 0, by halving: the BPF instruction set cannot count leading zeros.
+#[inline(always)]
+const fn log2(value: u64) -> u32 {
+    let mut rest = value;
+    let mut log2 = 0;
+    if rest >> 32 != 0 {
+        rest >>= 32;
+        log2 += 32;
+    }
+    if rest >> 16 != 0 {
+        rest >>= 16;
+        log2 += 16;
+    }
+    if rest >> 8 != 0 {
+        rest >>= 8;
+        log2 += 8;
+    }
+    if rest >> 4 != 0 {
+        rest >>= 4;
+        log2 += 4;
+    }
+    if rest >> 2 != 0 {
+        rest >>= 2;
+        log2 += 2;
+    }
+    if rest >> 1 != 0 {
+        log2 += 1;
+    }
+    log2
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// 2^k − 1, 2^k and 2^k + 1 for every k, and the ends.
+    fn boundaries() -> impl Iterator<Item = u64> {
+        (0..64)
+            .flat_map(|k| {
+                let power = 1u64 << k;
+                [power - 1, power, power + 1]
+            })
+            .chain([u64::MAX - 1, u64::MAX])
+    }
+
+    #[test]
+    fn t19_every_power_of_two_and_its_neighbours_fall_in_their_bucket() {
+        for value in boundaries() {
+            let index = index(value);
+            assert!(index < BUCKETS, "{value}");
+            assert!(lower(index) <= value, "{value}");
+            assert!(value < upper(index) || upper(index) == u64::MAX, "{value}");
+        }
+        assert_eq!(index(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn buckets_cover_u64_without_gap_or_overlap() {
+        assert_eq!(lower(0), 0);
+        for bucket in 0..BUCKETS - 1 {
+            assert!(lower(bucket) < upper(bucket));
+            assert_eq!(index(lower(bucket)), bucket);
+            assert_eq!(index(upper(bucket) - 1), bucket);
+        }
+        assert_eq!(upper(BUCKETS - 1), u64::MAX);
+    }
+
+    #[test]
+    fn a_power_of_two_begins_a_bucket() {
+        for k in 0..64 {
+            assert_eq!(lower(index(1 << k)), 1 << k);
+        }
+    }
+
+    #[test]
+    fn t19_quantiles_from_buckets_agree_with_hdrhistogram_within_a_bucket() {
+        let mut exact = hdrhistogram::Histogram::<u64>::new_with_bounds(1, u64::MAX, 3).unwrap();
+        for value in boundaries().filter(|value| *value > 0) {
+            exact.clear();
+            exact.record(value).unwrap();
+            let bucket = index(value);
+            assert!(lower(bucket) <= exact.max() && exact.min() <= upper(bucket), "{value}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_bucket_is_at_most_a_thirty_second_of_its_value_wide(value: u64) {
+            let bucket = index(value);
+            prop_assert!(lower(bucket) <= value);
+            prop_assert!(upper(bucket) - lower(bucket) <= (value / PER_OCTAVE).max(1));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Every way in which a wait can end or be lost, counted in the kernel, per CPU.
+//!
+//! For wakeups (classes `wakeup` and `new`), and for preemptions by themselves:
+//!
+//! ```text
+//! seen = delivered + woken_running + woken_waiting + filtered + start_map_full
+//!      + ring_full + discarded + stale + censored
+//! ```
+//!
+//! `censored` is the only term that is not a counter: it is the number of tasks found waiting when a run ends.
+
+/// One term of the accounting identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Counter {
+    /// Waits that began, or would have: each ends up in exactly one of the other terms.
+    Seen,
+    /// Samples put in the ring buffer.
+    Delivered,
+    /// Wakeups that found the task on a CPU: nothing waits.
+    WokenRunning,
+    /// Wakeups that found the task waiting already: the earlier start stays.
+    WokenWaiting,
+    /// Refused by what the user asked for: the filter or the threshold.
+    Filtered,
+    /// Those of `Filtered` that passed the filter and fell below the threshold.
+    BelowThreshold,
+    /// No room in the map of starts.
+    StartMapFull,
+    /// No room in the ring buffer.
+    RingFull,
+    /// The end was before the start.
+    Discarded,
+    /// A start whose switch-in was never seen.
+    Stale,
+}
+
+/// How many counters there are.
+pub const COUNTERS: usize = 10;
+
+impl Counter {
+    /// All of them, in the order of [`Counters`].
+    pub const ALL: [Self; COUNTERS] = [
+        Self::Seen,
+        Self::Delivered,
+        Self::WokenRunning,
+        Self::WokenWaiting,
+        Self::Filtered,
+        Self::BelowThreshold,
+        Self::StartMapFull,
+        Self::RingFull,
+        Self::Discarded,
+        Self::Stale,
+    ];
+}
+
+/// One CPU's counters, indexed by [`Counter`]. The map has two such entries, see [`Subject`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counters(pub [u64; COUNTERS]);
+
+impl core::ops::Index<Counter> for Counters {
+    type Output = u64;
+    fn index(&self, counter: Counter) -> &u64 {
+        &self.0[counter as usize]
+    }
+}
+
+/// What an identity is about: the key of the counter map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Subject {
+    /// Classes `wakeup` and `new`.
+    Wakeups = 0,
+    /// Class `preempted`.
+    Preemptions = 1,
+}
+
+/// How many subjects there are.
+pub const SUBJECTS: u32 = 2;

@@ -1,0 +1,130 @@
+//! The in-kernel filter: who is measured. Everything here judges the task that waits, never its waker.
+
+use crate::glob::Glob;
+
+/// Highest number of CPUs a filter can name (`NR_CPUS` of the largest distribution kernels, 8192).
+pub const MAX_CPUS: usize = 8192;
+
+/// Lowest kernel priority: a deadline task's.
+pub const MIN_PRIO: i32 = -1;
+/// Highest kernel priority: nice 19 (`MAX_PRIO - 1`, include/linux/sched/prio.h).
+pub const MAX_PRIO: i32 = 139;
+
+/// Bits of the load-time integer that says which parts of the filter are in force, so that the verifier removes the
+/// others.
+pub mod part {
+    /// Only the processes in the map of tgids.
+    pub const TGID: u32 = 1 << 0;
+    /// Only the threads in the map of pids.
+    pub const PID: u32 = 1 << 1;
+    /// Only names that match [`super::Filter::comm`].
+    pub const COMM: u32 = 1 << 2;
+    /// Only descendants of the cgroups in the map of cgroup ids.
+    pub const CGROUP: u32 = 1 << 3;
+    /// Only the CPUs in [`super::Filter::cpus`].
+    pub const CPU: u32 = 1 << 4;
+    /// Only the priorities in [`super::Filter::prios`].
+    pub const PRIO: u32 = 1 << 5;
+    /// Only the policies in [`super::Filter::policies`].
+    pub const POLICY: u32 = 1 << 6;
+    /// Not the process in the load-time integer `OWN_TGID`.
+    pub const OTHERS: u32 = 1 << 7;
+}
+
+/// What a filter compares with, except for the ids, which have maps of their own.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Filter {
+    /// Names.
+    pub comm: Glob,
+    /// Bit `prio - MIN_PRIO` is set where that priority is wanted. (A power of two of words, of which three are used.)
+    pub prios: [u64; 4],
+    /// Bit `policy` is set where that policy is wanted.
+    pub policies: u64,
+    /// Bit `cpu` is set where that CPU is wanted: the one on which the wait ends.
+    pub cpus: [u64; MAX_CPUS / 64],
+}
+
+impl Filter {
+    /// A filter that wants nothing; each part in force has its bits set afterwards.
+    pub const fn new() -> Self {
+        Self { comm: Glob::new(), prios: [0; 4], policies: 0, cpus: [0; MAX_CPUS / 64] }
+    }
+
+    /// Whether `prio` is wanted; one outside the kernel's range never is.
+    #[inline(always)]
+    pub fn wants_prio(&self, prio: i32) -> bool {
+        bit(&self.prios, prio.wrapping_sub(MIN_PRIO) as u32)
+    }
+
+    /// Whether `policy` is wanted.
+    #[inline(always)]
+    pub fn wants_policy(&self, policy: u32) -> bool {
+        policy < 64 && self.policies >> policy & 1 != 0
+    }
+
+    /// Whether `cpu` is wanted.
+    #[inline(always)]
+    pub fn wants_cpu(&self, cpu: u32) -> bool {
+        bit(&self.cpus, cpu)
+    }
+
+    /// Wants `prio`. Returns false where the kernel has no such priority.
+    pub fn want_prio(&mut self, prio: i32) -> bool {
+        (MIN_PRIO..=MAX_PRIO).contains(&prio) && set(&mut self.prios, (prio - MIN_PRIO) as u32)
+    }
+
+    /// Wants `cpu`. Returns false where it is above [`MAX_CPUS`].
+    pub fn want_cpu(&mut self, cpu: u32) -> bool {
+        set(&mut self.cpus, cpu)
+    }
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The length must be a power of two. Reads first and judges afterwards: the other way round LLVM proves the mask
+/// superfluous, drops it, and the verifier, which does not follow the proof, refuses the program.
+#[inline(always)]
+fn bit<const WORDS: usize>(words: &[u64; WORDS], index: u32) -> bool {
+    const { assert!(WORDS.is_power_of_two()) };
+    let bit = (words[(index as usize / 64) & (WORDS - 1)] >> (index % 64)) & 1;
+    bit & u64::from((index as usize) < WORDS * 64) != 0
+}
+
+fn set(words: &mut [u64], index: u32) -> bool {
+    let Some(word) = words.get_mut(index as usize / 64) else {
+        return false;
+    };
+    *word |= 1 << (index % 64);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_priority_outside_the_kernels_range_is_never_wanted() {
+        let mut filter = Filter::new();
+        for prio in MIN_PRIO..=MAX_PRIO {
+            assert!(filter.want_prio(prio));
+        }
+        assert!(!filter.want_prio(140) && !filter.want_prio(-2));
+        assert!(filter.wants_prio(-1) && filter.wants_prio(0) && filter.wants_prio(139));
+        assert!(!filter.wants_prio(-2) && !filter.wants_prio(140));
+        assert!(!filter.wants_prio(i32::MIN) && !filter.wants_prio(i32::MAX));
+    }
+
+    #[test]
+    fn only_the_named_cpus_are_wanted() {
+        let mut filter = Filter::new();
+        assert!(filter.want_cpu(0) && filter.want_cpu(64) && filter.want_cpu(8191));
+        assert!(!filter.want_cpu(8192));
+        assert!(filter.wants_cpu(0) && filter.wants_cpu(64) && filter.wants_cpu(8191));
+        assert!(!filter.wants_cpu(1) && !filter.wants_cpu(8192) && !filter.wants_cpu(u32::MAX));
+    }
+}

@@ -1,0 +1,30 @@
+//! What the BPF programs and user space agree on.
+//!
+//! Everything here is plain data or a pure function, the very same code on both sides of the ring buffer. Without the
+//! `user` feature the crate builds without std, for the BPF target.
+#![cfg_attr(not(any(feature = "user", test)), no_std)]
+
+pub mod bucket;
+pub mod class;
+pub mod counter;
+pub mod filter;
+pub mod glob;
+pub mod record;
+pub mod sample;
+pub mod start;
+
+pub use class::{Class, Classes};
+pub use counter::{Counter, Counters};
+pub use sample::Sample;
+
+#[cfg(feature = "user")]
+mod pod {
+    // SAFETY: repr(C), integers only, without padding: any bytes are a value, and every byte is initialised.
+    unsafe impl aya::Pod for crate::Counters {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for crate::start::Start {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for crate::filter::Filter {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for crate::record::Offsets {}
+}

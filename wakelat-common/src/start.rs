@@ -1,0 +1,197 @@
+//! The state of one task between being woken and running, and the rules by which it changes.
+//!
+//! The rules are here and not in the programs so that they can be tried on any course of events: see
+//! `tests/timelines.rs`.
+
+use crate::{
+    Class,
+    sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
+};
+
+/// The value in the map of starts. An entry stays while its task lives and is written in place: that costs half of an
+/// insert and a delete per wakeup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Start {
+    /// When the wait began: ns of CLOCK_MONOTONIC; 0 while the task does not wait.
+    pub at_ns: u64,
+    /// When `sched_waking` fired for this wakeup: ns, or 0 where it was not seen.
+    pub waking_at_ns: u64,
+    /// The waiting thread, for the account of tasks still waiting at the end.
+    pub pid: u32,
+    /// Who fired `sched_waking`.
+    pub waker_pid: u32,
+    /// Where the task ran before.
+    pub prev_cpu: u32,
+    /// Why it waits: a [`crate::Class`], as its number.
+    pub class: u8,
+    /// 1 where this wait is one the user asked for; 0 where it is remembered only so that a wakeup of a task that waits
+    /// already is not taken for a new wait.
+    pub wanted: u8,
+    /// Zero.
+    pub reserved: [u8; 2],
+}
+
+const _: () = assert!(size_of::<Start>() == 32);
+
+/// What a wakeup meant for its task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// It waits from now.
+    Started,
+    /// It waited already: the earlier start stays, or, by the rules of a hist trigger, the later one replaced it.
+    Waiting,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its task runs.
+    Waited {
+        /// How long it took: ns.
+        latency_ns: u64,
+        /// `sched_waking` to `sched_wakeup`: ns, or [`DELIVERY_UNKNOWN`].
+        delivery_ns: u64,
+    },
+    /// It ended before it began, or nobody saw the event from which it was to be counted.
+    Impossible,
+}
+
+/// What becomes of a task that loses its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It could go on, and waits for a CPU again.
+    Runnable,
+    /// The same, but its state says that it sleeps: only such a task can be woken while it waits.
+    RunnableYetWakeable,
+    /// It sleeps until it is woken.
+    Asleep,
+    /// It never comes back.
+    Dead,
+}
+
+impl Leaving {
+    /// From the arguments of `sched_switch` and the state of the task that leaves. `TASK_DEAD` (include/linux/sched.h)
+    /// is the state of a task's last switch; the same from 5.10 to 7.2.
+    #[inline(always)]
+    pub const fn of(preempt: bool, state: u64) -> Self {
+        const TASK_DEAD: u64 = 0x80;
+        if state == 0 {
+            Self::Runnable
+        } else if preempt {
+            // It had announced that it would sleep, but lost its CPU before it could: it stays on the run queue.
+            Self::RunnableYetWakeable
+        } else if state & TASK_DEAD != 0 {
+            Self::Dead
+        } else {
+            Self::Asleep
+        }
+    }
+
+    /// Whether it waits from now, where it is remembered: always where preemptions are `wanted`, and otherwise where a
+    /// wakeup could be taken for the beginning of its wait. So no figure depends on which classes were asked for.
+    #[inline(always)]
+    pub const fn is_remembered(self, wanted: bool) -> bool {
+        match self {
+            Self::Runnable => wanted,
+            Self::RunnableYetWakeable => true,
+            Self::Asleep | Self::Dead => false,
+        }
+    }
+}
+
+impl Start {
+    /// The entry of a task that does not wait.
+    pub const IDLE: Self = Self {
+        at_ns: 0,
+        waking_at_ns: 0,
+        pid: 0,
+        waker_pid: 0,
+        prev_cpu: CPU_UNKNOWN,
+        class: 0,
+        wanted: 0,
+        reserved: [0; 2],
+    };
+
+    /// `sched_waking` by `waker_pid`, of a task that ran on `prev_cpu`. A task that waits already keeps what is known of
+    /// its wait.
+    #[inline(always)]
+    pub fn waking(&mut self, now_ns: u64, waker_pid: u32, prev_cpu: u32) {
+        if self.at_ns == 0 {
+            self.waking_at_ns = now_ns;
+            self.waker_pid = waker_pid;
+            self.prev_cpu = prev_cpu;
+        }
+    }
+
+    /// `sched_wakeup` or `sched_wakeup_new` of a task that no CPU runs. The earliest start wins, unless `latest_wins` as
+    /// it does in a hist trigger.
+    #[inline(always)]
+    pub fn wakeup(&mut self, now_ns: u64, pid: u32, class: Class, latest_wins: bool) -> Woken {
+        let woken = if self.at_ns != 0 { Woken::Waiting } else { Woken::Started };
+        if woken != Woken::Waiting || latest_wins {
+            self.at_ns = now_ns;
+            self.pid = pid;
+            self.class = class as u8;
+            self.wanted = 1;
+        }
+        woken
+    }
+
+    /// The task loses a CPU, or is new: what it still owns of a wait is left over from a switch-in that was missed.
+    /// Returns the class of such a wait, where somebody asked for it.
+    #[inline(always)]
+    pub fn leave(&mut self) -> Option<Class> {
+        let left = core::mem::take(&mut self.at_ns) != 0 && self.wanted != 0;
+        if left { Class::from_u8(self.class) } else { None }
+    }
+
+    /// The task lost its CPU `cpu` and waits from now.
+    #[inline(always)]
+    pub fn preempt(&mut self, now_ns: u64, pid: u32, cpu: u32, wanted: bool) {
+        *self = Self {
+            at_ns: now_ns,
+            pid,
+            prev_cpu: cpu,
+            class: Class::Preempted as u8,
+            wanted: wanted as u8,
+            ..Self::IDLE
+        };
+    }
+
+    /// The task is given a CPU: its wait is consumed, whatever becomes of it. Returns it, where somebody asked for it.
+    #[inline(always)]
+    pub fn switch_in(&mut self) -> Option<Self> {
+        let wait = *self;
+        if wait.at_ns == 0 {
+            return None;
+        }
+        self.at_ns = 0;
+        // A wakeup whose `sched_waking` was not seen must not find the one before.
+        self.waking_at_ns = 0;
+        self.prev_cpu = CPU_UNKNOWN;
+        if wait.wanted == 0 { None } else { Some(wait) }
+    }
+
+    /// How this wait ended. `from_waking`: the latency of a wakeup starts at `sched_waking`.
+    #[inline(always)]
+    pub const fn end(&self, now_ns: u64, from_waking: bool) -> Ended {
+        if now_ns < self.at_ns {
+            return Ended::Impossible;
+        }
+        let delivery_ns = if self.waking_at_ns != 0 && self.waking_at_ns <= self.at_ns {
+            self.at_ns - self.waking_at_ns
+        } else {
+            DELIVERY_UNKNOWN
+        };
+        let mut latency_ns = now_ns - self.at_ns;
+        if from_waking && self.class == Class::Wakeup as u8 {
+            // Two kinds of latency never share a column: without its `sched_waking` this one cannot be told.
+            if delivery_ns == DELIVERY_UNKNOWN {
+                return Ended::Impossible;
+            }
+            latency_ns += delivery_ns;
+        }
+        Ended::Waited { latency_ns, delivery_ns }
+    }
+}

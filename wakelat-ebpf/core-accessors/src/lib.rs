@@ -1,0 +1,148 @@
+//! Access to fields of kernel structures for BPF programs written in Rust, at whatever offset the running kernel has
+//! them (CO-RE: compile once, run everywhere).
+//!
+//! A field sits at another offset in nearly every kernel, so an offset taken from the machine that compiled a program is
+//! wrong elsewhere. In C, `__builtin_preserve_access_index` makes clang leave a *relocation* at each access, and the
+//! loader (libbpf, aya) patches the instruction with the offset found in the running kernel's BTF. rustc has no such
+//! builtin. LLVM, which does the work behind it, does: this crate writes, from a build script, one LLVM IR function for
+//! each field named in a table, and Rust declarations to call them by. bpf-linker links the two and inlines the
+//! functions; what is left of an access is the one load clang would have emitted, relocation included. Neither C code,
+//! nor clang, nor generated bindings take part.
+//!
+//! # Example
+//!
+//! The build script of a BPF crate lists the fields it reads, a row each:
+//!
+//! ```no_run
+//! use core_accessors::{CHAR, I32, I64, Kernel, U32, U64, array, embedded, pointer};
+//!
+//! Kernel::new()
+//!     .structure("task_struct", [
+//!         ("pid", I32),
+//!         ("comm", array(CHAR, 16)),
+//!         ("__state", U32),
+//!         ("cgroups", pointer("css_set")),
+//!         ("thread_info", embedded("thread_info")),
+//!     ])
+//!     .structure("task_struct___pre_5_14", [("state", I64)])
+//!     .structure("thread_info", [("cpu", U32)])
+//!     .structure("css_set", [("dfl_cgrp", pointer("cgroup"))])
+//!     .structure("cgroup", [("kn", pointer("kernfs_node"))])
+//!     .structure("kernfs_node", [("id", U64)])
+//!     .write_for_build_script();
+//! ```
+//!
+//! The program includes what came of it. Accessors compute addresses, as `&task->pid` does in C, and chain:
+//!
+//! ```text
+//! mod kernel {
+//!     include!(concat!(env!("OUT_DIR"), "/core.rs"));
+//! }
+//! use kernel::{css_set, task_struct, task_struct___pre_5_14, thread_info};
+//!
+//! #[btf_tracepoint(function = "sched_wakeup")]
+//! pub fn sched_wakeup(ctx: BtfTracePointContext) -> i32 {
+//!     let task: *const task_struct = ctx.arg(0);
+//!     let pid = unsafe { *task_struct::pid(task) };
+//!     let cpu = unsafe { *thread_info::cpu(task_struct::thread_info(task)) };
+//!     let cgroup = unsafe { *css_set::dfl_cgrp(*task_struct::cgroups(task)) };
+//!     let state = if task_struct::__state_exists() {
+//!         unsafe { *task_struct::__state(task) }.into()
+//!     } else {
+//!         unsafe { *task_struct___pre_5_14::state(task.cast()) }
+//!     };
+//!     // …
+//! }
+//! ```
+//!
+//! Plain loads, as here, are for programs whose pointers the verifier knows the type of (`tp_btf`, `fentry`, `iter`).
+//! Elsewhere (`raw_tp`, `kprobe`, `perf_event`) pass the address to `bpf_probe_read_kernel`.
+//!
+//! # What is generated
+//!
+//! For each structure an opaque type of the same name, and for each field two inlined functions of it:
+//!
+//! | row | accessor | whether the kernel has the field |
+//! |---|---|---|
+//! | `("pid", I32)` | `pid(this: *const Self) -> *const i32` | `pid_exists() -> bool` |
+//! | `("comm", array(CHAR, 16))` | `comm(this: *const Self) -> *const [u8; 16]` | `comm_exists() -> bool` |
+//! | `("cgroups", pointer("css_set"))` | `cgroups(this: *const Self) -> *const *const css_set` | `cgroups_exists() -> bool` |
+//! | `("thread_info", embedded("thread_info"))` | `thread_info(this: *const Self) -> *const thread_info` | `thread_info_exists() -> bool` |
+//!
+//! - A field is found by its name, wherever it sits: in anonymous structs and unions, too, in any order. Rows need
+//!   neither the kernel's order nor its other fields.
+//! - Everything from `___` on in a structure's name is its *flavour*, which the loader ignores: it is how two layouts of
+//!   one structure stand side by side. Cast the pointer to go from one to the other.
+//! - Where the kernel has no such field, the loader puts an invalid instruction in the access's place, which the verifier
+//!   refuses if it can be reached. `FIELD_exists()` is a constant by then: code behind it is never looked at.
+//! - A name that Rust has reserved gets an underscore: `cgroup.self` is `cgroup::self_`, in the kernel still `self`.
+//! - A type stands for its kind; sign and width may differ. A field that is unsigned or a pointer is read at the width
+//!   it has in the running kernel, where it is read by a load: `bpf_probe_read_kernel` reads the width of the table.
+//! - Bit fields and fields of an `enum` type are out of reach; the latter because to the loader no number is an `enum`.
+//!
+//! # How the program has to be built
+//!
+//! With [bpf-linker](https://github.com/aya-rs/bpf-linker), debug information (from which the BTF is made) and
+//! `-Clink-arg=--btf`:
+//!
+//! ```text
+//! RUSTFLAGS="-Cdebuginfo=2 -Clink-arg=--btf" cargo build --target bpfel-unknown-none …
+//! ```
+//!
+//! The build script passes the rest to bpf-linker: the module with the accessors, and [`LINKER_ARGS`].
+//!
+//! For any other target the accessors compile and panic when called, so that a BPF crate stays within reach of clippy,
+//! rustfmt and the workspace's `cargo build`.
+
+mod build_script;
+mod check;
+mod ir;
+mod layout;
+mod rust;
+mod types;
+
+pub use build_script::LINKER_ARGS;
+pub use check::Error;
+pub use types::{BOOL, CHAR, I8, I16, I32, I64, Type, U8, U16, U32, U64, any_width, array, embedded, pointer};
+use types::{Field, Structure};
+
+/// The part of the kernel's types that a BPF program reads.
+#[derive(Clone, Debug, Default)]
+#[must_use = "nothing is written before `write_for_build_script`"]
+pub struct Kernel {
+    structures: Vec<Structure>,
+}
+
+/// What comes of a [`Kernel`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accessors {
+    /// LLVM IR that defines the accessors, for bpf-linker.
+    pub llvm_ir: String,
+    /// Rust code that declares them, for the BPF program to include.
+    pub rust: String,
+}
+
+impl Kernel {
+    /// A kernel of which nothing is read yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds `struct name`, with the fields of it that are read: their names and types, in any order.
+    ///
+    /// A structure that is only pointed to may have none.
+    pub fn structure(mut self, name: &str, fields: impl IntoIterator<Item = (&'static str, Type)>) -> Self {
+        let fields = fields.into_iter().map(|(name, ty)| Field { name: name.to_owned(), ty }).collect();
+        self.structures.push(Structure { name: name.to_owned(), fields });
+        self
+    }
+
+    /// Writes the accessors.
+    ///
+    /// # Errors
+    /// Where the table contradicts itself: see [`Error`].
+    pub fn accessors(&self) -> Result<Accessors, Error> {
+        check::check(&self.structures)?;
+        Ok(Accessors { llvm_ir: ir::write(&self.structures), rust: rust::write(&self.structures) })
+    }
+}

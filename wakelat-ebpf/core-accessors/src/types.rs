@@ -1,0 +1,116 @@
+//! The rows of the table.
+
+/// The type of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type(pub(crate) Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    One(Element),
+    Array(Element, usize),
+    Embedded(&'static str),
+    /// A number whose width differs between kernels.
+    AnyWidth(&'static Scalar),
+    /// An array of what an array cannot hold; refused when the table is checked.
+    NestedArray,
+}
+
+/// What fits into one register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    Scalar(&'static Scalar),
+    Pointer(&'static str),
+}
+
+/// A number, as C, Rust and LLVM know it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Scalar {
+    pub(crate) c: &'static str,
+    pub(crate) rust: &'static str,
+    pub(crate) bits: usize,
+    pub(crate) encoding: &'static str,
+}
+
+const fn scalar(scalar: &'static Scalar) -> Type {
+    Type(Kind::One(Element::Scalar(scalar)))
+}
+
+/// `bool`: `bool` in Rust.
+pub const BOOL: Type = scalar(&Scalar { c: "_Bool", rust: "bool", bits: 8, encoding: "DW_ATE_boolean" });
+/// `char`: `u8` in Rust.
+pub const CHAR: Type = scalar(&Scalar { c: "char", rust: "u8", bits: 8, encoding: "DW_ATE_signed_char" });
+/// `signed char`, `s8`: `i8` in Rust.
+pub const I8: Type = scalar(&Scalar { c: "signed char", rust: "i8", bits: 8, encoding: "DW_ATE_signed_char" });
+/// `short`, `s16`: `i16` in Rust.
+pub const I16: Type = scalar(&Scalar { c: "short", rust: "i16", bits: 16, encoding: "DW_ATE_signed" });
+/// `int`, `s32`: `i32` in Rust.
+pub const I32: Type = scalar(&Scalar { c: "int", rust: "i32", bits: 32, encoding: "DW_ATE_signed" });
+/// `long` (on 64-bit kernels), `long long`, `s64`: `i64` in Rust.
+pub const I64: Type = scalar(&Scalar { c: "long", rust: "i64", bits: 64, encoding: "DW_ATE_signed" });
+/// `unsigned char`, `u8`: `u8` in Rust.
+pub const U8: Type = scalar(&Scalar { c: "unsigned char", rust: "u8", bits: 8, encoding: "DW_ATE_unsigned_char" });
+/// `unsigned short`, `u16`: `u16` in Rust.
+pub const U16: Type = scalar(&Scalar { c: "unsigned short", rust: "u16", bits: 16, encoding: "DW_ATE_unsigned" });
+/// `unsigned int`, `u32`: `u32` in Rust.
+pub const U32: Type = scalar(&Scalar { c: "unsigned int", rust: "u32", bits: 32, encoding: "DW_ATE_unsigned" });
+/// `unsigned long` (on 64-bit kernels), `unsigned long long`, `u64`: `u64` in Rust.
+pub const U64: Type = scalar(&Scalar { c: "unsigned long", rust: "u64", bits: 64, encoding: "DW_ATE_unsigned" });
+
+/// `element name[len]`: `[element; len]` in Rust. The elements are numbers or pointers.
+pub const fn array(element: Type, len: usize) -> Type {
+    Type(match element.0 {
+        Kind::One(element) => Kind::Array(element, len),
+        Kind::Array(..) | Kind::Embedded(_) | Kind::AnyWidth(_) | Kind::NestedArray => Kind::NestedArray,
+    })
+}
+
+/// `struct structure *name`: `*const structure` in Rust. The structure has to be in the table.
+pub const fn pointer(structure: &'static str) -> Type {
+    Type(Kind::One(Element::Pointer(structure)))
+}
+
+/// `struct structure name`: a structure within a structure, which has to be in the table.
+pub const fn embedded(structure: &'static str) -> Type {
+    Type(Kind::Embedded(structure))
+}
+
+/// A number that kernels have in different widths, such as an `int` that became a `u8`: `u8` in Rust, which is its first
+/// byte. `FIELD_size()` tells how many there are.
+///
+/// The loaders cannot make a load of a signed number wider or narrower, and refuse programs with one. So this field's
+/// offset stays out of the load: its address is computed by an instruction of its own, whatever is read there.
+pub const fn any_width(number: Type) -> Type {
+    Type(match number.0 {
+        Kind::One(Element::Scalar(scalar)) => Kind::AnyWidth(scalar),
+        _ => Kind::NestedArray,
+    })
+}
+
+/// A row of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) ty: Type,
+}
+
+impl Field {
+    /// The structure that the field points to or consists of.
+    pub(crate) fn structure(&self) -> Option<&'static str> {
+        match self.ty.0 {
+            Kind::One(Element::Pointer(name)) | Kind::Array(Element::Pointer(name), _) | Kind::Embedded(name) => {
+                Some(name)
+            }
+            Kind::One(Element::Scalar(_))
+            | Kind::Array(Element::Scalar(_), _)
+            | Kind::AnyWidth(_)
+            | Kind::NestedArray => None,
+        }
+    }
+}
+
+/// The rows of one structure.
+#[derive(Clone, Debug)]
+pub(crate) struct Structure {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<Field>,
+}

@@ -1,0 +1,140 @@
+//! Programs that call accessors: written as LLVM IR, linked by bpf-linker, relocated by aya, run by an interpreter that
+//! knows as much of BPF as they need.
+
+use std::{env, fmt::Write as _, fs, io, path::Path, process::Command};
+
+use aya_obj::{Object, btf::Btf, generated::bpf_insn};
+use core_accessors::{Kernel, LINKER_ARGS};
+
+/// A function of LLVM IR, from `ptr %this` to `i64`.
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// Its lines.
+    pub body: String,
+}
+
+/// Where the table's accessor finds the field, for a structure at 0.
+pub fn offset(name: &'static str, accessor: &str) -> Program {
+    Program {
+        name,
+        body: format!("%a = call ptr @core.{accessor}(ptr %this)\n%r = ptrtoint ptr %a to i64\nret i64 %r"),
+    }
+}
+
+/// Whether the kernel has the field.
+pub fn exists(name: &'static str, accessor: &str) -> Program {
+    Program { name, body: format!("%e = call i32 @core.{accessor}.exists()\n%r = zext i32 %e to i64\nret i64 %r") }
+}
+
+/// The field's value, of that type of LLVM's.
+pub fn load(name: &'static str, accessor: &str, ty: &str) -> Program {
+    let extended = if ty == "i64" { "add i64 %v, 0".to_owned() } else { format!("zext {ty} %v to i64") };
+    Program {
+        name,
+        body: format!(
+            "%a = call ptr @core.{accessor}(ptr %this)\n%v = load {ty}, ptr %a, align 8\n%r = {extended}\nret i64 %r"
+        ),
+    }
+}
+
+/// Links programs with the table's accessors, or says on stderr that there is no bpf-linker to do it.
+pub fn link(test: &str, kernel: &Kernel, programs: &[Program]) -> Option<Object> {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = |name: &str| out.join(format!("{test}.{name}"));
+    fs::write(path("core.ll"), kernel.accessors().unwrap().llvm_ir).unwrap();
+    fs::write(path("programs.ll"), module(programs)).unwrap();
+    let names: Vec<_> = programs.iter().map(|program| program.name).collect();
+    let linked = Command::new("bpf-linker")
+        .args(["--target=bpfel", "--btf", "--export", &names.join(",")])
+        .args(LINKER_ARGS)
+        .arg("--output")
+        .args([path("o"), path("programs.ll"), path("core.ll")])
+        .output();
+    let output = match linked {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            eprintln!("skipped: bpf-linker is not installed; `cargo install bpf-linker`");
+            return None;
+        }
+        linked => linked.unwrap(),
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(Object::parse(&fs::read(path("o")).unwrap()).unwrap())
+}
+
+/// The programs, each in a section of its own, with the debug information without which LLVM writes no BTF.
+fn module(programs: &[Program]) -> String {
+    let mut ir = "\
+source_filename = \"programs.ll\"
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!1}
+!0 = distinct !DICompileUnit(language: DW_LANG_C99, file: !2, emissionKind: FullDebug)
+!1 = !{i32 2, !\"Debug Info Version\", i32 3}
+!2 = !DIFile(filename: \"programs.c\", directory: \"/\")
+!3 = !DISubroutineType(types: !{})
+"
+    .to_owned();
+    for (index, Program { name, body }) in programs.iter().enumerate() {
+        _ = writeln!(
+            ir,
+            "!{node} = distinct !DISubprogram(name: \"{name}\", file: !2, type: !3, unit: !0, spFlags: DISPFlagDefinition)
+define i64 @{name}(ptr %this) section \"raw_tp/{name}\" !dbg !{node} {{\n{body}\n}}",
+            node = index + 4
+        );
+    }
+    let mut declared: Vec<_> =
+        programs.iter().flat_map(|program| program.body.lines()).filter_map(declaration).collect();
+    declared.sort();
+    declared.dedup();
+    ir + &declared.join("\n") + "\n"
+}
+
+/// The declaration of what a line calls: the call without its arguments' names.
+fn declaration(line: &str) -> Option<String> {
+    let (_, call) = line.split_once("= call ")?;
+    Some(format!("declare {}", call.replace(" %this", "").replace(" %a", "")))
+}
+
+/// How a program ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With this result.
+    Returned(i64),
+    /// With a load of so many bytes from this address.
+    Loaded(usize, i64),
+    /// With the instruction that aya puts in place of an access to a field that is not there.
+    Poisoned,
+}
+
+/// Relocates the programs for a kernel, and runs the one with that name on a structure at 0.
+pub fn run(object: &Object, kernel: &Btf, name: &str) -> Outcome {
+    interpret(&relocated(object, kernel, name))
+}
+
+/// The instructions of a program as that kernel would get them.
+pub fn relocated(object: &Object, kernel: &Btf, name: &str) -> Vec<bpf_insn> {
+    let mut object = object.clone();
+    object.relocate_btf(kernel).unwrap();
+    object.functions.values().find(|function| function.name == name).unwrap().instructions.clone()
+}
+
+fn interpret(instructions: &[bpf_insn]) -> Outcome {
+    // The opcodes: Documentation/bpf/standardization/instruction-set.rst in the kernel's source.
+    let mut registers = [0_i64; 11];
+    for instruction in instructions {
+        let (destination, source) = (instruction.dst_reg() as usize, instruction.src_reg() as usize);
+        let (immediate, offset) = (i64::from(instruction.imm), i64::from(instruction.off));
+        match instruction.code {
+            0xb7 | 0xb4 => registers[destination] = immediate,
+            0xbf => registers[destination] = registers[source],
+            0x07 => registers[destination] += immediate,
+            0x0f => registers[destination] += registers[source],
+            0x61 => return Outcome::Loaded(4, registers[source] + offset),
+            0x79 => return Outcome::Loaded(8, registers[source] + offset),
+            0x85 => return Outcome::Poisoned,
+            0x95 => return Outcome::Returned(registers[0]),
+            other => panic!("opcode {other:#x} in {instructions:?}"),
+        }
+    }
+    panic!("no exit in {instructions:?}")
+}

@@ -1,0 +1,50 @@
+//! Who is measured. The filter judges the task that waits; only its CPU is judged when the wait ends.
+
+use wakelat_common::filter::{Filter, part};
+
+use crate::{
+    maps::{CGROUPS, FILTER, FILTER_PARTS, OWN_TGID, PIDS, TGIDS},
+    task::TaskFields,
+};
+
+/// Whether `task` is one to measure, wherever it runs.
+#[inline(always)]
+pub fn wants<T: TaskFields>(task: T, pid: u32) -> bool {
+    let parts = FILTER_PARTS.load();
+    if parts & part::OTHERS != 0 && task.is_of(OWN_TGID.load()) {
+        return false;
+    }
+    if parts & part::TGID != 0 && TGIDS.get_ptr(task.tgid()).is_none() {
+        return false;
+    }
+    if parts & part::PID != 0 && PIDS.get_ptr(pid).is_none() {
+        return false;
+    }
+    if parts & (part::COMM | part::PRIO | part::POLICY) != 0 {
+        let Some(filter) = data() else { return false };
+        if parts & part::PRIO != 0 && !filter.wants_prio(task.prio()) {
+            return false;
+        }
+        if parts & part::POLICY != 0 && !filter.wants_policy(task.policy()) {
+            return false;
+        }
+        if parts & part::COMM != 0 && !filter.comm.matches(&task.comm()) {
+            return false;
+        }
+    }
+    if parts & part::CGROUP != 0 && !task.any_cgroup(|id| CGROUPS.get_ptr(id).is_some()) {
+        return false;
+    }
+    true
+}
+
+/// Whether waits that end on `cpu` are to be measured.
+#[inline(always)]
+pub fn wants_cpu(cpu: u32) -> bool {
+    FILTER_PARTS.load() & part::CPU == 0 || data().is_some_and(|filter| filter.wants_cpu(cpu))
+}
+
+#[inline(always)]
+fn data() -> Option<&'static Filter> {
+    FILTER.get(0)
+}

@@ -1,0 +1,118 @@
+//! The maps and the load-time configuration.
+
+use aya_ebpf::{
+    Global,
+    btf_maps::{Array, HashMap, PerCpuArray, RingBuf},
+    helpers::generated::bpf_ringbuf_query,
+    macros::btf_map,
+};
+use wakelat_common::{
+    Class, Classes, Counter,
+    counter::{Counters, SUBJECTS, Subject},
+    filter::Filter,
+    start::Start,
+};
+
+/// Key: a task's address. Value: its wait. Written by every program; read by user space at the end, for the tasks still
+/// waiting. Full: the wakeup counts as `start_map_full`. The loader sets the number of entries.
+#[btf_map]
+pub static STARTS: HashMap<u64, Start, 16384> = HashMap::new();
+
+/// Samples, read by user space. Full: the sample counts as `ring_full`. The loader sets the size. (A value type here
+/// would carry a value size, which libbpf refuses for a ring buffer.)
+#[btf_map]
+pub static SAMPLES: RingBuf<(), 1048576> = RingBuf::new();
+
+/// Key: a [`Subject`]. Value: this CPU's counters. Read by user space at the end of each window.
+#[btf_map]
+pub static COUNTERS: PerCpuArray<Counters, { SUBJECTS as usize }> = PerCpuArray::new();
+
+/// What names, priorities, policies and CPUs are compared with. Written by user space before the programs are attached.
+#[btf_map]
+pub static FILTER: Array<Filter, 1> = Array::new();
+
+/// Processes wanted. As [`FILTER`]; so are the next two.
+#[btf_map]
+pub static TGIDS: HashMap<u32, u8, 1> = HashMap::new();
+
+/// Threads wanted.
+#[btf_map]
+pub static PIDS: HashMap<u32, u8, 1> = HashMap::new();
+
+/// Ids of the cgroups wanted, with all below them.
+#[btf_map]
+pub static CGROUPS: HashMap<u64, u8, 1> = HashMap::new();
+
+/// The parts of the filter in force: bits of [`wakelat_common::filter::part`].
+#[unsafe(no_mangle)]
+pub static FILTER_PARTS: Global<u32> = Global::new(0);
+
+/// wakelat's own process.
+#[unsafe(no_mangle)]
+pub static OWN_TGID: Global<u32> = Global::new(0);
+
+/// The classes asked for: a [`Classes`].
+#[unsafe(no_mangle)]
+static CLASSES: Global<u32> = Global::new(0);
+
+/// Waits shorter than this are not delivered: ns.
+#[unsafe(no_mangle)]
+pub static THRESHOLD_NS: Global<u64> = Global::new(0);
+
+/// 1: the latency of a wakeup starts at `sched_waking`.
+#[unsafe(no_mangle)]
+pub static FROM_WAKING: Global<u32> = Global::new(0);
+
+/// 1: samples carry their task's cgroup.
+#[unsafe(no_mangle)]
+pub static WITH_CGROUP: Global<u32> = Global::new(0);
+
+/// 1: the rules of the hist-trigger recipe instead of wakelat's own: the latest wakeup wins, whether the task was on a
+/// CPU or not, and a preemption starts nothing.
+#[unsafe(no_mangle)]
+pub static TRIGGER_RULES: Global<u32> = Global::new(0);
+
+/// The reader is woken where this many bytes wait for it; otherwise it comes by itself.
+#[unsafe(no_mangle)]
+static RING_MARK: Global<u64> = Global::new(u64::MAX);
+
+/// Whether `class` was asked for.
+#[inline(always)]
+pub fn wants(class: Class) -> bool {
+    Classes(CLASSES.load()).contains(class)
+}
+
+/// Whether the ring buffer has filled up to the mark.
+#[inline(always)]
+pub fn ring_is_at_mark() -> bool {
+    const BPF_RB_AVAIL_DATA: u64 = 0;
+    // SAFETY: the map is a ring buffer.
+    let waiting = unsafe { bpf_ringbuf_query(core::ptr::from_ref(&SAMPLES).cast_mut().cast(), BPF_RB_AVAIL_DATA) };
+    waiting >= RING_MARK.load()
+}
+
+/// This CPU's counters of one subject.
+#[derive(Clone, Copy)]
+pub struct Tally(*mut Counters);
+
+impl Tally {
+    #[inline(always)]
+    pub fn of(class: Class) -> Option<Self> {
+        let subject = match class {
+            Class::Wakeup | Class::New => Subject::Wakeups,
+            Class::Preempted => Subject::Preemptions,
+        };
+        COUNTERS.get_ptr_mut(subject as u32).map(Self)
+    }
+
+    /// Counts one; returns how many there are now on this CPU.
+    #[inline(always)]
+    pub fn count(self, counter: Counter) -> u64 {
+        // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
+        unsafe {
+            let count = &mut (*self.0).0[counter as usize];
+            *count += 1;
+            *count
+        }
+    }
+}

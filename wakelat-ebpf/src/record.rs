@@ -1,0 +1,173 @@
+//! Tasks as the records of classic tracepoints show them, for kernels without BTF: what a record leaves out is not
+//! known. Offsets come from the running kernel's `format` files, through the loader.
+
+use aya_ebpf::{
+    EbpfContext, Global, btf_maps::Array, helpers::bpf_probe_read_kernel, macros::btf_map, programs::TracePointContext,
+};
+use wakelat_common::{
+    record::{Offsets, POLICY_UNKNOWN},
+    sample::COMM_LEN,
+    start::Leaving,
+};
+
+use crate::task::{TaskFields, name_of};
+
+/// Where the fields of the three wakeup events are.
+#[unsafe(no_mangle)]
+static WAKEUP_OFFSETS: Global<Offsets> = Global::new(Offsets::NONE);
+
+/// Where the fields of `sched_switch` are that are about the task that leaves.
+#[unsafe(no_mangle)]
+static PREV_OFFSETS: Global<Offsets> = Global::new(Offsets::NONE);
+
+/// Those about the task that comes.
+#[unsafe(no_mangle)]
+static NEXT_OFFSETS: Global<Offsets> = Global::new(Offsets::NONE);
+
+/// Key: a CPU. Value: the thread it runs. Written at each switch, read at wakeups: a record does not say whether its
+/// task runs. Until a CPU's first switch it is not known. The loader sets the number of entries.
+#[btf_map]
+static RUNNING: Array<u32, 1> = Array::new();
+
+/// A task in a record.
+#[derive(Clone, Copy)]
+pub struct Recorded {
+    pid: u32,
+    prio: i32,
+    /// `target_cpu` of a wakeup.
+    cpu: u32,
+    /// `prev_state` of a switch.
+    state: u64,
+    comm: *const [u64; 2],
+}
+
+impl Recorded {
+    /// The task of a wakeup.
+    #[inline(always)]
+    pub fn woken(ctx: &TracePointContext) -> Self {
+        Self::read(ctx, WAKEUP_OFFSETS.load())
+    }
+
+    /// The task that leaves.
+    #[inline(always)]
+    pub fn prev(ctx: &TracePointContext) -> Self {
+        Self::read(ctx, PREV_OFFSETS.load())
+    }
+
+    /// The task that comes. Takes note that its CPU runs it.
+    #[inline(always)]
+    pub fn next(ctx: &TracePointContext, cpu: u32) -> Self {
+        let next = Self::read(ctx, NEXT_OFFSETS.load());
+        if let Some(running) = RUNNING.get_ptr_mut(cpu) {
+            // SAFETY: only this CPU writes its own entry; a word is read and written at once.
+            unsafe { *running = next.pid };
+        }
+        next
+    }
+
+    #[inline(always)]
+    fn read(ctx: &TracePointContext, offsets: Offsets) -> Self {
+        Self {
+            pid: field(ctx, offsets.pid),
+            prio: field(ctx, offsets.prio),
+            cpu: field(ctx, offsets.cpu),
+            state: field(ctx, offsets.state),
+            comm: ctx.as_ptr().wrapping_byte_add(offsets.comm as usize).cast(),
+        }
+    }
+}
+
+/// The field at `offset`, or zero where the record has none.
+#[inline(always)]
+fn field<F: Copy>(ctx: &TracePointContext, offset: u32) -> F {
+    if offset == 0 {
+        // SAFETY: the fields are integers, for which zero is a value.
+        return unsafe { core::mem::zeroed() };
+    }
+    // SAFETY: the helper checks the address; as above for what it cannot read.
+    unsafe {
+        bpf_probe_read_kernel(ctx.as_ptr().wrapping_byte_add(offset as usize).cast()).unwrap_or(core::mem::zeroed())
+    }
+}
+
+/// `prev_state` of a task that was preempted: one bit above those of a sleeping one (`TASK_REPORT_MAX`,
+/// include/linux/sched.h; 0x100 from 4.14 to 7.2).
+const PREEMPTED: u64 = 0x100;
+
+/// `prev_state` at a task's last switch: `EXIT_DEAD` or `EXIT_ZOMBIE`.
+const EXITED: u64 = 0x30;
+
+impl TaskFields for Recorded {
+    /// Its number: another task may be given it as soon as this one is reaped.
+    #[inline(always)]
+    fn identity(self) -> u64 {
+        self.pid.into()
+    }
+
+    #[inline(always)]
+    fn pid(self) -> u32 {
+        self.pid
+    }
+
+    #[inline(always)]
+    fn tgid(self) -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    fn is_of(self, tgid: u32) -> bool {
+        self.pid == tgid
+    }
+
+    #[inline(always)]
+    fn prio(self) -> i32 {
+        self.prio
+    }
+
+    #[inline(always)]
+    fn policy(self) -> u32 {
+        POLICY_UNKNOWN
+    }
+
+    #[inline(always)]
+    fn on_cpu(self) -> bool {
+        // SAFETY: a word is read and written at once.
+        RUNNING.get_ptr(self.cpu).is_some_and(|running| unsafe { *running } == self.pid)
+    }
+
+    #[inline(always)]
+    fn comm(self) -> [u8; COMM_LEN] {
+        // SAFETY: the helper checks the address.
+        name_of(unsafe { bpf_probe_read_kernel(self.comm).unwrap_or([0; 2]) })
+    }
+
+    #[inline(always)]
+    fn cpu(self) -> u32 {
+        self.cpu
+    }
+
+    /// The record says whether the task was preempted, but then not what its state was: any preempted task may be one
+    /// that is woken while it waits.
+    #[inline(always)]
+    fn leaves(self, _preempt: bool) -> Leaving {
+        if self.state & PREEMPTED != 0 {
+            Leaving::RunnableYetWakeable
+        } else if self.state == 0 {
+            Leaving::Runnable
+        } else if self.state & EXITED != 0 {
+            Leaving::Dead
+        } else {
+            Leaving::Asleep
+        }
+    }
+
+    #[inline(always)]
+    fn cgroup_id(self) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn any_cgroup(self, _wanted: impl Fn(u64) -> bool) -> bool {
+        false
+    }
+}

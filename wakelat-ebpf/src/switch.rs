@@ -1,0 +1,109 @@
+//! A CPU goes from one task to the next: `sched_switch`.
+
+use aya_ebpf::{
+    EbpfContext,
+    bindings::BPF_NOEXIST,
+    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
+};
+use aya_log_ebpf::warn;
+use wakelat_common::{
+    Class, Counter,
+    start::{Ended, Leaving, Start},
+};
+
+use crate::{
+    filter,
+    maps::{FROM_WAKING, STARTS, THRESHOLD_NS, TRIGGER_RULES, Tally, wants},
+    sample,
+    task::TaskFields,
+};
+
+/// Both halves; the one that leaves first.
+#[inline(always)]
+pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next: T) {
+    let prev_pid = prev.pid();
+    // Idle neither waits nor is preempted, and its number is one for all CPUs.
+    if prev_pid != 0 {
+        switch_out(prev, prev_pid, prev.leaves(preempt));
+    }
+    let next_pid = next.pid();
+    if next_pid != 0 {
+        switch_in(ctx, prev, prev_pid, next, next_pid);
+    }
+}
+
+/// The task had the CPU, so it cannot have been waiting; if it could go on, it waits from now.
+#[inline(always)]
+fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
+    // A trigger knows no task that leaves, except that here the dead make room.
+    if TRIGGER_RULES.load() != 0 && leaving != Leaving::Dead {
+        return;
+    }
+    let known = STARTS.get_ptr_mut(prev.identity());
+    if let Some(start) = known {
+        // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake or switch it.
+        let left = unsafe { (*start).leave() };
+        if let Some(tally) = left.and_then(Tally::of) {
+            tally.count(Counter::Stale);
+        }
+        if leaving == Leaving::Dead {
+            // The last switch: its address may be another task's soon.
+            _ = STARTS.remove(prev.identity());
+            return;
+        }
+    }
+    let wanted = wants(Class::Preempted);
+    if !leaving.is_remembered(wanted) {
+        return;
+    }
+    let Some(tally) = Tally::of(Class::Preempted) else { return };
+    if wanted {
+        tally.count(Counter::Seen);
+    }
+    if !filter::wants(prev, pid) {
+        if wanted {
+            tally.count(Counter::Filtered);
+        }
+        return;
+    }
+    // SAFETY: no arguments, no side effects.
+    let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    if let Some(start) = known {
+        // SAFETY: as above.
+        unsafe { (*start).preempt(now, pid, cpu, wanted) };
+        return;
+    }
+    let mut start = Start::IDLE;
+    start.preempt(now, pid, cpu, wanted);
+    if STARTS.insert(prev.identity(), start, BPF_NOEXIST.into()).is_err() && wanted {
+        let counter = if filter::wants_cpu(cpu) { Counter::StartMapFull } else { Counter::Filtered };
+        tally.count(counter);
+    }
+}
+
+/// The wait is over: its start is consumed on every path.
+#[inline(always)]
+fn switch_in<T: TaskFields>(ctx: &impl EbpfContext, prev: T, prev_pid: u32, next: T, next_pid: u32) {
+    let Some(entry) = STARTS.get_ptr_mut(next.identity()) else { return };
+    // SAFETY: as in `switch_out`.
+    let Some(start) = (unsafe { (*entry).switch_in() }) else { return };
+    let Some(tally) = Class::from_u8(start.class).and_then(Tally::of) else { return };
+    // SAFETY: no arguments, no side effects.
+    let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    if !filter::wants_cpu(cpu) {
+        tally.count(Counter::Filtered);
+        return;
+    }
+    let Ended::Waited { latency_ns, delivery_ns } = start.end(now, FROM_WAKING.load() != 0) else {
+        if tally.count(Counter::Discarded) == 1 {
+            warn!(ctx, "a wait of pid {} has an impossible start: {} before {}", next_pid, start.at_ns, now);
+        }
+        return;
+    };
+    if latency_ns < THRESHOLD_NS.load() {
+        tally.count(Counter::Filtered);
+        tally.count(Counter::BelowThreshold);
+        return;
+    }
+    sample::deliver(tally, sample::End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid });
+}

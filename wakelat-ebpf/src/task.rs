@@ -1,0 +1,219 @@
+//! The only reader of kernel structures.
+//!
+//! Every access is a CO-RE relocation: the loader writes the running kernel's own offset into the instruction.
+
+use core::{marker::PhantomData, ptr};
+
+use aya_ebpf::helpers::bpf_probe_read_kernel;
+use wakelat_common::{sample::COMM_LEN, start::Leaving};
+
+use crate::accessors::{
+    cgroup, cgroup_subsys_state, css_set, kernfs_node, task_struct, task_struct___pre_5_14, task_struct___pre_5_16,
+    thread_info,
+};
+
+/// How a program may read kernel memory.
+pub trait Read {
+    /// The value at `from`.
+    fn read<T: Copy>(from: *const T) -> T;
+}
+
+/// tp_btf programs: the verifier knows the pointer's type, so a read is one load, and a fault reads zeros.
+pub struct Direct;
+
+/// raw_tp programs: a pointer is a number, and a read is a call. A fault reads zeros, as in a direct load.
+pub struct Probe;
+
+impl Read for Direct {
+    #[inline(always)]
+    fn read<T: Copy>(from: *const T) -> T {
+        // SAFETY: the verifier admits this load only where it cannot do harm.
+        unsafe { *from }
+    }
+}
+
+impl Read for Probe {
+    #[inline(always)]
+    fn read<T: Copy>(from: *const T) -> T {
+        // SAFETY: the helper checks the address; the types read here are plain integers, for which zero is a value.
+        unsafe { bpf_probe_read_kernel(from).unwrap_or_else(|_| core::mem::zeroed()) }
+    }
+}
+
+/// Levels of cgroups a filter looks up from a task's own; container runtimes nest four to eight.
+const MAX_CGROUP_DEPTH: usize = 32;
+
+/// What the programs ask of a task, however they came to know of it.
+pub trait TaskFields: Copy {
+    /// What tells this task from every other.
+    fn identity(self) -> u64;
+
+    /// Thread id; 0 for the idle task of every CPU.
+    fn pid(self) -> u32;
+
+    /// Process id; 0 where it is not known.
+    fn tgid(self) -> u32;
+
+    /// Whether it belongs to the process `tgid`, which has one thread.
+    fn is_of(self, tgid: u32) -> bool;
+
+    /// Kernel priority.
+    fn prio(self) -> i32;
+
+    /// `SCHED_*`, or [`wakelat_common::record::POLICY_UNKNOWN`].
+    fn policy(self) -> u32;
+
+    /// Whether a CPU runs it now.
+    fn on_cpu(self) -> bool;
+
+    /// Name.
+    fn comm(self) -> [u8; COMM_LEN];
+
+    /// The CPU whose run queue it is on, or was on last.
+    fn cpu(self) -> u32;
+
+    /// What becomes of it at a `sched_switch` that takes its CPU.
+    fn leaves(self, preempt: bool) -> Leaving;
+
+    /// Id of its cgroup in the v2 hierarchy: the inode number of the cgroup's directory; 0 where it is not known.
+    fn cgroup_id(self) -> u64;
+
+    /// Whether `wanted` holds for its cgroup or one above.
+    fn any_cgroup(self, wanted: impl Fn(u64) -> bool) -> bool;
+}
+
+/// A task, as a typed or raw tracepoint hands it over.
+pub struct Task<R> {
+    raw: *const task_struct,
+    how: PhantomData<R>,
+}
+
+impl<R> Clone for Task<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Task<R> {}
+
+impl<R: Read> Task<R> {
+    #[inline(always)]
+    pub fn new(raw: *const u8) -> Self {
+        Self { raw: raw.cast(), how: PhantomData }
+    }
+
+    /// `TASK_*`; 0 is running or runnable.
+    #[inline(always)]
+    fn state(self) -> u64 {
+        // Renamed in 5.14, from a long to an unsigned int.
+        if task_struct::__state_exists() {
+            R::read(task_struct::__state(self.raw)).into()
+        } else {
+            R::read(task_struct___pre_5_14::state(self.raw.cast())) as u64
+        }
+    }
+
+    #[inline(always)]
+    fn cgroup(self) -> *const cgroup {
+        R::read(css_set::dfl_cgrp(R::read(task_struct::cgroups(self.raw))))
+    }
+
+    #[inline(always)]
+    fn id_of(group: *const cgroup) -> u64 {
+        R::read(kernfs_node::id(R::read(cgroup::kn(group))))
+    }
+}
+
+impl<R: Read> TaskFields for Task<R> {
+    /// Its address. Unlike its number it is not given to another task before this one has been switched out for the
+    /// last time, which is when its state here is deleted.
+    #[inline(always)]
+    fn identity(self) -> u64 {
+        self.raw as u64
+    }
+
+    #[inline(always)]
+    fn pid(self) -> u32 {
+        R::read(task_struct::pid(self.raw)) as u32
+    }
+
+    #[inline(always)]
+    fn tgid(self) -> u32 {
+        R::read(task_struct::tgid(self.raw)) as u32
+    }
+
+    #[inline(always)]
+    fn is_of(self, tgid: u32) -> bool {
+        self.tgid() == tgid
+    }
+
+    #[inline(always)]
+    fn prio(self) -> i32 {
+        R::read(task_struct::prio(self.raw))
+    }
+
+    #[inline(always)]
+    fn policy(self) -> u32 {
+        R::read(task_struct::policy(self.raw))
+    }
+
+    /// At a wakeup this is exact: the tracepoint fires under the lock of the task's run queue, or in the task itself
+    /// (kernel/sched/core.c, `try_to_wake_up`).
+    #[inline(always)]
+    fn on_cpu(self) -> bool {
+        let at = task_struct::on_cpu(self.raw);
+        // An int became a byte in 7.2.
+        if task_struct::on_cpu_size() == 1 { R::read(at) != 0 } else { R::read(at.cast::<u32>()) != 0 }
+    }
+
+    #[inline(always)]
+    fn comm(self) -> [u8; COMM_LEN] {
+        // Two words: as bytes it would be sixteen loads.
+        name_of(R::read(task_struct::comm(self.raw).cast()))
+    }
+
+    #[inline(always)]
+    fn cpu(self) -> u32 {
+        // Moved into thread_info in 5.16.
+        if task_struct___pre_5_16::cpu_exists() {
+            R::read(task_struct___pre_5_16::cpu(self.raw.cast()))
+        } else {
+            R::read(thread_info::cpu(task_struct::thread_info(self.raw)))
+        }
+    }
+
+    #[inline(always)]
+    fn leaves(self, preempt: bool) -> Leaving {
+        Leaving::of(preempt, self.state())
+    }
+
+    #[inline(always)]
+    fn cgroup_id(self) -> u64 {
+        Self::id_of(self.cgroup())
+    }
+
+    #[inline(always)]
+    fn any_cgroup(self, wanted: impl Fn(u64) -> bool) -> bool {
+        let mut group = self.cgroup();
+        for _ in 0..MAX_CGROUP_DEPTH {
+            if wanted(Self::id_of(group)) {
+                return true;
+            }
+            let parent = R::read(cgroup_subsys_state::parent(cgroup::self_(group)));
+            if ptr::eq(parent, ptr::null()) {
+                return false;
+            }
+            group = R::read(cgroup_subsys_state::cgroup(parent));
+        }
+        false
+    }
+}
+
+/// A name read as two words.
+#[inline(always)]
+pub fn name_of([low, high]: [u64; 2]) -> [u8; COMM_LEN] {
+    let mut comm = [0; COMM_LEN];
+    comm[..8].copy_from_slice(&low.to_ne_bytes());
+    comm[8..].copy_from_slice(&high.to_ne_bytes());
+    comm
+}

@@ -1,0 +1,145 @@
+//! What waits are grouped by. A new key is a variant, a name, and how it is taken from a wait.
+
+use wakelat_common::Class;
+
+use crate::{
+    report::{GroupClass, KeyPart, KeyValue},
+    wait::{Comm, Wait, policy_name},
+};
+
+/// One grouping key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// Thread.
+    Tid,
+    /// Process.
+    Pid,
+    /// Name.
+    Comm,
+    /// Cgroup, v2.
+    Cgroup,
+    /// CPU on which the wait ended.
+    Cpu,
+    /// Kernel priority.
+    Prio,
+    /// Scheduling policy.
+    Policy,
+    /// Class; every report tells classes apart in any case.
+    Class,
+    /// Thread that did the waking.
+    Waker,
+}
+
+impl Key {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Self; 9] =
+        [Self::Tid, Self::Pid, Self::Comm, Self::Cgroup, Self::Cpu, Self::Prio, Self::Policy, Self::Class, Self::Waker];
+
+    /// The word for it, on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tid => "tid",
+            Self::Pid => "pid",
+            Self::Comm => "comm",
+            Self::Cgroup => "cgroup",
+            Self::Cpu => "cpu",
+            Self::Prio => "prio",
+            Self::Policy => "policy",
+            Self::Class => "class",
+            Self::Waker => "waker",
+        }
+    }
+}
+
+/// The keys of one wait: what was not asked for is blank, so that equal means the same group. Plain data, so that
+/// finding a wait's group allocates nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupKey {
+    class: GroupClass,
+    tid: u32,
+    pid: u32,
+    comm: Comm,
+    cgroup_id: u64,
+    cpu: u32,
+    prio: i32,
+    policy: u32,
+    waker_tid: Option<u32>,
+}
+
+impl GroupKey {
+    /// The key without any part asked for.
+    pub fn of_class(class: Class, merged: bool) -> Self {
+        Self {
+            class: if merged { GroupClass::RunQueue } else { GroupClass::One(class) },
+            tid: 0,
+            pid: 0,
+            comm: Comm::default(),
+            cgroup_id: 0,
+            cpu: 0,
+            prio: 0,
+            policy: 0,
+            waker_tid: None,
+        }
+    }
+
+    /// The key of `wait` under `keys`.
+    pub fn new(wait: &Wait, keys: &[Key], merged: bool) -> Self {
+        let mut group = Self::of_class(wait.class, merged);
+        for key in keys {
+            match key {
+                Key::Tid => group.tid = wait.tid,
+                Key::Pid => group.pid = wait.pid,
+                Key::Comm => group.comm = wait.comm,
+                Key::Cgroup => group.cgroup_id = wait.cgroup_id.unwrap_or(0),
+                Key::Cpu => group.cpu = wait.cpu,
+                Key::Prio => group.prio = wait.prio,
+                Key::Policy => group.policy = wait.policy,
+                Key::Class => {}
+                Key::Waker => group.waker_tid = wait.waker_tid,
+            }
+        }
+        group
+    }
+
+    /// The class of the group.
+    pub fn class(&self) -> GroupClass {
+        self.class
+    }
+
+    /// The key in words, part by part.
+    pub fn parts(&self, keys: &[Key], names: &dyn Names) -> Vec<KeyPart> {
+        let number = |value: u32| KeyValue::Number(value.into());
+        let mut parts = Vec::new();
+        for key in keys {
+            let value = match key {
+                Key::Tid => number(self.tid),
+                Key::Pid => number(self.pid),
+                Key::Comm => KeyValue::Text(self.comm.to_string()),
+                Key::Cgroup => KeyValue::Text(names.cgroup(self.cgroup_id)),
+                Key::Cpu => number(self.cpu),
+                Key::Prio => KeyValue::Number(self.prio.into()),
+                Key::Policy => KeyValue::Text(policy_name(self.policy).to_owned()),
+                Key::Class => KeyValue::Text(self.class.name().to_owned()),
+                Key::Waker => match self.waker_tid {
+                    Some(tid) => number(tid),
+                    None => KeyValue::Text("unknown".to_owned()),
+                },
+            };
+            parts.push(KeyPart { name: key.name(), value });
+            if let (Key::Waker, Some(tid)) = (key, self.waker_tid)
+                && let Some(comm) = names.comm(tid)
+            {
+                parts.push(KeyPart { name: "waker_comm", value: KeyValue::Text(comm.to_string()) });
+            }
+        }
+        parts
+    }
+}
+
+/// What numbers are called; asked once per group and report.
+pub trait Names {
+    /// The path of the cgroup with this id, below the v2 mount; some stand-in where it is gone.
+    fn cgroup(&self, id: u64) -> String;
+    /// The name of a thread, where it is known.
+    fn comm(&self, tid: u32) -> Option<Comm>;
+}

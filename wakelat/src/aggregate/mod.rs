@@ -1,0 +1,86 @@
+//! Waits to groups of distributions: pure, no I/O, no clock.
+
+pub mod coverage;
+pub mod distribution;
+pub mod key;
+
+use std::collections::HashMap;
+
+use self::{
+    distribution::{Distribution, Maximum},
+    key::{GroupKey, Key, Names},
+};
+use crate::{
+    report::{Group, GroupClass, KeyPart, KeyValue},
+    wait::Wait,
+};
+
+/// The groups of one window.
+#[derive(Debug)]
+pub struct Groups {
+    keys: Vec<Key>,
+    merged: bool,
+    limit: usize,
+    groups: HashMap<GroupKey, Distribution>,
+    /// Waits of groups that found no room.
+    others: HashMap<GroupClass, Distribution>,
+    groups_merged: u64,
+}
+
+impl Groups {
+    /// No waits yet. `merged` puts all classes into one; at most `limit` groups are kept apart.
+    pub fn new(keys: Vec<Key>, merged: bool, limit: usize) -> Self {
+        Self { keys, merged, limit, groups: HashMap::new(), others: HashMap::new(), groups_merged: 0 }
+    }
+
+    /// Adds one wait to its group.
+    pub fn record(&mut self, wait: &Wait) {
+        let key = GroupKey::new(wait, &self.keys, self.merged);
+        let latest =
+            Maximum { latency_ns: wait.latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
+        if let Some(group) = self.groups.get_mut(&key) {
+            group.record(latest);
+        } else if self.groups.len() < self.limit {
+            self.groups.entry(key).or_default().record(latest);
+        } else {
+            self.groups_merged += 1;
+            self.others.entry(key.class()).or_default().record(latest);
+        }
+    }
+
+    /// Forgets all waits, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.groups.clear();
+        self.others.clear();
+        self.groups_merged = 0;
+    }
+
+    /// How many waits went to the group `(other)` because there were too many groups.
+    pub fn merged(&self) -> u64 {
+        self.groups_merged
+    }
+
+    /// The groups by class, and then by falling count; equal counts by key, so that the order is always the same.
+    pub fn report(&self, names: &dyn Names) -> Vec<Group> {
+        let mut groups: Vec<Group> = self
+            .groups
+            .iter()
+            .map(|(key, distribution)| Group {
+                key: key.parts(&self.keys, names),
+                class: key.class(),
+                distribution: distribution.clone(),
+            })
+            .chain(self.others.iter().map(|(class, distribution)| {
+                let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
+                Group { key: self.keys.iter().map(other).collect(), class: *class, distribution: distribution.clone() }
+            }))
+            .collect();
+        groups.sort_by(|a, b| {
+            a.class
+                .cmp(&b.class)
+                .then_with(|| b.distribution.count().cmp(&a.distribution.count()))
+                .then_with(|| a.key.cmp(&b.key))
+        });
+        groups
+    }
+}

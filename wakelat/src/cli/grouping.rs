@@ -1,0 +1,29 @@
+//! By what waits are grouped.
+
+use clap::Args;
+
+use crate::{
+    aggregate::key::Key,
+    config::{names, number},
+};
+
+/// By what waits are grouped.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Grouping")]
+pub struct GroupingFlags {
+    /// Group by tid, pid, comm, cgroup, cpu, prio, policy, class, waker, or several of them
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = names::key)]
+    pub by: Vec<Key>,
+
+    /// Group by process: as --by pid
+    #[arg(short = 'P', long)]
+    pub per_process: bool,
+
+    /// Group by thread: as --by tid
+    #[arg(short = 'L', long)]
+    pub per_thread: bool,
+
+    /// Groups to keep; the waits of any further one go into a group named (other)
+    #[arg(long, value_name = "N", default_value = "16384", value_parser = number::groups, allow_hyphen_values = true)]
+    pub max_groups: usize,
+}

@@ -1,0 +1,114 @@
+//! Flags as typed. Their syntax is judged here, by the parsers of [`crate::config`]; whether they make sense on this
+//! machine is judged there.
+
+mod common;
+mod doctor;
+mod filter;
+mod grouping;
+mod hist;
+mod output;
+mod refusal;
+mod resources;
+mod threshold;
+mod top;
+mod trace;
+mod usage;
+mod verify;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use clap::{ArgAction, Parser, Subcommand};
+
+use crate::{config::Command, events::EventsFlags, hist_trigger::cli::HistTriggerFlags, kernel::Machine};
+
+pub use common::CommonFlags;
+pub use filter::{ClassName, FilterFlags, FromEvent};
+pub use grouping::GroupingFlags;
+pub use output::OutputFlags;
+pub use refusal::Refusal;
+pub use resources::ResourceFlags;
+pub use threshold::ThresholdFlags;
+pub use verify::VerifyFlags;
+pub use window::WindowFlags;
+
+const EXAMPLES: &str = "\
+Examples:
+  wakelat hist -d 10s                     how long tasks wait, over ten seconds
+  wakelat hist 1 10 --comm 'nginx*' -P    nginx by process, ten charts of a second
+  wakelat top --sort p99                  who waits longest, live
+  wakelat trace --threshold 1ms           every wait of a millisecond or more
+  wakelat verify                          the same by the kernel's own histograms
+  wakelat doctor                          what this kernel and this user can do
+
+Exit codes:
+  0  done
+  1  failed: a missing privilege or kernel feature, a file, a process
+  2  wrong usage: nothing was started
+  3  stopped by --on-threshold stop; the numbers of verify do not agree";
+
+/// How long a Linux task waits between being woken and running, why, and whether the number can be trusted
+#[derive(Debug, Parser)]
+#[command(name = "wakelat", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(disable_help_subcommand = true)]
+struct Flags {
+    #[command(subcommand)]
+    verb: Verb,
+
+    /// Say more on standard error; twice for every step and the verifier's log
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Output", display_order = 1000)]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Hist(hist::HistFlags),
+    Top(top::TopFlags),
+    Trace(trace::TraceFlags),
+    Verify(verify::VerifyFlags),
+    HistTrigger(HistTriggerFlags),
+    Events(EventsFlags),
+    Doctor(doctor::DoctorFlags),
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// What to do.
+    pub command: Command,
+    /// How often `-v` was given.
+    pub verbosity: u8,
+}
+
+/// Reads and validates the command line, the program's name first. Starts nothing.
+///
+/// # Errors
+/// Where there is nothing to do but to say something and to exit: help, wrong usage, a machine that cannot serve it.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
+    parse_on(args, Machine::detect)
+}
+
+/// Like [`parse`], for a machine that is looked at only where flags have to be judged by it.
+fn parse_on(
+    args: impl IntoIterator<Item = OsString>,
+    machine: impl FnOnce() -> Result<Machine>,
+) -> Result<Invocation, Refusal> {
+    let Flags { verb, verbose } = Flags::try_parse_from(args)?;
+    let command = match verb {
+        Verb::Hist(flags) => Command::Hist(flags.config(&machine()?)?),
+        Verb::Top(flags) => {
+            let table = flags.table();
+            Command::Top(flags.config(&machine()?)?, table)
+        }
+        Verb::Trace(flags) => Command::Trace(flags.config(&machine()?)?),
+        Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),
+        Verb::HistTrigger(flags) => Command::HistTrigger(flags),
+        Verb::Events(flags) => Command::Events(flags),
+        Verb::Doctor(flags) => Command::Doctor(flags.doctor()),
+    };
+    Ok(Invocation { command, verbosity: verbose })
+}

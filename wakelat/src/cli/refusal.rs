@@ -1,0 +1,84 @@
+//! Why there is nothing to run.
+
+use std::{
+    fmt,
+    io::{self, Write as _},
+};
+
+use clap::error::ErrorKind;
+
+use super::usage;
+use crate::config::ConfigError;
+
+/// Why there is nothing to run: something is to be said, and then the program ends.
+#[derive(Debug)]
+pub enum Refusal {
+    /// Help or the version was asked for, or nothing at all.
+    Help(clap::Error),
+    /// What was typed is wrong: what, and what is accepted.
+    Usage(String),
+    /// What was typed is right, but cannot be done here and now.
+    Failed(anyhow::Error),
+}
+
+impl Refusal {
+    /// What the program is to exit with.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Help(error) => u8::try_from(error.exit_code()).unwrap_or(2),
+            Self::Usage(_) => 2,
+            Self::Failed(_) => 1,
+        }
+    }
+
+    /// Says it: help on standard output (on standard error where nobody asked for it), errors on standard error.
+    ///
+    /// # Errors
+    /// Where writing fails, a closed pipe excepted.
+    pub fn print(&self) -> io::Result<()> {
+        let written = match self {
+            Self::Help(error) => error.print(),
+            Self::Usage(_) | Self::Failed(_) => writeln!(io::stderr(), "wakelat: error: {self}"),
+        };
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Help(error) => error.fmt(f),
+            Self::Usage(text) => f.write_str(text),
+            Self::Failed(error) => write!(f, "{error:#}"),
+        }
+    }
+}
+
+impl From<clap::Error> for Refusal {
+    fn from(error: clap::Error) -> Self {
+        match error.kind() {
+            ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Self::Help(error),
+            _ => Self::Usage(usage::text(&error)),
+        }
+    }
+}
+
+impl From<ConfigError> for Refusal {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Usage(text) => Self::Usage(text),
+            ConfigError::Unmet(text) => Self::Failed(anyhow::Error::msg(text)),
+        }
+    }
+}
+
+impl From<anyhow::Error> for Refusal {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}

@@ -1,0 +1,331 @@
+//! Command lines, and what becomes of them on a drawn machine.
+
+use clap::CommandFactory as _;
+use wakelat_common::{Class, Classes, filter::part};
+
+use super::*;
+use crate::{
+    aggregate::key::Key,
+    config::{Action, Attach, Colour, Config, Format, Table, ThresholdConfig},
+    kernel::machine,
+    report::From,
+    sink::table::Sort,
+};
+
+/// Splits at spaces, but for what stands in single quotes.
+fn words(line: &str) -> Vec<OsString> {
+    line.split('\'')
+        .enumerate()
+        .flat_map(|(i, part)| if i % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
+        .map(OsString::from)
+        .collect()
+}
+
+fn read(line: &str, machine: &Machine) -> Result<Command, Refusal> {
+    parse_on(words(line), || Ok(machine.clone())).map(|invocation| invocation.command)
+}
+
+fn config(line: &str) -> Config {
+    let (_directory, machine) = machine::tests::drawn();
+    match read(line, &machine) {
+        Ok(Command::Hist(config) | Command::Top(config, _) | Command::Trace(config)) => config,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// What a refused command line says, with the machine's directory cut out, and its exit code.
+fn refused(line: &str, change: impl FnOnce(&mut Machine)) -> (String, u8) {
+    let (directory, mut machine) = machine::tests::drawn();
+    change(&mut machine);
+    let root = directory.path().canonicalize().unwrap().display().to_string();
+    let refusal = read(&line.replace("ROOT", &root), &machine).expect_err(line);
+    (refusal.to_string().replace(&root, "ROOT"), refusal.exit_code())
+}
+
+#[test]
+fn the_flags_agree_with_one_another() {
+    Flags::command().debug_assert();
+}
+
+#[test]
+fn nothing_asked_for_is_wakeups_of_all_tasks_until_ctrl_c() {
+    let config = config("wakelat hist");
+    assert_eq!(config.window, crate::config::Window::default());
+    assert_eq!(config.filter.parts, part::OTHERS);
+    assert_eq!((config.classes, config.merged), (Classes::NONE.with(Class::Wakeup), false));
+    assert_eq!((config.from, config.by.len(), config.max_groups), (From::Wakeup, 0, 16384));
+    assert_eq!(config.threshold, None);
+    assert_eq!((config.output.format, &config.output.path, config.output.colour), (Format::Human, &None, Colour::Auto));
+    assert!(!config.output.ascii && !config.output.quiet && !config.output.timestamps);
+    assert_eq!((config.resources.attach, config.resources.rt_priority), (Attach::Auto, None));
+    assert_eq!((config.resources.start_entries, config.resources.ring_bytes), (16384, 4 << 20));
+    assert_eq!(config.resources.drain_interval_ns, 20_000_000);
+    assert!(config.notes.is_empty());
+}
+
+#[test]
+fn the_window_takes_seconds_and_units() {
+    let second = 1_000_000_000;
+    let window = config("wakelat hist 1 10 --warm-up 500ms").window;
+    assert_eq!((window.interval_ns, window.count, window.duration_ns), (Some(second), Some(10), None));
+    assert_eq!(window.warm_up_ns, second / 2);
+    assert_eq!(config("wakelat hist 500ms").window.interval_ns, Some(second / 2));
+    assert_eq!(config("wakelat hist -d 10").window.duration_ns, Some(10 * second));
+    assert_eq!(config("wakelat hist --duration 1h30m").window.duration_ns, Some(5400 * second));
+    assert_eq!(config("wakelat top").window.interval_ns, Some(second));
+}
+
+#[test]
+fn every_filter_is_put_in_force() {
+    let config = config(
+        "wakelat hist -p 100,200 -p 100 -t 101 --comm 'nginx*' --comm redis --cgroup /kubepods --cgroup kubepods \
+         -C 0,2-3 --prio -1,100-139 --policy fifo,deadline --include-self",
+    );
+    let all = part::TGID | part::PID | part::COMM | part::CGROUP | part::CPU | part::PRIO | part::POLICY;
+    assert_eq!(config.filter.parts, all);
+    assert_eq!(
+        (config.filter.tgids.as_slice(), config.filter.pids.as_slice()),
+        ([100, 200].as_slice(), [101].as_slice())
+    );
+    assert_eq!(config.filter.cgroups.len(), 1);
+    let filter = &config.filter.filter;
+    assert!(filter.comm.matches(b"nginx: worker\0\0\0") && filter.comm.matches(b"redis\0\0\0\0\0\0\0\0\0\0\0"));
+    assert!(filter.wants_cpu(0) && !filter.wants_cpu(1) && filter.wants_cpu(3));
+    assert!(filter.wants_prio(-1) && !filter.wants_prio(0) && filter.wants_prio(139));
+    assert!(filter.wants_policy(1) && filter.wants_policy(6) && !filter.wants_policy(0));
+    assert!(config.filter.include_self);
+}
+
+#[test]
+fn run_queue_latency_is_had_by_name_only() {
+    let all = Class::ALL.into_iter().fold(Classes::NONE, Classes::with);
+    let merged = |line| {
+        let config = config(line);
+        (config.classes, config.merged)
+    };
+    assert_eq!(merged("wakelat hist --class wakeup,new,preempted"), (all, false));
+    assert_eq!(merged("wakelat hist --class runqueue"), (all, true));
+    assert_eq!(merged("wakelat hist --class preempted"), (Classes::NONE.with(Class::Preempted), false));
+    assert_eq!(config("wakelat hist --from waking").from, From::Waking);
+}
+
+#[test]
+fn keys_keep_their_order_and_the_short_flags_add_theirs() {
+    assert_eq!(config("wakelat hist --by comm,cpu -P").by, [Key::Comm, Key::Cpu, Key::Pid]);
+    assert_eq!(config("wakelat hist -P -L --by pid").by, [Key::Pid, Key::Tid]);
+    assert_eq!(config("wakelat top").by, [Key::Tid, Key::Comm]);
+    assert_eq!(config("wakelat top -P --max-groups 5").by, [Key::Pid]);
+    assert_eq!(config("wakelat top --max-groups 5").max_groups, 5);
+}
+
+#[test]
+fn a_threshold_comes_with_its_action() {
+    assert_eq!(
+        config("wakelat trace --threshold 500us").threshold,
+        Some(ThresholdConfig { threshold_ns: 500_000, action: Action::Continue })
+    );
+    let action = Action::Signal { signal: libc::SIGUSR1, pid: 200 };
+    assert_eq!(
+        config("wakelat hist --threshold 1ms --on-threshold signal:USR1:200").threshold,
+        Some(ThresholdConfig { threshold_ns: 1_000_000, action })
+    );
+    assert_eq!(config("wakelat trace").threshold, None);
+}
+
+#[test]
+fn the_output_goes_where_it_is_sent() {
+    let output = config("wakelat hist --json -o - -q -T --ascii --color never").output;
+    assert_eq!((output.format, output.path, output.colour), (Format::Json, None, Colour::Never));
+    assert!(output.quiet && output.timestamps && output.ascii);
+    let output = config("wakelat trace --csv -o waits.csv --colour always").output;
+    assert_eq!((output.format, output.path, output.colour), (Format::Csv, Some("waits.csv".into()), Colour::Always));
+}
+
+#[test]
+fn the_table_is_ordered_as_asked() {
+    let (_directory, machine) = machine::tests::drawn();
+    let table = |line| match read(line, &machine) {
+        Ok(Command::Top(_, table)) => table,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(table("wakelat top"), Table { sort: Sort::Max, limit: None });
+    assert_eq!(table("wakelat top --sort p99 -n 20"), Table { sort: Sort::P99, limit: Some(20) });
+}
+
+#[test]
+fn a_ring_size_is_rounded_up_and_said_so() {
+    let config = config("wakelat hist --ring-size 3M");
+    assert_eq!(config.resources.ring_bytes, 4 << 20);
+    assert_eq!(config.notes.len(), 1);
+    assert!(config.notes[0].contains("has 4194304 bytes, not 3145728"), "{:?}", config.notes);
+    let smallest = self::config("wakelat hist --ring-size 1").resources.ring_bytes;
+    assert_eq!(smallest, 4096);
+    assert_eq!(self::config("wakelat hist --ring-size 2G").resources.ring_bytes, 1 << 31);
+}
+
+#[test]
+fn maps_are_sized_by_the_machine() {
+    let (_directory, mut machine) = machine::tests::drawn();
+    let mut sized = |threads, pid_max, cpus: &str| {
+        (machine.threads, machine.pid_max, machine.cpus) =
+            (threads, pid_max, crate::kernel::cpus::Cpus::parse(cpus).unwrap());
+        match read("wakelat hist", &machine) {
+            Ok(Command::Hist(config)) => (config.resources.start_entries, config.resources.ring_bytes),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(sized(10_000, 4_194_304, "0"), (65536, 1 << 20));
+    assert_eq!(sized(10_000, 32768, "0-2"), (32768, 4 << 20));
+    assert_eq!(sized(50, 301, "0-255"), (16384, 64 << 20));
+    assert_eq!(sized(u32::MAX, 4_194_304, "0"), (4_194_304, 1 << 20));
+}
+
+#[test]
+fn verbosity_counts() {
+    let (_directory, machine) = machine::tests::drawn();
+    let verbosity = |line| parse_on(words(line), || Ok(machine.clone())).unwrap().verbosity;
+    assert_eq!((verbosity("wakelat hist"), verbosity("wakelat -v hist"), verbosity("wakelat hist -vv")), (0, 1, 2));
+}
+
+#[test]
+fn the_doctor_does_not_need_a_machine_that_works() {
+    let invocation = parse_on(words("wakelat doctor --json"), || anyhow::bail!("no procfs")).unwrap();
+    assert!(matches!(invocation.command, Command::Doctor(doctor) if doctor.json));
+}
+
+#[test]
+fn a_machine_that_cannot_be_read_is_a_failure_not_a_usage_error() {
+    let refusal = parse_on(words("wakelat hist"), || anyhow::bail!("cannot read `/proc/loadavg`")).unwrap_err();
+    assert_eq!((refusal.exit_code(), refusal.to_string().as_str()), (1, "cannot read `/proc/loadavg`"));
+}
+
+/// Every line ends with 2 and says what was wrong and what is accepted.
+#[test]
+fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
+    let lines = [
+        "wakelat hits",
+        "wakelat nothing",
+        "wakelat --frob hist",
+        "wakelat hist --frob",
+        "wakelat hist --jsn",
+        "wakelat hist extra",
+        "wakelat hist 1 2 3",
+        "wakelat hist 0",
+        "wakelat hist 100us",
+        "wakelat hist 1 0",
+        "wakelat hist 1 99999999999999999999",
+        "wakelat hist 1h 18446744073709551615",
+        "wakelat hist -d",
+        "wakelat hist -d 0",
+        "wakelat hist -d 5x",
+        "wakelat hist -d -5s",
+        "wakelat hist --duration=-5s",
+        "wakelat hist -d 99999999999h",
+        "wakelat hist -d 1s -d 2s",
+        "wakelat hist --warm-up soon",
+        "wakelat hist -p nginx",
+        "wakelat hist -p 0",
+        "wakelat hist -p 101",
+        "wakelat hist -p 200 -t 101",
+        "wakelat hist --comm ''",
+        "wakelat hist --comm 'a[b'",
+        "wakelat hist --comm systemd-journald",
+        "wakelat hist --cgroup /nope",
+        "wakelat hist --cgroup ROOT/v1/kubepods",
+        "wakelat hist --cgroup ROOT/plain",
+        "wakelat hist --cpus 4",
+        "wakelat hist --cpus 0-1000000000000",
+        "wakelat hist --cpus -1",
+        "wakelat hist --cpus 3-0",
+        "wakelat hist --cpus all",
+        "wakelat hist --prio 140",
+        "wakelat hist --prio -2",
+        "wakelat hist --prio high",
+        "wakelat hist --policy normal",
+        "wakelat hist --class sleep",
+        "wakelat hist --class runqueue,new",
+        "wakelat hist --from sleep",
+        "wakelat hist --from waking --class new",
+        "wakelat hist --by name",
+        "wakelat hist --by pid,pid",
+        "wakelat hist --by ''",
+        "wakelat hist --max-groups 0",
+        "wakelat hist --threshold 500",
+        "wakelat hist --threshold 0us",
+        "wakelat hist --on-threshold stop",
+        "wakelat hist --threshold 1ms --on-threshold halt",
+        "wakelat hist --threshold 1ms --on-threshold signal:USR1",
+        "wakelat hist --json --csv",
+        "wakelat hist -o ROOT/plain",
+        "wakelat hist --color sometimes",
+        "wakelat hist --attach kprobe",
+        "wakelat hist --start-entries 0",
+        "wakelat hist --start-entries 5000000",
+        "wakelat hist --ring-size 4X",
+        "wakelat hist --ring-size 0",
+        "wakelat hist --ring-size 3G",
+        "wakelat hist --drain-interval 20",
+        "wakelat hist --drain-interval 1us",
+        "wakelat hist --rt-priority 100",
+        "wakelat top --sort name",
+        "wakelat top -n 0",
+        "wakelat top 1 10",
+        "wakelat trace --by pid",
+        "wakelat doctor -p 1",
+        "wakelat hist --quiet=yes",
+    ];
+    let mut said = String::new();
+    for line in lines {
+        let (text, code) = refused(line, |_| {});
+        assert_eq!(code, 2, "{line}: {text}");
+        assert!(!text.contains('\n') && !text.ends_with('.'), "{line}: {text}");
+        said += &format!("$ {line}\n{text}\n");
+    }
+    insta::assert_snapshot!(said);
+}
+
+/// Every line is right as such: the exit code is 1.
+#[test]
+fn what_this_machine_cannot_serve_is_a_failure() {
+    let no_v2: fn(&mut Machine) = |machine| machine.mounts.retain(|mount| mount.kind != "cgroup2");
+    let container: fn(&mut Machine) = |machine| machine.first_pid_namespace = false;
+    let as_drawn: fn(&mut Machine) = |_| {};
+    let mut said = String::new();
+    for (line, change) in [
+        ("wakelat hist -p 999999", as_drawn),
+        ("wakelat hist -t 999999", as_drawn),
+        ("wakelat hist --threshold 1ms --on-threshold signal:TERM:999999", as_drawn),
+        ("wakelat hist --cgroup /kubepods", no_v2),
+        ("wakelat hist --by cgroup", no_v2),
+        ("wakelat hist -p 100", container),
+        ("wakelat hist -t 101", container),
+    ] {
+        let (text, code) = refused(line, change);
+        assert_eq!(code, 1, "{line}: {text}");
+        said += &format!("$ {line}\n{text}\n");
+    }
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn help_is_grouped_and_has_examples() {
+    let mut said = String::new();
+    let mut command = Flags::command().term_width(100);
+    command.build();
+    said += &command.render_help().to_string();
+    for verb in ["hist", "top", "trace", "doctor"] {
+        let verb = command.find_subcommand_mut(verb).unwrap();
+        said += &format!("\n----- {} -----\n{}", verb.get_name(), verb.clone().term_width(100).render_help());
+    }
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn wakelat_alone_shows_help_and_ends_with_2() {
+    let (text, code) = refused("wakelat", |_| {});
+    assert!(text.contains("Usage: wakelat") && text.contains("Exit codes:"), "{text}");
+    assert_eq!(code, 2);
+    assert_eq!(refused("wakelat --help", |_| {}).1, 0);
+    assert_eq!(refused("wakelat hist --help", |_| {}).1, 0);
+    assert_eq!(refused("wakelat --version", |_| {}).1, 0);
+}

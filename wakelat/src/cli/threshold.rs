@@ -1,0 +1,18 @@
+//! The threshold.
+
+use clap::Args;
+
+use crate::config::{Action, span};
+
+/// The threshold.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Threshold")]
+pub struct ThresholdFlags {
+    /// Count only waits of this length or more, such as 500us; without it, every wait
+    #[arg(long, value_name = "TIME", value_parser = span::with_unit, allow_hyphen_values = true)]
+    pub threshold: Option<u64>,
+
+    /// What to do at the first such wait: continue, stop, signal:NAME:PID or exec:COMMAND [default: continue]
+    #[arg(long, value_name = "ACTION", value_parser = Action::parse, allow_hyphen_values = true)]
+    pub on_threshold: Option<Action>,
+}

@@ -1,0 +1,53 @@
+//! `wakelat top`
+
+use clap::Args;
+
+use super::{CommonFlags, GroupingFlags};
+use crate::{
+    aggregate::key::Key,
+    config::{Config, ConfigError, Table, number, span},
+    kernel::Machine,
+    sink::table::Sort,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  wakelat top                        tasks by their longest wait, refreshed every second
+  wakelat top --sort p99 -n 20       the twenty with the worst 99th percentile
+  wakelat top --by cgroup            cgroups in place of tasks
+  wakelat top -d 5s --json           five seconds, for a program";
+
+/// A live table of tasks: runs, mean, percentiles, the longest wait and when it was
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct TopFlags {
+    /// Order by this column: runs, avg, p50, p99, max, sum, task
+    #[arg(long, value_name = "COLUMN", default_value = "max", hide_possible_values = true, help_heading = "Table")]
+    sort: Sort,
+
+    /// Show this many rows at most; without it, as many as the terminal has
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::rows, allow_hyphen_values = true, help_heading = "Table")]
+    limit: Option<usize>,
+
+    /// Refresh after this time; a bare number is seconds
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span::seconds, allow_hyphen_values = true, help_heading = "Table")]
+    interval: u64,
+
+    #[command(flatten)]
+    grouping: GroupingFlags,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+impl TopFlags {
+    pub(super) fn table(&self) -> Table {
+        Table { sort: self.sort, limit: self.limit }
+    }
+
+    pub(super) fn config(self, machine: &Machine) -> Result<Config, ConfigError> {
+        let mut config = Config::new(&self.common, machine)?;
+        config.set_intervals(Some(self.interval), None)?;
+        config.set_grouping(&self.grouping, &[Key::Tid, Key::Comm], machine)?;
+        Ok(config)
+    }
+}

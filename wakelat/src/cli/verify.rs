@@ -1,0 +1,121 @@
+//! `wakelat verify`
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::Args;
+
+use super::{FilterFlags, FromEvent, OutputFlags, ResourceFlags};
+use crate::{
+    config::{Colour, ConfigError, VerifyConfig, number, ranges::Ranges, span},
+    kernel::Machine,
+    verify::plant::Plant,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  wakelat verify                       all tasks, ten seconds
+  wakelat verify -d 60s --comm 'nginx*' some tasks, a minute
+  wakelat verify --json                for programs: see `agree`
+
+Exit codes: 0 where the numbers agree, 3 where they do not";
+
+/// Measure the same window with the kernel's own hist triggers, and lay both side by side
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct VerifyFlags {
+    /// Measure for this long; a bare number is seconds
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = span::seconds, allow_hyphen_values = true)]
+    pub duration: u64,
+
+    /// Only the threads that these processes have now
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
+    pub pid: Vec<u32>,
+
+    /// Only these threads
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
+    pub tid: Vec<u32>,
+
+    /// Only tasks whose name matches a shell pattern such as 'nginx*'; repeatable
+    #[arg(long, value_name = "GLOB")]
+    pub comm: Vec<OsString>,
+
+    /// Only waits that end on these CPUs, such as 0-3,8
+    #[arg(short = 'C', long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
+    pub cpus: Option<Ranges>,
+
+    /// Only these kernel priorities: 0-99 real-time, 100-139 fair, -1 deadline
+    #[arg(long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
+    pub prio: Option<Ranges>,
+
+    /// Where the clock starts: on the run queue (wakeup), or with the waker (waking)
+    #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true)]
+    pub from: FromEvent,
+
+    /// One JSON document, integers in ns
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// Write to a file; - is standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+
+    /// Nothing but the result
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+
+    /// Nothing but ASCII, as where the locale is not UTF-8
+    #[arg(long, help_heading = "Output")]
+    pub ascii: bool,
+
+    /// When to use colour: auto, always, never
+    #[arg(
+        long,
+        visible_alias = "colour",
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        help_heading = "Output"
+    )]
+    pub color: Colour,
+
+    /// Falsify wakelat's own side, to see that it is found: for tests alone
+    #[arg(long, value_name = "ERROR", hide = true)]
+    pub plant: Option<Plant>,
+
+    /// What the measurement may take from the machine.
+    #[command(flatten)]
+    pub resources: ResourceFlags,
+}
+
+impl VerifyFlags {
+    pub(super) fn config(self, machine: &Machine) -> Result<VerifyConfig, ConfigError> {
+        VerifyConfig::new(&self, machine)
+    }
+
+    /// Whom they select, in the words of the other commands. wakelat's own threads are measured too: no trigger can
+    /// tell them.
+    pub(crate) fn filter(&self) -> FilterFlags {
+        FilterFlags {
+            pid: self.pid.clone(),
+            tid: self.tid.clone(),
+            comm: self.comm.clone(),
+            cpus: self.cpus.clone(),
+            prio: self.prio.clone(),
+            from: self.from,
+            include_self: true,
+            ..FilterFlags::default()
+        }
+    }
+
+    /// How and where the result is shown, in the words of the other commands.
+    pub(crate) fn output(&self) -> OutputFlags {
+        OutputFlags {
+            json: self.json,
+            output: self.output.clone(),
+            quiet: self.quiet,
+            ascii: self.ascii,
+            color: self.color,
+            ..OutputFlags::default()
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Attaching: which tracepoints a question needs, in which order, and by which of the kernel's ways.
+
+use anyhow::{Context as _, Result, bail};
+use aya::{
+    Btf, Ebpf,
+    programs::{BtfTracePoint, Program, RawTracePoint, TracePoint, raw_trace_point, tp_btf, trace_point},
+};
+use wakelat_common::Class;
+
+use super::Settings;
+
+/// A way to attach programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Typed tracepoints (tp_btf): kernel memory is read by plain loads.
+    Typed,
+    /// Raw tracepoints (raw_tp): kernel memory is read by helper calls.
+    Raw,
+    /// Classic tracepoints: nothing but the event's record is read, and the kernel's types need not be known.
+    Classic,
+}
+
+impl Way {
+    /// What the names of its programs begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Typed => "",
+            Self::Raw => "raw_",
+            Self::Classic => "classic_",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Typed => "tp_btf",
+            Self::Raw => "raw_tp",
+            Self::Classic => "a classic tracepoint",
+        }
+    }
+}
+
+/// A verified program and the tracepoint it goes to.
+pub(super) struct Attached {
+    /// Its name in the object.
+    program: String,
+    pub(super) tracepoint: &'static str,
+    link: Option<Link>,
+}
+
+enum Link {
+    Typed(tp_btf::BtfTracePointLinkId),
+    Raw(raw_trace_point::RawTracePointLinkId),
+    Classic(trace_point::TracePointLinkId),
+}
+
+struct Point {
+    tracepoint: &'static str,
+    needed: fn(&Settings) -> bool,
+}
+
+/// In the order of attaching: whoever ends or describes a wait is there before whoever starts one. Detaching goes the
+/// other way round.
+const POINTS: [Point; 4] = [
+    Point { tracepoint: "sched_switch", needed: |_| true },
+    Point { tracepoint: "sched_waking", needed: |settings| settings.classes.contains(Class::Wakeup) },
+    Point {
+        tracepoint: "sched_wakeup",
+        // Under the trigger's rules the clock starts at one event alone.
+        needed: |settings| {
+            settings.classes.contains(Class::Wakeup) && !(settings.trigger_rules && settings.from_waking)
+        },
+    },
+    Point { tracepoint: "sched_wakeup_new", needed: |settings| settings.classes.contains(Class::New) },
+];
+
+/// Has the kernel verify the programs that `settings` need, by the first of `ways` that it takes. Attaches nothing.
+pub(super) fn verify(ebpf: &mut Ebpf, settings: &Settings, ways: &[Way], btf: Option<&Btf>) -> Result<Vec<Attached>> {
+    let mut refused: Option<anyhow::Error> = None;
+    for way in ways {
+        match verify_by(ebpf, settings, *way, btf) {
+            Ok(attached) => return Ok(attached),
+            Err(error) => {
+                log::info!("{error:#}");
+                refused = Some(match refused {
+                    Some(earlier) => error.context(format!("{earlier:#}; and then")),
+                    None => error,
+                });
+            }
+        }
+    }
+    Err(refused.unwrap_or_else(|| anyhow::anyhow!("there is no way to attach to this kernel")))
+}
+
+fn verify_by(ebpf: &mut Ebpf, settings: &Settings, way: Way, btf: Option<&Btf>) -> Result<Vec<Attached>> {
+    let load = |point: &Point| {
+        let tracepoint = point.tracepoint;
+        let name = format!("{}{tracepoint}", way.prefix());
+        let loaded = match (ebpf.program_mut(&name), btf) {
+            (Some(Program::BtfTracePoint(program)), Some(btf)) => program.load(tracepoint, btf),
+            (Some(Program::RawTracePoint(program)), _) => program.load(),
+            (Some(Program::TracePoint(program)), _) => program.load(),
+            _ => bail!("the BPF object has no program `{name}` that can be loaded"),
+        };
+        loaded.with_context(|| format!("the kernel refuses the program on `{tracepoint}` by {}", way.name()))?;
+        if let Some(instructions) = ebpf.program(&name).and_then(verified_instructions) {
+            log::info!("program {name}: {instructions} instructions verified");
+        }
+        Ok(Attached { program: name, tracepoint, link: None })
+    };
+    POINTS.iter().filter(|point| (point.needed)(settings)).map(load).collect()
+}
+
+/// How many instructions the verifier walked through; none before 5.16.
+fn verified_instructions(program: &Program) -> Option<u32> {
+    program.info().ok()?.verified_instruction_count()
+}
+
+impl Attached {
+    fn attach(&mut self, ebpf: &mut Ebpf) -> Result<()> {
+        let name = &self.program;
+        let link = match ebpf.program_mut(name) {
+            Some(Program::BtfTracePoint(program)) => BtfTracePoint::attach(program).map(Link::Typed),
+            Some(Program::RawTracePoint(program)) => RawTracePoint::attach(program, self.tracepoint).map(Link::Raw),
+            Some(Program::TracePoint(program)) => {
+                TracePoint::attach(program, "sched", self.tracepoint).map(Link::Classic)
+            }
+            _ => bail!("the BPF object has no program `{name}`"),
+        };
+        self.link = Some(link.with_context(|| format!("cannot attach to the tracepoint `{}`", self.tracepoint))?);
+        Ok(())
+    }
+
+    fn detach(&mut self, ebpf: &mut Ebpf) -> Result<()> {
+        match (self.link.take(), ebpf.program_mut(&self.program)) {
+            (Some(Link::Typed(link)), Some(Program::BtfTracePoint(program))) => program.detach(link)?,
+            (Some(Link::Raw(link)), Some(Program::RawTracePoint(program))) => program.detach(link)?,
+            (Some(Link::Classic(link)), Some(Program::TracePoint(program))) => program.detach(link)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The program and what the kernel knows of it.
+    pub(super) fn program<'a>(&self, ebpf: &'a Ebpf) -> Option<&'a Program> {
+        ebpf.program(&self.program)
+    }
+}
+
+/// Attaches all, in their order.
+pub(super) fn attach(ebpf: &mut Ebpf, attached: &mut [Attached]) -> Result<()> {
+    attached.iter_mut().try_for_each(|program| program.attach(ebpf))
+}
+
+/// Detaches all, the last first, and waits until none of them runs any more. Returns false where it could not wait.
+pub(super) fn detach(ebpf: &mut Ebpf, attached: &mut [Attached]) -> Result<bool> {
+    attached.iter_mut().rev().try_for_each(|program| program.detach(ebpf))?;
+    // A program that was running on another CPU may still be: a global memory barrier waits for every CPU to leave the
+    // code that runs with preemption off, tracepoints among it (kernel/sched/membarrier.c: synchronize_rcu).
+    // SAFETY: the call takes integers and touches no memory of ours.
+    let waited = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) } == 0;
+    Ok(waited)
+}

@@ -1,0 +1,104 @@
+//! What the kernel side has counted.
+
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use anyhow::{Context as _, Result};
+use wakelat_common::{Counter, Counters, counter::Subject, start::Start};
+
+use super::{Collector, Totals};
+
+impl Collector {
+    /// The counters, all CPUs together. Exact once the programs are detached.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to read the map.
+    pub fn totals(&self) -> Result<Totals> {
+        Ok(Totals { wakeups: self.sum(Subject::Wakeups)?, preemptions: self.sum(Subject::Preemptions)? })
+    }
+
+    /// The counters while the programs run. `between` is called after all were read and before `seen` is read again:
+    /// no wait is in one of the others, nor in what `between` takes out of the ring buffer, without being in `seen`.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to read the map, and those of `between`.
+    pub fn totals_around(&mut self, between: impl FnOnce(&mut Self) -> Result<()>) -> Result<Totals> {
+        let mut totals = self.totals()?;
+        between(self)?;
+        let now = self.totals()?;
+        totals.wakeups.0[Counter::Seen as usize] = now.wakeups[Counter::Seen];
+        totals.preemptions.0[Counter::Seen as usize] = now.preemptions[Counter::Seen];
+        Ok(totals)
+    }
+
+    fn sum(&self, subject: Subject) -> Result<Counters> {
+        let per_cpu = self.counters.get(&(subject as u32), 0).context("cannot read the counters")?;
+        let mut sum = Counters::default();
+        for counters in per_cpu.iter() {
+            for (sum, count) in sum.0.iter_mut().zip(counters.0) {
+                *sum += count;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// The tasks that wait now, of those asked for. Exact once the programs are detached.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to read the map.
+    pub fn waiting(&self) -> Result<Vec<Start>> {
+        let mut waiting = Vec::new();
+        for entry in self.starts.iter() {
+            let (_, start) = entry.context("cannot read the map of starts")?;
+            if start.at_ns != 0 && start.wanted != 0 {
+                waiting.push(start);
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// How often the program on `sched_switch` has run. The kernel counts while somebody asked it to
+    /// (`BPF_ENABLE_STATS`, since 5.8).
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn switches(&self) -> Result<u64> {
+        let on_switch = self.attached.iter().find(|attached| attached.tracepoint == "sched_switch");
+        let program = on_switch.and_then(|attached| attached.program(&self.ebpf));
+        let info = program.context("there is no program on `sched_switch`")?.info();
+        Ok(info.context("cannot ask the kernel about a program")?.run_count())
+    }
+
+    /// Events for which the kernel skipped a program because one was active on that CPU; none where the kernel does not
+    /// count them. From `recursion_misses` in /proc/self/fdinfo (kernel/bpf/syscall.c, since 5.12).
+    ///
+    /// # Errors
+    /// Where the file descriptors' state cannot be read.
+    pub fn missed(&self) -> Result<Option<u64>> {
+        let mut missed = None;
+        for attached in &self.attached {
+            let Some(program) = attached.program(&self.ebpf) else { continue };
+            let fd = program.fd()?.as_fd().as_raw_fd();
+            let path = format!("/proc/self/fdinfo/{fd}");
+            let info = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
+            if let Some(misses) = recursion_misses(&info) {
+                *missed.get_or_insert(0) += misses;
+            }
+        }
+        Ok(missed)
+    }
+}
+
+fn recursion_misses(fdinfo: &str) -> Option<u64> {
+    fdinfo.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misses_are_unknown_where_the_kernel_does_not_count_them() {
+        assert_eq!(recursion_misses("prog_type:\t26\nrecursion_misses:\t12\nverified_insns:\t9\n"), Some(12));
+        assert_eq!(recursion_misses("prog_type:\t26\nprog_id:\t1\n"), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Loading: the embedded object, its load-time configuration, its maps.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, anyhow};
+use aya::{
+    Btf, Ebpf, EbpfLoader,
+    maps::{Array, HashMap, Map, MapData, PerCpuArray, RingBuf},
+};
+use aya_log::EbpfLogger;
+use wakelat_common::filter::{Filter, part};
+
+use super::{
+    Collector, Settings,
+    attach::{self, Way},
+    records::Records,
+};
+use crate::config::Attach;
+
+/// The BPF programs, compiled by the build script.
+pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
+
+impl Collector {
+    /// Loads the programs and verifies those that `settings` need. Nothing is attached yet.
+    ///
+    /// # Errors
+    /// Where the kernel refuses a map or a program, with the kernel's own reason.
+    pub fn load(settings: &Settings) -> Result<Self> {
+        let read = |path: &PathBuf| {
+            Btf::parse_file(path, Default::default())
+                .with_context(|| format!("cannot read the kernel's types from `{}`", path.display()))
+        };
+        let btf = settings.btf.as_ref().map(read).transpose()?;
+        let ways: &[Way] = match (settings.attach, &btf) {
+            (Attach::Auto, Some(_)) => &[Way::Typed, Way::Raw],
+            (Attach::Auto, None) | (Attach::Classic, _) => &[Way::Classic],
+            (Attach::Btf, _) => &[Way::Typed],
+            (Attach::Raw, _) => &[Way::Raw],
+        };
+        let records = match &settings.tracefs {
+            Some(tracefs) if ways.contains(&Way::Classic) => Records::read(tracefs)?,
+            _ => Records::default(),
+        };
+        // A mark at a quarter leaves the reader time to come.
+        let ring_mark = u64::from(settings.ring_bytes / 4);
+        let flag = |on: bool| u32::from(on);
+        let globals32 = [
+            ("CLASSES", settings.classes.0),
+            ("FILTER_PARTS", settings.filter.parts),
+            ("OWN_TGID", std::process::id()),
+            ("FROM_WAKING", flag(settings.from_waking)),
+            ("WITH_CGROUP", flag(settings.with_cgroup)),
+            ("TRIGGER_RULES", flag(settings.trigger_rules)),
+        ];
+        let entries = |length: usize| u32::try_from(length.max(1)).context("too many ids in the filter");
+        let mut loader = EbpfLoader::new();
+        loader
+            .btf(btf.as_ref())
+            .override_global("WAKEUP_OFFSETS", &records.woken, true)
+            .override_global("PREV_OFFSETS", &records.prev, true)
+            .override_global("NEXT_OFFSETS", &records.next, true)
+            .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
+            .override_global("RING_MARK", &ring_mark, true)
+            .map_max_entries("STARTS", settings.start_entries)
+            .map_max_entries("SAMPLES", settings.ring_bytes)
+            .map_max_entries("RUNNING", nr_cpus()?)
+            .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
+            .map_max_entries("PIDS", entries(settings.filter.pids.len())?)
+            .map_max_entries("CGROUPS", entries(settings.filter.cgroup_ids.len())?);
+        for (name, value) in &globals32 {
+            loader.override_global(name, value, true);
+        }
+        let mut ebpf = loader.load(OBJECT).map_err(|error| explain(error, settings))?;
+        fill_filter(&mut ebpf, settings)?;
+        let attached = attach::verify(&mut ebpf, settings, ways, btf.as_ref())?;
+        // From here on the programs hold their maps.
+        let diagnostics = EbpfLogger::init(&mut ebpf)
+            .inspect_err(|error| log::warn!("diagnostics of the BPF programs will not be shown: {error}"))
+            .ok();
+        Ok(Self {
+            ring_bytes: settings.ring_bytes,
+            ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
+            counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
+            starts: HashMap::try_from(take(&mut ebpf, "STARTS")?)?,
+            attached,
+            diagnostics,
+            ebpf,
+        })
+    }
+}
+
+/// CPUs that may ever be numbered: entries of maps that have a CPU for a key.
+fn nr_cpus() -> Result<u32> {
+    let cpus = aya::util::nr_cpus().map_err(|(path, error)| anyhow!(error).context(format!("cannot read `{path}`")))?;
+    u32::try_from(cpus).context("too many CPUs")
+}
+
+fn take(ebpf: &mut Ebpf, name: &str) -> Result<Map> {
+    ebpf.take_map(name).with_context(|| format!("the BPF object has no map `{name}`"))
+}
+
+fn map<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Map> {
+    ebpf.map_mut(name).with_context(|| format!("the BPF object has no map `{name}`"))
+}
+
+fn fill_filter(ebpf: &mut Ebpf, settings: &Settings) -> Result<()> {
+    let selection = &settings.filter;
+    if selection.parts & (part::COMM | part::CPU | part::PRIO | part::POLICY) != 0 {
+        let mut filter: Array<_, Filter> = Array::try_from(map(ebpf, "FILTER")?)?;
+        filter.set(0, *selection.filter, 0).context("cannot write the filter")?;
+    }
+    fill_set(ebpf, "TGIDS", &selection.tgids)?;
+    fill_set(ebpf, "PIDS", &selection.pids)?;
+    fill_set(ebpf, "CGROUPS", &selection.cgroup_ids)
+}
+
+fn fill_set<K: aya::Pod>(ebpf: &mut Ebpf, name: &str, keys: &[K]) -> Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let mut set: HashMap<&mut MapData, K, u8> = HashMap::try_from(map(ebpf, name)?)?;
+    for key in keys {
+        set.insert(key, 1, 0).context("cannot write the filter")?;
+    }
+    Ok(())
+}
+
+/// The loader's error with what the user can do about it.
+fn explain(error: aya::EbpfError, settings: &Settings) -> anyhow::Error {
+    let text = error.to_string();
+    let error = anyhow!(error);
+    if text.contains("SAMPLES") {
+        error.context(format!(
+            "the kernel refuses a ring buffer of `{}` bytes; give a smaller `--ring-size`",
+            settings.ring_bytes
+        ))
+    } else if text.contains("STARTS") {
+        error.context(format!(
+            "the kernel refuses a map of `{}` starts; give fewer `--start-entries`",
+            settings.start_entries
+        ))
+    } else {
+        error.context("cannot load the BPF programs")
+    }
+}

@@ -1,0 +1,81 @@
+//! The live kernel as a source: loads the BPF programs, attaches them, and reads what they give.
+
+mod attach;
+mod counters;
+mod load;
+mod records;
+mod window;
+
+use std::path::PathBuf;
+
+use aya::{
+    Ebpf,
+    maps::{HashMap, MapData, PerCpuArray, RingBuf},
+};
+use aya_log::EbpfLogger;
+use wakelat_common::{Classes, Counters, filter::Filter, start::Start};
+
+use crate::config::Attach;
+
+/// What the programs are to do.
+#[derive(Clone)]
+pub struct Settings {
+    /// How to attach them.
+    pub attach: Attach,
+    /// The kernel's BTF; none to do without, by classic tracepoints.
+    pub btf: Option<PathBuf>,
+    /// Where tracefs is mounted: the layout of classic tracepoints' records is read there.
+    pub tracefs: Option<PathBuf>,
+    /// Entries of the map of starts.
+    pub start_entries: u32,
+    /// Bytes of the ring buffer: a power of two, at least a page.
+    pub ring_bytes: u32,
+    /// The classes to deliver.
+    pub classes: Classes,
+    /// Waits below this are not delivered: ns.
+    pub threshold_ns: u64,
+    /// Whether a wakeup's latency starts at `sched_waking`.
+    pub from_waking: bool,
+    /// Whether samples carry their task's cgroup.
+    pub with_cgroup: bool,
+    /// Whether to measure by the rules of the hist-trigger recipe.
+    pub trigger_rules: bool,
+    /// Who is measured.
+    pub filter: Selection,
+}
+
+/// Who is measured: a filter with the ids that have maps of their own.
+#[derive(Clone)]
+pub struct Selection {
+    /// Bits of [`wakelat_common::filter::part`]: what is in force.
+    pub parts: u32,
+    /// Names, priorities, policies, CPUs.
+    pub filter: Box<Filter>,
+    /// Processes.
+    pub tgids: Vec<u32>,
+    /// Threads.
+    pub pids: Vec<u32>,
+    /// Cgroups, by id.
+    pub cgroup_ids: Vec<u64>,
+}
+
+/// Loaded programs and their maps. Dropping it detaches and unloads everything.
+pub struct Collector {
+    ebpf: Ebpf,
+    attached: Vec<attach::Attached>,
+    /// Rare messages of the programs, on their way to the log.
+    diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
+    ring: RingBuf<MapData>,
+    ring_bytes: u32,
+    counters: PerCpuArray<MapData, Counters>,
+    starts: HashMap<MapData, u64, Start>,
+}
+
+/// The kernel's own account at one instant, all CPUs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Classes `wakeup` and `new`.
+    pub wakeups: Counters,
+    /// Class `preempted`.
+    pub preemptions: Counters,
+}

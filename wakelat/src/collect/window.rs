@@ -1,0 +1,72 @@
+//! The course of a measurement: attach, drain as long as it lasts, detach, and the account at its end.
+
+use std::{
+    os::fd::{AsRawFd as _, BorrowedFd, OwnedFd},
+    time::Duration,
+};
+
+use anyhow::Result;
+use wakelat_common::Sample;
+
+use super::{Collector, attach};
+
+impl Collector {
+    /// A descriptor that becomes readable where the programs ask for the reader.
+    ///
+    /// # Errors
+    /// Where the process may open no more.
+    pub fn bell(&self) -> std::io::Result<OwnedFd> {
+        // SAFETY: the ring buffer is ours and open for the length of this call.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned()
+    }
+
+    /// Starts measuring.
+    ///
+    /// # Errors
+    /// Where the kernel refuses one of the tracepoints.
+    pub fn attach(&mut self) -> Result<()> {
+        attach::attach(&mut self.ebpf, &mut self.attached)
+    }
+
+    /// Gives up to `limit` records that wait in the ring buffer to `take`, oldest first. Returns how many there were.
+    ///
+    /// # Errors
+    /// What `take` returns.
+    pub fn drain(&mut self, limit: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
+        if let Some(diagnostics) = &mut self.diagnostics {
+            diagnostics.flush();
+        }
+        let mut records = 0;
+        while records < limit {
+            let Some(record) = self.ring.next() else { break };
+            take(&record)?;
+            records += 1;
+        }
+        Ok(records)
+    }
+
+    /// How many records the ring buffer holds at most.
+    pub fn ring_capacity(&self) -> usize {
+        self.ring_bytes as usize / size_of::<Sample>()
+    }
+
+    /// Stops measuring: afterwards no program runs any more, and the counters stand still.
+    ///
+    /// # Errors
+    /// Where a program cannot be detached or the counters cannot be read.
+    pub fn detach(&mut self) -> Result<()> {
+        if attach::detach(&mut self.ebpf, &mut self.attached)? {
+            return Ok(());
+        }
+        // nohz_full forbids the barrier: wait until the counters stand still for longer than any program runs.
+        let mut before = self.totals()?;
+        loop {
+            std::thread::sleep(Duration::from_millis(1));
+            let after = self.totals()?;
+            if after == before {
+                return Ok(());
+            }
+            before = after;
+        }
+    }
+}

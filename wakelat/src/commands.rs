@@ -1,0 +1,215 @@
+//! What each command that measures shows of its run.
+
+use std::io::{self, IsTerminal as _, Write};
+
+use anyhow::{Result, bail};
+use jiff::tz::TimeZone;
+use wakelat_common::filter::part;
+
+use crate::{
+    aggregate::key::{Key, Names},
+    config::{Colour, Config, OutputConfig, Table, VerifyConfig},
+    kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
+    report::Report,
+    session::{self, Place, Stop, View},
+    sink::{self, Reports, Style, Waits},
+    verify,
+    wait::Wait,
+};
+
+/// `hist`: the distribution, once or per interval.
+///
+/// # Errors
+/// Those of [`session::run`].
+pub fn hist(config: &Config) -> Result<Stop> {
+    let (style, _) = style(&config.output);
+    let reports = config.output.format.reports(sink::View::Chart, &keys(config), style);
+    run(config, &mut Hist { reports })
+}
+
+/// `top`: the table of groups since the start, again and again.
+///
+/// # Errors
+/// Those of [`session::run`].
+pub fn top(config: &Config, table: Table) -> Result<Stop> {
+    let (style, rows) = style(&config.output);
+    let redrawn = style.terminal && config.output.format == sink::Format::Human;
+    // Lines that the table needs for itself: title, columns, totals, what was left out, coverage.
+    const AROUND: usize = 8;
+    let fitting = rows.filter(|_| redrawn).map(|rows| rows.saturating_sub(AROUND).max(1));
+    let view = sink::View::Table { sort: table.sort, limit: table.limit.or(fitting) };
+    let reports = config.output.format.reports(view, &keys(config), style);
+    run(config, &mut Top { reports, redrawn })
+}
+
+/// `trace`: a line a wait.
+///
+/// # Errors
+/// Those of [`session::run`].
+pub fn trace(config: &Config) -> Result<Stop> {
+    let (style, _) = style(&config.output);
+    run(config, &mut Trace { waits: config.output.format.waits(style) })
+}
+
+/// A command that measures nothing: writes to standard output what `write` writes. A reader that has gone is no error.
+///
+/// # Errors
+/// Those of `write`.
+pub fn print(write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
+    let (style, _) = terminal(false);
+    let mut out = io::BufWriter::new(io::stdout());
+    match write(&style, &mut out).and_then(|()| Ok(out.flush()?)) {
+        Err(error)
+            if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) =>
+        {
+            Ok(())
+        }
+        written => written,
+    }
+}
+
+fn run(config: &Config, view: &mut dyn View) -> Result<Stop> {
+    let features = Features::detect(config.resources.btf.as_deref());
+    features.check_can_measure(&config.resources)?;
+    if !config.output.quiet {
+        config.notes.iter().for_each(|note| eprintln!("wakelat: {note}"));
+    }
+    privilege::raise_memory_limit(&features.release)?;
+    if features.only_records(config.resources.attach) {
+        refuse_what_no_record_tells(config)?;
+    }
+    session::run(config, &place(features), view)
+}
+
+/// `verify`: the same window by hist triggers. Returns whether the numbers agree.
+///
+/// # Errors
+/// Those of [`verify::run`].
+pub fn verify(config: &VerifyConfig) -> Result<bool> {
+    let features = Features::detect(config.resources.btf.as_deref());
+    features.check_can_measure(&config.resources)?;
+    if !config.output.quiet {
+        config.notes.iter().for_each(|note| eprintln!("wakelat: {note}"));
+    }
+    privilege::raise_memory_limit(&features.release)?;
+    let (style, _) = style(&config.output);
+    let release = features.release.clone();
+    verify::run(config, &place(features), &release, &style)
+}
+
+fn place(features: Features) -> Place {
+    Place {
+        kernel: features.release.to_string(),
+        cgroup_mount: features.cgroup_v2,
+        btf: matches!(features.btf, KernelBtf::Present { .. }).then_some(features.btf_path),
+        tracefs: match features.tracefs {
+            Tracefs::Open { path, .. } => Some(path),
+            Tracefs::Closed(_) | Tracefs::NotMounted => None,
+        },
+    }
+}
+
+/// Classic tracepoints name a thread, its name and its priority, and nothing more of it.
+fn refuse_what_no_record_tells(config: &Config) -> Result<()> {
+    let unknown = [
+        (part::TGID, Key::Pid, "process"),
+        (part::POLICY, Key::Policy, "policy"),
+        (part::CGROUP, Key::Cgroup, "cgroup"),
+    ];
+    for (part, key, what) in unknown {
+        if config.filter.parts & part != 0 || config.by.contains(&key) {
+            bail!(
+                "the `{what}` of a task is not in the records of classic tracepoints; use a kernel with BTF, give its \
+                 BTF with `--btf FILE`, or select and group by `--tid`, `--comm`, `--prio` and `--cpus`"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn keys(config: &Config) -> Vec<&'static str> {
+    config.by.iter().map(|key| key.name()).collect()
+}
+
+/// How text is to look, and the rows of the terminal where there is one.
+fn style(output: &OutputConfig) -> (Style, Option<usize>) {
+    let (mut style, rows) = terminal(output.path.is_some());
+    style.unicode &= !output.ascii;
+    style.timestamps = output.timestamps;
+    style.colour = match output.colour {
+        Colour::Auto => style.colour,
+        Colour::Always => true,
+        Colour::Never => false,
+    };
+    (style, rows)
+}
+
+/// What suits standard output, or a file.
+fn terminal(file: bool) -> (Style, Option<usize>) {
+    let terminal = !file && io::stdout().is_terminal();
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    let columns = size.map(|size| usize::from(size.ws_col));
+    let rows = size.map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0);
+    (Style::detect(|name| std::env::var(name).ok(), terminal, columns, TimeZone::system()), rows)
+}
+
+struct Hist {
+    reports: Box<dyn Reports>,
+}
+
+impl View for Hist {
+    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.reports.head(out)
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.reports.report(report, out)
+    }
+}
+
+struct Top {
+    reports: Box<dyn Reports>,
+    /// Each table takes the place of the one before.
+    redrawn: bool,
+}
+
+impl View for Top {
+    fn is_cumulative(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.reports.head(out)
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        if self.redrawn {
+            // Home, and clear what is below: no flicker, and the scrollback stays.
+            out.write_all(b"\x1b[H\x1b[J")?;
+        }
+        self.reports.report(report, out)
+    }
+}
+
+struct Trace {
+    waits: Box<dyn Waits>,
+}
+
+impl View for Trace {
+    fn shows_waits(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.waits.head(out)
+    }
+
+    fn wait(&mut self, wait: &Wait, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+        let name_of = |tid| names.comm(tid);
+        self.waits.wait(wait, &sink::Context { unix_offset_ns, name_of: &name_of }, out)
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.waits.end(report, out)
+    }
+}

@@ -1,0 +1,224 @@
+//! Who is measured.
+
+use std::{ffi::OsString, os::unix::ffi::OsStrExt as _};
+
+use wakelat_common::{
+    filter::{Filter, MAX_PRIO, MIN_PRIO, part},
+    sample::COMM_LEN,
+};
+
+use super::{ConfigError, ranges::Ranges};
+use crate::{
+    cli::FilterFlags,
+    kernel::{
+        Machine,
+        cgroup::{Cgroup, CgroupError},
+        machine::Task,
+    },
+    wait::{Comm, Wait},
+};
+
+/// The filter, as the kernel side takes it. The parts in force are joined by *and*, the values of one part by *or*.
+#[derive(Clone)]
+pub struct FilterConfig {
+    /// Which parts are in force: bits of [`wakelat_common::filter::part`].
+    pub parts: u32,
+    /// Processes, each once; empty where not in force.
+    pub tgids: Vec<u32>,
+    /// Threads, each once; empty where not in force.
+    pub pids: Vec<u32>,
+    /// cgroups, whose descendants count too; empty where not in force.
+    pub cgroups: Vec<Cgroup>,
+    /// Names, CPUs, priorities and policies.
+    pub filter: Box<Filter>,
+    /// wakelat's own threads count as well.
+    pub include_self: bool,
+}
+
+impl FilterConfig {
+    /// Judges the flags by what there is on this machine now.
+    ///
+    /// # Errors
+    /// Where they name what is not there, or cannot match anything.
+    pub(super) fn new(flags: &FilterFlags, machine: &Machine) -> Result<Self, ConfigError> {
+        let mut config = Self {
+            parts: 0,
+            tgids: each_once(&flags.pid),
+            pids: each_once(&flags.tid),
+            cgroups: cgroups(flags, machine)?,
+            filter: Box::new(Filter::new()),
+            include_self: flags.include_self,
+        };
+        tasks(&config.tgids, &config.pids, machine)?;
+        config.require(part::TGID, !config.tgids.is_empty());
+        config.require(part::PID, !config.pids.is_empty());
+        config.require(part::CGROUP, !config.cgroups.is_empty());
+        config.require(part::OTHERS, !flags.include_self);
+        config.comms(&flags.comm)?;
+        if let Some(cpus) = &flags.cpus {
+            config.cpus(cpus, machine)?;
+        }
+        if let Some(prios) = &flags.prio {
+            config.prios(prios)?;
+        }
+        for policy in &flags.policy {
+            config.filter.policies |= 1 << policy;
+        }
+        config.require(part::POLICY, !flags.policy.is_empty());
+        Ok(config)
+    }
+
+    /// Whether it wants the task of `wait` as it is when the wait ends: name, priority and CPU, the parts that a record
+    /// of the kernel's shows as well.
+    pub fn wants_at_end(&self, wait: &Wait) -> bool {
+        let in_force = |part| self.parts & part != 0;
+        (!in_force(part::COMM) || self.wants_comm(&wait.comm))
+            && (!in_force(part::PRIO) || self.filter.wants_prio(wait.prio))
+            && (!in_force(part::CPU) || self.filter.wants_cpu(wait.cpu))
+    }
+
+    /// Whether it wants a task of this name.
+    pub fn wants_comm(&self, comm: &Comm) -> bool {
+        let mut bytes = [0; COMM_LEN];
+        bytes[..comm.as_bytes().len()].copy_from_slice(comm.as_bytes());
+        self.parts & part::COMM == 0 || self.filter.comm.matches(&bytes)
+    }
+
+    /// Wants these threads alone, instead of whole processes.
+    pub(super) fn only_threads(&mut self, tids: Vec<u32>) {
+        self.parts = self.parts & !part::TGID | part::PID;
+        self.tgids.clear();
+        self.pids = tids;
+    }
+
+    fn require(&mut self, part: u32, required: bool) {
+        if required {
+            self.parts |= part;
+        }
+    }
+
+    fn comms(&mut self, patterns: &[OsString]) -> Result<(), ConfigError> {
+        for pattern in patterns {
+            let shown = pattern.display();
+            let bits =
+                |glob: &wakelat_common::glob::Glob| 64 - (glob.initial | glob.stays | glob.matched).leading_zeros();
+            let before = bits(&self.filter.comm);
+            self.filter
+                .comm
+                .add(pattern.as_bytes())
+                .map_err(|error| ConfigError::usage("--comm", format!("`{shown}`: {error}")))?;
+            // One bit per character that has to be there, and one for the match.
+            let shortest = bits(&self.filter.comm) - before - 1;
+            if shortest as usize >= COMM_LEN {
+                return Err(ConfigError::usage(
+                    "--comm",
+                    format!(
+                        "`{shown}` matches no task, since the kernel keeps {} characters of a name; end it with `*` after at most that many",
+                        COMM_LEN - 1
+                    ),
+                ));
+            }
+        }
+        self.require(part::COMM, !patterns.is_empty());
+        Ok(())
+    }
+
+    fn cpus(&mut self, wanted: &Ranges, machine: &Machine) -> Result<(), ConfigError> {
+        for range in wanted.iter() {
+            for cpu in range.clone() {
+                // Judged one by one, so that a huge range ends at the first CPU that is not there.
+                let there = u32::try_from(cpu).is_ok_and(|cpu| machine.cpus.contains(cpu) && self.filter.want_cpu(cpu));
+                if !there {
+                    let why = format!("there is no CPU `{cpu}`; this machine has {}", machine.cpus);
+                    return Err(ConfigError::usage("--cpus", why));
+                }
+            }
+        }
+        self.require(part::CPU, true);
+        Ok(())
+    }
+
+    fn prios(&mut self, wanted: &Ranges) -> Result<(), ConfigError> {
+        if let Some(prio) = wanted.outside(&(MIN_PRIO.into()..=MAX_PRIO.into())) {
+            return Err(ConfigError::usage(
+                "--prio",
+                format!("there is no priority `{prio}`; expected -1 (deadline), 0-99 (real-time) or 100-139 (fair)"),
+            ));
+        }
+        for prio in wanted.iter().cloned().flatten() {
+            self.filter.want_prio(prio as i32);
+        }
+        self.require(part::PRIO, true);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for FilterConfig {
+    /// Leaves the 3 KB of masks out.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FilterConfig")
+            .field("parts", &self.parts)
+            .field("tgids", &self.tgids)
+            .field("pids", &self.pids)
+            .field("cgroups", &self.cgroups)
+            .field("include_self", &self.include_self)
+            .finish_non_exhaustive()
+    }
+}
+
+fn each_once(ids: &[u32]) -> Vec<u32> {
+    let mut ids = ids.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+fn tasks(tgids: &[u32], pids: &[u32], machine: &Machine) -> Result<(), ConfigError> {
+    for (flag, _) in [("--pid", tgids), ("--tid", pids)].iter().filter(|(_, ids)| !ids.is_empty()) {
+        if !machine.first_pid_namespace {
+            return Err(ConfigError::unmet(
+                flag,
+                "in a container, ids are not those that the kernel side sees; run wakelat outside of it or with `--pid=host`, \
+                 or select by `--cgroup` or `--comm`",
+            ));
+        }
+    }
+    for pid in tgids {
+        match machine.task(*pid) {
+            Some(Task::Process) => {}
+            Some(Task::ThreadOf(tgid)) => {
+                let why = format!("`{pid}` is a thread of process `{tgid}`; use `--tid {pid}` or `--pid {tgid}`");
+                return Err(ConfigError::usage("--pid", why));
+            }
+            None => return Err(ConfigError::unmet("--pid", format!("there is no process `{pid}`"))),
+        }
+    }
+    let mut belongs = tgids.is_empty() || pids.is_empty();
+    for tid in pids {
+        let tgid = match machine.task(*tid) {
+            Some(Task::Process) => *tid,
+            Some(Task::ThreadOf(tgid)) => tgid,
+            None => return Err(ConfigError::unmet("--tid", format!("there is no thread `{tid}`"))),
+        };
+        belongs |= tgids.contains(&tgid);
+    }
+    if !belongs {
+        let why = "none of the threads belongs to a process of `--pid`, so nothing matches; leave one of the two out";
+        return Err(ConfigError::usage("--tid", why));
+    }
+    Ok(())
+}
+
+fn cgroups(flags: &FilterFlags, machine: &Machine) -> Result<Vec<Cgroup>, ConfigError> {
+    let mut found: Vec<Cgroup> = Vec::new();
+    for path in &flags.cgroup {
+        let cgroup = machine.cgroup(path).map_err(|error| match error {
+            CgroupError::NotMounted => ConfigError::unmet("--cgroup", error),
+            _ => ConfigError::usage("--cgroup", error),
+        })?;
+        if !found.contains(&cgroup) {
+            found.push(cgroup);
+        }
+    }
+    Ok(found)
+}

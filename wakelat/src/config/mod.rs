@@ -1,0 +1,153 @@
+//! What was asked for, validated: everything behind the command line works on these values and checks nothing again.
+
+pub mod names;
+pub mod number;
+pub mod ranges;
+pub mod size;
+pub mod span;
+
+mod classes;
+mod error;
+mod filter;
+mod grouping;
+mod output;
+mod resources;
+mod signal;
+mod threshold;
+mod verify;
+mod window;
+
+use wakelat_common::Classes;
+
+use crate::{
+    aggregate::key::Key,
+    cli::{CommonFlags, GroupingFlags},
+    events::EventsFlags,
+    hist_trigger::cli::HistTriggerFlags,
+    kernel::Machine,
+    report::From,
+    sink::table::Sort,
+};
+
+pub use crate::kernel::cgroup::Cgroup;
+pub use crate::sink::Format;
+pub use error::ConfigError;
+pub use filter::FilterConfig;
+pub use output::{Colour, OutputConfig};
+pub use resources::{Attach, Resources};
+pub use threshold::{Action, ThresholdConfig};
+pub use verify::VerifyConfig;
+pub use window::Window;
+
+/// What one run is to do.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// The distribution, once or per interval.
+    Hist(Config),
+    /// The live table of groups.
+    Top(Config, Table),
+    /// One line a wait.
+    Trace(Config),
+    /// The same window by hist triggers.
+    Verify(VerifyConfig),
+    /// The kernel's own histograms.
+    HistTrigger(HistTriggerFlags),
+    /// The tracepoints and their state.
+    Events(EventsFlags),
+    /// What this kernel and this user can do.
+    Doctor(Doctor),
+}
+
+/// A measurement.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// For how long and in which steps.
+    pub window: Window,
+    /// Who is measured.
+    pub filter: FilterConfig,
+    /// Why they waited.
+    pub classes: Classes,
+    /// Run-queue latency was asked for by name: all classes go into one.
+    pub merged: bool,
+    /// Where the clock of a `wakeup` starts.
+    pub from: From,
+    /// By what waits are grouped, in this order, each at most once; empty for one group per class.
+    pub by: Vec<Key>,
+    /// Groups user space keeps before it merges further ones into one.
+    pub max_groups: usize,
+    /// The wait from which a sample counts, and what happens when one does.
+    pub threshold: Option<ThresholdConfig>,
+    /// How and where the result is shown.
+    pub output: OutputConfig,
+    /// What the measurement may take from the machine.
+    pub resources: Resources,
+    /// What was decided differently from what was typed: said once, on standard error, unless `quiet`.
+    pub notes: Vec<String>,
+}
+
+/// Groups where the command has no flag for them.
+const MAX_GROUPS: usize = 16384;
+
+impl Config {
+    /// Judges the flags that every measurement takes by what this machine is: one result at the end, one group per
+    /// class.
+    ///
+    /// # Errors
+    /// Where a value makes no sense, anywhere or on this machine.
+    pub(crate) fn new(flags: &CommonFlags, machine: &Machine) -> Result<Self, ConfigError> {
+        let (classes, merged) = classes::classes(&flags.filter)?;
+        let (resources, notes) = Resources::new(&flags.resources, machine)?;
+        Ok(Self {
+            window: Window::new(&flags.window),
+            filter: FilterConfig::new(&flags.filter, machine)?,
+            classes,
+            merged,
+            from: classes::from(&flags.filter, classes)?,
+            by: Vec::new(),
+            max_groups: MAX_GROUPS,
+            threshold: ThresholdConfig::new(&flags.threshold, machine)?,
+            output: OutputConfig::new(&flags.output)?,
+            resources,
+            notes,
+        })
+    }
+
+    /// Asks for a result per interval.
+    ///
+    /// # Errors
+    /// Where the intervals are too short to be of use, or too long together.
+    pub(crate) fn set_intervals(&mut self, interval_ns: Option<u64>, count: Option<u64>) -> Result<(), ConfigError> {
+        self.window.set_intervals(interval_ns, count)
+    }
+
+    /// Asks for groups.
+    ///
+    /// # Errors
+    /// Where a key is given twice or cannot be had on this machine.
+    pub(crate) fn set_grouping(
+        &mut self,
+        flags: &GroupingFlags,
+        default: &[Key],
+        machine: &Machine,
+    ) -> Result<(), ConfigError> {
+        self.by = grouping::keys(flags, default, machine)?;
+        self.max_groups = flags.max_groups;
+        Ok(())
+    }
+}
+
+/// The table of `top`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// By which column it is ordered.
+    pub sort: Sort,
+    /// How many rows at most; none for as many as the terminal has.
+    pub limit: Option<usize>,
+}
+
+/// What `doctor` is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doctor {
+    /// The checklist as JSON.
+    pub json: bool,
+}

@@ -1,0 +1,92 @@
+//! Plain numbers within their limits.
+
+use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
+
+/// There are never more threads (`PID_MAX_LIMIT`, include/linux/threads.h), so no map of starts needs more room.
+const MAX_TASKS: u32 = 4 * 1024 * 1024;
+
+/// The id of a process or thread.
+///
+/// # Errors
+/// Where it is not a number that an id can be; 0 is the idle task, which never waits.
+pub fn id(text: &str) -> Result<u32, String> {
+    at_least_one(text)
+}
+
+/// How many intervals.
+///
+/// # Errors
+/// Where it is not a number of at least 1.
+pub fn count(text: &str) -> Result<u64, String> {
+    at_least_one(text)
+}
+
+/// How many rows.
+///
+/// # Errors
+/// Where it is not a number of at least 1.
+pub fn rows(text: &str) -> Result<usize, String> {
+    at_least_one(text)
+}
+
+/// How many groups; the limit keeps them within a few GB.
+///
+/// # Errors
+/// Where it is not a number from 1 to a million.
+pub fn groups(text: &str) -> Result<usize, String> {
+    within(text, 1..=1_000_000)
+}
+
+/// Entries of the map of starts.
+///
+/// # Errors
+/// Where it is not a number from 1 to the highest number of threads a kernel can have.
+pub fn start_entries(text: &str) -> Result<u32, String> {
+    within(text, 1..=MAX_TASKS)
+}
+
+/// A priority of SCHED_FIFO.
+///
+/// # Errors
+/// Where it is not a number from 1 to 99.
+pub fn rt_priority(text: &str) -> Result<u8, String> {
+    within(text, 1..=99)
+}
+
+fn within<T: FromStr + PartialOrd + Display>(text: &str, accepted: RangeInclusive<T>) -> Result<T, String> {
+    match text.parse() {
+        Ok(number) if accepted.contains(&number) => Ok(number),
+        _ => {
+            Err(format!("`{text}` is not accepted; expected a number from {} to {}", accepted.start(), accepted.end()))
+        }
+    }
+}
+
+fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+    match text.parse() {
+        Ok(number) if number >= T::from(1) => Ok(number),
+        _ => Err(format!("`{text}` is not accepted; expected a number of at least 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_themselves_are_accepted() {
+        assert_eq!((rt_priority("1"), rt_priority("99")), (Ok(1), Ok(99)));
+        assert_eq!(start_entries("4194304"), Ok(MAX_TASKS));
+        assert_eq!(id("4294967295"), Ok(u32::MAX));
+    }
+
+    #[test]
+    fn what_lies_outside_or_is_no_number_is_refused_with_the_limits() {
+        for text in ["0", "100", "256", "-1", "", "x", "1.5", "0x10"] {
+            let expected = format!("`{text}` is not accepted; expected a number from 1 to 99");
+            assert_eq!(rt_priority(text), Err(expected));
+        }
+        assert!(id("0").is_err() && id("4294967296").is_err() && count("0").is_err() && rows("0").is_err());
+        assert!(groups("1000001").is_err() && start_entries("4194305").is_err());
+    }
+}

@@ -1,0 +1,45 @@
+//! Sizes in bytes as people type them: `4M`, `512KiB`. Units are powers of 1024, as memory is.
+
+/// Reads a size: bytes, at least 1.
+///
+/// # Errors
+/// Where it is not a size, zero, or beyond u64.
+pub fn parse(text: &str) -> Result<u64, String> {
+    match parse_size::Config::new().with_binary().parse_size(text) {
+        Ok(0) => Err(format!("`{text}` is no size at all; expected at least one page")),
+        Ok(bytes) => Ok(bytes),
+        Err(parse_size::Error::PosOverflow) => Err(format!("`{text}` is too large to be a size")),
+        Err(_) => {
+            Err(format!("`{text}` is not a size; expected bytes or a number with a unit, such as `512K` or `4M`"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_powers_of_1024() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("4k", 4096),
+            ("4K", 4096),
+            ("4KiB", 4096),
+            ("4M", 4 << 20),
+            ("4MB", 4 << 20),
+            ("1.5M", 3 << 19),
+            ("1G", 1 << 30),
+        ] {
+            assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_size_is_refused() {
+        for text in ["", "M", "4X", "-4M", "4MM", "four", "0", "99999999999999999999", "99999E"] {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with(&format!("`{text}` is ")), "{text}: {error}");
+        }
+    }
+}

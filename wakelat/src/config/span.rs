@@ -1,0 +1,140 @@
+//! Spans of time as people type them: `500us`, `30s`, `5m`, `1h30m`.
+
+use jiff::{Span, SpanRelativeTo};
+
+/// The longest span accepted: ten years. Anything longer is a slip of the finger, and sums of two never overflow.
+pub const MAX_NS: u64 = 3650 * 24 * 3600 * 1_000_000_000;
+
+/// Reads a span that carries its unit: ns.
+///
+/// # Errors
+/// Where it has no unit, an unknown one, is negative, zero, finer than 1 ns or longer than [`MAX_NS`].
+pub fn with_unit(text: &str) -> Result<u64, String> {
+    if is_bare(text) {
+        return Err(format!("`{text}` has no unit; expected one of ns, us, ms, s, m, h, such as `{text}us`"));
+    }
+    positive(text, nanoseconds(text)?)
+}
+
+/// Reads a span in which a bare number is seconds, as in vmstat, iostat and runqlat: ns.
+///
+/// # Errors
+/// As [`with_unit`], but for the missing unit.
+pub fn seconds(text: &str) -> Result<u64, String> {
+    positive(text, seconds_or_zero(text)?)
+}
+
+/// Like [`seconds`], but 0 is a span too: ns.
+///
+/// # Errors
+/// As [`seconds`], but for zero.
+pub fn seconds_or_zero(text: &str) -> Result<u64, String> {
+    if is_bare(text) { nanoseconds(&format!("{text}s")).map_err(|_| refused(text)) } else { nanoseconds(text) }
+}
+
+fn is_bare(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+fn positive(text: &str, ns: u64) -> Result<u64, String> {
+    if ns == 0 {
+        return Err(format!("`{text}` is no time at all; expected at least `1ns`"));
+    }
+    Ok(ns)
+}
+
+fn too_long(text: &str) -> String {
+    format!("`{text}` is too long; expected at most `3650d`")
+}
+
+fn refused(text: &str) -> String {
+    format!(
+        "`{text}` is not a time; expected a number with a unit (ns, us, ms, s, m, h, d), such as `30s` or `1h30m`, \
+         and at most `3650d`"
+    )
+}
+
+fn nanoseconds(text: &str) -> Result<u64, String> {
+    // Of everything jiff reads, only what is written as in the examples: not ISO 8601, not `2 days ago`.
+    if !text.starts_with(|first: char| first.is_ascii_digit()) || text.contains(char::is_whitespace) {
+        return Err(refused(text));
+    }
+    // Two letters look like a mu; jiff knows the micro sign only.
+    let span: Span = text.replace('\u{3bc}', "\u{b5}").parse().map_err(|_| refused(text))?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| refused(text))?;
+    match u64::try_from(duration.as_nanos()) {
+        Ok(ns) if ns <= MAX_NS => Ok(ns),
+        _ => Err(too_long(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_means_what_its_unit_says() {
+        for (text, ns) in [
+            ("1ns", 1),
+            ("830ns", 830),
+            ("500us", 500_000),
+            ("500\u{b5}s", 500_000),
+            ("500\u{3bc}s", 500_000),
+            ("1.5ms", 1_500_000),
+            ("30s", 30_000_000_000),
+            ("5m", 300_000_000_000),
+            ("1h", 3_600_000_000_000),
+            ("1h30m", 5_400_000_000_000),
+            ("2d", 172_800_000_000_000),
+            ("3650d", MAX_NS),
+        ] {
+            assert_eq!(with_unit(text), Ok(ns), "{text}");
+            assert_eq!(seconds(text), Ok(ns), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_is_seconds_where_seconds_are_meant() {
+        assert_eq!(seconds("1"), Ok(1_000_000_000));
+        assert_eq!(seconds("0.5"), Ok(500_000_000));
+        assert_eq!(seconds_or_zero("0"), Ok(0));
+        assert_eq!(seconds_or_zero("0s"), Ok(0));
+    }
+
+    #[test]
+    fn a_threshold_without_unit_is_refused() {
+        assert_eq!(
+            with_unit("500"),
+            Err("`500` has no unit; expected one of ns, us, ms, s, m, h, such as `500us`".to_owned())
+        );
+    }
+
+    #[test]
+    fn no_time_at_all_is_refused() {
+        for text in ["0s", "0ns", "0h"] {
+            assert!(with_unit(text).unwrap_err().contains("no time at all"), "{text}");
+            assert!(seconds(text).unwrap_err().contains("no time at all"), "{text}");
+        }
+        assert!(seconds("0").is_err() && seconds("0.0").is_err());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_never_wraps() {
+        for text in ["3651d", "87601h", "99999999999999999999s", "99999999999999999999", "18446744073709551616ns"] {
+            let error = seconds(text).unwrap_err();
+            assert!(error.starts_with(&format!("`{text}` is ")) && error.ends_with("at most `3650d`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_refused_with_what_is_accepted() {
+        for text in [
+            "", "s", "5x", "-5s", "5 s", "1h ago", "PT5S", "5s5", "1e3s", "0x10s", "5sm", "1.2.3", "1month", "1y",
+            "٣s", "1ms2s",
+        ] {
+            let error = seconds(text).unwrap_err();
+            assert!(error.contains(&format!("`{text}`")) && error.contains("is not a time"), "{text}: {error}");
+            assert!(with_unit(text).is_err(), "{text}");
+        }
+    }
+}

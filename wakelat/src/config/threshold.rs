@@ -1,0 +1,110 @@
+//! The wait from which a sample counts, and what happens when one does.
+
+use super::{ConfigError, number, signal};
+use crate::{cli::ThresholdFlags, kernel::Machine};
+
+/// The threshold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThresholdConfig {
+    /// The shortest wait that counts: ns, at least 1. Shorter ones are refused in the kernel.
+    pub threshold_ns: u64,
+    /// What to do when one does.
+    pub action: Action,
+}
+
+/// What to do when a wait reaches the threshold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Action {
+    /// Go on measuring.
+    #[default]
+    Continue,
+    /// End the window, show the result, exit with 3.
+    Stop,
+    /// Send a signal, once, and go on measuring.
+    Signal {
+        /// Its number.
+        signal: i32,
+        /// The process it goes to.
+        pid: u32,
+    },
+    /// Run a command with `sh -c`, once, and go on measuring.
+    Exec(String),
+}
+
+impl ThresholdConfig {
+    pub(super) fn new(flags: &ThresholdFlags, machine: &Machine) -> Result<Option<Self>, ConfigError> {
+        let Some(threshold_ns) = flags.threshold else {
+            return match flags.on_threshold {
+                None => Ok(None),
+                Some(_) => Err(ConfigError::usage(
+                    "--on-threshold",
+                    "there is no threshold; add one, such as `--threshold 1ms`",
+                )),
+            };
+        };
+        let action = flags.on_threshold.clone().unwrap_or_default();
+        if let Action::Signal { pid, .. } = action
+            && machine.task(pid).is_none()
+        {
+            return Err(ConfigError::unmet("--on-threshold", format!("there is no process `{pid}`")));
+        }
+        Ok(Some(Self { threshold_ns, action }))
+    }
+}
+
+impl Action {
+    /// Reads `continue`, `stop`, `signal:NAME:PID` or `exec:COMMAND`.
+    ///
+    /// # Errors
+    /// Where it is none of these, or its signal, process or command is none.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "continue" => Ok(Self::Continue),
+            None if text == "stop" => Ok(Self::Stop),
+            Some(("signal", rest)) => {
+                let (name, pid) = rest
+                    .split_once(':')
+                    .ok_or_else(|| format!("`{text}` names no process; expected `signal:NAME:PID`"))?;
+                Ok(Self::Signal { signal: signal::number(name)?, pid: number::id(pid)? })
+            }
+            Some(("exec", command)) if command.trim().is_empty() => {
+                Err(format!("`{text}` names no command; expected `exec:COMMAND`"))
+            }
+            Some(("exec", command)) => Ok(Self::Exec(command.to_owned())),
+            _ => Err(format!(
+                "`{text}` is not an action; expected `continue`, `stop`, `signal:NAME:PID` or `exec:COMMAND`"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_is_read() {
+        assert_eq!(Action::parse("continue"), Ok(Action::Continue));
+        assert_eq!(Action::parse("stop"), Ok(Action::Stop));
+        assert_eq!(Action::parse("signal:USR1:42"), Ok(Action::Signal { signal: libc::SIGUSR1, pid: 42 }));
+        assert_eq!(Action::parse("signal:sigterm:42"), Ok(Action::Signal { signal: libc::SIGTERM, pid: 42 }));
+        assert_eq!(Action::parse("exec:echo a:b"), Ok(Action::Exec("echo a:b".to_owned())));
+    }
+
+    #[test]
+    fn what_is_no_action_is_refused_with_those_there_are() {
+        for (text, expected) in [
+            ("", "expected `continue`, `stop`, `signal:NAME:PID` or `exec:COMMAND`"),
+            ("halt", "is not an action"),
+            ("stop:now", "is not an action"),
+            ("signal:TERM", "names no process"),
+            ("signal:NOPE:1", "`NOPE` is not a signal"),
+            ("signal:TERM:0", "`0` is not accepted"),
+            ("signal:TERM:-1", "`-1` is not accepted"),
+            ("exec:", "names no command"),
+        ] {
+            let error = Action::parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

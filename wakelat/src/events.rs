@@ -1,0 +1,271 @@
+//! `wakelat events`: the tracepoints of this kernel, with their fields and what they are set to do.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use serde_json::{Map, Value as Json, json};
+
+use crate::hist_trigger::Trigger;
+use crate::kernel::format::{Field, Format};
+use crate::sink::style::{Ink, Style};
+use crate::sink::text::{Line, clean, left};
+use crate::sink::units;
+use crate::tracefs::Tracefs;
+
+const EXAMPLES: &str = "\
+Examples:
+  wakelat events                 all tracepoints, a line each
+  wakelat events 'sched:*wak*'   those, with their fields
+  wakelat events sched_switch    in whatever system it is";
+
+/// List tracepoints: their fields, whether they are on, their filters and triggers
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct EventsFlags {
+    /// Only these, with their fields: a shell pattern for SYSTEM:EVENT, or for EVENT alone
+    glob: Option<String>,
+
+    /// Their state in this tracefs instance
+    #[arg(long, value_name = "NAME")]
+    instance: Option<String>,
+
+    /// A JSON document per tracepoint
+    #[arg(long)]
+    json: bool,
+}
+
+/// A tracepoint and its state in one instance of tracefs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The system it belongs to.
+    pub system: String,
+    /// Its record.
+    pub format: Format,
+    /// Whether records go to the trace buffer.
+    pub enabled: bool,
+    /// The filter, where there is one.
+    pub filter: Option<String>,
+    /// The triggers, as the kernel prints them.
+    pub triggers: Vec<String>,
+}
+
+impl Event {
+    /// Reads the tracepoint whose directory this is. None where it has no record, as of an event that only takes
+    /// triggers, or has just gone.
+    ///
+    /// # Errors
+    /// Where its format is not of the form that all kernels have.
+    pub fn read(system: &str, directory: &Path) -> Result<Option<Self>> {
+        let read = |file: &str| std::fs::read_to_string(directory.join(file)).ok();
+        let Some(format) = read("format") else { return Ok(None) };
+        let format = Format::parse(&format).with_context(|| format!("`{}`", directory.join("format").display()))?;
+        // `0*` and `1*` say that a trigger is attached to it.
+        let enabled = read("enable").is_some_and(|state| state.starts_with('1'));
+        let filter = read("filter").map(|filter| filter.trim().to_owned()).filter(|filter| filter != "none");
+        let triggers = read("trigger").unwrap_or_default();
+        let triggers = triggers.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(str::to_owned);
+        Ok(Some(Self {
+            system: system.to_owned(),
+            format,
+            enabled,
+            filter: filter.filter(|filter| !filter.is_empty()),
+            triggers: triggers.collect(),
+        }))
+    }
+
+    /// `sched:sched_switch`
+    pub fn name(&self) -> String {
+        format!("{}:{}", self.system, self.format.name)
+    }
+
+    fn line(&self, columns: usize, style: &Style) -> Line {
+        let mut line = Line::of(Ink::Title, left(&self.name(), columns, style));
+        line.push(if self.enabled { Ink::Strong } else { Ink::Dim }, if self.enabled { "  on " } else { "  off" });
+        let hist = self.triggers.iter().filter(|trigger| Trigger::parse(trigger).is_some()).count();
+        for (count, thing) in [(hist, "hist trigger"), (self.triggers.len() - hist, "other trigger")] {
+            if count > 0 {
+                line.push(Ink::Plain, format!("  {}", units::counted(count as u64, thing)));
+            }
+        }
+        if let Some(filter) = &self.filter {
+            line.push(Ink::Plain, format!("  filter: {}", clean(filter, style)));
+        }
+        line
+    }
+
+    fn details(&self, style: &Style, out: &mut String) {
+        let columns = self.format.own_fields().map(|field| field.to_string().len()).max().unwrap_or(0);
+        for field in self.format.own_fields() {
+            let at = format!("offset {:>3}  size {:>2}", field.offset, field.size);
+            let sign = if field.array.is_none() && field.signed { "  signed" } else { "" };
+            Line::of(Ink::Plain, format!("    {:<columns$}  ", field.to_string()))
+                .and(Ink::Dim, format!("{at}{sign}"))
+                .end_within(usize::MAX, style, out);
+        }
+        for trigger in &self.triggers {
+            Line::of(Ink::Plain, format!("    trigger {}", clean(trigger, style))).end_within(usize::MAX, style, out);
+        }
+    }
+
+    fn document(&self) -> Json {
+        let fields: Vec<Json> = self.format.fields.iter().map(document_of).collect();
+        json!({
+            "schema": "wakelat.event/1",
+            "system": self.system,
+            "event": self.format.name,
+            "id": self.format.id,
+            "enabled": self.enabled,
+            "filter": self.filter,
+            "triggers": self.triggers,
+            "fields": fields,
+        })
+    }
+}
+
+fn document_of(field: &Field) -> Json {
+    let mut document = Map::new();
+    document.insert("name".into(), json!(field.name));
+    document.insert("declaration".into(), json!(field.to_string()));
+    document.insert("offset".into(), json!(field.offset));
+    document.insert("size".into(), json!(field.size));
+    document.insert("signed".into(), json!(field.signed));
+    document.insert("common".into(), json!(field.common));
+    document.into()
+}
+
+/// Lists what was asked for.
+///
+/// # Errors
+/// Where tracefs cannot be read, or nothing matches.
+pub fn run(flags: &EventsFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
+    list(&Tracefs::mounted()?, flags, style, out)
+}
+
+fn list(tracefs: &Tracefs, flags: &EventsFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
+    let mut root = tracefs.root().to_owned();
+    if let Some(instance) = &flags.instance {
+        root = root.join("instances").join(instance);
+        if !root.is_dir() {
+            bail!("there is no tracefs instance `{instance}`");
+        }
+    }
+    let directories = directories(&root.join("events"), flags.glob.as_deref())?;
+    if directories.is_empty() {
+        let glob = flags.glob.as_deref().unwrap_or("*");
+        bail!("no tracepoint matches `{glob}`; quote a pattern such as 'sched:*', so that the shell leaves it alone");
+    }
+    let columns = directories.keys().map(String::len).max().unwrap_or(0);
+    for (name, directory) in &directories {
+        let system = name.split(':').next().unwrap_or_default();
+        let Some(event) = Event::read(system, directory)? else { continue };
+        let mut text = String::new();
+        if flags.json {
+            text = format!("{}\n", event.document());
+        } else {
+            event.line(columns, style).end_within(usize::MAX, style, &mut text);
+            if flags.glob.is_some() {
+                event.details(style, &mut text);
+            }
+        }
+        out.write_all(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The directories of the events that match, by name.
+fn directories(events: &Path, glob: Option<&str>) -> Result<BTreeMap<String, PathBuf>> {
+    let pattern = wildmatch::WildMatch::new(&glob.unwrap_or("*").replacen('/', ":", 1));
+    let whole = glob.is_some_and(|glob| glob.contains([':', '/']));
+    let mut found = BTreeMap::new();
+    let systems = std::fs::read_dir(events).with_context(|| format!("`{}`", events.display()))?;
+    for system in systems.flatten().filter(|entry| entry.path().is_dir()) {
+        for event in std::fs::read_dir(system.path()).into_iter().flatten().flatten() {
+            let (system, name) = (system.file_name(), event.file_name());
+            let (system, name) = (system.to_string_lossy(), name.to_string_lossy());
+            let full = format!("{system}:{name}");
+            if event.path().is_dir() && pattern.matches(if whole { &full } else { &name }) {
+                found.insert(full, event.path());
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        flags: EventsFlags,
+    }
+
+    /// A directory that stands for tracefs, with formats of a real kernel.
+    fn tracefs() -> (tempfile::TempDir, Tracefs) {
+        let directory = tempfile::tempdir().unwrap();
+        for event in ["sched_switch", "sched_waking", "sched_migrate_task"] {
+            let path = directory.path().join("events/sched").join(event);
+            std::fs::create_dir_all(&path).unwrap();
+            let format = format!("{}/tests/fixtures/formats/7.2-rt/{event}.format", env!("CARGO_MANIFEST_DIR"));
+            std::fs::copy(format, path.join("format")).unwrap();
+            let write = |file: &str, text: &str| std::fs::write(path.join(file), text).unwrap();
+            write("filter", if event == "sched_waking" { "pid == 7\n" } else { "none\n" });
+            write("enable", if event == "sched_waking" { "1\n" } else { "0*\n" });
+            write(
+                "trigger",
+                match event {
+                    "sched_switch" => {
+                        "hist:keys=next_pid:vals=hitcount:sort=hitcount:size=2048 [active]\ntraceoff:unlimited\n"
+                    }
+                    _ => "# Available triggers:\n# traceon traceoff hist\n",
+                },
+            );
+        }
+        // What tracefs has beside events.
+        std::fs::write(directory.path().join("events/enable"), "0\n").unwrap();
+        std::fs::write(directory.path().join("events/sched/enable"), "0\n").unwrap();
+        std::fs::create_dir_all(directory.path().join("events/ftrace/without_format")).unwrap();
+        let tracefs = Tracefs::at(directory.path());
+        (directory, tracefs)
+    }
+
+    fn listed(args: &[&str]) -> Result<String> {
+        let (_directory, tracefs) = tracefs();
+        let command = Command::try_parse_from([&["events"], args].concat())?;
+        let mut out = Vec::new();
+        list(&tracefs, &command.flags, &Style::default(), &mut out)?;
+        Ok(String::from_utf8(out)?)
+    }
+
+    #[test]
+    fn every_event_has_a_line_and_those_asked_for_their_fields() {
+        insta::assert_snapshot!("events_all", listed(&[]).unwrap());
+        insta::assert_snapshot!("events_one", listed(&["sched:*switch"]).unwrap());
+    }
+
+    #[test]
+    fn a_pattern_without_a_system_matches_events_alone() {
+        assert_eq!(listed(&["sched_*ing"]).unwrap().lines().next(), Some("sched:sched_waking  on   filter: pid == 7"));
+        assert_eq!(listed(&["sched/sched_waking"]).unwrap(), listed(&["sched:sched_waking"]).unwrap());
+    }
+
+    #[test]
+    fn json_has_every_field_and_the_state() {
+        let document: Json = serde_json::from_str(&listed(&["--json", "sched_switch"]).unwrap()).unwrap();
+        assert_eq!(document["fields"].as_array().unwrap().len(), 11);
+        assert_eq!(document["triggers"].as_array().unwrap().len(), 2);
+        assert_eq!((&document["enabled"], &document["filter"]), (&json!(false), &Json::Null));
+    }
+
+    #[test]
+    fn a_pattern_that_matches_nothing_says_so() {
+        assert!(listed(&["nothing*"]).unwrap_err().to_string().contains("`nothing*`"));
+        assert!(listed(&["--instance", "x"]).unwrap_err().to_string().contains("instance `x`"));
+    }
+}

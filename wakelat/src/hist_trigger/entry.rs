@@ -1,0 +1,292 @@
+//! One entry: `{ key: value, key2: value } hitcount: 1 name: 2`, and the line that an `onmax()` handler adds to it.
+//!
+//! The kernel quotes nothing, and a thread may be called `a } b, c: 1` or have a line break in its name. What makes an
+//! entry readable nevertheless is that the kernel pads: a string is at least 50 characters wide, an execname 16, a
+//! symbol 45. So the end of a string is looked for after its padding only, and the end of the keys is the last `}` after
+//! which nothing but values stands.
+
+use super::{Entry, Field, Key, Modifier, Saved, Tracked, Trigger, Value};
+
+/// Width to which `hist_trigger_print_key` pads a string: `%-50s`.
+const STRING_WIDTH: usize = 50;
+/// Width to which it pads the name of an execname key: `%-16s`.
+const COMM_WIDTH: usize = 16;
+/// Width to which it pads a system call's name: `%-30s`.
+const SYSCALL_WIDTH: usize = 30;
+/// Width to which `track_data_print` pads a string: `%-32s`.
+const SAVED_WIDTH: usize = 32;
+/// Characters of a `.graph` value.
+pub(super) const BAR_WIDTH: usize = 20;
+
+/// An entry with the names it shows.
+pub(super) struct Named {
+    pub key_names: Vec<String>,
+    pub value_names: Vec<String>,
+    pub entry: Entry,
+}
+
+/// Whether an entry can end with this line, that is, whether values stand behind a `}`.
+pub(super) fn may_end(line: &[u8], trigger: &Trigger) -> bool {
+    line.iter()
+        .rposition(|byte| *byte == b'}')
+        .is_some_and(|brace| parse_values(&line[brace + 1..], &trigger.values).is_some())
+}
+
+/// Reads an entry; `text` begins with `{ ` and may hold several lines. None where it is not one.
+pub(super) fn parse(text: &[u8], trigger: &Trigger) -> Option<Named> {
+    let (keys, values) = split(text)?;
+    let (key_names, keys) = parse_keys(keys, &trigger.keys)?;
+    let (value_names, values) = parse_values(values, &trigger.values)?;
+    Some(Named { key_names, value_names, entry: Entry { keys, values, tracked: Vec::new() } })
+}
+
+/// What stands between the braces, and what stands behind them.
+fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.strip_prefix(b"{ ")?;
+    let end = text.iter().rposition(|byte| *byte == b'}')?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+fn parse_keys(mut text: &[u8], fields: &[Field]) -> Option<(Vec<String>, Vec<Key>)> {
+    let (mut names, mut keys) = (Vec::new(), Vec::new());
+    let mut several_lines = false;
+    for (index, field) in fields.iter().enumerate() {
+        let last = index + 1 == fields.len();
+        let (name, key) = if field.is_stack() {
+            several_lines = true;
+            let (name, stack, rest) = take_stack(text)?;
+            text = rest;
+            (name, Key::Stack(stack))
+        } else {
+            let (name, rest) = take_name(text)?;
+            text = rest;
+            // One space before the `}`, unless a stack trace ended the line.
+            if last && !several_lines {
+                text = text.strip_suffix(b" ")?;
+            }
+            (name, take_key(&mut text, field, last)?)
+        };
+        names.push(name);
+        keys.push(key);
+        if !last {
+            text = text.strip_prefix(b", ")?;
+        }
+    }
+    text.is_empty().then_some((names, keys))
+}
+
+/// `stacktrace:` or `common_stacktrace:` and lines, or `name.stacktrace` and the first function on the same line.
+fn take_stack(text: &[u8]) -> Option<(String, Vec<String>, &[u8])> {
+    let end = text.iter().position(|byte| matches!(byte, b':' | b' ' | b'\n'))?;
+    let name = string(&text[..end]);
+    let mut rest = text[end..].strip_prefix(b":").unwrap_or(&text[end..]);
+    rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+    let mut functions = Vec::new();
+    while rest.first() == Some(&b' ') {
+        let end = rest.iter().position(|byte| *byte == b'\n')?;
+        functions.push(string(&rest[..end]));
+        rest = &rest[end + 1..];
+    }
+    Some((name, functions, rest))
+}
+
+fn take_name(text: &[u8]) -> Option<(String, &[u8])> {
+    let end = text.windows(2).position(|window| window == b": ")?;
+    is_name(&text[..end]).then(|| (string(&text[..end]), &text[end + 2..]))
+}
+
+fn is_name(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.'))
+}
+
+/// Takes one key off the front of `text`.
+fn take_key(text: &mut &[u8], field: &Field, last: bool) -> Option<Key> {
+    let all = *text;
+    let to = |least: usize| if last { Some(all.len()) } else { next_name(all, least, b", ") };
+    let (key, end) = match &field.modifier {
+        Some(Modifier::Hex) => {
+            let end = to(0)?;
+            (Key::Hex(hex(&all[..end])?), end)
+        }
+        Some(Modifier::Log2) => {
+            let end = to(0)?;
+            let power: u8 = decimal(all[..end].strip_prefix(b"~ 2^")?)?.try_into().ok()?;
+            ((power <= 64).then_some(Key::Log2(power))?, end)
+        }
+        Some(Modifier::Buckets(_)) => {
+            let end = to(0)?;
+            let range = all[..end].strip_prefix(b"~ ")?;
+            let dash = range.iter().position(|byte| *byte == b'-')?;
+            let (from, to) = (decimal(&range[..dash])?, decimal(&range[dash + 1..])?);
+            (Key::Range(from, to), end)
+        }
+        Some(Modifier::Sym | Modifier::SymOffset) => {
+            let end = to(0)?;
+            let (address, name) = bracketed(&all[..end])?;
+            (Key::Symbol { address: hex(address)?, name: string(name) }, end)
+        }
+        Some(Modifier::Execname) => {
+            let end = to(COMM_WIDTH)?;
+            let (comm, tid) = numbered(&all[..end])?;
+            (Key::Execname { comm, tid }, end)
+        }
+        Some(Modifier::Syscall) => {
+            let end = to(SYSCALL_WIDTH)?;
+            let (name, number) = numbered(&all[..end])?;
+            (Key::Syscall { name, number }, end)
+        }
+        Some(Modifier::Usecs | Modifier::Stacktrace | Modifier::Percent | Modifier::Graph) | None => {
+            match to(0).and_then(|end| Some((plain_number(&all[..end])?, end))) {
+                Some((number, end)) => (Key::Number(number), end),
+                // Text that somebody's editor has stripped of its padding is taken as far as it goes.
+                None => {
+                    let end = to(STRING_WIDTH).or_else(|| to(0))?;
+                    (Key::Text(text_of(&all[..end])), end)
+                }
+            }
+        }
+    };
+    *text = &all[end..];
+    Some(key)
+}
+
+/// Where `separator`, a name and a colon stand next, at `least` or behind.
+fn next_name(text: &[u8], least: usize, separator: &[u8; 2]) -> Option<usize> {
+    (least..text.len()).find(|at| {
+        text[*at..].strip_prefix(separator).is_some_and(|rest| {
+            rest.iter().position(|byte| *byte == b':').is_some_and(|colon| is_name(&rest[..colon]))
+                // `field.stacktrace` is followed by spaces instead of a colon.
+                || rest.iter().position(|byte| *byte == b' ').is_some_and(|space| rest[..space].ends_with(b".stacktrace"))
+        })
+    })
+}
+
+/// `[1f] rest` → `1f`, `rest`.
+fn bracketed(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.strip_prefix(b"[")?;
+    let end = text.iter().position(|byte| *byte == b']')?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+/// `name   [  12]` → `name`, 12. The name may have brackets of its own.
+fn numbered(text: &[u8]) -> Option<(String, u64)> {
+    let text = text.trim_ascii_end().strip_suffix(b"]")?;
+    let start = text.iter().rposition(|byte| *byte == b'[')?;
+    Some((text_of(&text[..start]), decimal(&text[start + 1..])?))
+}
+
+/// A number by itself: padded in front, never behind; a string of digits is padded behind.
+fn plain_number(text: &[u8]) -> Option<u64> {
+    (text.last().is_some_and(u8::is_ascii_digit)).then(|| decimal(text)).flatten()
+}
+
+fn parse_values(mut text: &[u8], fields: &[Field]) -> Option<(Vec<String>, Vec<Value>)> {
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    let mut fields = fields.iter();
+    loop {
+        let start = text.trim_ascii_start();
+        if start.is_empty() {
+            return (!values.is_empty()).then_some((names, values));
+        }
+        if start.len() == text.len() {
+            return None;
+        }
+        let colon = start.iter().position(|byte| *byte == b':')?;
+        let (name, percent) = match start[..colon].strip_suffix(b" (%)") {
+            Some(name) => (name, true),
+            None => (&start[..colon], false),
+        };
+        if !is_name(name) {
+            return None;
+        }
+        let name = string(name);
+        // Values that the kernel does not show (expressions) are passed over.
+        let modifier = fields.find(|field| field.name == name)?.modifier.as_ref();
+        let body = &start[colon + 1..];
+        let (suffix, value, rest) = if percent {
+            let (value, rest) = take_percent(body)?;
+            (".percent", value, rest)
+        } else if modifier == Some(&Modifier::Graph) || body.trim_ascii_start().first() == Some(&b'#') {
+            let (value, rest) = take_bar(body)?;
+            (".graph", value, rest)
+        } else {
+            let body = body.trim_ascii_start();
+            let end = body.iter().position(u8::is_ascii_whitespace).unwrap_or(body.len());
+            let value = match modifier {
+                Some(Modifier::Hex) => Value::Hex(hex(&body[..end])?),
+                _ => Value::Number(decimal(&body[..end])?),
+            };
+            ("", value, &body[end..])
+        };
+        names.push(name + suffix);
+        values.push(value);
+        text = rest;
+    }
+}
+
+/// ` 44.13`, or `[ERROR]` right behind the colon.
+fn take_percent(body: &[u8]) -> Option<(Value, &[u8])> {
+    if let Some(rest) = body.strip_prefix(b"[ERROR]") {
+        return Some((Value::Percent(None), rest));
+    }
+    let body = body.trim_ascii_start();
+    let end = body.iter().position(u8::is_ascii_whitespace).unwrap_or(body.len());
+    let dot = body[..end].iter().position(|byte| *byte == b'.')?;
+    let (whole, hundredths) = (decimal(&body[..dot])?, decimal(&body[dot + 1..end])?);
+    let percent = u32::try_from(whole).ok()?.checked_mul(100)?.checked_add(u32::try_from(hundredths).ok()?)?;
+    (end - dot == 3).then_some((Value::Percent(Some(percent)), &body[end..]))
+}
+
+/// A space and 20 characters, `#` first; the padding may be missing at the end of a line.
+fn take_bar(body: &[u8]) -> Option<(Value, &[u8])> {
+    let body = body.strip_prefix(b" ").unwrap_or(body);
+    let (bar, rest) = body.split_at(body.len().min(BAR_WIDTH));
+    let filled = bar.iter().take_while(|byte| **byte == b'#').count();
+    bar[filled..].iter().all(|byte| *byte == b' ').then_some((Value::Bar(filled as u8), rest))
+}
+
+/// `\tmax:         12  next_comm: x                 prev_pid:          3`.
+pub(super) fn parse_tracked(text: &[u8]) -> Option<Tracked> {
+    let (handler, rest) = take_name(text.strip_prefix(b"\t")?)?;
+    let end = next_name(rest, 0, b"  ").unwrap_or(rest.len());
+    let mut tracked = Tracked { handler, value: decimal(&rest[..end])?, saved: Vec::new() };
+    let mut rest = &rest[end..];
+    while !rest.is_empty() {
+        let (name, body) = take_name(rest.strip_prefix(b"  ")?)?;
+        let to = |least| next_name(body, least, b"  ").unwrap_or(body.len());
+        let (value, end) = match plain_number(&body[..to(0)]) {
+            Some(number) => (Saved::Number(number), to(0)),
+            None => {
+                let end = to(SAVED_WIDTH.min(body.len()));
+                (Saved::Text(text_of(&body[..end])), end)
+            }
+        };
+        tracked.saved.push((name, value));
+        rest = &body[end..];
+    }
+    Some(tracked)
+}
+
+fn decimal(text: &[u8]) -> Option<u64> {
+    let digits = text.trim_ascii();
+    digits.iter().all(u8::is_ascii_digit).then(|| std::str::from_utf8(digits).ok()?.parse().ok()).flatten()
+}
+
+fn hex(text: &[u8]) -> Option<u64> {
+    let digits = text.trim_ascii();
+    digits
+        .iter()
+        .all(u8::is_ascii_hexdigit)
+        .then(|| u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok())
+        .flatten()
+}
+
+/// A padded string without its padding. Spaces at its own end cannot be told from it.
+fn text_of(text: &[u8]) -> String {
+    let end = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
+    String::from_utf8_lossy(&text[..end]).into_owned()
+}
+
+fn string(text: &[u8]) -> String {
+    String::from_utf8_lossy(text.trim_ascii()).into_owned()
+}

@@ -1,0 +1,85 @@
+//! A hist trigger's histogram for programs: one JSON document each.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::bucket::log2_range;
+use super::{Entry, Field, Histogram, Key, Saved, Value};
+
+/// The histogram as a document. Buckets have their bounds, both inclusive; the numbers are as the kernel has them, so
+/// their unit is the trigger's.
+pub fn document(histogram: &Histogram) -> Json {
+    let trigger = &histogram.trigger;
+    let fields = |fields: &[Field]| fields.iter().map(Field::to_string).collect::<Vec<_>>();
+    json!({
+        "schema": "wakelat.hist-trigger/1",
+        "trigger": {
+            "text": trigger.to_string(),
+            "name": trigger.name,
+            "keys": fields(&trigger.keys),
+            "values": fields(&trigger.values),
+            "variables": trigger.variables,
+            "size": trigger.size,
+            "clock": trigger.clock,
+            "actions": trigger.actions,
+            "filter": trigger.filter,
+            "paused": trigger.paused,
+        },
+        "entries": histogram.entries.iter().map(|one| entry(histogram, one)).collect::<Vec<_>>(),
+        "snapshot": histogram.snapshot,
+        "totals": histogram.totals.map(|totals| json!({
+            "hits": totals.hits,
+            "entries": totals.entries,
+            "dropped": totals.dropped,
+        })),
+    })
+}
+
+fn entry(histogram: &Histogram, entry: &Entry) -> Json {
+    let keys: Map<String, Json> = histogram.key_names.iter().cloned().zip(entry.keys.iter().map(key)).collect();
+    let values: Map<String, Json> =
+        histogram.value_names.iter().cloned().zip(entry.values.iter().map(|one| value(*one))).collect();
+    let mut document = json!({ "keys": keys, "values": values });
+    if !entry.tracked.is_empty() {
+        document["tracked"] = entry
+            .tracked
+            .iter()
+            .map(|tracked| {
+                let saved: Map<String, Json> = tracked
+                    .saved
+                    .iter()
+                    .map(|(name, saved)| {
+                        let saved = match saved {
+                            Saved::Number(number) => json!(number),
+                            Saved::Text(text) => json!(text),
+                        };
+                        (name.clone(), saved)
+                    })
+                    .collect();
+                json!({ "handler": tracked.handler, "value": tracked.value, "saved": saved })
+            })
+            .collect();
+    }
+    document
+}
+
+fn key(key: &Key) -> Json {
+    let bounds = |(from, to): (u64, u64)| json!({ "from": from, "to": to });
+    match key {
+        Key::Number(number) | Key::Hex(number) => json!(number),
+        Key::Log2(power) => bounds(log2_range(*power)),
+        Key::Range(from, to) => bounds((*from, *to)),
+        Key::Text(text) => json!(text),
+        Key::Symbol { address, name } => json!({ "address": address, "symbol": name }),
+        Key::Execname { comm, tid } => json!({ "comm": comm, "tid": tid }),
+        Key::Syscall { name, number } => json!({ "name": name, "number": number }),
+        Key::Stack(functions) => json!(functions),
+    }
+}
+
+fn value(value: Value) -> Json {
+    match value {
+        Value::Number(number) | Value::Hex(number) => json!(number),
+        Value::Percent(percent) => json!(percent.map(|percent| f64::from(percent) / 100.0)),
+        Value::Bar(filled) => json!(f64::from(filled) / 20.0),
+    }
+}

@@ -1,0 +1,146 @@
+//! The kernel's own histograms: `hist:` triggers on tracepoints, read, shown and written down as shell commands.
+//!
+//! [`parse`] reads what `cat events/…/hist` prints, whatever the trigger; [`show`] makes a table, a chart or JSON of it;
+//! [`recipe`] is the trigger recipe for wakeup latency, which `print` spells out for a shell and `verify` installs.
+//! All but [`cli`] is pure.
+
+pub mod bucket;
+pub mod cli;
+mod entry;
+pub mod json;
+mod lines;
+pub mod parse;
+pub mod recipe;
+pub mod show;
+pub mod trigger;
+pub mod write;
+
+pub use trigger::{Field, Modifier, SortKey, Trigger};
+
+/// What one hist trigger has counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    /// The trigger, as the kernel repeats it.
+    pub trigger: Trigger,
+    /// The keys' names as the entries show them, in order. They differ from the trigger's where a key is a variable.
+    pub key_names: Vec<String>,
+    /// The values' names as the entries show them, in order: `hitcount` first, unless the trigger says `nohitcount`.
+    pub value_names: Vec<String>,
+    /// The entries, in the order in which the kernel sorted them.
+    pub entries: Vec<Entry>,
+    /// What a `snapshot()` action says, line by line as the kernel prints it; empty where there is none.
+    pub snapshot: Vec<String>,
+    /// The sums at the end; none only where an excerpt was asked for and the input has none.
+    pub totals: Option<Totals>,
+}
+
+/// One entry of a histogram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The keys, in the order of [`Histogram::key_names`].
+    pub keys: Vec<Key>,
+    /// The values, in the order of [`Histogram::value_names`].
+    pub values: Vec<Value>,
+    /// What `onmax()` or `onchange()` handlers kept for this entry, in the order of the actions.
+    pub tracked: Vec<Tracked>,
+}
+
+/// One key of an entry. The formats are those of `hist_trigger_print_key` (kernel/trace/trace_events_hist.c, 4.7 to 7.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// A plain number. The kernel prints negative ones as if they were unsigned.
+    Number(u64),
+    /// `.hex`.
+    Hex(u64),
+    /// `.log2`: the bucket of values above 2^(k−1) and up to 2^k; `Log2(0)` holds 0 and 1.
+    Log2(u8),
+    /// `.buckets=N`: the smallest and the largest value of the bucket.
+    Range(u64, u64),
+    /// A string.
+    Text(String),
+    /// `.sym` and `.sym-offset`: an address and the symbol there.
+    Symbol {
+        /// The address.
+        address: u64,
+        /// The symbol, with offset and module where the kernel shows them.
+        name: String,
+    },
+    /// `.execname`: a thread's name and its id.
+    Execname {
+        /// The thread's name when the entry was made.
+        comm: String,
+        /// The thread's id.
+        tid: u64,
+    },
+    /// `.syscall`.
+    Syscall {
+        /// The system call's name.
+        name: String,
+        /// The system call's number.
+        number: u64,
+    },
+    /// A stack trace, innermost function first.
+    Stack(Vec<String>),
+}
+
+/// One value of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A sum.
+    Number(u64),
+    /// A sum shown as `.hex`.
+    Hex(u64),
+    /// `.percent`: hundredths of a per cent; none where the kernel could not compute it (`[ERROR]`).
+    Percent(Option<u32>),
+    /// `.graph`: how many of the 20 characters are filled.
+    Bar(u8),
+}
+
+impl Value {
+    /// The sum, where the value is one.
+    pub fn number(self) -> Option<u64> {
+        match self {
+            Self::Number(number) | Self::Hex(number) => Some(number),
+            Self::Percent(_) | Self::Bar(_) => None,
+        }
+    }
+}
+
+/// What an `onmax()` or `onchange()` handler kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tracked {
+    /// `max` or `changed`.
+    pub handler: String,
+    /// The variable's value.
+    pub value: u64,
+    /// The fields of `save()`, by name.
+    pub saved: Vec<(String, Saved)>,
+}
+
+/// A field that `save()` kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// A number.
+    Number(u64),
+    /// A string.
+    Text(String),
+}
+
+/// The sums at the end of a histogram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Events counted.
+    pub hits: u64,
+    /// Entries in the table.
+    pub entries: u64,
+    /// Events not counted because the table had no room for their key.
+    pub dropped: u64,
+}
+
+impl Histogram {
+    /// The values of one name, entry by entry; none where the histogram has no sum of that name.
+    pub fn column(&self, name: &str) -> Option<Vec<u64>> {
+        let index = self.value_names.iter().position(|candidate| candidate == name)?;
+        self.entries.iter().map(|entry| entry.values.get(index)?.number()).collect()
+    }
+}

@@ -1,0 +1,370 @@
+//! The trigger recipe for wakeup latency: a synthetic event and three hist triggers.
+//!
+//! `sched_wakeup` stores the time under the thread's id; `sched_switch` takes it, computes the difference and raises the
+//! synthetic event; a trigger on that event counts it. Three rules make it right:
+//!
+//! - The filter on threads stands at both ends, since an id never changes. Everything else is judged by the trigger on
+//!   the synthetic event, which fires inside the switch, on the same CPU: were it judged earlier, a start would stay
+//!   behind and give a bogus value at a later switch.
+//! - `clock=mono` everywhere: it is the clock of BPF, and the triggers of one instance must agree on one.
+//! - It is taken away in the opposite order: who owns a variable can only go after its readers (EBUSY).
+
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+
+use crate::kernel::release::Release;
+use crate::report::From;
+
+/// Entries of the tables that are keyed by thread: the ids of all threads that ever appear must fit, for an entry never
+/// leaves its table, and what finds no room is `Dropped`.
+pub const DEFAULT_SIZE: u32 = 16_384;
+
+/// Whom a trigger can be told to count. Parts are joined by *and*, the values of one part by *or*; an empty part is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TriggerFilter {
+    /// Threads.
+    pub tids: Vec<u32>,
+    /// Shell patterns of names.
+    pub comms: Vec<String>,
+    /// Kernel priorities.
+    pub prios: Vec<RangeInclusive<i64>>,
+    /// CPUs on which the wait ends.
+    pub cpus: Vec<RangeInclusive<i64>>,
+}
+
+/// How latencies are put in buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Buckets {
+    /// By powers of two.
+    #[default]
+    Log2,
+    /// All of one width in ns; since 5.14.
+    Linear {
+        /// The width: ns.
+        width_ns: u64,
+        /// How many find room.
+        size: u32,
+    },
+}
+
+/// What the triggers are to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// Name of the synthetic event: letters, digits and `_`.
+    pub event: String,
+    /// Where the clock starts.
+    pub from: From,
+    /// Who counts.
+    pub filter: TriggerFilter,
+    /// The buckets.
+    pub buckets: Buckets,
+    /// Whether the latencies are summed up beside being counted. The entries then come in the order of their sums, for
+    /// the kernel takes `sort=lat` for the sum's name.
+    pub sum: bool,
+    /// Entries of the tables keyed by thread.
+    pub size: u32,
+}
+
+/// A trigger and the event it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The event: `sched/sched_switch`.
+    pub event: String,
+    /// The trigger, as its file takes it.
+    pub trigger: String,
+}
+
+/// Why there is no recipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecipeError {
+    /// The kernel has no hist triggers between events.
+    Kernel(String),
+    /// The kernel has no linear buckets.
+    Linear(String),
+    /// A pattern has a character that no filter of the kernel takes.
+    Pattern(String),
+}
+
+impl std::fmt::Display for RecipeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Kernel(kernel) => {
+                write!(
+                    f,
+                    "kernel `{kernel}` has no synthetic events, on which the measurement stands; they came with 4.17"
+                )
+            }
+            Self::Linear(kernel) => {
+                write!(
+                    f,
+                    "kernel `{kernel}` has no `.buckets`, which came with 5.14; leave the width out for powers of two"
+                )
+            }
+            Self::Pattern(pattern) => {
+                write!(
+                    f,
+                    "`{pattern}` has a quote, a backslash or a control character, which a trigger's filter does not take"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecipeError {}
+
+impl Recipe {
+    /// Whether this kernel and its filters can take the recipe.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn check(&self, kernel: &Release) -> Result<(), RecipeError> {
+        if !kernel.is_at_least(4, 17) {
+            return Err(RecipeError::Kernel(kernel.to_string()));
+        }
+        if matches!(self.buckets, Buckets::Linear { .. }) && !kernel.is_at_least(5, 14) {
+            return Err(RecipeError::Linear(kernel.to_string()));
+        }
+        let odd = |character: char| matches!(character, '"' | '\'' | '\\') || character.is_control();
+        match self.filter.comms.iter().find(|pattern| pattern.contains(odd)) {
+            Some(pattern) => Err(RecipeError::Pattern(pattern.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// The synthetic event, as `synthetic_events` takes it.
+    pub fn synthetic_event(&self) -> String {
+        format!("{} u64 lat; pid_t pid; int prio; char comm[16]", self.event)
+    }
+
+    /// The triggers, in the order in which they are to be placed; they are to be removed in the opposite one.
+    pub fn triggers(&self) -> [Placed; 3] {
+        let Self { event, size, .. } = self;
+        let start = match self.from {
+            From::Wakeup => "sched_wakeup",
+            From::Waking => "sched_waking",
+        };
+        let buckets = match self.buckets {
+            Buckets::Log2 => "lat.log2".to_owned(),
+            Buckets::Linear { width_ns, .. } => format!("lat.buckets={width_ns}"),
+        };
+        let room = match self.buckets {
+            Buckets::Log2 => String::new(),
+            Buckets::Linear { size, .. } => format!(":size={size}"),
+        };
+        let values = if self.sum { ":vals=lat" } else { "" };
+        [
+            Placed {
+                event: format!("sched/{start}"),
+                trigger: format!(
+                    "hist:keys=pid:ts0=common_timestamp:size={size}:clock=mono{}",
+                    condition(&[tids("pid", &self.filter.tids)])
+                ),
+            },
+            Placed {
+                event: "sched/sched_switch".into(),
+                trigger: format!(
+                    "hist:keys=next_pid:wl=common_timestamp-$ts0:size={size}:clock=mono:\
+                     onmatch(sched.{start}).{event}($wl,next_pid,next_prio,next_comm){}",
+                    condition(&[tids("next_pid", &self.filter.tids)])
+                ),
+            },
+            Placed {
+                event: format!("synthetic/{event}"),
+                trigger: format!("hist:keys={buckets}{values}:sort=lat{room}{}", self.judged_last()),
+            },
+        ]
+    }
+
+    fn judged_last(&self) -> String {
+        condition(&[
+            any(self.filter.comms.iter().map(|pattern| match pattern.contains(['*', '?', '[']) {
+                // The kernel negates a set by `!` alone (`glob_match`, lib/glob.c).
+                true => format!("comm ~ \"{}\"", pattern.replace("[^", "[!")),
+                false => format!("comm == \"{pattern}\""),
+            })),
+            any(self.filter.prios.iter().map(|range| within("prio", range))),
+            any(self.filter.cpus.iter().map(|range| within("cpu", range))),
+        ])
+    }
+
+    /// The shell commands that measure for `seconds` with no tool at all, and take everything away again.
+    /// `threads_of` names processes whose threads are looked up when the commands run.
+    pub fn shell(&self, kernel: &Release, tracefs: &str, threads_of: &[u32], seconds: u64) -> String {
+        let mut text = String::new();
+        self.write_shell(&mut text, kernel, tracefs, threads_of, seconds)
+            .expect("a string takes whatever is written to it");
+        text
+    }
+
+    fn write_shell(
+        &self,
+        out: &mut String,
+        kernel: &Release,
+        tracefs: &str,
+        threads_of: &[u32],
+        seconds: u64,
+    ) -> std::fmt::Result {
+        let event = &self.event;
+        writeln!(out, "# Wakeup latency by hist triggers alone, for Linux {kernel}. To be run as root.")?;
+        writeln!(out, "# The kernel needs CONFIG_HIST_TRIGGERS: there must be a file events/sched/sched_switch/hist.")?;
+        for line in LIMITS {
+            writeln!(out, "# {line}")?;
+        }
+        writeln!(out, "cd {tracefs}")?;
+        let triggers = match threads_of {
+            [] => self.triggers(),
+            _ => {
+                let tasks: Vec<String> = threads_of.iter().map(|pid| format!("/proc/{pid}/task/*")).collect();
+                writeln!(out, "# The threads that the processes have now; later ones are not measured.")?;
+                writeln!(out, "tids=$(ls -d {} | sed 's|.*/||')", tasks.join(" "))?;
+                for (variable, field) in [("woken", "pid"), ("next", "next_pid")] {
+                    writeln!(out, "{variable}=$(echo $tids | sed 's/ / || {field} == /g; s/^/{field} == /')")?;
+                }
+                let [mut start, mut switch, last] = self.triggers();
+                // Threads named by themselves have to belong to the processes as well.
+                for (placed, variable) in [(&mut start, "woken"), (&mut switch, "next")] {
+                    let joined = if placed.trigger.contains(" if ") { " &&" } else { " if" };
+                    placed.trigger = format!("{}{joined} ('\"${variable}\"')", placed.trigger);
+                }
+                [start, switch, last]
+            }
+        };
+        writeln!(out, "echo '{}' >> synthetic_events", self.synthetic_event())?;
+        writeln!(out, "mkdir instances/{event}")?;
+        for placed in &triggers {
+            writeln!(out, "echo '{}' >> instances/{event}/events/{}/trigger", placed.trigger, placed.event)?;
+        }
+        writeln!(out, "sleep {seconds}")?;
+        writeln!(out, "cat instances/{event}/events/synthetic/{event}/hist")?;
+        writeln!(
+            out,
+            "# Everything is taken away again, in the opposite order. Mind the >>: a single > would delete all"
+        )?;
+        writeln!(
+            out,
+            "# triggers of an event, other people's too. If a command above failed, run these all the same."
+        )?;
+        for placed in triggers.iter().rev() {
+            writeln!(out, "echo '!{}' >> instances/{event}/events/{}/trigger", placed.trigger, placed.event)?;
+        }
+        writeln!(out, "rmdir instances/{event}")?;
+        writeln!(out, "echo '!{event}' >> synthetic_events")
+    }
+}
+
+/// What a trigger cannot do, said in front of every script.
+const LIMITS: [&str; 7] = [
+    "What triggers cannot do:",
+    "- filter by cgroup, scheduling policy or class, or follow a process as it makes new threads;",
+    "- tell a wakeup of a running task, after which nothing waits, from any other: its start stays behind,",
+    "  and the task's next switch-in without a wakeup, as after a preemption, gives a bogus long wait;",
+    "- keep the earliest of several wakeups: a later one restarts the clock;",
+    "- see new tasks' first wait (sched_wakeup_new) or the wait after a preemption;",
+    "- say who waited longest and when. What finds no room in a table is counted in `Dropped:`.",
+];
+
+fn tids(field: &str, tids: &[u32]) -> String {
+    any(tids.iter().map(|tid| format!("{field} == {tid}")))
+}
+
+fn within(field: &str, range: &RangeInclusive<i64>) -> String {
+    match (range.start(), range.end()) {
+        (first, last) if first == last => format!("{field} == {first}"),
+        (first, last) => format!("({field} >= {first} && {field} <= {last})"),
+    }
+}
+
+/// Terms of which one has to hold; in parentheses where there are several.
+fn any(terms: impl Iterator<Item = String>) -> String {
+    let terms: Vec<String> = terms.collect();
+    match &terms[..] {
+        [] | [_] => terms.concat(),
+        _ => format!("({})", terms.join(" || ")),
+    }
+}
+
+/// ` if …`, or nothing where nothing is asked for.
+fn condition(parts: &[String]) -> String {
+    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { String::new() } else { format!(" if {}", parts.join(" && ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hist_trigger::Trigger;
+
+    fn recipe(filter: TriggerFilter) -> Recipe {
+        Recipe {
+            event: "wakelat_1_2".into(),
+            from: From::Wakeup,
+            filter,
+            buckets: Buckets::Log2,
+            sum: false,
+            size: DEFAULT_SIZE,
+        }
+    }
+
+    #[test]
+    fn without_a_filter_the_triggers_are_those_of_the_how_to() {
+        let triggers = recipe(TriggerFilter::default()).triggers().map(|placed| placed.trigger);
+        assert_eq!(
+            triggers,
+            [
+                "hist:keys=pid:ts0=common_timestamp:size=16384:clock=mono",
+                "hist:keys=next_pid:wl=common_timestamp-$ts0:size=16384:clock=mono:onmatch(sched.sched_wakeup).wakelat_1_2($wl,next_pid,next_prio,next_comm)",
+                "hist:keys=lat.log2:sort=lat",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_threads_are_judged_before_the_start_is_consumed() {
+        let [start, switch, last] = recipe(TriggerFilter {
+            tids: vec![7, 8],
+            comms: vec!["nginx*".into(), "redis".into()],
+            prios: vec![0..=99, 120..=120],
+            cpus: vec![0..=3, 8..=8],
+        })
+        .triggers()
+        .map(|placed| Trigger::parse(&placed.trigger).unwrap().filter.unwrap());
+        assert_eq!(start, "(pid == 7 || pid == 8)");
+        assert_eq!(switch, "(next_pid == 7 || next_pid == 8)");
+        assert_eq!(
+            last,
+            "(comm ~ \"nginx*\" || comm == \"redis\") && ((prio >= 0 && prio <= 99) || prio == 120) \
+             && ((cpu >= 0 && cpu <= 3) || cpu == 8)"
+        );
+    }
+
+    #[test]
+    fn a_kernel_without_the_means_is_refused() {
+        let linear =
+            Recipe { buckets: Buckets::Linear { width_ns: 1000, size: 2048 }, ..recipe(TriggerFilter::default()) };
+        let kernel = |text| Release::parse(text);
+        assert!(matches!(recipe(TriggerFilter::default()).check(&kernel("4.16.0")), Err(RecipeError::Kernel(_))));
+        assert!(matches!(linear.check(&kernel("5.10")), Err(RecipeError::Linear(_))));
+        assert_eq!(linear.check(&kernel("6.1")), Ok(()));
+        assert_eq!(recipe(TriggerFilter::default()).check(&kernel("5.10")), Ok(()));
+    }
+
+    #[test]
+    fn a_pattern_cannot_leave_its_quotes() {
+        for pattern in ["a\"b", "a'b", "a\nb", "a\\"] {
+            let recipe = recipe(TriggerFilter { comms: vec![pattern.into()], ..TriggerFilter::default() });
+            assert!(matches!(recipe.check(&Release::parse("6.1")), Err(RecipeError::Pattern(_))), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn the_commands_append_only_and_remove_readers_before_owners() {
+        let shell = recipe(TriggerFilter::default()).shell(&Release::parse("6.1"), "/sys/kernel/tracing", &[1], 10);
+        let commands: Vec<&str> = shell.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(commands.iter().all(|line| line.matches('>').count() != 1), "{shell}");
+        let at = |text: &str| commands.iter().position(|line| line.contains(text)).unwrap();
+        assert!(at("'!hist:keys=lat") < at("'!hist:keys=next_pid"));
+        assert!(at("'!hist:keys=next_pid") < at("'!hist:keys=pid"));
+        assert!(at("'!hist:keys=pid") < at("rmdir") && at("rmdir") < at("'!wakelat_1_2'"));
+        assert!(at("tids=") < at("woken="));
+    }
+}

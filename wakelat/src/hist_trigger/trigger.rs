@@ -1,0 +1,295 @@
+//! The trigger itself, as the kernel repeats it after `# trigger info:` and in the `trigger` file.
+
+use std::fmt;
+
+/// A hist trigger's description, as `event_hist_trigger_print` writes it (kernel/trace/trace_events_hist.c).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trigger {
+    /// The name that shares one histogram among several triggers.
+    pub name: Option<String>,
+    /// The keys.
+    pub keys: Vec<Field>,
+    /// The values summed up.
+    pub values: Vec<Field>,
+    /// The variables: `name=expression`.
+    pub variables: Vec<String>,
+    /// By what the entries are sorted.
+    pub sort: Vec<SortKey>,
+    /// Entries the table has room for; 0 where the text does not say.
+    pub size: u64,
+    /// The trace clock, where the trigger takes time stamps.
+    pub clock: Option<String>,
+    /// Whether `nohitcount` leaves the hit count out.
+    pub no_hitcount: bool,
+    /// The handlers with their actions: `onmatch(sched.sched_wakeup).wakeup_latency($lat)`.
+    pub actions: Vec<String>,
+    /// The filter.
+    pub filter: Option<String>,
+    /// Whether the trigger counts nothing at present.
+    pub paused: bool,
+}
+
+/// A key or a value of a trigger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The field's name; with its `$` where it is a variable.
+    pub name: String,
+    /// How it is shown.
+    pub modifier: Option<Modifier>,
+}
+
+/// How a field is shown or put in buckets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Modifier {
+    /// `.hex`
+    Hex,
+    /// `.sym`
+    Sym,
+    /// `.sym-offset`
+    SymOffset,
+    /// `.execname`
+    Execname,
+    /// `.syscall`
+    Syscall,
+    /// `.log2`
+    Log2,
+    /// `.buckets=N`
+    Buckets(u64),
+    /// `.usecs`
+    Usecs,
+    /// `.stacktrace`
+    Stacktrace,
+    /// `.percent`
+    Percent,
+    /// `.graph`
+    Graph,
+}
+
+/// One of the fields by which entries are sorted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortKey {
+    /// The field.
+    pub field: Field,
+    /// Whether the largest comes first.
+    pub descending: bool,
+}
+
+impl Modifier {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "hex" => Self::Hex,
+            "sym" => Self::Sym,
+            "sym-offset" => Self::SymOffset,
+            "execname" => Self::Execname,
+            "syscall" => Self::Syscall,
+            "log2" => Self::Log2,
+            "usecs" => Self::Usecs,
+            "stacktrace" => Self::Stacktrace,
+            "percent" => Self::Percent,
+            "graph" => Self::Graph,
+            _ => Self::Buckets(text.strip_prefix("buckets=")?.parse().ok()?),
+        })
+    }
+}
+
+impl fmt::Display for Modifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hex => "hex",
+            Self::Sym => "sym",
+            Self::SymOffset => "sym-offset",
+            Self::Execname => "execname",
+            Self::Syscall => "syscall",
+            Self::Log2 => "log2",
+            Self::Buckets(width) => return write!(f, "buckets={width}"),
+            Self::Usecs => "usecs",
+            Self::Stacktrace => "stacktrace",
+            Self::Percent => "percent",
+            Self::Graph => "graph",
+        })
+    }
+}
+
+impl Field {
+    /// Reads `name` or `name.modifier`. A dot that begins no known modifier belongs to the name.
+    pub fn parse(text: &str) -> Self {
+        match text.split_once('.').and_then(|(name, modifier)| Some((name, Modifier::parse(modifier)?))) {
+            Some((name, modifier)) if !name.is_empty() => Self { name: name.into(), modifier: Some(modifier) },
+            _ => Self { name: text.into(), modifier: None },
+        }
+    }
+
+    /// Whether it is a stack trace: `stacktrace` up to 6.2, `common_stacktrace` and `field.stacktrace` since 6.3.
+    pub fn is_stack(&self) -> bool {
+        self.modifier == Some(Modifier::Stacktrace)
+            || self.modifier.is_none() && matches!(self.name.as_str(), "stacktrace" | "common_stacktrace")
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        match &self.modifier {
+            Some(modifier) => write!(f, ".{modifier}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for SortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.field, if self.descending { ".descending" } else { "" })
+    }
+}
+
+impl SortKey {
+    fn parse(text: &str) -> Self {
+        let (text, descending) = match text.strip_suffix(".descending") {
+            Some(field) => (field, true),
+            None => (text, false),
+        };
+        Self { field: Field::parse(text), descending }
+    }
+}
+
+impl Trigger {
+    /// Reads a trigger as the kernel prints it, or as a user writes it. None where it is no hist trigger.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim_end();
+        let (text, paused) = match (text.strip_suffix(" [active]"), text.strip_suffix(" [paused]")) {
+            (Some(text), _) => (text, false),
+            (None, Some(text)) => (text, true),
+            (None, None) => (text, false),
+        };
+        // A filter ends the trigger, so the first ` if ` outside of it begins the filter.
+        let (spec, filter) = match text.split_once(" if ") {
+            Some((spec, filter)) => (spec, Some(filter.to_owned())),
+            None => (text, None),
+        };
+        let mut trigger = Self { filter, paused, ..Self::default() };
+        for part in split_outside_parentheses(spec.strip_prefix("hist:")?, ':') {
+            match part.split_once('=') {
+                Some(("keys" | "key", list)) => {
+                    trigger.keys = list.split(',').map(Field::parse).collect();
+                }
+                Some(("vals" | "val" | "values", list)) => {
+                    trigger.values = list.split(',').filter(|field| !field.is_empty()).map(Field::parse).collect();
+                }
+                Some(("sort", list)) => trigger.sort = list.split(',').map(SortKey::parse).collect(),
+                Some(("size", size)) => trigger.size = size.parse().ok()?,
+                Some(("clock", clock)) => trigger.clock = Some(clock.to_owned()),
+                Some(("name", name)) => trigger.name = Some(name.to_owned()),
+                None if matches!(part, "nohitcount" | "NOHC") => trigger.no_hitcount = true,
+                None if matches!(part, "pause" | "continue" | "clear") => trigger.paused |= part == "pause",
+                _ if part.starts_with("onm") || part.starts_with("onc") && part.contains('(') => {
+                    trigger.actions.push(part.to_owned());
+                }
+                Some(_) => trigger.variables.extend(part.split(',').map(str::to_owned)),
+                None => return None,
+            }
+        }
+        (!trigger.keys.is_empty() && trigger.keys.iter().all(|key| !key.name.is_empty())).then_some(trigger)
+    }
+}
+
+impl Trigger {
+    /// What to write to the `trigger` file to remove it. Nearly what the kernel prints, which it does not take itself:
+    /// it prints the sort keys with their modifiers and refuses them so (6.1 to 7.2).
+    pub fn removal(&self) -> String {
+        let mut bare = self.clone();
+        bare.sort.iter_mut().for_each(|key| key.field.modifier = None);
+        let text = bare.to_string();
+        format!("!{}", text.trim_end_matches(" [active]").trim_end_matches(" [paused]"))
+    }
+}
+
+fn split_outside_parentheses(text: &str, separator: char) -> Vec<&str> {
+    let mut depth = 0u32;
+    text.split(|character| {
+        match character {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => return character == separator && depth == 0,
+        }
+        false
+    })
+    .collect()
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("hist:")?;
+        if let Some(name) = &self.name {
+            write!(f, "name={name}:")?;
+        }
+        write!(f, "keys={}:vals={}", list(&self.keys), list(&self.values))?;
+        if !self.variables.is_empty() {
+            write!(f, ":{}", self.variables.join(","))?;
+        }
+        if !self.sort.is_empty() {
+            write!(f, ":sort={}", list(&self.sort))?;
+        }
+        if self.size > 0 {
+            write!(f, ":size={}", self.size)?;
+        }
+        if let Some(clock) = &self.clock {
+            write!(f, ":clock={clock}")?;
+        }
+        if self.no_hitcount {
+            f.write_str(":nohitcount")?;
+        }
+        for action in &self.actions {
+            write!(f, ":{action}")?;
+        }
+        if let Some(filter) = &self.filter {
+            write!(f, " if {filter}")?;
+        }
+        f.write_str(if self.paused { " [paused]" } else { " [active]" })
+    }
+}
+
+fn list<T: fmt::Display>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_prints_is_read_and_written_back_unchanged() {
+        for text in [
+            "hist:keys=lat.log2:vals=hitcount:sort=lat.log2:size=2048 [active]",
+            "hist:keys=lat.buckets=10000:vals=hitcount:sort=lat.buckets=10000:size=4096 [paused]",
+            "hist:keys=pid:vals=hitcount:ts0=common_timestamp:sort=hitcount:size=2048:clock=mono [active]",
+            "hist:keys=next_pid:vals=hitcount:wl=common_timestamp-$ts0:sort=hitcount:size=2048:clock=mono:onmatch(sched.sched_wakeup).wl2($wl,next_pid) [active]",
+            "hist:name=foo:keys=skbaddr.hex:vals=hitcount,len:sort=len.descending:size=2048 if len < 0 [active]",
+            "hist:keys=pid,common_stacktrace:vals=hitcount,hitcount.percent,hitcount.graph:sort=hitcount:size=2048:nohitcount if comm == \"a:b\" && (prio > 3) [active]",
+            "hist:keys=next_pid:vals=hitcount:a=$ts0,b=common_timestamp.usecs-$ts0:sort=hitcount:size=2048:clock=global:onmax($b).save(next_comm,prev_pid):onchange($b).snapshot() [active]",
+        ] {
+            let trigger = Trigger::parse(text).expect(text);
+            assert_eq!(trigger.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_hist_trigger_is_refused() {
+        for text in ["", "hist:", "traceoff:unlimited", "hist:keys=", "hist:keys=a,,b", "hist:keys=a:size=x"] {
+            assert_eq!(Trigger::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_removal_sorts_by_bare_names() {
+        let printed = "hist:keys=lat.log2:vals=hitcount:sort=lat.log2.descending:size=2048 if cpu == 0 [paused]";
+        let removal = "!hist:keys=lat.log2:vals=hitcount:sort=lat.descending:size=2048 if cpu == 0";
+        assert_eq!(Trigger::parse(printed).unwrap().removal(), removal);
+    }
+
+    #[test]
+    fn a_dot_that_is_no_modifier_belongs_to_the_name() {
+        assert_eq!(Field::parse("a.b"), Field { name: "a.b".into(), modifier: None });
+        assert_eq!(Field::parse("a.buckets=0x1").modifier, None);
+        assert!(Field::parse("stack.stacktrace").is_stack());
+    }
+}

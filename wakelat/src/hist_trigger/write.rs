@@ -1,0 +1,104 @@
+//! Writes a histogram the way the kernel does, so that a saved one can be edited, merged or compared and read again.
+
+use std::fmt::Write;
+
+use super::entry::BAR_WIDTH;
+use super::{Histogram, Key, Modifier, Saved, Tracked, Value};
+
+/// The histogram in the kernel's own layout (`hist_trigger_show`, kernel/trace/trace_events_hist.c, 6.3 to 7.2).
+pub fn kernel_text(histogram: &Histogram) -> String {
+    let mut text = String::new();
+    write_histogram(&mut text, histogram).expect("a string takes whatever is written to it");
+    text
+}
+
+fn write_histogram(out: &mut String, histogram: &Histogram) -> std::fmt::Result {
+    writeln!(out, "# event histogram\n#\n# trigger info: {}\n#\n", histogram.trigger)?;
+    for entry in &histogram.entries {
+        out.push_str("{ ");
+        let mut several_lines = false;
+        let names = histogram.key_names.iter().zip(&histogram.trigger.keys);
+        for (index, ((name, field), key)) in names.zip(&entry.keys).enumerate() {
+            if index > 0 {
+                out.push_str(", ");
+            }
+            several_lines |= matches!(key, Key::Stack(_));
+            write_key(out, name, field.modifier.as_ref(), key)?;
+        }
+        out.push_str(if several_lines { "}" } else { " }" });
+        for (index, (name, value)) in histogram.value_names.iter().zip(&entry.values).enumerate() {
+            if index > 0 || histogram.trigger.no_hitcount {
+                out.push(' ');
+            }
+            write_value(out, name, *value)?;
+        }
+        for tracked in &entry.tracked {
+            write_tracked(out, tracked)?;
+        }
+        out.push('\n');
+    }
+    if !histogram.snapshot.is_empty() {
+        out.push('\n');
+    }
+    for line in &histogram.snapshot {
+        writeln!(out, "{line}")?;
+    }
+    if let Some(totals) = histogram.totals {
+        let (hits, entries, dropped) = (totals.hits, totals.entries, totals.dropped);
+        writeln!(out, "\nTotals:\n    Hits: {hits}\n    Entries: {entries}\n    Dropped: {dropped}")?;
+    }
+    Ok(())
+}
+
+fn write_key(out: &mut String, name: &str, modifier: Option<&Modifier>, key: &Key) -> std::fmt::Result {
+    match key {
+        Key::Number(number) => write!(out, "{name}: {number:>10}"),
+        Key::Hex(number) => write!(out, "{name}: {number:x}"),
+        Key::Log2(power) => write!(out, "{name}: ~ 2^{power:<2}"),
+        Key::Range(from, to) => write!(out, "{name}: ~ {from}-{to}"),
+        Key::Text(text) => write!(out, "{name}: {}", padded(text, 50)),
+        Key::Symbol { address, name: symbol } => {
+            let width = if modifier == Some(&Modifier::SymOffset) { 55 } else { 45 };
+            write!(out, "{name}: [{address:x}] {}", padded(symbol, width))
+        }
+        Key::Execname { comm, tid } => write!(out, "{name}: {}[{tid:>10}]", padded(comm, 16)),
+        Key::Syscall { name: call, number } => write!(out, "{name}: {}[{number:>3}]", padded(call, 30)),
+        Key::Stack(functions) => {
+            // A stack that a field holds stands without a colon, its first function on the same line.
+            out.push_str(name);
+            out.push_str(if name.ends_with(".stacktrace") { "" } else { ":\n" });
+            functions.iter().try_for_each(|function| writeln!(out, "         {function}"))
+        }
+    }
+}
+
+fn write_value(out: &mut String, name: &str, value: Value) -> std::fmt::Result {
+    match value {
+        Value::Number(number) => write!(out, " {name}: {number:>10}"),
+        Value::Hex(number) => write!(out, " {name}: {number:>10x}"),
+        Value::Percent(percent) => {
+            let name = name.strip_suffix(".percent").unwrap_or(name);
+            match percent {
+                Some(percent) => write!(out, " {name} (%): {:>3}.{:02}", percent / 100, percent % 100),
+                None => write!(out, " {name} (%):[ERROR]"),
+            }
+        }
+        Value::Bar(filled) => {
+            let name = name.strip_suffix(".graph").unwrap_or(name);
+            write!(out, " {name}: {:<BAR_WIDTH$}", "#".repeat(filled.into()))
+        }
+    }
+}
+
+fn write_tracked(out: &mut String, tracked: &Tracked) -> std::fmt::Result {
+    write!(out, "\n\t{}: {:>10}", tracked.handler, tracked.value)?;
+    tracked.saved.iter().try_for_each(|(name, saved)| match saved {
+        Saved::Number(number) => write!(out, "  {name}: {number:>10}"),
+        Saved::Text(text) => write!(out, "  {name}: {}", padded(text, 32)),
+    })
+}
+
+/// Padded by bytes, as the kernel does.
+fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.len())))
+}

@@ -1,0 +1,88 @@
+//! The CPUs of this machine.
+
+use std::{fmt, ops::RangeInclusive, path::Path};
+
+use anyhow::{Context as _, Result};
+
+use crate::config::ranges::Ranges;
+
+/// A set of CPUs, as sysfs lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cpus(Vec<RangeInclusive<u32>>);
+
+impl Cpus {
+    /// Reads one of the lists in `/sys/devices/system/cpu` (Documentation/admin-guide/cputopology.rst).
+    ///
+    /// # Errors
+    /// Where the file cannot be read or is not a list.
+    pub fn read(sys: &Path, list: &str) -> Result<Self> {
+        let path = sys.join("devices/system/cpu").join(list);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        Self::parse(text.trim()).with_context(|| format!("cannot understand `{}`", path.display()))
+    }
+
+    /// Reads a list: `0-3,8`; nothing at all is the empty set.
+    ///
+    /// # Errors
+    /// Where it is not a list of CPU numbers.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        let ranges = Ranges::parse(text).map_err(anyhow::Error::msg)?;
+        let ranges = ranges
+            .iter()
+            .map(|range| Ok(u32::try_from(*range.start())?..=u32::try_from(*range.end())?))
+            .collect::<Result<_, std::num::TryFromIntError>>()
+            .with_context(|| format!("`{text}` is not a list of CPU numbers"))?;
+        Ok(Self(ranges))
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.0.iter().any(|range| range.contains(&cpu))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|range| range.end().abs_diff(*range.start()) as usize + 1).sum()
+    }
+}
+
+impl fmt::Display for Cpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, range) in self.0.iter().enumerate() {
+            let comma = if i > 0 { "," } else { "" };
+            match (range.start(), range.end()) {
+                (first, last) if first == last => write!(f, "{comma}{first}")?,
+                (first, last) => write!(f, "{comma}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_reads_back_as_it_was_written() {
+        for text in ["", "0", "0-3", "0-3,8", "0,2,4-7,64-127"] {
+            assert_eq!(Cpus::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn only_what_is_listed_is_there() {
+        let cpus = Cpus::parse("0-3,8").unwrap();
+        assert!(cpus.contains(0) && cpus.contains(3) && cpus.contains(8));
+        assert!(!cpus.contains(4) && !cpus.contains(9));
+        assert_eq!(cpus.count(), 5);
+    }
+
+    #[test]
+    fn what_is_not_a_list_of_cpus_is_refused() {
+        assert!(Cpus::parse("a").is_err() && Cpus::parse("-1").is_err() && Cpus::parse("0-4294967296").is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! What this kernel and this user can do.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+
+use super::{
+    Roots,
+    btf::KernelBtf,
+    cgroup,
+    cpus::Cpus,
+    mounts,
+    privilege::{self, Privileges},
+    release::Release,
+    requirement,
+    tracefs::Tracefs,
+};
+use crate::config::{Attach, Resources};
+
+/// What this kernel and this user can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// The kernel's release.
+    pub release: Release,
+    /// Where the kernel's types are looked for.
+    pub btf_path: PathBuf,
+    /// What it says of its own types.
+    pub btf: KernelBtf,
+    /// What this process may do.
+    pub privileges: Privileges,
+    /// The kernel's secrets are kept even from root.
+    pub lockdown: Lockdown,
+    /// This process sees the ids that the kernel side sees.
+    pub first_pid_namespace: bool,
+    /// Where tracefs is and what it offers.
+    pub tracefs: Tracefs,
+    /// Where the cgroup v2 hierarchy is mounted.
+    pub cgroup_v2: Option<PathBuf>,
+    /// `/proc/PID/schedstat` counts (`CONFIG_SCHED_INFO`): an independent account of waits.
+    pub schedstat: bool,
+    /// CPUs that are online.
+    pub cpus_online: Option<Cpus>,
+    /// The clock that the kernel keeps time by.
+    pub clock_source: Option<String>,
+}
+
+/// How much of the kernel is kept even from root (`kernel_lockdown(7)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lockdown {
+    /// Nothing, or the kernel does not know lockdown.
+    None,
+    /// Only what would change it.
+    Integrity,
+    /// Reading as well: BPF programs cannot read kernel memory (`LOCKDOWN_BPF_READ_KERNEL`, include/linux/security.h).
+    Confidentiality,
+}
+
+impl Features {
+    /// This kernel and this user. The kernel's types are in `btf`, where they are not where they usually are.
+    pub fn detect(btf: Option<&Path>) -> Self {
+        let features = Self::detect_in(&Roots::default());
+        match btf {
+            Some(path) => Self { btf: KernelBtf::read(path), btf_path: path.to_owned(), ..features },
+            None => features,
+        }
+    }
+
+    /// This kernel and this user, with procfs and sysfs from elsewhere. What cannot be read is taken for absent.
+    pub fn detect_in(roots: &Roots) -> Self {
+        let mounts = mounts::parse(&fs::read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default());
+        let clock = "devices/system/clocksource/clocksource0/current_clocksource";
+        Self {
+            release: Release::running(),
+            btf: KernelBtf::read(&roots.btf()),
+            btf_path: roots.btf(),
+            privileges: Privileges::detect(roots),
+            lockdown: lockdown(&fs::read_to_string(roots.sys.join("kernel/security/lockdown")).unwrap_or_default()),
+            first_pid_namespace: privilege::first_pid_namespace(roots),
+            tracefs: Tracefs::read(&mounts),
+            cgroup_v2: mounts::of_kind(&mounts, cgroup::V2).next().map(ToOwned::to_owned),
+            schedstat: schedstat(&fs::read_to_string(roots.proc.join("self/schedstat")).unwrap_or_default()),
+            cpus_online: Cpus::read(&roots.sys, "online").ok(),
+            clock_source: fs::read_to_string(roots.sys.join(clock)).ok().map(|text| text.trim().to_owned()),
+        }
+    }
+
+    /// Programs can be attached to typed tracepoints (kernel/trace/bpf_trace.c, from 5.5 on).
+    pub fn typed_tracepoints(&self) -> bool {
+        self.release.is_at_least(5, 5) && matches!(self.btf, KernelBtf::Present { .. })
+    }
+
+    /// The way `attach` takes here is by classic tracepoints, which do not tell all of a task.
+    pub fn only_records(&self, attach: Attach) -> bool {
+        attach == Attach::Classic || attach == Attach::Auto && self.btf == KernelBtf::Missing
+    }
+
+    /// The kernel counts the events for which it skipped a program (`bpf_prog_info.recursion_misses`, from 5.12 on).
+    pub fn counts_missed_runs(&self) -> bool {
+        self.release.is_at_least(5, 12)
+    }
+
+    /// Whether a measurement that takes these resources can begin.
+    ///
+    /// # Errors
+    /// The first thing that is missing, with its remedy.
+    pub fn check_can_measure(&self, resources: &Resources) -> Result<()> {
+        requirement::check(self, resources)
+    }
+}
+
+/// The word in brackets of `none [integrity] confidentiality`.
+fn lockdown(text: &str) -> Lockdown {
+    match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+        Some(("integrity", _)) => Lockdown::Integrity,
+        Some(("confidentiality", _)) => Lockdown::Confidentiality,
+        _ => Lockdown::None,
+    }
+}
+
+/// This process has run, so a kernel that counts has counted: time on a CPU, time waiting, number of slices.
+fn schedstat(text: &str) -> bool {
+    let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+    fields.len() == 3 && fields.iter().any(|field| *field > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lockdown_mode_is_the_word_in_brackets() {
+        assert_eq!(lockdown("[none] integrity confidentiality\n"), Lockdown::None);
+        assert_eq!(lockdown("none [integrity] confidentiality\n"), Lockdown::Integrity);
+        assert_eq!(lockdown("none integrity [confidentiality]\n"), Lockdown::Confidentiality);
+        assert_eq!(lockdown(""), Lockdown::None);
+    }
+
+    #[test]
+    fn schedstat_that_stays_zero_does_not_count() {
+        assert!(schedstat("1200 30 4\n"));
+        assert!(!schedstat("0 0 0\n") && !schedstat(""));
+    }
+
+    #[test]
+    fn a_kernel_without_btf_is_told_from_one_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let features = Features::detect_in(&Roots { sys: directory.path().to_owned(), ..Roots::default() });
+        assert_eq!(features.btf, KernelBtf::Missing);
+        assert!(!features.typed_tracepoints());
+    }
+}

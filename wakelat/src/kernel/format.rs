@@ -1,0 +1,244 @@
+//! Layouts of trace records: the `format` files of tracefs. They differ between kernels and flavours (a real-time
+//! kernel has a common field more, a name becomes `__data_loc` in 6.16), so nothing is assumed and everything is read.
+
+use std::fmt;
+
+/// A tracepoint's record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// The tracepoint's name.
+    pub name: String,
+    /// Its number, as `perf_event_attr.config` takes it and a record's `common_type` has it.
+    pub id: u32,
+    /// The fields by rising offset: first those that all records have.
+    pub fields: Vec<Field>,
+    /// How the kernel prints a record.
+    pub print: String,
+}
+
+/// A field of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The name.
+    pub name: String,
+    /// The C type, without `__data_loc` and without an array's length.
+    pub kind: String,
+    /// Whether it is an array, and its length where the file gives one as a number.
+    pub array: Option<Option<u32>>,
+    /// Where the value is.
+    pub location: Location,
+    /// Where it begins: bytes from the record's beginning.
+    pub offset: u32,
+    /// How long it is: bytes.
+    pub size: u32,
+    /// Whether it is a signed number. Of a string this depends on the architecture's `char` and says nothing.
+    pub signed: bool,
+    /// Whether all records have it.
+    pub common: bool,
+}
+
+/// Where a field's value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// In the field itself.
+    Inline,
+    /// `__data_loc`: the field is a u32 whose lower half is the value's offset from the record's beginning, and whose
+    /// upper half is its length.
+    DataLoc,
+    /// `__rel_loc` (5.18): as `DataLoc`, but from the field's end.
+    RelLoc,
+}
+
+/// Why a text is no `format` file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormatError {
+    /// The line at fault, counted from 1; 0 where one is missing.
+    pub line: usize,
+    /// What was expected.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "the format has no {}", self.expected),
+            line => write!(f, "line {line} of the format: expected {}", self.expected),
+        }
+    }
+}
+
+impl std::error::Error for FormatError {}
+
+impl Format {
+    /// Reads a `format` file (`f_show`, kernel/trace/trace_events.c, 5.10 to 7.2).
+    ///
+    /// # Errors
+    /// The first line that is not of its form, or what is missing.
+    pub fn parse(text: &str) -> Result<Self, FormatError> {
+        let (mut name, mut id, mut print) = (None, None, None::<String>);
+        let mut fields = Vec::new();
+        let mut common = true;
+        for (index, line) in text.lines().enumerate() {
+            let error = |expected| FormatError { line: index + 1, expected };
+            if let Some(print) = &mut print {
+                // The last part, and the kernel does not escape line ends in it (ext4_fc_stats has some).
+                *print += "\n";
+                *print += line;
+            } else if let Some(field) = line.trim_start().strip_prefix("field:") {
+                fields.push(
+                    field_of(field, common).ok_or_else(|| error("`field:TYPE NAME; offset:N; size:N; signed:N;`"))?,
+                );
+            } else if let Some(text) = line.strip_prefix("name: ") {
+                name = Some(text.to_owned());
+            } else if let Some(text) = line.strip_prefix("ID: ") {
+                id = Some(text.trim().parse().map_err(|_| error("`ID:` and a number"))?);
+            } else if let Some(text) = line.strip_prefix("print fmt: ") {
+                print = Some(text.to_owned());
+            } else if line.trim().is_empty() {
+                // One empty line stands between the fields of all records and those of this one.
+                common &= fields.is_empty();
+            } else if line != "format:" {
+                return Err(error("`name:`, `ID:`, `format:`, `field:` or `print fmt:`"));
+            }
+        }
+        let missing = |expected| FormatError { line: 0, expected };
+        Ok(Self {
+            name: name.ok_or(missing("`name:`"))?,
+            id: id.ok_or(missing("`ID:`"))?,
+            fields,
+            print: print.unwrap_or_default(),
+        })
+    }
+
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The fields of this record alone.
+    pub fn own_fields(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| !field.common)
+    }
+}
+
+fn field_of(text: &str, common: bool) -> Option<Field> {
+    let mut parts = text.split(';').map(str::trim);
+    let declaration = parts.next()?;
+    let mut number = |name: &str| parts.next()?.strip_prefix(name)?.parse::<u32>().ok();
+    let (offset, size) = (number("offset:")?, number("size:")?);
+    let signed = match number("signed:")? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    let (location, declaration) = match declaration.split_once(' ') {
+        Some(("__data_loc", rest)) => (Location::DataLoc, rest),
+        Some(("__rel_loc", rest)) => (Location::RelLoc, rest),
+        _ => (Location::Inline, declaration),
+    };
+    // `char comm[16]`, `__data_loc char[] comm`, `const char * name`, `unsigned long args[6]`.
+    let (declaration, behind) = bracket(declaration);
+    let at = declaration.rfind([' ', '*'])?;
+    let (kind, before) = bracket(declaration[..=at].trim_end());
+    let name = declaration[at + 1..].to_owned();
+    let array = behind.or(before).map(|length| length.trim().parse().ok());
+    (!name.is_empty() && !kind.is_empty()).then(|| Field {
+        name,
+        kind: kind.to_owned(),
+        array,
+        location,
+        offset,
+        size,
+        signed,
+        common,
+    })
+}
+
+/// `x[n]` → `x`, `n`.
+fn bracket(text: &str) -> (&str, Option<&str>) {
+    match text.strip_suffix(']').and_then(|text| text.rsplit_once('[')) {
+        Some((text, length)) => (text.trim_end(), Some(length)),
+        None => (text, None),
+    }
+}
+
+impl fmt::Display for Field {
+    /// As C would declare it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let location = match self.location {
+            Location::Inline => "",
+            Location::DataLoc => "__data_loc ",
+            Location::RelLoc => "__rel_loc ",
+        };
+        let space = if self.kind.ends_with('*') { "" } else { " " };
+        write!(f, "{location}{}{space}{}", self.kind, self.name)?;
+        match self.array {
+            Some(Some(length)) => write!(f, "[{length}]"),
+            Some(None) => f.write_str("[]"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixture(kernel: &str, event: &str) -> Format {
+        let path = format!("{}/tests/fixtures/formats/{kernel}/{event}.format", env!("CARGO_MANIFEST_DIR"));
+        Format::parse(&std::fs::read_to_string(&path).expect(&path)).expect(&path)
+    }
+
+    #[test]
+    fn a_print_format_may_have_several_lines() {
+        let text =
+            "name: e\nID: 7\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\tsigned:1;\n\nprint fmt: \"a:\n%d\", REC->a\n";
+        assert_eq!(Format::parse(text).unwrap().print, "\"a:\n%d\", REC->a");
+    }
+
+    #[test]
+    fn every_format_of_a_real_kernel_is_read_to_its_last_field() {
+        let mut read = 0;
+        for kernel in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/formats")).unwrap() {
+            for file in std::fs::read_dir(kernel.unwrap().path()).unwrap() {
+                let path = file.unwrap().path();
+                let text = std::fs::read_to_string(&path).unwrap();
+                let format = Format::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                assert_eq!(Some(format.name.as_str()), path.file_stem().unwrap().to_str());
+                assert_eq!(format.fields.len(), text.matches("field:").count(), "{}", path.display());
+                assert!(format.fields.iter().filter(|field| field.common).count() >= 4, "{}", path.display());
+                assert!(format.own_fields().count() > 0 && !format.print.is_empty(), "{}", path.display());
+                for pair in format.fields.windows(2) {
+                    assert!(pair[0].offset + pair[0].size <= pair[1].offset, "{}", path.display());
+                }
+                read += 1;
+            }
+        }
+        assert!(read >= 20, "{read}");
+    }
+
+    #[test]
+    fn t24_a_real_time_kernel_has_its_fields_elsewhere() {
+        let offset = |kernel| fixture(kernel, "sched_switch").field("next_pid").map(|field| field.offset);
+        assert_eq!((offset("6.1-cloud"), offset("6.1-rt")), (Some(56), Some(64)));
+    }
+
+    #[test]
+    fn t24_a_name_may_move_out_of_the_record() {
+        let comm = |kernel| fixture(kernel, "sched_migrate_task").field("comm").cloned().unwrap();
+        let (old, new) = (comm("6.12-cloud"), comm("7.2-cloud"));
+        assert_eq!((old.location, old.array, old.size), (Location::Inline, Some(Some(16)), 16));
+        assert_eq!((new.location, new.array, new.size), (Location::DataLoc, Some(None), 4));
+        assert_eq!((old.to_string().as_str(), new.to_string().as_str()), ("char comm[16]", "__data_loc char comm[]"));
+    }
+
+    #[test]
+    fn what_is_no_format_is_refused_with_its_line() {
+        let line = |text: &str| Format::parse(text).unwrap_err().line;
+        assert_eq!(line(""), 0);
+        assert_eq!(line("name: x\n"), 0);
+        assert_eq!(line("name: x\nID: y\n"), 2);
+        assert_eq!(line("name: x\nID: 1\nformat:\n\tfield:int a;\toffset:0;\n"), 4);
+        assert_eq!(line("name: x\nID: 1\nrubbish\n"), 3);
+    }
+}

@@ -1,0 +1,324 @@
+//! What a measurement needs, what of it is there, and how to get the rest.
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+use super::{Features, btf::KernelBtf, features::Lockdown, tracefs::Tracefs};
+use crate::config::{Attach, Resources};
+
+/// One thing that wakelat needs or can use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Requirement {
+    /// What it is.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// How to get it, where it is not there.
+    pub remedy: Option<String>,
+}
+
+/// Whether something is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It is.
+    Ok,
+    /// It is not, and nothing can be measured without it.
+    Missing,
+    /// It is not, and something is lost; or it is there, and good to know.
+    Note,
+}
+
+impl Requirement {
+    /// It is there.
+    pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, state: State::Ok, found: found.into(), remedy: None }
+    }
+
+    /// It is not there, and nothing can be measured without it.
+    pub fn missing(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { name, state: State::Missing, found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    /// It is not there, and something is lost.
+    pub fn note(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { name, state: State::Note, found: found.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// Everything without which nothing can be measured, in the order in which to see to it.
+pub fn all(features: &Features, attach: Attach) -> Vec<Requirement> {
+    let mut all = vec![capabilities(features), lockdown(features.lockdown)];
+    all.extend(types(features, attach));
+    all.push(attachment(features, attach));
+    all
+}
+
+/// Whether a measurement can begin.
+///
+/// # Errors
+/// The first thing that is missing, with its remedy.
+pub(super) fn check(features: &Features, resources: &Resources) -> Result<()> {
+    let mut needed = all(features, resources.attach);
+    needed.extend(resources.rt_priority.map(|priority| rt_priority(features, priority)));
+    match needed.into_iter().find(|requirement| requirement.state == State::Missing) {
+        Some(Requirement { found, remedy, .. }) => bail!("{found}; {}", remedy.unwrap_or_default()),
+        None => Ok(()),
+    }
+}
+
+fn capabilities(features: &Features) -> Requirement {
+    const NAME: &str = "privilege";
+    let missing = features.privileges.missing(&features.release);
+    if !missing.is_empty() {
+        let (those, is) = if missing.len() == 1 { ("capability", "is") } else { ("capabilities", "are") };
+        let words: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
+        let binary = std::env::current_exe().map_or_else(|_| "wakelat".to_owned(), |path| path.display().to_string());
+        return Requirement::missing(
+            NAME,
+            format!("the {those} {} {is} missing", words.join(" and ")),
+            format!(
+                "run it with `sudo`, or give them to the binary once: `sudo setcap {}+ep {binary}`",
+                full(features)
+            ),
+        );
+    }
+    if !features.privileges.first_user_namespace {
+        return Requirement::missing(
+            NAME,
+            "this is a user namespace, whose capabilities do not count for the whole machine",
+            "run it outside of it, or in a container that has none (`--userns=host --privileged`)",
+        );
+    }
+    Requirement::ok(NAME, "programs may be loaded and attached")
+}
+
+fn rt_priority(features: &Features, priority: u8) -> Requirement {
+    const NAME: &str = "real-time priority";
+    if priority <= features.privileges.max_rt_priority {
+        return Requirement::ok(NAME, format!("{priority} may be had"));
+    }
+    Requirement::missing(
+        NAME,
+        format!("the capability `cap_sys_nice` is missing for the real-time priority `{priority}`"),
+        format!("run it with `sudo`, raise the limit with `ulimit -r {priority}`, or leave `--rt-priority` out"),
+    )
+}
+
+/// What `setcap` is to be given: file capabilities replace one another, so the missing ones alone will not do.
+fn full(features: &Features) -> &'static str {
+    match &features.release {
+        release if release.is_at_least(5, 11) => "cap_bpf,cap_perfmon",
+        release if release.is_at_least(5, 8) => "cap_bpf,cap_perfmon,cap_sys_resource",
+        _ => "cap_sys_admin,cap_sys_resource",
+    }
+}
+
+fn lockdown(lockdown: Lockdown) -> Requirement {
+    const NAME: &str = "lockdown";
+    match lockdown {
+        Lockdown::None => Requirement::ok(NAME, "none"),
+        Lockdown::Integrity => Requirement::ok(NAME, "integrity: reading is allowed"),
+        Lockdown::Confidentiality => Requirement::missing(
+            NAME,
+            "the kernel is locked down for confidentiality, so BPF programs cannot read its memory",
+            "boot with `lockdown=integrity` or `lockdown=none`; with Secure Boot the firmware may decide",
+        ),
+    }
+}
+
+fn types(features: &Features, attach: Attach) -> Vec<Requirement> {
+    const NAME: &str = "kernel types (BTF)";
+    let path = features.btf_path.display();
+    let records = features.only_records(attach);
+    let (missing_tracepoints, ring_buffer) = match &features.btf {
+        KernelBtf::Missing => {
+            let found = format!("the kernel has no BTF at `{path}`");
+            let remedy = "use a kernel built with `CONFIG_DEBUG_INFO_BTF=y`, as most distributions' are, or give its BTF \
+                          with `--btf FILE`; sysfs must be mounted at `/sys`";
+            return vec![if records {
+                Requirement::note(NAME, format!("{found}: processes, policies and cgroups are not known"), remedy)
+            } else {
+                Requirement::missing(NAME, found, remedy)
+            }];
+        }
+        KernelBtf::Unusable(why) => {
+            return vec![Requirement::missing(NAME, why, "check that the file is the kernel's own and can be read")];
+        }
+        KernelBtf::Present { missing_tracepoints, ring_buffer } => (missing_tracepoints, *ring_buffer),
+    };
+    let tracepoints = if missing_tracepoints.is_empty() {
+        Requirement::ok("tracepoints", super::btf::TRACEPOINTS.join(", "))
+    } else {
+        Requirement::missing(
+            "tracepoints",
+            format!("the kernel's BTF lacks `{}`", missing_tracepoints.join("`, `")),
+            "use a kernel built with `CONFIG_TRACEPOINTS=y` and `CONFIG_BPF_EVENTS=y`",
+        )
+    };
+    let ring = if ring_buffer {
+        Requirement::ok("ring buffer", "there")
+    } else {
+        Requirement::missing(
+            "ring buffer",
+            format!("the kernel `{}` has no BPF ring buffer", features.release),
+            "use Linux 5.8 or later, built with `CONFIG_BPF_SYSCALL=y`",
+        )
+    };
+    vec![Requirement::ok(NAME, path.to_string()), tracepoints, ring]
+}
+
+fn attachment(features: &Features, attach: Attach) -> Requirement {
+    const NAME: &str = "attachment";
+    if features.only_records(attach) {
+        return match features.tracefs {
+            Tracefs::Open { .. } => Requirement::ok(NAME, "classic tracepoints"),
+            Tracefs::Closed(_) | Tracefs::NotMounted => Requirement::missing(
+                NAME,
+                "classic tracepoints need tracefs, which is not there for this user",
+                "mount -t tracefs nodev /sys/kernel/tracing",
+            ),
+        };
+    }
+    match (features.typed_tracepoints(), attach) {
+        (_, Attach::Raw) => Requirement::ok(NAME, "raw tracepoints (raw_tp), as asked"),
+        (false, Attach::Btf) => Requirement::missing(
+            NAME,
+            format!("the kernel `{}` has no typed tracepoints", features.release),
+            "use Linux 5.5 or later with BTF, or `--attach auto`",
+        ),
+        (true, _) => Requirement::ok(NAME, "typed tracepoints (tp_btf)"),
+        (false, _) => Requirement::note(NAME, "raw tracepoints (raw_tp): dearer", "use Linux 5.5 or later with BTF"),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use rustix::thread::CapabilitySet;
+
+    use super::*;
+    use crate::kernel::{cpus::Cpus, privilege::Privileges, release::Release};
+
+    /// A kernel on which everything is there, and root.
+    pub(crate) fn everything() -> Features {
+        Features {
+            release: Release::parse("6.12.0"),
+            btf_path: "/sys/kernel/btf/vmlinux".into(),
+            btf: KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: true },
+            privileges: Privileges {
+                effective: CapabilitySet::all(),
+                first_user_namespace: true,
+                memory_unlimited: true,
+                max_rt_priority: 99,
+            },
+            lockdown: Lockdown::None,
+            first_pid_namespace: true,
+            tracefs: Tracefs::Open {
+                path: "/sys/kernel/tracing".into(),
+                hist_triggers: true,
+                tracers: ["timerlat", "osnoise", "nop"].map(str::to_owned).to_vec(),
+            },
+            cgroup_v2: Some("/sys/fs/cgroup".into()),
+            schedstat: true,
+            cpus_online: Some(Cpus::parse("0-3").unwrap()),
+            clock_source: Some("tsc".to_owned()),
+        }
+    }
+
+    fn resources(attach: Attach) -> Resources {
+        Resources {
+            attach,
+            btf: None,
+            start_entries: 1,
+            ring_bytes: 4096,
+            drain_interval_ns: 1_000_000,
+            rt_priority: None,
+        }
+    }
+
+    fn error(features: &Features, attach: Attach) -> String {
+        format!("{:#}", check(features, &resources(attach)).unwrap_err())
+    }
+
+    #[test]
+    fn a_real_time_priority_is_a_privilege_of_its_own() {
+        let mut features = everything();
+        let asked = Resources { rt_priority: Some(50), ..resources(Attach::Auto) };
+        check(&features, &asked).unwrap();
+        features.privileges.max_rt_priority = 49;
+        check(&features, &resources(Attach::Auto)).unwrap();
+        let text = check(&features, &asked).unwrap_err().to_string();
+        assert!(text.contains("`cap_sys_nice` is missing") && text.contains("ulimit -r 50"), "{text}");
+    }
+
+    #[test]
+    fn with_everything_there_measuring_can_begin() {
+        for attach in [Attach::Auto, Attach::Btf, Attach::Raw] {
+            check(&everything(), &resources(attach)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_missing_capability_is_named_with_both_remedies() {
+        let mut features = everything();
+        features.privileges.effective = CapabilitySet::BPF;
+        let text = error(&features, Attach::Auto);
+        assert!(text.starts_with("the capability `cap_perfmon` is missing; run it with `sudo`"), "{text}");
+        assert!(text.contains("`sudo setcap cap_bpf,cap_perfmon+ep /"), "{text}");
+        features.privileges.effective = CapabilitySet::empty();
+        assert!(error(&features, Attach::Auto).starts_with("the capabilities `cap_bpf` and `cap_perfmon` are missing"));
+    }
+
+    #[test]
+    fn root_of_a_user_namespace_is_not_root() {
+        let mut features = everything();
+        features.privileges.first_user_namespace = false;
+        assert!(error(&features, Attach::Auto).contains("user namespace"));
+    }
+
+    #[test]
+    fn a_kernel_without_btf_is_named_with_its_option() {
+        let features = Features { btf: KernelBtf::Missing, ..everything() };
+        let text = error(&features, Attach::Raw);
+        assert!(
+            text.contains("no BTF at `/sys/kernel/btf/vmlinux`") && text.contains("CONFIG_DEBUG_INFO_BTF=y"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn without_btf_classic_tracepoints_will_do_where_tracefs_is_mounted() {
+        let features = Features { btf: KernelBtf::Missing, ..everything() };
+        check(&features, &resources(Attach::Auto)).unwrap();
+        check(&features, &resources(Attach::Classic)).unwrap();
+        let blind = Features { tracefs: Tracefs::NotMounted, ..features };
+        assert!(error(&blind, Attach::Auto).contains("mount -t tracefs"));
+        check(&Features { tracefs: Tracefs::NotMounted, ..everything() }, &resources(Attach::Auto)).unwrap();
+    }
+
+    #[test]
+    fn a_missing_tracepoint_and_a_missing_ring_buffer_are_named() {
+        let btf = KernelBtf::Present { missing_tracepoints: vec!["sched_waking"], ring_buffer: true };
+        assert!(error(&Features { btf, ..everything() }, Attach::Auto).contains("lacks `sched_waking`"));
+        let btf = KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: false };
+        let text = error(&Features { btf, ..everything() }, Attach::Auto);
+        assert!(text.contains("`6.12.0` has no BPF ring buffer") && text.contains("5.8"), "{text}");
+    }
+
+    #[test]
+    fn lockdown_for_confidentiality_forbids_measuring() {
+        let features = Features { lockdown: Lockdown::Confidentiality, ..everything() };
+        assert!(error(&features, Attach::Auto).contains("lockdown=integrity"));
+        check(&Features { lockdown: Lockdown::Integrity, ..everything() }, &resources(Attach::Auto)).unwrap();
+    }
+
+    #[test]
+    fn typed_tracepoints_are_missed_only_where_they_are_asked_for() {
+        let features = Features { release: Release::parse("5.4.0-rh"), ..everything() };
+        check(&features, &resources(Attach::Auto)).unwrap();
+        check(&features, &resources(Attach::Raw)).unwrap();
+        assert!(error(&features, Attach::Btf).contains("`--attach auto`"));
+    }
+}

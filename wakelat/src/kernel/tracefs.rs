@@ -1,0 +1,79 @@
+//! Where tracefs is and what it offers. wakelat measures without it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::mounts::{self, Mount};
+
+/// Where tracefs is and what it offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tracefs {
+    /// Mounted nowhere that this process sees.
+    NotMounted,
+    /// Mounted, but not for this user.
+    Closed(PathBuf),
+    /// Open to this user.
+    Open {
+        /// Where.
+        path: PathBuf,
+        /// Events take hist triggers (`CONFIG_HIST_TRIGGERS`).
+        hist_triggers: bool,
+        /// The tracers of the kernel, such as `timerlat`.
+        tracers: Vec<String>,
+    },
+}
+
+impl Tracefs {
+    /// Finds it and looks at it.
+    pub fn read(mounts: &[Mount]) -> Self {
+        let Some(path) = mounts::of_kind(mounts, "tracefs").next() else {
+            return Self::NotMounted;
+        };
+        Self::look(path).unwrap_or_else(|_| Self::Closed(path.to_owned()))
+    }
+
+    fn look(path: &Path) -> io::Result<Self> {
+        let tracers = fs::read_to_string(path.join("available_tracers"))?;
+        Ok(Self::Open {
+            path: path.to_owned(),
+            hist_triggers: path.join("events/sched/sched_switch/hist").exists(),
+            tracers: tracers.split_whitespace().map(str::to_owned).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mounted(path: &Path) -> Vec<Mount> {
+        mounts::parse(&format!("1 0 0:1 / {} rw - tracefs nodev rw", path.display()))
+    }
+
+    #[test]
+    fn what_is_not_mounted_is_not_there() {
+        assert_eq!(Tracefs::read(&[]), Tracefs::NotMounted);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_closed() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(Tracefs::read(&mounted(directory.path())), Tracefs::Closed(directory.path().to_owned()));
+    }
+
+    #[test]
+    fn tracers_and_hist_triggers_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("available_tracers"), "timerlat osnoise nop\n").unwrap();
+        fs::create_dir_all(directory.path().join("events/sched/sched_switch")).unwrap();
+        let read = || match Tracefs::read(&mounted(directory.path())) {
+            Tracefs::Open { hist_triggers, tracers, .. } => (hist_triggers, tracers),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(read(), (false, ["timerlat", "osnoise", "nop"].map(str::to_owned).to_vec()));
+        fs::write(directory.path().join("events/sched/sched_switch/hist"), "").unwrap();
+        assert!(read().0);
+    }
+}

@@ -1,0 +1,73 @@
+//! The command: the only place that ends the process.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use anyhow::Result;
+use wakelat::{
+    cli::{self, Invocation},
+    commands,
+    config::Command,
+    doctor, events, hist_trigger,
+    session::Stop,
+};
+
+fn main() -> ExitCode {
+    let Invocation { command, verbosity } = match cli::parse(std::env::args_os()) {
+        Ok(invocation) => invocation,
+        Err(refusal) => {
+            let code = refusal.exit_code();
+            return if refusal.print().is_ok() { code } else { 1 }.into();
+        }
+    };
+    log(verbosity);
+    match run(&command) {
+        Ok(code) => code,
+        Err(error) => {
+            // There is nobody to tell where even standard error is closed.
+            _ = writeln!(io::stderr(), "wakelat: error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<ExitCode> {
+    let stop = match command {
+        Command::Hist(config) => commands::hist(config)?,
+        Command::Top(config, table) => commands::top(config, *table)?,
+        Command::Trace(config) => commands::trace(config)?,
+        Command::Verify(config) => {
+            let agrees = commands::verify(config)?;
+            return Ok(if agrees { ExitCode::SUCCESS } else { ExitCode::from(3) });
+        }
+        Command::HistTrigger(flags) => {
+            commands::print(|style, out| hist_trigger::cli::run(flags, style, out))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Events(flags) => {
+            commands::print(|style, out| events::run(flags, style, out))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Doctor(doctor) => {
+            let mut can_measure = false;
+            commands::print(|_, out| {
+                can_measure = doctor::run(*doctor, out)?;
+                Ok(())
+            })?;
+            return Ok(if can_measure { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+    };
+    Ok(if stop == Stop::Threshold { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}
+
+/// Messages go to standard error: warnings always, more with `-v`, anything with RUST_LOG.
+fn log(verbosity: u8) {
+    let level = match verbosity {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(level)).format_timestamp_micros().init();
+}

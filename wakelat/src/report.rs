@@ -1,0 +1,173 @@
+//! What a window of measurement found: plain data, ns throughout, with its coverage. Sources fill it, sinks show it.
+
+use wakelat_common::Class;
+
+use crate::aggregate::distribution::{Distribution, Maximum};
+
+/// One window.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The kernel's release, as `uname -r` says it.
+    pub kernel: String,
+    /// When the window began: ns since 1970-01-01 UTC.
+    pub start_unix_ns: u64,
+    /// How long it was: ns.
+    pub duration_ns: u64,
+    /// What to add to CLOCK_MONOTONIC to have ns since 1970-01-01 UTC, as it stood when the window began.
+    pub unix_offset_ns: i64,
+    /// From which event latency counts.
+    pub from: From,
+    /// The groups, ordered by class and then by falling count.
+    pub groups: Vec<Group>,
+    /// What was counted and what was not.
+    pub coverage: Coverage,
+    /// What became of the threshold, where one was given.
+    pub threshold: Option<Threshold>,
+}
+
+/// Where the clock of a `wakeup` starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum From {
+    /// `sched_wakeup`: the task is on a run queue.
+    #[default]
+    Wakeup,
+    /// `sched_waking`: delivery and wakeup latency together.
+    Waking,
+}
+
+/// The waits with one key and one class.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What they have in common, part by part, in the order asked for; empty where nothing was asked for.
+    pub key: Vec<KeyPart>,
+    /// Their class.
+    pub class: GroupClass,
+    /// How long they took.
+    pub distribution: Distribution,
+}
+
+/// One part of a group's key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyPart {
+    /// The part's name, as `--by` takes it and JSON shows it.
+    pub name: &'static str,
+    /// Its value.
+    pub value: KeyValue,
+}
+
+/// The value of a part of a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyValue {
+    /// A number: an id, a CPU, a priority.
+    Number(i64),
+    /// A name or a path.
+    Text(String),
+}
+
+impl std::fmt::Display for KeyValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// The class of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GroupClass {
+    /// One class by itself.
+    One(Class),
+    /// Run-queue latency: all classes together, which nobody gets without asking for it by name.
+    RunQueue,
+}
+
+impl GroupClass {
+    /// The word for it on the command line, in JSON and in every report.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::One(class) => class.name(),
+            Self::RunQueue => "runqueue",
+        }
+    }
+}
+
+/// What was counted, and each way in which something was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Of wakeups: classes `wakeup` and `new`.
+    pub wakeups: Terms,
+    /// Of preemptions, where that class was asked for.
+    pub preemptions: Option<Terms>,
+    /// Events for which the kernel skipped a program because one was active already; none where the kernel does not
+    /// count them (before 5.12).
+    pub missed: Option<u64>,
+    /// The longest wait among the censored: the task and how long it had waited when the run ended.
+    pub oldest_censored: Option<Maximum>,
+    /// Waits whose group found no room in user space: they are in a group keyed `(other)`.
+    pub groups_merged: u64,
+}
+
+/// The terms of one accounting identity; see [`wakelat_common::counter`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Waits that began in this window, and those carried into it.
+    pub seen: u64,
+    /// Of `seen`: waits that were still going on when the window before ended.
+    pub carried: u64,
+    /// Samples counted in the groups.
+    pub delivered: u64,
+    /// Wakeups of a task that was on a CPU.
+    pub woken_running: u64,
+    /// Wakeups of a task that waited already.
+    pub woken_waiting: u64,
+    /// Refused by the filter or the threshold.
+    pub filtered: u64,
+    /// Of `filtered`: below the threshold.
+    pub below_threshold: u64,
+    /// No room in the map of starts.
+    pub start_map_full: u64,
+    /// No room in the ring buffer.
+    pub ring_full: u64,
+    /// The end was before the start.
+    pub discarded: u64,
+    /// The switch-in was never seen.
+    pub stale: u64,
+    /// Still waiting when the window ended.
+    pub censored: u64,
+}
+
+impl Terms {
+    /// `seen` less all the others: 0 where every wait is accounted for.
+    pub fn unaccounted(&self) -> i128 {
+        i128::from(self.seen)
+            - [
+                self.delivered,
+                self.woken_running,
+                self.woken_waiting,
+                self.filtered,
+                self.start_map_full,
+                self.ring_full,
+                self.discarded,
+                self.stale,
+                self.censored,
+            ]
+            .into_iter()
+            .map(i128::from)
+            .sum::<i128>()
+    }
+
+    /// Waits that were asked for and are in no group because something went wrong.
+    pub fn lost(&self) -> u64 {
+        self.start_map_full + self.ring_full + self.discarded + self.stale
+    }
+}
+
+/// What became of the threshold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    /// The threshold: ns.
+    pub threshold_ns: u64,
+    /// Waits at or above it.
+    pub over: u64,
+}

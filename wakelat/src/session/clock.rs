@@ -1,0 +1,22 @@
+//! The two clocks: what the programs stamp with, and what people read.
+
+/// ns of CLOCK_MONOTONIC, the clock of `bpf_ktime_get_ns()`.
+pub fn monotonic_ns() -> u64 {
+    u64::try_from(read(libc::CLOCK_MONOTONIC)).unwrap_or(0)
+}
+
+/// What to add to CLOCK_MONOTONIC to have ns since 1970-01-01 UTC, as it stands now.
+pub fn unix_offset_ns() -> i64 {
+    // One clock read on either side of the other: the middle is off by less than half of the time between.
+    let before = read(libc::CLOCK_MONOTONIC);
+    let unix = read(libc::CLOCK_REALTIME);
+    let after = read(libc::CLOCK_MONOTONIC);
+    unix - before.midpoint(after)
+}
+
+fn read(clock: libc::clockid_t) -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a timespec of ours; both clocks exist on every Linux, so the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}

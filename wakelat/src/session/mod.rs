@@ -1,0 +1,247 @@
+//! One run: the source is drained into groups for as long as asked, and each window ends in a report.
+
+mod action;
+pub(crate) mod clock;
+mod names;
+pub(crate) mod output;
+mod progress;
+mod schedule;
+pub(crate) mod settings;
+pub(crate) mod stop;
+mod window;
+
+use std::{io::Write, path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+
+pub use self::stop::Stop;
+use self::{
+    action::Trigger,
+    names::Directory,
+    output::{Output, Written},
+    progress::Progress,
+    schedule::{Cut, Schedule},
+    stop::Signals,
+    window::Windows,
+};
+use crate::{aggregate::key::Names, collect::Collector, config::Config, decode::decode, report::Report, wait::Wait};
+
+/// What a command shows of a run.
+pub trait View {
+    /// Whether it shows single waits: then they are given as they come.
+    fn shows_waits(&self) -> bool {
+        false
+    }
+
+    /// Whether each report covers all since the start, and not only what is new.
+    fn is_cumulative(&self) -> bool {
+        false
+    }
+
+    /// Before anything else.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn begin(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// One wait.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn wait(
+        &mut self,
+        _wait: &Wait,
+        _unix_offset_ns: i64,
+        _names: &dyn Names,
+        _out: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// A window has ended.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> std::io::Result<()>;
+}
+
+/// Where the run takes place.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The kernel's release, as `uname -r` says it.
+    pub kernel: String,
+    /// Where the v2 hierarchy of cgroups is mounted, if it is.
+    pub cgroup_mount: Option<PathBuf>,
+    /// The kernel's types, if there are any.
+    pub btf: Option<PathBuf>,
+    /// Where tracefs is mounted, if it is.
+    pub tracefs: Option<PathBuf>,
+}
+
+/// Runs until something ends it; shows through `view` what it found. Blocks.
+///
+/// # Errors
+/// Where the kernel refuses to measure, the output cannot be written, or the threshold's action fails. Nothing stays
+/// attached.
+pub fn run(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
+    runtime.block_on(measure(config, place, view))
+}
+
+async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> {
+    let mut output = Output::open(config.output.path.as_deref())?;
+    let names = Directory::new(place.cgroup_mount.clone());
+    if let Some(priority) = config.resources.rt_priority {
+        settings::raise_priority(priority)?;
+    }
+    let mut signals = Signals::catch()?;
+    let mut collector = Collector::load(&settings::of(config, place))?;
+    collector.attach()?;
+    if !config.output.quiet {
+        eprintln!("wakelat: measuring");
+    }
+    let mut schedule = Schedule::new(&config.window, Instant::now());
+    let mut run = Run {
+        windows: Windows::new(config, &place.kernel),
+        trigger: config.threshold.as_ref().map(|threshold| Trigger::new(threshold.action.clone())),
+        threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
+        names,
+        view,
+        stop: None,
+    };
+    if output.write(|out| run.view.begin(out))? == Written::NoReader {
+        run.stop = Some(Stop::NoReader);
+    }
+    let waiting = "cannot wait for the ring buffer";
+    let bell = collector.bell().context(waiting)?;
+    // SAFETY: an OwnedFd is one descriptor, open as long as it lives.
+    let bell = unsafe { AsyncFd::register_with_interest(bell, Interest::READABLE) }.context(waiting)?;
+    let mut drain = interval(Duration::from_nanos(config.resources.drain_interval_ns));
+    drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut progress = Progress::new(config);
+    while run.stop.is_none() {
+        let mut cut = None;
+        tokio::select! {
+            biased;
+            () = signals.first() => run.stop = Some(Stop::Signalled),
+            () = sleep_until(schedule.next_at()), if schedule.has_next() => cut = Some(schedule.pass()),
+            rung = bell.readable() => rung.context(waiting)?.clear_ready(),
+            _ = drain.tick() => {}
+        }
+        match cut {
+            Some(Cut::End) => run.stop = Some(Stop::Done),
+            Some(cut) => run.cut(&mut collector, cut, &mut output)?,
+            None => run.drain(&mut collector, &mut output)?,
+        }
+        progress.show(&schedule, run.windows.received());
+        if output.reader_is_gone() {
+            run.stop = Some(Stop::NoReader);
+        }
+    }
+    progress.clear();
+    run.end(&mut collector, &mut output)?;
+    if let Some(trigger) = &mut run.trigger {
+        trigger.finish()?;
+    }
+    Ok(run.stop.unwrap_or(Stop::Done))
+}
+
+/// A run under way.
+struct Run<'a> {
+    windows: Windows,
+    trigger: Option<Trigger>,
+    threshold_ns: Option<u64>,
+    names: Directory,
+    view: &'a mut dyn View,
+    stop: Option<Stop>,
+}
+
+impl Run<'_> {
+    /// Takes all that is in the ring buffer now; what comes meanwhile waits for the next time.
+    fn drain(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
+        let capacity = collector.ring_capacity();
+        let mut failed = None;
+        let written = output.write(|out| {
+            let drained = collector.drain(capacity, |record| {
+                let wait = decode(record)?;
+                self.take(&wait, out)
+            });
+            // Only an error of the writer is the writer's to judge.
+            match drained.map_err(|error| error.downcast::<std::io::Error>()) {
+                Ok(_) => Ok(()),
+                Err(Ok(io)) => Err(io),
+                Err(Err(other)) => {
+                    failed = Some(other);
+                    Ok(())
+                }
+            }
+        })?;
+        if written == Written::NoReader {
+            self.stop = Some(Stop::NoReader);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn take(&mut self, wait: &Wait, out: &mut dyn Write) -> Result<()> {
+        if !self.windows.record(wait) {
+            return Ok(());
+        }
+        if self.view.shows_waits() {
+            self.names.learn(wait.tid, wait.comm);
+            self.names.learn(wait.prev_tid, wait.prev_comm);
+            self.view.wait(wait, self.windows.unix_offset_ns(), &self.names, out)?;
+        }
+        if self.threshold_ns.is_some_and(|threshold_ns| wait.latency_ns >= threshold_ns) {
+            self.windows.count_over();
+            if let Some(trigger) = &mut self.trigger
+                && trigger.fire(wait, self.windows.unix_offset_ns())?
+            {
+                self.stop = Some(Stop::Threshold);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a window while the programs go on.
+    fn cut(&mut self, collector: &mut Collector, cut: Cut, output: &mut Output) -> Result<()> {
+        let totals = collector.totals_around(|collector| self.drain(collector, output))?;
+        let missed = collector.missed()?;
+        if cut == Cut::WarmUp {
+            self.windows.begin(&totals, missed);
+            return Ok(());
+        }
+        let report = self.windows.cut(&totals, missed, &self.names);
+        if output.write(|out| self.view.report(&report, out))? == Written::NoReader {
+            self.stop = Some(Stop::NoReader);
+        }
+        if !self.view.is_cumulative() {
+            self.windows.begin(&totals, missed);
+        }
+        Ok(())
+    }
+
+    /// Ends the run: nothing runs in the kernel any more, so that the account is exact.
+    fn end(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
+        let duration_ns = self.windows.elapsed_ns();
+        collector.detach()?;
+        self.drain(collector, output)?;
+        let report = self.windows.end(
+            duration_ns,
+            &collector.totals()?,
+            &collector.waiting()?,
+            collector.missed()?,
+            &self.names,
+        );
+        if self.stop != Some(Stop::NoReader) {
+            output.write(|out| self.view.report(&report, out))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! How far a run is, for whoever waits at a terminal.
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::schedule::Schedule;
+use crate::config::Config;
+
+/// How often the line changes.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// A line on standard error that is written over, on a terminal only.
+pub struct Progress {
+    next_at: Option<Instant>,
+    shown: bool,
+}
+
+impl Progress {
+    /// Silent where nobody would see it, where lines come anyway, or where quiet was asked for.
+    pub fn new(config: &Config) -> Self {
+        let wanted = std::io::stderr().is_terminal() && !config.output.quiet && config.window.interval_ns.is_none();
+        Self { next_at: wanted.then(|| Instant::now() + EVERY), shown: false }
+    }
+
+    /// Shows the time and the number of samples so far, if it is time to.
+    pub fn show(&mut self, schedule: &Schedule, samples: u64) {
+        let now = Instant::now();
+        let Some(next_at) = self.next_at.filter(|next_at| *next_at <= now) else { return };
+        self.next_at = Some(next_at.max(now - EVERY) + EVERY);
+        let (begun, end) = schedule.span();
+        let passed = now.saturating_duration_since(begun).as_secs_f64();
+        let of = end.map_or(String::new(), |end| format!(" of {:.1}", (end - begun).as_secs_f64()));
+        eprint!("\r\x1b[K{passed:.1}{of} s, {samples} samples; Ctrl-C ends it");
+        _ = std::io::stderr().flush();
+        self.shown = true;
+    }
+
+    /// Takes the line away.
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            eprint!("\r\x1b[K");
+        }
+        self.next_at = None;
+    }
+}

@@ -1,0 +1,51 @@
+//! From what was asked for to what the kernel side is told.
+
+use anyhow::{Result, bail};
+
+use super::Place;
+use crate::{
+    aggregate::key::Key,
+    collect::{Selection, Settings},
+    config::Config,
+    report::From,
+};
+
+/// The settings for `config`.
+pub fn of(config: &Config, place: &Place) -> Settings {
+    let filter = &config.filter;
+    Settings {
+        attach: config.resources.attach,
+        btf: place.btf.clone(),
+        tracefs: place.tracefs.clone(),
+        start_entries: config.resources.start_entries,
+        ring_bytes: config.resources.ring_bytes,
+        classes: config.classes,
+        threshold_ns: config.threshold.as_ref().map_or(0, |threshold| threshold.threshold_ns),
+        from_waking: config.from == From::Waking,
+        with_cgroup: config.by.contains(&Key::Cgroup),
+        trigger_rules: false,
+        filter: Selection {
+            parts: filter.parts,
+            filter: filter.filter.clone(),
+            tgids: filter.tgids.clone(),
+            pids: filter.pids.clone(),
+            cgroup_ids: filter.cgroups.iter().map(|cgroup| cgroup.id).collect(),
+        },
+    }
+}
+
+/// Makes this process SCHED_FIFO, so that it is not starved by the load it measures.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn raise_priority(priority: u8) -> Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority.into() };
+    // SAFETY: the pointer is to a sched_param of ours; 0 is this thread, the only one there is yet.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } != 0 {
+        let error = std::io::Error::last_os_error();
+        bail!(
+            "cannot run at real-time priority `{priority}`: {error}; it takes CAP_SYS_NICE or an RLIMIT_RTPRIO of as much"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! What stands under every view for people: what was counted, what was not, and whether to worry.
+
+use std::io::{self, Write};
+
+use super::{
+    style::{Ink, Style},
+    text::{Line, flow, paragraph},
+    units::{counted, duration, exact, share, thousands},
+    words,
+};
+use crate::report::{Report, Terms};
+
+/// Writes the coverage of a report: for views that have no place for it, such as a CSV of waits.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+    let mut text = String::new();
+    render(report, style, &mut text);
+    out.write_all(text.as_bytes())
+}
+
+/// Adds the coverage of a report to `out`: why nothing is there, if so; the terms; the threshold; every loss by itself.
+pub(super) fn render(report: &Report, style: &Style, out: &mut String) {
+    let coverage = &report.coverage;
+    if let Some(nothing) = nothing(report, style) {
+        paragraph(Line::new(), Ink::Title, &nothing, style, out);
+    }
+    // Said once, of both.
+    let mut missed_unknown = coverage.missed.is_none();
+    if coverage.preemptions.is_none() || coverage.wakeups != Terms::default() {
+        terms("coverage: ", &coverage.wakeups, std::mem::take(&mut missed_unknown), style, out);
+    }
+    if let Some(preemptions) = &coverage.preemptions {
+        terms("preemptions: ", preemptions, missed_unknown, style, out);
+    }
+    if let Some(oldest) = coverage.oldest_censored {
+        let who = words::thread(Some(oldest.comm), oldest.tid, usize::MAX, style);
+        let waited = duration(oldest.latency_ns, style.unicode);
+        let pieces = [format!("{who},"), format!("for {waited}")].map(|text| Line::of(Ink::Plain, text));
+        flow(Line::of(Ink::Dim, "waiting longest: "), pieces.into(), " ", style, out);
+    }
+    threshold(report, style, out);
+    warnings(report, style, out);
+}
+
+/// Why a report has no wait to show, if it has none.
+fn nothing(report: &Report, style: &Style) -> Option<String> {
+    let coverage = &report.coverage;
+    let subjects = [Some(coverage.wakeups), coverage.preemptions];
+    let sum = |term: fn(&Terms) -> u64| subjects.iter().flatten().map(term).sum::<u64>();
+    if sum(|terms| terms.delivered) > 0 || !report.groups.is_empty() {
+        return None;
+    }
+    let what = match coverage.preemptions {
+        None => "wakeup",
+        Some(_) if coverage.wakeups == Terms::default() => "preemption",
+        Some(_) => "wakeup or preemption",
+    };
+    let (seen, below) = (sum(|terms| terms.seen), sum(|terms| terms.below_threshold));
+    let refused = sum(|terms| terms.filtered).saturating_sub(below);
+    Some(if seen == 0 {
+        format!("no {what} was seen in {}", duration(report.duration_ns, style.unicode))
+    } else if refused >= seen {
+        format!("no {what} matched the filter: {} were refused", thousands(refused))
+    } else if below > 0 {
+        let threshold = report.threshold.as_ref().map(|threshold| exact(threshold.threshold_ns, style.unicode));
+        let of = threshold.map(|threshold| format!(" of {threshold}")).unwrap_or_default();
+        format!("no wait reached the threshold{of}: {} were below it", thousands(below))
+    } else {
+        format!("no {what} led to a wait that ended in this window")
+    })
+}
+
+/// The terms of one subject, those that are not zero.
+fn terms(head: &str, terms: &Terms, missed_unknown: bool, style: &Style, out: &mut String) {
+    let plain = |text: String| Line::of(Ink::Plain, text);
+    let mut pieces = vec![plain(format!("{} delivered of {} seen", thousands(terms.delivered), thousands(terms.seen)))];
+    let ends = [
+        (terms.carried, "carried into this window"),
+        (terms.woken_running, "found running"),
+        (terms.woken_waiting, "found waiting"),
+        (terms.filtered.saturating_sub(terms.below_threshold), "refused by the filter"),
+        (terms.below_threshold, "below the threshold"),
+        (terms.censored, "still waiting"),
+    ];
+    pieces.extend(ends.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plain(format!("{} {what}", thousands(*n)))));
+    let lost = terms.lost();
+    pieces.push(Line::of(if lost > 0 { Ink::Warning } else { Ink::Plain }, format!("{} lost", thousands(lost))));
+    if missed_unknown {
+        pieces.push(plain("missed events not counted by this kernel".to_owned()));
+    }
+    flow(Line::of(Ink::Dim, head), pieces, "; ", style, out);
+}
+
+fn threshold(report: &Report, style: &Style, out: &mut String) {
+    let Some(threshold) = &report.threshold else { return };
+    // Waits below it were counted in the kernel alone where only those above it were asked for.
+    let waits = [Some(report.coverage.wakeups), report.coverage.preemptions];
+    let waits: u64 = waits.iter().flatten().map(|terms| terms.delivered.saturating_add(terms.below_threshold)).sum();
+    let ink = if threshold.over > 0 { Ink::Strong } else { Ink::Plain };
+    let line = Line::of(Ink::Dim, "threshold: ").and(
+        ink,
+        format!(
+            "{} ({}) at or above {}",
+            thousands(threshold.over),
+            share(threshold.over, waits),
+            exact(threshold.threshold_ns, style.unicode)
+        ),
+    );
+    line.end(style, out);
+}
+
+/// Everything that puts the figures in doubt.
+fn warnings(report: &Report, style: &Style, out: &mut String) {
+    let coverage = &report.coverage;
+    let mut warn = |text: String| paragraph(Line::of(Ink::Warning, "! "), Ink::Warning, &text, style, out);
+    let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
+    for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
+        let losses = [
+            (terms.start_map_full, "lost: the map of starts was full"),
+            (terms.ring_full, "lost: the ring buffer was full"),
+            (terms.discarded, "discarded: the end was before the start"),
+            (terms.stale, "stale: the switch-in was never seen"),
+        ];
+        for (n, how) in losses.iter().filter(|(n, _)| *n > 0) {
+            warn(format!("{} ({}) {how}", counted(*n, what), share(*n, terms.seen)));
+        }
+        match terms.unaccounted() {
+            0 => {}
+            more if more > 0 => {
+                warn(format!("{} unaccounted for: do not trust these figures", counted(more.unsigned_abs(), what)))
+            }
+            less => warn(format!(
+                "{} accounted for beyond those seen: do not trust these figures",
+                counted(less.unsigned_abs(), what)
+            )),
+        }
+    }
+    if let Some(missed @ 1..) = coverage.missed {
+        warn(format!("{} missed: the kernel skipped a program that was active already", counted(missed, "event")));
+    }
+    if coverage.groups_merged > 0 {
+        warn(format!(
+            "{} without room of their own: the waits are in (other)",
+            counted(coverage.groups_merged, "group")
+        ));
+    }
+}

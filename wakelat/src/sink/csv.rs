@@ -1,0 +1,148 @@
+//! `--csv`: a row for each group, or for each wait. The columns are in docs/output.md.
+
+use std::io::{self, Write};
+
+use csv::{Writer, WriterBuilder};
+
+use super::{
+    Context, PERCENTILES, Reports, Waits, clock,
+    document::{WaitFields, from_name, terms},
+};
+use crate::{
+    aggregate::distribution::Distribution,
+    report::{Group, Report, Terms},
+    wait::Wait,
+};
+
+/// Rows of groups. All windows have the same columns, also those in which nothing was seen.
+pub struct CsvReports {
+    keys: Vec<&'static str>,
+}
+
+/// Rows of waits.
+pub struct CsvWaits;
+
+/// The columns of a wait.
+pub const WAIT_COLUMNS: [&str; 19] = [
+    "at_ns",
+    "at_unix_ns",
+    "class",
+    "latency_ns",
+    "delivery_ns",
+    "tid",
+    "pid",
+    "comm",
+    "cgroup_id",
+    "prio",
+    "policy",
+    "policy_name",
+    "cpu",
+    "prev_cpu",
+    "waker_tid",
+    "waker_comm",
+    "prev_tid",
+    "prev_comm",
+    "prev_prio",
+];
+
+impl CsvReports {
+    /// Rows with a column for each of `keys`.
+    pub fn new(keys: &[&'static str]) -> Self {
+        Self { keys: keys.to_vec() }
+    }
+
+    /// The titles of all columns.
+    pub fn columns(&self) -> Vec<String> {
+        let mut columns: Vec<String> = ["kernel", "start_unix_ns", "duration_ns", "from"].map(str::to_owned).into();
+        columns.extend(self.keys.iter().map(|key| (*key).to_owned()));
+        columns.extend(["class", "count", "sum_ns", "mean_ns", "min_ns"].map(str::to_owned));
+        columns.extend(PERCENTILES.iter().map(|(_, name)| format!("{}_ns", name.replace('.', "_"))));
+        columns.extend(["max_ns", "max_at_unix_ns", "max_tid", "max_comm", "max_cpu"].map(str::to_owned));
+        columns.extend(["threshold_ns", "over"].map(str::to_owned));
+        let names = || terms(&Terms::default()).map(|(name, _)| name);
+        columns.extend(names().map(str::to_owned));
+        columns.push("missed".to_owned());
+        columns.extend(names().map(|name| format!("preemptions_{name}")));
+        columns.push("groups_merged".to_owned());
+        columns
+    }
+
+    /// The cells of a group, or of a window without any.
+    fn cells(&self, group: Option<&Group>, report: &Report) -> Vec<String> {
+        let optional = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let coverage = &report.coverage;
+        let mut cells = vec![
+            report.kernel.clone(),
+            report.start_unix_ns.to_string(),
+            report.duration_ns.to_string(),
+            from_name(report.from).to_owned(),
+        ];
+        let value = |key: &&str| group?.key.iter().find(|part| part.name == *key).map(|part| part.value.to_string());
+        cells.extend(self.keys.iter().map(|key| value(key).unwrap_or_default()));
+        cells.push(group.map(|group| group.class.name().to_owned()).unwrap_or_default());
+        let distribution = group.map(|group| &group.distribution);
+        cells.push(distribution.map_or(0, Distribution::count).to_string());
+        cells.push(distribution.map_or(0, Distribution::sum_ns).to_string());
+        cells.push(optional(distribution.map(Distribution::mean_ns)));
+        cells.push(optional(distribution.map(Distribution::min_ns)));
+        cells.extend(
+            PERCENTILES.iter().map(|(percent, _)| optional(distribution.map(|all| all.percentile_ns(*percent)))),
+        );
+        let max = distribution.and_then(Distribution::max);
+        cells.push(optional(max.map(|max| max.latency_ns)));
+        cells.push(optional(max.map(|max| clock::unix_ns(max.at_ns, report.unix_offset_ns))));
+        cells.push(optional(max.map(|max| u64::from(max.tid))));
+        cells.push(max.map(|max| max.comm.to_string()).unwrap_or_default());
+        cells.push(optional(max.map(|max| u64::from(max.cpu))));
+        cells.push(optional(report.threshold.as_ref().map(|threshold| threshold.threshold_ns)));
+        cells.push(optional(report.threshold.as_ref().map(|threshold| threshold.over)));
+        cells.extend(terms(&coverage.wakeups).map(|(_, value)| value.to_string()));
+        cells.push(optional(coverage.missed));
+        let preemptions = coverage.preemptions.unwrap_or_default();
+        let asked = coverage.preemptions.is_some();
+        cells.extend(terms(&preemptions).map(|(_, value)| optional(asked.then_some(value))));
+        cells.push(coverage.groups_merged.to_string());
+        cells
+    }
+}
+
+impl Reports for CsvReports {
+    fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        rows(out, |writer| writer.write_record(self.columns()))
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        rows(out, |writer| {
+            if report.groups.is_empty() {
+                return writer.write_record(self.cells(None, report));
+            }
+            report.groups.iter().try_for_each(|group| writer.write_record(self.cells(Some(group), report)))
+        })
+    }
+}
+
+impl Waits for CsvWaits {
+    fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        rows(out, |writer| writer.write_record(WAIT_COLUMNS))
+    }
+
+    fn wait(&mut self, wait: &Wait, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        rows(out, |writer| writer.serialize(WaitFields::new(wait, context)))
+    }
+
+    fn end(&mut self, _report: &Report, _out: &mut dyn Write) -> io::Result<()> {
+        // A row of another shape among the waits would break whoever reads them.
+        Ok(())
+    }
+}
+
+/// Writes rows in one piece. Through a buffer, because the csv crate hides the kind of an error of `out`, and a closed
+/// pipe has to be told from a full disk.
+fn rows(out: &mut dyn Write, write: impl FnOnce(&mut Writer<&mut Vec<u8>>) -> csv::Result<()>) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    let mut writer = WriterBuilder::new().has_headers(false).from_writer(&mut buffer);
+    write(&mut writer)?;
+    writer.flush()?;
+    drop(writer);
+    out.write_all(&buffer)
+}

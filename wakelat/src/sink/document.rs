@@ -1,0 +1,263 @@
+//! The documents programs read, field by field, as docs/output.md describes them.
+//!
+//! Fields may join; none goes, none changes its meaning, while the number behind the schema's name stays.
+
+use serde::{Serialize, Serializer};
+
+use super::{Context, PERCENTILES, clock};
+use crate::{
+    aggregate::distribution::{Bucket, Distribution, Maximum},
+    report::{Coverage, From, Group, KeyPart, KeyValue, Report, Terms},
+    wait::{Wait, policy_name},
+};
+
+/// `wakelat.report/1`.
+#[derive(Serialize)]
+pub struct ReportDocument<'a> {
+    schema: &'static str,
+    kernel: &'a str,
+    start_unix_ns: u64,
+    duration_ns: u64,
+    from: &'static str,
+    groups: Vec<GroupDocument<'a>>,
+    coverage: CoverageDocument,
+    threshold: Option<ThresholdDocument>,
+}
+
+#[derive(Serialize)]
+struct GroupDocument<'a> {
+    #[serde(serialize_with = "key")]
+    key: &'a [KeyPart],
+    class: &'static str,
+    count: u64,
+    sum_ns: u128,
+    mean_ns: u64,
+    min_ns: u64,
+    max_ns: u64,
+    max_at_unix_ns: Option<u64>,
+    max_by: Option<MaximumDocument>,
+    #[serde(serialize_with = "percentiles")]
+    percentiles_ns: &'a Distribution,
+    buckets: Vec<BucketDocument>,
+}
+
+#[derive(Serialize)]
+struct MaximumDocument {
+    tid: u32,
+    comm: String,
+    cpu: u32,
+}
+
+#[derive(Serialize)]
+struct BucketDocument {
+    from_ns: u64,
+    to_ns: u64,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct CoverageDocument {
+    #[serde(flatten)]
+    wakeups: TermsDocument,
+    missed: Option<u64>,
+    preemptions: Option<TermsDocument>,
+    oldest_censored: Option<CensoredDocument>,
+    groups_merged: u64,
+}
+
+struct TermsDocument(Terms);
+
+#[derive(Serialize)]
+struct CensoredDocument {
+    latency_ns: u64,
+    tid: u32,
+    comm: String,
+}
+
+#[derive(Serialize)]
+struct ThresholdDocument {
+    threshold_ns: u64,
+    over: u64,
+}
+
+/// `wakelat.wait/1`.
+#[derive(Serialize)]
+pub struct WaitDocument {
+    schema: &'static str,
+    #[serde(flatten)]
+    fields: WaitFields,
+}
+
+/// A wait's fields, without nesting: also a row of CSV.
+#[derive(Serialize)]
+pub struct WaitFields {
+    at_ns: u64,
+    at_unix_ns: u64,
+    class: &'static str,
+    latency_ns: u64,
+    delivery_ns: Option<u64>,
+    tid: u32,
+    pid: u32,
+    comm: String,
+    cgroup_id: Option<u64>,
+    prio: i32,
+    policy: u32,
+    policy_name: &'static str,
+    cpu: u32,
+    prev_cpu: Option<u32>,
+    waker_tid: Option<u32>,
+    waker_comm: Option<String>,
+    prev_tid: u32,
+    prev_comm: String,
+    prev_prio: i32,
+}
+
+/// The terms of an accounting identity and their names in documents.
+pub fn terms(terms: &Terms) -> [(&'static str, u64); 12] {
+    [
+        ("seen", terms.seen),
+        ("carried", terms.carried),
+        ("delivered", terms.delivered),
+        ("woken_running", terms.woken_running),
+        ("woken_waiting", terms.woken_waiting),
+        ("filtered", terms.filtered),
+        ("below_threshold", terms.below_threshold),
+        ("start_map_full", terms.start_map_full),
+        ("ring_full", terms.ring_full),
+        ("discarded", terms.discarded),
+        ("stale", terms.stale),
+        ("censored", terms.censored),
+    ]
+}
+
+impl Serialize for TermsDocument {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(terms(&self.0))
+    }
+}
+
+/// The parts of a key as fields of an object.
+fn key<S: Serializer>(parts: &[KeyPart], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(parts.iter().map(|part| (part.name, KeyDocument::new(&part.value))))
+}
+
+/// The value of a part of a key: a number as a number.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum KeyDocument<'a> {
+    Number(i64),
+    Text(&'a str),
+}
+
+impl<'a> KeyDocument<'a> {
+    fn new(value: &'a KeyValue) -> Self {
+        match value {
+            KeyValue::Number(number) => Self::Number(*number),
+            KeyValue::Text(text) => Self::Text(text),
+        }
+    }
+}
+
+/// The percentiles by their percent: `"99.9": 1`.
+fn percentiles<S: Serializer>(distribution: &Distribution, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer
+        .collect_map(PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), distribution.percentile_ns(*percent))))
+}
+
+/// The word for `--from`.
+pub fn from_name(from: From) -> &'static str {
+    match from {
+        From::Wakeup => "wakeup",
+        From::Waking => "waking",
+    }
+}
+
+impl<'a> ReportDocument<'a> {
+    /// The document of a report.
+    pub fn new(report: &'a Report) -> Self {
+        Self {
+            schema: "wakelat.report/1",
+            kernel: &report.kernel,
+            start_unix_ns: report.start_unix_ns,
+            duration_ns: report.duration_ns,
+            from: from_name(report.from),
+            groups: report.groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
+            coverage: CoverageDocument::new(&report.coverage),
+            threshold: report
+                .threshold
+                .as_ref()
+                .map(|threshold| ThresholdDocument { threshold_ns: threshold.threshold_ns, over: threshold.over }),
+        }
+    }
+}
+
+impl<'a> GroupDocument<'a> {
+    fn new(group: &'a Group, report: &Report) -> Self {
+        let distribution = &group.distribution;
+        let max = distribution.max();
+        let by = |max: Maximum| MaximumDocument { tid: max.tid, comm: max.comm.to_string(), cpu: max.cpu };
+        let bucket =
+            |bucket: Bucket| BucketDocument { from_ns: bucket.from_ns, to_ns: bucket.to_ns, count: bucket.count };
+        Self {
+            key: &group.key,
+            class: group.class.name(),
+            count: distribution.count(),
+            sum_ns: distribution.sum_ns(),
+            mean_ns: distribution.mean_ns(),
+            min_ns: distribution.min_ns(),
+            max_ns: distribution.max_ns(),
+            max_at_unix_ns: max.map(|max| clock::unix_ns(max.at_ns, report.unix_offset_ns)),
+            max_by: max.map(by),
+            percentiles_ns: distribution,
+            buckets: distribution.buckets().into_iter().map(bucket).collect(),
+        }
+    }
+}
+
+impl CoverageDocument {
+    fn new(coverage: &Coverage) -> Self {
+        let censored =
+            |max: Maximum| CensoredDocument { latency_ns: max.latency_ns, tid: max.tid, comm: max.comm.to_string() };
+        Self {
+            wakeups: TermsDocument(coverage.wakeups),
+            missed: coverage.missed,
+            preemptions: coverage.preemptions.map(TermsDocument),
+            oldest_censored: coverage.oldest_censored.map(censored),
+            groups_merged: coverage.groups_merged,
+        }
+    }
+}
+
+impl WaitDocument {
+    /// The document of a wait.
+    pub fn new(wait: &Wait, context: &Context) -> Self {
+        Self { schema: "wakelat.wait/1", fields: WaitFields::new(wait, context) }
+    }
+}
+
+impl WaitFields {
+    /// The fields of a wait.
+    pub fn new(wait: &Wait, context: &Context) -> Self {
+        Self {
+            at_ns: wait.at_ns,
+            at_unix_ns: clock::unix_ns(wait.at_ns, context.unix_offset_ns),
+            class: wait.class.name(),
+            latency_ns: wait.latency_ns,
+            delivery_ns: wait.delivery_ns,
+            tid: wait.tid,
+            pid: wait.pid,
+            comm: wait.comm.to_string(),
+            cgroup_id: wait.cgroup_id,
+            prio: wait.prio,
+            policy: wait.policy,
+            policy_name: policy_name(wait.policy),
+            cpu: wait.cpu,
+            prev_cpu: wait.prev_cpu,
+            waker_tid: wait.waker_tid,
+            waker_comm: wait.waker_tid.and_then(context.name_of).map(|comm| comm.to_string()),
+            prev_tid: wait.prev_tid,
+            prev_comm: wait.prev_comm.to_string(),
+            prev_prio: wait.prev_prio,
+        }
+    }
+}

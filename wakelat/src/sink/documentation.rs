@@ -1,0 +1,130 @@
+//! docs/output.md against what the sinks write: neither can change without the other.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use wakelat_common::Class;
+
+use super::{
+    Context, Format, Style, View, csv,
+    fixtures::{self, group},
+};
+use crate::{
+    aggregate::distribution::Maximum,
+    report::{KeyValue, Report, Terms, Threshold},
+    wait::Comm,
+};
+
+const PAGE: &str = include_str!("../../../docs/output.md");
+
+/// The report that the page shows: every field has a value.
+fn report() -> Report {
+    let key = [("comm", KeyValue::Text("nginx".to_owned())), ("cpu", KeyValue::Number(1))];
+    let mut report = fixtures::report(vec![group(&key, Class::Wakeup, [9_100, 3_100_000, 830])]);
+    report.coverage.wakeups = Terms {
+        seen: 15,
+        carried: 1,
+        delivered: 3,
+        woken_running: 4,
+        woken_waiting: 1,
+        filtered: 5,
+        below_threshold: 2,
+        censored: 2,
+        ..Terms::default()
+    };
+    report.coverage.preemptions = Some(Terms { seen: 7, filtered: 7, ..Terms::default() });
+    report.coverage.oldest_censored =
+        Some(Maximum { latency_ns: 1_200_000_000, at_ns: 0, tid: 4711, comm: Comm::new(b"cc1plus"), cpu: 0 });
+    report.threshold = Some(Threshold { threshold_ns: 1_000_000, over: 1 });
+    report
+}
+
+fn written_report() -> String {
+    let mut out = Vec::new();
+    Format::Json.reports(View::Chart, &[], Style::default()).report(&report(), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn written_wait() -> String {
+    let mut out = Vec::new();
+    let context = Context { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
+    Format::Json.waits(Style::default()).wait(&fixtures::wait(), &context, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// The part of the page below the heading `title`.
+fn section(title: &str) -> &'static str {
+    let (_, below) = PAGE.split_once(&format!("\n## {title}\n")).unwrap_or_else(|| panic!("no `## {title}`"));
+    below.split("\n## ").next().unwrap()
+}
+
+fn example(title: &str) -> Value {
+    let (_, from) = section(title).split_once("```json\n").unwrap();
+    parsed(from.split_once("```").unwrap().0)
+}
+
+/// The names in the first column of the tables of a section.
+fn documented(title: &str) -> BTreeSet<String> {
+    let name = |line: &str| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned());
+    section(title).lines().filter_map(name).collect()
+}
+
+/// The paths of all fields: `groups[].key`. What keys and percentiles there are depends on what was asked for.
+fn paths(value: &Value, path: &str, all: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(_) if ["groups[].key", "groups[].percentiles_ns", "coverage.preemptions"].contains(&path) => {}
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                all.insert(path.clone());
+                paths(value, &path, all);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| paths(value, &format!("{path}[]"), all)),
+        _ => {}
+    }
+}
+
+fn all_paths(value: &Value) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    paths(value, "", &mut all);
+    all
+}
+
+#[test]
+fn the_example_of_a_report_is_what_is_written() {
+    let written = written_report();
+    assert_eq!(example("Reports: `wakelat.report/1`"), parsed(&written), "written: {written}");
+}
+
+#[test]
+fn the_example_of_a_wait_is_what_is_written() {
+    let written = written_wait();
+    assert_eq!(example("Waits: `wakelat.wait/1`"), parsed(&written), "written: {written}");
+}
+
+#[test]
+fn every_field_is_documented_and_every_documented_field_is_written() {
+    assert_eq!(documented("Reports: `wakelat.report/1`"), all_paths(&parsed(&written_report())));
+    assert_eq!(documented("Waits: `wakelat.wait/1`"), all_paths(&parsed(&written_wait())));
+}
+
+#[test]
+fn every_column_is_documented_in_its_order() {
+    let page = section("CSV");
+    let line = |columns: String| format!("\n```csv\n{columns}\n```\n");
+    let of_groups = csv::CsvReports::new(&["comm", "cpu"]).columns().join(",");
+    assert!(page.contains(&line(of_groups.clone())), "{of_groups}");
+    let of_waits = csv::WAIT_COLUMNS.join(",");
+    assert!(page.contains(&line(of_waits.clone())), "{of_waits}");
+}
+
+#[test]
+fn the_example_keeps_the_identity() {
+    assert_eq!(report().coverage.wakeups.unaccounted(), 0);
+    assert_eq!(report().coverage.preemptions.unwrap().unaccounted(), 0);
+}

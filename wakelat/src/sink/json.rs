@@ -1,0 +1,37 @@
+//! `--json`: a document a line, for programs. The schema is in docs/output.md.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::{
+    Context, Reports, Waits,
+    document::{ReportDocument, WaitDocument},
+};
+use crate::{report::Report, wait::Wait};
+
+/// Reports and waits as NDJSON.
+pub struct Json;
+
+impl Reports for Json {
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        line(&ReportDocument::new(report), out)
+    }
+}
+
+impl Waits for Json {
+    fn wait(&mut self, wait: &Wait, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        line(&WaitDocument::new(wait, context), out)
+    }
+
+    fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.report(report, out)
+    }
+}
+
+/// Writes a document in one piece, so that a reader never sees half of one that a signal cut.
+fn line(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = serde_json::to_vec(document)?;
+    line.push(b'\n');
+    out.write_all(&line)
+}

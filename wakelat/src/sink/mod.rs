@@ -1,0 +1,151 @@
+//! What a person or a program sees of a report.
+//!
+//! A sink takes a [`Report`], or one [`Wait`] after another, and writes them to whatever it is given. It reads no
+//! clock and does no other I/O, so that the same report always looks the same. It writes each report and each line
+//! in one piece. Every sink shows the coverage: figures without it are not shown anywhere. The one that has no place for it,
+//! a CSV of waits, leaves it to the caller ([`coverage::write`]).
+//!
+//! A new sink is a file beside these with an `impl` of [`Reports`] or [`Waits`], and a line in [`Format`].
+
+use std::io::{self, Write};
+
+use crate::{
+    report::Report,
+    wait::{Comm, Wait},
+};
+
+pub mod chart;
+pub mod coverage;
+pub mod csv;
+pub mod json;
+pub mod style;
+pub mod table;
+pub mod trace;
+pub mod units;
+
+mod clock;
+mod document;
+mod rows;
+pub(crate) mod text;
+mod words;
+
+#[cfg(test)]
+mod documentation;
+#[cfg(test)]
+pub(crate) mod fixtures;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
+
+pub use style::Style;
+
+use style::Ink;
+use text::Line;
+
+/// The percentiles every sink shows, and their names for people.
+pub const PERCENTILES: [(f64, &str); 4] = [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9")];
+
+/// A form of output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people: charts, tables, columns.
+    #[default]
+    Human,
+    /// A JSON document a line (NDJSON).
+    Json,
+    /// Comma-separated values with a line of titles.
+    Csv,
+}
+
+/// What of a report people see; programs see all of it in any case.
+#[derive(Clone, Copy, Debug)]
+pub enum View {
+    /// `hist`: a chart of each group.
+    Chart,
+    /// `top`: a line for each group.
+    Table {
+        /// The column it is sorted by.
+        sort: table::Sort,
+        /// Groups shown at most; all of them where there is no limit.
+        limit: Option<usize>,
+    },
+}
+
+/// Shows reports, one after another.
+pub trait Reports {
+    /// Writes what stands once above the first report.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn head(&mut self, _out: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Writes a report.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// Shows waits, one after another, and the report that closes them.
+pub trait Waits {
+    /// Writes what stands once above the first wait.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn head(&mut self, _out: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Writes a wait.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn wait(&mut self, wait: &Wait, context: &Context, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Writes what is to be known about the whole run: its coverage. CSV has no place for it and writes nothing.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// What a wait alone does not say.
+pub struct Context<'a> {
+    /// What to add to CLOCK_MONOTONIC to have ns since 1970-01-01 UTC.
+    pub unix_offset_ns: i64,
+    /// The name of a thread, where it is known: a wait carries only the id of its waker.
+    pub name_of: &'a dyn Fn(u32) -> Option<Comm>,
+}
+
+impl Format {
+    /// What shows reports in this form. `keys` are the parts of the groups' keys, as `--by` takes them.
+    pub fn reports(self, view: View, keys: &[&'static str], style: Style) -> Box<dyn Reports> {
+        match (self, view) {
+            (Self::Human, View::Chart) => Box::new(chart::Chart { style }),
+            (Self::Human, View::Table { sort, limit }) => Box::new(table::Table { style, sort, limit }),
+            (Self::Json, _) => Box::new(json::Json),
+            (Self::Csv, _) => Box::new(csv::CsvReports::new(keys)),
+        }
+    }
+
+    /// What shows waits in this form.
+    pub fn waits(self, style: Style) -> Box<dyn Waits> {
+        match self {
+            Self::Human => Box::new(trace::Trace::new(style)),
+            Self::Json => Box::new(json::Json),
+            Self::Csv => Box::new(csv::CsvWaits),
+        }
+    }
+}
+
+/// The line above a report that says when it was, where timestamps are asked for.
+fn window(report: &Report, style: &Style, out: &mut String) {
+    if style.timestamps {
+        let start = clock::date(report.start_unix_ns, &style.zone);
+        let duration = units::duration(report.duration_ns, style.unicode);
+        Line::of(Ink::Title, start).and(Ink::Dim, format!("  for {duration}")).end(style, out);
+    }
+}

@@ -1,0 +1,157 @@
+//! How text for people is to look: plain data, decided once at the start.
+
+use anstyle::{AnsiColor, Style as Ansi};
+use jiff::tz::TimeZone;
+
+/// Below this nothing sensible can be shown; narrower terminals get lines of this width.
+pub const NARROWEST: usize = 40;
+
+/// How wide text is where nobody says.
+const USUAL: usize = 80;
+
+/// How text for people is to look.
+#[derive(Clone, Debug)]
+pub struct Style {
+    /// Columns of a line. See [`Style::columns`].
+    pub width: usize,
+    /// Whether characters outside ASCII may be used.
+    pub unicode: bool,
+    /// Whether escape sequences for colour may be used.
+    pub colour: bool,
+    /// Whether every window and every line bears the time of day.
+    pub timestamps: bool,
+    /// Whether lines go to a terminal, which breaks those that are too long.
+    pub terminal: bool,
+    /// The zone of every time of day.
+    pub zone: TimeZone,
+}
+
+impl Default for Style {
+    /// Plain ASCII, 80 columns, UTC: what suits a file.
+    fn default() -> Self {
+        Self { width: USUAL, unicode: false, colour: false, timestamps: false, terminal: false, zone: TimeZone::UTC }
+    }
+}
+
+/// What a span of text is, which decides its looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ink {
+    /// Ordinary text.
+    Plain,
+    /// The name of what follows.
+    Title,
+    /// What is there to be found, not to be read: labels, units, repetitions.
+    Dim,
+    /// The figure most readers look for.
+    Strong,
+    /// A bar of a chart.
+    Bar,
+    /// Something that puts the figures in doubt.
+    Warning,
+}
+
+impl Style {
+    /// Decides from the environment (`variable`), from whether the output is a terminal, and from that terminal's
+    /// columns where they are known.
+    ///
+    /// Characters outside ASCII need a UTF-8 locale: the first of LC_ALL, LC_CTYPE and LANG that is set and not empty
+    /// decides, as setlocale(3) does. Colour needs a terminal that is not `dumb`, and no NO_COLOR
+    /// (<https://no-color.org>: any value but the empty one). The width is the terminal's, or else COLUMNS, or else 80,
+    /// and never below [`NARROWEST`].
+    pub fn detect(
+        variable: impl Fn(&str) -> Option<String>,
+        terminal: bool,
+        columns: Option<usize>,
+        zone: TimeZone,
+    ) -> Self {
+        let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable).unwrap_or_default();
+        let locale = locale.to_ascii_lowercase();
+        let width = columns
+            .filter(|columns| terminal && *columns > 0)
+            .or_else(|| variable("COLUMNS")?.trim().parse().ok().filter(|columns| *columns > 0))
+            .unwrap_or(USUAL);
+        Self {
+            width: width.max(NARROWEST),
+            unicode: locale.contains("utf-8") || locale.contains("utf8"),
+            colour: terminal && variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|term| term != "dumb"),
+            timestamps: false,
+            terminal,
+            zone,
+        }
+    }
+
+    /// The columns a line may take: the width, but at least [`NARROWEST`].
+    pub fn columns(&self) -> usize {
+        self.width.max(NARROWEST)
+    }
+
+    /// The first where characters outside ASCII may be used, or else the second.
+    pub fn pick<T>(&self, unicode: T, ascii: T) -> T {
+        if self.unicode { unicode } else { ascii }
+    }
+
+    /// `text` with the escape sequences of `ink`, where colour is wanted.
+    pub fn paint(&self, ink: Ink, text: &str) -> String {
+        let ansi = match ink {
+            Ink::Plain => return text.to_owned(),
+            _ if !self.colour => return text.to_owned(),
+            Ink::Title | Ink::Strong => Ansi::new().bold(),
+            Ink::Dim => Ansi::new().dimmed(),
+            Ink::Bar => AnsiColor::Cyan.on_default(),
+            Ink::Warning => AnsiColor::Yellow.on_default().bold(),
+        };
+        format!("{ansi}{text}{ansi:#}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detect(variables: &[(&str, &str)], terminal: bool, columns: Option<usize>) -> Style {
+        let variable = |name: &str| variables.iter().find(|(is, _)| *is == name).map(|(_, value)| value.to_string());
+        Style::detect(variable, terminal, columns, TimeZone::UTC)
+    }
+
+    #[test]
+    fn the_locale_decides_about_unicode_as_setlocale_does() {
+        assert!(detect(&[("LANG", "de_DE.UTF-8")], true, None).unicode);
+        assert!(detect(&[("LANG", "C.utf8")], true, None).unicode);
+        assert!(!detect(&[("LANG", "C")], true, None).unicode);
+        assert!(!detect(&[], true, None).unicode);
+        assert!(!detect(&[("LANG", "en_GB.UTF-8"), ("LC_ALL", "C")], true, None).unicode);
+        assert!(!detect(&[("LANG", "en_GB.UTF-8"), ("LC_CTYPE", "POSIX")], true, None).unicode);
+        assert!(detect(&[("LC_ALL", "en_GB.UTF-8"), ("LC_CTYPE", "C")], true, None).unicode);
+        assert!(detect(&[("LC_ALL", ""), ("LANG", "en_GB.UTF-8")], true, None).unicode);
+    }
+
+    #[test]
+    fn colour_is_for_terminals_whose_user_wants_it() {
+        assert!(detect(&[], true, None).colour);
+        assert!(!detect(&[], false, None).colour);
+        assert!(!detect(&[("NO_COLOR", "1")], true, None).colour);
+        assert!(detect(&[("NO_COLOR", "")], true, None).colour);
+        assert!(!detect(&[("TERM", "dumb")], true, None).colour);
+    }
+
+    #[test]
+    fn the_width_is_the_terminals_or_that_of_columns_or_eighty() {
+        assert_eq!(detect(&[("COLUMNS", "100")], true, Some(132)).width, 132);
+        assert_eq!(detect(&[("COLUMNS", "100")], true, None).width, 100);
+        assert_eq!(detect(&[("COLUMNS", "100")], true, Some(0)).width, 100);
+        assert_eq!(detect(&[("COLUMNS", "100")], false, None).width, 100);
+        assert_eq!(detect(&[("COLUMNS", "wide")], true, None).width, 80);
+        assert_eq!(detect(&[], false, None).width, 80);
+        assert_eq!(detect(&[], true, Some(12)).width, NARROWEST);
+    }
+
+    #[test]
+    fn without_colour_no_escape_sequence_is_written() {
+        let plain = Style::default();
+        assert_eq!(plain.paint(Ink::Warning, "lost"), "lost");
+        let colour = Style { colour: true, ..plain };
+        assert_eq!(colour.paint(Ink::Plain, "count"), "count");
+        assert_eq!(colour.paint(Ink::Strong, "p99"), "\u{1b}[1mp99\u{1b}[0m");
+    }
+}

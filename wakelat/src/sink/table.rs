@@ -1,0 +1,196 @@
+//! `top` for people: a line of figures for each group.
+
+use std::{
+    cmp::Reverse,
+    io::{self, Write},
+};
+
+use super::{
+    Reports, clock, coverage,
+    style::{Ink, Style},
+    text::{Line, left, right, width},
+    units, window, words,
+};
+use crate::report::{Group, Report};
+
+/// The column a table is sorted by: falling, except for the task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Sort {
+    /// How many waits there were.
+    Runs,
+    /// The mean wait.
+    Avg,
+    /// The median wait.
+    P50,
+    /// What 99 % of the waits do not exceed.
+    P99,
+    /// The longest wait.
+    #[default]
+    Max,
+    /// All waits together.
+    Sum,
+    /// The task, or whatever the groups are of.
+    Task,
+}
+
+/// Tables of reports.
+pub struct Table {
+    /// How they look.
+    pub style: Style,
+    /// What they are sorted by.
+    pub sort: Sort,
+    /// Groups shown at most; all of them where there is no limit.
+    pub limit: Option<usize>,
+}
+
+impl Reports for Table {
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        write(report, self.sort, self.limit, &self.style, out)
+    }
+}
+
+/// Writes a table of the first `limit` groups by `sort`, what they all come to, and the coverage.
+pub fn write(report: &Report, sort: Sort, limit: Option<usize>, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+    let mut text = String::new();
+    window(report, style, &mut text);
+    if !report.groups.is_empty() {
+        let mut groups: Vec<&Group> = report.groups.iter().collect();
+        order(&mut groups, sort, style);
+        let shown = limit.unwrap_or(usize::MAX).min(groups.len());
+        lines(&groups[..shown], report, sort, style, &mut text);
+        if shown < groups.len() {
+            let more = units::thousands((groups.len() - shown) as u64);
+            Line::of(Ink::Dim, format!("{} {more} more", style.pick("…", "..."))).end(style, &mut text);
+        }
+        totals(report, style, &mut text);
+        text.push('\n');
+    }
+    coverage::render(report, style, &mut text);
+    out.write_all(text.as_bytes())
+}
+
+/// Groups that are equal in the column stay in the order of the report.
+fn order(groups: &mut [&Group], sort: Sort, style: &Style) {
+    match sort {
+        Sort::Runs => groups.sort_by_key(|group| Reverse(group.distribution.count())),
+        Sort::Avg => groups.sort_by_key(|group| Reverse(group.distribution.mean_ns())),
+        Sort::P50 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(50.0))),
+        Sort::P99 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(99.0))),
+        Sort::Max => groups.sort_by_key(|group| Reverse(group.distribution.max_ns())),
+        Sort::Sum => groups.sort_by_key(|group| Reverse(group.distribution.sum_ns())),
+        Sort::Task => groups.sort_by_cached_key(|group| words::key(&group.key, style)),
+    }
+}
+
+/// A column behind that of the task.
+struct Column {
+    title: &'static str,
+    /// What it is in [`Sort`].
+    sort: Option<Sort>,
+    /// Whether it has to stay however narrow the terminal is; the others go from the last to the first.
+    stays: bool,
+    cell: fn(&Group, &Report, &Style) -> String,
+}
+
+impl Column {
+    /// Numbers stand at the right, words at the left.
+    fn set(&self, text: &str, columns: usize, style: &Style) -> String {
+        if self.title == "class" { left(text, columns, style) } else { right(text, columns) }
+    }
+}
+
+/// Most wanted first.
+const COLUMNS: [Column; 8] = [
+    Column { title: "max", sort: Some(Sort::Max), stays: true, cell: |g, _, s| time(g.distribution.max_ns(), s) },
+    Column { title: "p99", sort: Some(Sort::P99), stays: false, cell: |g, _, s| percentile(g, 99.0, s) },
+    Column {
+        title: "runs",
+        sort: Some(Sort::Runs),
+        stays: false,
+        cell: |g, _, _| units::thousands(g.distribution.count()),
+    },
+    Column { title: "class", sort: None, stays: false, cell: |g, _, _| g.class.name().to_owned() },
+    Column { title: "avg", sort: Some(Sort::Avg), stays: false, cell: |g, _, s| time(g.distribution.mean_ns(), s) },
+    Column { title: "p50", sort: Some(Sort::P50), stays: false, cell: |g, _, s| percentile(g, 50.0, s) },
+    Column { title: "max at", sort: None, stays: false, cell: max_at },
+    Column { title: "sum", sort: Some(Sort::Sum), stays: false, cell: |g, _, s| time(g.distribution.sum_ns(), s) },
+];
+
+/// The order in which columns stand.
+const ORDER: [&str; 8] = ["class", "runs", "sum", "avg", "p50", "p99", "max", "max at"];
+
+/// Columns between columns.
+const GAP: usize = 2;
+
+/// The task keeps as many columns as this before another column has to go.
+const TASK: usize = 16;
+
+/// Adds a title line and a line for each group. Columns that do not fit in the width are left out; what the groups are
+/// sorted by stays.
+pub(super) fn lines(groups: &[&Group], report: &Report, sort: Sort, style: &Style, out: &mut String) {
+    let class_tells = words::several_classes(report);
+    let task = |group: &&Group| words::key(&group.key, style).unwrap_or_else(|| "all tasks".to_owned());
+    let tasks: Vec<String> = groups.iter().map(task).collect();
+    let task_title = words::key_title(groups);
+    let widest_task = tasks.iter().map(|task| width(task)).max().unwrap_or(0).max(width(&task_title));
+
+    let mut columns: Vec<(&Column, Vec<String>, usize)> = COLUMNS
+        .iter()
+        .filter(|column| column.title != "class" || class_tells)
+        .map(|column| {
+            let cells: Vec<String> = groups.iter().map(|group| (column.cell)(group, report, style)).collect();
+            let widest = cells.iter().map(|cell| width(cell)).max().unwrap_or(0).max(width(column.title));
+            (column, cells, widest)
+        })
+        .collect();
+    let taken = |columns: &[(&Column, Vec<String>, usize)]| columns.iter().map(|column| column.2 + GAP).sum::<usize>();
+    while taken(&columns) + widest_task.min(TASK) > style.columns() {
+        let goes = |(column, ..): &(&Column, Vec<String>, usize)| !column.stays && column.sort != Some(sort);
+        let Some(index) = columns.iter().rposition(goes) else { break };
+        columns.remove(index);
+    }
+    columns.sort_by_key(|(column, ..)| ORDER.iter().position(|title| *title == column.title));
+
+    let room = style.columns().saturating_sub(taken(&columns)).clamp(1, widest_task);
+    let mut title = Line::of(ink(sort == Sort::Task), left(&task_title, room, style));
+    for (column, _, widest) in &columns {
+        title.push(Ink::Plain, " ".repeat(GAP));
+        title.push(ink(column.sort == Some(sort)), column.set(column.title, *widest, style));
+    }
+    title.end(style, out);
+    for (index, task) in tasks.iter().enumerate() {
+        let mut line = Line::of(Ink::Plain, left(task, room, style));
+        for (column, cells, widest) in &columns {
+            let ink = if column.sort == Some(sort) { Ink::Strong } else { Ink::Plain };
+            line.push(ink, format!("{}{}", " ".repeat(GAP), column.set(&cells[index], *widest, style)));
+        }
+        line.end(style, out);
+    }
+}
+
+/// What all groups come to.
+fn totals(report: &Report, style: &Style, out: &mut String) {
+    let runs: u64 = report.groups.iter().map(|group| group.distribution.count()).sum();
+    let sum_ns: u128 = report.groups.iter().map(|group| group.distribution.sum_ns()).sum();
+    let (groups, runs) = (units::counted(report.groups.len() as u64, "group"), units::counted(runs, "run"));
+    let total = format!("total: {groups}, {runs}, {} of waiting", time(sum_ns, style));
+    super::text::paragraph(Line::new(), Ink::Dim, &total, style, out);
+}
+
+fn ink(sorted: bool) -> Ink {
+    if sorted { Ink::Title } else { Ink::Dim }
+}
+
+fn time(ns: impl Into<u128>, style: &Style) -> String {
+    units::duration(ns, style.unicode)
+}
+
+fn percentile(group: &Group, percent: f64, style: &Style) -> String {
+    time(group.distribution.percentile_ns(percent), style)
+}
+
+fn max_at(group: &Group, report: &Report, style: &Style) -> String {
+    let at = |at_ns| clock::unix_ns(at_ns, report.unix_offset_ns);
+    let text = |at| clock::time_beside(at, report.start_unix_ns, &style.zone);
+    group.distribution.max().map(|max| text(at(max.at_ns))).unwrap_or_default()
+}

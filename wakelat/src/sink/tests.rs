@@ -1,0 +1,365 @@
+//! What the sinks write: pictures to be looked at, and what they say of particular reports.
+
+use wakelat_common::Class;
+
+use super::{
+    fixtures::{comm, group, report, usual, wait},
+    *,
+};
+use crate::{
+    aggregate::distribution::Maximum,
+    report::{From, KeyValue, Terms, Threshold},
+};
+
+pub(super) fn terminal(width: usize) -> Style {
+    Style { width, unicode: true, terminal: true, ..Style::default() }
+}
+
+pub(super) fn ascii(width: usize) -> Style {
+    Style { unicode: false, ..terminal(width) }
+}
+
+pub(super) fn show(format: Format, view: View, report: &Report, style: Style) -> String {
+    let mut out = Vec::new();
+    let mut sink = format.reports(view, &["comm"], style);
+    sink.head(&mut out).unwrap();
+    sink.report(report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+pub(super) fn chart(report: &Report, style: Style) -> String {
+    show(Format::Human, View::Chart, report, style)
+}
+
+pub(super) fn table(report: &Report, sort: table::Sort, limit: Option<usize>, style: Style) -> String {
+    show(Format::Human, View::Table { sort, limit }, report, style)
+}
+
+pub(super) fn trace(format: Format, waits: &[Wait], report: &Report, style: Style) -> String {
+    let name_of = |tid| (tid == 77).then(|| Comm::new(b"bash"));
+    let context = Context { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
+    let mut out = Vec::new();
+    let mut sink = format.waits(style);
+    sink.head(&mut out).unwrap();
+    waits.iter().for_each(|wait| sink.wait(wait, &context, &mut out).unwrap());
+    sink.end(report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn usual_report() -> Report {
+    report(vec![group(&comm("nginx"), Class::Wakeup, usual(204_723, 9_000))])
+}
+
+fn many_groups(groups: u64) -> Report {
+    let names = ["nginx", "postgres", "kworker/u16:3-ev", "ksoftirqd/0", "rcu_preempt", "sshd", "systemd-journal"];
+    let name = |n: u64| match names.get(n as usize) {
+        Some(name) => (*name).to_owned(),
+        None => format!("worker-{n}"),
+    };
+    report(
+        (0..groups).map(|n| group(&comm(&name(n)), Class::Wakeup, usual(4_000 / (n + 1), 4_000 + 1_000 * n))).collect(),
+    )
+}
+
+fn lossy() -> Report {
+    let mut report = usual_report();
+    let wakeups = &mut report.coverage.wakeups;
+    wakeups.seen = 394_536;
+    wakeups.carried = 3;
+    wakeups.woken_running = 188_000;
+    wakeups.woken_waiting = 12;
+    wakeups.filtered = 1_000;
+    wakeups.below_threshold = 400;
+    wakeups.start_map_full = 60;
+    wakeups.ring_full = 712;
+    wakeups.discarded = 1;
+    wakeups.stale = 2;
+    wakeups.censored = 4;
+    report.coverage.preemptions = Some(Terms { seen: 1_010, delivered: 1_000, ring_full: 10, ..Terms::default() });
+    report.coverage.missed = Some(17);
+    report.coverage.groups_merged = 5;
+    report.coverage.oldest_censored =
+        Some(Maximum { latency_ns: 1_234_567_890, at_ns: 0, tid: 4711, comm: Comm::new(b"cc1plus"), cpu: 0 });
+    report.threshold = Some(Threshold { threshold_ns: 1_000_000, over: 612 });
+    report
+}
+
+pub(super) fn waits() -> Vec<Wait> {
+    let usual = wait();
+    let new = Wait {
+        class: Class::New,
+        at_ns: usual.at_ns + 1_000_000,
+        latency_ns: 999_950,
+        delivery_ns: None,
+        tid: 1_234_567,
+        pid: 1_234_560,
+        comm: Comm::new(b"kworker/u16:12-"),
+        cpu: 127,
+        waker_tid: None,
+        prev_tid: 0,
+        prev_comm: Comm::new(b"swapper/127"),
+        ..usual
+    };
+    let hostile = Wait {
+        class: Class::Preempted,
+        at_ns: usual.at_ns + 2_000_000,
+        latency_ns: 15_000_000_000,
+        delivery_ns: None,
+        tid: 99,
+        pid: 99,
+        comm: Comm::new(b"\x1b[2Ja\xff\",b"),
+        waker_tid: None,
+        policy: 6,
+        prio: -1,
+        ..usual
+    };
+    let woken_by_unknown = Wait { at_ns: usual.at_ns + 3_000_000, waker_tid: Some(78), ..usual };
+    vec![usual, new, hostile, woken_by_unknown]
+}
+
+#[test]
+fn charts_of_the_usual_shape() {
+    insta::assert_snapshot!("chart_120", chart(&usual_report(), terminal(120)));
+    insta::assert_snapshot!("chart_80", chart(&usual_report(), terminal(80)));
+    insta::assert_snapshot!("chart_60", chart(&usual_report(), terminal(60)));
+    insta::assert_snapshot!("chart_44", chart(&usual_report(), terminal(44)));
+    insta::assert_snapshot!("chart_ascii", chart(&usual_report(), ascii(80)));
+}
+
+#[test]
+fn charts_of_unusual_shapes() {
+    insta::assert_snapshot!("chart_single_value", chart(&report(vec![group(&[], Class::New, [12_345])]), terminal(80)));
+    let narrow = group(&[], Class::Wakeup, usual(1_000, 30_000).into_iter().map(|ns| 20_000 + ns % 8_000));
+    insta::assert_snapshot!("chart_few_octaves", chart(&report(vec![narrow]), terminal(80)));
+    let outlier = group(&comm("cc1plus"), Class::Preempted, usual(50_000, 3_000).into_iter().chain([15_000_000_000]));
+    insta::assert_snapshot!("chart_outlier", chart(&report(vec![outlier]), terminal(80)));
+    let mut waking = report(vec![group(&[], Class::Wakeup, 0..20), group(&[], Class::Preempted, [0, u64::MAX])]);
+    waking.from = From::Waking;
+    insta::assert_snapshot!("chart_small_and_largest", chart(&waking, terminal(100)));
+}
+
+#[test]
+fn charts_of_many_groups() {
+    insta::assert_snapshot!("chart_many_groups", chart(&many_groups(13), terminal(80)));
+}
+
+#[test]
+fn a_window_has_its_time_where_asked_for() {
+    let style = Style { timestamps: true, ..terminal(80) };
+    assert!(chart(&usual_report(), style.clone()).starts_with("2023-11-14 22:13:20  for 10.0 s\n"));
+    assert!(table(&usual_report(), table::Sort::Max, None, style).starts_with("2023-11-14 22:13:20  for 10.0 s\n"));
+}
+
+#[test]
+fn losses_are_shown() {
+    let report = lossy();
+    let mut text = String::new();
+    for style in [terminal(100), ascii(44)] {
+        coverage::render(&report, &style, &mut text);
+        text.push('\n');
+    }
+    insta::assert_snapshot!("coverage_losses", text);
+}
+
+#[test]
+fn t17_every_loss_is_named_and_warned_of() {
+    type Loss = fn(&mut Terms);
+    let losses: [(Loss, &str); 6] = [
+        (|terms| terms.start_map_full = 7, "map of starts"),
+        (|terms| terms.ring_full = 7, "ring buffer"),
+        (|terms| terms.discarded = 7, "discarded"),
+        (|terms| terms.stale = 7, "stale"),
+        (|terms| terms.seen += 7, "unaccounted for"),
+        (|terms| terms.seen -= 7, "beyond those seen"),
+    ];
+    for (lose, word) in losses {
+        let mut report = usual_report();
+        lose(&mut report.coverage.wakeups);
+        let text = chart(&report, terminal(120));
+        let warning = text.lines().find(|line| line.starts_with("! ") && line.contains(word));
+        assert!(warning.is_some_and(|line| line.contains('7')), "{text}");
+    }
+    assert!(!chart(&usual_report(), terminal(120)).contains('!'));
+}
+
+#[test]
+fn t16_missed_events_are_shown_and_so_is_not_knowing_them() {
+    let mut report = usual_report();
+    report.coverage.missed = Some(17);
+    assert!(chart(&report, terminal(120)).contains("! 17 events missed"));
+    report.coverage.missed = None;
+    assert!(chart(&report, terminal(120)).contains("missed events not counted by this kernel"));
+}
+
+#[test]
+fn a_report_without_waits_says_why() {
+    let mut empty = report(Vec::new());
+    empty.coverage.wakeups = Terms::default();
+    let first = |report: &Report| chart(report, terminal(100)).lines().next().unwrap().to_owned();
+    assert_eq!(first(&empty), "no wakeup was seen in 10.0 s");
+    empty.coverage.wakeups = Terms { seen: 12_345, filtered: 12_345, ..Terms::default() };
+    assert_eq!(first(&empty), "no wakeup matched the filter: 12,345 were refused");
+    empty.coverage.wakeups =
+        Terms { seen: 50, filtered: 12, below_threshold: 12, woken_running: 38, ..Terms::default() };
+    empty.threshold = Some(Threshold { threshold_ns: 1_000_000, over: 0 });
+    assert_eq!(first(&empty), "no wait reached the threshold of 1 ms: 12 were below it");
+    empty.coverage.wakeups = Terms { seen: 50, woken_running: 50, ..Terms::default() };
+    assert_eq!(first(&empty), "no wakeup led to a wait that ended in this window");
+    empty.coverage.preemptions = Some(Terms::default());
+    empty.coverage.wakeups = Terms::default();
+    assert_eq!(first(&empty), "no preemption was seen in 10.0 s");
+    assert!(table(&empty, table::Sort::Max, None, terminal(80)).starts_with("no preemption was seen"));
+    assert!(trace(Format::Human, &[], &empty, terminal(80)).contains("no preemption was seen"));
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let mut report = many_groups(12);
+    insta::assert_snapshot!("table_120", table(&report, table::Sort::Max, Some(8), terminal(120)));
+    insta::assert_snapshot!("table_44", table(&report, table::Sort::Avg, Some(8), terminal(44)));
+    report.groups.push(group(&comm("nginx"), Class::Preempted, usual(700, 90_000)));
+    insta::assert_snapshot!("table_80_classes", table(&report, table::Sort::Runs, None, ascii(80)));
+}
+
+#[test]
+fn tables_are_sorted_by_any_column() {
+    let groups = vec![
+        group(&comm("often"), Class::Wakeup, [10; 100]),
+        group(&comm("late"), Class::Wakeup, [20, 900]),
+        group(&comm("always"), Class::Wakeup, [400; 2]),
+    ];
+    let report = report(groups);
+    let first = |sort| {
+        let text = table(&report, sort, None, terminal(80));
+        text.lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
+    };
+    use table::Sort;
+    assert_eq!(first(Sort::Runs), "often");
+    assert_eq!(first(Sort::Avg), "late");
+    assert_eq!(first(Sort::P50), "always");
+    assert_eq!(first(Sort::P99), "late");
+    assert_eq!(first(Sort::Max), "late");
+    assert_eq!(first(Sort::Sum), "often");
+    assert_eq!(first(Sort::Task), "always");
+}
+
+#[test]
+fn traces_stay_in_their_columns() {
+    let report = usual_report();
+    insta::assert_snapshot!(
+        "trace_pipe",
+        trace(Format::Human, &waits(), &report, Style { terminal: false, ..ascii(80) })
+    );
+    insta::assert_snapshot!("trace_120", trace(Format::Human, &waits(), &report, terminal(120)));
+    insta::assert_snapshot!("trace_80", trace(Format::Human, &waits(), &report, terminal(80)));
+    let style = Style { timestamps: true, ..terminal(44) };
+    insta::assert_snapshot!("trace_44", trace(Format::Human, &waits(), &report, style));
+}
+
+#[test]
+fn csv_rows_have_the_columns_of_their_title() {
+    let mut report = lossy();
+    report.groups[0].key[0].value = KeyValue::Text("a,\"b\"\n".to_owned());
+    let text = show(Format::Csv, View::Chart, &report, Style::default());
+    insta::assert_snapshot!("csv", text);
+    let two = many_groups(2);
+    for report in [report, usual_report(), two] {
+        let text = show(Format::Csv, View::Chart, &report, Style::default());
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        assert_eq!(reader.records().collect::<Result<Vec<_>, _>>().unwrap().len(), report.groups.len());
+    }
+}
+
+#[test]
+fn a_window_without_waits_is_a_row_of_csv_with_its_coverage() {
+    let text = show(Format::Csv, View::Chart, &report(Vec::new()), Style::default());
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let titles = reader.headers().unwrap().clone();
+    let rows: Vec<_> = reader.records().map(|record| record.unwrap()).collect();
+    assert_eq!(rows.len(), 1);
+    let cell = |title| &rows[0][titles.iter().position(|is| is == title).unwrap()];
+    assert_eq!(["class", "count", "min_ns", "p99_ns", "max_ns", "seen"].map(cell), ["", "0", "", "", "", "50"]);
+}
+
+#[test]
+fn the_columns_of_a_csv_of_waits_are_the_fields_of_its_json() {
+    let report = usual_report();
+    let json = trace(Format::Json, &waits()[..1], &report, Style::default());
+    let (line, _) = json.split_once(",\"at_ns\"").unwrap();
+    assert_eq!(line, "{\"schema\":\"wakelat.wait/1\"");
+    let names: Vec<_> = csv::WAIT_COLUMNS.iter().map(|name| json.find(&format!("\"{name}\":")).unwrap()).collect();
+    assert!(names.is_sorted(), "{json}");
+    let fields: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(fields.as_object().unwrap().len(), csv::WAIT_COLUMNS.len() + 1);
+
+    let text = trace(Format::Csv, &waits(), &report, Style::default());
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    assert_eq!(reader.headers().unwrap(), &csv::WAIT_COLUMNS[..]);
+    let rows: Vec<_> = reader.records().map(|record| record.unwrap()).collect();
+    assert_eq!(rows.len(), 4);
+    for (name, cell) in csv::WAIT_COLUMNS.iter().zip(&rows[0]) {
+        let field = &fields[*name];
+        assert_eq!(cell, field.as_str().map_or(field.to_string(), str::to_owned), "{name}");
+    }
+    assert_eq!(&rows[2][7], "\\u{1b}[2Ja\\xff\",b");
+}
+
+#[test]
+fn a_trace_in_json_ends_with_the_report() {
+    let text = trace(Format::Json, &waits(), &usual_report(), Style::default());
+    let schemas: Vec<String> = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["schema"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(schemas, ["wakelat.wait/1", "wakelat.wait/1", "wakelat.wait/1", "wakelat.wait/1", "wakelat.report/1"]);
+}
+
+#[test]
+fn a_sum_beyond_u64_stays_an_integer() {
+    let text =
+        show(Format::Json, View::Chart, &report(vec![group(&[], Class::Wakeup, [u64::MAX; 3])]), Style::default());
+    assert!(text.contains("\"sum_ns\":55340232221128654845,"), "{text}");
+}
+
+/// A writer that takes nothing.
+struct Closed;
+
+impl Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_told_as_such_by_every_format() {
+    for format in [Format::Human, Format::Json, Format::Csv] {
+        let error =
+            format.reports(View::Chart, &[], Style::default()).report(&usual_report(), &mut Closed).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        let context = Context { unix_offset_ns: 0, name_of: &|_| None };
+        let error = format.waits(Style::default()).wait(&wait(), &context, &mut Closed).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    let colour = |width| Style { colour: true, ..terminal(width) };
+    for width in [44, 80, 120] {
+        for report in [usual_report(), lossy(), many_groups(12)] {
+            let painted = chart(&report, colour(width));
+            assert!(painted.contains("\u{1b}[1m"));
+            assert_eq!(without_escapes(&painted), chart(&report, terminal(width)));
+        }
+    }
+}
+
+fn without_escapes(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |plain, part| plain + part.split_once('m').unwrap().1)
+}

@@ -1,0 +1,220 @@
+//! Lines of text for people: spans with looks, measured in columns of a terminal.
+
+use unicode_width::UnicodeWidthChar;
+
+use super::style::{Ink, Style};
+
+/// A line that is being put together. It knows how many columns it takes, escape sequences aside.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    spans: Vec<(Ink, String)>,
+    width: usize,
+}
+
+impl Line {
+    /// An empty line.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A line of one span.
+    pub fn of(ink: Ink, text: impl Into<String>) -> Self {
+        Self::new().and(ink, text)
+    }
+
+    /// This line and a span behind it.
+    #[must_use]
+    pub fn and(mut self, ink: Ink, text: impl Into<String>) -> Self {
+        self.push(ink, text);
+        self
+    }
+
+    /// Adds a span.
+    pub fn push(&mut self, ink: Ink, text: impl Into<String>) {
+        let text = text.into();
+        self.width += width(&text);
+        self.spans.push((ink, text));
+    }
+
+    /// Adds all of another line.
+    pub fn append(&mut self, other: Self) {
+        self.width += other.width;
+        self.spans.extend(other.spans);
+    }
+
+    /// The columns it takes.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Adds the line to `out`, cut to the columns of `style`, without spaces at its end.
+    pub fn end(&self, style: &Style, out: &mut String) {
+        self.end_within(style.columns(), style, out);
+    }
+
+    /// As [`Line::end`], cut to `columns`.
+    pub fn end_within(&self, columns: usize, style: &Style, out: &mut String) {
+        let last = self.spans.iter().rposition(|(_, text)| !text.trim_end().is_empty());
+        let mut spans: Vec<_> = self.spans[..last.map_or(0, |last| last + 1)].iter().map(|(i, t)| (*i, &**t)).collect();
+        if let Some((_, text)) = spans.last_mut() {
+            *text = text.trim_end();
+        }
+        let whole = spans.iter().map(|(_, text)| width(text)).sum::<usize>() <= columns;
+        let mut room = columns;
+        for (ink, text) in spans {
+            if whole || width(text) < room {
+                room = room.saturating_sub(width(text));
+                out.push_str(&style.paint(ink, text));
+            } else {
+                // One column too many makes `fit` cut also where the cut falls between two spans.
+                out.push_str(&style.paint(ink, &fit(&format!("{text} "), room, style)));
+                break;
+            }
+        }
+        out.push('\n');
+    }
+}
+
+/// Sets pieces one behind the other with `gap` columns between them, on as many lines as it takes: the first begins
+/// after `head`, the others below its end.
+pub fn flow(head: Line, pieces: Vec<Line>, separator: &str, style: &Style, out: &mut String) {
+    let indent = head.width();
+    let mut line = head;
+    let mut empty = true;
+    for piece in pieces {
+        if !empty && line.width() + width(separator) + piece.width() > style.columns() {
+            // What a separator shows beside spaces belongs to the piece before it.
+            line.push(Ink::Dim, separator.trim_end());
+            line.end(style, out);
+            line = Line::of(Ink::Plain, " ".repeat(indent));
+            empty = true;
+        }
+        if !empty {
+            line.push(Ink::Dim, separator);
+        }
+        line.append(piece);
+        empty = false;
+    }
+    if !empty {
+        line.end(style, out);
+    }
+}
+
+/// Text of any length behind `head`, broken between words.
+pub fn paragraph(head: Line, ink: Ink, text: &str, style: &Style, out: &mut String) {
+    let words = text.split(' ').map(|word| Line::of(ink, word)).collect();
+    flow(head, words, " ", style, out);
+}
+
+/// The columns `text` takes on a terminal.
+pub fn width(text: &str) -> usize {
+    text.chars().map(|character| character.width().unwrap_or(0)).sum()
+}
+
+/// `text`, cut to `columns` with a sign that it was.
+pub fn fit(text: &str, columns: usize, style: &Style) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut room = columns.saturating_sub(1);
+    let mut short: String = text
+        .chars()
+        .take_while(|character| {
+            let taken = character.width().unwrap_or(0);
+            let fits = taken <= room;
+            room = room.saturating_sub(taken);
+            fits
+        })
+        .collect();
+    if columns > 0 {
+        short.push(style.pick('…', '~'));
+    }
+    short
+}
+
+/// `text` in exactly `columns`, at the left.
+pub fn left(text: &str, columns: usize, style: &Style) -> String {
+    let text = fit(text, columns, style);
+    format!("{text}{}", " ".repeat(columns - width(&text)))
+}
+
+/// `text` in `columns` or more, at the right: a number is never cut.
+pub fn right(text: &str, columns: usize) -> String {
+    format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// Text from outside, made fit for a terminal: what would not take a column of its own there, such as control
+/// characters and marks that turn the direction of writing, is escaped, and so is what is not ASCII where that is
+/// all there may be.
+pub fn clean(text: &str, style: &Style) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for character in text.chars() {
+        let separates_lines = matches!(character, '\u{2028}' | '\u{2029}');
+        let shows = character.width().is_some_and(|width| width > 0) && !separates_lines;
+        if shows && (style.unicode || character.is_ascii()) {
+            clean.push(character);
+        } else {
+            clean.extend(character.escape_default());
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn unicode() -> Style {
+        Style { unicode: true, ..Style::default() }
+    }
+
+    #[test]
+    fn a_name_cannot_drive_the_terminal() {
+        assert_eq!(clean("a\u{1b}[2Jb", &unicode()), "a\\u{1b}[2Jb");
+        assert_eq!(clean("a\u{202e}b\nc", &unicode()), "a\\u{202e}b\\nc");
+        assert_eq!(clean("größer", &unicode()), "größer");
+        assert_eq!(clean("größer", &Style::default()), "gr\\u{f6}\\u{df}er");
+    }
+
+    #[test]
+    fn a_cut_shows() {
+        assert_eq!(fit("nginx", 5, &unicode()), "nginx");
+        assert_eq!(fit("nginx-worker", 5, &unicode()), "ngin…");
+        assert_eq!(fit("nginx-worker", 5, &Style::default()), "ngin~");
+        assert_eq!(fit("漢字漢字", 4, &unicode()), "漢…");
+        assert_eq!(left("漢字漢字", 4, &unicode()), "漢… ");
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_ends_with_the_sign_of_a_cut() {
+        let style = Style { width: 40, unicode: true, ..Style::default() };
+        let mut out = String::new();
+        Line::of(Ink::Plain, "x".repeat(40)).and(Ink::Plain, "y").end(&style, &mut out);
+        Line::of(Ink::Plain, "x".repeat(40)).and(Ink::Plain, "  ").end(&style, &mut out);
+        assert_eq!(out, format!("{}…\n{}\n", "x".repeat(39), "x".repeat(40)));
+    }
+
+    #[test]
+    fn pieces_break_between_and_hang_below_the_head() {
+        let style = Style { width: 40, ..Style::default() };
+        let mut out = String::new();
+        let pieces = ["one piece of text", "another piece", "the last"].map(|text| Line::of(Ink::Plain, text));
+        flow(Line::of(Ink::Plain, "head: "), pieces.into(), "; ", &style, &mut out);
+        assert_eq!(out, "head: one piece of text; another piece;\n      the last\n");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_set_in_columns_takes_them(text: String, columns in 1..60usize, ascii: bool) {
+            let style = Style { unicode: !ascii, ..Style::default() };
+            prop_assert_eq!(width(&left(&clean(&text, &style), columns, &style)), columns);
+        }
+
+        #[test]
+        fn clean_ascii_is_ascii(text: String) {
+            prop_assert!(clean(&text, &Style::default()).chars().all(|c| c.is_ascii() && !c.is_control()));
+        }
+    }
+}

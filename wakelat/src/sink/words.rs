@@ -1,0 +1,97 @@
+//! What groups and tasks are called in text for people.
+
+use wakelat_common::Class;
+
+use super::{
+    style::Style,
+    text::{clean, fit},
+};
+use crate::{
+    report::{From, Group, GroupClass, KeyPart, Report},
+    wait::Comm,
+};
+
+/// The figure a group shows, in the words of docs/semantics.md.
+pub fn figure(class: GroupClass, from: From) -> &'static str {
+    match (class, from) {
+        (GroupClass::One(Class::Wakeup), From::Wakeup) => "wakeup latency",
+        (GroupClass::One(Class::Wakeup), From::Waking) => "wake delivery + wakeup latency",
+        (GroupClass::One(Class::New), _) => "new-task latency",
+        (GroupClass::One(Class::Preempted), _) => "preemption wait",
+        (GroupClass::RunQueue, From::Wakeup) => "run-queue latency",
+        (GroupClass::RunQueue, From::Waking) => "wake delivery + run-queue latency",
+    }
+}
+
+/// A group's key: `nginx/1234`, `CPU 1, prio 120`; none where nothing was asked for.
+pub fn key(key: &[KeyPart], style: &Style) -> Option<String> {
+    let value_of = |name: &str| key.iter().find(|part| part.name == name).map(|part| part.value.to_string());
+    // A thread's name and its id belong together, wherever they stand in the key.
+    let task = value_of("comm").zip(value_of("tid"));
+    let parts: Vec<String> = key
+        .iter()
+        .filter_map(|part| match (part.name, &task) {
+            ("tid", Some(_)) => None,
+            ("comm", Some((comm, tid))) => Some(format!("{comm}/{tid}")),
+            ("comm" | "cgroup", _) => Some(part.value.to_string()),
+            ("cpu", _) => Some(format!("CPU {}", part.value)),
+            ("waker", _) => Some(format!("woken by {}", part.value)),
+            (name, _) => Some(format!("{name} {}", part.value)),
+        })
+        .map(|part| clean(&part, style))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// What the keys of a report's groups are: the title of their column.
+pub fn key_title(groups: &[&Group]) -> String {
+    let names = groups.first().map(|group| &group.key[..]).unwrap_or_default().iter().map(|part| part.name);
+    let task = |name: &&str| matches!(*name, "comm" | "tid" | "pid");
+    let names: Vec<_> = names.collect();
+    if names.iter().all(task) { "task".to_owned() } else { names.join(", ") }
+}
+
+/// A thread: `nginx/1234`, and `idle` for the idle task of any CPU. The name gives way where it does not fit.
+pub fn thread(comm: Option<Comm>, tid: u32, columns: usize, style: &Style) -> String {
+    if tid == 0 {
+        return "idle".to_owned();
+    }
+    let Some(comm) = comm else { return tid.to_string() };
+    let id = format!("/{tid}");
+    let name = fit(&clean(&comm.to_string(), style), columns.saturating_sub(id.len()), style);
+    format!("{name}{id}")
+}
+
+/// Whether a report's groups are of more than one class.
+pub fn several_classes(report: &Report) -> bool {
+    report.groups.iter().any(|group| group.class != report.groups[0].class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::KeyValue;
+
+    fn text(parts: &[(&'static str, KeyValue)]) -> Option<String> {
+        let parts: Vec<_> = parts.iter().map(|(name, value)| KeyPart { name, value: value.clone() }).collect();
+        key(&parts, &Style { unicode: true, ..Style::default() })
+    }
+
+    #[test]
+    fn keys_read_as_people_say_them() {
+        let name = KeyValue::Text("nginx".to_owned());
+        assert_eq!(text(&[]), None);
+        assert_eq!(text(&[("comm", name.clone())]).unwrap(), "nginx");
+        assert_eq!(text(&[("tid", KeyValue::Number(12)), ("comm", name.clone())]).unwrap(), "nginx/12");
+        assert_eq!(text(&[("comm", name), ("cpu", KeyValue::Number(1))]).unwrap(), "nginx, CPU 1");
+        assert_eq!(text(&[("prio", KeyValue::Number(120))]).unwrap(), "prio 120");
+    }
+
+    #[test]
+    fn a_long_name_gives_way_to_its_id() {
+        let comm = Some(Comm::new(b"kworker/u16:12"));
+        assert_eq!(thread(comm, 1_234_567, 14, &Style::default()), "kwork~/1234567");
+        assert_eq!(thread(comm, 0, 14, &Style::default()), "idle");
+        assert_eq!(thread(None, 7, 14, &Style::default()), "7");
+    }
+}

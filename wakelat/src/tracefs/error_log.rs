@@ -1,0 +1,87 @@
+//! Why the kernel refused a trigger or a synthetic event: `error_log` (5.2; Documentation/trace/ftrace.rst).
+
+use std::fmt;
+
+/// One entry of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// Who refused it: `hist:sched:sched_switch`, `synthetic_events`.
+    pub place: String,
+    /// The reason.
+    pub reason: String,
+    /// What was refused.
+    pub command: String,
+    /// At which character of it, counted from 0.
+    pub position: usize,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = &self.reason;
+        let rest: String = self.command.chars().skip(self.position).collect();
+        match (self.position, rest.is_empty()) {
+            (0, _) | (_, true) => write!(f, "{reason}: `{}`", self.command),
+            _ => write!(f, "{reason} at character {}, `{rest}`, of `{}`", self.position + 1, self.command),
+        }
+    }
+}
+
+/// The entries, oldest first. What is not of their form is passed over.
+pub fn parse(log: &str) -> Vec<Reason> {
+    let lines: Vec<&str> = log.lines().collect();
+    lines
+        .windows(3)
+        .filter_map(|window| {
+            // [    5.637068] hist:sched:sched_switch: error: Variable already defined
+            let (_, head) = window[0].strip_prefix('[')?.split_once("] ")?;
+            let (place, reason) = head.split_once(": error: ")?;
+            const BEFORE: &str = "  Command: ";
+            let command = window[1].strip_prefix(BEFORE)?;
+            let column = window[2].find('^').filter(|at| window[2][..*at].trim().is_empty())?;
+            Some(Reason {
+                place: place.to_owned(),
+                reason: reason.to_owned(),
+                command: command.to_owned(),
+                position: column.saturating_sub(BEFORE.len()),
+            })
+        })
+        .collect()
+}
+
+/// The last entry about `command`. The kernel may have cut it off, or taken something off its front.
+pub fn last(log: &str, command: &str) -> Option<Reason> {
+    parse(log).into_iter().rfind(|entry| {
+        let logged = entry.command.trim();
+        !logged.is_empty() && command.contains(logged)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = include_str!("../../tests/fixtures/hist/6.1.error_log");
+    const LOG_2: &str = include_str!("../../tests/fixtures/hist/6.1-2.error_log");
+
+    #[test]
+    fn the_reason_comes_with_its_place_in_the_command() {
+        let command = "hist:keys=pid.execname,target_cpu:vals=hitcount,prio.hex";
+        let reason = last(LOG, command).unwrap();
+        assert_eq!(reason.place, "hist:sched:sched_wakeup");
+        assert_eq!(&command[reason.position..reason.position + 8], "execname");
+        assert!(last(LOG, "hist:keys=never").is_none());
+    }
+
+    #[test]
+    fn every_entry_of_a_real_log_is_read() {
+        for log in [LOG, LOG_2] {
+            assert_eq!(parse(log).len(), log.matches(": error: ").count());
+        }
+    }
+
+    #[test]
+    fn what_is_no_log_is_empty() {
+        assert_eq!(parse("garbage\n  Command: x\n ^\n"), []);
+        assert_eq!(parse(""), []);
+    }
+}

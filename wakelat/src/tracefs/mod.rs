@@ -1,0 +1,212 @@
+//! tracefs as wakelat uses it: an instance of its own, triggers that are appended and taken away again, and nothing
+//! else touched. What a killed run left behind is found by its name and removed at the next start.
+
+pub mod error_log;
+pub mod instance;
+pub mod leftovers;
+pub mod owner;
+
+use std::{
+    fmt, fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use crate::kernel::mounts::{self, Mount};
+
+pub use instance::Instance;
+pub use owner::Owner;
+
+/// Where tracefs is mounted, or a directory that stands for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tracefs {
+    root: PathBuf,
+}
+
+/// Why something in tracefs did not work.
+#[derive(Debug)]
+pub enum TracefsError {
+    /// It is mounted nowhere that this process sees.
+    NotMounted,
+    /// This user may not use it.
+    Closed(PathBuf),
+    /// The kernel has no hist triggers.
+    NoHistTriggers,
+    /// The kernel has no such event.
+    NoEvent(String),
+    /// The instance is there already.
+    InstanceTaken(String),
+    /// The synthetic event is there already.
+    EventTaken(String),
+    /// The kernel refused a text, and said why.
+    Refused {
+        /// The file, relative to the root.
+        file: PathBuf,
+        /// What the kernel says.
+        reason: error_log::Reason,
+    },
+    /// Anything else.
+    Io {
+        /// What was tried.
+        attempt: String,
+        /// What came of it.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for TracefsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotMounted => {
+                f.write_str("tracefs is not mounted; run `mount -t tracefs nodev /sys/kernel/tracing` as root")
+            }
+            Self::Closed(path) => write!(f, "`{}` is closed to this user; run as root", path.display()),
+            Self::NoHistTriggers => f.write_str(
+                "this kernel has no hist triggers: `events/sched/sched_switch/hist` is not there; they need a kernel with CONFIG_HIST_TRIGGERS",
+            ),
+            Self::NoEvent(event) => {
+                write!(f, "this kernel has no event `{event}`; `wakelat events` lists those it has")
+            }
+            Self::InstanceTaken(name) => write!(
+                f,
+                "the tracefs instance `{name}` is there already; if nobody uses it, remove it with `rmdir instances/{name}`"
+            ),
+            Self::EventTaken(name) => write!(
+                f,
+                "the synthetic event `{name}` is there already; if nobody uses it, remove it with `echo '!{name}' >> synthetic_events`"
+            ),
+            Self::Refused { file, reason } => write!(f, "the kernel refused it in `{}`: {reason}", file.display()),
+            Self::Io { attempt, error } => write!(f, "{attempt}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TracefsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl Tracefs {
+    /// The one at `root`.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The first one mounted, by itself or, as debugfs does on access, below debugfs.
+    ///
+    /// # Errors
+    /// Where there is none, or it is closed to this user.
+    pub fn find(mounts: &[Mount]) -> Result<Self, TracefsError> {
+        let below_debugfs = mounts::of_kind(mounts, "debugfs").map(|point| point.join("tracing"));
+        let all: Vec<PathBuf> = mounts::of_kind(mounts, "tracefs").map(Path::to_owned).chain(below_debugfs).collect();
+        // Only the contents tell whether the user may use it, and whether it is tracefs.
+        match all.iter().find(|root| fs::metadata(root.join("events")).is_ok()) {
+            Some(root) => Ok(Self::at(root)),
+            None => Err(all.first().map_or(TracefsError::NotMounted, |root| TracefsError::Closed(root.clone()))),
+        }
+    }
+
+    /// The one this process sees.
+    ///
+    /// # Errors
+    /// Those of [`Tracefs::find`].
+    pub fn mounted() -> Result<Self, TracefsError> {
+        let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        Self::find(&mounts::parse(&mountinfo))
+    }
+
+    /// Where it is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether the kernel has hist triggers.
+    pub fn has_hist_triggers(&self) -> bool {
+        self.root.join("events/sched/sched_switch/hist").exists()
+    }
+
+    /// A file's text.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn read(&self, file: impl AsRef<Path>) -> Result<String, TracefsError> {
+        let file = file.as_ref();
+        let bytes = fs::read(self.root.join(file)).map_err(|error| self.failed("reading", file, error))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Writes a line to a file in one piece, as the kernel demands, and never truncates it: opened with truncation, a
+    /// trigger file loses *all* its triggers, and `synthetic_events` all its events.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it, with its own reason where `error_log` has one (5.3).
+    pub fn append(&self, file: impl AsRef<Path>, line: &str) -> Result<(), TracefsError> {
+        let file = file.as_ref();
+        let written = fs::OpenOptions::new()
+            .append(true)
+            .open(self.root.join(file))
+            .and_then(|mut open| open.write_all(format!("{line}\n").as_bytes()));
+        written.map_err(|error| match self.reason(file, line) {
+            Some(reason) if error.raw_os_error() != Some(libc::EBUSY) => {
+                TracefsError::Refused { file: file.to_owned(), reason }
+            }
+            _ => self.failed(&format!("writing `{line}` to"), file, error),
+        })
+    }
+
+    /// What the kernel says about `line`: in the log of the instance that `file` belongs to, or in the main one.
+    fn reason(&self, file: &Path, line: &str) -> Option<error_log::Reason> {
+        let mut parts = file.components();
+        let own = match (parts.next()?.as_os_str().to_str(), parts.next()) {
+            (Some("instances"), Some(name)) => Path::new("instances").join(name).join("error_log"),
+            _ => PathBuf::from("error_log"),
+        };
+        [own.as_path(), Path::new("error_log")].into_iter().find_map(|log| error_log::last(&self.read(log).ok()?, line))
+    }
+
+    fn failed(&self, verb: &str, file: &Path, error: io::Error) -> TracefsError {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            return TracefsError::Closed(self.root.clone());
+        }
+        TracefsError::Io { attempt: format!("{verb} `{}`", self.root.join(file).display()), error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracefs_below_debugfs_is_found_and_its_own_mount_is_preferred() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let mounts = |own: &str| {
+            mounts::parse(&format!(
+                "1 0 0:1 / {} rw - debugfs none rw\n2 0 0:2 / {} rw - tracefs none rw\n",
+                path("debug").display(),
+                path(own).display()
+            ))
+        };
+        assert!(matches!(Tracefs::find(&[]), Err(TracefsError::NotMounted)));
+        assert!(matches!(Tracefs::find(&mounts("own")), Err(TracefsError::Closed(_))));
+        fs::create_dir_all(path("debug/tracing/events")).unwrap();
+        assert_eq!(Tracefs::find(&mounts("own")).unwrap().root(), path("debug/tracing"));
+        fs::create_dir_all(path("own/events")).unwrap();
+        assert_eq!(Tracefs::find(&mounts("own")).unwrap().root(), path("own"));
+    }
+
+    #[test]
+    fn appending_leaves_what_is_there_and_creates_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let tracefs = Tracefs::at(directory.path());
+        fs::write(directory.path().join("trigger"), "foreign\n").unwrap();
+        tracefs.append("trigger", "ours").unwrap();
+        assert_eq!(tracefs.read("trigger").unwrap(), "foreign\nours\n");
+        assert!(tracefs.append("other", "ours").is_err());
+        assert!(!directory.path().join("other").exists());
+    }
+}

@@ -1,0 +1,230 @@
+//! Two checks that every kernel allows, hist triggers or not: the kernel's own account of the waits of each task, and its
+//! own number of context switches. Judging them is pure.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result};
+
+use super::schedstat::Sums;
+use crate::sink::units;
+
+/// A check and its outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Its name in JSON: `schedstat`, `ctxt`.
+    pub name: &'static str,
+    /// Its outcome.
+    pub outcome: Outcome,
+    /// What was found, in words, with the numbers and the tolerance.
+    pub found: String,
+    /// The same numbers for programs: name and value.
+    pub numbers: Vec<(&'static str, u64)>,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The two agree.
+    Agree,
+    /// They do not.
+    Disagree,
+    /// It cannot be told here.
+    Unknown,
+}
+
+impl Outcome {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agree => "agree",
+            Self::Disagree => "disagree",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The kernel's number of context switches, and how often the program on `sched_switch` had run just before and after it
+/// was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    runs_before: u64,
+    kernel: u64,
+    runs_after: u64,
+}
+
+impl Switches {
+    /// Reads all three.
+    ///
+    /// # Errors
+    /// Where one cannot be read.
+    pub fn read(proc: &Path, runs: impl Fn() -> Result<u64>) -> Result<Self> {
+        let runs_before = runs()?;
+        let path = proc.join("stat");
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let kernel = parse_ctxt(&text).with_context(|| format!("no `ctxt` in `{}`", path.display()))?;
+        Ok(Self { runs_before, kernel, runs_after: runs()? })
+    }
+}
+
+fn parse_ctxt(stat: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok())
+}
+
+/// Of twenty switches at most one may go without its tracepoint.
+const UNTRACED_SHARE: u64 = 20;
+
+/// Of a thousand waits at most one may be in one account alone, besides those that untraced switches hide.
+const UNSEEN_SHARE: u64 = 1_000;
+
+/// Every context switch the kernel counts (`nr_switches`, `__schedule()` in kernel/sched/core.c) passes `sched_switch`, so
+/// the program there has run as often, or was skipped by the kernel. On some hosted machines no tracepoint fires in a few
+/// threads, for nobody: a small share may be missing, and is said. Returns the check and how many switches were not traced.
+pub fn ctxt(open: Switches, close: Switches, missed: u64, cpus: u64) -> (Check, u64) {
+    let kernel = close.kernel.saturating_sub(open.kernel);
+    // A switch between two readings is in one of them alone; so may be one that is under way on each CPU.
+    let fewest = close.runs_before.saturating_sub(open.runs_after).saturating_sub(cpus);
+    let most = close.runs_after.saturating_sub(open.runs_before) + cpus + missed;
+    let untraced = kernel.saturating_sub(most);
+    let agree = kernel >= fewest && untraced <= kernel / UNTRACED_SHARE;
+    let runs = close.runs_before.saturating_sub(open.runs_before);
+    let mut found = format!(
+        "the kernel switched {} times, and the program on `sched_switch` ran {} times",
+        units::thousands(kernel),
+        units::thousands(runs)
+    );
+    if missed > 0 {
+        found.push_str(&format!(" and was skipped {} times", units::thousands(missed)));
+    }
+    found.push_str(&match (untraced, kernel < fewest) {
+        (_, true) => "; it cannot run more often than that".to_owned(),
+        (0, _) => format!("; the readings allow for {}", units::thousands(most.saturating_sub(fewest))),
+        _ => format!(
+            "; {} switches ({}) passed no tracepoint, for any tool on this machine, of at most 5 %",
+            units::thousands(untraced),
+            units::share(untraced, kernel)
+        ),
+    });
+    let numbers = vec![("kernel", kernel), ("runs", runs), ("missed", missed), ("untraced", untraced)];
+    let outcome = if agree { Outcome::Agree } else { Outcome::Disagree };
+    (Check { name: "ctxt", outcome, found, numbers }, untraced)
+}
+
+/// A task is given a CPU once for each wait, and the kernel counts both that and the time. The number of waits must be the
+/// same, but for what untraced switches hide. The kernel's time is a lower bound: it comes from the run queue's clock,
+/// which is not read again between a wakeup that preempts and the switch that follows (`rq_clock_skip_update` in
+/// `wakeup_preempt`, kernel/sched/core.c), so that such a wait is 0 to it.
+pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, longest_ns: u64, clock_ns: u64) -> Check {
+    let hidden = 2 * untraced + lost + sums.kernel_waits / UNSEEN_SHARE + sums.tasks.min(8);
+    let apart = sums.kernel_waits.abs_diff(sums.own_waits);
+    let unseen = sums.kernel_waits.saturating_sub(sums.own_waits);
+    let allowed_ns = sums.kernel_ns / 20
+        + u128::from(clock_ns) * u128::from(sums.kernel_waits)
+        + u128::from(longest_ns) * u128::from(unseen.min(hidden) + lost.min(1));
+    let agree = apart <= hidden && sums.kernel_ns <= sums.own_ns + allowed_ns;
+    let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
+    let found = format!(
+        "{}: the kernel counted {} waits of {} together, and wakelat {} of {}; {} may be in one account alone",
+        units::counted(sums.tasks, "task"),
+        units::thousands(sums.kernel_waits),
+        units::duration(sums.kernel_ns, false),
+        units::thousands(sums.own_waits),
+        units::duration(sums.own_ns, false),
+        units::thousands(hidden),
+    );
+    let numbers = vec![
+        ("tasks", sums.tasks),
+        ("tasks_differ", sums.tasks_differ),
+        ("kernel_waits", sums.kernel_waits),
+        ("wakelat_waits", sums.own_waits),
+        ("kernel_ns", short(sums.kernel_ns)),
+        ("wakelat_ns", short(sums.own_ns)),
+        ("tolerated_waits", hidden),
+    ];
+    let outcome = match (sums.tasks, agree) {
+        (0, _) => Outcome::Unknown,
+        (_, true) => Outcome::Agree,
+        (_, false) => Outcome::Disagree,
+    };
+    Check { name: "schedstat", outcome, found, numbers }
+}
+
+/// A check that cannot be made, and why.
+pub fn unknown(name: &'static str, why: impl Into<String>) -> Check {
+    Check { name, outcome: Outcome::Unknown, found: why.into(), numbers: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switches(kernel: u64, runs: u64) -> Switches {
+        Switches { runs_before: runs, kernel, runs_after: runs + 3 }
+    }
+
+    #[test]
+    fn as_many_runs_as_switches_agree() {
+        for runs in [9_997, 10_000, 10_002] {
+            let (check, untraced) = ctxt(switches(500, 7), switches(10_500, 7 + runs), 0, 2);
+            assert_eq!((check.outcome, untraced), (Outcome::Agree, 0), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn more_runs_than_switches_are_impossible() {
+        assert_eq!(ctxt(switches(0, 0), switches(10_000, 10_020), 0, 2).0.outcome, Outcome::Disagree);
+    }
+
+    #[test]
+    fn a_small_share_without_tracepoint_is_said_and_a_large_one_is_not_accepted() {
+        let (small, untraced) = ctxt(switches(0, 0), switches(10_000, 9_950), 0, 2);
+        assert_eq!((small.outcome, untraced), (Outcome::Agree, 45));
+        assert!(small.found.contains("passed no tracepoint"), "{small:?}");
+        assert_eq!(ctxt(switches(0, 0), switches(10_000, 9_400), 0, 2).0.outcome, Outcome::Disagree);
+    }
+
+    #[test]
+    fn skipped_runs_are_no_difference() {
+        let (check, untraced) = ctxt(switches(0, 0), switches(10_000, 9_000), 1_000, 2);
+        assert_eq!((check.outcome, untraced), (Outcome::Agree, 0), "{check:?}");
+    }
+
+    fn sums() -> Sums {
+        Sums {
+            tasks: 20,
+            tasks_differ: 0,
+            kernel_waits: 10_000,
+            own_waits: 10_000,
+            kernel_ns: 500_000_000,
+            own_ns: 520_000_000,
+        }
+    }
+
+    fn judged(sums: Sums, untraced: u64) -> Outcome {
+        schedstat(&sums, untraced, 0, 1_000_000, 5_000).outcome
+    }
+
+    #[test]
+    fn the_same_account_agrees_and_a_lost_percent_does_not() {
+        assert_eq!(judged(sums(), 0), Outcome::Agree);
+        assert_eq!(judged(Sums { own_waits: 9_900, ..sums() }, 0), Outcome::Disagree);
+        assert_eq!(judged(Sums { own_waits: 9_900, ..sums() }, 60), Outcome::Agree);
+    }
+
+    #[test]
+    fn time_that_the_kernel_counts_and_wakelat_does_not_is_found() {
+        assert_eq!(judged(Sums { own_ns: 300_000_000, ..sums() }, 0), Outcome::Disagree);
+        // The other way round it is the kernel's clock.
+        assert_eq!(judged(Sums { own_ns: 900_000_000, ..sums() }, 0), Outcome::Agree);
+    }
+
+    #[test]
+    fn without_tasks_nothing_is_known() {
+        assert_eq!(judged(Sums::default(), 0), Outcome::Unknown);
+    }
+
+    #[test]
+    fn ctxt_is_found_in_stat() {
+        assert_eq!(parse_ctxt("cpu  1 2\nintr 5\nctxt 4711\nbtime 1\n"), Some(4711));
+        assert_eq!(parse_ctxt("cpu 1\n"), None);
+    }
+}

@@ -1,0 +1,373 @@
+//! Two histograms of the same waits, and whether they agree.
+//!
+//! Both instruments see the same events and read the same clock, each for itself. So they agree when, and only when,
+//!
+//! 1. neither dropped anything;
+//! 2. both counted the same number of waits, but for as many as the window's ends may have cut off on one side;
+//! 3. across each edge between two buckets no more waits have moved than lie within the clock's tolerance of it, counted
+//!    one by one on the side that sees every wait, and as many more as point 2 allows;
+//! 4. the sums differ by no more than that tolerance for each wait, where both sides have one.
+//!
+//! Point 3 is exact: a wait whose two readings differ by no more than the tolerance moves across no edge further away. A
+//! difference it does not explain is none of the clock's, however small.
+
+use super::side::{Exact, Range, Side};
+
+/// By how much two readings of the clock for the same wait may differ: ns. A wait has two ends, and between the two
+/// programs that read the clock at one of them lies a tracepoint's list of probes: some hundred ns, and a few µs where an
+/// interrupt comes between. On an emulated machine it takes more.
+pub const CLOCK_NS: u64 = 5_000;
+
+/// What the ends of a window may cut off on one side only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tolerance {
+    /// Waits that one side alone may have, because the two begin and end one after the other. 0 where all tasks that are
+    /// measured live inside of the window.
+    pub waits: u64,
+    /// Waits that something else may have held up between the two readings of the clock at one of their ends, for any
+    /// length: a non-maskable interrupt, or a hypervisor or emulator that takes the CPU away. They may be in any bucket.
+    pub held_up: u64,
+}
+
+/// For how long a CPU may be taken away in one piece: ns. The time slice of QEMU's emulator (`TCG_KICK_PERIOD`,
+/// accel/tcg/tcg-accel-ops-rr.c) and of most hypervisors.
+const HELD_UP_NS: u128 = 100_000_000;
+
+/// A bucket on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The bucket.
+    pub range: Range,
+    /// Waits on wakelat's side.
+    pub bpf: u64,
+    /// Waits on the trigger's side.
+    pub trigger: u64,
+    /// Waits that have moved across the bucket's upper edge, seen from wakelat: to below it where positive.
+    pub moved: i128,
+    /// As many as the clock explains.
+    pub explained: u64,
+}
+
+/// Two sides compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// wakelat's side.
+    pub bpf: Side,
+    /// The trigger's side.
+    pub trigger: Side,
+    /// By how much two readings of the clock may differ: ns.
+    pub clock_ns: u64,
+    /// What the window's ends may cut off.
+    pub tolerance: Tolerance,
+    /// Every bucket that is not empty on both sides, rising.
+    pub rows: Vec<Row>,
+    /// Kolmogorov–Smirnov distance: the largest difference between the two cumulative distributions, 0 to 1, over the
+    /// edges of the buckets.
+    pub distance: f64,
+    /// What is wrong, in the order of the rules; empty where the two agree.
+    pub faults: Vec<Fault>,
+}
+
+/// Why two sides do not agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Neither has a single wait, so there is nothing to agree on.
+    Nothing,
+    /// The trigger's tables were full.
+    Dropped {
+        /// Events not counted.
+        dropped: u64,
+    },
+    /// The two have a different number of waits.
+    Count {
+        /// On wakelat's side.
+        bpf: u64,
+        /// On the trigger's side.
+        trigger: u64,
+    },
+    /// More waits have moved across an edge than lie near it.
+    Moved {
+        /// The largest value below the edge: ns.
+        edge_ns: u64,
+        /// Waits that moved.
+        moved: u64,
+        /// As many as are explained.
+        explained: u64,
+    },
+    /// The sums are further apart than the clock explains.
+    Sum {
+        /// By how much they differ: ns.
+        difference_ns: u128,
+        /// As much as is explained: ns.
+        explained_ns: u128,
+    },
+}
+
+impl Comparison {
+    /// Compares what wakelat saw with what a hist trigger counted.
+    pub fn new(exact: &Exact, trigger: Side, tolerance: Tolerance) -> Self {
+        let bpf = &exact.side;
+        let (bpf_count, trigger_count) = (bpf.count(), trigger.count());
+        let mut ranges: Vec<Range> = bpf.counts.keys().chain(trigger.counts.keys()).copied().collect();
+        ranges.sort_unstable();
+        ranges.dedup();
+        let (mut below_bpf, mut below_trigger, mut distance) = (0u64, 0u64, 0f64);
+        let mut rows = Vec::with_capacity(ranges.len());
+        for (index, range) in ranges.iter().copied().enumerate() {
+            // Buckets that are empty on both sides lie between this row and the next: what moved, moved across them all.
+            let last_edge = ranges.get(index + 1).map_or(range.1, |next| next.0 - 1);
+            let count = |side: &Side| side.counts.get(&range).copied().unwrap_or(0);
+            let (here_bpf, here_trigger) = (count(bpf), count(&trigger));
+            below_bpf += here_bpf;
+            below_trigger += here_trigger;
+            let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+            distance = distance.max((share(below_bpf, bpf_count) - share(below_trigger, trigger_count)).abs());
+            rows.push(Row {
+                range,
+                bpf: here_bpf,
+                trigger: here_trigger,
+                moved: i128::from(below_bpf) - i128::from(below_trigger),
+                explained: exact
+                    .may_cross(range.1, last_edge)
+                    .saturating_add(tolerance.waits)
+                    .saturating_add(tolerance.held_up),
+            });
+        }
+        let mut comparison = Self {
+            bpf: bpf.clone(),
+            trigger,
+            clock_ns: exact.clock_ns(),
+            tolerance,
+            rows,
+            distance,
+            faults: Vec::new(),
+        };
+        comparison.faults = comparison.judge(bpf_count, trigger_count);
+        comparison
+    }
+
+    /// Whether the two agree.
+    pub fn agrees(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    fn judge(&self, bpf: u64, trigger: u64) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        if bpf == 0 && trigger == 0 {
+            faults.push(Fault::Nothing);
+        }
+        let dropped = self.trigger.totals.dropped.saturating_add(self.bpf.totals.dropped);
+        if dropped > 0 {
+            faults.push(Fault::Dropped { dropped });
+        }
+        if bpf.abs_diff(trigger) > self.tolerance.waits {
+            faults.push(Fault::Count { bpf, trigger });
+        }
+        // Only the edge with the most unexplained waits: one error moves waits across many edges. Above the last bucket
+        // nothing moves; what is missing there is missing altogether, and is a matter of the count.
+        let edges = self.rows.split_last().map_or(&[][..], |(_, edges)| edges);
+        let worst = edges.iter().max_by_key(|row| row.moved.unsigned_abs().saturating_sub(row.explained.into()));
+        if let Some(row) = worst.filter(|row| row.moved.unsigned_abs() > row.explained.into()) {
+            faults.push(Fault::Moved {
+                edge_ns: row.range.1,
+                moved: u64::try_from(row.moved.unsigned_abs()).unwrap_or(u64::MAX),
+                explained: row.explained,
+            });
+        }
+        // Waits that one side alone has may be of any length, so sums say something only where there are none.
+        if let (Some(bpf_ns), Some(trigger_ns), 0) = (self.bpf.sum_ns, self.trigger.sum_ns, self.tolerance.waits) {
+            let by_clock_ns = u128::from(bpf.max(trigger)) * u128::from(self.clock_ns);
+            let explained_ns = by_clock_ns + u128::from(self.tolerance.held_up) * HELD_UP_NS;
+            let difference_ns = bpf_ns.abs_diff(trigger_ns);
+            if difference_ns > explained_ns {
+                faults.push(Fault::Sum { difference_ns, explained_ns });
+            }
+        }
+        faults
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("neither side saw a single wait, so nothing was verified"),
+            Self::Dropped { dropped } => {
+                write!(f, "{dropped} events were dropped for want of room, so the two did not count the same")
+            }
+            Self::Count { bpf, trigger } => {
+                write!(
+                    f,
+                    "wakelat counted {bpf} waits and the trigger {trigger}, which differ by {}",
+                    bpf.abs_diff(*trigger)
+                )
+            }
+            Self::Moved { edge_ns, moved, explained } => write!(
+                f,
+                "{moved} waits are on the other side of {edge_ns} ns, of which two readings of the clock explain {explained}"
+            ),
+            Self::Sum { difference_ns, explained_ns } => write!(
+                f,
+                "the sums differ by {difference_ns} ns, of which two readings of the clock explain {explained_ns} ns"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hist_trigger::recipe::Buckets;
+
+    const BUCKETS: [Buckets; 2] = [Buckets::Log2, Buckets::Linear { width_ns: 10_000, size: 4096 }];
+
+    fn exact(values: &[u64], buckets: Buckets, clock_ns: u64) -> Exact {
+        let mut exact = Exact::new(buckets, clock_ns);
+        values.iter().for_each(|value| exact.record(*value));
+        exact
+    }
+
+    /// What a trigger would have counted of these values.
+    fn trigger(values: &[u64], buckets: Buckets) -> Side {
+        exact(values, buckets, 0).side
+    }
+
+    fn compared(bpf: &[u64], other: &[u64], buckets: Buckets) -> Comparison {
+        Comparison::new(&exact(bpf, buckets, CLOCK_NS), trigger(other, buckets), Tolerance::default())
+    }
+
+    /// Waits as they are: most around 50 µs, some much longer.
+    fn waits() -> Vec<u64> {
+        (0..10_000u64).map(|i| 20_000 + i * 7919 % 60_000 + if i % 50 == 0 { i * 1_000 } else { 0 }).collect()
+    }
+
+    #[test]
+    fn the_same_waits_agree() {
+        for buckets in BUCKETS {
+            let comparison = compared(&waits(), &waits(), buckets);
+            assert!(comparison.agrees(), "{:?}", comparison.faults);
+            assert_eq!(comparison.distance, 0.0);
+            assert!(comparison.rows.iter().all(|row| row.bpf == row.trigger && row.moved == 0));
+        }
+    }
+
+    #[test]
+    fn one_lost_wait_in_a_hundred_is_found() {
+        let lost: Vec<u64> = waits().into_iter().enumerate().filter(|(i, _)| i % 100 != 0).map(|(_, v)| v).collect();
+        let comparison = compared(&lost, &waits(), BUCKETS[0]);
+        assert!(comparison.faults.contains(&Fault::Count { bpf: 9_900, trigger: 10_000 }), "{:?}", comparison.faults);
+    }
+
+    #[test]
+    fn a_shift_by_one_bucket_is_found() {
+        let doubled: Vec<u64> = waits().into_iter().map(|value| value * 2).collect();
+        let comparison = compared(&doubled, &waits(), BUCKETS[0]);
+        assert!(matches!(comparison.faults[0], Fault::Moved { .. }), "{:?}", comparison.faults);
+        let moved: Vec<u64> = waits().into_iter().map(|value| value + 10_000).collect();
+        assert!(!compared(&moved, &waits(), BUCKETS[1]).agrees());
+    }
+
+    #[test]
+    fn t6_restarted_clocks_are_found() {
+        // One wait in twenty is measured from a second wakeup, halfway.
+        let restarted: Vec<u64> =
+            waits().into_iter().enumerate().map(|(i, v)| if i % 20 == 0 { v / 2 } else { v }).collect();
+        for buckets in BUCKETS {
+            let comparison = compared(&restarted, &waits(), buckets);
+            assert!(
+                comparison.faults.iter().any(|fault| matches!(fault, Fault::Moved { .. })),
+                "{:?}",
+                comparison.faults
+            );
+        }
+    }
+
+    #[test]
+    fn one_single_wait_that_moved_too_far_is_found() {
+        let mut other = waits();
+        other[7] += 3 * CLOCK_NS;
+        // Nothing else lies near the edge that it crosses.
+        let far: Vec<u64> = other.iter().map(|value| value - value % 16_384 + 8_192).collect();
+        let mut moved = far.clone();
+        moved[7] += 65_536;
+        assert!(!compared(&far, &moved, Buckets::Linear { width_ns: 16_384, size: 2048 }).agrees());
+    }
+
+    #[test]
+    fn a_wait_that_jumped_over_an_empty_bucket_is_found() {
+        let near_the_edge = [16_380; 10];
+        let mut jumped = near_the_edge;
+        jumped[0] = 40_000;
+        let comparison = compared(&near_the_edge, &jumped, BUCKETS[0]);
+        assert!(comparison.faults.iter().any(|fault| matches!(fault, Fault::Moved { .. })), "{:?}", comparison.faults);
+    }
+
+    #[test]
+    fn t27_dropped_events_are_no_agreement() {
+        let mut side = trigger(&waits(), BUCKETS[0]);
+        side.totals.dropped = 3;
+        let comparison = Comparison::new(&exact(&waits(), BUCKETS[0], CLOCK_NS), side, Tolerance::default());
+        assert_eq!(comparison.faults, [Fault::Dropped { dropped: 3 }]);
+    }
+
+    #[test]
+    fn nothing_measured_is_nothing_verified() {
+        assert_eq!(compared(&[], &[], BUCKETS[0]).faults, [Fault::Nothing]);
+    }
+
+    #[test]
+    fn waits_at_the_windows_ends_are_tolerated_as_many_as_are_said() {
+        let all = waits();
+        let judged = |waits| {
+            Comparison::new(
+                &exact(&all[3..], BUCKETS[0], CLOCK_NS),
+                trigger(&all, BUCKETS[0]),
+                Tolerance { waits, held_up: 0 },
+            )
+        };
+        assert!(judged(3).agrees(), "{:?}", judged(3).faults);
+        assert!(!judged(2).agrees());
+    }
+
+    fn latency() -> impl Strategy<Value = u64> {
+        (0u64..1 << 34, 0u32..34).prop_map(|(value, shift)| value >> shift)
+    }
+
+    proptest! {
+        #[test]
+        fn readings_of_the_clock_within_the_tolerance_always_agree(
+            waits in prop::collection::vec((latency(), -(CLOCK_NS as i64)..=CLOCK_NS as i64), 1..200),
+            linear: bool,
+        ) {
+            let buckets = BUCKETS[usize::from(linear)];
+            let bpf: Vec<u64> = waits.iter().map(|(latency, _)| *latency).collect();
+            let other: Vec<u64> = waits.iter().map(|(latency, jitter)| latency.saturating_add_signed(*jitter)).collect();
+            let comparison = compared(&bpf, &other, buckets);
+            prop_assert!(comparison.agrees(), "{:?}", comparison.faults);
+        }
+
+        #[test]
+        fn any_number_of_lost_waits_is_found(waits in prop::collection::vec(latency(), 2..200), lost in 1usize..100) {
+            let lost = lost.min(waits.len());
+            prop_assert!(!compared(&waits[lost..], &waits, BUCKETS[0]).agrees());
+        }
+
+        #[test]
+        fn distance_is_that_of_the_cumulative_distributions(
+            a in prop::collection::vec(latency(), 1..60),
+            b in prop::collection::vec(latency(), 1..60),
+        ) {
+            let comparison = compared(&a, &b, BUCKETS[0]);
+            let at = |values: &[u64], edge: u64| {
+                values.iter().filter(|value| **value <= edge).count() as f64 / values.len() as f64
+            };
+            let expected = comparison
+                .rows
+                .iter()
+                .map(|row| (at(&a, row.range.1) - at(&b, row.range.1)).abs())
+                .fold(0.0, f64::max);
+            prop_assert!((comparison.distance - expected).abs() < 1e-9);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! One verification on the live kernel: everything is put in place, the window is measured, everything goes again.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context as _, Result, anyhow};
+use aya::sys::{Stats, enable_stats};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use wakelat_common::{Class, Classes, Counter, filter::part};
+
+use super::{
+    checks::{self, Check, Switches},
+    compare::{self, Comparison, Tolerance},
+    document,
+    schedstat::Accounts,
+    side::Exact,
+    summary::{self, Rules, Verification},
+    triggers::{Counted, Triggers},
+    waits::{Tally, Waits},
+    window::{Moment, Window},
+};
+use crate::{
+    collect::{Collector, Selection, Settings, Totals},
+    config::{Format, VerifyConfig},
+    decode::decode,
+    hist_trigger::recipe::{Buckets, DEFAULT_SIZE, Recipe},
+    kernel::{privilege, release::Release, roots::Roots},
+    report::From,
+    session::{Place, clock::monotonic_ns, output::Output, settings, stop::Signals},
+    sink::Style,
+    tracefs::{Owner, Tracefs, TracefsError, leftovers},
+};
+
+/// The largest table of a trigger (`TRACING_MAP_BITS_MAX`, kernel/trace/tracing_map.h).
+const MAX_SIZE: u32 = 1 << 17;
+
+/// Measures, shows what was found, and says whether the numbers agree. Blocks.
+///
+/// # Errors
+/// Where the kernel refuses to measure or the output cannot be written. Nothing stays attached or in tracefs.
+pub fn run(config: &VerifyConfig, place: &Place, release: &Release, style: &Style) -> Result<bool> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
+    let mut output = Output::open(config.output.path.as_deref())?;
+    let verification = runtime.block_on(measure(config, place, release))?;
+    output.write(|out| match config.output.format {
+        Format::Json => writeln!(out, "{}", document::of(&verification)),
+        Format::Human | Format::Csv => out.write_all(summary::text(&verification, style).as_bytes()),
+    })?;
+    Ok(verification.agrees())
+}
+
+async fn measure(config: &VerifyConfig, place: &Place, release: &Release) -> Result<Verification> {
+    if let Some(priority) = config.resources.rt_priority {
+        settings::raise_priority(priority)?;
+    }
+    let mut signals = Signals::catch()?;
+    let roots = Roots::default();
+    let tracefs = tracefs(config, &roots.proc);
+    let recipe = recipe(config, &Owner::this(&roots.proc)?);
+    if tracefs.is_ok() {
+        recipe.check(release).map_err(|error| anyhow!(error))?;
+        Triggers::check(&recipe)?;
+    }
+    let mut run = Run::attach(config, place, &roots.proc, tracefs, &recipe)?;
+    run.open()?;
+    if !config.output.quiet {
+        eprintln!("wakelat: measuring");
+    }
+    let end = Instant::now() + Duration::from_nanos(config.duration_ns);
+    let mut drain = interval(Duration::from_nanos(config.resources.drain_interval_ns));
+    drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            () = signals.first() => break,
+            () = sleep_until(end) => break,
+            _ = drain.tick() => run.drain()?,
+        }
+    }
+    run.close(&place.kernel)
+}
+
+/// tracefs, where the kernel has hist triggers, or why not. What a killed run left there is removed.
+fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Tracefs, String> {
+    let tracefs = Tracefs::mounted().map_err(|error| error.to_string())?;
+    for (leftover, removed) in leftovers::remove(&tracefs, proc) {
+        match removed {
+            Ok(()) if config.output.quiet => {}
+            Ok(()) => eprintln!("wakelat: removed the {leftover}"),
+            Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
+        }
+    }
+    if tracefs.has_hist_triggers() { Ok(tracefs) } else { Err(TracefsError::NoHistTriggers.to_string()) }
+}
+
+fn recipe(config: &VerifyConfig, owner: &Owner) -> Recipe {
+    Recipe {
+        event: owner.event(),
+        from: config.from,
+        filter: config.triggers.clone(),
+        buckets: Buckets::Log2,
+        sum: true,
+        size: config.resources.start_entries.next_power_of_two().clamp(DEFAULT_SIZE, MAX_SIZE),
+    }
+}
+
+/// A verification under way.
+struct Run<'a> {
+    config: &'a VerifyConfig,
+    proc: &'a Path,
+    /// The trigger's rules by BPF and by triggers; or why there are none.
+    theirs: Result<(Collector, Triggers), String>,
+    /// wakelat's own rules.
+    ours: Collector,
+    /// The kernel counts runs of programs as long as this is open; or why it does not.
+    stats: Result<std::os::fd::OwnedFd, String>,
+    waits: Waits,
+    accounts: Option<Accounts>,
+    round: u64,
+    longest_ns: u64,
+    opened: Opened,
+}
+
+/// How things stood when the window was opened.
+#[derive(Default)]
+struct Opened {
+    theirs: Totals,
+    ours: Totals,
+    switches: Option<Switches>,
+}
+
+impl<'a> Run<'a> {
+    fn attach(
+        config: &'a VerifyConfig,
+        place: &Place,
+        proc: &'a Path,
+        tracefs: Result<Tracefs, String>,
+        recipe: &Recipe,
+    ) -> Result<Self> {
+        let stats = enable_stats(Stats::RunTime).map_err(|error| error.to_string());
+        let mut ours = Collector::load(&settings_of(config, place, false))?;
+        let loaded = tracefs
+            .map(|tracefs| Ok::<_, anyhow::Error>((Collector::load(&settings_of(config, place, true))?, tracefs)));
+        ours.attach()?;
+        // The programs first, so that whatever the triggers see has been seen by them; and one right behind the other,
+        // so that little lies between their readings of the clock.
+        let theirs = match loaded.map(|loaded| {
+            let (mut collector, tracefs) = loaded?;
+            collector.attach()?;
+            let triggers = Triggers::place(&tracefs, &Owner::this(proc)?, recipe)?;
+            Ok::<_, anyhow::Error>((collector, triggers))
+        }) {
+            Ok(placed) => Ok(placed?),
+            Err(why) => Err(why),
+        };
+        let never = Moment { before_ns: u64::MAX, after_ns: u64::MAX };
+        let clock_ns = clock_tolerance_ns();
+        let (starts_on, ends_on) = match &theirs {
+            Ok((_, triggers)) => (triggers.starts_on, triggers.ends_on),
+            Err(_) => Default::default(),
+        };
+        let window = Window { starts_on, ends_on, counting_on: never, counting_off: None, clock_ns };
+        Ok(Self {
+            config,
+            proc,
+            theirs,
+            ours,
+            stats,
+            waits: Waits::new(window, Exact::new(Buckets::Log2, clock_ns), config.plant),
+            accounts: None,
+            round: 0,
+            longest_ns: 0,
+            opened: Opened::default(),
+        })
+    }
+
+    /// The window begins.
+    fn open(&mut self) -> Result<()> {
+        let filter = &self.config.filter;
+        // Of a task of which only some waits are measured, the kernel's account says nothing.
+        if filter.parts & (part::CPU | part::PRIO) == 0 && privilege::first_pid_namespace(&Roots::default()) {
+            let wanted_tid = |tid| filter.pids.is_empty() || filter.pids.contains(&tid);
+            self.accounts =
+                Some(Accounts::open(self.proc, monotonic_ns, |tid, comm| wanted_tid(tid) && filter.wants_comm(comm)));
+        }
+        self.opened.switches = self.switches()?;
+        self.drain()?;
+        self.opened.ours = self.ours.totals()?;
+        self.waits.window.counting_on = match &mut self.theirs {
+            Ok((collector, triggers)) => {
+                self.opened.theirs = collector.totals()?;
+                triggers.begin()?
+            }
+            Err(_) => now(),
+        };
+        Ok(())
+    }
+
+    /// Takes what is in the ring buffers: first the trigger's rules, so that whatever is there has its partner in the
+    /// other one.
+    fn drain(&mut self) -> Result<()> {
+        let Self { waits, accounts, round, config, longest_ns, .. } = self;
+        if let Ok((collector, _)) = &mut self.theirs {
+            let capacity = collector.ring_capacity();
+            collector.drain(capacity, |record| {
+                let wait = decode(record)?;
+                // The trigger's last one judges the task as it is when the wait ends; so is it judged here.
+                if config.filter.wants_at_end(&wait) {
+                    waits.by_trigger_rules(&wait, *round);
+                }
+                Ok(())
+            })?;
+        }
+        let capacity = self.ours.ring_capacity();
+        self.ours.drain(capacity, |record| {
+            let wait = decode(record)?;
+            waits.by_own_rules(&wait, *round);
+            *longest_ns = wait.latency_ns.max(*longest_ns);
+            if let Some(accounts) = accounts {
+                let delivery_ns = if config.from == From::Waking { wait.delivery_ns.unwrap_or(0) } else { 0 };
+                accounts.add(&wait, wait.latency_ns.saturating_sub(delivery_ns));
+            }
+            Ok(())
+        })?;
+        waits.pair(*round);
+        *round += 1;
+        Ok(())
+    }
+
+    /// The window ends; everything goes.
+    fn close(mut self, kernel: &str) -> Result<Verification> {
+        let off = match &self.theirs {
+            Ok((_, triggers)) => triggers.end()?,
+            Err(_) => now(),
+        };
+        self.waits.window.counting_off = Some(off);
+        let switches = self.switches()?;
+        self.drain()?;
+        if let Some(accounts) = &mut self.accounts {
+            accounts.close(self.proc, monotonic_ns);
+        }
+        self.ours.detach()?;
+        if let Ok((collector, _)) = &mut self.theirs {
+            collector.detach()?;
+        }
+        self.drain()?;
+        self.waits.finish();
+        let totals = self.ours.totals()?;
+        let missed = self.ours.missed()?.unwrap_or(0);
+        let checks = self.checks(switches, &totals, missed)?;
+        let lost_by_bpf = match &self.theirs {
+            Ok((collector, _)) => lost(&self.opened.theirs, &collector.totals()?) + collector.missed()?.unwrap_or(0),
+            Err(_) => 0,
+        };
+        let Self { config, theirs, mut waits, opened, .. } = self;
+        let (counted, no_triggers) = match theirs {
+            Ok((_, triggers)) => {
+                let counted = triggers.counted()?;
+                triggers.close()?;
+                (Some(counted), None)
+            }
+            Err(why) => (None, Some(why)),
+        };
+        waits.exact.side.totals.dropped = lost_by_bpf;
+        let waiting = totals.wakeups[Counter::WokenWaiting] - opened.ours.wakeups[Counter::WokenWaiting];
+        if waiting == 0 {
+            // Nothing can have restarted a clock: these were held up between two readings.
+            waits.own.restarted = Tally::default();
+        }
+        let since = |counter| totals.wakeups[counter] - opened.ours.wakeups[counter];
+        Ok(Verification {
+            kernel: kernel.to_owned(),
+            duration_ns: waits.window.length_ns(),
+            from: config.from,
+            comparison: counted.as_ref().map(|counted| compared(&waits, counted)),
+            no_triggers,
+            tables: counted.map(|counted| counted.tables),
+            switching_ns: waits.window.counting_on.length_ns() + off.length_ns(),
+            rules: Rules { own: waits.own, woken_running: since(Counter::WokenRunning), woken_waiting: waiting },
+            checks,
+        })
+    }
+
+    fn checks(&self, switches: Option<Switches>, totals: &Totals, missed: u64) -> Result<Vec<Check>> {
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+        let (ctxt, untraced) = match (self.opened.switches, switches, &self.stats) {
+            (Some(open), Some(close), _) => checks::ctxt(open, close, missed, cpus),
+            (.., stats) => {
+                let why = stats.as_ref().err().map_or("", String::as_str);
+                (checks::unknown("ctxt", format!("the kernel does not count the runs of programs: {why}")), 0)
+            }
+        };
+        let schedstat = match &self.accounts {
+            None => checks::unknown(
+                "schedstat",
+                "the kernel's account is of whole tasks, in the machine's own pid namespace; leave `--cpus` and `--prio` out",
+            ),
+            Some(accounts) => {
+                let lost = lost(&self.opened.ours, totals) + missed;
+                checks::schedstat(&accounts.sums(), untraced, lost, self.longest_ns, self.waits.window.clock_ns)
+            }
+        };
+        Ok(vec![schedstat, ctxt])
+    }
+
+    fn switches(&self) -> Result<Option<Switches>> {
+        self.stats.is_ok().then(|| Switches::read(self.proc, || self.ours.switches())).transpose()
+    }
+}
+
+fn now() -> Moment {
+    let now_ns = monotonic_ns();
+    Moment { before_ns: now_ns, after_ns: now_ns }
+}
+
+fn compared(waits: &Waits, counted: &Counted) -> Comparison {
+    // Half a percent, and two in any case: see `Tolerance`.
+    let held_up = (waits.exact.side.count() / 200).max(2);
+    Comparison::new(&waits.exact, counted.side.clone(), Tolerance { waits: waits.ambiguous, held_up })
+}
+
+/// Waits that found no room, or cannot be.
+fn lost(before: &Totals, after: &Totals) -> u64 {
+    let of = |totals: &Totals| -> u64 {
+        [totals.wakeups, totals.preemptions]
+            .iter()
+            .flat_map(|counters| {
+                [Counter::StartMapFull, Counter::RingFull, Counter::Discarded, Counter::Stale].map(|c| counters[c])
+            })
+            .sum()
+    };
+    of(after) - of(before)
+}
+
+/// By how much two readings of the clock for one event may differ on this machine: what is usual on hardware, or where
+/// everything is slower, as in an emulator, as long as a few trivial system calls take.
+fn clock_tolerance_ns() -> u64 {
+    const CALLS: u64 = 200;
+    let before_ns = monotonic_ns();
+    for _ in 0..CALLS {
+        _ = rustix::process::getppid();
+    }
+    let call_ns = (monotonic_ns() - before_ns) / CALLS;
+    compare::CLOCK_NS.max(call_ns * 5)
+}
+
+/// The settings of one of the two collectors.
+fn settings_of(config: &VerifyConfig, place: &Place, trigger_rules: bool) -> Settings {
+    let filter = &config.filter;
+    let classes = match trigger_rules {
+        true => Classes::NONE.with(Class::Wakeup),
+        false => Class::ALL.into_iter().fold(Classes::NONE, Classes::with),
+    };
+    Settings {
+        attach: config.resources.attach,
+        btf: place.btf.clone(),
+        tracefs: place.tracefs.clone(),
+        start_entries: config.resources.start_entries,
+        ring_bytes: config.resources.ring_bytes,
+        classes,
+        threshold_ns: 0,
+        from_waking: config.from == From::Waking,
+        with_cgroup: false,
+        trigger_rules,
+        filter: Selection {
+            // Under the trigger's rules all but the threads is judged when the wait ends.
+            parts: if trigger_rules { filter.parts & part::PID } else { filter.parts },
+            filter: filter.filter.clone(),
+            tgids: Vec::new(),
+            pids: filter.pids.clone(),
+            cgroup_ids: Vec::new(),
+        },
+    }
+}

@@ -1,0 +1,113 @@
+//! One of the two sides of a comparison: the same waits as one instrument saw them.
+
+use std::collections::BTreeMap;
+
+use crate::hist_trigger::bucket::{log2_bucket, log2_range};
+use crate::hist_trigger::recipe::Buckets;
+use crate::hist_trigger::{Histogram, Key, Totals};
+
+/// Smallest and largest value of a bucket: ns, both inclusive.
+pub type Range = (u64, u64);
+
+/// What one instrument counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Side {
+    /// Waits by bucket, none of them empty.
+    pub counts: BTreeMap<Range, u64>,
+    /// All latencies together, where the instrument adds them up: ns.
+    pub sum_ns: Option<u128>,
+    /// The instrument's own totals.
+    pub totals: Totals,
+}
+
+impl Side {
+    /// What a hist trigger counted. None where its key is not one latency in buckets.
+    pub fn of(histogram: &Histogram) -> Option<Self> {
+        let mut side = Self {
+            sum_ns: histogram.column("lat").map(|sums| sums.into_iter().map(u128::from).sum()),
+            totals: histogram.totals?,
+            ..Self::default()
+        };
+        let hits = histogram.column("hitcount")?;
+        for (entry, hits) in histogram.entries.iter().zip(hits) {
+            let range = match entry.keys[..] {
+                [Key::Log2(power)] => log2_range(power),
+                [Key::Range(from, to)] => (from, to),
+                _ => return None,
+            };
+            // The kernel may show a key twice where two CPUs met it at the same time (tracing_map).
+            *side.counts.entry(range).or_default() += hits;
+        }
+        Some(side)
+    }
+
+    /// All waits counted.
+    pub fn count(&self) -> u64 {
+        self.counts.values().sum()
+    }
+}
+
+/// The side that sees every wait: counts them in the kernel's buckets, and how many lie so close to an edge between two
+/// buckets that another reading of the clock may put them on its other side.
+#[derive(Clone, Debug)]
+pub struct Exact {
+    buckets: Buckets,
+    clock_ns: u64,
+    /// What was counted.
+    pub side: Side,
+    /// Waits within the clock's tolerance of an edge, by the edge: the largest value of the bucket below it.
+    pub near: BTreeMap<u64, u64>,
+}
+
+impl Exact {
+    /// Counts in `buckets`; two readings of the clock for one wait may differ by `clock_ns`.
+    pub fn new(buckets: Buckets, clock_ns: u64) -> Self {
+        let side = Side { sum_ns: Some(0), ..Side::default() };
+        Self { buckets, clock_ns, side, near: BTreeMap::new() }
+    }
+
+    /// By how much two readings of the clock may differ: ns.
+    pub fn clock_ns(&self) -> u64 {
+        self.clock_ns
+    }
+
+    /// Adds one wait.
+    pub fn record(&mut self, latency_ns: u64) {
+        *self.side.counts.entry(self.bucket(latency_ns)).or_default() += 1;
+        self.side.totals.hits += 1;
+        self.side.totals.entries = self.side.counts.len() as u64;
+        self.side.sum_ns = self.side.sum_ns.map(|sum| sum + u128::from(latency_ns));
+        if self.clock_ns == 0 {
+            return;
+        }
+        // An edge lies between its value and the next one, so it is crossed from `latency - clock` up to one below
+        // `latency + clock`.
+        let last = latency_ns.saturating_add(self.clock_ns - 1);
+        let mut edge = self.bucket(latency_ns.saturating_sub(self.clock_ns)).1;
+        while edge <= last && edge < u64::MAX {
+            *self.near.entry(edge).or_default() += 1;
+            edge = self.bucket(edge + 1).1;
+        }
+    }
+
+    /// How many waits another reading of the clock may have put across all edges from `first` to `last`.
+    pub fn may_cross(&self, first: u64, last: u64) -> u64 {
+        let (mut edge, mut fewest) = (first, u64::MAX);
+        while edge <= last && fewest > 0 {
+            fewest = fewest.min(self.near.get(&edge).copied().unwrap_or(0));
+            edge = self.bucket(edge.saturating_add(1)).1;
+        }
+        fewest
+    }
+
+    /// The bucket in which the kernel counts a latency.
+    fn bucket(&self, latency_ns: u64) -> Range {
+        match self.buckets {
+            Buckets::Log2 => log2_range(log2_bucket(latency_ns)),
+            Buckets::Linear { width_ns, .. } => {
+                let from = latency_ns - latency_ns % width_ns;
+                (from, from.saturating_add(width_ns - 1))
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What real kernels printed of real hist triggers, through the parser and back.
+
+use std::path::PathBuf;
+
+use wakelat::hist_trigger::parse::{ErrorKind, Extent, parse};
+use wakelat::hist_trigger::write::kernel_text;
+use wakelat::hist_trigger::{Histogram, Key, Saved, Totals, Value};
+
+fn fixture(name: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hist").join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn fixtures(ending: &str) -> Vec<String> {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hist");
+    let mut names: Vec<String> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(ending))
+        .collect();
+    names.sort();
+    assert!(!names.is_empty());
+    names
+}
+
+fn histograms(name: &str) -> Vec<Histogram> {
+    parse(&fixture(name)[..], Extent::Whole).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// What the kernel writes between the histograms of one event.
+const BETWEEN: &str = "\n\n";
+
+#[test]
+fn every_output_of_a_real_kernel_is_read_and_written_back_byte_for_byte() {
+    for name in fixtures(".hist") {
+        let original = String::from_utf8(fixture(&name)).unwrap();
+        let texts: Vec<String> = histograms(&name).iter().map(kernel_text).collect();
+        assert_eq!(texts.join(BETWEEN), original.trim_start_matches('\n'), "{name}");
+    }
+}
+
+#[test]
+fn a_thread_may_be_called_anything() {
+    let histogram = &histograms("6.12-sched_switch.hist")[0];
+    let names: Vec<&str> = histogram
+        .entries
+        .iter()
+        .map(|entry| match &entry.keys[0] {
+            Key::Text(text) => text.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    for name in ["a } b, c: 1", "a\nb", "x [   12]", "}{: ~ 2^3"] {
+        assert!(names.contains(&name), "{name}");
+    }
+}
+
+#[test]
+fn what_onmax_kept_belongs_to_its_entry() {
+    let histogram = &histograms("7.2-sched_switch-onmax.hist")[0];
+    assert!(histogram.entries.iter().all(|entry| entry.tracked.len() == 1));
+    let first = &histogram.entries[0].tracked[0];
+    assert_eq!((first.handler.as_str(), first.saved.len()), ("max", 3));
+    assert!(matches!(&first.saved[0], (name, Saved::Text(_)) if name == "next_comm"));
+    assert!(matches!(&first.saved[1], (name, Saved::Number(_)) if name == "prev_pid"));
+}
+
+#[test]
+fn percentages_and_bars_are_values() {
+    let histogram = &histograms("6.12-hrtimer_expire_entry.hist")[0];
+    assert_eq!(histogram.value_names, ["hitcount", "hitcount.percent", "hitcount.graph"]);
+    assert_eq!(histogram.entries[0].values, [Value::Number(399), Value::Percent(Some(4413)), Value::Bar(15)]);
+    assert_eq!(histogram.totals, Some(Totals { hits: 904, entries: 2, dropped: 0 }));
+}
+
+/// The transcripts hold the output of `cat` between other lines; each is cut off in the middle of its second histogram.
+#[test]
+fn every_transcript_is_read_up_to_where_it_was_cut() {
+    let mut read = 0;
+    for name in fixtures(".txt") {
+        let text = String::from_utf8(fixture(&name)).unwrap();
+        for (index, part) in text.split("# event histogram\n").skip(1).enumerate() {
+            let part = format!("# event histogram\n{part}");
+            match index {
+                0 => {
+                    let end = part.find("Dropped: 0\n").unwrap() + "Dropped: 0\n".len();
+                    let histograms = parse(&part.as_bytes()[..end], Extent::Whole).unwrap();
+                    let [histogram] = &histograms[..] else { panic!("{name}: {}", histograms.len()) };
+                    assert_eq!(
+                        Some(histogram.entries.len() as u64),
+                        histogram.totals.map(|totals| totals.entries),
+                        "{name}"
+                    );
+                    assert!(matches!(histogram.entries[0].keys[0], Key::Log2(_)), "{name}");
+                    read += 1;
+                }
+                _ => {
+                    let cut = part.find("== cat triggers").unwrap();
+                    let lines = part[..cut].lines().count() as u64;
+                    let error = parse(&part.as_bytes()[..cut], Extent::Whole).unwrap_err();
+                    assert!(error.line == lines, "{name}: {error}");
+                    assert!(matches!(error.kind, ErrorKind::Unexpected { .. }), "{name}: {error}");
+                }
+            }
+        }
+    }
+    assert!(read >= 10, "{read}");
+}
+
+#[test]
+fn an_output_cut_at_any_byte_is_an_error_that_names_the_last_line() {
+    let whole = fixture("6.12-timer_start.hist");
+    let end = whole.len() - 1;
+    for cut in 1..end {
+        // Cut right behind a digit of the last number, nobody can tell.
+        let Err(error) = parse(&whole[..cut], Extent::Whole) else {
+            assert!(whole[cut..].trim_ascii().is_empty(), "{cut}");
+            continue;
+        };
+        let last = whole[..cut].split_inclusive(|byte| *byte == b'\n').count() as u64;
+        assert!(error.line == last || error.line + 1 == last, "{cut}: {error}");
+    }
+}
+
+#[test]
+fn an_event_without_hist_triggers_has_no_histogram() {
+    assert_eq!(parse(&b""[..], Extent::Whole).unwrap(), []);
+    assert_eq!(parse(&b"\n\n"[..], Extent::Whole).unwrap(), []);
+}
+
+/// The example with which hist triggers were introduced to many: it shows the entries and leaves the totals out.
+const KMALLOC: &str = "\
+# event histogram
+#
+# trigger info: hist:keys=common_pid:vals=hitcount,bytes_req:sort=hitcount:size=2048 [active]
+#
+
+{ common_pid:        803 } hitcount:          5  bytes_req:        771
+{ common_pid:        802 } hitcount:         17  bytes_req:       5931
+{ common_pid:        804 } hitcount:         17  bytes_req:       5699
+";
+
+#[test]
+fn an_excerpt_needs_no_totals_and_the_whole_does() {
+    let error = parse(KMALLOC.as_bytes(), Extent::Whole).unwrap_err();
+    assert_eq!((error.line, matches!(error.kind, ErrorKind::Cut { .. })), (8, true), "{error}");
+    let [histogram] = &parse(KMALLOC.as_bytes(), Extent::Excerpt).unwrap()[..] else { panic!() };
+    assert_eq!(histogram.column("bytes_req"), Some(vec![771, 5931, 5699]));
+    assert_eq!(histogram.totals, None);
+    let twice = parse(format!("{KMALLOC}\n{KMALLOC}").as_bytes(), Extent::Excerpt).unwrap();
+    assert_eq!(twice, [histogram.clone(), histogram.clone()]);
+}
+
+#[test]
+fn a_missing_entry_is_noticed() {
+    let text = String::from_utf8(fixture("6.12-sched_process_fork.hist")).unwrap();
+    let lost: String = text.lines().filter(|line| !line.contains("143 }")).map(|line| format!("{line}\n")).collect();
+    let error = parse(lost.as_bytes(), Extent::Whole).unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::Count { said: 7, read: 6 }), "{error}");
+}

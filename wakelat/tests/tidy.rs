@@ -1,0 +1,234 @@
+//! The invariants of ARCHITECTURE.md, as far as a look at the source can tell.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::{files, read};
+use wakelat_common::Counter;
+
+/// A source file without its comments and its tests.
+struct Source {
+    path: String,
+    code: String,
+}
+
+impl Source {
+    /// The words of the code: identifiers, keywords, macro names.
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+    }
+
+    fn is_below(&self, places: &[&str]) -> bool {
+        places.iter().any(|place| self.path.starts_with(place))
+    }
+
+    /// The modules of this crate that it uses, as `crate::NAME` or in `crate::{…}`.
+    fn modules_used(&self) -> BTreeSet<&str> {
+        let word = |text: &'static str| move |c: char| !c.is_alphanumeric() && !text.contains(c);
+        let mut used = BTreeSet::new();
+        for rest in self.code.split("crate::").skip(1) {
+            let Some(group) = rest.strip_prefix('{') else {
+                used.extend(rest.split(word("_")).next());
+                continue;
+            };
+            let mut depth = 1;
+            let mut piece = 0;
+            for (at, c) in group.char_indices() {
+                match c {
+                    '{' => depth += 1,
+                    '}' => depth -= 1,
+                    _ => {}
+                }
+                if depth == 0 || depth == 1 && c == ',' {
+                    used.extend(group[piece..at].trim().split(word("_")).next().filter(|name| !name.is_empty()));
+                    piece = at + 1;
+                }
+                if depth == 0 {
+                    break;
+                }
+            }
+        }
+        used
+    }
+}
+
+/// The source files in and below a directory, without those that only tests see.
+fn sources(directory: &str) -> Vec<Source> {
+    let paths = files(directory, "rs");
+    let texts: Vec<String> = paths.iter().map(|path| read(path)).collect();
+    let mut only_tests = BTreeSet::new();
+    for (path, text) in paths.iter().zip(&texts) {
+        let (parent, _) = path.rsplit_once('/').expect("a directory");
+        let lines: Vec<&str> = text.lines().collect();
+        for pair in lines.windows(2).filter(|pair| pair[0] == "#[cfg(test)]") {
+            if let Some((_, name)) = pair[1].trim_end_matches(';').split_once("mod ").filter(|_| pair[1].ends_with(';'))
+            {
+                only_tests.insert(format!("{parent}/{name}.rs"));
+            }
+        }
+    }
+    let code = |text: &str| {
+        let lines = text.lines().map(str::trim_start).filter(|line| !line.starts_with("//"));
+        let joined = lines.collect::<Vec<_>>().join("\n");
+        // Tests stand at the end of a file.
+        ["#[cfg(test)]\nmod tests {", "#[cfg(test)]\npub(crate) mod tests {"]
+            .iter()
+            .find_map(|tests| joined.split_once(tests).map(|(before, _)| before.to_owned()))
+            .unwrap_or(joined)
+    };
+    let sources: Vec<Source> = paths
+        .into_iter()
+        .zip(&texts)
+        .filter(|(path, _)| !only_tests.contains(path))
+        .map(|(path, text)| Source { path, code: code(text) })
+        .collect();
+    assert!(!sources.is_empty(), "no source in {directory}");
+    sources
+}
+
+/// What `broken` finds in the sources of `directory`, but for those in `allowed`; every place in `allowed` has to be needed.
+fn assert_only_in(directory: &str, allowed: &[&str], what: &str, broken: impl Fn(&Source) -> bool) {
+    let found: Vec<Source> = sources(directory).into_iter().filter(|source| broken(source)).collect();
+    let wrong: Vec<&str> =
+        found.iter().filter(|source| !source.is_below(allowed)).map(|source| &source.path[..]).collect();
+    assert!(wrong.is_empty(), "{what} in {wrong:?}; expected only in {allowed:?}");
+    for place in allowed {
+        assert!(found.iter().any(|source| source.path.starts_with(place)), "no {what} in {place}: leave it out");
+    }
+}
+
+const PURE: [&str; 5] = [
+    "wakelat/src/aggregate/",
+    "wakelat/src/decode.rs",
+    "wakelat/src/report.rs",
+    "wakelat/src/wait.rs",
+    "wakelat/src/sink/",
+];
+
+#[test]
+fn what_computes_does_no_io_and_reads_no_clock() {
+    let outside = [
+        "File",
+        "Instant",
+        "SystemTime",
+        "aya",
+        "env_logger",
+        "eprint",
+        "eprintln",
+        "fs",
+        "libc",
+        "net",
+        "now",
+        "print",
+        "println",
+        "process",
+        "rustix",
+        "stderr",
+        "stdin",
+        "stdout",
+        "tokio",
+    ];
+    for source in sources("wakelat/src").iter().filter(|source| source.is_below(&PURE)) {
+        let found: Vec<&str> = source.words().filter(|word| outside.contains(word)).collect();
+        assert!(found.is_empty(), "{found:?} in {}", source.path);
+    }
+}
+
+#[test]
+fn data_moves_one_way() {
+    let knows: [(&str, &[&str]); 5] = [
+        ("wakelat/src/wait.rs", &[]),
+        ("wakelat/src/decode.rs", &["wait"]),
+        ("wakelat/src/report.rs", &["aggregate"]),
+        ("wakelat/src/aggregate/", &["report", "wait"]),
+        ("wakelat/src/sink/", &["aggregate", "report", "wait"]),
+    ];
+    for source in sources("wakelat/src") {
+        let Some((_, known)) = knows.iter().find(|(place, _)| source.path.starts_with(place)) else { continue };
+        let wrong: Vec<&str> = source.modules_used().into_iter().filter(|name| !known.contains(name)).collect();
+        assert!(wrong.is_empty(), "{} uses {wrong:?}; expected none but {known:?}", source.path);
+    }
+}
+
+#[test]
+fn unsafe_stands_only_where_the_kernel_is_called() {
+    let is_unsafe = |source: &Source| source.words().any(|word| word == "unsafe");
+    assert_only_in("wakelat/src", &["wakelat/src/collect/", "wakelat/src/session/"], "`unsafe`", is_unsafe);
+    assert_only_in("wakelat-common/src", &["wakelat-common/src/lib.rs"], "`unsafe`", is_unsafe);
+}
+
+#[test]
+fn kernel_structures_are_read_in_one_place() {
+    let uses = |name: &'static str| move |source: &Source| source.words().any(|word| word == name);
+    let programs = "wakelat-ebpf/src";
+    let (main, task, record) = ("wakelat-ebpf/src/main.rs", "wakelat-ebpf/src/task.rs", "wakelat-ebpf/src/record.rs");
+    assert_only_in(programs, &[main, task], "accessors of kernel structures", uses("accessors"));
+    assert_only_in(programs, &[task, record], "reading of kernel memory", uses("bpf_probe_read_kernel"));
+}
+
+#[test]
+fn no_sample_wakes_its_reader() {
+    let sends = |source: &Source| ["submit", "output"].iter().any(|call| source.code.contains(&format!(".{call}(")));
+    assert_only_in("wakelat-ebpf/src", &["wakelat-ebpf/src/sample.rs"], "sending of samples", sends);
+    let sample = sources("wakelat-ebpf/src").into_iter().find(|source| source.path.ends_with("sample.rs")).unwrap();
+    let submits: Vec<&str> = sample.code.lines().filter(|line| line.contains(".submit(")).collect();
+    assert!(submits.iter().all(|line| line.contains("BPF_RB_NO_WAKEUP")), "{submits:?}");
+}
+
+#[test]
+fn every_counter_is_a_term_of_the_coverage() {
+    let coverage = read("wakelat/src/aggregate/coverage.rs");
+    // Of what the kernel side has sent, only what arrived is reported: what did not would break the identity.
+    for counter in Counter::ALL.into_iter().filter(|counter| *counter != Counter::Delivered) {
+        assert!(coverage.contains(&format!("Counter::{counter:?}]")), "`{counter:?}` is counted and not reported");
+    }
+}
+
+#[test]
+fn nothing_is_written_but_the_output_and_tracefs() {
+    let writes = |source: &Source| {
+        let calls =
+            ["File::create", "OpenOptions", "fs::write", "create_dir", "remove_dir", "remove_file", "fs::rename"];
+        calls.iter().any(|call| source.code.contains(call))
+    };
+    assert_only_in("wakelat/src", &["wakelat/src/session/output.rs", "wakelat/src/tracefs/"], "writing", writes);
+}
+
+#[test]
+fn the_contract_needs_no_std() {
+    for source in sources("wakelat-common/src") {
+        assert!(!source.words().any(|word| word == "std"), "`std` in {}", source.path);
+    }
+    assert!(read("wakelat-common/src/lib.rs").contains("#![cfg_attr(not(any(feature = \"user\", test)), no_std)]"));
+}
+
+#[test]
+fn only_main_ends_the_process() {
+    let ends = |source: &Source| ["ExitCode", "process::exit", "abort"].iter().any(|word| source.code.contains(word));
+    assert_only_in("wakelat/src", &["wakelat/src/main.rs"], "an exit", ends);
+}
+
+#[test]
+fn a_file_is_short_and_named_after_what_it_does() {
+    let vague = ["helper", "helpers", "manager", "misc", "util", "utils"];
+    let crates = ["wakelat", "wakelat-common", "wakelat-ebpf", "tests", "xtask", "fuzz"];
+    for path in crates.iter().flat_map(|directory| files(directory, "rs")) {
+        let lines = read(&path).lines().count();
+        assert!(lines < LONGEST, "{path} has {lines} lines; expected fewer than {LONGEST}");
+        assert!(!path.split(['/', '.']).any(|part| vague.contains(&part)), "{path} says nothing by its name");
+    }
+}
+
+/// Some 400 lines, beyond which a file has more than one job.
+const LONGEST: usize = 420;
+
+#[test]
+fn no_test_is_left_out() {
+    let ignore = concat!("#[", "ignore");
+    for directory in ["wakelat", "wakelat-common", "wakelat-ebpf", "tests", "xtask"] {
+        for path in files(directory, "rs") {
+            assert!(!read(&path).contains(ignore), "{path}");
+        }
+    }
+}

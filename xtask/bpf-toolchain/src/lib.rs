@@ -1,0 +1,185 @@
+//! What compiles Rust for BPF on this machine.
+//!
+//! Two things are needed: a rustc with `core` for the BPF target, and bpf-linker. `core` comes either
+//! prebuilt, as in Debian's `libstd-rust-web-dev-bpf`, or as source beside a nightly (`rust-src`),
+//! whose cargo compiles it on the way (`-Zbuild-std`). The prebuilt one is preferred: it is quicker
+//! and does not change from night to night.
+
+mod missing;
+mod places;
+
+pub use missing::Missing;
+pub use places::Places;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The environment variable that names a toolchain to use and no other: a rustup toolchain
+/// (`nightly-2026-05-01`) or a directory with `bin/rustc` (`/usr`).
+pub const CHOICE: &str = "WAKELAT_BPF_TOOLCHAIN";
+
+/// Where a compiler for BPF gets `core` from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Core {
+    /// The toolchain has it compiled for the target.
+    Prebuilt,
+    /// A nightly with `rust-src`: cargo compiles it.
+    Source,
+}
+
+/// A rustc on this machine and what it has for one BPF target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiler {
+    /// The compiler itself, never a proxy of rustup's.
+    pub rustc: PathBuf,
+    /// The cargo to run it with.
+    pub cargo: PathBuf,
+    /// Its `core` for the target; `None`: it cannot compile for the target.
+    pub core: Option<Core>,
+}
+
+/// A complete set of tools for one BPF target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolchain {
+    /// The compiler, and the cargo that goes with it.
+    pub compiler: Compiler,
+    /// bpf-linker.
+    pub linker: PathBuf,
+    /// Whether cargo has to compile `core` first.
+    pub build_std: bool,
+}
+
+/// The BPF target for a host of this endianness, as `CARGO_CFG_TARGET_ENDIAN` spells it.
+pub fn target(host_endian: &str) -> &'static str {
+    if host_endian == "big" { "bpfeb-unknown-none" } else { "bpfel-unknown-none" }
+}
+
+/// The BPF target for the machine this was compiled for.
+pub fn host_target() -> &'static str {
+    target(if cfg!(target_endian = "big") { "big" } else { "little" })
+}
+
+/// Finds the tools for `target`, or says what is not there.
+pub fn find(target: &str) -> Result<Toolchain, Missing> {
+    let places = Places::of_this_process();
+    choose(target, places.choice.as_deref(), &places.compilers(target), places.linker())
+}
+
+/// The first compiler with a prebuilt `core`, else the first that can compile it, and the linker.
+pub fn choose(
+    target: &str,
+    choice: Option<&str>,
+    compilers: &[Compiler],
+    linker: Option<PathBuf>,
+) -> Result<Toolchain, Missing> {
+    let with = |core| compilers.iter().find(|compiler| compiler.core == Some(core));
+    let compiler = with(Core::Prebuilt).or_else(|| with(Core::Source)).cloned();
+    match (compiler, linker) {
+        (Some(compiler), Some(linker)) => {
+            let build_std = compiler.core == Some(Core::Source);
+            Ok(Toolchain { compiler, linker, build_std })
+        }
+        (compiler, linker) => Err(Missing {
+            target: target.to_owned(),
+            choice: choice.map(str::to_owned),
+            compiler: compiler.is_none(),
+            linker: linker.is_none(),
+        }),
+    }
+}
+
+impl Toolchain {
+    /// The cargo command that compiles wakelat-ebpf for `target`, to be run in the workspace. `host_arch` is
+    /// the machine the programs will run on, as `CARGO_CFG_TARGET_ARCH` spells it.
+    ///
+    /// Nothing of a cargo around us leaks in: not its compiler, not its flags, not clippy. All profiles of
+    /// the host share one build below `target_root`, as the object is the same for each; it is not the
+    /// outer cargo's own directory, whose lock that cargo holds.
+    pub fn build(&self, target: &str, target_root: &Path, host_arch: &str) -> Command {
+        let mut cargo = Command::new(&self.compiler.cargo);
+        cargo.args(["build", "--quiet", "--package=wakelat-ebpf", "--bin=wakelat-ebpf", "--release"]);
+        cargo.args(["--target", target, "--target-dir"]).arg(target_root.join("bpf"));
+        // aya-ebpf's access to registers depends on it.
+        cargo.env("AYA_BPF_TARGET_ARCH", host_arch);
+        // bpf-linker turns the debug information into BTF, on which CO-RE relocations stand. Encoded flags
+        // win over those of any configuration file, which are meant for the host.
+        let linker = self.linker.display();
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", format!("-Cdebuginfo=2\x1f-Clink-arg=--btf\x1f-Clinker={linker}"));
+        cargo.env("RUSTC", &self.compiler.rustc);
+        // The one crate that needs an unstable feature (asm_experimental_arch) of a stable compiler.
+        cargo.env("RUSTC_BOOTSTRAP", "aya_ebpf");
+        // Set by the outer cargo: clippy's driver, and the toolchain rustup chose for the outer compiler.
+        for leak in ["RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS", "RUSTUP_TOOLCHAIN", "CARGO_BUILD_TARGET"] {
+            cargo.env_remove(leak);
+        }
+        if self.build_std {
+            cargo.arg("-Zbuild-std=core");
+        }
+        cargo
+    }
+
+    /// Where [`Toolchain::build`] leaves the object.
+    pub fn object(target: &str, target_root: &Path) -> PathBuf {
+        target_root.join("bpf").join(target).join("release/wakelat-ebpf")
+    }
+
+    /// The files whose change calls for a new build.
+    pub fn files(&self) -> [&Path; 2] {
+        [&self.compiler.rustc, &self.linker]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BPF: &str = "bpfel-unknown-none";
+
+    fn compiler(name: &str, core: Option<Core>) -> Compiler {
+        Compiler { rustc: format!("/{name}/bin/rustc").into(), cargo: "/cargo".into(), core }
+    }
+
+    fn linker() -> Option<PathBuf> {
+        Some("/cargo-home/bin/bpf-linker".into())
+    }
+
+    #[test]
+    fn a_prebuilt_core_is_preferred_wherever_it_stands() {
+        let found =
+            [compiler("stable", None), compiler("nightly", Some(Core::Source)), compiler("usr", Some(Core::Prebuilt))];
+        let toolchain = choose(BPF, None, &found, linker()).unwrap();
+        assert_eq!(toolchain.compiler, found[2]);
+        assert!(!toolchain.build_std);
+    }
+
+    #[test]
+    fn a_nightly_with_source_builds_core() {
+        let found = [compiler("stable", None), compiler("nightly", Some(Core::Source))];
+        let toolchain = choose(BPF, None, &found, linker()).unwrap();
+        assert_eq!(toolchain.compiler, found[1]);
+        let cargo = toolchain.build(BPF, Path::new("/target"), "x86_64");
+        assert!(cargo.get_args().any(|arg| arg == "-Zbuild-std=core"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let missing = |compilers: &[Compiler], linker| choose(BPF, None, compilers, linker).unwrap_err();
+        let usable = [compiler("usr", Some(Core::Prebuilt))];
+        let neither = missing(&[compiler("stable", None)], None);
+        assert!(neither.compiler && neither.linker);
+        let no_linker = missing(&usable, None);
+        assert!(!no_linker.compiler && no_linker.linker);
+        let no_compiler = missing(&[], linker());
+        assert!(no_compiler.compiler && !no_compiler.linker);
+    }
+
+    #[test]
+    fn clippy_and_host_flags_do_not_leak_into_the_bpf_build() {
+        let toolchain = choose(BPF, None, &[compiler("usr", Some(Core::Prebuilt))], linker()).unwrap();
+        let cargo = toolchain.build(BPF, Path::new("/target"), "x86_64");
+        let env: Vec<_> = cargo.get_envs().collect();
+        assert!(env.contains(&("RUSTC_WORKSPACE_WRAPPER".as_ref(), None)));
+        assert!(env.contains(&("RUSTC".as_ref(), Some("/usr/bin/rustc".as_ref()))));
+        assert!(env.contains(&("RUSTC_BOOTSTRAP".as_ref(), Some("aya_ebpf".as_ref()))));
+    }
+}

@@ -1,0 +1,76 @@
+//! What to say when something is not there.
+
+use std::fmt;
+
+/// What the machine lacks to compile for BPF. Its text is one sentence with every remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The BPF target asked for.
+    pub target: String,
+    /// The toolchain the user asked for, if any.
+    pub choice: Option<String>,
+    /// No compiler has `core` for the target.
+    pub compiler: bool,
+    /// There is no bpf-linker.
+    pub linker: bool,
+}
+
+impl Missing {
+    /// The commands that get what is missing without xtask, in order; they need the internet but no Debian.
+    pub fn by_hand(&self) -> Vec<&'static str> {
+        let compiler = self.compiler.then_some("rustup toolchain install nightly --component rust-src");
+        let linker = self.linker.then_some("cargo install bpf-linker");
+        compiler.into_iter().chain(linker).collect()
+    }
+}
+
+impl std::error::Error for Missing {}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let compiler = self.compiler.then(|| format!("no Rust compiler with `core` for {}", self.target));
+        let linker = self.linker.then(|| "no bpf-linker".to_owned());
+        let missing: Vec<_> = compiler.into_iter().chain(linker).collect();
+        write!(f, "the BPF programs cannot be built here: found {}", missing.join(" and "))?;
+        if let (Some(choice), true) = (&self.choice, self.compiler) {
+            write!(f, " in `{choice}`, which {} names", crate::CHOICE)?;
+        }
+        let by_hand: Vec<_> = self.by_hand().iter().map(|command| format!("`{command}`")).collect();
+        write!(f, "; on Debian run `cargo xtask setup`, elsewhere {}", by_hand.join(" and "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(choice: Option<&str>, compiler: bool, linker: bool) -> String {
+        let choice = choice.map(str::to_owned);
+        Missing { target: "bpfel-unknown-none".to_owned(), choice, compiler, linker }.to_string()
+    }
+
+    #[test]
+    fn one_line_names_what_is_missing_and_both_remedies() {
+        assert_eq!(
+            missing(None, true, true),
+            "the BPF programs cannot be built here: found no Rust compiler with `core` for bpfel-unknown-none and \
+             no bpf-linker; on Debian run `cargo xtask setup`, elsewhere `rustup toolchain install nightly \
+             --component rust-src` and `cargo install bpf-linker`"
+        );
+    }
+
+    #[test]
+    fn only_what_is_missing_is_asked_for() {
+        assert_eq!(
+            missing(None, false, true),
+            "the BPF programs cannot be built here: found no bpf-linker; on Debian run `cargo xtask setup`, \
+             elsewhere `cargo install bpf-linker`"
+        );
+    }
+
+    #[test]
+    fn a_toolchain_asked_for_by_name_is_named() {
+        let text = missing(Some("stable"), true, false);
+        assert!(text.contains("in `stable`, which WAKELAT_BPF_TOOLCHAIN names"), "{text}");
+    }
+}

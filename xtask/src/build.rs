@@ -1,0 +1,103 @@
+//! Builds wakelat and says where cargo put it.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use crate::workspace;
+
+/// What a build of wakelat leaves.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Built {
+    /// The command.
+    pub binary: PathBuf,
+    /// The BPF object that is embedded in it, with its debug information.
+    pub object: PathBuf,
+}
+
+/// Builds the release profile; progress goes to standard error.
+///
+/// # Errors
+/// If it does not compile.
+pub fn release() -> anyhow::Result<Built> {
+    build(["--release"], |_| {})
+}
+
+/// Builds with more arguments for cargo, after `adjust` has had its way with the command.
+///
+/// # Errors
+/// If it does not compile.
+pub fn build<Arg: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = Arg>,
+    adjust: impl FnOnce(&mut Command),
+) -> anyhow::Result<Built> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--package=wakelat", "--bin=wakelat", "--message-format=json-render-diagnostics"]).args(args);
+    adjust(&mut cargo);
+    let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!("wakelat does not build");
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let objects_exist = |out_dir: &PathBuf| out_dir.join(OBJECT).exists();
+    let built = built(&messages, objects_exist).context("cargo built wakelat but does not say where it is")?;
+    Ok(built)
+}
+
+/// The command that wakelat's build script runs: it only repeats its warnings where that has been done.
+///
+/// # Errors
+/// If there is no toolchain for BPF.
+pub fn programs() -> anyhow::Result<Command> {
+    let target = bpf_toolchain::host_target();
+    let mut cargo = bpf_toolchain::find(target)?.build(target, &target_directory()?, std::env::consts::ARCH);
+    cargo.current_dir(workspace::root());
+    Ok(cargo)
+}
+
+fn target_directory() -> anyhow::Result<PathBuf> {
+    let output = workspace::cargo().args(["metadata", "--no-deps", "--format-version=1"]).output()?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cannot read cargo's metadata")?;
+    Ok(metadata["target_directory"].as_str().context("cargo has no target directory")?.into())
+}
+
+/// The name wakelat's build script gives the object.
+const OBJECT: &str = "wakelat.bpf.o";
+
+/// Reads cargo's messages, one JSON object a line: the executable, and the directory of the one build
+/// script that leaves an object.
+fn built(messages: &str, has_object: impl Fn(&PathBuf) -> bool) -> Option<Built> {
+    let messages = || messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let path = |value: &Value| value.as_str().map(PathBuf::from);
+    let of = |reason: &'static str| messages().filter(move |message| message["reason"] == reason);
+    let binary = of("compiler-artifact").find_map(|artifact| path(&artifact["executable"]))?;
+    let out_dir = of("build-script-executed").filter_map(|script| path(&script["out_dir"])).find(has_object)?;
+    Some(Built { binary, object: out_dir.join(OBJECT) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_object_is_where_the_build_script_left_it() {
+        let messages = r#"
+            {"reason":"build-script-executed","package_id":"libc","out_dir":"/target/build/libc-1/out"}
+            {"reason":"compiler-artifact","target":{"name":"libc"},"executable":null}
+            {"reason":"build-script-executed","package_id":"wakelat","out_dir":"/target/build/wakelat-2/out"}
+            {"reason":"compiler-artifact","target":{"name":"wakelat"},"executable":"/target/release/wakelat"}
+            {"reason":"build-finished","success":true}"#;
+        let found = built(messages, |out_dir| out_dir.ends_with("wakelat-2/out"));
+        let object = "/target/build/wakelat-2/out/wakelat.bpf.o".into();
+        assert_eq!(found, Some(Built { binary: "/target/release/wakelat".into(), object }));
+    }
+
+    #[test]
+    fn a_build_without_an_object_is_no_build() {
+        let messages = r#"{"reason":"compiler-artifact","executable":"/target/release/wakelat"}"#;
+        assert_eq!(built(messages, |_| true), None);
+    }
+}

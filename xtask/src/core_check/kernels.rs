@@ -1,0 +1,106 @@
+//! Where BTF of kernels is found: raw, as `/sys/kernel/btf/vmlinux` has it, or inside a kernel image.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use aya_obj::btf::Btf;
+
+use crate::vmlinuz;
+
+/// A file with the BTF of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kernel {
+    /// What to call it.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// The files given, and what the directories given hold of kernels, by name.
+///
+/// # Errors
+/// If something given does not exist or cannot be read.
+pub fn find(places: &[PathBuf]) -> anyhow::Result<Vec<Kernel>> {
+    let mut kernels = vec![];
+    for place in places {
+        let inside = || format!("cannot read `{}`", place.display());
+        if fs::metadata(place).with_context(inside)?.is_dir() {
+            let mut found = vec![];
+            walk(place, &mut found).with_context(inside)?;
+            kernels.extend(found.into_iter().map(|path| {
+                let name = path.strip_prefix(place).unwrap_or(&path).display().to_string();
+                Kernel { name, path }
+            }));
+        } else {
+            kernels.push(Kernel { name: place.display().to_string(), path: place.clone() });
+        }
+    }
+    Ok(kernels)
+}
+
+fn walk(directory: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let mut entries: Vec<_> = fs::read_dir(directory)?.collect::<Result<_, _>>()?;
+    entries.sort_by_key(fs::DirEntry::path);
+    for entry in entries {
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            walk(&path, found)?;
+        // BTF that was taken out of an image lies beside it, and is quicker to read.
+        } else if is_kernel(&path)?
+            && (path.extension() == Some("btf".as_ref()) || !path.with_extension("btf").exists())
+        {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Judged by its first bytes: BTF, or an x86 boot header.
+fn is_kernel(path: &Path) -> anyhow::Result<bool> {
+    let mut start = vec![];
+    File::open(path)?.take(0x206).read_to_end(&mut start)?;
+    Ok(is_btf(&start) || start.get(0x202..0x206) == Some(b"HdrS"))
+}
+
+/// BTF begins with 0xeb9f in the byte order of its machine (Linux, `Documentation/bpf/btf.rst`).
+fn is_btf(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x9f, 0xeb, ..] | [0xeb, 0x9f, ..])
+}
+
+/// The BTF of the kernel in a file.
+///
+/// # Errors
+/// If there is none.
+pub fn btf(path: &Path) -> anyhow::Result<Btf> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let raw = if is_btf(&bytes) { bytes } else { vmlinuz::btf(&bytes)? };
+    Btf::parse(&raw, Default::default()).context("this BTF is broken")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_gives_each_kernel_once() {
+        let root = std::env::temp_dir().join(format!("xtask-kernels-{}", std::process::id()));
+        fs::create_dir_all(root.join("6.1")).unwrap();
+        let mut image = vec![0; 0x300];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        fs::write(root.join("6.1/a.vmlinuz"), &image).unwrap();
+        fs::write(root.join("6.1/a.btf"), [0x9f, 0xeb, 1, 0]).unwrap();
+        fs::write(root.join("b.vmlinuz"), &image).unwrap();
+        fs::write(root.join("README"), "text").unwrap();
+        let names: Vec<_> = find(std::slice::from_ref(&root)).unwrap().into_iter().map(|kernel| kernel.name).collect();
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(names, ["6.1/a.btf", "b.vmlinuz"]);
+    }
+
+    #[test]
+    fn a_place_that_is_not_there_is_named() {
+        let error = find(&["/nowhere/vmlinux".into()]).unwrap_err();
+        assert!(format!("{error:#}").starts_with("cannot read `/nowhere/vmlinux`"), "{error:#}");
+    }
+}

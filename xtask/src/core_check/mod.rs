@@ -1,0 +1,95 @@
+//! `cargo xtask core-check`: would the programs find every kernel field they read?
+//!
+//! Applies the CO-RE relocations of the BPF object against the BTF of kernels that need not run, as the
+//! loader does. A field that a kernel does not have makes its instruction invalid ("poisoned"): the
+//! kernel then refuses the program, unless the field is read only after a check that it exists.
+
+mod fields;
+mod kernels;
+mod relocation;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use aya_obj::Object;
+use aya_obj::btf::Btf;
+
+use crate::setup::Purpose;
+use crate::{build, setup, vm};
+use kernels::Kernel;
+use relocation::Relocation;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Files with BTF, kernel images, or directories of such [default: the running kernel and the kernels of `cargo xtask vm`]
+    kernels: Vec<PathBuf>,
+    /// The object to check [default: builds it]
+    #[arg(long, value_name = "FILE")]
+    object: Option<PathBuf>,
+}
+
+/// Fails if relocation fails on any of the kernels.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let object = match &args.object {
+        Some(object) => object.clone(),
+        None => {
+            setup::ensure(Purpose::Build)?;
+            build::release()?.object
+        }
+    };
+    let kernels = if args.kernels.is_empty() { default_kernels()? } else { kernels::find(&args.kernels)? };
+    if kernels.is_empty() {
+        bail!("found no BTF and no kernel image in what was given");
+    }
+    let object = fs::read(&object).with_context(|| format!("cannot read `{}`", object.display()))?;
+    let parsed = Object::parse(&object).context("aya cannot read the object")?;
+    let relocations = relocation::read(&object).context("cannot read the object's relocations")?;
+
+    let width = kernels.iter().map(|kernel| kernel.name.len()).max().unwrap_or(0).max("kernel".len());
+    println!("{:<width$}  {:>5}  {:>8}  poisoned fields", "kernel", "ok", "poisoned");
+    let mut failed = false;
+    for Kernel { name, path } in &kernels {
+        match kernels::btf(path).and_then(|btf| poisoned(&parsed, &relocations, &btf)) {
+            Ok(poisoned) => {
+                let ok = relocations.len() - poisoned.len();
+                println!("{name:<width$}  {ok:>5}  {:>8}  {}", poisoned.len(), distinct(&poisoned).join(" "));
+            }
+            Err(error) => {
+                failed = true;
+                let error = format!("{error:#}");
+                let field = relocations.iter().find(|relocation| relocation.is_meant_by(&error));
+                let field = field.map(|relocation| format!(" (`{}`)", relocation.access)).unwrap_or_default();
+                println!("{name:<width$}  failed: {error}{field}");
+            }
+        }
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The running kernel, and those of the list that can be had.
+fn default_kernels() -> anyhow::Result<Vec<Kernel>> {
+    let mut kernels = kernels::find(&["/sys/kernel/btf/vmlinux".into()])?;
+    for (spec, kernel) in vm::fetch::kernels(vm::kernels::KERNELS)? {
+        match kernel {
+            Ok(kernel) => kernels.push(Kernel { name: spec.to_string(), path: kernel.btf }),
+            Err(why) => eprintln!("core-check: skipping {spec}: {why:#}"),
+        }
+    }
+    Ok(kernels)
+}
+
+/// The relocations that find nothing in a kernel.
+fn poisoned<'a>(object: &Object, relocations: &'a [Relocation], btf: &Btf) -> anyhow::Result<Vec<&'a Relocation>> {
+    let mut object = object.clone();
+    object.relocate_btf(btf).context("cannot relocate")?;
+    Ok(relocations.iter().filter(|relocation| relocation.is_poisoned_in(&object)).collect())
+}
+
+fn distinct(relocations: &[&Relocation]) -> Vec<String> {
+    let mut accesses: Vec<_> = relocations.iter().map(|relocation| relocation.access.clone()).collect();
+    accesses.sort();
+    accesses.dedup();
+    accesses
+}

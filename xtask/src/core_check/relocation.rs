@@ -1,0 +1,122 @@
+//! The CO-RE relocations of an object: which instruction reads which field.
+//!
+//! The loader applies them but does not name them. Layout: Linux, `Documentation/bpf/btf.rst` and
+//! `Documentation/bpf/llvm_reloc.rst`.
+
+use anyhow::{Context as _, ensure};
+use object::{Endian, Endianness, Object as _, ObjectSection as _};
+
+use super::fields::Types;
+
+/// An instruction that depends on the kernel's types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relocation {
+    /// What it accesses, as `task_struct.pid`.
+    pub access: String,
+    /// The name of its section in the object.
+    section_name: String,
+    /// The index of that section.
+    section: usize,
+    /// How many relocations the section has before this one.
+    number: usize,
+    /// Where in the section it is: bytes.
+    offset: usize,
+}
+
+/// What a loader puts where an instruction has no meaning on this kernel: a call of a function that does
+/// not exist (libbpf's and aya's choice alike).
+const POISON: (u8, i32) = (0x85, 0xbad_2310);
+
+/// The length of an instruction: bytes.
+const INSTRUCTION: usize = 8;
+
+impl Relocation {
+    /// Whether this is the one an error of aya's is about, which gives only section and number.
+    pub fn is_meant_by(&self, error: &str) -> bool {
+        let number =
+            error.split_once("relocation #").map(|(_, rest)| rest.split(' ').next() == Some(&self.number.to_string()));
+        number == Some(true) && error.contains(&format!("`{}`", self.section_name))
+    }
+
+    /// Whether a relocated object has lost this instruction.
+    pub fn is_poisoned_in(&self, object: &aya_obj::Object) -> bool {
+        object.functions.values().filter(|function| function.section_index.0 == self.section).any(|function| {
+            let index = self.offset.checked_sub(function.section_offset).map(|offset| offset / INSTRUCTION);
+            let instruction = index.and_then(|index| function.instructions.get(index));
+            instruction.is_some_and(|instruction| (instruction.code, instruction.imm) == POISON)
+        })
+    }
+}
+
+/// All relocations of an object.
+///
+/// # Errors
+/// If the object has no BTF or is broken.
+pub fn read(object: &[u8]) -> anyhow::Result<Vec<Relocation>> {
+    let file = object::File::parse(object).context("no ELF file")?;
+    let section = |name| file.section_by_name(name).with_context(|| format!("no section `{name}`"));
+    let types = Types::parse(section(".BTF")?.data()?, file.endianness())?;
+    let ext = Words { bytes: section(".BTF.ext")?.data()?, endian: file.endianness() };
+    // magic, version and flags, then the header's length, then offset and length of three tables
+    // counted from the end of the header; the third table holds the relocations.
+    let header = ext.word(4)?;
+    let start = header + ext.word(24)?;
+    let end = start + ext.word(28)?;
+    ensure!(start == end || ext.word(start)? == 16, "relocation records of unknown size");
+    let mut relocations = vec![];
+    let mut at = start + 4;
+    while at < end {
+        let name = types.string(ext.word(at)?)?;
+        let index = section(name)?.index().0;
+        let count = ext.word(at + 4)?;
+        at += 8;
+        for (number, record) in (at..).step_by(16).take(count).enumerate() {
+            let access = types.access(ext.word(record + 4)?, types.string(ext.word(record + 8)?)?)?;
+            let section_name = name.to_owned();
+            relocations.push(Relocation { access, section_name, section: index, number, offset: ext.word(record)? });
+        }
+        at += 16 * count;
+    }
+    Ok(relocations)
+}
+
+/// Bytes read as 32-bit words.
+#[derive(Clone, Copy)]
+pub struct Words<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Their order within a word.
+    pub endian: Endianness,
+}
+
+impl Words<'_> {
+    /// The word at an offset in bytes.
+    ///
+    /// # Errors
+    /// If the bytes end before.
+    pub fn word(&self, offset: usize) -> anyhow::Result<usize> {
+        let bytes = self.bytes.get(offset..offset + 4).context("a section is cut short")?;
+        Ok(self.endian.read_u32(bytes.try_into()?) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_loader_gets_the_name_of_its_field() {
+        let relocation = |section_name: &str, number| Relocation {
+            access: "task_struct.on_cpu".to_owned(),
+            section_name: section_name.to_owned(),
+            section: 3,
+            number,
+            offset: 0,
+        };
+        let error = "error relocating `tp_btf/sched_wakeup`: instruction #308 referenced by relocation #7 is invalid";
+        assert!(relocation("tp_btf/sched_wakeup", 7).is_meant_by(error));
+        assert!(!relocation("tp_btf/sched_wakeup", 70).is_meant_by(error));
+        assert!(!relocation("tp_btf/sched_waking", 7).is_meant_by(error));
+        assert!(!relocation("tp_btf/sched_wakeup", 7).is_meant_by("no BTF"));
+    }
+}

@@ -1,0 +1,122 @@
+//! `cargo xtask dist`: the files of a release, in `target/dist`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+
+use anyhow::{Context as _, ensure};
+use object::build::elf;
+use sha2::{Digest as _, Sha256};
+
+use crate::build::Built;
+use crate::setup::Purpose;
+use crate::{build, setup, workspace};
+
+#[derive(clap::Args)]
+pub struct Args {}
+
+pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
+    setup::ensure(Purpose::Build)?;
+    let dist = workspace::root().join("target/dist");
+    fs::create_dir_all(&dist).with_context(|| format!("cannot make `{}`", dist.display()))?;
+
+    let gnu = format!("{}-unknown-linux-gnu", env::consts::ARCH);
+    let musl = format!("{}-unknown-linux-musl", env::consts::ARCH);
+    let built = static_release(&gnu)?;
+    let object = fs::read(&built.object).with_context(|| format!("cannot read `{}`", built.object.display()))?;
+    let mut files = vec![
+        ("wakelat", fs::read(&built.binary).context("cannot read the binary")?),
+        ("wakelat.bpf.o", without_debug_information(&object)?),
+    ];
+    if has_standard_library(&musl) {
+        files.push(("wakelat-musl", fs::read(static_release(&musl)?.binary).context("cannot read the binary")?));
+    }
+
+    let mut checksums = String::new();
+    for (name, content) in &files {
+        write_file(&dist.join(name), content)?;
+        writeln!(checksums, "{}  {name}", hex(&Sha256::digest(content)))?;
+        println!("{:>10} bytes  {}", content.len(), dist.join(name).display());
+    }
+    write_file(&dist.join("SHA256SUMS"), checksums.as_bytes())?;
+    print!("{checksums}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The release binary for `target`, without any library that it would have to find at run time.
+///
+/// # Errors
+/// If it does not compile.
+pub fn static_release(target: &str) -> anyhow::Result<Built> {
+    build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
+}
+
+/// Has cargo link programs for `target` with all their libraries inside.
+pub fn make_static(cargo: &mut Command, target: &str) {
+    // By target, so that build scripts and procedural macros, which cannot be static, are spared.
+    let variable = target.replace('-', "_").to_uppercase();
+    cargo.env(format!("CARGO_TARGET_{variable}_RUSTFLAGS"), "-Ctarget-feature=+crt-static -Cstrip=symbols");
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+}
+
+fn has_standard_library(target: &str) -> bool {
+    let output = Command::new("rustc").args(["--print=target-libdir", "--target", target]).output();
+    output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim_end()).is_dir())
+}
+
+/// The object without DWARF. BTF stays, on which relocations stand, and so do the symbols, which name
+/// the programs and maps.
+fn without_debug_information(object: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut builder = elf::Builder::read(object).context("the BPF object is no ELF file")?;
+    for section in &mut builder.sections {
+        let name = section.name.as_slice();
+        if name.starts_with(b".debug_") || name.starts_with(b".rel.debug_") {
+            section.delete = true;
+        }
+    }
+    builder.delete_orphans();
+    // LLVM keeps the names of sections among those of symbols, in a table that is rewritten for the latter alone.
+    let names = builder.sections.add();
+    names.name = b".shstrtab".as_slice().into();
+    names.sh_type = object::elf::SHT_STRTAB;
+    names.data = elf::SectionData::SectionString;
+    let mut stripped = vec![];
+    builder.write(&mut stripped).context("cannot write the stripped object")?;
+    let parsed = aya_obj::Object::parse(&stripped).context("the stripped object does not load")?;
+    ensure!(parsed.has_btf_relocations(), "the stripped object has lost its relocations");
+    Ok(stripped)
+}
+
+/// Programs stay executable, and a file that runs at the moment is not written into.
+fn write_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let write = || {
+        let _ = fs::remove_file(path);
+        fs::write(path, content)?;
+        let mode = if content.starts_with(b"\x7fELF") && path.extension().is_none() { 0o755 } else { 0o644 };
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+    };
+    write().with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_what_sha256sum_reads() {
+        // The digest of nothing, from FIPS 180-4's test vectors.
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(hex(&Sha256::digest(b"")), empty);
+    }
+
+    #[test]
+    fn only_an_elf_file_can_be_stripped() {
+        assert!(without_debug_information(b"no object").is_err());
+    }
+}

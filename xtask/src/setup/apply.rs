@@ -1,0 +1,85 @@
+//! Does one step of a plan, and says so.
+
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+use super::plan::{BPF_LINKER, LLVM, Step};
+use crate::workspace;
+
+/// Does it.
+///
+/// # Errors
+/// If it fails: with what the failed command printed.
+pub fn apply(step: &Step) -> anyhow::Result<()> {
+    match step {
+        Step::Packages { names, .. } => packages(names),
+        Step::BpfLinker => bpf_linker(),
+        Step::Components(names) => {
+            say(&format!("adding {} with rustup", names.join(" and ")));
+            quietly(Command::new("rustup").args(["component", "add"]).args(names))
+        }
+        Step::Tracefs => {
+            say("mounting tracefs on /sys/kernel/tracing");
+            quietly(Command::new("mount").args(["-t", "tracefs", "nodev", "/sys/kernel/tracing"]))
+        }
+        Step::Advise(text) => {
+            say(text);
+            Ok(())
+        }
+    }
+}
+
+fn packages(names: &[&str]) -> anyhow::Result<()> {
+    let known = Command::new("apt-cache").arg("show").args(names).output().is_ok_and(|output| output.status.success());
+    if !known {
+        update()?;
+    }
+    say(&format!("installing {}", names.join(", ")));
+    let install = || {
+        let mut install = apt();
+        // Recommended packages would be gigabytes; removing one of the user's is not ours to decide.
+        install.args(["install", "--yes", "--no-install-recommends", "--no-remove"]).args(names);
+        quietly(&mut install)
+    };
+    install().or_else(|error| {
+        // An index that is some weeks old names files that the mirror has replaced.
+        if known { update().and_then(|()| install()) } else { Err(error) }
+    })
+}
+
+fn update() -> anyhow::Result<()> {
+    say("fetching the package index");
+    quietly(apt().arg("update"))
+}
+
+fn apt() -> Command {
+    let mut apt = Command::new("apt-get");
+    apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-qq", "-o", "DPkg::Lock::Timeout=300"]);
+    apt
+}
+
+fn bpf_linker() -> anyhow::Result<()> {
+    say(&format!("building bpf-linker {BPF_LINKER} against LLVM {LLVM} (a minute or two)"));
+    let features = format!("llvm-{LLVM}");
+    quietly(
+        workspace::cargo()
+            .env("LLVM_PREFIX", format!("/usr/lib/llvm-{LLVM}"))
+            .args(["install", "bpf-linker", "--version", BPF_LINKER, "--locked", "--no-default-features"])
+            .args(["--features", &features]),
+    )
+}
+
+fn say(text: &str) {
+    eprintln!("setup: {text}");
+}
+
+/// Runs a command and shows what it printed only if it fails.
+fn quietly(command: &mut Command) -> anyhow::Result<()> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    if !output.status.success() {
+        let printed = [output.stdout, output.stderr].concat();
+        bail!("{command:?} failed ({}):\n{}", output.status, String::from_utf8_lossy(&printed).trim_end());
+    }
+    Ok(())
+}

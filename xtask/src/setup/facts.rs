@@ -1,0 +1,94 @@
+//! What the machine has that a plan depends on.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use bpf_toolchain::Missing;
+
+use super::plan;
+use crate::{privilege, workspace};
+
+/// The machine as far as setup is concerned.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Whether we are root.
+    pub root: bool,
+    /// Whether this is Debian itself: others lack the packages.
+    pub debian: bool,
+    /// Whether rustup manages the Rust toolchain.
+    pub rustup: bool,
+    /// Whether tracefs is mounted.
+    pub tracefs: bool,
+    /// What is missing to compile for BPF, if anything.
+    pub missing: Option<Missing>,
+    /// rustup's names for the parts of the Rust toolchain that the checks need and that are not there.
+    pub components: Vec<&'static str>,
+    /// Those of [`plan::packages`] that are installed.
+    pub installed: Vec<String>,
+}
+
+impl Facts {
+    /// Those of `names` that are not installed.
+    pub fn not_installed(&self, names: &[&'static str]) -> Vec<&'static str> {
+        names.iter().copied().filter(|name| !self.installed.iter().any(|installed| installed == name)).collect()
+    }
+}
+
+/// Looks at the machine. Runs a few short commands.
+pub fn look() -> Facts {
+    let debian = fs::read_to_string("/etc/os-release").is_ok_and(|release| is_debian(&release));
+    Facts {
+        root: privilege::is_root(),
+        debian,
+        rustup: privilege::program("rustup").is_some(),
+        tracefs: Path::new("/sys/kernel/tracing/events").exists(),
+        missing: bpf_toolchain::find(bpf_toolchain::host_target()).err(),
+        components: missing_components(&workspace::cargo_path()),
+        installed: if debian { installed() } else { vec![] },
+    }
+}
+
+fn is_debian(os_release: &str) -> bool {
+    os_release.lines().any(|line| line == "ID=debian" || line == "ID=\"debian\"")
+}
+
+fn installed() -> Vec<String> {
+    // Fails when one of the packages is unknown, and names the others all the same.
+    let output =
+        Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status} ${Package}\n"]).args(plan::packages()).output();
+    output.map_or_else(|_| vec![], |output| parse_installed(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Lines of status and package.
+fn parse_installed(lines: &str) -> Vec<String> {
+    lines.lines().filter_map(|line| line.strip_prefix("installed ")).map(str::to_owned).collect()
+}
+
+/// rustup's names of the programs that are not beside this cargo.
+fn missing_components(cargo: &Path) -> Vec<&'static str> {
+    // A cargo given by name is found on the path; what belongs to it is there too or cargo will say so.
+    let Some(bin) = cargo.parent().filter(|bin| bin.is_dir()) else { return vec![] };
+    [("cargo-fmt", "rustfmt"), ("cargo-clippy", "clippy")]
+        .into_iter()
+        .filter(|(program, _)| !bin.join(program).exists())
+        .map(|(_, component)| component)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debian_is_debian_and_its_children_are_not() {
+        assert!(is_debian("PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n"));
+        assert!(!is_debian("NAME=\"Ubuntu\"\nID=ubuntu\nID_LIKE=debian\n"));
+    }
+
+    #[test]
+    fn a_package_that_was_removed_is_not_installed() {
+        let lines = "installed linux-perf\nconfig-files libbpf-tools\nnot-installed g++\n";
+        assert_eq!(parse_installed(lines), ["linux-perf"]);
+    }
+}

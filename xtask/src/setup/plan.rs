@@ -1,0 +1,240 @@
+//! What is to be done on a machine, given what it has. Pure: decides, and does nothing.
+
+use bpf_toolchain::Missing;
+
+use super::facts::Facts;
+use crate::vm;
+
+/// What the machine is set up for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To build and run wakelat.
+    Build,
+    /// To run every test as well.
+    Test,
+}
+
+/// The version of LLVM that both Debian's compiler for BPF and bpf-linker use: they exchange bitcode.
+pub const LLVM: &str = "22";
+
+/// bpf-linker's version; this one knows [`LLVM`].
+pub const BPF_LINKER: &str = "0.13.0";
+
+/// A rustc that compiles for BPF without being a nightly, and `core` for that.
+const COMPILER_PACKAGES: &[&str] = &["rustc-web", "libstd-rust-web-dev-bpf"];
+
+/// What bpf-linker is built with, besides the C compiler that cargo has already linked us with.
+const LINKER_PACKAGES: &[&str] = &["llvm-22-dev"];
+
+/// Independent instruments that tests hold wakelat's figures against.
+const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools"];
+
+/// Every package that may be asked for.
+pub fn packages() -> impl Iterator<Item = &'static str> {
+    [COMPILER_PACKAGES, LINKER_PACKAGES, TEST_PACKAGES, vm::PACKAGES].concat().into_iter()
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Install Debian packages.
+    Packages {
+        /// Their names.
+        names: Vec<&'static str>,
+        /// Whether nothing can be built without them.
+        essential: bool,
+    },
+    /// Build bpf-linker against Debian's LLVM.
+    BpfLinker,
+    /// Add parts of the Rust toolchain with rustup.
+    Components(Vec<&'static str>),
+    /// Mount tracefs where the kernel expects it.
+    Tracefs,
+    /// Not possible for this user: say what would be.
+    Advise(String),
+}
+
+impl Step {
+    /// Whether nothing works if this does not.
+    pub fn is_essential(&self) -> bool {
+        match self {
+            Self::Packages { essential, .. } => *essential,
+            Self::BpfLinker => true,
+            Self::Components(_) | Self::Tracefs | Self::Advise(_) => false,
+        }
+    }
+}
+
+/// What to do, in order.
+///
+/// # Errors
+/// If the build needs something that cannot be installed here: with what the user can do about it.
+pub fn plan(facts: &Facts, purpose: Purpose) -> anyhow::Result<Vec<Step>> {
+    let mut steps = vec![];
+    if let Some(missing) = &facts.missing {
+        steps.extend(build_steps(facts, missing)?);
+    }
+    if !facts.tracefs {
+        steps.push(if facts.root {
+            Step::Tracefs
+        } else {
+            Step::Advise("tracefs is not mounted; `sudo mount -t tracefs nodev /sys/kernel/tracing`".to_owned())
+        });
+    }
+    if purpose == Purpose::Test {
+        steps.extend(test_steps(facts));
+    }
+    Ok(steps)
+}
+
+fn build_steps(facts: &Facts, missing: &Missing) -> anyhow::Result<Vec<Step>> {
+    // A toolchain asked for by name is not replaced by another.
+    anyhow::ensure!(facts.debian && !(missing.compiler && missing.choice.is_some()), "{missing}");
+    let mut names = vec![];
+    if missing.compiler {
+        names.extend(facts.not_installed(COMPILER_PACKAGES));
+    }
+    if missing.linker {
+        names.extend(facts.not_installed(LINKER_PACKAGES));
+    }
+    let mut steps = vec![];
+    if !names.is_empty() {
+        anyhow::ensure!(
+            facts.root,
+            "building needs packages that are not installed; run `sudo apt-get install {}`",
+            names.join(" ")
+        );
+        steps.push(Step::Packages { names, essential: true });
+    }
+    if missing.linker {
+        steps.push(Step::BpfLinker);
+    }
+    Ok(steps)
+}
+
+fn test_steps(facts: &Facts) -> Vec<Step> {
+    let mut steps = vec![];
+    if !facts.components.is_empty() {
+        let names = facts.components.join(" ");
+        steps.push(if facts.rustup {
+            Step::Components(facts.components.clone())
+        } else {
+            Step::Advise(format!("{names} missing; install them beside `cargo`"))
+        });
+    }
+    let names = facts.not_installed(&[TEST_PACKAGES, vm::PACKAGES].concat());
+    if !names.is_empty() {
+        steps.push(match (facts.debian, facts.root) {
+            (true, true) => Step::Packages { names, essential: false },
+            (true, false) => Step::Advise(format!(
+                "tests that need other tools will be skipped; `sudo apt-get install {}`",
+                names.join(" ")
+            )),
+            (false, _) => Step::Advise(format!(
+                "tests that need other tools may be skipped; Debian has them as {}",
+                names.join(", ")
+            )),
+        });
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(compiler: bool, linker: bool) -> Option<Missing> {
+        Some(Missing { target: "bpfel-unknown-none".to_owned(), choice: None, compiler, linker })
+    }
+
+    /// A fresh Debian with rustup's stable, seen by root.
+    fn fresh() -> Facts {
+        Facts {
+            root: true,
+            debian: true,
+            rustup: true,
+            tracefs: false,
+            missing: missing(true, true),
+            components: vec![],
+            installed: vec![],
+        }
+    }
+
+    /// The same machine after everything was done.
+    fn ready() -> Facts {
+        let installed = packages().map(str::to_owned).collect();
+        Facts { tracefs: true, missing: None, installed, ..fresh() }
+    }
+
+    fn essential(names: &[&'static str]) -> Step {
+        Step::Packages { names: names.to_vec(), essential: true }
+    }
+
+    #[test]
+    fn a_fresh_debian_gets_everything_in_order() {
+        assert_eq!(
+            plan(&fresh(), Purpose::Test).unwrap(),
+            [
+                essential(&["rustc-web", "libstd-rust-web-dev-bpf", "llvm-22-dev"]),
+                Step::BpfLinker,
+                Step::Tracefs,
+                Step::Packages { names: vec!["linux-perf", "libbpf-tools", "qemu-system-x86"], essential: false },
+            ]
+        );
+    }
+
+    #[test]
+    fn a_machine_that_has_everything_needs_nothing() {
+        assert_eq!(plan(&ready(), Purpose::Test).unwrap(), []);
+    }
+
+    #[test]
+    fn building_alone_installs_no_test_tools() {
+        let facts = Facts { installed: vec![], components: vec!["rustfmt"], ..ready() };
+        assert_eq!(plan(&facts, Purpose::Build).unwrap(), []);
+    }
+
+    #[test]
+    fn a_nightly_that_can_build_for_bpf_saves_debians_compiler() {
+        let facts = Facts { missing: missing(false, true), ..fresh() };
+        let steps = plan(&facts, Purpose::Build).unwrap();
+        assert_eq!(steps[0], essential(&["llvm-22-dev"]));
+    }
+
+    #[test]
+    fn a_user_who_is_not_root_is_told_the_command() {
+        let error = plan(&Facts { root: false, ..fresh() }, Purpose::Build).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "building needs packages that are not installed; run `sudo apt-get install rustc-web \
+             libstd-rust-web-dev-bpf llvm-22-dev`"
+        );
+    }
+
+    #[test]
+    fn missing_test_tools_stop_nobody() {
+        let facts = Facts { root: false, installed: vec![], ..ready() };
+        let steps = plan(&facts, Purpose::Test).unwrap();
+        assert!(matches!(&steps[..], [Step::Advise(text)] if text.contains("linux-perf libbpf-tools")), "{steps:?}");
+    }
+
+    #[test]
+    fn elsewhere_than_debian_the_remedies_are_printed() {
+        let error = plan(&Facts { debian: false, ..fresh() }, Purpose::Build).unwrap_err().to_string();
+        assert!(error.contains("rustup toolchain install nightly"), "{error}");
+        assert!(error.contains("cargo install bpf-linker"), "{error}");
+    }
+
+    #[test]
+    fn a_toolchain_asked_for_is_not_replaced_by_debians() {
+        let choice = Some("nightly".to_owned());
+        let missing = fresh().missing.map(|missing| Missing { choice, ..missing });
+        let error = plan(&Facts { missing, ..fresh() }, Purpose::Build).unwrap_err();
+        assert!(error.to_string().contains("WAKELAT_BPF_TOOLCHAIN"), "{error}");
+    }
+
+    #[test]
+    fn the_linkers_llvm_is_the_one_that_is_installed() {
+        assert!(LINKER_PACKAGES.contains(&format!("llvm-{LLVM}-dev").as_str()));
+    }
+}

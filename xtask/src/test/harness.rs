@@ -1,0 +1,225 @@
+//! Reads what test binaries print: libtest's format, which libtest-mimic shares.
+//!
+//! A test that cannot be run here prints `SKIP <its name>: <reason>` and returns. libtest counts it as
+//! passed, libtest-mimic as ignored; here it is neither.
+
+/// What one or more test binaries did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tests that ran and passed.
+    pub passed: usize,
+    /// Names of those that failed.
+    pub failed: Vec<String>,
+    /// Those that did not run, and why.
+    pub skipped: Vec<Skip>,
+}
+
+/// A test that did not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// Its name.
+    pub test: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Takes the output of test binaries in pieces of any size.
+#[derive(Debug, Default)]
+pub struct Harness {
+    counts: Counts,
+    /// The start of a line that is not complete.
+    partial: Vec<u8>,
+    /// What the present binary has said so far.
+    skips: Vec<Skip>,
+    ignored: Vec<Skip>,
+    failures: Vec<String>,
+    in_failures: bool,
+}
+
+impl Harness {
+    /// Reads the next piece.
+    pub fn read(&mut self, piece: &[u8]) {
+        self.partial.extend_from_slice(piece);
+        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.partial.drain(..=end).collect();
+            self.line(String::from_utf8_lossy(&line).trim_end());
+        }
+    }
+
+    /// What all binaries together did. One that died before its result has none: its exit code tells.
+    pub fn finish(mut self) -> Counts {
+        self.read(b"\n");
+        self.counts
+    }
+
+    fn line(&mut self, line: &str) {
+        if let Some(skip) = skip(line) {
+            // --show-output repeats what libtest did not capture.
+            if !self.skips.contains(&skip) {
+                self.skips.push(skip);
+            }
+        } else if let Some(ignored) = ignored(line) {
+            self.ignored.push(ignored);
+        } else if let Some(result) = line.strip_prefix("test result: ") {
+            self.result(result);
+        } else if line == "failures:" {
+            // Twice: first with what each test printed, then as a list of names.
+            self.in_failures = true;
+            self.failures.clear();
+        } else if let (true, Some(name)) = (self.in_failures, line.strip_prefix("    ")) {
+            self.failures.push(name.to_owned());
+        }
+    }
+
+    /// `ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`
+    fn result(&mut self, result: &str) {
+        let number = |of: &str| {
+            result.split([';', '.']).find_map(|part| part.trim().strip_suffix(of)?.parse().ok()).unwrap_or(0)
+        };
+        let (passed, failed, ignored): (usize, usize, usize) =
+            (number(" passed"), number(" failed"), number(" ignored"));
+        let mut skips = std::mem::take(&mut self.skips);
+        let mut only_ignored = std::mem::take(&mut self.ignored);
+        only_ignored.retain(|test| !skips.iter().any(|skip| skip.test == test.test));
+        // Skips that the harness counted as ignored are not among the passed; the others are.
+        let skips_among_ignored = ignored.saturating_sub(only_ignored.len());
+        let skips_among_passed = skips.len().saturating_sub(skips_among_ignored);
+        skips.append(&mut only_ignored);
+        self.counts.passed += passed.saturating_sub(skips_among_passed);
+        self.counts.skipped.append(&mut skips);
+        let mut failures = std::mem::take(&mut self.failures);
+        failures.truncate(failed);
+        failures.resize_with(failed, || "a test without a name".to_owned());
+        self.counts.failed.append(&mut failures);
+        self.in_failures = false;
+    }
+}
+
+/// `SKIP name: reason`, at the start of a line or after `test name ... `, which a harness that captures
+/// nothing leaves open.
+fn skip(line: &str) -> Option<Skip> {
+    let rest = line.strip_prefix("SKIP ").or_else(|| {
+        let (before, rest) = line.split_once(" ... SKIP ")?;
+        before.starts_with("test ").then_some(rest)
+    })?;
+    let (test, reason) = rest.split_once(": ")?;
+    Some(Skip { test: test.to_owned(), reason: reason.to_owned() })
+}
+
+/// `test name ... ignored`, with or without a reason after a comma.
+fn ignored(line: &str) -> Option<Skip> {
+    let (test, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let reason = outcome.strip_prefix("ignored")?;
+    let reason = reason.trim_start_matches([',', ' ']);
+    let reason = if reason.is_empty() { "ignored" } else { reason };
+    Some(Skip { test: test.trim_end().to_owned(), reason: reason.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(output: &str) -> Counts {
+        let mut harness = Harness::default();
+        harness.read(output.as_bytes());
+        harness.finish()
+    }
+
+    fn skipped(test: &str, reason: &str) -> Skip {
+        Skip { test: test.to_owned(), reason: reason.to_owned() }
+    }
+
+    #[test]
+    fn binaries_add_up() {
+        let output = "\
+running 2 tests
+test a ... ok
+test b ... ok
+
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+test result: ok. 40 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 1.20s
+";
+        assert_eq!(counts(output), Counts { passed: 42, ..Counts::default() });
+    }
+
+    #[test]
+    fn a_skip_that_libtest_calls_ok_is_not_passed() {
+        let output = "\
+test needs_root ... ok
+test other ... ok
+
+successes:
+
+---- needs_root stdout ----
+SKIP needs_root: needs root: run as root
+
+
+successes:
+    needs_root
+    other
+
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+        let skipped = vec![skipped("needs_root", "needs root: run as root")];
+        assert_eq!(counts(output), Counts { passed: 1, failed: vec![], skipped });
+    }
+
+    #[test]
+    fn a_skip_that_the_harness_calls_ignored_counts_once() {
+        let output = "\
+test counts_are_exact_btf ... ok
+test counts_are_exact_raw ... 
+SKIP counts_are_exact_raw: needs two CPUs, found one
+ignored, needs two CPUs, found one
+
+test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 2.00s
+";
+        let skipped = vec![skipped("counts_are_exact_raw", "needs two CPUs, found one")];
+        assert_eq!(counts(output), Counts { passed: 1, failed: vec![], skipped });
+    }
+
+    #[test]
+    fn a_failing_test_is_named_once() {
+        let output = "\
+test good ... ok
+test bad ... FAILED
+
+failures:
+
+---- bad stdout ----
+thread 'bad' panicked at src/lib.rs:1:1:
+    SKIPPED nothing
+
+
+failures:
+    bad
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+        assert_eq!(counts(output), Counts { passed: 1, failed: vec!["bad".to_owned()], skipped: vec![] });
+    }
+
+    #[test]
+    fn lines_may_come_in_pieces() {
+        let mut harness = Harness::default();
+        for piece in ["test a ... SK", "IP a: no perf\nok\ntest res", "ult: ok. 1 passed; 0 fai", "led; 0 ignored"] {
+            harness.read(piece.as_bytes());
+        }
+        assert_eq!(harness.finish(), Counts { skipped: vec![skipped("a", "no perf")], ..Counts::default() });
+    }
+
+    #[test]
+    fn a_binary_that_died_has_no_result() {
+        assert_eq!(counts("running 3 tests\ntest a ... ok\n"), Counts::default());
+    }
+
+    #[test]
+    fn an_ignored_test_is_a_skip() {
+        let output = "\
+test slow ... ignored
+test result: ok. 0 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+        assert_eq!(counts(output).skipped, [skipped("slow", "ignored")]);
+    }
+}

@@ -1,0 +1,94 @@
+//! `cargo xtask test`: what has to hold before a change is merged, here and in CI.
+
+mod guests;
+mod harness;
+mod step;
+mod summary;
+
+use std::io;
+use std::process::{Command, ExitCode};
+
+use anyhow::bail;
+
+use step::Outcome;
+use summary::Summary;
+
+use crate::setup::Purpose;
+use crate::{build, privilege, setup, workspace};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run only tests whose name contains this, and none of the other checks
+    filter: Option<String>,
+}
+
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    setup::ensure(Purpose::Test)?;
+    let mut summary = Summary::default();
+    if args.filter.is_none() {
+        summary.add(step::check("format", cargo(&["fmt", "--all", "--check"]))?);
+        summary.add(step::check("clippy", clippy())?);
+        summary.add(step::check("documentation", documentation())?);
+        summary.add(step::silent_check("programs", build::programs()?)?);
+    }
+    summary.add(step::tests("tests", tests(args), &mut io::stdout())?);
+    summary.add(kernel_tests(args)?);
+    if args.filter.is_none() {
+        // In a second, what the guests would take minutes to find.
+        summary.add(step::check("relocations", cargo(&["xtask", "core-check"]))?);
+        summary.add(guests::step());
+    }
+    summary.write(&mut io::stdout().lock())?;
+    if let (Some(filter), true) = (&args.filter, summary.is_empty()) {
+        bail!("no test's name contains `{filter}`");
+    }
+    Ok(if summary.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let mut cargo = workspace::cargo();
+    cargo.args(args);
+    cargo
+}
+
+fn clippy() -> Command {
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"])
+}
+
+fn documentation() -> Command {
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    doc.env("RUSTDOCFLAGS", "-Dwarnings");
+    doc
+}
+
+/// What needs no kernel. All of it runs, whatever fails first.
+fn tests(args: &Args) -> Command {
+    let mut tests = cargo(&["test", "--workspace", "--exclude=wakelat-tests", "--no-fail-fast", "--"]);
+    // A skipped test passes for libtest, which then hides what it printed: the reason.
+    tests.arg("--show-output").args(&args.filter);
+    tests
+}
+
+/// Runs the tests of the crate `tests` on this kernel, with the binary that users run.
+fn kernel_tests(args: &Args) -> anyhow::Result<Outcome> {
+    const NAME: &str = "kernel tests";
+    let built = match build::release() {
+        Ok(built) => built,
+        Err(error) => return Ok(Outcome::failure(NAME, format!("{error:#}"))),
+    };
+    let mut tests = cargo(&["test", "--package=wakelat-tests", "--no-fail-fast"]);
+    tests.env("WAKELAT", built.binary);
+    if !privilege::is_root() && can_become_root() {
+        tests
+            .args(["--config", "target.'cfg(all())'.runner = ['sudo', '--non-interactive', '--preserve-env=WAKELAT']"]);
+    }
+    // One at a time: they measure the whole machine, and would measure each other.
+    tests.args(["--", "--show-output", "--test-threads=1"]).args(&args.filter);
+    step::tests(NAME, tests, &mut io::stdout())
+}
+
+/// Whether `sudo` works without a question; otherwise the tests that need root skip and say so.
+fn can_become_root() -> bool {
+    let Some(sudo) = privilege::sudo() else { return false };
+    Command::new(sudo).args(["--non-interactive", "true"]).output().is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,147 @@
+//! Runs one step and says how it went.
+
+use std::io::{self, Read as _, Write};
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use super::harness::{Counts, Harness};
+
+/// How a step went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was done.
+    pub name: &'static str,
+    /// Tests, or one for a check that passes or fails as a whole.
+    pub counts: Counts,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Outcome {
+    /// A step that could not be carried out.
+    pub fn failure(name: &'static str, why: String) -> Self {
+        let counts = Counts { failed: vec![why], ..Counts::default() };
+        Self { name, counts, elapsed: Duration::ZERO }
+    }
+}
+
+/// Runs a check that passes or fails as a whole. Its output is passed on.
+///
+/// # Errors
+/// If it cannot be run.
+pub fn check(name: &'static str, mut command: Command) -> anyhow::Result<Outcome> {
+    announce(name);
+    let started = Instant::now();
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    let counts = if status.success() {
+        Counts { passed: 1, ..Counts::default() }
+    } else {
+        Counts { failed: vec![ended(&command, status)], ..Counts::default() }
+    };
+    Ok(Outcome { name, counts, elapsed: started.elapsed() })
+}
+
+/// Runs a check that passes if it says nothing: a compiler that must not even warn. What it says is passed on.
+///
+/// # Errors
+/// If it cannot be run.
+pub fn silent_check(name: &'static str, mut command: Command) -> anyhow::Result<Outcome> {
+    announce(name);
+    let started = Instant::now();
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    print!("{said}");
+    let counts = match (output.status.success(), said.is_empty()) {
+        (true, true) => Counts { passed: 1, ..Counts::default() },
+        (true, false) => Counts { failed: vec![format!("{} warned", typed(&command))], ..Counts::default() },
+        (false, _) => Counts { failed: vec![ended(&command, output.status)], ..Counts::default() },
+    };
+    Ok(Outcome { name, counts, elapsed: started.elapsed() })
+}
+
+/// Runs test binaries. Their output is passed on to `out` as it comes, and counted.
+///
+/// # Errors
+/// If they cannot be run.
+pub fn tests(name: &'static str, mut command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    announce(name);
+    let started = Instant::now();
+    // One pipe for both: what cargo says about a binary stays in front of what the binary says.
+    let (mut reader, writer) = io::pipe().context("no pipe")?;
+    command.stdout(writer.try_clone().context("no pipe")?).stderr(writer);
+    let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+    let shown = typed(&command);
+    // The command holds our ends of the pipe, which would otherwise never end.
+    drop(command);
+    let mut harness = Harness::default();
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        match reader.read(&mut piece).context("cannot read the tests' output")? {
+            0 => break,
+            length => {
+                harness.read(&piece[..length]);
+                out.write_all(&piece[..length]).and_then(|()| out.flush()).context("cannot write")?;
+            }
+        }
+    }
+    let status = child.wait().context("cannot wait for the tests")?;
+    let mut counts = harness.finish();
+    // It did not compile, or died before it could count.
+    if !status.success() && counts.failed.is_empty() {
+        counts.failed.push(format!("{shown} ended with {status}"));
+    }
+    Ok(Outcome { name, counts, elapsed: started.elapsed() })
+}
+
+fn announce(name: &str) {
+    println!("\n=== {name}");
+}
+
+fn ended(command: &Command, status: ExitStatus) -> String {
+    format!("{} ended with {status}", typed(command))
+}
+
+/// The command as one would type it, as far as it matters: `cargo fmt --all`.
+fn typed(command: &Command) -> String {
+    let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy()).collect();
+    format!("`cargo {}`", args.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        shell
+    }
+
+    #[test]
+    fn both_outputs_are_counted() {
+        let script = "echo 'SKIP a: no perf' >&2; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
+        let mut out = vec![];
+        let counts = tests("tests", shell(script), &mut out).unwrap().counts;
+        assert!(out.starts_with(b"SKIP a: no perf\ntest result"));
+        assert_eq!((counts.passed, counts.skipped.len(), counts.failed.len()), (1, 1, 0));
+    }
+
+    #[test]
+    fn tests_that_die_before_they_count_have_failed() {
+        assert_eq!(tests("tests", shell("kill -SEGV $$"), &mut io::sink()).unwrap().counts.failed.len(), 1);
+    }
+
+    #[test]
+    fn a_check_counts_as_one() {
+        assert_eq!(check("format", shell("true")).unwrap().counts.passed, 1);
+        assert_eq!(check("format", shell("exit 3")).unwrap().counts.failed.len(), 1);
+    }
+
+    #[test]
+    fn a_warning_fails_a_check_that_must_be_silent() {
+        let failed = |script| silent_check("programs", shell(script)).unwrap().counts.failed.len();
+        assert_eq!((failed("true"), failed("echo warning: unused >&2"), failed("exit 101")), (0, 1, 1));
+    }
+}

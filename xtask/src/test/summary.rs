@@ -1,0 +1,117 @@
+//! What is left on the screen when everything has run.
+
+use std::io::{self, Write};
+
+use super::harness::{Counts, Skip};
+use super::step::Outcome;
+
+/// The outcomes of all steps, in order.
+#[derive(Debug, Default)]
+pub struct Summary {
+    outcomes: Vec<Outcome>,
+}
+
+impl Summary {
+    /// Adds a step.
+    pub fn add(&mut self, outcome: Outcome) {
+        self.outcomes.push(outcome);
+    }
+
+    /// Whether nothing failed. A skip is no failure.
+    pub fn passed(&self) -> bool {
+        self.outcomes.iter().all(|outcome| outcome.counts.failed.is_empty())
+    }
+
+    /// Whether nothing was checked at all.
+    pub fn is_empty(&self) -> bool {
+        self.outcomes.iter().all(|outcome| outcome.counts == Counts::default())
+    }
+
+    /// Writes a line for each step, what was skipped and why, what failed, and the totals last.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "\n=== summary")?;
+        let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+        for Outcome { name, counts, elapsed } in &self.outcomes {
+            let totals = totals(counts.passed, counts.failed.len(), counts.skipped.len());
+            writeln!(out, "{name:<14} {totals:<36} {:>6.1} s", elapsed.as_secs_f64())?;
+            passed += counts.passed;
+            failed += counts.failed.len();
+            skipped += counts.skipped.len();
+        }
+        let skips = |outcome: &Outcome| {
+            let line = |skip: &Skip| format!("{}: {}", skip.test, skip.reason);
+            outcome.counts.skipped.iter().map(line).collect()
+        };
+        self.write_list(out, "skipped", skips)?;
+        self.write_list(out, "failed", |outcome| outcome.counts.failed.clone())?;
+        writeln!(out, "wakelat: {}", totals(passed, failed, skipped))
+    }
+
+    fn write_list(&self, out: &mut impl Write, title: &str, of: impl Fn(&Outcome) -> Vec<String>) -> io::Result<()> {
+        for outcome in &self.outcomes {
+            for line in of(outcome) {
+                writeln!(out, "{title}: {}: {line}", outcome.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn totals(passed: usize, failed: usize, skipped: usize) -> String {
+    format!("{passed} passed, {failed} failed, {skipped} skipped")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn outcome(name: &'static str, counts: Counts) -> Outcome {
+        Outcome { name, counts, elapsed: Duration::from_millis(1500) }
+    }
+
+    fn text(summary: &Summary) -> String {
+        let mut text = vec![];
+        summary.write(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn the_last_line_is_the_total_of_all_steps() {
+        let mut summary = Summary::default();
+        summary.add(outcome("format", Counts { passed: 1, ..Counts::default() }));
+        let skipped = vec![Skip { test: "peers".to_owned(), reason: "no perf".to_owned() }];
+        summary.add(outcome("kernel tests", Counts { passed: 7, failed: vec!["t19_x".to_owned()], skipped }));
+        assert_eq!(
+            text(&summary),
+            "\n=== summary\n\
+             format         1 passed, 0 failed, 0 skipped           1.5 s\n\
+             kernel tests   7 passed, 1 failed, 1 skipped           1.5 s\n\
+             skipped: kernel tests: peers: no perf\n\
+             failed: kernel tests: t19_x\n\
+             wakelat: 8 passed, 1 failed, 1 skipped\n"
+        );
+        assert!(!summary.passed());
+    }
+
+    #[test]
+    fn tests_that_match_no_filter_are_nothing() {
+        let mut summary = Summary::default();
+        summary.add(outcome("tests", Counts::default()));
+        assert!(summary.is_empty());
+        summary.add(outcome("kernel tests", Counts { passed: 1, ..Counts::default() }));
+        assert!(!summary.is_empty());
+    }
+
+    #[test]
+    fn a_skip_is_no_failure() {
+        let mut summary = Summary::default();
+        let skipped = vec![Skip { test: "peers".to_owned(), reason: "no perf".to_owned() }];
+        summary.add(outcome("tests", Counts { skipped, ..Counts::default() }));
+        assert!(summary.passed());
+    }
+}

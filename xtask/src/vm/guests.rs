@@ -1,0 +1,145 @@
+//! The guests of one run.
+
+use std::{
+    path::Path,
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{bail, ensure};
+
+use super::{
+    clock,
+    fetch::Kernel,
+    qemu::{Accel, End, Limits, Machine, Mode, Stream},
+    table::{Row, Run},
+    verdict::{self, Outcome, Transcript},
+};
+
+/// What a kernel under KVM may take to its init, before it counts as one that will never get there.
+const PROBE_LIMITS: Limits = Limits { silence: Duration::from_secs(10), total: Duration::from_secs(10) };
+
+/// One guest to be run.
+pub struct Planned {
+    /// The kernel's name in the list.
+    pub name: String,
+    /// How its time passes.
+    pub mode: Mode,
+    /// The kernel, or why there is none.
+    pub kernel: Result<Kernel, String>,
+}
+
+/// What the guests of one run have in common.
+pub struct Guests<'a> {
+    /// The root file system.
+    pub image: &'a Path,
+    /// What executes them.
+    pub accel: Accel,
+    /// One that exceeds them has failed.
+    pub limits: Limits,
+    /// The argument of the init.
+    pub task: &'a (dyn Fn(Mode) -> String + Sync),
+}
+
+impl Guests<'_> {
+    fn machine<'b>(&'b self, name: &'b str, mode: Mode, kernel: &'b Kernel) -> Machine<'b> {
+        Machine {
+            name,
+            vmlinuz: &kernel.vmlinuz,
+            initramfs: self.image,
+            mode,
+            accel: self.accel,
+            tsc_khz: clock::tsc_khz(),
+            interactive: false,
+            task: (self.task)(mode),
+        }
+    }
+
+    /// Runs what is planned, `jobs` at a time; the rows are in the order of the plan.
+    pub fn run_all(&self, planned: Vec<Planned>, jobs: usize) -> Vec<Row> {
+        let waiting = Mutex::new(planned.into_iter().enumerate());
+        let done = Mutex::new(Vec::new());
+        // A panic in one guest's thread is passed on by the scope, so nobody sees a poisoned lock.
+        let next = || waiting.lock().expect("not poisoned").next();
+        thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    while let Some((place, Planned { name, mode, kernel })) = next() {
+                        let result = match kernel {
+                            Ok(kernel) => self.run_one(&name, mode, &kernel),
+                            Err(why) => Run::Skipped(why),
+                        };
+                        let row = Row { kernel: name, mode: mode.to_string(), result };
+                        done.lock().expect("not poisoned").push((place, row));
+                    }
+                });
+            }
+        });
+        let mut rows = done.into_inner().expect("not poisoned");
+        rows.sort_by_key(|(place, _)| *place);
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// Boots one guest and shows what it says.
+    fn run_one(&self, name: &str, mode: Mode, kernel: &Kernel) -> Run {
+        let start = Instant::now();
+        let outcome = transcribe(&self.machine(name, mode, kernel), self.limits, |stream, line| {
+            let source = if stream == Stream::Console { "kernel: " } else { "" };
+            println!("[{name} {mode}] {source}{line}");
+        });
+        match outcome {
+            Ok(outcome) => Run::Done { outcome, took: start.elapsed() },
+            Err(why) => Run::Broken(format!("{why:#}")),
+        }
+    }
+
+    /// Gives the terminal to one guest.
+    ///
+    /// # Errors
+    /// Where the command in it fails, or QEMU does.
+    pub fn on_terminal(&self, name: &str, mode: Mode, kernel: &Kernel) -> anyhow::Result<()> {
+        eprintln!("vm: {name} {mode}; Ctrl-A X ends it");
+        let machine = Machine { interactive: true, task: "shell".to_owned(), ..self.machine(name, mode, kernel) };
+        match machine.boot_on_terminal()? {
+            End::Exit(code @ (verdict::EXIT_SUCCESS | verdict::EXIT_FAILURE | 0)) => {
+                eprintln!(
+                    "vm: {name} {mode}: ended{}",
+                    if code == 0 { " by a reboot, a panic or Ctrl-A X" } else { "" }
+                );
+                ensure!(code != verdict::EXIT_FAILURE, "the command failed in {name}");
+                Ok(())
+            }
+            other => bail!("QEMU ended with {other:?}"),
+        }
+    }
+}
+
+/// Boots a machine and sums up what it says, passing on each line that says something to a reader.
+fn transcribe(machine: &Machine, limits: Limits, mut show: impl FnMut(Stream, &str)) -> anyhow::Result<Outcome> {
+    let mut transcript = Transcript::default();
+    let end = machine.boot(limits, |stream, line, at| {
+        match stream {
+            Stream::Results => transcript.result_line(line, at),
+            Stream::Console => transcript.console_line(line),
+        }
+        let is_marker = stream == Stream::Results && line.starts_with(verdict::MARKER);
+        if !is_marker && !line.trim().is_empty() {
+            show(stream, line);
+        }
+    })?;
+    Ok(transcript.finish(end))
+}
+
+/// Whether a kernel comes up under KVM. A nested guest may offer KVM and yet not run a kernel under it: only a try tells.
+///
+/// # Errors
+/// Where QEMU cannot be started.
+pub fn has_kvm(kernel: &Kernel, image: &Path) -> anyhow::Result<bool> {
+    let guests = Guests { image, accel: Accel::Kvm, limits: PROBE_LIMITS, task: &|_| "probe".to_owned() };
+    let failure = transcribe(&guests.machine("probe", Mode::Smp, kernel), PROBE_LIMITS, |_, _| {})?.failure;
+    if let Some(why) = &failure {
+        eprintln!("vm: no KVM, using TCG: {why}");
+    }
+    Ok(failure.is_none())
+}

@@ -1,0 +1,130 @@
+//! The programs that run in a guest, and the one root file system that all guests share.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use super::initramfs::Initramfs;
+use crate::{dist, workspace};
+
+/// Static programs need neither a libc nor a loader in the guest.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// What the guests run: by name, as in the order in which cargo happens to finish them no two images would be the same, and
+/// so no two runs in the deterministic mode.
+#[derive(Default)]
+pub struct Programs {
+    /// Programs of `/bin`, and the init.
+    binaries: BTreeMap<String, PathBuf>,
+    /// Test binaries: programs of `/tests`.
+    suites: BTreeMap<String, PathBuf>,
+}
+
+impl Programs {
+    /// Builds the static `wakelat` as it is released, and the static test binaries.
+    ///
+    /// # Errors
+    /// Where they do not compile.
+    pub fn build() -> anyhow::Result<Self> {
+        let mut programs = Self::default();
+        programs.binaries.insert("wakelat".to_owned(), dist::static_release(TARGET)?.binary);
+        let mut cargo = workspace::cargo();
+        cargo.args(["test", "--no-run", "--package=wakelat-tests", "--release", "--target", TARGET]);
+        dist::make_static(cargo.arg("--message-format=json-render-diagnostics"), TARGET);
+        let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+        ensure!(output.status.success(), "the kernel tests do not build");
+        for message in String::from_utf8_lossy(&output.stdout).lines() {
+            programs.note(message);
+        }
+        Ok(programs)
+    }
+
+    /// Notes a message of cargo's, if it is about a program.
+    fn note(&mut self, message: &str) {
+        let Ok(artifact) = serde_json::from_str::<Value>(message) else { return };
+        let target = &artifact["target"];
+        let (Some(path), Some(name)) = (artifact["executable"].as_str(), target["name"].as_str()) else { return };
+        let (name, path) = (name.to_owned(), PathBuf::from(path));
+        match target["kind"][0].as_str() {
+            Some("test") => drop(self.suites.insert(name, path)),
+            // `cargo test` builds it twice: as itself, and as its own unit tests.
+            Some("bin") if artifact["profile"]["test"] != true => drop(self.binaries.insert(name, path)),
+            _ => {}
+        }
+    }
+
+    /// Writes the root file system to `path`. `job` holds the words that go with the init's task.
+    ///
+    /// # Errors
+    /// Where a program cannot be read or the file not be written.
+    pub fn write_image(&self, path: &Path, busybox: Option<&Path>, job: &[String]) -> anyhow::Result<()> {
+        let mut root = Initramfs::default();
+        let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read `{}`", path.display()));
+        for (name, program) in &self.binaries {
+            let place = if name == "init" { "init".to_owned() } else { format!("bin/{name}") };
+            root.program(&place, &read(program)?);
+        }
+        for (name, program) in &self.suites {
+            root.program(&format!("tests/{name}"), &read(program)?);
+        }
+        if let Some(busybox) = busybox {
+            root.program("bin/busybox", &read(busybox)?);
+        }
+        let words: String = job.iter().map(|word| format!("{word}\0")).collect();
+        root.data("job", words.as_bytes());
+        fs::write(path, root.finish()).with_context(|| format!("cannot write `{}`", path.display()))
+    }
+}
+
+/// A directory for the image of one run at a time.
+pub struct Workplace {
+    /// Where the image goes.
+    pub image: PathBuf,
+    _lock: File,
+}
+
+impl Workplace {
+    /// Takes the directory, and waits where another run has it.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn take() -> anyhow::Result<Self> {
+        let dir = workspace::root().join("target/vm");
+        fs::create_dir_all(&dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
+        let lock = File::create(dir.join("lock")).context("cannot create the lock of `target/vm`")?;
+        if lock.try_lock().is_err() {
+            eprintln!("vm: waiting for another run in this checkout");
+            lock.lock().context("cannot lock `target/vm`")?;
+        }
+        Ok(Self { image: dir.join("initramfs.cpio"), _lock: lock })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_programs_and_integration_tests_go_into_the_image() {
+        let message = |kind: &str, name: &str, test: bool, executable: &str| {
+            format!(
+                r#"{{"target":{{"name":"{name}","kind":["{kind}"]}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+        };
+        let mut programs = Programs::default();
+        programs.note(&message("bin", "init", false, r#""/t/release/init""#));
+        programs.note(&message("bin", "init", true, r#""/t/release/deps/init-1a2b""#));
+        programs.note(&message("test", "kernel", true, r#""/t/release/deps/kernel-1a2b""#));
+        programs.note(&message("lib", "wakelat_tests", true, r#""/t/release/deps/wakelat_tests-1a2b""#));
+        programs.note(&message("lib", "libc", false, "null"));
+        programs.note(r#"{"reason":"build-finished","success":true}"#);
+        assert_eq!(programs.binaries, [("init".to_owned(), PathBuf::from("/t/release/init"))].into());
+        assert_eq!(programs.suites, [("kernel".to_owned(), PathBuf::from("/t/release/deps/kernel-1a2b"))].into());
+    }
+}

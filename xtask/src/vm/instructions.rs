@@ -1,0 +1,191 @@
+//! How many instructions the verifier walks through for each program on each kernel, and by how much that may grow
+//! unnoticed. Pure.
+//!
+//! The table under version control has a row for each program and a column for each kernel:
+//!
+//! ```text
+//! program        6.1-rt  7.2-rt
+//! sched_switch      412     430
+//! sched_wakeup      210       -
+//! ```
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use anyhow::{Context, ensure};
+
+use super::kernels::KERNELS;
+
+/// Growth up to this many percent passes.
+const TOLERATED_PERCENT: u64 = 10;
+
+const HEADING: &str = "\
+# Instructions the verifier walks through, by program and kernel; `-` where the program was not loaded.
+# Growth of more than 10 % fails `cargo xtask vm` until it is run with `--accept-instructions`.
+";
+
+/// Counts by program, then by kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table(BTreeMap<String, BTreeMap<String, u64>>);
+
+impl Table {
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// A row of another length than the first, or a count that is no number.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let mut rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let Some(first) = rows.next() else { return Ok(Self::default()) };
+        let kernels: Vec<&str> = first.split_whitespace().skip(1).collect();
+        let mut table = Self::default();
+        for row in rows {
+            let mut words = row.split_whitespace();
+            let program = words.next().context("an empty row")?;
+            let counts: Vec<&str> = words.collect();
+            ensure!(
+                counts.len() == kernels.len(),
+                "program `{program}` has {} counts, expected one for each of {} kernels",
+                counts.len(),
+                kernels.len()
+            );
+            for (kernel, count) in kernels.iter().zip(counts).filter(|(_, count)| *count != "-") {
+                let count = count.parse().with_context(|| format!("`{count}` of program `{program}` is no count"))?;
+                table.insert(kernel, program, count);
+            }
+        }
+        Ok(table)
+    }
+
+    /// The table as text; what [`Self::parse`] reads.
+    pub fn render(&self) -> String {
+        // In the order of the list; what has left the list comes last.
+        let mut kernels: Vec<String> = KERNELS.iter().map(|kernel| kernel.to_string()).collect();
+        let others: Vec<&String> = self.0.values().flat_map(BTreeMap::keys).collect();
+        kernels.retain(|kernel| others.contains(&kernel));
+        for other in others {
+            if !kernels.contains(other) {
+                kernels.push(other.clone());
+            }
+        }
+        let width = self.0.keys().map(String::len).chain(["program".len()]).max().unwrap_or_default();
+        let mut text = format!("{HEADING}{:width$}", "program");
+        for kernel in &kernels {
+            let _ = write!(text, "  {kernel:>10}");
+        }
+        text.push('\n');
+        for (program, counts) in &self.0 {
+            let _ = write!(text, "{program:width$}");
+            for kernel in &kernels {
+                let count = counts.get(kernel).map_or("-".to_owned(), u64::to_string);
+                let _ = write!(text, "  {count:>10}");
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Notes a count; of several on one kernel, the largest.
+    pub fn insert(&mut self, kernel: &str, program: &str, count: u64) {
+        let noted = self.0.entry(program.to_owned()).or_default().entry(kernel.to_owned()).or_default();
+        *noted = count.max(*noted);
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What of `seen` is not covered by this table: one line for each.
+    pub fn complaints(&self, seen: &Self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for (program, counts) in &seen.0 {
+            for (kernel, &count) in counts {
+                match self.0.get(program).and_then(|counts| counts.get(kernel)) {
+                    None => complaints.push(format!("{program} on {kernel}: {count}, not in the table")),
+                    Some(&accepted) if count * 100 > accepted * (100 + TOLERATED_PERCENT) => {
+                        complaints.push(format!("{program} on {kernel}: {accepted} accepted, {count} seen"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        complaints
+    }
+
+    /// This table with the counts of `seen` in place of its own. On a kernel that was seen, programs that were not are
+    /// gone.
+    pub fn accepting(&self, seen: &Self) -> Self {
+        let fresh: Vec<&String> = seen.0.values().flat_map(BTreeMap::keys).collect();
+        let mut accepted = self.clone();
+        for counts in accepted.0.values_mut() {
+            counts.retain(|kernel, _| !fresh.contains(&kernel));
+        }
+        for (program, counts) in &seen.0 {
+            for (kernel, count) in counts {
+                accepted.insert(kernel, program, *count);
+            }
+        }
+        accepted.0.retain(|_, counts| !counts.is_empty());
+        accepted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(counts: &[(&str, &str, u64)]) -> Table {
+        let mut table = Table::default();
+        for (kernel, program, count) in counts {
+            table.insert(kernel, program, *count);
+        }
+        table
+    }
+
+    #[test]
+    fn what_is_rendered_is_read_back() {
+        let table = table(&[("6.1-rt", "switch", 412), ("7.2-rt", "switch", 430), ("5.10-cloud", "wakeup", 7)]);
+        assert_eq!(Table::parse(&table.render()).unwrap(), table);
+        assert_eq!(Table::parse("").unwrap(), Table::default());
+    }
+
+    #[test]
+    fn kernels_stand_in_the_order_of_the_list() {
+        let text = table(&[("7.2-rt", "p", 2), ("6.12-rt", "p", 1), ("5.10-cloud", "p", 3)]).render();
+        let heading: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
+        assert_eq!(heading, ["program", "5.10-cloud", "6.12-rt", "7.2-rt"]);
+    }
+
+    #[test]
+    fn growth_of_ten_percent_passes_and_one_more_does_not() {
+        let accepted = table(&[("6.1-rt", "p", 100)]);
+        assert!(accepted.complaints(&table(&[("6.1-rt", "p", 110)])).is_empty());
+        assert!(accepted.complaints(&table(&[("6.1-rt", "p", 50)])).is_empty());
+        assert_eq!(accepted.complaints(&table(&[("6.1-rt", "p", 111)])), ["p on 6.1-rt: 100 accepted, 111 seen"]);
+    }
+
+    #[test]
+    fn a_program_that_is_not_in_the_table_must_be_accepted_first() {
+        let seen = table(&[("6.1-rt", "new", 5)]);
+        assert_eq!(Table::default().complaints(&seen), ["new on 6.1-rt: 5, not in the table"]);
+        assert!(Table::default().accepting(&seen).complaints(&seen).is_empty());
+    }
+
+    #[test]
+    fn accepting_replaces_the_kernels_that_ran_and_keeps_the_others() {
+        let old = table(&[("6.1-rt", "gone", 1), ("6.1-rt", "p", 100), ("7.2-rt", "p", 200)]);
+        let new = old.accepting(&table(&[("6.1-rt", "p", 90)]));
+        assert_eq!(new, table(&[("6.1-rt", "p", 90), ("7.2-rt", "p", 200)]));
+    }
+
+    #[test]
+    fn of_two_modes_the_larger_count_stands() {
+        assert_eq!(table(&[("6.1-rt", "p", 5), ("6.1-rt", "p", 4)]), table(&[("6.1-rt", "p", 5)]));
+    }
+
+    #[test]
+    fn a_damaged_table_is_an_error_that_names_the_row() {
+        let error = Table::parse("program a b\np 1\n").unwrap_err().to_string();
+        assert_eq!(error, "program `p` has 1 counts, expected one for each of 2 kernels");
+        assert!(Table::parse("program a\np x\n").unwrap_err().to_string().contains("`x` of program `p`"));
+    }
+}

@@ -1,0 +1,252 @@
+//! `cargo xtask vm`: the kernel tests, or one command, in real kernels under QEMU.
+
+mod apt;
+mod clock;
+pub mod fetch;
+mod guests;
+mod image;
+mod initramfs;
+mod instructions;
+pub mod kernels;
+mod qemu;
+mod suites;
+pub mod table;
+pub mod verdict;
+
+use std::{
+    fs,
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail, ensure};
+use clap::ValueEnum;
+
+use self::{
+    fetch::Kernel,
+    guests::{Guests, Planned},
+    image::{Programs, Workplace},
+    instructions::Table,
+    kernels::Spec,
+    qemu::{Accel, Limits, Mode},
+    table::{Row, Run},
+};
+use crate::{
+    privilege,
+    setup::{self, Purpose},
+    workspace,
+};
+
+/// The Debian packages this command needs.
+pub const PACKAGES: &[&str] = &["qemu-system-x86"];
+
+/// Where the accepted instruction counts are.
+const INSTRUCTIONS: &str = "tests/verified-instructions.txt";
+
+/// Several times what the slowest test, and all of them, take in a guest on a busy machine.
+const LIMITS: Limits = Limits { silence: Duration::from_secs(180), total: Duration::from_secs(1800) };
+
+/// What is to be run where.
+#[derive(clap::Args, Debug, Default)]
+pub struct Args {
+    /// Only this kernel, such as `6.12-rt`; may be repeated [default: the whole list]
+    #[arg(long = "kernel", value_name = "NAME")]
+    kernels: Vec<String>,
+    /// How the guest's time passes [default: both for tests, smp for a command]
+    #[arg(long, value_enum)]
+    mode: Option<Modes>,
+    /// What executes the guest; the deterministic mode is always TCG
+    #[arg(long, value_enum, default_value_t)]
+    accel: AccelChoice,
+    /// Guests side by side; each takes one processor [default: one for each processor]
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<usize>,
+    /// A guest that says nothing for so long has failed [default: 180]
+    #[arg(long, value_name = "SECONDS")]
+    silence_limit: Option<u64>,
+    /// A guest that runs longer has failed [default: 1800]
+    #[arg(long, value_name = "SECONDS")]
+    time_limit: Option<u64>,
+    /// Only tests whose name contains this
+    #[arg(long, value_name = "TEXT", conflicts_with = "command")]
+    test: Option<String>,
+    /// All test binaries, not only those that every kernel is worth its time for; `--test` looks in all of them too
+    #[arg(long, conflicts_with = "command")]
+    all_suites: bool,
+    /// Take the verifier's instruction counts of this run as the accepted ones
+    #[arg(long, conflicts_with = "command")]
+    accept_instructions: bool,
+    /// A command for the guest instead of the tests; at a terminal, `sh` is a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Modes {
+    /// Two processors, the host's time
+    Smp,
+    /// One processor, time counted in instructions, identical runs
+    Deterministic,
+    /// One after the other
+    Both,
+}
+
+impl Modes {
+    fn list(self) -> &'static [Mode] {
+        match self {
+            Self::Smp => &[Mode::Smp],
+            Self::Deterministic => &[Mode::Deterministic],
+            Self::Both => &[Mode::Smp, Mode::Deterministic],
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum AccelChoice {
+    /// Emulation: works everywhere
+    #[default]
+    Tcg,
+    /// The host's processor
+    Kvm,
+    /// KVM where a kernel boots under it within seconds, else TCG
+    Auto,
+}
+
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let failed = run(args)?.iter().any(|row| row.failure().is_some());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Runs the guests and shows what they say, and a table at the end. What the host lacks is no error: it is skipped, with
+/// the reason in the table.
+///
+/// # Errors
+/// Where the guests cannot be prepared, a command at the terminal failed, or the verifier has more to do than was accepted.
+pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
+    let started = Instant::now();
+    let specs = kernels::select(&args.kernels)?;
+    let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp }).list();
+    setup::ensure(Purpose::Test)?;
+    let planned = plan(&specs, modes)?;
+    let Some(first) = planned.iter().find_map(|guest| guest.kernel.clone().ok()) else {
+        let rows = skipped(planned);
+        conclude(&rows, started);
+        return Ok(rows);
+    };
+
+    let workplace = Workplace::take()?;
+    let programs = Programs::build()?;
+    let tests = args.command.is_empty();
+    let (job, busybox) = if tests { (args.test.as_slice(), None) } else { (&args.command[..], busybox()) };
+    programs.write_image(&workplace.image, busybox.as_deref(), job)?;
+    let guests = Guests {
+        image: &workplace.image,
+        accel: accel(args.accel, &first, &workplace.image)?,
+        limits: Limits {
+            silence: args.silence_limit.map_or(LIMITS.silence, Duration::from_secs),
+            total: args.time_limit.map_or(LIMITS.total, Duration::from_secs),
+        },
+        task: &|mode| {
+            if tests { suites::task(mode, args.all_suites || args.test.is_some()) } else { "command".to_owned() }
+        },
+    };
+
+    if let ([Planned { name, mode, kernel: Ok(kernel) }], false) = (&planned[..], tests)
+        && std::io::stdin().is_terminal()
+        && std::io::stdout().is_terminal()
+    {
+        guests.on_terminal(name, *mode, kernel)?;
+        return Ok(vec![]);
+    }
+    let jobs = args.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into));
+    let rows = guests.run_all(planned, jobs.max(1));
+    conclude(&rows, started);
+    if tests {
+        check_instructions(&rows, args.accept_instructions)?;
+    }
+    Ok(rows)
+}
+
+/// Each kernel in each mode; where there is none, or nothing to run it, with the reason.
+fn plan(specs: &[Spec], modes: &[Mode]) -> anyhow::Result<Vec<Planned>> {
+    let kernels = if privilege::program(qemu::PROGRAM).is_some() {
+        fetch::kernels(specs)?
+    } else {
+        let lacking = || anyhow::anyhow!("no `{}`; run `apt-get install {}`", qemu::PROGRAM, PACKAGES.join(" "));
+        specs.iter().map(|spec| (*spec, Err(lacking()))).collect()
+    };
+    let guests = kernels.into_iter().flat_map(|(spec, kernel)| {
+        let kernel = kernel.map_err(|why| format!("{why:#}"));
+        modes.iter().map(move |mode| Planned { name: spec.to_string(), mode: *mode, kernel: kernel.clone() })
+    });
+    Ok(guests.collect())
+}
+
+fn skipped(planned: Vec<Planned>) -> Vec<Row> {
+    let row = |guest: Planned| {
+        let why = guest.kernel.err().unwrap_or_else(|| "not run".to_owned());
+        Row { kernel: guest.name, mode: guest.mode.to_string(), result: Run::Skipped(why) }
+    };
+    planned.into_iter().map(row).collect()
+}
+
+fn accel(choice: AccelChoice, kernel: &Kernel, image: &Path) -> anyhow::Result<Accel> {
+    Ok(match choice {
+        AccelChoice::Tcg => Accel::Tcg,
+        AccelChoice::Kvm => Accel::Kvm,
+        AccelChoice::Auto if guests::has_kvm(kernel, image)? => Accel::Kvm,
+        AccelChoice::Auto => Accel::Tcg,
+    })
+}
+
+fn busybox() -> Option<PathBuf> {
+    match fetch::busybox() {
+        Ok(path) => Some(path),
+        Err(why) => {
+            eprintln!("vm: no busybox, only wakelat's own programs: {why:#}");
+            None
+        }
+    }
+}
+
+/// Compares the instruction counts of this run with the accepted ones, or accepts them.
+fn check_instructions(rows: &[Row], accept: bool) -> anyhow::Result<()> {
+    let mut seen = Table::default();
+    for row in rows {
+        if let Run::Done { outcome, .. } = &row.result {
+            for (program, count) in &outcome.verified {
+                seen.insert(&row.kernel, program, *count);
+            }
+        }
+    }
+    let path = workspace::root().join(INSTRUCTIONS);
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        other => other.with_context(|| format!("cannot read `{INSTRUCTIONS}`"))?,
+    };
+    let accepted = Table::parse(&text).with_context(|| format!("cannot read `{INSTRUCTIONS}`"))?;
+    if accept {
+        ensure!(!seen.is_empty(), "no test told an instruction count: nothing to accept");
+        return fs::write(&path, accepted.accepting(&seen).render())
+            .with_context(|| format!("cannot write `{INSTRUCTIONS}`"));
+    }
+    let complaints = accepted.complaints(&seen);
+    if !complaints.is_empty() {
+        bail!(
+            "the verifier has more to walk through than `{INSTRUCTIONS}` says:\n  {}\nif that is meant, run `cargo xtask vm --accept-instructions`",
+            complaints.join("\n  ")
+        );
+    }
+    Ok(())
+}
+
+fn conclude(rows: &[Row], started: Instant) {
+    println!("\n{}", table::render(rows));
+    let failed = rows.iter().filter(|row| row.failure().is_some()).count();
+    let skipped = rows.iter().filter(|row| matches!(row.result, Run::Skipped(_))).count();
+    let passed = rows.len() - failed - skipped;
+    println!("vm: {passed} passed, {failed} failed, {skipped} skipped, in {:.0} s", started.elapsed().as_secs_f64());
+}

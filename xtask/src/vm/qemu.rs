@@ -1,0 +1,283 @@
+//! One boot of one kernel.
+
+use std::{
+    fmt,
+    io::{self, BufRead, BufReader, Read},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use clap::ValueEnum;
+
+/// The emulator.
+pub const PROGRAM: &str = "qemu-system-x86_64";
+
+/// How the guest's time passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Two processors and the host's time: for counts, races and cross-checks. Latencies are noise.
+    Smp,
+    /// One processor and time counted in instructions: runs are bit for bit identical, latencies are exact.
+    Deterministic,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Smp => "smp",
+            Self::Deterministic => "deterministic",
+        })
+    }
+}
+
+/// What executes the guest's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accel {
+    /// QEMU's translator. Always single-threaded: with a thread for each processor, QEMU 7.2 loses the kernel's
+    /// breakpoints, and any toggled tracepoint ends in an oops.
+    Tcg,
+    /// The host's processor.
+    Kvm,
+}
+
+/// What to boot.
+#[derive(Clone)]
+pub struct Machine<'a> {
+    /// Its name in the list, handed to the guest as `WAKELAT_KERNEL`.
+    pub name: &'a str,
+    /// The kernel.
+    pub vmlinuz: &'a Path,
+    /// The first root.
+    pub initramfs: &'a Path,
+    /// How time passes, handed to the guest as `WAKELAT_VM`.
+    pub mode: Mode,
+    /// What executes. The deterministic mode is always TCG.
+    pub accel: Accel,
+    /// The rate of the host's time stamp counter in kHz; see [`super::clock`].
+    pub tsc_khz: u64,
+    /// The terminal becomes the guest's, and nothing is read from it.
+    pub interactive: bool,
+    /// The argument of the guest's init.
+    pub task: String,
+}
+
+/// Where a line is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// The debug console: what the init and its children print.
+    Results,
+    /// The serial console, which is the kernel's alone, and QEMU's own complaints.
+    Console,
+}
+
+/// When to give up on a guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// After so long without a line from it: it hangs.
+    pub silence: Duration,
+    /// After so long in all.
+    pub total: Duration,
+}
+
+/// How a boot ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// QEMU's exit code.
+    Exit(i32),
+    /// QEMU was killed by this signal.
+    Signal(i32),
+    /// It said nothing for so long, and was killed.
+    Silent(Duration),
+    /// It was still running after so long, and was killed.
+    TimeLimit(Duration),
+}
+
+impl Machine<'_> {
+    /// QEMU's arguments.
+    pub fn arguments(&self) -> Vec<String> {
+        let deterministic = self.mode == Mode::Deterministic;
+        let mut arguments: Vec<String> = Vec::new();
+        let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| word.to_string()));
+        // `microvm` would boot faster, but one boot in twenty hung.
+        add(&["-M", "q35", "-m", "512", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+        add(&["-accel", if self.accel == Accel::Kvm && !deterministic { "kvm" } else { "tcg,thread=single" }]);
+        // Five-level page tables are slow to emulate, and older kernels take another path with them.
+        add(&["-cpu", "max,la57=off"]);
+        if deterministic {
+            add(&["-smp", "1", "-icount", "shift=2,sleep=off"]);
+            add(&["-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", "1"]);
+        } else {
+            add(&["-smp", "2"]);
+        }
+        if self.interactive {
+            // Ctrl-C goes to the guest; Ctrl-A X ends QEMU.
+            add(&["-serial", "mon:stdio"]);
+        } else {
+            add(&["-debugcon", "stdio", "-serial", "file:/dev/stderr"]);
+        }
+        add(&["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
+        add(&["-kernel", &self.vmlinuz.display().to_string()]);
+        add(&["-initrd", &self.initramfs.display().to_string()]);
+        add(&["-append", &self.command_line()]);
+        arguments
+    }
+
+    fn command_line(&self) -> String {
+        // Up to 6.1 the emulated clock is distrusted without `tsc=reliable`. A panic, an oops and a lockup end the run at
+        // once. What the kernel does not know, and has no dot in it, becomes the init's environment.
+        let clock = match (self.mode, self.accel) {
+            (Mode::Deterministic, _) => "tsc=reliable nokaslr".to_owned(),
+            (Mode::Smp, Accel::Tcg) => format!("tsc=reliable tsc_early_khz={}", self.tsc_khz),
+            (Mode::Smp, Accel::Kvm) => "tsc=reliable".to_owned(),
+        };
+        format!(
+            "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic softlockup_panic=1 {clock} \
+             WAKELAT_VM={} WAKELAT_KERNEL={} -- {}",
+            self.mode, self.name, self.task
+        )
+    }
+
+    /// Boots, hands over each line as it comes, and returns when the guest has ended. `on_line` also gets the time since the
+    /// start.
+    ///
+    /// # Errors
+    /// Where QEMU cannot be started.
+    pub fn boot(&self, limits: Limits, mut on_line: impl FnMut(Stream, &str, Duration)) -> anyhow::Result<End> {
+        let start = Instant::now();
+        let mut qemu = self.spawn(Stdio::null, Stdio::piped)?;
+        let (sender, lines) = mpsc::channel();
+        read_lines(qemu.stdout.take(), Stream::Results, sender.clone());
+        read_lines(qemu.stderr.take(), Stream::Console, sender);
+        loop {
+            let left = limits.total.saturating_sub(start.elapsed());
+            match lines.recv_timeout(left.min(limits.silence)) {
+                Ok((stream, line)) => on_line(stream, &line, start.elapsed()),
+                Err(RecvTimeoutError::Disconnected) => return Ok(end_of(qemu.wait().context("cannot wait for QEMU")?)),
+                Err(RecvTimeoutError::Timeout) => {
+                    qemu.kill().context("cannot kill QEMU")?;
+                    qemu.wait().context("cannot wait for QEMU")?;
+                    // The name of the test that hangs: the start of a line that has no end.
+                    for (stream, line) in lines {
+                        on_line(stream, &line, start.elapsed());
+                    }
+                    let was_silent = limits.silence < left;
+                    return Ok(if was_silent { End::Silent(limits.silence) } else { End::TimeLimit(limits.total) });
+                }
+            }
+        }
+    }
+
+    /// Boots with the terminal as the guest's console.
+    ///
+    /// # Errors
+    /// Where QEMU cannot be started.
+    pub fn boot_on_terminal(&self) -> anyhow::Result<End> {
+        let mut qemu = self.spawn(Stdio::inherit, Stdio::inherit)?;
+        Ok(end_of(qemu.wait().context("cannot wait for QEMU")?))
+    }
+
+    fn spawn(&self, input: fn() -> Stdio, output: fn() -> Stdio) -> anyhow::Result<Child> {
+        let mut command = Command::new(PROGRAM);
+        command.args(self.arguments()).stdin(input()).stdout(output()).stderr(output());
+        die_with_the_parent(&mut command);
+        command.spawn().with_context(|| format!("cannot run `{PROGRAM}`"))
+    }
+}
+
+/// No guest outlives this program, however that ends. The kernel sends the signal when the *thread* that started the child
+/// ends, so that thread must be the one that waits.
+fn die_with_the_parent(command: &mut Command) {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec only `prctl` and `getppid` are called, which are async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // It may have ended before the request was made.
+            if libc::getppid().cast_unsigned() != parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+}
+
+fn read_lines(pipe: Option<impl Read + Send + 'static>, stream: Stream, sender: Sender<(Stream, String)>) {
+    let Some(pipe) = pipe else { return };
+    thread::spawn(move || {
+        let mut lines = BufReader::new(pipe).split(b'\n');
+        // A failed read is the end of the pipe for our purposes: the exit code tells the rest.
+        while let Some(Ok(line)) = lines.next() {
+            let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
+            if sender.send((stream, line)).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn end_of(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exit(code),
+        (None, signal) => End::Signal(signal.unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(mode: Mode, accel: Accel) -> Machine<'static> {
+        Machine {
+            name: "6.12-rt",
+            vmlinuz: Path::new("/k"),
+            initramfs: Path::new("/i"),
+            mode,
+            accel,
+            tsc_khz: 2_300_000,
+            interactive: false,
+            task: "job".to_owned(),
+        }
+    }
+
+    #[test]
+    fn tcg_is_always_single_threaded() {
+        for mode in [Mode::Smp, Mode::Deterministic] {
+            let arguments = machine(mode, Accel::Tcg).arguments().join(" ");
+            assert!(arguments.contains("-accel tcg,thread=single "), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn the_deterministic_mode_has_one_processor_counted_time_and_fixed_seeds_whatever_the_accelerator() {
+        let arguments = machine(Mode::Deterministic, Accel::Kvm).arguments().join(" ");
+        for wanted in [
+            "-accel tcg,thread=single",
+            "-smp 1 -icount shift=2,sleep=off -rtc base=2026-01-01T00:00:00,clock=vm -seed 1",
+            " tsc=reliable nokaslr ",
+            "WAKELAT_VM=deterministic WAKELAT_KERNEL=6.12-rt -- job",
+        ] {
+            assert!(arguments.contains(wanted), "{wanted}: {arguments}");
+        }
+    }
+
+    #[test]
+    fn only_a_guest_on_the_hosts_counter_is_told_its_rate() {
+        let is_told = |mode, accel| machine(mode, accel).command_line().contains(" tsc_early_khz=2300000 ");
+        assert!(is_told(Mode::Smp, Accel::Tcg));
+        assert!(!is_told(Mode::Smp, Accel::Kvm));
+        assert!(!is_told(Mode::Deterministic, Accel::Tcg));
+    }
+
+    #[test]
+    fn the_guest_is_told_the_mode_ahead_of_the_arguments_of_its_init() {
+        let line = machine(Mode::Smp, Accel::Kvm).command_line();
+        assert!(line.ends_with(" WAKELAT_VM=smp WAKELAT_KERNEL=6.12-rt -- job"), "{line}");
+    }
+}

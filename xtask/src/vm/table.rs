@@ -1,0 +1,205 @@
+//! The account of a whole run. Pure.
+
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
+
+use super::verdict::{Fate, Outcome};
+
+/// One kernel in one mode.
+pub struct Row {
+    /// The kernel's name in the list.
+    pub kernel: String,
+    /// The mode's name.
+    pub mode: String,
+    /// What came of it.
+    pub result: Run,
+}
+
+/// What came of one kernel in one mode.
+pub enum Run {
+    /// It ran.
+    Done {
+        /// What happened in it.
+        outcome: Outcome,
+        /// From the start of QEMU to its end.
+        took: Duration,
+    },
+    /// It could not be run here, and why.
+    Skipped(String),
+    /// It could not be started.
+    Broken(String),
+}
+
+impl Row {
+    /// Why the whole run fails because of this row, if it does.
+    pub fn failure(&self) -> Option<&str> {
+        match &self.result {
+            Run::Done { outcome, .. } => outcome.failure.as_deref(),
+            Run::Skipped(_) => None,
+            Run::Broken(why) => Some(why),
+        }
+    }
+}
+
+/// The table, and below it the reasons behind its numbers.
+pub fn render(rows: &[Row]) -> String {
+    let mut cells: Vec<[String; 8]> =
+        vec![["kernel", "release", "mode", "boot", "passed", "failed", "skipped", "time"].map(str::to_owned)];
+    cells.extend(rows.iter().map(cells_of));
+    let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let mut text = String::new();
+    for row in &cells {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = width(column);
+            // Names to the left, numbers to the right.
+            let _ = if column < 3 { write!(line, "{cell:<width$}  ") } else { write!(line, "{cell:>width$}  ") };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    for section in [failures(rows), skips(rows), warnings(rows)] {
+        if !section.is_empty() {
+            text.push('\n');
+            text.push_str(&section);
+        }
+    }
+    text
+}
+
+fn cells_of(row: &Row) -> [String; 8] {
+    let (kernel, mode) = (row.kernel.clone(), row.mode.clone());
+    let empty = String::new;
+    match &row.result {
+        Run::Done { outcome, took } => {
+            let (passed, failed, skipped) = outcome.counts();
+            let release = outcome.release.clone().unwrap_or_else(|| "-".to_owned());
+            let boot = outcome.boot.map_or_else(|| "-".to_owned(), seconds);
+            let time = seconds(*took);
+            [kernel, release, mode, boot, passed.to_string(), failed.to_string(), skipped.to_string(), time]
+        }
+        Run::Skipped(_) => [kernel, "skipped".to_owned(), mode, empty(), empty(), empty(), empty(), empty()],
+        Run::Broken(_) => [kernel, "broken".to_owned(), mode, empty(), empty(), empty(), empty(), empty()],
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+fn failures(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let Some(why) = row.failure() else { continue };
+        let _ = writeln!(text, "FAILED {} {}: {why}", row.kernel, row.mode);
+        if let Run::Done { outcome, .. } = &row.result {
+            for test in outcome.tests.iter().filter(|test| test.fate == Fate::Failed) {
+                let _ = writeln!(text, "  {}", test.name);
+            }
+        }
+    }
+    text
+}
+
+/// Each reason once, with what it kept from running where.
+fn skips(rows: &[Row]) -> String {
+    let mut by_reason: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
+    for row in rows {
+        let place = format!("{} {}", row.kernel, row.mode);
+        match &row.result {
+            Run::Skipped(why) => by_reason.entry(why).or_default().entry("all").or_default().push(place),
+            Run::Broken(_) => {}
+            Run::Done { outcome, .. } => {
+                for test in &outcome.tests {
+                    if let Fate::Skipped(why) = &test.fate {
+                        by_reason.entry(why).or_default().entry(&test.name).or_default().push(place.clone());
+                    }
+                }
+            }
+        }
+    }
+    let mut text = String::new();
+    for (reason, tests) in by_reason {
+        let count: usize = tests.values().map(Vec::len).sum();
+        let _ = writeln!(text, "skipped {count}: {reason}");
+        for (test, places) in tests {
+            let _ = writeln!(text, "  {test}: {}", places.join(", "));
+        }
+    }
+    text
+}
+
+fn warnings(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        if let Run::Done { outcome, .. } = &row.result {
+            for warning in &outcome.warnings {
+                let _ = writeln!(text, "warning {} {}: {warning}", row.kernel, row.mode);
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::verdict::Test, *};
+
+    fn test(name: &str, fate: Fate) -> Test {
+        Test { name: name.to_owned(), fate }
+    }
+
+    fn row(kernel: &str, result: Run) -> Row {
+        Row { kernel: kernel.to_owned(), mode: "smp".to_owned(), result }
+    }
+
+    #[test]
+    fn every_row_failure_and_skip_reason_is_told() {
+        let skip = || Fate::Skipped("no hist triggers".to_owned());
+        let good = Outcome {
+            release: Some("6.12.117+deb12-rt-amd64".to_owned()),
+            boot: Some(Duration::from_millis(2345)),
+            tests: vec![test("s::a", Fate::Passed), test("s::b", skip())],
+            ..Outcome::default()
+        };
+        let bad = Outcome {
+            tests: vec![test("s::a", Fate::Failed), test("s::b", skip())],
+            failure: Some("kernel panic in `s::a`: Fatal exception".to_owned()),
+            warnings: vec!["WARNING: x".to_owned()],
+            ..Outcome::default()
+        };
+        let took = Duration::from_secs(5);
+        let text = render(&[
+            row("6.12-rt", Run::Done { outcome: good, took }),
+            row("7.2-rt", Run::Done { outcome: bad, took }),
+            row("6.1-rt", Run::Skipped("no mirror".to_owned())),
+            row("5.10-cloud", Run::Broken("no file".to_owned())),
+        ]);
+        assert_eq!(
+            text,
+            "\
+kernel      release                  mode   boot  passed  failed  skipped   time
+6.12-rt     6.12.117+deb12-rt-amd64  smp   2.3 s       1       0        1  5.0 s
+7.2-rt      -                        smp       -       0       1        1  5.0 s
+6.1-rt      skipped                  smp
+5.10-cloud  broken                   smp
+
+FAILED 7.2-rt smp: kernel panic in `s::a`: Fatal exception
+  s::a
+FAILED 5.10-cloud smp: no file
+
+skipped 2: no hist triggers
+  s::b: 6.12-rt smp, 7.2-rt smp
+skipped 1: no mirror
+  all: 6.1-rt smp
+
+warning 7.2-rt smp: WARNING: x
+"
+        );
+    }
+
+    #[test]
+    fn a_skipped_kernel_is_no_failure_and_a_broken_one_is() {
+        assert_eq!(row("a", Run::Skipped("x".to_owned())).failure(), None);
+        assert_eq!(row("a", Run::Broken("x".to_owned())).failure(), Some("x"));
+    }
+}

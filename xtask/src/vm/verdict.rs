@@ -1,0 +1,261 @@
+//! What a guest's two streams say: which tests passed, and how the run ended. Pure.
+//!
+//! The init speaks in lines that begin with `##vm`; between them is libtest's output, one test at a time:
+//!
+//! ```text
+//! ##vm boot 6.12.117+deb12-rt-amd64
+//! ##vm suite kernel
+//! test ring_buffer_can_be_made ... ok
+//! VERIFIED sched_switch 412
+//! test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s
+//! ##vm suite-end 0
+//! ##vm end 0
+//! ```
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::qemu::End;
+
+/// What the init's own lines begin with.
+pub const MARKER: &str = "##vm ";
+
+/// QEMU's exit code after the init has written 0x10 to its exit port: `(0x10 << 1) | 1`.
+pub const EXIT_SUCCESS: i32 = 33;
+/// The same for 0x11: something failed, and the streams say what.
+pub const EXIT_FAILURE: i32 = 35;
+/// QEMU ends so by itself when the guest reboots, which under `panic=-1` is a panic.
+const EXIT_REBOOT: i32 = 0;
+
+/// How many of the console's last lines go into a verdict that has nothing better to show.
+const CONSOLE_TAIL: usize = 4;
+
+/// What one test did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It passed.
+    Passed,
+    /// It failed, or was running when the guest died.
+    Failed,
+    /// It found that this kernel lacks what it tests, and why.
+    Skipped(String),
+}
+
+/// One test in one boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// `suite::test`.
+    pub name: String,
+    /// What it did.
+    pub fate: Fate,
+}
+
+/// One boot, summed up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The kernel's own name for itself; none where it did not get as far as the init.
+    pub release: Option<String>,
+    /// From the start of QEMU to the init's first line.
+    pub boot: Option<Duration>,
+    /// In the order they ran.
+    pub tests: Vec<Test>,
+    /// Instructions the verifier walked through, by program.
+    pub verified: BTreeMap<String, u64>,
+    /// Warnings of the kernel, which do not fail a run.
+    pub warnings: Vec<String>,
+    /// Why the run failed; none where it passed.
+    pub failure: Option<String>,
+}
+
+impl Outcome {
+    /// How many tests passed, failed and were skipped.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        let count = |wanted: fn(&Fate) -> bool| self.tests.iter().filter(|test| wanted(&test.fate)).count();
+        (
+            count(|fate| *fate == Fate::Passed),
+            count(|fate| *fate == Fate::Failed),
+            count(|fate| matches!(fate, Fate::Skipped(_))),
+        )
+    }
+}
+
+/// Reads the streams line by line.
+#[derive(Default)]
+pub struct Transcript {
+    outcome: Outcome,
+    suite: String,
+    /// The test that runs, and why it is skipped where it has said so.
+    running: Option<(String, Option<String>)>,
+    /// Tests with a result in this suite: to be compared with libtest's own count.
+    seen_in_suite: usize,
+    problems: Vec<String>,
+    ended: Option<i32>,
+    panic: Option<String>,
+    console: Vec<String>,
+}
+
+impl Transcript {
+    /// One line of the results, and when it came.
+    pub fn result_line(&mut self, line: &str, at: Duration) {
+        if let Some(words) = line.strip_prefix(MARKER) {
+            self.marker(words, at);
+        } else if let Some((name, rest)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) {
+            // Names may be padded to one width.
+            self.running = Some((name.trim_end().to_owned(), None));
+            self.result_line(rest, at);
+        } else if let Some(summary) = line.strip_prefix("test result: ") {
+            self.summary(summary);
+        } else if let Some((test, reason)) = line.strip_prefix("SKIP ").and_then(|line| line.split_once(": ")) {
+            self.skip(test, reason);
+        } else if let Some((program, count)) = line.strip_prefix("VERIFIED ").and_then(|line| line.split_once(' ')) {
+            match count.trim().parse() {
+                Ok(count) => drop(self.outcome.verified.insert(program.to_owned(), count)),
+                Err(_) => self.problems.push(format!("cannot read `{line}`")),
+            }
+        } else if line == "ok" {
+            self.settle(Fate::Passed);
+        } else if line == "FAILED" {
+            self.settle(Fate::Failed);
+        } else if let Some(reason) = line.strip_prefix("ignored") {
+            let reason = reason.trim_start_matches([',', ' ']);
+            self.settle(Fate::Skipped(if reason.is_empty() { "ignored" } else { reason }.to_owned()));
+        }
+    }
+
+    /// One line of the kernel's console.
+    pub fn console_line(&mut self, line: &str) {
+        let text = without_timestamp(line);
+        if text.is_empty() {
+            return;
+        }
+        if let Some((_, reason)) = text.split_once("Kernel panic - not syncing: ") {
+            self.panic.get_or_insert_with(|| reason.to_owned());
+        } else if ["BUG: ", "Oops", "LOCKUP", "detected stalls", "blocked for more than", "general protection fault"]
+            .iter()
+            .any(|sign| text.contains(sign))
+        {
+            self.problems.push(format!("the kernel said `{text}`"));
+        } else if text.contains("WARNING: ") {
+            self.outcome.warnings.push(text.to_owned());
+        }
+        self.console.push(text.to_owned());
+    }
+
+    /// The sum of it, once QEMU has ended.
+    pub fn finish(mut self, end: End) -> Outcome {
+        let during = self.during();
+        let first = match end {
+            End::Exit(EXIT_SUCCESS) if self.ended == Some(0) => None,
+            End::Exit(EXIT_SUCCESS | EXIT_FAILURE) => match self.ended {
+                Some(0) => Some("the init reported success and failure at once".to_owned()),
+                // The tests say it better.
+                Some(_) if !self.suite.is_empty() => None,
+                Some(code) => Some(format!("the command ended with {code}")),
+                None => Some("the guest ended without a word of its init".to_owned()),
+            },
+            End::Exit(EXIT_REBOOT) => Some(match &self.panic {
+                Some(panic) => format!("kernel panic{during}: {panic}"),
+                None => format!("the guest rebooted{during}{}", self.last_words()),
+            }),
+            End::Exit(code) => Some(format!("QEMU ended with {code}{}", self.last_words())),
+            End::Signal(signal) => Some(format!("QEMU was killed by signal {signal}")),
+            End::Silent(limit) => Some(format!("silent for {} s{during}{}", limit.as_secs(), self.last_words())),
+            End::TimeLimit(limit) => {
+                Some(format!("still running after {} s{during}{}", limit.as_secs(), self.last_words()))
+            }
+        };
+        self.settle(Fate::Failed);
+        let failed = self.outcome.counts().1;
+        let tests = (failed > 0).then(|| format!("{failed} of {} tests failed", self.outcome.tests.len()));
+        let reasons: Vec<String> = first.into_iter().chain(self.problems).chain(tests).collect();
+        if !reasons.is_empty() {
+            self.outcome.failure = Some(reasons.join("; "));
+        } else if self.ended != Some(0) {
+            self.outcome.failure = Some("the init reported a failure, and no test did".to_owned());
+        }
+        self.outcome
+    }
+
+    fn marker(&mut self, words: &str, at: Duration) {
+        let (word, rest) = words.split_once(' ').unwrap_or((words, ""));
+        match word {
+            "boot" => (self.outcome.release, self.outcome.boot) = (Some(rest.to_owned()), Some(at)),
+            "suite" => (self.suite, self.seen_in_suite) = (rest.to_owned(), 0),
+            "suite-end" => {
+                // libtest ends with 101 where a test failed.
+                if !matches!(rest, "0" | "101") {
+                    self.problems.push(format!("suite `{}` ended with {rest}{}", self.suite, self.during()));
+                }
+                self.settle(Fate::Failed);
+            }
+            "end" => self.ended = rest.parse().ok(),
+            "problem" => self.problems.push(rest.to_owned()),
+            _ => self.problems.push(format!("cannot read `##vm {words}`")),
+        }
+    }
+
+    /// Gives the running test its fate.
+    fn settle(&mut self, fate: Fate) {
+        let Some((test, skipped)) = self.running.take() else { return };
+        let fate = match (fate, skipped) {
+            (Fate::Passed | Fate::Skipped(_), Some(reason)) => Fate::Skipped(reason),
+            (fate, _) => fate,
+        };
+        self.seen_in_suite += 1;
+        self.outcome.tests.push(Test { name: format!("{}::{test}", self.suite), fate });
+    }
+
+    fn skip(&mut self, test: &str, reason: &str) {
+        match &mut self.running {
+            Some((_, skipped)) => *skipped = Some(reason.to_owned()),
+            None => self.problems.push(format!("`{test}` was skipped while no test ran: {reason}")),
+        }
+    }
+
+    /// `ok. 3 passed; 1 failed; 0 ignored; …`: a result line lost in other output must not pass for a test that ran.
+    fn summary(&mut self, summary: &str) {
+        let words: Vec<&str> = summary.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect();
+        let count_of = |what: &str| {
+            let at = words.iter().position(|word| *word == what)?;
+            words[at.checked_sub(1)?].parse::<usize>().ok()
+        };
+        let Some(counted) = ["passed", "failed", "ignored"].into_iter().map(count_of).sum::<Option<usize>>() else {
+            self.problems.push(format!("cannot read `test result: {summary}`"));
+            return;
+        };
+        if counted != self.seen_in_suite {
+            self.problems.push(format!(
+                "suite `{}` counts {counted} tests, but the results of {} were seen",
+                self.suite, self.seen_in_suite
+            ));
+        }
+    }
+
+    fn during(&self) -> String {
+        match &self.running {
+            Some((test, _)) => format!(" in `{}::{test}`", self.suite),
+            None => String::new(),
+        }
+    }
+
+    fn last_words(&self) -> String {
+        match self.console.len() {
+            0 => String::new(),
+            lines => format!(
+                "; the console's last lines: {}",
+                self.console[lines.saturating_sub(CONSOLE_TAIL)..].join(" | ")
+            ),
+        }
+    }
+}
+
+/// `[   12.345678] text`, or with a caller's number before the text, without what changes from run to run.
+fn without_timestamp(line: &str) -> &str {
+    let text = line.trim();
+    match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((time, text)) if time.chars().all(|c| c.is_ascii_digit() || ". ".contains(c)) => text.trim(),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;
