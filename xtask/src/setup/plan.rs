@@ -3,7 +3,6 @@
 use bpf_toolchain::Missing;
 
 use super::facts::Facts;
-use crate::vm;
 
 /// What the machine is set up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools"];
 
 /// Every package that may be asked for.
 pub fn packages() -> impl Iterator<Item = &'static str> {
-    [COMPILER_PACKAGES, LINKER_PACKAGES, TEST_PACKAGES, vm::PACKAGES].concat().into_iter()
+    [COMPILER_PACKAGES, LINKER_PACKAGES, TEST_PACKAGES].concat().into_iter()
 }
 
 /// One thing to do.
@@ -122,7 +121,7 @@ fn test_steps(facts: &Facts) -> Vec<Step> {
             Step::Advise(format!("{names} missing; install them beside `cargo`"))
         });
     }
-    let names = facts.not_installed(&[TEST_PACKAGES, vm::PACKAGES].concat());
+    let names = facts.not_installed(TEST_PACKAGES);
     if !names.is_empty() {
         steps.push(match (facts.debian, facts.root) {
             (true, true) => Step::Packages { names, essential: false },
@@ -178,7 +177,7 @@ mod tests {
                 essential(&["rustc-web", "libstd-rust-web-dev-bpf", "llvm-22-dev"]),
                 Step::BpfLinker,
                 Step::Tracefs,
-                Step::Packages { names: vec!["linux-perf", "libbpf-tools", "qemu-system-x86"], essential: false },
+                Step::Packages { names: vec!["linux-perf", "libbpf-tools"], essential: false },
             ]
         );
     }

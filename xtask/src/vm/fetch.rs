@@ -54,12 +54,18 @@ pub fn cache_dir() -> anyhow::Result<PathBuf> {
     Ok(base.join("wakelat"))
 }
 
-/// The newest build of each kernel, or why there is none. One process at a time fetches.
-pub fn kernels(specs: &[Spec]) -> anyhow::Result<Vec<(Spec, anyhow::Result<Kernel>)>> {
+/// The cache's directory, for one process at a time: others wait until the file is closed.
+pub fn lock_cache() -> anyhow::Result<(PathBuf, File)> {
     let cache = cache_dir()?;
     fs::create_dir_all(&cache).with_context(|| format!("cannot create `{}`", cache.display()))?;
     let lock = File::create(cache.join("lock")).context("cannot create the cache's lock")?;
     lock.lock().context("cannot lock the cache")?;
+    Ok((cache, lock))
+}
+
+/// The newest build of each kernel, or why there is none.
+pub fn kernels(specs: &[Spec]) -> anyhow::Result<Vec<(Spec, anyhow::Result<Kernel>)>> {
+    let (cache, _lock) = lock_cache()?;
     let mut suites = BTreeMap::new();
     let kernel_of = |spec: &Spec| {
         // Several kernels are from one suite, and without a network each try to reach it takes a while.

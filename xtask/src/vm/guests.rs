@@ -11,6 +11,7 @@ use anyhow::{bail, ensure};
 
 use super::{
     clock,
+    emulator::Emulator,
     fetch::Kernel,
     qemu::{Accel, End, Limits, Machine, Mode, Stream},
     table::{Row, Run},
@@ -32,6 +33,8 @@ pub struct Planned {
 
 /// What the guests of one run have in common.
 pub struct Guests<'a> {
+    /// What runs them.
+    pub emulator: &'a Emulator,
     /// The root file system.
     pub image: &'a Path,
     /// What executes them.
@@ -45,6 +48,7 @@ pub struct Guests<'a> {
 impl Guests<'_> {
     fn machine<'b>(&'b self, name: &'b str, mode: Mode, kernel: &'b Kernel) -> Machine<'b> {
         Machine {
+            emulator: self.emulator,
             name,
             vmlinuz: &kernel.vmlinuz,
             initramfs: self.image,
@@ -135,8 +139,8 @@ fn transcribe(machine: &Machine, limits: Limits, mut show: impl FnMut(Stream, &s
 ///
 /// # Errors
 /// Where QEMU cannot be started.
-pub fn has_kvm(kernel: &Kernel, image: &Path) -> anyhow::Result<bool> {
-    let guests = Guests { image, accel: Accel::Kvm, limits: PROBE_LIMITS, task: &|_| "probe".to_owned() };
+pub fn has_kvm(emulator: &Emulator, kernel: &Kernel, image: &Path) -> anyhow::Result<bool> {
+    let guests = Guests { emulator, image, accel: Accel::Kvm, limits: PROBE_LIMITS, task: &|_| "probe".to_owned() };
     let failure = transcribe(&guests.machine("probe", Mode::Smp, kernel), PROBE_LIMITS, |_, _| {})?.failure;
     if let Some(why) = &failure {
         eprintln!("vm: no KVM, using TCG: {why}");

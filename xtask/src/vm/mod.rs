@@ -2,6 +2,7 @@
 
 mod apt;
 mod clock;
+mod emulator;
 pub mod fetch;
 mod guests;
 mod image;
@@ -26,6 +27,7 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 
 use self::{
+    emulator::Emulator,
     fetch::Kernel,
     guests::{Guests, Planned},
     image::{Programs, Workplace},
@@ -35,13 +37,9 @@ use self::{
     table::{Row, Run},
 };
 use crate::{
-    privilege,
     setup::{self, Purpose},
     workspace,
 };
-
-/// The Debian packages this command needs.
-pub const PACKAGES: &[&str] = &["qemu-system-x86"];
 
 /// Where the accepted instruction counts are.
 const INSTRUCTIONS: &str = "tests/verified-instructions.txt";
@@ -130,8 +128,10 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     let specs = kernels::select(&args.kernels)?;
     let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp }).list();
     setup::ensure(Purpose::Test)?;
-    let planned = plan(&specs, modes)?;
-    let Some(first) = planned.iter().find_map(|guest| guest.kernel.clone().ok()) else {
+    let emulator = Emulator::find();
+    let planned = plan(&specs, modes, emulator.as_ref().err())?;
+    let first = planned.iter().find_map(|guest| guest.kernel.clone().ok());
+    let (Some(first), Ok(emulator)) = (first, emulator) else {
         let rows = skipped(planned);
         conclude(&rows, started);
         return Ok(rows);
@@ -143,8 +143,9 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     let (job, busybox) = if tests { (args.test.as_slice(), None) } else { (&args.command[..], busybox()) };
     programs.write_image(&workplace.image, busybox.as_deref(), job)?;
     let guests = Guests {
+        emulator: &emulator,
         image: &workplace.image,
-        accel: accel(args.accel, &first, &workplace.image)?,
+        accel: accel(&emulator, args.accel, &first, &workplace.image)?,
         limits: Limits {
             silence: args.silence_limit.map_or(LIMITS.silence, Duration::from_secs),
             total: args.time_limit.map_or(LIMITS.total, Duration::from_secs),
@@ -171,12 +172,10 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
 }
 
 /// Each kernel in each mode; where there is none, or nothing to run it, with the reason.
-fn plan(specs: &[Spec], modes: &[Mode]) -> anyhow::Result<Vec<Planned>> {
-    let kernels = if privilege::program(qemu::PROGRAM).is_some() {
-        fetch::kernels(specs)?
-    } else {
-        let lacking = || anyhow::anyhow!("no `{}`; run `apt-get install {}`", qemu::PROGRAM, PACKAGES.join(" "));
-        specs.iter().map(|spec| (*spec, Err(lacking()))).collect()
+fn plan(specs: &[Spec], modes: &[Mode], no_emulator: Option<&anyhow::Error>) -> anyhow::Result<Vec<Planned>> {
+    let kernels = match no_emulator {
+        None => fetch::kernels(specs)?,
+        Some(why) => specs.iter().map(|spec| (*spec, Err(anyhow::anyhow!("{why:#}")))).collect(),
     };
     let guests = kernels.into_iter().flat_map(|(spec, kernel)| {
         let kernel = kernel.map_err(|why| format!("{why:#}"));
@@ -193,11 +192,11 @@ fn skipped(planned: Vec<Planned>) -> Vec<Row> {
     planned.into_iter().map(row).collect()
 }
 
-fn accel(choice: AccelChoice, kernel: &Kernel, image: &Path) -> anyhow::Result<Accel> {
+fn accel(emulator: &Emulator, choice: AccelChoice, kernel: &Kernel, image: &Path) -> anyhow::Result<Accel> {
     Ok(match choice {
         AccelChoice::Tcg => Accel::Tcg,
         AccelChoice::Kvm => Accel::Kvm,
-        AccelChoice::Auto if guests::has_kvm(kernel, image)? => Accel::Kvm,
+        AccelChoice::Auto if guests::has_kvm(emulator, kernel, image)? => Accel::Kvm,
         AccelChoice::Auto => Accel::Tcg,
     })
 }

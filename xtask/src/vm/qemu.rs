@@ -14,8 +14,7 @@ use std::{
 use anyhow::Context;
 use clap::ValueEnum;
 
-/// The emulator.
-pub const PROGRAM: &str = "qemu-system-x86_64";
+use super::emulator::Emulator;
 
 /// How the guest's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,6 +47,8 @@ pub enum Accel {
 /// What to boot.
 #[derive(Clone)]
 pub struct Machine<'a> {
+    /// What runs it.
+    pub emulator: &'a Emulator,
     /// Its name in the list, handed to the guest as `WAKELAT_KERNEL`.
     pub name: &'a str,
     /// The kernel.
@@ -182,10 +183,10 @@ impl Machine<'_> {
     }
 
     fn spawn(&self, input: fn() -> Stdio, output: fn() -> Stdio) -> anyhow::Result<Child> {
-        let mut command = Command::new(PROGRAM);
+        let mut command = self.emulator.command();
         command.args(self.arguments()).stdin(input()).stdout(output()).stderr(output());
         die_with_the_parent(&mut command);
-        command.spawn().with_context(|| format!("cannot run `{PROGRAM}`"))
+        command.spawn().with_context(|| format!("cannot run {:?}", self.emulator))
     }
 }
 
@@ -235,6 +236,7 @@ mod tests {
 
     fn machine(mode: Mode, accel: Accel) -> Machine<'static> {
         Machine {
+            emulator: &Emulator::Installed,
             name: "6.12-rt",
             vmlinuz: Path::new("/k"),
             initramfs: Path::new("/i"),
