@@ -55,3 +55,13 @@ pub fn available_memory() -> u64 {
     let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
+
+/// Context switches of all CPUs since the machine started (`ctxt` in `/proc/stat`, `show_stat`, fs/proc/stat.c).
+///
+/// # Panics
+/// If the kernel does not tell.
+pub fn switches() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").expect("procfs is mounted");
+    let count = stat.lines().find_map(|line| line.strip_prefix("ctxt ")?.parse().ok());
+    count.expect("the kernel counts its switches")
+}

@@ -56,29 +56,38 @@ fn perf_counts_the_same_events(attach: Attach, cpu: Option<usize>) -> Outcome {
     let taskset = tool("taskset", "util-linux")?;
     let pin = cpu.map(|cpu| vec![taskset, "-c".to_owned(), cpu.to_string()]).unwrap_or_default();
     let wakelat = Wakelat::hist(attach, &["--comm", "sched-pipe", "--class", ALL_CLASSES, "--ring-size", "64M"]);
+    let before = machine::switches();
     let output = Command::new(&perf)
         .args(["stat", "--all-cpus", "--field-separator", ","])
         .args(["-e", "sched:sched_wakeup", "--filter", r#"comm=="sched-pipe""#])
-        .args(["-e", "sched:sched_switch", "--filter", r#"next_comm=="sched-pipe""#, "--"])
+        .args(["-e", "sched:sched_switch", "--filter", r#"next_comm=="sched-pipe""#, "-e", "sched:sched_switch", "--"])
         .args(pin)
         .args([&perf, "bench", "sched", "pipe", "--loop", "100000"])
         .env("LC_ALL", "C")
         .output()
         .unwrap_or_else(|error| panic!("{perf}: {error}"));
+    let switches = machine::switches() - before;
     let report = wakelat.report();
     let stat = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         return Err(Skip::because(format!("`perf stat` cannot count here: {}", stat.trim())));
     }
-    let count = |event: &str| -> u64 {
-        let line = stat.lines().find(|line| line.contains(event)).unwrap_or_else(|| panic!("no {event} in {stat}"));
-        line.split(',').next().and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no number in {line}"))
-    };
+    let counts: Vec<u64> = stat.lines().filter_map(|line| line.split(',').next()?.parse().ok()).collect();
+    let [perf_wakeups, perf_switch_ins, perf_switches] = counts[..] else { panic!("not three counts: {stat}") };
     let wakeups = report.coverage.wakeups;
     let preemptions = report.coverage.preemptions.expect("asked for");
     println!("\n  {wakeups:?}\n  {preemptions:?}");
-    assert_within_percent(1, "wakeups", wakeups.wanted(), count("sched:sched_wakeup"));
-    assert_within_percent(1, "switch-ins", wakeups.delivered + preemptions.delivered, count("sched:sched_switch"));
+    assert_within_percent(1, "wakeups", wakeups.wanted(), perf_wakeups);
+    let switch_ins = wakeups.delivered + preemptions.delivered;
+    // Some kernels keep switches from perf and from ftrace that they count and show to BPF: docs/semantics.md, "When
+    // instruments disagree". There, perf's figure is a lower bound, and the kernel's count of all switches an upper one.
+    if perf_switches * 100 >= switches * 98 {
+        assert_within_percent(1, "switch-ins", switch_ins, perf_switch_ins);
+    } else {
+        println!("  perf saw {perf_switches} of the {switches} switches that the kernel counted");
+        let bounds = perf_switch_ins - perf_switch_ins / 100..=switches;
+        assert!(bounds.contains(&switch_ins), "{switch_ins} switch-ins by wakelat, not within {bounds:?}");
+    }
     for terms in [wakeups, preemptions] {
         assert_eq!(terms.start_map_full + terms.ring_full + terms.discarded, 0, "{terms:?}");
     }

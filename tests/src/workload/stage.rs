@@ -10,6 +10,10 @@ use serde::Serialize;
 use super::Known;
 use crate::task::{self, Place};
 
+/// Pipes that a task of the stage shares with other tasks at the same time: its gate, and those of [`Stage::until_done`]
+/// and of the last block.
+pub const SHARED_PIPES: u64 = 3;
+
 /// Where a load's tasks come from. Used in this order: [`Self::task`] for each, [`Self::go`], [`Self::until_done`],
 /// [`Self::leave`].
 pub struct Stage {
