@@ -42,6 +42,7 @@ fn main() {
         sigterm_ends_with_the_result,
         a_closed_terminal_ends_it,
         a_duration_ends_with_the_result,
+        rows_of_waits_have_their_coverage_on_standard_error,
         a_threshold_that_is_hit_ends_with_three,
         the_threshold_signals_whom_it_was_told_to,
     ]);
@@ -304,6 +305,16 @@ fn a_duration_ends_with_the_result() -> Outcome {
     assert!(reports[0].duration_ns >= 300_000_000, "{} ns", reports[0].duration_ns);
     let reports = run(&["hist", "--json", "0.1", "3"]).reports();
     assert_eq!(reports.len(), 3);
+    Ok(())
+}
+
+fn rows_of_waits_have_their_coverage_on_standard_error() -> Outcome {
+    let ended = run(&["trace", "--csv", "--duration", "100ms"]);
+    assert!(ended.status.success(), "{ended:?}");
+    assert!(ended.stdout.starts_with("at_ns,") && !ended.stdout.contains("coverage"), "{ended:?}");
+    assert!(ended.stderr.contains("coverage: "), "{ended:?}");
+    let quiet = run(&["trace", "--csv", "--duration", "100ms", "--quiet"]);
+    assert!(!quiet.stderr.contains("coverage"), "{quiet:?}");
     Ok(())
 }
 

@@ -48,7 +48,10 @@ pub fn top(config: &Config, table: Table) -> Result<Stop> {
 /// Those of [`session::run`].
 pub fn trace(config: &Config) -> Result<Stop> {
     let (style, _) = style(&config.output);
-    run(config, &mut Trace { waits: config.output.format.waits(style) })
+    // Rows of waits have no place for it.
+    let aside = (config.output.format == sink::Format::Csv && !config.output.quiet)
+        .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() });
+    run(config, &mut Trace { waits: config.output.format.waits(style), aside })
 }
 
 /// A command that measures nothing: writes to standard output what `write` writes. A reader that has gone is no error.
@@ -193,6 +196,8 @@ impl View for Top {
 
 struct Trace {
     waits: Box<dyn Waits>,
+    /// How the coverage is to look on standard error, where the output cannot hold it.
+    aside: Option<Style>,
 }
 
 impl View for Trace {
@@ -210,6 +215,10 @@ impl View for Trace {
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        self.waits.end(report, out)
+        self.waits.end(report, out)?;
+        if let Some(style) = &self.aside {
+            sink::coverage::write(report, style, &mut io::stderr())?;
+        }
+        Ok(())
     }
 }

@@ -23,12 +23,12 @@ impl Comm {
 }
 
 impl std::fmt::Display for Comm {
-    /// Writes the name with control characters and bytes that are not UTF-8 escaped, so that a hostile name cannot
-    /// drive the terminal.
+    /// Writes the name with control characters, backslashes and bytes that are not UTF-8 escaped, so that a hostile name
+    /// can neither drive the terminal nor pass for another.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for chunk in self.as_bytes().utf8_chunks() {
             for character in chunk.valid().chars() {
-                if character.is_control() {
+                if character.is_control() || character == '\\' {
                     write!(f, "{}", character.escape_default())?;
                 } else {
                     write!(f, "{character}")?;
@@ -96,3 +96,14 @@ pub fn policy_name(policy: u32) -> &'static str {
 /// Every scheduling policy: its `SCHED_*` number and its word.
 pub const POLICIES: [(u32, &str); 7] =
     [(0, "other"), (1, "fifo"), (2, "rr"), (3, "batch"), (5, "idle"), (6, "deadline"), (7, "ext")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_drives_the_terminal_or_passes_for_another() {
+        assert_eq!(Comm::new(b"\x1b[2J\n").to_string(), "\\u{1b}[2J\\n");
+        assert_ne!(Comm::new(b"a\xff").to_string(), Comm::new(b"a\\xff").to_string());
+    }
+}

@@ -118,8 +118,11 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
     let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
     for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
         let losses = [
-            (terms.start_map_full, "lost: the map of starts was full"),
-            (terms.ring_full, "lost: the ring buffer was full"),
+            (terms.start_map_full, "lost: the map of starts was full; raise `--start-entries`"),
+            (
+                terms.ring_full,
+                "lost: the ring buffer was full; raise `--ring-size`, narrow the filter, or give the reader `--rt-priority`",
+            ),
             (terms.discarded, "discarded: the end was before the start"),
             (terms.stale, "stale: the switch-in was never seen"),
         ];

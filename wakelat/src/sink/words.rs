@@ -7,7 +7,7 @@ use super::{
     text::{clean, fit},
 };
 use crate::{
-    report::{From, Group, GroupClass, KeyPart, Report},
+    report::{From, Group, GroupClass, KeyPart, KeyValue, Report},
     wait::Comm,
 };
 
@@ -28,6 +28,7 @@ pub fn key(key: &[KeyPart], style: &Style) -> Option<String> {
     let value_of = |name: &str| key.iter().find(|part| part.name == name).map(|part| part.value.to_string());
     // A thread's name and its id belong together, wherever they stand in the key.
     let task = value_of("comm").zip(value_of("tid"));
+    let waker = value_of("waker_comm").zip(value_of("waker"));
     let parts: Vec<String> = key
         .iter()
         .filter_map(|part| match (part.name, &task) {
@@ -35,7 +36,12 @@ pub fn key(key: &[KeyPart], style: &Style) -> Option<String> {
             ("comm", Some((comm, tid))) => Some(format!("{comm}/{tid}")),
             ("comm" | "cgroup", _) => Some(part.value.to_string()),
             ("cpu", _) => Some(format!("CPU {}", part.value)),
-            ("waker", _) => Some(format!("woken by {}", part.value)),
+            ("waker_comm", _) => None,
+            ("waker", _) => Some(match (&part.value, &waker) {
+                (KeyValue::Number(0), _) => "woken by idle".to_owned(),
+                (_, Some((comm, tid))) => format!("woken by {comm}/{tid}"),
+                (value, None) => format!("woken by {value}"),
+            }),
             (name, _) => Some(format!("{name} {}", part.value)),
         })
         .map(|part| clean(&part, style))
@@ -70,7 +76,6 @@ pub fn several_classes(report: &Report) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::KeyValue;
 
     fn text(parts: &[(&'static str, KeyValue)]) -> Option<String> {
         let parts: Vec<_> = parts.iter().map(|(name, value)| KeyPart { name, value: value.clone() }).collect();
@@ -85,6 +90,15 @@ mod tests {
         assert_eq!(text(&[("tid", KeyValue::Number(12)), ("comm", name.clone())]).unwrap(), "nginx/12");
         assert_eq!(text(&[("comm", name), ("cpu", KeyValue::Number(1))]).unwrap(), "nginx, CPU 1");
         assert_eq!(text(&[("prio", KeyValue::Number(120))]).unwrap(), "prio 120");
+    }
+
+    #[test]
+    fn a_waker_is_named_once() {
+        let name = |comm: &str| ("waker_comm", KeyValue::Text(comm.to_owned()));
+        let waker = |tid| ("waker", KeyValue::Number(tid));
+        assert_eq!(text(&[waker(77), name("bash")]).unwrap(), "woken by bash/77");
+        assert_eq!(text(&[waker(77)]).unwrap(), "woken by 77");
+        assert_eq!(text(&[waker(0), name("swapper/1")]).unwrap(), "woken by idle");
     }
 
     #[test]
