@@ -6,10 +6,13 @@ use clap::{Args, ValueEnum};
 
 use crate::config::{names, number, ranges::Ranges};
 
-/// Who is measured.
+/// The heading of the flags that say who is measured.
+const HEADING: &str = "Who is measured (all filters judge the task that waits)";
+
+/// Who is measured, as far as every instrument can tell.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Who is measured (all filters judge the task that waits)")]
-pub struct FilterFlags {
+#[command(next_help_heading = HEADING)]
+pub struct TaskFlags {
     /// Only these processes, with all their threads
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
     pub pid: Vec<u32>,
@@ -22,10 +25,6 @@ pub struct FilterFlags {
     #[arg(long, value_name = "GLOB")]
     pub comm: Vec<OsString>,
 
-    /// Only tasks in this cgroup (v2) or below it, such as /kubepods; repeatable
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Vec<PathBuf>,
-
     /// Only waits that end on these CPUs, such as 0-3,8
     #[arg(short = 'C', long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
     pub cpus: Option<Ranges>,
@@ -33,6 +32,19 @@ pub struct FilterFlags {
     /// Only these kernel priorities: 0-99 real-time, 100-139 fair, -1 deadline
     #[arg(long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
     pub prio: Option<Ranges>,
+}
+
+/// Who is measured.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = HEADING)]
+pub struct FilterFlags {
+    /// Which tasks, and where.
+    #[command(flatten)]
+    pub tasks: TaskFlags,
+
+    /// Only tasks in this cgroup (v2) or below it, such as /kubepods; repeatable
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Vec<PathBuf>,
 
     /// Only these policies: other, fifo, rr, batch, idle, deadline, ext
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = names::policy)]

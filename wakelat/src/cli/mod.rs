@@ -27,7 +27,7 @@ use clap::{ArgAction, Parser, Subcommand};
 use crate::{config::Command, events::EventsFlags, hist_trigger::cli::HistTriggerFlags, kernel::Machine};
 
 pub use common::CommonFlags;
-pub use filter::{ClassName, FilterFlags, FromEvent};
+pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 pub use grouping::GroupingFlags;
 pub use output::OutputFlags;
 pub use refusal::Refusal;

@@ -1,12 +1,12 @@
 //! `wakelat verify`
 
-use std::{ffi::OsString, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{FilterFlags, FromEvent, OutputFlags, ResourceFlags};
+use super::{FilterFlags, FromEvent, OutputFlags, ResourceFlags, TaskFlags};
 use crate::{
-    config::{Colour, ConfigError, VerifyConfig, number, ranges::Ranges, span},
+    config::{Colour, ConfigError, VerifyConfig, span},
     kernel::Machine,
     verify::plant::Plant,
 };
@@ -16,6 +16,8 @@ Examples:
   wakelat verify                       all tasks, ten seconds
   wakelat verify -d 60s --comm 'nginx*' some tasks, a minute
   wakelat verify --json                for programs: see `agree`
+
+Of a process that `--pid` names, the threads are measured that it has now.
 
 Exit codes: 0 where the numbers agree, 3 where they do not";
 
@@ -27,25 +29,9 @@ pub struct VerifyFlags {
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = span::seconds, allow_hyphen_values = true)]
     pub duration: u64,
 
-    /// Only the threads that these processes have now
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
-    pub pid: Vec<u32>,
-
-    /// Only these threads
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
-    pub tid: Vec<u32>,
-
-    /// Only tasks whose name matches a shell pattern such as 'nginx*'; repeatable
-    #[arg(long, value_name = "GLOB")]
-    pub comm: Vec<OsString>,
-
-    /// Only waits that end on these CPUs, such as 0-3,8
-    #[arg(short = 'C', long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
-    pub cpus: Option<Ranges>,
-
-    /// Only these kernel priorities: 0-99 real-time, 100-139 fair, -1 deadline
-    #[arg(long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
-    pub prio: Option<Ranges>,
+    /// Which tasks, and where.
+    #[command(flatten)]
+    pub tasks: TaskFlags,
 
     /// Where the clock starts: on the run queue (wakeup), or with the waker (waking)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true)]
@@ -95,16 +81,7 @@ impl VerifyFlags {
     /// Whom they select, in the words of the other commands. wakelat's own threads are measured too: no trigger can
     /// tell them.
     pub(crate) fn filter(&self) -> FilterFlags {
-        FilterFlags {
-            pid: self.pid.clone(),
-            tid: self.tid.clone(),
-            comm: self.comm.clone(),
-            cpus: self.cpus.clone(),
-            prio: self.prio.clone(),
-            from: self.from,
-            include_self: true,
-            ..FilterFlags::default()
-        }
+        FilterFlags { tasks: self.tasks.clone(), from: self.from, include_self: true, ..FilterFlags::default() }
     }
 
     /// How and where the result is shown, in the words of the other commands.

@@ -43,8 +43,8 @@ impl FilterConfig {
     pub(super) fn new(flags: &FilterFlags, machine: &Machine) -> Result<Self, ConfigError> {
         let mut config = Self {
             parts: 0,
-            tgids: each_once(&flags.pid),
-            pids: each_once(&flags.tid),
+            tgids: each_once(&flags.tasks.pid),
+            pids: each_once(&flags.tasks.tid),
             cgroups: cgroups(flags, machine)?,
             filter: Box::new(Filter::new()),
             include_self: flags.include_self,
@@ -54,11 +54,11 @@ impl FilterConfig {
         config.require(part::PID, !config.pids.is_empty());
         config.require(part::CGROUP, !config.cgroups.is_empty());
         config.require(part::OTHERS, !flags.include_self);
-        config.comms(&flags.comm)?;
-        if let Some(cpus) = &flags.cpus {
+        config.comms(&flags.tasks.comm)?;
+        if let Some(cpus) = &flags.tasks.cpus {
             config.cpus(cpus, machine)?;
         }
-        if let Some(prios) = &flags.prio {
+        if let Some(prios) = &flags.tasks.prio {
             config.prios(prios)?;
         }
         for policy in &flags.policy {

@@ -37,6 +37,7 @@ pub use output::{Colour, OutputConfig};
 pub use resources::{Attach, Resources};
 pub use threshold::{Action, ThresholdConfig};
 pub use verify::VerifyConfig;
+pub(crate) use verify::trigger_filter;
 pub use window::Window;
 
 /// What one run is to do.

@@ -1,10 +1,10 @@
 //! What `verify` is to do.
 
-use std::{fs, ops::RangeInclusive, path::Path};
+use std::{ffi::OsString, fs, ops::RangeInclusive, path::Path};
 
 use super::{ConfigError, FilterConfig, OutputConfig, Resources, ranges::Ranges};
 use crate::{
-    cli::{FromEvent, VerifyFlags},
+    cli::{FromEvent, TaskFlags, VerifyFlags},
     hist_trigger::recipe::TriggerFilter,
     kernel::Machine,
     report::From,
@@ -47,21 +47,7 @@ impl VerifyConfig {
             }
             filter.only_threads(tids);
         }
-        let ranges = |ranges: &Option<Ranges>| -> Vec<RangeInclusive<i64>> {
-            ranges.iter().flat_map(Ranges::iter).cloned().collect()
-        };
-        let comm = |pattern: &std::ffi::OsString| {
-            let text = pattern.to_str().map(str::to_owned);
-            text.ok_or_else(|| {
-                ConfigError::usage("--comm", format!("`{}` is not UTF-8, as triggers need it", pattern.display()))
-            })
-        };
-        let triggers = TriggerFilter {
-            tids: filter.pids.clone(),
-            comms: flags.comm.iter().map(comm).collect::<Result<_, _>>()?,
-            prios: ranges(&flags.prio),
-            cpus: ranges(&flags.cpus),
-        };
+        let triggers = trigger_filter(&flags.tasks, filter.pids.clone())?;
         Ok(Self {
             duration_ns: flags.duration,
             from: match flags.from {
@@ -76,6 +62,28 @@ impl VerifyConfig {
             plant: flags.plant,
         })
     }
+}
+
+/// Whom triggers are to measure: the threads `tids`, and of those the tasks and CPUs that the flags select.
+///
+/// # Errors
+/// Where a name is not UTF-8.
+pub(crate) fn trigger_filter(flags: &TaskFlags, tids: Vec<u32>) -> Result<TriggerFilter, ConfigError> {
+    let ranges = |ranges: &Option<Ranges>| -> Vec<RangeInclusive<i64>> {
+        ranges.iter().flat_map(Ranges::iter).cloned().collect()
+    };
+    let comm = |pattern: &OsString| {
+        let text = pattern.to_str().map(str::to_owned);
+        text.ok_or_else(|| {
+            ConfigError::usage("--comm", format!("`{}` is not UTF-8, as triggers need it", pattern.display()))
+        })
+    };
+    Ok(TriggerFilter {
+        tids,
+        comms: flags.comm.iter().map(comm).collect::<Result<_, _>>()?,
+        prios: ranges(&flags.prio),
+        cpus: ranges(&flags.cpus),
+    })
 }
 
 /// The threads of these processes, and of those only the ones that were asked for, where some were.

@@ -2,17 +2,17 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 
 use super::parse::{Extent, Histograms};
-use super::recipe::{Buckets, DEFAULT_SIZE, Recipe, TriggerFilter};
+use super::recipe::{Buckets, DEFAULT_SIZE, Recipe};
 use super::show::{self, Unit};
 use super::{Histogram, json};
-use crate::config::{number, ranges::Ranges};
+use crate::cli::TaskFlags;
+use crate::config::trigger_filter;
 use crate::kernel::release::Release;
 use crate::report::From;
 use crate::sink::Style;
@@ -81,27 +81,8 @@ struct ChartFlags {
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "Of a process that `--pid` names, the threads are measured that it has when the commands run.")]
 struct PrintFlags {
-    /// Only the threads that these processes have when the commands run
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = number::id)]
-    pid: Vec<u32>,
-
-    /// Only these threads
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = number::id)]
-    tid: Vec<u32>,
-
-    /// Only tasks whose name matches a shell pattern such as 'nginx*'; repeatable
-    #[arg(long, value_name = "GLOB")]
-    comm: Vec<String>,
-
-    /// Only waits that end on these CPUs, such as 0-3,8
-    #[arg(short = 'C', long, value_name = "LIST", value_parser = Ranges::parse)]
-    cpus: Option<Ranges>,
-
-    /// Only these kernel priorities: 0-99 real-time, 100-139 fair, -1 deadline
-    #[arg(long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
-    prio: Option<Ranges>,
-
     /// Where the clock starts: on the run queue (wakeup), or with the waker (waking)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", value_parser = ["wakeup", "waking"], hide_possible_values = true)]
     from: String,
@@ -121,6 +102,10 @@ struct PrintFlags {
     /// The kernel that the commands are for, such as 6.1; the running one by default
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
+
+    /// Which tasks, and where.
+    #[command(flatten)]
+    tasks: TaskFlags,
 }
 
 /// Does what was asked for.
@@ -224,18 +209,10 @@ impl PrintFlags {
             Some(text) => bail!("`{text}` is not a kernel version; expected one such as `6.1`"),
             None => Release::running(),
         };
-        let ranges = |ranges: &Option<Ranges>| -> Vec<RangeInclusive<i64>> {
-            ranges.iter().flat_map(Ranges::iter).cloned().collect()
-        };
         let recipe = Recipe {
             event: "wakeup_latency".to_owned(),
             from: if self.from == "waking" { From::Waking } else { From::Wakeup },
-            filter: TriggerFilter {
-                tids: self.tid.clone(),
-                comms: self.comm.clone(),
-                prios: ranges(&self.prio),
-                cpus: ranges(&self.cpus),
-            },
+            filter: trigger_filter(&self.tasks, self.tasks.tid.clone())?,
             buckets: match self.width {
                 None => Buckets::Log2,
                 Some(width_ns) => Buckets::Linear { width_ns, size: self.size },
@@ -247,7 +224,7 @@ impl PrintFlags {
         // The commands are often for another machine, where tracefs is where it is everywhere.
         let here = self.kernel.is_none().then(|| Tracefs::mounted().ok()).flatten();
         let root = here.as_ref().map_or(Path::new("/sys/kernel/tracing"), Tracefs::root);
-        let text = recipe.shell(&kernel, &root.display().to_string(), &self.pid, self.duration);
+        let text = recipe.shell(&kernel, &root.display().to_string(), &self.tasks.pid, self.duration);
         out.write_all(text.as_bytes())?;
         Ok(())
     }
