@@ -81,10 +81,11 @@ fn t05_a_free_ping_pong_leaves_no_start_behind(attach: Attach) -> Outcome {
     Ok(())
 }
 
-/// Asserts that nothing waited as long as the load rested: a start that was left behind would have.
+/// Asserts that no task was on its way back from a wakeup for as long as the load rested: a start that was left behind
+/// would have made it seem so. (Once it is there, another may keep it from its CPU for longer.)
 fn assert_nothing_left_behind(report: &Report, performance: &Performance) {
     report.assert_nothing_lost(performance);
-    assert!(report.max_ns() < REST_NS, "{report:#?}");
+    assert!(report.of_class("wakeup").all(|group| group.max_ns < REST_NS), "{report:#?}");
 }
 
 fn t07_delivery_and_latency_are_kept_apart(attach: Attach) -> Outcome {
