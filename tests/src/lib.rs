@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod compare;
 pub mod distances;
+pub mod golden;
 pub mod machine;
 pub mod procfs;
 pub mod recording;

@@ -133,11 +133,9 @@ fn event(formats: &[Format; 4], at_ns: u64, cpu: u32, record: &[u8]) -> Option<E
             prev_state: number("prev_state")?,
             next: number("next_pid")?,
         },
-        name => What::Wakeup {
-            tid: number("pid")?,
-            comm: format.text(record, "comm")?,
-            new: name == "sched_wakeup_new",
-        },
+        name => {
+            What::Wakeup { tid: number("pid")?, comm: format.text(record, "comm")?, new: name == "sched_wakeup_new" }
+        }
     };
     Some(Event { at_ns, cpu, current: number("common_pid")?, what })
 }

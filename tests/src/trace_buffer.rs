@@ -124,7 +124,7 @@ mod tests {
 
     fn page(at_ns: u64, flags: u64, words: &[u32]) -> Vec<u8> {
         let mut page = at_ns.to_le_bytes().to_vec();
-        page.extend((words.len() as u64 * 4 | flags).to_le_bytes());
+        page.extend(((words.len() as u64 * 4) | flags).to_le_bytes());
         page.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         page.resize(PAGE, 0xee);
         page
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn an_absolute_time_keeps_the_bits_that_it_lacks() {
         let high = 3 << ABSOLUTE_BITS;
-        assert_eq!(times(&page(high | 10, 0, &[3 << 5 | TIME_STAMP, 2, 1, 0])), [(high | (2 << 27) + 3, 4)]);
+        assert_eq!(times(&page(high | 10, 0, &[3 << 5 | TIME_STAMP, 2, 1, 0])), [(high | ((2 << 27) + 3), 4)]);
     }
 
     #[test]
