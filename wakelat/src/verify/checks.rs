@@ -125,16 +125,20 @@ pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, longest_ns: u64, clock_n
         + u128::from(longest_ns) * u128::from(unseen.min(hidden) + lost.min(1));
     let agree = apart <= hidden && sums.kernel_ns <= sums.own_ns + allowed_ns;
     let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
+    let short_for = match unseen {
+        0 => "for its clock".to_owned(),
+        _ => format!("for its clock and the {} that wakelat did not see", units::counted(unseen, "wait")),
+    };
     let mut found = format!(
         "{}; number of waits, to be the same: {} by the kernel, {} by wakelat, of which {} may be in one account alone; \
-         their time, to be no less than the kernel's but for 5 %: {} by wakelat, at least {} by the kernel, whose clock \
-         stands still from a wakeup that preempts to its switch",
+         their time, a bound: {} by wakelat, to be no less than the kernel's {} but for {} {short_for}",
         units::counted(sums.tasks, "task"),
         units::thousands(sums.kernel_waits),
         units::thousands(sums.own_waits),
         units::thousands(hidden),
         units::duration(sums.own_ns, false),
         units::duration(sums.kernel_ns, false),
+        units::duration(allowed_ns, false),
     );
     if sums.uncounted > 0 {
         found.push_str(&format!(
@@ -151,6 +155,7 @@ pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, longest_ns: u64, clock_n
         ("kernel_ns", short(sums.kernel_ns)),
         ("wakelat_ns", short(sums.own_ns)),
         ("tolerated_waits", hidden),
+        ("tolerated_ns", short(allowed_ns)),
     ];
     let outcome = match (sums.tasks, agree) {
         (0, _) => Outcome::Unknown,
