@@ -12,8 +12,18 @@ pub fn now_ns() -> u64 {
 /// Keeps the CPU busy for `duration_ns`, without a system call that could block.
 pub fn spin(duration_ns: u64) {
     let end = now_ns() + duration_ns;
-    while now_ns() < end {
-        std::hint::spin_loop();
+    while now_ns() < end {}
+}
+
+/// Keeps the CPU busy for good.
+///
+/// Not with `spin_loop`: QEMU's translator leaves its loop at each `pause` (`do_pause`, target/i386/tcg/misc_helper.c),
+/// which takes it a microsecond, while a guest whose time is counted in instructions sees a few ns of it pass. A slice of
+/// the scheduler then takes seconds, and a test with a hog seems to hang.
+pub fn burn() -> ! {
+    let mut number = 0u64;
+    loop {
+        number = std::hint::black_box(number.wrapping_add(1));
     }
 }
 

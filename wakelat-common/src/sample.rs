@@ -23,8 +23,9 @@ pub struct Sample {
     pub kind: u16,
     /// A [`crate::Class`], as its number.
     pub class: u8,
-    /// Zero.
-    pub reserved: u8,
+    /// 1 where the task was preempted although its state said that it sleeps, or that is not known: see
+    /// [`crate::start::Start::wakeable`].
+    pub wakeable: u8,
     /// Where it runs now.
     pub cpu: u32,
     /// When it was switched in: ns of CLOCK_MONOTONIC.

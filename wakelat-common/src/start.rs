@@ -28,8 +28,10 @@ pub struct Start {
     /// 1 where this wait is one the user asked for; 0 where it is remembered only so that a wakeup of a task that waits
     /// already is not taken for a new wait.
     pub wanted: u8,
+    /// 1 where the task lost its CPU although its state said that it sleeps: [`Leaving::RunnableYetWakeable`].
+    pub wakeable: u8,
     /// Zero.
-    pub reserved: [u8; 2],
+    pub reserved: u8,
 }
 
 const _: () = assert!(size_of::<Start>() == 32);
@@ -110,7 +112,8 @@ impl Start {
         prev_cpu: CPU_UNKNOWN,
         class: 0,
         wanted: 0,
-        reserved: [0; 2],
+        wakeable: 0,
+        reserved: 0,
     };
 
     /// `sched_waking` by `waker_pid`, of a task that ran on `prev_cpu`. A task that waits already keeps what is known of
@@ -134,6 +137,7 @@ impl Start {
             self.pid = pid;
             self.class = class as u8;
             self.wanted = 1;
+            self.wakeable = 0;
         }
         woken
     }
@@ -146,15 +150,16 @@ impl Start {
         if left { Class::from_u8(self.class) } else { None }
     }
 
-    /// The task lost its CPU `cpu` and waits from now.
+    /// The task lost its CPU `cpu` and waits from now; `leaving` says how it lost it.
     #[inline(always)]
-    pub fn preempt(&mut self, now_ns: u64, pid: u32, cpu: u32, wanted: bool) {
+    pub fn preempt(&mut self, now_ns: u64, pid: u32, cpu: u32, wanted: bool, leaving: Leaving) {
         *self = Self {
             at_ns: now_ns,
             pid,
             prev_cpu: cpu,
             class: Class::Preempted as u8,
             wanted: wanted as u8,
+            wakeable: matches!(leaving, Leaving::RunnableYetWakeable) as u8,
             ..Self::IDLE
         };
     }

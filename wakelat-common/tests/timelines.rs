@@ -65,7 +65,7 @@ impl Observer {
             self.start = None;
         } else if leaving.is_remembered(self.preempted_wanted) {
             let wanted = self.preempted_wanted;
-            self.entry().preempt(now_ns, 1, 0, wanted);
+            self.entry().preempt(now_ns, 1, 0, wanted, leaving);
         }
     }
 

@@ -35,7 +35,7 @@ pub fn deliver<T: TaskFields>(tally: Tally, end: End<T>) {
     slot.write(Sample {
         kind: KIND_SAMPLE,
         class: start.class,
-        reserved: 0,
+        wakeable: start.wakeable,
         cpu,
         at_ns: now,
         latency_ns,

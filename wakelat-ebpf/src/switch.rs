@@ -70,11 +70,11 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
     let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     if let Some(start) = known {
         // SAFETY: as above.
-        unsafe { (*start).preempt(now, pid, cpu, wanted) };
+        unsafe { (*start).preempt(now, pid, cpu, wanted, leaving) };
         return;
     }
     let mut start = Start::IDLE;
-    start.preempt(now, pid, cpu, wanted);
+    start.preempt(now, pid, cpu, wanted, leaving);
     if STARTS.insert(prev.identity(), start, BPF_NOEXIST.into()).is_err() && wanted {
         let counter = if filter::wants_cpu(cpu) { Counter::StartMapFull } else { Counter::Filtered };
         tally.count(counter);

@@ -49,7 +49,7 @@ pub fn decode(mut record: &[u8]) -> Result<Wait, DecodeError> {
     let class = record.get_u8();
     let class = Class::from_u8(class).ok_or(DecodeError::Class(class))?;
     let woken = class == Class::Wakeup;
-    let _reserved = record.get_u8();
+    let wakeable = record.get_u8() != 0;
     let cpu = record.get_u32_ne();
     let at_ns = record.get_u64_ne();
     let latency_ns = record.get_u64_ne();
@@ -85,6 +85,7 @@ pub fn decode(mut record: &[u8]) -> Result<Wait, DecodeError> {
         prev_tid,
         prev_comm: Comm::new(&prev_comm),
         prev_prio,
+        wakeable,
     })
 }
 
@@ -98,7 +99,7 @@ mod tests {
     fn bytes(sample: &Sample) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(sample.kind.to_ne_bytes());
-        bytes.extend([sample.class, sample.reserved]);
+        bytes.extend([sample.class, sample.wakeable]);
         bytes.extend(sample.cpu.to_ne_bytes());
         for long in [sample.at_ns, sample.latency_ns, sample.delivery_ns, sample.cgroup_id] {
             bytes.extend(long.to_ne_bytes());
@@ -135,7 +136,7 @@ mod tests {
             prev_prio: 120,
             comm: *b"waits\0..........",
             prev_comm: *b"ran\0............",
-            reserved: 0,
+            wakeable: 1,
         }
     }
 
@@ -146,6 +147,7 @@ mod tests {
         assert_eq!((wait.delivery_ns, wait.cgroup_id, wait.tid, wait.pid), (Some(4), Some(5), 6, 7));
         assert_eq!((wait.prio, wait.policy, wait.prev_cpu), (-1, 6, Some(0)));
         assert_eq!((wait.waker_tid, wait.prev_tid, wait.prev_prio), (Some(8), 9, 120));
+        assert!(wait.wakeable);
         assert_eq!((wait.comm.as_bytes(), wait.prev_comm.as_bytes()), (&b"waits"[..], &b"ran"[..]));
     }
 

@@ -86,6 +86,8 @@ pub struct Wait {
     pub prev_comm: Comm,
     /// That thread's kernel priority.
     pub prev_prio: i32,
+    /// It was preempted while its state said that it sleeps; from a classic tracepoint, it may have been.
+    pub wakeable: bool,
 }
 
 /// The word for a `SCHED_*` number (include/uapi/linux/sched.h), as the command line takes it.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Known, stage::Stage};
 use crate::{
-    machine,
+    clock, machine,
     task::{self, Place},
 };
 
@@ -23,9 +23,7 @@ impl Hogs {
                 task::spawn(|| {
                     task::name("wl-hog");
                     Place::other(cpu).take();
-                    loop {
-                        std::hint::spin_loop();
-                    }
+                    clock::burn();
                 });
             }
         }

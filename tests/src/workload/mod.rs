@@ -23,6 +23,7 @@ mod cross_wake;
 mod forks;
 mod hogs;
 mod many_threads;
+mod messaging;
 mod migration;
 mod ping_pong;
 mod signal_storm;
@@ -34,6 +35,7 @@ pub use cross_wake::CrossWake;
 pub use forks::Forks;
 pub use hogs::Hogs;
 pub use many_threads::{ManyThreads, THREAD_BYTES};
+pub use messaging::Messaging;
 pub use migration::Migration;
 pub use ping_pong::PingPong;
 pub use signal_storm::SignalStorm;
@@ -58,6 +60,8 @@ pub enum Workload {
     Hogs(Hogs),
     /// See [`ManyThreads`].
     ManyThreads(ManyThreads),
+    /// See [`Messaging`].
+    Messaging(Messaging),
     /// See [`Migration`].
     Migration(Migration),
     /// See [`PingPong`].
@@ -256,6 +260,7 @@ pub fn perform_if_asked() {
         Workload::Forks(load) => load.perform(&mut stage),
         Workload::Hogs(load) => load.perform(&mut stage),
         Workload::ManyThreads(load) => load.perform(&mut stage),
+        Workload::Messaging(load) => load.perform(&mut stage),
         Workload::Migration(load) => load.perform(&mut stage),
         Workload::PingPong(load) => load.perform(&mut stage),
         Workload::SignalStorm(load) => load.perform(&mut stage),

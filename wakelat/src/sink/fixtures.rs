@@ -92,5 +92,6 @@ pub fn wait() -> Wait {
         prev_tid: 4711,
         prev_comm: Comm::new(b"cc1plus"),
         prev_prio: 120,
+        wakeable: false,
     }
 }

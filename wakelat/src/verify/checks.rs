@@ -113,32 +113,49 @@ pub fn ctxt(open: Switches, close: Switches, missed: u64, cpus: u64) -> (Check, 
 /// same, but for what untraced switches hide. The kernel's time is a lower bound: it comes from the run queue's clock,
 /// which is not read again between a wakeup that preempts and the switch that follows (`rq_clock_skip_update` in
 /// `wakeup_preempt`, kernel/sched/core.c), so that such a wait is 0 to it.
-pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, longest_ns: u64, clock_ns: u64) -> Check {
+///
+/// `classic`: what the kernel does not count cannot be told apart from other preemptions, and may be any part of them.
+pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, longest_ns: u64, clock_ns: u64, classic: bool) -> Check {
     let hidden = 2 * untraced + lost + sums.kernel_waits / UNSEEN_SHARE + sums.tasks.min(8);
-    let apart = sums.kernel_waits.abs_diff(sums.own_waits);
+    let most = sums.own_waits + if classic { sums.uncounted } else { 0 };
+    let apart = sums.kernel_waits.abs_diff(sums.kernel_waits.clamp(sums.own_waits, most));
     let unseen = sums.kernel_waits.saturating_sub(sums.own_waits);
     let allowed_ns = sums.kernel_ns / 20
         + u128::from(clock_ns) * u128::from(sums.kernel_waits)
         + u128::from(longest_ns) * u128::from(unseen.min(hidden) + lost.min(1));
     let agree = apart <= hidden && sums.kernel_ns <= sums.own_ns + allowed_ns;
     let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
-    let found = format!(
-        "{}: the kernel counted {} waits of {} together, and wakelat {} of {}; {} may be in one account alone",
+    let short_for = match unseen {
+        0 => "for its clock".to_owned(),
+        _ => format!("for its clock and the {} that wakelat did not see", units::counted(unseen, "wait")),
+    };
+    let mut found = format!(
+        "{}; number of waits, to be the same: {} by the kernel, {} by wakelat, of which {} may be in one account alone; \
+         their time, a bound: {} by wakelat, to be no less than the kernel's {} but for {} {short_for}",
         units::counted(sums.tasks, "task"),
         units::thousands(sums.kernel_waits),
-        units::duration(sums.kernel_ns, false),
         units::thousands(sums.own_waits),
-        units::duration(sums.own_ns, false),
         units::thousands(hidden),
+        units::duration(sums.own_ns, false),
+        units::duration(sums.kernel_ns, false),
+        units::duration(allowed_ns, false),
     );
+    if sums.uncounted > 0 {
+        found.push_str(&format!(
+            "; besides, {} after a preemption on the way to sleep, which the kernel does not count",
+            units::counted(sums.uncounted, "wait")
+        ));
+    }
     let numbers = vec![
         ("tasks", sums.tasks),
         ("tasks_differ", sums.tasks_differ),
         ("kernel_waits", sums.kernel_waits),
         ("wakelat_waits", sums.own_waits),
+        ("uncounted", sums.uncounted),
         ("kernel_ns", short(sums.kernel_ns)),
         ("wakelat_ns", short(sums.own_ns)),
         ("tolerated_waits", hidden),
+        ("tolerated_ns", short(allowed_ns)),
     ];
     let outcome = match (sums.tasks, agree) {
         (0, _) => Outcome::Unknown,
@@ -194,13 +211,14 @@ mod tests {
             tasks_differ: 0,
             kernel_waits: 10_000,
             own_waits: 10_000,
+            uncounted: 0,
             kernel_ns: 500_000_000,
             own_ns: 520_000_000,
         }
     }
 
     fn judged(sums: Sums, untraced: u64) -> Outcome {
-        schedstat(&sums, untraced, 0, 1_000_000, 5_000).outcome
+        schedstat(&sums, untraced, 0, 1_000_000, 5_000, false).outcome
     }
 
     #[test]
@@ -208,6 +226,19 @@ mod tests {
         assert_eq!(judged(sums(), 0), Outcome::Agree);
         assert_eq!(judged(Sums { own_waits: 9_900, ..sums() }, 0), Outcome::Disagree);
         assert_eq!(judged(Sums { own_waits: 9_900, ..sums() }, 60), Outcome::Agree);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_count_is_said_and_where_it_cannot_be_told_apart_it_may_be_counted() {
+        let sums = Sums { uncounted: 300, ..sums() };
+        let judged = |kernel_waits, classic| {
+            let check = schedstat(&Sums { kernel_waits, ..sums }, 0, 0, 1_000_000, 5_000, classic);
+            assert!(check.found.contains("300 waits after a preemption on the way to sleep"), "{check:?}");
+            check.outcome
+        };
+        assert_eq!(judged(10_000, false), Outcome::Agree);
+        assert_eq!(judged(10_200, false), Outcome::Disagree);
+        assert_eq!((judged(10_200, true), judged(10_400, true)), (Outcome::Agree, Outcome::Disagree));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     collect::{Collector, Selection, Settings, Totals},
-    config::{Format, VerifyConfig},
+    config::{Attach, Format, VerifyConfig},
     decode::decode,
     hist_trigger::recipe::{Buckets, DEFAULT_SIZE, Recipe},
     kernel::{privilege, release::Release, roots::Roots},
@@ -112,6 +112,8 @@ struct Run<'a> {
     theirs: Result<(Collector, Triggers), String>,
     /// wakelat's own rules.
     ours: Collector,
+    /// The programs know of a task what is in trace records.
+    classic: bool,
     /// The kernel counts runs of programs as long as this is open; or why it does not.
     stats: Result<std::os::fd::OwnedFd, String>,
     waits: Waits,
@@ -165,6 +167,10 @@ impl<'a> Run<'a> {
             proc,
             theirs,
             ours,
+            classic: match config.resources.attach {
+                Attach::Auto => place.btf.is_none(),
+                attach => attach == Attach::Classic,
+            },
             stats,
             waits: Waits::new(window, Exact::new(Buckets::Log2, clock_ns), config.plant),
             accounts: None,
@@ -297,7 +303,8 @@ impl<'a> Run<'a> {
             ),
             Some(accounts) => {
                 let lost = lost(&self.opened.ours, totals) + missed;
-                checks::schedstat(&accounts.sums(), untraced, lost, self.longest_ns, self.waits.window.clock_ns)
+                let clock_ns = self.waits.window.clock_ns;
+                checks::schedstat(&accounts.sums(), untraced, lost, self.longest_ns, clock_ns, self.classic)
             }
         };
         Ok(vec![schedstat, ctxt])

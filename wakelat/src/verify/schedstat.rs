@@ -1,5 +1,8 @@
 //! The kernel's own account of every task, in `/proc/TID/schedstat`: how often it was given a CPU, and for how long it had
 //! been runnable without one (`sched_info`, kernel/sched/stats.h, 5.10 to 7.2).
+//!
+//! A task that is preempted while its state says that it sleeps waits like any other, but not to the kernel, which asks for
+//! that state only (`sched_info_depart`): such a wait is neither counted there nor timed.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -17,6 +20,7 @@ struct Task {
     closed: Option<Reading>,
     waits: u64,
     waited_ns: u128,
+    uncounted: u64,
 }
 
 /// An account at one instant.
@@ -36,8 +40,10 @@ pub struct Sums {
     pub tasks_differ: u64,
     /// Waits in the kernel's account.
     pub kernel_waits: u64,
-    /// Waits that wakelat delivered, of all classes.
+    /// Waits that wakelat delivered, of all classes, but for those that the kernel does not count.
     pub own_waits: u64,
+    /// Waits after a preemption on the way to sleep, which the kernel does not count.
+    pub uncounted: u64,
     /// The kernel's run-queue wait: ns.
     pub kernel_ns: u128,
     /// wakelat's: ns.
@@ -50,7 +56,7 @@ impl Accounts {
         let tasks = tids(proc).filter_map(|(tid, path)| {
             let comm = comm(&path)?;
             let opened = wanted(tid, &comm).then(|| Reading::of(&path, &now_ns)).flatten()?;
-            Some((tid, Task { comm, opened, closed: None, waits: 0, waited_ns: 0 }))
+            Some((tid, Task { comm, opened, closed: None, waits: 0, waited_ns: 0, uncounted: 0 }))
         });
         Self { tasks: tasks.collect() }
     }
@@ -64,10 +70,12 @@ impl Accounts {
     pub fn add(&mut self, wait: &Wait, latency_ns: u64) {
         let Some(task) = self.tasks.get_mut(&wait.tid) else { return };
         let until_ns = task.closed.map_or(u64::MAX, |closed| closed.at_ns);
-        if (task.opened.at_ns..until_ns).contains(&wait.at_ns) {
-            task.waits += 1;
-            task.waited_ns += u128::from(latency_ns);
+        if !(task.opened.at_ns..until_ns).contains(&wait.at_ns) {
+            return;
         }
+        // Of the time the kernel's is a lower bound in any case.
+        task.waited_ns += u128::from(latency_ns);
+        *if wait.wakeable { &mut task.uncounted } else { &mut task.waits } += 1;
     }
 
     /// Closes the accounts. What is still to come is added where it ended before.
@@ -92,6 +100,7 @@ impl Accounts {
             sums.tasks_differ += u64::from(waits != task.waits);
             sums.kernel_waits += waits;
             sums.own_waits += task.waits;
+            sums.uncounted += task.uncounted;
             sums.kernel_ns += u128::from(closed.waited_ns.saturating_sub(task.opened.waited_ns));
             sums.own_ns += task.waited_ns;
         }
@@ -163,6 +172,16 @@ mod tests {
         assert_eq!((sums.tasks, sums.tasks_differ), (1, 1));
         assert_eq!((sums.kernel_waits, sums.own_waits), (4, 6 - 1));
         assert_eq!((sums.kernel_ns, sums.own_ns), (45, 50));
+    }
+
+    #[test]
+    fn a_wait_after_a_preemption_on_the_way_to_sleep_is_not_in_the_kernels_account() {
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, |_, _| true);
+        accounts.add(&wait(7, 80), 10);
+        accounts.add(&Wait { wakeable: true, ..wait(7, 90) }, 10);
+        accounts.close(proc(7, 11, 1_010).path(), || 100);
+        let sums = accounts.sums();
+        assert_eq!((sums.own_waits, sums.own_ns, sums.uncounted, sums.tasks_differ), (1, 20, 1, 0));
     }
 
     #[test]

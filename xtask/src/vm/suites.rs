@@ -11,7 +11,7 @@ pub const fn of(mode: Mode) -> &'static [&'static str] {
         // What needs a second processor, or does not ask how long anything took.
         Mode::Smp => &["kernel", "counts:across_cpus", "filters", "verify"],
         // What is exact where time is.
-        Mode::Deterministic => &["kernel", "counts"],
+        Mode::Deterministic => &["kernel", "counts", "oracle", "verify:of_all_tasks_agrees_under_load"],
     }
 }
 
@@ -27,7 +27,10 @@ mod tests {
     #[test]
     fn every_mode_begins_with_what_all_else_stands_on() {
         assert!([Mode::Smp, Mode::Deterministic].iter().all(|mode| of(*mode)[0] == "kernel"));
-        assert_eq!(task(Mode::Deterministic, false), "tests=kernel,counts");
+        assert_eq!(
+            task(Mode::Deterministic, false),
+            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load"
+        );
         assert_eq!(task(Mode::Deterministic, true), "tests");
     }
 }

@@ -1,0 +1,141 @@
+//! A recording of the scheduler's events by the kernel's own ring buffer, on the clock of the BPF programs.
+
+use std::{
+    fs,
+    io::{ErrorKind, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
+};
+
+use crate::{
+    machine,
+    replay::{Event, What},
+    trace_buffer::{self, Format, PAGE},
+    tracefs,
+};
+
+const EVENTS: [&str; 4] = ["sched_waking", "sched_wakeup", "sched_wakeup_new", "sched_switch"];
+
+/// Room for the longest load: KiB for each CPU.
+const BUFFER_KB: &str = "16384";
+
+/// Events being recorded in an instance of tracefs. Dropped, none are, and an instance of its own is gone.
+pub struct Recording {
+    /// Its directory in tracefs.
+    instance: String,
+    own: bool,
+}
+
+impl Recording {
+    /// Records in an instance of its own from now on.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn start() -> Self {
+        let instance = "instances/wl-oracle".to_owned();
+        fs::create_dir(tracefs::path(&instance)).expect("an instance can be made");
+        let recording = Self { instance, own: true };
+        tracefs::append(&recording.file("trace_clock"), "mono");
+        recording.switch_on()
+    }
+
+    /// Records in an instance that is somebody else's, such as that of a running `wakelat verify`: there an event has one
+    /// time, for the record and for the triggers on it (`ring_buffer_event_time_stamp`, kernel/trace/ring_buffer.c).
+    ///
+    /// # Panics
+    /// If the kernel refuses, or the instance has another clock.
+    pub fn within(instance: &str) -> Self {
+        let recording = Self { instance: format!("instances/{instance}"), own: false };
+        let clock = tracefs::read(&recording.file("trace_clock"));
+        assert!(clock.contains("[mono]"), "{clock}");
+        recording.switch_on()
+    }
+
+    fn switch_on(self) -> Self {
+        tracefs::append(&self.file("buffer_size_kb"), BUFFER_KB);
+        EVENTS.iter().for_each(|event| self.enable(event, "1"));
+        self
+    }
+
+    /// Stops recording and gives the events, in the order of their times.
+    ///
+    /// # Panics
+    /// If one was lost, or a record cannot be read.
+    pub fn events(self) -> Vec<Event> {
+        EVENTS.iter().for_each(|event| self.enable(event, "0"));
+        let formats = EVENTS.map(|event| {
+            let text = tracefs::read(&format!("events/sched/{event}/format"));
+            Format::parse(&text).unwrap_or_else(|| panic!("format of {event}: {text}"))
+        });
+        let mut events = Vec::new();
+        for cpu in machine::cpus() {
+            let stats = tracefs::read(&self.file(&format!("per_cpu/cpu{cpu}/stats")));
+            for lost in ["overrun: 0\n", "commit overrun: 0\n", "dropped events: 0\n"] {
+                assert!(stats.contains(lost), "events lost: {stats}");
+            }
+            for page in self.pages(cpu) {
+                let records = trace_buffer::records(&page).unwrap_or_else(|error| panic!("CPU {cpu}: {error}"));
+                events.extend(records.into_iter().map(|(at_ns, record)| {
+                    event(&formats, at_ns, cpu as u32, record).unwrap_or_else(|| panic!("cannot read {record:?}"))
+                }));
+            }
+        }
+        events.sort_by_key(|event| event.at_ns);
+        events
+    }
+
+    fn pages(&self, cpu: usize) -> Vec<Vec<u8>> {
+        let path = tracefs::path(&self.file(&format!("per_cpu/cpu{cpu}/trace_pipe_raw")));
+        let mut file = fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut pages = Vec::new();
+        loop {
+            let mut page = vec![0; PAGE];
+            match file.read(&mut page) {
+                Ok(0) => return pages,
+                Ok(_) => pages.push(page),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return pages,
+                Err(error) => panic!("{}: {error}", path.display()),
+            }
+        }
+    }
+
+    fn enable(&self, event: &str, on: &str) {
+        tracefs::append(&self.file(&format!("events/sched/{event}/enable")), on);
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.instance)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if self.own
+            && let Err(error) = fs::remove_dir(tracefs::path(&self.instance))
+        {
+            eprintln!("could not remove {}: {error}", self.instance);
+        }
+    }
+}
+
+fn event(formats: &[Format; 4], at_ns: u64, cpu: u32, record: &[u8]) -> Option<Event> {
+    let which = formats.iter().position(|format| trace_buffer::id(record) == Some(format.id))?;
+    let format = &formats[which];
+    let number = |name: &str| format.number(record, name);
+    let what = match EVENTS[which] {
+        "sched_waking" => What::Waking { tid: number("pid")? },
+        "sched_switch" => What::Switch {
+            prev: number("prev_pid")?,
+            prev_comm: format.text(record, "prev_comm")?,
+            prev_state: number("prev_state")?,
+            next: number("next_pid")?,
+        },
+        name => {
+            What::Wakeup { tid: number("pid")?, comm: format.text(record, "comm")?, new: name == "sched_wakeup_new" }
+        }
+    };
+    Some(Event { at_ns, cpu, current: number("common_pid")?, what })
+}

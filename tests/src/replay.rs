@@ -1,0 +1,261 @@
+//! The oracle: what must come out of a recorded course of scheduler events, by either set of rules. Pure.
+//!
+//! It knows of the events what their records say and nothing else, keeps a task by its number, and has no code in common
+//! with what it judges: it follows docs/semantics.md, and "The rules of a hist trigger" there.
+
+use std::collections::HashMap;
+
+/// A recorded event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When: ns.
+    pub at_ns: u64,
+    /// On which CPU.
+    pub cpu: u32,
+    /// Who was on that CPU.
+    pub current: u32,
+    /// What happened.
+    pub what: What,
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `sched_waking`.
+    Waking {
+        /// Who is going to be woken.
+        tid: u32,
+    },
+    /// `sched_wakeup`, or `sched_wakeup_new` where the task is new.
+    Wakeup {
+        /// Who.
+        tid: u32,
+        /// The task's name.
+        comm: String,
+        /// Whether this is its first.
+        new: bool,
+    },
+    /// `sched_switch`.
+    Switch {
+        /// Who leaves.
+        prev: u32,
+        /// Its name.
+        prev_comm: String,
+        /// `prev_state`.
+        prev_state: u32,
+        /// Who comes.
+        next: u32,
+    },
+}
+
+/// `prev_state` of a task that was preempted, whatever its state (`TASK_REPORT_MAX`, include/linux/sched.h).
+const PREEMPTED: u32 = 0x100;
+
+/// A wait by wakelat's own rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Who waited.
+    pub tid: u32,
+    /// `wakeup`, `new` or `preempted`.
+    pub class: &'static str,
+    /// When it ended: ns.
+    pub at_ns: u64,
+    /// How long it was: ns.
+    pub latency_ns: u64,
+    /// From `sched_waking` to `sched_wakeup`, where both were seen: ns.
+    pub delivery_ns: Option<u64>,
+    /// Who was on the CPU at `sched_waking`.
+    pub waker: Option<u32>,
+    /// Where it ended.
+    pub cpu: u32,
+}
+
+/// What a replay by wakelat's own rules yields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// The waits that ended, in the order of their ends.
+    pub waits: Vec<Wait>,
+    /// Wakeups of tasks that were on a CPU.
+    pub woken_running: u64,
+    /// Wakeups of tasks that waited already.
+    pub woken_waiting: u64,
+    /// Switch-ins of such tasks while, by what was recorded, they slept: 0, or the record is not the whole story.
+    pub unexplained: u64,
+}
+
+/// What is known of a task.
+#[derive(Default)]
+struct Task {
+    waking: Option<(u64, u32)>,
+    state: State,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Unknown,
+    Asleep,
+    Running,
+    Waits(Wait),
+}
+
+/// Replays `events` by wakelat's own rules, for tasks whose name is `wanted` where the wait begins.
+pub fn own(events: &[Event], wanted: impl Fn(&str) -> bool) -> Own {
+    let (mut own, mut tasks) = (Own::default(), HashMap::<u32, Task>::new());
+    for event in events {
+        match &event.what {
+            What::Waking { tid } => tasks.entry(*tid).or_default().waking = Some((event.at_ns, event.current)),
+            What::Wakeup { tid, comm, new } => {
+                let task = tasks.entry(*tid).or_default();
+                let waking = task.waking.take().filter(|_| !new);
+                match task.state {
+                    State::Running if !new => own.woken_running += u64::from(wanted(comm)),
+                    State::Waits(_) if !new => own.woken_waiting += u64::from(wanted(comm)),
+                    // A new task may have the number of one that is gone.
+                    _ if wanted(comm) => {
+                        task.state = begin(*tid, if *new { "new" } else { "wakeup" }, event.at_ns, waking);
+                    }
+                    _ => task.state = State::Unknown,
+                }
+            }
+            What::Switch { prev, prev_comm, prev_state, next } => {
+                if *prev != 0 {
+                    let state = match prev_state {
+                        0 | PREEMPTED.. if wanted(prev_comm) => begin(*prev, "preempted", event.at_ns, None),
+                        1..PREEMPTED if wanted(prev_comm) => State::Asleep,
+                        _ => State::Unknown,
+                    };
+                    tasks.entry(*prev).or_default().state = state;
+                }
+                if *next != 0 {
+                    let task = tasks.entry(*next).or_default();
+                    match std::mem::replace(&mut task.state, State::Running) {
+                        State::Waits(wait) => {
+                            let latency_ns = event.at_ns - wait.at_ns;
+                            own.waits.push(Wait { at_ns: event.at_ns, latency_ns, cpu: event.cpu, ..wait });
+                        }
+                        State::Asleep => own.unexplained += 1,
+                        State::Unknown | State::Running => {}
+                    }
+                }
+            }
+        }
+    }
+    own
+}
+
+fn begin(tid: u32, class: &'static str, at_ns: u64, waking: Option<(u64, u32)>) -> State {
+    let delivery_ns = waking.map(|(waking_ns, _)| at_ns - waking_ns);
+    State::Waits(Wait { tid, class, at_ns, latency_ns: 0, delivery_ns, waker: waking.map(|(_, waker)| waker), cpu: 0 })
+}
+
+/// Replays `events` by the rules of the trigger recipe, for threads `wanted`: the latest wakeup wins, whatever the task
+/// does, and a saved time is taken once. Returns thread and latency of each wait: ns.
+pub fn trigger(events: &[Event], wanted: impl Fn(u32) -> bool) -> Vec<(u32, u64)> {
+    let (mut saved, mut waits) = (HashMap::new(), Vec::new());
+    for event in events {
+        match event.what {
+            What::Wakeup { tid, new: false, .. } if wanted(tid) => drop(saved.insert(tid, event.at_ns)),
+            What::Switch { next, .. } => {
+                waits.extend(saved.remove(&next).map(|at_ns| (next, event.at_ns - at_ns)));
+            }
+            What::Waking { .. } | What::Wakeup { .. } => {}
+        }
+    }
+    waits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLEEPS: u32 = 1;
+    const OTHER: u32 = 9;
+
+    fn event(at_ns: u64, what: What) -> Event {
+        Event { at_ns, cpu: 3, current: 42, what }
+    }
+
+    fn waking(at_ns: u64) -> Event {
+        event(at_ns, What::Waking { tid: 7 })
+    }
+
+    fn wakeup(at_ns: u64, new: bool) -> Event {
+        event(at_ns, What::Wakeup { tid: 7, comm: "wl-a".to_owned(), new })
+    }
+
+    fn comes(at_ns: u64) -> Event {
+        event(at_ns, What::Switch { prev: OTHER, prev_comm: "x".to_owned(), prev_state: SLEEPS, next: 7 })
+    }
+
+    fn leaves(at_ns: u64, prev_state: u32) -> Event {
+        event(at_ns, What::Switch { prev: 7, prev_comm: "wl-a".to_owned(), prev_state, next: 0 })
+    }
+
+    fn ours(events: &[Event]) -> Own {
+        own(events, |comm| comm.starts_with("wl-"))
+    }
+
+    fn waits(own: &Own) -> Vec<(&str, u64)> {
+        own.waits.iter().map(|wait| (wait.class, wait.latency_ns)).collect()
+    }
+
+    #[test]
+    fn a_wait_lasts_from_its_wakeup_to_the_switch_in() {
+        let own = ours(&[waking(90), wakeup(100, false), comes(130)]);
+        let wait = Wait {
+            tid: 7,
+            class: "wakeup",
+            at_ns: 130,
+            latency_ns: 30,
+            delivery_ns: Some(10),
+            waker: Some(42),
+            cpu: 3,
+        };
+        assert_eq!(own, Own { waits: vec![wait], ..Own::default() });
+    }
+
+    #[test]
+    fn a_wakeup_of_a_running_task_starts_nothing_for_wakelat_and_a_clock_for_the_trigger() {
+        let events = [comes(100), wakeup(110, false), leaves(120, 0), comes(150)];
+        let own = ours(&events);
+        assert_eq!((waits(&own), own.woken_running), (vec![("preempted", 30)], 1));
+        assert_eq!(trigger(&events, |tid| tid == 7), [(7, 40)]);
+    }
+
+    #[test]
+    fn a_second_wakeup_leaves_wakelats_clock_alone_and_restarts_the_triggers() {
+        let events = [wakeup(100, false), wakeup(110, false), comes(150)];
+        let own = ours(&events);
+        assert_eq!((waits(&own), own.woken_waiting), (vec![("wakeup", 50)], 1));
+        assert_eq!(trigger(&events, |_| true), [(7, 40)]);
+    }
+
+    #[test]
+    fn a_preempted_task_waits_and_a_sleeping_one_does_not() {
+        for (state, expected) in [(0, vec![("preempted", 9)]), (PREEMPTED, vec![("preempted", 9)]), (0x10, vec![])] {
+            let own = ours(&[comes(10), leaves(20, state), comes(29)]);
+            assert_eq!((waits(&own), own.unexplained), (expected, u64::from(state == 0x10)));
+        }
+    }
+
+    #[test]
+    fn a_saved_time_is_taken_once() {
+        let events = [wakeup(100, false), comes(110), leaves(120, 0), comes(130)];
+        assert_eq!(trigger(&events, |_| true), [(7, 10)]);
+    }
+
+    #[test]
+    fn a_new_task_is_a_class_of_its_own_and_unknown_to_the_trigger() {
+        let events = [comes(10), leaves(20, 0x20), wakeup(100, true), comes(110)];
+        assert_eq!(waits(&ours(&events)), [("new", 10)]);
+        assert_eq!(trigger(&events, |_| true), []);
+    }
+
+    #[test]
+    fn others_are_not_asked_for() {
+        let events = [wakeup(100, false), comes(110), leaves(120, 0), comes(130)];
+        assert_eq!(own(&events, |comm| comm == "else"), Own::default());
+        assert_eq!(trigger(&events, |tid| tid != 7), []);
+    }
+}

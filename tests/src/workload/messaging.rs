@@ -1,0 +1,74 @@
+//! Groups of tasks that send each other messages, as hackbench and `perf bench sched messaging` do.
+
+use std::io::{Read, Write};
+
+use nix::fcntl::{FcntlArg, fcntl};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Known,
+    stage::{Pipe, Stage},
+};
+use crate::task;
+
+/// In each group every `wl-sender` sends to every `wl-receiver`, over a pipe for each receiver. All begin at once and go
+/// wherever the scheduler puts them; how often they wait is for the kernel to say, and it is often, as a pipe has room for
+/// four messages only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Messaging {
+    /// How many groups.
+    pub groups: usize,
+    /// Senders in each, and as many receivers.
+    pub fan: usize,
+    /// Messages from each sender to each receiver.
+    pub messages: usize,
+}
+
+/// Bytes of a message.
+const MESSAGE: usize = 1024;
+
+/// Bytes of a pipe, the fewest there can be.
+const ROOM: i32 = 4096;
+
+impl Messaging {
+    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+        let (ready, begin, done) = (Pipe::new(), Pipe::new(), Pipe::new());
+        let each = self.fan;
+        let start = |name: &str, body: &dyn Fn()| {
+            task::spawn(|| {
+                task::name(name);
+                ready.put();
+                begin.take();
+                body();
+                done.put();
+            });
+        };
+        for _ in 0..self.groups {
+            let pipes: Vec<_> = (0..each).map(|_| std::io::pipe().expect("no file descriptors left")).collect();
+            for (receiver, sender) in &pipes {
+                fcntl(sender, FcntlArg::F_SETPIPE_SZ(ROOM)).expect("a pipe may be made smaller");
+                start("wl-receiver", &|| {
+                    let mut message = [0; MESSAGE];
+                    for _ in 0..each * self.messages {
+                        (&mut &*receiver).read_exact(&mut message).expect("the senders are there");
+                    }
+                });
+            }
+            for _ in 0..each {
+                start("wl-sender", &|| {
+                    for _ in 0..self.messages {
+                        for (_, sender) in &pipes {
+                            (&mut &*sender).write_all(&[7; MESSAGE]).expect("the receivers are there");
+                        }
+                    }
+                });
+            }
+        }
+        let all = 2 * each * self.groups;
+        (0..all).for_each(|_| ready.take());
+        stage.go();
+        (0..all).for_each(|_| begin.put());
+        (0..all).for_each(|_| done.take());
+        Known::default()
+    }
+}
