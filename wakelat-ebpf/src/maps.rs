@@ -10,13 +10,7 @@ use wakelat_common::{
     Class, Classes, Counter,
     counter::{Counters, SUBJECTS, Subject},
     filter::Filter,
-    start::Start,
 };
-
-/// Key: a task's address. Value: its wait. Written by every program; read by user space at the end, for the tasks still
-/// waiting. Full: the wakeup counts as `start_map_full`. The loader sets the number of entries.
-#[btf_map]
-pub static STARTS: HashMap<u64, Start, 16384> = HashMap::new();
 
 /// Samples, read by user space. Full: the sample counts as `ring_full`. The loader sets the size. (A value type here
 /// would carry a value size, which libbpf refuses for a ring buffer.)

@@ -2,7 +2,6 @@
 
 use aya_ebpf::{
     EbpfContext,
-    bindings::BPF_NOEXIST,
     helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
 };
 use aya_log_ebpf::warn;
@@ -13,8 +12,8 @@ use wakelat_common::{
 
 use crate::{
     filter,
-    maps::{FROM_WAKING, STARTS, THRESHOLD_NS, TRIGGER_RULES, Tally, wants},
-    sample,
+    maps::{FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, wants},
+    sample, starts,
     task::TaskFields,
 };
 
@@ -39,7 +38,7 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
     if TRIGGER_RULES.load() != 0 && leaving != Leaving::Dead {
         return;
     }
-    let known = STARTS.get_ptr_mut(prev.identity());
+    let known = starts::find(prev);
     if let Some(start) = known {
         // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake or switch it.
         let left = unsafe { (*start).leave() };
@@ -48,7 +47,7 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
         }
         if leaving == Leaving::Dead {
             // The last switch: its address may be another task's soon.
-            _ = STARTS.remove(prev.identity());
+            starts::forget(prev);
             return;
         }
     }
@@ -75,7 +74,7 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
     }
     let mut start = Start::IDLE;
     start.preempt(now, pid, cpu, wanted);
-    if STARTS.insert(prev.identity(), start, BPF_NOEXIST.into()).is_err() && wanted {
+    if !starts::insert(prev, start) && wanted {
         let counter = if filter::wants_cpu(cpu) { Counter::StartMapFull } else { Counter::Filtered };
         tally.count(counter);
     }
@@ -84,7 +83,7 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
 /// The wait is over: its start is consumed on every path.
 #[inline(always)]
 fn switch_in<T: TaskFields>(ctx: &impl EbpfContext, prev: T, prev_pid: u32, next: T, next_pid: u32) {
-    let Some(entry) = STARTS.get_ptr_mut(next.identity()) else { return };
+    let Some(entry) = starts::find(next) else { return };
     // SAFETY: as in `switch_out`.
     let Some(start) = (unsafe { (*entry).switch_in() }) else { return };
     let Some(tally) = Class::from_u8(start.class).and_then(Tally::of) else { return };

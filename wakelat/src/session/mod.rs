@@ -82,6 +82,8 @@ pub struct Place {
     pub btf: Option<PathBuf>,
     /// Where tracefs is mounted, if it is.
     pub tracefs: Option<PathBuf>,
+    /// The kernel lets programs keep starts in the tasks.
+    pub task_storage: bool,
 }
 
 /// Runs until something ends it; shows through `view` what it found. Blocks.

@@ -17,6 +17,7 @@ pub fn of(config: &Config, place: &Place) -> Settings {
         attach: config.resources.attach,
         btf: place.btf.clone(),
         tracefs: place.tracefs.clone(),
+        task_storage: place.task_storage && !config.resources.start_map,
         start_entries: config.resources.start_entries,
         ring_bytes: config.resources.ring_bytes,
         classes: config.classes,
