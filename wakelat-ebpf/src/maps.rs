@@ -21,6 +21,10 @@ pub static SAMPLES: RingBuf<(), 1048576> = RingBuf::new();
 #[btf_map]
 pub static COUNTERS: PerCpuArray<Counters, { SUBJECTS as usize }> = PerCpuArray::new();
 
+/// 1: the run has ended, and user space goes through the tasks for those that wait. Written by user space.
+#[btf_map]
+static ENDED: Array<u32, 1> = Array::new();
+
 /// What names, priorities, policies and CPUs are compared with. Written by user space before the programs are attached.
 #[btf_map]
 pub static FILTER: Array<Filter, 1> = Array::new();
@@ -61,6 +65,10 @@ pub static FROM_WAKING: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static WITH_CGROUP: Global<u32> = Global::new(0);
 
+/// 1: waits are counted in histograms, and none is delivered.
+#[unsafe(no_mangle)]
+pub static AGGREGATE: Global<u32> = Global::new(0);
+
 /// 1: the rules of the hist-trigger recipe instead of wakelat's own: the latest wakeup wins, whether the task was on a
 /// CPU or not, and a preemption starts nothing.
 #[unsafe(no_mangle)]
@@ -69,6 +77,13 @@ pub static TRIGGER_RULES: Global<u32> = Global::new(0);
 /// The reader is woken where this many bytes wait for it; otherwise it comes by itself.
 #[unsafe(no_mangle)]
 static RING_MARK: Global<u64> = Global::new(u64::MAX);
+
+/// Whether the run has ended.
+#[inline(always)]
+pub fn has_ended() -> bool {
+    // SAFETY: a word of a map is always there, and is read at once.
+    ENDED.get(0).is_some_and(|ended| unsafe { core::ptr::read_volatile(ended) } != 0)
+}
 
 /// Whether `class` was asked for.
 #[inline(always)]

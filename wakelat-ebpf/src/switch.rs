@@ -11,8 +11,8 @@ use wakelat_common::{
 };
 
 use crate::{
-    filter,
-    maps::{FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, wants},
+    filter, histogram,
+    maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, has_ended, wants},
     sample, starts,
     task::TaskFields,
 };
@@ -20,6 +20,10 @@ use crate::{
 /// Both halves; the one that leaves first.
 #[inline(always)]
 pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next: T) {
+    if starts::GO_WITH_THEIR_TASK && has_ended() {
+        depart(prev, preempt);
+        return;
+    }
     let prev_pid = prev.pid();
     // Idle neither waits nor is preempted, and its number is one for all CPUs.
     if prev_pid != 0 {
@@ -28,6 +32,21 @@ pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, nex
     let next_pid = next.pid();
     if next_pid != 0 {
         switch_in(ctx, prev, prev_pid, next, next_pid);
+    }
+}
+
+/// Nothing begins or ends any more. A task that waited when the run ended is found by user space, unless it has come to its
+/// last switch first.
+#[inline(always)]
+fn depart<T: TaskFields>(prev: T, preempt: bool) {
+    if prev.leaves(preempt) != Leaving::Dead {
+        return;
+    }
+    let Some(start) = starts::find(prev) else { return };
+    // SAFETY: the entry is this task's, which runs for the last time.
+    let left = unsafe { (*start).leave() };
+    if let Some(tally) = left.and_then(Tally::of) {
+        tally.count(Counter::Departed);
     }
 }
 
@@ -86,7 +105,8 @@ fn switch_in<T: TaskFields>(ctx: &impl EbpfContext, prev: T, prev_pid: u32, next
     let Some(entry) = starts::find(next) else { return };
     // SAFETY: as in `switch_out`.
     let Some(start) = (unsafe { (*entry).switch_in() }) else { return };
-    let Some(tally) = Class::from_u8(start.class).and_then(Tally::of) else { return };
+    let Some(class) = Class::from_u8(start.class) else { return };
+    let Some(tally) = Tally::of(class) else { return };
     // SAFETY: no arguments, no side effects.
     let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     if !filter::wants_cpu(cpu) {
@@ -102,6 +122,10 @@ fn switch_in<T: TaskFields>(ctx: &impl EbpfContext, prev: T, prev_pid: u32, next
     if latency_ns < THRESHOLD_NS.load() {
         tally.count(Counter::Filtered);
         tally.count(Counter::BelowThreshold);
+        return;
+    }
+    if AGGREGATE.load() != 0 {
+        histogram::add(class, latency_ns, now, cpu, next, next_pid);
         return;
     }
     sample::deliver(tally, sample::End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid });

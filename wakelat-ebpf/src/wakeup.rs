@@ -88,7 +88,7 @@ pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
     let mut start = Start::IDLE;
     start.wakeup(now, pid, class, trigger_rules);
     if !starts::insert(task, start) && settle(task, tally, Counter::StartMapFull) == Some(1) {
-        warn!(ctx, "the map of starts is full: wakeups of further tasks are lost, and counted");
+        warn!(ctx, "there is no room for the starts of further tasks: their wakeups are lost, and counted");
     }
 }
 

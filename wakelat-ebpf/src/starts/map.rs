@@ -10,6 +10,9 @@ use crate::task::TaskFields;
 #[btf_map]
 static STARTS: HashMap<u64, Start, 16384> = HashMap::new();
 
+/// Whether what is kept of a task goes with it.
+pub const GO_WITH_THEIR_TASK: bool = false;
+
 /// What is kept of `task`, if it has an entry.
 #[inline(always)]
 pub fn find<T: TaskFields>(task: T) -> Option<*mut Start> {

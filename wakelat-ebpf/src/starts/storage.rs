@@ -49,6 +49,9 @@ fn storage(task: *mut task_struct, initial: *mut Start) -> Option<*mut Start> {
     if found.is_null() { None } else { Some(found.cast()) }
 }
 
+/// Whether what is kept of a task goes with it.
+pub const GO_WITH_THEIR_TASK: bool = true;
+
 /// What is kept of `task`, if it has an entry.
 #[inline(always)]
 pub fn find<T: TaskFields>(task: T) -> Option<*mut Start> {
@@ -89,10 +92,15 @@ fn waiting(each: *const EachTask) -> i32 {
         return 0;
     }
     let Some(start) = storage(task, ptr::null_mut()) else { return 0 };
-    // SAFETY: the entry is plain data; the programs that write it are detached.
-    if unsafe { (*start).at_ns != 0 && (*start).wanted != 0 } {
-        // SAFETY: the value is as long as its type. Where the page is full, the kernel calls once more with a new one.
-        unsafe { bpf_seq_write(seq, start.cast(), size_of::<Start>() as u32) };
+    // SAFETY: the entry is plain data; once the run has ended, programs write it at a task's last switch alone.
+    if unsafe { (*start).is_wanted() } {
+        // SAFETY: the value is as long as its type.
+        let written = unsafe { bpf_seq_write(seq, start.cast(), size_of::<Start>() as u32) };
+        // Where the page is full, the kernel calls once more with a new one.
+        if written == 0 {
+            // SAFETY: as above. Its last switch does not count it again.
+            unsafe { (*start).at_ns = 0 };
+        }
     }
     0
 }

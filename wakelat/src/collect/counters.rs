@@ -41,12 +41,12 @@ impl Collector {
         Ok(sum)
     }
 
-    /// The tasks that wait now, of those asked for. Exact once the programs are detached.
+    /// The tasks that wait, of those asked for, once the programs are detached.
     ///
     /// # Errors
     /// Where the kernel refuses to read them.
-    pub fn waiting(&mut self) -> Result<Vec<Start>> {
-        self.starts.waiting(&mut self.ebpf)
+    pub fn waiting(&self) -> Result<Vec<Start>> {
+        self.starts.waiting()
     }
 
     /// How often the program on `sched_switch` has run. The kernel counts while somebody asked it to

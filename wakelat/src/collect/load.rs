@@ -8,11 +8,15 @@ use aya::{
     maps::{Array, HashMap, Map, MapData, PerCpuArray, RingBuf},
 };
 use aya_log::EbpfLogger;
-use wakelat_common::filter::{Filter, part};
+use wakelat_common::{
+    filter::{Filter, part},
+    histogram::HISTOGRAMS,
+};
 
 use super::{
     Collector, Settings,
     attach::{self, Way},
+    histograms::Histograms,
     records::Records,
     starts::Starts,
 };
@@ -65,6 +69,7 @@ impl Collector {
             ("OWN_TGID", std::process::id()),
             ("FROM_WAKING", flag(settings.from_waking)),
             ("WITH_CGROUP", flag(settings.with_cgroup)),
+            ("AGGREGATE", flag(settings.aggregate)),
             ("TRIGGER_RULES", flag(settings.trigger_rules)),
         ];
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many ids in the filter");
@@ -74,6 +79,7 @@ impl Collector {
             .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
             .override_global("RING_MARK", &ring_mark, true)
             .map_max_entries("SAMPLES", settings.ring_bytes)
+            .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
             .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
             .map_max_entries("PIDS", entries(settings.filter.pids.len())?)
             .map_max_entries("CGROUPS", entries(settings.filter.cgroup_ids.len())?);
@@ -95,7 +101,7 @@ impl Collector {
         let attached = attach::verify(&mut ebpf, settings, ways, btf)?;
         let starts = match btf {
             Some(btf) if in_tasks => Starts::in_tasks(&mut ebpf, btf)?,
-            _ => Starts::Map(HashMap::try_from(take(&mut ebpf, "STARTS")?)?),
+            _ => Starts::in_map(&mut ebpf)?,
         };
         log::info!("starts are kept in {}", if in_tasks { "task storage" } else { "a hash map" });
         // From here on the programs hold their maps.
@@ -103,6 +109,7 @@ impl Collector {
             .inspect_err(|error| log::warn!("diagnostics of the BPF programs will not be shown: {error}"))
             .ok();
         Ok(Self {
+            histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
@@ -120,7 +127,7 @@ fn nr_cpus() -> Result<u32> {
     u32::try_from(cpus).context("too many CPUs")
 }
 
-fn take(ebpf: &mut Ebpf, name: &str) -> Result<Map> {
+pub(super) fn take(ebpf: &mut Ebpf, name: &str) -> Result<Map> {
     ebpf.take_map(name).with_context(|| format!("the BPF object has no map `{name}`"))
 }
 

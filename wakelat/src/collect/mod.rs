@@ -2,6 +2,7 @@
 
 mod attach;
 mod counters;
+mod histograms;
 mod load;
 mod records;
 mod starts;
@@ -37,6 +38,10 @@ pub struct Settings {
     pub classes: Classes,
     /// Waits below this are not delivered: ns.
     pub threshold_ns: u64,
+    /// Whether to count waits in the kernel, and deliver none.
+    pub aggregate: bool,
+    /// Whether anybody asks for wakers, deliveries, or CPUs before.
+    pub with_waking: bool,
     /// Whether a wakeup's latency starts at `sched_waking`.
     pub from_waking: bool,
     /// Whether samples carry their task's cgroup.
@@ -72,6 +77,8 @@ pub struct Collector {
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
     starts: starts::Starts,
+    /// Where waits are counted in the kernel.
+    histograms: Option<histograms::Histograms>,
 }
 
 /// The kernel's own account at one instant, all CPUs together.

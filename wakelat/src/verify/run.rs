@@ -360,6 +360,8 @@ fn settings_of(config: &VerifyConfig, place: &Place, trigger_rules: bool) -> Set
         ring_bytes: config.resources.ring_bytes,
         classes,
         threshold_ns: 0,
+        aggregate: false,
+        with_waking: false,
         from_waking: config.from == From::Waking,
         with_cgroup: false,
         trigger_rules,
