@@ -48,8 +48,10 @@ fn every_program_passes_the_verifier() {
         return;
     }
     for attach in Attach::ALL {
-        // Starts in the tasks where the kernel has that, and in a map.
-        for more in [&[][..], &["--start-entries", "16384"]] {
+        // Counted in the kernel and as samples with all that they tell; starts in the tasks where the kernel has that, and in
+        // a map.
+        let in_map = ["--start-entries", "16384"];
+        for more in [&[][..], &["--by", "waker"], &in_map, &["--by", "waker", in_map[0], in_map[1]]] {
             let arguments = ["-v", "hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
             let output = Command::new(wakelat::binary()).args(arguments).args(more).output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr);
