@@ -26,5 +26,19 @@ fn main() {
         .structure("cgroup", [("self", embedded("cgroup_subsys_state")), ("kn", pointer("kernfs_node"))])
         .structure("cgroup_subsys_state", [("cgroup", pointer("cgroup")), ("parent", pointer("cgroup_subsys_state"))])
         .structure("kernfs_node", [("id", U64)])
+        .structure("timerlat_sample", [("timer_latency", U64), ("seqnum", U32), ("context", I32)])
+        .structure(
+            "osnoise_sample",
+            [
+                ("runtime", U64),
+                ("noise", U64),
+                ("max_sample", U64),
+                ("hw_count", I32),
+                ("nmi_count", I32),
+                ("irq_count", I32),
+                ("softirq_count", I32),
+                ("thread_count", I32),
+            ],
+        )
         .write_for_build_script();
 }

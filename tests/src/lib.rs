@@ -23,5 +23,6 @@ pub mod sysctl;
 pub mod task;
 pub mod trace_buffer;
 pub mod tracefs;
+pub mod tracer;
 pub mod wakelat;
 pub mod workload;

@@ -55,6 +55,24 @@ impl Sub for Account {
     }
 }
 
+/// The processes and kernel threads of this name.
+pub fn named(name: &str) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    tids.filter(|tid| fs::read_to_string(format!("/proc/{tid}/comm")).is_ok_and(|comm| comm.trim_end() == name))
+        .collect()
+}
+
+/// The real-time priority of thread `tid`; 0 where it has none (proc_pid_stat(5), field 40).
+///
+/// # Panics
+/// If there is no such thread.
+pub fn rt_priority(tid: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_else(|e| panic!("task {tid}: {e}"));
+    let (_, rest) = stat.rsplit_once(") ").expect("a name in parentheses");
+    rest.split(' ').nth(40 - 3).and_then(|field| field.parse().ok()).expect("a priority")
+}
+
 /// Whether thread `tid` is blocked and off its CPU: the kernel answers `running` unless it is
 /// (`task_current_syscall`, lib/syscall.c, which waits for the task to be inactive).
 pub fn is_blocked(tid: u32) -> bool {

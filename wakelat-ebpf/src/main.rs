@@ -18,6 +18,8 @@ mod histogram;
 #[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
+mod noise;
+#[cfg(target_arch = "bpf")]
 mod record;
 #[cfg(target_arch = "bpf")]
 mod sample;

@@ -41,6 +41,10 @@ pub static PIDS: HashMap<u32, u8, 1> = HashMap::new();
 #[btf_map]
 pub static CGROUPS: HashMap<u64, u8, 1> = HashMap::new();
 
+/// What the tracers said and found no room in [`SAMPLES`], by CPU. Read by user space.
+#[btf_map]
+pub static TRACER_LOST: PerCpuArray<u64, 1> = PerCpuArray::new();
+
 /// The parts of the filter in force: bits of [`wakelat_common::filter::part`].
 #[unsafe(no_mangle)]
 pub static FILTER_PARTS: Global<u32> = Global::new(0);

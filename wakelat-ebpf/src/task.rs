@@ -8,8 +8,8 @@ use aya_ebpf::helpers::bpf_probe_read_kernel;
 use wakelat_common::{sample::COMM_LEN, start::Leaving};
 
 use crate::accessors::{
-    cgroup, cgroup_subsys_state, css_set, kernfs_node, task_struct, task_struct___pre_5_14, task_struct___pre_5_16,
-    thread_info,
+    cgroup, cgroup_subsys_state, css_set, kernfs_node, osnoise_sample, task_struct, task_struct___pre_5_14,
+    task_struct___pre_5_16, thread_info, timerlat_sample,
 };
 
 /// How a program may read kernel memory.
@@ -207,6 +207,77 @@ impl<R: Read> TaskFields for Task<R> {
             group = R::read(cgroup_subsys_state::cgroup(parent));
         }
         false
+    }
+}
+
+/// A sample of the timerlat tracer (include/linux/trace.h, 6.16).
+pub struct TimerlatSample<R> {
+    raw: *const timerlat_sample,
+    how: PhantomData<R>,
+}
+
+impl<R: Read> TimerlatSample<R> {
+    #[inline(always)]
+    pub fn new(raw: *const u8) -> Self {
+        Self { raw: raw.cast(), how: PhantomData }
+    }
+
+    #[inline(always)]
+    pub fn latency_ns(&self) -> u64 {
+        R::read(timerlat_sample::timer_latency(self.raw))
+    }
+
+    /// The activation, counted by CPU.
+    #[inline(always)]
+    pub fn seqnum(&self) -> u32 {
+        R::read(timerlat_sample::seqnum(self.raw))
+    }
+
+    /// 0 interrupt, 1 thread, 2 return to user space.
+    #[inline(always)]
+    pub fn context(&self) -> i32 {
+        R::read(timerlat_sample::context(self.raw))
+    }
+}
+
+/// A sample of the osnoise tracer (include/linux/trace.h, 6.16).
+pub struct OsnoiseSample<R> {
+    raw: *const osnoise_sample,
+    how: PhantomData<R>,
+}
+
+impl<R: Read> OsnoiseSample<R> {
+    #[inline(always)]
+    pub fn new(raw: *const u8) -> Self {
+        Self { raw: raw.cast(), how: PhantomData }
+    }
+
+    #[inline(always)]
+    pub fn runtime_us(&self) -> u64 {
+        R::read(osnoise_sample::runtime(self.raw))
+    }
+
+    #[inline(always)]
+    pub fn noise_us(&self) -> u64 {
+        R::read(osnoise_sample::noise(self.raw))
+    }
+
+    /// The longest single noise.
+    #[inline(always)]
+    pub fn max_us(&self) -> u64 {
+        R::read(osnoise_sample::max_sample(self.raw))
+    }
+
+    /// Noises by hardware, NMIs, interrupts, softirqs, threads.
+    #[inline(always)]
+    pub fn counts(&self) -> [u32; 5] {
+        [
+            R::read(osnoise_sample::hw_count(self.raw)) as u32,
+            R::read(osnoise_sample::nmi_count(self.raw)) as u32,
+            R::read(osnoise_sample::irq_count(self.raw)) as u32,
+            R::read(osnoise_sample::softirq_count(self.raw)) as u32,
+            R::read(osnoise_sample::thread_count(self.raw)) as u32,
+        ]
     }
 }
 

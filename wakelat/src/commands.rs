@@ -8,12 +8,12 @@ use wakelat_common::filter::part;
 
 use crate::{
     aggregate::key::{Key, Names},
-    config::{Colour, Config, OutputConfig, Table, VerifyConfig},
+    config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::Report,
     session::{self, Place, Stop, View},
     sink::{self, Reports, Style, Waits},
-    verify,
+    timerlat, verify,
     wait::Wait,
 };
 
@@ -52,6 +52,53 @@ pub fn trace(config: &Config) -> Result<Stop> {
     let aside = (config.output.format == sink::Format::Csv && !config.output.quiet)
         .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() });
     run(config, &mut Trace { waits: config.output.format.waits(style), aside })
+}
+
+/// `timerlat`: what the tracer says, or a saved trace.
+///
+/// # Errors
+/// Those of [`timerlat::run::timerlat`] and [`timerlat::live::run`].
+pub fn timerlat(config: &TimerlatConfig) -> Result<Stop> {
+    match &config.origin {
+        Origin::Saved(saved) => {
+            let (style, _) = style(&saved.output);
+            timerlat::run::timerlat(saved, config.shown, &style).map(|()| Stop::Done)
+        }
+        Origin::Live(live) => {
+            let (style, _) = style(&live.output);
+            let redrawn = style.terminal && live.output.format == sink::Format::Human;
+            let mut listener = timerlat::live::Activations::new(config.shown, live.output.format, style);
+            live_run(live, redrawn && config.shown.view == timerlat::sink::View::Top, &mut listener)
+        }
+    }
+}
+
+/// `osnoise`: what the tracer says, or a saved trace.
+///
+/// # Errors
+/// Those of [`timerlat::run::osnoise`] and [`timerlat::live::run`].
+pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
+    match &config.origin {
+        Origin::Saved(saved) => {
+            let (style, _) = style(&saved.output);
+            timerlat::run::osnoise(saved, config.view, &style).map(|()| Stop::Done)
+        }
+        Origin::Live(live) => {
+            let (style, _) = style(&live.output);
+            let redrawn = style.terminal && live.output.format == sink::Format::Human;
+            let mut listener = timerlat::live::Noises::new(config.view, live.output.format, style);
+            live_run(live, redrawn && config.view == timerlat::sink::NoiseView::Top, &mut listener)
+        }
+    }
+}
+
+fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Listener) -> Result<Stop> {
+    const REDRAWN_EVERY_NS: u64 = 1_000_000_000;
+    let mut window = live.window;
+    if redrawn {
+        window.interval_ns = Some(REDRAWN_EVERY_NS);
+    }
+    timerlat::live::run(&live.tracer, &window, &live.output, listener)
 }
 
 /// A command that measures nothing: writes to standard output what `write` writes. A reader that has gone is no error.

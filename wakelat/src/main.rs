@@ -12,6 +12,7 @@ use wakelat::{
     config::Command,
     doctor, events, hist_trigger,
     session::Stop,
+    timerlat,
 };
 
 fn main() -> ExitCode {
@@ -41,6 +42,12 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Verify(config) => {
             let agrees = commands::verify(config)?;
             return Ok(if agrees { ExitCode::SUCCESS } else { ExitCode::from(3) });
+        }
+        Command::Timerlat(config) => commands::timerlat(config)?,
+        Command::Osnoise(config) => commands::osnoise(config)?,
+        Command::TimerlatThread(thread) => {
+            timerlat::live::user::measure(thread)?;
+            return Ok(ExitCode::SUCCESS);
         }
         Command::HistTrigger(flags) => {
             commands::print(|style, out| hist_trigger::cli::run(flags, style, out))?;

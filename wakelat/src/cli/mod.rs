@@ -10,8 +10,10 @@ mod output;
 mod refusal;
 mod resources;
 mod threshold;
+mod timerlat;
 mod top;
 mod trace;
+mod tracer;
 mod usage;
 mod verify;
 mod window;
@@ -33,6 +35,8 @@ pub use output::OutputFlags;
 pub use refusal::Refusal;
 pub use resources::ResourceFlags;
 pub use threshold::ThresholdFlags;
+pub use timerlat::{NoiseViewName, OsnoiseFlags, SavedFlags, TimerlatFlags, ViewName};
+pub use tracer::TracerFlags;
 pub use verify::VerifyFlags;
 pub use window::WindowFlags;
 
@@ -43,6 +47,7 @@ Examples:
   wakelat top --sort p99                  who waits longest, live
   wakelat trace --threshold 1ms           every wait of a millisecond or more
   wakelat verify                          the same by the kernel's own histograms
+  wakelat timerlat --from trace.txt       why a real-time thread was late
   wakelat doctor                          what this kernel and this user can do
 
 Exit codes:
@@ -70,6 +75,10 @@ enum Verb {
     Top(top::TopFlags),
     Trace(trace::TraceFlags),
     Verify(verify::VerifyFlags),
+    Timerlat(TimerlatFlags),
+    Osnoise(OsnoiseFlags),
+    #[command(hide = true)]
+    TimerlatThread(tracer::ThreadFlags),
     HistTrigger(HistTriggerFlags),
     Events(EventsFlags),
     Doctor(doctor::DoctorFlags),
@@ -106,6 +115,9 @@ fn parse_on(
         }
         Verb::Trace(flags) => Command::Trace(flags.config(&machine()?)?),
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),
+        Verb::Timerlat(flags) => Command::Timerlat(Box::new(flags.config(machine)?)),
+        Verb::Osnoise(flags) => Command::Osnoise(Box::new(flags.config(machine)?)),
+        Verb::TimerlatThread(flags) => Command::TimerlatThread(flags.into()),
         Verb::HistTrigger(flags) => Command::HistTrigger(flags),
         Verb::Events(flags) => Command::Events(flags),
         Verb::Doctor(flags) => Command::Doctor(flags.doctor()),

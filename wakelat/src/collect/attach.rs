@@ -78,11 +78,21 @@ const POINTS: [Point; 4] = [
     Point { tracepoint: "sched_wakeup_new", needed: |settings| settings.classes.contains(Class::New) },
 ];
 
-/// Has the kernel verify the programs that `settings` need, by the first of `ways` that it takes. Attaches nothing.
-pub(super) fn verify(ebpf: &mut Ebpf, settings: &Settings, ways: &[Way], btf: Option<&Btf>) -> Result<Vec<Attached>> {
+/// The tracepoints that `settings` need.
+pub(super) fn tracepoints(settings: &Settings) -> Vec<&'static str> {
+    POINTS.iter().filter(|point| (point.needed)(settings)).map(|point| point.tracepoint).collect()
+}
+
+/// Has the kernel verify the programs on `tracepoints`, by the first of `ways` that it takes. Attaches nothing.
+pub(super) fn verify(
+    ebpf: &mut Ebpf,
+    tracepoints: &[&'static str],
+    ways: &[Way],
+    btf: Option<&Btf>,
+) -> Result<Vec<Attached>> {
     let mut refused: Option<anyhow::Error> = None;
     for way in ways {
-        match verify_by(ebpf, settings, *way, btf) {
+        match verify_by(ebpf, tracepoints, *way, btf) {
             Ok(attached) => return Ok(attached),
             Err(error) => {
                 log::info!("{error:#}");
@@ -96,9 +106,9 @@ pub(super) fn verify(ebpf: &mut Ebpf, settings: &Settings, ways: &[Way], btf: Op
     Err(refused.unwrap_or_else(|| anyhow::anyhow!("there is no way to attach to this kernel")))
 }
 
-fn verify_by(ebpf: &mut Ebpf, settings: &Settings, way: Way, btf: Option<&Btf>) -> Result<Vec<Attached>> {
-    let load = |point: &Point| {
-        let tracepoint = point.tracepoint;
+fn verify_by(ebpf: &mut Ebpf, tracepoints: &[&'static str], way: Way, btf: Option<&Btf>) -> Result<Vec<Attached>> {
+    let load = |tracepoint: &&'static str| {
+        let tracepoint = *tracepoint;
         let name = format!("{}{tracepoint}", way.prefix());
         let loaded = match (ebpf.program_mut(&name), btf) {
             (Some(Program::BtfTracePoint(program)), Some(btf)) => program.load(tracepoint, btf),
@@ -112,7 +122,7 @@ fn verify_by(ebpf: &mut Ebpf, settings: &Settings, way: Way, btf: Option<&Btf>) 
         }
         Ok(Attached { program: name, tracepoint, link: None })
     };
-    POINTS.iter().filter(|point| (point.needed)(settings)).map(load).collect()
+    tracepoints.iter().map(load).collect()
 }
 
 /// How many instructions the verifier walked through; none before 5.16.

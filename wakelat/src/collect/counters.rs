@@ -3,9 +3,10 @@
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use anyhow::{Context as _, Result};
+use aya::Ebpf;
 use wakelat_common::{Counter, Counters, counter::Subject, start::Start};
 
-use super::{Collector, Totals};
+use super::{Collector, Totals, attach::Attached};
 
 impl Collector {
     /// The counters, all CPUs together. Exact once the programs are detached.
@@ -67,18 +68,23 @@ impl Collector {
     /// # Errors
     /// Where the file descriptors' state cannot be read.
     pub fn missed(&self) -> Result<Option<u64>> {
-        let mut missed = None;
-        for attached in &self.attached {
-            let Some(program) = attached.program(&self.ebpf) else { continue };
-            let fd = program.fd()?.as_fd().as_raw_fd();
-            let path = format!("/proc/self/fdinfo/{fd}");
-            let info = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
-            if let Some(misses) = recursion_misses(&info) {
-                *missed.get_or_insert(0) += misses;
-            }
-        }
-        Ok(missed)
+        missed(&self.ebpf, &self.attached)
     }
+}
+
+/// See [`Collector::missed`].
+pub(super) fn missed(ebpf: &Ebpf, attached: &[Attached]) -> Result<Option<u64>> {
+    let mut missed = None;
+    for attached in attached {
+        let Some(program) = attached.program(ebpf) else { continue };
+        let fd = program.fd()?.as_fd().as_raw_fd();
+        let path = format!("/proc/self/fdinfo/{fd}");
+        let info = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
+        if let Some(misses) = recursion_misses(&info) {
+            *missed.get_or_insert(0) += misses;
+        }
+    }
+    Ok(missed)
 }
 
 fn recursion_misses(fdinfo: &str) -> Option<u64> {

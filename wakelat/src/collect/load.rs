@@ -1,6 +1,6 @@
 //! Loading: the embedded object, its load-time configuration, its maps.
 
-use std::{path::PathBuf, ptr};
+use std::{path::Path, ptr};
 
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
@@ -23,7 +23,7 @@ use super::{
 use crate::config::Attach;
 
 /// The BPF programs, compiled by the build script.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
+pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
 /// The typed ones among them, with the starts in the tasks.
 static STORAGE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat-storage.bpf.o"));
 
@@ -33,11 +33,7 @@ impl Collector {
     /// # Errors
     /// Where the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(settings: &Settings) -> Result<Self> {
-        let read = |path: &PathBuf| {
-            Btf::parse_file(path, Default::default())
-                .with_context(|| format!("cannot read the kernel's types from `{}`", path.display()))
-        };
-        let btf = settings.btf.as_ref().map(read).transpose()?;
+        let btf = settings.btf.as_deref().map(read_types).transpose()?;
         let ways: &[Way] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[Way::Typed, Way::Raw],
             (Attach::Auto, None) | (Attach::Classic, _) => &[Way::Classic],
@@ -98,7 +94,7 @@ impl Collector {
         }
         let mut ebpf = loader.load(object).map_err(|error| explain(error, settings))?;
         fill_filter(&mut ebpf, settings)?;
-        let attached = attach::verify(&mut ebpf, settings, ways, btf)?;
+        let attached = attach::verify(&mut ebpf, &attach::tracepoints(settings), ways, btf)?;
         let starts = match btf {
             Some(btf) if in_tasks => Starts::in_tasks(&mut ebpf, btf)?,
             _ => Starts::in_map(&mut ebpf)?,
@@ -119,6 +115,12 @@ impl Collector {
             ebpf,
         })
     }
+}
+
+/// The kernel's types.
+pub(super) fn read_types(path: &Path) -> Result<Btf> {
+    Btf::parse_file(path, Default::default())
+        .with_context(|| format!("cannot read the kernel's types from `{}`", path.display()))
 }
 
 /// CPUs that may ever be numbered: entries of maps that have a CPU for a key.

@@ -6,6 +6,7 @@ mod histograms;
 mod load;
 mod records;
 mod starts;
+pub mod tracer;
 mod window;
 
 use std::path::PathBuf;

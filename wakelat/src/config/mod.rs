@@ -15,6 +15,8 @@ mod output;
 mod resources;
 mod signal;
 mod threshold;
+mod timerlat;
+mod tracer;
 mod verify;
 mod window;
 
@@ -38,6 +40,10 @@ pub use mode::ModeChoice;
 pub use output::{Colour, OutputConfig};
 pub use resources::{Attach, Resources};
 pub use threshold::{Action, ThresholdConfig};
+pub use timerlat::{Live, Origin, OsnoiseConfig, TimerlatConfig};
+pub use tracer::{
+    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, UserThread, UserThreads,
+};
 pub use verify::VerifyConfig;
 pub(crate) use verify::trigger_filter;
 pub use window::Window;
@@ -53,6 +59,12 @@ pub enum Command {
     Trace(Config),
     /// The same window by hist triggers.
     Verify(VerifyConfig),
+    /// The timerlat tracer, explained.
+    Timerlat(Box<TimerlatConfig>),
+    /// The osnoise tracer, added up.
+    Osnoise(Box<OsnoiseConfig>),
+    /// One measuring thread of a run of timerlat in user space.
+    TimerlatThread(UserThread),
     /// The kernel's own histograms.
     HistTrigger(HistTriggerFlags),
     /// The tracepoints and their state.

@@ -53,6 +53,14 @@ pub fn rt_priority(text: &str) -> Result<u8, String> {
     within(text, 1..=99)
 }
 
+/// The longest way out of idle: µs, as `/dev/cpu_dma_latency` takes it (an s32).
+///
+/// # Errors
+/// Where it is not a number from 0 to ten seconds.
+pub fn dma_latency(text: &str) -> Result<i32, String> {
+    within(text, 0..=10_000_000)
+}
+
 fn within<T: FromStr + PartialOrd + Display>(text: &str, accepted: RangeInclusive<T>) -> Result<T, String> {
     match text.parse() {
         Ok(number) if accepted.contains(&number) => Ok(number),

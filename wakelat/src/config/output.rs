@@ -37,7 +37,7 @@ pub enum Colour {
 }
 
 impl OutputConfig {
-    pub(super) fn new(flags: &OutputFlags) -> Result<Self, ConfigError> {
+    pub(crate) fn new(flags: &OutputFlags) -> Result<Self, ConfigError> {
         let path = flags.output.as_deref().filter(|path| *path != Path::new("-"));
         if path.is_some_and(Path::is_dir) {
             let why = format!(

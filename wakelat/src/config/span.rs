@@ -32,6 +32,19 @@ pub fn seconds_or_zero(text: &str) -> Result<u64, String> {
     if is_bare(text) { nanoseconds(&format!("{text}s")).map_err(|_| refused(text)) } else { nanoseconds(text) }
 }
 
+/// Reads a span in which a bare number is microseconds, as in the tracers' files and in rtla: whole µs.
+///
+/// # Errors
+/// As [`seconds`], and where it is no whole number of microseconds.
+pub fn microseconds(text: &str) -> Result<u64, String> {
+    let ns =
+        if is_bare(text) { nanoseconds(&format!("{text}us")).map_err(|_| refused(text))? } else { nanoseconds(text)? };
+    match positive(text, ns)? {
+        ns if ns % 1000 == 0 => Ok(ns / 1000),
+        _ => Err(format!("`{text}` is finer than the tracer counts; expected whole microseconds")),
+    }
+}
+
 fn is_bare(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }

@@ -20,7 +20,7 @@ pub struct Window {
 }
 
 impl Window {
-    pub(super) fn new(flags: &WindowFlags) -> Self {
+    pub(crate) fn new(flags: &WindowFlags) -> Self {
         Self { duration_ns: flags.duration, warm_up_ns: flags.warm_up, ..Self::default() }
     }
 

@@ -1,6 +1,6 @@
 //! The CPUs of this machine.
 
-use std::{fmt, ops::RangeInclusive, path::Path};
+use std::{fmt, num::TryFromIntError, ops::RangeInclusive, path::Path};
 
 use anyhow::{Context as _, Result};
 
@@ -30,12 +30,21 @@ impl Cpus {
             return Ok(Self::default());
         }
         let ranges = Ranges::parse(text).map_err(anyhow::Error::msg)?;
-        let ranges = ranges
-            .iter()
-            .map(|range| Ok(u32::try_from(*range.start())?..=u32::try_from(*range.end())?))
-            .collect::<Result<_, std::num::TryFromIntError>>()
-            .with_context(|| format!("`{text}` is not a list of CPU numbers"))?;
-        Ok(Self(ranges))
+        Self::of(&ranges).with_context(|| format!("`{text}` is not a list of CPU numbers"))
+    }
+
+    /// The CPUs of these numbers.
+    ///
+    /// # Errors
+    /// Where one cannot be a CPU's.
+    pub fn of(ranges: &Ranges) -> Result<Self, TryFromIntError> {
+        let range = |range: &RangeInclusive<i64>| Ok(u32::try_from(*range.start())?..=u32::try_from(*range.end())?);
+        ranges.iter().map(range).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Each of them, in the order of the list.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().cloned().flatten()
     }
 
     /// Whether it is one of them.

@@ -24,6 +24,26 @@ impl Trigger {
     /// # Errors
     /// Where the signal cannot be sent or the command cannot be started.
     pub fn fire(&mut self, wait: &Wait, unix_offset_ns: i64) -> Result<bool> {
+        let at = i128::from(wait.at_ns) + i128::from(unix_offset_ns);
+        self.fire_with(|| {
+            vec![
+                ("WAKELAT_TID", wait.tid.to_string()),
+                ("WAKELAT_PID", wait.pid.to_string()),
+                ("WAKELAT_COMM", wait.comm.to_string()),
+                ("WAKELAT_CPU", wait.cpu.to_string()),
+                ("WAKELAT_CLASS", wait.class.name().to_owned()),
+                ("WAKELAT_LATENCY_NS", wait.latency_ns.to_string()),
+                ("WAKELAT_AT_UNIX_NS", at.to_string()),
+            ]
+        })
+    }
+
+    /// Something has reached the threshold; a command finds in its environment what it was. Returns whether the run is to
+    /// stop.
+    ///
+    /// # Errors
+    /// As [`Self::fire`].
+    pub fn fire_with(&mut self, environment: impl FnOnce() -> Vec<(&'static str, String)>) -> Result<bool> {
         if std::mem::replace(&mut self.fired, true) {
             return Ok(self.action == Action::Stop);
         }
@@ -39,19 +59,8 @@ impl Trigger {
                 }
             }
             Action::Exec(command) => {
-                let at = i128::from(wait.at_ns) + i128::from(unix_offset_ns);
-                let child = Command::new("sh")
-                    .args(["-c", command])
-                    .env("WAKELAT_TID", wait.tid.to_string())
-                    .env("WAKELAT_PID", wait.pid.to_string())
-                    .env("WAKELAT_COMM", wait.comm.to_string())
-                    .env("WAKELAT_CPU", wait.cpu.to_string())
-                    .env("WAKELAT_CLASS", wait.class.name())
-                    .env("WAKELAT_LATENCY_NS", wait.latency_ns.to_string())
-                    .env("WAKELAT_AT_UNIX_NS", at.to_string())
-                    .spawn()
-                    .with_context(|| format!("cannot run `{command}`"))?;
-                self.child = Some(child);
+                let child = Command::new("sh").args(["-c", command]).envs(environment()).spawn();
+                self.child = Some(child.with_context(|| format!("cannot run `{command}`"))?);
             }
         }
         Ok(false)

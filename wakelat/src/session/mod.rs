@@ -1,11 +1,12 @@
 //! One run: the source is drained into groups for as long as asked, and each window ends in a report.
 
-mod action;
+pub(crate) mod action;
 pub(crate) mod clock;
 mod names;
 pub(crate) mod output;
 mod progress;
-mod schedule;
+pub(crate) mod schedule;
+pub(crate) mod scheduling;
 pub(crate) mod settings;
 pub(crate) mod stop;
 mod window;

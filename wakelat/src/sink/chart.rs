@@ -11,7 +11,7 @@ use super::{
     units, window, words,
 };
 use crate::{
-    aggregate::distribution::Bucket,
+    aggregate::distribution::{Bucket, Distribution},
     report::{Group, Report},
 };
 
@@ -62,12 +62,17 @@ pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<
 /// The chart of one group: title, rows, summary.
 fn chart(group: &Group, report: &Report, style: &Style, out: &mut String) {
     title(group, report, style, out);
-    let rows = rows(&group.distribution.buckets());
-    let layout = Layout::of(group, &rows, style);
+    bars(&group.distribution, style, out);
+    summary(group, report, style, out);
+}
+
+/// The bars of one distribution, with its percentiles marked.
+pub(crate) fn bars(distribution: &Distribution, style: &Style, out: &mut String) {
+    let rows = rows(&distribution.buckets());
+    let layout = Layout::of(distribution, &rows, style);
     for row in &rows {
         layout.line(row, style).end(style, out);
     }
-    summary(group, report, style, out);
 }
 
 fn title(group: &Group, report: &Report, style: &Style, out: &mut String) {
@@ -99,9 +104,8 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(group: &Group, rows: &[Row], style: &Style) -> Self {
+    fn of(distribution: &Distribution, rows: &[Row], style: &Style) -> Self {
         let waits = || rows.iter().filter_map(|row| if let Row::Waits(row) = row { Some(row) } else { None });
-        let distribution = &group.distribution;
         let mut marks: Vec<_> =
             PERCENTILES.iter().map(|(percent, name)| (distribution.percentile_ns(*percent), *name)).collect();
         marks.push((distribution.max_ns(), "max"));

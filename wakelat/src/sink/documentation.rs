@@ -52,7 +52,7 @@ fn written_wait() -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn parsed(text: &str) -> Value {
+pub(crate) fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
@@ -62,13 +62,13 @@ fn section(title: &str) -> &'static str {
     below.split("\n## ").next().unwrap()
 }
 
-fn example(title: &str) -> Value {
+pub(crate) fn example(title: &str) -> Value {
     let (_, from) = section(title).split_once("```json\n").unwrap();
     parsed(from.split_once("```").unwrap().0)
 }
 
 /// The names in the first column of the tables of a section.
-fn documented(title: &str) -> BTreeSet<String> {
+pub(crate) fn documented(title: &str) -> BTreeSet<String> {
     let name = |line: &str| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned());
     section(title).lines().filter_map(name).collect()
 }
@@ -76,7 +76,8 @@ fn documented(title: &str) -> BTreeSet<String> {
 /// The paths of all fields: `groups[].key`. What keys and percentiles there are depends on what was asked for.
 fn paths(value: &Value, path: &str, all: &mut BTreeSet<String>) {
     match value {
-        Value::Object(_) if ["groups[].key", "groups[].percentiles_ns", "coverage.preemptions"].contains(&path) => {}
+        Value::Object(_)
+            if ["groups[].key", "coverage.preemptions"].contains(&path) || path.ends_with("percentiles_ns") => {}
         Value::Object(fields) => {
             for (name, value) in fields {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -89,7 +90,7 @@ fn paths(value: &Value, path: &str, all: &mut BTreeSet<String>) {
     }
 }
 
-fn all_paths(value: &Value) -> BTreeSet<String> {
+pub(crate) fn all_paths(value: &Value) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     paths(value, "", &mut all);
     all

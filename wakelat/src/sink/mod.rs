@@ -30,7 +30,7 @@ pub(crate) mod text;
 mod words;
 
 #[cfg(test)]
-mod documentation;
+pub(crate) mod documentation;
 #[cfg(test)]
 pub(crate) mod fixtures;
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub mod owner;
 
 use std::{
     fmt, fs,
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -81,14 +81,8 @@ impl fmt::Display for TracefsError {
     }
 }
 
-impl std::error::Error for TracefsError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
+// The system's own error is part of the text, so it is no source.
+impl std::error::Error for TracefsError {}
 
 impl Tracefs {
     /// The one at `root`.
@@ -135,8 +129,7 @@ impl Tracefs {
     /// Where it cannot be read.
     pub fn read(&self, file: impl AsRef<Path>) -> Result<String, TracefsError> {
         let file = file.as_ref();
-        let bytes = fs::read(self.root.join(file)).map_err(|error| self.failed("reading", file, error))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        read_at_once(&self.root.join(file)).map_err(|error| self.failed("reading", file, error))
     }
 
     /// Writes a line to a file in one piece, as the kernel demands, and never truncates it: opened with truncation, a
@@ -174,6 +167,18 @@ impl Tracefs {
         }
         TracefsError::Io { attempt: format!("{verb} `{}`", self.root.join(file).display()), error }
     }
+}
+
+/// A file's text, read into much room. Some files refuse a reader with less than their text takes, even at their end
+/// (`osnoise_cpus_read`, kernel/trace/trace_osnoise.c), or give whoever comes again nothing (`show_header`,
+/// kernel/trace/trace_events.c).
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn read_at_once(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::with_capacity(1 << 16);
+    fs::File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -1,0 +1,182 @@
+//! What the timerlat tracer says, as a test reads it: from the kernel's own text, and from the text that wakelat saves.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{suite::Skip, tracefs};
+
+/// The settings that are one for the whole machine.
+const SETTINGS: [&str; 9] = [
+    "osnoise/cpus",
+    "osnoise/options",
+    "osnoise/period_us",
+    "osnoise/runtime_us",
+    "osnoise/stop_tracing_us",
+    "osnoise/stop_tracing_total_us",
+    "osnoise/timerlat_period_us",
+    "osnoise/print_stack",
+    "tracing_thresh",
+];
+
+/// Skips where this kernel has no such tracer.
+///
+/// # Errors
+/// Where it has none.
+pub fn need(tracer: &str) -> Result<(), Skip> {
+    if tracefs::read("available_tracers").split_whitespace().any(|other| other == tracer) {
+        Ok(())
+    } else {
+        Err(Skip::because(format!("this kernel has no tracer `{tracer}`")))
+    }
+}
+
+/// Skips where the samples are no tracepoints, which `source` needs.
+///
+/// # Errors
+/// Where it has none.
+pub fn need_source(source: &str) -> Result<(), Skip> {
+    if source == "bpf" && !tracefs::path("events/osnoise/timerlat_sample").exists() {
+        return Err(Skip::because("this kernel has no tracepoint `osnoise:timerlat_sample`"));
+    }
+    Ok(())
+}
+
+/// A setting. Read in one piece, as some of these files demand.
+pub fn setting(file: &str) -> String {
+    let mut text = Vec::with_capacity(1 << 16);
+    let read =
+        fs::File::open(tracefs::path(file)).and_then(|mut open| std::io::Read::read_to_end(&mut open, &mut text));
+    read.map(|_| String::from_utf8_lossy(&text).trim().to_owned()).unwrap_or_default()
+}
+
+/// All that a run may change in tracefs: the settings, the tracer of the main instance, the instances.
+pub fn state() -> BTreeMap<String, String> {
+    let mut state: BTreeMap<String, String> = SETTINGS.iter().map(|file| ((*file).to_owned(), setting(file))).collect();
+    state.insert("current_tracer".to_owned(), setting("current_tracer"));
+    let instances: BTreeSet<String> = fs::read_dir(tracefs::path("instances"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    state.insert("instances".to_owned(), format!("{instances:?}"));
+    state
+}
+
+/// A latency, as the text tells it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Latency {
+    /// Where.
+    pub cpu: u32,
+    /// The activation.
+    pub seq: u64,
+    /// `irq`, `thread`, `user-ret`.
+    pub context: String,
+    /// How late: ns.
+    pub latency_ns: u64,
+}
+
+/// A text, taken apart.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// In the order of the text, with the times: µs.
+    pub latencies: Vec<(u64, Latency)>,
+    /// What each thread took by `thread_noise`, by CPU and name: ns.
+    pub threads: BTreeMap<(u32, String), u64>,
+    /// What each interference was: CPU, the text from the event's name on without the beginning, ns.
+    pub noises: Vec<(u32, String)>,
+    /// Lines of stacks.
+    pub frames: Vec<String>,
+}
+
+impl Trace {
+    /// Reads a text with lines such as `  timerlat/5-1035  [005] .......   548.771104: #402268 context thread …`.
+    pub fn parse(text: &str) -> Self {
+        let mut trace = Self::default();
+        for line in text.lines() {
+            if let Some(frame) = line.strip_prefix(" => ") {
+                trace.frames.push(frame.to_owned());
+            } else if !line.starts_with('#') {
+                trace.line(line);
+            }
+        }
+        trace
+    }
+
+    /// Reads a file that wakelat saved.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub fn read(path: &Path) -> Self {
+        Self::parse(&fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+    }
+
+    fn line(&mut self, line: &str) -> Option<()> {
+        let (head, said) = line.split_once(": ")?;
+        let at_us = head.split_whitespace().next_back()?.replace('.', "").parse().ok()?;
+        let cpu = head.split('[').next_back()?.split(']').next()?.parse().ok()?;
+        let words: Vec<&str> = said.split_whitespace().collect();
+        if let [seq, "context", context, "timer_latency", latency, "ns"] = words[..] {
+            let (seq, latency_ns) = (seq.strip_prefix('#')?.parse().ok()?, latency.parse().ok()?);
+            self.latencies.push((at_us, Latency { cpu, seq, context: context.to_owned(), latency_ns }));
+        } else if said.contains("_noise: ") {
+            let (what, rest) = said.split_once(" start ")?;
+            let duration_ns: u64 = rest.split_once("duration ")?.1.split(' ').next()?.parse().ok()?;
+            self.noises.push((cpu, format!("{} {duration_ns}", what.split_whitespace().collect::<Vec<_>>().join(" "))));
+            if let Some(thread) = what.strip_prefix("thread_noise: ") {
+                let name = thread.trim().rsplit_once(':')?.0.to_owned();
+                *self.threads.entry((cpu, name)).or_default() += duration_ns;
+            }
+        }
+        Some(())
+    }
+
+    /// The latencies of a context, by CPU, in the order of the text: time in µs and activation.
+    pub fn of(&self, context: &str) -> BTreeMap<u32, Vec<(u64, u64)>> {
+        let mut found: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+        for (at_us, latency) in self.latencies.iter().filter(|(_, latency)| latency.context == context) {
+            found.entry(latency.cpu).or_default().push((*at_us, latency.seq));
+        }
+        found
+    }
+}
+
+/// An instance of the test's own that records the same tracer, which the kernel gives to each instance that asks.
+/// Dropped, it is gone.
+pub struct Witness(PathBuf);
+
+impl Witness {
+    /// Makes it, with the interferences.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn make(tracer: &str) -> Self {
+        let name = "instances/wl-witness";
+        fs::create_dir(tracefs::path(name)).expect("an instance can be made");
+        let witness = Self(tracefs::path(name));
+        for event in ["irq_noise", "softirq_noise", "nmi_noise", "thread_noise"] {
+            tracefs::append(&format!("{name}/events/osnoise/{event}/enable"), "1");
+        }
+        tracefs::append(&format!("{name}/current_tracer"), tracer);
+        witness
+    }
+
+    /// Stops recording, and gives what was.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn text(&self) -> String {
+        tracefs::append("instances/wl-witness/tracing_on", "0");
+        fs::read_to_string(self.0.join("trace")).expect("an instance has a trace")
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("current_tracer"), "nop");
+        let _ = fs::remove_dir(&self.0);
+    }
+}

@@ -1,0 +1,369 @@
+//! The timerlat and osnoise tracers, live: what is reported, what is stopped, and what is put back.
+//!
+//! The kernel gives the same to every instance that asks, so an instance of the test's own is the witness.
+
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    time::{ClockId, clock_gettime},
+    unistd::Pid,
+};
+use wakelat_tests::{
+    machine, procfs,
+    suite::{self, Case, Outcome, Skip},
+    task::{Place, Policy},
+    tracefs,
+    tracer::{self, Trace, Witness},
+    wakelat::{Ended, Wakelat, command},
+    workload::until,
+};
+
+/// A test that runs once from each source.
+type Named = (&'static str, fn() -> Outcome);
+
+fn main() {
+    let both: [Named; 12] = [
+        ("every_period_has_an_activation_buffer", || every_period_has_an_activation("buffer")),
+        ("every_period_has_an_activation_bpf", || every_period_has_an_activation("bpf")),
+        ("what_is_read_is_what_the_kernel_says_buffer", || what_is_read_is_what_the_kernel_says("buffer")),
+        ("what_is_read_is_what_the_kernel_says_bpf", || what_is_read_is_what_the_kernel_says("bpf")),
+        ("a_thread_above_the_tracers_is_named_with_its_time_buffer", || {
+            a_thread_above_is_named_with_its_time("buffer")
+        }),
+        ("a_thread_above_the_tracers_is_named_with_its_time_bpf", || a_thread_above_is_named_with_its_time("bpf")),
+        ("a_threshold_stops_the_run_with_its_stack_buffer", || a_threshold_stops_the_run_with_its_stack("buffer")),
+        ("a_threshold_stops_the_run_with_its_stack_bpf", || a_threshold_stops_the_run_with_its_stack("bpf")),
+        ("threads_in_user_space_come_back_buffer", || threads_in_user_space_come_back("buffer")),
+        ("threads_in_user_space_come_back_bpf", || threads_in_user_space_come_back("bpf")),
+        ("osnoise_measures_its_runtime_buffer", || osnoise_measures_its_runtime("buffer")),
+        ("osnoise_measures_its_runtime_bpf", || osnoise_measures_its_runtime("bpf")),
+    ];
+    let cases = both.into_iter().map(|(name, body)| Case::once(name, body));
+    suite::main(cases.chain(wakelat_tests::once![
+        options_are_set_and_put_back,
+        what_a_killed_run_has_set_is_put_back_by_the_next,
+        a_killed_measuring_thread_is_reported,
+        the_kernels_refusals_say_what_it_takes,
+        a_tracer_in_use_is_left_alone,
+    ]));
+}
+
+/// Where wakelat saves what it reads.
+fn file() -> PathBuf {
+    std::env::temp_dir().join(format!("wakelat-timerlat-{}.txt", std::process::id()))
+}
+
+/// Runs to the end, and gives what was saved.
+fn run(verb: &str, arguments: &[&str]) -> (Ended, Trace) {
+    let path = file();
+    let mut all = vec![verb, "--json", "--trace", path.to_str().expect("a name of ASCII")];
+    all.extend(arguments);
+    let ended = Wakelat::start(command(&all)).end();
+    let trace = if path.exists() { Trace::read(&path) } else { Trace::default() };
+    let _ = fs::remove_file(path);
+    (ended, trace)
+}
+
+/// A run that measures until it is ended.
+fn running(arguments: &[&str]) -> Wakelat {
+    let path = file();
+    let mut all = vec!["timerlat", "--json", "--trace", path.to_str().expect("a name of ASCII")];
+    all.extend(arguments);
+    Wakelat::measuring(command(&all))
+}
+
+fn every_period_has_an_activation(source: &str) -> Outcome {
+    tracer::need("timerlat")?;
+    tracer::need_source(source)?;
+    const PERIOD_US: u64 = 2000;
+    let (ended, trace) = run("timerlat", &["--source", source, "-d", "1s", "-p", "2ms"]);
+    assert!(ended.status.success(), "{ended:#?}");
+    let (irqs, threads) = (trace.of("irq"), trace.of("thread"));
+    assert_eq!(irqs.keys().copied().map(|cpu| cpu as usize).collect::<Vec<_>>(), machine::cpus());
+    for (cpu, irqs) in &irqs {
+        // Each activation has the number after the one before: none is lost without a word.
+        assert!(irqs.windows(2).all(|pair| pair[1].1 == pair[0].1 + 1), "CPU {cpu}: {irqs:?}");
+        let woken = threads.get(cpu).map_or(0, Vec::len);
+        assert!(irqs.len().abs_diff(woken) <= 1, "CPU {cpu}: {} interrupts, {woken} threads", irqs.len());
+        let (first, last) = (irqs[0].0, irqs[irqs.len() - 1].0);
+        let periods = (last - first + PERIOD_US / 2) / PERIOD_US;
+        println!("\n  CPU {cpu}: {} activations, {periods} periods", irqs.len());
+        // Where the host stops the guest, the tracer itself skips what has passed meanwhile (`wait_next_period`).
+        if machine::has_own_time() {
+            assert!((irqs.len() as u64 - 1).abs_diff(periods) * 100 <= periods, "CPU {cpu}");
+            assert!(periods >= 450, "CPU {cpu}: {periods} periods in a second");
+        }
+    }
+    let document: serde_json::Value = serde_json::from_str(&ended.stdout).expect("a document");
+    assert_eq!(document["schema"], "wakelat.timerlat/1");
+    Ok(())
+}
+
+fn what_is_read_is_what_the_kernel_says(source: &str) -> Outcome {
+    tracer::need("timerlat")?;
+    tracer::need_source(source)?;
+    let wakelat = running(&["--source", source, "-p", "5ms"]);
+    let witness = Witness::make("timerlat");
+    // As long as it takes to see some activations of every CPU, by the witness's own account.
+    let entries = || Trace::parse(&tracefs::read("instances/wl-witness/trace")).of("thread");
+    let cpus = machine::cpus().len();
+    until("each CPU has fifty activations", || {
+        let seen = entries();
+        seen.len() == cpus && seen.values().all(|activations| activations.len() >= 50)
+    });
+    let said = Trace::parse(&witness.text());
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    drop(witness);
+    assert!(ended.status.success(), "{ended:#?}");
+    let read = Trace::read(&file());
+    let _ = fs::remove_file(file());
+    let read_latencies: Vec<_> = read.latencies.iter().map(|(_, latency)| latency).collect();
+    let missing: Vec<_> = said.latencies.iter().filter(|(_, latency)| !read_latencies.contains(&latency)).collect();
+    println!("\n  {} latencies and {} interferences, each of them read", said.latencies.len(), said.noises.len());
+    assert!(missing.is_empty(), "the kernel said, and nobody read: {missing:?}");
+    // And nothing that was not said: between the first and the last, each number as often.
+    for context in ["irq", "thread"] {
+        let (said, read) = (said.of(context), read.of(context));
+        for (cpu, said) in said {
+            let (first, last) = (said[0].1, said[said.len() - 1].1);
+            let within = read[&cpu].iter().filter(|(_, seq)| (first..=last).contains(seq)).count();
+            assert_eq!(within, said.len(), "{context} of CPU {cpu}");
+        }
+    }
+    let mut left: BTreeMap<_, i64> = BTreeMap::new();
+    read.noises.iter().for_each(|noise| *left.entry(noise).or_default() += 1);
+    for noise in &said.noises {
+        let count = left.entry(noise).or_default();
+        *count -= 1;
+        assert!(*count >= 0, "the kernel said, and nobody read: {noise:?}");
+    }
+    Ok(())
+}
+
+fn a_thread_above_is_named_with_its_time(source: &str) -> Outcome {
+    tracer::need("timerlat")?;
+    tracer::need_source(source)?;
+    let cpu = machine::one_cpu();
+    // Longer than many periods, so that what passes between two activations is little, and shorter than what the kernel
+    // lets real-time threads have in one piece (`sched_rt_runtime_us`).
+    const BURST: Duration = Duration::from_millis(100);
+    let wakelat = running(&["--source", source, "-p", "1ms", "--cpus", &cpu.to_string()]);
+    let burnt_ns: u64 = std::thread::spawn(move || {
+        nix::sys::prctl::set_name(c"wl-burner").expect("a name");
+        Place { cpu: Some(cpu), policy: Policy::Fifo(99) }.take();
+        let own = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a thread has a clock"));
+        let mut burnt_ns = 0;
+        for _ in 0..4 {
+            let begin = own();
+            while own() - begin < BURST {
+                std::hint::spin_loop();
+            }
+            burnt_ns += (own() - begin).as_nanos() as u64;
+            // A rest as long as the burst, for everybody else.
+            std::thread::sleep(BURST * 2);
+        }
+        burnt_ns
+    })
+    .join()
+    .expect("only burns");
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    let trace = Trace::read(&file());
+    let _ = fs::remove_file(file());
+    let named_ns = trace.threads.get(&(cpu as u32, "wl-burner".to_owned())).copied().unwrap_or(0);
+    println!("\n  burnt {burnt_ns} ns, named {named_ns} ns");
+    let most = trace.threads.iter().max_by_key(|(_, ns)| **ns).map(|((_, name), _)| name.as_str());
+    assert_eq!(most, Some("wl-burner"), "{:?}", trace.threads);
+    // Where the host stops the guest, the thread's clock counts that, and the tracer may take it for an interrupt's.
+    if machine::has_own_time() {
+        assert!(named_ns.abs_diff(burnt_ns) * 20 <= burnt_ns, "burnt {burnt_ns} ns, named {named_ns} ns");
+    }
+    assert!(ended.stdout.contains("wl-burner"), "the report names it: {}", ended.stdout);
+    Ok(())
+}
+
+fn a_threshold_stops_the_run_with_its_stack(source: &str) -> Outcome {
+    tracer::need("timerlat")?;
+    tracer::need_source(source)?;
+    let before = tracer::state();
+    for (flag, context) in [("--thread", "thread"), ("--irq", "irq")] {
+        // Every activation is as late as that.
+        let (ended, trace) = run("timerlat", &["--source", source, "-d", "60s", flag, "1us", "--stack", "1us"]);
+        assert_eq!(ended.status.code(), Some(3), "{flag}: {ended:#?}");
+        let (_, last) = trace.latencies.last().expect("a latency stopped it");
+        assert_eq!(last.context, context, "{flag}: {last:?}");
+        assert!(trace.frames.iter().any(|frame| frame.starts_with("timerlat_irq")), "{flag}: {:?}", trace.frames);
+    }
+    let (ended, trace) =
+        run("timerlat", &["--source", source, "-d", "500ms", "-T", "1us", "--on-threshold", "continue"]);
+    assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
+    assert!(trace.latencies.len() > 2, "{:?}", trace.latencies);
+    assert_eq!(tracer::state(), before);
+    Ok(())
+}
+
+fn threads_in_user_space_come_back(source: &str) -> Outcome {
+    tracer::need("timerlat")?;
+    tracer::need_source(source)?;
+    need_user_space()?;
+    let before = tracer::state();
+    let (ended, trace) = run("timerlat", &["--source", source, "-d", "1s", "-p", "20ms", "--user-threads"]);
+    assert!(ended.status.success(), "{ended:#?}");
+    let back = trace.of("user-ret");
+    assert_eq!(back.len(), machine::cpus().len(), "{back:?}");
+    for (cpu, activations) in &back {
+        assert!(activations.len() >= 5, "CPU {cpu}: {activations:?}");
+        assert!(activations.windows(2).all(|pair| pair[0].1 < pair[1].1), "CPU {cpu}: {activations:?}");
+    }
+    assert_eq!(tracer::state(), before);
+    Ok(())
+}
+
+fn osnoise_measures_its_runtime(source: &str) -> Outcome {
+    tracer::need("osnoise")?;
+    tracer::need_source(source)?;
+    let before = tracer::state();
+    let (ended, _) = run("osnoise", &["--source", source, "-d", "1500ms", "-p", "200ms", "-r", "100ms"]);
+    assert!(ended.status.success(), "{ended:#?}");
+    let document: serde_json::Value = serde_json::from_str(&ended.stdout).expect("a document");
+    assert_eq!(document["schema"], "wakelat.osnoise/1");
+    let cpus = document["cpus"].as_array().expect("a list");
+    assert_eq!(cpus.len(), machine::cpus().len(), "{document:#}");
+    for cpu in cpus {
+        let number = |field: &str| cpu[field].as_u64().unwrap_or_else(|| panic!("no `{field}` in {cpu:#}"));
+        let (periods, runtime_ns) = (number("periods"), number("runtime_ns"));
+        println!("\n  {periods} periods, {runtime_ns} ns");
+        assert!(periods >= 2 && runtime_ns >= periods * 100_000_000, "{cpu:#}");
+        assert!(number("noise_ns") <= runtime_ns, "{cpu:#}");
+    }
+    assert_eq!(tracer::state(), before);
+    Ok(())
+}
+
+fn need_user_space() -> Result<(), Skip> {
+    if tracefs::path("osnoise/per_cpu/cpu0/timerlat_fd").exists() {
+        Ok(())
+    } else {
+        Err(Skip::because("this kernel has no `timerlat_fd`"))
+    }
+}
+
+fn options_are_set_and_put_back() -> Outcome {
+    tracer::need("timerlat")?;
+    if tracer::setting("osnoise/options").is_empty() {
+        return Err(Skip::because("this kernel has no `osnoise/options`"));
+    }
+    let before = tracer::state();
+    let cpu = machine::one_cpu().to_string();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let wakelat = running(&[
+            "-p",
+            "3ms",
+            "-c",
+            &cpu,
+            "-T",
+            "30s",
+            "-i",
+            "20s",
+            "-s",
+            "10s",
+            "-P",
+            "f:42",
+            "--dma-latency",
+            "0",
+            "--options",
+            "OSNOISE_IRQ_DISABLE",
+        ]);
+        assert_eq!(tracer::setting("osnoise/cpus"), cpu);
+        for (file, value) in [
+            ("timerlat_period_us", "3000"),
+            ("stop_tracing_total_us", "30000000"),
+            ("stop_tracing_us", "20000000"),
+            ("print_stack", "10000000"),
+        ] {
+            assert_eq!(tracer::setting(&format!("osnoise/{file}")), value, "{file}");
+        }
+        let options = tracer::setting("osnoise/options");
+        assert!(options.split(' ').any(|option| option == "OSNOISE_IRQ_DISABLE"), "{options}");
+        let thread = format!("timerlat/{cpu}");
+        let priority = procfs::named(&thread).first().map(|tid| procfs::rt_priority(*tid));
+        assert_eq!(priority, Some(42), "`{thread}`");
+        wakelat.signal(signal);
+        let ended = wakelat.end();
+        assert!(ended.status.success(), "{ended:#?}");
+        assert_eq!(tracer::state(), before);
+    }
+    let _ = fs::remove_file(file());
+    Ok(())
+}
+
+fn what_a_killed_run_has_set_is_put_back_by_the_next() -> Outcome {
+    tracer::need("timerlat")?;
+    let before = tracer::state();
+    let killed = running(&["-p", "7ms", "-c", "0"]);
+    let pid = killed.pid();
+    killed.signal(Signal::SIGKILL);
+    assert_eq!(killed.end().killed_by(), Some(Signal::SIGKILL as i32));
+    assert_ne!(tracer::state(), before, "a killed run puts nothing back");
+    // Somebody has another idea of one of the settings meanwhile: that is theirs.
+    tracefs::append("osnoise/print_stack", "77");
+    let (ended, _) = run("timerlat", &["-d", "100ms"]);
+    assert!(ended.status.success(), "{ended:#?}");
+    for what in ["removed the tracefs instance", "put back `osnoise/"] {
+        assert!(ended.stderr.contains(what) && ended.stderr.contains(&pid.to_string()), "{ended:#?}");
+    }
+    assert_eq!(tracer::setting("osnoise/print_stack"), "77");
+    tracefs::append("osnoise/print_stack", &before["osnoise/print_stack"]);
+    assert_eq!(tracer::state(), before);
+    Ok(())
+}
+
+fn a_killed_measuring_thread_is_reported() -> Outcome {
+    tracer::need("timerlat")?;
+    need_user_space()?;
+    let before = tracer::state();
+    let wakelat = running(&["-p", "20ms", "-d", "10s", "--user-threads"]);
+    let name = format!("timerlatu/{}", machine::one_cpu());
+    until("the measuring thread has its name", || !procfs::named(&name).is_empty());
+    let tid = procfs::named(&name)[0];
+    kill(Pid::from_raw(tid.cast_signed()), Signal::SIGKILL).expect("it is there");
+    let ended = wakelat.end();
+    ended.assert_refused(1, &["killed the measuring thread", &tid.to_string()]);
+    assert_eq!(tracer::state(), before);
+    let _ = fs::remove_file(file());
+    Ok(())
+}
+
+fn the_kernels_refusals_say_what_it_takes() -> Outcome {
+    tracer::need("timerlat")?;
+    let before = tracer::state();
+    for (arguments, code, words) in [
+        (&["-p", "50us"][..], 1, &["--period", "50", "100us to 1s"][..]),
+        (&["-p", "2s"], 1, &["--period", "100us to 1s"]),
+        (&["--options", "SUCH_A_THING"], 1, &["--options", "SUCH_A_THING"]),
+        (&["--options", "PANIC_ON_STOP"], 2, &["--options", "panic"]),
+        (&["-c", "4095"], 2, &["--cpus", "4095", "online"]),
+        (&["-P", "f:100"], 2, &["--priority"]),
+        (&["-C=wl-no-such-group"], 1, &["--cgroup", "wl-no-such-group"]),
+        (&["--from", "x", "-p", "1ms"], 2, &["--from", "exclude"]),
+    ] {
+        let (ended, _) = run("timerlat", &[&["-d", "100ms"], arguments].concat());
+        ended.assert_refused(code, words);
+        assert_eq!(tracer::state(), before, "{arguments:?}");
+    }
+    Ok(())
+}
+
+fn a_tracer_in_use_is_left_alone() -> Outcome {
+    tracer::need("timerlat")?;
+    let witness = Witness::make("timerlat");
+    let before = tracer::state();
+    let (ended, _) = run("timerlat", &["-d", "100ms"]);
+    ended.assert_refused(1, &["wl-witness", "runs already"]);
+    assert_eq!(tracer::state(), before);
+    drop(witness);
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! What the timerlat and osnoise tracers say: their samples, and the interferences they tell of. Entries and bodies: each
+//! event has a body of a few lines. The prototypes are those of include/trace/events/osnoise.h, from 5.14 on; the samples
+//! are tracepoints from 6.16 on.
+
+use aya_ebpf::{
+    helpers::{
+        bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns,
+        bpf_probe_read_kernel_str_bytes,
+    },
+    macros::{btf_tracepoint, raw_tracepoint},
+    programs::{BtfTracePointContext, RawTracePointContext},
+};
+use wakelat_common::tracer::{NAME_LEN, Said, kind};
+
+use crate::{
+    maps::TRACER_LOST,
+    sample,
+    task::{Direct, OsnoiseSample, Probe, Read, Task, TaskFields, TimerlatSample},
+};
+
+/// Sends what `fill` adds to when, where and during whom; counts what finds no room.
+#[inline(always)]
+fn say(kind: u32, fill: impl FnOnce(&mut Said)) {
+    // SAFETY: no arguments, no side effects.
+    let (at_ns, cpu, pid) =
+        unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
+    let sent = sample::send(|said: &mut Said| {
+        *said = Said { kind, cpu, at_ns, pid, comm: bpf_get_current_comm().unwrap_or_default(), ..Said::default() };
+        fill(said);
+    });
+    if !sent && let Some(lost) = TRACER_LOST.get_ptr_mut(0) {
+        // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
+        unsafe { *lost += 1 };
+    }
+}
+
+#[inline(always)]
+fn irq(vector: i32, name: *const u8, start_ns: u64, duration_ns: u64) {
+    say(kind::IRQ, |said| {
+        *said = Said { number: vector, start_ns, duration_ns, ..*said };
+        // SAFETY: the helper checks the address. A name that cannot be read stays empty.
+        _ = unsafe { bpf_probe_read_kernel_str_bytes(name, &mut said.name) };
+    });
+}
+
+#[inline(always)]
+fn thread<R: Read>(task: Task<R>, start_ns: u64, duration_ns: u64) {
+    say(kind::THREAD, |said| {
+        *said = Said { number: task.pid() as i32, start_ns, duration_ns, ..*said };
+        said.name[..NAME_LEN / 2].copy_from_slice(&task.comm());
+    });
+}
+
+#[inline(always)]
+fn interference(kind: u32, number: i32, start_ns: u64, duration_ns: u64) {
+    say(kind, |said| *said = Said { number, start_ns, duration_ns, ..*said });
+}
+
+#[inline(always)]
+fn threshold(start_ns: u64, duration_ns: u64, extra: u64) {
+    say(kind::THRESHOLD, |said| *said = Said { start_ns, duration_ns, extra, ..*said });
+}
+
+#[inline(always)]
+fn timerlat<R: Read>(sample: TimerlatSample<R>) {
+    say(kind::TIMERLAT, |said| {
+        let counts = [sample.seqnum(), 0, 0, 0, 0];
+        *said = Said { number: sample.context(), duration_ns: sample.latency_ns(), counts, ..*said };
+    });
+}
+
+#[inline(always)]
+fn osnoise<R: Read>(sample: OsnoiseSample<R>) {
+    say(kind::OSNOISE, |said| {
+        let (extra, duration_ns, max_us) = (sample.runtime_us(), sample.noise_us(), sample.max_us());
+        *said = Said { extra, duration_ns, max_us, counts: sample.counts(), ..*said };
+    });
+}
+
+// TP_PROTO(int vector, const char *desc, u64 start, u64 duration)
+#[btf_tracepoint(function = "irq_noise")]
+fn irq_noise(ctx: BtfTracePointContext) -> i32 {
+    irq(ctx.arg(0), ctx.arg(1), ctx.arg(2), ctx.arg(3));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "irq_noise")]
+fn raw_irq_noise(ctx: RawTracePointContext) -> i32 {
+    irq(ctx.arg(0), ctx.arg(1), ctx.arg(2), ctx.arg(3));
+    0
+}
+
+// TP_PROTO(int vector, u64 start, u64 duration)
+#[btf_tracepoint(function = "softirq_noise")]
+fn softirq_noise(ctx: BtfTracePointContext) -> i32 {
+    interference(kind::SOFTIRQ, ctx.arg(0), ctx.arg(1), ctx.arg(2));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "softirq_noise")]
+fn raw_softirq_noise(ctx: RawTracePointContext) -> i32 {
+    interference(kind::SOFTIRQ, ctx.arg(0), ctx.arg(1), ctx.arg(2));
+    0
+}
+
+// TP_PROTO(u64 start, u64 duration)
+#[btf_tracepoint(function = "nmi_noise")]
+fn nmi_noise(ctx: BtfTracePointContext) -> i32 {
+    interference(kind::NMI, 0, ctx.arg(0), ctx.arg(1));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "nmi_noise")]
+fn raw_nmi_noise(ctx: RawTracePointContext) -> i32 {
+    interference(kind::NMI, 0, ctx.arg(0), ctx.arg(1));
+    0
+}
+
+// TP_PROTO(struct task_struct *t, u64 start, u64 duration)
+#[btf_tracepoint(function = "thread_noise")]
+fn thread_noise(ctx: BtfTracePointContext) -> i32 {
+    thread(Task::<Direct>::new(ctx.arg(0)), ctx.arg(1), ctx.arg(2));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "thread_noise")]
+fn raw_thread_noise(ctx: RawTracePointContext) -> i32 {
+    thread(Task::<Probe>::new(ctx.arg(0)), ctx.arg(1), ctx.arg(2));
+    0
+}
+
+// TP_PROTO(u64 start, u64 duration, u64 interference)
+#[btf_tracepoint(function = "sample_threshold")]
+fn sample_threshold(ctx: BtfTracePointContext) -> i32 {
+    threshold(ctx.arg(0), ctx.arg(1), ctx.arg(2));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sample_threshold")]
+fn raw_sample_threshold(ctx: RawTracePointContext) -> i32 {
+    threshold(ctx.arg(0), ctx.arg(1), ctx.arg(2));
+    0
+}
+
+// TP_PROTO(struct timerlat_sample *s)
+#[btf_tracepoint(function = "timerlat_sample")]
+fn timerlat_sample(ctx: BtfTracePointContext) -> i32 {
+    timerlat(TimerlatSample::<Direct>::new(ctx.arg(0)));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "timerlat_sample")]
+fn raw_timerlat_sample(ctx: RawTracePointContext) -> i32 {
+    timerlat(TimerlatSample::<Probe>::new(ctx.arg(0)));
+    0
+}
+
+// TP_PROTO(struct osnoise_sample *s)
+#[btf_tracepoint(function = "osnoise_sample")]
+fn osnoise_sample(ctx: BtfTracePointContext) -> i32 {
+    osnoise(OsnoiseSample::<Direct>::new(ctx.arg(0)));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "osnoise_sample")]
+fn raw_osnoise_sample(ctx: RawTracePointContext) -> i32 {
+    osnoise(OsnoiseSample::<Probe>::new(ctx.arg(0)));
+    0
+}

@@ -1,0 +1,171 @@
+//! `wakelat timerlat` and `wakelat osnoise`
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use super::{
+    OutputFlags, Refusal, WindowFlags,
+    tracer::{NoiseFlags, TimerFlags},
+};
+use crate::{
+    config::{Colour, OsnoiseConfig, TimerlatConfig, number, span},
+    kernel::Machine,
+    timerlat::sink::{NoiseView, View},
+};
+
+const TIMERLAT_EXAMPLES: &str = "\
+Examples:
+  wakelat timerlat -d 30s                                 why the worst activations are late
+  wakelat timerlat hist -c 0-3 -p 500us -P f:95           the distributions, CPU by CPU
+  wakelat timerlat -a 50us                                stop at the first that is 50 us late, with the stack
+  wakelat timerlat --from trace.txt                       why the worst activations were late
+  wakelat timerlat trace --from trace.txt --threshold 50us a line for each that was 50 us late
+  cat trace | wakelat timerlat hist --from -              the distributions, CPU by CPU";
+
+const OSNOISE_EXAMPLES: &str = "\
+Examples:
+  wakelat osnoise -d 30s -c 1-3           how much of each CPU noise takes
+  wakelat osnoise --from trace.txt        how much of each CPU noise takes
+  wakelat osnoise hist --from trace.txt   the distribution of single noises";
+
+/// How late a timer's thread runs, and what made it late: the timerlat tracer explained
+#[derive(Clone, Debug, Args)]
+#[command(after_help = TIMERLAT_EXAMPLES)]
+pub struct TimerlatFlags {
+    /// What to show: hist, top, trace, why
+    #[arg(value_enum, default_value = "why", hide_possible_values = true)]
+    pub view: ViewName,
+
+    /// The saved and shared flags.
+    #[command(flatten)]
+    pub saved: SavedFlags,
+
+    /// Explain activations of this latency or more, such as 50us; all of them by default
+    #[arg(long, value_name = "DURATION", value_parser = span::with_unit)]
+    pub threshold: Option<u64>,
+
+    /// How many of the worst activations why draws
+    #[arg(long, value_name = "N", default_value = "3", value_parser = number::count)]
+    pub worst: u64,
+
+    /// For how long.
+    #[command(flatten)]
+    pub window: WindowFlags,
+
+    /// What the tracer is told.
+    #[command(flatten)]
+    pub live: TimerFlags,
+}
+
+/// What operating-system noise takes from a thread that wants a whole CPU: the osnoise tracer
+#[derive(Clone, Debug, Args)]
+#[command(after_help = OSNOISE_EXAMPLES)]
+pub struct OsnoiseFlags {
+    /// What to show: hist, top
+    #[arg(value_enum, default_value = "top", hide_possible_values = true)]
+    pub view: NoiseViewName,
+
+    /// The saved and shared flags.
+    #[command(flatten)]
+    pub saved: SavedFlags,
+
+    /// For how long.
+    #[command(flatten)]
+    pub window: WindowFlags,
+
+    /// What the tracer is told.
+    #[command(flatten)]
+    pub live: NoiseFlags,
+}
+
+/// A saved trace, and how and where what it says is shown.
+///
+/// These are not [`OutputFlags`], for `-T` is a threshold here, as in rtla.
+#[derive(Clone, Debug, Args)]
+pub struct SavedFlags {
+    /// Explain the saved text of a trace instead of running the tracer; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["TracerFlags", "WindowFlags", "LIVE"])]
+    pub from: Option<PathBuf>,
+
+    /// JSON, one document, integers in ns
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// Write to a file; - is standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+
+    /// Nothing but ASCII, as where the locale is not UTF-8
+    #[arg(long, help_heading = "Output")]
+    pub ascii: bool,
+
+    /// When to use colour: auto, always, never
+    #[arg(
+        long,
+        visible_alias = "colour",
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        help_heading = "Output"
+    )]
+    pub color: Colour,
+}
+
+/// A view of timerlat, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ViewName {
+    /// The distributions
+    Hist,
+    /// A line for each CPU
+    Top,
+    /// A line for each activation
+    Trace,
+    /// Where the time went
+    Why,
+}
+
+/// A view of osnoise, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NoiseViewName {
+    /// The distributions
+    Hist,
+    /// A line for each CPU
+    Top,
+}
+
+impl SavedFlags {
+    /// The flags for output that all commands share.
+    pub fn output(&self) -> OutputFlags {
+        OutputFlags {
+            json: self.json,
+            output: self.output.clone(),
+            ascii: self.ascii,
+            color: self.color,
+            ..OutputFlags::default()
+        }
+    }
+}
+
+impl TimerlatFlags {
+    pub(super) fn config(&self, machine: impl FnOnce() -> Result<Machine>) -> Result<TimerlatConfig, Refusal> {
+        let view = match self.view {
+            ViewName::Hist => View::Hist,
+            ViewName::Top => View::Top,
+            ViewName::Trace => View::Trace,
+            ViewName::Why => View::Why,
+        };
+        TimerlatConfig::new(self, view, || Ok(self.live.config(&machine()?)?))
+    }
+}
+
+impl OsnoiseFlags {
+    pub(super) fn config(&self, machine: impl FnOnce() -> Result<Machine>) -> Result<OsnoiseConfig, Refusal> {
+        let view = match self.view {
+            NoiseViewName::Hist => NoiseView::Hist,
+            NoiseViewName::Top => NoiseView::Top,
+        };
+        OsnoiseConfig::new(self, view, || Ok(self.live.config(&machine()?)?))
+    }
+}

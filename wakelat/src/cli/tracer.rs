@@ -1,0 +1,197 @@
+//! The live tracers, in rtla's words.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::{
+    config::{
+        Action, Attach, ConfigError, Priority, SourceChoice, Tracer, TracerConfig, UserThread, UserThreads, number,
+        ranges::Ranges, span,
+    },
+    kernel::Machine,
+};
+
+/// What both tracers take.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Tracer")]
+pub struct TracerFlags {
+    /// Measure on these CPUs alone, such as 0-3,8
+    #[arg(short, long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
+    pub cpus: Option<Ranges>,
+
+    /// Run wakelat itself on these CPUs alone
+    #[arg(short = 'H', long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
+    pub house_keeping: Option<Ranges>,
+
+    /// Priority of the measuring threads: f:PRIO, r:PRIO, o:NICE or d:RUNTIME:PERIOD
+    #[arg(short = 'P', long, value_name = "PRIORITY", value_parser = Priority::parse, allow_hyphen_values = true)]
+    pub priority: Option<Priority>,
+
+    /// Put the measuring threads into this cgroup; without a name, into wakelat's own
+    #[arg(short = 'C', long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub cgroup: Option<String>,
+
+    /// Options of the tracer, such as OSNOISE_IRQ_DISABLE or NO_OSNOISE_PREEMPT_DISABLE
+    #[arg(long, value_name = "OPTION", value_delimiter = ',')]
+    pub options: Vec<String>,
+
+    /// Save all that is said to a file as the tracer's own text, for --from
+    #[arg(short, long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
+    /// What to do at the first latency that stops: stop, continue, signal:NAME:PID or exec:COMMAND [default: stop]
+    #[arg(long, value_name = "ACTION", value_parser = Action::parse, allow_hyphen_values = true)]
+    pub on_threshold: Option<Action>,
+
+    /// Read tracepoints (bpf), the trace buffer (buffer), or what this kernel has (auto)
+    #[arg(long, value_name = "SOURCE", default_value = "auto", hide_possible_values = true)]
+    pub source: SourceChoice,
+
+    /// How programs are attached: btf, raw, auto
+    #[arg(long, value_name = "KIND", default_value = "auto", hide = true)]
+    pub attach: Attach,
+}
+
+/// What timerlat takes.
+#[derive(Clone, Debug, Args)]
+#[group(id = "LIVE", multiple = true)]
+#[command(next_help_heading = "Timer (a bare number is microseconds)")]
+pub struct TimerFlags {
+    /// Time between two activations [default: 1ms]
+    #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
+    pub period: Option<u64>,
+
+    /// Stop where the interrupt is as late as that
+    #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
+    pub irq: Option<u64>,
+
+    /// Stop where the thread is as late as that
+    #[arg(short = 'T', long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
+    pub thread: Option<u64>,
+
+    /// Save the kernel's stack in the interrupt where the thread is as late as that
+    #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
+    pub stack: Option<u64>,
+
+    /// Stop where the thread is as late as that, with the stack: -T and -s in one
+    #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true, conflicts_with_all = ["thread", "stack"])]
+    pub auto: Option<u64>,
+
+    /// Measure by threads in user space, and the way back to it
+    #[arg(short, long)]
+    pub user_threads: bool,
+
+    /// What each of them runs at every activation, with sh -c
+    #[arg(short = 'U', long, value_name = "COMMAND", requires = "user_threads")]
+    pub user_load: Option<String>,
+
+    /// Keep the CPUs from sleeping so deep that waking takes longer than that; 0 for not at all
+    #[arg(long, value_name = "MICROSECONDS", value_parser = number::dma_latency, allow_hyphen_values = true)]
+    pub dma_latency: Option<i32>,
+
+    /// What both tracers take.
+    #[command(flatten)]
+    pub tracer: TracerFlags,
+}
+
+/// What osnoise takes.
+#[derive(Clone, Debug, Args)]
+#[group(id = "LIVE", multiple = true)]
+#[command(next_help_heading = "Noise (a bare number is microseconds)")]
+pub struct NoiseFlags {
+    /// Time between the beginnings of two measurements [default: 1s]
+    #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
+    pub period: Option<u64>,
+
+    /// How long each of them is [default: 1s]
+    #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
+    pub runtime: Option<u64>,
+
+    /// Stop where a single noise is longer than that
+    #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
+    pub stop: Option<u64>,
+
+    /// Stop where all noise of a measurement is longer than that
+    #[arg(short = 'S', long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
+    pub stop_total: Option<u64>,
+
+    /// Stop where a single noise is longer than that, and take 1us for a noise: -s and -T 1 in one
+    #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true, conflicts_with_all = ["stop", "noise"])]
+    pub auto: Option<u64>,
+
+    /// What counts as a noise [default: the kernel's]
+    #[arg(short = 'T', long = "noise", value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
+    pub noise: Option<u64>,
+
+    /// What both tracers take.
+    #[command(flatten)]
+    pub tracer: TracerFlags,
+}
+
+impl TimerFlags {
+    /// The run that they ask for.
+    ///
+    /// # Errors
+    /// Where a value makes no sense, anywhere or on this machine.
+    pub(crate) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
+        Ok(TracerConfig {
+            period_us: self.period,
+            stop_us: self.irq,
+            stop_total_us: self.thread.or(self.auto),
+            print_stack_us: self.stack.or(self.auto),
+            user: self.user_threads.then(|| UserThreads { load: self.user_load.clone() }),
+            dma_latency_us: self.dma_latency,
+            ..TracerConfig::new(Tracer::Timerlat, &self.tracer, machine)?
+        })
+    }
+}
+
+impl NoiseFlags {
+    /// The run that they ask for.
+    ///
+    /// # Errors
+    /// Where a value makes no sense, anywhere or on this machine.
+    pub(crate) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
+        let (period, runtime) = (self.period.unwrap_or(1_000_000), self.runtime.unwrap_or(1_000_000));
+        if runtime > period {
+            let why = format!("`{runtime}us` is longer than the period of `{period}us`");
+            return Err(ConfigError::Usage(format!("`--runtime`: {why}; give a longer `--period` or a shorter one")));
+        }
+        Ok(TracerConfig {
+            period_us: self.period,
+            runtime_us: self.runtime,
+            stop_us: self.stop.or(self.auto),
+            stop_total_us: self.stop_total,
+            threshold_us: self.noise.or(self.auto.map(|_| 1)),
+            ..TracerConfig::new(Tracer::Osnoise, &self.tracer, machine)?
+        })
+    }
+}
+
+/// A measuring thread in user space, as a run starts it; see [`crate::timerlat::live::user`]
+#[derive(Clone, Debug, Args)]
+pub struct ThreadFlags {
+    /// Where it runs
+    #[arg(long)]
+    cpu: u32,
+
+    /// How it is scheduled
+    #[arg(long, value_parser = Priority::parse)]
+    priority: Priority,
+
+    /// `timerlat_fd` of that CPU
+    #[arg(long)]
+    fd: PathBuf,
+
+    /// What it runs at every activation
+    #[arg(long)]
+    load: Option<String>,
+}
+
+impl From<ThreadFlags> for UserThread {
+    fn from(flags: ThreadFlags) -> Self {
+        let ThreadFlags { cpu, priority, fd, load } = flags;
+        Self { cpu, priority, fd, load }
+    }
+}

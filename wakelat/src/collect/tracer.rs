@@ -1,0 +1,102 @@
+//! What the timerlat and osnoise tracers say, by BPF: the programs on their tracepoints.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::{Context as _, Result};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{MapData, PerCpuArray, RingBuf},
+};
+
+use super::{
+    attach::{self, Attached, Way},
+    counters,
+    load::{self, OBJECT},
+};
+use crate::config::Attach;
+
+/// Interferences come first: whatever a sample sums up is there before it. (include/trace/events/osnoise.h)
+const NOISES: [&str; 5] = ["irq_noise", "softirq_noise", "nmi_noise", "thread_noise", "sample_threshold"];
+
+/// Loaded programs. Dropping it detaches and unloads everything.
+pub struct TracerPrograms {
+    ebpf: Ebpf,
+    attached: Vec<Attached>,
+    ring: RingBuf<MapData>,
+    lost: PerCpuArray<MapData, u64>,
+}
+
+impl TracerPrograms {
+    /// Loads those on the five interferences and on `sample`, and has them verified. Nothing is attached yet.
+    ///
+    /// # Errors
+    /// Where the kernel refuses a map or a program, with the kernel's own reason.
+    pub fn load(sample: &'static str, attach: Attach, btf: &Path, ring_bytes: u32) -> Result<Self> {
+        let btf = load::read_types(btf)?;
+        let ways: &[Way] = match attach {
+            Attach::Raw => &[Way::Raw],
+            Attach::Btf => &[Way::Typed],
+            Attach::Auto | Attach::Classic => &[Way::Typed, Way::Raw],
+        };
+        let mut ebpf = EbpfLoader::new()
+            .btf(Some(&btf))
+            .map_max_entries("SAMPLES", ring_bytes)
+            // Of the maps of waits, nothing is used.
+            .map_max_entries("STARTS", 1)
+            .map_max_entries("HISTOGRAMS", 1)
+            .load(OBJECT)
+            .context("cannot load the BPF programs")?;
+        let tracepoints: Vec<&'static str> = NOISES.into_iter().chain([sample]).collect();
+        let attached = attach::verify(&mut ebpf, &tracepoints, ways, Some(&btf))?;
+        Ok(Self {
+            ring: RingBuf::try_from(load::take(&mut ebpf, "SAMPLES")?)?,
+            lost: PerCpuArray::try_from(load::take(&mut ebpf, "TRACER_LOST")?)?,
+            attached,
+            ebpf,
+        })
+    }
+
+    /// Starts listening.
+    ///
+    /// # Errors
+    /// Where the kernel refuses one of the tracepoints.
+    pub fn attach(&mut self) -> Result<()> {
+        attach::attach(&mut self.ebpf, &mut self.attached)
+    }
+
+    /// Stops listening: afterwards no program runs any more.
+    ///
+    /// # Errors
+    /// Where a program cannot be detached.
+    pub fn detach(&mut self) -> Result<()> {
+        attach::detach(&mut self.ebpf, &mut self.attached).map(|_| ())
+    }
+
+    /// Gives all records that wait in the ring buffer to `take`, in their order.
+    ///
+    /// # Errors
+    /// What `take` returns.
+    pub fn drain(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        while let Some(record) = self.ring.next() {
+            take(&record)?;
+        }
+        Ok(())
+    }
+
+    /// Records for which there was no room so far, by CPU.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to read the map.
+    pub fn lost(&self) -> Result<BTreeMap<u32, u64>> {
+        let lost = self.lost.get(&0, 0).context("cannot read the counters")?;
+        Ok((0..).zip(lost.iter().copied()).collect())
+    }
+
+    /// Events for which the kernel skipped a program, as one was active on that CPU; none where it does not count them.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn missed(&self) -> Result<Option<u64>> {
+        counters::missed(&self.ebpf, &self.attached)
+    }
+}

@@ -1,0 +1,234 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    timerlat::{
+        assemble::{Assembler, Measured},
+        fixtures,
+        record::Frame,
+        text::{self, Said, Trace},
+    },
+    wait::Comm,
+};
+
+fn explained(text: &str) -> Vec<Explained> {
+    let mut trace = Trace::new(text.as_bytes());
+    let mut assembler = Assembler::default();
+    let mut all = Vec::new();
+    while let Some(said) = trace.next().unwrap() {
+        if let Ok(Said::Record(record)) = said {
+            all.extend(assembler.push(record));
+        }
+    }
+    all.extend(assembler.end());
+    all.into_iter().filter_map(|activation| Explained::new(activation, text::RESOLUTION_NS)).collect()
+}
+
+fn task(comm: &str, tid: u32) -> Task {
+    Task { tid, comm: Comm::new(comm.as_bytes()) }
+}
+
+fn shares(explained: &Explained) -> Vec<(Cause, u64)> {
+    explained.shares.iter().map(|share| (share.cause.clone(), share.ns)).collect()
+}
+
+#[test]
+fn the_latencies_of_the_documentations_first_example() {
+    let all = explained(fixtures::DOCUMENTATION[0]);
+    let latencies: Vec<_> = all.iter().map(|one| (one.activation.cpu, one.activation.seq, one.latency_ns)).collect();
+    assert_eq!(latencies, [(0, 1, 11_700), (1, 1, 9_820), (0, 2, 3_070), (1, 2, 4_351)]);
+    // Without the tracepoints of noise, nothing is known but the delay of the interrupt.
+    assert_eq!(shares(&all[0]), [(Cause::IdleExit, 932), (Cause::Unexplained, 11_700 - 932)]);
+}
+
+#[test]
+fn the_shares_of_the_documentations_second_example() {
+    let all = explained(fixtures::DOCUMENTATION[1]);
+    assert_eq!(all.len(), 1);
+    assert_eq!((all[0].latency_ns, all[0].due_at_ns), (39_960, 548_771_064_658));
+    let expected = [
+        (Cause::IrqDelay, 12_784),
+        (Cause::TimerIrq("local_timer".to_owned(), 236), 7_597),
+        (Cause::Irq("qxl".to_owned(), 21), 7_139),
+        (Cause::Blocking(task("cc1", 87882)), 9_909),
+        (Cause::Scheduling, 2_531),
+    ];
+    assert_eq!(shares(&all[0]), expected);
+}
+
+#[test]
+fn the_shares_and_the_stack_of_the_documentations_third_example() {
+    let all = explained(fixtures::DOCUMENTATION[2]);
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].latency_ns, 859_978);
+    let expected = [
+        (Cause::IrqDelay, 845),
+        (Cause::TimerIrq("local_timer".to_owned(), 236), 11_855),
+        (Cause::Blocking(task("insmod", 1026)), 838_681),
+        (Cause::Irq("local_timer".to_owned(), 236), 7_318),
+        (Cause::Scheduling, 1_279),
+    ];
+    let mut got = shares(&all[0]);
+    got.sort();
+    let mut sorted = expected.to_vec();
+    sorted.sort();
+    assert_eq!(got, sorted);
+    assert!(all[0].activation.stack.contains(&Frame::Symbol("dummy_load_1ms_pd_init".to_owned())));
+}
+
+#[test]
+fn the_shares_of_every_captured_activation_add_up() {
+    for (name, text) in fixtures::CAPTURES {
+        let all = explained(text);
+        // From 6.16 on, a tracepoint says it once more.
+        let said = |what: &str| text.matches(what).count();
+        assert_eq!(all.len(), said(" irq timer_latency").max(said("context=0")), "{name}");
+        for one in &all {
+            let sum: u64 = one.shares.iter().map(|share| share.ns).sum();
+            assert_eq!(sum, one.latency_ns, "{name}: {one:?}");
+        }
+        // The tracer begins to record noise with the second activation of a CPU.
+        let recorded = |one: &&Explained| {
+            let has = |is: fn(&Noise) -> bool| one.activation.noise.iter().any(is);
+            has(|noise| matches!(noise.source, NoiseSource::Irq(..))) && one.activation.thread.is_some()
+        };
+        let whole: Vec<_> = all.iter().filter(recorded).collect();
+        assert!(whole.len() >= 3, "{name}: {}", whole.len());
+        for one in whole {
+            let is = [
+                |cause: &Cause| matches!(cause, Cause::TimerIrq(name, _) if name == "local_timer"),
+                |cause: &Cause| matches!(cause, Cause::Blocking(_)),
+                |cause: &Cause| *cause == Cause::Scheduling,
+            ];
+            assert!(is.iter().all(|is| one.sum_ns(is) > 0), "{name}: {one:?}");
+        }
+    }
+}
+
+fn noise(source: NoiseSource, start_ns: u64, duration_ns: u64) -> Noise {
+    Noise { source, start_ns, duration_ns, at_ns: start_ns + duration_ns }
+}
+
+fn measured(at_ns: u64, latency_ns: u64, task: Option<Task>) -> Option<Measured> {
+    Some(Measured { at_ns, latency_ns, task })
+}
+
+fn timer(start_ns: u64, duration_ns: u64) -> Noise {
+    noise(NoiseSource::Irq("local_timer".to_owned(), 236), start_ns, duration_ns)
+}
+
+#[test]
+fn t29_a_delay_that_would_be_negative_is_none() {
+    // The timer's interrupt began, by its clock, before the timer was due.
+    let activation = Activation {
+        irq: measured(1_000, 100, Some(task("cc1", 7))),
+        thread: measured(1_500, 700, None),
+        noise: vec![timer(850, 200)],
+        ..Activation::default()
+    };
+    let one = Explained::new(activation, 1).unwrap();
+    assert_eq!(shares(&one), [(Cause::TimerIrq("local_timer".to_owned(), 236), 200), (Cause::Unexplained, 500)]);
+}
+
+#[test]
+fn t29_noise_is_net_and_does_not_count_what_interrupted_it() {
+    // 900 ns of a thread, of which a disk had 300.
+    let thread = Noise { at_ns: 2_000, ..noise(NoiseSource::Thread(task("cc1", 7)), 1_100, 600) };
+    let activation = Activation {
+        irq: measured(1_010, 10, Some(task("cc1", 7))),
+        thread: measured(2_050, 1_050, None),
+        noise: vec![timer(1_000, 100), noise(NoiseSource::Irq("disk".to_owned(), 9), 1_500, 300), thread],
+        ..Activation::default()
+    };
+    let one = Explained::new(activation, 1).unwrap();
+    assert_eq!(one.sum_ns(|cause| matches!(cause, Cause::Blocking(_))), 600);
+    assert_eq!(one.sum_ns(|cause| matches!(cause, Cause::Irq(..))), 300);
+    assert_eq!(one.sum_ns(|cause| *cause == Cause::Scheduling), 50);
+    assert_eq!(one.sum_ns(|cause| *cause == Cause::Unexplained), 0);
+}
+
+#[test]
+fn an_interrupt_before_the_timers_has_its_part_of_the_delay() {
+    // Due at 1000; a disk's interrupt from 900 to 1200; the timer's interrupt from 1250.
+    let activation = Activation {
+        irq: measured(1_260, 260, Some(task("cc1", 7))),
+        before: vec![
+            noise(NoiseSource::Irq("old".to_owned(), 8), 100, 50),
+            noise(NoiseSource::Irq("disk".to_owned(), 9), 900, 300),
+        ],
+        noise: vec![timer(1_250, 100)],
+        ..Activation::default()
+    };
+    let one = Explained::new(activation, 1).unwrap();
+    let expected = [
+        (Cause::IrqDelay, 50),
+        (Cause::Irq("disk".to_owned(), 9), 200),
+        (Cause::TimerIrq("local_timer".to_owned(), 236), 10),
+    ];
+    assert_eq!(shares(&one), expected);
+}
+
+#[test]
+fn only_the_thread_that_the_interrupt_found_blocks() {
+    let thread = |comm, tid, start_ns| noise(NoiseSource::Thread(task(comm, tid)), start_ns, 100);
+    let activation = Activation {
+        irq: measured(1_010, 10, Some(task("cc1", 7))),
+        thread: measured(1_400, 400, None),
+        noise: vec![timer(1_000, 100), thread("cc1", 7, 1_100), thread("rcuc/0", 19, 1_200)],
+        ..Activation::default()
+    };
+    let one = Explained::new(activation.clone(), 1).unwrap();
+    assert_eq!(one.sum_ns(|cause| *cause == Cause::Blocking(task("cc1", 7))), 100);
+    assert_eq!(one.sum_ns(|cause| *cause == Cause::Thread(task("rcuc/0", 19))), 100);
+    let other = Activation { irq: measured(1_010, 10, Some(task("make", 8))), ..activation };
+    let one = Explained::new(other, 1).unwrap();
+    assert_eq!(one.sum_ns(|cause| *cause == Cause::Thread(task("cc1", 7))), 100);
+}
+
+#[test]
+fn the_users_own_code_is_what_is_left_after_the_thread() {
+    let activation = Activation {
+        irq: measured(1_010, 10, Some(task("cc1", 7))),
+        thread: measured(1_200, 200, None),
+        user: measured(2_000, 1_000, None),
+        noise: vec![timer(1_000, 100), noise(NoiseSource::Irq("disk".to_owned(), 9), 1_500, 300)],
+        ..Activation::default()
+    };
+    let one = Explained::new(activation, 1).unwrap();
+    assert_eq!((one.context, one.latency_ns), (Context::User, 1_000));
+    assert_eq!(one.sum_ns(|cause| *cause == Cause::UserSpace), 500);
+    assert_eq!(one.sum_ns(|cause| *cause == Cause::Irq("disk".to_owned(), 9)), 300);
+    assert_eq!(one.sum_ns(|cause| *cause == Cause::Unexplained), 100);
+}
+
+prop_compose! {
+    fn any_noise()(kind in 0..4, start_ns in any::<u64>().prop_map(|v| v >> (v % 64)), duration_ns: u64, at_ns: u64, tid in 0..3u32) -> Noise {
+        let source = match kind {
+            0 => NoiseSource::Irq("disk".to_owned(), 1),
+            1 => NoiseSource::Softirq(3),
+            2 => NoiseSource::Nmi,
+            _ => NoiseSource::Thread(task("cc1", tid)),
+        };
+        Noise { source, start_ns, duration_ns: duration_ns >> (duration_ns % 64), at_ns }
+    }
+}
+
+proptest! {
+    #[test]
+    fn shares_add_up_whatever_was_recorded(
+        before in prop::collection::vec(any_noise(), 0..6),
+        noise in prop::collection::vec(any_noise(), 0..6),
+        latencies in prop::collection::vec(prop::option::of((any::<u64>(), any::<u64>())), 3),
+    ) {
+        let measured = |index: usize| latencies[index].map(|(at_ns, latency_ns)| Measured { at_ns, latency_ns, task: None });
+        let activation = Activation { irq: measured(0), thread: measured(1), user: measured(2), before, noise, ..Activation::default() };
+        if let Some(one) = Explained::new(activation, 1_000) {
+            prop_assert_eq!(one.shares.iter().map(|share| u128::from(share.ns)).sum::<u128>(), u128::from(one.latency_ns));
+            for span in one.shares.iter().flat_map(|share| &share.spans) {
+                prop_assert!(span.from_ns < span.to_ns && span.to_ns <= one.latency_ns);
+            }
+        } else {
+            prop_assert!(latencies.iter().all(Option::is_none));
+        }
+    }
+}

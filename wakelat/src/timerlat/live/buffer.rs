@@ -1,0 +1,139 @@
+//! The instance's trace buffer as a source: `per_cpu/cpuN/trace_pipe_raw`, page by page.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use anyhow::{Context as _, Result};
+
+use super::{
+    clock::LocalClock,
+    layout::{EVENTS, Layouts},
+    page::{Missed, PageForm},
+    threads::Threads,
+};
+use crate::{
+    kernel::format::Format,
+    timerlat::record::{Event, Lost, Record},
+    tracefs::read_at_once,
+};
+
+/// The buffers of an instance, one for each CPU.
+pub struct Buffer {
+    form: PageForm,
+    layouts: Layouts,
+    clock: LocalClock,
+    cpus: Vec<Cpu>,
+    page: Vec<u8>,
+}
+
+struct Cpu {
+    number: u32,
+    pipe: File,
+    /// Where the kernel's own account of it is.
+    stats: std::path::PathBuf,
+    lost: u64,
+    /// A page did not say how many were lost before it.
+    unknown: bool,
+}
+
+impl Buffer {
+    /// Opens the buffers of the instance in `directory`; stacks alone are read where `only_stacks`, the rest passed over.
+    ///
+    /// # Errors
+    /// Where a file is missing or not of its form.
+    pub fn open(directory: &Path, only_stacks: bool) -> Result<Self> {
+        let read = |file: &str| {
+            let path = directory.join("events").join(file);
+            read_at_once(&path).with_context(|| format!("cannot read `{}`", path.display()))
+        };
+        let form = PageForm::parse(&read("header_page")?).context("cannot understand `events/header_page`")?;
+        let mut layouts = Layouts::default();
+        for event in EVENTS.iter().filter(|event| !only_stacks || **event == "ftrace/kernel_stack") {
+            let file = format!("{event}/format");
+            layouts.add(Format::parse(&read(&file)?).with_context(|| format!("cannot understand `events/{file}`"))?);
+        }
+        let per_cpu = directory.join("per_cpu");
+        let mut cpus = Vec::new();
+        let entries = fs::read_dir(&per_cpu).with_context(|| format!("cannot read `{}`", per_cpu.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("cannot read `{}`", per_cpu.display()))?;
+            let name = entry.file_name();
+            let Some(number) = name.to_str().and_then(|name| name.strip_prefix("cpu")?.parse().ok()) else { continue };
+            let path = entry.path().join("trace_pipe_raw");
+            let pipe = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+            let pipe = pipe.with_context(|| format!("cannot read `{}`", path.display()))?;
+            cpus.push(Cpu { number, pipe, stats: entry.path().join("stats"), lost: 0, unknown: false });
+        }
+        cpus.sort_by_key(|cpu| cpu.number);
+        let page = vec![0; form.size];
+        Ok(Self { form, layouts, clock: LocalClock::default(), cpus, page })
+    }
+
+    /// Takes all that is there, and adds it to `records`, each CPU's in its order.
+    ///
+    /// # Errors
+    /// Where a buffer cannot be read, or what it gives is no page.
+    pub fn drain(&mut self, threads: &mut Threads, records: &mut Vec<Record>) -> Result<()> {
+        let Self { form, layouts, clock, cpus, page } = self;
+        for Cpu { number: cpu, pipe, lost, unknown, .. } in cpus {
+            loop {
+                let length = match pipe.read(page) {
+                    Ok(0) => break,
+                    Ok(length) => length,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => return Err(error).with_context(|| format!("cannot read the buffer of CPU {cpu}")),
+                };
+                let read = form.read(&page[..length]).with_context(|| format!("the buffer of CPU {cpu}"))?;
+                match read.missed {
+                    Missed::None => {}
+                    Missed::Some(count) => *lost += count,
+                    Missed::Unknown => *unknown = true,
+                }
+                for (at_ns, bytes) in read.records {
+                    let Some(decoded) = layouts.decode(*cpu, at_ns, bytes, clock) else { continue };
+                    if let Event::ThreadNoise { tid, comm, .. } = &decoded.event {
+                        threads.learn(*tid, *comm);
+                    }
+                    let task = Some(threads.task(decoded.tid, *cpu));
+                    records.push(Record { at_ns, cpu: *cpu, task, event: decoded.event });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that each CPU has lost so far: overwritten before they were read.
+    pub fn lost(&self) -> Lost {
+        let count = |cpu: &Cpu| {
+            if !cpu.unknown {
+                return cpu.lost;
+            }
+            // The kernel's own count, of which the pages told a part.
+            let stats = fs::read_to_string(&cpu.stats).unwrap_or_default();
+            cpu.lost.max(overrun(&stats).unwrap_or(0)).max(1)
+        };
+        self.cpus.iter().map(|cpu| (cpu.number, count(cpu))).collect()
+    }
+}
+
+/// From `per_cpu/cpuN/stats` (`tracing_stats_read`, kernel/trace/trace.c).
+fn overrun(stats: &str) -> Option<u64> {
+    stats.lines().find_map(|line| line.strip_prefix("overrun: ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_counts_what_was_overwritten() {
+        let stats = "entries: 12\noverrun: 345\ncommit overrun: 0\nbytes: 4\ndropped events: 0\nread events: 7\n";
+        assert_eq!(overrun(stats), Some(345));
+        assert_eq!(overrun("entries: 12\n"), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! Records of the trace buffer to what they say, by the running kernel's `format` files. Pure: never a panic, whatever the
+//! bytes.
+
+use std::collections::HashMap;
+
+use wakelat_common::sample::COMM_LEN;
+
+use super::{clock::LocalClock, said::nanoseconds};
+use crate::{
+    kernel::format::{Format, Location},
+    timerlat::record::{Context, Event, Frame, Osnoise},
+    wait::Comm,
+};
+
+/// The layouts of the records that are read, by their number.
+#[derive(Clone, Debug, Default)]
+pub struct Layouts(HashMap<u16, (Kind, Format)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Timerlat,
+    Osnoise,
+    Irq,
+    Softirq,
+    Nmi,
+    Thread,
+    Threshold,
+    Stack,
+}
+
+/// The events, as directories below `events`.
+pub const EVENTS: [&str; 8] = [
+    "ftrace/timerlat",
+    "ftrace/osnoise",
+    "osnoise/irq_noise",
+    "osnoise/softirq_noise",
+    "osnoise/nmi_noise",
+    "osnoise/thread_noise",
+    "osnoise/sample_threshold",
+    "ftrace/kernel_stack",
+];
+
+/// A record, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// The thread that ran.
+    pub tid: u32,
+    /// What it says.
+    pub event: Event,
+}
+
+impl Layouts {
+    /// Adds a layout; one of an event that is not read is passed over.
+    pub fn add(&mut self, format: Format) {
+        let kind = match format.name.as_str() {
+            "timerlat" => Kind::Timerlat,
+            "osnoise" => Kind::Osnoise,
+            "irq_noise" => Kind::Irq,
+            "softirq_noise" => Kind::Softirq,
+            "nmi_noise" => Kind::Nmi,
+            "thread_noise" => Kind::Thread,
+            "sample_threshold" => Kind::Threshold,
+            "kernel_stack" => Kind::Stack,
+            _ => return,
+        };
+        if let Ok(id) = u16::try_from(format.id) {
+            self.0.insert(id, (kind, format));
+        }
+    }
+
+    /// Decodes a record of `cpu` at `at_ns`. None where it is of another kind, or too short for its kind.
+    pub fn decode(&self, cpu: u32, at_ns: u64, record: &[u8], clock: &mut LocalClock) -> Option<Decoded> {
+        let id = u16::from_ne_bytes(record.get(..2)?.try_into().ok()?);
+        let (kind, format) = self.0.get(&id)?;
+        let fields = Fields { format, record };
+        let mut interference = || {
+            let (start_ns, duration_ns) = (fields.number("start")?, fields.number("duration")?);
+            Some((clock.start(cpu, at_ns, start_ns, duration_ns), duration_ns))
+        };
+        let event = match kind {
+            Kind::Timerlat => Event::Timerlat {
+                seq: fields.number("seqnum")?,
+                context: Context::of(fields.number("context")?)?,
+                latency_ns: fields.number("timer_latency")?,
+            },
+            Kind::Osnoise => Event::Osnoise(Osnoise {
+                runtime_ns: nanoseconds(fields.number("runtime")?),
+                noise_ns: nanoseconds(fields.number("noise")?),
+                max_single_ns: nanoseconds(fields.number("max_sample")?),
+                hw: fields.number("hw_count")?,
+                nmi: fields.number("nmi_count")?,
+                irq: fields.number("irq_count")?,
+                softirq: fields.number("softirq_count")?,
+                thread: fields.number("thread_count")?,
+            }),
+            Kind::Irq => {
+                let (start_ns, duration_ns) = interference()?;
+                let (vector, desc) = (fields.signed("vector")?, fields.text("desc")?);
+                Event::IrqNoise { vector, desc, start_ns, duration_ns }
+            }
+            Kind::Softirq => {
+                let (start_ns, duration_ns) = interference()?;
+                Event::SoftirqNoise { vector: fields.signed("vector")?, start_ns, duration_ns }
+            }
+            Kind::Nmi => {
+                let (start_ns, duration_ns) = interference()?;
+                Event::NmiNoise { start_ns, duration_ns }
+            }
+            Kind::Thread => {
+                let (start_ns, duration_ns) = interference()?;
+                let (tid, comm) = (fields.signed("pid")?.cast_unsigned(), fields.comm("comm")?);
+                Event::ThreadNoise { tid, comm, start_ns, duration_ns }
+            }
+            Kind::Threshold => {
+                let (start_ns, duration_ns) = interference()?;
+                Event::SampleThreshold { start_ns, duration_ns, interference: fields.number("interference")? }
+            }
+            Kind::Stack => Event::Stack { seq: None, frames: fields.frames()? },
+        };
+        Some(Decoded { tid: fields.signed("common_pid")?.cast_unsigned(), event })
+    }
+}
+
+/// A name of 16 bytes at most, ended by a NUL where it is shorter.
+pub fn comm(bytes: &[u8]) -> Comm {
+    let mut comm = [0; COMM_LEN];
+    let length = bytes.len().min(COMM_LEN);
+    comm[..length].copy_from_slice(&bytes[..length]);
+    Comm::new(&comm)
+}
+
+struct Fields<'a> {
+    format: &'a Format,
+    record: &'a [u8],
+}
+
+impl Fields<'_> {
+    fn bytes(&self, name: &str) -> Option<&[u8]> {
+        let field = self.format.field(name)?;
+        let at = field.offset as usize;
+        let inline = self.record.get(at..at + field.size as usize)?;
+        if field.location == Location::Inline {
+            return Some(inline);
+        }
+        let word = u32::from_ne_bytes(inline.try_into().ok()?) as usize;
+        let base = if field.location == Location::RelLoc { at + inline.len() } else { 0 };
+        let begin = base + (word & 0xffff);
+        self.record.get(begin..begin + (word >> 16))
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        let bytes = self.bytes(name)?;
+        match bytes.len() {
+            4 => Some(u32::from_ne_bytes(bytes.try_into().ok()?).into()),
+            8 => Some(u64::from_ne_bytes(bytes.try_into().ok()?)),
+            _ => None,
+        }
+    }
+
+    fn signed(&self, name: &str) -> Option<i32> {
+        Some(i32::from_ne_bytes(self.bytes(name)?.try_into().ok()?))
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        let text = self.bytes(name)?.split(|byte| *byte == 0).next()?;
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+
+    fn comm(&self, name: &str) -> Option<Comm> {
+        Some(comm(self.bytes(name)?))
+    }
+
+    /// `size` counts the addresses that follow; `caller` says where they begin and not how many there are.
+    fn frames(&self) -> Option<Vec<Frame>> {
+        const WORD: usize = size_of::<usize>();
+        let count = usize::try_from(self.signed("size")?).ok()?;
+        let begin = self.format.field("caller")?.offset as usize;
+        let words = self.record.get(begin..)?.chunks_exact(WORD).take(count);
+        let addresses = words.map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default()));
+        // The kernel may end the list with all bits set (`ULONG_MAX`, kernel/trace/trace_output.c).
+        Some(addresses.take_while(|address| *address != usize::MAX).map(|at| Frame::Address(at as u64)).collect())
+    }
+}

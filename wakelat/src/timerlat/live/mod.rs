@@ -1,0 +1,23 @@
+//! The live tracer as a source: it is set up in a tracefs instance of its own, read, and everything is as before
+//! afterwards.
+
+mod buffer;
+mod clock;
+pub mod former;
+mod layout;
+mod page;
+mod placement;
+mod run;
+mod said;
+mod settings;
+mod shown;
+mod source;
+mod stop;
+mod symbols;
+mod threads;
+pub mod trace_text;
+mod tracer;
+pub mod user;
+
+pub use run::{Account, Listener, run};
+pub use shown::{Activations, Noises};

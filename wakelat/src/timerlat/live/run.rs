@@ -1,0 +1,310 @@
+//! One run of a live tracer: set up, started, read as long as asked, stopped, and put back.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::{
+    placement::{self, DmaLatency},
+    source::{self, Source},
+    stop::{Cut, Threshold},
+    trace_text,
+    tracer::Session,
+    user::UserThreads,
+};
+use crate::{
+    config::{OutputConfig, SourceChoice, TracerConfig, Window},
+    kernel::{Features, Roots, btf::KernelBtf, cpus::Cpus, privilege},
+    session::{
+        Stop,
+        action::Trigger,
+        clock,
+        output::{Output, Written},
+        schedule::{Cut as Due, Schedule},
+        stop::Signals,
+    },
+    timerlat::record::{Event, Lost, Record},
+    tracefs::Tracefs,
+};
+
+/// Who hears what a run has to say.
+pub trait Listener {
+    /// Before anything else.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn begin(&mut self, _out: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// One record; they come in the order of time.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn record(&mut self, record: Record, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Records of a CPU were lost, before those that come next.
+    fn lost(&mut self, cpu: u32, events: u64);
+
+    /// An interval is over: what is known so far takes the place of what was shown before.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn interval(&mut self, out: &mut dyn Write) -> io::Result<()>;
+
+    /// The run is over.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn end(&mut self, account: &Account, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// What is known of a run beside its records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// How long it has measured: ns.
+    pub duration_ns: u64,
+    /// Something was shown before, whose place the end takes.
+    pub redrawn: bool,
+}
+
+/// Runs until something ends it. Blocks.
+///
+/// # Errors
+/// Where this kernel or this user cannot run the tracer, or the output cannot be written. Everything is as it was before.
+pub fn run(config: &TracerConfig, window: &Window, output: &OutputConfig, listener: &mut dyn Listener) -> Result<Stop> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
+    runtime.block_on(measure(config, window, output, listener))
+}
+
+async fn measure(
+    config: &TracerConfig,
+    window: &Window,
+    shown: &OutputConfig,
+    listener: &mut dyn Listener,
+) -> Result<Stop> {
+    let mut output = Output::open(shown.path.as_deref())?;
+    let saved = config.trace.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let roots = Roots::default();
+    let tracefs = Tracefs::mounted()?;
+    let features = Features::detect(None);
+    privilege::raise_memory_limit(&features.release)?;
+    let btf = matches!(features.btf, KernelBtf::Present { .. }).then_some(features.btf_path);
+    let choice = source::choose(config, &tracefs, btf.as_deref())?;
+    if let Some(cpus) = &config.house_keeping {
+        placement::keep_house(cpus)?;
+    }
+    let _dma_latency = config.dma_latency_us.map(DmaLatency::ask).transpose()?;
+    let mut signals = Signals::catch()?;
+
+    let mut session = Session::set_up(config, &tracefs, &roots)?;
+    if choice == SourceChoice::Buffer {
+        session.record_noises()?;
+    }
+    session.start()?;
+    // Not before: the kernel changes no tracer while somebody reads its raw buffer (`tracing_set_tracer`, trace.c).
+    let source = Source::open(choice, config, &session.directory(&tracefs), btf.as_ref())?;
+    let cgroup_v2 = features.cgroup_v2.as_deref();
+    let cpus: Vec<u32> = match &config.cpus {
+        Some(cpus) => cpus.iter().collect(),
+        None => Cpus::read(&roots.sys, "online")?.iter().collect(),
+    };
+    let users = match &config.user {
+        Some(user) => {
+            let load = user.load.as_deref();
+            Some(UserThreads::start(config, load, cpus.iter().copied(), &tracefs, &roots.proc, cgroup_v2)?)
+        }
+        None => {
+            placement::place_kernel_threads(config, &roots.proc, cgroup_v2)?;
+            None
+        }
+    };
+    let mut run = Run {
+        source,
+        cut: Cut::at(Threshold::of(config)),
+        threshold: Threshold::of(config),
+        trigger: (!config.stops_in_kernel()).then(|| Trigger::new(config.action.clone())),
+        users,
+        account: Account { redrawn: window.interval_ns.is_some(), ..Account::default() },
+        lost: Lost::new(),
+        ended_threads: Vec::new(),
+        saved,
+        listener,
+        stop: None,
+        begun_ns: 0,
+    };
+    run.source.attach()?;
+    run.begun_ns = clock::monotonic_ns();
+    session.record()?;
+    if !shown.quiet {
+        eprintln!("wakelat: measuring");
+    }
+    if output.write(|out| run.listener.begin(out))? == Written::NoReader {
+        run.stop = Some(Stop::NoReader);
+    }
+    let mut schedule = Schedule::new(window, Instant::now());
+    let mut tick = interval(Duration::from_nanos(config.drain_interval_ns));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut warming_up = window.warm_up_ns > 0;
+    while run.stop.is_none() {
+        let mut due = None;
+        tokio::select! {
+            biased;
+            () = signals.first() => run.stop = Some(Stop::Signalled),
+            () = sleep_until(schedule.next_at()), if schedule.has_next() => due = Some(schedule.pass()),
+            _ = tick.tick() => {}
+        }
+        let records = run.source.take()?;
+        match due {
+            Some(Due::End) => run.stop = Some(Stop::Done),
+            Some(Due::WarmUp) => {
+                // What was said until now is heard by nobody; a threshold may have stopped the kernel's recording.
+                warming_up = false;
+                run.begun_ns = clock::monotonic_ns();
+                session.record()?;
+            }
+            Some(Due::Interval) | None => {}
+        }
+        if !warming_up {
+            run.hear(records, u64::MAX, &mut output)?;
+        }
+        if due == Some(Due::Interval) {
+            run.interval(&mut output)?;
+        }
+        run.look_after_users()?;
+        // The kernel may have judged by a nanosecond that the records do not tell.
+        if run.stop.is_none() && !session.is_recording()? {
+            run.stop = Some(Stop::Threshold);
+        }
+        if output.reader_is_gone() {
+            run.stop = Some(Stop::NoReader);
+        }
+    }
+    run.end(&session, &mut output)?;
+    let Run { source, users, ended_threads, mut trigger, stop, .. } = run;
+    // Threads of user space first, which would be killed; then the files of the instance, which keep it.
+    drop((users, source));
+    session.close()?;
+    if let Some(trigger) = &mut trigger {
+        trigger.finish()?;
+    }
+    if !ended_threads.is_empty() {
+        bail!("{}", ended_threads.join("; "));
+    }
+    Ok(stop.unwrap_or(Stop::Done))
+}
+
+/// A run under way. Its parts are dropped in this order, before the session: see the end of [`measure`].
+struct Run<'a> {
+    users: Option<UserThreads>,
+    source: Source,
+    cut: Cut,
+    threshold: Threshold,
+    /// Where the run goes on after a threshold.
+    trigger: Option<Trigger>,
+    account: Account,
+    /// Of each CPU, what the listener was told.
+    lost: Lost,
+    /// Measuring threads that ended before the run did, each with why.
+    ended_threads: Vec<String>,
+    /// Where the records go as the tracer's own text.
+    saved: Option<Output>,
+    listener: &'a mut dyn Listener,
+    stop: Option<Stop>,
+    begun_ns: u64,
+}
+
+impl Run<'_> {
+    /// Hears what was said between the beginning and `end_ns`.
+    fn hear(&mut self, mut records: Vec<Record>, end_ns: u64, output: &mut Output) -> Result<()> {
+        self.tell_losses()?;
+        records.retain(|record| (self.begun_ns..=end_ns).contains(&record.at_ns));
+        let records = if self.trigger.is_none() { self.cut.pass(records) } else { records };
+        if let Some(trigger) = &mut self.trigger {
+            for record in &records {
+                if let Some((_, latency_ns)) = self.threshold.reached(&record.event) {
+                    trigger.fire_with(|| environment(record, latency_ns))?;
+                }
+            }
+        }
+        if let Some(saved) = &mut self.saved {
+            saved.write(|out| records.iter().try_for_each(|record| trace_text::write(record, out)))?;
+        }
+        let written =
+            output.write(|out| records.into_iter().try_for_each(|record| self.listener.record(record, out)))?;
+        if written == Written::NoReader {
+            self.stop = Some(Stop::NoReader);
+        }
+        if self.cut.is_reached() && self.stop.is_none() {
+            self.stop = Some(Stop::Threshold);
+        }
+        Ok(())
+    }
+
+    fn interval(&mut self, output: &mut Output) -> Result<()> {
+        if output.write(|out| self.listener.interval(out))? == Written::NoReader {
+            self.stop = Some(Stop::NoReader);
+        }
+        Ok(())
+    }
+
+    fn tell_losses(&mut self) -> Result<()> {
+        for (cpu, lost) in self.source.lost()? {
+            let told = self.lost.insert(cpu, lost).unwrap_or(0);
+            if lost > told {
+                self.listener.lost(cpu, lost - told);
+            }
+        }
+        Ok(())
+    }
+
+    fn look_after_users(&mut self) -> Result<()> {
+        let Some(users) = &mut self.users else { return Ok(()) };
+        for why in users.ended()? {
+            eprintln!("wakelat: {why}");
+            self.ended_threads.push(why);
+        }
+        if users.all_ended() && self.stop.is_none() {
+            self.stop = Some(Stop::Done);
+        }
+        Ok(())
+    }
+
+    /// Nothing is recorded any more, and what there is is read.
+    fn end(&mut self, session: &Session, output: &mut Output) -> Result<()> {
+        session.pause()?;
+        let end_ns = clock::monotonic_ns();
+        self.account.duration_ns = end_ns.saturating_sub(self.begun_ns);
+        // To detach programs may take a while, in which they go on.
+        self.source.detach()?;
+        let records = self.source.take_rest()?;
+        self.hear(records, end_ns, output)?;
+        if let Some(missed @ 1..) = self.source.missed()? {
+            log::warn!(
+                "the kernel skipped a program for {missed} events: what they said is missing, on CPUs it does not tell"
+            );
+        }
+        if self.stop != Some(Stop::NoReader) {
+            output.write(|out| self.listener.end(&self.account, out))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a command is told of the latency that reached the threshold.
+fn environment(record: &Record, latency_ns: u64) -> Vec<(&'static str, String)> {
+    let mut environment = vec![
+        ("WAKELAT_CPU", record.cpu.to_string()),
+        ("WAKELAT_LATENCY_NS", latency_ns.to_string()),
+        ("WAKELAT_AT_UNIX_NS", (i128::from(record.at_ns) + i128::from(clock::unix_offset_ns())).to_string()),
+    ];
+    if let Event::Timerlat { seq, context, .. } = record.event {
+        environment.extend([("WAKELAT_ACTIVATION", seq.to_string()), ("WAKELAT_CONTEXT", context.name().to_owned())]);
+    }
+    environment
+}

@@ -1,0 +1,149 @@
+//! Bytes of the ring buffer to what they say. Pure: never a panic, whatever the bytes.
+
+use bytes::Buf as _;
+use wakelat_common::tracer::{NAME_LEN, Said, kind};
+
+use super::{clock::LocalClock, layout::comm, threads::Threads};
+use crate::timerlat::record::{Context, Event, Osnoise, Record, Task};
+
+/// Why bytes are not a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaidError {
+    /// Another length than a record's.
+    Length(usize),
+    /// A kind of record that is not known.
+    Kind(u32),
+    /// A context that is not known.
+    Context(i32),
+}
+
+impl std::fmt::Display for SaidError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Length(length) => {
+                write!(f, "a record of `{length}` bytes in the ring buffer, expected {}", size_of::<Said>())
+            }
+            Self::Kind(kind) => write!(f, "a record of kind `{kind}` in the ring buffer, expected 16 to 22"),
+            Self::Context(context) => write!(f, "a latency of context `{context}` in the ring buffer, expected 0 to 2"),
+        }
+    }
+}
+
+impl std::error::Error for SaidError {}
+
+/// Decodes one record: the fields of a [`Said`] in order, in the machine's byte order.
+///
+/// # Errors
+/// Where it is not one.
+pub fn decode(mut bytes: &[u8], clock: &mut LocalClock, threads: &mut Threads) -> Result<Record, SaidError> {
+    if bytes.len() != size_of::<Said>() {
+        return Err(SaidError::Length(bytes.len()));
+    }
+    let kind = bytes.get_u32_ne();
+    let cpu = bytes.get_u32_ne();
+    let at_ns = bytes.get_u64_ne();
+    let start_ns = bytes.get_u64_ne();
+    let duration_ns = bytes.get_u64_ne();
+    let extra = bytes.get_u64_ne();
+    let max_us = bytes.get_u64_ne();
+    let tid = bytes.get_u32_ne();
+    let number = bytes.get_i32_ne();
+    let counts: [u32; 5] = std::array::from_fn(|_| bytes.get_u32_ne());
+    let _reserved = bytes.get_u32_ne();
+    let (ran, name) = bytes.split_at(bytes.len() - NAME_LEN);
+    let ran = comm(ran);
+    threads.learn(tid, ran);
+    let mut start = || clock.start(cpu, at_ns, start_ns, duration_ns);
+    let event = match kind {
+        kind::IRQ => Event::IrqNoise { vector: number, desc: text(name), start_ns: start(), duration_ns },
+        kind::SOFTIRQ => Event::SoftirqNoise { vector: number, start_ns: start(), duration_ns },
+        kind::NMI => Event::NmiNoise { start_ns: start(), duration_ns },
+        kind::THREAD => {
+            Event::ThreadNoise { tid: number.cast_unsigned(), comm: comm(name), start_ns: start(), duration_ns }
+        }
+        kind::THRESHOLD => Event::SampleThreshold { start_ns: start(), duration_ns, interference: extra },
+        kind::TIMERLAT => Event::Timerlat {
+            seq: counts[0].into(),
+            context: u64::try_from(number).ok().and_then(Context::of).ok_or(SaidError::Context(number))?,
+            latency_ns: duration_ns,
+        },
+        kind::OSNOISE => {
+            let [hw, nmi, irq, softirq, thread] = counts.map(u64::from);
+            let [runtime_ns, noise_ns, max_single_ns] = [extra, duration_ns, max_us].map(nanoseconds);
+            Event::Osnoise(Osnoise { runtime_ns, noise_ns, max_single_ns, hw, nmi, irq, softirq, thread })
+        }
+        kind => return Err(SaidError::Kind(kind)),
+    };
+    Ok(Record { at_ns, cpu, task: Some(Task { tid, comm: ran }), event })
+}
+
+/// Samples of osnoise are in whole microseconds (`time_to_us`, kernel/trace/trace_osnoise.c).
+pub fn nanoseconds(us: u64) -> u64 {
+    us.saturating_mul(1000)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::timerlat::record::Context;
+
+    /// The bytes of a record, field by field, as C lays it out.
+    fn bytes(said: &Said) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(said.kind.to_ne_bytes());
+        bytes.extend(said.cpu.to_ne_bytes());
+        for long in [said.at_ns, said.start_ns, said.duration_ns, said.extra, said.max_us] {
+            bytes.extend(long.to_ne_bytes());
+        }
+        bytes.extend(said.pid.to_ne_bytes());
+        bytes.extend(said.number.to_ne_bytes());
+        said.counts.iter().chain([&said.reserved]).for_each(|count| bytes.extend(count.to_ne_bytes()));
+        bytes.extend(said.comm);
+        bytes.extend(said.name);
+        bytes
+    }
+
+    fn read(said: &Said) -> Result<Record, SaidError> {
+        decode(&bytes(said), &mut LocalClock::default(), &mut Threads::default())
+    }
+
+    #[test]
+    fn a_latency_is_read() {
+        let mut said =
+            Said { kind: kind::TIMERLAT, cpu: 3, at_ns: 9, duration_ns: 39_960, number: 1, ..Said::default() };
+        said.counts[0] = 402_268;
+        said.comm[..10].copy_from_slice(b"timerlat/3");
+        let record = read(&said).unwrap();
+        assert_eq!(record.event, Event::Timerlat { seq: 402_268, context: Context::Thread, latency_ns: 39_960 });
+        assert_eq!(record.task, Some(Task { tid: 0, comm: comm(b"timerlat/3") }));
+    }
+
+    #[test]
+    fn an_interrupt_is_read_with_its_name() {
+        let mut said = Said { kind: kind::IRQ, at_ns: 900, start_ns: 500, duration_ns: 100, ..Said::default() };
+        said.name[..11].copy_from_slice(b"local_timer");
+        let desc = "local_timer".to_owned();
+        assert_eq!(read(&said).unwrap().event, Event::IrqNoise { vector: 0, desc, start_ns: 800, duration_ns: 100 });
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        assert_eq!(read(&Said::default()), Err(SaidError::Kind(0)));
+        assert_eq!(read(&Said { kind: kind::TIMERLAT, number: 3, ..Said::default() }), Err(SaidError::Context(3)));
+        let short = decode(&[0; 127], &mut LocalClock::default(), &mut Threads::default());
+        assert_eq!(short, Err(SaidError::Length(127)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(&bytes, &mut LocalClock::default(), &mut Threads::default());
+        }
+    }
+}

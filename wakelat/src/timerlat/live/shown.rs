@@ -1,0 +1,128 @@
+//! What people and programs see of a live run: the same views as of a saved trace.
+
+use std::io::{self, Write};
+
+use super::run::{Account, Listener};
+use crate::{
+    sink::{Format, Style},
+    timerlat::{
+        explain::Explained,
+        noise::NoiseSummary,
+        record::Record,
+        run::{self, Shown},
+        sink::{self, NoiseView, View},
+        summary::{Rules, Summing},
+    },
+};
+
+/// Live records have whole nanoseconds.
+const RESOLUTION_NS: u64 = 1;
+/// Home, and clear what is below: no flicker, and the scrollback stays.
+const REDRAW: &str = "\x1b[H\x1b[J";
+
+/// A run of timerlat.
+pub struct Activations {
+    summing: Summing,
+    shown: Shown,
+    format: Format,
+    style: Style,
+    /// For a program: what reached the threshold.
+    kept: Vec<Explained>,
+}
+
+impl Activations {
+    /// Nothing has been said yet.
+    pub fn new(shown: Shown, format: Format, style: Style) -> Self {
+        let rules = Rules { threshold_ns: shown.threshold_ns, worst: shown.worst, resolution_ns: RESOLUTION_NS };
+        Self { summing: Summing::new(rules), shown, format, style, kept: Vec::new() }
+    }
+
+    fn show(&mut self, over: Vec<Explained>, out: &mut dyn Write) -> io::Result<()> {
+        match (self.shown.view, self.format) {
+            (View::Trace, Format::Json) => self.kept.extend(over),
+            (View::Trace, _) => {
+                let lines: String = over.iter().map(|one| sink::trace::line(one, &self.style)).collect();
+                out.write_all(lines.as_bytes())?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Listener for Activations {
+    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.shown.view == View::Trace && self.format != Format::Json {
+            out.write_all(sink::trace::head(&self.style).as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, record: Record, out: &mut dyn Write) -> io::Result<()> {
+        let over = self.summing.push(record);
+        self.show(over, out)
+    }
+
+    fn lost(&mut self, cpu: u32, events: u64) {
+        self.summing.lost(cpu, Some(events));
+    }
+
+    fn interval(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        write!(out, "{REDRAW}{}", sink::top::text(self.summing.so_far(), &self.style))
+    }
+
+    fn end(&mut self, account: &Account, out: &mut dyn Write) -> io::Result<()> {
+        let rules = Rules { threshold_ns: self.shown.threshold_ns, worst: 0, resolution_ns: RESOLUTION_NS };
+        let mut summing = std::mem::replace(&mut self.summing, Summing::new(rules));
+        summing.coverage().duration_ns = account.duration_ns;
+        let (summary, over) = summing.end();
+        self.show(over, out)?;
+        let text = match (self.format, self.shown.view) {
+            (Format::Json, View::Trace) => sink::json(&summary, &self.kept)?,
+            (Format::Json, _) => sink::json(&summary, &summary.worst)?,
+            (_, view) => run::text(view, &summary, &self.style),
+        };
+        let redraw = if account.redrawn { REDRAW } else { "" };
+        write!(out, "{redraw}{text}")
+    }
+}
+
+/// A run of osnoise.
+pub struct Noises {
+    summary: NoiseSummary,
+    view: NoiseView,
+    format: Format,
+    style: Style,
+}
+
+impl Noises {
+    /// Nothing has been said yet.
+    pub fn new(view: NoiseView, format: Format, style: Style) -> Self {
+        Self { summary: NoiseSummary::default(), view, format, style }
+    }
+}
+
+impl Listener for Noises {
+    fn record(&mut self, record: Record, _out: &mut dyn Write) -> io::Result<()> {
+        self.summary.push(&record);
+        Ok(())
+    }
+
+    fn lost(&mut self, cpu: u32, events: u64) {
+        self.summary.lost(cpu, Some(events));
+    }
+
+    fn interval(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        write!(out, "{REDRAW}{}", sink::osnoise::top(&self.summary, &self.style))
+    }
+
+    fn end(&mut self, account: &Account, out: &mut dyn Write) -> io::Result<()> {
+        let text = match (self.format, self.view) {
+            (Format::Json, _) => sink::noise_json(&self.summary)?,
+            (_, NoiseView::Hist) => sink::osnoise::hist(&self.summary, &self.style),
+            (_, NoiseView::Top) => sink::osnoise::top(&self.summary, &self.style),
+        };
+        let redraw = if account.redrawn { REDRAW } else { "" };
+        write!(out, "{redraw}{text}")
+    }
+}

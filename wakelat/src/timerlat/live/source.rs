@@ -1,0 +1,157 @@
+//! The source of a run: the tracepoints by BPF, or the trace buffer; records in the order of time, and how many were lost.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use super::{buffer::Buffer, clock::LocalClock, said, symbols::Symbols, threads::Threads};
+use crate::{
+    collect::tracer::TracerPrograms,
+    config::{SourceChoice, TracerConfig},
+    session::clock,
+    timerlat::record::{Event, Lost, Record},
+    tracefs::Tracefs,
+};
+
+/// A record may be stamped and not yet be there for the reader; within this time it will be: ns.
+const IN_FLIGHT_NS: u64 = 1_000_000;
+
+/// Where records come from.
+pub struct Source {
+    programs: Option<TracerPrograms>,
+    /// Beside programs, for stacks alone.
+    buffer: Option<Buffer>,
+    clock: LocalClock,
+    threads: Threads,
+    symbols: Symbols,
+    /// Read, and too young for others not to come before them.
+    held: Vec<Record>,
+}
+
+/// Which source a run has on this kernel.
+///
+/// # Errors
+/// Where BPF was asked for and the samples are no tracepoints.
+pub fn choose(config: &TracerConfig, tracefs: &Tracefs, btf: Option<&Path>) -> Result<SourceChoice> {
+    let sample = config.tracer.sample();
+    let has_sample = tracefs.root().join("events/osnoise").join(sample).exists();
+    match (config.source, has_sample, btf) {
+        (SourceChoice::Buffer, ..) | (SourceChoice::Auto, false, _) | (SourceChoice::Auto, _, None) => {
+            Ok(SourceChoice::Buffer)
+        }
+        (SourceChoice::Bpf, false, _) => bail!(
+            "this kernel has no tracepoint `osnoise:{sample}`, which came in Linux 6.16; leave out `--source bpf` to read \
+             the trace buffer"
+        ),
+        (SourceChoice::Bpf, _, None) => {
+            bail!("this kernel does not publish its types; leave out `--source bpf` to read the trace buffer")
+        }
+        (SourceChoice::Bpf | SourceChoice::Auto, true, Some(_)) => Ok(SourceChoice::Bpf),
+    }
+}
+
+impl Source {
+    /// Opens it for the instance in `directory`. Nothing is attached yet.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the programs, or a file of the instance is not of its form.
+    pub fn open(choice: SourceChoice, config: &TracerConfig, directory: &Path, btf: Option<&PathBuf>) -> Result<Self> {
+        let stacks = config.print_stack_us.is_some();
+        let programs = match (choice, btf) {
+            (SourceChoice::Bpf, Some(btf)) => {
+                Some(TracerPrograms::load(config.tracer.sample(), config.attach, btf, config.ring_bytes)?)
+            }
+            _ => None,
+        };
+        let buffer = (programs.is_none() || stacks).then(|| Buffer::open(directory, programs.is_some()));
+        Ok(Self {
+            programs,
+            buffer: buffer.transpose()?,
+            clock: LocalClock::default(),
+            threads: Threads::default(),
+            symbols: if stacks { Symbols::of_kernel() } else { Symbols::default() },
+            held: Vec::new(),
+        })
+    }
+
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// Where the kernel refuses one of the tracepoints.
+    pub fn attach(&mut self) -> Result<()> {
+        self.programs.as_mut().map_or(Ok(()), TracerPrograms::attach)
+    }
+
+    /// Listens no more; what there is can still be read.
+    ///
+    /// # Errors
+    /// Where a program cannot be detached.
+    pub fn detach(&mut self) -> Result<()> {
+        self.programs.as_mut().map_or(Ok(()), TracerPrograms::detach)
+    }
+
+    /// What was said since the last time, oldest first, but for what may not be complete yet.
+    ///
+    /// # Errors
+    /// Where a source cannot be read or understood.
+    pub fn take(&mut self) -> Result<Vec<Record>> {
+        // Whatever is younger may have companions in the other source, or on another CPU, that were not there when that
+        // one was read.
+        let horizon_ns = clock::monotonic_ns().saturating_sub(IN_FLIGHT_NS);
+        self.read()?;
+        let complete = self.held.partition_point(|record| record.at_ns <= horizon_ns);
+        let young = self.held.split_off(complete);
+        Ok(std::mem::replace(&mut self.held, young))
+    }
+
+    /// All that is left, once nothing more is said.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn take_rest(&mut self) -> Result<Vec<Record>> {
+        self.read()?;
+        Ok(std::mem::take(&mut self.held))
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let Self { programs, buffer, clock, threads, symbols, held } = self;
+        let before = held.len();
+        if let Some(buffer) = buffer {
+            buffer.drain(threads, held)?;
+        }
+        for record in &mut held[before..] {
+            if let Event::Stack { frames, .. } = &mut record.event {
+                symbols.name(frames);
+            }
+        }
+        if let Some(programs) = programs {
+            programs.drain(|bytes| {
+                held.push(said::decode(bytes, clock, threads)?);
+                Ok(())
+            })?;
+        }
+        // Stable: what one CPU said at one time stays in its order.
+        held.sort_by_key(|record| record.at_ns);
+        Ok(())
+    }
+
+    /// What was said and could not be read, by CPU.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn lost(&self) -> Result<Lost> {
+        match (&self.programs, &self.buffer) {
+            (Some(programs), _) => programs.lost(),
+            (None, Some(buffer)) => Ok(buffer.lost()),
+            (None, None) => Ok(Lost::new()),
+        }
+    }
+
+    /// Events for which the kernel skipped a program; none where it does not count them, or nothing is attached.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn missed(&self) -> Result<Option<u64>> {
+        self.programs.as_ref().map_or(Ok(None), TracerPrograms::missed)
+    }
+}

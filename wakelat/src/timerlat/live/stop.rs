@@ -1,0 +1,134 @@
+//! Where a run that a threshold stopped ends, whatever the source: the kernel stops its own buffers and nobody else. Pure.
+
+use crate::{
+    config::{Tracer, TracerConfig},
+    timerlat::record::{Context, Event, Record},
+};
+
+/// The thresholds, by which the kernel judges too (kernel/trace/trace_osnoise.c, 5.14 to 7.2).
+#[derive(Clone, Copy, Debug)]
+pub struct Threshold {
+    tracer: Tracer,
+    /// In the interrupt, or of a single noise: µs.
+    stop_us: Option<u64>,
+    /// Of the thread and the way back to user space, or of all noise in a period: µs.
+    stop_total_us: Option<u64>,
+}
+
+impl Threshold {
+    /// Those of a run.
+    pub fn of(config: &TracerConfig) -> Self {
+        Self { tracer: config.tracer, stop_us: config.stop_us, stop_total_us: config.stop_total_us }
+    }
+
+    /// Which latency has reached its threshold, where one has: what was measured, and how much it was in ns.
+    pub fn reached(&self, event: &Event) -> Option<(&'static str, u64)> {
+        let (what, ns, limit_us) = match (self.tracer, event) {
+            (Tracer::Timerlat, Event::Timerlat { context: Context::Irq, latency_ns, .. }) => {
+                ("interrupt's latency", *latency_ns, self.stop_us)
+            }
+            (Tracer::Timerlat, Event::Timerlat { context: Context::Thread, latency_ns, .. }) => {
+                ("thread's latency", *latency_ns, self.stop_total_us)
+            }
+            (Tracer::Timerlat, Event::Timerlat { context: Context::User, latency_ns, .. }) => {
+                ("way back to user space", *latency_ns, self.stop_total_us)
+            }
+            (Tracer::Osnoise, Event::SampleThreshold { duration_ns, .. }) => {
+                ("single noise", *duration_ns, self.stop_us)
+            }
+            (Tracer::Osnoise, Event::Osnoise(sample)) => ("noise of a period", sample.noise_ns, self.stop_total_us),
+            _ => return None,
+        };
+        let limit_us = limit_us.filter(|limit_us| *limit_us > 0)?;
+        // Whole microseconds with the one, and more than the limit with the other, whose samples tell no more than
+        // microseconds.
+        let over = match event {
+            Event::SampleThreshold { .. } => ns > limit_us * 1000,
+            _ => ns / 1000 >= limit_us,
+        };
+        over.then_some((what, ns))
+    }
+}
+
+/// Lets pass what was said until the first latency over the threshold, and that one's stack, which comes after it.
+#[derive(Debug)]
+pub struct Cut {
+    threshold: Threshold,
+    stopped: bool,
+}
+
+impl Cut {
+    /// Nothing is over yet.
+    pub fn at(threshold: Threshold) -> Self {
+        Self { threshold, stopped: false }
+    }
+
+    /// Whether the threshold was reached.
+    pub fn is_reached(&self) -> bool {
+        self.stopped
+    }
+
+    /// What remains of `records`, with what stopped the run at its place.
+    pub fn pass(&mut self, records: Vec<Record>) -> Vec<Record> {
+        let mut passed = Vec::with_capacity(records.len());
+        for record in records {
+            if self.stopped {
+                if matches!(record.event, Event::Stack { .. }) {
+                    passed.push(record);
+                }
+                continue;
+            }
+            let reached = self.threshold.reached(&record.event);
+            let (at_ns, cpu) = (record.at_ns, record.cpu);
+            passed.push(record);
+            if let Some((what, ns)) = reached {
+                self.stopped = true;
+                let why = format!("the {what} on CPU {cpu} was {ns} ns");
+                passed.push(Record { at_ns, cpu, task: None, event: Event::Stopped { why } });
+            }
+        }
+        passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn latency(at_ns: u64, context: Context, latency_ns: u64) -> Record {
+        Record { at_ns, cpu: 0, task: None, event: Event::Timerlat { seq: 1, context, latency_ns } }
+    }
+
+    fn threshold(tracer: Tracer, stop_us: u64, stop_total_us: u64) -> Threshold {
+        Threshold { tracer, stop_us: Some(stop_us), stop_total_us: Some(stop_total_us) }
+    }
+
+    #[test]
+    fn what_comes_after_the_latency_that_stopped_is_left_out_but_for_its_stack() {
+        let mut cut = Cut::at(threshold(Tracer::Timerlat, 0, 20));
+        let stack = Record { at_ns: 4, cpu: 0, task: None, event: Event::Stack { seq: None, frames: Vec::new() } };
+        let records = vec![
+            latency(1, Context::Irq, 50_000),
+            latency(2, Context::Thread, 19_999),
+            latency(3, Context::Thread, 20_000),
+            stack.clone(),
+            latency(5, Context::Irq, 1),
+        ];
+        let passed = cut.pass(records);
+        assert!(cut.is_reached());
+        let why = "the thread's latency on CPU 0 was 20000 ns".to_owned();
+        assert_eq!(passed[3].event, Event::Stopped { why });
+        assert_eq!(passed[4], stack);
+        assert_eq!(passed.len(), 5);
+        assert_eq!(cut.pass(vec![latency(6, Context::Irq, 1)]), []);
+    }
+
+    #[test]
+    fn the_tracers_judge_differently_as_the_kernel_does() {
+        let reached = |tracer, event| threshold(tracer, 20, 20).reached(&event).is_some();
+        let noise = |duration_ns| Event::SampleThreshold { start_ns: 0, duration_ns, interference: 0 };
+        assert!(!reached(Tracer::Osnoise, noise(20_000)) && reached(Tracer::Osnoise, noise(20_001)));
+        assert!(!reached(Tracer::Timerlat, noise(20_001)));
+        assert!(reached(Tracer::Timerlat, latency(0, Context::Irq, 20_000).event));
+    }
+}

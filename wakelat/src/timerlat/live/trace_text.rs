@@ -1,0 +1,90 @@
+//! Records as the tracer's own text, for `--trace FILE`: what `cat trace` would have shown, to be explained later with
+//! `--from FILE`. Pure.
+
+use std::io::{self, Write};
+
+use crate::timerlat::record::{Context, Event, Osnoise, Record, softirq_name};
+
+/// Writes the lines that stand for `record`. The flags of a line, which no source tells alike, are dots.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(record: &Record, out: &mut dyn Write) -> io::Result<()> {
+    let Record { at_ns, cpu, task, event } = record;
+    let task = match task {
+        Some(task) if task.tid == 0 => "<idle>-0".to_owned(),
+        Some(task) => format!("{}-{}", task.comm, task.tid),
+        None => "<...>-0".to_owned(),
+    };
+    let (seconds, microseconds) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000 / 1000);
+    write!(out, "{task:>23} [{cpu:03}] ..... {seconds:>5}.{microseconds:06}: ")?;
+    let span = |start_ns: &u64, duration_ns: &u64| {
+        format!("start {}.{:09} duration {duration_ns} ns", start_ns / 1_000_000_000, start_ns % 1_000_000_000)
+    };
+    match event {
+        Event::Timerlat { seq, context, latency_ns } => {
+            let context = match context {
+                Context::Irq => "irq",
+                Context::Thread => "thread",
+                Context::User => "user-ret",
+            };
+            writeln!(out, "#{seq:<5} context {context:>6} timer_latency {latency_ns:>9} ns")
+        }
+        Event::Osnoise(Osnoise { runtime_ns, noise_ns, max_single_ns, hw, nmi, irq, softirq, thread }) => {
+            // The columns of the tracer: µs, the share that was left, counts (`trace_osnoise_print`, trace_output.c).
+            let (runtime, noise, max) = (runtime_ns / 1000, noise_ns / 1000, max_single_ns / 1000);
+            let share = (runtime.saturating_sub(noise) * 10_000_000).checked_div(runtime).unwrap_or(0);
+            let share = format!("{:3}.{:05}", share / 100_000, share % 100_000);
+            writeln!(
+                out,
+                "{runtime:<10} {noise:>10} {share} {max:>7} {hw:>6} {nmi:>6} {irq:>6} {softirq:>6} {thread:>6}"
+            )
+        }
+        Event::IrqNoise { vector, desc, start_ns, duration_ns } => {
+            writeln!(out, "irq_noise: {desc}:{vector} {}", span(start_ns, duration_ns))
+        }
+        Event::SoftirqNoise { vector, start_ns, duration_ns } => {
+            let name = softirq_name(*vector).map_or_else(|| format!("{vector:#x}"), str::to_owned);
+            writeln!(out, "softirq_noise: {name:>8}:{vector} {}", span(start_ns, duration_ns))
+        }
+        Event::NmiNoise { start_ns, duration_ns } => writeln!(out, "nmi_noise: {}", span(start_ns, duration_ns)),
+        Event::ThreadNoise { tid, comm, start_ns, duration_ns } => {
+            writeln!(out, "thread_noise: {:>8}:{tid} {}", comm.to_string(), span(start_ns, duration_ns))
+        }
+        Event::SampleThreshold { start_ns, duration_ns, interference } => {
+            writeln!(out, "sample_threshold: {} interference {interference}", span(start_ns, duration_ns))
+        }
+        Event::Stack { frames, .. } => {
+            writeln!(out, "<stack trace>")?;
+            frames.iter().try_for_each(|frame| writeln!(out, " => {frame}"))
+        }
+        Event::Stopped { why } => writeln!(out, "stop tracing hit on cpu {cpu}: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timerlat::{live::layout::comm, record::Task};
+
+    #[test]
+    fn records_look_as_the_tracer_would_write_them() {
+        let task = Some(Task { tid: 1035, comm: comm(b"timerlat/5") });
+        let record = |event| Record { at_ns: 548_771_104_500, cpu: 5, task, event };
+        let text = |event| {
+            let mut out = Vec::new();
+            write(&record(event), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let event = Event::Timerlat { seq: 402_268, context: Context::Thread, latency_ns: 39_960 };
+        assert_eq!(
+            text(event),
+            "        timerlat/5-1035 [005] .....   548.771104: #402268 context thread timer_latency     39960 ns\n"
+        );
+        let (start_ns, duration_ns) = (548_771_085_017, 7139);
+        let noise = text(Event::IrqNoise { vector: 21, desc: "qxl".to_owned(), start_ns, duration_ns });
+        assert!(noise.ends_with(": irq_noise: qxl:21 start 548.771085017 duration 7139 ns\n"), "{noise}");
+        let noise = text(Event::SoftirqNoise { vector: 3, start_ns, duration_ns });
+        assert!(noise.ends_with(": softirq_noise:   NET_RX:3 start 548.771085017 duration 7139 ns\n"), "{noise}");
+    }
+}

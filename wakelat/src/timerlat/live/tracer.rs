@@ -1,0 +1,221 @@
+//! The tracer in an instance of its own: set, started, stopped, and everything as it was afterwards.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{
+    former::{self, Former},
+    settings::{self, Setting},
+};
+use crate::{
+    config::{Tracer, TracerConfig},
+    kernel::{Roots, cpus::Cpus},
+    tracefs::{Instance, Owner, Tracefs, TracefsError, leftovers},
+};
+
+/// The five interferences (include/trace/events/osnoise.h, from 5.14 on).
+pub const NOISES: [&str; 5] = ["irq_noise", "softirq_noise", "nmi_noise", "thread_noise", "sample_threshold"];
+
+/// A tracer that is set up, and runs or not. Dropped, it is gone and its settings are as they were.
+pub struct Session {
+    /// First, as fields are dropped in this order: no tracer runs when settings change.
+    instance: Instance,
+    former: Former,
+    tracer: Tracer,
+    closed: bool,
+}
+
+impl Session {
+    /// Sets the tracer up in an instance of its own; it does not run yet. What killed runs have left is removed first, and
+    /// said.
+    ///
+    /// # Errors
+    /// Where this kernel has no such tracer, somebody uses it, or the kernel refuses a setting.
+    pub fn set_up(config: &TracerConfig, tracefs: &Tracefs, roots: &Roots) -> Result<Self> {
+        let proc = &roots.proc;
+        clean_up(tracefs, Path::new(former::NOTES), proc);
+        must_have(tracefs, config.tracer)?;
+        must_be_free(tracefs)?;
+        let owner = Owner::this(proc).context("cannot tell this process from others")?;
+        let instance = Instance::create(tracefs, &owner)?;
+        let former = Former::new(tracefs, Path::new(former::NOTES), &owner);
+        let mut session = Self { instance, former, tracer: config.tracer, closed: false };
+        let online = Cpus::read(&roots.sys, "online")?.to_string();
+        session.set_all(tracefs, &settings::of(config, &online))?;
+        session.instance.write("trace_clock", "mono")?;
+        session.instance.write("tracing_on", "0")?;
+        Ok(session)
+    }
+
+    fn set_all(&mut self, tracefs: &Tracefs, settings: &[Setting]) -> Result<()> {
+        for setting in settings {
+            self.former.remember(setting.file)?;
+        }
+        let mut refused: Vec<(&Setting, TracefsError)> = Vec::new();
+        for setting in settings {
+            if let Err(error) = set(tracefs, setting) {
+                refused.push((setting, error));
+            }
+        }
+        // Once more, now that the others are set: of a runtime and a period the one may have to wait for the other.
+        for (setting, _) in refused {
+            let Setting { file, value, flag, accepted } = setting;
+            set(tracefs, setting)
+                .with_context(|| format!("`{flag}`: the kernel refuses `{value}` in `{file}`; {accepted}"))?;
+        }
+        self.former.settle()
+    }
+
+    /// The instance's directory.
+    pub fn directory(&self, tracefs: &Tracefs) -> PathBuf {
+        tracefs.root().join(self.instance.file(""))
+    }
+
+    /// Has the interferences recorded in the instance's buffer too.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn record_noises(&self) -> Result<()> {
+        NOISES.iter().try_for_each(|event| Ok(self.instance.write(&format!("events/osnoise/{event}/enable"), "1")?))
+    }
+
+    /// Starts the tracer's threads, which measure from now on, but record nothing yet.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn start(&self) -> Result<()> {
+        let name = self.tracer.name();
+        self.instance.write("current_tracer", name).with_context(|| format!("cannot start the tracer `{name}`"))
+    }
+
+    /// Records from now on.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn record(&self) -> Result<()> {
+        Ok(self.instance.write("tracing_on", "1")?)
+    }
+
+    /// Whether it records: a threshold, or somebody else, may have stopped it.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn is_recording(&self) -> Result<bool> {
+        Ok(self.instance.read("tracing_on")?.trim() != "0")
+    }
+
+    /// Records nothing any more.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn pause(&self) -> Result<()> {
+        Ok(self.instance.write("tracing_on", "0")?)
+    }
+
+    /// Ends the tracer, and puts everything back.
+    ///
+    /// # Errors
+    /// The first that came up; all is tried.
+    pub fn close(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        let stopped = self.instance.write("current_tracer", "nop");
+        let closed = self.instance.close();
+        let restored = self.former.restore();
+        Ok(stopped.and(closed).and(restored)?)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            log::warn!("{error:#}");
+        }
+    }
+}
+
+fn set(tracefs: &Tracefs, Setting { file, value, .. }: &Setting) -> Result<(), TracefsError> {
+    if tracefs.read(file)?.trim_end() == value { Ok(()) } else { former::set(tracefs, file, value) }
+}
+
+/// Removes what killed runs have left, the instances before the settings, and says so.
+fn clean_up(tracefs: &Tracefs, notes: &Path, proc: &Path) {
+    for (leftover, removed) in leftovers::remove(tracefs, proc) {
+        match removed {
+            Ok(()) => eprintln!("wakelat: removed the {leftover}"),
+            Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
+        }
+    }
+    for (owner, restored) in former::restore_leftovers(tracefs, notes, proc) {
+        match restored {
+            Ok(files) if files.is_empty() => {}
+            Ok(files) => eprintln!(
+                "wakelat: put back `{}`, which process {} had changed and left, being killed",
+                files.join("`, `"),
+                owner.pid
+            ),
+            Err(error) => log::warn!("cannot put back what process {} has changed: {error}", owner.pid),
+        }
+    }
+}
+
+fn must_have(tracefs: &Tracefs, tracer: Tracer) -> Result<()> {
+    let (name, option) = (tracer.name(), tracer.option());
+    let available = tracefs.read("available_tracers")?;
+    if !available.split_whitespace().any(|other| other == name) {
+        bail!("this kernel has no tracer `{name}`; it takes one with `{option}=y`, such as Debian's `-rt` kernels");
+    }
+    Ok(())
+}
+
+/// The settings are one for the whole machine: two runs would spoil each other's figures.
+fn must_be_free(tracefs: &Tracefs) -> Result<()> {
+    let instances = std::fs::read_dir(tracefs.root().join("instances")).into_iter().flatten().flatten();
+    let names = instances.filter_map(|entry| entry.file_name().into_string().ok());
+    let files = names.map(|name| format!("instances/{name}/current_tracer"));
+    for file in std::iter::once("current_tracer".to_owned()).chain(files) {
+        let current = tracefs.read(&file).unwrap_or_default();
+        let current = current.trim();
+        if Tracer::ALL.iter().any(|tracer| tracer.name() == current) {
+            let path = tracefs.root().join(&file);
+            bail!(
+                "the tracer `{current}` runs already, in `{}`, and its settings are one for the whole machine; end that \
+                 run, or stop it with `echo nop > {}`",
+                path.display(),
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_the_tracer_says_what_it_takes() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("available_tracers"), "function nop\n").unwrap();
+        let error = must_have(&Tracefs::at(directory.path()), Tracer::Timerlat).unwrap_err().to_string();
+        assert!(error.contains("CONFIG_TIMERLAT_TRACER"), "{error}");
+    }
+
+    #[test]
+    fn a_tracer_that_runs_elsewhere_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let tracefs = Tracefs::at(directory.path());
+        fs::write(directory.path().join("current_tracer"), "nop\n").unwrap();
+        let instance = directory.path().join("instances/rtla");
+        fs::create_dir_all(&instance).unwrap();
+        fs::write(instance.join("current_tracer"), "nop\n").unwrap();
+        must_be_free(&tracefs).unwrap();
+        fs::write(instance.join("current_tracer"), "osnoise\n").unwrap();
+        let error = must_be_free(&tracefs).unwrap_err().to_string();
+        assert!(error.contains("instances/rtla/current_tracer"), "{error}");
+    }
+}

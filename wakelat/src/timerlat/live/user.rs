@@ -1,0 +1,142 @@
+//! Measuring by threads in user space: a process for each CPU, as the kernel kills the whole of it where a condition of
+//! the interface breaks (Documentation/trace/timerlat-tracer.rst, `User-space interface`).
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Read as _},
+    os::unix::process::ExitStatusExt as _,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use super::placement;
+use crate::{
+    config::{Priority, TracerConfig, UserThread},
+    tracefs::Tracefs,
+};
+
+/// What rtla gives the threads of this interface where nothing else is asked for.
+const DEFAULT_PRIORITY: Priority = Priority::Fifo(95);
+
+/// The processes of a run. Dropped, they are gone.
+#[derive(Debug)]
+pub struct UserThreads(Vec<UserProcess>);
+
+#[derive(Debug)]
+struct UserProcess {
+    cpu: u32,
+    child: Child,
+    ended: bool,
+}
+
+impl UserThreads {
+    /// Starts one on each of `cpus`.
+    ///
+    /// # Errors
+    /// Where a process cannot be started or placed.
+    pub fn start(
+        config: &TracerConfig,
+        load: Option<&str>,
+        cpus: impl IntoIterator<Item = u32>,
+        tracefs: &Tracefs,
+        proc: &Path,
+        cgroup_v2: Option<&Path>,
+    ) -> Result<Self> {
+        // From here on, an error takes those along that run already.
+        let mut threads = Self(Vec::new());
+        for cpu in cpus {
+            let fd = tracefs.root().join(format!("osnoise/per_cpu/cpu{cpu}/timerlat_fd"));
+            if !fd.exists() {
+                bail!("`--user-threads`: this kernel has no `{}`, which came in Linux 6.5", fd.display());
+            }
+            let priority = config.priority.unwrap_or(DEFAULT_PRIORITY);
+            let mut arguments: Vec<OsString> = vec!["timerlat-thread".into(), "--cpu".into(), cpu.to_string().into()];
+            arguments.extend(["--priority".into(), priority.to_string().into(), "--fd".into(), fd.into_os_string()]);
+            if let Some(load) = load {
+                arguments.extend(["--load".into(), load.into()]);
+            }
+            let child = Command::new("/proc/self/exe")
+                .args(arguments)
+                .stdin(Stdio::null())
+                .spawn()
+                .context("cannot start a measuring process")?;
+            let pid = child.id();
+            threads.0.push(UserProcess { cpu, child, ended: false });
+            if let Some(cgroup) = &config.cgroup {
+                placement::join(pid, cgroup, proc, cgroup_v2)?;
+            }
+        }
+        Ok(threads)
+    }
+
+    /// Those that have ended since the last time, each with why.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn ended(&mut self) -> Result<Vec<String>> {
+        let mut ended = Vec::new();
+        for process in self.0.iter_mut().filter(|process| !process.ended) {
+            if let Some(status) = process.child.try_wait().context("cannot ask for a measuring process")? {
+                process.ended = true;
+                ended.push(why(process.cpu, process.child.id(), status));
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Whether none measures any more.
+    pub fn all_ended(&self) -> bool {
+        self.0.iter().all(|process| process.ended)
+    }
+}
+
+impl Drop for UserThreads {
+    fn drop(&mut self) {
+        for UserProcess { child, .. } in &mut self.0 {
+            // One that is gone already is what was wanted.
+            _ = child.kill();
+            _ = child.wait();
+        }
+    }
+}
+
+fn why(cpu: u32, pid: u32, status: ExitStatus) -> String {
+    match status.signal() {
+        Some(9) => format!(
+            "the kernel, or somebody, killed the measuring thread `{pid}` of CPU {cpu}: it does so where the thread leaves \
+             its CPU, or the tracer is stopped"
+        ),
+        Some(signal) => format!("the measuring thread `{pid}` of CPU {cpu} was ended by signal {signal}"),
+        None => format!("the measuring thread `{pid}` of CPU {cpu} gave up; see its own message"),
+    }
+}
+
+/// Is such a thread: places itself, and reads until the interface is closed. Between two reads it runs the load.
+///
+/// # Errors
+/// Where the kernel refuses the place, the priority or the file, or the load cannot be run.
+pub fn measure(thread: &UserThread) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask to end with the parent")?;
+    let UserThread { cpu, priority, fd, load } = thread;
+    rustix::thread::set_name(&std::ffi::CString::new(format!("timerlatu/{cpu}"))?).context("cannot take a name")?;
+    placement::pin([*cpu]).with_context(|| format!("cannot run on CPU `{cpu}`"))?;
+    placement::set_priority(0, *priority)?;
+    let mut file = File::open(fd).with_context(|| format!("cannot open `{}`", fd.display()))?;
+    let mut nothing = [0; 1];
+    loop {
+        // Returns when the timer has fired; what was measured went to the tracer.
+        match file.read(&mut nothing) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", fd.display())),
+        }
+        if let Some(load) = load {
+            let ran = Command::new("sh").args(["-c", load]).stdin(Stdio::null()).status();
+            ran.with_context(|| format!("`--user-load`: cannot run `{load}`"))?;
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A saved trace as a source: opened, read to its end, shown.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{
+    explain::Explained,
+    noise::NoiseSummary,
+    record::Record,
+    sink::{self, NoiseView, View},
+    summary::{Coverage, Rules, Summary, Summing},
+    text::{ErrorKind, RESOLUTION_NS, Said, Trace},
+};
+use crate::{
+    config::OutputConfig,
+    session::output::{Output, Written},
+    sink::{Format, Style},
+};
+
+/// What is to be made of a saved trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// The file; `-` is standard input.
+    pub from: PathBuf,
+    /// How and where the result is shown.
+    pub output: OutputConfig,
+}
+
+/// What of a timerlat trace is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The view.
+    pub view: View,
+    /// The latency from which an activation is explained: ns.
+    pub threshold_ns: Option<u64>,
+    /// How many of the worst are drawn.
+    pub worst: usize,
+}
+
+/// Explains a saved timerlat trace.
+///
+/// # Errors
+/// Where the file cannot be read, holds no timerlat trace, or the result cannot be written.
+pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
+    let name = name(&saved.from);
+    let input = open(&saved.from).with_context(|| format!("cannot read {name}"))?;
+    let mut out = Output::open(saved.output.path.as_deref())?;
+    let json = saved.output.format == Format::Json;
+    let lines = shown.view == View::Trace && !json;
+    let rules = Rules { threshold_ns: shown.threshold_ns, worst: shown.worst, resolution_ns: RESOLUTION_NS };
+    let mut summing = Summing::new(rules);
+    let mut kept = Vec::new();
+    let mut titled = false;
+    // The first line of a `trace` may be long in coming: it is written when it is known.
+    let mut show = |over: Vec<Explained>, out: &mut Output| -> Result<Written> {
+        if lines && !over.is_empty() {
+            let head = if std::mem::replace(&mut titled, true) { String::new() } else { sink::trace::head(style) };
+            let text: String = over.iter().map(|one| sink::trace::line(one, style)).collect();
+            return out.write(|out| out.write_all((head + &text).as_bytes()));
+        }
+        if json && shown.view == View::Trace {
+            kept.extend(over);
+        }
+        Ok(Written::All)
+    };
+    let mut trace = Trace::new(input);
+    while let Some(said) = trace.next().with_context(|| format!("cannot read {name}"))? {
+        match said {
+            Ok(Said::Record(record)) => {
+                if show(summing.push(record), &mut out)? == Written::NoReader {
+                    return Ok(());
+                }
+            }
+            Ok(Said::Lost { cpu, events }) => summing.lost(cpu, events),
+            other => note(other, summing.coverage()),
+        }
+    }
+    let (summary, over) = summing.end();
+    if show(over, &mut out)? == Written::NoReader {
+        return Ok(());
+    }
+    if summary.cpus.is_empty() {
+        bail!("{}", nothing(&name, "timerlat", &summary.coverage));
+    }
+    let text = match (json, shown.view) {
+        (true, View::Trace) => sink::json(&summary, &kept)?,
+        (true, _) => sink::json(&summary, &summary.worst)?,
+        (false, view) => text(view, &summary, style),
+    };
+    out.write(|out| out.write_all(text.as_bytes()))?;
+    Ok(())
+}
+
+/// What a view shows at the end.
+pub(super) fn text(view: View, summary: &Summary, style: &Style) -> String {
+    match view {
+        View::Hist => sink::hist::text(summary, style),
+        View::Top => sink::top::text(summary, style),
+        View::Why => sink::why::text(summary, style),
+        View::Trace => {
+            let mut out = String::new();
+            sink::coverage(&summary.coverage, style, &mut out);
+            out
+        }
+    }
+}
+
+/// Adds up a saved osnoise trace.
+///
+/// # Errors
+/// Where the file cannot be read, holds no osnoise trace, or the result cannot be written.
+pub fn osnoise(saved: &Saved, view: NoiseView, style: &Style) -> Result<()> {
+    let name = name(&saved.from);
+    let input = open(&saved.from).with_context(|| format!("cannot read {name}"))?;
+    let mut out = Output::open(saved.output.path.as_deref())?;
+    let mut summary = NoiseSummary::default();
+    // A file may hold a timerlat trace before: its noise is not the workload's.
+    let mut before: Vec<Record> = Vec::new();
+    let mut trace = Trace::new(input);
+    while let Some(said) = trace.next().with_context(|| format!("cannot read {name}"))? {
+        match said {
+            Ok(Said::Record(record)) => match record.event {
+                super::record::Event::Timerlat { .. } => {
+                    before.clear();
+                }
+                _ if summary.is_empty() => {
+                    before.push(record);
+                    let first = before.last().is_some_and(is_of_osnoise);
+                    if first {
+                        before.drain(..).for_each(|record| summary.push(&record));
+                    }
+                }
+                _ => summary.push(&record),
+            },
+            Ok(Said::Lost { cpu, events }) => summary.lost(cpu, events),
+            other => note(other, &mut summary.coverage),
+        }
+    }
+    if summary.is_empty() {
+        bail!("{}", nothing(&name, "osnoise", &summary.coverage));
+    }
+    let text = match (saved.output.format, view) {
+        (Format::Json, _) => sink::noise_json(&summary)?,
+        (_, NoiseView::Hist) => sink::osnoise::hist(&summary, style),
+        (_, NoiseView::Top) => sink::osnoise::top(&summary, style),
+    };
+    out.write(|out| out.write_all(text.as_bytes()))?;
+    Ok(())
+}
+
+fn is_of_osnoise(record: &Record) -> bool {
+    use super::record::Event;
+    matches!(record.event, Event::Osnoise(_) | Event::SampleThreshold { .. })
+}
+
+/// What is no record goes into the coverage.
+fn note(said: Result<Said, super::text::ParseError>, coverage: &mut Coverage) {
+    match said {
+        Ok(Said::Overwritten(events)) => coverage.overwritten = coverage.overwritten.saturating_add(events),
+        Ok(Said::Other) => coverage.other += 1,
+        Ok(Said::Record(_) | Said::Lost { .. }) => {}
+        Err(error) if error.kind == ErrorKind::Foreign => coverage.foreign.add(error),
+        Err(error) => coverage.broken.add(error),
+    }
+}
+
+/// Why a file gave nothing.
+fn nothing(name: &str, tracer: &str, coverage: &Coverage) -> String {
+    let first = [&coverage.broken, &coverage.foreign].into_iter().find_map(|unread| unread.first.clone());
+    let why = first.map(|first| format!("; {first}")).unwrap_or_default();
+    format!("{name} holds no record of the {tracer} tracer; expected what `cat trace` prints under `{tracer}`{why}")
+}
+
+fn name(from: &Path) -> String {
+    if from == Path::new("-") { "standard input".to_owned() } else { format!("`{}`", from.display()) }
+}
+
+fn open(from: &Path) -> io::Result<Box<dyn BufRead>> {
+    if from == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    Ok(Box::new(BufReader::new(File::open(from)?)))
+}

@@ -1,0 +1,67 @@
+//! What stands under every view for people: what was seen, what was not, and whether to worry.
+
+use super::super::{
+    assemble::Assembled,
+    summary::{Coverage, Unread},
+};
+use crate::sink::{
+    style::{Ink, Style},
+    text::{Line, clean, flow, paragraph},
+    units::{counted, duration, thousands},
+};
+
+/// Adds the coverage of a run to `out`.
+pub fn render(coverage: &Coverage, style: &Style, out: &mut String) {
+    let seen = coverage.activations;
+    let span = duration(coverage.duration_ns, style.unicode);
+    let mut pieces = Vec::new();
+    if seen != Assembled::default() {
+        pieces.push(format!("{} complete", counted(seen.complete, "activation")));
+    }
+    for (count, what) in [
+        (seen.without_irq, "without their interrupt"),
+        (seen.without_thread, "without their thread"),
+        (seen.missing, "not seen"),
+    ] {
+        if count > 0 {
+            pieces.push(format!("{} {what}", thousands(count)));
+        }
+    }
+    pieces.push(counted(coverage.noise, "noise record"));
+    pieces.push(format!("in {span}"));
+    let pieces = pieces.into_iter().map(|piece| Line::of(Ink::Plain, piece)).collect();
+    flow(Line::of(Ink::Dim, "coverage: "), pieces, ", ", style, out);
+    if seen.restarts > 0 {
+        let text =
+            format!("the clock or the numbers began anew {}: several traces in one", counted(seen.restarts, "time"));
+        paragraph(Line::of(Ink::Dim, "note: "), Ink::Plain, &text, style, out);
+    }
+    losses(coverage, style, out);
+    unread(&coverage.broken, "cut or garbled", style, out);
+    unread(&coverage.foreign, "not of a trace", style, out);
+}
+
+fn losses(coverage: &Coverage, style: &Style, out: &mut String) {
+    let mut warn = |text: String| paragraph(Line::of(Ink::Warning, "warning: "), Ink::Plain, &text, style, out);
+    for (cpu, events) in &coverage.lost {
+        warn(format!(
+            "{} lost on CPU {cpu}: the reader was too slow, or the ring buffer too small",
+            counted(*events, "event")
+        ));
+    }
+    for (cpu, times) in &coverage.lost_unknown {
+        warn(format!("events lost on CPU {cpu}, {}, nobody knows how many", counted(*times, "time")));
+    }
+    if coverage.overwritten > 0 {
+        let events = counted(coverage.overwritten, "event");
+        warn(format!("{events} overwritten before the trace was read; a larger `buffer_size_kb` keeps more"));
+    }
+}
+
+fn unread(unread: &Unread, what: &str, style: &Style, out: &mut String) {
+    let Some(first) = &unread.first else { return };
+    let lines =
+        if unread.lines == 1 { "1 line is".to_owned() } else { format!("{} lines are", thousands(unread.lines)) };
+    let text = format!("{lines} {what}; the first: {}", clean(first, style));
+    paragraph(Line::of(Ink::Warning, "warning: "), Ink::Plain, &text, style, out);
+}

@@ -1,0 +1,347 @@
+//! The documents programs read, field by field, as docs/output.md describes them.
+//!
+//! Fields may join; none goes, none changes its meaning, while the number behind the schema's name stays.
+
+use serde::{Serialize, Serializer};
+
+use super::{
+    super::{
+        explain::{Cause, Explained, Share},
+        noise::{CpuNoise, NoiseSummary},
+        record::{Context, Lost, softirq_name},
+        summary::{Coverage, Latencies, ShareSum, Summary},
+    },
+    PERCENTILES, words,
+};
+use crate::aggregate::distribution::Distribution;
+
+/// `wakelat.timerlat/1` of a run, and of the activations that it is to bear.
+///
+/// # Errors
+/// None that a run could give: all keys are text.
+pub fn run(summary: &Summary, activations: &[Explained]) -> serde_json::Result<String> {
+    let document = RunDocument {
+        schema: "wakelat.timerlat/1",
+        threshold_ns: summary.rules.threshold_ns,
+        all: LatenciesDocument::new(None, &summary.all),
+        cpus: summary.cpus.iter().map(|(cpu, latencies)| LatenciesDocument::new(Some(*cpu), latencies)).collect(),
+        explained: ExplainedDocument {
+            activations: summary.explained,
+            sum_ns: summary.explained_ns,
+            shares: summary.shares_by_size().into_iter().map(SumDocument::new).collect(),
+        },
+        activations: activations.iter().map(ActivationDocument::new).collect(),
+        coverage: CoverageDocument::new(&summary.coverage),
+    };
+    Ok(serde_json::to_string(&document)? + "\n")
+}
+
+/// `wakelat.osnoise/1` of a run.
+///
+/// # Errors
+/// None that a run could give: all keys are text.
+pub fn noise(summary: &NoiseSummary) -> serde_json::Result<String> {
+    let document = NoiseDocument {
+        schema: "wakelat.osnoise/1",
+        all: CpuNoiseDocument::new(None, &summary.all),
+        cpus: summary.cpus.iter().map(|(cpu, noise)| CpuNoiseDocument::new(Some(*cpu), noise)).collect(),
+        coverage: NoiseCoverageDocument {
+            noise: summary.coverage.noise,
+            duration_ns: summary.coverage.duration_ns,
+            losses: LossesDocument::new(&summary.coverage),
+        },
+    };
+    Ok(serde_json::to_string(&document)? + "\n")
+}
+
+#[derive(Serialize)]
+struct RunDocument<'a> {
+    schema: &'static str,
+    threshold_ns: Option<u64>,
+    all: LatenciesDocument<'a>,
+    cpus: Vec<LatenciesDocument<'a>>,
+    explained: ExplainedDocument,
+    activations: Vec<ActivationDocument>,
+    coverage: CoverageDocument,
+}
+
+#[derive(Serialize)]
+struct LatenciesDocument<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<u32>,
+    over: u64,
+    irq: DistributionDocument<'a>,
+    thread: DistributionDocument<'a>,
+    user: DistributionDocument<'a>,
+}
+
+impl<'a> LatenciesDocument<'a> {
+    fn new(cpu: Option<u32>, latencies: &'a Latencies) -> Self {
+        let of = |context| DistributionDocument::new(latencies.of(context));
+        let [irq, thread, user] = Context::ALL.map(of);
+        Self { cpu, over: latencies.over, irq, thread, user }
+    }
+}
+
+#[derive(Serialize)]
+struct DistributionDocument<'a> {
+    count: u64,
+    sum_ns: u128,
+    min_ns: u64,
+    mean_ns: u64,
+    max_ns: u64,
+    max_at_ns: Option<u64>,
+    #[serde(serialize_with = "percentiles")]
+    percentiles_ns: &'a Distribution,
+    buckets: Vec<BucketDocument>,
+}
+
+#[derive(Serialize)]
+struct BucketDocument {
+    from_ns: u64,
+    to_ns: u64,
+    count: u64,
+}
+
+/// The percentiles by their percent: `"99.9": 1`.
+fn percentiles<S: Serializer>(of: &Distribution, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), of.percentile_ns(*percent))))
+}
+
+impl<'a> DistributionDocument<'a> {
+    fn new(of: &'a Distribution) -> Self {
+        let buckets = of.buckets().into_iter();
+        Self {
+            count: of.count(),
+            sum_ns: of.sum_ns(),
+            min_ns: of.min_ns(),
+            mean_ns: of.mean_ns(),
+            max_ns: of.max_ns(),
+            max_at_ns: of.max().map(|max| max.at_ns),
+            percentiles_ns: of,
+            buckets: buckets.map(|b| BucketDocument { from_ns: b.from_ns, to_ns: b.to_ns, count: b.count }).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ExplainedDocument {
+    activations: u64,
+    sum_ns: u128,
+    shares: Vec<SumDocument>,
+}
+
+#[derive(Serialize)]
+struct CauseDocument {
+    cause: &'static str,
+    name: Option<String>,
+    vector: Option<i32>,
+    tid: Option<u32>,
+}
+
+impl CauseDocument {
+    fn new(cause: &Cause) -> Self {
+        let (name, vector, tid) = match cause {
+            Cause::TimerIrq(name, vector) | Cause::Irq(name, vector) => (Some(name.clone()), Some(*vector), None),
+            Cause::Softirq(vector) => (softirq_name(*vector).map(str::to_owned), Some(*vector), None),
+            Cause::Blocking(task) | Cause::Thread(task) => (Some(task.comm.to_string()), None, Some(task.tid)),
+            _ => (None, None, None),
+        };
+        Self { cause: words::kind(cause), name, vector, tid }
+    }
+}
+
+#[derive(Serialize)]
+struct SumDocument {
+    #[serde(flatten)]
+    cause: CauseDocument,
+    sum_ns: u128,
+    max_ns: u64,
+    activations: u64,
+    times: u64,
+}
+
+impl SumDocument {
+    fn new((cause, sum): (&Cause, &ShareSum)) -> Self {
+        let ShareSum { ns, max_ns, activations, times } = *sum;
+        Self { cause: CauseDocument::new(cause), sum_ns: ns, max_ns, activations, times }
+    }
+}
+
+#[derive(Serialize)]
+struct ActivationDocument {
+    cpu: u32,
+    seq: u64,
+    context: &'static str,
+    latency_ns: u64,
+    due_at_ns: u64,
+    irq_ns: Option<u64>,
+    thread_ns: Option<u64>,
+    user_ns: Option<u64>,
+    shares: Vec<ShareDocument>,
+    stack: Vec<String>,
+    lossy: bool,
+    stopped: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ShareDocument {
+    #[serde(flatten)]
+    cause: CauseDocument,
+    ns: u64,
+    times: u64,
+    spans: Vec<SpanDocument>,
+}
+
+#[derive(Serialize)]
+struct SpanDocument {
+    from_ns: u64,
+    to_ns: u64,
+}
+
+impl ActivationDocument {
+    fn new(one: &Explained) -> Self {
+        let activation = &one.activation;
+        let latency = |context| activation.measured(context).map(|measured| measured.latency_ns);
+        let [irq_ns, thread_ns, user_ns] = Context::ALL.map(latency);
+        let share = |share: &Share| ShareDocument {
+            cause: CauseDocument::new(&share.cause),
+            ns: share.ns,
+            times: share.times,
+            spans: share.spans.iter().map(|s| SpanDocument { from_ns: s.from_ns, to_ns: s.to_ns }).collect(),
+        };
+        Self {
+            cpu: activation.cpu,
+            seq: activation.seq,
+            context: match one.context {
+                Context::Irq => "irq",
+                Context::Thread => "thread",
+                Context::User => "user",
+            },
+            latency_ns: one.latency_ns,
+            due_at_ns: one.due_at_ns,
+            irq_ns,
+            thread_ns,
+            user_ns,
+            shares: one.shares.iter().map(share).collect(),
+            stack: activation.stack.iter().map(ToString::to_string).collect(),
+            lossy: activation.lossy,
+            stopped: activation.stopped.clone(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct CoverageDocument {
+    complete: u64,
+    without_irq: u64,
+    without_thread: u64,
+    missing: u64,
+    restarts: u64,
+    noise: u64,
+    duration_ns: u64,
+    #[serde(flatten)]
+    losses: LossesDocument,
+}
+
+impl CoverageDocument {
+    fn new(coverage: &Coverage) -> Self {
+        let seen = coverage.activations;
+        Self {
+            complete: seen.complete,
+            without_irq: seen.without_irq,
+            without_thread: seen.without_thread,
+            missing: seen.missing,
+            restarts: seen.restarts,
+            noise: coverage.noise,
+            duration_ns: coverage.duration_ns,
+            losses: LossesDocument::new(coverage),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct LossesDocument {
+    lost: Vec<LostDocument>,
+    overwritten: u64,
+    other: u64,
+    broken: u64,
+    foreign: u64,
+}
+
+#[derive(Serialize)]
+struct LostDocument {
+    cpu: u32,
+    events: u64,
+    unknown: u64,
+}
+
+impl LossesDocument {
+    fn new(coverage: &Coverage) -> Self {
+        let cpus: std::collections::BTreeSet<u32> =
+            coverage.lost.keys().chain(coverage.lost_unknown.keys()).copied().collect();
+        let of = |lost: &Lost, cpu| lost.get(&cpu).copied().unwrap_or(0);
+        let lost =
+            |cpu| LostDocument { cpu, events: of(&coverage.lost, cpu), unknown: of(&coverage.lost_unknown, cpu) };
+        Self {
+            lost: cpus.into_iter().map(lost).collect(),
+            overwritten: coverage.overwritten,
+            other: coverage.other,
+            broken: coverage.broken.lines,
+            foreign: coverage.foreign.lines,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct NoiseDocument<'a> {
+    schema: &'static str,
+    all: CpuNoiseDocument<'a>,
+    cpus: Vec<CpuNoiseDocument<'a>>,
+    coverage: NoiseCoverageDocument,
+}
+
+#[derive(Serialize)]
+struct NoiseCoverageDocument {
+    noise: u64,
+    duration_ns: u64,
+    #[serde(flatten)]
+    losses: LossesDocument,
+}
+
+#[derive(Serialize)]
+struct CpuNoiseDocument<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<u32>,
+    periods: u64,
+    runtime_ns: u64,
+    noise_ns: u128,
+    max_noise_ns: u64,
+    max_single_ns: u64,
+    hw: u64,
+    nmi: u64,
+    irq: u64,
+    softirq: u64,
+    thread: u64,
+    single: DistributionDocument<'a>,
+}
+
+impl<'a> CpuNoiseDocument<'a> {
+    fn new(cpu: Option<u32>, noise: &'a CpuNoise) -> Self {
+        let counts = noise.counts();
+        Self {
+            cpu,
+            periods: noise.periods,
+            runtime_ns: noise.runtime_ns,
+            noise_ns: noise.noise_ns(),
+            max_noise_ns: noise.max_noise_ns,
+            max_single_ns: noise.max_single_ns(),
+            hw: counts.hw,
+            nmi: counts.nmi,
+            irq: counts.irq,
+            softirq: counts.softirq,
+            thread: counts.thread,
+            single: DistributionDocument::new(&noise.samples),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! docs/output.md against what is written: neither can change without the other.
+
+use super::tests::{noise_of, summary_of};
+use crate::{
+    sink::documentation::{all_paths, documented, example, parsed},
+    timerlat::{
+        fixtures,
+        noise::NoiseSummary,
+        record::{Event, Osnoise, Record},
+    },
+};
+
+const TIMERLAT: &str = "Timer latencies: `wakelat.timerlat/1`";
+const OSNOISE: &str = "Noise: `wakelat.osnoise/1`";
+
+/// The run that the page shows: the tracer's own second example, and a loss.
+fn timerlat() -> String {
+    let text = format!("CPU:0 [LOST 12 EVENTS]\n{}", fixtures::DOCUMENTATION[1]);
+    let summary = summary_of(&text, None);
+    super::json(&summary, &summary.worst).unwrap()
+}
+
+/// The run that the page shows: a period, one of whose noises was traced.
+fn osnoise() -> String {
+    let mut summary: NoiseSummary = noise_of("CPU:0 [LOST 12 EVENTS]\n");
+    let gap = Event::SampleThreshold { start_ns: 6_256_892_464, duration_ns: 13_460, interference: 0 };
+    let period = Osnoise {
+        runtime_ns: 1_000_000_000,
+        noise_ns: 250_000_000,
+        max_single_ns: 5_654_000,
+        hw: 313,
+        nmi: 0,
+        irq: 135,
+        softirq: 0,
+        thread: 34,
+    };
+    for (at_ns, event) in [(6_257_015_000, gap), (7_257_015_000, Event::Osnoise(period))] {
+        summary.push(&Record { at_ns, cpu: 0, task: None, event });
+    }
+    super::noise_json(&summary).unwrap()
+}
+
+#[test]
+fn the_examples_are_what_is_written() {
+    for (title, written) in [(TIMERLAT, timerlat()), (OSNOISE, osnoise())] {
+        assert_eq!(example(title), parsed(&written), "written: {written}");
+    }
+}
+
+#[test]
+fn every_field_is_documented_and_every_documented_field_is_written() {
+    for (title, written) in [(TIMERLAT, timerlat()), (OSNOISE, osnoise())] {
+        assert_eq!(documented(title), all_paths(&parsed(&written)), "{title}");
+    }
+}

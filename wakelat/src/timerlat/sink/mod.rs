@@ -1,0 +1,47 @@
+//! What a person or a program sees of a run of the timerlat or osnoise tracer.
+//!
+//! As in [`crate::sink`]: no I/O but the writer that is given, no clock, and under every view the coverage.
+
+mod coverage;
+mod document;
+pub mod hist;
+pub mod osnoise;
+mod timeline;
+pub mod top;
+pub mod trace;
+pub mod why;
+mod words;
+
+#[cfg(test)]
+mod documentation;
+#[cfg(test)]
+mod tests;
+
+pub use coverage::render as coverage;
+pub use document::{noise as noise_json, run as json};
+
+/// What of a run of timerlat people see; programs see all of it in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// The distributions.
+    Hist,
+    /// A line for each CPU.
+    Top,
+    /// A line for each activation that reached the threshold.
+    Trace,
+    /// Where the time went.
+    Why,
+}
+
+/// What of a run of osnoise people see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoiseView {
+    /// The distributions of single noises.
+    Hist,
+    /// A line for each CPU.
+    Top,
+}
+
+/// The percentiles of every latency, and their names for people.
+pub const PERCENTILES: [(f64, &str); 5] =
+    [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];

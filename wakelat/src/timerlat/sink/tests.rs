@@ -1,0 +1,98 @@
+use insta::assert_snapshot;
+
+use super::*;
+use crate::{
+    sink::{Style, style::NARROWEST, text::width},
+    timerlat::{
+        fixtures,
+        noise::NoiseSummary,
+        summary::{Rules, Summary, Summing},
+        text::{RESOLUTION_NS, Said, Trace},
+    },
+};
+
+pub(super) fn summary_of(text: &str, threshold_ns: Option<u64>) -> Summary {
+    let mut summing = Summing::new(Rules { threshold_ns, worst: 3, resolution_ns: RESOLUTION_NS });
+    let mut trace = Trace::new(text.as_bytes());
+    while let Some(said) = trace.next().unwrap() {
+        match said {
+            Ok(Said::Record(record)) => drop(summing.push(record)),
+            Ok(Said::Lost { cpu, events }) => summing.lost(cpu, events),
+            Ok(_) => {}
+            Err(error) => summing.coverage().foreign.add(error),
+        }
+    }
+    summing.end().0
+}
+
+pub(super) fn noise_of(text: &str) -> NoiseSummary {
+    let mut summary = NoiseSummary::default();
+    let mut trace = Trace::new(text.as_bytes());
+    while let Some(said) = trace.next().unwrap() {
+        match said {
+            Ok(Said::Record(record)) => summary.push(&record),
+            Ok(Said::Lost { cpu, events }) => summary.lost(cpu, events),
+            _ => {}
+        }
+    }
+    summary
+}
+
+fn unicode(width: usize) -> Style {
+    Style { unicode: true, width, ..Style::default() }
+}
+
+/// The part of a capture that one tracer wrote.
+fn capture(name: &str) -> &'static str {
+    fixtures::CAPTURES.iter().find(|(is, _)| *is == name).unwrap().1
+}
+
+#[test]
+fn why_explains_the_examples_of_the_documentation() {
+    for (index, text) in fixtures::DOCUMENTATION.iter().enumerate() {
+        let summary = summary_of(text, None);
+        assert_snapshot!(format!("why_{}", index + 1), why::text(&summary, &unicode(100)));
+    }
+    let summary = summary_of(fixtures::DOCUMENTATION[1], None);
+    assert_snapshot!("why_2_ascii", why::text(&summary, &Style::default()));
+    assert_snapshot!("why_2_narrow", why::text(&summary, &unicode(NARROWEST)));
+}
+
+#[test]
+fn every_view_of_a_capture() {
+    let summary = summary_of(capture("6.12-rt"), Some(200_000));
+    assert_snapshot!("capture_why", why::text(&summary, &unicode(100)));
+    assert_snapshot!("capture_hist", hist::text(&summary, &unicode(80)));
+    assert_snapshot!("capture_top", top::text(&summary, &unicode(80)));
+    assert_snapshot!("capture_top_narrow", top::text(&summary, &unicode(NARROWEST)));
+    let lines: String = summary.worst.iter().map(|one| trace::line(one, &unicode(80))).collect();
+    assert_snapshot!("capture_trace", trace::head(&unicode(80)) + &lines);
+    let noise = noise_of(capture("7.2-rt"));
+    assert_snapshot!("capture_osnoise_top", osnoise::top(&noise, &unicode(120)));
+    assert_snapshot!("capture_osnoise_hist", osnoise::hist(&noise, &unicode(80)));
+}
+
+#[test]
+fn nothing_is_wider_than_the_terminal_and_ascii_is_ascii() {
+    for (_, text) in fixtures::CAPTURES {
+        let (summary, noise) = (summary_of(text, Some(100_000)), noise_of(text));
+        for columns in [NARROWEST, 60, 80, 132] {
+            let style = Style { width: columns, terminal: true, ..Style::default() };
+            let views = [
+                why::text(&summary, &style),
+                hist::text(&summary, &style),
+                top::text(&summary, &style),
+                trace::head(&style),
+                summary.worst.iter().map(|one| trace::line(one, &style)).collect(),
+                osnoise::top(&noise, &style),
+                osnoise::hist(&noise, &style),
+            ];
+            for line in views.iter().flat_map(|view| view.lines()) {
+                // A word that is longer than a line stands on one of its own.
+                let words = line.split(' ').filter(|word| !word.is_empty()).count();
+                assert!(width(line) <= columns || words <= 2, "{columns}: {line}");
+                assert!(line.is_ascii(), "{line}");
+            }
+        }
+    }
+}

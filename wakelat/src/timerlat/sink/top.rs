@@ -1,0 +1,85 @@
+//! `timerlat top` for people: a line for each CPU, in the columns of rtla.
+
+use super::{
+    super::{
+        record::Context,
+        summary::{Latencies, Summary},
+    },
+    coverage, words,
+};
+use crate::sink::{
+    style::{Ink, Style},
+    text::{Line, right, width},
+    units,
+};
+
+/// Columns of `CPU` and the count.
+const HEAD: usize = 4 + 10;
+
+/// Columns of a figure, the space before it included.
+const FIGURE: usize = 8;
+
+/// The figures of a context. The first goes where there is no room for all.
+const FIGURES: [&str; 4] = ["cur", "min", "avg", "max"];
+
+/// The table and the coverage. Contexts that do not fit beside each other stand below each other.
+pub fn text(summary: &Summary, style: &Style) -> String {
+    let mut out = String::new();
+    let fitting = (style.columns() - HEAD) / (FIGURES.len() * FIGURE);
+    let figures = if fitting == 0 { &FIGURES[1..] } else { &FIGURES[..] };
+    let over = summary.rules.threshold_ns.is_some();
+    for contexts in summary.contexts().chunks(fitting.max(1)) {
+        let mut groups = Line::of(Ink::Plain, " ".repeat(HEAD));
+        let mut titles = Line::of(Ink::Title, format!("{:>3}{}", "CPU", right("count", HEAD - 3)));
+        for context in contexts {
+            let title = format!("{} ({})", words::latency(*context), style.pick("µs", "us"));
+            let room = figures.len() * FIGURE;
+            let before = (room.saturating_sub(width(&title))).div_ceil(2).max(1);
+            let after = room.saturating_sub(before + width(&title));
+            groups.push(Ink::Dim, format!("{}{title}{}", " ".repeat(before), " ".repeat(after)));
+            figures.iter().for_each(|name| titles.push(Ink::Title, right(name, FIGURE)));
+        }
+        groups.end(style, &mut out);
+        titles.end(style, &mut out);
+        for (cpu, latencies) in &summary.cpus {
+            row(&cpu.to_string(), latencies, contexts, figures, style, &mut out);
+        }
+        if summary.cpus.len() > 1 {
+            row("all", &summary.all, contexts, figures, style, &mut out);
+        }
+        out.push('\n');
+    }
+    if over {
+        let threshold = summary.rules.threshold_ns.unwrap_or_default();
+        let count = units::counted(summary.all.over, "activation");
+        Line::of(Ink::Dim, "threshold: ")
+            .and(Ink::Plain, format!("{count} of {} or more", units::exact(threshold, style.unicode)))
+            .end(style, &mut out);
+    }
+    coverage(&summary.coverage, style, &mut out);
+    out
+}
+
+fn row(name: &str, latencies: &Latencies, contexts: &[Context], figures: &[&str], style: &Style, out: &mut String) {
+    let count = Context::ALL.map(|context| latencies.of(context).count()).into_iter().max().unwrap_or(0);
+    let mut line = Line::of(Ink::Plain, format!("{name:>3}{}", right(&units::thousands(count), HEAD - 3)));
+    for context in contexts {
+        let of = latencies.of(*context);
+        let some = |ns| if of.count() > 0 { us(ns) } else { "-".to_owned() };
+        // The last of all CPUs would be of any of them.
+        if figures.len() == FIGURES.len() {
+            let current = latencies.current_ns(*context).filter(|_| name != "all");
+            line.push(Ink::Plain, right(&current.map_or_else(|| "-".to_owned(), us), FIGURE));
+        }
+        line.push(Ink::Plain, right(&some(of.min_ns()), FIGURE));
+        line.push(Ink::Plain, right(&some(of.mean_ns()), FIGURE));
+        line.push(Ink::Strong, right(&some(of.max_ns()), FIGURE));
+    }
+    line.end(style, out);
+}
+
+/// µs to one decimal, without it from 100,000 on.
+pub(super) fn us(ns: u64) -> String {
+    let tenths = (u128::from(ns) + 50) / 100;
+    if tenths < 1_000_000 { format!("{}.{}", tenths / 10, tenths % 10) } else { (tenths / 10).to_string() }
+}

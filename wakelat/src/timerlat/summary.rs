@@ -1,0 +1,310 @@
+//! What a run comes to: latencies per CPU and context, the sums of the shares, the worst activations, the coverage.
+
+use std::collections::BTreeMap;
+
+use super::{
+    assemble::{Assembled, Assembler},
+    explain::{Cause, Explained},
+    record::{Context, Event, Lost, Record},
+};
+use crate::{
+    aggregate::distribution::{Distribution, Maximum},
+    wait::Comm,
+};
+
+/// What decides how activations are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The latency from which an activation is explained: ns; all of them where there is none.
+    pub threshold_ns: Option<u64>,
+    /// How many of the worst are kept.
+    pub worst: usize,
+    /// The precision of the records' `at_ns`: ns.
+    pub resolution_ns: u64,
+}
+
+/// What a run comes to.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// What decided.
+    pub rules: Rules,
+    /// The latencies, by CPU.
+    pub cpus: BTreeMap<u32, Latencies>,
+    /// The latencies of all CPUs.
+    pub all: Latencies,
+    /// What the time of the explained activations went to, by cause.
+    pub shares: BTreeMap<Cause, ShareSum>,
+    /// The explained activations.
+    pub explained: u64,
+    /// Their latencies together: ns.
+    pub explained_ns: u128,
+    /// The worst of them, longest first.
+    pub worst: Vec<Explained>,
+    /// What was seen and what was not.
+    pub coverage: Coverage,
+}
+
+/// The latencies of one CPU or of all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies {
+    contexts: [Distribution; 3],
+    current: [Option<u64>; 3],
+    /// Activations whose last latency reached the threshold.
+    pub over: u64,
+}
+
+impl Latencies {
+    /// The distribution of a context.
+    pub fn of(&self, context: Context) -> &Distribution {
+        &self.contexts[context as usize]
+    }
+
+    /// The last latency of a context: ns.
+    pub fn current_ns(&self, context: Context) -> Option<u64> {
+        self.current[context as usize]
+    }
+}
+
+/// What went to one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShareSum {
+    /// All of it: ns.
+    pub ns: u128,
+    /// The most in one activation: ns.
+    pub max_ns: u64,
+    /// How many activations it had a share in.
+    pub activations: u64,
+    /// In how many pieces.
+    pub times: u64,
+}
+
+/// What was seen and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// What became of the activations.
+    pub activations: Assembled,
+    /// Records lost on the way, by CPU.
+    pub lost: Lost,
+    /// Losses whose number is not known, by CPU.
+    pub lost_unknown: Lost,
+    /// Events that the ring buffers had overwritten before they were read.
+    pub overwritten: u64,
+    /// Events of other kinds.
+    pub other: u64,
+    /// Lines that were none of a trace, and the first of them.
+    pub foreign: Unread,
+    /// Lines that were cut or garbled, and the first of them.
+    pub broken: Unread,
+    /// Noise records, by kind: NMI, interrupt, softirq, thread. Without any, nothing can be explained.
+    pub noise: u64,
+    /// From the first to the last record: ns.
+    pub duration_ns: u64,
+}
+
+/// Lines that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// How many.
+    pub lines: u64,
+    /// What is wrong with the first of them.
+    pub first: Option<String>,
+}
+
+impl Unread {
+    /// Counts a line.
+    pub fn add(&mut self, why: impl std::fmt::Display) {
+        self.lines += 1;
+        if self.first.is_none() {
+            self.first = Some(why.to_string());
+        }
+    }
+}
+
+/// Adds up a run, record by record.
+#[derive(Debug)]
+pub struct Summing {
+    assembler: Assembler,
+    summary: Summary,
+    first_at_ns: Option<u64>,
+}
+
+impl Summing {
+    /// An empty run.
+    pub fn new(rules: Rules) -> Self {
+        let summary = Summary {
+            rules,
+            cpus: BTreeMap::new(),
+            all: Latencies::default(),
+            shares: BTreeMap::new(),
+            explained: 0,
+            explained_ns: 0,
+            worst: Vec::new(),
+            coverage: Coverage::default(),
+        };
+        Self { assembler: Assembler::default(), summary, first_at_ns: None }
+    }
+
+    /// Takes a record. Gives the activations that are over and reached the threshold.
+    pub fn push(&mut self, record: Record) -> Vec<Explained> {
+        let first = *self.first_at_ns.get_or_insert(record.at_ns);
+        let coverage = &mut self.summary.coverage;
+        coverage.duration_ns = coverage.duration_ns.max(record.at_ns.saturating_sub(first));
+        coverage.noise += u64::from(matches!(
+            record.event,
+            Event::IrqNoise { .. } | Event::SoftirqNoise { .. } | Event::NmiNoise { .. } | Event::ThreadNoise { .. }
+        ));
+        if let Event::Timerlat { .. } = record.event {
+            self.summary.cpus.entry(record.cpu).or_default();
+        }
+        let closed = self.assembler.push(record);
+        self.add(closed)
+    }
+
+    /// Takes note of lost records of a CPU.
+    pub fn lost(&mut self, cpu: u32, events: Option<u64>) {
+        self.assembler.lost(cpu);
+        let coverage = &mut self.summary.coverage;
+        match events {
+            Some(events) => {
+                let lost = coverage.lost.entry(cpu).or_default();
+                *lost = lost.saturating_add(events);
+            }
+            None => *coverage.lost_unknown.entry(cpu).or_default() += 1,
+        }
+    }
+
+    /// The coverage, for what only the source knows.
+    pub fn coverage(&mut self) -> &mut Coverage {
+        &mut self.summary.coverage
+    }
+
+    /// The run so far; activations that are open are not in it.
+    pub fn so_far(&mut self) -> &Summary {
+        self.summary.coverage.activations = self.assembler.counts();
+        &self.summary
+    }
+
+    /// The whole run, and the activations that reached the threshold among those that were open.
+    pub fn end(mut self) -> (Summary, Vec<Explained>) {
+        let open = self.assembler.end();
+        let over = self.add(open);
+        self.summary.coverage.activations = self.assembler.counts();
+        (self.summary, over)
+    }
+
+    fn add(&mut self, closed: Vec<super::assemble::Activation>) -> Vec<Explained> {
+        let resolution_ns = self.summary.rules.resolution_ns;
+        let explained = closed.into_iter().filter_map(|activation| Explained::new(activation, resolution_ns));
+        explained.filter(|one| self.summary.add(one)).collect()
+    }
+}
+
+impl Summary {
+    /// Adds an activation; whether it reached the threshold.
+    fn add(&mut self, one: &Explained) -> bool {
+        let over = self.rules.threshold_ns.is_none_or(|threshold| one.latency_ns >= threshold);
+        for latencies in [self.cpus.entry(one.activation.cpu).or_default(), &mut self.all] {
+            for context in Context::ALL {
+                let Some(measured) = one.activation.measured(context) else { continue };
+                let (tid, comm) = measured.task.map_or((0, Comm::default()), |task| (task.tid, task.comm));
+                latencies.current[context as usize] = Some(measured.latency_ns);
+                latencies.contexts[context as usize].record(Maximum {
+                    latency_ns: measured.latency_ns,
+                    at_ns: measured.at_ns,
+                    tid,
+                    comm,
+                    cpu: one.activation.cpu,
+                });
+            }
+            latencies.over += u64::from(over && self.rules.threshold_ns.is_some());
+        }
+        if !over {
+            return false;
+        }
+        self.explained += 1;
+        self.explained_ns += u128::from(one.latency_ns);
+        for share in &one.shares {
+            let sum = self.shares.entry(share.cause.clone()).or_default();
+            sum.ns += u128::from(share.ns);
+            sum.max_ns = sum.max_ns.max(share.ns);
+            sum.activations += 1;
+            sum.times += share.times;
+        }
+        let place = self.worst.partition_point(|worse| worse.latency_ns >= one.latency_ns);
+        if place < self.rules.worst {
+            self.worst.insert(place, one.clone());
+            self.worst.truncate(self.rules.worst);
+        }
+        true
+    }
+
+    /// Whether a thread of user space took part.
+    pub fn has_user(&self) -> bool {
+        self.all.of(Context::User).count() > 0
+    }
+
+    /// The contexts that were measured.
+    pub fn contexts(&self) -> Vec<Context> {
+        Context::ALL.into_iter().filter(|context| *context != Context::User || self.has_user()).collect()
+    }
+
+    /// The sums of the shares, largest first.
+    pub fn shares_by_size(&self) -> Vec<(&Cause, &ShareSum)> {
+        let mut shares: Vec<_> = self.shares.iter().collect();
+        shares.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.ns));
+        shares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timerlat::{
+        fixtures,
+        text::{Said, Trace},
+    };
+
+    fn sum(text: &str, threshold_ns: Option<u64>, worst: usize) -> Summary {
+        let mut summing = Summing::new(Rules { threshold_ns, worst, resolution_ns: 1_000 });
+        let mut trace = Trace::new(text.as_bytes());
+        while let Some(said) = trace.next().unwrap() {
+            if let Ok(Said::Record(record)) = said {
+                summing.push(record);
+            }
+        }
+        summing.end().0
+    }
+
+    #[test]
+    fn latencies_are_added_up_per_cpu_and_context() {
+        let summary = sum(fixtures::DOCUMENTATION[0], None, 2);
+        let figures = |latencies: &Latencies, context| {
+            let of: &Distribution = latencies.of(context);
+            (of.count(), of.min_ns(), of.mean_ns(), of.max_ns())
+        };
+        assert_eq!(figures(&summary.cpus[&0], Context::Irq), (2, 769, 850, 932));
+        assert_eq!(figures(&summary.cpus[&1], Context::Thread), (2, 4_351, 7_085, 9_820));
+        assert_eq!(figures(&summary.all, Context::Thread), (4, 3_070, 7_235, 11_700));
+        assert_eq!(summary.cpus[&0].current_ns(Context::Thread), Some(3_070));
+        assert_eq!(summary.worst.iter().map(|one| one.latency_ns).collect::<Vec<_>>(), [11_700, 9_820]);
+    }
+
+    #[test]
+    fn the_threshold_counts_and_selects() {
+        let summary = sum(fixtures::DOCUMENTATION[0], Some(5_000), 9);
+        assert_eq!((summary.all.over, summary.cpus[&0].over, summary.explained), (2, 1, 2));
+        assert_eq!(summary.explained_ns, 11_700 + 9_820);
+    }
+
+    #[test]
+    fn the_sums_of_the_shares_are_the_sum_of_the_latencies() {
+        for (name, text) in fixtures::CAPTURES {
+            let summary = sum(text, None, 3);
+            let shares: u128 = summary.shares.values().map(|sum| sum.ns).sum();
+            assert_eq!(shares, summary.explained_ns, "{name}");
+            let seen = summary.coverage.activations;
+            assert_eq!(summary.explained, seen.complete + seen.without_irq + seen.without_thread, "{name}");
+            assert!(summary.coverage.noise > 0, "{name}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The text of a trace: what `cat trace`, `cat trace_pipe` and `rtla -t` give.
+//!
+//! Everything the tracers and the tracepoints of noise print is read; other events are counted. A line that says
+//! nothing of these, or is cut, is an [`ParseError`] that names it, and the next line is read.
+
+mod event;
+mod head;
+
+use std::{fmt, io::BufRead};
+
+use super::record::{Event, Frame, Record};
+use event::Body;
+use head::Head;
+
+/// Longest line that is looked at; the kernel's own are shorter than a page (`TRACE_SEQ_BUFFER_SIZE`).
+const LONGEST: usize = 8192;
+
+/// Functions of a stack that are kept; the kernel keeps 64 (`MAX_CALLS`, kernel/trace/trace_osnoise.c has 256).
+const DEEPEST: usize = 256;
+
+/// The precision of a time stamp in the text: ns. `start` of noise has all of its digits.
+pub const RESOLUTION_NS: u64 = 1_000;
+
+/// One thing a trace says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// A record of the tracers.
+    Record(Record),
+    /// The kernel had no room for what came before, on one CPU; the number is not always known.
+    Lost {
+        /// The CPU.
+        cpu: u32,
+        /// How many events.
+        events: Option<u64>,
+    },
+    /// The ring buffers had been overwritten when the trace was read: the kernel's `entries-written` without what
+    /// is `in-buffer`, of all CPUs.
+    Overwritten(u64),
+    /// An event of another kind.
+    Other,
+}
+
+/// A line that is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// Its number, from 1.
+    pub line: u64,
+    /// What it is not.
+    pub kind: ErrorKind,
+    /// How it begins.
+    pub found: String,
+}
+
+/// What a line is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// It has no task, CPU and time.
+    Foreign,
+    /// It has, and then not what the named event prints.
+    Broken(&'static str),
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, kind, found } = self;
+        match kind {
+            ErrorKind::Foreign => {
+                write!(f, "line {line}: `{found}` is no event; expected `TASK-PID [CPU] FLAGS TIMESTAMP: EVENT`")
+            }
+            ErrorKind::Broken(expected) => write!(f, "line {line}: `{found}` is cut or garbled; expected `{expected}`"),
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// What a trace says, line by line.
+pub struct Trace<R> {
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+    /// The line has been read and belongs to the next call.
+    held: bool,
+}
+
+impl<R: BufRead> Trace<R> {
+    /// The trace in `input`.
+    pub fn new(input: R) -> Self {
+        Self { input, line: Vec::new(), number: 0, held: false }
+    }
+
+    /// The next thing it says; none at its end.
+    ///
+    /// # Errors
+    /// Those of `input`. What a line is not is told by the inner result.
+    #[allow(clippy::should_implement_trait, reason = "an iterator of results of results would be worse to read")]
+    pub fn next(&mut self) -> std::io::Result<Option<Result<Said, ParseError>>> {
+        while self.advance()? {
+            let said = match read(&self.line) {
+                Line::Nothing => continue,
+                Line::Lost { cpu, events } => Said::Lost { cpu, events },
+                Line::Overwritten(events) => Said::Overwritten(events),
+                Line::Foreign => return Ok(Some(Err(self.error(ErrorKind::Foreign)))),
+                Line::Event(head, body) => match body {
+                    Body::Event(event) => Said::Record(record(&head, event)),
+                    Body::Stack => {
+                        let frames = self.frames()?;
+                        Said::Record(record(&head, Event::Stack { seq: None, frames }))
+                    }
+                    Body::Other => {
+                        self.frames()?;
+                        Said::Other
+                    }
+                    Body::Broken(expected) => return Ok(Some(Err(self.error(ErrorKind::Broken(expected))))),
+                },
+            };
+            return Ok(Some(Ok(said)));
+        }
+        Ok(None)
+    }
+
+    /// The lines ` => FUNCTION` that follow.
+    fn frames(&mut self) -> std::io::Result<Vec<Frame>> {
+        let mut frames = Vec::new();
+        while self.advance()? {
+            let Some(frame) = event::frame(&self.line) else {
+                self.held = true;
+                break;
+            };
+            if frames.len() < DEEPEST {
+                frames.push(frame);
+            }
+        }
+        Ok(frames)
+    }
+
+    /// Reads the next line, as far as it is looked at.
+    fn advance(&mut self) -> std::io::Result<bool> {
+        if std::mem::take(&mut self.held) {
+            return Ok(true);
+        }
+        self.line.clear();
+        let mut any = false;
+        loop {
+            let chunk = match self.input.fill_buf() {
+                Ok(chunk) => chunk,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if chunk.is_empty() {
+                break;
+            }
+            any = true;
+            let end = chunk.iter().position(|byte| *byte == b'\n');
+            let taken = end.unwrap_or(chunk.len());
+            let kept = taken.min(LONGEST - self.line.len());
+            self.line.extend_from_slice(&chunk[..kept]);
+            self.input.consume(taken + usize::from(end.is_some()));
+            if end.is_some() {
+                break;
+            }
+        }
+        self.number += u64::from(any);
+        if self.line.last() == Some(&b'\r') {
+            self.line.pop();
+        }
+        Ok(any)
+    }
+
+    fn error(&self, kind: ErrorKind) -> ParseError {
+        const SHOWN: usize = 60;
+        let text = String::from_utf8_lossy(&self.line);
+        let text = text.trim();
+        let mut found: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if text.chars().count() > SHOWN {
+            found.push('…');
+        }
+        ParseError { line: self.number, kind, found }
+    }
+}
+
+fn record(head: &Head, event: Event) -> Record {
+    Record { at_ns: head.at_ns, cpu: head.cpu, task: Some(head.task), event }
+}
+
+/// What one line is.
+enum Line {
+    Nothing,
+    Lost { cpu: u32, events: Option<u64> },
+    Overwritten(u64),
+    Event(Head, Body),
+    Foreign,
+}
+
+fn read(line: &[u8]) -> Line {
+    let trimmed = line.trim_ascii();
+    if trimmed.is_empty() {
+        return Line::Nothing;
+    }
+    if trimmed.starts_with(b"#") {
+        return match head::overwritten(trimmed) {
+            Some(events) if events > 0 => Line::Overwritten(events),
+            _ => Line::Nothing,
+        };
+    }
+    if let Some((cpu, events)) = head::lost(trimmed) {
+        return Line::Lost { cpu, events };
+    }
+    match Head::read(line) {
+        Some((head, body)) => Line::Event(head, event::read(body)),
+        None => Line::Foreign,
+    }
+}
+
+#[cfg(test)]
+mod tests;
