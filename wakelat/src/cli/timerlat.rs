@@ -17,12 +17,12 @@ use crate::{
 
 const TIMERLAT_EXAMPLES: &str = "\
 Examples:
-  wakelat timerlat -d 30s                                 why the worst activations are late
-  wakelat timerlat hist -c 0-3 -p 500us -P f:95           the distributions, CPU by CPU
-  wakelat timerlat -a 50us                                stop at the first that is 50 us late, with the stack
-  wakelat timerlat --from trace.txt                       why the worst activations were late
-  wakelat timerlat trace --from trace.txt --threshold 50us a line for each that was 50 us late
-  cat trace | wakelat timerlat hist --from -              the distributions, CPU by CPU";
+  wakelat timerlat -d 30s                                    why the worst activations are late
+  wakelat timerlat hist -c 0-3 -p 500us -P f:95              the distributions, CPU by CPU
+  wakelat timerlat -a 50us                                   stop at the first that is 50 us late, with the stack
+  wakelat timerlat --from trace.txt                          why the worst activations were late
+  wakelat timerlat trace --from trace.txt --threshold 50us   a line for each of 50 us or more
+  cat trace | wakelat timerlat hist --from -                 the distributions, CPU by CPU";
 
 const OSNOISE_EXAMPLES: &str = "\
 Examples:

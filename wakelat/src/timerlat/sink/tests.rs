@@ -59,6 +59,16 @@ fn why_explains_the_examples_of_the_documentation() {
 }
 
 #[test]
+fn the_documentation_shows_what_is_drawn() {
+    let summary = summary_of(fixtures::DOCUMENTATION[1], None);
+    let mut drawn = String::new();
+    why::activation(&summary.worst[0], &unicode(100), &mut drawn);
+    for page in [include_str!("../../../../README.md"), include_str!("../../../../docs/timerlat.md")] {
+        assert!(page.contains(&drawn), "{drawn}");
+    }
+}
+
+#[test]
 fn every_view_of_a_capture() {
     let summary = summary_of(capture("6.12-rt"), Some(200_000));
     assert_snapshot!("capture_why", why::text(&summary, &unicode(100)));

@@ -17,12 +17,12 @@ use crate::sink::{
 const NAME: usize = 34;
 
 /// Columns of the two figures.
-const FIGURES: usize = 10 + 8;
+const FIGURES: usize = 14 + 8;
 
 /// A line shorter than this says nothing.
 const SHORT: usize = 12;
 
-/// Adds the rows and the axis to `out`.
+/// Adds the rows and the axis to `out`. The figures of the rows are in full: they add up to the latency.
 pub fn draw(one: &Explained, style: &Style, out: &mut String) {
     let names: Vec<String> = one.shares.iter().map(|share| words::cause(&share.cause, style)).collect();
     let longest = names.iter().map(|name| width(name)).max().unwrap_or(0).min(NAME);
@@ -30,7 +30,7 @@ pub fn draw(one: &Explained, style: &Style, out: &mut String) {
     let room = style.columns().saturating_sub(2 + name + FIGURES + 2);
     for (share, cause) in one.shares.iter().zip(&names) {
         let mut line = Line::of(Ink::Plain, format!("  {}", left(cause, name, style)))
-            .and(Ink::Plain, right(&words::time(share.ns, style), 10))
+            .and(Ink::Plain, right(&words::ns(share.ns), 14))
             .and(Ink::Strong, right(&words::share(share.ns.into(), one.latency_ns.into()), 8));
         if room >= SHORT {
             line.push(Ink::Bar, format!("  {}", row(one, share, room, style)));

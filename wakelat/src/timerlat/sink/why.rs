@@ -49,7 +49,7 @@ pub fn text(summary: &Summary, style: &Style) -> String {
 pub fn activation(one: &Explained, style: &Style, out: &mut String) {
     let dot = style.pick(" · ", " | ");
     let pieces = vec![
-        Line::of(Ink::Title, format!("{} {}", words::latency(one.context), words::time(one.latency_ns, style))),
+        Line::of(Ink::Title, format!("{} {}", words::latency(one.context), words::ns(one.latency_ns))),
         Line::of(Ink::Plain, format!("CPU {}", one.activation.cpu)),
         Line::of(Ink::Plain, format!("activation #{}", one.activation.seq)),
         Line::of(Ink::Dim, format!("due at {}", words::instant(one.due_at_ns))),
