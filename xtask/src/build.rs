@@ -58,6 +58,20 @@ pub fn programs() -> anyhow::Result<Command> {
     Ok(cargo)
 }
 
+/// Compiles the programs that do nothing and says where their object is.
+///
+/// # Errors
+/// If there is no toolchain for BPF, or they do not compile.
+pub fn empty_programs() -> anyhow::Result<PathBuf> {
+    const BIN: &str = "empty";
+    let status = programs()?.arg(format!("--bin={BIN}")).status().context("cannot run cargo")?;
+    if !status.success() {
+        bail!("wakelat-ebpf's empty programs do not compile");
+    }
+    let object = bpf_toolchain::Toolchain::object(bpf_toolchain::host_target(), &target_directory()?);
+    Ok(object.with_file_name(BIN))
+}
+
 fn target_directory() -> anyhow::Result<PathBuf> {
     let output = workspace::cargo().args(["metadata", "--no-deps", "--format-version=1"]).output()?;
     let metadata: Value = serde_json::from_slice(&output.stdout).context("cannot read cargo's metadata")?;
