@@ -114,7 +114,7 @@ fn last_words(printed: &str) -> String {
         let line = line.to_lowercase();
         ["error", "not permitted", "unable", "cannot", "failed"].iter().any(|word| line.contains(word))
     });
-    complaint.or_else(|| lines().last()).unwrap_or("it said nothing").trim().to_owned()
+    complaint.or_else(|| lines().next_back()).unwrap_or("it said nothing").trim().to_owned()
 }
 
 #[cfg(test)]
