@@ -1,10 +1,10 @@
-//! Compiles wakelat-ebpf for BPF into `OUT_DIR/wakelat.bpf.o`, for the binary to embed.
+//! Compiles wakelat-ebpf for BPF into `OUT_DIR/*.bpf.o`, for the binary to embed.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use bpf_toolchain::{CHOICE, Toolchain};
+use bpf_toolchain::{CHOICE, OBJECTS, Toolchain};
 
 fn main() {
     if let Err(error) = build() {
@@ -39,8 +39,10 @@ fn build() -> Result<(), Box<dyn Error>> {
     for line in messages.lines() {
         println!("cargo::warning={line}");
     }
-    let object = Toolchain::object(target, &target_root);
-    fs::copy(&object, out_dir.join("wakelat.bpf.o")).map_err(|e| format!("cannot copy {}: {e}", object.display()))?;
+    for (binary, name) in OBJECTS {
+        let object = Toolchain::object(target, &target_root, binary);
+        fs::copy(&object, out_dir.join(name)).map_err(|e| format!("cannot copy {}: {e}", object.display()))?;
+    }
     Ok(())
 }
 

@@ -119,3 +119,22 @@ fn field(status: &str, name: &str) -> u64 {
     let rest = status.split_once(name).unwrap_or_else(|| panic!("no `{}` in {status}", name.trim())).1;
     rest.split_whitespace().next().and_then(|value| value.parse().ok()).expect("a number")
 }
+
+/// What the kernel charges for the BPF maps of which process `pid` has a descriptor: bytes, each map once.
+///
+/// # Panics
+/// If it is gone.
+pub fn map_bytes(pid: u32) -> u64 {
+    let mut maps = std::collections::BTreeMap::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("it runs").flatten() {
+        let Ok(info) = std::fs::read_to_string(entry.path()) else { continue };
+        let field = |name: &str| -> Option<u64> {
+            let line = info.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim_start_matches(':').trim().parse().ok()
+        };
+        if let (Some(id), Some(bytes)) = (field("map_id"), field("memlock")) {
+            maps.insert(id, bytes);
+        }
+    }
+    maps.values().sum()
+}

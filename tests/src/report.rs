@@ -18,6 +18,9 @@ pub struct Report {
     pub start_unix_ns: u64,
     /// How long it was: ns.
     pub duration_ns: u64,
+    /// Where the waits were counted.
+    #[serde(default)]
+    pub mode: String,
     /// The waits.
     pub groups: Vec<Group>,
     /// What was counted and what was not.

@@ -75,6 +75,14 @@ macro_rules! attached_every_way {
     };
 }
 
+/// As [`attached`], and once more with a sample of each wait: for tests whose question the kernel can answer by counting.
+#[macro_export]
+macro_rules! attached_every_mode {
+    ($($test:ident),* $(,)?) => {
+        vec![$($crate::suite::Case::attached(stringify!($test), &$crate::wakelat::Attach::MODES, $test)),*]
+    };
+}
+
 /// Names each function as a test that runs once: `once![a_fact, another_fact]`.
 #[macro_export]
 macro_rules! once {

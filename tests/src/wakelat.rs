@@ -32,6 +32,8 @@ pub enum Attach {
     Raw,
     /// To classic tracepoints.
     Classic,
+    /// As `tp_btf`, with starts in a map and a sample of each wait, also where the kernel could count.
+    BtfSamples,
 }
 
 impl Attach {
@@ -41,12 +43,27 @@ impl Attach {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Btf, Self::Raw, Self::Classic];
 
-    /// The word for `--attach`.
+    /// Those that read the kernel's own structures, and all that is kept or counted elsewhere: for tests whose question the
+    /// kernel can answer by counting.
+    pub const MODES: [Self; 3] = [Self::Btf, Self::Raw, Self::BtfSamples];
+
+    /// What tests are called by, and but for the last the word for `--attach`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Btf => "btf",
             Self::Raw => "raw",
             Self::Classic => "classic",
+            Self::BtfSamples => "btf_samples",
+        }
+    }
+
+    /// The arguments for `hist`.
+    const fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Btf => &["--attach", "btf"],
+            Self::Raw => &["--attach", "raw"],
+            Self::Classic => &["--attach", "classic"],
+            Self::BtfSamples => &["--attach", "btf", "--mode", "samples", "--start-entries", "65536"],
         }
     }
 }
@@ -104,7 +121,8 @@ impl Wakelat {
     /// # Panics
     /// If it does not come so far.
     pub fn hist(attach: Attach, arguments: &[&str]) -> Self {
-        let mut all = vec!["hist", "--json", "--attach", attach.name()];
+        let mut all = vec!["hist", "--json"];
+        all.extend(attach.arguments());
         all.extend(arguments);
         Self::measuring(command(&all))
     }

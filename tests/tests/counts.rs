@@ -1,21 +1,22 @@
 //! Loads with exact counts: wakelat finds every wait, once, in its class, as long as it was.
 
 use wakelat_tests::{
-    attached_every_way,
+    attached, attached_every_way,
     compare::{
         assert_kernels_own_account, assert_near_user_times, assert_one_wakeup_for_each_block, assert_same_run_delay,
         assert_within_user_times,
     },
-    machine,
+    machine, procfs,
     report::Report,
-    suite::{self, Outcome},
+    suite::{self, Outcome, Skip},
     task::{Place, Policy},
     wakelat::{Attach, Wakelat},
     workload::{BehindHog, Forks, Performance, PingPong, Sleeper, Staged, Workload},
 };
 
 fn main() {
-    suite::main(attached_every_way![
+    let modes = attached![samples_and_counts_of_the_same_waits_agree, maps_take_less_than_four_mib_for_two_cpus];
+    suite::main(modes.into_iter().chain(attached_every_way![
         a_ping_pong_on_one_cpu_has_exactly_its_wakeups,
         a_ping_pong_across_cpus_has_exactly_its_wakeups,
         a_timer_wakes_a_sleeper_exactly_as_often_as_it_fires,
@@ -23,7 +24,7 @@ fn main() {
         all_waits_of_a_task_are_its_switches_and_its_run_delay,
         a_fork_storm_has_a_new_task_for_each_fork,
         t21_a_task_of_one_millisecond_is_counted_by_its_own_id,
-    ]);
+    ]));
 }
 
 /// Measures one performance of `load`, by thread, with these arguments.
@@ -118,5 +119,47 @@ fn t21_a_task_of_one_millisecond_is_counted_by_its_own_id(attach: Attach) -> Out
     report.coverage.wakeups.assert_complete(children, &performance);
     // A group for each child.
     assert!(report.groups.iter().all(|group| group.count == 1 && group.class == "new"), "{report:#?}");
+    Ok(())
+}
+
+/// Two at once: whatever one finds in the kernel's histograms, the other finds in samples of the same waits.
+fn samples_and_counts_of_the_same_waits_agree(attach: Attach) -> Outcome {
+    let spin_ns = 1_000_000;
+    let hog = BehindHog { rounds: 200, spin_ns, cpu: machine::one_cpu(), sleeper: Policy::Other };
+    let mut staged = Workload::BehindHog(hog).stage();
+    let start = |mode| Wakelat::hist(attach, &["--comm", "wl-sleeper", "--mode", mode]);
+    let [samples, counted] = ["samples", "aggregate"].map(start);
+    staged.perform();
+    let [samples, counted] = [samples, counted].map(Wakelat::report);
+    assert_eq!((&*samples.mode, &*counted.mode), ("samples", "aggregate"));
+    assert_eq!(samples.coverage.wakeups.wanted(), counted.coverage.wakeups.wanted());
+    assert_eq!(samples.coverage.wakeups.delivered, counted.coverage.wakeups.delivered);
+    let ([sample], [count]) = (&samples.groups[..], &counted.groups[..]) else {
+        panic!("one group each: {samples:#?}, {counted:#?}")
+    };
+    // One's programs run before the other's, at the begin of a wait as at its end, for which an emulator takes its time.
+    let apart_ns = if machine::is_emulated() { spin_ns / 2 } else { spin_ns / 20 };
+    let near =
+        |a: u64, b: u64, wide_ns| assert!(a.abs_diff(b) <= apart_ns + wide_ns, "{a} and {b}: {sample:?}, {count:?}");
+    near(sample.min_ns, count.min_ns, 0);
+    near(sample.max_ns, count.max_ns, 0);
+    near(sample.sum_ns / sample.count, count.sum_ns / count.count, 0);
+    for (percent, value_ns) in &sample.percentiles_ns {
+        near(*value_ns, count.percentiles_ns[percent], value_ns / 31);
+    }
+    Ok(())
+}
+
+fn maps_take_less_than_four_mib_for_two_cpus(attach: Attach) -> Outcome {
+    if machine::cpus().len() > 2 {
+        return Err(Skip::because(format!("is about two CPUs, found {}", machine::cpus().len())));
+    }
+    for mode in ["aggregate", "samples"] {
+        let wakelat = Wakelat::hist(attach, &["--mode", mode]);
+        let bytes = procfs::map_bytes(wakelat.pid());
+        println!("\n  {mode}: {bytes} bytes");
+        assert!((1..4 << 20).contains(&bytes), "{mode}: {bytes} bytes");
+        wakelat.report();
+    }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
-    attached, machine,
+    attached, attached_every_mode, machine,
     procfs::{self, Account},
     report::Terms,
     suite::{self, Outcome, Skip},
@@ -13,14 +13,13 @@ use wakelat_tests::{
 };
 
 fn main() {
-    suite::main(attached![
+    let counted = attached_every_mode![t09_with_room_for_all_no_thread_is_lost, t20_intervals_add_up_to_the_whole];
+    suite::main(counted.into_iter().chain(attached![
         t09_with_room_for_sixteen_every_thread_is_still_accounted_for,
-        t09_with_room_for_all_no_thread_is_lost,
         t17_a_stalled_reader_loses_and_says_how_much,
         t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits,
         t18_under_twice_the_load_every_wakeup_is_accounted_for,
-        t20_intervals_add_up_to_the_whole,
-    ]);
+    ]));
 }
 
 /// Mappings that one thread of Rust's library takes: its stack and its signal stack, each with a guard page.
@@ -77,7 +76,7 @@ fn t09_with_room_for_all_no_thread_is_lost(attach: Attach) -> Outcome {
     let (threads, _mappings) = many_threads()?;
     let mut staged = Workload::ManyThreads(ManyThreads { threads }).stage();
     let before = blocked(&staged);
-    let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--start-entries", "65536", "--ring-size", "16M"]);
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--ring-size", "16M"]);
     let performance = staged.perform();
     let terms = wakelat.report().coverage.wakeups;
     let wakeups = wakeups_since(before, &staged, threads);
@@ -87,7 +86,7 @@ fn t09_with_room_for_all_no_thread_is_lost(attach: Attach) -> Outcome {
 
 fn t17_a_stalled_reader_loses_and_says_how_much(attach: Attach) -> Outcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
-    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--ring-size", "4096"]);
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--mode", "samples", "--ring-size", "4096"]);
     wakelat.stall();
     let performance = staged.perform();
     wakelat.signal(Signal::SIGCONT);
@@ -101,7 +100,7 @@ fn t17_a_stalled_reader_loses_and_says_how_much(attach: Attach) -> Outcome {
 
 fn t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits(attach: Attach) -> Outcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
-    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--ring-size", "1M"]);
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--mode", "samples", "--ring-size", "1M"]);
     wakelat.stall();
     let performance = staged.perform();
     wakelat.signal(Signal::SIGCONT);

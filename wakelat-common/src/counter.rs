@@ -7,7 +7,8 @@
 //!      + ring_full + discarded + stale + censored
 //! ```
 //!
-//! `censored` is the only term that is not a counter: it is the number of tasks found waiting when a run ends.
+//! `censored` is the only term that is more than a counter: it is the number of tasks found waiting when a run ends, and
+//! of those that were gone by then.
 
 /// One term of the accounting identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +34,12 @@ pub enum Counter {
     Discarded,
     /// A start whose switch-in was never seen.
     Stale,
+    /// Of `censored`: waiting when the run ended, and gone for good before user space had come round to its task.
+    Departed,
 }
 
 /// How many counters there are.
-pub const COUNTERS: usize = 10;
+pub const COUNTERS: usize = 11;
 
 impl Counter {
     /// All of them, in the order of [`Counters`].
@@ -51,6 +54,7 @@ impl Counter {
         Self::RingFull,
         Self::Discarded,
         Self::Stale,
+        Self::Departed,
     ];
 }
 

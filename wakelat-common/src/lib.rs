@@ -9,6 +9,7 @@ pub mod class;
 pub mod counter;
 pub mod filter;
 pub mod glob;
+pub mod histogram;
 pub mod record;
 pub mod sample;
 pub mod start;
@@ -27,4 +28,6 @@ mod pod {
     unsafe impl aya::Pod for crate::filter::Filter {}
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::record::Offsets {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for crate::histogram::Histogram {}
 }

@@ -113,6 +113,12 @@ impl Start {
         reserved: [0; 2],
     };
 
+    /// Whether it is a wait, and one that was asked for.
+    #[inline(always)]
+    pub const fn is_wanted(&self) -> bool {
+        self.at_ns != 0 && self.wanted != 0
+    }
+
     /// `sched_waking` by `waker_pid`, of a task that ran on `prev_cpu`. A task that waits already keeps what is known of
     /// its wait.
     #[inline(always)]

@@ -1,4 +1,5 @@
-//! The BPF programs: one thin entry per tracepoint and attach type over one body each.
+//! The BPF programs: one thin entry per tracepoint and attach type over one body each. Starts are kept in a hash map;
+//! `storage.rs` is the same with starts in the tasks.
 //!
 //! Guards come first, each leaves with what it counted; the work per event is O(1).
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
@@ -13,11 +14,16 @@ mod entry;
 #[cfg(target_arch = "bpf")]
 mod filter;
 #[cfg(target_arch = "bpf")]
+mod histogram;
+#[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
 mod record;
 #[cfg(target_arch = "bpf")]
 mod sample;
+#[cfg(target_arch = "bpf")]
+#[path = "starts/map.rs"]
+mod starts;
 #[cfg(target_arch = "bpf")]
 mod switch;
 #[cfg(target_arch = "bpf")]

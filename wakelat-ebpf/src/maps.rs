@@ -10,13 +10,7 @@ use wakelat_common::{
     Class, Classes, Counter,
     counter::{Counters, SUBJECTS, Subject},
     filter::Filter,
-    start::Start,
 };
-
-/// Key: a task's address. Value: its wait. Written by every program; read by user space at the end, for the tasks still
-/// waiting. Full: the wakeup counts as `start_map_full`. The loader sets the number of entries.
-#[btf_map]
-pub static STARTS: HashMap<u64, Start, 16384> = HashMap::new();
 
 /// Samples, read by user space. Full: the sample counts as `ring_full`. The loader sets the size. (A value type here
 /// would carry a value size, which libbpf refuses for a ring buffer.)
@@ -26,6 +20,10 @@ pub static SAMPLES: RingBuf<(), 1048576> = RingBuf::new();
 /// Key: a [`Subject`]. Value: this CPU's counters. Read by user space at the end of each window.
 #[btf_map]
 pub static COUNTERS: PerCpuArray<Counters, { SUBJECTS as usize }> = PerCpuArray::new();
+
+/// 1: the run has ended, and user space goes through the tasks for those that wait. Written by user space.
+#[btf_map]
+static ENDED: Array<u32, 1> = Array::new();
 
 /// What names, priorities, policies and CPUs are compared with. Written by user space before the programs are attached.
 #[btf_map]
@@ -67,6 +65,10 @@ pub static FROM_WAKING: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static WITH_CGROUP: Global<u32> = Global::new(0);
 
+/// 1: waits are counted in histograms, and none is delivered.
+#[unsafe(no_mangle)]
+pub static AGGREGATE: Global<u32> = Global::new(0);
+
 /// 1: the rules of the hist-trigger recipe instead of wakelat's own: the latest wakeup wins, whether the task was on a
 /// CPU or not, and a preemption starts nothing.
 #[unsafe(no_mangle)]
@@ -75,6 +77,13 @@ pub static TRIGGER_RULES: Global<u32> = Global::new(0);
 /// The reader is woken where this many bytes wait for it; otherwise it comes by itself.
 #[unsafe(no_mangle)]
 static RING_MARK: Global<u64> = Global::new(u64::MAX);
+
+/// Whether the run has ended.
+#[inline(always)]
+pub fn has_ended() -> bool {
+    // SAFETY: a word of a map is always there, and is read at once.
+    ENDED.get(0).is_some_and(|ended| unsafe { core::ptr::read_volatile(ended) } != 0)
+}
 
 /// Whether `class` was asked for.
 #[inline(always)]

@@ -2,7 +2,6 @@
 
 use aya_ebpf::{
     EbpfContext,
-    bindings::BPF_NOEXIST,
     helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
 };
 use aya_log_ebpf::warn;
@@ -12,15 +11,19 @@ use wakelat_common::{
 };
 
 use crate::{
-    filter,
-    maps::{FROM_WAKING, STARTS, THRESHOLD_NS, TRIGGER_RULES, Tally, wants},
-    sample,
+    filter, histogram,
+    maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, has_ended, wants},
+    sample, starts,
     task::TaskFields,
 };
 
 /// Both halves; the one that leaves first.
 #[inline(always)]
 pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next: T) {
+    if starts::GO_WITH_THEIR_TASK && has_ended() {
+        depart(prev, preempt);
+        return;
+    }
     let prev_pid = prev.pid();
     // Idle neither waits nor is preempted, and its number is one for all CPUs.
     if prev_pid != 0 {
@@ -32,6 +35,21 @@ pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, nex
     }
 }
 
+/// Nothing begins or ends any more. A task that waited when the run ended is found by user space, unless it has come to its
+/// last switch first.
+#[inline(always)]
+fn depart<T: TaskFields>(prev: T, preempt: bool) {
+    if prev.leaves(preempt) != Leaving::Dead {
+        return;
+    }
+    let Some(start) = starts::find(prev) else { return };
+    // SAFETY: the entry is this task's, which runs for the last time.
+    let left = unsafe { (*start).leave() };
+    if let Some(tally) = left.and_then(Tally::of) {
+        tally.count(Counter::Departed);
+    }
+}
+
 /// The task had the CPU, so it cannot have been waiting; if it could go on, it waits from now.
 #[inline(always)]
 fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
@@ -39,7 +57,7 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
     if TRIGGER_RULES.load() != 0 && leaving != Leaving::Dead {
         return;
     }
-    let known = STARTS.get_ptr_mut(prev.identity());
+    let known = starts::find(prev);
     if let Some(start) = known {
         // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake or switch it.
         let left = unsafe { (*start).leave() };
@@ -48,7 +66,7 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
         }
         if leaving == Leaving::Dead {
             // The last switch: its address may be another task's soon.
-            _ = STARTS.remove(prev.identity());
+            starts::forget(prev);
             return;
         }
     }
@@ -75,7 +93,7 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
     }
     let mut start = Start::IDLE;
     start.preempt(now, pid, cpu, wanted);
-    if STARTS.insert(prev.identity(), start, BPF_NOEXIST.into()).is_err() && wanted {
+    if !starts::insert(prev, start) && wanted {
         let counter = if filter::wants_cpu(cpu) { Counter::StartMapFull } else { Counter::Filtered };
         tally.count(counter);
     }
@@ -84,10 +102,11 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
 /// The wait is over: its start is consumed on every path.
 #[inline(always)]
 fn switch_in<T: TaskFields>(ctx: &impl EbpfContext, prev: T, prev_pid: u32, next: T, next_pid: u32) {
-    let Some(entry) = STARTS.get_ptr_mut(next.identity()) else { return };
+    let Some(entry) = starts::find(next) else { return };
     // SAFETY: as in `switch_out`.
     let Some(start) = (unsafe { (*entry).switch_in() }) else { return };
-    let Some(tally) = Class::from_u8(start.class).and_then(Tally::of) else { return };
+    let Some(class) = Class::from_u8(start.class) else { return };
+    let Some(tally) = Tally::of(class) else { return };
     // SAFETY: no arguments, no side effects.
     let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     if !filter::wants_cpu(cpu) {
@@ -103,6 +122,10 @@ fn switch_in<T: TaskFields>(ctx: &impl EbpfContext, prev: T, prev_pid: u32, next
     if latency_ns < THRESHOLD_NS.load() {
         tally.count(Counter::Filtered);
         tally.count(Counter::BelowThreshold);
+        return;
+    }
+    if AGGREGATE.load() != 0 {
+        histogram::add(class, latency_ns, now, cpu, next, next_pid);
         return;
     }
     sample::deliver(tally, sample::End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid });

@@ -22,6 +22,7 @@ pub trait Read {
 pub struct Direct;
 
 /// raw_tp programs: a pointer is a number, and a read is a call. A fault reads zeros, as in a direct load.
+#[allow(dead_code, reason = "the object with task storage has no raw_tp programs")]
 pub struct Probe;
 
 impl Read for Direct {

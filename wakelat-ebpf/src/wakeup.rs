@@ -2,7 +2,6 @@
 
 use aya_ebpf::{
     EbpfContext,
-    bindings::BPF_NOEXIST,
     helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns},
 };
 use aya_log_ebpf::warn;
@@ -13,7 +12,8 @@ use wakelat_common::{
 
 use crate::{
     filter,
-    maps::{FROM_WAKING, STARTS, TRIGGER_RULES, Tally},
+    maps::{FROM_WAKING, TRIGGER_RULES, Tally},
+    starts,
     task::TaskFields,
 };
 
@@ -25,7 +25,7 @@ pub fn waking<T: TaskFields>(task: T) {
     let (pid, prev_cpu) = (task.pid(), task.cpu());
     // To a trigger on this event it is where the clock starts, whatever the task does, and nothing else is.
     let starts = TRIGGER_RULES.load() != 0 && FROM_WAKING.load() != 0;
-    if let Some(start) = STARTS.get_ptr_mut(task.identity()) {
+    if let Some(start) = starts::find(task) {
         // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake or switch it.
         let start = unsafe { &mut *start };
         if starts {
@@ -45,7 +45,7 @@ pub fn waking<T: TaskFields>(task: T) {
             start.wakeup(now, pid, Class::Wakeup, true);
         }
         // Where there is no room, the wakeup that follows counts it, if one does.
-        if STARTS.insert(task.identity(), start, BPF_NOEXIST.into()).is_err()
+        if !starts::insert(task, start)
             && starts
             && let Some(tally) = Tally::of(Class::Wakeup)
         {
@@ -72,7 +72,7 @@ pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
     }
     // SAFETY: as in `waking`.
     let now = unsafe { bpf_ktime_get_ns() };
-    if let Some(start) = STARTS.get_ptr_mut(task.identity()) {
+    if let Some(start) = starts::find(task) {
         // SAFETY: as in `waking`.
         let start = unsafe { &mut *start };
         if class == Class::New
@@ -87,10 +87,8 @@ pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
     }
     let mut start = Start::IDLE;
     start.wakeup(now, pid, class, trigger_rules);
-    if STARTS.insert(task.identity(), start, BPF_NOEXIST.into()).is_err()
-        && settle(task, tally, Counter::StartMapFull) == Some(1)
-    {
-        warn!(ctx, "the map of starts is full: wakeups of further tasks are lost, and counted");
+    if !starts::insert(task, start) && settle(task, tally, Counter::StartMapFull) == Some(1) {
+        warn!(ctx, "there is no room for the starts of further tasks: their wakeups are lost, and counted");
     }
 }
 

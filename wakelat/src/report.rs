@@ -17,6 +17,8 @@ pub struct Report {
     pub unix_offset_ns: i64,
     /// From which event latency counts.
     pub from: From,
+    /// Where the waits were counted.
+    pub mode: Mode,
     /// The groups, ordered by class and then by falling count.
     pub groups: Vec<Group>,
     /// What was counted and what was not.
@@ -33,6 +35,16 @@ pub enum From {
     Wakeup,
     /// `sched_waking`: delivery and wakeup latency together.
     Waking,
+}
+
+/// Where waits are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// In user space, from a sample of each.
+    #[default]
+    Samples,
+    /// In the kernel: cheaper, and percentiles are as exact as buckets are narrow.
+    Aggregate,
 }
 
 /// The waits with one key and one class.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
+use bpf_toolchain::OBJECTS;
 use serde_json::Value;
 
 use crate::workspace;
@@ -14,8 +15,8 @@ use crate::workspace;
 pub struct Built {
     /// The command.
     pub binary: PathBuf,
-    /// The BPF object that is embedded in it, with its debug information.
-    pub object: PathBuf,
+    /// The BPF objects that are embedded in it, with their debug information.
+    pub objects: Vec<PathBuf>,
 }
 
 /// Builds the release profile; progress goes to standard error.
@@ -42,7 +43,7 @@ pub fn build<Arg: AsRef<OsStr>>(
         bail!("wakelat does not build");
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    let objects_exist = |out_dir: &PathBuf| out_dir.join(OBJECT).exists();
+    let objects_exist = |out_dir: &PathBuf| OBJECTS.iter().all(|(_, name)| out_dir.join(name).exists());
     let built = built(&messages, objects_exist).context("cargo built wakelat but does not say where it is")?;
     Ok(built)
 }
@@ -63,13 +64,10 @@ pub fn programs() -> anyhow::Result<Command> {
 /// # Errors
 /// If there is no toolchain for BPF, or they do not compile.
 pub fn empty_programs() -> anyhow::Result<PathBuf> {
-    const BIN: &str = "empty";
-    let status = programs()?.arg(format!("--bin={BIN}")).status().context("cannot run cargo")?;
-    if !status.success() {
-        bail!("wakelat-ebpf's empty programs do not compile");
+    if !programs()?.status().context("cannot run cargo")?.success() {
+        bail!("wakelat-ebpf does not compile");
     }
-    let object = bpf_toolchain::Toolchain::object(bpf_toolchain::host_target(), &target_directory()?);
-    Ok(object.with_file_name(BIN))
+    Ok(bpf_toolchain::Toolchain::object(bpf_toolchain::host_target(), &target_directory()?, "empty"))
 }
 
 fn target_directory() -> anyhow::Result<PathBuf> {
@@ -78,18 +76,15 @@ fn target_directory() -> anyhow::Result<PathBuf> {
     Ok(metadata["target_directory"].as_str().context("cargo has no target directory")?.into())
 }
 
-/// The name wakelat's build script gives the object.
-const OBJECT: &str = "wakelat.bpf.o";
-
 /// Reads cargo's messages, one JSON object a line: the executable, and the directory of the one build
-/// script that leaves an object.
-fn built(messages: &str, has_object: impl Fn(&PathBuf) -> bool) -> Option<Built> {
+/// script that leaves objects.
+fn built(messages: &str, has_objects: impl Fn(&PathBuf) -> bool) -> Option<Built> {
     let messages = || messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let path = |value: &Value| value.as_str().map(PathBuf::from);
     let of = |reason: &'static str| messages().filter(move |message| message["reason"] == reason);
     let binary = of("compiler-artifact").find_map(|artifact| path(&artifact["executable"]))?;
-    let out_dir = of("build-script-executed").filter_map(|script| path(&script["out_dir"])).find(has_object)?;
-    Some(Built { binary, object: out_dir.join(OBJECT) })
+    let out_dir = of("build-script-executed").filter_map(|script| path(&script["out_dir"])).find(has_objects)?;
+    Some(Built { binary, objects: OBJECTS.iter().map(|(_, name)| out_dir.join(name)).collect() })
 }
 
 #[cfg(test)]
@@ -97,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_object_is_where_the_build_script_left_it() {
+    fn the_objects_are_where_the_build_script_left_them() {
         let messages = r#"
             {"reason":"build-script-executed","package_id":"libc","out_dir":"/target/build/libc-1/out"}
             {"reason":"compiler-artifact","target":{"name":"libc"},"executable":null}
@@ -105,8 +100,9 @@ mod tests {
             {"reason":"compiler-artifact","target":{"name":"wakelat"},"executable":"/target/release/wakelat"}
             {"reason":"build-finished","success":true}"#;
         let found = built(messages, |out_dir| out_dir.ends_with("wakelat-2/out"));
-        let object = "/target/build/wakelat-2/out/wakelat.bpf.o".into();
-        assert_eq!(found, Some(Built { binary: "/target/release/wakelat".into(), object }));
+        let objects =
+            ["wakelat.bpf.o", "wakelat-storage.bpf.o"].map(|name| format!("/target/build/wakelat-2/out/{name}").into());
+        assert_eq!(found, Some(Built { binary: "/target/release/wakelat".into(), objects: objects.to_vec() }));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 use std::{env, fs};
 
 use anyhow::{Context as _, ensure};
+use bpf_toolchain::OBJECTS;
 use object::build::elf;
 use sha2::{Digest as _, Sha256};
 
@@ -24,11 +25,11 @@ pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
     let gnu = format!("{}-unknown-linux-gnu", env::consts::ARCH);
     let musl = format!("{}-unknown-linux-musl", env::consts::ARCH);
     let built = static_release(&gnu)?;
-    let object = fs::read(&built.object).with_context(|| format!("cannot read `{}`", built.object.display()))?;
-    let mut files = vec![
-        ("wakelat", fs::read(&built.binary).context("cannot read the binary")?),
-        ("wakelat.bpf.o", without_debug_information(&object)?),
-    ];
+    let mut files = vec![("wakelat", fs::read(&built.binary).context("cannot read the binary")?)];
+    for ((_, name), path) in OBJECTS.into_iter().zip(&built.objects) {
+        let object = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        files.push((name, without_debug_information(&object)?));
+    }
     if has_standard_library(&musl) {
         files.push(("wakelat-musl", fs::read(static_release(&musl)?.binary).context("cannot read the binary")?));
     }

@@ -29,7 +29,7 @@ impl Account {
             ring_full: counters[Counter::RingFull],
             discarded: counters[Counter::Discarded],
             stale: counters[Counter::Stale],
-            censored: 0,
+            censored: counters[Counter::Departed],
         }
     }
 
@@ -42,7 +42,7 @@ impl Account {
 /// The terms of the window between two accounts. What was open when it began is carried into it and counts as seen in
 /// it.
 ///
-/// `censored` is the number of tasks found waiting when the run ended. Between two windows of a run nobody can look at
+/// `censored` is the number of tasks found waiting when the run ended; those that were gone by then have a counter. Between two windows of a run nobody can look at
 /// all tasks at once: without it, all that is open counts as censored, and is carried into the next window.
 pub fn terms(before: &Account, after: &Account, censored: Option<u64>) -> Terms {
     let (old, new) = (before.terms(), after.terms());
@@ -59,7 +59,7 @@ pub fn terms(before: &Account, after: &Account, censored: Option<u64>) -> Terms 
         ring_full: new.ring_full - old.ring_full,
         discarded: new.discarded - old.discarded,
         stale: new.stale - old.stale,
-        censored: censored.unwrap_or_else(|| after.open()),
+        censored: censored.map_or_else(|| after.open(), |found| found + new.censored),
     }
 }
 

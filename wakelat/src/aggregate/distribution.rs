@@ -1,7 +1,10 @@
 //! The distribution of one group's waits.
 
 use hdrhistogram::Histogram;
-use wakelat_common::bucket;
+use wakelat_common::{
+    bucket::{self, BUCKETS},
+    histogram::Histogram as Counted,
+};
 
 use crate::wait::Comm;
 
@@ -12,7 +15,8 @@ const FEW: usize = 64;
 /// Significant decimal digits of a percentile.
 const DIGITS: u8 = 3;
 
-/// Waits of one group: exact count, sum, minimum and maximum, percentiles to three significant digits.
+/// Waits of one group: exact count, sum, minimum and maximum, percentiles to three significant digits; or, where the
+/// kernel counted them, to the width of a bucket.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
     count: u64,
@@ -41,6 +45,8 @@ pub struct Maximum {
 enum Values {
     Few(Vec<u64>),
     Many(Box<Histogram<u64>>),
+    /// What the kernel counted: nothing is known of a value but its bucket.
+    Buckets(Box<[u64; BUCKETS]>),
 }
 
 impl Default for Values {
@@ -61,6 +67,26 @@ pub struct Bucket {
 }
 
 impl Distribution {
+    /// What one CPU has counted of one class.
+    pub fn counted(counted: &Counted) -> Self {
+        let max = Maximum {
+            latency_ns: counted.max_ns,
+            at_ns: counted.max_at_ns,
+            tid: counted.max_pid,
+            comm: Comm::new(&counted.max_comm),
+            cpu: counted.cpu,
+        };
+        let mut buckets = Box::new([0; BUCKETS]);
+        buckets.copy_from_slice(&counted.buckets[..BUCKETS]);
+        Self {
+            count: counted.count,
+            sum_ns: counted.sum_ns.into(),
+            min_ns: counted.min_ns,
+            max: (counted.count > 0).then_some(max),
+            values: Values::Buckets(buckets),
+        }
+    }
+
     /// Adds one wait.
     pub fn record(&mut self, wait: Maximum) {
         let latency_ns = wait.latency_ns;
@@ -80,6 +106,7 @@ impl Distribution {
                 self.values = Values::Many(many);
             }
             Values::Many(histogram) => record(histogram, latency_ns),
+            Values::Buckets(buckets) => buckets[bucket::index(latency_ns)] += 1,
         }
     }
 
@@ -113,8 +140,8 @@ impl Distribution {
         self.max
     }
 
-    /// The smallest value that at least `percent` % of the waits do not exceed: ns, to three significant digits, and
-    /// never outside the exact minimum and maximum. 0 where there is none.
+    /// The smallest value that at least `percent` % of the waits do not exceed: ns, to three significant digits, or no more
+    /// than 1/32 above where the kernel counted, and never outside the exact minimum and maximum. 0 where there is none.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
         let value = match &self.values {
             Values::Few(values) => {
@@ -124,6 +151,16 @@ impl Distribution {
                 sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
             }
             Values::Many(histogram) => histogram.value_at_percentile(percent),
+            Values::Buckets(buckets) => {
+                let rank = ((percent / 100.0 * self.count as f64).ceil() as u64).max(1);
+                let mut up_to = 0;
+                let found = buckets.iter().position(|count| {
+                    up_to += count;
+                    up_to >= rank
+                });
+                // The largest value that the bucket takes.
+                found.map_or(0, |index| bucket::upper(index).saturating_sub(1))
+            }
         };
         value.clamp(self.min_ns(), self.max_ns())
     }
@@ -131,7 +168,7 @@ impl Distribution {
     /// The waits by bucket ([`bucket`]): rising, without the empty ones. Their counts add up to [`Self::count`].
     pub fn buckets(&self) -> Vec<Bucket> {
         let mut buckets: Vec<Bucket> = Vec::new();
-        self.for_each_value(|value, count| {
+        self.values.for_each(|value, count| {
             let index = bucket::index(value);
             let from_ns = bucket::lower(index);
             match buckets.last_mut() {
@@ -153,23 +190,37 @@ impl Distribution {
         }
         self.count += other.count;
         self.sum_ns += other.sum_ns;
-        let mut many = match std::mem::take(&mut self.values) {
-            Values::Many(many) => many,
-            Values::Few(values) => {
+        let mut many = match (std::mem::take(&mut self.values), &other.values) {
+            (Values::Buckets(buckets), _) => return self.add_buckets(buckets, other),
+            (values, Values::Buckets(_)) => {
+                let mut buckets = Box::new([0; BUCKETS]);
+                values.for_each(|value, count| buckets[bucket::index(value)] += count);
+                return self.add_buckets(buckets, other);
+            }
+            (Values::Many(many), _) => many,
+            (Values::Few(values), _) => {
                 let mut many = histogram();
                 values.into_iter().for_each(|value| record(&mut many, value));
                 many
             }
         };
-        other.for_each_value(|value, count| {
+        other.values.for_each(|value, count| {
             many.record_n(value, count).expect("an auto-resizing histogram takes any u64");
         });
         self.values = Values::Many(many);
     }
 
+    /// Takes `buckets` and those of `other` for its values.
+    fn add_buckets(&mut self, mut buckets: Box<[u64; BUCKETS]>, other: &Self) {
+        other.values.for_each(|value, count| buckets[bucket::index(value)] += count);
+        self.values = Values::Buckets(buckets);
+    }
+}
+
+impl Values {
     /// Calls `visit` with each distinct value and its count, rising.
-    fn for_each_value(&self, mut visit: impl FnMut(u64, u64)) {
-        match &self.values {
+    fn for_each(&self, mut visit: impl FnMut(u64, u64)) {
+        match self {
             Values::Few(values) => {
                 let mut sorted = values.clone();
                 sorted.sort_unstable();
@@ -180,6 +231,10 @@ impl Distribution {
                     // The lower end of the histogram's own slot: it never lies in a bucket above the value's.
                     visit(histogram.lowest_equivalent(step.value_iterated_to()), step.count_at_value());
                 }
+            }
+            Values::Buckets(buckets) => {
+                let used = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+                used.for_each(|(index, count)| visit(bucket::lower(index), *count));
             }
         }
     }
@@ -238,7 +293,33 @@ mod tests {
         assert!(none.buckets().is_empty());
     }
 
+    /// As the kernel would have counted them.
+    fn counted(values: &[u64]) -> Distribution {
+        let mut counted = Box::new(Counted::EMPTY);
+        values.iter().for_each(|value| counted.record(*value, *value, 1, 0, || [0; 16]));
+        Distribution::counted(&counted)
+    }
+
     proptest! {
+        #[test]
+        fn the_same_waits_by_samples_and_counted_in_the_kernel_are_the_same_report(values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (8 + v % 52)), 1..300), cut in 0usize..300) {
+            let samples = distribution(values.iter().copied());
+            let (one, other) = values.split_at(cut.min(values.len()));
+            let mut aggregate = counted(one);
+            aggregate.add(&counted(other));
+            prop_assert_eq!(aggregate.count(), samples.count());
+            prop_assert_eq!(aggregate.sum_ns(), samples.sum_ns());
+            prop_assert_eq!((aggregate.min_ns(), aggregate.max()), (samples.min_ns(), samples.max()));
+            prop_assert_eq!(aggregate.buckets(), samples.buckets());
+            let mut sorted = values;
+            sorted.sort_unstable();
+            for percent in [0.0, 50.0, 90.0, 99.0, 99.9, 100.0] {
+                let rank = ((percent / 100.0 * sorted.len() as f64).ceil() as usize).max(1);
+                let (got, exact) = (aggregate.percentile_ns(percent), sorted[rank - 1]);
+                prop_assert!(got >= exact && got - exact <= exact / 32, "p{percent}: {got} for {exact}");
+            }
+        }
+
         #[test]
         fn percentiles_are_right_to_three_digits(mut values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 60)), 1..300)) {
             let all = distribution(values.iter().copied());

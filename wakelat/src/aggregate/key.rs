@@ -35,6 +35,11 @@ impl Key {
     pub const ALL: [Self; 9] =
         [Self::Tid, Self::Pid, Self::Comm, Self::Cgroup, Self::Cpu, Self::Prio, Self::Policy, Self::Class, Self::Waker];
 
+    /// Whether the kernel side can count by it without telling one wait from another.
+    pub const fn is_counted(self) -> bool {
+        matches!(self, Self::Cpu | Self::Class)
+    }
+
     /// The word for it, on the command line and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -99,6 +104,12 @@ impl GroupKey {
             }
         }
         group
+    }
+
+    /// The key of waits of which nothing is known but their class and the CPU on which they ended.
+    pub fn on_cpu(class: Class, cpu: u32, keys: &[Key], merged: bool) -> Self {
+        let cpu = if keys.contains(&Key::Cpu) { cpu } else { 0 };
+        Self { cpu, ..Self::of_class(class, merged) }
     }
 
     /// The class of the group.

@@ -6,6 +6,8 @@ pub mod key;
 
 use std::collections::HashMap;
 
+use wakelat_common::{Class, histogram::Histogram};
+
 use self::{
     distribution::{Distribution, Maximum},
     key::{GroupKey, Key, Names},
@@ -45,6 +47,18 @@ impl Groups {
         } else {
             self.groups_merged += 1;
             self.others.entry(key.class()).or_default().record(latest);
+        }
+    }
+
+    /// Adds what one CPU has counted of one class. Keys that are neither must not have been asked for.
+    pub fn add_counted(&mut self, class: Class, histogram: &Histogram) {
+        let key = GroupKey::on_cpu(class, histogram.cpu, &self.keys, self.merged);
+        let counted = Distribution::counted(histogram);
+        if self.groups.len() < self.limit || self.groups.contains_key(&key) {
+            self.groups.entry(key).or_default().add(&counted);
+        } else {
+            self.groups_merged += counted.count();
+            self.others.entry(key.class()).or_default().add(&counted);
         }
     }
 

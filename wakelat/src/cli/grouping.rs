@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::{
     aggregate::key::Key,
-    config::{names, number},
+    config::{ModeChoice, names, number},
 };
 
 /// By what waits are grouped.
@@ -26,4 +26,8 @@ pub struct GroupingFlags {
     /// Groups to keep; the waits of any further one go into a group named (other)
     #[arg(long, value_name = "N", default_value = "16384", value_parser = number::groups, allow_hyphen_values = true)]
     pub max_groups: usize,
+
+    /// Where to count: in the kernel (aggregate), in user space (samples), or wherever it is cheapest (auto)
+    #[arg(long, value_name = "MODE", default_value = "auto", hide_possible_values = true)]
+    pub mode: ModeChoice,
 }

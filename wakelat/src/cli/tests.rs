@@ -8,7 +8,7 @@ use crate::{
     aggregate::key::Key,
     config::{Action, Attach, Colour, Config, Format, Table, ThresholdConfig},
     kernel::machine,
-    report::From,
+    report::{From, Mode},
     sink::table::Sort,
 };
 
@@ -61,6 +61,30 @@ fn nothing_asked_for_is_wakeups_of_all_tasks_until_ctrl_c() {
     assert_eq!((config.resources.start_entries, config.resources.ring_bytes), (16384, 4 << 20));
     assert_eq!(config.resources.drain_interval_ns, 20_000_000);
     assert!(config.notes.is_empty());
+}
+
+#[test]
+fn the_kernel_counts_where_that_answers_the_question() {
+    for (line, mode) in [
+        ("wakelat hist", Mode::Aggregate),
+        ("wakelat hist 1 --by cpu,class --class runqueue --threshold 1ms", Mode::Aggregate),
+        ("wakelat hist --mode aggregate", Mode::Aggregate),
+        ("wakelat hist --mode samples", Mode::Samples),
+        ("wakelat hist --by cpu,comm", Mode::Samples),
+        ("wakelat hist --threshold 1ms --on-threshold stop", Mode::Samples),
+        ("wakelat top", Mode::Samples),
+        ("wakelat top --by cpu", Mode::Aggregate),
+        ("wakelat trace", Mode::Samples),
+    ] {
+        assert_eq!(config(line).mode, mode, "{line}");
+    }
+    for (line, why) in [
+        ("wakelat top --mode aggregate", "`--by tid` needs a sample"),
+        ("wakelat hist --mode aggregate --threshold 1ms --on-threshold stop", "`--on-threshold` needs each wait"),
+    ] {
+        let (said, code) = refused(line, |_| {});
+        assert!(said.contains(why) && code == 2, "{said}");
+    }
 }
 
 #[test]

@@ -41,19 +41,12 @@ impl Collector {
         Ok(sum)
     }
 
-    /// The tasks that wait now, of those asked for. Exact once the programs are detached.
+    /// The tasks that wait, of those asked for, once the programs are detached.
     ///
     /// # Errors
-    /// Where the kernel refuses to read the map.
+    /// Where the kernel refuses to read them.
     pub fn waiting(&self) -> Result<Vec<Start>> {
-        let mut waiting = Vec::new();
-        for entry in self.starts.iter() {
-            let (_, start) = entry.context("cannot read the map of starts")?;
-            if start.at_ns != 0 && start.wanted != 0 {
-                waiting.push(start);
-            }
-        }
-        Ok(waiting)
+        self.starts.waiting()
     }
 
     /// How often the program on `sched_switch` has run. The kernel counts while somebody asked it to

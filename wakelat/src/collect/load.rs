@@ -1,6 +1,6 @@
 //! Loading: the embedded object, its load-time configuration, its maps.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, ptr};
 
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
@@ -8,17 +8,24 @@ use aya::{
     maps::{Array, HashMap, Map, MapData, PerCpuArray, RingBuf},
 };
 use aya_log::EbpfLogger;
-use wakelat_common::filter::{Filter, part};
+use wakelat_common::{
+    filter::{Filter, part},
+    histogram::HISTOGRAMS,
+};
 
 use super::{
     Collector, Settings,
     attach::{self, Way},
+    histograms::Histograms,
     records::Records,
+    starts::Starts,
 };
 use crate::config::Attach;
 
 /// The BPF programs, compiled by the build script.
-pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
+/// The typed ones among them, with the starts in the tasks.
+static STORAGE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat-storage.bpf.o"));
 
 impl Collector {
     /// Loads the programs and verifies those that `settings` need. Nothing is attached yet.
@@ -37,6 +44,18 @@ impl Collector {
             (Attach::Btf, _) => &[Way::Typed],
             (Attach::Raw, _) => &[Way::Raw],
         };
+        if settings.task_storage && ways.contains(&Way::Typed) {
+            match Self::load_object(STORAGE_OBJECT, settings, &[Way::Typed], btf.as_ref()) {
+                Ok(collector) => return Ok(collector),
+                // A kernel may refuse what its release promises.
+                Err(error) => log::info!("no task storage: {error:#}"),
+            }
+        }
+        Self::load_object(OBJECT, settings, ways, btf.as_ref())
+    }
+
+    fn load_object(object: &'static [u8], settings: &Settings, ways: &[Way], btf: Option<&Btf>) -> Result<Self> {
+        let in_tasks = ptr::eq(object, STORAGE_OBJECT);
         let records = match &settings.tracefs {
             Some(tracefs) if ways.contains(&Way::Classic) => Records::read(tracefs)?,
             _ => Records::default(),
@@ -50,38 +69,51 @@ impl Collector {
             ("OWN_TGID", std::process::id()),
             ("FROM_WAKING", flag(settings.from_waking)),
             ("WITH_CGROUP", flag(settings.with_cgroup)),
+            ("AGGREGATE", flag(settings.aggregate)),
             ("TRIGGER_RULES", flag(settings.trigger_rules)),
         ];
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many ids in the filter");
         let mut loader = EbpfLoader::new();
         loader
-            .btf(btf.as_ref())
-            .override_global("WAKEUP_OFFSETS", &records.woken, true)
-            .override_global("PREV_OFFSETS", &records.prev, true)
-            .override_global("NEXT_OFFSETS", &records.next, true)
+            .btf(btf)
             .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
             .override_global("RING_MARK", &ring_mark, true)
-            .map_max_entries("STARTS", settings.start_entries)
             .map_max_entries("SAMPLES", settings.ring_bytes)
-            .map_max_entries("RUNNING", nr_cpus()?)
+            .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
             .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
             .map_max_entries("PIDS", entries(settings.filter.pids.len())?)
             .map_max_entries("CGROUPS", entries(settings.filter.cgroup_ids.len())?);
         for (name, value) in &globals32 {
             loader.override_global(name, value, true);
         }
-        let mut ebpf = loader.load(OBJECT).map_err(|error| explain(error, settings))?;
+        if in_tasks {
+            loader.allow_unsupported_maps();
+        } else {
+            loader
+                .override_global("WAKEUP_OFFSETS", &records.woken, true)
+                .override_global("PREV_OFFSETS", &records.prev, true)
+                .override_global("NEXT_OFFSETS", &records.next, true)
+                .map_max_entries("STARTS", settings.start_entries)
+                .map_max_entries("RUNNING", nr_cpus()?);
+        }
+        let mut ebpf = loader.load(object).map_err(|error| explain(error, settings))?;
         fill_filter(&mut ebpf, settings)?;
-        let attached = attach::verify(&mut ebpf, settings, ways, btf.as_ref())?;
+        let attached = attach::verify(&mut ebpf, settings, ways, btf)?;
+        let starts = match btf {
+            Some(btf) if in_tasks => Starts::in_tasks(&mut ebpf, btf)?,
+            _ => Starts::in_map(&mut ebpf)?,
+        };
+        log::info!("starts are kept in {}", if in_tasks { "task storage" } else { "a hash map" });
         // From here on the programs hold their maps.
         let diagnostics = EbpfLogger::init(&mut ebpf)
             .inspect_err(|error| log::warn!("diagnostics of the BPF programs will not be shown: {error}"))
             .ok();
         Ok(Self {
+            histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
-            starts: HashMap::try_from(take(&mut ebpf, "STARTS")?)?,
+            starts,
             attached,
             diagnostics,
             ebpf,
@@ -95,7 +127,7 @@ fn nr_cpus() -> Result<u32> {
     u32::try_from(cpus).context("too many CPUs")
 }
 
-fn take(ebpf: &mut Ebpf, name: &str) -> Result<Map> {
+pub(super) fn take(ebpf: &mut Ebpf, name: &str) -> Result<Map> {
     ebpf.take_map(name).with_context(|| format!("the BPF object has no map `{name}`"))
 }
 

@@ -2,18 +2,20 @@
 
 mod attach;
 mod counters;
+mod histograms;
 mod load;
 mod records;
+mod starts;
 mod window;
 
 use std::path::PathBuf;
 
 use aya::{
     Ebpf,
-    maps::{HashMap, MapData, PerCpuArray, RingBuf},
+    maps::{MapData, PerCpuArray, RingBuf},
 };
 use aya_log::EbpfLogger;
-use wakelat_common::{Classes, Counters, filter::Filter, start::Start};
+use wakelat_common::{Classes, Counters, filter::Filter};
 
 use crate::config::Attach;
 
@@ -26,7 +28,9 @@ pub struct Settings {
     pub btf: Option<PathBuf>,
     /// Where tracefs is mounted: the layout of classic tracepoints' records is read there.
     pub tracefs: Option<PathBuf>,
-    /// Entries of the map of starts.
+    /// Whether to keep starts in the tasks, where the programs can be attached so that they may.
+    pub task_storage: bool,
+    /// Entries of the map of starts, where there is one.
     pub start_entries: u32,
     /// Bytes of the ring buffer: a power of two, at least a page.
     pub ring_bytes: u32,
@@ -34,6 +38,10 @@ pub struct Settings {
     pub classes: Classes,
     /// Waits below this are not delivered: ns.
     pub threshold_ns: u64,
+    /// Whether to count waits in the kernel, and deliver none.
+    pub aggregate: bool,
+    /// Whether anybody asks for wakers, deliveries, or CPUs before.
+    pub with_waking: bool,
     /// Whether a wakeup's latency starts at `sched_waking`.
     pub from_waking: bool,
     /// Whether samples carry their task's cgroup.
@@ -68,7 +76,9 @@ pub struct Collector {
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
-    starts: HashMap<MapData, u64, Start>,
+    starts: starts::Starts,
+    /// Where waits are counted in the kernel.
+    histograms: Option<histograms::Histograms>,
 }
 
 /// The kernel's own account at one instant, all CPUs together.

@@ -1,9 +1,6 @@
 //! The course of a measurement: attach, drain as long as it lasts, detach, and the account at its end.
 
-use std::{
-    os::fd::{AsRawFd as _, BorrowedFd, OwnedFd},
-    time::Duration,
-};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use anyhow::Result;
 use wakelat_common::Sample;
@@ -53,20 +50,13 @@ impl Collector {
     /// Stops measuring: afterwards no program runs any more, and the counters stand still.
     ///
     /// # Errors
-    /// Where a program cannot be detached or the counters cannot be read.
+    /// Where a program cannot be detached or the tasks that wait cannot be found.
     pub fn detach(&mut self) -> Result<()> {
-        if attach::detach(&mut self.ebpf, &mut self.attached)? {
-            return Ok(());
-        }
-        // nohz_full forbids the barrier: wait until the counters stand still for longer than any program runs.
-        let mut before = self.totals()?;
-        loop {
-            std::thread::sleep(Duration::from_millis(1));
-            let after = self.totals()?;
-            if after == before {
-                return Ok(());
-            }
-            before = after;
-        }
+        let [_switch, starters @ ..] = &mut self.attached[..] else { return Ok(()) };
+        attach::detach(&mut self.ebpf, starters)?;
+        self.starts.end(&mut self.ebpf)?;
+        attach::detach(&mut self.ebpf, &mut self.attached)?;
+        attach::wait_until_done();
+        Ok(())
     }
 }

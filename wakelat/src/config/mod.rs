@@ -10,6 +10,7 @@ mod classes;
 mod error;
 mod filter;
 mod grouping;
+mod mode;
 mod output;
 mod resources;
 mod signal;
@@ -25,7 +26,7 @@ use crate::{
     events::EventsFlags,
     hist_trigger::cli::HistTriggerFlags,
     kernel::Machine,
-    report::From,
+    report::{From, Mode},
     sink::table::Sort,
 };
 
@@ -33,6 +34,7 @@ pub use crate::kernel::cgroup::Cgroup;
 pub use crate::sink::Format;
 pub use error::ConfigError;
 pub use filter::FilterConfig;
+pub use mode::ModeChoice;
 pub use output::{Colour, OutputConfig};
 pub use resources::{Attach, Resources};
 pub use threshold::{Action, ThresholdConfig};
@@ -75,6 +77,8 @@ pub struct Config {
     pub by: Vec<Key>,
     /// Groups user space keeps before it merges further ones into one.
     pub max_groups: usize,
+    /// Where waits are counted.
+    pub mode: Mode,
     /// The wait from which a sample counts, and what happens when one does.
     pub threshold: Option<ThresholdConfig>,
     /// How and where the result is shown.
@@ -105,6 +109,7 @@ impl Config {
             from: classes::from(&flags.filter, classes)?,
             by: Vec::new(),
             max_groups: MAX_GROUPS,
+            mode: Mode::Samples,
             threshold: ThresholdConfig::new(&flags.threshold, machine)?,
             output: OutputConfig::new(&flags.output)?,
             resources,
@@ -120,10 +125,10 @@ impl Config {
         self.window.set_intervals(interval_ns, count)
     }
 
-    /// Asks for groups.
+    /// Asks for groups, counted where the flags say.
     ///
     /// # Errors
-    /// Where a key is given twice or cannot be had on this machine.
+    /// Where a key is given twice or cannot be had on this machine, or the waits cannot be counted there.
     pub(crate) fn set_grouping(
         &mut self,
         flags: &GroupingFlags,
@@ -132,6 +137,7 @@ impl Config {
     ) -> Result<(), ConfigError> {
         self.by = grouping::keys(flags, default, machine)?;
         self.max_groups = flags.max_groups;
+        self.mode = mode::mode(flags.mode, self)?;
         Ok(())
     }
 }

@@ -12,7 +12,9 @@ pub struct Resources {
     pub attach: Attach,
     /// The kernel's types, where they are not in sysfs.
     pub btf: Option<PathBuf>,
-    /// Tasks the map of starts has room for.
+    /// Starts are to be kept in a map: somebody said of which size.
+    pub start_map: bool,
+    /// Tasks the map of starts has room for, where there is one.
     pub start_entries: u32,
     /// The ring buffer's size: bytes, a power of two and at least a page.
     pub ring_bytes: u32,
@@ -59,6 +61,7 @@ impl Resources {
         let resources = Self {
             attach: flags.attach,
             btf: flags.btf.clone(),
+            start_map: flags.start_entries.is_some(),
             start_entries: flags.start_entries.unwrap_or_else(|| default_start_entries(machine)),
             ring_bytes,
             drain_interval_ns: flags.drain_interval,

@@ -92,6 +92,15 @@ impl Features {
         self.release.is_at_least(5, 5) && matches!(self.btf, KernelBtf::Present { .. })
     }
 
+    /// Programs on typed tracepoints may keep starts in the tasks (`BPF_MAP_TYPE_TASK_STORAGE`). Tracing programs have been
+    /// let in before, but only since 6.4 is the memory taken from the programs' own allocator
+    /// (kernel/bpf/bpf_local_storage.c, `bpf_ma`): the kernel's ordinary one may wake a task, under the very lock
+    /// that a scheduler's tracepoint holds, and sleeps where the kernel is built for real time. Those who still wait are
+    /// found by an iterator, which sees the tasks of its own pid namespace.
+    pub fn task_storage(&self) -> bool {
+        self.typed_tracepoints() && self.release.is_at_least(6, 4) && self.first_pid_namespace
+    }
+
     /// The way `attach` takes here is by classic tracepoints, which do not tell all of a task.
     pub fn only_records(&self, attach: Attach) -> bool {
         attach == Attach::Classic || attach == Attach::Auto && self.btf == KernelBtf::Missing

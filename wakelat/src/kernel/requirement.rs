@@ -231,6 +231,7 @@ pub(crate) mod tests {
         Resources {
             attach,
             btf: None,
+            start_map: false,
             start_entries: 1,
             ring_bytes: 4096,
             drain_interval_ns: 1_000_000,

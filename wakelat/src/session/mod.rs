@@ -28,7 +28,14 @@ use self::{
     stop::Signals,
     window::Windows,
 };
-use crate::{aggregate::key::Names, collect::Collector, config::Config, decode::decode, report::Report, wait::Wait};
+use crate::{
+    aggregate::key::Names,
+    collect::Collector,
+    config::Config,
+    decode::decode,
+    report::{Mode, Report},
+    wait::Wait,
+};
 
 /// What a command shows of a run.
 pub trait View {
@@ -82,6 +89,8 @@ pub struct Place {
     pub btf: Option<PathBuf>,
     /// Where tracefs is mounted, if it is.
     pub tracefs: Option<PathBuf>,
+    /// The kernel lets programs keep starts in the tasks.
+    pub task_storage: bool,
 }
 
 /// Runs until something ends it; shows through `view` what it found. Blocks.
@@ -102,7 +111,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         settings::raise_priority(priority)?;
     }
     let mut signals = Signals::catch()?;
-    let mut collector = Collector::load(&settings::of(config, place))?;
+    let mut collector = Collector::load(&settings::of(config, place, view.shows_waits()))?;
     collector.attach()?;
     if !config.output.quiet {
         eprintln!("wakelat: measuring");
@@ -123,7 +132,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let bell = collector.bell().context(waiting)?;
     // SAFETY: an OwnedFd is one descriptor, open as long as it lives.
     let bell = unsafe { AsyncFd::register_with_interest(bell, Interest::READABLE) }.context(waiting)?;
-    let mut drain = interval(Duration::from_nanos(config.resources.drain_interval_ns));
+    let mut drain = interval(drain_interval(config));
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
     while run.stop.is_none() {
@@ -151,6 +160,15 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         trigger.finish()?;
     }
     Ok(run.stop.unwrap_or(Stop::Done))
+}
+
+/// How often to look for what has come. Where waits are counted in the kernel, only windows end.
+fn drain_interval(config: &Config) -> Duration {
+    const NOTHING_COMES: Duration = Duration::from_millis(250);
+    match config.mode {
+        Mode::Samples => Duration::from_nanos(config.resources.drain_interval_ns),
+        Mode::Aggregate => NOTHING_COMES,
+    }
 }
 
 /// A run under way.
@@ -209,9 +227,15 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Takes all there is: what was counted, and what was delivered.
+    fn take_all(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
+        collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
+        self.drain(collector, output)
+    }
+
     /// Ends a window while the programs go on.
     fn cut(&mut self, collector: &mut Collector, cut: Cut, output: &mut Output) -> Result<()> {
-        let totals = collector.totals_around(|collector| self.drain(collector, output))?;
+        let totals = collector.totals_around(|collector| self.take_all(collector, output))?;
         let missed = collector.missed()?;
         if cut == Cut::WarmUp {
             self.windows.begin(&totals, missed);
@@ -231,7 +255,7 @@ impl Run<'_> {
     fn end(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
         let duration_ns = self.windows.elapsed_ns();
         collector.detach()?;
-        self.drain(collector, output)?;
+        self.take_all(collector, output)?;
         let report = self.windows.end(
             duration_ns,
             &collector.totals()?,

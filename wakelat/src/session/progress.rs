@@ -8,7 +8,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::schedule::Schedule;
-use crate::config::Config;
+use crate::{config::Config, report::Mode};
 
 /// How often the line changes.
 const EVERY: Duration = Duration::from_millis(500);
@@ -17,13 +17,16 @@ const EVERY: Duration = Duration::from_millis(500);
 pub struct Progress {
     next_at: Option<Instant>,
     shown: bool,
+    /// Nobody knows how many there are before the window ends.
+    counted: bool,
 }
 
 impl Progress {
     /// Silent where nobody would see it, where lines come anyway, or where quiet was asked for.
     pub fn new(config: &Config) -> Self {
+        let counted = config.mode == Mode::Aggregate;
         let wanted = std::io::stderr().is_terminal() && !config.output.quiet && config.window.interval_ns.is_none();
-        Self { next_at: wanted.then(|| Instant::now() + EVERY), shown: false }
+        Self { next_at: wanted.then(|| Instant::now() + EVERY), shown: false, counted }
     }
 
     /// Shows the time and the number of samples so far, if it is time to.
@@ -34,7 +37,8 @@ impl Progress {
         let (begun, end) = schedule.span();
         let passed = now.saturating_duration_since(begun).as_secs_f64();
         let of = end.map_or(String::new(), |end| format!(" of {:.1}", (end - begun).as_secs_f64()));
-        eprint!("\r\x1b[K{passed:.1}{of} s, {samples} samples; Ctrl-C ends it");
+        let samples = if self.counted { String::new() } else { format!(", {samples} samples") };
+        eprint!("\r\x1b[K{passed:.1}{of} s{samples}; Ctrl-C ends it");
         _ = std::io::stderr().flush();
         self.shown = true;
     }

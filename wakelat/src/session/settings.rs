@@ -7,20 +7,27 @@ use crate::{
     aggregate::key::Key,
     collect::{Selection, Settings},
     config::Config,
-    report::From,
+    report::{From, Mode},
 };
 
-/// The settings for `config`.
-pub fn of(config: &Config, place: &Place) -> Settings {
+/// A page, of the largest kind: a ring buffer that nothing comes through.
+const SMALLEST_RING: u32 = 1 << 16;
+
+/// The settings for `config`. `shows_waits`: somebody looks at single ones.
+pub fn of(config: &Config, place: &Place, shows_waits: bool) -> Settings {
     let filter = &config.filter;
+    let aggregate = config.mode == Mode::Aggregate;
     Settings {
         attach: config.resources.attach,
         btf: place.btf.clone(),
         tracefs: place.tracefs.clone(),
+        task_storage: place.task_storage && !config.resources.start_map,
         start_entries: config.resources.start_entries,
-        ring_bytes: config.resources.ring_bytes,
+        ring_bytes: if aggregate { SMALLEST_RING } else { config.resources.ring_bytes },
         classes: config.classes,
         threshold_ns: config.threshold.as_ref().map_or(0, |threshold| threshold.threshold_ns),
+        aggregate,
+        with_waking: shows_waits || config.by.contains(&Key::Waker),
         from_waking: config.from == From::Waking,
         with_cgroup: config.by.contains(&Key::Cgroup),
         trigger_rules: false,

@@ -1,6 +1,6 @@
 //! The windows of a run: their groups, and their account from what the kernel had counted before and after.
 
-use wakelat_common::{Class, Classes, start::Start};
+use wakelat_common::{Class, Classes, histogram::Histogram, start::Start};
 
 use super::clock::{monotonic_ns, unix_offset_ns};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     },
     collect::Totals,
     config::Config,
-    report::{Coverage, From, Report, Threshold},
+    report::{Coverage, From, Mode, Report, Threshold},
     wait::{Comm, Wait},
 };
 
@@ -20,6 +20,7 @@ use crate::{
 pub struct Windows {
     kernel: String,
     from: From,
+    mode: Mode,
     classes: Classes,
     threshold_ns: Option<u64>,
     groups: Groups,
@@ -47,6 +48,7 @@ impl Windows {
         Self {
             kernel: kernel.to_owned(),
             from: config.from,
+            mode: config.mode,
             classes: config.classes,
             threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
             groups: Groups::new(config.by.clone(), config.merged, config.max_groups),
@@ -68,6 +70,22 @@ impl Windows {
             self.groups.record(wait);
         }
         !self.warming_up
+    }
+
+    /// Adds what one CPU has counted of one class.
+    pub fn record_counted(&mut self, class: Class, histogram: &Histogram) {
+        match class {
+            Class::Wakeup | Class::New => self.wakeups_received += histogram.count,
+            Class::Preempted => self.preemptions_received += histogram.count,
+        }
+        if self.warming_up {
+            return;
+        }
+        self.groups.add_counted(class, histogram);
+        // Below the threshold nothing is counted.
+        if self.threshold_ns.is_some() {
+            self.over += histogram.count;
+        }
     }
 
     /// One of the waits has reached the threshold.
@@ -152,6 +170,7 @@ impl Windows {
             duration_ns,
             unix_offset_ns: self.before.unix_offset_ns,
             from: self.from,
+            mode: self.mode,
             groups: self.groups.report(names),
             coverage: Coverage {
                 wakeups: terms(&self.before.wakeups, &wakeups, of(false)),

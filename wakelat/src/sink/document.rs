@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::{Context, PERCENTILES, clock};
 use crate::{
     aggregate::distribution::{Bucket, Distribution, Maximum},
-    report::{Coverage, From, Group, KeyPart, KeyValue, Report, Terms},
+    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Report, Terms},
     wait::{Wait, policy_name},
 };
 
@@ -19,6 +19,7 @@ pub struct ReportDocument<'a> {
     start_unix_ns: u64,
     duration_ns: u64,
     from: &'static str,
+    mode: &'static str,
     groups: Vec<GroupDocument<'a>>,
     coverage: CoverageDocument,
     threshold: Option<ThresholdDocument>,
@@ -172,6 +173,14 @@ pub fn from_name(from: From) -> &'static str {
     }
 }
 
+/// The word for `--mode`.
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Samples => "samples",
+        Mode::Aggregate => "aggregate",
+    }
+}
+
 impl<'a> ReportDocument<'a> {
     /// The document of a report.
     pub fn new(report: &'a Report) -> Self {
@@ -181,6 +190,7 @@ impl<'a> ReportDocument<'a> {
             start_unix_ns: report.start_unix_ns,
             duration_ns: report.duration_ns,
             from: from_name(report.from),
+            mode: mode_name(report.mode),
             groups: report.groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
             coverage: CoverageDocument::new(&report.coverage),
             threshold: report

@@ -4,7 +4,7 @@ use wakelat_common::Class;
 
 use crate::{
     aggregate::distribution::{Distribution, Maximum},
-    report::{Coverage, From, Group, GroupClass, KeyPart, KeyValue, Report, Terms},
+    report::{Coverage, From, Group, GroupClass, KeyPart, KeyValue, Mode, Report, Terms},
     wait::{Comm, Wait},
 };
 
@@ -45,6 +45,7 @@ pub fn report(groups: Vec<Group>) -> Report {
         duration_ns: 10_000_000_000,
         unix_offset_ns: (START_UNIX_NS - START_NS) as i64,
         from: From::Wakeup,
+        mode: Mode::Samples,
         groups,
         coverage: Coverage {
             wakeups: Terms { seen: delivered + 50, delivered, woken_running: 50, ..Terms::default() },

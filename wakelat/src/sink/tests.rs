@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     aggregate::distribution::Maximum,
-    report::{From, KeyValue, Terms, Threshold},
+    report::{From, KeyValue, Mode, Terms, Threshold},
 };
 
 pub(super) fn terminal(width: usize) -> Style {
@@ -162,10 +162,18 @@ fn losses_are_shown() {
 }
 
 #[test]
+fn a_report_counted_in_the_kernel_says_so() {
+    let mut report = usual_report();
+    assert!(!chart(&report, terminal(120)).contains("counted: in the kernel"));
+    report.mode = Mode::Aggregate;
+    assert!(chart(&report, terminal(120)).contains("counted: in the kernel; percentiles within 3.2 %"));
+}
+
+#[test]
 fn t17_every_loss_is_named_and_warned_of() {
     type Loss = fn(&mut Terms);
     let losses: [(Loss, &str); 6] = [
-        (|terms| terms.start_map_full = 7, "map of starts"),
+        (|terms| terms.start_map_full = 7, "room for the start"),
         (|terms| terms.ring_full = 7, "ring buffer"),
         (|terms| terms.discarded = 7, "discarded"),
         (|terms| terms.stale = 7, "stale"),

@@ -59,6 +59,10 @@ pub fn host_target() -> &'static str {
     target(if cfg!(target_endian = "big") { "big" } else { "little" })
 }
 
+/// The BPF objects: the binary of wakelat-ebpf, and the name that wakelat's build script gives it.
+pub const OBJECTS: [(&str, &str); 2] =
+    [("wakelat-ebpf", "wakelat.bpf.o"), ("wakelat-ebpf-storage", "wakelat-storage.bpf.o")];
+
 /// Finds the tools for `target`, or says what is not there.
 pub fn find(target: &str) -> Result<Toolchain, Missing> {
     let places = Places::of_this_process();
@@ -97,7 +101,7 @@ impl Toolchain {
     /// outer cargo's own directory, whose lock that cargo holds.
     pub fn build(&self, target: &str, target_root: &Path, host_arch: &str) -> Command {
         let mut cargo = Command::new(&self.compiler.cargo);
-        cargo.args(["build", "--quiet", "--package=wakelat-ebpf", "--bin=wakelat-ebpf", "--release"]);
+        cargo.args(["build", "--quiet", "--package=wakelat-ebpf", "--bins", "--release"]);
         cargo.args(["--target", target, "--target-dir"]).arg(target_root.join("bpf"));
         // aya-ebpf's access to registers depends on it.
         cargo.env("AYA_BPF_TARGET_ARCH", host_arch);
@@ -118,9 +122,9 @@ impl Toolchain {
         cargo
     }
 
-    /// Where [`Toolchain::build`] leaves the object.
-    pub fn object(target: &str, target_root: &Path) -> PathBuf {
-        target_root.join("bpf").join(target).join("release/wakelat-ebpf")
+    /// Where [`Toolchain::build`] leaves the object of the binary `name`.
+    pub fn object(target: &str, target_root: &Path, name: &str) -> PathBuf {
+        target_root.join("bpf").join(target).join("release").join(name)
     }
 
     /// The files whose change calls for a new build.

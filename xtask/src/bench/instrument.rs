@@ -140,8 +140,17 @@ pub struct Skipped {
     pub instrument: String,
     /// What the table calls it.
     pub title: String,
+    /// The workload under which it cannot be run, if it can be under others.
+    pub workload: Option<&'static str>,
     /// Why not, and what to do about it.
     pub reason: String,
+}
+
+impl Skipped {
+    /// Whether it is this instrument under this workload.
+    pub fn is(&self, instrument: &str, workload: &str) -> bool {
+        self.instrument == instrument && self.workload.is_none_or(|skipped| skipped == workload)
+    }
 }
 
 /// All instruments, in the order of the table, but for those whose program is not there.
@@ -170,6 +179,7 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
             None => skipped.push(Skipped {
                 instrument: peer.id.to_owned(),
                 title: peer.title.to_owned(),
+                workload: None,
                 reason: format!("not installed; `cargo xtask bench --install`, or install `{}`", peer.package),
             }),
         }

@@ -105,7 +105,16 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let scene = Scene { empty_programs: &empty_programs, directory: &directory, interrupt: &interrupt };
     let mut found = Vec::new();
     for workload in &workloads {
-        found.extend(run::under(workload, &instruments, &allowed, extent, &scene, &mut skipped)?);
+        match run::under(workload, &instruments, &allowed, extent, &scene, &mut skipped) {
+            Ok(one) => found.extend(one),
+            // What was measured under the others is not worth less.
+            Err(error) => {
+                interrupt.check()?;
+                eprintln!("bench: {} is skipped: {error:#}", workload.id);
+                let (title, reason) = ("everything".to_owned(), format!("{error:#}"));
+                skipped.push(Skipped { instrument: String::new(), title, workload: Some(workload.id), reason });
+            }
+        }
     }
 
     let machine = machine::look(&allowed);
@@ -189,7 +198,8 @@ mod tests {
     fn what_is_not_there_is_refused_with_what_is() {
         let error = workloads(&["pipes".to_owned()]).err().unwrap().to_string();
         assert!(error.starts_with("no workload is called `pipes`, expected `pipe`, `pipe-2`"), "{error}");
-        let missing = Skipped { instrument: "x".into(), title: "X".into(), reason: "not installed".into() };
+        let missing =
+            Skipped { instrument: "x".into(), title: "X".into(), workload: None, reason: "not installed".into() };
         let error = chosen(Vec::new(), &["x".to_owned()], &mut vec![missing]).err().unwrap().to_string();
         assert_eq!(error, "`x` is not installed");
     }

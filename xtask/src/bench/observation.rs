@@ -1,5 +1,6 @@
 //! What was seen of one instrument in one round, and how.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use super::interrupt::Interrupt;
 use super::load::Took;
 use super::losses::Losses;
 use super::programs::{Account, Runs};
-use super::tool;
+use super::tool::{self, Tool};
 use super::workload::Staged;
 
 /// One instrument in one round.
@@ -55,23 +56,26 @@ pub struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Observes `instrument`, on `cpus`, under `workload`, whose last performance without any was `before`.
+    /// Starts `instrument` on `cpus`, and gives the time to its first event too: seconds.
     ///
     /// # Errors
-    /// If the instrument does not run here, or anything fails.
+    /// If it does not run here.
+    pub fn start<'a>(&self, instrument: &'a Instrument, cpus: &Cpus) -> anyhow::Result<(Tool<'a>, Option<f64>)> {
+        // Whether a program has run, is in the account.
+        let _accounting = account()?;
+        tool::start(instrument, self.empty_programs, cpus, self.directory, self.interrupt)
+    }
+
+    /// Observes `tool` under `workload`, whose last performance without any was `before`.
+    ///
+    /// # Errors
+    /// If anything fails.
     pub fn observe(
         &self,
-        instrument: &Instrument,
+        (tool, start_s): (Tool, Option<f64>),
         workload: &mut Staged,
-        cpus: &Cpus,
         before: Took,
     ) -> anyhow::Result<Observation> {
-        let account = || aya::sys::enable_stats(Stats::RunTime).context("the kernel does not account BPF run times");
-        // The tools do not run their programs any longer for it than until the first one has run.
-        let starting = account()?;
-        let (tool, start_s) = tool::start(instrument, self.empty_programs, cpus, self.directory, self.interrupt)?;
-        drop(starting);
-
         let processes = tool.processes()?;
         let (begin, cpu_before_s) = (Instant::now(), account::cpu_s(&processes));
         let under = workload.perform(self.interrupt)?;
@@ -103,4 +107,9 @@ impl Scene<'_> {
             losses,
         })
     }
+}
+
+/// Has the kernel keep account of the run times of BPF programs until the result is dropped.
+fn account() -> anyhow::Result<OwnedFd> {
+    aya::sys::enable_stats(Stats::RunTime).context("the kernel does not account BPF run times")
 }

@@ -89,9 +89,10 @@ impl Group {
         (read(&self.printed[0]), read(&self.printed[1]))
     }
 
-    /// What it complained of first on standard error, or else its last line there.
+    /// What it complained of first, or else the last that it printed.
     pub fn last_words(&self) -> String {
-        last_words(&self.printed().1)
+        let (output, errors) = self.printed();
+        last_words(&format!("{output}\n{errors}"))
     }
 
     fn group(&self) -> Pid {

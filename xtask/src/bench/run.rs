@@ -74,20 +74,32 @@ pub fn under<'a>(
         for turn in 0..instruments.len() {
             let which = (round + turn) % instruments.len();
             let instrument = &instruments[which];
-            if skipped.iter().any(|skipped| skipped.instrument == instrument.id) {
+            if skipped.iter().any(|skipped| skipped.is(&instrument.id, workload.id)) {
                 continue;
             }
             eprintln!("bench: {}, round {} of {}: {}", workload.id, round + 1, extent.rounds, instrument.title);
-            match scene.observe(instrument, &mut staged, &tool_cpus, before) {
+            let mut skip = |error: anyhow::Error, workload: Option<&'static str>| -> anyhow::Result<()> {
+                scene.interrupt.check()?;
+                eprintln!("bench: {} is skipped: {error:#}", instrument.title);
+                let (instrument, title) = (instrument.id.clone(), instrument.title.clone());
+                skipped.push(Skipped { instrument, title, workload, reason: format!("{error:#}") });
+                Ok(())
+            };
+            let tool = match scene.start(instrument, &tool_cpus) {
+                Ok(tool) => tool,
+                Err(error) => {
+                    skip(error, None)?;
+                    continue;
+                }
+            };
+            match scene.observe(tool, &mut staged, before) {
                 Ok(observation) => {
                     before = observation.after;
                     observations[which] = Some(observation);
                 }
                 Err(error) => {
-                    scene.interrupt.check()?;
-                    eprintln!("bench: {} is skipped: {error:#}", instrument.title);
-                    let (instrument, title) = (instrument.id.clone(), instrument.title.clone());
-                    skipped.push(Skipped { instrument, title, reason: format!("{error:#}") });
+                    skip(error, Some(workload.id))?;
+                    before = staged.perform(scene.interrupt)?;
                 }
             }
         }

@@ -48,7 +48,11 @@ pub fn table(rows: &[Row]) -> String {
 
 /// What was not run, and why; empty where everything was.
 pub fn skipped(skipped: &[Skipped]) -> String {
-    skipped.iter().fold(String::new(), |text, Skipped { title, reason, .. }| text + &format!("- {title}: {reason}\n"))
+    let line = |Skipped { title, workload, reason, .. }: &Skipped| match workload {
+        Some(workload) => format!("- {title} under {workload}: {reason}\n"),
+        None => format!("- {title}: {reason}\n"),
+    };
+    skipped.iter().map(line).collect()
 }
 
 /// For what does not apply.
@@ -133,6 +137,14 @@ mod tests {
         assert_eq!(losses(Some(Losses::Chunks(3))), "3 chunks");
         assert_eq!(losses(Some(Losses::Chunks(0))), "0");
         assert_eq!(losses(None), NONE);
+    }
+
+    #[test]
+    fn what_fails_under_one_workload_is_said_of_that_one() {
+        let tool = |workload| Skipped { instrument: "x".into(), title: "X".into(), workload, reason: "fails".into() };
+        assert_eq!(skipped(&[tool(None), tool(Some("forks"))]), "- X: fails\n- X under forks: fails\n");
+        assert!(tool(None).is("x", "pipe") && tool(Some("pipe")).is("x", "pipe"));
+        assert!(!tool(Some("forks")).is("x", "pipe") && !tool(None).is("y", "pipe"));
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub struct Workload {
 enum Performer {
     /// `perf bench` with these arguments and a number of rounds; a copy on each CPU, or one on all of them.
     Perf { args: &'static [&'static str], rounds: u64, copies: bool },
-    /// A load of our own.
-    Own(fn(u64) -> Load),
+    /// A load of our own, to perform one in so many of its rounds; so many copies of it.
+    Own { load: fn(u64) -> Load, copies: usize },
 }
 
 /// All of them; a performance takes about half a second on a machine of 2024.
@@ -60,27 +60,35 @@ pub const WORKLOADS: [Workload; 7] = [
         id: "think",
         about: "8 threads that think for some 30 µs and wake each other, 3 of them at a time on two CPUs",
         cpus: 2,
-        performer: Performer::Own(|part| Load::Ring(Ring { threads: 8, tokens: 3, work: 30_000, hops: 10_000 / part })),
+        performer: Performer::Own {
+            load: |part| Load::Ring(Ring { threads: 8, tokens: 3, work: 30_000, hops: 10_000 / part }),
+            copies: 1,
+        },
     },
     Workload {
         id: "forks",
         about: "forks of processes that end at once, one after another on one CPU",
         cpus: 1,
-        performer: Performer::Own(|part| Load::Forks(Forks { children: 5_000 / part })),
+        performer: Performer::Own { load: |part| Load::Forks(Forks { children: 5_000 / part }), copies: 1 },
     },
     Workload {
         id: "ring-10",
         about: "10 threads that wake each other in turn on one CPU",
         cpus: 1,
-        performer: Performer::Own(|part| Load::Ring(Ring { threads: 10, tokens: 1, work: 0, hops: 200_000 / part })),
+        performer: Performer::Own {
+            load: |part| Load::Ring(Ring { threads: 10, tokens: 1, work: 0, hops: 200_000 / part }),
+            copies: 1,
+        },
     },
     Workload {
         id: "ring-20000",
-        about: "20,000 threads that wake each other in turn on one CPU: all but one sleep",
+        about: "20,000 threads in two processes, which wake each other in turn on one CPU: all but two sleep",
         cpus: 1,
-        performer: Performer::Own(|part| {
-            Load::Ring(Ring { threads: 20_000, tokens: 1, work: 0, hops: 200_000 / part })
-        }),
+        // One process has room for fewer, with 65,530 mappings (vm.max_map_count) and four for each thread.
+        performer: Performer::Own {
+            load: |part| Load::Ring(Ring { threads: 10_000, tokens: 1, work: 0, hops: 100_000 / part }),
+            copies: 2,
+        },
     },
 ];
 
@@ -94,7 +102,14 @@ pub struct Staged {
 
 enum Company {
     Perf { perf: PathBuf, args: &'static [&'static str], rounds: u64, copies: bool },
-    Own { child: Child, input: ChildStdin, output: BufReader<ChildStdout> },
+    Own(Vec<Player>),
+}
+
+/// A process that performs a load of our own. Dropped, it is gone.
+struct Player {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
 }
 
 impl Workload {
@@ -108,17 +123,9 @@ impl Workload {
                 let perf = privilege::program("perf").context("needs `perf`; install `linux-perf`")?;
                 Company::Perf { perf, args, rounds, copies }
             }
-            Performer::Own(load) => {
-                let mut command = Command::new(std::env::current_exe()?);
-                command.args(["bench", "--perform", &serde_json::to_string(&load(part))?]);
-                command.stdin(Stdio::piped()).stdout(Stdio::piped());
-                let mut child = cpus.inherited(|| command.spawn())?.context("cannot run this program once more")?;
-                let input = child.stdin.take().context("no standard input")?;
-                let output = BufReader::new(child.stdout.take().context("no standard output")?);
-                let mut company = Company::Own { child, input, output };
-                let said = company.hear()?;
-                ensure!(said == READY, "the load said `{said}`, expected `{READY}`");
-                company
+            Performer::Own { load, copies } => {
+                let load = load(part);
+                Company::Own((0..copies).map(|_| Player::stage(&load, &cpus)).collect::<anyhow::Result<_>>()?)
             }
         };
         Ok(Staged { cpus, printed: directory.join(self.id), part, company })
@@ -153,31 +160,52 @@ impl Staged {
                 // The copies run side by side, so they take as long as one of them does on average.
                 Ok(Took { elapsed_s: elapsed_s / groups.len() as f64, cpu_s: children_cpu_s()? - cpu_before })
             }
-            Company::Own { input, .. } => {
-                input.write_all(b"perform\n").and_then(|()| input.flush()).context("the load is gone")?;
-                let said = self.company.hear()?;
-                serde_json::from_str(&said).with_context(|| format!("the load said `{said}`"))
+            Company::Own(players) => {
+                players.iter_mut().try_for_each(Player::begin)?;
+                let took = players.iter_mut().map(Player::took).collect::<anyhow::Result<Vec<_>>>()?;
+                Ok(Took {
+                    elapsed_s: took.iter().map(|took| took.elapsed_s).fold(0.0, f64::max),
+                    cpu_s: took.iter().map(|took| took.cpu_s).sum(),
+                })
             }
         }
     }
 }
 
-impl Company {
+impl Player {
+    fn stage(load: &Load, cpus: &Cpus) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["bench", "--perform", &serde_json::to_string(load)?]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = cpus.inherited(|| command.spawn())?.context("cannot run this program once more")?;
+        let input = child.stdin.take().context("no standard input")?;
+        let output = BufReader::new(child.stdout.take().context("no standard output")?);
+        let mut player = Self { child, input, output };
+        let said = player.hear()?;
+        ensure!(said == READY, "the load said `{said}`, expected `{READY}`");
+        Ok(player)
+    }
+
+    fn begin(&mut self) -> anyhow::Result<()> {
+        self.input.write_all(b"perform\n").and_then(|()| self.input.flush()).context("the load is gone")
+    }
+
+    fn took(&mut self) -> anyhow::Result<Took> {
+        let said = self.hear()?;
+        serde_json::from_str(&said).with_context(|| format!("the load said `{said}`"))
+    }
+
     fn hear(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
-        if let Self::Own { output, .. } = self {
-            output.read_line(&mut line).context("the load is gone")?;
-        }
+        self.output.read_line(&mut line).context("the load is gone")?;
         Ok(line.trim_end().to_owned())
     }
 }
 
-impl Drop for Company {
+impl Drop for Player {
     fn drop(&mut self) {
-        if let Self::Own { child, .. } = self {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

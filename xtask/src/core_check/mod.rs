@@ -1,6 +1,6 @@
 //! `cargo xtask core-check`: would the programs find every kernel field they read?
 //!
-//! Applies the CO-RE relocations of the BPF object against the BTF of kernels that need not run, as the
+//! Applies the CO-RE relocations of the BPF objects against the BTF of kernels that need not run, as the
 //! loader does. A field that a kernel does not have makes its instruction invalid ("poisoned"): the
 //! kernel then refuses the program, unless the field is read only after a check that it exists.
 
@@ -9,7 +9,7 @@ mod kernels;
 mod relocation;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -32,25 +32,35 @@ pub struct Args {
 
 /// Fails if relocation fails on any of the kernels.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    let object = match &args.object {
-        Some(object) => object.clone(),
+    let objects = match &args.object {
+        Some(object) => vec![object.clone()],
         None => {
             setup::ensure(Purpose::Build)?;
-            build::release()?.object
+            build::release()?.objects
         }
     };
     let kernels = if args.kernels.is_empty() { default_kernels()? } else { kernels::find(&args.kernels)? };
     if kernels.is_empty() {
         bail!("found no BTF and no kernel image in what was given");
     }
-    let object = fs::read(&object).with_context(|| format!("cannot read `{}`", object.display()))?;
+    let mut all_found = true;
+    for object in &objects {
+        println!("{}", object.display());
+        all_found &= check(object, &kernels)?;
+    }
+    Ok(if all_found { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether relocation succeeds on all of `kernels`.
+fn check(object: &Path, kernels: &[Kernel]) -> anyhow::Result<bool> {
+    let object = fs::read(object).with_context(|| format!("cannot read `{}`", object.display()))?;
     let parsed = Object::parse(&object).context("aya cannot read the object")?;
     let relocations = relocation::read(&object).context("cannot read the object's relocations")?;
 
     let width = kernels.iter().map(|kernel| kernel.name.len()).max().unwrap_or(0).max("kernel".len());
     println!("{:<width$}  {:>5}  {:>8}  poisoned fields", "kernel", "ok", "poisoned");
     let mut failed = false;
-    for Kernel { name, path } in &kernels {
+    for Kernel { name, path } in kernels {
         match kernels::btf(path).and_then(|btf| poisoned(&parsed, &relocations, &btf)) {
             Ok(poisoned) => {
                 let ok = relocations.len() - poisoned.len();
@@ -65,7 +75,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(!failed)
 }
 
 /// The running kernel, and those of the list that can be had.

@@ -1,0 +1,48 @@
+//! The entries on classic tracepoints: one per tracepoint.
+
+use core::ffi::c_void;
+
+use aya_ebpf::{helpers::bpf_get_smp_processor_id, programs::TracePointContext};
+use wakelat_common::Class;
+
+use crate::{record::Recorded, switch, wakeup};
+
+/// What a program on a classic tracepoint returns to let the event go on to whoever else counts it: 0 would hide it from
+/// every other user of perf (kernel/trace/bpf_trace.c, `trace_call_bpf`). aya's macro returns 0 whatever the program says,
+/// so these entries do without it.
+const PASS_ON: u32 = 1;
+
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "tracepoint")]
+fn classic_sched_waking(ctx: *mut c_void) -> u32 {
+    let ctx = TracePointContext::new(ctx);
+    wakeup::waking(Recorded::woken(&ctx));
+    PASS_ON
+}
+
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "tracepoint")]
+fn classic_sched_wakeup(ctx: *mut c_void) -> u32 {
+    let ctx = TracePointContext::new(ctx);
+    wakeup::wakeup(&ctx, Recorded::woken(&ctx), Class::Wakeup);
+    PASS_ON
+}
+
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "tracepoint")]
+fn classic_sched_wakeup_new(ctx: *mut c_void) -> u32 {
+    let ctx = TracePointContext::new(ctx);
+    wakeup::wakeup(&ctx, Recorded::woken(&ctx), Class::New);
+    PASS_ON
+}
+
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "tracepoint")]
+fn classic_sched_switch(ctx: *mut c_void) -> u32 {
+    let ctx = TracePointContext::new(ctx);
+    // SAFETY: no arguments, no side effects.
+    let cpu = unsafe { bpf_get_smp_processor_id() };
+    // What became of the one that leaves is in the record.
+    switch::switch(&ctx, false, Recorded::prev(&ctx), Recorded::next(&ctx, cpu));
+    PASS_ON
+}

@@ -1,0 +1,32 @@
+//! A finished wait is counted where it ended.
+
+use aya_ebpf::{
+    btf_maps::{Array, PerCpuArray},
+    macros::btf_map,
+};
+use wakelat_common::{
+    Class,
+    histogram::{HISTOGRAMS as ENTRIES, Histogram, slot},
+};
+
+use crate::task::TaskFields;
+
+/// Key: a [`slot`]. Value: this CPU's waits of that class. Read and cleared by user space, half by half.
+#[btf_map]
+static HISTOGRAMS: PerCpuArray<Histogram, { ENTRIES as usize }> = PerCpuArray::new();
+
+/// The half that is written to. User space changes it at the end of a window, and waits until no program is in the
+/// other one any more.
+#[btf_map]
+static HALF: Array<u32, 1> = Array::new();
+
+/// Adds the wait of `next`, which ends `now` on `cpu`, to its class.
+#[inline(always)]
+pub fn add<T: TaskFields>(class: Class, latency_ns: u64, now: u64, cpu: u32, next: T, next_pid: u32) {
+    let Some(half) = HALF.get(0) else { return };
+    // SAFETY: a word of a map is always there, and is written at once.
+    let half = unsafe { core::ptr::read_volatile(half) };
+    let Some(histogram) = HISTOGRAMS.get_ptr_mut(slot(class, half)) else { return };
+    // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes and no program on this one interrupts.
+    unsafe { (*histogram).record(latency_ns, now, next_pid, cpu, || next.comm()) };
+}

@@ -1,0 +1,45 @@
+//! The typed programs of `main.rs` with their starts in task storage: an object of its own, since a kernel that knows no
+//! task storage refuses the map, and with it the object, whether a program uses it or not.
+#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+
+// For the host this is an empty program that only exists so that clippy and rustfmt can see the crate.
+#[cfg(target_arch = "bpf")]
+mod accessors {
+    include!(concat!(env!("OUT_DIR"), "/core.rs"));
+}
+#[cfg(target_arch = "bpf")]
+#[path = "entry/typed.rs"]
+mod entry;
+#[cfg(target_arch = "bpf")]
+mod filter;
+#[cfg(target_arch = "bpf")]
+mod histogram;
+#[cfg(target_arch = "bpf")]
+mod maps;
+#[cfg(target_arch = "bpf")]
+mod sample;
+#[cfg(target_arch = "bpf")]
+#[path = "starts/storage.rs"]
+mod starts;
+#[cfg(target_arch = "bpf")]
+mod switch;
+#[cfg(target_arch = "bpf")]
+mod task;
+#[cfg(target_arch = "bpf")]
+mod wakeup;
+
+#[cfg(target_arch = "bpf")]
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo) -> ! {
+    // Nothing here can panic: the verifier would refuse this loop.
+    loop {}
+}
+
+/// Reading kernel memory is reserved to GPL-compatible programs (kernel/bpf/verifier.c, `gpl_only` helpers).
+#[cfg(target_arch = "bpf")]
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
+
+#[cfg(not(target_arch = "bpf"))]
+fn main() {}

@@ -1,0 +1,66 @@
+//! Waits that the programs have counted: two halves, of which they write to one while the other is read.
+
+use anyhow::{Context as _, Result, anyhow};
+use aya::{
+    Ebpf,
+    maps::{Array, MapData, PerCpuArray, PerCpuValues},
+};
+use wakelat_common::{
+    Class,
+    histogram::{Histogram, slot},
+};
+
+use super::{Collector, attach, load::take};
+
+/// The histograms of all CPUs.
+pub(super) struct Histograms {
+    map: PerCpuArray<MapData, Histogram>,
+    half: Array<MapData, u32>,
+    /// What `half` holds.
+    written: u32,
+}
+
+impl Histograms {
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
+        let map = PerCpuArray::try_from(take(ebpf, "HISTOGRAMS")?)?;
+        Ok(Self { map, half: Array::try_from(take(ebpf, "HALF")?)?, written: 0 })
+    }
+
+    /// Has the programs write to the other half. Afterwards none writes to this one any more.
+    fn swap(&mut self) -> Result<()> {
+        self.written ^= 1;
+        self.half.set(0, self.written, 0).context("cannot change the half of the histograms")?;
+        attach::wait_until_done();
+        Ok(())
+    }
+
+    /// Takes what is in one half, to which no program may write meanwhile, and leaves it empty.
+    fn take_half(&mut self, half: u32, take: &mut impl FnMut(Class, &Histogram)) -> Result<()> {
+        for class in Class::ALL {
+            let slot = slot(class, half);
+            let per_cpu = self.map.get(&slot, 0).context("cannot read the histograms")?;
+            if per_cpu.iter().all(|histogram| histogram.count == 0) {
+                continue;
+            }
+            let empty = PerCpuValues::try_from(vec![Histogram::EMPTY; per_cpu.len()])
+                .map_err(|error| anyhow!(error).context("cannot clear the histograms"))?;
+            self.map.set(slot, empty, 0).context("cannot clear the histograms")?;
+            per_cpu.iter().filter(|histogram| histogram.count > 0).for_each(|histogram| take(class, histogram));
+        }
+        Ok(())
+    }
+}
+
+impl Collector {
+    /// Gives what was counted since the last time to `take`, by class and CPU; nothing where waits are delivered. The
+    /// programs may run meanwhile: what they count from now on comes the next time.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to read or write the maps.
+    pub fn take_counted(&mut self, mut take: impl FnMut(Class, &Histogram)) -> Result<()> {
+        let Some(histograms) = &mut self.histograms else { return Ok(()) };
+        let half = histograms.written;
+        histograms.swap()?;
+        histograms.take_half(half, &mut take)
+    }
+}

@@ -1,0 +1,37 @@
+//! Where waits are counted.
+
+use super::{Action, Config, ConfigError};
+use crate::{aggregate::key::Key, report::Mode};
+
+/// Where waits are to be counted, as typed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ModeChoice {
+    /// In the kernel where that answers the question, else in user space
+    #[default]
+    Auto,
+    /// In the kernel: cheaper, percentiles within 3.2 %
+    Aggregate,
+    /// In user space, from a sample of each wait: percentiles to three digits
+    Samples,
+}
+
+/// The mode for what `config` asks.
+pub(super) fn mode(choice: ModeChoice, config: &Config) -> Result<Mode, ConfigError> {
+    match (choice, needs_samples(config)) {
+        (ModeChoice::Samples, _) | (ModeChoice::Auto, Some(_)) => Ok(Mode::Samples),
+        (ModeChoice::Auto | ModeChoice::Aggregate, None) => Ok(Mode::Aggregate),
+        (ModeChoice::Aggregate, Some(why)) => Err(ConfigError::usage(
+            "--mode",
+            format!("`aggregate` does not do: {why}; use `--mode auto`, or group by `cpu` and `class` alone"),
+        )),
+    }
+}
+
+/// Why the question cannot be answered without a sample of each wait.
+fn needs_samples(config: &Config) -> Option<String> {
+    if let Some(key) = config.by.iter().copied().find(|key: &Key| !key.is_counted()) {
+        return Some(format!("`--by {}` needs a sample of each wait", key.name()));
+    }
+    let acts = config.threshold.as_ref().is_some_and(|threshold| threshold.action != Action::Continue);
+    acts.then(|| "`--on-threshold` needs each wait as it happens".to_owned())
+}
