@@ -55,6 +55,10 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 
+    /// Write the table into docs/overhead.md, as a whole run does, of a part too
+    #[arg(long)]
+    write: bool,
+
     /// Install the tools to compare with, where they are missing
     #[arg(long)]
     install: bool,
@@ -125,7 +129,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let path = directory.join("bench.json");
     fs::write(&path, format!("{document:#}\n")).with_context(|| format!("cannot write `{}`", path.display()))?;
     let whole = !args.quick && args.workload.is_empty() && args.instrument.is_empty();
-    if whole {
+    if whole || args.write {
         let page = workspace::root().join(PAGE);
         let before = fs::read_to_string(&page).with_context(|| format!("cannot read `{PAGE}`"))?;
         fs::write(&page, page::with_table(&before, &text)?).with_context(|| format!("cannot write `{PAGE}`"))?;

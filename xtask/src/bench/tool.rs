@@ -21,7 +21,7 @@ use super::process::Group;
 use super::programs::{self, Held};
 
 /// What a tool may take to start (compilers are among them) and to end (so are readers of what they recorded).
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// From the first event to the moment when surely all of a tool's programs are attached: they are, one after another,
 /// within some milliseconds.
