@@ -59,6 +59,17 @@ pub fn programs() -> anyhow::Result<Command> {
     Ok(cargo)
 }
 
+/// Compiles the programs that do nothing and says where their object is.
+///
+/// # Errors
+/// If there is no toolchain for BPF, or they do not compile.
+pub fn empty_programs() -> anyhow::Result<PathBuf> {
+    if !programs()?.status().context("cannot run cargo")?.success() {
+        bail!("wakelat-ebpf does not compile");
+    }
+    Ok(bpf_toolchain::Toolchain::object(bpf_toolchain::host_target(), &target_directory()?, "empty"))
+}
+
 fn target_directory() -> anyhow::Result<PathBuf> {
     let output = workspace::cargo().args(["metadata", "--no-deps", "--format-version=1"]).output()?;
     let metadata: Value = serde_json::from_slice(&output.stdout).context("cannot read cargo's metadata")?;

@@ -3,6 +3,7 @@
 //! One file or directory per command. A command that needs something of the machine begins with
 //! [`setup`], so that each can be the first thing typed in a fresh clone.
 
+mod bench;
 mod build;
 mod core_check;
 mod dist;
@@ -32,6 +33,8 @@ enum Command {
     Vm(vm::Args),
     /// Build the files of a release into target/dist
     Dist(dist::Args),
+    /// Measure what wakelat and other tools cost, side by side
+    Bench(bench::Args),
     /// Apply the CO-RE relocations against the BTF of kernels, without running them
     CoreCheck(core_check::Args),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::main(&args),
         Command::Vm(args) => vm::main(&args),
         Command::Dist(args) => dist::main(&args),
+        Command::Bench(args) => bench::main(&args),
         Command::CoreCheck(args) => core_check::main(&args),
     };
     done.unwrap_or_else(|error| {

@@ -45,7 +45,7 @@ pub fn look() -> Facts {
         tracefs: Path::new("/sys/kernel/tracing/events").exists(),
         missing: bpf_toolchain::find(bpf_toolchain::host_target()).err(),
         components: missing_components(&workspace::cargo_path()),
-        installed: if debian { installed() } else { vec![] },
+        installed: if debian { installed(plan::packages()) } else { vec![] },
     }
 }
 
@@ -53,10 +53,20 @@ fn is_debian(os_release: &str) -> bool {
     os_release.lines().any(|line| line == "ID=debian" || line == "ID=\"debian\"")
 }
 
-fn installed() -> Vec<String> {
+/// Those of `names` that are not installed.
+///
+/// # Errors
+/// If this is no Debian.
+pub fn missing_packages(names: &[&'static str]) -> anyhow::Result<Vec<&'static str>> {
+    let Facts { debian, .. } = look();
+    anyhow::ensure!(debian, "only Debian's packages can be installed; elsewhere install {}", names.join(", "));
+    let installed = installed(names.iter().copied());
+    Ok(names.iter().copied().filter(|name| !installed.iter().any(|installed| installed == name)).collect())
+}
+
+fn installed(names: impl Iterator<Item = &'static str>) -> Vec<String> {
     // Fails when one of the packages is unknown, and names the others all the same.
-    let output =
-        Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status} ${Package}\n"]).args(plan::packages()).output();
+    let output = Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status} ${Package}\n"]).args(names).output();
     output.map_or_else(|_| vec![], |output| parse_installed(&String::from_utf8_lossy(&output.stdout)))
 }
 

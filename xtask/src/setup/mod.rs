@@ -37,3 +37,12 @@ pub fn ensure(purpose: Purpose) -> anyhow::Result<usize> {
     }
     Ok(steps.len())
 }
+
+/// Installs those of the Debian packages `names` that are not there, for a command that needs them and was told to.
+///
+/// # Errors
+/// If this is no Debian, or they cannot be installed.
+pub fn install(names: &[&'static str]) -> anyhow::Result<()> {
+    let missing = facts::missing_packages(names)?;
+    if missing.is_empty() { Ok(()) } else { apply::apply(&plan::Step::Packages { names: missing, essential: true }) }
+}

@@ -1,0 +1,124 @@
+//! What user space does with a sample, and with a window of them: decode, find its group, find its bucket, report.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use wakelat::aggregate::Groups;
+use wakelat::aggregate::key::{Key, Names};
+use wakelat::decode::decode;
+use wakelat::sink::PERCENTILES;
+use wakelat::wait::Comm;
+use wakelat_common::sample::{COMM_LEN, KIND_SAMPLE};
+use wakelat_common::{Class, Sample, bucket};
+
+/// How many samples a round takes.
+const SAMPLES: usize = 10_000;
+
+/// Groups kept apart: as many as by default.
+const LIMIT: usize = 16_384;
+
+/// A name as the kernel keeps it.
+const COMM: &[u8; COMM_LEN] = b"a-usual-name\0\0\0\0";
+
+/// Nothing has a name but its number.
+struct Numbers;
+
+impl Names for Numbers {
+    fn cgroup(&self, id: u64) -> String {
+        id.to_string()
+    }
+
+    fn comm(&self, _: u32) -> Option<Comm> {
+        None
+    }
+}
+
+/// xorshift64 (Marsaglia 2003): the same values in every run.
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Latencies over nine octaves, as they come: ns.
+fn latencies() -> Vec<u64> {
+    let mut state = 0x2545_f491_4f6c_dd1d;
+    (0..SAMPLES).map(|_| (1 << (9 + random(&mut state) % 9)) + random(&mut state) % 512).collect()
+}
+
+/// Records as they lie in the ring buffer, of `threads` threads in turn.
+fn records(threads: u32) -> Vec<Vec<u8>> {
+    let record = |(index, latency_ns): (usize, u64)| {
+        let mut bytes = vec![0; size_of::<Sample>()];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(std::mem::offset_of!(Sample, kind), &KIND_SAMPLE.to_ne_bytes());
+        put(std::mem::offset_of!(Sample, class), &[Class::Wakeup as u8]);
+        put(std::mem::offset_of!(Sample, at_ns), &(index as u64 * 1000).to_ne_bytes());
+        put(std::mem::offset_of!(Sample, latency_ns), &latency_ns.to_ne_bytes());
+        put(std::mem::offset_of!(Sample, pid), &(index as u32 % threads + 1).to_ne_bytes());
+        put(std::mem::offset_of!(Sample, comm), COMM);
+        bytes
+    };
+    latencies().into_iter().enumerate().map(record).collect()
+}
+
+fn groups_of(records: &[Vec<u8>], keys: &[Key]) -> Groups {
+    let mut groups = Groups::new(keys.to_vec(), false, LIMIT);
+    for record in records {
+        groups.record(&decode(record).expect("a record"));
+    }
+    groups
+}
+
+fn sample(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("sample");
+    group.throughput(Throughput::Elements(SAMPLES as u64));
+    let one = records(1);
+    group.bench_function("decode", |bencher| {
+        bencher.iter(|| {
+            for record in &one {
+                let _ = black_box(decode(black_box(record)));
+            }
+        });
+    });
+    for threads in [1, 1000] {
+        let records = records(threads);
+        let mut groups = groups_of(&records, &[Key::Tid]);
+        // The groups are there already, as in all but the first moments of a run.
+        group.bench_function(format!("decode and aggregate, {threads} groups"), |bencher| {
+            bencher.iter(|| {
+                for record in &records {
+                    groups.record(&decode(black_box(record)).expect("a record"));
+                }
+            });
+        });
+    }
+    let latencies = latencies();
+    group.bench_function("bucket", |bencher| {
+        bencher.iter(|| latencies.iter().map(|latency_ns| bucket::index(black_box(*latency_ns))).sum::<usize>());
+    });
+    group.finish();
+}
+
+fn window(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("window");
+    for threads in [1, 1000] {
+        let groups = groups_of(&records(threads), &[Key::Tid]);
+        group.bench_function(format!("report of {threads} groups with percentiles"), |bencher| {
+            bencher.iter(|| {
+                let report = groups.report(&Numbers);
+                for group in &report {
+                    for (percent, _) in PERCENTILES {
+                        black_box(group.distribution.percentile_ns(percent));
+                    }
+                }
+                report
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, sample, window);
+criterion_main!(benches);

@@ -1,0 +1,217 @@
+//! Observations to figures: ratios within each round, then their middle and spread over the rounds. Pure.
+
+use serde::Serialize;
+
+use super::losses::Losses;
+use super::observation::Observation;
+use super::programs::{Account, Event, Runs};
+use super::spread::Spread;
+
+/// What the programs of an instrument cost: ns, net of empty programs run as often.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// For each wakeup, new tasks' first ones among them, with all programs that run for it.
+    pub wakeup_ns: f64,
+    /// For each switch.
+    pub switch_ns: f64,
+}
+
+impl Cost {
+    /// A wakeup and the switch that ends it.
+    pub fn pair_ns(self) -> f64 {
+        self.wakeup_ns + self.switch_ns
+    }
+}
+
+/// The cost of the programs that ran as in `runs`, where empty ones ran as in `floor`; none where one of them ran too
+/// rarely.
+pub fn cost(runs: &Account, floor: &Account) -> Option<Cost> {
+    let floor_all = floor
+        .values()
+        .fold(Runs::default(), |sum, runs| Runs { count: sum.count + runs.count, time_ns: sum.time_ns + runs.time_ns });
+    // Under most workloads, hardly any task is new.
+    let empty_ns = |event: &Event| floor.get(event).and_then(|runs| runs.ns_each()).or_else(|| floor_all.ns_each());
+    let net_ns = |events: &[Event]| -> Option<f64> {
+        let mut sum = 0.0;
+        for (event, runs) in runs.iter().filter(|(event, _)| events.contains(event)) {
+            sum += runs.time_ns as f64 - empty_ns(event)? * runs.count as f64;
+        }
+        Some(sum)
+    };
+    let count = |events: &[Event]| {
+        let count = events.iter().filter_map(|event| runs.get(event)).map(|runs| runs.count).sum();
+        (Runs { count, time_ns: 0 }).ns_each().map(|_| count as f64)
+    };
+    let ends = [Event::Wakeup, Event::New];
+    Some(Cost {
+        wakeup_ns: net_ns(&[Event::Waking, Event::Wakeup, Event::New])? / count(&ends)?,
+        switch_ns: net_ns(&[Event::Switch])? / count(&[Event::Switch])?,
+    })
+}
+
+/// One instrument under one workload, over all rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Time that the workload takes, as a multiple of what it takes without any instrument.
+    pub elapsed: Option<Spread>,
+    /// The workload's own CPU time, likewise.
+    pub cpu: Option<Spread>,
+    /// Time that the workload takes while the kernel accounts run times, as a multiple of what it takes under the same
+    /// instrument while it does not.
+    pub accounting: Option<Spread>,
+    /// A run of a program at a switch as the kernel accounts it, nothing subtracted: ns.
+    pub switch_gross_ns: Option<Spread>,
+    /// [`Cost::wakeup_ns`]
+    pub wakeup_ns: Option<Spread>,
+    /// [`Cost::switch_ns`]
+    pub switch_ns: Option<Spread>,
+    /// [`Cost::pair_ns`]
+    pub pair_ns: Option<Spread>,
+    /// The same as a multiple of the reference's in the same round.
+    pub pair_to_reference: Option<Spread>,
+    /// CPU time of the tool for each second of the workload.
+    pub tool_cpu: Option<Spread>,
+    /// Resident memory of the tool: bytes.
+    pub resident_bytes: Option<Spread>,
+    /// Kernel memory of its maps: bytes.
+    pub map_bytes: Option<Spread>,
+    /// Time from its start to the first event it measured: seconds.
+    pub start_s: Option<Spread>,
+    /// Lost in all rounds together, where the tool says.
+    pub losses: Option<Losses>,
+}
+
+/// One instrument in one round, beside what it is compared with in the same round.
+#[derive(Clone, Copy)]
+pub struct Compared<'a> {
+    /// The instrument.
+    pub own: &'a Observation,
+    /// The empty programs.
+    pub floor: Option<&'a Observation>,
+    /// The reference.
+    pub reference: Option<&'a Observation>,
+}
+
+impl Compared<'_> {
+    fn cost(&self, of: &Observation) -> Option<Cost> {
+        cost(&of.runs, &self.floor?.runs)
+    }
+}
+
+impl Figures {
+    /// Of all rounds.
+    pub fn of(rounds: &[Compared]) -> Self {
+        let over = |figure: &dyn Fn(&Compared) -> Option<f64>| Spread::of(rounds.iter().filter_map(figure));
+        Self {
+            elapsed: over(&|round| {
+                let own = round.own;
+                Some(2.0 * own.under.elapsed_s / (own.before.elapsed_s + own.after.elapsed_s))
+            }),
+            cpu: over(&|round| Some(2.0 * round.own.under.cpu_s / (round.own.before.cpu_s + round.own.after.cpu_s))),
+            accounting: over(&|round| Some(round.own.accounted.elapsed_s / round.own.under.elapsed_s)),
+            switch_gross_ns: over(&|round| round.own.runs.get(&Event::Switch)?.ns_each()),
+            wakeup_ns: over(&|round| Some(round.cost(round.own)?.wakeup_ns)),
+            switch_ns: over(&|round| Some(round.cost(round.own)?.switch_ns)),
+            pair_ns: over(&|round| Some(round.cost(round.own)?.pair_ns())),
+            pair_to_reference: over(&|round| {
+                Some(round.cost(round.own)?.pair_ns() / round.cost(round.reference?)?.pair_ns())
+            }),
+            tool_cpu: over(&|round| round.own.resident_bytes.map(|_| round.own.tool_cpu_s / round.own.tool_elapsed_s)),
+            resident_bytes: over(&|round| round.own.resident_bytes.map(|bytes| bytes as f64)),
+            map_bytes: over(&|round| (round.own.map_bytes > 0).then_some(round.own.map_bytes as f64)),
+            start_s: over(&|round| round.own.start_s),
+            losses: rounds.iter().filter_map(|round| round.own.losses).reduce(Losses::and),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Took;
+    use super::*;
+
+    fn runs(event: Event, count: u64, ns_each: u64) -> (Event, Runs) {
+        (event, Runs { count, time_ns: count * ns_each })
+    }
+
+    fn observation(elapsed: [f64; 4], runs: Account) -> Observation {
+        let [before, under, accounted, after] = elapsed.map(|elapsed_s| Took { elapsed_s, cpu_s: elapsed_s / 2.0 });
+        Observation {
+            start_s: Some(0.1),
+            before,
+            under,
+            accounted,
+            after,
+            runs,
+            tool_cpu_s: 0.02,
+            tool_elapsed_s: 2.0,
+            resident_bytes: Some(1 << 20),
+            map_bytes: 4096,
+            losses: Some(Losses::Events(1)),
+        }
+    }
+
+    fn floor() -> Account {
+        Account::from([runs(Event::Waking, 1000, 50), runs(Event::Wakeup, 1000, 60), runs(Event::Switch, 2000, 40)])
+    }
+
+    #[test]
+    fn a_wakeup_costs_what_all_programs_that_run_for_it_cost() {
+        let own = Account::from([
+            runs(Event::Waking, 1000, 80),
+            runs(Event::Wakeup, 1000, 100),
+            runs(Event::Switch, 2000, 90),
+        ]);
+        let cost = cost(&own, &floor()).unwrap();
+        // 80 - 50 and 100 - 60.
+        assert_eq!(cost, Cost { wakeup_ns: 70.0, switch_ns: 50.0 });
+        assert_eq!(cost.pair_ns(), 120.0);
+    }
+
+    #[test]
+    fn an_event_too_rare_for_a_floor_of_its_own_takes_the_common_one() {
+        let own =
+            Account::from([runs(Event::Wakeup, 900, 60), runs(Event::New, 100, 147), runs(Event::Switch, 1000, 40)]);
+        // The empty programs take 47.5 ns on average.
+        assert_eq!(cost(&own, &floor()).unwrap().wakeup_ns, (147.0 - 47.5) / 10.0);
+    }
+
+    #[test]
+    fn the_floor_net_of_itself_is_nothing() {
+        assert_eq!(cost(&floor(), &floor()), Some(Cost { wakeup_ns: 0.0, switch_ns: 0.0 }));
+    }
+
+    #[test]
+    fn programs_that_did_not_run_have_no_cost() {
+        assert_eq!(cost(&Account::new(), &floor()), None);
+        assert_eq!(cost(&floor(), &Account::new()), None);
+    }
+
+    #[test]
+    fn a_ratio_is_to_the_performances_before_and_after() {
+        let own = observation([1.0, 3.0, 4.5, 2.0], Account::new());
+        let figures = Figures::of(&[Compared { own: &own, floor: None, reference: None }]);
+        assert_eq!(figures.elapsed.unwrap().median, 2.0);
+        assert_eq!(figures.accounting.unwrap().median, 1.5);
+        assert_eq!(figures.tool_cpu.unwrap().median, 0.01);
+        assert_eq!(figures.pair_ns, None);
+    }
+
+    #[test]
+    fn the_reference_is_that_of_the_same_round() {
+        let with = |ns: u64| {
+            observation([1.0; 4], Account::from([runs(Event::Wakeup, 1000, 60 + ns), runs(Event::Switch, 1000, 40)]))
+        };
+        let (floor, mine, slow, fast) = (with(0), with(30), with(300), with(60));
+        let round = |reference| Compared { own: &mine, floor: Some(&floor), reference: Some(reference) };
+        let ratio = Figures::of(&[round(&slow), round(&fast)]).pair_to_reference.unwrap();
+        assert!((ratio.lower - 0.2).abs() < 1e-9 && (ratio.median - 0.3).abs() < 1e-9, "{ratio:?}");
+    }
+
+    #[test]
+    fn losses_of_all_rounds_add_up() {
+        let own = observation([1.0; 4], Account::new());
+        let round = Compared { own: &own, floor: None, reference: None };
+        assert_eq!(Figures::of(&[round, round]).losses, Some(Losses::Events(2)));
+    }
+}

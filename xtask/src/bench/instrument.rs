@@ -1,0 +1,266 @@
+//! The instruments: how each is found, started, known to work, and asked what it lost.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use super::losses::Told;
+use crate::privilege;
+
+/// One way to measure scheduling latency, or none.
+pub struct Instrument {
+    /// What `--instrument` calls it.
+    pub id: String,
+    /// What the table calls it.
+    pub title: String,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What an instrument is.
+pub enum Kind {
+    /// The workload against itself: what the method finds where there is nothing to be found.
+    Nothing,
+    /// Empty programs: see [`super::floor`].
+    Floor,
+    /// A program that is started, and ends at SIGINT.
+    Program(Recipe),
+}
+
+/// How a program is run.
+pub struct Recipe {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// When it measures.
+    pub ready: Ready,
+    /// Where it says what it lost.
+    pub told: Told,
+}
+
+/// How one knows that a tool measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// A BPF program of its own has run.
+    FirstRun,
+    /// It answers on the control channel that perf opens once its events are on (tools/perf/Documentation/perf-record.txt).
+    Answers,
+    /// Ftrace has `sched_switch` on.
+    EventOn,
+}
+
+/// The id of the instrument that the others are compared with.
+pub const REFERENCE: &str = "runqlat";
+
+/// The id of [`Kind::Floor`].
+pub const FLOOR: &str = "floor";
+
+/// Debian's packages of the tools.
+pub const DEBIAN: [&str; 5] = ["linux-perf", "libbpf-tools", "bpfcc-tools", "bpftrace", "trace-cmd"];
+
+/// A tool of a package, and how to run it.
+struct Peer {
+    id: &'static str,
+    title: &'static str,
+    package: &'static str,
+    program: &'static str,
+    args: &'static [&'static str],
+    ready: Ready,
+    told: Told,
+}
+
+/// `{}` stands for the directory of results.
+const PEERS: [Peer; 5] = [
+    Peer {
+        id: REFERENCE,
+        title: "runqlat (libbpf-tools)",
+        package: "libbpf-tools",
+        program: "runqlat",
+        args: &[],
+        ready: Ready::FirstRun,
+        told: Told::Nowhere,
+    },
+    Peer {
+        id: "runqlat-bcc",
+        title: "runqlat (bcc)",
+        package: "bpfcc-tools",
+        program: "runqlat-bpfcc",
+        args: &[],
+        ready: Ready::FirstRun,
+        told: Told::Nowhere,
+    },
+    Peer {
+        id: "runqlat-bt",
+        title: "runqlat.bt",
+        package: "bpftrace",
+        program: "bpftrace",
+        args: &["{}/runqlat.bt"],
+        ready: Ready::FirstRun,
+        told: Told::Nowhere,
+    },
+    Peer {
+        id: "perf-sched",
+        title: "perf sched record",
+        package: "linux-perf",
+        program: "perf",
+        args: &["sched", "record", "--output", "{}/perf.data", "--control=fifo:{}/perf.control,{}/perf.answer"],
+        ready: Ready::Answers,
+        told: Told::PerfRecord,
+    },
+    Peer {
+        id: "trace-cmd",
+        title: "trace-cmd record",
+        package: "trace-cmd",
+        program: "trace-cmd",
+        args: &[
+            "record",
+            "-o",
+            "{}/trace.dat",
+            "-e",
+            "sched:sched_wakeup",
+            "-e",
+            "sched:sched_wakeup_new",
+            "-e",
+            "sched:sched_waking",
+            "-e",
+            "sched:sched_switch",
+        ],
+        ready: Ready::EventOn,
+        told: Told::TraceCmd,
+    },
+];
+
+/// An instrument that cannot be run here.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Skipped {
+    /// Its id.
+    pub instrument: String,
+    /// What the table calls it.
+    pub title: String,
+    /// The workload under which it cannot be run, if it can be under others.
+    pub workload: Option<&'static str>,
+    /// Why not, and what to do about it.
+    pub reason: String,
+}
+
+impl Skipped {
+    /// Whether it is this instrument under this workload.
+    pub fn is(&self, instrument: &str, workload: &str) -> bool {
+        self.instrument == instrument && self.workload.is_none_or(|skipped| skipped == workload)
+    }
+}
+
+/// All instruments, in the order of the table, but for those whose program is not there.
+///
+/// # Errors
+/// If wakelat does not run.
+pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>, Vec<Skipped>)> {
+    let plain = |id: &str, title: &str, kind| Instrument { id: id.into(), title: title.into(), kind };
+    let mut instruments = vec![plain("nothing", "nothing", Kind::Nothing), plain(FLOOR, "empty programs", Kind::Floor)];
+    let help = Command::new(wakelat).args(["hist", "--help"]).output().context("cannot run wakelat")?;
+    for (id, title, args) in modes(&String::from_utf8_lossy(&help.stdout)) {
+        // All classes in one distribution, as the others measure. The report is a line by itself.
+        let fixed = ["hist", "--json", "--quiet", "--class", "runqueue"];
+        let recipe = Recipe {
+            program: wakelat.to_owned(),
+            args: fixed.iter().chain(args).map(|arg| (*arg).to_owned()).collect(),
+            ready: Ready::FirstRun,
+            told: Told::Coverage,
+        };
+        instruments.push(plain(id, title, Kind::Program(recipe)));
+    }
+    let mut skipped = Vec::new();
+    for peer in PEERS {
+        match privilege::program(peer.program) {
+            Some(program) => instruments.push(peer.instrument(program, directory)),
+            None => skipped.push(Skipped {
+                instrument: peer.id.to_owned(),
+                title: peer.title.to_owned(),
+                workload: None,
+                reason: format!("not installed; `cargo xtask bench --install`, or install `{}`", peer.package),
+            }),
+        }
+    }
+    Ok((instruments, skipped))
+}
+
+type Mode = (&'static str, &'static str, &'static [&'static str]);
+
+/// wakelat in each mode that its help knows of.
+fn modes(help: &str) -> Vec<Mode> {
+    const BY_TASK: Mode = ("wakelat-by-tid", "wakelat --by tid", &["--by", "tid"]);
+    if help.contains("--mode <") {
+        vec![
+            ("wakelat-aggregate", "wakelat --mode aggregate", &["--mode", "aggregate"]),
+            ("wakelat-samples", "wakelat --mode samples", &["--mode", "samples"]),
+            BY_TASK,
+        ]
+    } else {
+        vec![("wakelat", "wakelat", &[]), BY_TASK]
+    }
+}
+
+impl Peer {
+    fn instrument(&self, program: PathBuf, directory: &Path) -> Instrument {
+        let directory = directory.to_string_lossy();
+        let recipe = Recipe {
+            program,
+            args: self.args.iter().map(|arg| arg.replace("{}", &directory)).collect(),
+            ready: self.ready,
+            told: self.told,
+        };
+        Instrument { id: self.id.to_owned(), title: self.title.to_owned(), kind: Kind::Program(recipe) }
+    }
+}
+
+/// Puts bpftrace's `runqlat.bt` where the recipe expects it, if it is installed. It includes a header of the kernel for
+/// one constant, and does not compile where that header is not installed; so the constant takes its place, as in
+/// bpftrace's own version of later years.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn prepare_runqlat_bt(directory: &Path) -> anyhow::Result<()> {
+    let Some(script) = privilege::program("runqlat.bt") else { return Ok(()) };
+    let text = fs::read_to_string(&script).with_context(|| format!("cannot read `{}`", script.display()))?;
+    fs::write(directory.join("runqlat.bt"), without_header(&text)).context("cannot write the bpftrace script")
+}
+
+fn without_header(script: &str) -> String {
+    // enum and value of include/linux/sched.h, unchanged since 1.0.
+    script.replace("#include <linux/sched.h>", "#define TASK_RUNNING 0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_of_wakelat_is_measured_where_there_are_modes() {
+        let ids = |help| modes(help).into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
+        assert_eq!(ids("  --by <KEYS>"), ["wakelat", "wakelat-by-tid"]);
+        assert_eq!(ids("  --mode <MODE>"), ["wakelat-aggregate", "wakelat-samples", "wakelat-by-tid"]);
+    }
+
+    #[test]
+    fn every_package_of_a_peer_can_be_installed() {
+        for peer in PEERS {
+            assert!(DEBIAN.contains(&peer.package), "{}", peer.package);
+        }
+    }
+
+    #[test]
+    fn a_recipe_writes_to_the_directory_of_results_alone() {
+        let perf = PEERS.iter().find(|peer| peer.id == "perf-sched").unwrap();
+        let Kind::Program(recipe) = perf.instrument("perf".into(), Path::new("results")).kind else { unreachable!() };
+        assert_eq!(recipe.args[3..], ["results/perf.data", "--control=fifo:results/perf.control,results/perf.answer"]);
+    }
+
+    #[test]
+    fn the_script_keeps_everything_but_its_header() {
+        let script = "#!/usr/bin/env bpftrace\n#include <linux/sched.h>\nBEGIN {}\n";
+        assert_eq!(without_header(script), "#!/usr/bin/env bpftrace\n#define TASK_RUNNING 0\nBEGIN {}\n");
+    }
+}

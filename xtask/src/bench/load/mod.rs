@@ -1,0 +1,77 @@
+//! Loads of our own, each performed by a process of its own: this program run once more.
+//!
+//! It stages its tasks and says so; each line it is sent has it perform once, and each performance it answers with what
+//! that took. So the threads of a load exist before the clock starts, and the same ones serve every round.
+
+mod forks;
+mod ring;
+
+use std::io::{BufRead as _, Write as _};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+use serde::{Deserialize, Serialize};
+
+pub use forks::Forks;
+pub use ring::Ring;
+
+/// A load and its parameters, as the process that performs it is told them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Load {
+    /// See [`Forks`].
+    Forks(Forks),
+    /// See [`Ring`].
+    Ring(Ring),
+}
+
+/// What a performance took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Took {
+    /// By the clock: seconds.
+    pub elapsed_s: f64,
+    /// Of the load's own tasks, in user space and in the kernel: seconds of CPU time.
+    pub cpu_s: f64,
+}
+
+/// What the process says once its tasks are there.
+pub const READY: &str = "ready";
+
+/// Performs `description` as often as asked, until nobody asks any more.
+///
+/// # Errors
+/// If it is no load, or whoever asks is gone.
+pub fn perform(description: &str) -> anyhow::Result<()> {
+    let load: Load = serde_json::from_str(description).with_context(|| format!("`{description}` is no load"))?;
+    let mut perform: Box<dyn FnMut() -> anyhow::Result<()>> = match load {
+        Load::Forks(forks) => Box::new(move || forks.perform()),
+        Load::Ring(ring) => {
+            let staged = ring.stage()?;
+            Box::new(move || {
+                staged.perform();
+                Ok(())
+            })
+        }
+    };
+    let mut output = std::io::stdout();
+    writeln!(output, "{READY}")?;
+    for line in std::io::stdin().lock().lines() {
+        line?;
+        let (begin, cpu_s) = (Instant::now(), cpu_s()?);
+        perform()?;
+        let took = Took { elapsed_s: begin.elapsed().as_secs_f64(), cpu_s: self::cpu_s()? - cpu_s };
+        writeln!(output, "{}", serde_json::to_string(&took)?)?;
+    }
+    Ok(())
+}
+
+/// CPU time of this process and of its children that have ended: seconds.
+fn cpu_s() -> anyhow::Result<f64> {
+    let mut micros = 0;
+    for who in [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN] {
+        let usage = getrusage(who)?;
+        micros += (usage.user_time() + usage.system_time()).num_microseconds();
+    }
+    Ok(micros as f64 / 1e6)
+}

@@ -1,0 +1,119 @@
+//! What a tool says it lost: pure.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// Where a tool says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// In the coverage of wakelat's report.
+    Coverage,
+    /// On standard error of `perf record`, which counts pieces of its ring buffer.
+    PerfRecord,
+    /// In the statistics of each CPU's buffer that `trace-cmd record` prints.
+    TraceCmd,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// What was lost, in the tool's own account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Losses {
+    /// So many events.
+    Events(u64),
+    /// So many pieces of a buffer, of who knows how many events.
+    Chunks(u64),
+}
+
+impl Losses {
+    /// Both together, as long as they count the same.
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Events(a), Self::Events(b)) => Self::Events(a + b),
+            (Self::Chunks(a) | Self::Events(a), Self::Chunks(b) | Self::Events(b)) => Self::Chunks(a + b),
+        }
+    }
+}
+
+impl Told {
+    /// Reads it from what the tool printed and from its result. `None`: it does not say.
+    pub fn losses(self, printed: (&str, &str)) -> Option<Losses> {
+        match self {
+            Self::Coverage => {
+                // With --quiet there is nothing else on standard output.
+                let coverage = &serde_json::from_str::<Value>(printed.0.lines().last()?).ok()?["coverage"];
+                Some(Losses::Events(
+                    LOST.iter().filter_map(|term| coverage[term].as_u64()).sum::<u64>() + {
+                        let preemptions = &coverage["preemptions"];
+                        LOST.iter().filter_map(|term| preemptions[term].as_u64()).sum::<u64>()
+                    },
+                ))
+            }
+            Self::PerfRecord => Some(Losses::Chunks(number_before(printed.1, " chunks!").unwrap_or(0))),
+            Self::TraceCmd => {
+                let statistics = |name: &str| -> Option<u64> {
+                    let lines = printed.0.lines().chain(printed.1.lines());
+                    lines
+                        .filter_map(|line| line.trim().strip_prefix(name)?.trim().parse::<u64>().ok())
+                        .reduce(|a, b| a + b)
+                };
+                let (overrun, dropped) = (statistics("overrun:"), statistics("dropped events:"));
+                (overrun.is_some() || dropped.is_some())
+                    .then(|| Losses::Events(overrun.unwrap_or(0) + dropped.unwrap_or(0)))
+            }
+            Self::Nowhere => None,
+        }
+    }
+}
+
+/// Terms of the coverage that are losses (docs/output.md), but for `stale`: nothing that a tool does makes a kernel hide
+/// its switches.
+const LOST: [&str; 4] = ["start_map_full", "ring_full", "discarded", "missed"];
+
+/// The number that stands right before `words`.
+fn number_before(text: &str, words: &str) -> Option<u64> {
+    text.split_once(words)?.0.rsplit(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_loss_in_the_coverage_counts() {
+        let report = r#"{"schema":"wakelat.report/1","coverage":{"delivered":9,"start_map_full":1,"ring_full":20,"discarded":300,
+            "stale":7,"missed":4000,"preemptions":{"ring_full":50000}}}"#
+            .replace('\n', "");
+        assert_eq!(Told::Coverage.losses((&report, "")), Some(Losses::Events(54321)));
+        assert_eq!(Told::Coverage.losses(("", "error")), None);
+    }
+
+    #[test]
+    fn perf_says_nothing_where_it_lost_nothing() {
+        let lost = "Warning:\nProcessed 1234 events and lost 5 chunks!\n\nCheck IO/CPU overload!\n";
+        assert_eq!(Told::PerfRecord.losses(("", lost)), Some(Losses::Chunks(5)));
+        assert_eq!(Told::PerfRecord.losses(("", "[ perf record: Woken up 1 times ]")), Some(Losses::Chunks(0)));
+    }
+
+    #[test]
+    fn trace_cmd_counts_by_cpu() {
+        let cpu = |overrun: u64, dropped: u64| {
+            format!("entries: 0\noverrun: {overrun}\ncommit overrun: 0\ndropped events: {dropped}\nread events: 42\n")
+        };
+        let printed = format!("CPU: 0\n{}CPU: 1\n{}", cpu(3, 10), cpu(4, 0));
+        assert_eq!(Told::TraceCmd.losses((&printed, "")), Some(Losses::Events(17)));
+        assert_eq!(Told::TraceCmd.losses(("", "")), None);
+    }
+
+    #[test]
+    fn a_tool_that_does_not_tell_has_no_zero() {
+        assert_eq!(Told::Nowhere.losses(("lost 3 chunks!", "")), None);
+    }
+
+    #[test]
+    fn rounds_add_up() {
+        assert_eq!(Losses::Events(1).and(Losses::Events(2)), Losses::Events(3));
+        assert_eq!(Losses::Chunks(1).and(Losses::Chunks(2)), Losses::Chunks(3));
+    }
+}

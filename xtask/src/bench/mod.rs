@@ -1,0 +1,210 @@
+//! `cargo xtask bench`: what measuring costs, for wakelat and for the others.
+//!
+//! A workload performs, again and again: with an instrument attached, and by itself before and after. What counts are
+//! the ratios between neighbours, over some rounds; see docs/overhead.md.
+
+mod account;
+mod affinity;
+mod figures;
+mod floor;
+mod instrument;
+mod interrupt;
+mod load;
+mod losses;
+mod machine;
+mod observation;
+mod page;
+mod process;
+mod programs;
+mod run;
+mod spread;
+mod table;
+mod tool;
+mod workload;
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::json;
+
+use self::affinity::Cpus;
+use self::instrument::{FLOOR, Instrument, Skipped};
+use self::interrupt::Interrupt;
+use self::observation::Scene;
+use self::run::{Extent, Found};
+use self::workload::{WORKLOADS, Workload};
+use crate::setup::Purpose;
+use crate::{build, privilege, setup, workspace};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// A few short rounds: does everything work?
+    #[arg(long)]
+    quick: bool,
+
+    /// Only these workloads; repeatable
+    #[arg(long, value_name = "NAME")]
+    workload: Vec<String>,
+
+    /// Only these instruments, and the empty programs, without which nothing is net; repeatable
+    #[arg(long, value_name = "NAME")]
+    instrument: Vec<String>,
+
+    /// How often each instrument has its turn [default: 5, with --quick 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+
+    /// Write the table into docs/overhead.md, as a whole run does, of a part too
+    #[arg(long)]
+    write: bool,
+
+    /// Install the tools to compare with, where they are missing
+    #[arg(long)]
+    install: bool,
+
+    /// Perform a load, for another process of this program
+    #[arg(long, hide = true)]
+    perform: Option<String>,
+}
+
+/// The page that a whole run writes its table into.
+const PAGE: &str = "docs/overhead.md";
+
+/// The best of nice values.
+const FIRST: i32 = -20;
+
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(load) = &args.perform {
+        load::perform(load)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    ensure!(privilege::is_root(), "measuring needs root; run `sudo cargo xtask bench`");
+    setup::ensure(Purpose::Build)?;
+    if args.install {
+        setup::install(&instrument::DEBIAN)?;
+    }
+    let accounted = fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").context("cannot read the setting")?;
+    ensure!(
+        accounted.trim() == "0",
+        "the kernel accounts BPF run times already, which slows down every BPF tool; `sysctl kernel.bpf_stats_enabled=0`"
+    );
+    let directory = workspace::root().join("target/bench");
+    fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
+    instrument::prepare_runqlat_bt(&directory)?;
+    let (wakelat, empty_programs) = (build::release()?.binary, build::empty_programs()?);
+    let (instruments, mut skipped) = instrument::all(&wakelat, &directory)?;
+    let workloads = workloads(&args.workload)?;
+    let instruments = chosen(instruments, &args.instrument, &mut skipped)?;
+    let extent = Extent {
+        rounds: args.rounds.unwrap_or(if args.quick { 2 } else { 5 }) as usize,
+        part: if args.quick { 5 } else { 1 },
+    };
+
+    // Before all others: builds and the like take less from one performance and more from the next. The tools and the
+    // workloads inherit it alike.
+    rustix::process::setpriority_process(None, FIRST).context("cannot raise the priority")?;
+    let interrupt = Interrupt::listen()?;
+    let allowed = Cpus::allowed()?;
+    let scene = Scene { empty_programs: &empty_programs, directory: &directory, interrupt: &interrupt };
+    let mut found = Vec::new();
+    for workload in &workloads {
+        match run::under(workload, &instruments, &allowed, extent, &scene, &mut skipped) {
+            Ok(one) => found.extend(one),
+            // What was measured under the others is not worth less.
+            Err(error) => {
+                interrupt.check()?;
+                eprintln!("bench: {} is skipped: {error:#}", workload.id);
+                let (title, reason) = ("everything".to_owned(), format!("{error:#}"));
+                skipped.push(Skipped { instrument: String::new(), title, workload: Some(workload.id), reason });
+            }
+        }
+    }
+
+    let machine = machine::look(&allowed);
+    let text = text(&machine, extent, &found, &skipped);
+    let document = json!({
+        "schema": "wakelat.bench/1", "machine": machine, "extent": extent, "workloads": found, "skipped": skipped,
+    });
+    let path = directory.join("bench.json");
+    fs::write(&path, format!("{document:#}\n")).with_context(|| format!("cannot write `{}`", path.display()))?;
+    let whole = !args.quick && args.workload.is_empty() && args.instrument.is_empty();
+    if whole || args.write {
+        let page = workspace::root().join(PAGE);
+        let before = fs::read_to_string(&page).with_context(|| format!("cannot read `{PAGE}`"))?;
+        fs::write(&page, page::with_table(&before, &text)?).with_context(|| format!("cannot write `{PAGE}`"))?;
+        eprintln!("bench: the table is in {PAGE}");
+    }
+    eprintln!("bench: every round is in {}", path.display());
+    print!("{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Those that were asked for, or all.
+fn workloads(asked: &[String]) -> anyhow::Result<Vec<&'static Workload>> {
+    const ALL: &[Workload] = &WORKLOADS;
+    let ids = || ALL.iter().map(|workload| workload.id).collect::<Vec<_>>().join("`, `");
+    for id in asked {
+        ensure!(ALL.iter().any(|workload| workload.id == id), "no workload is called `{id}`, expected `{}`", ids());
+    }
+    Ok(ALL.iter().filter(|workload| asked.is_empty() || asked.iter().any(|id| id == workload.id)).collect())
+}
+
+/// Those that were asked for, or all; and the floor.
+fn chosen(all: Vec<Instrument>, asked: &[String], skipped: &mut Vec<Skipped>) -> anyhow::Result<Vec<Instrument>> {
+    let wanted = |id: &str| asked.is_empty() || id == FLOOR || asked.iter().any(|asked| asked == id);
+    skipped.retain(|skipped| wanted(&skipped.instrument));
+    for id in asked {
+        if let Some(Skipped { reason, .. }) = skipped.iter().find(|skipped| skipped.instrument == *id) {
+            bail!("`{id}` is {reason}");
+        }
+        let ids = || all.iter().map(|instrument| instrument.id.clone()).collect::<Vec<_>>().join("`, `");
+        ensure!(all.iter().any(|known| known.id == *id), "no instrument is called `{id}`, expected `{}`", ids());
+    }
+    Ok(all.into_iter().filter(|instrument| wanted(&instrument.id)).collect())
+}
+
+/// What is shown, and written into the page.
+fn text(machine: &machine::Machine, extent: Extent, found: &[Found], skipped: &[Skipped]) -> String {
+    let part = if extent.part == 1 { String::new() } else { format!(" of 1/{} of the length", extent.part) };
+    let mut text = format!("Measured on a {machine}; {} rounds{part}.\n", extent.rounds);
+    for found in found {
+        text += &format!("\n{}", found.section());
+    }
+    let not_run = table::skipped(skipped);
+    if !not_run.is_empty() {
+        text += &format!("\nNot measured here:\n\n{not_run}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::instrument::Kind;
+    use super::*;
+
+    fn instrument(id: &str) -> Instrument {
+        Instrument { id: id.to_owned(), title: id.to_owned(), kind: Kind::Nothing }
+    }
+
+    #[test]
+    fn the_floor_is_always_among_the_chosen() {
+        let all = || ["nothing", FLOOR, "runqlat"].map(instrument).into();
+        let ids = |asked: &[String]| {
+            let chosen = chosen(all(), asked, &mut Vec::new()).unwrap();
+            chosen.into_iter().map(|instrument| instrument.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&["runqlat".to_owned()]), [FLOOR, "runqlat"]);
+        assert_eq!(ids(&[]).len(), 3);
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_with_what_is() {
+        let error = workloads(&["pipes".to_owned()]).err().unwrap().to_string();
+        assert!(error.starts_with("no workload is called `pipes`, expected `pipe`, `pipe-2`"), "{error}");
+        let missing =
+            Skipped { instrument: "x".into(), title: "X".into(), workload: None, reason: "not installed".into() };
+        let error = chosen(Vec::new(), &["x".to_owned()], &mut vec![missing]).err().unwrap().to_string();
+        assert_eq!(error, "`x` is not installed");
+    }
+}

@@ -1,0 +1,115 @@
+//! What was seen of one instrument in one round, and how.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use aya::sys::Stats;
+use serde::Serialize;
+
+use super::account;
+use super::affinity::Cpus;
+use super::instrument::Instrument;
+use super::interrupt::Interrupt;
+use super::load::Took;
+use super::losses::Losses;
+use super::programs::{Account, Runs};
+use super::tool::{self, Tool};
+use super::workload::Staged;
+
+/// One instrument in one round.
+#[derive(Clone, Debug, Serialize)]
+pub struct Observation {
+    /// From the start of the tool to the first event that it measured: seconds.
+    pub start_s: Option<f64>,
+    /// The workload without any instrument, right before.
+    pub before: Took,
+    /// The workload under the instrument.
+    pub under: Took,
+    /// The same while the kernel keeps account of run times, which costs time itself.
+    pub accounted: Took,
+    /// The workload without any instrument, right after.
+    pub after: Took,
+    /// Runs of the instrument's BPF programs in `accounted`.
+    pub runs: Account,
+    /// CPU time of the tool in `under`: seconds.
+    pub tool_cpu_s: f64,
+    /// How long that was by the clock, with starting and ending the workload: seconds.
+    pub tool_elapsed_s: f64,
+    /// Memory of the tool at the end, if it is a program: bytes.
+    pub resident_bytes: Option<u64>,
+    /// Kernel memory of its maps at the end: bytes.
+    pub map_bytes: u64,
+    /// What the tool says it lost.
+    pub losses: Option<Losses>,
+}
+
+/// What all observations of a run have in common.
+pub struct Scene<'a> {
+    /// The object of the empty programs.
+    pub empty_programs: &'a Path,
+    /// Where files go.
+    pub directory: &'a Path,
+    /// Whether somebody wants it to end.
+    pub interrupt: &'a Interrupt,
+}
+
+impl Scene<'_> {
+    /// Starts `instrument` on `cpus`, and gives the time to its first event too: seconds.
+    ///
+    /// # Errors
+    /// If it does not run here.
+    pub fn start<'a>(&self, instrument: &'a Instrument, cpus: &Cpus) -> anyhow::Result<(Tool<'a>, Option<f64>)> {
+        // Whether a program has run, is in the account.
+        let _accounting = account()?;
+        tool::start(instrument, self.empty_programs, cpus, self.directory, self.interrupt)
+    }
+
+    /// Observes `tool` under `workload`, whose last performance without any was `before`.
+    ///
+    /// # Errors
+    /// If anything fails.
+    pub fn observe(
+        &self,
+        (tool, start_s): (Tool, Option<f64>),
+        workload: &mut Staged,
+        before: Took,
+    ) -> anyhow::Result<Observation> {
+        let processes = tool.processes()?;
+        let (begin, cpu_before_s) = (Instant::now(), account::cpu_s(&processes));
+        let under = workload.perform(self.interrupt)?;
+        let tool_elapsed_s = begin.elapsed().as_secs_f64();
+        let tool_cpu_s = account::cpu_s(&processes) - cpu_before_s;
+
+        let accounting = account()?;
+        let runs_before = tool.held()?.account;
+        let accounted = workload.perform(self.interrupt)?;
+        let held = tool.held()?;
+        drop(accounting);
+
+        let resident_bytes = (!processes.is_empty()).then(|| account::resident_bytes(&processes));
+        let losses = tool.stop(self.interrupt)?;
+        let after = workload.perform(self.interrupt)?;
+        let since = |runs: &Runs, event| runs.since(runs_before.get(event).copied().unwrap_or_default());
+        let runs = held.account.iter().map(|(event, runs)| (*event, since(runs, event))).collect();
+        Ok(Observation {
+            start_s,
+            before,
+            under,
+            accounted,
+            after,
+            runs,
+            tool_cpu_s,
+            tool_elapsed_s,
+            resident_bytes,
+            map_bytes: held.map_bytes,
+            losses,
+        })
+    }
+}
+
+/// Has the kernel keep account of the run times of BPF programs until the result is dropped.
+fn account() -> anyhow::Result<OwnedFd> {
+    aya::sys::enable_stats(Stats::RunTime).context("the kernel does not account BPF run times")
+}

@@ -1,0 +1,174 @@
+//! The BPF programs and maps that some processes hold, and what the kernel accounts to them.
+//!
+//! A process's descriptors say which are its own, so that somebody else's on the same machine do not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde::Serialize;
+
+/// A tracepoint of the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// `sched_waking`
+    Waking,
+    /// `sched_wakeup`
+    Wakeup,
+    /// `sched_wakeup_new`
+    New,
+    /// `sched_switch`
+    Switch,
+}
+
+impl Event {
+    /// Which one a tracepoint's or a program's name is about; names of programs end after 15 bytes.
+    fn of(name: &str) -> Option<Self> {
+        let (_, event) = name.split_at(name.find("sched_")? + "sched_".len());
+        match event {
+            _ if event.starts_with("waki") => Some(Self::Waking),
+            _ if event.starts_with("wakeup_n") => Some(Self::New),
+            _ if event.starts_with("wakeu") => Some(Self::Wakeup),
+            _ if event.starts_with("sw") => Some(Self::Switch),
+            _ => None,
+        }
+    }
+}
+
+/// How often programs ran, and how long that took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Runs {
+    /// Runs while the kernel kept account.
+    pub count: u64,
+    /// All of them together: ns.
+    pub time_ns: u64,
+}
+
+impl Runs {
+    /// What came since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self { count: self.count.saturating_sub(before.count), time_ns: self.time_ns.saturating_sub(before.time_ns) }
+    }
+
+    /// A run's duration, where there were enough of them to mean something: ns.
+    pub fn ns_each(self) -> Option<f64> {
+        const ENOUGH: u64 = 100;
+        (self.count >= ENOUGH).then(|| self.time_ns as f64 / self.count as f64)
+    }
+}
+
+/// The runs at each event.
+pub type Account = BTreeMap<Event, Runs>;
+
+/// What some processes hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The runs of their programs.
+    pub account: Account,
+    /// Kernel memory of their maps: bytes.
+    pub map_bytes: u64,
+    /// How many programs there are.
+    pub programs: usize,
+}
+
+/// What `pids` hold now.
+pub fn held_by(pids: &[u32]) -> Held {
+    held(&descriptors(pids), name_of)
+}
+
+/// The text of /proc/PID/fdinfo/FD of each descriptor that is about BPF.
+fn descriptors(pids: &[u32]) -> Vec<String> {
+    let mut texts = Vec::new();
+    for pid in pids {
+        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+        for entry in entries.flatten() {
+            let is_bpf = fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().contains("bpf"));
+            let fdinfo = || fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy()));
+            texts.extend(is_bpf.then(|| fdinfo().ok()).flatten());
+        }
+    }
+    texts
+}
+
+/// The name of the program with this id, as far as the kernel keeps it.
+fn name_of(id: u32) -> Option<String> {
+    let program = aya::programs::loaded_programs().flatten().find(|program| program.id() == id)?;
+    program.name_as_str().map(str::to_owned)
+}
+
+/// Reads `bpf_prog_show_fdinfo`, `bpf_map_show_fdinfo` and `bpf_link_show_fdinfo` (kernel/bpf/syscall.c). A program is
+/// at the event of its link, or, where its link is none that says so, at the one it is named after.
+fn held(descriptors: &[String], name_of: impl Fn(u32) -> Option<String>) -> Held {
+    let field = |text: &str, name: &str| -> Option<String> {
+        text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned()))
+    };
+    let number = |text: &str, name: &str| field(text, name)?.parse::<u64>().ok();
+    let mut links = BTreeMap::new();
+    for text in descriptors.iter().filter(|text| field(text, "link_id").is_some()) {
+        if let (Some(program), Some(tracepoint)) = (number(text, "prog_id"), field(text, "tp_name")) {
+            links.insert(program, tracepoint);
+        }
+    }
+    let (mut held, mut maps, mut programs) = (Held::default(), BTreeSet::new(), BTreeSet::new());
+    for text in descriptors.iter().filter(|text| field(text, "link_id").is_none()) {
+        if let (Some(id), Some(bytes)) = (number(text, "map_id"), number(text, "memlock")) {
+            if maps.insert(id) {
+                held.map_bytes += bytes;
+            }
+        } else if let (Some(id), Some(count), Some(time_ns)) =
+            (number(text, "prog_id"), number(text, "run_cnt"), number(text, "run_time_ns"))
+        {
+            if !programs.insert(id) {
+                continue;
+            }
+            let name = links.get(&id).cloned().or_else(|| name_of(u32::try_from(id).ok()?));
+            if let Some(event) = name.as_deref().and_then(Event::of) {
+                let runs = held.account.entry(event).or_default();
+                runs.count += count;
+                runs.time_ns += time_ns;
+            }
+        }
+    }
+    held.programs = programs.len();
+    held
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_every_tool_are_known_by_their_names() {
+        for (name, event) in [
+            ("sched_wakeup", Some(Event::Wakeup)),
+            ("sched_wakeup_ne", Some(Event::New)),
+            ("raw_sched_wakin", Some(Event::Waking)),
+            ("handle_sched_sw", Some(Event::Switch)),
+            ("sched_switch", Some(Event::Switch)),
+            ("sched_migrate_t", None),
+            ("dump_task", None),
+        ] {
+            assert_eq!(Event::of(name), event, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_program_and_each_map_counts_once_and_at_the_event_of_its_link() {
+        let program = "prog_type:\t26\nmemlock:\t4096\nprog_id:\t7\nrun_time_ns:\t500\nrun_cnt:\t10\n".to_owned();
+        let link = "link_type:\traw_tracepoint\nlink_id:\t3\nprog_id:\t7\ntp_name:\tsched_switch\n".to_owned();
+        let other = program.replace("\t7\n", "\t8\n");
+        let map = "map_type:\t1\nmemlock:\t8192\nmap_id:\t5\n".to_owned();
+        let all = [program.clone(), link, other, map.clone(), map, program];
+        let held = held(&all, |id| (id == 8).then(|| "sched_wakeup".to_owned()));
+        let runs = Runs { count: 10, time_ns: 500 };
+        assert_eq!(held.account, Account::from([(Event::Switch, runs), (Event::Wakeup, runs)]));
+        assert_eq!((held.map_bytes, held.programs), (8192, 2));
+    }
+
+    #[test]
+    fn a_handful_of_runs_has_no_duration() {
+        assert_eq!(Runs { count: 99, time_ns: 990 }.ns_each(), None);
+        assert_eq!(Runs { count: 100, time_ns: 1000 }.ns_each(), Some(10.0));
+        assert_eq!(Runs { count: 5, time_ns: 9 }.since(Runs { count: 2, time_ns: 4 }), Runs { count: 3, time_ns: 5 });
+    }
+}

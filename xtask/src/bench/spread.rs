@@ -1,0 +1,56 @@
+//! The middle and the spread of some figures: pure.
+
+use serde::Serialize;
+
+/// Median and quartiles. A median does not care for the one round in which something else wanted the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// A quarter of the figures is below.
+    pub lower: f64,
+    /// Half of them is.
+    pub median: f64,
+    /// Three quarters are.
+    pub upper: f64,
+}
+
+impl Spread {
+    /// Of `figures`, or none where there are none.
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        if sorted.is_empty() {
+            return None;
+        }
+        Some(Self { lower: at(&sorted, 0.25), median: at(&sorted, 0.5), upper: at(&sorted, 0.75) })
+    }
+}
+
+/// The value below which the share `part` lies, between two neighbours in proportion (type 7 of Hyndman and Fan 1996).
+fn at(sorted: &[f64], part: f64) -> f64 {
+    let place = part * (sorted.len() - 1) as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    sorted[low] + (sorted[high] - sorted[low]) * place.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_and_the_quartiles_lie_between_neighbours() {
+        let spread = Spread::of([4.0, 1.0, 3.0, 2.0]).unwrap();
+        assert_eq!(spread, Spread { lower: 1.75, median: 2.5, upper: 3.25 });
+        assert_eq!(Spread::of([7.0]).unwrap(), Spread { lower: 7.0, median: 7.0, upper: 7.0 });
+    }
+
+    #[test]
+    fn one_disturbed_round_moves_the_median_to_its_neighbour_at_most() {
+        assert_eq!(Spread::of([1.0, 1.1, 1.2, 1.3, 900.0]).unwrap().median, 1.2);
+    }
+
+    #[test]
+    fn what_is_no_number_is_left_out_and_nothing_has_no_spread() {
+        assert_eq!(Spread::of([f64::NAN, 1.0, f64::INFINITY]).unwrap().median, 1.0);
+        assert_eq!(Spread::of([]), None);
+    }
+}

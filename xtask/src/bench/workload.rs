@@ -1,0 +1,241 @@
+//! The loads, and one performance of one of them.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+
+use super::affinity::Cpus;
+use super::interrupt::Interrupt;
+use super::load::{Forks, Load, READY, Ring, Took};
+use super::process::Group;
+use crate::privilege;
+
+/// Far more than any performance takes, also under a slow instrument.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A load that costs are measured under.
+pub struct Workload {
+    /// What `--workload` calls it.
+    pub id: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// How many CPUs it runs on.
+    pub cpus: usize,
+    performer: Performer,
+}
+
+enum Performer {
+    /// `perf bench` with these arguments and a number of rounds; a copy on each CPU, or one on all of them.
+    Perf { args: &'static [&'static str], rounds: u64, copies: bool },
+    /// A load of our own, to perform one in so many of its rounds; so many copies of it.
+    Own { load: fn(u64) -> Load, copies: usize },
+}
+
+/// All of them; a performance takes about half a second on a machine of 2024.
+pub const WORKLOADS: [Workload; 7] = [
+    Workload {
+        id: "pipe",
+        about: "`perf bench sched pipe`, both sides on one CPU",
+        cpus: 1,
+        performer: Performer::Perf { args: &["pipe", "-l"], rounds: 200_000, copies: false },
+    },
+    Workload {
+        id: "pipe-2",
+        about: "`perf bench sched pipe`, one on each of two CPUs",
+        cpus: 2,
+        performer: Performer::Perf { args: &["pipe", "-l"], rounds: 200_000, copies: true },
+    },
+    Workload {
+        id: "messaging",
+        about: "`perf bench sched messaging`: 40 senders and 40 receivers on two CPUs",
+        cpus: 2,
+        performer: Performer::Perf { args: &["messaging", "-g", "2", "-l"], rounds: 500, copies: false },
+    },
+    Workload {
+        id: "think",
+        about: "8 threads that think for some 30 µs and wake each other, 3 of them at a time on two CPUs",
+        cpus: 2,
+        performer: Performer::Own {
+            load: |part| Load::Ring(Ring { threads: 8, tokens: 3, work: 30_000, hops: 10_000 / part }),
+            copies: 1,
+        },
+    },
+    Workload {
+        id: "forks",
+        about: "forks of processes that end at once, one after another on one CPU",
+        cpus: 1,
+        performer: Performer::Own { load: |part| Load::Forks(Forks { children: 5_000 / part }), copies: 1 },
+    },
+    Workload {
+        id: "ring-10",
+        about: "10 threads that wake each other in turn on one CPU",
+        cpus: 1,
+        performer: Performer::Own {
+            load: |part| Load::Ring(Ring { threads: 10, tokens: 1, work: 0, hops: 200_000 / part }),
+            copies: 1,
+        },
+    },
+    Workload {
+        id: "ring-20000",
+        about: "20,000 threads in two processes, which wake each other in turn on one CPU: all but two sleep",
+        cpus: 1,
+        // One process has room for fewer, with 65,530 mappings (vm.max_map_count) and four for each thread.
+        performer: Performer::Own {
+            load: |part| Load::Ring(Ring { threads: 10_000, tokens: 1, work: 0, hops: 100_000 / part }),
+            copies: 2,
+        },
+    },
+];
+
+/// A workload in its place, its tasks there if they are ours.
+pub struct Staged {
+    cpus: Cpus,
+    printed: PathBuf,
+    part: u64,
+    company: Company,
+}
+
+enum Company {
+    Perf { perf: PathBuf, args: &'static [&'static str], rounds: u64, copies: bool },
+    Own(Vec<Player>),
+}
+
+/// A process that performs a load of our own. Dropped, it is gone.
+struct Player {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Workload {
+    /// Stages it on `cpus`, to perform one in `part` of its rounds each time. What it prints goes below `directory`.
+    ///
+    /// # Errors
+    /// If it needs a program that is not there, or more threads than there is room for.
+    pub fn stage(&self, cpus: Cpus, part: u64, directory: &Path) -> anyhow::Result<Staged> {
+        let company = match self.performer {
+            Performer::Perf { args, rounds, copies } => {
+                let perf = privilege::program("perf").context("needs `perf`; install `linux-perf`")?;
+                Company::Perf { perf, args, rounds, copies }
+            }
+            Performer::Own { load, copies } => {
+                let load = load(part);
+                Company::Own((0..copies).map(|_| Player::stage(&load, &cpus)).collect::<anyhow::Result<_>>()?)
+            }
+        };
+        Ok(Staged { cpus, printed: directory.join(self.id), part, company })
+    }
+}
+
+impl Staged {
+    /// Has it perform once.
+    ///
+    /// # Errors
+    /// If it fails, or somebody wants everything to end.
+    pub fn perform(&mut self, interrupt: &Interrupt) -> anyhow::Result<Took> {
+        interrupt.check()?;
+        match &mut self.company {
+            Company::Perf { perf, args, rounds, copies } => {
+                let places: Vec<Cpus> = match copies {
+                    true => self.cpus.0.iter().map(|cpu| Cpus(vec![*cpu])).collect(),
+                    false => vec![self.cpus.clone()],
+                };
+                let cpu_before = children_cpu_s()?;
+                let start = |(copy, cpus): (usize, &Cpus)| {
+                    let mut command = Command::new(&*perf);
+                    command.args(["bench", "sched"]).args(*args).arg((*rounds / self.part).to_string());
+                    Group::spawn(&mut command, cpus, self.printed.with_extension(copy.to_string()))
+                };
+                let mut groups = places.iter().enumerate().map(start).collect::<anyhow::Result<Vec<_>>>()?;
+                let mut elapsed_s = 0.0;
+                for group in &mut groups {
+                    let printed = group.outcome(PATIENCE, interrupt)?;
+                    elapsed_s += total_time_s(&printed).with_context(|| format!("`perf bench` said `{printed}`"))?;
+                }
+                // The copies run side by side, so they take as long as one of them does on average.
+                Ok(Took { elapsed_s: elapsed_s / groups.len() as f64, cpu_s: children_cpu_s()? - cpu_before })
+            }
+            Company::Own(players) => {
+                players.iter_mut().try_for_each(Player::begin)?;
+                let took = players.iter_mut().map(Player::took).collect::<anyhow::Result<Vec<_>>>()?;
+                Ok(Took {
+                    elapsed_s: took.iter().map(|took| took.elapsed_s).fold(0.0, f64::max),
+                    cpu_s: took.iter().map(|took| took.cpu_s).sum(),
+                })
+            }
+        }
+    }
+}
+
+impl Player {
+    fn stage(load: &Load, cpus: &Cpus) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["bench", "--perform", &serde_json::to_string(load)?]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = cpus.inherited(|| command.spawn())?.context("cannot run this program once more")?;
+        let input = child.stdin.take().context("no standard input")?;
+        let output = BufReader::new(child.stdout.take().context("no standard output")?);
+        let mut player = Self { child, input, output };
+        let said = player.hear()?;
+        ensure!(said == READY, "the load said `{said}`, expected `{READY}`");
+        Ok(player)
+    }
+
+    fn begin(&mut self) -> anyhow::Result<()> {
+        self.input.write_all(b"perform\n").and_then(|()| self.input.flush()).context("the load is gone")
+    }
+
+    fn took(&mut self) -> anyhow::Result<Took> {
+        let said = self.hear()?;
+        serde_json::from_str(&said).with_context(|| format!("the load said `{said}`"))
+    }
+
+    fn hear(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).context("the load is gone")?;
+        Ok(line.trim_end().to_owned())
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What `perf bench` says it took: `Total time: 0.575 [sec]`.
+fn total_time_s(printed: &str) -> Option<f64> {
+    let line = printed.lines().find_map(|line| line.trim().strip_prefix("Total time:"))?;
+    line.trim().strip_suffix("[sec]")?.trim().parse().ok()
+}
+
+/// CPU time of children that have ended and were waited for: seconds.
+fn children_cpu_s() -> anyhow::Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    Ok((usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_of_perf_bench_is_read() {
+        let printed = "# Running 'sched/pipe' benchmark:\n# Executed 100000 pipe operations between two processes\n\n\
+                       \x20    Total time: 0.575 [sec]\n\n       5.752850 usecs/op\n         173826 ops/sec\n";
+        assert_eq!(total_time_s(printed), Some(0.575));
+        assert_eq!(total_time_s("Usage: perf bench"), None);
+    }
+
+    #[test]
+    fn no_two_workloads_have_the_same_name() {
+        let ids: std::collections::BTreeSet<_> = WORKLOADS.iter().map(|workload| workload.id).collect();
+        assert_eq!(ids.len(), WORKLOADS.len());
+    }
+}
