@@ -236,7 +236,8 @@ fn osnoise_measures_its_runtime(source: &str) -> Outcome {
         let number = |field: &str| cpu[field].as_u64().unwrap_or_else(|| panic!("no `{field}` in {cpu:#}"));
         let (periods, runtime_ns) = (number("periods"), number("runtime_ns"));
         println!("\n  {periods} periods, {runtime_ns} ns");
-        assert!(periods >= 2 && runtime_ns >= periods * 100_000_000, "{cpu:#}");
+        // The last one may have been cut off by the end (`run_osnoise`, kernel/trace/trace_osnoise.c).
+        assert!(periods >= 2 && runtime_ns >= (periods - 1) * 100_000_000, "{cpu:#}");
         assert!(number("noise_ns") <= runtime_ns, "{cpu:#}");
     }
     assert_eq!(tracer::state(), before);

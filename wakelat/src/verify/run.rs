@@ -119,7 +119,6 @@ struct Run<'a> {
     waits: Waits,
     accounts: Option<Accounts>,
     round: u64,
-    longest_ns: u64,
     opened: Opened,
 }
 
@@ -175,7 +174,6 @@ impl<'a> Run<'a> {
             waits: Waits::new(window, Exact::new(Buckets::Log2, clock_ns), config.plant),
             accounts: None,
             round: 0,
-            longest_ns: 0,
             opened: Opened::default(),
         })
     }
@@ -205,7 +203,7 @@ impl<'a> Run<'a> {
     /// Takes what is in the ring buffers: first the trigger's rules, so that whatever is there has its partner in the
     /// other one.
     fn drain(&mut self) -> Result<()> {
-        let Self { waits, accounts, round, config, longest_ns, .. } = self;
+        let Self { waits, accounts, round, config, .. } = self;
         if let Ok((collector, _)) = &mut self.theirs {
             let capacity = collector.ring_capacity();
             collector.drain(capacity, |record| {
@@ -221,7 +219,6 @@ impl<'a> Run<'a> {
         self.ours.drain(capacity, |record| {
             let wait = decode(record)?;
             waits.by_own_rules(&wait, *round);
-            *longest_ns = wait.latency_ns.max(*longest_ns);
             if let Some(accounts) = accounts {
                 let delivery_ns = if config.from == From::Waking { wait.delivery_ns.unwrap_or(0) } else { 0 };
                 accounts.add(&wait, wait.latency_ns.saturating_sub(delivery_ns));
@@ -304,7 +301,7 @@ impl<'a> Run<'a> {
             Some(accounts) => {
                 let lost = lost(&self.opened.ours, totals) + missed;
                 let clock_ns = self.waits.window.clock_ns;
-                checks::schedstat(&accounts.sums(), untraced, lost, self.longest_ns, clock_ns, self.classic)
+                checks::schedstat(&accounts.sums(), untraced, lost, clock_ns, self.classic)
             }
         };
         Ok(vec![schedstat, ctxt])

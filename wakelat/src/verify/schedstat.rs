@@ -44,9 +44,10 @@ pub struct Sums {
     pub own_waits: u64,
     /// Waits after a preemption on the way to sleep, which the kernel does not count.
     pub uncounted: u64,
-    /// The kernel's run-queue wait: ns.
+    /// The kernel's run-queue wait of the tasks whose number of waits is the same: ns. Nothing bounds a wait that is in
+    /// one account alone.
     pub kernel_ns: u128,
-    /// wakelat's: ns.
+    /// wakelat's, of the same tasks: ns.
     pub own_ns: u128,
 }
 
@@ -101,8 +102,10 @@ impl Accounts {
             sums.kernel_waits += waits;
             sums.own_waits += task.waits;
             sums.uncounted += task.uncounted;
-            sums.kernel_ns += u128::from(closed.waited_ns.saturating_sub(task.opened.waited_ns));
-            sums.own_ns += task.waited_ns;
+            if waits == task.waits {
+                sums.kernel_ns += u128::from(closed.waited_ns.saturating_sub(task.opened.waited_ns));
+                sums.own_ns += task.waited_ns;
+            }
         }
         sums
     }
@@ -164,14 +167,24 @@ mod tests {
             accounts.add(&wait(7, at_ns), 10);
         }
         accounts.add(&wait(8, 80), 10);
-        accounts.close(proc(7, 14, 1_045).path(), || 100);
+        accounts.close(proc(7, 15, 1_045).path(), || 100);
         // One that ended before comes late, and one after.
         accounts.add(&wait(7, 90), 10);
         accounts.add(&wait(7, 101), 10);
         let sums = accounts.sums();
-        assert_eq!((sums.tasks, sums.tasks_differ), (1, 1));
-        assert_eq!((sums.kernel_waits, sums.own_waits), (4, 6 - 1));
+        assert_eq!((sums.tasks, sums.tasks_differ), (1, 0));
+        assert_eq!((sums.kernel_waits, sums.own_waits), (5, 5));
         assert_eq!((sums.kernel_ns, sums.own_ns), (45, 50));
+    }
+
+    #[test]
+    fn where_the_number_differs_the_time_says_nothing() {
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, |_, _| true);
+        accounts.add(&wait(7, 80), 10);
+        accounts.close(proc(7, 12, 90_000).path(), || 100);
+        let sums = accounts.sums();
+        assert_eq!((sums.kernel_waits, sums.own_waits, sums.tasks_differ), (2, 1, 1));
+        assert_eq!((sums.kernel_ns, sums.own_ns), (0, 0));
     }
 
     #[test]
