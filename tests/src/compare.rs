@@ -109,7 +109,7 @@ pub fn assert_kernels_own_account(report: &Report, performance: &Performance) {
 }
 
 /// Asserts that a task that never preempts when it is woken waited as long as the kernel's `run_delay` says: both ways
-/// within 5 %, within [`allowance_ns`] for each wait, and [`INTERRUPTED_NS`] for all.
+/// within 5 %, within [`allowance_ns`] for each wait, and a millisecond for all.
 ///
 /// # Panics
 /// If it did not.

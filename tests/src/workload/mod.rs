@@ -156,9 +156,10 @@ impl Staged {
     /// Lets it perform, and returns once its tasks are blocked again.
     ///
     /// The kernel must have seen each task block as often as the load says, and at most once more at each of the
-    /// [`stage::SHARED_PIPES`], where it may meet another task on another CPU and sleep for the pipe's mutex
-    /// (`pipe_read`, `pipe_write`, fs/pipe.c). Only under PREEMPT_RT it may be more: there a spinlock is a lock to sleep for, so a task that runs at once when it is woken finds its waker still holding the
-    /// lock of the wait queue (`__wake_up_sync_key` in `pipe_write`), blocks once more in `schedule_rtlock`, and is woken
+    /// pipes it shares with others, where it may meet another task on another CPU and sleep for the pipe's mutex
+    /// (`pipe_read`, `pipe_write`, fs/pipe.c). Only under PREEMPT_RT it may be more: there a spinlock is a lock to sleep
+    /// for, so a task that runs at once when it is woken finds its waker still holding the lock of the wait queue
+    /// (`__wake_up_sync_key` in `pipe_write`), blocks once more in `schedule_rtlock`, and is woken
     /// by the unlock. That is a wait like any other. It happens at every wakeup by a task of lower priority on the same
     /// CPU, such as at the gate of a SCHED_FIFO task, and elsewhere by chance.
     ///
