@@ -17,6 +17,7 @@ mod histogram;
 #[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
+#[expect(dead_code, reason = "the programs on the tracers' events, which use the rest, are in the other object")]
 mod sample;
 #[cfg(target_arch = "bpf")]
 #[path = "starts/storage.rs"]
@@ -24,6 +25,7 @@ mod starts;
 #[cfg(target_arch = "bpf")]
 mod switch;
 #[cfg(target_arch = "bpf")]
+#[expect(dead_code, reason = "the programs on the tracers' events, which use the rest, are in the other object")]
 mod task;
 #[cfg(target_arch = "bpf")]
 mod wakeup;

@@ -1,6 +1,6 @@
 //! The checklist: what this kernel and this user can do, and what to do about the rest.
 
-use std::io::Write;
+use std::{io::Write, path::Path};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -12,6 +12,7 @@ use crate::{
         requirement::{self, Requirement, State},
         tracefs::Tracefs,
     },
+    timerlat::live::former,
     tracefs::{self, leftovers},
 };
 
@@ -148,6 +149,11 @@ fn tracing(tracefs: &Tracefs) -> Vec<Requirement> {
     for leftover in leftovers::find(&tracefs::Tracefs::at(path), &Roots::default().proc) {
         let remedy = "`wakelat verify` removes it at its start";
         found.push(Requirement::note("left behind", leftover.to_string(), remedy));
+    }
+    for owner in former::leftovers(Path::new(former::NOTES), &Roots::default().proc) {
+        let what = format!("settings of the tracers, by process {}, which is gone", owner.pid);
+        let remedy = "`wakelat timerlat` or `wakelat osnoise` puts back what was there before, at its start";
+        found.push(Requirement::note("left behind", what, remedy));
     }
     for (name, option) in [("osnoise", "CONFIG_OSNOISE_TRACER"), ("timerlat", "CONFIG_TIMERLAT_TRACER")] {
         found.push(if tracers.iter().any(|tracer| tracer == name) {
