@@ -13,7 +13,10 @@ use aya_ebpf::{
 };
 use wakelat_common::start::Start;
 
-use crate::task::TaskFields;
+use crate::{
+    filter,
+    task::{Direct, Task, TaskFields},
+};
 
 /// A task storage map, as aya's own maps are made (aya-ebpf has none of this type).
 #[repr(C)]
@@ -79,6 +82,25 @@ struct EachTask {
 #[repr(C)]
 struct Meta {
     seq: *mut seq_file,
+}
+
+/// Runs for each thread before the programs do: gives those to be measured their entries. Entries come from a reserve that
+/// the kernel fills up between wakeups (kernel/bpf/memalloc.c), which is too small where thousands wake at once.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/task")]
+fn prepare(each: *const EachTask) -> i32 {
+    // SAFETY: the kernel hands it over; the verifier admits nothing else.
+    let task = unsafe { (*each).task };
+    // Null after the last task.
+    if task.is_null() {
+        return 0;
+    }
+    let known = Task::<Direct>::new(task.cast_const().cast());
+    if filter::wants(known, known.pid()) {
+        let mut start = Start::IDLE;
+        storage(task, &raw mut start);
+    }
+    0
 }
 
 /// Runs for each thread when user space asks for the tasks still waiting: writes the start of one that does.

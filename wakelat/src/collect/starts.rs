@@ -25,7 +25,10 @@ pub(super) enum Starts {
     },
 }
 
-/// The program that goes through the tasks.
+/// The program that gives the tasks their entries.
+const PREPARE: &str = "prepare";
+
+/// The program that tells which tasks wait.
 const WAITING: &str = "waiting";
 
 impl Starts {
@@ -34,9 +37,13 @@ impl Starts {
         Ok(Self::Map(HashMap::try_from(take(ebpf, "STARTS")?)?))
     }
 
-    /// In the tasks: has the program that goes through them verified.
+    /// In the tasks, as far as the filter, which is in place by now, wants them; has the programs that go through them
+    /// verified.
     pub(super) fn in_tasks(ebpf: &mut Ebpf, btf: &Btf) -> Result<Self> {
-        iterator(ebpf)?.load("task", btf).context("the kernel refuses the iterator over tasks")?;
+        for name in [PREPARE, WAITING] {
+            iterator(ebpf, name)?.load("task", btf).context("the kernel refuses the iterator over tasks")?;
+        }
+        through_tasks(iterator(ebpf, PREPARE)?)?;
         Ok(Self::Tasks { ended: Array::try_from(take(ebpf, "ENDED")?)?, waiting: Vec::new() })
     }
 
@@ -46,14 +53,7 @@ impl Starts {
         let Self::Tasks { ended, waiting } = self else { return Ok(()) };
         ended.set(0, 1, 0).context("cannot end the run")?;
         attach::wait_until_done();
-        let program = iterator(ebpf)?;
-        let link = program.attach().and_then(|link| program.take_link(link));
-        let mut file = link
-            .map_err(anyhow::Error::from)
-            .and_then(|link| Ok(link.into_file()?))
-            .context("cannot go through the tasks")?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).context("cannot go through the tasks")?;
+        let bytes = through_tasks(iterator(ebpf, WAITING)?)?;
         waiting.extend(bytes.chunks_exact(size_of::<Start>()).map(start));
         Ok(())
     }
@@ -76,9 +76,21 @@ impl Starts {
     }
 }
 
-fn iterator(ebpf: &mut Ebpf) -> Result<&mut Iter> {
-    let program = ebpf.program_mut(WAITING).with_context(|| format!("the BPF object has no program `{WAITING}`"))?;
+fn iterator<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Iter> {
+    let program = ebpf.program_mut(name).with_context(|| format!("the BPF object has no program `{name}`"))?;
     Ok(program.try_into()?)
+}
+
+/// Runs an iterator for every thread, and gives what it has written.
+fn through_tasks(program: &mut Iter) -> Result<Vec<u8>> {
+    let link = program.attach().and_then(|link| program.take_link(link));
+    let mut file = link
+        .map_err(anyhow::Error::from)
+        .and_then(|link| Ok(link.into_file()?))
+        .context("cannot go through the tasks")?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).context("cannot go through the tasks")?;
+    Ok(bytes)
 }
 
 /// A start from its bytes, as long as one.
