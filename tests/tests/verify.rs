@@ -100,15 +100,25 @@ fn assert_agrees(code: i32, document: &Value) {
         return;
     }
     let comparison = &document["comparison"];
-    assert_eq!(comparison["wakelat"]["count"], comparison["trigger"]["count"], "{document:#}");
+    let counts = ["wakelat", "trigger"].map(|side| comparison[side]["count"].as_u64().expect("a number"));
+    assert!(Some(counts[0].abs_diff(counts[1])) <= comparison["tolerated_waits"].as_u64(), "{document:#}");
     let reasons = comparison["reasons"].as_array().expect("a list");
     println!("  lengths, in time that is not the guest's own: {reasons:?}");
     let of_lengths = |reason: &Value| {
         reason.as_str().is_some_and(|text| text.contains("on the other side of") || text.contains("the sums differ"))
     };
-    assert!(!reasons.is_empty() && reasons.iter().all(of_lengths), "{document:#}");
+    assert!(reasons.iter().all(of_lengths), "{document:#}");
+    assert_checks(document);
+}
+
+/// Asserts that the checks without triggers agree; for lengths as in [`assert_agrees`].
+fn assert_checks(document: &Value) {
     for check in document["checks"].as_array().expect("a list") {
-        assert_eq!(check["outcome"], "agree", "{document:#}");
+        println!("  {}", check["found"]);
+        let number = |name: &str| check["numbers"][name].as_u64().unwrap_or(0);
+        let apart = number("kernel_waits").abs_diff(number("wakelat_waits"));
+        let of_lengths = check["name"] == "schedstat" && apart <= number("tolerated_waits");
+        assert!(check["outcome"] == "agree" || of_lengths && !machine::has_own_time(), "{document:#}");
     }
 }
 
@@ -169,10 +179,7 @@ fn verify_of_all_tasks_agrees_under_load() -> Outcome {
     drop(hogs);
     say(&document);
     assert_agrees(code, &document);
-    for check in document["checks"].as_array().expect("a list") {
-        println!("  {}", check["found"]);
-        assert_eq!(check["outcome"], "agree", "{document:#}");
-    }
+    assert_checks(&document);
     Ok(())
 }
 
@@ -221,9 +228,7 @@ fn verify_of_all_tasks_agrees_under_messages_and_still_finds_planted_errors() ->
             Some(_) => assert_eq!(code, 3, "{document:#}"),
         }
         // The error was planted in one of the two histograms, and nowhere else.
-        for check in document["checks"].as_array().expect("a list") {
-            assert_eq!(check["outcome"], "agree", "{document:#}");
-        }
+        assert_checks(&document);
     }
     Ok(())
 }
