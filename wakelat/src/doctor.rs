@@ -89,7 +89,7 @@ fn useful(features: &Features) -> Vec<Requirement> {
             Requirement::note(
                 "starts",
                 "kept in a hash map of a fixed size: dearer",
-                "use Linux 6.4 or later with BTF, outside of containers",
+                "use Linux 6.4 or later with BTF and without PREEMPT_RT, outside of containers",
             )
         },
         if features.first_pid_namespace {

@@ -204,6 +204,7 @@ pub(crate) mod tests {
     /// A kernel on which everything is there, and root.
     pub(crate) fn everything() -> Features {
         Features {
+            preempt_rt: false,
             release: Release::parse("6.12.0"),
             btf_path: "/sys/kernel/btf/vmlinux".into(),
             btf: KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: true },
