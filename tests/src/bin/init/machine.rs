@@ -1,6 +1,6 @@
 //! The two devices through which a guest speaks to QEMU.
 
-use std::{arch::asm, convert::Infallible, fs::File, io, io::Read, thread, time::Duration};
+use std::{arch::asm, convert::Infallible, fs::File, io, io::Read, thread};
 
 /// QEMU's `-debugcon`: each byte written is one byte of output.
 const DEBUG_CONSOLE: u16 = 0xe9;
@@ -47,7 +47,7 @@ pub fn end(succeeded: bool) -> io::Result<Infallible> {
     unsafe { asm!("out dx, al", in("dx") EXIT, in("al") code, options(nostack, nomem, preserves_flags)) }
     loop {
         // QEMU ends at its own pace.
-        thread::sleep(Duration::from_secs(1));
+        thread::park();
     }
 }
 
