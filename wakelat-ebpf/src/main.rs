@@ -20,6 +20,8 @@ mod maps;
 #[cfg(target_arch = "bpf")]
 mod noise;
 #[cfg(target_arch = "bpf")]
+mod object;
+#[cfg(target_arch = "bpf")]
 mod record;
 #[cfg(target_arch = "bpf")]
 mod sample;
@@ -32,19 +34,6 @@ mod switch;
 mod task;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
-
-#[cfg(target_arch = "bpf")]
-#[panic_handler]
-fn panic(_info: &core::panic::PanicInfo) -> ! {
-    // Nothing here can panic: the verifier would refuse this loop.
-    loop {}
-}
-
-/// Reading kernel memory is reserved to GPL-compatible programs (kernel/bpf/verifier.c, `gpl_only` helpers).
-#[cfg(target_arch = "bpf")]
-#[unsafe(link_section = "license")]
-#[unsafe(no_mangle)]
-static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

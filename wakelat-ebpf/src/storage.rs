@@ -17,6 +17,8 @@ mod histogram;
 #[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
+mod object;
+#[cfg(target_arch = "bpf")]
 #[expect(dead_code, reason = "the programs on the tracers' events, which use the rest, are in the other object")]
 mod sample;
 #[cfg(target_arch = "bpf")]
@@ -29,19 +31,6 @@ mod switch;
 mod task;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
-
-#[cfg(target_arch = "bpf")]
-#[panic_handler]
-fn panic(_info: &core::panic::PanicInfo) -> ! {
-    // Nothing here can panic: the verifier would refuse this loop.
-    loop {}
-}
-
-/// Reading kernel memory is reserved to GPL-compatible programs (kernel/bpf/verifier.c, `gpl_only` helpers).
-#[cfg(target_arch = "bpf")]
-#[unsafe(link_section = "license")]
-#[unsafe(no_mangle)]
-static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}
