@@ -13,6 +13,7 @@ pub mod histogram;
 pub mod record;
 pub mod sample;
 pub mod start;
+pub mod timeline;
 pub mod tracer;
 
 pub use class::{Class, Classes};
