@@ -33,6 +33,12 @@ impl Collector {
     /// # Errors
     /// Where the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(settings: &Settings) -> Result<Self> {
+        let collector = Self::load_by_best_way(settings);
+        give_back_memory();
+        collector
+    }
+
+    fn load_by_best_way(settings: &Settings) -> Result<Self> {
         let btf = settings.btf.as_deref().map(read_types).transpose()?;
         let ways: &[Way] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[Way::Typed, Way::Raw],
@@ -114,6 +120,15 @@ impl Collector {
             diagnostics,
             ebpf,
         })
+    }
+}
+
+/// The kernel's types take some 25 MiB while the programs are loaded, in small pieces, which the allocator would keep.
+fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number, and frees only what nothing uses.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

@@ -82,6 +82,15 @@ pub struct Collector {
     histograms: Option<histograms::Histograms>,
 }
 
+/// What the kernel has accounted to the programs while it did so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// The time that all of them ran: ns, one reading of the clock for each run included.
+    pub ns: u64,
+    /// How often the one on `sched_switch` ran.
+    pub switches: u64,
+}
+
 /// The kernel's own account at one instant, all CPUs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {

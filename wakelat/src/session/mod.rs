@@ -1,7 +1,9 @@
 //! One run: the source is drained into groups for as long as asked, and each window ends in a report.
 
+mod account;
 pub(crate) mod action;
 pub(crate) mod clock;
+mod meter;
 mod names;
 pub(crate) mod output;
 mod progress;
@@ -21,13 +23,14 @@ use tokio::{
 
 pub use self::stop::Stop;
 use self::{
+    account::Account,
     action::Trigger,
     names::Directory,
     output::{Output, Written},
     progress::Progress,
     schedule::{Cut, Schedule},
     stop::Signals,
-    window::Windows,
+    window::{Reading, Windows},
 };
 use crate::{
     aggregate::key::Names,
@@ -117,9 +120,11 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     if !config.output.quiet {
         eprintln!("wakelat: measuring");
     }
+    let account = Account::open(&collector)?;
     let mut schedule = Schedule::new(&config.window, Instant::now());
     let mut run = Run {
-        windows: Windows::new(config, &place.kernel),
+        windows: Windows::new(config, &place.kernel, collector.starts(), account.cpus(), account.so_far()?),
+        account,
         trigger: config.threshold.as_ref().map(|threshold| Trigger::new(threshold.action.clone())),
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
         names,
@@ -142,6 +147,10 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
             biased;
             () = signals.first() => run.stop = Some(Stop::Signalled),
             () = sleep_until(schedule.next_at()), if schedule.has_next() => cut = Some(schedule.pass()),
+            () = sleep_until(run.account.next_at()) => {
+                run.account.step(&collector)?;
+                continue;
+            }
             rung = bell.readable() => rung.context(waiting)?.clear_ready(),
             _ = drain.tick() => {}
         }
@@ -175,6 +184,7 @@ fn drain_interval(config: &Config) -> Duration {
 /// A run under way.
 struct Run<'a> {
     windows: Windows,
+    account: Account,
     trigger: Option<Trigger>,
     threshold_ns: Option<u64>,
     names: Directory,
@@ -237,17 +247,17 @@ impl Run<'_> {
     /// Ends a window while the programs go on.
     fn cut(&mut self, collector: &mut Collector, cut: Cut, output: &mut Output) -> Result<()> {
         let totals = collector.totals_around(|collector| self.take_all(collector, output))?;
-        let missed = collector.missed()?;
+        let reading = Reading { totals, missed: collector.missed()?, spent: self.account.spent(collector)? };
         if cut == Cut::WarmUp {
-            self.windows.begin(&totals, missed);
+            self.windows.begin(&reading);
             return Ok(());
         }
-        let report = self.windows.cut(&totals, missed, &self.names);
+        let report = self.windows.cut(&reading, &self.names);
         if output.write(|out| self.view.report(&report, out))? == Written::NoReader {
             self.stop = Some(Stop::NoReader);
         }
         if !self.view.is_cumulative() {
-            self.windows.begin(&totals, missed);
+            self.windows.begin(&reading);
         }
         Ok(())
     }
@@ -255,15 +265,11 @@ impl Run<'_> {
     /// Ends the run: nothing runs in the kernel any more, so that the account is exact.
     fn end(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
         let duration_ns = self.windows.elapsed_ns();
+        let spent = self.account.spent(collector)?;
         collector.detach()?;
         self.take_all(collector, output)?;
-        let report = self.windows.end(
-            duration_ns,
-            &collector.totals()?,
-            &collector.waiting()?,
-            collector.missed()?,
-            &self.names,
-        );
+        let reading = Reading { totals: collector.totals()?, missed: collector.missed()?, spent };
+        let report = self.windows.end(duration_ns, &reading, &collector.waiting()?, &self.names);
         if self.stop != Some(Stop::NoReader) {
             output.write(|out| self.view.report(&report, out))?;
         }

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use super::{
     style::{Ink, Style},
     text::{Line, flow, paragraph},
-    units::{counted, duration, exact, share, thousands},
+    units::{counted, duration, exact, share, small_share, thousands},
     words,
 };
-use crate::report::{Mode, Report, Terms};
+use crate::report::{Mode, Report, Starts, Terms};
 
 /// Writes the coverage of a report: for views that have no place for it, such as a CSV of waits.
 ///
@@ -45,6 +45,7 @@ pub(super) fn render(report: &Report, style: &Style, out: &mut String) {
         let counted = "in the kernel; percentiles within 3.2 %, to three digits with --mode samples";
         paragraph(Line::of(Ink::Dim, "counted: "), Ink::Dim, counted, style, out);
     }
+    overhead(report, style, out);
     warnings(report, style, out);
 }
 
@@ -115,14 +116,37 @@ fn threshold(report: &Report, style: &Style, out: &mut String) {
     line.end(style, out);
 }
 
+/// What measuring took.
+fn overhead(report: &Report, style: &Style, out: &mut String) {
+    let Some(overhead) = &report.overhead else { return };
+    let capacity_ns = overhead.capacity_ns(report.duration_ns);
+    let share = |ns| small_share(ns, capacity_ns);
+    let cpus = counted(overhead.cpus, "CPU");
+    let text = match overhead.programs {
+        Some(programs) => {
+            let per_switch = programs.per_switch_ns().map(|ns| format!("{ns} ns per switch, "));
+            format!("{}{} of {cpus}", per_switch.unwrap_or_default(), share(overhead.total_ns()))
+        }
+        None => format!("{} of {cpus} by wakelat itself; that of its programs is not known", share(overhead.tool_ns)),
+    };
+    paragraph(Line::of(Ink::Dim, "overhead: "), Ink::Plain, &text, style, out);
+}
+
 /// Everything that puts the figures in doubt.
 fn warnings(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
     let mut warn = |text: String| paragraph(Line::of(Ink::Warning, "! "), Ink::Warning, &text, style, out);
+    let no_room_for_the_start = match report.starts {
+        Starts::Map => "lost: the map of starts was full; raise `--start-entries`",
+        Starts::Tasks => {
+            "lost: the kernel had no memory at hand to keep the start in its task; `--start-entries N` keeps starts in a \
+             map made beforehand, with room for N tasks"
+        }
+    };
     let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
     for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
         let losses = [
-            (terms.start_map_full, "lost: there was no room for the start; raise `--start-entries`"),
+            (terms.start_map_full, no_room_for_the_start),
             (
                 terms.ring_full,
                 "lost: the ring buffer was full; raise `--ring-size`, narrow the filter, or give the reader `--rt-priority`",

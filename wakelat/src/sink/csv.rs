@@ -63,7 +63,8 @@ impl CsvReports {
         columns.extend(names().map(str::to_owned));
         columns.push("missed".to_owned());
         columns.extend(names().map(|name| format!("preemptions_{name}")));
-        columns.push("groups_merged".to_owned());
+        columns.extend(["groups_merged", "overhead_cpus", "overhead_tool_ns"].map(str::to_owned));
+        columns.extend(["overhead_programs_ns", "overhead_switches"].map(str::to_owned));
         columns
     }
 
@@ -102,6 +103,11 @@ impl CsvReports {
         let asked = coverage.preemptions.is_some();
         cells.extend(terms(&preemptions).map(|(_, value)| optional(asked.then_some(value))));
         cells.push(coverage.groups_merged.to_string());
+        let programs = report.overhead.and_then(|overhead| overhead.programs);
+        cells.push(optional(report.overhead.map(|overhead| overhead.cpus.into())));
+        cells.push(optional(report.overhead.map(|overhead| overhead.tool_ns)));
+        cells.push(optional(programs.map(|programs| programs.ns)));
+        cells.push(optional(programs.map(|programs| programs.switches)));
         cells
     }
 }

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::{Context, PERCENTILES, clock};
 use crate::{
     aggregate::distribution::{Bucket, Distribution, Maximum},
-    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Report, Terms},
+    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Starts, Terms},
     wait::{Wait, policy_name},
 };
 
@@ -20,9 +20,11 @@ pub struct ReportDocument<'a> {
     duration_ns: u64,
     from: &'static str,
     mode: &'static str,
+    starts: &'static str,
     groups: Vec<GroupDocument<'a>>,
     coverage: CoverageDocument,
     threshold: Option<ThresholdDocument>,
+    overhead: Option<OverheadDocument>,
 }
 
 #[derive(Serialize)]
@@ -79,6 +81,16 @@ struct CensoredDocument {
 struct ThresholdDocument {
     threshold_ns: u64,
     over: u64,
+}
+
+#[derive(Serialize)]
+struct OverheadDocument {
+    cpus: u32,
+    tool_ns: u64,
+    programs_ns: Option<u64>,
+    switches: Option<u64>,
+    per_switch_ns: Option<u64>,
+    accounted_ns: Option<u64>,
 }
 
 /// `wakelat.wait/1`.
@@ -181,6 +193,14 @@ fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
+/// The word for where starts were kept.
+fn starts_name(starts: Starts) -> &'static str {
+    match starts {
+        Starts::Map => "map",
+        Starts::Tasks => "tasks",
+    }
+}
+
 impl<'a> ReportDocument<'a> {
     /// The document of a report.
     pub fn new(report: &'a Report) -> Self {
@@ -191,12 +211,14 @@ impl<'a> ReportDocument<'a> {
             duration_ns: report.duration_ns,
             from: from_name(report.from),
             mode: mode_name(report.mode),
+            starts: starts_name(report.starts),
             groups: report.groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
             coverage: CoverageDocument::new(&report.coverage),
             threshold: report
                 .threshold
                 .as_ref()
                 .map(|threshold| ThresholdDocument { threshold_ns: threshold.threshold_ns, over: threshold.over }),
+            overhead: report.overhead.as_ref().map(OverheadDocument::new),
         }
     }
 }
@@ -220,6 +242,20 @@ impl<'a> GroupDocument<'a> {
             max_by: max.map(by),
             percentiles_ns: distribution,
             buckets: distribution.buckets().into_iter().map(bucket).collect(),
+        }
+    }
+}
+
+impl OverheadDocument {
+    fn new(overhead: &Overhead) -> Self {
+        let programs = overhead.programs;
+        Self {
+            cpus: overhead.cpus,
+            tool_ns: overhead.tool_ns,
+            programs_ns: programs.map(|programs| programs.ns),
+            switches: programs.map(|programs| programs.switches),
+            per_switch_ns: programs.and_then(|programs| programs.per_switch_ns()),
+            accounted_ns: programs.map(|programs| programs.accounted_ns),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     aggregate::distribution::Maximum,
-    report::{KeyValue, Report, Terms, Threshold},
+    report::{KeyValue, Overhead, ProgramTime, Report, Terms, Threshold},
     wait::Comm,
 };
 
@@ -36,6 +36,8 @@ fn report() -> Report {
     report.coverage.oldest_censored =
         Some(Maximum { latency_ns: 1_200_000_000, at_ns: 0, tid: 4711, comm: Comm::new(b"cc1plus"), cpu: 0 });
     report.threshold = Some(Threshold { threshold_ns: 1_000_000, over: 1 });
+    let programs = ProgramTime { ns: 8_200_000, switches: 200_000, accounted_ns: 100_000_000 };
+    report.overhead = Some(Overhead { cpus: 2, tool_ns: 7_800_000, programs: Some(programs) });
     report
 }
 

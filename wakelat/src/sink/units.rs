@@ -95,6 +95,14 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
+/// A small part of a whole in percent, to two digits behind the point.
+pub fn small_share(part: u64, whole: u64) -> String {
+    match rounded(u128::from(part) * 10_000, u128::from(whole.max(1))) {
+        0 if part > 0 => "<0.01 %".to_owned(),
+        hundredths => format!("{}.{:02} %", hundredths / 100, hundredths % 100),
+    }
+}
+
 /// `value` times `scale` in the first of the units in which that is below `limit`, or else in the last one.
 fn in_the_first_unit_below<'a>(
     units: &'a [(u128, &'a str, &'a str)],

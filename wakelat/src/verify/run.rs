@@ -308,7 +308,7 @@ impl<'a> Run<'a> {
     }
 
     fn switches(&self) -> Result<Option<Switches>> {
-        self.stats.is_ok().then(|| Switches::read(self.proc, || self.ours.switches())).transpose()
+        self.stats.is_ok().then(|| Switches::read(self.proc, || Ok(self.ours.runs()?.switches))).transpose()
     }
 }
 
