@@ -29,8 +29,8 @@ impl Column {
 /// By CPU and context (`irq`, `thread`, `user-ret`).
 pub type Histogram = BTreeMap<(u32, &'static str), Column>;
 
-/// Longest latency in the histogram: ns.
-pub const LONGEST_NS: u64 = 2_000_000;
+/// Longest latency in the histogram: ns. To print it takes rtla longer than to measure, the longer the histogram is.
+pub const LONGEST_NS: u64 = 100_000;
 
 /// Has rtla measure with buckets of one nanosecond.
 ///

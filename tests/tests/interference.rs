@@ -29,8 +29,7 @@ fn main() {
 fn assert_named(name: &str, cpu: usize, burnt_ns: u64, ended: &Ended, trace: &Trace) {
     let named_ns = trace.threads.get(&(cpu as u32, name.to_owned())).copied().unwrap_or(0);
     println!("\n  `{name}` took {burnt_ns} ns, and is named with {named_ns} ns");
-    let most = trace.threads.iter().max_by_key(|(_, ns)| **ns).map(|((_, name), _)| name.as_str());
-    assert_eq!(most, Some(name), "{:?}", trace.threads);
+    assert!(named_ns > 0, "{:?}", trace.threads);
     // Where the host stops the guest, the thread's clock counts that, and the tracer may take it for an interrupt's.
     if machine::has_own_time() {
         assert!(named_ns.abs_diff(burnt_ns) * 20 <= burnt_ns, "took {burnt_ns} ns, named {named_ns} ns");
@@ -65,6 +64,8 @@ fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> Outcome {
     .join()
     .expect("only burns");
     let (ended, trace) = tracer::end(wakelat);
+    let most = trace.threads.iter().max_by_key(|(_, ns)| **ns).map(|((_, name), _)| name.as_str());
+    assert_eq!(most, Some("wl-burner"), "{:?}", trace.threads);
     assert_named("wl-burner", cpu, burnt_ns, &ended, &trace);
     Ok(())
 }
@@ -82,7 +83,8 @@ fn a_busy_softirq_is_named_with_its_time(source: &str) -> Outcome {
         .into_iter()
         .flat_map(|name| procfs::named(&name).into_iter().map(move |tid| Raised::new(name.clone(), tid)))
         .collect();
-    let wakelat = running(&["--source", source, "-p", "500us", "--cpus", &cpu.to_string()]);
+    // Short beside a burst: what passes before the first activation in it is nobody's share.
+    let wakelat = running(&["--source", source, "-p", "200us", "--cpus", &cpu.to_string()]);
     let burnt: Vec<u64> = std::thread::scope(|scope| {
         let load = scope.spawn(|| {
             pin(0, cpu);
@@ -134,7 +136,7 @@ impl Drop for Raised {
 
 /// Has thousands of timers expire at the same instant, several times; how long each of the threads has run for that: ns.
 fn expire_at_once(softirqs: &[Raised]) -> Vec<u64> {
-    const TIMERS: u64 = 10_000;
+    const TIMERS: u64 = 20_000;
     const BURSTS: u64 = 4;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a process has limits");
     setrlimit(Resource::RLIMIT_NOFILE, TIMERS + 100, hard.max(TIMERS + 100)).expect("root may raise it");
@@ -143,7 +145,7 @@ fn expire_at_once(softirqs: &[Raised]) -> Vec<u64> {
     for _ in 0..BURSTS {
         // Far enough for all to be set by then.
         let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is one"));
-        let at = now + Duration::from_millis(300);
+        let at = now + Duration::from_millis(500);
         timers.iter().for_each(|timer| set(timer, at));
         let before: Vec<u64> = softirqs.iter().map(Raised::ran_ns).collect();
         // Those of one instant expire in the order in which they were set.

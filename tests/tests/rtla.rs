@@ -46,8 +46,9 @@ fn what_rtla_counts_is_what_is_read(source: &str) -> Outcome {
     Ok(())
 }
 
-/// One after the other. Both stand in the way of what they measure, each in its own: rtla wakes once a second to add up, and
-/// wakelat has the interferences recorded as well, which are a few hundred instructions in each interrupt and switch.
+/// One after the other. Nothing of either runs before the interrupt has read the clock. Then wakelat has the interferences
+/// recorded too, and rtla has not: the end of the interrupt and the thread that had the CPU, hundreds of instructions each, and
+/// half as many again as the way from the interrupt to the thread has without them.
 fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> Outcome {
     tracer::need("timerlat")?;
     let histogram = rtla::hist(2, PERIOD_US)?;
@@ -64,8 +65,12 @@ fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> Outcome {
         // Where the host stops the guest, each run skips as many periods as it is stopped for, and latencies are its.
         if machine::has_own_time() {
             assert!(column.count.abs_diff(latencies.len() as u64) * 100 <= column.count, "{key:?}");
-            let rtlas = column.median().expect("within 2 ms");
-            assert!(median.abs_diff(rtlas) * 2 <= rtlas, "{key:?}: {median} ns, {rtlas} ns by rtla");
+            let rtlas = column.median().expect("within the histogram");
+            let (least, most) = match key.1 {
+                "irq" => (rtlas * 98 / 100, rtlas * 102 / 100),
+                _ => (rtlas, rtlas * 3 / 2),
+            };
+            assert!((least..=most).contains(&median), "{key:?}: {median} ns, {rtlas} ns by rtla");
         }
     }
     Ok(())
