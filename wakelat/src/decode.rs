@@ -14,7 +14,7 @@ pub enum DecodeError {
     /// Another length than a record's.
     Length(usize),
     /// A kind of record that is not known.
-    Kind(u16),
+    Kind(u8),
     /// A class that is not known.
     Class(u8),
 }
@@ -42,10 +42,11 @@ pub fn decode(mut record: &[u8]) -> Result<Wait, DecodeError> {
     if record.len() != size_of::<Sample>() {
         return Err(DecodeError::Length(record.len()));
     }
-    let kind = record.get_u16_ne();
+    let kind = record.get_u8();
     if kind != KIND_SAMPLE {
         return Err(DecodeError::Kind(kind));
     }
+    let level = record.get_u8();
     let class = record.get_u8();
     let class = Class::from_u8(class).ok_or(DecodeError::Class(class))?;
     let woken = class == Class::Wakeup;
@@ -86,6 +87,7 @@ pub fn decode(mut record: &[u8]) -> Result<Wait, DecodeError> {
         prev_comm: Comm::new(&prev_comm),
         prev_prio,
         wakeable,
+        level,
     })
 }
 
@@ -98,8 +100,7 @@ mod tests {
     /// The bytes of a record, field by field, as C lays it out.
     fn bytes(sample: &Sample) -> Vec<u8> {
         let mut bytes = Vec::new();
-        bytes.extend(sample.kind.to_ne_bytes());
-        bytes.extend([sample.class, sample.wakeable]);
+        bytes.extend([sample.kind, sample.level, sample.class, sample.wakeable]);
         bytes.extend(sample.cpu.to_ne_bytes());
         for long in [sample.at_ns, sample.latency_ns, sample.delivery_ns, sample.cgroup_id] {
             bytes.extend(long.to_ne_bytes());
@@ -120,6 +121,7 @@ mod tests {
     fn sample() -> Sample {
         Sample {
             kind: KIND_SAMPLE,
+            level: 3,
             class: Class::Wakeup as u8,
             cpu: 1,
             at_ns: 2,

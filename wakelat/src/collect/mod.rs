@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use aya::{
     Ebpf,
-    maps::{MapData, PerCpuArray, RingBuf},
+    maps::{Array, MapData, PerCpuArray, RingBuf},
 };
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter};
@@ -49,6 +49,8 @@ pub struct Settings {
     pub with_cgroup: bool,
     /// Whether to measure by the rules of the hist-trigger recipe.
     pub trigger_rules: bool,
+    /// Whether not all tasks may be watched: then the number that decides, drawn for this run.
+    pub salt: Option<u64>,
     /// Who is measured.
     pub filter: Selection,
 }
@@ -77,6 +79,7 @@ pub struct Collector {
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
+    level: Array<MapData, u32>,
     starts: starts::Starts,
     /// Where waits are counted in the kernel.
     histograms: Option<histograms::Histograms>,

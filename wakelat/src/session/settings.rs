@@ -1,5 +1,7 @@
 //! From what was asked for to what the kernel side is told.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
 use anyhow::{Result, bail};
 
 use super::Place;
@@ -31,6 +33,7 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool) -> Settings {
         from_waking: config.from == From::Waking,
         with_cgroup: config.by.contains(&Key::Cgroup),
         trigger_rules: false,
+        salt: config.max_overhead_ppm.map(|_| drawn()),
         filter: Selection {
             parts: filter.parts,
             filter: filter.filter.clone(),
@@ -39,6 +42,11 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool) -> Settings {
             cgroup_ids: filter.cgroups.iter().map(|cgroup| cgroup.id).collect(),
         },
     }
+}
+
+/// A number that nobody could have known: the seed of the library's hash maps.
+fn drawn() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// Makes this process SCHED_FIFO, so that it is not starved by the load it measures.
