@@ -22,6 +22,8 @@ mod object;
 #[expect(dead_code, reason = "the programs on the tracers' events, which use the rest, are in the other object")]
 mod sample;
 #[cfg(target_arch = "bpf")]
+mod share;
+#[cfg(target_arch = "bpf")]
 #[path = "starts/storage.rs"]
 mod starts;
 #[cfg(target_arch = "bpf")]

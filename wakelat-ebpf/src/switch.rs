@@ -13,7 +13,7 @@ use wakelat_common::{
 use crate::{
     filter, histogram,
     maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, has_ended, wants},
-    sample, starts,
+    sample, share, starts,
     task::TaskFields,
 };
 
@@ -70,7 +70,7 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
             return;
         }
     }
-    let wanted = wants(Class::Preempted);
+    let mut wanted = wants(Class::Preempted);
     if !leaving.is_remembered(wanted) {
         return;
     }
@@ -78,6 +78,16 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
     if wanted {
         tally.count(Counter::Seen);
     }
+    let level = share::watched(pid);
+    if level.is_none() && wanted {
+        tally.count(Counter::NotWatched);
+        // From here on as of a class that was not asked for.
+        wanted = false;
+        if !leaving.is_remembered(wanted) {
+            return;
+        }
+    }
+    let level = level.unwrap_or(0);
     if !filter::wants(prev, pid) {
         if wanted {
             tally.count(Counter::Filtered);
@@ -88,11 +98,15 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
     let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     if let Some(start) = known {
         // SAFETY: as above.
-        unsafe { (*start).preempt(now, pid, cpu, wanted, leaving) };
+        unsafe {
+            (*start).preempt(now, pid, cpu, wanted, leaving);
+            (*start).level = level;
+        }
         return;
     }
     let mut start = Start::IDLE;
     start.preempt(now, pid, cpu, wanted, leaving);
+    start.level = level;
     if !starts::insert(prev, start) && wanted {
         let counter = if filter::wants_cpu(cpu) { Counter::StartMapFull } else { Counter::Filtered };
         tally.count(counter);

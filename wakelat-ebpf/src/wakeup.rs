@@ -13,7 +13,7 @@ use wakelat_common::{
 use crate::{
     filter,
     maps::{FROM_WAKING, TRIGGER_RULES, Tally},
-    starts,
+    share, starts,
     task::TaskFields,
 };
 
@@ -23,6 +23,10 @@ pub fn waking<T: TaskFields>(task: T) {
     // SAFETY: no arguments, no side effects; so it is wherever these helpers are called.
     let (now, waker) = unsafe { (bpf_ktime_get_ns(), bpf_get_current_pid_tgid() as u32) };
     let (pid, prev_cpu) = (task.pid(), task.cpu());
+    // Where the clock starts here, whoever is watched by the time of its wakeup needs it.
+    if FROM_WAKING.load() == 0 && share::watched(pid).is_none() {
+        return;
+    }
     // To a trigger on this event it is where the clock starts, whatever the task does, and nothing else is.
     let starts = TRIGGER_RULES.load() != 0 && FROM_WAKING.load() != 0;
     if let Some(start) = starts::find(task) {
@@ -60,6 +64,10 @@ pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
     let Some(tally) = Tally::of(class) else { return };
     let pid = task.pid();
     tally.count(Counter::Seen);
+    let Some(level) = share::watched(pid) else {
+        tally.count(Counter::NotWatched);
+        return;
+    };
     if !filter::wants(task, pid) {
         tally.count(Counter::Filtered);
         return;
@@ -82,10 +90,12 @@ pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
         }
         if start.wakeup(now, pid, class, trigger_rules) == Woken::Waiting {
             settle(task, tally, Counter::WokenWaiting);
+        } else {
+            start.level = level;
         }
         return;
     }
-    let mut start = Start::IDLE;
+    let mut start = Start { level, ..Start::IDLE };
     start.wakeup(now, pid, class, trigger_rules);
     if !starts::insert(task, start) && settle(task, tally, Counter::StartMapFull) == Some(1) {
         warn!(ctx, "there is no room for the starts of further tasks: their wakeups are lost, and counted");

@@ -29,6 +29,19 @@ pub struct Report {
     pub threshold: Option<Threshold>,
     /// What measuring took, where that was looked at.
     pub overhead: Option<Overhead>,
+    /// Which tasks were watched, where a limit of the overhead was given.
+    pub sampling: Option<Sampling>,
+}
+
+/// Which tasks were watched: whole ones at random, as many as a limit of the overhead allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// The limit: millionths of the time of all CPUs.
+    pub limit_ppm: u32,
+    /// At the lowest level in force in the window, one of so many.
+    pub one_in_least: u32,
+    /// At the highest.
+    pub one_in_most: u32,
 }
 
 /// What measuring took from the machine in this window.
@@ -195,6 +208,8 @@ pub struct Terms {
     pub filtered: u64,
     /// Of `filtered`: below the threshold.
     pub below_threshold: u64,
+    /// Of tasks that were not drawn, where not all are watched.
+    pub not_watched: u64,
     /// No room in the map of starts.
     pub start_map_full: u64,
     /// No room in the ring buffer.
@@ -216,6 +231,7 @@ impl Terms {
                 self.woken_running,
                 self.woken_waiting,
                 self.filtered,
+                self.not_watched,
                 self.start_map_full,
                 self.ring_full,
                 self.discarded,

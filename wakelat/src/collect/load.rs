@@ -73,13 +73,16 @@ impl Collector {
             ("WITH_CGROUP", flag(settings.with_cgroup)),
             ("AGGREGATE", flag(settings.aggregate)),
             ("TRIGGER_RULES", flag(settings.trigger_rules)),
+            ("SHARED_OUT", flag(settings.salt.is_some())),
         ];
+        let salt = settings.salt.unwrap_or(0);
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many ids in the filter");
         let mut loader = EbpfLoader::new();
         loader
             .btf(btf)
             .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
             .override_global("RING_MARK", &ring_mark, true)
+            .override_global("SALT", &salt, true)
             .map_max_entries("SAMPLES", settings.ring_bytes)
             .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
             .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
@@ -114,6 +117,7 @@ impl Collector {
             histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
+            level: Array::try_from(take(&mut ebpf, "LEVEL")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
             events_lost: None,
             starts,

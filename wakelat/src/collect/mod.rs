@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use aya::{
     Ebpf,
-    maps::{MapData, PerCpuArray, RingBuf},
+    maps::{Array, MapData, PerCpuArray, RingBuf},
 };
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter};
@@ -51,6 +51,8 @@ pub struct Settings {
     pub trigger_rules: bool,
     /// What to tell of the course of events on each CPU; none where only waits are asked for.
     pub timeline: Option<Timeline>,
+    /// Whether not all tasks may be watched: then the number that decides, drawn for this run.
+    pub salt: Option<u64>,
     /// Who is measured.
     pub filter: Selection,
 }
@@ -113,6 +115,7 @@ pub struct Collector {
     counters: PerCpuArray<MapData, Counters>,
     /// Where events are told.
     events_lost: Option<PerCpuArray<MapData, u64>>,
+    level: Array<MapData, u32>,
     starts: starts::Starts,
     /// Where waits are counted in the kernel.
     histograms: Option<histograms::Histograms>,

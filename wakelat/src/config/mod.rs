@@ -92,6 +92,8 @@ pub struct Config {
     pub max_groups: usize,
     /// Where waits are counted.
     pub mode: Mode,
+    /// What measuring may take: millionths of the time of all CPUs; none for as much as it takes to watch all tasks.
+    pub max_overhead_ppm: Option<u32>,
     /// The wait from which a sample counts, and what happens when one does.
     pub threshold: Option<ThresholdConfig>,
     /// How and where the result is shown.
@@ -123,6 +125,7 @@ impl Config {
             by: Vec::new(),
             max_groups: MAX_GROUPS,
             mode: Mode::Samples,
+            max_overhead_ppm: flags.max_overhead,
             threshold: ThresholdConfig::new(&flags.threshold, machine)?,
             output: OutputConfig::new(&flags.output)?,
             resources,

@@ -3,6 +3,7 @@
 mod account;
 pub(crate) mod action;
 pub(crate) mod clock;
+mod limit;
 mod meter;
 mod names;
 pub(crate) mod output;
@@ -147,7 +148,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     if !config.output.quiet {
         eprintln!("wakelat: measuring");
     }
-    let account = Account::open(&collector)?;
+    let account = Account::open(&collector, config.max_overhead_ppm)?;
     let mut schedule = Schedule::new(&config.window, Instant::now());
     let mut run = Run {
         windows: Windows::new(
@@ -183,7 +184,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
             () = signals.first() => run.stop = Some(Stop::Signalled),
             () = sleep_until(schedule.next_at()), if schedule.has_next() => cut = Some(schedule.pass()),
             () = sleep_until(run.account.next_at()) => {
-                run.account.step(&collector)?;
+                run.account.step(&mut collector)?;
                 continue;
             }
             rung = bell.readable() => rung.context(waiting)?.clear_ready(),
@@ -302,9 +303,14 @@ impl Run<'_> {
     /// Ends a window while the programs go on.
     fn cut(&mut self, collector: &mut Collector, cut: Cut, output: &mut Output) -> Result<()> {
         let totals = collector.totals_around(|collector| self.take_all(collector, output))?;
-        let reading = Reading { totals, missed: collector.missed()?, spent: self.account.spent(collector)? };
+        let reading = Reading {
+            totals,
+            missed: collector.missed()?,
+            spent: self.account.spent(collector)?,
+            watched_one_in: self.account.watched_one_in(),
+        };
         if cut == Cut::WarmUp {
-            self.windows.begin(&reading);
+            self.begin(&reading);
             return Ok(());
         }
         let report = self.windows.cut(&reading, &self.names);
@@ -312,9 +318,14 @@ impl Run<'_> {
             self.stop = Some(Stop::NoReader);
         }
         if !self.view.is_cumulative() {
-            self.windows.begin(&reading);
+            self.begin(&reading);
         }
         Ok(())
+    }
+
+    fn begin(&mut self, reading: &Reading) {
+        self.windows.begin(reading);
+        self.account.begin_window();
     }
 
     /// Ends the run: nothing runs in the kernel any more, so that the account is exact.
@@ -323,7 +334,12 @@ impl Run<'_> {
         let spent = self.account.spent(collector)?;
         collector.detach()?;
         self.take_all(collector, output)?;
-        let reading = Reading { totals: collector.totals()?, missed: collector.missed()?, spent };
+        let reading = Reading {
+            totals: collector.totals()?,
+            missed: collector.missed()?,
+            spent,
+            watched_one_in: self.account.watched_one_in(),
+        };
         let report = self.windows.end(duration_ns, &reading, &collector.waiting()?, &self.names);
         if self.stop != Some(Stop::NoReader) {
             output.write(|out| self.view.report(&report, out))?;

@@ -15,7 +15,7 @@ use crate::{
     },
     collect::Totals,
     config::Config,
-    report::{Coverage, From, Mode, Overhead, ProgramTime, Report, Starts, Threshold},
+    report::{Coverage, From, Mode, Overhead, ProgramTime, Report, Sampling, Starts, Threshold},
     wait::{Comm, Wait},
 };
 
@@ -25,6 +25,7 @@ pub struct Windows {
     from: From,
     mode: Mode,
     starts: Starts,
+    limit_ppm: Option<u32>,
     classes: Classes,
     cpus: u32,
     threshold_ns: Option<u64>,
@@ -48,6 +49,8 @@ pub struct Reading {
     pub missed: Option<u64>,
     /// What measuring has taken.
     pub spent: Spent,
+    /// One task of how many was watched in this window, at least and at most; none where all are.
+    pub watched_one_in: Option<(u32, u32)>,
 }
 
 /// How things stood when the window began.
@@ -65,16 +68,18 @@ struct Before {
 impl Windows {
     /// The first window begins now, unless there is a warm-up. There are `cpus`, and by now it has taken `spent`.
     pub fn new(config: &Config, kernel: &str, starts: Starts, cpus: u32, spent: Spent, with_events: bool) -> Self {
+        let groups = Groups::new(config.by.clone(), config.merged, config.max_groups);
         Self {
             kernel: kernel.to_owned(),
             from: config.from,
             mode: config.mode,
             starts,
+            limit_ppm: config.max_overhead_ppm,
             classes: config.classes,
             cpus,
             threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
             with_events,
-            groups: Groups::new(config.by.clone(), config.merged, config.max_groups),
+            groups: if config.max_overhead_ppm.is_some() { groups.of_drawn_tasks() } else { groups },
             over: 0,
             wakeups_received: 0,
             preemptions_received: 0,
@@ -212,6 +217,10 @@ impl Windows {
             },
             threshold: self.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.over }),
             overhead: Some(self.overhead(&reading.spent)),
+            sampling: self
+                .limit_ppm
+                .zip(reading.watched_one_in)
+                .map(|(limit_ppm, (one_in_least, one_in_most))| Sampling { limit_ppm, one_in_least, one_in_most }),
         }
     }
 }

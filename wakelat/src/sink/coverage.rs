@@ -8,7 +8,10 @@ use super::{
     units::{counted, duration, exact, share, small_share, thousands},
     words,
 };
-use crate::report::{Mode, Report, Starts, Terms};
+use crate::{
+    aggregate::sampled::CONFIDENCE_PERCENT,
+    report::{Mode, Report, Sampling, Starts, Terms},
+};
 
 /// Writes the coverage of a report: for views that have no place for it, such as a CSV of waits.
 ///
@@ -45,6 +48,7 @@ pub(super) fn render(report: &Report, style: &Style, out: &mut String) {
         let counted = "in the kernel; percentiles within 3.2 %, to three digits with --mode samples";
         paragraph(Line::of(Ink::Dim, "counted: "), Ink::Dim, counted, style, out);
     }
+    sampling(report, style, out);
     overhead(report, style, out);
     warnings(report, style, out);
 }
@@ -87,6 +91,7 @@ fn terms(head: &str, terms: &Terms, missed_unknown: bool, style: &Style, out: &m
         (terms.woken_waiting, "found waiting"),
         (terms.filtered.saturating_sub(terms.below_threshold), "refused by the filter"),
         (terms.below_threshold, "below the threshold"),
+        (terms.not_watched, "of tasks not watched"),
         (terms.censored, "still waiting"),
     ];
     pieces.extend(ends.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plain(format!("{} {what}", thousands(*n)))));
@@ -114,6 +119,25 @@ fn threshold(report: &Report, style: &Style, out: &mut String) {
         ),
     );
     line.end(style, out);
+}
+
+/// Which tasks were watched, where not all might be.
+fn sampling(report: &Report, style: &Style, out: &mut String) {
+    let Some(Sampling { limit_ppm, one_in_least, one_in_most }) = report.sampling else { return };
+    let limit = small_share(limit_ppm.into(), 1_000_000);
+    let watched = match (one_in_least, one_in_most) {
+        (1, 1) => format!("every task was watched: the overhead stays below {limit}"),
+        (least, most) if least == most => format!("1 task in {most} was watched, at random, to stay below {limit}"),
+        (least, most) => format!("1 task in {least} to {most} was watched, at random, to stay below {limit}"),
+    };
+    let told = if one_in_most > 1 {
+        format!(
+            "; counts are theirs, percentiles those of all, in parentheses where {CONFIDENCE_PERCENT} % of such intervals hold them"
+        )
+    } else {
+        String::new()
+    };
+    paragraph(Line::of(Ink::Dim, "sampled: "), Ink::Plain, &format!("{watched}{told}"), style, out);
 }
 
 /// What measuring took.
@@ -166,6 +190,15 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
                 "{} accounted for beyond those seen: do not trust these figures",
                 counted(less.unsigned_abs(), what)
             )),
+        }
+    }
+    if let (Some(sampling), Some(overhead)) = (&report.sampling, &report.overhead) {
+        let (took_ns, capacity_ns) = (overhead.total_ns(), overhead.capacity_ns(report.duration_ns));
+        if u128::from(took_ns) * 1_000_000 > u128::from(capacity_ns) * u128::from(sampling.limit_ppm) {
+            let limit = small_share(sampling.limit_ppm.into(), 1_000_000);
+            warn(format!(
+                "the overhead was above the limit of {limit}: the programs take time also for tasks that they turn away"
+            ));
         }
     }
     if let Some(missed @ 1..) = coverage.missed {

@@ -6,8 +6,11 @@ use serde::{Serialize, Serializer};
 
 use super::{Context, PERCENTILES, clock};
 use crate::{
-    aggregate::distribution::{Bucket, Distribution, Maximum},
-    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Starts, Terms},
+    aggregate::{
+        distribution::{Bucket, Distribution, Maximum},
+        sampled::Interval,
+    },
+    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, Starts, Terms},
     wait::{Wait, policy_name},
 };
 
@@ -25,6 +28,7 @@ pub struct ReportDocument<'a> {
     coverage: CoverageDocument,
     threshold: Option<ThresholdDocument>,
     overhead: Option<OverheadDocument>,
+    sampling: Option<SamplingDocument>,
 }
 
 #[derive(Serialize)]
@@ -41,6 +45,8 @@ struct GroupDocument<'a> {
     max_by: Option<MaximumDocument>,
     #[serde(serialize_with = "percentiles")]
     percentiles_ns: &'a Distribution,
+    #[serde(serialize_with = "intervals")]
+    percentile_intervals_ns: &'a Distribution,
     buckets: Vec<BucketDocument>,
 }
 
@@ -82,6 +88,19 @@ struct CensoredDocument {
 struct ThresholdDocument {
     threshold_ns: u64,
     over: u64,
+}
+
+#[derive(Serialize)]
+struct SamplingDocument {
+    limit_ppm: u32,
+    one_in_least: u32,
+    one_in_most: u32,
+}
+
+#[derive(Serialize)]
+struct IntervalDocument {
+    low_ns: u64,
+    high_ns: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -127,7 +146,7 @@ pub struct WaitFields {
 }
 
 /// The terms of an accounting identity and their names in documents.
-pub fn terms(terms: &Terms) -> [(&'static str, u64); 12] {
+pub fn terms(terms: &Terms) -> [(&'static str, u64); 13] {
     [
         ("seen", terms.seen),
         ("carried", terms.carried),
@@ -136,6 +155,7 @@ pub fn terms(terms: &Terms) -> [(&'static str, u64); 12] {
         ("woken_waiting", terms.woken_waiting),
         ("filtered", terms.filtered),
         ("below_threshold", terms.below_threshold),
+        ("not_watched", terms.not_watched),
         ("start_map_full", terms.start_map_full),
         ("ring_full", terms.ring_full),
         ("discarded", terms.discarded),
@@ -176,6 +196,15 @@ impl<'a> KeyDocument<'a> {
 fn percentiles<S: Serializer>(distribution: &Distribution, serializer: S) -> Result<S::Ok, S::Error> {
     serializer
         .collect_map(PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), distribution.percentile_ns(*percent))))
+}
+
+/// Where the percentiles of all tasks lie, where not all were watched.
+fn intervals<S: Serializer>(distribution: &Distribution, serializer: S) -> Result<S::Ok, S::Error> {
+    let Some(sampled) = distribution.sampled() else { return serializer.serialize_none() };
+    let document = |Interval { low_ns, high_ns }| IntervalDocument { low_ns, high_ns };
+    serializer.collect_map(
+        PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), sampled.interval(*percent).map(document))),
+    )
 }
 
 /// The word for `--from`.
@@ -220,6 +249,11 @@ impl<'a> ReportDocument<'a> {
                 .as_ref()
                 .map(|threshold| ThresholdDocument { threshold_ns: threshold.threshold_ns, over: threshold.over }),
             overhead: report.overhead.as_ref().map(OverheadDocument::new),
+            sampling: report.sampling.map(|Sampling { limit_ppm, one_in_least, one_in_most }| SamplingDocument {
+                limit_ppm,
+                one_in_least,
+                one_in_most,
+            }),
         }
     }
 }
@@ -242,6 +276,7 @@ impl<'a> GroupDocument<'a> {
             max_at_unix_ns: max.map(|max| clock::unix_ns(max.at_ns, report.unix_offset_ns)),
             max_by: max.map(by),
             percentiles_ns: distribution,
+            percentile_intervals_ns: distribution,
             buckets: distribution.buckets().into_iter().map(bucket).collect(),
         }
     }

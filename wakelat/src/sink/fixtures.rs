@@ -55,6 +55,7 @@ pub fn report(groups: Vec<Group>) -> Report {
         },
         threshold: None,
         overhead: None,
+        sampling: None,
     }
 }
 
@@ -96,5 +97,6 @@ pub fn wait() -> Wait {
         prev_comm: Comm::new(b"cc1plus"),
         prev_prio: 120,
         wakeable: false,
+        level: 0,
     }
 }
