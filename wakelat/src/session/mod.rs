@@ -98,6 +98,9 @@ pub trait View {
         Ok(())
     }
 
+    /// The warm-up has ended: what came so far is only the past of what comes.
+    fn warmed_up(&mut self) {}
+
     /// A window has ended.
     ///
     /// # Errors
@@ -288,6 +291,7 @@ impl Run<'_> {
         let missed = collector.missed()?;
         if cut == Cut::WarmUp {
             self.windows.begin(&totals, missed);
+            self.view.warmed_up();
             return Ok(());
         }
         let report = self.windows.cut(&totals, missed, &self.names);
