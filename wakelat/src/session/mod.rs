@@ -102,6 +102,9 @@ pub trait View {
         Ok(())
     }
 
+    /// The warm-up has ended: what came so far is only the past of what comes.
+    fn warmed_up(&mut self) {}
+
     /// A window has ended.
     ///
     /// # Errors
@@ -311,6 +314,7 @@ impl Run<'_> {
         };
         if cut == Cut::WarmUp {
             self.begin(&reading);
+            self.view.warmed_up();
             return Ok(());
         }
         let report = self.windows.cut(&reading, &self.names);
