@@ -30,12 +30,13 @@ use self::{
     window::Windows,
 };
 use crate::{
-    aggregate::key::Names,
+    aggregate::key::{Key, Names},
     collect::{Collector, Timeline},
     config::Config,
     decode::decode,
     report::{Mode, Report},
     timeline::{
+        self,
         decode::Decoder,
         event::{Event, What},
     },
@@ -151,6 +152,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let mut run = Run {
         windows: Windows::new(config, &place.kernel, shows_events.is_some()),
         decoder: shows_events.map(|_| Decoder::default()),
+        reasons: config.by.contains(&Key::Part).then(|| timeline::Timeline::new(config.from)),
         trigger: config.threshold.as_ref().map(|threshold| Trigger::new(threshold.action.clone())),
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
         names,
@@ -208,6 +210,8 @@ struct Run<'a> {
     windows: Windows,
     /// Where events are shown: what makes them of the records.
     decoder: Option<Decoder>,
+    /// Where waits are grouped by part: what tells the parts.
+    reasons: Option<timeline::Timeline>,
     trigger: Option<Trigger>,
     threshold_ns: Option<u64>,
     names: Directory,
@@ -275,6 +279,9 @@ impl Run<'_> {
             {
                 turn.waited = None;
             }
+        }
+        if let Some(account) = self.reasons.as_mut().and_then(|reasons| reasons.push(&event)) {
+            self.windows.record_parts(account);
         }
         Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, out)?)
     }
