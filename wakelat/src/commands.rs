@@ -27,7 +27,7 @@ use crate::{
 pub fn hist(config: &Config) -> Result<Stop> {
     let (style, _) = style(&config.output);
     let reports = config.output.format.reports(sink::View::Chart, &keys(config), style);
-    run(config, &mut Hist { reports })
+    run(config, &mut Hist { reports, timeline: of_parts(config) })
 }
 
 /// `top`: the table of groups since the start, again and again.
@@ -42,7 +42,7 @@ pub fn top(config: &Config, table: Table) -> Result<Stop> {
     let fitting = rows.filter(|_| redrawn).map(|rows| rows.saturating_sub(AROUND).max(1));
     let view = sink::View::Table { sort: table.sort, limit: table.limit.or(fitting) };
     let reports = config.output.format.reports(view, &keys(config), style);
-    run(config, &mut Top { reports, redrawn })
+    run(config, &mut Top { reports, redrawn, timeline: of_parts(config) })
 }
 
 /// `trace`: a line a wait.
@@ -229,11 +229,21 @@ fn terminal(file: bool) -> (Style, Option<usize>) {
     (Style::detect(|name| std::env::var(name).ok(), terminal, columns, TimeZone::system()), rows)
 }
 
+/// What has to be known where waits are grouped by part.
+fn of_parts(config: &Config) -> Option<Timeline> {
+    config.by.contains(&Key::Part).then_some(Timeline::OF_WAITS)
+}
+
 struct Hist {
     reports: Box<dyn Reports>,
+    timeline: Option<Timeline>,
 }
 
 impl View for Hist {
+    fn shows_events(&self) -> Option<Timeline> {
+        self.timeline
+    }
+
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.reports.head(out)
     }
@@ -247,9 +257,14 @@ struct Top {
     reports: Box<dyn Reports>,
     /// Each table takes the place of the one before.
     redrawn: bool,
+    timeline: Option<Timeline>,
 }
 
 impl View for Top {
+    fn shows_events(&self) -> Option<Timeline> {
+        self.timeline
+    }
+
     fn is_cumulative(&self) -> bool {
         true
     }

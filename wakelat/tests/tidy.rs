@@ -156,7 +156,7 @@ fn data_moves_one_way() {
         ("wakelat/src/wait.rs", &[]),
         ("wakelat/src/decode.rs", &["wait"]),
         ("wakelat/src/report.rs", &["aggregate"]),
-        ("wakelat/src/aggregate/", &["report", "wait"]),
+        ("wakelat/src/aggregate/", &["report", "timeline", "wait"]),
         ("wakelat/src/sink/", &["aggregate", "report", "wait"]),
         ("wakelat/src/timeline/event.rs", &["wait"]),
         ("wakelat/src/timeline/decode.rs", &["decode", "wait"]),

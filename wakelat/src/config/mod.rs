@@ -166,6 +166,9 @@ impl Config {
     pub(crate) fn set_reasons(&mut self, flags: &GroupingFlags, machine: &Machine) -> Result<(), ConfigError> {
         self.by = grouping::keys(flags, &[], machine)?;
         self.max_groups = flags.max_groups;
+        if self.by.contains(&Key::Part) {
+            return Err(ConfigError::usage("--by", "`part` is what `why` shows of every group; leave it out"));
+        }
         if flags.mode == ModeChoice::Aggregate {
             let why = "`aggregate` does not do: where a wait went is known in user space alone; leave it out";
             return Err(ConfigError::usage("--mode", why));

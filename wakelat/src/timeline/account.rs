@@ -133,6 +133,13 @@ impl Account {
         }
     }
 
+    /// The parts that have any of it: ns.
+    pub fn parts(&self) -> impl Iterator<Item = (Part, u64)> + use<> {
+        let mut parts = [0; Part::ALL.len()];
+        self.shares.iter().for_each(|share| parts[share.culprit.part as usize] += share.ns);
+        Part::ALL.into_iter().zip(parts).filter(|(_, ns)| *ns > 0)
+    }
+
     /// How much went to a part: ns.
     pub fn of(&self, part: Part) -> u64 {
         self.shares.iter().filter(|share| share.culprit.part == part).map(|share| share.ns).sum()

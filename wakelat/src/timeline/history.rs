@@ -145,11 +145,18 @@ impl History {
                 self.segments.push_back(segment);
                 continue;
             }
-            let cut_ns = segment.from_ns.max(noise.from_ns);
-            if segment.from_ns < cut_ns {
-                self.segments.push_back(Segment { to_ns: cut_ns, ..segment });
+            // What was after it came before it where it was interrupted on its last instructions.
+            let from_ns = segment.from_ns.max(noise.from_ns);
+            let to_ns = segment.to_ns.min(noise.to_ns).max(from_ns);
+            for (from_ns, to_ns, held) in [
+                (segment.from_ns, from_ns, segment.held),
+                (from_ns, to_ns, Held::Noise(noise.source)),
+                (to_ns, segment.to_ns, segment.held),
+            ] {
+                if from_ns < to_ns {
+                    self.segments.push_back(Segment { from_ns, to_ns, held });
+                }
             }
-            self.segments.push_back(Segment { from_ns: cut_ns, held: Held::Noise(noise.source), ..segment });
         }
     }
 

@@ -74,9 +74,8 @@ impl Sums {
         if let Some(delivery) = account.delivery.filter(|delivery| !delivery.is_counted) {
             self.before[usize::from(delivery.part == Part::Ipi)].add(delivery.ns);
         }
-        let mut parts = [0; Part::ALL.len()];
+        account.parts().for_each(|(part, ns)| self.parts[part as usize].add(ns));
         for share in &account.shares {
-            parts[share.culprit.part as usize] += share.ns;
             let key = share.culprit.key();
             if self.culprits.len() >= CULPRITS && !self.culprits.contains_key(&key) {
                 continue;
@@ -85,9 +84,6 @@ impl Sums {
             let known = self.culprits.entry(key).or_insert(CulpritSum { culprit, sum: PartSum::default() });
             known.culprit = culprit;
             known.sum.add(share.ns);
-        }
-        for (sum, ns) in self.parts.iter_mut().zip(parts) {
-            sum.add(ns);
         }
     }
 

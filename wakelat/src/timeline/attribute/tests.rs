@@ -123,6 +123,17 @@ fn noise_in_which_the_wait_began_counts_from_there() {
 }
 
 #[test]
+fn noise_told_of_late_has_no_more_than_its_own() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "hog"));
+    // An interrupt between the end of the softirq and its record.
+    stream.noise(0, (605, 650), irq(4, "nvme"));
+    stream.noise(0, (200, 600), Source::Softirq(3));
+    stream.ends(0, (100, 1_000), waiter());
+    assert_eq!(parts(&account(&stream)), [(Part::Same, 455), (Part::Irq, 45), (Part::Softirq, 400)]);
+}
+
+#[test]
 fn a_softirq_that_was_preempted_has_not_what_others_had() {
     let mut stream = Stream::default();
     stream.turn(0, 0, task(1, "hog"));
