@@ -33,7 +33,8 @@ fn real_time() -> Result<(), Skip> {
 fn taken_ns(pid: u32) -> u64 {
     let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("wakelat is running");
     let infos = entries.flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok());
-    let run_time = |info: String| info.lines().find_map(|line| line.strip_prefix("run_time_ns:")?.trim().parse().ok());
+    let run_time =
+        |info: String| info.lines().find_map(|line| line.strip_prefix("run_time_ns:")?.trim().parse::<u64>().ok());
     let programs: u64 = infos.filter_map(run_time).sum();
     let schedstat = fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("the kernel keeps accounts");
     let own: Option<u64> = schedstat.split_whitespace().next().and_then(|field| field.parse().ok());
