@@ -14,6 +14,7 @@ pub mod record;
 pub mod sample;
 pub mod share;
 pub mod start;
+pub mod timeline;
 pub mod tracer;
 
 pub use class::{Class, Classes};

@@ -1,7 +1,12 @@
 //! A finished wait goes to user space.
 
 use aya_ebpf::bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
-use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE, start::Start, tracer::Said};
+use wakelat_common::{
+    Counter, Sample,
+    sample::{KIND_SAMPLE, LEVEL_SHIFT},
+    start::Start,
+    tracer::Said,
+};
 
 use crate::{
     maps::{SAMPLES, Tally, WITH_CGROUP, ring_is_at_mark},
@@ -34,9 +39,8 @@ pub fn deliver<T: TaskFields>(tally: Tally, end: End<T>) {
     let End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid } = end;
     slot.write(Sample {
         kind: KIND_SAMPLE,
-        level: start.level,
         class: start.class,
-        wakeable: start.wakeable,
+        wakeable: start.wakeable | start.level << LEVEL_SHIFT,
         cpu,
         at_ns: now,
         latency_ns,

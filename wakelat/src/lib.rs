@@ -16,6 +16,7 @@ pub mod kernel;
 pub mod report;
 pub mod session;
 pub mod sink;
+pub mod timeline;
 pub mod timerlat;
 pub mod tracefs;
 pub mod verify;

@@ -31,7 +31,7 @@ use crate::{config::Command, events::EventsFlags, hist_trigger::cli::HistTrigger
 pub use common::CommonFlags;
 pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 pub use grouping::GroupingFlags;
-pub use output::OutputFlags;
+pub use output::{OutputFlags, PaperFlags};
 pub use refusal::Refusal;
 pub use resources::ResourceFlags;
 pub use threshold::ThresholdFlags;

@@ -119,6 +119,7 @@ impl Collector {
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
             level: Array::try_from(take(&mut ebpf, "LEVEL")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
+            events_lost: None,
             starts,
             attached,
             diagnostics,

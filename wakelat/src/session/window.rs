@@ -29,6 +29,8 @@ pub struct Windows {
     classes: Classes,
     cpus: u32,
     threshold_ns: Option<u64>,
+    /// Events between waits are told, too.
+    with_events: bool,
     groups: Groups,
     over: u64,
     /// Samples taken from the ring buffer since the start, warm-up included.
@@ -60,11 +62,12 @@ struct Before {
     preemptions: Account,
     missed: Option<u64>,
     spent: Spent,
+    events_lost: u64,
 }
 
 impl Windows {
     /// The first window begins now, unless there is a warm-up. There are `cpus`, and by now it has taken `spent`.
-    pub fn new(config: &Config, kernel: &str, starts: Starts, cpus: u32, spent: Spent) -> Self {
+    pub fn new(config: &Config, kernel: &str, starts: Starts, cpus: u32, spent: Spent, with_events: bool) -> Self {
         let groups = Groups::new(config.by.clone(), config.merged, config.max_groups);
         Self {
             kernel: kernel.to_owned(),
@@ -75,6 +78,7 @@ impl Windows {
             classes: config.classes,
             cpus,
             threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
+            with_events,
             groups: if config.max_overhead_ppm.is_some() { groups.of_drawn_tasks() } else { groups },
             over: 0,
             wakeups_received: 0,
@@ -137,7 +141,8 @@ impl Windows {
         let (wakeups, preemptions) = self.accounts(&reading.totals);
         let Reading { missed, spent, .. } = *reading;
         let (at_ns, unix_offset_ns) = (monotonic_ns(), unix_offset_ns());
-        self.before = Before { at_ns, unix_offset_ns, wakeups, preemptions, missed, spent };
+        let events_lost = reading.totals.events_lost;
+        self.before = Before { at_ns, unix_offset_ns, wakeups, preemptions, missed, spent, events_lost };
         self.groups.clear();
         self.over = 0;
         self.warming_up = false;
@@ -206,6 +211,7 @@ impl Windows {
                     .contains(Class::Preempted)
                     .then(|| terms(&self.before.preemptions, &preemptions, of(true))),
                 missed: reading.missed.map(|missed| missed - self.before.missed.unwrap_or(0)),
+                events_lost: self.with_events.then(|| reading.totals.events_lost - self.before.events_lost),
                 oldest_censored,
                 groups_merged: self.groups.merged(),
             },
