@@ -82,22 +82,24 @@ impl Sampled {
         let (parts, drawn) = self.parts(found);
         let all: f64 = parts.iter().map(|part| part.all).sum();
         let found_share = parts.iter().map(|part| part.up_to).sum::<f64>() / all;
-        let used = parts.iter().filter(|part| part.all > 0.0).count();
+        // As many as equal ones would tell as much (Kish 1965): a few that stand for very many tell little.
+        let used = all.powi(2) / parts.iter().map(|part| part.all.powi(2)).sum::<f64>();
         // The part of the waits that were not drawn, on average: what is known of all is certain.
         let unseen = 1.0 - drawn;
         if unseen <= 0.0 {
             let bucket = usize::from(found);
             return Some(Interval { low_ns: bucket::lower(bucket), high_ns: Some(bucket::upper(bucket) - 1) });
         }
-        if used < 2 {
+        if used < 2.0 {
             return None;
         }
         let spread: f64 = parts.iter().map(|part| (part.up_to - found_share * part.all).powi(2)).sum();
-        let between = spread * used as f64 / (used - 1) as f64 / all.powi(2);
+        let between = spread * used / (used - 1.0) / all.powi(2);
         // Parts may agree by chance, all the more where the percentile is near an end: it is never less than for single waits.
-        let waits = self.counts.values().sum::<u64>() as f64;
+        let waits =
+            all.powi(2) / self.counts.iter().map(|((level, ..), n)| weight(*level).powi(2) * *n as f64).sum::<f64>();
         let error = (unseen * between.max(share * (1.0 - share) / waits)).sqrt();
-        let width = quantile(used - 1) * error;
+        let width = quantile(used as usize - 1) * error;
         let low = at(&buckets, (share - width).max(0.0)).unwrap_or(0);
         let high = (share + width < 1.0).then(|| at(&buckets, share + width)).flatten();
         Some(Interval {
@@ -215,6 +217,14 @@ mod tests {
         (0..101).for_each(|tid| drawn.record(tid, 3, 1_000_000));
         assert!(!drawn.is_of_one_level());
         assert!(drawn.percentile_ns(49.0) < 1_100 && drawn.percentile_ns(50.5) > 900_000);
+    }
+
+    #[test]
+    fn a_few_that_stand_for_very_many_tell_little() {
+        let mut drawn = sampled(0..100, 0);
+        (0..3).for_each(|tid| drawn.record(tid, 15, 5_000));
+        let interval = drawn.interval(90.0);
+        assert!(interval.is_none_or(|interval| interval.high_ns.is_none()), "{interval:?}");
     }
 
     #[test]

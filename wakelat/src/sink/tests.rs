@@ -204,13 +204,14 @@ fn a_start_without_room_is_said_with_the_remedy_for_where_starts_are_kept() {
 
 #[test]
 fn where_not_all_tasks_were_watched_each_percentile_has_its_bounds() {
-    let mut report = usual_report();
-    for tid in 0..200 {
-        (1..50).for_each(|n| report.groups[0].distribution.record_sampled(tid, 3, 1_000 * n + u64::from(tid) * 40));
+    let waits = usual(20_000, 9_000);
+    let mut report = report(vec![group(&comm("nginx"), Class::Wakeup, waits.iter().copied())]);
+    for (index, latency_ns) in waits.into_iter().enumerate() {
+        report.groups[0].distribution.record_sampled(index as u32 % 200, 3, latency_ns);
     }
     report.sampling = Some(Sampling { limit_ppm: 5_000, one_in_least: 8, one_in_most: 8 });
-    report.coverage.wakeups.seen += 900_000;
-    report.coverage.wakeups.not_watched = 900_000;
+    report.coverage.wakeups.seen += 140_000;
+    report.coverage.wakeups.not_watched = 140_000;
     report.overhead = Some(Overhead {
         cpus: 2,
         tool_ns: 100_000_000,
