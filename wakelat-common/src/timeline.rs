@@ -1,7 +1,7 @@
 //! What happens on each CPU, one thing after the other: the records from which user space accounts for a wait.
 //!
-//! Programs send them where the question is what a wait consists of. A CPU's records come in its own order, and carry a
-//! number, so that a missing one is known to be missing.
+//! Programs send them where the question is what a wait consists of. A CPU's records come in its own order, and carry the
+//! number of those lost so far, so that a missing one is known to be missing.
 
 use crate::{
     sample::{COMM_LEN, Sample},
@@ -49,8 +49,9 @@ pub struct Turn {
     /// `kind` is [`kind::TURN`]; `class` is [`NO_WAIT`] where none ended, and then latency and delivery are zero, what is
     /// known of the two tasks is there all the same.
     pub sample: Sample,
-    /// This CPU's records so far, those that found no room included.
-    pub seq: u32,
+    /// This CPU's records that found no room so far. Not a number of its own for each record: an interrupt may come
+    /// between taking one and taking a place in the ring buffer.
+    pub lost: u32,
     /// On whose run queue the wait began: a CPU, or [`crate::sample::CPU_UNKNOWN`].
     pub wait_cpu: u32,
     /// Where the waker ran, or [`crate::sample::CPU_UNKNOWN`].
@@ -87,8 +88,8 @@ pub struct Noise {
     pub reserved: u8,
     /// Where.
     pub cpu: u32,
-    /// As [`Turn::seq`].
-    pub seq: u32,
+    /// As [`Turn::lost`].
+    pub lost: u32,
     /// The interrupt's number, the softirq's vector, or of [`vector`].
     pub number: u32,
     /// When it began: ns of CLOCK_MONOTONIC.
@@ -133,8 +134,8 @@ pub struct Moved {
     pub waits: u16,
     /// Where the event fired.
     pub cpu: u32,
-    /// As [`Turn::seq`].
-    pub seq: u32,
+    /// As [`Turn::lost`].
+    pub lost: u32,
     /// The thread.
     pub pid: u32,
     /// When: ns of CLOCK_MONOTONIC.
@@ -159,8 +160,8 @@ pub struct Woken {
     pub running: u8,
     /// Where the event fired.
     pub cpu: u32,
-    /// As [`Turn::seq`].
-    pub seq: u32,
+    /// As [`Turn::lost`].
+    pub lost: u32,
     /// The thread.
     pub pid: u32,
     /// When: ns of CLOCK_MONOTONIC.

@@ -114,6 +114,8 @@ pub struct Coverage {
     /// Events for which the kernel skipped a program because one was active already; none where the kernel does not
     /// count them (before 5.12).
     pub missed: Option<u64>,
+    /// Events between waits for which there was no room in the ring buffer; none where only waits were asked for.
+    pub events_lost: Option<u64>,
     /// The longest wait among the censored: the task and how long it had waited when the run ended.
     pub oldest_censored: Option<Maximum>,
     /// Waits whose group found no room in user space: they are in a group keyed `(other)`.

@@ -151,13 +151,15 @@ fn what_computes_does_no_io_and_reads_no_clock() {
 
 #[test]
 fn data_moves_one_way() {
-    let knows: [(&str, &[&str]); 13] = [
+    let knows: [(&str, &[&str]); 15] = [
         ("wakelat/src/wait.rs", &[]),
         ("wakelat/src/decode.rs", &["wait"]),
         ("wakelat/src/report.rs", &["aggregate"]),
         ("wakelat/src/aggregate/", &["report", "wait"]),
-        ("wakelat/src/timeline/", &["wait"]),
         ("wakelat/src/sink/", &["aggregate", "report", "timeline", "wait"]),
+        ("wakelat/src/timeline/decode.rs", &["decode", "wait"]),
+        ("wakelat/src/timeline/event.rs", &["wait"]),
+        ("wakelat/src/timeline/stay.rs", &["wait"]),
         ("wakelat/src/timerlat/record.rs", &["wait"]),
         ("wakelat/src/timerlat/text/", &["wait"]),
         ("wakelat/src/timerlat/assemble.rs", &[]),

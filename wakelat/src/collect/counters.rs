@@ -14,7 +14,11 @@ impl Collector {
     /// # Errors
     /// Where the kernel refuses to read the map.
     pub fn totals(&self) -> Result<Totals> {
-        Ok(Totals { wakeups: self.sum(Subject::Wakeups)?, preemptions: self.sum(Subject::Preemptions)? })
+        Ok(Totals {
+            wakeups: self.sum(Subject::Wakeups)?,
+            preemptions: self.sum(Subject::Preemptions)?,
+            events_lost: self.events_lost()?,
+        })
     }
 
     /// The counters while the programs run. `between` is called after all were read and before `seen` is read again:
@@ -40,6 +44,11 @@ impl Collector {
             }
         }
         Ok(sum)
+    }
+
+    fn events_lost(&self) -> Result<u64> {
+        let Some(lost) = &self.events_lost else { return Ok(0) };
+        Ok(lost.get(&0, 0).context("cannot read the counters")?.iter().sum())
     }
 
     /// The tasks that wait, of those asked for, once the programs are detached.

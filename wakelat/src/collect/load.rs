@@ -109,6 +109,7 @@ impl Collector {
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
+            events_lost: None,
             starts,
             attached,
             diagnostics,

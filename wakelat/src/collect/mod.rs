@@ -49,8 +49,42 @@ pub struct Settings {
     pub with_cgroup: bool,
     /// Whether to measure by the rules of the hist-trigger recipe.
     pub trigger_rules: bool,
+    /// What to tell of the course of events on each CPU; none where only waits are asked for.
+    pub timeline: Option<Timeline>,
     /// Who is measured.
     pub filter: Selection,
+}
+
+/// What is told of the course of events on each CPU, beside every switch. What is not asked for is not attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// Interrupts and softirqs.
+    pub noise: bool,
+    /// C-states.
+    pub idle: bool,
+    /// Moves from one CPU to another.
+    pub moves: Moves,
+    /// Wakeups, also of tasks that run or wait already.
+    pub wakeups: bool,
+    /// The cgroups of the tasks at a switch.
+    pub cgroups: bool,
+    /// How much of a wait the task's group was out of quota, and how much of it the hypervisor had the CPU.
+    pub clocks: bool,
+}
+
+/// Whose moves from one CPU to another are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moves {
+    /// Those of tasks that wait and are measured.
+    Waiting,
+    /// Those of all tasks.
+    All,
+}
+
+impl Timeline {
+    /// All that it takes to say where a wait went.
+    pub const OF_WAITS: Self =
+        Self { noise: true, idle: true, moves: Moves::Waiting, wakeups: false, cgroups: false, clocks: true };
 }
 
 /// Who is measured: a filter with the ids that have maps of their own.
@@ -77,6 +111,8 @@ pub struct Collector {
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
+    /// Where events are told.
+    events_lost: Option<PerCpuArray<MapData, u64>>,
     starts: starts::Starts,
     /// Where waits are counted in the kernel.
     histograms: Option<histograms::Histograms>,
@@ -89,4 +125,6 @@ pub struct Totals {
     pub wakeups: Counters,
     /// Class `preempted`.
     pub preemptions: Counters,
+    /// Events of the timeline for which there was no room in the ring buffer.
+    pub events_lost: u64,
 }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use anyhow::Result;
-use wakelat_common::Sample;
+use wakelat_common::{Sample, timeline::Noise};
 
 use super::{Collector, attach};
 
@@ -44,7 +44,8 @@ impl Collector {
 
     /// How many records the ring buffer holds at most.
     pub fn ring_capacity(&self) -> usize {
-        self.ring_bytes as usize / size_of::<Sample>()
+        let shortest = if self.events_lost.is_some() { size_of::<Noise>() } else { size_of::<Sample>() };
+        self.ring_bytes as usize / shortest
     }
 
     /// Stops measuring: afterwards no program runs any more, and the counters stand still.

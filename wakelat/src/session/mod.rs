@@ -31,10 +31,14 @@ use self::{
 };
 use crate::{
     aggregate::key::Names,
-    collect::Collector,
+    collect::{Collector, Timeline},
     config::Config,
     decode::decode,
     report::{Mode, Report},
+    timeline::{
+        decode::Decoder,
+        event::{Event, What},
+    },
     wait::Wait,
 };
 
@@ -43,6 +47,12 @@ pub trait View {
     /// Whether it shows single waits: then they are given as they come.
     fn shows_waits(&self) -> bool {
         false
+    }
+
+    /// What it shows of the course of events on each CPU, if anything: then that is given as it comes. Waits have to be
+    /// counted in user space ([`Mode::Samples`]).
+    fn shows_events(&self) -> Option<Timeline> {
+        None
     }
 
     /// Whether each report covers all since the start, and not only what is new.
@@ -65,6 +75,22 @@ pub trait View {
     fn wait(
         &mut self,
         _wait: &Wait,
+        _unix_offset_ns: i64,
+        _names: &dyn Names,
+        _out: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// One event, in the order of its CPU. Those of the warm-up come, too, for what they tell of the waits after it, but
+    /// without the waits that ended in it. Where [`View::shows_waits`], a wait was given
+    /// to [`View::wait`] before its event.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn event(
+        &mut self,
+        _event: &Event,
         _unix_offset_ns: i64,
         _names: &dyn Names,
         _out: &mut dyn Write,
@@ -112,14 +138,16 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         settings::raise_priority(priority)?;
     }
     let mut signals = Signals::catch()?;
-    let mut collector = Collector::load(&settings::of(config, place, view.shows_waits()))?;
+    let shows_events = view.shows_events();
+    let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
     collector.attach()?;
     if !config.output.quiet {
         eprintln!("wakelat: measuring");
     }
     let mut schedule = Schedule::new(&config.window, Instant::now());
     let mut run = Run {
-        windows: Windows::new(config, &place.kernel),
+        windows: Windows::new(config, &place.kernel, shows_events.is_some()),
+        decoder: shows_events.map(|_| Decoder::default()),
         trigger: config.threshold.as_ref().map(|threshold| Trigger::new(threshold.action.clone())),
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
         names,
@@ -175,6 +203,8 @@ fn drain_interval(config: &Config) -> Duration {
 /// A run under way.
 struct Run<'a> {
     windows: Windows,
+    /// Where events are shown: what makes them of the records.
+    decoder: Option<Decoder>,
     trigger: Option<Trigger>,
     threshold_ns: Option<u64>,
     names: Directory,
@@ -189,8 +219,11 @@ impl Run<'_> {
         let mut failed = None;
         let written = output.write(|out| {
             let drained = collector.drain(capacity, |record| {
-                let wait = decode(record)?;
-                self.take(&wait, out)
+                let event = match &mut self.decoder {
+                    Some(decoder) => decoder.decode(record)?,
+                    None => return self.take(&decode(record)?, out).map(|_| ()),
+                };
+                self.take_event(event, out)
             });
             // Only an error of the writer is the writer's to judge.
             match drained.map_err(|error| error.downcast::<std::io::Error>()) {
@@ -208,9 +241,10 @@ impl Run<'_> {
         failed.map_or(Ok(()), Err)
     }
 
-    fn take(&mut self, wait: &Wait, out: &mut dyn Write) -> Result<()> {
+    /// Returns whether the wait is in the report: it is not where it belongs to the warm-up.
+    fn take(&mut self, wait: &Wait, out: &mut dyn Write) -> Result<bool> {
         if !self.windows.record(wait) {
-            return Ok(());
+            return Ok(false);
         }
         if self.view.shows_waits() {
             self.names.learn(wait.tid, wait.comm);
@@ -225,7 +259,21 @@ impl Run<'_> {
                 self.stop = Some(Stop::Threshold);
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    fn take_event(&mut self, mut event: Event, out: &mut dyn Write) -> Result<()> {
+        if let What::Turn(turn) = &mut event.what {
+            for task in [&turn.prev, &turn.next] {
+                self.names.learn(task.tid, task.comm);
+            }
+            if let Some(waited) = &turn.waited
+                && !self.take(&waited.wait, out)?
+            {
+                turn.waited = None;
+            }
+        }
+        Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, out)?)
     }
 
     /// Takes all there is: what was counted, and what was delivered.

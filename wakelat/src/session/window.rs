@@ -23,6 +23,8 @@ pub struct Windows {
     mode: Mode,
     classes: Classes,
     threshold_ns: Option<u64>,
+    /// Events between waits are told, too.
+    with_events: bool,
     groups: Groups,
     over: u64,
     /// Samples taken from the ring buffer since the start, warm-up included.
@@ -40,17 +42,19 @@ struct Before {
     wakeups: Account,
     preemptions: Account,
     missed: Option<u64>,
+    events_lost: u64,
 }
 
 impl Windows {
     /// The first window begins now, unless there is a warm-up.
-    pub fn new(config: &Config, kernel: &str) -> Self {
+    pub fn new(config: &Config, kernel: &str, with_events: bool) -> Self {
         Self {
             kernel: kernel.to_owned(),
             from: config.from,
             mode: config.mode,
             classes: config.classes,
             threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
+            with_events,
             groups: Groups::new(config.by.clone(), config.merged, config.max_groups),
             over: 0,
             wakeups_received: 0,
@@ -111,7 +115,14 @@ impl Windows {
     /// A new window begins where `totals` were read.
     pub fn begin(&mut self, totals: &Totals, missed: Option<u64>) {
         let (wakeups, preemptions) = self.accounts(totals);
-        self.before = Before { at_ns: monotonic_ns(), unix_offset_ns: unix_offset_ns(), wakeups, preemptions, missed };
+        self.before = Before {
+            at_ns: monotonic_ns(),
+            unix_offset_ns: unix_offset_ns(),
+            wakeups,
+            preemptions,
+            missed,
+            events_lost: totals.events_lost,
+        };
         self.groups.clear();
         self.over = 0;
         self.warming_up = false;
@@ -179,6 +190,7 @@ impl Windows {
                     .contains(Class::Preempted)
                     .then(|| terms(&self.before.preemptions, &preemptions, of(true))),
                 missed: missed.map(|missed| missed - self.before.missed.unwrap_or(0)),
+                events_lost: self.with_events.then(|| totals.events_lost - self.before.events_lost),
                 oldest_censored,
                 groups_merged: self.groups.merged(),
             },

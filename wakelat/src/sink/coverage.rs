@@ -147,6 +147,12 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
     if let Some(missed @ 1..) = coverage.missed {
         warn(format!("{} missed: the kernel skipped a program that was active already", counted(missed, "event")));
     }
+    if let Some(lost @ 1..) = coverage.events_lost {
+        warn(format!(
+            "{} between waits lost: the ring buffer was full; raise `--ring-size` or give the reader `--rt-priority`",
+            counted(lost, "event")
+        ));
+    }
     if coverage.groups_merged > 0 {
         warn(format!(
             "{} without room of their own: the waits are in (other)",

@@ -97,7 +97,7 @@ impl CsvReports {
         columns.extend(["threshold_ns", "over"].map(str::to_owned));
         let names = || terms(&Terms::default()).map(|(name, _)| name);
         columns.extend(names().map(str::to_owned));
-        columns.push("missed".to_owned());
+        columns.extend(["missed", "events_lost"].map(str::to_owned));
         columns.extend(names().map(|name| format!("preemptions_{name}")));
         columns.push("groups_merged".to_owned());
         columns
@@ -133,7 +133,7 @@ impl CsvReports {
         cells.push(optional(report.threshold.as_ref().map(|threshold| threshold.threshold_ns)));
         cells.push(optional(report.threshold.as_ref().map(|threshold| threshold.over)));
         cells.extend(terms(&coverage.wakeups).map(|(_, value)| value.to_string()));
-        cells.push(optional(coverage.missed));
+        cells.extend([coverage.missed, coverage.events_lost].map(optional));
         let preemptions = coverage.preemptions.unwrap_or_default();
         let asked = coverage.preemptions.is_some();
         cells.extend(terms(&preemptions).map(|(_, value)| optional(asked.then_some(value))));

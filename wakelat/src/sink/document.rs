@@ -61,6 +61,7 @@ struct CoverageDocument {
     #[serde(flatten)]
     wakeups: TermsDocument,
     missed: Option<u64>,
+    events_lost: Option<u64>,
     preemptions: Option<TermsDocument>,
     oldest_censored: Option<CensoredDocument>,
     groups_merged: u64,
@@ -231,6 +232,7 @@ impl CoverageDocument {
         Self {
             wakeups: TermsDocument(coverage.wakeups),
             missed: coverage.missed,
+            events_lost: coverage.events_lost,
             preemptions: coverage.preemptions.map(TermsDocument),
             oldest_censored: coverage.oldest_censored.map(censored),
             groups_merged: coverage.groups_merged,

@@ -77,6 +77,7 @@ fn lossy() -> Report {
     wakeups.censored = 4;
     report.coverage.preemptions = Some(Terms { seen: 1_010, delivered: 1_000, ring_full: 10, ..Terms::default() });
     report.coverage.missed = Some(17);
+    report.coverage.events_lost = Some(2_000);
     report.coverage.groups_merged = 5;
     report.coverage.oldest_censored =
         Some(Maximum { latency_ns: 1_234_567_890, at_ns: 0, tid: 4711, comm: Comm::new(b"cc1plus"), cpu: 0 });
