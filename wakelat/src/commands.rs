@@ -8,11 +8,19 @@ use wakelat_common::filter::part;
 
 use crate::{
     aggregate::key::{Key, Names},
-    config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
+    collect::{Moves, Timeline},
+    config::{
+        All, Colour, Config, FilterConfig, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig,
+        VerifyConfig,
+    },
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::Report,
     session::{self, Place, Stop, View},
-    sink::{self, Reports, Style, Waits},
+    sink::{self, Events, Reports, Style, Waits},
+    timeline::{
+        event::Event,
+        stay::{Shown, Stays},
+    },
     timerlat, verify,
     wait::Wait,
 };
@@ -48,10 +56,24 @@ pub fn top(config: &Config, table: Table) -> Result<Stop> {
 /// Those of [`session::run`].
 pub fn trace(config: &Config) -> Result<Stop> {
     let (style, _) = style(&config.output);
-    // Rows of waits have no place for it.
-    let aside = (config.output.format == sink::Format::Csv && !config.output.quiet)
-        .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() });
-    run(config, &mut Trace { waits: config.output.format.waits(style), aside })
+    run(config, &mut Trace { aside: aside(config, &style), waits: config.output.format.waits(style) })
+}
+
+/// `trace --all`: a line a switch.
+///
+/// # Errors
+/// Those of [`session::run`].
+pub fn trace_all(config: &Config, all: &All) -> Result<Stop> {
+    let (style, _) = style(&config.output);
+    let mut view = TraceAll {
+        stays: Stays::new(all.shown),
+        aside: aside(config, &style),
+        events: config.output.format.events(&all.map, style),
+        shown: all.shown,
+        filter: &config.filter,
+        warming_up: config.window.warm_up_ns > 0,
+    };
+    run(config, &mut view)
 }
 
 /// `timerlat`: what the tracer says, or a saved trace.
@@ -178,6 +200,12 @@ fn refuse_what_no_record_tells(config: &Config) -> Result<()> {
     Ok(())
 }
 
+/// How the coverage is to look on standard error, where rows of waits or events have no place for it.
+fn aside(config: &Config, style: &Style) -> Option<Style> {
+    (config.output.format == sink::Format::Csv && !config.output.quiet)
+        .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() })
+}
+
 fn keys(config: &Config) -> Vec<&'static str> {
     config.by.iter().map(|key| key.name()).collect()
 }
@@ -264,6 +292,54 @@ impl View for Trace {
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         self.waits.end(report, out)?;
+        if let Some(style) = &self.aside {
+            sink::coverage::write(report, style, &mut io::stderr())?;
+        }
+        Ok(())
+    }
+}
+
+struct TraceAll<'a> {
+    stays: Stays,
+    events: Box<dyn Events>,
+    shown: Shown,
+    /// Judges by the CPU; of the rest the kernel side does.
+    filter: &'a FilterConfig,
+    warming_up: bool,
+    /// As in [`Trace`].
+    aside: Option<Style>,
+}
+
+impl View for TraceAll<'_> {
+    fn shows_events(&self) -> Option<Timeline> {
+        Some(Timeline {
+            noise: false,
+            idle: false,
+            moves: if self.shown.migrations { Moves::All } else { Moves::Waiting },
+            wakeups: self.shown.wakeups,
+            cgroups: false,
+            clocks: false,
+        })
+    }
+
+    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.events.head(out)
+    }
+
+    fn warmed_up(&mut self) {
+        self.warming_up = false;
+    }
+
+    fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+        let name_of = |tid| names.comm(tid);
+        let context = sink::Context { unix_offset_ns, name_of: &name_of };
+        let (warming_up, filter) = (self.warming_up, self.filter);
+        let mut lines = self.stays.take(event).filter(|line| !warming_up && filter.wants_cpu(line.cpu()));
+        lines.try_for_each(|line| self.events.event(&line, &context, out))
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.events.end(report, out)?;
         if let Some(style) = &self.aside {
             sink::coverage::write(report, style, &mut io::stderr())?;
         }

@@ -113,7 +113,10 @@ fn parse_on(
             let table = flags.table();
             Command::Top(flags.config(&machine()?)?, table)
         }
-        Verb::Trace(flags) => Command::Trace(flags.config(&machine()?)?),
+        Verb::Trace(flags) => {
+            let (config, all) = flags.config(&machine()?)?;
+            Command::Trace(config, all)
+        }
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),
         Verb::Timerlat(flags) => Command::Timerlat(Box::new(flags.config(machine)?)),
         Verb::Osnoise(flags) => Command::Osnoise(Box::new(flags.config(machine)?)),

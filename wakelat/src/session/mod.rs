@@ -82,8 +82,8 @@ pub trait View {
         Ok(())
     }
 
-    /// One event, in the order of its CPU. Those of the warm-up come, too, for what they tell of the waits after it, but
-    /// without the waits that ended in it. Where [`View::shows_waits`], a wait was given
+    /// One event, in the order of its CPU. Those of the warm-up come, too, for what they tell of what comes after it, but
+    /// without the waits that ended in it; [`View::warmed_up`] stands between. Where [`View::shows_waits`], a wait was given
     /// to [`View::wait`] before its event.
     ///
     /// # Errors
@@ -97,6 +97,9 @@ pub trait View {
     ) -> std::io::Result<()> {
         Ok(())
     }
+
+    /// The warm-up is over.
+    fn warmed_up(&mut self) {}
 
     /// A window has ended.
     ///
@@ -288,6 +291,7 @@ impl Run<'_> {
         let missed = collector.missed()?;
         if cut == Cut::WarmUp {
             self.windows.begin(&totals, missed);
+            self.view.warmed_up();
             return Ok(());
         }
         let report = self.windows.cut(&totals, missed, &self.names);

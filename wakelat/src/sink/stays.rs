@@ -83,14 +83,17 @@ const COLUMNS: [Column<Stay>; 6] = [
 ];
 
 /// What goes where room is short, first to last.
-const GO: [&str; 3] = ["next", "then", "off cpu"];
+const GO: [&str; 4] = ["next", "then", "off cpu", "latency"];
+
+/// What is left then, and one more.
+const LEAST: usize = 13 + GAP + 8 + GAP + 8;
 
 impl Stays {
-    /// Chooses the columns. Each of the CPUs in `map` has one, as far as half of the line goes.
+    /// Chooses the columns. Each of the CPUs in `map` has one, as far as there is room beside task, latency and run.
     pub fn new(map: &[u32], style: Style) -> Self {
-        let places = Columns::new(&PLACE, &[], 0, style.clone());
+        let places = Columns::new(&PLACE, &["cpu"], LEAST + GAP, style.clone());
         let place = places.titles().width() + GAP;
-        let most = if style.terminal { style.columns().saturating_sub(place) / 2 } else { usize::MAX };
+        let most = if style.terminal { style.columns().saturating_sub(place + GAP + LEAST) } else { usize::MAX };
         let map = Map::new(map, most);
         let taken = place + if map.cpus.is_empty() { 0 } else { map.cpus.len() + GAP };
         Self { columns: Columns::new(&COLUMNS, &GO, taken, style.clone()), places, map, style }
@@ -160,8 +163,7 @@ struct Map {
 
 impl Map {
     fn new(cpus: &[u32], most: usize) -> Self {
-        let most = most.max(1);
-        Self { cpus: cpus.iter().copied().take(most).collect(), cut: cpus.len() > most }
+        Self { cpus: cpus.iter().copied().take(most).collect(), cut: cpus.len() > most && most > 0 }
     }
 
     /// The last digit of each CPU.
@@ -202,4 +204,130 @@ fn then(stay: &Stay) -> String {
         (_, Leaving::Dead) => "ends",
     };
     word.to_owned()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        sink::{
+            Format,
+            fixtures::{START_NS, report},
+            tests::{ascii, terminal},
+        },
+        timeline::{
+            event::{Moved, Occupant, Woken},
+            stay::tests::{task, waited},
+        },
+        wait::Comm,
+    };
+
+    /// A stay of which everything is known.
+    pub(crate) fn stay(cpu: u32, tid: u32, run_ns: u64, leaving: Leaving) -> Event {
+        let until_ns = START_NS + 789_012_345;
+        let waited = waited(tid, until_ns - run_ns, 3_100_000, 1).wait;
+        let named = Occupant { comm: Comm::new(b"nginx"), pid: tid - 4, ..task(tid) };
+        Event::Stay(Box::new(Stay {
+            cpu,
+            until_ns,
+            task: named,
+            run_ns: Some(run_ns),
+            off_cpu_ns: Some(8_000_000),
+            waited: Some(waited),
+            leaving,
+            next: task(4711),
+        }))
+    }
+
+    /// One of each kind, and a stay of which nothing is known.
+    pub(crate) fn events() -> Vec<Event> {
+        let at_ns = START_NS + 789_100_000;
+        let comm = Comm::new(b"nginx");
+        let woken = |new, running, waker_tid| {
+            Event::Woken(Woken { at_ns, tid: 1234, comm, new, running, target_cpu: 1, waker_tid })
+        };
+        let idle = Stay {
+            cpu: 1,
+            until_ns: at_ns,
+            task: task(0),
+            run_ns: Some(2_000_000),
+            off_cpu_ns: None,
+            waited: None,
+            leaving: Leaving::Runnable,
+            next: task(1234),
+        };
+        let unknown = Stay { cpu: 12, task: task(1_234_567), run_ns: None, leaving: Leaving::Asleep, ..idle.clone() };
+        vec![
+            stay(0, 1234, 120_500, Leaving::Asleep),
+            Event::Stay(Box::new(idle)),
+            Event::Stay(Box::new(unknown)),
+            stay(1, 1234, 950, Leaving::RunnableYetWakeable),
+            stay(2, 1234, 4_000_000_000, Leaving::Dead),
+            Event::Moved(Moved { at_ns, tid: 1234, comm, waits: true, from_cpu: 0, to_cpu: 1 }),
+            Event::Moved(Moved { at_ns, tid: 1234, comm, waits: false, from_cpu: 0, to_cpu: 1 }),
+            woken(false, false, 77),
+            woken(true, false, 0),
+            woken(false, true, 78),
+            Event::Lost { cpu: 1, at_ns, events: 1_200 },
+            Event::Unseen { cpu: 0, at_ns, came: 77, leaves: 1234 },
+        ]
+    }
+
+    pub(crate) fn show(format: Format, map: &[u32], events: &[Event], style: Style) -> String {
+        let report = report(Vec::new());
+        let name_of = |tid| (tid == 77).then(|| Comm::new(b"bash"));
+        let context = Context { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
+        let mut out = Vec::new();
+        let mut sink = format.events(map, style);
+        sink.head(&mut out).unwrap();
+        events.iter().for_each(|event| sink.event(event, &context, &mut out).unwrap());
+        sink.end(&report, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_event_has_its_line() {
+        let wide: Vec<u32> = (0..100).collect();
+        insta::assert_snapshot!(
+            "events_pipe",
+            show(Format::Human, &[], &events(), Style { terminal: false, ..ascii(80) })
+        );
+        insta::assert_snapshot!("events_120", show(Format::Human, &[0, 1, 2, 3], &events(), terminal(120)));
+        insta::assert_snapshot!("events_80", show(Format::Human, &wide, &events(), terminal(80)));
+        let style = Style { timestamps: true, ..terminal(44) };
+        insta::assert_snapshot!("events_44", show(Format::Human, &[0, 12], &events(), style));
+    }
+
+    #[test]
+    fn in_json_and_csv_every_event_has_the_same_fields() {
+        let json = show(Format::Json, &[], &events(), Style::default());
+        insta::assert_snapshot!("events_json", json.lines().take(events().len()).collect::<Vec<_>>().join("\n"));
+        let text = show(Format::Csv, &[], &events(), Style::default());
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let titles: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+        let rows: Vec<_> = reader.records().map(|record| record.unwrap()).collect();
+        assert_eq!(rows.len(), events().len());
+        for (row, line) in rows.iter().zip(json.lines()) {
+            let fields: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(fields.as_object().unwrap().len(), titles.len() + 1, "the schema, and a column each");
+            for (title, cell) in titles.iter().zip(row) {
+                let field = &fields[title];
+                let text = field.as_str().map_or_else(|| field.to_string(), str::to_owned);
+                assert_eq!(cell, if field.is_null() { "" } else { &text }, "{title}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(width in 40..200usize, cpus in 0..300u32, stamped: bool, plain: bool) {
+            let map: Vec<u32> = (0..cpus).collect();
+            let style = Style { timestamps: stamped, unicode: !plain, ..terminal(width) };
+            let text = show(Format::Human, &map, &events(), style);
+            let widest = text.lines().map(crate::sink::text::width).max().unwrap();
+            prop_assert!(widest <= width, "{} of {}: {}", widest, width, text);
+        }
+    }
 }
