@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
-    path::Path,
     process::{Child, Command, Stdio},
 };
 
@@ -14,6 +13,7 @@ use wakelat_tests::{
     attached, machine,
     report::Report,
     suite::{self, Outcome, Skip},
+    tool::tool,
     wakelat::{Attach, Wakelat},
     workload::{WakeRace, Workload},
 };
@@ -26,14 +26,6 @@ fn main() {
         perf_counts_the_same_events_of_a_free_pipe,
         runqlat_finds_as_many_waits_of_the_same_lengths,
     ]);
-}
-
-/// The tool of this name, from where Debian puts such tools.
-fn tool(name: &str, package: &str) -> Result<String, Skip> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let places = path.split(':').chain(["/usr/sbin", "/usr/bin", "/usr/share/bcc/tools"]);
-    let found = places.map(|place| format!("{place}/{name}")).find(|path| Path::new(path).is_file());
-    found.ok_or_else(|| Skip::because(format!("needs `{name}` (Debian package {package})")))
 }
 
 fn assert_within_percent(percent: u64, what: &str, found: u64, expected: u64) {
