@@ -1,5 +1,7 @@
 //! What each command that measures shows of its run.
 
+mod trace_all;
+
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Result, bail};
@@ -8,22 +10,19 @@ use wakelat_common::filter::part;
 
 use crate::{
     aggregate::key::{Key, Names},
-    collect::{Moves, Timeline},
-    config::{
-        All, Colour, Config, FilterConfig, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig,
-        VerifyConfig,
-    },
+    collect::Timeline,
+    config::{self, Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::Report,
     session::{self, Place, Stop, View},
-    sink::{self, Events, Reports, Style, Waits},
-    timeline::{
-        event::Event,
-        stay::{Shown, Stays},
-    },
+    sink::{self, Reports, Style, Waits},
+    timeline::event::Event,
     timerlat, verify,
     wait::Wait,
+    why,
 };
+
+pub use trace_all::trace_all;
 
 /// `hist`: the distribution, once or per interval.
 ///
@@ -57,23 +56,6 @@ pub fn top(config: &Config, table: Table) -> Result<Stop> {
 pub fn trace(config: &Config) -> Result<Stop> {
     let (style, _) = style(&config.output);
     run(config, &mut Trace { aside: aside(config, &style), waits: config.output.format.waits(style) })
-}
-
-/// `trace --all`: a line a switch.
-///
-/// # Errors
-/// Those of [`session::run`].
-pub fn trace_all(config: &Config, all: &All) -> Result<Stop> {
-    let (style, _) = style(&config.output);
-    let mut view = TraceAll {
-        stays: Stays::new(all.shown),
-        aside: aside(config, &style),
-        events: config.output.format.events(&all.map, style),
-        shown: all.shown,
-        filter: &config.filter,
-        warming_up: config.window.warm_up_ns > 0,
-    };
-    run(config, &mut view)
 }
 
 /// `timerlat`: what the tracer says, or a saved trace.
@@ -112,6 +94,28 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
             live_run(live, redrawn && config.view == timerlat::sink::NoiseView::Top, &mut listener)
         }
     }
+}
+
+/// `why`: where the time of waits went.
+///
+/// # Errors
+/// Those of [`session::run`].
+pub fn why(config: &Config, why: config::Why) -> Result<Stop> {
+    let (style, _) = style(&config.output);
+    let untold =
+        [(why.noise, "interrupts and softirqs"), (why.idle, "C-states"), (why.quota, "throttling and stolen time")];
+    let rules = why::Rules {
+        from: config.from,
+        by: config.by.clone(),
+        merged: config.merged,
+        max_groups: config.max_groups,
+        worst: why.worst,
+        untold: untold.into_iter().filter(|(told, _)| !told).map(|(_, what)| what).collect(),
+    };
+    let timeline =
+        Timeline { noise: why.noise, idle: why.idle, clocks: why.quota, cgroups: true, ..Timeline::OF_WAITS };
+    let json = config.output.format == sink::Format::Json;
+    run(config, &mut Why { timeline, summing: why::Summing::new(rules), known: why::Known::default(), json, style })
 }
 
 fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Listener) -> Result<Stop> {
@@ -299,50 +303,35 @@ impl View for Trace {
     }
 }
 
-struct TraceAll<'a> {
-    stays: Stays,
-    events: Box<dyn Events>,
-    shown: Shown,
-    /// Judges by the CPU; of the rest the kernel side does.
-    filter: &'a FilterConfig,
-    warming_up: bool,
-    /// As in [`Trace`].
-    aside: Option<Style>,
+struct Why {
+    timeline: Timeline,
+    summing: why::Summing,
+    known: why::Known,
+    json: bool,
+    style: Style,
 }
 
-impl View for TraceAll<'_> {
+impl View for Why {
     fn shows_events(&self) -> Option<Timeline> {
-        Some(Timeline {
-            noise: false,
-            idle: false,
-            moves: if self.shown.migrations { Moves::All } else { Moves::Waiting },
-            wakeups: self.shown.wakeups,
-            cgroups: false,
-            clocks: false,
-        })
+        Some(self.timeline)
     }
 
-    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.events.head(out)
+    fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
+        self.known.learn(event, names);
+        self.summing.push(event);
+        Ok(())
     }
 
     fn warmed_up(&mut self) {
-        self.warming_up = false;
-    }
-
-    fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
-        let name_of = |tid| names.comm(tid);
-        let context = sink::Context { unix_offset_ns, name_of: &name_of };
-        let (warming_up, filter) = (self.warming_up, self.filter);
-        let mut lines = self.stays.take(event).filter(|line| !warming_up && filter.wants_cpu(line.cpu()));
-        lines.try_for_each(|line| self.events.event(&line, &context, out))
+        self.summing.begin();
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        self.events.end(report, out)?;
-        if let Some(style) = &self.aside {
-            sink::coverage::write(report, style, &mut io::stderr())?;
+        let summary = self.summing.summary(report.duration_ns, &self.known);
+        self.summing.begin();
+        if self.json {
+            return why::sink::json(&summary, report, out);
         }
-        Ok(())
+        out.write_all(why::sink::text(&summary, report, &self.style).as_bytes())
     }
 }

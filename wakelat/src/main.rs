@@ -40,6 +40,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Top(config, table) => commands::top(config, *table)?,
         Command::Trace(config, None) => commands::trace(config)?,
         Command::Trace(config, Some(all)) => commands::trace_all(config, all)?,
+        Command::Why(config, why) => commands::why(config, *why)?,
         Command::Verify(config) => {
             let agrees = commands::verify(config)?;
             return Ok(if agrees { ExitCode::SUCCESS } else { ExitCode::from(3) });

@@ -16,7 +16,7 @@ use aya::{
     maps::{MapData, PerCpuArray, RingBuf},
 };
 use aya_log::EbpfLogger;
-use wakelat_common::{Classes, Counters, filter::Filter};
+use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
 
 use crate::config::Attach;
 
@@ -111,8 +111,8 @@ pub struct Collector {
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
-    /// Where events are told.
-    events_lost: Option<PerCpuArray<MapData, u64>>,
+    /// What each CPU is at, where events are told.
+    here: Option<PerCpuArray<MapData, Here>>,
     starts: starts::Starts,
     /// Where waits are counted in the kernel.
     histograms: Option<histograms::Histograms>,

@@ -33,17 +33,19 @@ impl KernelBtf {
         };
         match Btf::parse(&bytes, Default::default()) {
             Ok(btf) => Self::Present {
-                // The kernel declares one typedef per tracepoint for typed programs (include/trace/bpf_probe.h).
-                missing_tracepoints: TRACEPOINTS
-                    .into_iter()
-                    .filter(|name| !has(&btf, &format!("btf_trace_{name}"), BtfKind::Typedef))
-                    .collect(),
+                missing_tracepoints: TRACEPOINTS.into_iter().filter(|name| !has_tracepoint(&btf, name)).collect(),
                 // kernel/bpf/ringbuf.c. The type rather than the version: distributions bring it to older kernels.
                 ring_buffer: has(&btf, "bpf_ringbuf", BtfKind::Struct),
             },
             Err(error) => Self::Unusable(format!("cannot understand `{}`: {error}", path.display())),
         }
     }
+}
+
+/// Whether the kernel has the tracepoint `name`: it declares one typedef for each, for typed programs
+/// (include/trace/bpf_probe.h).
+pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {
+    has(btf, &format!("btf_trace_{name}"), BtfKind::Typedef)
 }
 
 fn has(btf: &Btf, name: &str, kind: BtfKind) -> bool {

@@ -98,7 +98,7 @@ pub trait View {
         Ok(())
     }
 
-    /// The warm-up is over.
+    /// The warm-up has ended: what came so far is only the past of what comes.
     fn warmed_up(&mut self) {}
 
     /// A window has ended.

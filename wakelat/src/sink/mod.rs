@@ -20,18 +20,20 @@ pub mod columns;
 pub mod coverage;
 pub mod csv;
 pub mod json;
+pub mod shares;
 pub mod stays;
 pub mod style;
 pub mod table;
+pub mod timeline;
 pub mod trace;
 pub mod units;
 
-mod clock;
-mod document;
+pub(crate) mod clock;
+pub(crate) mod document;
 mod event;
 mod rows;
 pub(crate) mod text;
-mod words;
+pub(crate) mod words;
 
 #[cfg(test)]
 pub(crate) mod documentation;
