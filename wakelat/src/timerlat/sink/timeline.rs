@@ -26,7 +26,8 @@ const SHORT: usize = 12;
 pub fn draw(one: &Explained, style: &Style, out: &mut String) {
     let names: Vec<String> = one.shares.iter().map(|share| words::cause(&share.cause, style)).collect();
     let longest = names.iter().map(|name| width(name)).max().unwrap_or(0).min(NAME);
-    let name = longest.min(style.columns().saturating_sub(FIGURES + 4 + SHORT).max(16));
+    // Where there is not room for both, names say more than lines.
+    let name = longest.min(style.columns() - FIGURES - 2);
     let room = style.columns().saturating_sub(2 + name + FIGURES + 2);
     for (share, cause) in one.shares.iter().zip(&names) {
         let mut line = Line::of(Ink::Plain, format!("  {}", left(cause, name, style)))

@@ -116,11 +116,12 @@ fn sum(summary: &Summary, style: &Style, out: &mut String) {
     flow(Line::new(), pieces, dot, style, out);
     let shares = summary.shares_by_size();
     let names: Vec<String> = shares.iter().map(|(cause, _)| words::cause(cause, style)).collect();
-    let name = names.iter().take(CAUSES).map(|name| width(name)).max().unwrap_or(0);
-    let figures = 10 + 8 + 10 + 9;
-    let name = name.min(NAME).min(style.columns().saturating_sub(figures + 2).max(12));
+    let longest = names.iter().take(CAUSES).map(|name| width(name)).max().unwrap_or(0).min(NAME);
+    // A cut name says less than two figures more.
+    let narrow = style.columns() < longest + 2 + 10 + 8 + 10 + 9;
+    let figures = if narrow { 10 + 8 } else { 10 + 8 + 10 + 9 };
+    let name = longest.min(style.columns() - figures - 2);
     let room = style.columns().saturating_sub(name + figures + 4);
-    let narrow = style.columns() < name + figures + 2;
     let mut title = Line::of(Ink::Dim, format!("  {}{:>10}{:>8}", " ".repeat(name), "sum", "share"));
     if !narrow {
         title.push(Ink::Dim, format!("{:>10}{:>9}", "longest", "in"));
