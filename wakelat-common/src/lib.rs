@@ -7,6 +7,7 @@
 pub mod bucket;
 pub mod class;
 pub mod counter;
+pub mod course;
 pub mod filter;
 pub mod glob;
 pub mod histogram;
@@ -26,7 +27,9 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding: any bytes are a value, and every byte is initialised.
     unsafe impl aya::Pod for crate::Counters {}
     // SAFETY: as above.
-    unsafe impl aya::Pod for crate::start::Start {}
+    unsafe impl aya::Pod for crate::course::Entry {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for crate::timeline::Here {}
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::filter::Filter {}
     // SAFETY: as above.

@@ -10,13 +10,7 @@ pub const DELIVERY_UNKNOWN: u64 = u64::MAX;
 pub const CPU_UNKNOWN: u32 = u32::MAX;
 
 /// [`Sample::kind`] of a [`Sample`]; other kinds of record will have other numbers.
-pub const KIND_SAMPLE: u16 = 1;
-
-/// In [`Sample::wakeable`]: the bit that says so.
-pub const WAKEABLE: u8 = 1;
-
-/// In [`Sample::wakeable`]: where the level begins.
-pub const LEVEL_SHIFT: u8 = 4;
+pub const KIND_SAMPLE: u8 = 1;
 
 /// One wait that ended: a task was switched in.
 ///
@@ -26,12 +20,13 @@ pub const LEVEL_SHIFT: u8 = 4;
 #[repr(C)]
 pub struct Sample {
     /// What record this is: [`KIND_SAMPLE`].
-    pub kind: u16,
+    pub kind: u8,
+    /// The level at which its task was watched ([`crate::share`]): it stands for 2^level waits.
+    pub level: u8,
     /// A [`crate::Class`], as its number.
     pub class: u8,
     /// 1 where the task was preempted although its state said that it sleeps, or that is not known: see
-    /// [`crate::start::Start::wakeable`]. From [`LEVEL_SHIFT`] on, the level at which the task was watched
-    /// ([`crate::share`]): the wait stands for 2^level waits.
+    /// [`crate::start::Start::wakeable`].
     pub wakeable: u8,
     /// Where it runs now.
     pub cpu: u32,

@@ -8,8 +8,7 @@ use crate::{
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
 };
 
-/// The value in the map of starts. An entry stays while its task lives and is written in place: that costs half of an
-/// insert and a delete per wakeup.
+/// The wait of one task, kept in its [`crate::course::Entry`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Start {

@@ -11,13 +11,51 @@ use crate::{
 /// What a record is: the number it begins with. They have numbers of their own, beside [`crate::sample::KIND_SAMPLE`].
 pub mod kind {
     /// A [`super::Turn`].
-    pub const TURN: u16 = 2;
+    pub const TURN: u8 = 2;
     /// A [`super::Noise`].
-    pub const NOISE: u16 = 3;
+    pub const NOISE: u8 = 3;
     /// A [`super::Moved`].
-    pub const MOVED: u16 = 4;
+    pub const MOVED: u8 = 4;
     /// A [`super::Woken`].
-    pub const WOKEN: u16 = 5;
+    pub const WOKEN: u8 = 5;
+}
+
+/// Bits of the load-time integer that says what is told, so that the verifier removes what is not.
+pub mod part {
+    /// Every switch; without it, nothing.
+    pub const TURNS: u32 = 1;
+    /// Interrupts and softirqs.
+    pub const NOISE: u32 = 1 << 1;
+    /// The clocks of throttling and of stolen time.
+    pub const CLOCKS: u32 = 1 << 2;
+    /// Moves of all tasks measured, and not only of those that wait.
+    pub const ALL_MOVES: u32 = 1 << 3;
+    /// Wakeups.
+    pub const WAKEUPS: u32 = 1 << 4;
+}
+
+/// What a CPU is at, between two of its records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Here {
+    /// When what is under way began, by [`source`]: ns of CLOCK_MONOTONIC, 0 where nothing is. One of each at most: handlers
+    /// and the CPU's own interrupts run with interrupts off, and softirqs one after the other.
+    pub from_ns: [u64; 3],
+    /// Records that found no room so far: of softirqs, which an interrupt may interrupt at any instruction, and of all else,
+    /// which none does. So each is written by one at a time.
+    pub lost: [u64; 2],
+    /// Switches so far. Wraps.
+    pub turns: u32,
+    /// One more than the last C-state that was entered; 0 where none was since the last switch.
+    pub idle_state: u32,
+}
+
+impl Here {
+    /// All records that found no room so far.
+    #[inline(always)]
+    pub const fn lost(&self) -> u64 {
+        self.lost[0] + self.lost[1]
+    }
 }
 
 /// [`Sample::class`] in a [`Turn`] with which no wait ended that is to be shown.
@@ -81,11 +119,11 @@ pub struct Turn {
 #[repr(C)]
 pub struct Noise {
     /// [`kind::NOISE`].
-    pub kind: u16,
+    pub kind: u8,
     /// Of [`source`].
     pub source: u8,
     /// Zero.
-    pub reserved: u8,
+    pub reserved: u16,
     /// Where.
     pub cpu: u32,
     /// As [`Turn::lost`].
@@ -129,9 +167,11 @@ pub mod vector {
 #[repr(C)]
 pub struct Moved {
     /// [`kind::MOVED`].
-    pub kind: u16,
+    pub kind: u8,
     /// 1 where it waited.
-    pub waits: u16,
+    pub waits: u8,
+    /// Zero.
+    pub reserved: u16,
     /// Where the event fired.
     pub cpu: u32,
     /// As [`Turn::lost`].
@@ -153,11 +193,13 @@ pub struct Moved {
 #[repr(C)]
 pub struct Woken {
     /// [`kind::WOKEN`].
-    pub kind: u16,
+    pub kind: u8,
     /// A [`crate::Class`], as its number.
     pub class: u8,
     /// 1 where it ran already.
     pub running: u8,
+    /// Zero.
+    pub reserved: u8,
     /// Where the event fired.
     pub cpu: u32,
     /// As [`Turn::lost`].
@@ -198,6 +240,7 @@ pub const fn leaving_of(number: u8) -> Option<Leaving> {
 
 // The layouts are a contract with objects built elsewhere: no padding, nothing moves by accident.
 const _: () = {
+    assert!(size_of::<Here>() == 48);
     assert!(size_of::<Turn>() == 152);
     assert!(core::mem::offset_of!(Turn, prev_cgroup_id) == 128);
     assert!(size_of::<Noise>() == 48);

@@ -16,6 +16,8 @@ mod filter;
 #[cfg(target_arch = "bpf")]
 mod histogram;
 #[cfg(target_arch = "bpf")]
+mod interrupt;
+#[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
 mod noise;
@@ -34,6 +36,10 @@ mod starts;
 mod switch;
 #[cfg(target_arch = "bpf")]
 mod task;
+#[cfg(target_arch = "bpf")]
+mod timeline;
+#[cfg(target_arch = "bpf")]
+mod turn;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
 

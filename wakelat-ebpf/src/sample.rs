@@ -1,12 +1,7 @@
 //! A finished wait goes to user space.
 
 use aya_ebpf::bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
-use wakelat_common::{
-    Counter, Sample,
-    sample::{KIND_SAMPLE, LEVEL_SHIFT},
-    start::Start,
-    tracer::Said,
-};
+use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE, start::Start};
 
 use crate::{
     maps::{SAMPLES, Tally, WITH_CGROUP, ring_is_at_mark},
@@ -39,8 +34,9 @@ pub fn deliver<T: TaskFields>(tally: Tally, end: End<T>) {
     let End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid } = end;
     slot.write(Sample {
         kind: KIND_SAMPLE,
+        level: start.level,
         class: start.class,
-        wakeable: start.wakeable | start.level << LEVEL_SHIFT,
+        wakeable: start.wakeable,
         cpu,
         at_ns: now,
         latency_ns,
@@ -63,13 +59,13 @@ pub fn deliver<T: TaskFields>(tally: Tally, end: End<T>) {
     slot.submit(if look && ring_is_at_mark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
 }
 
-/// Puts what a tracer said in the ring buffer, filled in by `fill`; returns whether there was room.
+/// Puts a record of integers alone in the ring buffer, filled in by `fill`; returns whether there was room. `look`: whether
+/// to look at how full it is, and call the reader.
 #[inline(always)]
-pub fn send(fill: impl FnOnce(&mut Said)) -> bool {
-    let Some(mut slot) = SAMPLES.reserve_untyped::<Said>(0) else { return false };
-    // SAFETY: `Said` is integers alone, for which any bytes are a value.
+pub fn put<R: 'static>(look: bool, fill: impl FnOnce(&mut R)) -> bool {
+    let Some(mut slot) = SAMPLES.reserve_untyped::<R>(0) else { return false };
+    // SAFETY: any bytes are a value of integers.
     fill(unsafe { slot.assume_init_mut() });
-    // The reader comes by itself: a machine whose latencies are measured is not to be woken for each of them.
-    slot.submit(BPF_RB_NO_WAKEUP.into());
+    slot.submit(if look && ring_is_at_mark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
     true
 }

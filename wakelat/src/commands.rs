@@ -8,13 +8,16 @@ use wakelat_common::filter::part;
 
 use crate::{
     aggregate::key::{Key, Names},
-    config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
+    collect::Timeline,
+    config::{self, Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::Report,
     session::{self, Place, Stop, View},
     sink::{self, Reports, Style, Waits},
+    timeline::event::Event,
     timerlat, verify,
     wait::Wait,
+    why,
 };
 
 /// `hist`: the distribution, once or per interval.
@@ -24,7 +27,7 @@ use crate::{
 pub fn hist(config: &Config) -> Result<Stop> {
     let (style, _) = style(&config.output);
     let reports = config.output.format.reports(sink::View::Chart, &keys(config), style);
-    run(config, &mut Hist { reports })
+    run(config, &mut Hist { reports, timeline: of_parts(config) })
 }
 
 /// `top`: the table of groups since the start, again and again.
@@ -39,7 +42,7 @@ pub fn top(config: &Config, table: Table) -> Result<Stop> {
     let fitting = rows.filter(|_| redrawn).map(|rows| rows.saturating_sub(AROUND).max(1));
     let view = sink::View::Table { sort: table.sort, limit: table.limit.or(fitting) };
     let reports = config.output.format.reports(view, &keys(config), style);
-    run(config, &mut Top { reports, redrawn })
+    run(config, &mut Top { reports, redrawn, timeline: of_parts(config) })
 }
 
 /// `trace`: a line a wait.
@@ -90,6 +93,28 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
             live_run(live, redrawn && config.view == timerlat::sink::NoiseView::Top, &mut listener)
         }
     }
+}
+
+/// `why`: where the time of waits went.
+///
+/// # Errors
+/// Those of [`session::run`].
+pub fn why(config: &Config, why: config::Why) -> Result<Stop> {
+    let (style, _) = style(&config.output);
+    let untold =
+        [(why.noise, "interrupts and softirqs"), (why.idle, "C-states"), (why.quota, "throttling and stolen time")];
+    let rules = why::Rules {
+        from: config.from,
+        by: config.by.clone(),
+        merged: config.merged,
+        max_groups: config.max_groups,
+        worst: why.worst,
+        untold: untold.into_iter().filter(|(told, _)| !told).map(|(_, what)| what).collect(),
+    };
+    let timeline =
+        Timeline { noise: why.noise, idle: why.idle, clocks: why.quota, cgroups: true, ..Timeline::OF_WAITS };
+    let json = config.output.format == sink::Format::Json;
+    run(config, &mut Why { timeline, summing: why::Summing::new(rules), known: why::Known::default(), json, style })
 }
 
 fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Listener) -> Result<Stop> {
@@ -204,11 +229,21 @@ fn terminal(file: bool) -> (Style, Option<usize>) {
     (Style::detect(|name| std::env::var(name).ok(), terminal, columns, TimeZone::system()), rows)
 }
 
+/// What has to be known where waits are grouped by part.
+fn of_parts(config: &Config) -> Option<Timeline> {
+    config.by.contains(&Key::Part).then_some(Timeline::OF_WAITS)
+}
+
 struct Hist {
     reports: Box<dyn Reports>,
+    timeline: Option<Timeline>,
 }
 
 impl View for Hist {
+    fn shows_events(&self) -> Option<Timeline> {
+        self.timeline
+    }
+
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.reports.head(out)
     }
@@ -222,9 +257,14 @@ struct Top {
     reports: Box<dyn Reports>,
     /// Each table takes the place of the one before.
     redrawn: bool,
+    timeline: Option<Timeline>,
 }
 
 impl View for Top {
+    fn shows_events(&self) -> Option<Timeline> {
+        self.timeline
+    }
+
     fn is_cumulative(&self) -> bool {
         true
     }
@@ -268,5 +308,38 @@ impl View for Trace {
             sink::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())
+    }
+}
+
+struct Why {
+    timeline: Timeline,
+    summing: why::Summing,
+    known: why::Known,
+    json: bool,
+    style: Style,
+}
+
+impl View for Why {
+    fn shows_events(&self) -> Option<Timeline> {
+        Some(self.timeline)
+    }
+
+    fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
+        self.known.learn(event, names);
+        self.summing.push(event);
+        Ok(())
+    }
+
+    fn warmed_up(&mut self) {
+        self.summing.begin();
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let summary = self.summing.summary(report.duration_ns, &self.known);
+        self.summing.begin();
+        if self.json {
+            return why::sink::json(&summary, report, out);
+        }
+        out.write_all(why::sink::text(&summary, report, &self.style).as_bytes())
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Buf;
 use wakelat_common::{
     Class, Sample,
-    sample::{COMM_LEN, CPU_UNKNOWN, DELIVERY_UNKNOWN, KIND_SAMPLE, LEVEL_SHIFT, WAKEABLE},
+    sample::{COMM_LEN, CPU_UNKNOWN, DELIVERY_UNKNOWN, KIND_SAMPLE},
 };
 
 use crate::wait::{Comm, Wait};
@@ -19,7 +19,7 @@ pub enum DecodeError {
         expected: usize,
     },
     /// A kind of record that is not known.
-    Kind(u16),
+    Kind(u8),
     /// A class that is not known.
     Class(u8),
     /// What became of a task is not known.
@@ -66,7 +66,8 @@ pub(crate) fn expect_length(record: &[u8], expected: usize) -> Result<(), Decode
 /// Takes the fields of a sample, which `record` must have the bytes for.
 pub(crate) fn sample(record: &mut &[u8]) -> Sample {
     Sample {
-        kind: record.get_u16_ne(),
+        kind: record.get_u8(),
+        level: record.get_u8(),
         class: record.get_u8(),
         wakeable: record.get_u8(),
         cpu: record.get_u32_ne(),
@@ -115,8 +116,8 @@ pub(crate) fn wait(sample: &Sample) -> Result<Wait, DecodeError> {
         prev_tid: sample.prev_pid,
         prev_comm: Comm::new(&sample.prev_comm),
         prev_prio: sample.prev_prio,
-        wakeable: sample.wakeable & WAKEABLE != 0,
-        level: sample.wakeable >> LEVEL_SHIFT,
+        wakeable: sample.wakeable != 0,
+        level: sample.level,
     })
 }
 
@@ -139,8 +140,7 @@ pub(crate) mod tests {
     /// The bytes of a record, field by field, as C lays it out.
     pub(crate) fn bytes(sample: &Sample) -> Vec<u8> {
         let mut bytes = Vec::new();
-        bytes.extend(sample.kind.to_ne_bytes());
-        bytes.extend([sample.class, sample.wakeable]);
+        bytes.extend([sample.kind, sample.level, sample.class, sample.wakeable]);
         bytes.extend(sample.cpu.to_ne_bytes());
         for long in [sample.at_ns, sample.latency_ns, sample.delivery_ns, sample.cgroup_id] {
             bytes.extend(long.to_ne_bytes());
@@ -161,6 +161,7 @@ pub(crate) mod tests {
     pub(crate) fn a_sample() -> Sample {
         Sample {
             kind: KIND_SAMPLE,
+            level: 3,
             class: Class::Wakeup as u8,
             cpu: 1,
             at_ns: 2,
@@ -177,7 +178,7 @@ pub(crate) mod tests {
             prev_prio: 120,
             comm: *b"waits\0..........",
             prev_comm: *b"ran\0............",
-            wakeable: WAKEABLE | 3 << LEVEL_SHIFT,
+            wakeable: 1,
         }
     }
 
@@ -188,7 +189,7 @@ pub(crate) mod tests {
         assert_eq!((wait.delivery_ns, wait.cgroup_id, wait.tid, wait.pid), (Some(4), Some(5), 6, 7));
         assert_eq!((wait.prio, wait.policy, wait.prev_cpu), (-1, 6, Some(0)));
         assert_eq!((wait.waker_tid, wait.prev_tid, wait.prev_prio), (Some(8), 9, 120));
-        assert_eq!((wait.wakeable, wait.level), (true, 3));
+        assert!(wait.wakeable);
         assert_eq!((wait.comm.as_bytes(), wait.prev_comm.as_bytes()), (&b"waits"[..], &b"ran"[..]));
     }
 

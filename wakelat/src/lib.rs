@@ -21,3 +21,4 @@ pub mod timerlat;
 pub mod tracefs;
 pub mod verify;
 pub mod wait;
+pub mod why;

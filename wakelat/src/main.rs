@@ -39,6 +39,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Hist(config) => commands::hist(config)?,
         Command::Top(config, table) => commands::top(config, *table)?,
         Command::Trace(config) => commands::trace(config)?,
+        Command::Why(config, why) => commands::why(config, *why)?,
         Command::Verify(config) => {
             let agrees = commands::verify(config)?;
             return Ok(if agrees { ExitCode::SUCCESS } else { ExitCode::from(3) });

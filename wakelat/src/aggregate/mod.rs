@@ -15,6 +15,7 @@ use self::{
 };
 use crate::{
     report::{Group, GroupClass, KeyPart, KeyValue},
+    timeline::Account,
     wait::Wait,
 };
 
@@ -46,9 +47,18 @@ impl Groups {
 
     /// Adds one wait to its group.
     pub fn record(&mut self, wait: &Wait) {
+        self.add(GroupKey::new(wait, &self.keys, self.merged), wait, wait.latency_ns);
+    }
+
+    /// Adds what one wait spent in each part to the groups of these.
+    pub fn record_parts(&mut self, account: &Account) {
+        let wait = &account.waited.wait;
         let key = GroupKey::new(wait, &self.keys, self.merged);
-        let latest =
-            Maximum { latency_ns: wait.latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
+        account.parts().for_each(|(part, ns)| self.add(key.in_part(part), wait, ns));
+    }
+
+    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64) {
+        let latest = Maximum { latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
         let group = if let Some(group) = self.groups.get_mut(&key) {
             group
         } else if self.groups.len() < self.limit {
@@ -59,7 +69,7 @@ impl Groups {
         };
         group.record(latest);
         if self.sampled {
-            group.record_sampled(wait.tid, wait.level, wait.latency_ns);
+            group.record_sampled(wait.tid, wait.level, latency_ns);
         }
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use anyhow::{Context as _, Result};
 use aya::Ebpf;
-use wakelat_common::{Counter, Counters, counter::Subject, start::Start};
+use wakelat_common::{Counter, Counters, counter::Subject, start::Start, timeline::Here};
 
 use super::{Collector, Runs, Totals, attach::Attached, starts::Starts};
 use crate::report;
@@ -56,8 +56,8 @@ impl Collector {
     }
 
     fn events_lost(&self) -> Result<u64> {
-        let Some(lost) = &self.events_lost else { return Ok(0) };
-        Ok(lost.get(&0, 0).context("cannot read the counters")?.iter().sum())
+        let Some(here) = &self.here else { return Ok(0) };
+        Ok(here.get(&0, 0).context("cannot read the counters")?.iter().map(Here::lost).sum())
     }
 
     /// The tasks that wait, of those asked for, once the programs are detached.

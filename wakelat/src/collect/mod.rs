@@ -16,7 +16,7 @@ use aya::{
     maps::{Array, MapData, PerCpuArray, RingBuf},
 };
 use aya_log::EbpfLogger;
-use wakelat_common::{Classes, Counters, filter::Filter};
+use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
 
 use crate::config::Attach;
 
@@ -49,10 +49,10 @@ pub struct Settings {
     pub with_cgroup: bool,
     /// Whether to measure by the rules of the hist-trigger recipe.
     pub trigger_rules: bool,
-    /// Whether not all tasks may be watched: then the number that decides, drawn for this run.
-    pub salt: Option<u64>,
     /// What to tell of the course of events on each CPU; none where only waits are asked for.
     pub timeline: Option<Timeline>,
+    /// Whether not all tasks may be watched: then the number that decides, drawn for this run.
+    pub salt: Option<u64>,
     /// Who is measured.
     pub filter: Selection,
 }
@@ -114,8 +114,8 @@ pub struct Collector {
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
     level: Array<MapData, u32>,
-    /// Where events are told.
-    events_lost: Option<PerCpuArray<MapData, u64>>,
+    /// What each CPU is at, where events are told.
+    here: Option<PerCpuArray<MapData, Here>>,
     starts: starts::Starts,
     /// Where waits are counted in the kernel.
     histograms: Option<histograms::Histograms>,

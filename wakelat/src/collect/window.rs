@@ -52,7 +52,7 @@ impl Collector {
 
     /// How many records the ring buffer holds at most.
     pub fn ring_capacity(&self) -> usize {
-        let shortest = if self.events_lost.is_some() { size_of::<Noise>() } else { size_of::<Sample>() };
+        let shortest = if self.here.is_some() { size_of::<Noise>() } else { size_of::<Sample>() };
         self.ring_bytes as usize / shortest
     }
 

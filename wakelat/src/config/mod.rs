@@ -57,6 +57,8 @@ pub enum Command {
     Top(Config, Table),
     /// One line a wait.
     Trace(Config),
+    /// Where the time of waits went.
+    Why(Config, Why),
     /// The same window by hist triggers.
     Verify(VerifyConfig),
     /// The timerlat tracer, explained.
@@ -156,6 +158,40 @@ impl Config {
         self.mode = mode::mode(flags.mode, self)?;
         Ok(())
     }
+
+    /// Asks for where the time of waits went, by group where the flags say so.
+    ///
+    /// # Errors
+    /// As [`Config::set_grouping`], and where the result is to be rows.
+    pub(crate) fn set_reasons(&mut self, flags: &GroupingFlags, machine: &Machine) -> Result<(), ConfigError> {
+        self.by = grouping::keys(flags, &[], machine)?;
+        self.max_groups = flags.max_groups;
+        if self.by.contains(&Key::Part) {
+            return Err(ConfigError::usage("--by", "`part` is what `why` shows of every group; leave it out"));
+        }
+        if flags.mode == ModeChoice::Aggregate {
+            let why = "`aggregate` does not do: where a wait went is known in user space alone; leave it out";
+            return Err(ConfigError::usage("--mode", why));
+        }
+        if self.output.format == Format::Csv {
+            let why = "parts, rankings and time lines are no rows; use `--json`";
+            return Err(ConfigError::usage("--csv", why));
+        }
+        Ok(())
+    }
+}
+
+/// What `why` tells apart and shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// How many of the longest waits are drawn.
+    pub worst: usize,
+    /// Interrupts and softirqs are told from the task that has the CPU.
+    pub noise: bool,
+    /// C-states are told.
+    pub idle: bool,
+    /// Throttling and stolen time are told.
+    pub quota: bool,
 }
 
 /// The table of `top`.

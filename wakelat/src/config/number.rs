@@ -29,6 +29,14 @@ pub fn rows(text: &str) -> Result<usize, String> {
     at_least_one(text)
 }
 
+/// How many waits are drawn.
+///
+/// # Errors
+/// Where it is not a number from 0 to a thousand.
+pub fn worst(text: &str) -> Result<usize, String> {
+    within(text, 0..=1000)
+}
+
 /// How many groups; the limit keeps them within a few GB.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, path::Path};
 
+use aya_obj::btf::{Btf, BtfKind};
 use bytes::Buf as _;
 
 /// The tracepoints that wakelat's programs sit on.
@@ -67,10 +68,14 @@ fn strings(btf: &[u8]) -> Option<&[u8]> {
     btf.get(length.checked_add(at)?..)?.get(..strings)
 }
 
+/// Whether the kernel has the tracepoint `name`: it declares one typedef for each, for typed programs
+/// (include/trace/bpf_probe.h).
+pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {
+    btf.id_by_type_name_kind(&format!("btf_trace_{name}"), BtfKind::Typedef).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
-    use aya_obj::btf::Btf;
-
     use super::*;
 
     #[test]

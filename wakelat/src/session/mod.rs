@@ -34,12 +34,13 @@ use self::{
     window::{Reading, Windows},
 };
 use crate::{
-    aggregate::key::Names,
+    aggregate::key::{Key, Names},
     collect::{Collector, Timeline},
     config::Config,
     decode::decode,
     report::{Mode, Report},
     timeline::{
+        self,
         decode::Decoder,
         event::{Event, What},
     },
@@ -102,6 +103,9 @@ pub trait View {
         Ok(())
     }
 
+    /// The warm-up has ended: what came so far is only the past of what comes.
+    fn warmed_up(&mut self) {}
+
     /// A window has ended.
     ///
     /// # Errors
@@ -161,6 +165,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         ),
         account,
         decoder: shows_events.map(|_| Decoder::default()),
+        reasons: config.by.contains(&Key::Part).then(|| timeline::Timeline::new(config.from)),
         trigger: config.threshold.as_ref().map(|threshold| Trigger::new(threshold.action.clone())),
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
         names,
@@ -223,6 +228,8 @@ struct Run<'a> {
     account: Account,
     /// Where events are shown: what makes them of the records.
     decoder: Option<Decoder>,
+    /// Where waits are grouped by part: what tells the parts.
+    reasons: Option<timeline::Timeline>,
     trigger: Option<Trigger>,
     threshold_ns: Option<u64>,
     names: Directory,
@@ -291,6 +298,9 @@ impl Run<'_> {
                 turn.waited = None;
             }
         }
+        if let Some(account) = self.reasons.as_mut().and_then(|reasons| reasons.push(&event)) {
+            self.windows.record_parts(account);
+        }
         Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, out)?)
     }
 
@@ -311,6 +321,7 @@ impl Run<'_> {
         };
         if cut == Cut::WarmUp {
             self.begin(&reading);
+            self.view.warmed_up();
             return Ok(());
         }
         let report = self.windows.cut(&reading, &self.names);

@@ -38,8 +38,8 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Optio
         from_waking: config.from == From::Waking,
         with_cgroup: config.by.contains(&Key::Cgroup) || shows_events.is_some_and(|timeline| timeline.cgroups),
         trigger_rules: false,
-        salt: config.max_overhead_ppm.map(|_| drawn()),
         timeline: shows_events.filter(|_| !aggregate),
+        salt: config.max_overhead_ppm.map(|_| drawn()),
         filter: Selection {
             parts: filter.parts,
             filter: filter.filter.clone(),

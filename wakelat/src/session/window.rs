@@ -11,11 +11,12 @@ use crate::{
         Groups,
         coverage::{Account, terms},
         distribution::Maximum,
-        key::Names,
+        key::{Key, Names},
     },
     collect::Totals,
     config::Config,
     report::{Coverage, From, Mode, Overhead, ProgramTime, Report, Sampling, Starts, Threshold},
+    timeline,
     wait::{Comm, Wait},
 };
 
@@ -32,6 +33,8 @@ pub struct Windows {
     /// Events between waits are told, too.
     with_events: bool,
     groups: Groups,
+    /// Groups have what waits spent in parts, and not their latency.
+    by_part: bool,
     over: u64,
     /// Samples taken from the ring buffer since the start, warm-up included.
     wakeups_received: u64,
@@ -80,6 +83,7 @@ impl Windows {
             threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
             with_events,
             groups: if config.max_overhead_ppm.is_some() { groups.of_drawn_tasks() } else { groups },
+            by_part: config.by.contains(&Key::Part),
             over: 0,
             wakeups_received: 0,
             preemptions_received: 0,
@@ -94,10 +98,15 @@ impl Windows {
             Class::Wakeup | Class::New => self.wakeups_received += 1,
             Class::Preempted => self.preemptions_received += 1,
         }
-        if !self.warming_up {
+        if !self.warming_up && !self.by_part {
             self.groups.record(wait);
         }
         !self.warming_up
+    }
+
+    /// Adds what a wait that was recorded spent in each part.
+    pub fn record_parts(&mut self, account: &timeline::Account) {
+        self.groups.record_parts(account);
     }
 
     /// Adds what one CPU has counted of one class.

@@ -24,7 +24,7 @@ pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<
 }
 
 /// Adds the coverage of a report to `out`: why nothing is there, if so; the terms; the threshold; every loss by itself.
-pub(super) fn render(report: &Report, style: &Style, out: &mut String) {
+pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
     if let Some(nothing) = nothing(report, style) {
         paragraph(Line::new(), Ink::Title, &nothing, style, out);

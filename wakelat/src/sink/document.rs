@@ -64,8 +64,9 @@ struct BucketDocument {
     count: u64,
 }
 
+/// The account of a window.
 #[derive(Serialize)]
-struct CoverageDocument {
+pub struct CoverageDocument {
     #[serde(flatten)]
     wakeups: TermsDocument,
     missed: Option<u64>,
@@ -171,7 +172,7 @@ impl Serialize for TermsDocument {
 }
 
 /// The parts of a key as fields of an object.
-fn key<S: Serializer>(parts: &[KeyPart], serializer: S) -> Result<S::Ok, S::Error> {
+pub fn key<S: Serializer>(parts: &[KeyPart], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(parts.iter().map(|part| (part.name, KeyDocument::new(&part.value))))
 }
 
@@ -297,7 +298,8 @@ impl OverheadDocument {
 }
 
 impl CoverageDocument {
-    fn new(coverage: &Coverage) -> Self {
+    /// The document of a coverage.
+    pub fn new(coverage: &Coverage) -> Self {
         let censored =
             |max: Maximum| CensoredDocument { latency_ns: max.latency_ns, tid: max.tid, comm: max.comm.to_string() };
         Self {

@@ -18,16 +18,18 @@ pub mod chart;
 pub mod coverage;
 pub mod csv;
 pub mod json;
+pub mod shares;
 pub mod style;
 pub mod table;
+pub mod timeline;
 pub mod trace;
 pub mod units;
 
-mod clock;
-mod document;
+pub(crate) mod clock;
+pub(crate) mod document;
 mod rows;
 pub(crate) mod text;
-mod words;
+pub(crate) mod words;
 
 #[cfg(test)]
 pub(crate) mod documentation;

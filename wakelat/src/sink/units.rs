@@ -103,6 +103,18 @@ pub fn small_share(part: u64, whole: u64) -> String {
     }
 }
 
+/// As [`share`], of numbers that may be larger.
+pub fn share_of(part: u128, whole: u128) -> String {
+    let shift = whole.checked_ilog2().map_or(0, |bits| bits.saturating_sub(62));
+    let small = |number: u128| u64::try_from(number >> shift).unwrap_or(u64::MAX);
+    share(small(part), small(whole))
+}
+
+/// A duration in full: `39,960 ns`.
+pub fn full(ns: u64) -> String {
+    format!("{} ns", thousands(ns))
+}
+
 /// `value` times `scale` in the first of the units in which that is below `limit`, or else in the last one.
 fn in_the_first_unit_below<'a>(
     units: &'a [(u128, &'a str, &'a str)],

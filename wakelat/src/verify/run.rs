@@ -369,8 +369,8 @@ fn settings_of(config: &VerifyConfig, place: &Place, trigger_rules: bool) -> Set
         from_waking: config.from == From::Waking,
         with_cgroup: false,
         trigger_rules,
-        salt: None,
         timeline: None,
+        salt: None,
         filter: Selection {
             // Under the trigger's rules all but the threads is judged when the wait ends.
             parts: if trigger_rules { filter.parts & part::PID } else { filter.parts },
