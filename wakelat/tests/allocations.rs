@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 fn record(pid: u32, latency_ns: u64) -> Vec<u8> {
     let mut record = vec![0; size_of::<Sample>()];
     let mut put = |at: usize, bytes: &[u8]| record[at..at + bytes.len()].copy_from_slice(bytes);
-    put(std::mem::offset_of!(Sample, kind), &KIND_SAMPLE.to_ne_bytes());
+    put(std::mem::offset_of!(Sample, kind), &[KIND_SAMPLE]);
     put(std::mem::offset_of!(Sample, latency_ns), &latency_ns.to_ne_bytes());
     put(std::mem::offset_of!(Sample, pid), &pid.to_ne_bytes());
     record
