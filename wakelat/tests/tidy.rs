@@ -152,7 +152,7 @@ fn what_computes_does_no_io_and_reads_no_clock() {
 
 #[test]
 fn data_moves_one_way() {
-    let knows: [(&str, &[&str]); 16] = [
+    let knows: [(&str, &[&str]); 17] = [
         ("wakelat/src/wait.rs", &[]),
         ("wakelat/src/decode.rs", &["wait"]),
         ("wakelat/src/report.rs", &["aggregate"]),

@@ -264,6 +264,7 @@ pub(crate) mod tests {
             prev_comm: Comm::default(),
             prev_prio: 120,
             wakeable: false,
+            level: 0,
         };
         Waited {
             wait,
