@@ -13,6 +13,7 @@ pub mod distances;
 pub mod golden;
 pub mod machine;
 pub mod procfs;
+pub mod quota;
 pub mod recording;
 pub mod replay;
 pub mod report;

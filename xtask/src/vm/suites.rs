@@ -9,9 +9,11 @@ use super::qemu::Mode;
 pub const fn of(mode: Mode) -> &'static [&'static str] {
     match mode {
         // What needs a second processor, or does not ask how long anything took.
-        Mode::Smp => &["kernel", "counts:across_cpus", "filters", "verify", "timerlat"],
+        Mode::Smp => &["kernel", "counts:across_cpus", "filters", "verify", "timerlat", "why"],
         // What is exact where time is.
-        Mode::Deterministic => &["kernel", "counts", "oracle", "verify:of_all_tasks_agrees_under_load", "timerlat"],
+        Mode::Deterministic => {
+            &["kernel", "counts", "oracle", "verify:of_all_tasks_agrees_under_load", "timerlat", "why"]
+        }
     }
 }
 
@@ -29,7 +31,7 @@ mod tests {
         assert!([Mode::Smp, Mode::Deterministic].iter().all(|mode| of(*mode)[0] == "kernel"));
         assert_eq!(
             task(Mode::Deterministic, false),
-            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat"
+            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,why"
         );
         assert_eq!(task(Mode::Deterministic, true), "tests");
     }
