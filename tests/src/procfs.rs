@@ -73,6 +73,15 @@ pub fn rt_priority(tid: u32) -> u32 {
     rest.split(' ').nth(40 - 3).and_then(|field| field.parse().ok()).expect("a priority")
 }
 
+/// How long thread `tid` has run: ns (`sum_exec_runtime`, `proc_pid_schedstat`, fs/proc/base.c).
+///
+/// # Panics
+/// If there is no such thread, or the kernel is built without SCHED_INFO.
+pub fn ran_ns(tid: u32) -> u64 {
+    let line = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_else(|e| panic!("task {tid}: {e}"));
+    line.split_whitespace().next().and_then(|field| field.parse().ok()).expect("a number")
+}
+
 /// Whether thread `tid` is blocked and off its CPU: the kernel answers `running` unless it is
 /// (`task_current_syscall`, lib/syscall.c, which waits for the task to be inactive).
 pub fn is_blocked(tid: u32) -> bool {

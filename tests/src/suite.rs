@@ -89,6 +89,18 @@ macro_rules! once {
     ($($test:ident),* $(,)?) => { vec![$($crate::suite::Case::once(stringify!($test), $test)),*] };
 }
 
+/// Names each function as a test that runs once from each source of a tracer's records:
+/// `from_each_source![a_fact, another_fact]`.
+#[macro_export]
+macro_rules! from_each_source {
+    ($($test:ident),* $(,)?) => {
+        vec![$(
+            $crate::suite::Case::once(concat!(stringify!($test), "_buffer"), || $test("buffer")),
+            $crate::suite::Case::once(concat!(stringify!($test), "_bpf"), || $test("bpf")),
+        )*]
+    };
+}
+
 /// The `main` of a test binary.
 ///
 /// # Panics

@@ -6,7 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{suite::Skip, tracefs};
+use nix::sys::signal::Signal;
+
+use crate::{
+    suite::Skip,
+    tracefs,
+    wakelat::{Ended, Wakelat, command},
+};
 
 /// The settings that are one for the whole machine.
 const SETTINGS: [&str; 9] = [
@@ -42,6 +48,47 @@ pub fn need_source(source: &str) -> Result<(), Skip> {
         return Err(Skip::because("this kernel has no tracepoint `osnoise:timerlat_sample`"));
     }
     Ok(())
+}
+
+/// Where wakelat saves what it reads.
+fn file() -> PathBuf {
+    std::env::temp_dir().join(format!("wakelat-timerlat-{}.txt", std::process::id()))
+}
+
+fn arguments<'a>(verb: &'a str, file: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    let mut all = vec![verb, "--json", "--trace", file.to_str().expect("a name of ASCII")];
+    all.extend(more);
+    all
+}
+
+/// What was saved, which is removed; nothing where no run has come so far.
+pub fn saved() -> Trace {
+    let path = file();
+    let trace = if path.exists() { Trace::read(&path) } else { Trace::default() };
+    let _ = fs::remove_file(path);
+    trace
+}
+
+/// Runs `wakelat timerlat` or `wakelat osnoise` to the end, and gives what was saved.
+pub fn run(verb: &str, more: &[&str]) -> (Ended, Trace) {
+    let ended = Wakelat::start(command(&arguments(verb, &file(), more))).end();
+    (ended, saved())
+}
+
+/// A `wakelat timerlat` that measures until it is ended.
+pub fn running(more: &[&str]) -> Wakelat {
+    Wakelat::measuring(command(&arguments("timerlat", &file(), more)))
+}
+
+/// Ends it as Ctrl-C does, and gives what was saved.
+///
+/// # Panics
+/// If it fails.
+pub fn end(wakelat: Wakelat) -> (Ended, Trace) {
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    (ended, saved())
 }
 
 /// A setting. Read in one piece, as some of these files demand.

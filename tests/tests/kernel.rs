@@ -47,23 +47,38 @@ fn every_program_passes_the_verifier() {
         println!("SKIP every_program_passes_the_verifier: needs root");
         return;
     }
+    let tracers: &[&str] = if fs::exists("/sys/kernel/tracing/events/osnoise/timerlat_sample").is_ok_and(|there| there)
+        && fs::read_to_string("/sys/kernel/tracing/available_tracers").is_ok_and(|all| all.contains("timerlat"))
+    {
+        &["timerlat", "osnoise"]
+    } else {
+        &[]
+    };
     for attach in Attach::ALL {
         // Counted in the kernel and as samples with all that they tell; starts in the tasks where the kernel has that, and in
         // a map.
         let in_map = ["--start-entries", "16384"];
         for more in [&[][..], &["--by", "waker"], &in_map, &["--by", "waker", in_map[0], in_map[1]]] {
-            let arguments = ["-v", "hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
-            let output = Command::new(wakelat::binary()).args(arguments).args(more).output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{}: {said}", attach.name());
-            for line in said.lines() {
-                // None before 5.16, which does not count them.
-                let Some((_, rest)) = line.split_once("program ") else { continue };
-                let Some((program, rest)) = rest.split_once(": ") else { continue };
-                if let Some(count) = rest.strip_suffix(" instructions verified") {
-                    println!("VERIFIED {program} {count}");
-                }
-            }
+            let arguments = ["hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
+            tell_verified(&[&arguments[..], more].concat());
+        }
+        for tracer in tracers.iter().filter(|_| Attach::TYPES.contains(&attach)) {
+            tell_verified(&[*tracer, "-d", "1ms", "--source", "bpf", "--attach", attach.name()]);
+        }
+    }
+}
+
+/// Runs wakelat, and prints how many instructions each of its programs took.
+fn tell_verified(arguments: &[&str]) {
+    let output = Command::new(wakelat::binary()).arg("-v").args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    for line in said.lines() {
+        // None before 5.16, which does not count them.
+        let Some((_, rest)) = line.split_once("program ") else { continue };
+        let Some((program, rest)) = rest.split_once(": ") else { continue };
+        if let Some(count) = rest.strip_suffix(" instructions verified") {
+            println!("VERIFIED {program} {count}");
         }
     }
 }

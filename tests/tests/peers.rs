@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
-    path::Path,
     process::{Child, Command, Stdio},
 };
 
@@ -14,6 +13,7 @@ use wakelat_tests::{
     attached, machine,
     report::Report,
     suite::{self, Outcome, Skip},
+    tool,
     wakelat::{Attach, Wakelat},
     workload::{WakeRace, Workload},
 };
@@ -26,14 +26,6 @@ fn main() {
         perf_counts_the_same_events_of_a_free_pipe,
         runqlat_finds_as_many_waits_of_the_same_lengths,
     ]);
-}
-
-/// The tool of this name, from where Debian puts such tools.
-fn tool(name: &str, package: &str) -> Result<String, Skip> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let places = path.split(':').chain(["/usr/sbin", "/usr/bin", "/usr/share/bcc/tools"]);
-    let found = places.map(|place| format!("{place}/{name}")).find(|path| Path::new(path).is_file());
-    found.ok_or_else(|| Skip::because(format!("needs `{name}` (Debian package {package})")))
 }
 
 fn assert_within_percent(percent: u64, what: &str, found: u64, expected: u64) {
@@ -52,8 +44,8 @@ fn perf_counts_the_same_events_of_a_free_pipe(attach: Attach) -> Outcome {
 }
 
 fn perf_counts_the_same_events(attach: Attach, cpu: Option<usize>) -> Outcome {
-    let perf = tool("perf", "linux-perf")?;
-    let taskset = tool("taskset", "util-linux")?;
+    let perf = tool::find("perf", "linux-perf")?;
+    let taskset = tool::find("taskset", "util-linux")?;
     let pin = cpu.map(|cpu| vec![taskset, "-c".to_owned(), cpu.to_string()]).unwrap_or_default();
     let wakelat = Wakelat::hist(attach, &["--comm", "sched-pipe", "--class", ALL_CLASSES, "--ring-size", "64M"]);
     let before = machine::switches();
@@ -103,7 +95,7 @@ struct Runqlat {
 impl Runqlat {
     /// Starts it on the process `pid`; it prints a line once its programs are attached, through a pipe only if that is not buffered.
     fn start(path: &str, pid: &str) -> Result<Self, Skip> {
-        let stdbuf = tool("stdbuf", "coreutils")?;
+        let stdbuf = tool::find("stdbuf", "coreutils")?;
         let child =
             Command::new(stdbuf).args(["-oL", path, "-p", pid]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -143,7 +135,7 @@ impl Drop for Runqlat {
 }
 
 fn runqlat_finds_as_many_waits_of_the_same_lengths(attach: Attach) -> Outcome {
-    let path = tool("runqlat", "libbpf-tools")?;
+    let path = tool::find("runqlat", "libbpf-tools")?;
     let cpus = [machine::cpus()[0], machine::one_cpu()];
     let mut staged = Workload::WakeRace(WakeRace { rounds: 10_000, cpus, preemptor: true, rest_ns: 1_000_000 }).stage();
     // Of one process, which is blocked before and after: however far apart the two begin and end, they see the same.

@@ -2,75 +2,39 @@
 //!
 //! The kernel gives the same to every instance that asks, so an instance of the test's own is the witness.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fs};
 
 use nix::{
     sys::signal::{Signal, kill},
-    time::{ClockId, clock_gettime},
     unistd::Pid,
 };
 use wakelat_tests::{
-    machine, procfs,
-    suite::{self, Case, Outcome, Skip},
-    task::{Place, Policy},
+    from_each_source, machine, procfs,
+    suite::{self, Outcome, Skip},
     tracefs,
-    tracer::{self, Trace, Witness},
-    wakelat::{Ended, Wakelat, command},
+    tracer::{self, Trace, Witness, run, running},
     workload::until,
 };
 
-/// A test that runs once from each source.
-type Named = (&'static str, fn() -> Outcome);
-
 fn main() {
-    let both: [Named; 12] = [
-        ("every_period_has_an_activation_buffer", || every_period_has_an_activation("buffer")),
-        ("every_period_has_an_activation_bpf", || every_period_has_an_activation("bpf")),
-        ("what_is_read_is_what_the_kernel_says_buffer", || what_is_read_is_what_the_kernel_says("buffer")),
-        ("what_is_read_is_what_the_kernel_says_bpf", || what_is_read_is_what_the_kernel_says("bpf")),
-        ("a_thread_above_the_tracers_is_named_with_its_time_buffer", || {
-            a_thread_above_is_named_with_its_time("buffer")
-        }),
-        ("a_thread_above_the_tracers_is_named_with_its_time_bpf", || a_thread_above_is_named_with_its_time("bpf")),
-        ("a_threshold_stops_the_run_with_its_stack_buffer", || a_threshold_stops_the_run_with_its_stack("buffer")),
-        ("a_threshold_stops_the_run_with_its_stack_bpf", || a_threshold_stops_the_run_with_its_stack("bpf")),
-        ("threads_in_user_space_come_back_buffer", || threads_in_user_space_come_back("buffer")),
-        ("threads_in_user_space_come_back_bpf", || threads_in_user_space_come_back("bpf")),
-        ("osnoise_measures_its_runtime_buffer", || osnoise_measures_its_runtime("buffer")),
-        ("osnoise_measures_its_runtime_bpf", || osnoise_measures_its_runtime("bpf")),
-    ];
-    let cases = both.into_iter().map(|(name, body)| Case::once(name, body));
-    suite::main(cases.chain(wakelat_tests::once![
-        options_are_set_and_put_back,
-        what_a_killed_run_has_set_is_put_back_by_the_next,
-        a_killed_measuring_thread_is_reported,
-        the_kernels_refusals_say_what_it_takes,
-        a_tracer_in_use_is_left_alone,
-    ]));
-}
-
-/// Where wakelat saves what it reads.
-fn file() -> PathBuf {
-    std::env::temp_dir().join(format!("wakelat-timerlat-{}.txt", std::process::id()))
-}
-
-/// Runs to the end, and gives what was saved.
-fn run(verb: &str, arguments: &[&str]) -> (Ended, Trace) {
-    let path = file();
-    let mut all = vec![verb, "--json", "--trace", path.to_str().expect("a name of ASCII")];
-    all.extend(arguments);
-    let ended = Wakelat::start(command(&all)).end();
-    let trace = if path.exists() { Trace::read(&path) } else { Trace::default() };
-    let _ = fs::remove_file(path);
-    (ended, trace)
-}
-
-/// A run that measures until it is ended.
-fn running(arguments: &[&str]) -> Wakelat {
-    let path = file();
-    let mut all = vec!["timerlat", "--json", "--trace", path.to_str().expect("a name of ASCII")];
-    all.extend(arguments);
-    Wakelat::measuring(command(&all))
+    suite::main(
+        from_each_source![
+            every_period_has_an_activation,
+            what_is_read_is_what_the_kernel_says,
+            a_threshold_stops_the_run_with_its_stack,
+            threads_in_user_space_come_back,
+            osnoise_measures_its_runtime,
+        ]
+        .into_iter()
+        .chain(wakelat_tests::once![
+            options_are_set_and_put_back,
+            what_a_killed_run_has_set_is_put_back_by_the_next,
+            a_run_in_user_space_begins_when_every_thread_is_ready,
+            a_killed_measuring_thread_is_reported,
+            the_kernels_refusals_say_what_it_takes,
+            a_tracer_in_use_is_left_alone,
+        ]),
+    );
 }
 
 fn every_period_has_an_activation(source: &str) -> Outcome {
@@ -113,12 +77,8 @@ fn what_is_read_is_what_the_kernel_says(source: &str) -> Outcome {
         seen.len() == cpus && seen.values().all(|activations| activations.len() >= 50)
     });
     let said = Trace::parse(&witness.text());
-    wakelat.signal(Signal::SIGINT);
-    let ended = wakelat.end();
+    let (_, read) = tracer::end(wakelat);
     drop(witness);
-    assert!(ended.status.success(), "{ended:#?}");
-    let read = Trace::read(&file());
-    let _ = fs::remove_file(file());
     let read_latencies: Vec<_> = read.latencies.iter().map(|(_, latency)| latency).collect();
     let missing: Vec<_> = said.latencies.iter().filter(|(_, latency)| !read_latencies.contains(&latency)).collect();
     println!("\n  {} latencies and {} interferences, each of them read", said.latencies.len(), said.noises.len());
@@ -139,49 +99,6 @@ fn what_is_read_is_what_the_kernel_says(source: &str) -> Outcome {
         *count -= 1;
         assert!(*count >= 0, "the kernel said, and nobody read: {noise:?}");
     }
-    Ok(())
-}
-
-fn a_thread_above_is_named_with_its_time(source: &str) -> Outcome {
-    tracer::need("timerlat")?;
-    tracer::need_source(source)?;
-    let cpu = machine::one_cpu();
-    // Longer than many periods, so that what passes between two activations is little, and shorter than what the kernel
-    // lets real-time threads have in one piece (`sched_rt_runtime_us`).
-    const BURST: Duration = Duration::from_millis(100);
-    let wakelat = running(&["--source", source, "-p", "1ms", "--cpus", &cpu.to_string()]);
-    let burnt_ns: u64 = std::thread::spawn(move || {
-        nix::sys::prctl::set_name(c"wl-burner").expect("a name");
-        Place { cpu: Some(cpu), policy: Policy::Fifo(99) }.take();
-        let own = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a thread has a clock"));
-        let mut burnt_ns = 0;
-        for _ in 0..4 {
-            let begin = own();
-            while own() - begin < BURST {
-                std::hint::spin_loop();
-            }
-            burnt_ns += (own() - begin).as_nanos() as u64;
-            // A rest as long as the burst, for everybody else.
-            std::thread::sleep(BURST * 2);
-        }
-        burnt_ns
-    })
-    .join()
-    .expect("only burns");
-    wakelat.signal(Signal::SIGINT);
-    let ended = wakelat.end();
-    assert!(ended.status.success(), "{ended:#?}");
-    let trace = Trace::read(&file());
-    let _ = fs::remove_file(file());
-    let named_ns = trace.threads.get(&(cpu as u32, "wl-burner".to_owned())).copied().unwrap_or(0);
-    println!("\n  burnt {burnt_ns} ns, named {named_ns} ns");
-    let most = trace.threads.iter().max_by_key(|(_, ns)| **ns).map(|((_, name), _)| name.as_str());
-    assert_eq!(most, Some("wl-burner"), "{:?}", trace.threads);
-    // Where the host stops the guest, the thread's clock counts that, and the tracer may take it for an interrupt's.
-    if machine::has_own_time() {
-        assert!(named_ns.abs_diff(burnt_ns) * 20 <= burnt_ns, "burnt {burnt_ns} ns, named {named_ns} ns");
-    }
-    assert!(ended.stdout.contains("wl-burner"), "the report names it: {}", ended.stdout);
     Ok(())
 }
 
@@ -297,7 +214,7 @@ fn options_are_set_and_put_back() -> Outcome {
         assert!(ended.status.success(), "{ended:#?}");
         assert_eq!(tracer::state(), before);
     }
-    let _ = fs::remove_file(file());
+    tracer::saved();
     Ok(())
 }
 
@@ -322,6 +239,22 @@ fn what_a_killed_run_has_set_is_put_back_by_the_next() -> Outcome {
     Ok(())
 }
 
+fn a_run_in_user_space_begins_when_every_thread_is_ready() -> Outcome {
+    tracer::need("timerlat")?;
+    need_user_space()?;
+    let wakelat = running(&["-p", "20ms", "--user-threads"]);
+    // It has said that it measures: whatever is not open now was not when the window began.
+    for cpu in machine::cpus() {
+        let tids = procfs::named(&format!("timerlatu/{cpu}"));
+        let files = tids.iter().flat_map(|tid| fs::read_dir(format!("/proc/{tid}/fd")).into_iter().flatten().flatten());
+        let mut names = files.filter_map(|file| fs::read_link(file.path()).ok());
+        let wanted = format!("per_cpu/cpu{cpu}/timerlat_fd");
+        assert!(names.any(|name| name.to_string_lossy().ends_with(&wanted)), "CPU {cpu}: {tids:?}");
+    }
+    tracer::end(wakelat);
+    Ok(())
+}
+
 fn a_killed_measuring_thread_is_reported() -> Outcome {
     tracer::need("timerlat")?;
     need_user_space()?;
@@ -334,7 +267,7 @@ fn a_killed_measuring_thread_is_reported() -> Outcome {
     let ended = wakelat.end();
     ended.assert_refused(1, &["killed the measuring thread", &tid.to_string()]);
     assert_eq!(tracer::state(), before);
-    let _ = fs::remove_file(file());
+    tracer::saved();
     Ok(())
 }
 

@@ -13,6 +13,7 @@ pub mod glob;
 pub mod histogram;
 pub mod record;
 pub mod sample;
+pub mod share;
 pub mod start;
 pub mod timeline;
 pub mod tracer;

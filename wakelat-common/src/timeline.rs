@@ -11,13 +11,13 @@ use crate::{
 /// What a record is: the number it begins with. They have numbers of their own, beside [`crate::sample::KIND_SAMPLE`].
 pub mod kind {
     /// A [`super::Turn`].
-    pub const TURN: u16 = 2;
+    pub const TURN: u8 = 2;
     /// A [`super::Noise`].
-    pub const NOISE: u16 = 3;
+    pub const NOISE: u8 = 3;
     /// A [`super::Moved`].
-    pub const MOVED: u16 = 4;
+    pub const MOVED: u8 = 4;
     /// A [`super::Woken`].
-    pub const WOKEN: u16 = 5;
+    pub const WOKEN: u8 = 5;
 }
 
 /// Bits of the load-time integer that says what is told, so that the verifier removes what is not.
@@ -119,11 +119,11 @@ pub struct Turn {
 #[repr(C)]
 pub struct Noise {
     /// [`kind::NOISE`].
-    pub kind: u16,
+    pub kind: u8,
     /// Of [`source`].
     pub source: u8,
     /// Zero.
-    pub reserved: u8,
+    pub reserved: u16,
     /// Where.
     pub cpu: u32,
     /// As [`Turn::lost`].
@@ -167,9 +167,11 @@ pub mod vector {
 #[repr(C)]
 pub struct Moved {
     /// [`kind::MOVED`].
-    pub kind: u16,
+    pub kind: u8,
     /// 1 where it waited.
-    pub waits: u16,
+    pub waits: u8,
+    /// Zero.
+    pub reserved: u16,
     /// Where the event fired.
     pub cpu: u32,
     /// As [`Turn::lost`].
@@ -191,11 +193,13 @@ pub struct Moved {
 #[repr(C)]
 pub struct Woken {
     /// [`kind::WOKEN`].
-    pub kind: u16,
+    pub kind: u8,
     /// A [`crate::Class`], as its number.
     pub class: u8,
     /// 1 where it ran already.
     pub running: u8,
+    /// Zero.
+    pub reserved: u8,
     /// Where the event fired.
     pub cpu: u32,
     /// As [`Turn::lost`].

@@ -28,6 +28,8 @@ mod record;
 #[cfg(target_arch = "bpf")]
 mod sample;
 #[cfg(target_arch = "bpf")]
+mod share;
+#[cfg(target_arch = "bpf")]
 #[path = "starts/map.rs"]
 mod starts;
 #[cfg(target_arch = "bpf")]

@@ -1,6 +1,6 @@
 //! What the timerlat and osnoise tracers say: their samples, and the interferences they tell of. Entries and bodies: each
 //! event has a body of a few lines. The prototypes are those of include/trace/events/osnoise.h, from 5.14 on; the samples
-//! are tracepoints from 6.16 on.
+//! are tracepoints from 6.15 on.
 
 use aya_ebpf::{
     helpers::{

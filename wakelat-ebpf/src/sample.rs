@@ -37,6 +37,7 @@ pub fn deliver<T: TaskFields>(tally: Tally, end: End<T>) {
     let End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid } = end;
     slot.write(Sample {
         kind: KIND_SAMPLE,
+        level: start.level,
         class: start.class,
         wakeable: start.wakeable,
         cpu,

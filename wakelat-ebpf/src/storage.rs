@@ -23,6 +23,8 @@ mod object;
 #[cfg(target_arch = "bpf")]
 mod sample;
 #[cfg(target_arch = "bpf")]
+mod share;
+#[cfg(target_arch = "bpf")]
 #[path = "starts/storage.rs"]
 mod starts;
 #[cfg(target_arch = "bpf")]

@@ -15,7 +15,7 @@ use wakelat_common::{
 use crate::{
     filter, histogram,
     maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, has_ended, wants},
-    sample, starts,
+    sample, share, starts,
     task::TaskFields,
     timeline::{self, tells},
 };
@@ -109,7 +109,7 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl F
             return;
         }
     }
-    let wanted = wants(Class::Preempted);
+    let mut wanted = wants(Class::Preempted);
     if !leaving.is_remembered(wanted) {
         return;
     }
@@ -117,6 +117,16 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl F
     if wanted {
         tally.count(Counter::Seen);
     }
+    let level = share::watched(pid);
+    if level.is_none() && wanted {
+        tally.count(Counter::NotWatched);
+        // From here on as of a class that was not asked for.
+        wanted = false;
+        if !leaving.is_remembered(wanted) {
+            return;
+        }
+    }
+    let level = level.unwrap_or(0);
     if !filter::wants(prev, pid) {
         if wanted {
             tally.count(Counter::Filtered);
@@ -126,6 +136,7 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl F
     let (now, cpu) = at();
     let begin = |entry: &mut Entry| {
         entry.start.preempt(now, pid, cpu, wanted, leaving);
+        entry.start.level = level;
         if tells(part::TURNS) {
             entry.course.begin(cpu, false, timeline::clocks(prev));
         }

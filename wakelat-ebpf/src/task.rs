@@ -250,7 +250,7 @@ impl<R: Read> IrqAction<R> {
     }
 }
 
-/// A sample of the timerlat tracer (include/linux/trace.h, 6.16).
+/// A sample of the timerlat tracer (include/linux/trace.h, from 6.15 on).
 pub struct TimerlatSample<R> {
     raw: *const timerlat_sample,
     how: PhantomData<R>,
@@ -280,7 +280,7 @@ impl<R: Read> TimerlatSample<R> {
     }
 }
 
-/// A sample of the osnoise tracer (include/linux/trace.h, 6.16).
+/// A sample of the osnoise tracer (include/linux/trace.h, from 6.15 on).
 pub struct OsnoiseSample<R> {
     raw: *const osnoise_sample,
     how: PhantomData<R>,

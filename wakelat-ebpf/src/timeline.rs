@@ -83,6 +83,7 @@ pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
     slot.write(Moved {
         kind: kind::MOVED,
         waits: waits.into(),
+        reserved: 0,
         cpu,
         lost,
         pid,
@@ -106,6 +107,7 @@ pub fn woken<T: TaskFields>(task: T, pid: u32, class: Class) {
         kind: kind::WOKEN,
         class: class as u8,
         running: task.on_cpu().into(),
+        reserved: 0,
         cpu,
         lost,
         pid,

@@ -55,6 +55,7 @@ pub fn turn<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next:
 /// there on one of two ways.
 #[derive(Clone, Copy)]
 struct Waited {
+    level: u8,
     class: u8,
     wakeable: u8,
     moves: u8,
@@ -72,6 +73,7 @@ struct Waited {
 impl Waited {
     /// Nobody has waited.
     const NONE: Self = Self {
+        level: 0,
         class: NO_WAIT,
         wakeable: 0,
         moves: 0,
@@ -93,6 +95,7 @@ impl Waited {
         let course = unsafe { &*course };
         let parts = course.end(timeline::clocks(next), now - start.at_ns);
         Self {
+            level: start.level,
             class: start.class,
             wakeable: start.wakeable,
             moves: course.moves,
@@ -137,6 +140,7 @@ fn tell<T: TaskFields>(
     slot.write(Turn {
         sample: Sample {
             kind: kind::TURN,
+            level: waited.level,
             class: waited.class,
             wakeable: waited.wakeable,
             cpu,

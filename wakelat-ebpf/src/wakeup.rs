@@ -15,7 +15,7 @@ use wakelat_common::{
 use crate::{
     filter,
     maps::{FROM_WAKING, TRIGGER_RULES, Tally, wants},
-    starts,
+    share, starts,
     task::TaskFields,
     timeline::{self, tells},
 };
@@ -26,6 +26,10 @@ pub fn waking<T: TaskFields>(task: T) {
     // SAFETY: no arguments, no side effects; so it is wherever these helpers are called.
     let (now, waker) = unsafe { (bpf_ktime_get_ns(), bpf_get_current_pid_tgid() as u32) };
     let (pid, prev_cpu) = (task.pid(), task.cpu());
+    // Where the clock starts here, whoever is watched by the time of its wakeup needs it.
+    if FROM_WAKING.load() == 0 && share::watched(pid).is_none() {
+        return;
+    }
     // To a trigger on this event it is where the clock starts, whatever the task does, and nothing else is.
     let starts = TRIGGER_RULES.load() != 0 && FROM_WAKING.load() != 0;
     if let Some(entry) = starts::find(task) {
@@ -80,6 +84,10 @@ pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
         }
     }
     tally.count(Counter::Seen);
+    let Some(level) = share::watched(pid) else {
+        tally.count(Counter::NotWatched);
+        return;
+    };
     if !filter::wants(task, pid) {
         tally.count(Counter::Filtered);
         return;
@@ -103,11 +111,13 @@ pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
         if start.wakeup(now, pid, class, trigger_rules) == Woken::Waiting {
             settle(task, tally, Counter::WokenWaiting);
         } else {
+            start.level = level;
             set_out(task, start, course);
         }
         return;
     }
     let mut entry = Entry::IDLE;
+    entry.start.level = level;
     entry.start.wakeup(now, pid, class, trigger_rules);
     set_out(task, &entry.start, &mut entry.course);
     if !starts::insert(task, entry) && settle(task, tally, Counter::StartMapFull) == Some(1) {

@@ -19,7 +19,7 @@ pub enum DecodeError {
         expected: usize,
     },
     /// A kind of record that is not known.
-    Kind(u16),
+    Kind(u8),
     /// A class that is not known.
     Class(u8),
     /// What became of a task is not known.
@@ -66,7 +66,8 @@ pub(crate) fn expect_length(record: &[u8], expected: usize) -> Result<(), Decode
 /// Takes the fields of a sample, which `record` must have the bytes for.
 pub(crate) fn sample(record: &mut &[u8]) -> Sample {
     Sample {
-        kind: record.get_u16_ne(),
+        kind: record.get_u8(),
+        level: record.get_u8(),
         class: record.get_u8(),
         wakeable: record.get_u8(),
         cpu: record.get_u32_ne(),
@@ -116,6 +117,7 @@ pub(crate) fn wait(sample: &Sample) -> Result<Wait, DecodeError> {
         prev_comm: Comm::new(&sample.prev_comm),
         prev_prio: sample.prev_prio,
         wakeable: sample.wakeable != 0,
+        level: sample.level,
     })
 }
 
@@ -138,8 +140,7 @@ pub(crate) mod tests {
     /// The bytes of a record, field by field, as C lays it out.
     pub(crate) fn bytes(sample: &Sample) -> Vec<u8> {
         let mut bytes = Vec::new();
-        bytes.extend(sample.kind.to_ne_bytes());
-        bytes.extend([sample.class, sample.wakeable]);
+        bytes.extend([sample.kind, sample.level, sample.class, sample.wakeable]);
         bytes.extend(sample.cpu.to_ne_bytes());
         for long in [sample.at_ns, sample.latency_ns, sample.delivery_ns, sample.cgroup_id] {
             bytes.extend(long.to_ne_bytes());
@@ -160,6 +161,7 @@ pub(crate) mod tests {
     pub(crate) fn a_sample() -> Sample {
         Sample {
             kind: KIND_SAMPLE,
+            level: 3,
             class: Class::Wakeup as u8,
             cpu: 1,
             at_ns: 2,

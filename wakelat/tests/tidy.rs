@@ -157,7 +157,7 @@ fn data_moves_one_way() {
         ("wakelat/src/decode.rs", &["wait"]),
         ("wakelat/src/report.rs", &["aggregate"]),
         ("wakelat/src/aggregate/", &["report", "timeline", "wait"]),
-        ("wakelat/src/sink/", &["aggregate", "report", "wait"]),
+        ("wakelat/src/sink/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat/src/timeline/event.rs", &["wait"]),
         ("wakelat/src/timeline/decode.rs", &["decode", "wait"]),
         ("wakelat/src/timeline/", &["report", "wait"]),

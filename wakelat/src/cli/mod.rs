@@ -32,7 +32,7 @@ use crate::{config::Command, events::EventsFlags, hist_trigger::cli::HistTrigger
 pub use common::CommonFlags;
 pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 pub use grouping::GroupingFlags;
-pub use output::OutputFlags;
+pub use output::{OutputFlags, PaperFlags};
 pub use refusal::Refusal;
 pub use resources::ResourceFlags;
 pub use threshold::ThresholdFlags;
@@ -122,7 +122,10 @@ fn parse_on(
             let table = flags.table();
             Command::Top(flags.config(&machine()?)?, table)
         }
-        Verb::Trace(flags) => Command::Trace(flags.config(&machine()?)?),
+        Verb::Trace(flags) => {
+            let (config, all) = flags.config(&machine()?)?;
+            Command::Trace(config, all)
+        }
         Verb::Why(flags) => {
             let why = flags.why();
             Command::Why(flags.config(&machine()?)?, why)

@@ -34,6 +34,12 @@ impl Collector {
     /// # Errors
     /// Where the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(settings: &Settings) -> Result<Self> {
+        let collector = Self::load_by_best_way(settings);
+        give_back_memory();
+        collector
+    }
+
+    fn load_by_best_way(settings: &Settings) -> Result<Self> {
         let btf = settings.btf.as_deref().map(read_types).transpose()?;
         let ways: &[Way] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[Way::Typed, Way::Raw],
@@ -74,14 +80,17 @@ impl Collector {
             ("WITH_CGROUP", flag(settings.with_cgroup)),
             ("AGGREGATE", flag(settings.aggregate)),
             ("TRIGGER_RULES", flag(settings.trigger_rules)),
+            ("SHARED_OUT", flag(settings.salt.is_some())),
             ("TIMELINE", timeline_parts(settings)),
         ];
+        let salt = settings.salt.unwrap_or(0);
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many ids in the filter");
         let mut loader = EbpfLoader::new();
         loader
             .btf(btf)
             .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
             .override_global("RING_MARK", &ring_mark, true)
+            .override_global("SALT", &salt, true)
             .map_max_entries("SAMPLES", settings.ring_bytes)
             .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
             .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
@@ -117,6 +126,7 @@ impl Collector {
             histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
+            level: Array::try_from(take(&mut ebpf, "LEVEL")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
             here: settings
                 .timeline
@@ -129,6 +139,15 @@ impl Collector {
             diagnostics,
             ebpf,
         })
+    }
+}
+
+/// The kernel's types take some 25 MiB while the programs are loaded, in small pieces, which the allocator would keep.
+fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number, and frees only what nothing uses.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use aya::{
     Ebpf,
-    maps::{MapData, PerCpuArray, RingBuf},
+    maps::{Array, MapData, PerCpuArray, RingBuf},
 };
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
@@ -51,6 +51,8 @@ pub struct Settings {
     pub trigger_rules: bool,
     /// What to tell of the course of events on each CPU; none where only waits are asked for.
     pub timeline: Option<Timeline>,
+    /// Whether not all tasks may be watched: then the number that decides, drawn for this run.
+    pub salt: Option<u64>,
     /// Who is measured.
     pub filter: Selection,
 }
@@ -111,11 +113,21 @@ pub struct Collector {
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
+    level: Array<MapData, u32>,
     /// What each CPU is at, where events are told.
     here: Option<PerCpuArray<MapData, Here>>,
     starts: starts::Starts,
     /// Where waits are counted in the kernel.
     histograms: Option<histograms::Histograms>,
+}
+
+/// What the kernel has accounted to the programs while it did so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// The time that all of them ran: ns, one reading of the clock for each run included.
+    pub ns: u64,
+    /// How often the one on `sched_switch` ran.
+    pub switches: u64,
 }
 
 /// The kernel's own account at one instant, all CPUs together.

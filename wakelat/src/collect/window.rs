@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use wakelat_common::{Sample, timeline::Noise};
 
 use super::{Collector, attach};
@@ -23,6 +23,14 @@ impl Collector {
     /// Where the kernel refuses one of the tracepoints.
     pub fn attach(&mut self) -> Result<()> {
         attach::attach(&mut self.ebpf, &mut self.attached)
+    }
+
+    /// From now on, waits that begin are watched of one task in 2^`level`, where not all tasks may be.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to write the map.
+    pub fn watch_one_in_two_to_the(&mut self, level: u8) -> Result<()> {
+        self.level.set(0, u32::from(level), 0).context("cannot change how many tasks are watched")
     }
 
     /// Gives up to `limit` records that wait in the ring buffer to `take`, oldest first. Returns how many there were.

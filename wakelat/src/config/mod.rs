@@ -30,6 +30,7 @@ use crate::{
     kernel::Machine,
     report::{From, Mode},
     sink::table::Sort,
+    timeline::stay::Shown,
 };
 
 pub use crate::kernel::cgroup::Cgroup;
@@ -55,8 +56,8 @@ pub enum Command {
     Hist(Config),
     /// The live table of groups.
     Top(Config, Table),
-    /// One line a wait.
-    Trace(Config),
+    /// One line a wait, or one line a switch.
+    Trace(Config, Option<All>),
     /// Where the time of waits went.
     Why(Config, Why),
     /// The same window by hist triggers.
@@ -94,6 +95,8 @@ pub struct Config {
     pub max_groups: usize,
     /// Where waits are counted.
     pub mode: Mode,
+    /// What measuring may take: millionths of the time of all CPUs; none for as much as it takes to watch all tasks.
+    pub max_overhead_ppm: Option<u32>,
     /// The wait from which a sample counts, and what happens when one does.
     pub threshold: Option<ThresholdConfig>,
     /// How and where the result is shown.
@@ -125,11 +128,17 @@ impl Config {
             by: Vec::new(),
             max_groups: MAX_GROUPS,
             mode: Mode::Samples,
+            max_overhead_ppm: flags.max_overhead,
             threshold: ThresholdConfig::new(&flags.threshold, machine)?,
             output: OutputConfig::new(&flags.output)?,
             resources,
             notes,
         })
+    }
+
+    /// Asks for waits of all classes, each by itself.
+    pub(crate) fn set_all_classes(&mut self) {
+        (self.classes, self.merged) = (classes::all(), false);
     }
 
     /// Asks for a result per interval.
@@ -198,6 +207,15 @@ pub struct Table {
     pub sort: Sort,
     /// How many rows at most; none for as many as the terminal has.
     pub limit: Option<usize>,
+}
+
+/// Every switch, in place of every wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct All {
+    /// What is shown beside the stays of tasks on CPUs.
+    pub shown: Shown,
+    /// The CPUs that have a column each, rising; empty where none was asked for.
+    pub map: Vec<u32>,
 }
 
 /// What `doctor` is to do.

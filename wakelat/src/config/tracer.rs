@@ -37,7 +37,7 @@ impl Tracer {
         }
     }
 
-    /// The tracepoint of its samples, from 6.16 on.
+    /// The tracepoint of its samples, from 6.15 on.
     pub fn sample(self) -> &'static str {
         match self {
             Self::Timerlat => "timerlat_sample",

@@ -1,7 +1,10 @@
 //! One run: the source is drained into groups for as long as asked, and each window ends in a report.
 
+mod account;
 pub(crate) mod action;
 pub(crate) mod clock;
+mod limit;
+mod meter;
 mod names;
 pub(crate) mod output;
 mod progress;
@@ -21,13 +24,14 @@ use tokio::{
 
 pub use self::stop::Stop;
 use self::{
+    account::Account,
     action::Trigger,
     names::Directory,
     output::{Output, Written},
     progress::Progress,
     schedule::{Cut, Schedule},
     stop::Signals,
-    window::Windows,
+    window::{Reading, Windows},
 };
 use crate::{
     aggregate::key::{Key, Names},
@@ -83,8 +87,8 @@ pub trait View {
         Ok(())
     }
 
-    /// One event, in the order of its CPU. Those of the warm-up come, too, for what they tell of the waits after it, but
-    /// without the waits that ended in it. Where [`View::shows_waits`], a wait was given
+    /// One event, in the order of its CPU. Those of the warm-up come, too, for what they tell of what comes after it, but
+    /// without the waits that ended in it; [`View::warmed_up`] stands between. Where [`View::shows_waits`], a wait was given
     /// to [`View::wait`] before its event.
     ///
     /// # Errors
@@ -148,9 +152,18 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     if !config.output.quiet {
         eprintln!("wakelat: measuring");
     }
+    let account = Account::open(&collector, config.max_overhead_ppm)?;
     let mut schedule = Schedule::new(&config.window, Instant::now());
     let mut run = Run {
-        windows: Windows::new(config, &place.kernel, shows_events.is_some()),
+        windows: Windows::new(
+            config,
+            &place.kernel,
+            collector.starts(),
+            account.cpus(),
+            account.so_far()?,
+            shows_events.is_some(),
+        ),
+        account,
         decoder: shows_events.map(|_| Decoder::default()),
         reasons: config.by.contains(&Key::Part).then(|| timeline::Timeline::new(config.from)),
         trigger: config.threshold.as_ref().map(|threshold| Trigger::new(threshold.action.clone())),
@@ -175,6 +188,10 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
             biased;
             () = signals.first() => run.stop = Some(Stop::Signalled),
             () = sleep_until(schedule.next_at()), if schedule.has_next() => cut = Some(schedule.pass()),
+            () = sleep_until(run.account.next_at()) => {
+                run.account.step(&mut collector)?;
+                continue;
+            }
             rung = bell.readable() => rung.context(waiting)?.clear_ready(),
             _ = drain.tick() => {}
         }
@@ -208,6 +225,7 @@ fn drain_interval(config: &Config) -> Duration {
 /// A run under way.
 struct Run<'a> {
     windows: Windows,
+    account: Account,
     /// Where events are shown: what makes them of the records.
     decoder: Option<Decoder>,
     /// Where waits are grouped by part: what tells the parts.
@@ -295,34 +313,45 @@ impl Run<'_> {
     /// Ends a window while the programs go on.
     fn cut(&mut self, collector: &mut Collector, cut: Cut, output: &mut Output) -> Result<()> {
         let totals = collector.totals_around(|collector| self.take_all(collector, output))?;
-        let missed = collector.missed()?;
+        let reading = Reading {
+            totals,
+            missed: collector.missed()?,
+            spent: self.account.spent(collector)?,
+            watched_one_in: self.account.watched_one_in(),
+        };
         if cut == Cut::WarmUp {
-            self.windows.begin(&totals, missed);
+            self.begin(&reading);
             self.view.warmed_up();
             return Ok(());
         }
-        let report = self.windows.cut(&totals, missed, &self.names);
+        let report = self.windows.cut(&reading, &self.names);
         if output.write(|out| self.view.report(&report, out))? == Written::NoReader {
             self.stop = Some(Stop::NoReader);
         }
         if !self.view.is_cumulative() {
-            self.windows.begin(&totals, missed);
+            self.begin(&reading);
         }
         Ok(())
+    }
+
+    fn begin(&mut self, reading: &Reading) {
+        self.windows.begin(reading);
+        self.account.begin_window();
     }
 
     /// Ends the run: nothing runs in the kernel any more, so that the account is exact.
     fn end(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
         let duration_ns = self.windows.elapsed_ns();
+        let spent = self.account.spent(collector)?;
         collector.detach()?;
         self.take_all(collector, output)?;
-        let report = self.windows.end(
-            duration_ns,
-            &collector.totals()?,
-            &collector.waiting()?,
-            collector.missed()?,
-            &self.names,
-        );
+        let reading = Reading {
+            totals: collector.totals()?,
+            missed: collector.missed()?,
+            spent,
+            watched_one_in: self.account.watched_one_in(),
+        };
+        let report = self.windows.end(duration_ns, &reading, &collector.waiting()?, &self.names);
         if self.stop != Some(Stop::NoReader) {
             output.write(|out| self.view.report(&report, out))?;
         }

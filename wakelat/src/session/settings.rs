@@ -1,5 +1,7 @@
 //! From what was asked for to what the kernel side is told.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
 use anyhow::{Result, bail};
 
 use super::Place;
@@ -37,6 +39,7 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Optio
         with_cgroup: config.by.contains(&Key::Cgroup) || shows_events.is_some_and(|timeline| timeline.cgroups),
         trigger_rules: false,
         timeline: shows_events.filter(|_| !aggregate),
+        salt: config.max_overhead_ppm.map(|_| drawn()),
         filter: Selection {
             parts: filter.parts,
             filter: filter.filter.clone(),
@@ -45,6 +48,11 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Optio
             cgroup_ids: filter.cgroups.iter().map(|cgroup| cgroup.id).collect(),
         },
     }
+}
+
+/// A number that nobody could have known: the seed of the library's hash maps.
+fn drawn() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// Makes this process SCHED_FIFO, so that it is not starved by the load it measures.

@@ -95,6 +95,14 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
+/// A small part of a whole in percent, to two digits behind the point.
+pub fn small_share(part: u64, whole: u64) -> String {
+    match rounded(u128::from(part) * 10_000, u128::from(whole.max(1))) {
+        0 if part > 0 => "<0.01 %".to_owned(),
+        hundredths => format!("{}.{:02} %", hundredths / 100, hundredths % 100),
+    }
+}
+
 /// As [`share`], of numbers that may be larger.
 pub fn share_of(part: u128, whole: u128) -> String {
     let shift = whole.checked_ilog2().map_or(0, |bits| bits.saturating_sub(62));

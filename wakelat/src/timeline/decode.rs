@@ -28,8 +28,8 @@ impl Decoder {
     /// Where it is not one: too short, too long, or of a kind, class, source or end that is not known.
     pub fn decode(&mut self, mut record: &[u8]) -> Result<Event, DecodeError> {
         let kind = match record {
-            [low, high, ..] => u16::from_ne_bytes([*low, *high]),
-            _ => return Err(DecodeError::Length { found: record.len(), expected: size_of::<u16>() }),
+            [kind, ..] => *kind,
+            [] => return Err(DecodeError::Length { found: 0, expected: size_of::<timeline::Turn>() }),
         };
         let expected = match kind {
             kind::TURN => size_of::<timeline::Turn>(),
@@ -118,9 +118,9 @@ fn occupant(sample: &Sample, wanted: bool) -> Occupant {
 }
 
 fn noise(record: &mut &[u8]) -> Result<Told, DecodeError> {
-    let _kind = record.get_u16_ne();
+    let _kind = record.get_u8();
     let source = record.get_u8();
-    let _reserved = record.get_u8();
+    let _reserved = record.get_u16_ne();
     let cpu = record.get_u32_ne();
     let lost = record.get_u32_ne();
     let number = record.get_u32_ne();
@@ -137,8 +137,9 @@ fn noise(record: &mut &[u8]) -> Result<Told, DecodeError> {
 }
 
 fn moved(record: &mut &[u8]) -> Told {
-    let _kind = record.get_u16_ne();
-    let waits = record.get_u16_ne() != 0;
+    let _kind = record.get_u8();
+    let waits = record.get_u8() != 0;
+    let _reserved = record.get_u16_ne();
     let cpu = record.get_u32_ne();
     let lost = record.get_u32_ne();
     let tid = record.get_u32_ne();
@@ -150,7 +151,7 @@ fn moved(record: &mut &[u8]) -> Told {
 }
 
 fn woken(record: &mut &[u8]) -> Result<Told, DecodeError> {
-    let _kind = record.get_u16_ne();
+    let _kind = record.get_u8();
     let class = record.get_u8();
     let new = match Class::from_u8(class) {
         Some(Class::Wakeup) => false,
@@ -158,6 +159,7 @@ fn woken(record: &mut &[u8]) -> Result<Told, DecodeError> {
         Some(Class::Preempted) | None => return Err(DecodeError::Class(class)),
     };
     let running = record.get_u8() != 0;
+    let _reserved = record.get_u8();
     let cpu = record.get_u32_ne();
     let lost = record.get_u32_ne();
     let tid = record.get_u32_ne();
@@ -210,10 +212,8 @@ mod tests {
     }
 
     /// The bytes of one of the shorter records: its first eight, and what follows.
-    fn short(kind: u16, second: [u8; 2], words: [u32; 3], longs: [u64; 2], name: [u8; 16]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(second);
+    fn short(kind: u8, [first, second]: [u8; 2], words: [u32; 3], longs: [u64; 2], name: [u8; 16]) -> Vec<u8> {
+        let mut bytes = vec![kind, first, second, 0];
         words.iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
         longs.iter().for_each(|long| bytes.extend(long.to_ne_bytes()));
         bytes.extend(name);
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn every_field_of_a_move_and_of_a_wakeup_arrives() {
-        let moved = short(kind::MOVED, 1u16.to_ne_bytes(), [1, 0, 42], [10, pair(2, 3)], NAME);
+        let moved = short(kind::MOVED, [1, 0], [1, 0, 42], [10, pair(2, 3)], NAME);
         let comm = Comm::new(b"eth0");
         let expected = Moved { at_ns: 10, tid: 42, comm, waits: true, from_cpu: 2, to_cpu: 3 };
         assert_eq!(Decoder::default().decode(&moved).unwrap().what, What::Moved(expected));
@@ -313,15 +313,15 @@ mod tests {
         }
         let long = [good, vec![0]].concat();
         assert_eq!(Decoder::default().decode(&long), Err(DecodeError::Length { found: 153, expected: 152 }));
-        assert_eq!(Decoder::default().decode(&[1, 0, 0]), Err(DecodeError::Kind(1u16.to_le())));
+        assert_eq!(Decoder::default().decode(&[1, 0, 0]), Err(DecodeError::Kind(1)));
         let leaving = timeline::Turn { leaving: 4, ..a_turn() };
         assert_eq!(Decoder::default().decode(&turn_bytes(&leaving)), Err(DecodeError::Leaving(4)));
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_an_event_or_an_error(kind in 0u16..7, rest in prop::collection::vec(any::<u8>(), 0..160)) {
-            let record = [&kind.to_ne_bytes()[..], &rest].concat();
+        fn any_bytes_are_an_event_or_an_error(kind in 0u8..7, rest in prop::collection::vec(any::<u8>(), 0..160)) {
+            let record = [&[kind][..], &rest].concat();
             let mut decoder = Decoder::default();
             _ = decoder.decode(&record);
             for length in [48, 152] {

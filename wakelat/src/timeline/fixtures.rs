@@ -104,6 +104,7 @@ pub fn waited(cpu: u32, from_ns: u64, at_ns: u64, next: &Occupant, prev: &Occupa
         prev_comm: prev.comm,
         prev_prio: prev.prio,
         wakeable: false,
+        level: 0,
     };
     Waited {
         wait,

@@ -1,7 +1,7 @@
 //! What the tracers and the tracepoints of noise say, one thing at a time, whatever source it came from.
 //!
 //! The fields are those of `kernel/trace/trace_entries.h` (`osnoise_entry`, `timerlat_entry`) and
-//! `include/trace/events/osnoise.h`, the same from Linux 5.17 to 7.2 but for `timerlat_sample`, which 6.16 added.
+//! `include/trace/events/osnoise.h`, the same from Linux 5.17 to 7.2 but for `timerlat_sample`, which 6.15 added.
 
 use crate::wait::Comm;
 

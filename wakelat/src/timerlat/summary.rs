@@ -89,6 +89,8 @@ pub struct Coverage {
     pub lost_unknown: Lost,
     /// Events that the ring buffers had overwritten before they were read.
     pub overwritten: u64,
+    /// Events for which the kernel skipped a program, on CPUs it does not tell; none where no programs read them.
+    pub missed: Option<u64>,
     /// Events of other kinds.
     pub other: u64,
     /// Lines that were none of a trace, and the first of them.

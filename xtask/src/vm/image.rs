@@ -59,11 +59,18 @@ impl Programs {
         }
     }
 
-    /// Writes the root file system to `path`. `job` holds the words that go with the init's task.
+    /// Writes the root file system to `path`. `others` are programs that are not ours and their libraries, by their places in
+    /// it; `job` holds the words that go with the init's task.
     ///
     /// # Errors
     /// Where a program cannot be read or the file not be written.
-    pub fn write_image(&self, path: &Path, busybox: Option<&Path>, job: &[String]) -> anyhow::Result<()> {
+    pub fn write_image(
+        &self,
+        path: &Path,
+        others: &[(String, PathBuf)],
+        busybox: Option<&Path>,
+        job: &[String],
+    ) -> anyhow::Result<()> {
         let mut root = Initramfs::default();
         let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read `{}`", path.display()));
         for (name, program) in &self.binaries {
@@ -72,6 +79,9 @@ impl Programs {
         }
         for (name, program) in &self.suites {
             root.program(&format!("tests/{name}"), &read(program)?);
+        }
+        for (place, file) in others {
+            root.program(place, &read(file)?);
         }
         if let Some(busybox) = busybox {
             root.program("bin/busybox", &read(busybox)?);

@@ -10,8 +10,10 @@ mod initramfs;
 mod instructions;
 pub mod kernels;
 mod qemu;
+mod rtla;
 mod suites;
 pub mod table;
+mod unpacked;
 pub mod verdict;
 
 use std::{
@@ -141,7 +143,7 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     let programs = Programs::build()?;
     let tests = args.command.is_empty();
     let (job, busybox) = if tests { (args.test.as_slice(), None) } else { (&args.command[..], busybox()) };
-    programs.write_image(&workplace.image, busybox.as_deref(), job)?;
+    programs.write_image(&workplace.image, &peers(), busybox.as_deref(), job)?;
     let guests = Guests {
         emulator: &emulator,
         image: &workplace.image,
@@ -198,6 +200,14 @@ fn accel(emulator: &Emulator, choice: AccelChoice, kernel: &Kernel, image: &Path
         AccelChoice::Kvm => Accel::Kvm,
         AccelChoice::Auto if guests::has_kvm(emulator, kernel, image)? => Accel::Kvm,
         AccelChoice::Auto => Accel::Tcg,
+    })
+}
+
+/// Other instruments to hold wakelat against; a test that finds none is skipped.
+fn peers() -> Vec<(String, PathBuf)> {
+    rtla::files().unwrap_or_else(|why| {
+        eprintln!("vm: no rtla in the guests: {why:#}");
+        Vec::new()
     })
 }
 

@@ -4,14 +4,16 @@ use super::qemu::Mode;
 
 /// What depends on the kernel, as much as every kernel of the list is worth under emulation: the whole list is to take two
 /// processors some ten minutes. `suite:text` runs only the tests with `text` in their names; a suite that is not built is
-/// not run. The others say nothing that the host's kernel does not say as well (`bad_places`, `losses`, `workloads`), take
+/// not run. The others say nothing that the host's kernel does not say as well (`bad_places`, `losses`, `overhead`, `workloads`), take
 /// minutes in an emulator (`traps`), or need programs that are not in the guest (`peers`).
 pub const fn of(mode: Mode) -> &'static [&'static str] {
     match mode {
         // What needs a second processor, or does not ask how long anything took.
-        Mode::Smp => &["kernel", "counts:across_cpus", "filters", "verify", "timerlat"],
+        Mode::Smp => &["kernel", "counts:across_cpus", "filters", "verify", "timerlat", "interference", "rtla"],
         // What is exact where time is.
-        Mode::Deterministic => &["kernel", "counts", "oracle", "verify:of_all_tasks_agrees_under_load", "timerlat"],
+        Mode::Deterministic => {
+            &["kernel", "counts", "oracle", "verify:of_all_tasks_agrees_under_load", "timerlat", "interference", "rtla"]
+        }
     }
 }
 
@@ -29,7 +31,7 @@ mod tests {
         assert!([Mode::Smp, Mode::Deterministic].iter().all(|mode| of(*mode)[0] == "kernel"));
         assert_eq!(
             task(Mode::Deterministic, false),
-            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat"
+            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,interference,rtla"
         );
         assert_eq!(task(Mode::Deterministic, true), "tests");
     }

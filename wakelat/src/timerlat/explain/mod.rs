@@ -1,7 +1,8 @@
 //! Where the time of an activation went: shares that add up to its latency.
 //!
-//! The rules are in docs/timerlat.md. In short: latencies are gross and noise is net (kernel/trace/trace_osnoise.c), so
-//! noise adds up without counting anything twice; what no record accounts for is called unexplained.
+//! The rules are in docs/timerlat.md. In short: latencies are gross and noise is net (`get_int_safe_duration`,
+//! kernel/trace/trace_osnoise.c, 5.14 to 7.2), so noise adds up without counting anything twice; what no record accounts
+//! for is called unexplained.
 
 use super::{
     assemble::{Activation, Noise, NoiseSource},
@@ -141,7 +142,8 @@ impl Anchor {
             let due_at_ns = activation.total().map_or(0, |(_, m)| m.at_ns.saturating_sub(m.latency_ns));
             return Self { due_at_ns, delay_ns: 0, timer: None };
         };
-        // Its noise is said at its end, so it is the first interrupt after the record that it wrote.
+        // Its noise is said at its end (`osnoise_trace_irq_exit`), so it is the first interrupt after the record that it
+        // wrote.
         let said_ns = irq.at_ns.saturating_add(resolution_ns);
         let is_irq = |noise: &Noise| matches!(noise.source, NoiseSource::Irq(..));
         let timer = activation.noise.iter().position(is_irq).filter(|at| activation.noise[*at].start_ns <= said_ns);

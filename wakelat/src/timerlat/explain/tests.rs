@@ -80,7 +80,7 @@ fn the_shares_and_the_stack_of_the_documentations_third_example() {
 fn the_shares_of_every_captured_activation_add_up() {
     for (name, text) in fixtures::CAPTURES {
         let all = explained(text);
-        // From 6.16 on, a tracepoint says it once more.
+        // From 6.15 on, a tracepoint says it once more.
         let said = |what: &str| text.matches(what).count();
         assert_eq!(all.len(), said(" irq timer_latency").max(said("context=0")), "{name}");
         for one in &all {

@@ -2,10 +2,10 @@
 //! afterwards.
 
 mod buffer;
-mod clock;
+pub mod clock;
 pub mod former;
-mod layout;
-mod page;
+pub mod layout;
+pub mod page;
 mod placement;
 mod run;
 mod said;

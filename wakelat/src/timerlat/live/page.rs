@@ -86,12 +86,15 @@ impl PageForm {
         let format = Format::parse(&format!("name: header_page\nID: 0\nformat:\n{header_page}"))?;
         let field = |name, expected| format.field(name).ok_or(FormatError { line: 0, expected });
         let (commit, data) = (field("commit", "field `commit`")?, field("data", "field `data`")?);
+        if ![4, 8].contains(&commit.size) {
+            return Err(FormatError { line: 0, expected: "field `commit` of 4 or 8 bytes" });
+        }
         Ok(Self {
             timestamp: field("timestamp", "field `timestamp`")?.offset as usize,
             commit: commit.offset as usize,
             commit_size: commit.size as usize,
             data: data.offset as usize,
-            size: (data.offset + data.size) as usize,
+            size: data.offset as usize + data.size as usize,
         })
     }
 
@@ -113,7 +116,8 @@ impl PageForm {
         let missed = match (commit & MISSED, commit & MISSED_STORED) {
             (0, _) => Missed::None,
             (_, 0) => Missed::Unknown,
-            // The number is a `long`, and stands behind the data; the kernel adds it to the length or not (5.10 to 7.2).
+            // The number is a `long`, and stands behind the data, whose length is without it (`ring_buffer_read_page`,
+            // kernel/trace/ring_buffer.c, 5.10 to 7.2).
             _ => number(end, self.commit_size).map_or(Missed::Unknown, Missed::Some),
         };
         Ok(Page { records: records(&page[..end], self.data, start)?, missed })

@@ -27,7 +27,10 @@ use crate::{
         schedule::{Cut as Due, Schedule},
         stop::Signals,
     },
-    timerlat::record::{Event, Lost, Record},
+    timerlat::{
+        record::{Event, Lost, Record},
+        summary::Coverage,
+    },
     tracefs::Tracefs,
 };
 
@@ -68,8 +71,18 @@ pub trait Listener {
 pub struct Account {
     /// How long it has measured: ns.
     pub duration_ns: u64,
+    /// Events for which the kernel skipped a program; none where no programs read them.
+    pub missed: Option<u64>,
     /// Something was shown before, whose place the end takes.
     pub redrawn: bool,
+}
+
+impl Account {
+    /// Adds what only the run knows to the coverage of its records.
+    pub fn to(&self, coverage: &mut Coverage) {
+        coverage.duration_ns = self.duration_ns;
+        coverage.missed = self.missed;
+    }
 }
 
 /// Runs until something ends it. Blocks.
@@ -117,7 +130,9 @@ async fn measure(
     let users = match &config.user {
         Some(user) => {
             let load = user.load.as_deref();
-            Some(UserThreads::start(config, load, cpus.iter().copied(), &tracefs, &roots.proc, cgroup_v2)?)
+            let mut users = UserThreads::start(config, load, cpus.iter().copied(), &tracefs, &roots.proc, cgroup_v2)?;
+            users.until_ready()?;
+            Some(users)
         }
         None => {
             placement::place_kernel_threads(config, &roots.proc, cgroup_v2)?;
@@ -277,18 +292,15 @@ impl Run<'_> {
 
     /// Nothing is recorded any more, and what there is is read.
     fn end(&mut self, session: &Session, output: &mut Output) -> Result<()> {
-        session.pause()?;
+        // Before the kernel has stopped its threads, which takes as long as many activations.
         let end_ns = clock::monotonic_ns();
+        session.pause()?;
         self.account.duration_ns = end_ns.saturating_sub(self.begun_ns);
         // To detach programs may take a while, in which they go on.
         self.source.detach()?;
         let records = self.source.take_rest()?;
         self.hear(records, end_ns, output)?;
-        if let Some(missed @ 1..) = self.source.missed()? {
-            log::warn!(
-                "the kernel skipped a program for {missed} events: what they said is missing, on CPUs it does not tell"
-            );
-        }
+        self.account.missed = self.source.missed()?;
         if self.stop != Some(Stop::NoReader) {
             output.write(|out| self.listener.end(&self.account, out))?;
         }

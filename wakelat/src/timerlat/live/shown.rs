@@ -74,7 +74,7 @@ impl Listener for Activations {
     fn end(&mut self, account: &Account, out: &mut dyn Write) -> io::Result<()> {
         let rules = Rules { threshold_ns: self.shown.threshold_ns, worst: 0, resolution_ns: RESOLUTION_NS };
         let mut summing = std::mem::replace(&mut self.summing, Summing::new(rules));
-        summing.coverage().duration_ns = account.duration_ns;
+        account.to(summing.coverage());
         let (summary, over) = summing.end();
         self.show(over, out)?;
         let text = match (self.format, self.shown.view) {
@@ -117,6 +117,7 @@ impl Listener for Noises {
     }
 
     fn end(&mut self, account: &Account, out: &mut dyn Write) -> io::Result<()> {
+        account.to(&mut self.summary.coverage);
         let text = match (self.format, self.view) {
             (Format::Json, _) => sink::noise_json(&self.summary)?,
             (_, NoiseView::Hist) => sink::osnoise::hist(&self.summary, &self.style),

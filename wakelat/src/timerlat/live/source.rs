@@ -40,7 +40,7 @@ pub fn choose(config: &TracerConfig, tracefs: &Tracefs, btf: Option<&Path>) -> R
             Ok(SourceChoice::Buffer)
         }
         (SourceChoice::Bpf, false, _) => bail!(
-            "this kernel has no tracepoint `osnoise:{sample}`, which came in Linux 6.16; leave out `--source bpf` to read \
+            "this kernel has no tracepoint `osnoise:{sample}`, which came in Linux 6.15; leave out `--source bpf` to read \
              the trace buffer"
         ),
         (SourceChoice::Bpf, _, None) => {

@@ -40,11 +40,11 @@ impl Threshold {
             _ => return None,
         };
         let limit_us = limit_us.filter(|limit_us| *limit_us > 0)?;
-        // Whole microseconds with the one, and more than the limit with the other, whose samples tell no more than
-        // microseconds.
-        let over = match event {
-            Event::SampleThreshold { .. } => ns > limit_us * 1000,
-            _ => ns / 1000 >= limit_us,
+        // timerlat stops at the limit, in whole microseconds (`timerlat_irq`, `timerlat_main`); osnoise above it
+        // (`run_osnoise`).
+        let over = match self.tracer {
+            Tracer::Timerlat => ns / 1000 >= limit_us,
+            Tracer::Osnoise => ns > limit_us * 1000,
         };
         over.then_some((what, ns))
     }
@@ -94,6 +94,7 @@ impl Cut {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timerlat::record::Osnoise;
 
     fn latency(at_ns: u64, context: Context, latency_ns: u64) -> Record {
         Record { at_ns, cpu: 0, task: None, event: Event::Timerlat { seq: 1, context, latency_ns } }
@@ -128,6 +129,8 @@ mod tests {
         let reached = |tracer, event| threshold(tracer, 20, 20).reached(&event).is_some();
         let noise = |duration_ns| Event::SampleThreshold { start_ns: 0, duration_ns, interference: 0 };
         assert!(!reached(Tracer::Osnoise, noise(20_000)) && reached(Tracer::Osnoise, noise(20_001)));
+        let period = |noise_ns| Event::Osnoise(Osnoise { noise_ns, ..Osnoise::default() });
+        assert!(!reached(Tracer::Osnoise, period(20_000)) && reached(Tracer::Osnoise, period(21_000)));
         assert!(!reached(Tracer::Timerlat, noise(20_001)));
         assert!(reached(Tracer::Timerlat, latency(0, Context::Irq, 20_000).event));
     }

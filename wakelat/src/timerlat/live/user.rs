@@ -5,7 +5,13 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{self, Read as _},
-    os::unix::process::ExitStatusExt as _,
+    os::{
+        fd::OwnedFd,
+        unix::{
+            net::UnixStream,
+            process::{CommandExt as _, ExitStatusExt as _},
+        },
+    },
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
 };
@@ -30,11 +36,13 @@ pub struct UserThreads(Vec<UserProcess>);
 struct UserProcess {
     cpu: u32,
     child: Child,
+    /// What it says that it is ready by; it has the other end as its standard input.
+    ready: UnixStream,
     ended: bool,
 }
 
 impl UserThreads {
-    /// Starts one on each of `cpus`.
+    /// Starts one on each of `cpus`. They are not ready yet.
     ///
     /// # Errors
     /// Where a process cannot be started or placed.
@@ -59,18 +67,36 @@ impl UserThreads {
             if let Some(load) = load {
                 arguments.extend(["--load".into(), load.into()]);
             }
+            let (ready, its) = UnixStream::pair().context("cannot make a socket")?;
             let child = Command::new("/proc/self/exe")
                 .args(arguments)
-                .stdin(Stdio::null())
+                .stdin(Stdio::from(OwnedFd::from(its)))
+                // Ctrl-C at the terminal is for the run, which ends them in its own time.
+                .process_group(0)
                 .spawn()
                 .context("cannot start a measuring process")?;
             let pid = child.id();
-            threads.0.push(UserProcess { cpu, child, ended: false });
+            threads.0.push(UserProcess { cpu, child, ready, ended: false });
             if let Some(cgroup) = &config.cgroup {
                 placement::join(pid, cgroup, proc, cgroup_v2)?;
             }
         }
         Ok(threads)
+    }
+
+    /// Returns once each of them measures.
+    ///
+    /// # Errors
+    /// Where one gives up before.
+    pub fn until_ready(&mut self) -> Result<()> {
+        for UserProcess { cpu, child, ready, .. } in &mut self.0 {
+            let said = ready.read(&mut [0; 1]).context("cannot hear a measuring process")?;
+            if said == 0 {
+                let status = child.wait().context("cannot wait for a measuring process")?;
+                bail!("{}", why(*cpu, child.id(), status));
+            }
+        }
+        Ok(())
     }
 
     /// Those that have ended since the last time, each with why.
@@ -126,6 +152,8 @@ pub fn measure(thread: &UserThread) -> Result<()> {
     placement::pin([*cpu]).with_context(|| format!("cannot run on CPU `{cpu}`"))?;
     placement::set_priority(0, *priority)?;
     let mut file = File::open(fd).with_context(|| format!("cannot open `{}`", fd.display()))?;
+    // From the first read on, the timer is set (`timerlat_fd_read`, kernel/trace/trace_osnoise.c, 6.5 to 7.2).
+    rustix::io::write(io::stdin(), b"!").context("cannot say that the measuring thread is ready")?;
     let mut nothing = [0; 1];
     loop {
         // Returns when the timer has fired; what was measured went to the tracer.

@@ -56,6 +56,13 @@ fn losses(coverage: &Coverage, style: &Style, out: &mut String) {
         let events = counted(coverage.overwritten, "event");
         warn(format!("{events} overwritten before the trace was read; a larger `buffer_size_kb` keeps more"));
     }
+    if let Some(missed @ 1..) = coverage.missed {
+        let events = counted(missed, "event");
+        warn(format!(
+            "{events} missed, on CPUs the kernel does not tell: it skipped a program that was active already; \
+             `--source buffer` misses none"
+        ));
+    }
 }
 
 fn unread(unread: &Unread, what: &str, style: &Style, out: &mut String) {

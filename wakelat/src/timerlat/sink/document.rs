@@ -264,6 +264,7 @@ impl CoverageDocument {
 struct LossesDocument {
     lost: Vec<LostDocument>,
     overwritten: u64,
+    missed: Option<u64>,
     other: u64,
     broken: u64,
     foreign: u64,
@@ -286,6 +287,7 @@ impl LossesDocument {
         Self {
             lost: cpus.into_iter().map(lost).collect(),
             overwritten: coverage.overwritten,
+            missed: coverage.missed,
             other: coverage.other,
             broken: coverage.broken.lines,
             foreign: coverage.foreign.lines,

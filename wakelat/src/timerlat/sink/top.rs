@@ -9,7 +9,7 @@ use super::{
 };
 use crate::sink::{
     style::{Ink, Style},
-    text::{Line, right, width},
+    text::{Line, paragraph, right, width},
     units,
 };
 
@@ -52,9 +52,8 @@ pub fn text(summary: &Summary, style: &Style) -> String {
     if over {
         let threshold = summary.rules.threshold_ns.unwrap_or_default();
         let count = units::counted(summary.all.over, "activation");
-        Line::of(Ink::Dim, "threshold: ")
-            .and(Ink::Plain, format!("{count} of {} or more", units::exact(threshold, style.unicode)))
-            .end(style, &mut out);
+        let text = format!("{count} of {} or more", units::exact(threshold, style.unicode));
+        paragraph(Line::of(Ink::Dim, "threshold: "), Ink::Plain, &text, style, &mut out);
     }
     coverage(&summary.coverage, style, &mut out);
     out

@@ -1,0 +1,151 @@
+//! What `rtla timerlat hist` prints. Pure, but for the run itself.
+
+use std::{collections::BTreeMap, process::Command};
+
+use crate::{suite::Skip, tool};
+
+/// One column: a context of one CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Column {
+    /// How often which latency was seen, in rtla's unit and buckets.
+    pub buckets: BTreeMap<u64, u64>,
+    /// Those that are longer than the histogram.
+    pub over: u64,
+    /// All of them.
+    pub count: u64,
+}
+
+impl Column {
+    /// The latency that half of them do not exceed; none where it is beyond the histogram.
+    pub fn median(&self) -> Option<u64> {
+        let mut seen = 0;
+        self.buckets.iter().find_map(|(latency, count)| {
+            seen += count;
+            (seen * 2 >= self.count).then_some(*latency)
+        })
+    }
+}
+
+/// By CPU and context (`irq`, `thread`, `user-ret`).
+pub type Histogram = BTreeMap<(u32, &'static str), Column>;
+
+/// Longest latency in the histogram: ns. To print it takes rtla longer than to measure, the longer the histogram is.
+pub const LONGEST_NS: u64 = 100_000;
+
+/// Has rtla measure with buckets of one nanosecond.
+///
+/// # Errors
+/// Where there is no rtla.
+///
+/// # Panics
+/// If it fails, or prints something else.
+pub fn hist(seconds: u32, period_us: u32) -> Result<Histogram, Skip> {
+    let rtla = tool::find("rtla", "rtla")?;
+    let [seconds, period, entries] = [u64::from(seconds), u64::from(period_us), LONGEST_NS].map(|n| n.to_string());
+    let mut command = Command::new(&rtla);
+    command.args(["timerlat", "hist", "--nano", "-b", "1", "-E", &entries, "-d", &seconds, "-p", &period]);
+    let output = command.output().unwrap_or_else(|error| panic!("{rtla}: {error}"));
+    assert!(output.status.success(), "{output:?}");
+    Ok(parse(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Reads a table such as
+///
+/// ```text
+/// Index   IRQ-000   Thr-000
+/// 2410          1         0
+/// over:         0         0
+/// count:        1         1
+/// ```
+///
+/// What comes after its `max:`, later versions' sums of all CPUs, is passed over.
+///
+/// # Panics
+/// If there is no such table.
+pub fn parse(text: &str) -> Histogram {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("Index"));
+    let head = lines.next().unwrap_or_else(|| panic!("no histogram in {text}"));
+    let column = |title: &str| {
+        let (context, cpu) = title.split_once('-')?;
+        let context = match context {
+            "IRQ" => "irq",
+            "Thr" => "thread",
+            "Usr" => "user-ret",
+            _ => return None,
+        };
+        Some((cpu.parse().ok()?, context))
+    };
+    let keys: Vec<(u32, &'static str)> =
+        head.split_whitespace().skip(1).map(|title| column(title).unwrap_or_else(|| panic!("`{title}`"))).collect();
+    let mut histogram: Histogram = keys.iter().map(|key| (*key, Column::default())).collect();
+    for line in lines.take_while(|line| !line.starts_with("max:")) {
+        let mut words = line.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        for (key, word) in keys.iter().zip(words) {
+            let Ok(number) = word.parse::<u64>() else { continue };
+            let column = histogram.get_mut(key).expect("made above");
+            match name {
+                "over:" => column.over = number,
+                "count:" => column.count = number,
+                _ if number == 0 => {}
+                _ => drop(name.parse().map(|latency| column.buckets.insert(latency, number))),
+            }
+        }
+    }
+    histogram
+}
+
+/// Whether some of `latencies`, one after the other, are what rtla has seen; how many there are.
+pub fn is_part_of(column: &Column, latencies: &[u64]) -> bool {
+    let count = column.count as usize;
+    let beyond = |latency: u64| latency >= LONGEST_NS;
+    // What rtla has more than the part that is looked at, by latency: nothing at all where they are the same.
+    let mut more: BTreeMap<u64, i64> = column.buckets.iter().map(|(latency, n)| (*latency, n.cast_signed())).collect();
+    more.insert(u64::MAX, column.over.cast_signed());
+    let mut change = |latency: u64, by: i64| {
+        let key = if beyond(latency) { u64::MAX } else { latency };
+        let entry = more.entry(key).or_default();
+        *entry += by;
+        if *entry == 0 {
+            more.remove(&key);
+        }
+        more.is_empty()
+    };
+    change(u64::MAX, 0);
+    latencies.iter().enumerate().any(|(at, latency)| {
+        let same = change(*latency, -1);
+        if at < count { same && at + 1 == count } else { change(latencies[at - count], 1) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "# RTLA timerlat histogram\n# Time unit is nanoseconds (ns)\n# Duration:   0 00:00:01\n\
+        Index   IRQ-000   Thr-000\n2410          2         0 \n2500          1         0 \n9000          0         2 \n\
+        over:         0         1 \ncount:        3         3 \nmin:       2410      9000 \navg:       2440     70000 \n\
+        max:       2500    200000 \nALL:        IRQ       Thr\ncount:       99        99 \n";
+
+    #[test]
+    fn a_table_is_read_by_its_columns() {
+        let histogram = parse(PRINTED);
+        let irq = Column { buckets: [(2410, 2), (2500, 1)].into(), over: 0, count: 3 };
+        let thread = Column { buckets: [(9000, 2)].into(), over: 1, count: 3 };
+        assert_eq!(histogram, [((0, "irq"), irq), ((0, "thread"), thread)].into());
+        assert_eq!(histogram[&(0, "irq")].median(), Some(2410));
+        assert_eq!(histogram[&(0, "thread")].median(), Some(9000));
+    }
+
+    #[test]
+    fn a_part_is_found_wherever_it_begins_and_only_if_all_of_it_is_there() {
+        let histogram = parse(PRINTED);
+        let (irq, thread) = (&histogram[&(0, "irq")], &histogram[&(0, "thread")]);
+        assert!(is_part_of(irq, &[2410, 2500, 2410]));
+        assert!(is_part_of(irq, &[7, 2410, 2410, 2500, 8]));
+        assert!(!is_part_of(irq, &[2410, 7, 2410, 2500]));
+        assert!(!is_part_of(irq, &[2410, 2500]));
+        assert!(is_part_of(thread, &[1, 9000, LONGEST_NS, 9000]));
+        assert!(!is_part_of(thread, &[9000, 9001, 9000]));
+    }
+}

@@ -1,0 +1,177 @@
+//! Planted interferers: each is named, with what it took by its own clock.
+
+use std::{
+    io,
+    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    time::Duration,
+};
+
+use nix::{
+    sys::resource::{Resource, getrlimit, setrlimit},
+    time::{ClockId, clock_gettime},
+};
+use wakelat_tests::{
+    from_each_source, machine, procfs,
+    suite::{self, Outcome, Skip},
+    task::{Place, Policy, pin},
+    tracer::{self, Trace, running},
+    wakelat::Ended,
+};
+
+fn main() {
+    suite::main(from_each_source![
+        a_thread_above_the_tracers_is_named_with_its_time,
+        a_busy_softirq_is_named_with_its_time,
+    ]);
+}
+
+/// Asserts that `name` took `burnt_ns` on `cpu`, and that the report says who it was.
+fn assert_named(name: &str, cpu: usize, burnt_ns: u64, ended: &Ended, trace: &Trace) {
+    let named_ns = trace.threads.get(&(cpu as u32, name.to_owned())).copied().unwrap_or(0);
+    println!("\n  `{name}` took {burnt_ns} ns, and is named with {named_ns} ns");
+    assert!(named_ns > 0, "{:?}", trace.threads);
+    // Where the host stops the guest, the thread's clock counts that, and the tracer may take it for an interrupt's.
+    if machine::has_own_time() {
+        assert!(named_ns.abs_diff(burnt_ns) * 20 <= burnt_ns, "took {burnt_ns} ns, named {named_ns} ns");
+    }
+    assert!(ended.stdout.contains(name), "the report names it: {}", ended.stdout);
+}
+
+fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> Outcome {
+    tracer::need("timerlat")?;
+    tracer::need_source(source)?;
+    let cpu = machine::one_cpu();
+    // Longer than many periods, so that what passes between two activations is little, and shorter than what the kernel
+    // lets real-time threads have in one piece (`sched_rt_runtime_us`).
+    const BURST: Duration = Duration::from_millis(100);
+    let wakelat = running(&["--source", source, "-p", "1ms", "--cpus", &cpu.to_string()]);
+    let burnt_ns: u64 = std::thread::spawn(move || {
+        nix::sys::prctl::set_name(c"wl-burner").expect("a name");
+        Place { cpu: Some(cpu), policy: Policy::Fifo(99) }.take();
+        let own = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a thread has a clock"));
+        let mut burnt_ns = 0;
+        for _ in 0..4 {
+            let begin = own();
+            while own() - begin < BURST {
+                std::hint::spin_loop();
+            }
+            burnt_ns += (own() - begin).as_nanos() as u64;
+            // A rest as long as the burst, for everybody else.
+            std::thread::sleep(BURST * 2);
+        }
+        burnt_ns
+    })
+    .join()
+    .expect("only burns");
+    let (ended, trace) = tracer::end(wakelat);
+    let most = trace.threads.iter().max_by_key(|(_, ns)| **ns).map(|((_, name), _)| name.as_str());
+    assert_eq!(most, Some("wl-burner"), "{:?}", trace.threads);
+    assert_named("wl-burner", cpu, burnt_ns, &ended, &trace);
+    Ok(())
+}
+
+/// With PREEMPT_RT softirqs run in threads, and the tracers call them so (`hook_softirq_events`,
+/// kernel/trace/trace_osnoise.c). Timers of user space expire in such a thread, however many at once.
+fn a_busy_softirq_is_named_with_its_time(source: &str) -> Outcome {
+    tracer::need("timerlat")?;
+    tracer::need_source(source)?;
+    if !machine::is_preempt_rt() {
+        return Err(Skip::because("softirqs are threads, with a clock of their own, only with PREEMPT_RT"));
+    }
+    let cpu = machine::one_cpu();
+    let softirqs: Vec<Raised> = [format!("ktimers/{cpu}"), format!("ksoftirqd/{cpu}")]
+        .into_iter()
+        .flat_map(|name| procfs::named(&name).into_iter().map(move |tid| Raised::new(name.clone(), tid)))
+        .collect();
+    // Short beside a burst: what passes before the first activation in it is nobody's share.
+    let wakelat = running(&["--source", source, "-p", "200us", "--cpus", &cpu.to_string()]);
+    let burnt: Vec<u64> = std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            pin(0, cpu);
+            expire_at_once(&softirqs)
+        });
+        load.join().expect("only arms timers")
+    });
+    let (ended, trace) = tracer::end(wakelat);
+    let (softirq, burnt_ns) = softirqs.iter().zip(burnt).max_by_key(|(_, ns)| *ns).expect("a kernel has such threads");
+    assert_named(&softirq.name, cpu, burnt_ns, &ended, &trace);
+    Ok(())
+}
+
+/// A thread of the kernel's, above the tracer's until it is dropped.
+struct Raised {
+    name: String,
+    tid: u32,
+    policy: i32,
+    priority: i32,
+}
+
+impl Raised {
+    fn new(name: String, tid: u32) -> Self {
+        // SAFETY: takes a number.
+        let policy = unsafe { libc::sched_getscheduler(tid.cast_signed()) };
+        let raised = Self { name, tid, policy, priority: procfs::rt_priority(tid).cast_signed() };
+        raised.schedule(libc::SCHED_FIFO, 99);
+        raised
+    }
+
+    fn schedule(&self, policy: i32, priority: i32) {
+        let parameters = libc::sched_param { sched_priority: priority };
+        // SAFETY: the structure is valid for the call and is only read.
+        let result = unsafe { libc::sched_setscheduler(self.tid.cast_signed(), policy, &parameters) };
+        assert_eq!(result, 0, "`{}`: {}", self.name, io::Error::last_os_error());
+    }
+
+    /// How long it has run: ns.
+    fn ran_ns(&self) -> u64 {
+        procfs::ran_ns(self.tid)
+    }
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        self.schedule(self.policy, self.priority);
+    }
+}
+
+/// Has thousands of timers expire at the same instant, several times; how long each of the threads has run for that: ns.
+fn expire_at_once(softirqs: &[Raised]) -> Vec<u64> {
+    const TIMERS: u64 = 20_000;
+    const BURSTS: u64 = 4;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a process has limits");
+    setrlimit(Resource::RLIMIT_NOFILE, TIMERS + 100, hard.max(TIMERS + 100)).expect("root may raise it");
+    let timers: Vec<OwnedFd> = (0..TIMERS).map(|_| timer()).collect();
+    let mut ran = vec![0; softirqs.len()];
+    for _ in 0..BURSTS {
+        // Far enough for all to be set by then.
+        let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is one"));
+        let at = now + Duration::from_millis(500);
+        timers.iter().for_each(|timer| set(timer, at));
+        let before: Vec<u64> = softirqs.iter().map(Raised::ran_ns).collect();
+        // Those of one instant expire in the order in which they were set.
+        let mut expirations = [0; 8];
+        nix::unistd::read(timers.last().expect("thousands"), &mut expirations).expect("it expires");
+        ran.iter_mut().zip(softirqs).zip(before).for_each(|((sum, thread), before)| *sum += thread.ran_ns() - before);
+    }
+    drop(timers);
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).expect("as it was");
+    ran
+}
+
+fn timer() -> OwnedFd {
+    // SAFETY: takes two numbers.
+    let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
+    assert!(fd >= 0, "a timer: {}", io::Error::last_os_error());
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+fn set(timer: &OwnedFd, at: Duration) {
+    let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let it_value = libc::timespec { tv_sec: at.as_secs() as i64, tv_nsec: at.subsec_nanos().into() };
+    let value = libc::itimerspec { it_interval: never, it_value };
+    // SAFETY: the structure is valid for the call and is only read; the other may be missing.
+    let result =
+        unsafe { libc::timerfd_settime(timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &value, std::ptr::null_mut()) };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+}
