@@ -33,7 +33,7 @@ fn cause(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
     let name = match name {
         Name::Task(comm) => format!("`{}`", clean(&comm.to_string(), style)),
         Name::Noise(source) => words::noise(source, style),
-        Name::Cgroup(id) => words::cgroup(*id, cgroups, style),
+        Name::Cgroup(id) => words::throttled(*id, cgroups, style),
         Name::Many(tasks) => format!("{} tasks of different names", units::thousands(*tasks as u64)),
         Name::Nobody => String::new(),
     };
@@ -46,7 +46,7 @@ fn cause(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
         Part::Same => format!("queueing behind {name}, of the same class"),
         Part::Lower => format!("{name}, of a lower class or priority, which was not preempted"),
         Part::Irq | Part::Softirq => format!("{name}, on the CPU for which the task waits"),
-        Part::Throttled => format!("quota throttling of cgroup {name}"),
+        Part::Throttled => format!("quota throttling of its cgroup {name}"),
         Part::RtThrottled => "real-time throttling".to_owned(),
         Part::Stolen => "time that the hypervisor gave to others".to_owned(),
         Part::Unexplained => "unexplained".to_owned(),

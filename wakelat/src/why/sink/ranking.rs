@@ -44,7 +44,7 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
     if with_waits {
         title.push(Ink::Dim, format!("{:>9}", "waits"));
     }
-    if path >= SHORT_PATH && shown.iter().any(|one| cgroup(one).is_some()) {
+    if path >= SHORT_PATH && shown.iter().any(|one| cgroup(one, &summary.cgroups).is_some()) {
         title.push(Ink::Dim, "  cgroup");
     }
     title.end(style, out);
@@ -56,8 +56,8 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
         if with_waits {
             line.push(Ink::Dim, right(&units::short(one.sum.waits), 9));
         }
-        if let Some(id) = cgroup(one).filter(|_| path >= SHORT_PATH) {
-            let text = words::cgroup(Some(id), &summary.cgroups, style);
+        if let Some(id) = cgroup(one, &summary.cgroups).filter(|_| path >= SHORT_PATH) {
+            let text = words::cgroup(id, &summary.cgroups, style);
             line.push(Ink::Dim, format!("  {}", fit(&text, path, style)));
         }
         line.end(style, out);
@@ -69,9 +69,10 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
     out.push('\n');
 }
 
-fn cgroup(one: &Antagonist) -> Option<u64> {
+/// The cgroup of a task that is in one: the root is none.
+fn cgroup(one: &Antagonist, cgroups: &words::Cgroups) -> Option<u64> {
     match one.who {
-        Who::Task(task) => task.cgroup_id,
+        Who::Task(task) => task.cgroup_id.filter(|id| cgroups.get(id).is_some_and(|path| path != "/")),
         _ => None,
     }
 }

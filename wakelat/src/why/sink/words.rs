@@ -41,7 +41,7 @@ pub fn who(who: &Who, cgroups: &Cgroups, style: &Style) -> String {
         Who::Idle(Some(state)) => format!("C-state {state}"),
         Who::Idle(None) => "C-state not known".to_owned(),
         Who::Noise(source) => noise(source, style),
-        Who::Cgroup(id) => cgroup(*id, cgroups, style),
+        Who::Cgroup(id) => throttled(*id, cgroups, style),
         Who::Nobody => String::new(),
         Who::Unknown(why) => unknown(*why).to_owned(),
     }
@@ -94,10 +94,15 @@ pub fn vector_name(number: u32) -> Option<&'static str> {
 }
 
 /// A cgroup by its path.
-pub fn cgroup(id: Option<u64>, cgroups: &Cgroups, style: &Style) -> String {
+pub fn cgroup(id: u64, cgroups: &Cgroups, style: &Style) -> String {
+    cgroups.get(&id).map(|path| clean(path, style)).unwrap_or_default()
+}
+
+/// A cgroup that was out of quota. The root of v2 has none: then it is one of the v1 hierarchy, whose path is not known.
+pub fn throttled(id: Option<u64>, cgroups: &Cgroups, style: &Style) -> String {
     match id.and_then(|id| cgroups.get(&id)) {
-        Some(path) => clean(path, style),
-        None => "a cgroup that is not known".to_owned(),
+        Some(path) if path != "/" => clean(path, style),
+        _ => "(cgroup v1)".to_owned(),
     }
 }
 
