@@ -1,6 +1,6 @@
 //! Writes the accessors for the kernel fields that `src/task.rs` reads: one row a field, with real CO-RE relocations.
 
-use core_accessors::{CHAR, I32, I64, Kernel, U32, U64, any_width, array, embedded, pointer};
+use core_accessors::{CHAR, I32, I64, Kernel, U8, U32, U64, any_width, array, embedded, pointer};
 
 fn main() {
     Kernel::new()
@@ -17,8 +17,38 @@ fn main() {
                 ("comm", array(CHAR, 16)),
                 ("cgroups", pointer("css_set")),
                 ("thread_info", embedded("thread_info")),
+                ("se", embedded("sched_entity")),
+                // From 6.18 on, where quotas are set at all.
+                ("throttled", U8),
             ],
         )
+        .structure("sched_entity", [("cfs_rq", pointer("cfs_rq"))])
+        .structure(
+            "cfs_rq",
+            [
+                ("rq", pointer("rq")),
+                ("throttled_clock_self", U64),
+                ("throttled_clock_self_time", U64),
+                ("throttled_clock_pelt", U64),
+                ("throttled_clock_pelt_time", U64),
+                ("throttle_count", I32),
+            ],
+        )
+        .structure(
+            "rq",
+            [
+                ("clock", U64),
+                ("clock_pelt", U64),
+                ("lost_idle_time", U64),
+                ("prev_steal_time", U64),
+                ("prev_steal_time_rq", U64),
+                ("rt", embedded("rt_rq")),
+            ],
+        )
+        .structure("rt_rq", [("rt_throttled", I32)])
+        .structure("irqaction", [("name", pointer("text"))])
+        // A name behind a `char *`.
+        .structure("text", [])
         .structure("task_struct___pre_5_14", [("state", I64)])
         .structure("task_struct___pre_5_16", [("cpu", U32)])
         .structure("thread_info", [("cpu", U32)])

@@ -46,8 +46,20 @@ pub struct Group {
     pub max_at_unix_ns: Option<u64>,
     /// Percentiles, each by its percent: ns.
     pub percentiles_ns: BTreeMap<String, u64>,
+    /// Where the percentiles of all tasks lie, by their percent, where not all were watched.
+    #[serde(default)]
+    pub percentile_intervals_ns: Option<BTreeMap<String, Option<Interval>>>,
     /// The distribution.
     pub buckets: Vec<Bucket>,
+}
+
+/// Where a percentile lies.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Interval {
+    /// Not below: ns.
+    pub low_ns: u64,
+    /// Not above, where that is known: ns.
+    pub high_ns: Option<u64>,
 }
 
 /// The waits of at least `from_ns` and less than `to_ns`.
@@ -90,6 +102,9 @@ pub struct Terms {
     pub woken_waiting: u64,
     /// Refused by filter or threshold.
     pub filtered: u64,
+    /// Of tasks that were not watched.
+    #[serde(default)]
+    pub not_watched: u64,
     /// No room in the map of starts.
     pub start_map_full: u64,
     /// No room in the ring buffer.
@@ -173,6 +188,7 @@ impl Terms {
             + self.woken_running
             + self.woken_waiting
             + self.filtered
+            + self.not_watched
             + self.start_map_full
             + self.ring_full
             + self.discarded

@@ -18,7 +18,7 @@ use nix::{
 use crate::report::{Report, Wait};
 
 /// How long anything that should happen at once may take; generous, as an emulator may be running the kernel.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// What `wakelat` says on standard error when its programs are attached.
 const MEASURING: &str = "wakelat: measuring";

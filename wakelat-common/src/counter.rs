@@ -3,7 +3,7 @@
 //! For wakeups (classes `wakeup` and `new`), and for preemptions by themselves:
 //!
 //! ```text
-//! seen = delivered + woken_running + woken_waiting + filtered + start_map_full
+//! seen = delivered + woken_running + woken_waiting + filtered + not_watched + start_map_full
 //!      + ring_full + discarded + stale + censored
 //! ```
 //!
@@ -36,10 +36,12 @@ pub enum Counter {
     Stale,
     /// Of `censored`: waiting when the run ended, and gone for good before user space had come round to its task.
     Departed,
+    /// Of tasks that were not drawn, where not all are watched ([`crate::share`]); no filter has judged them.
+    NotWatched,
 }
 
 /// How many counters there are.
-pub const COUNTERS: usize = 11;
+pub const COUNTERS: usize = 12;
 
 impl Counter {
     /// All of them, in the order of [`Counters`].
@@ -55,6 +57,7 @@ impl Counter {
         Self::Discarded,
         Self::Stale,
         Self::Departed,
+        Self::NotWatched,
     ];
 }
 

@@ -7,12 +7,15 @@
 pub mod bucket;
 pub mod class;
 pub mod counter;
+pub mod course;
 pub mod filter;
 pub mod glob;
 pub mod histogram;
 pub mod record;
 pub mod sample;
+pub mod share;
 pub mod start;
+pub mod timeline;
 pub mod tracer;
 
 pub use class::{Class, Classes};
@@ -24,7 +27,9 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding: any bytes are a value, and every byte is initialised.
     unsafe impl aya::Pod for crate::Counters {}
     // SAFETY: as above.
-    unsafe impl aya::Pod for crate::start::Start {}
+    unsafe impl aya::Pod for crate::course::Entry {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for crate::timeline::Here {}
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::filter::Filter {}
     // SAFETY: as above.

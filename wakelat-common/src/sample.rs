@@ -10,7 +10,7 @@ pub const DELIVERY_UNKNOWN: u64 = u64::MAX;
 pub const CPU_UNKNOWN: u32 = u32::MAX;
 
 /// [`Sample::kind`] of a [`Sample`]; other kinds of record will have other numbers.
-pub const KIND_SAMPLE: u16 = 1;
+pub const KIND_SAMPLE: u8 = 1;
 
 /// One wait that ended: a task was switched in.
 ///
@@ -20,7 +20,9 @@ pub const KIND_SAMPLE: u16 = 1;
 #[repr(C)]
 pub struct Sample {
     /// What record this is: [`KIND_SAMPLE`].
-    pub kind: u16,
+    pub kind: u8,
+    /// The level at which its task was watched ([`crate::share`]): it stands for 2^level waits.
+    pub level: u8,
     /// A [`crate::Class`], as its number.
     pub class: u8,
     /// 1 where the task was preempted although its state said that it sleeps, or that is not known: see

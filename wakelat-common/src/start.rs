@@ -8,8 +8,7 @@ use crate::{
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
 };
 
-/// The value in the map of starts. An entry stays while its task lives and is written in place: that costs half of an
-/// insert and a delete per wakeup.
+/// The wait of one task, kept in its [`crate::course::Entry`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Start {
@@ -30,8 +29,8 @@ pub struct Start {
     pub wanted: u8,
     /// 1 where the task lost its CPU although its state said that it sleeps: [`Leaving::RunnableYetWakeable`].
     pub wakeable: u8,
-    /// Zero.
-    pub reserved: u8,
+    /// The level in force when the wait began ([`crate::share`]).
+    pub level: u8,
 }
 
 const _: () = assert!(size_of::<Start>() == 32);
@@ -113,7 +112,7 @@ impl Start {
         class: 0,
         wanted: 0,
         wakeable: 0,
-        reserved: 0,
+        level: 0,
     };
 
     /// Whether it is a wait, and one that was asked for.

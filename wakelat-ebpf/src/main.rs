@@ -16,6 +16,8 @@ mod filter;
 #[cfg(target_arch = "bpf")]
 mod histogram;
 #[cfg(target_arch = "bpf")]
+mod interrupt;
+#[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
 mod noise;
@@ -26,12 +28,18 @@ mod record;
 #[cfg(target_arch = "bpf")]
 mod sample;
 #[cfg(target_arch = "bpf")]
+mod share;
+#[cfg(target_arch = "bpf")]
 #[path = "starts/map.rs"]
 mod starts;
 #[cfg(target_arch = "bpf")]
 mod switch;
 #[cfg(target_arch = "bpf")]
 mod task;
+#[cfg(target_arch = "bpf")]
+mod timeline;
+#[cfg(target_arch = "bpf")]
+mod turn;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
 

@@ -78,6 +78,10 @@ pub static AGGREGATE: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static TRIGGER_RULES: Global<u32> = Global::new(0);
 
+/// What is told of the course of events: bits of [`wakelat_common::timeline::part`].
+#[unsafe(no_mangle)]
+pub static TIMELINE: Global<u32> = Global::new(0);
+
 /// The reader is woken where this many bytes wait for it; otherwise it comes by itself.
 #[unsafe(no_mangle)]
 static RING_MARK: Global<u64> = Global::new(u64::MAX);

@@ -5,6 +5,7 @@ use aya_ebpf::{
     EbpfContext, Global, btf_maps::Array, helpers::bpf_probe_read_kernel, macros::btf_map, programs::TracePointContext,
 };
 use wakelat_common::{
+    course::Clocks,
     record::{Offsets, POLICY_UNKNOWN},
     sample::COMM_LEN,
     start::Leaving,
@@ -164,6 +165,16 @@ impl TaskFields for Recorded {
     #[inline(always)]
     fn cgroup_id(self) -> u64 {
         0
+    }
+
+    #[inline(always)]
+    fn clocks(self) -> Clocks {
+        Clocks::UNKNOWN
+    }
+
+    #[inline(always)]
+    fn rt_throttled(self) -> bool {
+        false
     }
 
     #[inline(always)]

@@ -1,7 +1,10 @@
 //! A finished wait goes to user space.
 
-use aya_ebpf::bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
-use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE, start::Start, tracer::Said};
+use aya_ebpf::{
+    bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
+    maps::ring_buf::RingBufEntry,
+};
+use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE, start::Start};
 
 use crate::{
     maps::{SAMPLES, Tally, WITH_CGROUP, ring_is_at_mark},
@@ -34,6 +37,7 @@ pub fn deliver<T: TaskFields>(tally: Tally, end: End<T>) {
     let End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid } = end;
     slot.write(Sample {
         kind: KIND_SAMPLE,
+        level: start.level,
         class: start.class,
         wakeable: start.wakeable,
         cpu,
@@ -58,13 +62,14 @@ pub fn deliver<T: TaskFields>(tally: Tally, end: End<T>) {
     slot.submit(if look && ring_is_at_mark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
 }
 
-/// Puts what a tracer said in the ring buffer, filled in by `fill`; returns whether there was room.
+/// A place for a record in the ring buffer, if there is room.
 #[inline(always)]
-pub fn send(fill: impl FnOnce(&mut Said)) -> bool {
-    let Some(mut slot) = SAMPLES.reserve_untyped::<Said>(0) else { return false };
-    // SAFETY: `Said` is integers alone, for which any bytes are a value.
-    fill(unsafe { slot.assume_init_mut() });
-    // The reader comes by itself: a machine whose latencies are measured is not to be woken for each of them.
-    slot.submit(BPF_RB_NO_WAKEUP.into());
-    true
+pub fn reserve<R: 'static>() -> Option<RingBufEntry<R>> {
+    SAMPLES.reserve_untyped::<R>(0)
+}
+
+/// The record is complete. `look`: whether to look at how full the ring buffer is, and call the reader.
+#[inline(always)]
+pub fn submit<R: 'static>(slot: RingBufEntry<R>, look: bool) {
+    slot.submit(if look && ring_is_at_mark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
 }

@@ -15,12 +15,15 @@ mod filter;
 #[cfg(target_arch = "bpf")]
 mod histogram;
 #[cfg(target_arch = "bpf")]
+mod interrupt;
+#[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
 mod object;
 #[cfg(target_arch = "bpf")]
-#[expect(dead_code, reason = "the programs on the tracers' events, which use the rest, are in the other object")]
 mod sample;
+#[cfg(target_arch = "bpf")]
+mod share;
 #[cfg(target_arch = "bpf")]
 #[path = "starts/storage.rs"]
 mod starts;
@@ -29,6 +32,10 @@ mod switch;
 #[cfg(target_arch = "bpf")]
 #[expect(dead_code, reason = "the programs on the tracers' events, which use the rest, are in the other object")]
 mod task;
+#[cfg(target_arch = "bpf")]
+mod timeline;
+#[cfg(target_arch = "bpf")]
+mod turn;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
 

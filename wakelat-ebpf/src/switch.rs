@@ -7,32 +7,71 @@ use aya_ebpf::{
 use aya_log_ebpf::warn;
 use wakelat_common::{
     Class, Counter,
+    course::{Course, Entry},
     start::{Ended, Leaving, Start},
+    timeline::part,
 };
 
 use crate::{
     filter, histogram,
     maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, has_ended, wants},
-    sample, starts,
+    sample, share, starts,
     task::TaskFields,
+    timeline::{self, tells},
 };
+
+/// A wait that has ended, and is to be delivered.
+#[derive(Clone, Copy)]
+pub struct Ending {
+    pub class: Class,
+    pub tally: Tally,
+    pub start: Start,
+    pub course: *const Course,
+    pub now: u64,
+    pub cpu: u32,
+    pub latency_ns: u64,
+    pub delivery_ns: u64,
+}
+
+/// When and where.
+#[inline(always)]
+fn now_and_here() -> (u64, u32) {
+    // SAFETY: no arguments, no side effects.
+    unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) }
+}
 
 /// Both halves; the one that leaves first.
 #[inline(always)]
 pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next: T) {
-    if starts::GO_WITH_THEIR_TASK && has_ended() {
-        depart(prev, preempt);
+    if is_over(preempt, prev) {
         return;
     }
     let prev_pid = prev.pid();
     // Idle neither waits nor is preempted, and its number is one for all CPUs.
     if prev_pid != 0 {
-        switch_out(prev, prev_pid, prev.leaves(preempt));
+        switch_out(prev, prev_pid, prev.leaves(preempt), now_and_here);
     }
     let next_pid = next.pid();
-    if next_pid != 0 {
-        switch_in(ctx, prev, prev_pid, next, next_pid);
+    if next_pid == 0 {
+        return;
     }
+    let Some(ended) = switch_in(ctx, next, next_pid, now_and_here) else { return };
+    let Ending { class, tally, start, now, cpu, latency_ns, delivery_ns, .. } = ended;
+    if AGGREGATE.load() != 0 {
+        histogram::add(class, latency_ns, now, cpu, next, next_pid);
+        return;
+    }
+    sample::deliver(tally, sample::End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid });
+}
+
+/// Whether the run has ended; then all that is left to see to is who departs.
+#[inline(always)]
+pub fn is_over<T: TaskFields>(preempt: bool, prev: T) -> bool {
+    let over = starts::GO_WITH_THEIR_TASK && has_ended();
+    if over {
+        depart(prev, preempt);
+    }
+    over
 }
 
 /// Nothing begins or ends any more. A task that waited when the run ended is found by user space, unless it has come to its
@@ -42,9 +81,9 @@ fn depart<T: TaskFields>(prev: T, preempt: bool) {
     if prev.leaves(preempt) != Leaving::Dead {
         return;
     }
-    let Some(start) = starts::find(prev) else { return };
+    let Some(entry) = starts::find(prev) else { return };
     // SAFETY: the entry is this task's, which runs for the last time.
-    let left = unsafe { (*start).leave() };
+    let left = unsafe { (*entry).start.leave() };
     if let Some(tally) = left.and_then(Tally::of) {
         tally.count(Counter::Departed);
     }
@@ -52,15 +91,15 @@ fn depart<T: TaskFields>(prev: T, preempt: bool) {
 
 /// The task had the CPU, so it cannot have been waiting; if it could go on, it waits from now.
 #[inline(always)]
-fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
+pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl FnOnce() -> (u64, u32)) {
     // A trigger knows no task that leaves, except that here the dead make room.
     if TRIGGER_RULES.load() != 0 && leaving != Leaving::Dead {
         return;
     }
     let known = starts::find(prev);
-    if let Some(start) = known {
+    if let Some(entry) = known {
         // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake or switch it.
-        let left = unsafe { (*start).leave() };
+        let left = unsafe { (*entry).start.leave() };
         if let Some(tally) = left.and_then(Tally::of) {
             tally.count(Counter::Stale);
         }
@@ -70,7 +109,7 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
             return;
         }
     }
-    let wanted = wants(Class::Preempted);
+    let mut wanted = wants(Class::Preempted);
     if !leaving.is_remembered(wanted) {
         return;
     }
@@ -78,55 +117,71 @@ fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving) {
     if wanted {
         tally.count(Counter::Seen);
     }
+    let level = share::watched(pid);
+    if level.is_none() && wanted {
+        tally.count(Counter::NotWatched);
+        // From here on as of a class that was not asked for.
+        wanted = false;
+        if !leaving.is_remembered(wanted) {
+            return;
+        }
+    }
+    let level = level.unwrap_or(0);
     if !filter::wants(prev, pid) {
         if wanted {
             tally.count(Counter::Filtered);
         }
         return;
     }
-    // SAFETY: no arguments, no side effects.
-    let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
-    if let Some(start) = known {
+    let (now, cpu) = at();
+    let begin = |entry: &mut Entry| {
+        entry.start.preempt(now, pid, cpu, wanted, leaving);
+        entry.start.level = level;
+        if tells(part::TURNS) {
+            entry.course.begin(cpu, false, timeline::clocks(prev));
+        }
+    };
+    if let Some(entry) = known {
         // SAFETY: as above.
-        unsafe { (*start).preempt(now, pid, cpu, wanted, leaving) };
+        begin(unsafe { &mut *entry });
         return;
     }
-    let mut start = Start::IDLE;
-    start.preempt(now, pid, cpu, wanted, leaving);
-    if !starts::insert(prev, start) && wanted {
+    let mut entry = Entry::IDLE;
+    begin(&mut entry);
+    if !starts::insert(prev, entry) && wanted {
         let counter = if filter::wants_cpu(cpu) { Counter::StartMapFull } else { Counter::Filtered };
         tally.count(counter);
     }
 }
 
-/// The wait is over: its start is consumed on every path.
+/// The wait is over: its start is consumed on every path. Returns it where it is to be delivered; otherwise it is counted.
 #[inline(always)]
-fn switch_in<T: TaskFields>(ctx: &impl EbpfContext, prev: T, prev_pid: u32, next: T, next_pid: u32) {
-    let Some(entry) = starts::find(next) else { return };
+pub fn switch_in<T: TaskFields>(
+    ctx: &impl EbpfContext,
+    next: T,
+    next_pid: u32,
+    at: impl FnOnce() -> (u64, u32),
+) -> Option<Ending> {
+    let entry = starts::find(next)?;
     // SAFETY: as in `switch_out`.
-    let Some(start) = (unsafe { (*entry).switch_in() }) else { return };
-    let Some(class) = Class::from_u8(start.class) else { return };
-    let Some(tally) = Tally::of(class) else { return };
-    // SAFETY: no arguments, no side effects.
-    let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    let (start, course) = unsafe { ((*entry).start.switch_in()?, &raw const (*entry).course) };
+    let class = Class::from_u8(start.class)?;
+    let tally = Tally::of(class)?;
+    let (now, cpu) = at();
     if !filter::wants_cpu(cpu) {
         tally.count(Counter::Filtered);
-        return;
+        return None;
     }
     let Ended::Waited { latency_ns, delivery_ns } = start.end(now, FROM_WAKING.load() != 0) else {
         if tally.count(Counter::Discarded) == 1 {
             warn!(ctx, "a wait of pid {} has an impossible start: {} before {}", next_pid, start.at_ns, now);
         }
-        return;
+        return None;
     };
     if latency_ns < THRESHOLD_NS.load() {
         tally.count(Counter::Filtered);
         tally.count(Counter::BelowThreshold);
-        return;
+        return None;
     }
-    if AGGREGATE.load() != 0 {
-        histogram::add(class, latency_ns, now, cpu, next, next_pid);
-        return;
-    }
-    sample::deliver(tally, sample::End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid });
+    Some(Ending { class, tally, start, course, now, cpu, latency_ns, delivery_ns })
 }

@@ -2,13 +2,15 @@
 //!
 //! Every access is a CO-RE relocation: the loader writes the running kernel's own offset into the instruction.
 
+mod clocks;
+
 use core::{marker::PhantomData, ptr};
 
-use aya_ebpf::helpers::bpf_probe_read_kernel;
-use wakelat_common::{sample::COMM_LEN, start::Leaving};
+use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_kernel_str_bytes};
+use wakelat_common::{course::Clocks, sample::COMM_LEN, start::Leaving};
 
 use crate::accessors::{
-    cgroup, cgroup_subsys_state, css_set, kernfs_node, osnoise_sample, task_struct, task_struct___pre_5_14,
+    cgroup, cgroup_subsys_state, css_set, irqaction, kernfs_node, osnoise_sample, task_struct, task_struct___pre_5_14,
     task_struct___pre_5_16, thread_info, timerlat_sample,
 };
 
@@ -78,6 +80,12 @@ pub trait TaskFields: Copy {
 
     /// Id of its cgroup in the v2 hierarchy: the inode number of the cgroup's directory; 0 where it is not known.
     fn cgroup_id(self) -> u64;
+
+    /// The clocks of its run queue.
+    fn clocks(self) -> Clocks;
+
+    /// Whether real-time tasks have used up their time on its CPU.
+    fn rt_throttled(self) -> bool;
 
     /// Whether `wanted` holds for its cgroup or one above.
     fn any_cgroup(self, wanted: impl Fn(u64) -> bool) -> bool;
@@ -194,6 +202,16 @@ impl<R: Read> TaskFields for Task<R> {
     }
 
     #[inline(always)]
+    fn clocks(self) -> Clocks {
+        clocks::of(self)
+    }
+
+    #[inline(always)]
+    fn rt_throttled(self) -> bool {
+        clocks::rt_throttled(self)
+    }
+
+    #[inline(always)]
     fn any_cgroup(self, wanted: impl Fn(u64) -> bool) -> bool {
         let mut group = self.cgroup();
         for _ in 0..MAX_CGROUP_DEPTH {
@@ -207,6 +225,28 @@ impl<R: Read> TaskFields for Task<R> {
             group = R::read(cgroup_subsys_state::cgroup(parent));
         }
         false
+    }
+}
+
+/// A handler of a device's interrupt (include/linux/interrupt.h).
+pub struct IrqAction<R> {
+    raw: *const irqaction,
+    how: PhantomData<R>,
+}
+
+impl<R: Read> IrqAction<R> {
+    #[inline(always)]
+    pub fn new(raw: *const u8) -> Self {
+        Self { raw: raw.cast(), how: PhantomData }
+    }
+
+    /// The device's name, cut to the length of a task's; empty where it cannot be read.
+    #[inline(always)]
+    pub fn name(&self) -> [u8; COMM_LEN] {
+        let mut name = [0; COMM_LEN];
+        // SAFETY: the helper checks the address.
+        _ = unsafe { bpf_probe_read_kernel_str_bytes(R::read(irqaction::name(self.raw)).cast(), &mut name) };
+        name
     }
 }
 

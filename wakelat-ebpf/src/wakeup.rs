@@ -2,19 +2,22 @@
 
 use aya_ebpf::{
     EbpfContext,
-    helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns},
+    helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns},
 };
 use aya_log_ebpf::warn;
 use wakelat_common::{
     Class, Counter,
+    course::{Course, Entry},
     start::{Start, Woken},
+    timeline::part,
 };
 
 use crate::{
     filter,
-    maps::{FROM_WAKING, TRIGGER_RULES, Tally},
-    starts,
+    maps::{FROM_WAKING, TRIGGER_RULES, Tally, wants},
+    share, starts,
     task::TaskFields,
+    timeline::{self, tells},
 };
 
 /// Remembers when, by whom and from which CPU. Fires in the waker's context, before the task is placed.
@@ -23,15 +26,23 @@ pub fn waking<T: TaskFields>(task: T) {
     // SAFETY: no arguments, no side effects; so it is wherever these helpers are called.
     let (now, waker) = unsafe { (bpf_ktime_get_ns(), bpf_get_current_pid_tgid() as u32) };
     let (pid, prev_cpu) = (task.pid(), task.cpu());
+    // Where the clock starts here, whoever is watched by the time of its wakeup needs it.
+    if FROM_WAKING.load() == 0 && share::watched(pid).is_none() {
+        return;
+    }
     // To a trigger on this event it is where the clock starts, whatever the task does, and nothing else is.
     let starts = TRIGGER_RULES.load() != 0 && FROM_WAKING.load() != 0;
-    if let Some(start) = starts::find(task) {
+    if let Some(entry) = starts::find(task) {
         // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake or switch it.
-        let start = unsafe { &mut *start };
+        let Entry { start, course } = unsafe { &mut *entry };
         if starts {
             *start = Start::IDLE;
         }
         start.waking(now, waker, prev_cpu);
+        if tells(part::TURNS) {
+            // SAFETY: as above.
+            course.waker_cpu = unsafe { bpf_get_smp_processor_id() };
+        }
         if starts {
             start.wakeup(now, pid, Class::Wakeup, true);
         }
@@ -39,13 +50,17 @@ pub fn waking<T: TaskFields>(task: T) {
     }
     // The first time: a task that the filter refuses takes no entry. One that has an entry was judged before.
     if filter::wants(task, pid) {
-        let mut start = Start { pid, ..Start::IDLE };
-        start.waking(now, waker, prev_cpu);
+        let mut entry = Entry { start: Start { pid, ..Start::IDLE }, ..Entry::IDLE };
+        entry.start.waking(now, waker, prev_cpu);
+        if tells(part::TURNS) {
+            // SAFETY: as above.
+            entry.course.waker_cpu = unsafe { bpf_get_smp_processor_id() };
+        }
         if starts {
-            start.wakeup(now, pid, Class::Wakeup, true);
+            entry.start.wakeup(now, pid, Class::Wakeup, true);
         }
         // Where there is no room, the wakeup that follows counts it, if one does.
-        if !starts::insert(task, start)
+        if !starts::insert(task, entry)
             && starts
             && let Some(tally) = Tally::of(Class::Wakeup)
         {
@@ -59,7 +74,20 @@ pub fn waking<T: TaskFields>(task: T) {
 pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
     let Some(tally) = Tally::of(class) else { return };
     let pid = task.pid();
+    if tells(part::WAKEUPS) {
+        if filter::wants(task, pid) {
+            timeline::woken(task, pid, class);
+        }
+        // Also where nobody asked for waits that begin like this.
+        if !wants(class) {
+            return;
+        }
+    }
     tally.count(Counter::Seen);
+    let Some(level) = share::watched(pid) else {
+        tally.count(Counter::NotWatched);
+        return;
+    };
     if !filter::wants(task, pid) {
         tally.count(Counter::Filtered);
         return;
@@ -72,9 +100,9 @@ pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
     }
     // SAFETY: as in `waking`.
     let now = unsafe { bpf_ktime_get_ns() };
-    if let Some(start) = starts::find(task) {
+    if let Some(entry) = starts::find(task) {
         // SAFETY: as in `waking`.
-        let start = unsafe { &mut *start };
+        let Entry { start, course } = unsafe { &mut *entry };
         if class == Class::New
             && let Some(tally) = start.leave().and_then(Tally::of)
         {
@@ -82,14 +110,31 @@ pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
         }
         if start.wakeup(now, pid, class, trigger_rules) == Woken::Waiting {
             settle(task, tally, Counter::WokenWaiting);
+        } else {
+            start.level = level;
+            set_out(task, start, course);
         }
         return;
     }
-    let mut start = Start::IDLE;
-    start.wakeup(now, pid, class, trigger_rules);
-    if !starts::insert(task, start) && settle(task, tally, Counter::StartMapFull) == Some(1) {
+    let mut entry = Entry::IDLE;
+    entry.start.level = level;
+    entry.start.wakeup(now, pid, class, trigger_rules);
+    set_out(task, &entry.start, &mut entry.course);
+    if !starts::insert(task, entry) && settle(task, tally, Counter::StartMapFull) == Some(1) {
         warn!(ctx, "there is no room for the starts of further tasks: their wakeups are lost, and counted");
     }
+}
+
+/// The course of a wait begins, where it is told.
+#[inline(always)]
+fn set_out<T: TaskFields>(task: T, start: &Start, course: &mut Course) {
+    if !tells(part::TURNS) {
+        return;
+    }
+    // SAFETY: as in `waking`.
+    let here = unsafe { bpf_get_smp_processor_id() };
+    let remote = start.waking_at_ns != 0 && course.waker_cpu != here;
+    course.begin(task.cpu(), remote, timeline::clocks(task));
 }
 
 /// Counts a wakeup that starts no wait: there is no switch-in whose CPU the filter could judge, so it judges the one the

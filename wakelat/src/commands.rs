@@ -1,5 +1,7 @@
 //! What each command that measures shows of its run.
 
+mod trace_all;
+
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Result, bail};
@@ -8,14 +10,19 @@ use wakelat_common::filter::part;
 
 use crate::{
     aggregate::key::{Key, Names},
-    config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
+    collect::Timeline,
+    config::{self, Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::Report,
     session::{self, Place, Stop, View},
     sink::{self, Reports, Style, Waits},
+    timeline::event::Event,
     timerlat, verify,
     wait::Wait,
+    why,
 };
+
+pub use trace_all::trace_all;
 
 /// `hist`: the distribution, once or per interval.
 ///
@@ -24,7 +31,7 @@ use crate::{
 pub fn hist(config: &Config) -> Result<Stop> {
     let (style, _) = style(&config.output);
     let reports = config.output.format.reports(sink::View::Chart, &keys(config), style);
-    run(config, &mut Hist { reports })
+    run(config, &mut Hist { reports, timeline: of_parts(config) })
 }
 
 /// `top`: the table of groups since the start, again and again.
@@ -39,7 +46,7 @@ pub fn top(config: &Config, table: Table) -> Result<Stop> {
     let fitting = rows.filter(|_| redrawn).map(|rows| rows.saturating_sub(AROUND).max(1));
     let view = sink::View::Table { sort: table.sort, limit: table.limit.or(fitting) };
     let reports = config.output.format.reports(view, &keys(config), style);
-    run(config, &mut Top { reports, redrawn })
+    run(config, &mut Top { reports, redrawn, timeline: of_parts(config) })
 }
 
 /// `trace`: a line a wait.
@@ -48,10 +55,7 @@ pub fn top(config: &Config, table: Table) -> Result<Stop> {
 /// Those of [`session::run`].
 pub fn trace(config: &Config) -> Result<Stop> {
     let (style, _) = style(&config.output);
-    // Rows of waits have no place for it.
-    let aside = (config.output.format == sink::Format::Csv && !config.output.quiet)
-        .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() });
-    run(config, &mut Trace { waits: config.output.format.waits(style), aside })
+    run(config, &mut Trace { aside: aside(config, &style), waits: config.output.format.waits(style) })
 }
 
 /// `timerlat`: what the tracer says, or a saved trace.
@@ -90,6 +94,28 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
             live_run(live, redrawn && config.view == timerlat::sink::NoiseView::Top, &mut listener)
         }
     }
+}
+
+/// `why`: where the time of waits went.
+///
+/// # Errors
+/// Those of [`session::run`].
+pub fn why(config: &Config, why: config::Why) -> Result<Stop> {
+    let (style, _) = style(&config.output);
+    let untold =
+        [(why.noise, "interrupts and softirqs"), (why.idle, "C-states"), (why.quota, "throttling and stolen time")];
+    let rules = why::Rules {
+        from: config.from,
+        by: config.by.clone(),
+        merged: config.merged,
+        max_groups: config.max_groups,
+        worst: why.worst,
+        untold: untold.into_iter().filter(|(told, _)| !told).map(|(_, what)| what).collect(),
+    };
+    let timeline =
+        Timeline { noise: why.noise, idle: why.idle, clocks: why.quota, cgroups: true, ..Timeline::OF_WAITS };
+    let json = config.output.format == sink::Format::Json;
+    run(config, &mut Why { timeline, summing: why::Summing::new(rules), known: why::Known::default(), json, style })
 }
 
 fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Listener) -> Result<Stop> {
@@ -178,6 +204,12 @@ fn refuse_what_no_record_tells(config: &Config) -> Result<()> {
     Ok(())
 }
 
+/// How the coverage is to look on standard error, where rows of waits or events have no place for it.
+fn aside(config: &Config, style: &Style) -> Option<Style> {
+    (config.output.format == sink::Format::Csv && !config.output.quiet)
+        .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() })
+}
+
 fn keys(config: &Config) -> Vec<&'static str> {
     config.by.iter().map(|key| key.name()).collect()
 }
@@ -204,11 +236,21 @@ fn terminal(file: bool) -> (Style, Option<usize>) {
     (Style::detect(|name| std::env::var(name).ok(), terminal, columns, TimeZone::system()), rows)
 }
 
+/// What has to be known where waits are grouped by part.
+fn of_parts(config: &Config) -> Option<Timeline> {
+    config.by.contains(&Key::Part).then_some(Timeline::OF_WAITS)
+}
+
 struct Hist {
     reports: Box<dyn Reports>,
+    timeline: Option<Timeline>,
 }
 
 impl View for Hist {
+    fn shows_events(&self) -> Option<Timeline> {
+        self.timeline
+    }
+
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.reports.head(out)
     }
@@ -222,9 +264,14 @@ struct Top {
     reports: Box<dyn Reports>,
     /// Each table takes the place of the one before.
     redrawn: bool,
+    timeline: Option<Timeline>,
 }
 
 impl View for Top {
+    fn shows_events(&self) -> Option<Timeline> {
+        self.timeline
+    }
+
     fn is_cumulative(&self) -> bool {
         true
     }
@@ -268,5 +315,38 @@ impl View for Trace {
             sink::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())
+    }
+}
+
+struct Why {
+    timeline: Timeline,
+    summing: why::Summing,
+    known: why::Known,
+    json: bool,
+    style: Style,
+}
+
+impl View for Why {
+    fn shows_events(&self) -> Option<Timeline> {
+        Some(self.timeline)
+    }
+
+    fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
+        self.known.learn(event, names);
+        self.summing.push(event);
+        Ok(())
+    }
+
+    fn warmed_up(&mut self) {
+        self.summing.begin();
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let summary = self.summing.summary(report.duration_ns, &self.known);
+        self.summing.begin();
+        if self.json {
+            return why::sink::json(&summary, report, out);
+        }
+        out.write_all(why::sink::text(&summary, report, &self.style).as_bytes())
     }
 }

@@ -12,21 +12,34 @@ use crate::wait::{Comm, Wait};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// Another length than a record's.
-    Length(usize),
+    Length {
+        /// The length: bytes.
+        found: usize,
+        /// That of a record of its kind.
+        expected: usize,
+    },
     /// A kind of record that is not known.
-    Kind(u16),
+    Kind(u8),
     /// A class that is not known.
     Class(u8),
+    /// What became of a task is not known.
+    Leaving(u8),
+    /// What took the CPU is not known.
+    Source(u8),
 }
 
 impl std::fmt::Display for DecodeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Length(length) => {
-                write!(f, "a record of `{length}` bytes in the ring buffer, expected {}", size_of::<Sample>())
+            Self::Length { found, expected } => {
+                write!(f, "a record of `{found}` bytes in the ring buffer, expected {expected}")
             }
-            Self::Kind(kind) => write!(f, "a record of kind `{kind}` in the ring buffer, expected {KIND_SAMPLE}"),
+            Self::Kind(kind) => write!(f, "a record of the unknown kind `{kind}` in the ring buffer"),
             Self::Class(class) => write!(f, "a record of class `{class}` in the ring buffer, expected 0 to 2"),
+            Self::Leaving(leaving) => {
+                write!(f, "a task that leaves as `{leaving}` in the ring buffer, expected 0 to 3")
+            }
+            Self::Source(source) => write!(f, "an interrupt of source `{source}` in the ring buffer, expected 0 to 2"),
         }?;
         f.write_str("; the BPF programs and this program do not belong together")
     }
@@ -39,67 +52,95 @@ impl std::error::Error for DecodeError {}
 /// # Errors
 /// Where it is not one: too short, too long, or of a kind or class that is not known.
 pub fn decode(mut record: &[u8]) -> Result<Wait, DecodeError> {
-    if record.len() != size_of::<Sample>() {
-        return Err(DecodeError::Length(record.len()));
+    expect_length(record, size_of::<Sample>())?;
+    let sample = sample(&mut record);
+    if sample.kind == KIND_SAMPLE { wait(&sample) } else { Err(DecodeError::Kind(sample.kind)) }
+}
+
+/// That `record` has as many bytes as one of its kind.
+pub(crate) fn expect_length(record: &[u8], expected: usize) -> Result<(), DecodeError> {
+    let found = record.len();
+    if found == expected { Ok(()) } else { Err(DecodeError::Length { found, expected }) }
+}
+
+/// Takes the fields of a sample, which `record` must have the bytes for.
+pub(crate) fn sample(record: &mut &[u8]) -> Sample {
+    Sample {
+        kind: record.get_u8(),
+        level: record.get_u8(),
+        class: record.get_u8(),
+        wakeable: record.get_u8(),
+        cpu: record.get_u32_ne(),
+        at_ns: record.get_u64_ne(),
+        latency_ns: record.get_u64_ne(),
+        delivery_ns: record.get_u64_ne(),
+        cgroup_id: record.get_u64_ne(),
+        pid: record.get_u32_ne(),
+        tgid: record.get_u32_ne(),
+        prio: record.get_i32_ne(),
+        policy: record.get_u32_ne(),
+        prev_cpu: record.get_u32_ne(),
+        waker_pid: record.get_u32_ne(),
+        prev_pid: record.get_u32_ne(),
+        prev_prio: record.get_i32_ne(),
+        comm: name(record),
+        prev_comm: name(record),
     }
-    let kind = record.get_u16_ne();
-    if kind != KIND_SAMPLE {
-        return Err(DecodeError::Kind(kind));
-    }
-    let class = record.get_u8();
-    let class = Class::from_u8(class).ok_or(DecodeError::Class(class))?;
-    let woken = class == Class::Wakeup;
-    let wakeable = record.get_u8() != 0;
-    let cpu = record.get_u32_ne();
-    let at_ns = record.get_u64_ne();
-    let latency_ns = record.get_u64_ne();
-    let delivery_ns = record.get_u64_ne();
-    let cgroup_id = record.get_u64_ne();
-    let tid = record.get_u32_ne();
-    let pid = record.get_u32_ne();
-    let prio = record.get_i32_ne();
-    let policy = record.get_u32_ne();
-    let prev_cpu = record.get_u32_ne();
-    let waker_tid = record.get_u32_ne();
-    let prev_tid = record.get_u32_ne();
-    let prev_prio = record.get_i32_ne();
-    let mut comm = [0; COMM_LEN];
-    record.copy_to_slice(&mut comm);
-    let mut prev_comm = [0; COMM_LEN];
-    record.copy_to_slice(&mut prev_comm);
-    let delivered = woken && delivery_ns != DELIVERY_UNKNOWN;
+}
+
+/// Takes the bytes of a name, which `record` must have.
+pub(crate) fn name(record: &mut &[u8]) -> [u8; COMM_LEN] {
+    let mut name = [0; COMM_LEN];
+    record.copy_to_slice(&mut name);
+    name
+}
+
+/// A sample in user words.
+pub(crate) fn wait(sample: &Sample) -> Result<Wait, DecodeError> {
+    let class = Class::from_u8(sample.class).ok_or(DecodeError::Class(sample.class))?;
+    let delivered = class == Class::Wakeup && sample.delivery_ns != DELIVERY_UNKNOWN;
     Ok(Wait {
         class,
-        at_ns,
-        latency_ns,
-        delivery_ns: delivered.then_some(delivery_ns),
-        tid,
-        pid,
-        comm: Comm::new(&comm),
-        cgroup_id: (cgroup_id != 0).then_some(cgroup_id),
-        prio,
-        policy,
-        cpu,
-        prev_cpu: (prev_cpu != CPU_UNKNOWN).then_some(prev_cpu),
-        waker_tid: delivered.then_some(waker_tid),
-        prev_tid,
-        prev_comm: Comm::new(&prev_comm),
-        prev_prio,
-        wakeable,
+        at_ns: sample.at_ns,
+        latency_ns: sample.latency_ns,
+        delivery_ns: delivered.then_some(sample.delivery_ns),
+        tid: sample.pid,
+        pid: sample.tgid,
+        comm: Comm::new(&sample.comm),
+        cgroup_id: known_cgroup(sample.cgroup_id),
+        prio: sample.prio,
+        policy: sample.policy,
+        cpu: sample.cpu,
+        prev_cpu: known_cpu(sample.prev_cpu),
+        waker_tid: delivered.then_some(sample.waker_pid),
+        prev_tid: sample.prev_pid,
+        prev_comm: Comm::new(&sample.prev_comm),
+        prev_prio: sample.prev_prio,
+        wakeable: sample.wakeable != 0,
+        level: sample.level,
     })
 }
 
+/// A cgroup's id, if there is one.
+pub(crate) fn known_cgroup(id: u64) -> Option<u64> {
+    (id != 0).then_some(id)
+}
+
+/// A CPU, if it is known.
+pub(crate) fn known_cpu(cpu: u32) -> Option<u32> {
+    (cpu != CPU_UNKNOWN).then_some(cpu)
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
     /// The bytes of a record, field by field, as C lays it out.
-    fn bytes(sample: &Sample) -> Vec<u8> {
+    pub(crate) fn bytes(sample: &Sample) -> Vec<u8> {
         let mut bytes = Vec::new();
-        bytes.extend(sample.kind.to_ne_bytes());
-        bytes.extend([sample.class, sample.wakeable]);
+        bytes.extend([sample.kind, sample.level, sample.class, sample.wakeable]);
         bytes.extend(sample.cpu.to_ne_bytes());
         for long in [sample.at_ns, sample.latency_ns, sample.delivery_ns, sample.cgroup_id] {
             bytes.extend(long.to_ne_bytes());
@@ -117,9 +158,10 @@ mod tests {
         bytes
     }
 
-    fn sample() -> Sample {
+    pub(crate) fn a_sample() -> Sample {
         Sample {
             kind: KIND_SAMPLE,
+            level: 3,
             class: Class::Wakeup as u8,
             cpu: 1,
             at_ns: 2,
@@ -142,7 +184,7 @@ mod tests {
 
     #[test]
     fn every_field_arrives() {
-        let wait = decode(&bytes(&sample())).unwrap();
+        let wait = decode(&bytes(&a_sample())).unwrap();
         assert_eq!((wait.class, wait.cpu, wait.at_ns, wait.latency_ns), (Class::Wakeup, 1, 2, 3));
         assert_eq!((wait.delivery_ns, wait.cgroup_id, wait.tid, wait.pid), (Some(4), Some(5), 6, 7));
         assert_eq!((wait.prio, wait.policy, wait.prev_cpu), (-1, 6, Some(0)));
@@ -153,27 +195,27 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_not_a_number() {
-        let unknown = Sample { delivery_ns: DELIVERY_UNKNOWN, prev_cpu: CPU_UNKNOWN, cgroup_id: 0, ..sample() };
+        let unknown = Sample { delivery_ns: DELIVERY_UNKNOWN, prev_cpu: CPU_UNKNOWN, cgroup_id: 0, ..a_sample() };
         let wait = decode(&bytes(&unknown)).unwrap();
         assert_eq!((wait.delivery_ns, wait.prev_cpu, wait.cgroup_id, wait.waker_tid), (None, None, None, None));
     }
 
     #[test]
     fn only_a_wakeup_has_a_waker() {
-        let preempted = Sample { class: Class::Preempted as u8, ..sample() };
+        let preempted = Sample { class: Class::Preempted as u8, ..a_sample() };
         let wait = decode(&bytes(&preempted)).unwrap();
         assert_eq!((wait.delivery_ns, wait.waker_tid), (None, None));
     }
 
     #[test]
     fn a_short_a_long_and_an_unknown_record_are_refused() {
-        let good = bytes(&sample());
+        let good = bytes(&a_sample());
         for length in 0..good.len() {
-            assert_eq!(decode(&good[..length]), Err(DecodeError::Length(length)));
+            assert_eq!(decode(&good[..length]), Err(DecodeError::Length { found: length, expected: 104 }));
         }
-        assert_eq!(decode(&[good.clone(), vec![0]].concat()), Err(DecodeError::Length(105)));
-        assert_eq!(decode(&bytes(&Sample { kind: 2, ..sample() })), Err(DecodeError::Kind(2)));
-        assert_eq!(decode(&bytes(&Sample { class: 3, ..sample() })), Err(DecodeError::Class(3)));
+        assert_eq!(decode(&[good.clone(), vec![0]].concat()), Err(DecodeError::Length { found: 105, expected: 104 }));
+        assert_eq!(decode(&bytes(&Sample { kind: 2, ..a_sample() })), Err(DecodeError::Kind(2)));
+        assert_eq!(decode(&bytes(&Sample { class: 3, ..a_sample() })), Err(DecodeError::Class(3)));
     }
 
     proptest! {
@@ -184,8 +226,8 @@ mod tests {
 
         #[test]
         fn a_record_need_not_be_aligned(skipped in 0usize..8) {
-            let shifted = [vec![0; skipped], bytes(&sample())].concat();
-            prop_assert_eq!(decode(&shifted[skipped..]), decode(&bytes(&sample())));
+            let shifted = [vec![0; skipped], bytes(&a_sample())].concat();
+            prop_assert_eq!(decode(&shifted[skipped..]), decode(&bytes(&a_sample())));
         }
     }
 }

@@ -19,12 +19,71 @@ pub struct Report {
     pub from: From,
     /// Where the waits were counted.
     pub mode: Mode,
+    /// Where starts were kept.
+    pub starts: Starts,
     /// The groups, ordered by class and then by falling count.
     pub groups: Vec<Group>,
     /// What was counted and what was not.
     pub coverage: Coverage,
     /// What became of the threshold, where one was given.
     pub threshold: Option<Threshold>,
+    /// What measuring took, where that was looked at.
+    pub overhead: Option<Overhead>,
+    /// Which tasks were watched, where a limit of the overhead was given.
+    pub sampling: Option<Sampling>,
+}
+
+/// Which tasks were watched: whole ones at random, as many as a limit of the overhead allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// The limit: millionths of the time of all CPUs.
+    pub limit_ppm: u32,
+    /// At the lowest level in force in the window, one of so many.
+    pub one_in_least: u32,
+    /// At the highest.
+    pub one_in_most: u32,
+}
+
+/// What measuring took from the machine in this window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overhead {
+    /// CPUs that were online.
+    pub cpus: u32,
+    /// wakelat's own CPU time, in user space and in the kernel: ns.
+    pub tool_ns: u64,
+    /// Of the programs; none where the kernel does not account them for this user.
+    pub programs: Option<ProgramTime>,
+}
+
+/// What programs in the kernel took: from those parts of the run in which the kernel accounted them, by the number of
+/// switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramTime {
+    /// All of them together: ns, one reading of the clock for each run included.
+    pub ns: u64,
+    /// Context switches of the whole machine.
+    pub switches: u64,
+    /// How long the account was on: ns.
+    pub accounted_ns: u64,
+}
+
+impl Overhead {
+    /// Programs and wakelat itself: ns.
+    pub fn total_ns(&self) -> u64 {
+        self.tool_ns + self.programs.map_or(0, |programs| programs.ns)
+    }
+
+    /// What all CPUs had in a window of `duration_ns`: ns.
+    pub fn capacity_ns(&self, duration_ns: u64) -> u64 {
+        duration_ns.saturating_mul(self.cpus.into())
+    }
+}
+
+impl ProgramTime {
+    /// By switch, with all that ran for wakeups: ns, rounded; none where there was no switch.
+    pub fn per_switch_ns(&self) -> Option<u64> {
+        (self.switches > 0).then(|| (self.ns + self.switches / 2) / self.switches)
+    }
 }
 
 /// Where the clock of a `wakeup` starts.
@@ -45,6 +104,16 @@ pub enum Mode {
     Samples,
     /// In the kernel: cheaper, and percentiles are as exact as buckets are narrow.
     Aggregate,
+}
+
+/// Where starts are kept while their tasks wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Starts {
+    /// In a hash map of a fixed size.
+    #[default]
+    Map,
+    /// In the tasks themselves.
+    Tasks,
 }
 
 /// The waits with one key and one class.
@@ -114,6 +183,8 @@ pub struct Coverage {
     /// Events for which the kernel skipped a program because one was active already; none where the kernel does not
     /// count them (before 5.12).
     pub missed: Option<u64>,
+    /// Events between waits for which there was no room in the ring buffer; none where only waits were asked for.
+    pub events_lost: Option<u64>,
     /// The longest wait among the censored: the task and how long it had waited when the run ended.
     pub oldest_censored: Option<Maximum>,
     /// Waits whose group found no room in user space: they are in a group keyed `(other)`.
@@ -137,6 +208,8 @@ pub struct Terms {
     pub filtered: u64,
     /// Of `filtered`: below the threshold.
     pub below_threshold: u64,
+    /// Of tasks that were not drawn, where not all are watched.
+    pub not_watched: u64,
     /// No room in the map of starts.
     pub start_map_full: u64,
     /// No room in the ring buffer.
@@ -158,6 +231,7 @@ impl Terms {
                 self.woken_running,
                 self.woken_waiting,
                 self.filtered,
+                self.not_watched,
                 self.start_map_full,
                 self.ring_full,
                 self.discarded,

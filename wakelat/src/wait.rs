@@ -88,6 +88,8 @@ pub struct Wait {
     pub prev_prio: i32,
     /// It was preempted while its state said that it sleeps; from a classic tracepoint, it may have been.
     pub wakeable: bool,
+    /// Its task was watched as one of 2^level.
+    pub level: u8,
 }
 
 /// The word for a `SCHED_*` number (include/uapi/linux/sched.h), as the command line takes it.

@@ -8,7 +8,8 @@ use support::{files, read, root};
 use wakelat::cli::{self, Refusal};
 
 /// The pages in which commands stand that people type.
-const PAGES: [&str; 5] = ["README.md", "CONTRIBUTING.md", "docs/semantics.md", "docs/output.md", "docs/timerlat.md"];
+const PAGES: [&str; 6] =
+    ["README.md", "CONTRIBUTING.md", "docs/semantics.md", "docs/output.md", "docs/timerlat.md", "docs/why.md"];
 
 /// The commands of a page: lines of `sh` blocks, lines behind `$ ` and of `cargo xtask` in other blocks, and `wakelat …` in
 /// running text.

@@ -1,12 +1,15 @@
 //! The entries on typed tracepoints: one per tracepoint. The prototypes are those of include/trace/events/sched.h.
 
 use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
-use wakelat_common::Class;
+use wakelat_common::{
+    Class,
+    timeline::{source, vector},
+};
 
 use crate::{
-    switch,
-    task::{Direct, Task},
-    wakeup,
+    interrupt, switch,
+    task::{Direct, IrqAction, Task},
+    timeline, turn, wakeup,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -37,4 +40,79 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
     switch::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
     0
+}
+
+// In place of the one above, where every switch is told.
+#[btf_tracepoint(function = "sched_switch")]
+fn turn(ctx: BtfTracePointContext) -> i32 {
+    let preempt = ctx.arg::<u64>(0) as u8 != 0;
+    turn::turn(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+    0
+}
+
+// TP_PROTO(struct task_struct *p, int dest_cpu)
+#[btf_tracepoint(function = "sched_migrate_task")]
+fn sched_migrate_task(ctx: BtfTracePointContext) -> i32 {
+    timeline::moved(Task::<Direct>::new(ctx.arg(0)), ctx.arg::<u64>(1) as u32);
+    0
+}
+
+// TP_PROTO(unsigned int state, unsigned int cpu_id), include/trace/events/power.h
+#[btf_tracepoint(function = "cpu_idle")]
+fn cpu_idle(ctx: BtfTracePointContext) -> i32 {
+    interrupt::idle(ctx.arg::<u64>(0) as u32);
+    0
+}
+
+// TP_PROTO(int irq, struct irqaction *action), include/trace/events/irq.h
+#[btf_tracepoint(function = "irq_handler_entry")]
+fn irq_handler_entry(_ctx: BtfTracePointContext) -> i32 {
+    interrupt::enter(source::IRQ);
+    0
+}
+
+// TP_PROTO(int irq, struct irqaction *action, int ret)
+#[btf_tracepoint(function = "irq_handler_exit")]
+fn irq_handler_exit(ctx: BtfTracePointContext) -> i32 {
+    interrupt::exit(source::IRQ, ctx.arg::<u64>(0) as u32, || IrqAction::<Direct>::new(ctx.arg(1)).name());
+    0
+}
+
+// TP_PROTO(unsigned int vec_nr)
+#[btf_tracepoint(function = "softirq_entry")]
+fn softirq_entry(_ctx: BtfTracePointContext) -> i32 {
+    interrupt::enter(source::SOFTIRQ);
+    0
+}
+
+#[btf_tracepoint(function = "softirq_exit")]
+fn softirq_exit(ctx: BtfTracePointContext) -> i32 {
+    interrupt::exit(source::SOFTIRQ, ctx.arg::<u64>(0) as u32, interrupt::nameless);
+    0
+}
+
+/// The entries for interrupts of the CPU's own: TP_PROTO(int vector), arch/x86/include/asm/trace/irq_vectors.h.
+macro_rules! vectors {
+    ($($number:ident: $entry:ident $entry_name:tt $exit:ident $exit_name:tt;)*) => {$(
+        #[btf_tracepoint(function = $entry_name)]
+        fn $entry(_ctx: BtfTracePointContext) -> i32 {
+            interrupt::enter(source::VECTOR);
+            0
+        }
+
+        #[btf_tracepoint(function = $exit_name)]
+        fn $exit(_ctx: BtfTracePointContext) -> i32 {
+            interrupt::exit(source::VECTOR, vector::$number, interrupt::nameless);
+            0
+        }
+    )*};
+}
+
+vectors! {
+    LOCAL_TIMER: local_timer_entry "local_timer_entry" local_timer_exit "local_timer_exit";
+    RESCHEDULE: reschedule_entry "reschedule_entry" reschedule_exit "reschedule_exit";
+    CALL_FUNCTION: call_function_entry "call_function_entry" call_function_exit "call_function_exit";
+    CALL_FUNCTION_SINGLE: call_function_single_entry "call_function_single_entry"
+        call_function_single_exit "call_function_single_exit";
+    IRQ_WORK: irq_work_entry "irq_work_entry" irq_work_exit "irq_work_exit";
 }

@@ -11,7 +11,7 @@ use aya_ebpf::{
     helpers::generated::{bpf_seq_write, bpf_task_storage_get},
     macros::btf_map,
 };
-use wakelat_common::start::Start;
+use wakelat_common::{course::Entry, start::Start};
 
 use crate::{
     filter,
@@ -34,7 +34,7 @@ unsafe impl<V> Sync for TaskStorage<V> {}
 /// Key: a task. Value: its wait. Written by every program; read at the end by `waiting`. No memory: the wakeup counts as
 /// `start_map_full`.
 #[btf_map]
-static STARTS: TaskStorage<Start> = TaskStorage {
+static STARTS: TaskStorage<Entry> = TaskStorage {
     r#type: ptr::null(),
     key: ptr::null(),
     value: ptr::null(),
@@ -44,7 +44,7 @@ static STARTS: TaskStorage<Start> = TaskStorage {
 
 /// The storage of the task at `task`; made of `initial` where there is none, unless that is null.
 #[inline(always)]
-fn storage(task: *mut task_struct, initial: *mut Start) -> Option<*mut Start> {
+fn storage(task: *mut task_struct, initial: *mut Entry) -> Option<*mut Entry> {
     let flags = if initial.is_null() { 0 } else { BPF_LOCAL_STORAGE_GET_F_CREATE };
     let map = ptr::from_ref(&STARTS).cast_mut().cast();
     // SAFETY: the map is of this type, and the verifier knows `task` for a task.
@@ -57,14 +57,14 @@ pub const GO_WITH_THEIR_TASK: bool = true;
 
 /// What is kept of `task`, if it has an entry.
 #[inline(always)]
-pub fn find<T: TaskFields>(task: T) -> Option<*mut Start> {
+pub fn find<T: TaskFields>(task: T) -> Option<*mut Entry> {
     storage(task.identity() as *mut _, ptr::null_mut())
 }
 
 /// Gives `task`, which has none, an entry. Returns false where there is no memory.
 #[inline(always)]
-pub fn insert<T: TaskFields>(task: T, mut start: Start) -> bool {
-    storage(task.identity() as *mut _, &raw mut start).is_some()
+pub fn insert<T: TaskFields>(task: T, mut entry: Entry) -> bool {
+    storage(task.identity() as *mut _, &raw mut entry).is_some()
 }
 
 /// `task` is switched out for the last time: the kernel frees its storage with it.
@@ -97,8 +97,8 @@ fn prepare(each: *const EachTask) -> i32 {
     }
     let known = Task::<Direct>::new(task.cast_const().cast());
     if filter::wants(known, known.pid()) {
-        let mut start = Start::IDLE;
-        storage(task, &raw mut start);
+        let mut entry = Entry::IDLE;
+        storage(task, &raw mut entry);
     }
     0
 }
@@ -113,7 +113,9 @@ fn waiting(each: *const EachTask) -> i32 {
     if task.is_null() {
         return 0;
     }
-    let Some(start) = storage(task, ptr::null_mut()) else { return 0 };
+    let Some(entry) = storage(task, ptr::null_mut()) else { return 0 };
+    // SAFETY: as above.
+    let start = unsafe { &raw mut (*entry).start };
     // SAFETY: the entry is plain data; once the run has ended, programs write it at a task's last switch alone.
     if unsafe { (*start).is_wanted() } {
         // SAFETY: the value is as long as its type.

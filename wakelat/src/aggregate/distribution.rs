@@ -6,6 +6,7 @@ use wakelat_common::{
     histogram::Histogram as Counted,
 };
 
+use super::sampled::Sampled;
 use crate::wait::Comm;
 
 /// A group keeps its values themselves up to this many: most groups of a run are small, and the histogram of one value
@@ -24,6 +25,8 @@ pub struct Distribution {
     min_ns: u64,
     max: Option<Maximum>,
     values: Values,
+    /// Where only drawn tasks were watched: what they tell of all.
+    sampled: Option<Box<Sampled>>,
 }
 
 /// The longest wait and whose it was.
@@ -84,7 +87,18 @@ impl Distribution {
             min_ns: counted.min_ns,
             max: (counted.count > 0).then_some(max),
             values: Values::Buckets(buckets),
+            sampled: None,
         }
+    }
+
+    /// Says of a wait that was recorded that its task `tid` was drawn at `level`.
+    pub fn record_sampled(&mut self, tid: u32, level: u8, latency_ns: u64) {
+        self.sampled.get_or_insert_default().record(tid, level, latency_ns);
+    }
+
+    /// What the drawn tasks tell of all, where only drawn ones were watched.
+    pub fn sampled(&self) -> Option<&Sampled> {
+        self.sampled.as_deref()
     }
 
     /// Adds one wait.
@@ -143,6 +157,9 @@ impl Distribution {
     /// The smallest value that at least `percent` % of the waits do not exceed: ns, to three significant digits, or no more
     /// than 1/32 above where the kernel counted, and never outside the exact minimum and maximum. 0 where there is none.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
+        if let Some(sampled) = self.sampled().filter(|sampled| !sampled.is_of_one_level()) {
+            return sampled.percentile_ns(percent).clamp(self.min_ns(), self.max_ns());
+        }
         let value = match &self.values {
             Values::Few(values) => {
                 let mut sorted = values.clone();
@@ -190,6 +207,9 @@ impl Distribution {
         }
         self.count += other.count;
         self.sum_ns += other.sum_ns;
+        if let Some(sampled) = other.sampled() {
+            self.sampled.get_or_insert_default().add(sampled);
+        }
         let mut many = match (std::mem::take(&mut self.values), &other.values) {
             (Values::Buckets(buckets), _) => return self.add_buckets(buckets, other),
             (values, Values::Buckets(_)) => {

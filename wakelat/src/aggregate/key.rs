@@ -4,6 +4,7 @@ use wakelat_common::Class;
 
 use crate::{
     report::{GroupClass, KeyPart, KeyValue},
+    timeline::part::Part,
     wait::{Comm, Wait, policy_name},
 };
 
@@ -28,12 +29,24 @@ pub enum Key {
     Class,
     /// Thread that did the waking.
     Waker,
+    /// What the time of a wait went to: then a group has the time that each wait spent in it.
+    Part,
 }
 
 impl Key {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 9] =
-        [Self::Tid, Self::Pid, Self::Comm, Self::Cgroup, Self::Cpu, Self::Prio, Self::Policy, Self::Class, Self::Waker];
+    pub const ALL: [Self; 10] = [
+        Self::Tid,
+        Self::Pid,
+        Self::Comm,
+        Self::Cgroup,
+        Self::Cpu,
+        Self::Prio,
+        Self::Policy,
+        Self::Class,
+        Self::Waker,
+        Self::Part,
+    ];
 
     /// Whether the kernel side can count by it without telling one wait from another.
     pub const fn is_counted(self) -> bool {
@@ -52,6 +65,7 @@ impl Key {
             Self::Policy => "policy",
             Self::Class => "class",
             Self::Waker => "waker",
+            Self::Part => "part",
         }
     }
 }
@@ -69,6 +83,7 @@ pub struct GroupKey {
     prio: i32,
     policy: u32,
     waker_tid: Option<u32>,
+    part: Option<Part>,
 }
 
 impl GroupKey {
@@ -84,6 +99,7 @@ impl GroupKey {
             prio: 0,
             policy: 0,
             waker_tid: None,
+            part: None,
         }
     }
 
@@ -99,11 +115,16 @@ impl GroupKey {
                 Key::Cpu => group.cpu = wait.cpu,
                 Key::Prio => group.prio = wait.prio,
                 Key::Policy => group.policy = wait.policy,
-                Key::Class => {}
+                Key::Class | Key::Part => {}
                 Key::Waker => group.waker_tid = wait.waker_tid,
             }
         }
         group
+    }
+
+    /// This key, of the time that such waits spent in a part.
+    pub fn in_part(self, part: Part) -> Self {
+        Self { part: Some(part), ..self }
     }
 
     /// The key of waits of which nothing is known but their class and the CPU on which they ended.
@@ -135,6 +156,7 @@ impl GroupKey {
                     Some(tid) => number(tid),
                     None => KeyValue::Text("unknown".to_owned()),
                 },
+                Key::Part => KeyValue::Text(self.part.unwrap_or(Part::Unexplained).name().to_owned()),
             };
             parts.push(KeyPart { name: key.name(), value });
             if let (Key::Waker, Some(tid)) = (key, self.waker_tid)

@@ -3,6 +3,7 @@
 pub mod coverage;
 pub mod distribution;
 pub mod key;
+pub mod sampled;
 
 use std::collections::HashMap;
 
@@ -14,6 +15,7 @@ use self::{
 };
 use crate::{
     report::{Group, GroupClass, KeyPart, KeyValue},
+    timeline::Account,
     wait::Wait,
 };
 
@@ -23,6 +25,8 @@ pub struct Groups {
     keys: Vec<Key>,
     merged: bool,
     limit: usize,
+    /// Only drawn tasks are watched, and a group may be of several.
+    sampled: bool,
     groups: HashMap<GroupKey, Distribution>,
     /// Waits of groups that found no room.
     others: HashMap<GroupClass, Distribution>,
@@ -32,21 +36,40 @@ pub struct Groups {
 impl Groups {
     /// No waits yet. `merged` puts all classes into one; at most `limit` groups are kept apart.
     pub fn new(keys: Vec<Key>, merged: bool, limit: usize) -> Self {
-        Self { keys, merged, limit, groups: HashMap::new(), others: HashMap::new(), groups_merged: 0 }
+        Self { keys, merged, limit, sampled: false, groups: HashMap::new(), others: HashMap::new(), groups_merged: 0 }
+    }
+
+    /// The waits are those of drawn tasks: groups of several of them are to tell how much they tell of all.
+    #[must_use]
+    pub fn of_drawn_tasks(self) -> Self {
+        Self { sampled: !self.keys.contains(&Key::Tid), ..self }
     }
 
     /// Adds one wait to its group.
     pub fn record(&mut self, wait: &Wait) {
+        self.add(GroupKey::new(wait, &self.keys, self.merged), wait, wait.latency_ns);
+    }
+
+    /// Adds what one wait spent in each part to the groups of these.
+    pub fn record_parts(&mut self, account: &Account) {
+        let wait = &account.waited.wait;
         let key = GroupKey::new(wait, &self.keys, self.merged);
-        let latest =
-            Maximum { latency_ns: wait.latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
-        if let Some(group) = self.groups.get_mut(&key) {
-            group.record(latest);
+        account.parts().for_each(|(part, ns)| self.add(key.in_part(part), wait, ns));
+    }
+
+    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64) {
+        let latest = Maximum { latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
+        let group = if let Some(group) = self.groups.get_mut(&key) {
+            group
         } else if self.groups.len() < self.limit {
-            self.groups.entry(key).or_default().record(latest);
+            self.groups.entry(key).or_default()
         } else {
             self.groups_merged += 1;
-            self.others.entry(key.class()).or_default().record(latest);
+            self.others.entry(key.class()).or_default()
+        };
+        group.record(latest);
+        if self.sampled {
+            group.record_sampled(wait.tid, wait.level, latency_ns);
         }
     }
 

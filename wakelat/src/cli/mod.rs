@@ -16,6 +16,7 @@ mod trace;
 mod tracer;
 mod usage;
 mod verify;
+mod why;
 mod window;
 
 #[cfg(test)]
@@ -24,20 +25,21 @@ mod tests;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{config::Command, events::EventsFlags, hist_trigger::cli::HistTriggerFlags, kernel::Machine};
 
 pub use common::CommonFlags;
 pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 pub use grouping::GroupingFlags;
-pub use output::OutputFlags;
+pub use output::{OutputFlags, PaperFlags};
 pub use refusal::Refusal;
 pub use resources::ResourceFlags;
 pub use threshold::ThresholdFlags;
 pub use timerlat::{NoiseViewName, OsnoiseFlags, SavedFlags, TimerlatFlags, ViewName};
 pub use tracer::TracerFlags;
 pub use verify::VerifyFlags;
+pub use why::PartName;
 pub use window::WindowFlags;
 
 const EXAMPLES: &str = "\
@@ -46,6 +48,7 @@ Examples:
   wakelat hist 1 10 --comm 'nginx*' -P    nginx by process, ten charts of a second
   wakelat top --sort p99                  who waits longest, live
   wakelat trace --threshold 1ms           every wait of a millisecond or more
+  wakelat why -d 10s                      where that time went, and who was in the way
   wakelat verify                          the same by the kernel's own histograms
   wakelat timerlat --from trace.txt       why a real-time thread was late
   wakelat doctor                          what this kernel and this user can do
@@ -74,6 +77,7 @@ enum Verb {
     Hist(hist::HistFlags),
     Top(top::TopFlags),
     Trace(trace::TraceFlags),
+    Why(why::WhyFlags),
     Verify(verify::VerifyFlags),
     Timerlat(TimerlatFlags),
     Osnoise(OsnoiseFlags),
@@ -101,19 +105,31 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Ref
     parse_on(args, Machine::detect)
 }
 
+/// All flags of all commands, each with its defaults.
+fn command() -> clap::Command {
+    Flags::command().mut_subcommand("why", why::with_defaults)
+}
+
 /// Like [`parse`], for a machine that is looked at only where flags have to be judged by it.
 fn parse_on(
     args: impl IntoIterator<Item = OsString>,
     machine: impl FnOnce() -> Result<Machine>,
 ) -> Result<Invocation, Refusal> {
-    let Flags { verb, verbose } = Flags::try_parse_from(args)?;
+    let Flags { verb, verbose } = Flags::from_arg_matches(&command().try_get_matches_from(args)?)?;
     let command = match verb {
         Verb::Hist(flags) => Command::Hist(flags.config(&machine()?)?),
         Verb::Top(flags) => {
             let table = flags.table();
             Command::Top(flags.config(&machine()?)?, table)
         }
-        Verb::Trace(flags) => Command::Trace(flags.config(&machine()?)?),
+        Verb::Trace(flags) => {
+            let (config, all) = flags.config(&machine()?)?;
+            Command::Trace(config, all)
+        }
+        Verb::Why(flags) => {
+            let why = flags.why();
+            Command::Why(flags.config(&machine()?)?, why)
+        }
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),
         Verb::Timerlat(flags) => Command::Timerlat(Box::new(flags.config(machine)?)),
         Verb::Osnoise(flags) => Command::Osnoise(Box::new(flags.config(machine)?)),

@@ -18,10 +18,6 @@ pub struct OutputFlags {
     #[arg(long)]
     pub csv: bool,
 
-    /// Write to a file; - is standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-
     /// Nothing but the result
     #[arg(short, long)]
     pub quiet: bool,
@@ -30,11 +26,30 @@ pub struct OutputFlags {
     #[arg(short = 'T', long)]
     pub timestamps: bool,
 
+    /// Where, and how it is to look.
+    #[command(flatten)]
+    pub paper: PaperFlags,
+}
+
+/// Where the result is written, and how it is to look there: what every command that shows something takes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PaperFlags {
+    /// Write to a file; - is standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+
     /// Nothing but ASCII, as where the locale is not UTF-8
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub ascii: bool,
 
     /// When to use colour: auto, always, never
-    #[arg(long, visible_alias = "colour", value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    #[arg(
+        long,
+        visible_alias = "colour",
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        help_heading = "Output"
+    )]
     pub color: Colour,
 }

@@ -1,6 +1,5 @@
 //! Command lines, and what becomes of them on a drawn machine.
 
-use clap::CommandFactory as _;
 use wakelat_common::{Class, Classes, filter::part};
 
 use super::*;
@@ -28,7 +27,7 @@ fn read(line: &str, machine: &Machine) -> Result<Command, Refusal> {
 fn config(line: &str) -> Config {
     let (_directory, machine) = machine::tests::drawn();
     match read(line, &machine) {
-        Ok(Command::Hist(config) | Command::Top(config, _) | Command::Trace(config)) => config,
+        Ok(Command::Hist(config) | Command::Top(config, _) | Command::Trace(config, _)) => config,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -44,7 +43,7 @@ fn refused(line: &str, change: impl FnOnce(&mut Machine)) -> (String, u8) {
 
 #[test]
 fn the_flags_agree_with_one_another() {
-    Flags::command().debug_assert();
+    command().debug_assert();
 }
 
 #[test]
@@ -295,6 +294,9 @@ fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
         "wakelat top -n 0",
         "wakelat top 1 10",
         "wakelat trace --by pid",
+        "wakelat trace -MVw",
+        "wakelat trace --all --class new",
+        "wakelat trace --all --threshold 1ms",
         "wakelat doctor -p 1",
         "wakelat hist --quiet=yes",
     ];
@@ -334,10 +336,10 @@ fn what_this_machine_cannot_serve_is_a_failure() {
 #[test]
 fn help_is_grouped_and_has_examples() {
     let mut said = String::new();
-    let mut command = Flags::command().term_width(100);
+    let mut command = command().term_width(100);
     command.build();
     said += &command.render_help().to_string();
-    for verb in ["hist", "top", "trace", "timerlat", "osnoise", "doctor"] {
+    for verb in ["hist", "top", "trace", "why", "timerlat", "osnoise", "doctor"] {
         let verb = command.find_subcommand_mut(verb).unwrap();
         said += &format!("\n----- {} -----\n{}", verb.get_name(), verb.clone().term_width(100).render_help());
     }

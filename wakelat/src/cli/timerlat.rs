@@ -6,11 +6,11 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::{
-    OutputFlags, Refusal, WindowFlags,
+    OutputFlags, PaperFlags, Refusal, WindowFlags,
     tracer::{NoiseFlags, TimerFlags},
 };
 use crate::{
-    config::{Colour, OsnoiseConfig, TimerlatConfig, number, span},
+    config::{OsnoiseConfig, TimerlatConfig, number, span},
     kernel::Machine,
     timerlat::sink::{NoiseView, View},
 };
@@ -93,24 +93,9 @@ pub struct SavedFlags {
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 
-    /// Write to a file; - is standard output
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    pub output: Option<PathBuf>,
-
-    /// Nothing but ASCII, as where the locale is not UTF-8
-    #[arg(long, help_heading = "Output")]
-    pub ascii: bool,
-
-    /// When to use colour: auto, always, never
-    #[arg(
-        long,
-        visible_alias = "colour",
-        value_name = "WHEN",
-        default_value = "auto",
-        hide_possible_values = true,
-        help_heading = "Output"
-    )]
-    pub color: Colour,
+    /// Where, and how it is to look.
+    #[command(flatten)]
+    pub paper: PaperFlags,
 }
 
 /// A view of timerlat, as typed.
@@ -138,13 +123,7 @@ pub enum NoiseViewName {
 impl SavedFlags {
     /// The flags for output that all commands share.
     pub fn output(&self) -> OutputFlags {
-        OutputFlags {
-            json: self.json,
-            output: self.output.clone(),
-            ascii: self.ascii,
-            color: self.color,
-            ..OutputFlags::default()
-        }
+        OutputFlags { json: self.json, paper: self.paper.clone(), ..OutputFlags::default() }
     }
 }
 

@@ -1,12 +1,10 @@
 //! `wakelat verify`
 
-use std::path::PathBuf;
-
 use clap::Args;
 
-use super::{FilterFlags, FromEvent, OutputFlags, ResourceFlags, TaskFlags};
+use super::{FilterFlags, FromEvent, OutputFlags, PaperFlags, ResourceFlags, TaskFlags};
 use crate::{
-    config::{Colour, ConfigError, VerifyConfig, span},
+    config::{ConfigError, VerifyConfig, span},
     kernel::Machine,
     verify::plant::Plant,
 };
@@ -41,28 +39,13 @@ pub struct VerifyFlags {
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 
-    /// Write to a file; - is standard output
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    pub output: Option<PathBuf>,
-
     /// Nothing but the result
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 
-    /// Nothing but ASCII, as where the locale is not UTF-8
-    #[arg(long, help_heading = "Output")]
-    pub ascii: bool,
-
-    /// When to use colour: auto, always, never
-    #[arg(
-        long,
-        visible_alias = "colour",
-        value_name = "WHEN",
-        default_value = "auto",
-        hide_possible_values = true,
-        help_heading = "Output"
-    )]
-    pub color: Colour,
+    /// Where, and how it is to look.
+    #[command(flatten)]
+    pub paper: PaperFlags,
 
     /// Falsify wakelat's own side, to see that it is found: for tests alone
     #[arg(long, value_name = "ERROR", hide = true)]
@@ -86,13 +69,6 @@ impl VerifyFlags {
 
     /// How and where the result is shown, in the words of the other commands.
     pub(crate) fn output(&self) -> OutputFlags {
-        OutputFlags {
-            json: self.json,
-            output: self.output.clone(),
-            quiet: self.quiet,
-            ascii: self.ascii,
-            color: self.color,
-            ..OutputFlags::default()
-        }
+        OutputFlags { json: self.json, quiet: self.quiet, paper: self.paper.clone(), ..OutputFlags::default() }
     }
 }

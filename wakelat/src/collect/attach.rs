@@ -55,44 +55,96 @@ enum Link {
     Classic(trace_point::TracePointLinkId),
 }
 
-struct Point {
+/// A program and where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
     tracepoint: &'static str,
+    /// Its name in the object, behind the prefix of the way.
+    program: &'static str,
+}
+
+impl Target {
+    /// A program named after its tracepoint.
+    pub(super) const fn new(tracepoint: &'static str) -> Self {
+        Self { tracepoint, program: tracepoint }
+    }
+}
+
+struct Point {
+    target: Target,
     needed: fn(&Settings) -> bool,
+}
+
+impl Point {
+    const fn new(tracepoint: &'static str, needed: fn(&Settings) -> bool) -> Self {
+        Self { target: Target::new(tracepoint), needed }
+    }
 }
 
 /// In the order of attaching: whoever ends or describes a wait is there before whoever starts one. Detaching goes the
 /// other way round.
-const POINTS: [Point; 4] = [
-    Point { tracepoint: "sched_switch", needed: |_| true },
+const POINTS: [Point; 5] = [
+    Point::new("sched_switch", |settings| settings.timeline.is_none()),
+    // In place of that one, where every switch is told.
     Point {
-        tracepoint: "sched_waking",
-        needed: |settings| settings.classes.contains(Class::Wakeup) && (settings.with_waking || settings.from_waking),
+        target: Target { tracepoint: "sched_switch", program: "turn" },
+        needed: |settings| settings.timeline.is_some(),
     },
-    Point {
-        tracepoint: "sched_wakeup",
+    Point::new("sched_waking", |settings| {
+        settings.classes.contains(Class::Wakeup) && (settings.with_waking || settings.from_waking)
+    }),
+    Point::new("sched_wakeup", |settings| {
         // Under the trigger's rules the clock starts at one event alone.
-        needed: |settings| {
-            settings.classes.contains(Class::Wakeup) && !(settings.trigger_rules && settings.from_waking)
-        },
-    },
-    Point { tracepoint: "sched_wakeup_new", needed: |settings| settings.classes.contains(Class::New) },
+        (settings.classes.contains(Class::Wakeup) && !(settings.trigger_rules && settings.from_waking))
+            || tells_wakeups(settings)
+    }),
+    Point::new("sched_wakeup_new", |settings| settings.classes.contains(Class::New) || tells_wakeups(settings)),
 ];
 
-/// The tracepoints that `settings` need.
-pub(super) fn tracepoints(settings: &Settings) -> Vec<&'static str> {
-    POINTS.iter().filter(|point| (point.needed)(settings)).map(|point| point.tracepoint).collect()
+/// What happens between waits, in the order of attaching: whatever ends before what begins it. Not every kernel has all:
+/// those of `irq_vectors` are x86's (arch/x86/include/asm/trace/irq_vectors.h).
+const EVENTS: [Point; 16] = [
+    Point::new("sched_migrate_task", |settings| settings.timeline.is_some()),
+    Point::new("cpu_idle", |settings| settings.timeline.is_some_and(|timeline| timeline.idle)),
+    Point::new("irq_handler_exit", tells_noise),
+    Point::new("irq_handler_entry", tells_noise),
+    Point::new("softirq_exit", tells_noise),
+    Point::new("softirq_entry", tells_noise),
+    Point::new("local_timer_exit", tells_noise),
+    Point::new("local_timer_entry", tells_noise),
+    Point::new("reschedule_exit", tells_noise),
+    Point::new("reschedule_entry", tells_noise),
+    Point::new("call_function_exit", tells_noise),
+    Point::new("call_function_entry", tells_noise),
+    Point::new("call_function_single_exit", tells_noise),
+    Point::new("call_function_single_entry", tells_noise),
+    Point::new("irq_work_exit", tells_noise),
+    Point::new("irq_work_entry", tells_noise),
+];
+
+fn tells_noise(settings: &Settings) -> bool {
+    settings.timeline.is_some_and(|timeline| timeline.noise)
 }
 
-/// Has the kernel verify the programs on `tracepoints`, by the first of `ways` that it takes. Attaches nothing.
-pub(super) fn verify(
-    ebpf: &mut Ebpf,
-    tracepoints: &[&'static str],
-    ways: &[Way],
-    btf: Option<&Btf>,
-) -> Result<Vec<Attached>> {
+fn tells_wakeups(settings: &Settings) -> bool {
+    settings.timeline.is_some_and(|timeline| timeline.wakeups)
+}
+
+/// What `settings` need, the program on `sched_switch` first; of [`EVENTS`] those that `exists` says the kernel has.
+pub(super) fn targets(settings: &Settings, exists: impl Fn(&str) -> bool) -> Vec<Target> {
+    let needed = |points: &[Point]| -> Vec<Target> {
+        points.iter().filter(|point| (point.needed)(settings)).map(|point| point.target).collect()
+    };
+    let (on_switch, starters) = POINTS.split_at(2);
+    let events = needed(&EVENTS).into_iter().filter(|event| exists(event.tracepoint));
+    needed(on_switch).into_iter().chain(events).chain(needed(starters)).collect()
+}
+
+/// Has the kernel verify the programs of `targets`, by the first of `ways` that it takes. Attaches nothing.
+pub(super) fn verify(ebpf: &mut Ebpf, targets: &[Target], ways: &[Way], btf: Option<&Btf>) -> Result<Vec<Attached>> {
     let mut refused: Option<anyhow::Error> = None;
     for way in ways {
-        match verify_by(ebpf, tracepoints, *way, btf) {
+        match verify_by(ebpf, targets, *way, btf) {
             Ok(attached) => return Ok(attached),
             Err(error) => {
                 log::info!("{error:#}");
@@ -106,10 +158,10 @@ pub(super) fn verify(
     Err(refused.unwrap_or_else(|| anyhow::anyhow!("there is no way to attach to this kernel")))
 }
 
-fn verify_by(ebpf: &mut Ebpf, tracepoints: &[&'static str], way: Way, btf: Option<&Btf>) -> Result<Vec<Attached>> {
-    let load = |tracepoint: &&'static str| {
-        let tracepoint = *tracepoint;
-        let name = format!("{}{tracepoint}", way.prefix());
+fn verify_by(ebpf: &mut Ebpf, targets: &[Target], way: Way, btf: Option<&Btf>) -> Result<Vec<Attached>> {
+    let load = |target: &Target| {
+        let Target { tracepoint, program } = *target;
+        let name = format!("{}{program}", way.prefix());
         let loaded = match (ebpf.program_mut(&name), btf) {
             (Some(Program::BtfTracePoint(program)), Some(btf)) => program.load(tracepoint, btf),
             (Some(Program::RawTracePoint(program)), _) => program.load(),
@@ -122,7 +174,7 @@ fn verify_by(ebpf: &mut Ebpf, tracepoints: &[&'static str], way: Way, btf: Optio
         }
         Ok(Attached { program: name, tracepoint, link: None })
     };
-    tracepoints.iter().map(load).collect()
+    targets.iter().map(load).collect()
 }
 
 /// How many instructions the verifier walked through; none before 5.16.

@@ -4,9 +4,10 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use anyhow::{Context as _, Result};
 use aya::Ebpf;
-use wakelat_common::{Counter, Counters, counter::Subject, start::Start};
+use wakelat_common::{Counter, Counters, counter::Subject, start::Start, timeline::Here};
 
-use super::{Collector, Totals, attach::Attached};
+use super::{Collector, Runs, Totals, attach::Attached, starts::Starts};
+use crate::report;
 
 impl Collector {
     /// The counters, all CPUs together. Exact once the programs are detached.
@@ -14,7 +15,11 @@ impl Collector {
     /// # Errors
     /// Where the kernel refuses to read the map.
     pub fn totals(&self) -> Result<Totals> {
-        Ok(Totals { wakeups: self.sum(Subject::Wakeups)?, preemptions: self.sum(Subject::Preemptions)? })
+        Ok(Totals {
+            wakeups: self.sum(Subject::Wakeups)?,
+            preemptions: self.sum(Subject::Preemptions)?,
+            events_lost: self.events_lost()?,
+        })
     }
 
     /// The counters while the programs run. `between` is called after all were read and before `seen` is read again:
@@ -42,6 +47,19 @@ impl Collector {
         Ok(sum)
     }
 
+    /// Where starts are kept.
+    pub fn starts(&self) -> report::Starts {
+        match &self.starts {
+            Starts::Map(_) => report::Starts::Map,
+            Starts::Tasks { .. } => report::Starts::Tasks,
+        }
+    }
+
+    fn events_lost(&self) -> Result<u64> {
+        let Some(here) = &self.here else { return Ok(0) };
+        Ok(here.get(&0, 0).context("cannot read the counters")?.iter().map(Here::lost).sum())
+    }
+
     /// The tasks that wait, of those asked for, once the programs are detached.
     ///
     /// # Errors
@@ -50,16 +68,22 @@ impl Collector {
         self.starts.waiting()
     }
 
-    /// How often the program on `sched_switch` has run. The kernel counts while somebody asked it to
-    /// (`BPF_ENABLE_STATS`, since 5.8).
+    /// What the kernel has accounted to the programs. It does so while somebody asks for it (`BPF_ENABLE_STATS`, since
+    /// 5.8).
     ///
     /// # Errors
     /// Where the kernel does not tell.
-    pub fn switches(&self) -> Result<u64> {
-        let on_switch = self.attached.iter().find(|attached| attached.tracepoint == "sched_switch");
-        let program = on_switch.and_then(|attached| attached.program(&self.ebpf));
-        let info = program.context("there is no program on `sched_switch`")?.info();
-        Ok(info.context("cannot ask the kernel about a program")?.run_count())
+    pub fn runs(&self) -> Result<Runs> {
+        let mut runs = Runs::default();
+        for attached in &self.attached {
+            let Some(program) = attached.program(&self.ebpf) else { continue };
+            let info = program.info().context("cannot ask the kernel about a program")?;
+            runs.ns += u64::try_from(info.run_time().as_nanos()).unwrap_or(u64::MAX);
+            if attached.tracepoint == "sched_switch" {
+                runs.switches = info.run_count();
+            }
+        }
+        Ok(runs)
     }
 
     /// Events for which the kernel skipped a program because one was active on that CPU; none where the kernel does not

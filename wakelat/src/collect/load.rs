@@ -2,7 +2,7 @@
 
 use std::{path::Path, ptr};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use aya::{
     Btf, Ebpf, EbpfLoader,
     maps::{Array, HashMap, Map, MapData, PerCpuArray, RingBuf},
@@ -11,16 +11,17 @@ use aya_log::EbpfLogger;
 use wakelat_common::{
     filter::{Filter, part},
     histogram::HISTOGRAMS,
+    timeline,
 };
 
 use super::{
-    Collector, Settings,
+    Collector, Moves, Settings,
     attach::{self, Way},
     histograms::Histograms,
     records::Records,
     starts::Starts,
 };
-use crate::config::Attach;
+use crate::{config::Attach, kernel::btf::has_tracepoint};
 
 /// The BPF programs, compiled by the build script.
 pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
@@ -33,6 +34,12 @@ impl Collector {
     /// # Errors
     /// Where the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(settings: &Settings) -> Result<Self> {
+        let collector = Self::load_by_best_way(settings);
+        give_back_memory();
+        collector
+    }
+
+    fn load_by_best_way(settings: &Settings) -> Result<Self> {
         let btf = settings.btf.as_deref().map(read_types).transpose()?;
         let ways: &[Way] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[Way::Typed, Way::Raw],
@@ -40,6 +47,12 @@ impl Collector {
             (Attach::Btf, _) => &[Way::Typed],
             (Attach::Raw, _) => &[Way::Raw],
         };
+        if settings.timeline.is_some() && ways.contains(&Way::Classic) {
+            bail!(
+                "what happens between waits is not in the records of classic tracepoints; use a kernel with BTF, or give its \
+                 BTF with `--btf FILE`"
+            );
+        }
         if settings.task_storage && ways.contains(&Way::Typed) {
             match Self::load_object(STORAGE_OBJECT, settings, &[Way::Typed], btf.as_ref()) {
                 Ok(collector) => return Ok(collector),
@@ -67,13 +80,17 @@ impl Collector {
             ("WITH_CGROUP", flag(settings.with_cgroup)),
             ("AGGREGATE", flag(settings.aggregate)),
             ("TRIGGER_RULES", flag(settings.trigger_rules)),
+            ("SHARED_OUT", flag(settings.salt.is_some())),
+            ("TIMELINE", timeline_parts(settings)),
         ];
+        let salt = settings.salt.unwrap_or(0);
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many ids in the filter");
         let mut loader = EbpfLoader::new();
         loader
             .btf(btf)
             .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
             .override_global("RING_MARK", &ring_mark, true)
+            .override_global("SALT", &salt, true)
             .map_max_entries("SAMPLES", settings.ring_bytes)
             .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
             .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
@@ -94,7 +111,8 @@ impl Collector {
         }
         let mut ebpf = loader.load(object).map_err(|error| explain(error, settings))?;
         fill_filter(&mut ebpf, settings)?;
-        let attached = attach::verify(&mut ebpf, &attach::tracepoints(settings), ways, btf)?;
+        let exists = |tracepoint: &str| btf.is_some_and(|btf| has_tracepoint(btf, tracepoint));
+        let attached = attach::verify(&mut ebpf, &attach::targets(settings, exists), ways, btf)?;
         let starts = match btf {
             Some(btf) if in_tasks => Starts::in_tasks(&mut ebpf, btf)?,
             _ => Starts::in_map(&mut ebpf)?,
@@ -108,13 +126,42 @@ impl Collector {
             histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
+            level: Array::try_from(take(&mut ebpf, "LEVEL")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
+            here: settings
+                .timeline
+                .map(|_| take(&mut ebpf, "HERE"))
+                .transpose()?
+                .map(PerCpuArray::try_from)
+                .transpose()?,
             starts,
             attached,
             diagnostics,
             ebpf,
         })
     }
+}
+
+/// The kernel's types take some 25 MiB while the programs are loaded, in small pieces, which the allocator would keep.
+fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number, and frees only what nothing uses.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Bits of [`timeline::part`].
+fn timeline_parts(settings: &Settings) -> u32 {
+    let Some(told) = settings.timeline else { return 0 };
+    let parts = [
+        (true, timeline::part::TURNS),
+        (told.noise, timeline::part::NOISE),
+        (told.clocks, timeline::part::CLOCKS),
+        (told.moves == Moves::All, timeline::part::ALL_MOVES),
+        (told.wakeups, timeline::part::WAKEUPS),
+    ];
+    parts.iter().filter(|(told, _)| *told).fold(0, |parts, (_, part)| parts | part)
 }
 
 /// The kernel's types.

@@ -13,10 +13,10 @@ use std::path::PathBuf;
 
 use aya::{
     Ebpf,
-    maps::{MapData, PerCpuArray, RingBuf},
+    maps::{Array, MapData, PerCpuArray, RingBuf},
 };
 use aya_log::EbpfLogger;
-use wakelat_common::{Classes, Counters, filter::Filter};
+use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
 
 use crate::config::Attach;
 
@@ -49,8 +49,44 @@ pub struct Settings {
     pub with_cgroup: bool,
     /// Whether to measure by the rules of the hist-trigger recipe.
     pub trigger_rules: bool,
+    /// What to tell of the course of events on each CPU; none where only waits are asked for.
+    pub timeline: Option<Timeline>,
+    /// Whether not all tasks may be watched: then the number that decides, drawn for this run.
+    pub salt: Option<u64>,
     /// Who is measured.
     pub filter: Selection,
+}
+
+/// What is told of the course of events on each CPU, beside every switch. What is not asked for is not attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// Interrupts and softirqs.
+    pub noise: bool,
+    /// C-states.
+    pub idle: bool,
+    /// Moves from one CPU to another.
+    pub moves: Moves,
+    /// Wakeups, also of tasks that run or wait already.
+    pub wakeups: bool,
+    /// The cgroups of the tasks at a switch.
+    pub cgroups: bool,
+    /// How much of a wait the task's group was out of quota, and how much of it the hypervisor had the CPU.
+    pub clocks: bool,
+}
+
+/// Whose moves from one CPU to another are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moves {
+    /// Those of tasks that wait and are measured.
+    Waiting,
+    /// Those of all tasks.
+    All,
+}
+
+impl Timeline {
+    /// All that it takes to say where a wait went.
+    pub const OF_WAITS: Self =
+        Self { noise: true, idle: true, moves: Moves::Waiting, wakeups: false, cgroups: false, clocks: true };
 }
 
 /// Who is measured: a filter with the ids that have maps of their own.
@@ -77,9 +113,21 @@ pub struct Collector {
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
+    level: Array<MapData, u32>,
+    /// What each CPU is at, where events are told.
+    here: Option<PerCpuArray<MapData, Here>>,
     starts: starts::Starts,
     /// Where waits are counted in the kernel.
     histograms: Option<histograms::Histograms>,
+}
+
+/// What the kernel has accounted to the programs while it did so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// The time that all of them ran: ns, one reading of the clock for each run included.
+    pub ns: u64,
+    /// How often the one on `sched_switch` ran.
+    pub switches: u64,
 }
 
 /// The kernel's own account at one instant, all CPUs together.
@@ -89,4 +137,6 @@ pub struct Totals {
     pub wakeups: Counters,
     /// Class `preempted`.
     pub preemptions: Counters,
+    /// Events of the timeline for which there was no room in the ring buffer.
+    pub events_lost: u64,
 }

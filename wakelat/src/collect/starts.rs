@@ -8,14 +8,14 @@ use aya::{
     maps::{Array, HashMap, MapData},
     programs::Iter,
 };
-use wakelat_common::start::Start;
+use wakelat_common::{course::Entry, start::Start};
 
 use super::{attach, load::take};
 
 /// Where the programs keep the starts.
 pub(super) enum Starts {
     /// A hash map of a fixed size.
-    Map(HashMap<MapData, u64, Start>),
+    Map(HashMap<MapData, u64, Entry>),
     /// The tasks themselves. Only a program can go through them.
     Tasks {
         /// Tells the programs that the run has ended.
@@ -64,7 +64,7 @@ impl Starts {
             Self::Map(map) => {
                 let mut waiting = Vec::new();
                 for entry in map.iter() {
-                    let (_, start) = entry.context("cannot read the map of starts")?;
+                    let (_, Entry { start, .. }) = entry.context("cannot read the map of starts")?;
                     if start.is_wanted() {
                         waiting.push(start);
                     }

@@ -9,7 +9,7 @@ use aya::{
 };
 
 use super::{
-    attach::{self, Attached, Way},
+    attach::{self, Attached, Target, Way},
     counters,
     load::{self, OBJECT},
 };
@@ -46,8 +46,8 @@ impl TracerPrograms {
             .map_max_entries("HISTOGRAMS", 1)
             .load(OBJECT)
             .context("cannot load the BPF programs")?;
-        let tracepoints: Vec<&'static str> = NOISES.into_iter().chain([sample]).collect();
-        let attached = attach::verify(&mut ebpf, &tracepoints, ways, Some(&btf))?;
+        let targets: Vec<Target> = NOISES.into_iter().chain([sample]).map(Target::new).collect();
+        let attached = attach::verify(&mut ebpf, &targets, ways, Some(&btf))?;
         Ok(Self {
             ring: RingBuf::try_from(load::take(&mut ebpf, "SAMPLES")?)?,
             lost: PerCpuArray::try_from(load::take(&mut ebpf, "TRACER_LOST")?)?,

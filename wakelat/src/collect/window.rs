@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
-use anyhow::Result;
-use wakelat_common::Sample;
+use anyhow::{Context as _, Result};
+use wakelat_common::{Sample, timeline::Noise};
 
 use super::{Collector, attach};
 
@@ -25,6 +25,14 @@ impl Collector {
         attach::attach(&mut self.ebpf, &mut self.attached)
     }
 
+    /// From now on, waits that begin are watched of one task in 2^`level`, where not all tasks may be.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to write the map.
+    pub fn watch_one_in_two_to_the(&mut self, level: u8) -> Result<()> {
+        self.level.set(0, u32::from(level), 0).context("cannot change how many tasks are watched")
+    }
+
     /// Gives up to `limit` records that wait in the ring buffer to `take`, oldest first. Returns how many there were.
     ///
     /// # Errors
@@ -44,7 +52,8 @@ impl Collector {
 
     /// How many records the ring buffer holds at most.
     pub fn ring_capacity(&self) -> usize {
-        self.ring_bytes as usize / size_of::<Sample>()
+        let shortest = if self.here.is_some() { size_of::<Noise>() } else { size_of::<Sample>() };
+        self.ring_bytes as usize / shortest
     }
 
     /// Stops measuring: afterwards no program runs any more, and the counters stand still.

@@ -30,6 +30,7 @@ use crate::{
     kernel::Machine,
     report::{From, Mode},
     sink::table::Sort,
+    timeline::stay::Shown,
 };
 
 pub use crate::kernel::cgroup::Cgroup;
@@ -55,8 +56,10 @@ pub enum Command {
     Hist(Config),
     /// The live table of groups.
     Top(Config, Table),
-    /// One line a wait.
-    Trace(Config),
+    /// One line a wait, or one line a switch.
+    Trace(Config, Option<All>),
+    /// Where the time of waits went.
+    Why(Config, Why),
     /// The same window by hist triggers.
     Verify(VerifyConfig),
     /// The timerlat tracer, explained.
@@ -92,6 +95,8 @@ pub struct Config {
     pub max_groups: usize,
     /// Where waits are counted.
     pub mode: Mode,
+    /// What measuring may take: millionths of the time of all CPUs; none for as much as it takes to watch all tasks.
+    pub max_overhead_ppm: Option<u32>,
     /// The wait from which a sample counts, and what happens when one does.
     pub threshold: Option<ThresholdConfig>,
     /// How and where the result is shown.
@@ -123,11 +128,17 @@ impl Config {
             by: Vec::new(),
             max_groups: MAX_GROUPS,
             mode: Mode::Samples,
+            max_overhead_ppm: flags.max_overhead,
             threshold: ThresholdConfig::new(&flags.threshold, machine)?,
             output: OutputConfig::new(&flags.output)?,
             resources,
             notes,
         })
+    }
+
+    /// Asks for waits of all classes, each by itself.
+    pub(crate) fn set_all_classes(&mut self) {
+        (self.classes, self.merged) = (classes::all(), false);
     }
 
     /// Asks for a result per interval.
@@ -153,6 +164,40 @@ impl Config {
         self.mode = mode::mode(flags.mode, self)?;
         Ok(())
     }
+
+    /// Asks for where the time of waits went, by group where the flags say so.
+    ///
+    /// # Errors
+    /// As [`Config::set_grouping`], and where the result is to be rows.
+    pub(crate) fn set_reasons(&mut self, flags: &GroupingFlags, machine: &Machine) -> Result<(), ConfigError> {
+        self.by = grouping::keys(flags, &[], machine)?;
+        self.max_groups = flags.max_groups;
+        if self.by.contains(&Key::Part) {
+            return Err(ConfigError::usage("--by", "`part` is what `why` shows of every group; leave it out"));
+        }
+        if flags.mode == ModeChoice::Aggregate {
+            let why = "`aggregate` does not do: where a wait went is known in user space alone; leave it out";
+            return Err(ConfigError::usage("--mode", why));
+        }
+        if self.output.format == Format::Csv {
+            let why = "parts, rankings and time lines are no rows; use `--json`";
+            return Err(ConfigError::usage("--csv", why));
+        }
+        Ok(())
+    }
+}
+
+/// What `why` tells apart and shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// How many of the longest waits are drawn.
+    pub worst: usize,
+    /// Interrupts and softirqs are told from the task that has the CPU.
+    pub noise: bool,
+    /// C-states are told.
+    pub idle: bool,
+    /// Throttling and stolen time are told.
+    pub quota: bool,
 }
 
 /// The table of `top`.
@@ -162,6 +207,15 @@ pub struct Table {
     pub sort: Sort,
     /// How many rows at most; none for as many as the terminal has.
     pub limit: Option<usize>,
+}
+
+/// Every switch, in place of every wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct All {
+    /// What is shown beside the stays of tasks on CPUs.
+    pub shown: Shown,
+    /// The CPUs that have a column each, rising; empty where none was asked for.
+    pub map: Vec<u32>,
 }
 
 /// What `doctor` is to do.

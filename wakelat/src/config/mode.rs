@@ -32,6 +32,11 @@ fn needs_samples(config: &Config) -> Option<String> {
     if let Some(key) = config.by.iter().copied().find(|key: &Key| !key.is_counted()) {
         return Some(format!("`--by {}` needs a sample of each wait", key.name()));
     }
+    if config.max_overhead_ppm.is_some() {
+        return Some(
+            "`--max-overhead` needs a sample of each wait, to tell what the watched tasks tell of all".to_owned(),
+        );
+    }
     let acts = config.threshold.as_ref().is_some_and(|threshold| threshold.action != Action::Continue);
     acts.then(|| "`--on-threshold` needs each wait as it happens".to_owned())
 }

@@ -29,6 +29,14 @@ pub fn rows(text: &str) -> Result<usize, String> {
     at_least_one(text)
 }
 
+/// How many waits are drawn.
+///
+/// # Errors
+/// Where it is not a number from 0 to a thousand.
+pub fn worst(text: &str) -> Result<usize, String> {
+    within(text, 0..=1000)
+}
+
 /// How many groups; the limit keeps them within a few GB.
 ///
 /// # Errors
@@ -61,6 +69,20 @@ pub fn dma_latency(text: &str) -> Result<i32, String> {
     within(text, 0..=10_000_000)
 }
 
+/// A part of the time of all CPUs, in percent; gives millionths.
+///
+/// # Errors
+/// Where it is not a number of percents from a hundredth to a hundred.
+pub fn percent_as_ppm(text: &str) -> Result<u32, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>();
+    match percent {
+        Ok(percent) if (0.01..=100.0).contains(&percent) => Ok((percent * 1e4).round() as u32),
+        _ => {
+            Err(format!("`{text}` is not accepted; expected a part in percent such as `0.5%`, from `0.01%` to `100%`"))
+        }
+    }
+}
+
 fn within<T: FromStr + PartialOrd + Display>(text: &str, accepted: RangeInclusive<T>) -> Result<T, String> {
     match text.parse() {
         Ok(number) if accepted.contains(&number) => Ok(number),
@@ -86,6 +108,15 @@ mod tests {
         assert_eq!((rt_priority("1"), rt_priority("99")), (Ok(1), Ok(99)));
         assert_eq!(start_entries("4194304"), Ok(MAX_TASKS));
         assert_eq!(id("4294967295"), Ok(u32::MAX));
+    }
+
+    #[test]
+    fn a_part_is_in_percent_with_or_without_the_sign() {
+        assert_eq!((percent_as_ppm("0.5%"), percent_as_ppm("0.5")), (Ok(5_000), Ok(5_000)));
+        assert_eq!((percent_as_ppm("0.01 %"), percent_as_ppm("100%")), (Ok(100), Ok(1_000_000)));
+        for text in ["0", "0.001%", "101%", "-1%", "", "%", "x", "NaN", "inf"] {
+            assert!(percent_as_ppm(text).is_err_and(|error| error.contains("from `0.01%` to `100%`")), "{text}");
+        }
     }
 
     #[test]

@@ -38,11 +38,11 @@ pub enum Colour {
 
 impl OutputConfig {
     pub(crate) fn new(flags: &OutputFlags) -> Result<Self, ConfigError> {
-        let path = flags.output.as_deref().filter(|path| *path != Path::new("-"));
+        let path = flags.paper.output.as_deref().filter(|path| *path != Path::new("-"));
         if path.is_some_and(Path::is_dir) {
             let why = format!(
                 "`{}` is a directory; expected a file or `-`",
-                flags.output.as_deref().unwrap_or(Path::new("")).display()
+                flags.paper.output.as_deref().unwrap_or(Path::new("")).display()
             );
             return Err(ConfigError::usage("--output", why));
         }
@@ -55,8 +55,8 @@ impl OutputConfig {
             path: path.map(Path::to_owned),
             quiet: flags.quiet,
             timestamps: flags.timestamps,
-            ascii: flags.ascii,
-            colour: flags.color,
+            ascii: flags.paper.ascii,
+            colour: flags.paper.color,
         })
     }
 }

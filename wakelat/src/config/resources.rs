@@ -18,6 +18,8 @@ pub struct Resources {
     pub start_entries: u32,
     /// The ring buffer's size: bytes, a power of two and at least a page.
     pub ring_bytes: u32,
+    /// Its size where every switch goes through it.
+    pub timeline_ring_bytes: u32,
     /// How often the ring buffer is emptied, however little is in it: ns.
     pub drain_interval_ns: u64,
     /// SCHED_FIFO priority of the collector, 1–99; none to leave its policy alone.
@@ -45,6 +47,10 @@ const MIN_START_ENTRIES: u32 = 16384;
 const MAX_RING_BYTES: u64 = 1 << 31;
 /// The largest ring buffer by default: at a million samples a second, 600 ms of them.
 const MAX_DEFAULT_RING_BYTES: u64 = 64 << 20;
+/// Bytes of the ring buffer for each CPU, where only waits go through it.
+const RING_PER_CPU: u64 = 1 << 20;
+/// Where every switch and every interrupt does: as long a time of them.
+const TIMELINE_RING_PER_CPU: u64 = 8 << 20;
 /// Emptying the ring more often than that costs more than it is worth.
 const MIN_DRAIN_INTERVAL_NS: u64 = 100_000;
 
@@ -54,9 +60,9 @@ impl Resources {
         if flags.drain_interval < MIN_DRAIN_INTERVAL_NS {
             return Err(ConfigError::usage("--drain-interval", "the interval is too short; expected at least `100us`"));
         }
-        let (ring_bytes, note) = match flags.ring_size {
-            Some(bytes) => ring(bytes, machine)?,
-            None => (default_ring(machine), None),
+        let ([ring_bytes, timeline_ring_bytes], note) = match flags.ring_size {
+            Some(bytes) => ring(bytes, machine).map(|(bytes, note)| ([bytes; 2], note))?,
+            None => ([RING_PER_CPU, TIMELINE_RING_PER_CPU].map(|per_cpu| default_ring(machine, per_cpu)), None),
         };
         let resources = Self {
             attach: flags.attach,
@@ -64,6 +70,7 @@ impl Resources {
             start_map: flags.start_entries.is_some(),
             start_entries: flags.start_entries.unwrap_or_else(|| default_start_entries(machine)),
             ring_bytes,
+            timeline_ring_bytes,
             drain_interval_ns: flags.drain_interval,
             rt_priority: flags.rt_priority,
         };
@@ -90,8 +97,7 @@ fn ring(bytes: u64, machine: &Machine) -> Result<(u32, Option<String>), ConfigEr
     Ok((rounded as u32, note))
 }
 
-/// 1 MiB per CPU.
-fn default_ring(machine: &Machine) -> u32 {
-    let bytes = ((machine.cpus.count() as u64) << 20).next_power_of_two();
-    bytes.clamp(1 << 20, MAX_DEFAULT_RING_BYTES) as u32
+fn default_ring(machine: &Machine, per_cpu: u64) -> u32 {
+    let bytes = (machine.cpus.count() as u64).saturating_mul(per_cpu).checked_next_power_of_two();
+    bytes.unwrap_or(u64::MAX).clamp(per_cpu, MAX_DEFAULT_RING_BYTES) as u32
 }

@@ -63,22 +63,19 @@ pub enum Lockdown {
 impl Features {
     /// This kernel and this user. The kernel's types are in `btf`, where they are not where they usually are.
     pub fn detect(btf: Option<&Path>) -> Self {
-        let features = Self::detect_in(&Roots::default());
-        match btf {
-            Some(path) => Self { btf: KernelBtf::read(path), btf_path: path.to_owned(), ..features },
-            None => features,
-        }
+        let roots = Roots::default();
+        Self::detect_in(&roots, btf.unwrap_or(&roots.btf()))
     }
 
     /// This kernel and this user, with procfs and sysfs from elsewhere. What cannot be read is taken for absent.
-    pub fn detect_in(roots: &Roots) -> Self {
+    pub fn detect_in(roots: &Roots, btf: &Path) -> Self {
         let mounts = mounts::parse(&fs::read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default());
         let clock = "devices/system/clocksource/clocksource0/current_clocksource";
         Self {
             release: Release::running(),
             preempt_rt: preempt_rt(&fs::read_to_string(roots.proc.join("sys/kernel/version")).unwrap_or_default()),
-            btf: KernelBtf::read(&roots.btf()),
-            btf_path: roots.btf(),
+            btf: KernelBtf::read(btf),
+            btf_path: btf.to_owned(),
             privileges: Privileges::detect(roots),
             lockdown: lockdown(&fs::read_to_string(roots.sys.join("kernel/security/lockdown")).unwrap_or_default()),
             first_pid_namespace: privilege::first_pid_namespace(roots),
@@ -173,7 +170,8 @@ mod tests {
     #[test]
     fn a_kernel_without_btf_is_told_from_one_with_it() {
         let directory = tempfile::tempdir().unwrap();
-        let features = Features::detect_in(&Roots { sys: directory.path().to_owned(), ..Roots::default() });
+        let roots = Roots { sys: directory.path().to_owned(), ..Roots::default() };
+        let features = Features::detect_in(&roots, &roots.btf());
         assert_eq!(features.btf, KernelBtf::Missing);
         assert!(!features.typed_tracepoints());
     }

@@ -11,6 +11,7 @@ pub mod privilege;
 pub mod release;
 pub mod requirement;
 pub mod roots;
+pub mod switches;
 pub mod tracefs;
 
 pub use features::Features;

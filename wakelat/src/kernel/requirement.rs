@@ -235,6 +235,7 @@ pub(crate) mod tests {
             start_map: false,
             start_entries: 1,
             ring_bytes: 4096,
+            timeline_ring_bytes: 4096,
             drain_interval_ns: 1_000_000,
             rt_priority: None,
         }

@@ -1,4 +1,4 @@
-//! The two clocks: what the programs stamp with, and what people read.
+//! The clocks: what the programs stamp with, what people read, and what this process takes.
 
 /// ns of CLOCK_MONOTONIC, the clock of `bpf_ktime_get_ns()`.
 pub fn monotonic_ns() -> u64 {
@@ -14,9 +14,14 @@ pub fn unix_offset_ns() -> i64 {
     unix - before.midpoint(after)
 }
 
+/// ns that this process has been on a CPU, in user space and in the kernel, all threads together.
+pub fn cpu_ns() -> u64 {
+    u64::try_from(read(libc::CLOCK_PROCESS_CPUTIME_ID)).unwrap_or(0)
+}
+
 fn read(clock: libc::clockid_t) -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a timespec of ours; both clocks exist on every Linux, so the call cannot fail.
+    // SAFETY: the pointer is to a timespec of ours; these clocks exist on every Linux, so the call cannot fail.
     unsafe { libc::clock_gettime(clock, &mut now) };
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

@@ -1,7 +1,10 @@
 //! One run: the source is drained into groups for as long as asked, and each window ends in a report.
 
+mod account;
 pub(crate) mod action;
 pub(crate) mod clock;
+mod limit;
+mod meter;
 mod names;
 pub(crate) mod output;
 mod progress;
@@ -21,20 +24,26 @@ use tokio::{
 
 pub use self::stop::Stop;
 use self::{
+    account::Account,
     action::Trigger,
     names::Directory,
     output::{Output, Written},
     progress::Progress,
     schedule::{Cut, Schedule},
     stop::Signals,
-    window::Windows,
+    window::{Reading, Windows},
 };
 use crate::{
-    aggregate::key::Names,
-    collect::Collector,
+    aggregate::key::{Key, Names},
+    collect::{Collector, Timeline},
     config::Config,
     decode::decode,
     report::{Mode, Report},
+    timeline::{
+        self,
+        decode::Decoder,
+        event::{Event, What},
+    },
     wait::Wait,
 };
 
@@ -43,6 +52,12 @@ pub trait View {
     /// Whether it shows single waits: then they are given as they come.
     fn shows_waits(&self) -> bool {
         false
+    }
+
+    /// What it shows of the course of events on each CPU, if anything: then that is given as it comes. Waits have to be
+    /// counted in user space ([`Mode::Samples`]).
+    fn shows_events(&self) -> Option<Timeline> {
+        None
     }
 
     /// Whether each report covers all since the start, and not only what is new.
@@ -71,6 +86,25 @@ pub trait View {
     ) -> std::io::Result<()> {
         Ok(())
     }
+
+    /// One event, in the order of its CPU. Those of the warm-up come, too, for what they tell of what comes after it, but
+    /// without the waits that ended in it; [`View::warmed_up`] stands between. Where [`View::shows_waits`], a wait was given
+    /// to [`View::wait`] before its event.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn event(
+        &mut self,
+        _event: &Event,
+        _unix_offset_ns: i64,
+        _names: &dyn Names,
+        _out: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// The warm-up has ended: what came so far is only the past of what comes.
+    fn warmed_up(&mut self) {}
 
     /// A window has ended.
     ///
@@ -112,14 +146,26 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         settings::raise_priority(priority)?;
     }
     let mut signals = Signals::catch()?;
-    let mut collector = Collector::load(&settings::of(config, place, view.shows_waits()))?;
+    let shows_events = view.shows_events();
+    let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
     collector.attach()?;
     if !config.output.quiet {
         eprintln!("wakelat: measuring");
     }
+    let account = Account::open(&collector, config.max_overhead_ppm)?;
     let mut schedule = Schedule::new(&config.window, Instant::now());
     let mut run = Run {
-        windows: Windows::new(config, &place.kernel),
+        windows: Windows::new(
+            config,
+            &place.kernel,
+            collector.starts(),
+            account.cpus(),
+            account.so_far()?,
+            shows_events.is_some(),
+        ),
+        account,
+        decoder: shows_events.map(|_| Decoder::default()),
+        reasons: config.by.contains(&Key::Part).then(|| timeline::Timeline::new(config.from)),
         trigger: config.threshold.as_ref().map(|threshold| Trigger::new(threshold.action.clone())),
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
         names,
@@ -142,6 +188,10 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
             biased;
             () = signals.first() => run.stop = Some(Stop::Signalled),
             () = sleep_until(schedule.next_at()), if schedule.has_next() => cut = Some(schedule.pass()),
+            () = sleep_until(run.account.next_at()) => {
+                run.account.step(&mut collector)?;
+                continue;
+            }
             rung = bell.readable() => rung.context(waiting)?.clear_ready(),
             _ = drain.tick() => {}
         }
@@ -175,6 +225,11 @@ fn drain_interval(config: &Config) -> Duration {
 /// A run under way.
 struct Run<'a> {
     windows: Windows,
+    account: Account,
+    /// Where events are shown: what makes them of the records.
+    decoder: Option<Decoder>,
+    /// Where waits are grouped by part: what tells the parts.
+    reasons: Option<timeline::Timeline>,
     trigger: Option<Trigger>,
     threshold_ns: Option<u64>,
     names: Directory,
@@ -189,8 +244,11 @@ impl Run<'_> {
         let mut failed = None;
         let written = output.write(|out| {
             let drained = collector.drain(capacity, |record| {
-                let wait = decode(record)?;
-                self.take(&wait, out)
+                let event = match &mut self.decoder {
+                    Some(decoder) => decoder.decode(record)?,
+                    None => return self.take(&decode(record)?, out).map(|_| ()),
+                };
+                self.take_event(event, out)
             });
             // Only an error of the writer is the writer's to judge.
             match drained.map_err(|error| error.downcast::<std::io::Error>()) {
@@ -208,9 +266,10 @@ impl Run<'_> {
         failed.map_or(Ok(()), Err)
     }
 
-    fn take(&mut self, wait: &Wait, out: &mut dyn Write) -> Result<()> {
+    /// Returns whether the wait is in the report: it is not where it belongs to the warm-up.
+    fn take(&mut self, wait: &Wait, out: &mut dyn Write) -> Result<bool> {
         if !self.windows.record(wait) {
-            return Ok(());
+            return Ok(false);
         }
         if self.view.shows_waits() {
             self.names.learn(wait.tid, wait.comm);
@@ -225,7 +284,24 @@ impl Run<'_> {
                 self.stop = Some(Stop::Threshold);
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    fn take_event(&mut self, mut event: Event, out: &mut dyn Write) -> Result<()> {
+        if let What::Turn(turn) = &mut event.what {
+            for task in [&turn.prev, &turn.next] {
+                self.names.learn(task.tid, task.comm);
+            }
+            if let Some(waited) = &turn.waited
+                && !self.take(&waited.wait, out)?
+            {
+                turn.waited = None;
+            }
+        }
+        if let Some(account) = self.reasons.as_mut().and_then(|reasons| reasons.push(&event)) {
+            self.windows.record_parts(account);
+        }
+        Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, out)?)
     }
 
     /// Takes all there is: what was counted, and what was delivered.
@@ -237,33 +313,45 @@ impl Run<'_> {
     /// Ends a window while the programs go on.
     fn cut(&mut self, collector: &mut Collector, cut: Cut, output: &mut Output) -> Result<()> {
         let totals = collector.totals_around(|collector| self.take_all(collector, output))?;
-        let missed = collector.missed()?;
+        let reading = Reading {
+            totals,
+            missed: collector.missed()?,
+            spent: self.account.spent(collector)?,
+            watched_one_in: self.account.watched_one_in(),
+        };
         if cut == Cut::WarmUp {
-            self.windows.begin(&totals, missed);
+            self.begin(&reading);
+            self.view.warmed_up();
             return Ok(());
         }
-        let report = self.windows.cut(&totals, missed, &self.names);
+        let report = self.windows.cut(&reading, &self.names);
         if output.write(|out| self.view.report(&report, out))? == Written::NoReader {
             self.stop = Some(Stop::NoReader);
         }
         if !self.view.is_cumulative() {
-            self.windows.begin(&totals, missed);
+            self.begin(&reading);
         }
         Ok(())
+    }
+
+    fn begin(&mut self, reading: &Reading) {
+        self.windows.begin(reading);
+        self.account.begin_window();
     }
 
     /// Ends the run: nothing runs in the kernel any more, so that the account is exact.
     fn end(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
         let duration_ns = self.windows.elapsed_ns();
+        let spent = self.account.spent(collector)?;
         collector.detach()?;
         self.take_all(collector, output)?;
-        let report = self.windows.end(
-            duration_ns,
-            &collector.totals()?,
-            &collector.waiting()?,
-            collector.missed()?,
-            &self.names,
-        );
+        let reading = Reading {
+            totals: collector.totals()?,
+            missed: collector.missed()?,
+            spent,
+            watched_one_in: self.account.watched_one_in(),
+        };
+        let report = self.windows.end(duration_ns, &reading, &collector.waiting()?, &self.names);
         if self.stop != Some(Stop::NoReader) {
             output.write(|out| self.view.report(&report, out))?;
         }

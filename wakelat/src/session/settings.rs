@@ -1,11 +1,13 @@
 //! From what was asked for to what the kernel side is told.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
 use anyhow::{Result, bail};
 
 use super::Place;
 use crate::{
     aggregate::key::Key,
-    collect::{Selection, Settings},
+    collect::{Selection, Settings, Timeline},
     config::Config,
     report::{From, Mode},
 };
@@ -13,24 +15,31 @@ use crate::{
 /// A page, of the largest kind: a ring buffer that nothing comes through.
 const SMALLEST_RING: u32 = 1 << 16;
 
-/// The settings for `config`. `shows_waits`: somebody looks at single ones.
-pub fn of(config: &Config, place: &Place, shows_waits: bool) -> Settings {
+/// The settings for `config`. `shows_waits`: somebody looks at single ones; `shows_events`: at what happened between.
+pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Option<Timeline>) -> Settings {
     let filter = &config.filter;
     let aggregate = config.mode == Mode::Aggregate;
+    let ring_bytes = match (aggregate, shows_events) {
+        (true, _) => SMALLEST_RING,
+        (false, None) => config.resources.ring_bytes,
+        (false, Some(_)) => config.resources.timeline_ring_bytes,
+    };
     Settings {
         attach: config.resources.attach,
         btf: place.btf.clone(),
         tracefs: place.tracefs.clone(),
         task_storage: place.task_storage && !config.resources.start_map,
         start_entries: config.resources.start_entries,
-        ring_bytes: if aggregate { SMALLEST_RING } else { config.resources.ring_bytes },
+        ring_bytes,
         classes: config.classes,
         threshold_ns: config.threshold.as_ref().map_or(0, |threshold| threshold.threshold_ns),
         aggregate,
-        with_waking: shows_waits || config.by.contains(&Key::Waker),
+        with_waking: shows_waits || shows_events.is_some() || config.by.contains(&Key::Waker),
         from_waking: config.from == From::Waking,
-        with_cgroup: config.by.contains(&Key::Cgroup),
+        with_cgroup: config.by.contains(&Key::Cgroup) || shows_events.is_some_and(|timeline| timeline.cgroups),
         trigger_rules: false,
+        timeline: shows_events.filter(|_| !aggregate),
+        salt: config.max_overhead_ppm.map(|_| drawn()),
         filter: Selection {
             parts: filter.parts,
             filter: filter.filter.clone(),
@@ -39,6 +48,11 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool) -> Settings {
             cgroup_ids: filter.cgroups.iter().map(|cgroup| cgroup.id).collect(),
         },
     }
+}
+
+/// A number that nobody could have known: the seed of the library's hash maps.
+fn drawn() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// Makes this process SCHED_FIFO, so that it is not starved by the load it measures.

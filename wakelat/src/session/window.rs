@@ -2,17 +2,21 @@
 
 use wakelat_common::{Class, Classes, histogram::Histogram, start::Start};
 
-use super::clock::{monotonic_ns, unix_offset_ns};
+use super::{
+    clock::{monotonic_ns, unix_offset_ns},
+    meter::Spent,
+};
 use crate::{
     aggregate::{
         Groups,
         coverage::{Account, terms},
         distribution::Maximum,
-        key::Names,
+        key::{Key, Names},
     },
     collect::Totals,
     config::Config,
-    report::{Coverage, From, Mode, Report, Threshold},
+    report::{Coverage, From, Mode, Overhead, ProgramTime, Report, Sampling, Starts, Threshold},
+    timeline,
     wait::{Comm, Wait},
 };
 
@@ -21,15 +25,35 @@ pub struct Windows {
     kernel: String,
     from: From,
     mode: Mode,
+    starts: Starts,
+    limit_ppm: Option<u32>,
     classes: Classes,
+    cpus: u32,
     threshold_ns: Option<u64>,
+    /// Events between waits are told, too.
+    with_events: bool,
     groups: Groups,
+    /// Groups have what waits spent in parts, and not their latency.
+    by_part: bool,
     over: u64,
     /// Samples taken from the ring buffer since the start, warm-up included.
     wakeups_received: u64,
     preemptions_received: u64,
     before: Before,
     warming_up: bool,
+}
+
+/// What the kernel has counted, and what measuring has taken, since the start.
+#[derive(Clone, Copy, Default)]
+pub struct Reading {
+    /// The counters of the programs.
+    pub totals: Totals,
+    /// Events for which the kernel skipped a program; none where it does not count them.
+    pub missed: Option<u64>,
+    /// What measuring has taken.
+    pub spent: Spent,
+    /// One task of how many was watched in this window, at least and at most; none where all are.
+    pub watched_one_in: Option<(u32, u32)>,
 }
 
 /// How things stood when the window began.
@@ -40,22 +64,30 @@ struct Before {
     wakeups: Account,
     preemptions: Account,
     missed: Option<u64>,
+    spent: Spent,
+    events_lost: u64,
 }
 
 impl Windows {
-    /// The first window begins now, unless there is a warm-up.
-    pub fn new(config: &Config, kernel: &str) -> Self {
+    /// The first window begins now, unless there is a warm-up. There are `cpus`, and by now it has taken `spent`.
+    pub fn new(config: &Config, kernel: &str, starts: Starts, cpus: u32, spent: Spent, with_events: bool) -> Self {
+        let groups = Groups::new(config.by.clone(), config.merged, config.max_groups);
         Self {
             kernel: kernel.to_owned(),
             from: config.from,
             mode: config.mode,
+            starts,
+            limit_ppm: config.max_overhead_ppm,
             classes: config.classes,
+            cpus,
             threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
-            groups: Groups::new(config.by.clone(), config.merged, config.max_groups),
+            with_events,
+            groups: if config.max_overhead_ppm.is_some() { groups.of_drawn_tasks() } else { groups },
+            by_part: config.by.contains(&Key::Part),
             over: 0,
             wakeups_received: 0,
             preemptions_received: 0,
-            before: Before { at_ns: monotonic_ns(), unix_offset_ns: unix_offset_ns(), ..Before::default() },
+            before: Before { at_ns: monotonic_ns(), unix_offset_ns: unix_offset_ns(), spent, ..Before::default() },
             warming_up: config.window.warm_up_ns > 0,
         }
     }
@@ -66,10 +98,15 @@ impl Windows {
             Class::Wakeup | Class::New => self.wakeups_received += 1,
             Class::Preempted => self.preemptions_received += 1,
         }
-        if !self.warming_up {
+        if !self.warming_up && !self.by_part {
             self.groups.record(wait);
         }
         !self.warming_up
+    }
+
+    /// Adds what a wait that was recorded spent in each part.
+    pub fn record_parts(&mut self, account: &timeline::Account) {
+        self.groups.record_parts(account);
     }
 
     /// Adds what one CPU has counted of one class.
@@ -108,30 +145,40 @@ impl Windows {
         monotonic_ns() - self.before.at_ns
     }
 
-    /// A new window begins where `totals` were read.
-    pub fn begin(&mut self, totals: &Totals, missed: Option<u64>) {
-        let (wakeups, preemptions) = self.accounts(totals);
-        self.before = Before { at_ns: monotonic_ns(), unix_offset_ns: unix_offset_ns(), wakeups, preemptions, missed };
+    /// A new window begins with this reading.
+    pub fn begin(&mut self, reading: &Reading) {
+        let (wakeups, preemptions) = self.accounts(&reading.totals);
+        let Reading { missed, spent, .. } = *reading;
+        let (at_ns, unix_offset_ns) = (monotonic_ns(), unix_offset_ns());
+        let events_lost = reading.totals.events_lost;
+        self.before = Before { at_ns, unix_offset_ns, wakeups, preemptions, missed, spent, events_lost };
         self.groups.clear();
         self.over = 0;
         self.warming_up = false;
     }
 
     /// The window so far, while the programs run.
-    pub fn cut(&self, totals: &Totals, missed: Option<u64>, names: &dyn Names) -> Report {
-        self.report(self.elapsed_ns(), totals, None, missed, names)
+    pub fn cut(&self, reading: &Reading, names: &dyn Names) -> Report {
+        self.report(self.elapsed_ns(), reading, None, names)
     }
 
     /// The window at its end: the programs are detached, the ring buffer is empty, `waiting` is all that still waits.
-    pub fn end(
-        &self,
-        duration_ns: u64,
-        totals: &Totals,
-        waiting: &[Start],
-        missed: Option<u64>,
-        names: &dyn Names,
-    ) -> Report {
-        self.report(duration_ns, totals, Some(waiting), missed, names)
+    pub fn end(&self, duration_ns: u64, reading: &Reading, waiting: &[Start], names: &dyn Names) -> Report {
+        self.report(duration_ns, reading, Some(waiting), names)
+    }
+
+    /// What this window took, where it has taken `spent` by now.
+    fn overhead(&self, spent: &Spent) -> Overhead {
+        let before = &self.before.spent;
+        Overhead {
+            cpus: self.cpus,
+            tool_ns: spent.tool_ns - before.tool_ns,
+            programs: spent.programs_ns.map(|ns| ProgramTime {
+                ns: ns - before.programs_ns.unwrap_or(0),
+                switches: spent.switches - before.switches,
+                accounted_ns: spent.accounted_ns - before.accounted_ns,
+            }),
+        }
     }
 
     fn accounts(&self, totals: &Totals) -> (Account, Account) {
@@ -141,15 +188,8 @@ impl Windows {
         )
     }
 
-    fn report(
-        &self,
-        duration_ns: u64,
-        totals: &Totals,
-        waiting: Option<&[Start]>,
-        missed: Option<u64>,
-        names: &dyn Names,
-    ) -> Report {
-        let (wakeups, preemptions) = self.accounts(totals);
+    fn report(&self, duration_ns: u64, reading: &Reading, waiting: Option<&[Start]>, names: &dyn Names) -> Report {
+        let (wakeups, preemptions) = self.accounts(&reading.totals);
         let of = |preempted: bool| {
             let is = move |start: &&Start| (start.class == Class::Preempted as u8) == preempted;
             waiting.map(|waiting| waiting.iter().filter(is).count() as u64)
@@ -171,6 +211,7 @@ impl Windows {
             unix_offset_ns: self.before.unix_offset_ns,
             from: self.from,
             mode: self.mode,
+            starts: self.starts,
             groups: self.groups.report(names),
             coverage: Coverage {
                 wakeups: terms(&self.before.wakeups, &wakeups, of(false)),
@@ -178,11 +219,17 @@ impl Windows {
                     .classes
                     .contains(Class::Preempted)
                     .then(|| terms(&self.before.preemptions, &preemptions, of(true))),
-                missed: missed.map(|missed| missed - self.before.missed.unwrap_or(0)),
+                missed: reading.missed.map(|missed| missed - self.before.missed.unwrap_or(0)),
+                events_lost: self.with_events.then(|| reading.totals.events_lost - self.before.events_lost),
                 oldest_censored,
                 groups_merged: self.groups.merged(),
             },
             threshold: self.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.over }),
+            overhead: Some(self.overhead(&reading.spent)),
+            sampling: self
+                .limit_ppm
+                .zip(reading.watched_one_in)
+                .map(|(limit_ppm, (one_in_least, one_in_most))| Sampling { limit_ppm, one_in_least, one_in_most }),
         }
     }
 }

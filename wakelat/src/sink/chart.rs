@@ -197,13 +197,16 @@ pub(crate) fn bar(count: u64, largest: u64, columns: usize, style: &Style) -> St
 /// The figures below a chart.
 fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
     let distribution = &group.distribution;
-    let figure = |name: &str, ns: u64| {
+    let text = |name: &str, value: String| {
         let ink = if name == "p99" { Ink::Strong } else { Ink::Plain };
-        Line::of(Ink::Dim, format!("{name} ")).and(ink, units::duration(ns, style.unicode))
+        Line::of(Ink::Dim, format!("{name} ")).and(ink, value)
     };
+    let figure = |name: &str, ns: u64| text(name, units::duration(ns, style.unicode));
     let ends = vec![figure("min", distribution.min_ns()), figure("avg", distribution.mean_ns())];
-    let percentiles: Vec<Line> =
-        PERCENTILES.iter().map(|(percent, name)| figure(name, distribution.percentile_ns(*percent))).collect();
+    let percentiles: Vec<Line> = PERCENTILES
+        .iter()
+        .map(|(percent, name)| text(name, words::percentile(distribution, *percent, style)))
+        .collect();
     let head = || Line::of(Ink::Plain, "  ");
     let all = [ends.clone(), percentiles.clone()].concat();
     if all.iter().map(|figure| figure.width() + 2).sum::<usize>() <= style.columns() {

@@ -5,10 +5,13 @@ use std::io::{self, Write};
 use super::{
     style::{Ink, Style},
     text::{Line, flow, paragraph},
-    units::{counted, duration, exact, share, thousands},
+    units::{counted, duration, exact, share, small_share, thousands},
     words,
 };
-use crate::report::{Mode, Report, Terms};
+use crate::{
+    aggregate::sampled::CONFIDENCE_PERCENT,
+    report::{Mode, Report, Sampling, Starts, Terms},
+};
 
 /// Writes the coverage of a report: for views that have no place for it, such as a CSV of waits.
 ///
@@ -21,7 +24,7 @@ pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<
 }
 
 /// Adds the coverage of a report to `out`: why nothing is there, if so; the terms; the threshold; every loss by itself.
-pub(super) fn render(report: &Report, style: &Style, out: &mut String) {
+pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
     if let Some(nothing) = nothing(report, style) {
         paragraph(Line::new(), Ink::Title, &nothing, style, out);
@@ -45,6 +48,8 @@ pub(super) fn render(report: &Report, style: &Style, out: &mut String) {
         let counted = "in the kernel; percentiles within 3.2 %, to three digits with --mode samples";
         paragraph(Line::of(Ink::Dim, "counted: "), Ink::Dim, counted, style, out);
     }
+    sampling(report, style, out);
+    overhead(report, style, out);
     warnings(report, style, out);
 }
 
@@ -86,6 +91,7 @@ fn terms(head: &str, terms: &Terms, missed_unknown: bool, style: &Style, out: &m
         (terms.woken_waiting, "found waiting"),
         (terms.filtered.saturating_sub(terms.below_threshold), "refused by the filter"),
         (terms.below_threshold, "below the threshold"),
+        (terms.not_watched, "of tasks not watched"),
         (terms.censored, "still waiting"),
     ];
     pieces.extend(ends.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plain(format!("{} {what}", thousands(*n)))));
@@ -115,14 +121,56 @@ fn threshold(report: &Report, style: &Style, out: &mut String) {
     line.end(style, out);
 }
 
+/// Which tasks were watched, where not all might be.
+fn sampling(report: &Report, style: &Style, out: &mut String) {
+    let Some(Sampling { limit_ppm, one_in_least, one_in_most }) = report.sampling else { return };
+    let limit = small_share(limit_ppm.into(), 1_000_000);
+    let watched = match (one_in_least, one_in_most) {
+        (1, 1) => format!("every task was watched: the overhead stays below {limit}"),
+        (least, most) if least == most => format!("1 task in {most} was watched, at random, to stay below {limit}"),
+        (least, most) => format!("1 task in {least} to {most} was watched, at random, to stay below {limit}"),
+    };
+    let told = if one_in_most > 1 {
+        format!(
+            "; counts are theirs, percentiles those of all, in parentheses where {CONFIDENCE_PERCENT} % of such intervals hold them"
+        )
+    } else {
+        String::new()
+    };
+    paragraph(Line::of(Ink::Dim, "sampled: "), Ink::Plain, &format!("{watched}{told}"), style, out);
+}
+
+/// What measuring took.
+fn overhead(report: &Report, style: &Style, out: &mut String) {
+    let Some(overhead) = &report.overhead else { return };
+    let capacity_ns = overhead.capacity_ns(report.duration_ns);
+    let share = |ns| small_share(ns, capacity_ns);
+    let cpus = counted(overhead.cpus, "CPU");
+    let text = match overhead.programs {
+        Some(programs) => {
+            let per_switch = programs.per_switch_ns().map(|ns| format!("{ns} ns per switch, "));
+            format!("{}{} of {cpus}", per_switch.unwrap_or_default(), share(overhead.total_ns()))
+        }
+        None => format!("{} of {cpus} by wakelat itself; that of its programs is not known", share(overhead.tool_ns)),
+    };
+    paragraph(Line::of(Ink::Dim, "overhead: "), Ink::Plain, &text, style, out);
+}
+
 /// Everything that puts the figures in doubt.
 fn warnings(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
     let mut warn = |text: String| paragraph(Line::of(Ink::Warning, "! "), Ink::Warning, &text, style, out);
+    let no_room_for_the_start = match report.starts {
+        Starts::Map => "lost: the map of starts was full; raise `--start-entries`",
+        Starts::Tasks => {
+            "lost: the kernel had no memory at hand to keep the start in its task; `--start-entries N` keeps starts in a \
+             map made beforehand, with room for N tasks"
+        }
+    };
     let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
     for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
         let losses = [
-            (terms.start_map_full, "lost: there was no room for the start; raise `--start-entries`"),
+            (terms.start_map_full, no_room_for_the_start),
             (
                 terms.ring_full,
                 "lost: the ring buffer was full; raise `--ring-size`, narrow the filter, or give the reader `--rt-priority`",
@@ -144,8 +192,23 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
             )),
         }
     }
+    if let (Some(sampling), Some(overhead)) = (&report.sampling, &report.overhead) {
+        let (took_ns, capacity_ns) = (overhead.total_ns(), overhead.capacity_ns(report.duration_ns));
+        if u128::from(took_ns) * 1_000_000 > u128::from(capacity_ns) * u128::from(sampling.limit_ppm) {
+            let limit = small_share(sampling.limit_ppm.into(), 1_000_000);
+            warn(format!(
+                "the overhead was above the limit of {limit}: the programs take time also for tasks that they turn away"
+            ));
+        }
+    }
     if let Some(missed @ 1..) = coverage.missed {
         warn(format!("{} missed: the kernel skipped a program that was active already", counted(missed, "event")));
+    }
+    if let Some(lost @ 1..) = coverage.events_lost {
+        warn(format!(
+            "{} between waits lost: the ring buffer was full; raise `--ring-size` or give the reader `--rt-priority`",
+            counted(lost, "event")
+        ));
     }
     if coverage.groups_merged > 0 {
         warn(format!(

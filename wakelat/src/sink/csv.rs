@@ -1,16 +1,18 @@
-//! `--csv`: a row for each group, or for each wait. The columns are in docs/output.md.
+//! `--csv`: a row for each group, each wait, or each event. The columns are in docs/output.md.
 
 use std::io::{self, Write};
 
 use csv::{Writer, WriterBuilder};
 
 use super::{
-    Context, PERCENTILES, Reports, Waits, clock,
+    Context, Events, PERCENTILES, Reports, Waits, clock,
     document::{WaitFields, from_name, terms},
+    event::EventFields,
 };
 use crate::{
     aggregate::distribution::Distribution,
-    report::{Group, Report, Terms},
+    report::{Group, Report, Sampling, Terms},
+    timeline::stay::Line as Event,
     wait::Wait,
 };
 
@@ -21,6 +23,9 @@ pub struct CsvReports {
 
 /// Rows of waits.
 pub struct CsvWaits;
+
+/// Rows of events.
+pub struct CsvEvents;
 
 /// The columns of a wait.
 pub const WAIT_COLUMNS: [&str; 19] = [
@@ -45,6 +50,37 @@ pub const WAIT_COLUMNS: [&str; 19] = [
     "prev_prio",
 ];
 
+/// The columns of an event.
+pub const EVENT_COLUMNS: [&str; 27] = [
+    "event",
+    "at_ns",
+    "at_unix_ns",
+    "cpu",
+    "tid",
+    "pid",
+    "comm",
+    "cgroup_id",
+    "prio",
+    "policy",
+    "policy_name",
+    "off_cpu_ns",
+    "class",
+    "latency_ns",
+    "delivery_ns",
+    "run_ns",
+    "leaving",
+    "next_tid",
+    "next_comm",
+    "waker_tid",
+    "waker_comm",
+    "running",
+    "from_cpu",
+    "to_cpu",
+    "waits",
+    "came_tid",
+    "events",
+];
+
 impl CsvReports {
     /// Rows with a column for each of `keys`.
     pub fn new(keys: &[&'static str]) -> Self {
@@ -61,9 +97,15 @@ impl CsvReports {
         columns.extend(["threshold_ns", "over"].map(str::to_owned));
         let names = || terms(&Terms::default()).map(|(name, _)| name);
         columns.extend(names().map(str::to_owned));
-        columns.push("missed".to_owned());
+        columns.extend(["missed", "events_lost"].map(str::to_owned));
         columns.extend(names().map(|name| format!("preemptions_{name}")));
-        columns.push("groups_merged".to_owned());
+        columns.extend(["groups_merged", "overhead_cpus", "overhead_tool_ns"].map(str::to_owned));
+        columns.extend(["overhead_programs_ns", "overhead_switches"].map(str::to_owned));
+        columns.extend(["limit_ppm", "one_in_least", "one_in_most"].map(str::to_owned));
+        columns.extend(PERCENTILES.iter().flat_map(|(_, name)| {
+            let name = name.replace('.', "_");
+            [format!("{name}_low_ns"), format!("{name}_high_ns")]
+        }));
         columns
     }
 
@@ -97,11 +139,26 @@ impl CsvReports {
         cells.push(optional(report.threshold.as_ref().map(|threshold| threshold.threshold_ns)));
         cells.push(optional(report.threshold.as_ref().map(|threshold| threshold.over)));
         cells.extend(terms(&coverage.wakeups).map(|(_, value)| value.to_string()));
-        cells.push(optional(coverage.missed));
+        cells.extend([coverage.missed, coverage.events_lost].map(optional));
         let preemptions = coverage.preemptions.unwrap_or_default();
         let asked = coverage.preemptions.is_some();
         cells.extend(terms(&preemptions).map(|(_, value)| optional(asked.then_some(value))));
         cells.push(coverage.groups_merged.to_string());
+        let programs = report.overhead.and_then(|overhead| overhead.programs);
+        cells.push(optional(report.overhead.map(|overhead| overhead.cpus.into())));
+        cells.push(optional(report.overhead.map(|overhead| overhead.tool_ns)));
+        cells.push(optional(programs.map(|programs| programs.ns)));
+        cells.push(optional(programs.map(|programs| programs.switches)));
+        let sampling = |part: fn(Sampling) -> u32| optional(report.sampling.map(|sampling| part(sampling).into()));
+        cells.push(sampling(|sampling| sampling.limit_ppm));
+        cells.push(sampling(|sampling| sampling.one_in_least));
+        cells.push(sampling(|sampling| sampling.one_in_most));
+        let sampled = distribution.and_then(Distribution::sampled);
+        for (percent, _) in PERCENTILES {
+            let interval = sampled.and_then(|sampled| sampled.interval(percent));
+            cells.push(optional(interval.map(|interval| interval.low_ns)));
+            cells.push(optional(interval.and_then(|interval| interval.high_ns)));
+        }
         cells
     }
 }
@@ -132,6 +189,21 @@ impl Waits for CsvWaits {
 
     fn end(&mut self, _report: &Report, _out: &mut dyn Write) -> io::Result<()> {
         // A row of another shape among the waits would break whoever reads them.
+        Ok(())
+    }
+}
+
+impl Events for CsvEvents {
+    fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        rows(out, |writer| writer.write_record(EVENT_COLUMNS))
+    }
+
+    fn event(&mut self, event: &Event, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        rows(out, |writer| writer.serialize(EventFields::new(event, context)))
+    }
+
+    fn end(&mut self, _report: &Report, _out: &mut dyn Write) -> io::Result<()> {
+        // As with waits.
         Ok(())
     }
 }

@@ -6,8 +6,11 @@ use serde::{Serialize, Serializer};
 
 use super::{Context, PERCENTILES, clock};
 use crate::{
-    aggregate::distribution::{Bucket, Distribution, Maximum},
-    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Report, Terms},
+    aggregate::{
+        distribution::{Bucket, Distribution, Maximum},
+        sampled::Interval,
+    },
+    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, Starts, Terms},
     wait::{Wait, policy_name},
 };
 
@@ -20,9 +23,12 @@ pub struct ReportDocument<'a> {
     duration_ns: u64,
     from: &'static str,
     mode: &'static str,
+    starts: &'static str,
     groups: Vec<GroupDocument<'a>>,
     coverage: CoverageDocument,
     threshold: Option<ThresholdDocument>,
+    overhead: Option<OverheadDocument>,
+    sampling: Option<SamplingDocument>,
 }
 
 #[derive(Serialize)]
@@ -39,6 +45,8 @@ struct GroupDocument<'a> {
     max_by: Option<MaximumDocument>,
     #[serde(serialize_with = "percentiles")]
     percentiles_ns: &'a Distribution,
+    #[serde(serialize_with = "intervals")]
+    percentile_intervals_ns: &'a Distribution,
     buckets: Vec<BucketDocument>,
 }
 
@@ -56,11 +64,13 @@ struct BucketDocument {
     count: u64,
 }
 
+/// The account of a window.
 #[derive(Serialize)]
-struct CoverageDocument {
+pub struct CoverageDocument {
     #[serde(flatten)]
     wakeups: TermsDocument,
     missed: Option<u64>,
+    events_lost: Option<u64>,
     preemptions: Option<TermsDocument>,
     oldest_censored: Option<CensoredDocument>,
     groups_merged: u64,
@@ -79,6 +89,29 @@ struct CensoredDocument {
 struct ThresholdDocument {
     threshold_ns: u64,
     over: u64,
+}
+
+#[derive(Serialize)]
+struct SamplingDocument {
+    limit_ppm: u32,
+    one_in_least: u32,
+    one_in_most: u32,
+}
+
+#[derive(Serialize)]
+struct IntervalDocument {
+    low_ns: u64,
+    high_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct OverheadDocument {
+    cpus: u32,
+    tool_ns: u64,
+    programs_ns: Option<u64>,
+    switches: Option<u64>,
+    per_switch_ns: Option<u64>,
+    accounted_ns: Option<u64>,
 }
 
 /// `wakelat.wait/1`.
@@ -114,7 +147,7 @@ pub struct WaitFields {
 }
 
 /// The terms of an accounting identity and their names in documents.
-pub fn terms(terms: &Terms) -> [(&'static str, u64); 12] {
+pub fn terms(terms: &Terms) -> [(&'static str, u64); 13] {
     [
         ("seen", terms.seen),
         ("carried", terms.carried),
@@ -123,6 +156,7 @@ pub fn terms(terms: &Terms) -> [(&'static str, u64); 12] {
         ("woken_waiting", terms.woken_waiting),
         ("filtered", terms.filtered),
         ("below_threshold", terms.below_threshold),
+        ("not_watched", terms.not_watched),
         ("start_map_full", terms.start_map_full),
         ("ring_full", terms.ring_full),
         ("discarded", terms.discarded),
@@ -138,7 +172,7 @@ impl Serialize for TermsDocument {
 }
 
 /// The parts of a key as fields of an object.
-fn key<S: Serializer>(parts: &[KeyPart], serializer: S) -> Result<S::Ok, S::Error> {
+pub fn key<S: Serializer>(parts: &[KeyPart], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(parts.iter().map(|part| (part.name, KeyDocument::new(&part.value))))
 }
 
@@ -165,6 +199,15 @@ fn percentiles<S: Serializer>(distribution: &Distribution, serializer: S) -> Res
         .collect_map(PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), distribution.percentile_ns(*percent))))
 }
 
+/// Where the percentiles of all tasks lie, where not all were watched.
+fn intervals<S: Serializer>(distribution: &Distribution, serializer: S) -> Result<S::Ok, S::Error> {
+    let Some(sampled) = distribution.sampled() else { return serializer.serialize_none() };
+    let document = |Interval { low_ns, high_ns }| IntervalDocument { low_ns, high_ns };
+    serializer.collect_map(
+        PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), sampled.interval(*percent).map(document))),
+    )
+}
+
 /// The word for `--from`.
 pub fn from_name(from: From) -> &'static str {
     match from {
@@ -181,6 +224,14 @@ fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
+/// The word for where starts were kept.
+fn starts_name(starts: Starts) -> &'static str {
+    match starts {
+        Starts::Map => "map",
+        Starts::Tasks => "tasks",
+    }
+}
+
 impl<'a> ReportDocument<'a> {
     /// The document of a report.
     pub fn new(report: &'a Report) -> Self {
@@ -191,12 +242,19 @@ impl<'a> ReportDocument<'a> {
             duration_ns: report.duration_ns,
             from: from_name(report.from),
             mode: mode_name(report.mode),
+            starts: starts_name(report.starts),
             groups: report.groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
             coverage: CoverageDocument::new(&report.coverage),
             threshold: report
                 .threshold
                 .as_ref()
                 .map(|threshold| ThresholdDocument { threshold_ns: threshold.threshold_ns, over: threshold.over }),
+            overhead: report.overhead.as_ref().map(OverheadDocument::new),
+            sampling: report.sampling.map(|Sampling { limit_ppm, one_in_least, one_in_most }| SamplingDocument {
+                limit_ppm,
+                one_in_least,
+                one_in_most,
+            }),
         }
     }
 }
@@ -219,18 +277,35 @@ impl<'a> GroupDocument<'a> {
             max_at_unix_ns: max.map(|max| clock::unix_ns(max.at_ns, report.unix_offset_ns)),
             max_by: max.map(by),
             percentiles_ns: distribution,
+            percentile_intervals_ns: distribution,
             buckets: distribution.buckets().into_iter().map(bucket).collect(),
         }
     }
 }
 
+impl OverheadDocument {
+    fn new(overhead: &Overhead) -> Self {
+        let programs = overhead.programs;
+        Self {
+            cpus: overhead.cpus,
+            tool_ns: overhead.tool_ns,
+            programs_ns: programs.map(|programs| programs.ns),
+            switches: programs.map(|programs| programs.switches),
+            per_switch_ns: programs.and_then(|programs| programs.per_switch_ns()),
+            accounted_ns: programs.map(|programs| programs.accounted_ns),
+        }
+    }
+}
+
 impl CoverageDocument {
-    fn new(coverage: &Coverage) -> Self {
+    /// The document of a coverage.
+    pub fn new(coverage: &Coverage) -> Self {
         let censored =
             |max: Maximum| CensoredDocument { latency_ns: max.latency_ns, tid: max.tid, comm: max.comm.to_string() };
         Self {
             wakeups: TermsDocument(coverage.wakeups),
             missed: coverage.missed,
+            events_lost: coverage.events_lost,
             preemptions: coverage.preemptions.map(TermsDocument),
             oldest_censored: coverage.oldest_censored.map(censored),
             groups_merged: coverage.groups_merged,

@@ -4,7 +4,7 @@ use wakelat_common::Class;
 
 use crate::{
     aggregate::distribution::{Distribution, Maximum},
-    report::{Coverage, From, Group, GroupClass, KeyPart, KeyValue, Mode, Report, Terms},
+    report::{Coverage, From, Group, GroupClass, KeyPart, KeyValue, Mode, Report, Starts, Terms},
     wait::{Comm, Wait},
 };
 
@@ -46,6 +46,7 @@ pub fn report(groups: Vec<Group>) -> Report {
         unix_offset_ns: (START_UNIX_NS - START_NS) as i64,
         from: From::Wakeup,
         mode: Mode::Samples,
+        starts: Starts::Map,
         groups,
         coverage: Coverage {
             wakeups: Terms { seen: delivered + 50, delivered, woken_running: 50, ..Terms::default() },
@@ -53,6 +54,8 @@ pub fn report(groups: Vec<Group>) -> Report {
             ..Coverage::default()
         },
         threshold: None,
+        overhead: None,
+        sampling: None,
     }
 }
 
@@ -94,5 +97,6 @@ pub fn wait() -> Wait {
         prev_comm: Comm::new(b"cc1plus"),
         prev_prio: 120,
         wakeable: false,
+        level: 0,
     }
 }

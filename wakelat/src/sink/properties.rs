@@ -16,11 +16,11 @@ use crate::{
 };
 
 prop_compose! {
-    fn any_terms()(values in prop::array::uniform12(any::<u64>().prop_map(|v| v >> (8 + v % 56)))) -> Terms {
+    fn any_terms()(values in prop::array::uniform13(any::<u64>().prop_map(|v| v >> (8 + v % 56)))) -> Terms {
         let [seen, carried, delivered, woken_running, woken_waiting, filtered, below_threshold, start_map_full,
-            ring_full, discarded, stale, censored] = values;
+            ring_full, discarded, stale, censored, not_watched] = values;
         Terms { seen, carried, delivered, woken_running, woken_waiting, filtered, below_threshold, start_map_full,
-            ring_full, discarded, stale, censored }
+            ring_full, discarded, stale, censored, not_watched }
     }
 }
 
@@ -53,6 +53,7 @@ prop_compose! {
         wakeups in any_terms(),
         preemptions in prop::option::of(any_terms()),
         missed in any::<Option<u64>>(),
+        events_lost in any::<Option<u64>>(),
         oldest in prop::option::of(any::<[u8; 15]>()),
         over in prop::option::of(any::<u64>()),
         waking in any::<bool>(),
@@ -61,6 +62,7 @@ prop_compose! {
         report.coverage.wakeups = wakeups;
         report.coverage.preemptions = preemptions;
         report.coverage.missed = missed;
+        report.coverage.events_lost = events_lost;
         report.coverage.oldest_censored = oldest
             .map(|comm| Maximum { latency_ns: u64::MAX, at_ns: 0, tid: u32::MAX, comm: Comm::new(&comm), cpu: 0 });
         report.threshold = over.map(|over| Threshold { threshold_ns: over / 3, over });

@@ -186,7 +186,7 @@ fn time(ns: impl Into<u128>, style: &Style) -> String {
 }
 
 fn percentile(group: &Group, percent: f64, style: &Style) -> String {
-    time(group.distribution.percentile_ns(percent), style)
+    words::percentile(&group.distribution, percent, style)
 }
 
 fn max_at(group: &Group, report: &Report, style: &Style) -> String {

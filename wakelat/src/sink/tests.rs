@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     aggregate::distribution::Maximum,
-    report::{From, KeyValue, Mode, Terms, Threshold},
+    report::{From, KeyValue, Mode, Overhead, ProgramTime, Sampling, Starts, Terms, Threshold},
 };
 
 pub(super) fn terminal(width: usize) -> Style {
@@ -77,6 +77,7 @@ fn lossy() -> Report {
     wakeups.censored = 4;
     report.coverage.preemptions = Some(Terms { seen: 1_010, delivered: 1_000, ring_full: 10, ..Terms::default() });
     report.coverage.missed = Some(17);
+    report.coverage.events_lost = Some(2_000);
     report.coverage.groups_merged = 5;
     report.coverage.oldest_censored =
         Some(Maximum { latency_ns: 1_234_567_890, at_ns: 0, tid: 4711, comm: Comm::new(b"cc1plus"), cpu: 0 });
@@ -173,7 +174,7 @@ fn a_report_counted_in_the_kernel_says_so() {
 fn t17_every_loss_is_named_and_warned_of() {
     type Loss = fn(&mut Terms);
     let losses: [(Loss, &str); 6] = [
-        (|terms| terms.start_map_full = 7, "room for the start"),
+        (|terms| terms.start_map_full = 7, "map of starts was full"),
         (|terms| terms.ring_full = 7, "ring buffer"),
         (|terms| terms.discarded = 7, "discarded"),
         (|terms| terms.stale = 7, "stale"),
@@ -188,6 +189,38 @@ fn t17_every_loss_is_named_and_warned_of() {
         assert!(warning.is_some_and(|line| line.contains('7')), "{text}");
     }
     assert!(!chart(&usual_report(), terminal(120)).contains('!'));
+}
+
+#[test]
+fn a_start_without_room_is_said_with_the_remedy_for_where_starts_are_kept() {
+    let mut report = usual_report();
+    report.coverage.wakeups.seen += 7;
+    report.coverage.wakeups.start_map_full = 7;
+    assert!(chart(&report, terminal(120)).contains("raise `--start-entries`"));
+    report.starts = Starts::Tasks;
+    let text = chart(&report, terminal(120));
+    assert!(text.contains("no memory") && !text.contains("raise `--start-entries`"), "{text}");
+}
+
+#[test]
+fn where_not_all_tasks_were_watched_each_percentile_has_its_bounds() {
+    let waits = usual(20_000, 9_000);
+    let mut report = report(vec![group(&comm("nginx"), Class::Wakeup, waits.iter().copied())]);
+    for (index, latency_ns) in waits.into_iter().enumerate() {
+        report.groups[0].distribution.record_sampled(index as u32 % 200, 3, latency_ns);
+    }
+    report.sampling = Some(Sampling { limit_ppm: 5_000, one_in_least: 8, one_in_most: 8 });
+    report.coverage.wakeups.seen += 140_000;
+    report.coverage.wakeups.not_watched = 140_000;
+    report.overhead = Some(Overhead {
+        cpus: 2,
+        tool_ns: 100_000_000,
+        programs: Some(ProgramTime { ns: 60_000_000, switches: 1_500_000, accounted_ns: 100_000_000 }),
+    });
+    insta::assert_snapshot!(
+        "sampled",
+        chart(&report, terminal(120)) + &table(&report, table::Sort::Max, None, terminal(120))
+    );
 }
 
 #[test]

@@ -95,6 +95,26 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
+/// A small part of a whole in percent, to two digits behind the point.
+pub fn small_share(part: u64, whole: u64) -> String {
+    match rounded(u128::from(part) * 10_000, u128::from(whole.max(1))) {
+        0 if part > 0 => "<0.01 %".to_owned(),
+        hundredths => format!("{}.{:02} %", hundredths / 100, hundredths % 100),
+    }
+}
+
+/// As [`share`], of numbers that may be larger.
+pub fn share_of(part: u128, whole: u128) -> String {
+    let shift = whole.checked_ilog2().map_or(0, |bits| bits.saturating_sub(62));
+    let small = |number: u128| u64::try_from(number >> shift).unwrap_or(u64::MAX);
+    share(small(part), small(whole))
+}
+
+/// A duration in full: `39,960 ns`.
+pub fn full(ns: u64) -> String {
+    format!("{} ns", thousands(ns))
+}
+
 /// `value` times `scale` in the first of the units in which that is below `limit`, or else in the last one.
 fn in_the_first_unit_below<'a>(
     units: &'a [(u128, &'a str, &'a str)],

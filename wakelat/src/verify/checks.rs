@@ -1,12 +1,12 @@
 //! Two checks that every kernel allows, hist triggers or not: the kernel's own account of the waits of each task, and its
 //! own number of context switches. Judging them is pure.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::schedstat::Sums;
-use crate::sink::units;
+use crate::{kernel::switches, sink::units};
 
 /// A check and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,15 +59,9 @@ impl Switches {
     /// Where one cannot be read.
     pub fn read(proc: &Path, runs: impl Fn() -> Result<u64>) -> Result<Self> {
         let runs_before = runs()?;
-        let path = proc.join("stat");
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        let kernel = parse_ctxt(&text).with_context(|| format!("no `ctxt` in `{}`", path.display()))?;
+        let kernel = switches::count(proc)?;
         Ok(Self { runs_before, kernel, runs_after: runs()? })
     }
-}
-
-fn parse_ctxt(stat: &str) -> Option<u64> {
-    stat.lines().find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok())
 }
 
 /// Of twenty switches at most one may go without its tracepoint.
@@ -244,11 +238,5 @@ mod tests {
     #[test]
     fn without_tasks_nothing_is_known() {
         assert_eq!(judged(Sums::default(), 0), Outcome::Unknown);
-    }
-
-    #[test]
-    fn ctxt_is_found_in_stat() {
-        assert_eq!(parse_ctxt("cpu  1 2\nintr 5\nctxt 4711\nbtime 1\n"), Some(4711));
-        assert_eq!(parse_ctxt("cpu 1\n"), None);
     }
 }

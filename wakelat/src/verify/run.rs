@@ -308,7 +308,7 @@ impl<'a> Run<'a> {
     }
 
     fn switches(&self) -> Result<Option<Switches>> {
-        self.stats.is_ok().then(|| Switches::read(self.proc, || self.ours.switches())).transpose()
+        self.stats.is_ok().then(|| Switches::read(self.proc, || Ok(self.ours.runs()?.switches))).transpose()
     }
 }
 
@@ -369,6 +369,8 @@ fn settings_of(config: &VerifyConfig, place: &Place, trigger_rules: bool) -> Set
         from_waking: config.from == From::Waking,
         with_cgroup: false,
         trigger_rules,
+        timeline: None,
+        salt: None,
         filter: Selection {
             // Under the trigger's rules all but the threads is judged when the wait ends.
             parts: if trigger_rules { filter.parts & part::PID } else { filter.parts },

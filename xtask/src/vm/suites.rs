@@ -4,7 +4,7 @@ use super::qemu::Mode;
 
 /// What depends on the kernel, as much as every kernel of the list is worth under emulation: the whole list is to take two
 /// processors some ten minutes. `suite:text` runs only the tests with `text` in their names; a suite that is not built is
-/// not run. The others say nothing that the host's kernel does not say as well (`bad_places`, `losses`, `workloads`), take
+/// not run. The others say nothing that the host's kernel does not say as well (`bad_places`, `losses`, `overhead`, `workloads`), take
 /// minutes in an emulator (`traps`), or need programs that are not in the guest (`peers`).
 pub const fn of(mode: Mode) -> &'static [&'static str] {
     match mode {

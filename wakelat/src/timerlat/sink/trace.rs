@@ -7,6 +7,7 @@ use super::{
 use crate::sink::{
     style::{Ink, Style},
     text::{Line, left, right},
+    units,
 };
 
 /// Shares that a line names.
@@ -36,9 +37,10 @@ pub fn line(one: &Explained, style: &Style) -> String {
     }
     let mut shares: Vec<_> = one.shares.iter().collect();
     shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
-    let named = shares.iter().take(NAMED).map(|share| {
-        format!("{} {}", words::cause(&share.cause, style), words::share(share.ns.into(), one.latency_ns.into()))
-    });
+    let named = shares
+        .iter()
+        .take(NAMED)
+        .map(|share| format!("{} {}", words::cause(&share.cause, style), units::share(share.ns, one.latency_ns)));
     line.push(Ink::Plain, format!("  {}", named.collect::<Vec<_>>().join(", ")));
     let mut out = String::new();
     let columns = if style.terminal { style.columns() } else { usize::MAX };

@@ -5,20 +5,14 @@ use super::{
     coverage, timeline, words,
 };
 use crate::sink::{
-    chart::bar,
+    shares,
     style::{Ink, Style},
-    text::{Line, clean, fit, flow, left, paragraph, right, width},
+    text::{Line, clean, fit, flow, paragraph},
     units,
 };
 
 /// Causes of the sum that get a line; the others are one line together.
 const CAUSES: usize = 20;
-
-/// Columns of a name, where there is room.
-const NAME: usize = 34;
-
-/// A bar shorter than this says nothing.
-const SHORT_BAR: usize = 10;
 
 /// The worst activations, the sum, the coverage.
 pub fn text(summary: &Summary, style: &Style) -> String {
@@ -49,7 +43,7 @@ pub fn text(summary: &Summary, style: &Style) -> String {
 pub fn activation(one: &Explained, style: &Style, out: &mut String) {
     let dot = style.pick(" · ", " | ");
     let pieces = vec![
-        Line::of(Ink::Title, format!("{} {}", words::latency(one.context), words::ns(one.latency_ns))),
+        Line::of(Ink::Title, format!("{} {}", words::latency(one.context), units::full(one.latency_ns))),
         Line::of(Ink::Plain, format!("CPU {}", one.activation.cpu)),
         Line::of(Ink::Plain, format!("activation #{}", one.activation.seq)),
         Line::of(Ink::Dim, format!("due at {}", words::instant(one.due_at_ns))),
@@ -115,45 +109,25 @@ fn sum(summary: &Summary, style: &Style, out: &mut String) {
     ];
     flow(Line::new(), pieces, dot, style, out);
     let shares = summary.shares_by_size();
-    let names: Vec<String> = shares.iter().map(|(cause, _)| words::cause(cause, style)).collect();
-    let longest = names.iter().take(CAUSES).map(|name| width(name)).max().unwrap_or(0).min(NAME);
-    // A cut name says less than two figures more.
-    let narrow = style.columns() < longest + 2 + 10 + 8 + 10 + 9;
-    let figures = if narrow { 10 + 8 } else { 10 + 8 + 10 + 9 };
-    let name = longest.min(style.columns() - figures - 2);
-    let room = style.columns().saturating_sub(name + figures + 4);
-    let mut title = Line::of(Ink::Dim, format!("  {}{:>10}{:>8}", " ".repeat(name), "sum", "share"));
-    if !narrow {
-        title.push(Ink::Dim, format!("{:>10}{:>9}", "longest", "in"));
-    }
-    title.end(style, out);
-    let largest = shares.first().map_or(0, |(_, sum)| sum.ns);
-    for ((_, sum), cause) in shares.iter().zip(&names).take(CAUSES) {
-        let mut line = Line::of(Ink::Plain, format!("  {}", left(cause, name, style)))
-            .and(Ink::Plain, right(&words::time(sum.ns, style), 10))
-            .and(Ink::Strong, right(&words::share(sum.ns, summary.explained_ns), 8));
-        if !narrow {
-            line.push(Ink::Plain, right(&words::time(sum.max_ns, style), 10));
-            line.push(Ink::Dim, right(&units::short(sum.activations), 9));
-        }
-        if room >= SHORT_BAR {
-            let shift = largest.checked_ilog2().map_or(0, |bits| bits.saturating_sub(62));
-            let small = |ns: u128| u64::try_from(ns >> shift).unwrap_or(u64::MAX);
-            line.push(Ink::Bar, format!("  {}", bar(small(sum.ns), small(largest), room, style)));
-        }
-        line.end(style, out);
-    }
+    let mut rows: Vec<shares::Row> = shares
+        .iter()
+        .take(CAUSES)
+        .map(|(cause, sum)| shares::Row {
+            name: words::cause(cause, style),
+            sum_ns: sum.ns,
+            longest_ns: Some(sum.max_ns),
+            count: sum.activations,
+            is_part: false,
+        })
+        .collect();
     if shares.len() > CAUSES {
-        let rest: u128 = shares[CAUSES..].iter().map(|(_, sum)| sum.ns).sum();
-        let label = left(&format!("{} more causes", shares.len() - CAUSES), name, style);
-        Line::of(
-            Ink::Dim,
-            format!(
-                "  {label}{}{}",
-                right(&words::time(rest, style), 10),
-                right(&words::share(rest, summary.explained_ns), 8)
-            ),
-        )
-        .end(style, out);
+        rows.push(shares::Row {
+            name: format!("{} more causes", shares.len() - CAUSES),
+            sum_ns: shares[CAUSES..].iter().map(|(_, sum)| sum.ns).sum(),
+            longest_ns: None,
+            count: 0,
+            is_part: false,
+        });
     }
+    shares::draw(&rows, summary.explained_ns, "in", style, out);
 }

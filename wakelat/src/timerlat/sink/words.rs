@@ -64,15 +64,3 @@ pub fn instant(at_ns: u64) -> String {
 pub fn time(ns: impl Into<u128>, style: &Style) -> String {
     units::duration(ns, style.unicode)
 }
-
-/// A duration in full: `39,960 ns`.
-pub fn ns(ns: u64) -> String {
-    format!("{} ns", units::thousands(ns))
-}
-
-/// A part of a whole that may be larger than u64.
-pub fn share(part: u128, whole: u128) -> String {
-    let shift = whole.checked_ilog2().map_or(0, |bits| bits.saturating_sub(62));
-    let small = |number: u128| u64::try_from(number >> shift).unwrap_or(u64::MAX);
-    units::share(small(part), small(whole))
-}

@@ -1,0 +1,16 @@
+//! Any bytes as records of the timeline, one after the other: none may panic.
+//!
+//! `cargo +nightly fuzz run timeline -- -max_total_time=600`
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakelat::timeline::decode::Decoder;
+
+fuzz_target!(|records: Vec<Vec<u8>>| {
+    let mut decoder = Decoder::default();
+    for record in &records {
+        if let Err(error) = decoder.decode(record) {
+            assert!(!error.to_string().contains('\n'));
+        }
+    }
+});

@@ -1,0 +1,61 @@
+//! What takes a CPU from its task without a switch: handlers of devices' interrupts, the CPU's own interrupts, softirqs;
+//! and the C-states of an idle CPU.
+//!
+//! Each of the three begins and ends on one CPU without another of its kind between, so that the time of its beginning is
+//! all there is to remember: handlers run with interrupts off, those of a shared interrupt in turn (kernel/irq/handle.c),
+//! and so do softirqs (kernel/softirq.c). NMIs are not told.
+
+use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
+use wakelat_common::{
+    sample::COMM_LEN,
+    timeline::{Noise, kind, source},
+};
+
+use crate::{
+    sample,
+    timeline::{self, Sender},
+};
+
+/// Something of `source` begins.
+#[inline(always)]
+pub fn enter(source: u8) {
+    let Some(here) = timeline::here() else { return };
+    // SAFETY: the pointer is to this CPU's own entry, and only this source writes this word while it is under way; no
+    // arguments, no side effects.
+    unsafe { (*here).from_ns[usize::from(source)] = bpf_ktime_get_ns() };
+}
+
+/// It ends. Where its beginning was not seen, or its CPU was switched meanwhile, nothing is told of it.
+#[inline(always)]
+pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
+    let Some(here) = timeline::here() else { return };
+    // SAFETY: as in `enter`.
+    let from_ns = core::mem::take(unsafe { &mut (*here).from_ns[usize::from(from)] });
+    if from_ns == 0 {
+        return;
+    }
+    // SAFETY: no arguments, no side effects.
+    let (to_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    let sender = if from == source::SOFTIRQ { Sender::Softirq } else { Sender::Uninterrupted };
+    let Some((mut slot, lost)) = timeline::reserve(here, sender) else { return };
+    slot.write(Noise { kind: kind::NOISE, source: from, reserved: 0, cpu, lost, number, from_ns, to_ns, name: name() });
+    sample::submit(slot, false);
+}
+
+/// Nothing has a name but a device's interrupt.
+#[inline(always)]
+pub fn nameless() -> [u8; COMM_LEN] {
+    [0; COMM_LEN]
+}
+
+/// The CPU enters a C-state, or leaves the one it was in.
+#[inline(always)]
+pub fn idle(state: u32) {
+    // `PWR_EVENT_EXIT` (include/trace/events/power.h) is -1.
+    if state >= u8::MAX.into() {
+        return;
+    }
+    let Some(here) = timeline::here() else { return };
+    // SAFETY: the pointer is to this CPU's own entry; a word is written at once.
+    unsafe { (*here).idle_state = state + 1 };
+}

@@ -1,0 +1,120 @@
+//! What happens on each CPU is told, beside the switches, which are `turn.rs`: moves and wakeups; and what all records
+//! have in common.
+
+use aya_ebpf::{
+    btf_maps::PerCpuArray,
+    helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    macros::btf_map,
+    maps::ring_buf::RingBufEntry,
+};
+use wakelat_common::{
+    Class,
+    course::Clocks,
+    timeline::{Here, Moved, Woken, kind, part},
+};
+
+use crate::{filter, maps::TIMELINE, sample, starts, task::TaskFields};
+
+/// What this CPU is at. Its count of losses is read by user space.
+#[btf_map]
+static HERE: PerCpuArray<Here, 1> = PerCpuArray::new();
+
+/// Whether `part` is told: a constant by the time a program is verified.
+#[inline(always)]
+pub fn tells(part: u32) -> bool {
+    TIMELINE.load() & part != 0
+}
+
+/// This CPU's entry.
+#[inline(always)]
+pub fn here() -> Option<*mut Here> {
+    HERE.get_ptr_mut(0)
+}
+
+/// The clocks of a task's run queue, where they are told.
+#[inline(always)]
+pub fn clocks<T: TaskFields>(task: T) -> Clocks {
+    if tells(part::CLOCKS) { task.clocks() } else { Clocks::UNKNOWN }
+}
+
+/// Who sends a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// What runs with interrupts off.
+    Uninterrupted,
+    /// A softirq.
+    Softirq,
+}
+
+/// A place for a record, and how many were lost so far; counts one more where there is no room.
+#[inline(always)]
+pub fn reserve<R: 'static>(here: *mut Here, sender: Sender) -> Option<(RingBufEntry<R>, u32)> {
+    // SAFETY: the pointer is to this CPU's own entry, of which each sender writes its own word.
+    let here = unsafe { &mut *here };
+    match sample::reserve() {
+        Some(slot) => Some((slot, here.lost() as u32)),
+        None => {
+            here.lost[usize::from(sender == Sender::Uninterrupted)] += 1;
+            None
+        }
+    }
+}
+
+/// `task` is about to be moved to the run queue of `to_cpu`.
+#[inline(always)]
+pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
+    let mut waits = false;
+    if let Some(entry) = starts::find(task) {
+        // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake, move or switch it.
+        let entry = unsafe { &mut *entry };
+        if entry.start.at_ns != 0 {
+            entry.course.leave_cpu(clocks(task));
+        }
+        waits = entry.start.is_wanted();
+    }
+    let pid = task.pid();
+    if !waits && !(tells(part::ALL_MOVES) && filter::wants(task, pid)) {
+        return;
+    }
+    let Some(here) = here() else { return };
+    // SAFETY: no arguments, no side effects.
+    let (at_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    let Some((mut slot, lost)) = reserve(here, Sender::Uninterrupted) else { return };
+    slot.write(Moved {
+        kind: kind::MOVED,
+        waits: waits.into(),
+        reserved: 0,
+        cpu,
+        lost,
+        pid,
+        at_ns,
+        from_cpu: task.cpu(),
+        to_cpu,
+        comm: task.comm(),
+    });
+    sample::submit(slot, false);
+}
+
+/// `task` is woken, whatever that means for it.
+#[inline(always)]
+pub fn woken<T: TaskFields>(task: T, pid: u32, class: Class) {
+    let Some(here) = here() else { return };
+    // SAFETY: no arguments, no side effects.
+    let (at_ns, cpu, waker_pid) =
+        unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
+    let Some((mut slot, lost)) = reserve(here, Sender::Uninterrupted) else { return };
+    slot.write(Woken {
+        kind: kind::WOKEN,
+        class: class as u8,
+        running: task.on_cpu().into(),
+        reserved: 0,
+        cpu,
+        lost,
+        pid,
+        at_ns,
+        target_cpu: task.cpu(),
+        waker_pid,
+        comm: task.comm(),
+    });
+    sample::submit(slot, false);
+}

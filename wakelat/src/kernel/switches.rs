@@ -1,0 +1,31 @@
+//! How often the kernel has switched from one task to another.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result};
+
+/// Context switches of all CPUs since boot: `ctxt` in `/proc/stat` (`nr_context_switches()`, fs/proc/stat.c). Each passes
+/// `sched_switch`.
+///
+/// # Errors
+/// Where procfs does not tell.
+pub fn count(proc: &Path) -> Result<u64> {
+    let path = proc.join("stat");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    parse(&text).with_context(|| format!("no `ctxt` in `{}`", path.display()))
+}
+
+fn parse(stat: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_found_among_the_other_lines() {
+        assert_eq!(parse("cpu 1 2 3\nintr 5 0\nctxt 1990473\nbtime 1\n"), Some(1_990_473));
+        assert_eq!(parse("cpu 1 2 3\n"), None);
+    }
+}

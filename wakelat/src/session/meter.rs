@@ -1,0 +1,99 @@
+//! What measuring takes, from parts of the run to the whole of it: pure.
+
+/// Programs' time, extrapolated from slices in which the kernel accounted it: in each slice a switch, with the wakeups
+/// that belong to it, took so much on average, and all switches since the slice before are taken to have cost the same. The
+/// number of switches is the kernel's and exact; load that comes and goes between slices does not tip the scales.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter {
+    /// Up to this number of the kernel's switches, all are paid for.
+    paid_up_to: u64,
+    ns: f64,
+    accounted_ns: u64,
+    per_switch_ns: Option<f64>,
+}
+
+/// What a slice has shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Slice {
+    /// Time of all programs in it: ns.
+    pub programs_ns: u64,
+    /// Switches that the program on `sched_switch` saw in it.
+    pub switches: u64,
+    /// How long it was: ns.
+    pub length_ns: u64,
+}
+
+/// What it came to at one instant, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// wakelat's own CPU time: ns.
+    pub tool_ns: u64,
+    /// The kernel's number of switches.
+    pub switches: u64,
+    /// Time of the programs: ns; none where no slice has shown anything yet.
+    pub programs_ns: Option<u64>,
+    /// How long the account was on: ns.
+    pub accounted_ns: u64,
+}
+
+impl Meter {
+    /// Begins where the kernel has counted `switches`.
+    pub fn new(switches: u64) -> Self {
+        Self { paid_up_to: switches, ns: 0.0, accounted_ns: 0, per_switch_ns: None }
+    }
+
+    /// A slice has ended where the kernel has counted `switches`.
+    pub fn add(&mut self, slice: &Slice, switches: u64) {
+        self.accounted_ns += slice.length_ns;
+        if slice.switches == 0 {
+            return;
+        }
+        let per_switch_ns = slice.programs_ns as f64 / slice.switches as f64;
+        self.ns += per_switch_ns * switches.saturating_sub(self.paid_up_to) as f64;
+        self.paid_up_to = switches;
+        self.per_switch_ns = Some(per_switch_ns);
+    }
+
+    /// What it comes to where the kernel has counted `switches`.
+    pub fn spent(&self, switches: u64, tool_ns: u64) -> Spent {
+        let rest = switches.saturating_sub(self.paid_up_to) as f64;
+        let programs_ns = self.per_switch_ns.map(|per_switch_ns| (self.ns + per_switch_ns * rest) as u64);
+        Spent { tool_ns, switches, programs_ns, accounted_ns: self.accounted_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(programs_ns: u64, switches: u64) -> Slice {
+        Slice { programs_ns, switches, length_ns: 20 }
+    }
+
+    #[test]
+    fn switches_outside_of_slices_cost_as_much_as_those_inside() {
+        let mut meter = Meter::new(1_000);
+        meter.add(&slice(5_000, 100), 1_200);
+        // 50 ns a switch for the 200 until then, and for the 800 after it.
+        assert_eq!(
+            meter.spent(2_000, 7),
+            Spent { tool_ns: 7, switches: 2_000, programs_ns: Some(50_000), accounted_ns: 20 }
+        );
+    }
+
+    #[test]
+    fn each_stretch_of_the_run_has_the_price_of_its_own_slice() {
+        let mut meter = Meter::new(0);
+        meter.add(&slice(5_000, 100), 1_000);
+        meter.add(&slice(10_000, 100), 3_000);
+        assert_eq!(meter.spent(3_000, 0).programs_ns, Some(1_000 * 50 + 2_000 * 100));
+    }
+
+    #[test]
+    fn what_no_slice_has_shown_is_unknown_and_not_nothing() {
+        let mut meter = Meter::new(0);
+        assert_eq!(meter.spent(10, 0).programs_ns, None);
+        meter.add(&slice(0, 0), 10);
+        assert_eq!(meter.spent(10, 0).programs_ns, None);
+    }
+}

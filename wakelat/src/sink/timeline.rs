@@ -1,0 +1,128 @@
+//! A time line: a row for each of those that had a part of some time, over an axis with marks.
+
+use super::{
+    style::{Ink, Style},
+    text::{Line, left, right, width},
+    units,
+};
+
+/// Columns of a name, where there is room.
+const NAME: usize = 34;
+
+/// Columns of the two figures.
+const FIGURES: usize = 14 + 8;
+
+/// A line shorter than this says nothing.
+const SHORT: usize = 12;
+
+/// A piece of the time, in ns since its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Where it begins.
+    pub from_ns: u64,
+    /// Where it ends.
+    pub to_ns: u64,
+}
+
+/// What one had of the time.
+pub struct Row {
+    /// Who it was.
+    pub name: String,
+    /// How much it had: ns.
+    pub ns: u64,
+    /// When.
+    pub spans: Vec<Span>,
+    /// What interrupts what: higher interrupts lower.
+    pub rank: u8,
+}
+
+/// Adds the rows and the axis to `out`. The figures of the rows are in full, so that they add up to the eye.
+pub fn draw(rows: &[Row], total_ns: u64, marks: Vec<(u64, String)>, style: &Style, out: &mut String) {
+    let longest = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0).min(NAME);
+    // Where there is not room for both, names say more than lines.
+    let name = longest.min(style.columns().saturating_sub(FIGURES + 2));
+    let room = style.columns().saturating_sub(2 + name + FIGURES + 2);
+    for row in rows {
+        let mut line = Line::of(Ink::Plain, format!("  {}", left(&row.name, name, style)))
+            .and(Ink::Plain, right(&units::full(row.ns), 14))
+            .and(Ink::Strong, right(&units::share(row.ns, total_ns), 8));
+        if room >= SHORT {
+            // Whatever interrupts it has a row of its own.
+            let interrupts = rows.iter().filter(|other| other.rank > row.rank);
+            let above: Vec<Span> = interrupts.flat_map(|other| other.spans.iter().copied()).collect();
+            line.push(Ink::Bar, format!("  {}", bar(&row.spans, &above, total_ns, room, style)));
+        }
+        line.end(style, out);
+    }
+    if room >= SHORT {
+        axis(marks, total_ns, 2 + name + FIGURES + 2, room, style, out);
+    }
+}
+
+/// Full where it had the time for most of a column, a sign where it had it at all, a line where it was interrupted.
+fn bar(own: &[Span], above: &[Span], total_ns: u64, columns: usize, style: &Style) -> String {
+    let total = u128::from(total_ns.max(1));
+    (0..columns)
+        .map(|column| {
+            let edge = |column: usize| (total * column as u128 / columns as u128) as u64;
+            let cell = Span { from_ns: edge(column), to_ns: edge(column + 1) };
+            let (covered, interrupted) = (inside(own, cell), inside_both(own, above, cell));
+            let runs = covered.saturating_sub(interrupted);
+            let whole = (cell.to_ns - cell.from_ns).max(1);
+            if covered == 0 {
+                ' '
+            } else if runs * 2 >= whole {
+                style.pick('█', '#')
+            } else if interrupted * 2 >= whole {
+                style.pick('─', '-')
+            } else {
+                style.pick('▒', ':')
+            }
+        })
+        .collect()
+}
+
+/// How much of `cell` lies in the spans: ns.
+fn inside(spans: &[Span], cell: Span) -> u64 {
+    let part = |span: &Span| span.to_ns.min(cell.to_ns).saturating_sub(span.from_ns.max(cell.from_ns));
+    spans.iter().map(part).fold(0, u64::saturating_add).min(cell.to_ns - cell.from_ns)
+}
+
+/// How much of `cell` lies in spans of both: ns.
+fn inside_both(own: &[Span], above: &[Span], cell: Span) -> u64 {
+    own.iter()
+        .filter_map(|span| {
+            let (from_ns, to_ns) = (span.from_ns.max(cell.from_ns), span.to_ns.min(cell.to_ns));
+            (from_ns < to_ns).then(|| inside(above, Span { from_ns, to_ns }))
+        })
+        .fold(0, u64::saturating_add)
+}
+
+/// The axis, with its marks.
+fn axis(marks: Vec<(u64, String)>, total_ns: u64, indent: usize, columns: usize, style: &Style, out: &mut String) {
+    let at = |ns: u64| (u128::from(ns.min(total_ns)) * (columns - 1) as u128 / u128::from(total_ns.max(1))) as usize;
+    let marks: Vec<(usize, String)> = marks.into_iter().map(|(ns, name)| (at(ns), name)).collect();
+    let (line, mark) = style.pick(('─', '┴'), ('-', '+'));
+    let mut axis: Vec<char> = vec![line; columns];
+    marks.iter().for_each(|(at, _)| axis[*at] = mark);
+    let indent = " ".repeat(indent);
+    Line::of(Ink::Dim, format!("{indent}{}", axis.into_iter().collect::<String>())).end(style, out);
+    for row in labels(marks, columns) {
+        Line::of(Ink::Dim, format!("{indent}{row}")).end(style, out);
+    }
+}
+
+/// The names of the marks, in as many rows as keep them apart.
+fn labels(marks: Vec<(usize, String)>, columns: usize) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    for (at, text) in marks {
+        let wide = width(&text);
+        let from = at.min(columns.saturating_sub(wide));
+        let fits = |row: &&mut String| row.is_empty() || width(row) < from;
+        match rows.iter_mut().find(fits) {
+            Some(row) => row.push_str(&format!("{}{text}", " ".repeat(from - width(row)))),
+            None => rows.push(format!("{}{text}", " ".repeat(from))),
+        }
+    }
+    rows
+}

@@ -1,0 +1,392 @@
+use proptest::prelude::*;
+use wakelat_common::{Class, timeline::vector};
+
+use super::super::{
+    account::Share,
+    event::{Occupant, Source},
+    fixtures::{Stream, fifo, idle, irq, task},
+};
+use super::*;
+
+const T: u32 = 7;
+
+/// The account of the only wait in a stream.
+fn account_from(stream: &Stream, from: From) -> Account {
+    let mut timeline = Timeline::new(from);
+    let mut accounts: Vec<Account> = stream.events.iter().filter_map(|event| timeline.push(event).cloned()).collect();
+    assert_eq!(accounts.len(), 1);
+    let account = accounts.remove(0);
+    check(&account);
+    account
+}
+
+fn account(stream: &Stream) -> Account {
+    account_from(stream, From::Wakeup)
+}
+
+/// What holds of every account.
+fn check(account: &Account) {
+    let sum: u64 = account.shares.iter().map(|share| share.ns).sum();
+    assert_eq!(sum, account.latency_ns, "{:?}", account.shares);
+    assert!(account.shares.iter().all(|share| share.ns > 0 && share.times > 0));
+    let keys: std::collections::HashSet<_> = account.shares.iter().map(|share| share.culprit.key()).collect();
+    assert_eq!(keys.len(), account.shares.len());
+    let mut end = account.from_ns;
+    for span in &account.spans {
+        assert!(end <= span.from_ns && span.from_ns < span.to_ns, "{:?}", account.spans);
+        end = span.to_ns;
+    }
+    assert!(end <= account.waited.wait.at_ns);
+}
+
+/// The parts that have a share.
+fn parts(account: &Account) -> Vec<(Part, u64)> {
+    Part::ALL.into_iter().map(|part| (part, account.of(part))).filter(|(_, ns)| *ns > 0).collect()
+}
+
+fn waiter() -> Occupant {
+    task(T, "victim")
+}
+
+#[test]
+fn the_task_that_ran_is_named() {
+    let mut stream = Stream::default();
+    stream.turn(0, 100, task(1, "hog"));
+    stream.ends(0, (200, 900), waiter());
+    let account = account(&stream);
+    assert_eq!(parts(&account), [(Part::Same, 700)]);
+    assert!(matches!(account.shares[0].culprit.who, Who::Task(task) if task.tid == 1));
+}
+
+#[test]
+fn two_tasks_in_turn_have_a_share_each() {
+    let mut stream = Stream::default();
+    for turn in 0..10 {
+        stream.turn(0, 100 * turn, task(1 + turn as u32 % 2, "hog"));
+    }
+    stream.ends(0, (50, 1_000), waiter());
+    let account = account(&stream);
+    let shares: Vec<(u64, u64)> = account.shares.iter().map(|share| (share.ns, share.times)).collect();
+    assert_eq!(shares, [(450, 5), (500, 5)]);
+}
+
+#[test]
+fn a_class_or_priority_above_is_told_from_one_below() {
+    for (waits, runs, part) in [
+        (waiter(), fifo(1, "rt", 50), Part::Higher),
+        (fifo(T, "victim", 50), task(1, "hog"), Part::Lower),
+        (fifo(T, "victim", 50), fifo(1, "rt", 50), Part::Same),
+    ] {
+        let mut stream = Stream::default();
+        stream.turn(0, 100, runs);
+        stream.ends(0, (200, 900), waits);
+        assert_eq!(parts(&account(&stream)), [(part, 700)]);
+    }
+}
+
+#[test]
+fn the_way_out_of_idle_has_its_state() {
+    let mut stream = Stream::default();
+    stream.turn(0, 100, idle());
+    stream.noise(0, (300, 320), Source::Vector(vector::RESCHEDULE));
+    stream.ends(0, (280, 400), waiter());
+    let What::Turn(turn) = &mut stream.events.last_mut().unwrap().what else { unreachable!() };
+    turn.idle_state = Some(2);
+    let account = account(&stream);
+    assert_eq!(parts(&account), [(Part::Idle, 100), (Part::Irq, 20)]);
+    assert_eq!(account.shares[0].culprit.who, Who::Idle(Some(2)));
+    assert_eq!(account.shares[0].times, 2);
+}
+
+#[test]
+fn nested_noise_is_net() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "hog"));
+    // A softirq from 200 to 600, in it an interrupt from 300 to 500, in that another from 350 to 400.
+    stream.noise(0, (350, 400), irq(9, "acpi"));
+    stream.noise(0, (300, 500), irq(4, "nvme"));
+    stream.noise(0, (200, 600), Source::Softirq(3));
+    stream.ends(0, (100, 1_000), waiter());
+    let account = account(&stream);
+    assert_eq!(parts(&account), [(Part::Same, 500), (Part::Irq, 200), (Part::Softirq, 200)]);
+    let ns: Vec<u64> = account.shares.iter().map(|share: &Share| share.ns).collect();
+    assert_eq!(ns, [500, 200, 150, 50]);
+}
+
+#[test]
+fn noise_in_which_the_wait_began_counts_from_there() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "hog"));
+    stream.noise(0, (200, 600), Source::Softirq(3));
+    stream.ends(0, (500, 1_000), waiter());
+    assert_eq!(parts(&account(&stream)), [(Part::Same, 400), (Part::Softirq, 100)]);
+}
+
+#[test]
+fn noise_told_of_late_has_no_more_than_its_own() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "hog"));
+    // An interrupt between the end of the softirq and its record.
+    stream.noise(0, (605, 650), irq(4, "nvme"));
+    stream.noise(0, (200, 600), Source::Softirq(3));
+    stream.ends(0, (100, 1_000), waiter());
+    assert_eq!(parts(&account(&stream)), [(Part::Same, 455), (Part::Irq, 45), (Part::Softirq, 400)]);
+}
+
+#[test]
+fn a_softirq_that_was_preempted_has_not_what_others_had() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "hog"));
+    stream.turn(0, 300, task(2, "rt"));
+    stream.turn(0, 500, task(1, "hog"));
+    stream.noise(0, (200, 600), Source::Softirq(3));
+    stream.ends(0, (100, 700), waiter());
+    assert_eq!(parts(&account(&stream)), [(Part::Same, 400), (Part::Softirq, 200)]);
+}
+
+#[test]
+fn a_wait_goes_where_its_task_is_moved() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "left"));
+    stream.turn(1, 0, task(2, "right"));
+    stream.noise(0, (300, 310), irq(1, "x"));
+    stream.moves(waiter(), 400, 0, 1);
+    stream.ends(1, (200, 1_000), waiter()).cpu = Some(0);
+    let account = account(&stream);
+    let left: u64 = account.spans.iter().filter(|span| span.cpu == Some(0)).map(|span| span.to_ns - span.from_ns).sum();
+    assert_eq!((left, account.of(Part::Irq), account.of(Part::Same)), (200, 10, 790));
+}
+
+#[test]
+fn throttling_and_queueing_are_told_apart() {
+    for (at_start, class, first) in
+        [(true, Class::Wakeup, true), (false, Class::Wakeup, false), (false, Class::Preempted, true)]
+    {
+        let mut stream = Stream::default();
+        stream.turn(0, 0, task(1, "hog"));
+        let waited = stream.ends(0, (100, 1_000), waiter());
+        (waited.throttled_ns, waited.throttled_at_start, waited.wait.class) = (Some(600), at_start, class);
+        waited.wait.cgroup_id = Some(42);
+        let account = account(&stream);
+        assert_eq!(parts(&account), [(Part::Same, 300), (Part::Throttled, 600)]);
+        assert_eq!(account.shares[0].culprit.part == Part::Throttled, first, "{class:?}");
+        let throttled = account.shares.iter().find(|share| share.culprit.part == Part::Throttled).unwrap();
+        assert_eq!(throttled.culprit.who, Who::Cgroup(Some(42)));
+    }
+}
+
+#[test]
+fn clocks_that_say_more_than_the_wait_lasted_get_no_more() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "hog"));
+    let waited = stream.ends(0, (100, 1_000), waiter());
+    (waited.throttled_ns, waited.stolen_ns) = (Some(700), 5_000);
+    assert_eq!(parts(&account(&stream)), [(Part::Throttled, 700), (Part::Stolen, 200)]);
+}
+
+#[test]
+fn real_time_tasks_that_have_used_up_their_time_are_told_from_others() {
+    for (flagged, waits, part) in [
+        (true, fifo(T, "victim", 50), Part::RtThrottled),
+        (false, fifo(T, "victim", 50), Part::Lower),
+        (true, waiter(), Part::Same),
+    ] {
+        let mut stream = Stream::default();
+        stream.turn(0, 100, task(1, "hog")).rt_throttled = flagged;
+        stream.ends(0, (200, 900), waits);
+        let account = account(&stream);
+        assert_eq!(parts(&account), [(part, 700)]);
+        assert!(matches!(account.shares[0].culprit.who, Who::Task(task) if task.tid == 1));
+    }
+}
+
+#[test]
+fn delivery_is_a_share_only_where_the_latency_begins_with_the_waker() {
+    for (remote, part) in [(false, Part::Placement), (true, Part::Ipi)] {
+        let mut stream = Stream::default();
+        stream.turn(0, 0, idle());
+        let waited = stream.ends(0, (100, 1_000), waiter());
+        (waited.remote, waited.wait.delivery_ns) = (remote, Some(300));
+        let waking = account_from(&stream, From::Waking);
+        assert_eq!(parts(&waking), [(part, 300), (Part::Idle, 600)]);
+        let wakeup = account_from(&stream, From::Wakeup);
+        assert_eq!(parts(&wakeup), [(Part::Idle, 900)]);
+        assert_eq!(wakeup.delivery, Some(Delivery { part, ns: 300, is_counted: false }));
+    }
+}
+
+#[test]
+fn what_was_lost_is_unexplained_and_what_comes_after_is_not() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "hog"));
+    stream.noise(0, (200, 210), irq(1, "x"));
+    stream.lose(0, 2);
+    stream.noise(0, (500, 510), irq(1, "x"));
+    stream.turn(0, 700, task(2, "other"));
+    stream.ends(0, (100, 1_000), waiter());
+    let mut timeline = Timeline::new(From::Wakeup);
+    let account = stream.events.iter().find_map(|event| timeline.push(event).cloned()).unwrap();
+    check(&account);
+    assert_eq!(timeline.told(), Told { events: 5, lost: 2 });
+    // Until the interrupt after the loss; the next switch tells who had the CPU then.
+    assert_eq!(parts(&account), [(Part::Same, 590), (Part::Irq, 10), (Part::Unexplained, 300)]);
+    assert!(account.shares.iter().any(|share| share.culprit.who == Who::Unknown(Unknown::Lost)));
+}
+
+#[test]
+fn a_switch_that_was_not_shown_is_unexplained() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "hog"));
+    stream.turn(0, 500, task(2, "other")).prev = task(3, "hidden");
+    stream.ends(0, (100, 1_000), waiter());
+    let account = account(&stream);
+    assert_eq!(parts(&account), [(Part::Same, 500), (Part::Unexplained, 400)]);
+    assert_eq!(account.shares[0].culprit.who, Who::Unknown(Unknown::Hidden));
+}
+
+#[test]
+fn what_was_before_the_first_record_is_unexplained() {
+    let mut stream = Stream::default();
+    stream.turn(0, 400, task(1, "hog"));
+    stream.ends(0, (100, 1_000), waiter());
+    assert_eq!(parts(&account(&stream)), [(Part::Same, 600), (Part::Unexplained, 300)]);
+}
+
+#[test]
+fn what_is_longer_ago_than_is_remembered_is_unexplained() {
+    let mut stream = Stream::default();
+    let turns = MOST as u64 + 10;
+    for turn in 0..=turns {
+        stream.turn(0, 10 * turn, task(1 + turn as u32 % 2, "hog"));
+    }
+    stream.ends(0, (0, 10 * turns + 10), waiter());
+    let account = account(&stream);
+    let share = account.shares.iter().find(|share| share.culprit.who == Who::Unknown(Unknown::Reach)).unwrap();
+    assert_eq!((share.ns, account.of(Part::Same)), (100, 10 * MOST as u64 + 10));
+}
+
+#[test]
+fn a_task_that_came_from_nowhere_is_without_a_place() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "left"));
+    stream.turn(1, 0, task(2, "right"));
+    stream.ends(1, (200, 1_000), waiter()).cpu = Some(0);
+    let account = account(&stream);
+    assert_eq!(account.shares[0].culprit.who, Who::Unknown(Unknown::Place));
+    assert_eq!(parts(&account), [(Part::Unexplained, 800)]);
+}
+
+/// Anything at all: which CPU, which kind, and numbers.
+type Random = (u32, u8, u64, u64, u32);
+
+/// A stream in which every CPU's clock goes on, and anything may be lost.
+fn drawn(random: &[Random]) -> (Stream, u32) {
+    let mut stream = Stream::default();
+    let mut clocks = [1_000_000u64; 3];
+    let mut waits = 0;
+    for (cpu, kind, a, b, who) in random {
+        let now = clocks.iter().max().unwrap() + a % 5_000;
+        clocks[*cpu as usize] = now;
+        let occupant = if who % 4 == 0 { idle() } else { task(who % 9, "any") };
+        match kind % 8 {
+            0 | 1 => stream.turn(*cpu, now, occupant).rt_throttled = b % 2 == 0,
+            2 | 3 => {
+                let next = if b % 2 == 0 { fifo(100 + who % 3, "rt", 9) } else { task(100 + who % 3, "fair") };
+                let waited = stream.ends(*cpu, (now - b % 60_000, now), next);
+                waits += 1;
+                waited.cpu = [None, Some(0), Some(1), Some(*cpu)][*who as usize % 4];
+                waited.throttled_ns = [None, Some(b % 7_000), Some(u64::MAX), Some(0)][(a % 4) as usize];
+                waited.throttled_at_start = a % 3 == 0;
+                waited.stolen_ns = [0, b % 900, u64::MAX][(b % 3) as usize];
+                waited.wait.delivery_ns = [None, Some(b % 3_000), Some(u64::MAX)][(a % 3) as usize];
+                if b % 50 == 0 {
+                    waited.wait.latency_ns = u64::MAX;
+                }
+            }
+            4 | 5 => stream.noise(*cpu, (now - a % 900, now), Source::Softirq(who % 10)),
+            6 => stream.moves(task(100 + who % 3, "fair"), now, *cpu, (cpu + 1) % 3),
+            _ => stream.lose(*cpu, who % 3),
+        }
+    }
+    (stream, waits)
+}
+
+proptest! {
+    #[test]
+    fn shares_add_up_whatever_comes(
+        random in prop::collection::vec((0..3u32, any::<u8>(), any::<u64>(), any::<u64>(), any::<u32>()), 1..150),
+        from in prop_oneof![Just(From::Wakeup), Just(From::Waking)],
+    ) {
+        let (stream, waits) = drawn(&random);
+        let mut timeline = Timeline::new(from);
+        let mut accounts = 0;
+        for event in &stream.events {
+            if let Some(account) = timeline.push(event) {
+                check(account);
+                accounts += 1;
+            }
+        }
+        prop_assert_eq!(accounts, waits);
+        prop_assert_eq!(timeline.told().events, stream.events.len() as u64);
+    }
+
+    /// Nested noise, drawn as brackets: who has each ns is known from the drawing.
+    #[test]
+    fn each_ns_is_the_innermosts(steps in prop::collection::vec((any::<bool>(), 1..50u64), 1..80), begin in 0..2_000u64) {
+        let mut stream = Stream::default();
+        stream.turn(0, 0, task(1, "hog"));
+        let mut now = 0;
+        let mut open: Vec<(u64, u32)> = Vec::new();
+        let mut whose = Vec::new();
+        let mut number = 0;
+        for (enters, ns) in steps {
+            whose.resize(whose.len() + ns as usize, open.last().map(|(_, number)| *number));
+            now += ns;
+            if enters {
+                number += 1;
+                open.push((now, number));
+            } else if let Some((from, number)) = open.pop() {
+                stream.noise(0, (from, now), irq(number, "x"));
+            }
+        }
+        while let Some((from, number)) = open.pop() {
+            whose.push(Some(number));
+            now += 1;
+            stream.noise(0, (from, now), irq(number, "x"));
+        }
+        let begin = begin.min(now - 1);
+        stream.ends(0, (begin, now), waiter());
+        let account = account(&stream);
+        let mut expected = std::collections::BTreeMap::new();
+        whose[begin as usize..].iter().for_each(|who| *expected.entry(*who).or_insert(0u64) += 1);
+        for share in &account.shares {
+            let number = match share.culprit.who {
+                Who::Noise(Source::Irq { number, .. }) => Some(number),
+                _ => None,
+            };
+            prop_assert_eq!(expected.remove(&number), Some(share.ns));
+        }
+        prop_assert!(expected.is_empty());
+    }
+
+    /// Each CPU's own order is kept; between CPUs any other gives the same, as long as a move comes before the switch.
+    #[test]
+    fn the_order_between_cpus_does_not_matter(picks in prop::collection::vec(any::<bool>(), 60)) {
+        let mut left = Stream::default();
+        let mut right = Stream::default();
+        for turn in 0..20u64 {
+            left.turn(0, turn * 100, task(1 + turn as u32 % 3, "left"));
+            left.noise(0, (turn * 100 + 20, turn * 100 + 50), Source::Softirq(1));
+            right.turn(1, turn * 130, task(5 + turn as u32 % 2, "right"));
+        }
+        left.ends(0, (350, 2_000), waiter());
+        let alone = account(&left);
+        let (mut left, mut right) = (left.events.into_iter(), right.events.into_iter());
+        let mut mixed = Stream::default();
+        for pick in picks {
+            mixed.events.extend(if pick { left.next() } else { right.next() });
+        }
+        mixed.events.extend(left.chain(right));
+        prop_assert_eq!(account(&mixed).shares, alone.shares);
+    }
+}

@@ -1,0 +1,151 @@
+//! One thing that happened on a CPU, in user words.
+
+use wakelat_common::start::Leaving;
+
+use crate::wait::{Comm, Wait};
+
+/// One event, and its place in the order of its CPU's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The CPU that told of it.
+    pub cpu: u32,
+    /// That CPU's events so far, lost ones included: a step of more than one is a loss. Wraps.
+    pub seq: u32,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The CPU went from one task to the next.
+    Turn(Box<Turn>),
+    /// An interrupt or softirq came to its end on this CPU.
+    Noise(Noise),
+    /// A task was moved from one CPU to another.
+    Moved(Moved),
+    /// A task was woken.
+    Woken(Woken),
+}
+
+/// A task at a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occupant {
+    /// Thread id; 0 is idle.
+    pub tid: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Name.
+    pub comm: Comm,
+    /// Kernel priority: 0–99 real-time, 100–139 fair, −1 deadline.
+    pub prio: i32,
+    /// `SCHED_*` number.
+    pub policy: u32,
+    /// Id in the v2 hierarchy, where asked for.
+    pub cgroup_id: Option<u64>,
+    /// The filter takes it.
+    pub wanted: bool,
+}
+
+/// A CPU went from one task to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Who leaves.
+    pub prev: Occupant,
+    /// What becomes of it.
+    pub leaving: Leaving,
+    /// Who comes.
+    pub next: Occupant,
+    /// The wait that ends with that, where one does that is to be shown.
+    pub waited: Option<Waited>,
+    /// The last C-state that the CPU entered, where it comes from idle and the kernel said so.
+    pub idle_state: Option<u8>,
+    /// Real-time tasks had used up their time on this CPU.
+    pub rt_throttled: bool,
+}
+
+/// A wait, and what the kernel side knows of its course.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// The wait. Its latency may include the delivery: see the run's `--from`.
+    pub wait: Wait,
+    /// The run queue on which it began.
+    pub cpu: Option<u32>,
+    /// Where the waker ran.
+    pub waker_cpu: Option<u32>,
+    /// The wakeup was carried out by the CPU it was for, called by an interrupt from the waker's.
+    pub remote: bool,
+    /// How often it was moved to another CPU while it waited; 255 is that or more.
+    pub moves: u8,
+    /// How much of it the task's group was out of quota: ns. None where the kernel does not tell.
+    pub throttled_ns: Option<u64>,
+    /// It was out of quota when the wait began.
+    pub throttled_at_start: bool,
+    /// How much of it the hypervisor kept the CPU, as far as the kernel knows: ns.
+    pub stolen_ns: u64,
+}
+
+/// An interrupt or softirq, gross: what interrupted it has an event of its own, before this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noise {
+    /// What it was.
+    pub source: Source,
+    /// When it began: ns of CLOCK_MONOTONIC.
+    pub from_ns: u64,
+    /// When it ended.
+    pub to_ns: u64,
+}
+
+/// What took a CPU from its task without a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// The handler of a device's interrupt.
+    Irq {
+        /// The interrupt's number.
+        number: u32,
+        /// The device's name, at most 15 bytes of it.
+        name: Comm,
+    },
+    /// An interrupt of the CPU's own: a number of [`wakelat_common::timeline::vector`].
+    Vector(u32),
+    /// A softirq, by its vector.
+    Softirq(u32),
+}
+
+/// A task was moved to another CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub comm: Comm,
+    /// It waited for a CPU.
+    pub waits: bool,
+    /// The CPU whose run queue it leaves.
+    pub from_cpu: u32,
+    /// The one it goes to.
+    pub to_cpu: u32,
+}
+
+/// A task was woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub comm: Comm,
+    /// It had never run before.
+    pub new: bool,
+    /// It ran already: nothing waits.
+    pub running: bool,
+    /// The run queue it goes to.
+    pub target_cpu: u32,
+    /// The thread on the CPU where this happened; 0 is idle.
+    pub waker_tid: u32,
+}

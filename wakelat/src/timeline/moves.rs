@@ -1,0 +1,110 @@
+//! On which run queue a task stood, and until when.
+
+use std::collections::HashMap;
+
+use super::event::Moved;
+
+/// Tasks whose moves are remembered at most: more than wait at one time, unless they wait for long.
+const TASKS: usize = 65_536;
+
+/// Where tasks that wait were moved to, until they run.
+#[derive(Debug, Default)]
+pub struct Moves {
+    by_tid: HashMap<u32, Vec<Moved>>,
+    spare: Vec<Vec<Moved>>,
+}
+
+/// A part of a wait on one run queue; on which is not known where a move was not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stand {
+    /// The CPU.
+    pub cpu: Option<u32>,
+    /// From when: ns of CLOCK_MONOTONIC.
+    pub from_ns: u64,
+    /// Until when.
+    pub to_ns: u64,
+}
+
+impl Moves {
+    /// A task was moved. Only of those that wait it matters.
+    pub fn push(&mut self, moved: &Moved) {
+        if !moved.waits || self.by_tid.len() >= TASKS && !self.by_tid.contains_key(&moved.tid) {
+            return;
+        }
+        let spare = &mut self.spare;
+        self.by_tid.entry(moved.tid).or_insert_with(|| spare.pop().unwrap_or_default()).push(*moved);
+    }
+
+    /// A task runs: where it stood, from `from_ns` to `to_ns`, where its wait began on `first` and ended on `last`. The
+    /// moves are forgotten.
+    pub fn take(&mut self, tid: u32, first: Option<u32>, last: u32, from_ns: u64, to_ns: u64, stands: &mut Vec<Stand>) {
+        stands.clear();
+        let mut moves = self.by_tid.remove(&tid).unwrap_or_default();
+        // They may have been told of by different CPUs.
+        moves.sort_by_key(|moved| moved.at_ns);
+        let inside = |moved: &&Moved| (from_ns..=to_ns).contains(&moved.at_ns);
+        let mut cpu = first.or_else(|| moves.iter().find(inside).map_or(Some(last), |moved| Some(moved.from_cpu)));
+        let mut begin_ns = from_ns;
+        for moved in moves.iter().filter(inside) {
+            let known = cpu.filter(|cpu| *cpu == moved.from_cpu);
+            stands.push(Stand { cpu: known, from_ns: begin_ns, to_ns: moved.at_ns });
+            (cpu, begin_ns) = (Some(moved.to_cpu), moved.at_ns);
+        }
+        stands.push(Stand { cpu: cpu.filter(|cpu| *cpu == last), from_ns: begin_ns, to_ns });
+        self.spare(moves);
+    }
+
+    /// A task runs whose wait nobody asked for.
+    pub fn forget(&mut self, tid: u32) {
+        if let Some(moves) = self.by_tid.remove(&tid) {
+            self.spare(moves);
+        }
+    }
+
+    fn spare(&mut self, mut moves: Vec<Moved>) {
+        if moves.capacity() > 0 {
+            moves.clear();
+            self.spare.push(moves);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::Comm;
+
+    fn stands(moves: &[(u64, u32, u32)], first: Option<u32>, last: u32) -> Vec<(Option<u32>, u64, u64)> {
+        let mut all = Moves::default();
+        for (at_ns, from_cpu, to_cpu) in moves {
+            let (from_cpu, to_cpu) = (*from_cpu, *to_cpu);
+            all.push(&Moved { at_ns: *at_ns, tid: 7, comm: Comm::default(), waits: true, from_cpu, to_cpu });
+        }
+        let mut stands = Vec::new();
+        all.take(7, first, last, 100, 200, &mut stands);
+        assert!(all.by_tid.is_empty());
+        stands.iter().map(|stand| (stand.cpu, stand.from_ns, stand.to_ns)).collect()
+    }
+
+    #[test]
+    fn a_task_stands_where_it_was_put_until_it_is_moved() {
+        assert_eq!(stands(&[], Some(1), 1), [(Some(1), 100, 200)]);
+        assert_eq!(stands(&[], None, 1), [(Some(1), 100, 200)]);
+        assert_eq!(stands(&[(150, 1, 2)], Some(1), 2), [(Some(1), 100, 150), (Some(2), 150, 200)]);
+        assert_eq!(stands(&[(150, 1, 2)], None, 2), [(Some(1), 100, 150), (Some(2), 150, 200)]);
+        let two = [(Some(1), 100, 120), (Some(2), 120, 150), (Some(1), 150, 200)];
+        assert_eq!(stands(&[(150, 2, 1), (120, 1, 2)], Some(1), 1), two);
+    }
+
+    #[test]
+    fn a_move_that_was_not_seen_leaves_its_time_without_a_place() {
+        assert_eq!(stands(&[], Some(1), 2), [(None, 100, 200)]);
+        assert_eq!(stands(&[(150, 3, 2)], Some(1), 2), [(None, 100, 150), (Some(2), 150, 200)]);
+        assert_eq!(stands(&[(150, 1, 2)], Some(1), 3), [(Some(1), 100, 150), (None, 150, 200)]);
+    }
+
+    #[test]
+    fn a_move_before_the_wait_is_not_of_it() {
+        assert_eq!(stands(&[(50, 1, 2)], Some(2), 2), [(Some(2), 100, 200)]);
+    }
+}

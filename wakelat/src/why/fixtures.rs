@@ -1,0 +1,214 @@
+//! Windows that tell a story, drawn event by event.
+
+use std::collections::BTreeMap;
+
+use wakelat_common::{Class, timeline::vector};
+
+use super::{Rules, Summary, Summing};
+use crate::{
+    aggregate::key::{Key, Names},
+    report::{From, Report, Terms},
+    sink::fixtures,
+    timeline::{
+        event::{Event, Occupant, Source},
+        fixtures::{Stream, fifo, idle, irq, task},
+    },
+    wait::Comm,
+};
+
+/// Ms.
+const MS: u64 = 1_000_000;
+
+/// When stories begin.
+const BEGIN: u64 = fixtures::START_NS;
+
+/// The paths of the cgroups in the stories.
+pub struct Paths;
+
+impl Names for Paths {
+    fn cgroup(&self, id: u64) -> String {
+        match id {
+            42 => "/kubepods/burstable/pod7f".to_owned(),
+            7 => "/system.slice/nginx.service".to_owned(),
+            8 => "/user.slice/user-1000.slice/session-3.scope".to_owned(),
+            _ => "/".to_owned(),
+        }
+    }
+
+    fn comm(&self, _: u32) -> Option<Comm> {
+        None
+    }
+}
+
+fn nginx() -> Occupant {
+    Occupant { cgroup_id: Some(7), ..task(1234, "nginx") }
+}
+
+fn hog(tid: u32) -> Occupant {
+    Occupant { cgroup_id: Some(8), wanted: false, ..task(tid, "stress-ng-cpu") }
+}
+
+/// A hog has the CPU; every 10 ms nginx is woken and waits until the hog's slice is over. The tick comes every 4 ms.
+pub fn one_hog() -> Stream {
+    let mut stream = Stream::default();
+    stream.turn(0, BEGIN, hog(4711));
+    for round in 0..20 {
+        let start = BEGIN + round * 10 * MS;
+        let woken = start + 1_300_000;
+        let tick = start + 4 * MS - 700_000;
+        stream.noise(0, (tick, tick + 9_000), Source::Vector(vector::LOCAL_TIMER));
+        stream.noise(0, (tick + 9_000, tick + 21_000), Source::Softirq(7));
+        let waited = stream.ends(0, (woken, start + 4 * MS), nginx());
+        (waited.wait.delivery_ns, waited.waker_cpu) = (Some(1_800), Some(1));
+        stream.turn(0, start + 5 * MS, hog(4711));
+    }
+    stream
+}
+
+/// One round of [`one_hog`], and then the hog takes the CPU back: something of everything.
+pub fn one_round() -> Stream {
+    let mut stream = Stream::default();
+    stream.turn(0, BEGIN, hog(4711));
+    stream.noise(0, (BEGIN + 3 * MS, BEGIN + 3 * MS + 9_000), Source::Vector(vector::LOCAL_TIMER));
+    let waited = stream.ends(0, (BEGIN + 1_300_000, BEGIN + 4 * MS), nginx());
+    (waited.wait.delivery_ns, waited.waker_cpu) = (Some(1_800), Some(1));
+    stream.preempts(0, BEGIN + 5 * MS, hog(4711));
+    stream
+}
+
+/// Two hogs take turns of 3 ms; each waits, preempted, for the other, and nginx for both.
+pub fn two_hogs() -> Stream {
+    let mut stream = Stream::default();
+    stream.turn(0, BEGIN, hog(4711));
+    for round in 0..30 {
+        let at = BEGIN + (round + 1) * 3 * MS;
+        let next = hog(4711 + (round as u32 + 1) % 2);
+        if round == 17 {
+            stream.ends(0, (at - 7 * MS, at), nginx());
+            stream.turn(0, at + 200_000, next);
+            continue;
+        }
+        stream.preempts(0, at, next);
+        let last = stream.events.last_mut().unwrap();
+        let crate::timeline::event::What::Turn(turn) = &mut last.what else { unreachable!() };
+        if round > 0 {
+            let mut waited = crate::timeline::fixtures::waited(0, at - 3 * MS, at, &turn.next, &turn.prev);
+            waited.wait.class = Class::Preempted;
+            turn.waited = Some(waited);
+        }
+        turn.prev.wanted = true;
+    }
+    stream
+}
+
+/// A FIFO thread takes the CPU from nginx for 8 ms at a time.
+pub fn fifo_thread() -> Stream {
+    let mut stream = Stream::default();
+    let rt = Occupant { wanted: false, ..fifo(99, "irq/24-nvme0q1", 49) };
+    stream.turn(1, BEGIN, nginx());
+    for round in 0..10 {
+        let at = BEGIN + round * 20 * MS + 5 * MS;
+        stream.preempts(1, at, rt);
+        stream.noise(1, (at + 2 * MS, at + 2 * MS + 40_000), irq(24, "nvme0q1"));
+        stream.ends(1, (at, at + 8 * MS), nginx()).wait.class = Class::Preempted;
+    }
+    stream
+}
+
+/// An idle CPU wakes from its third C-state.
+pub fn idle_cpu() -> Stream {
+    let mut stream = Stream::default();
+    for round in 0..50 {
+        let at = BEGIN + round * 4 * MS;
+        stream.turn(2, at, idle());
+        let woken = at + 2 * MS;
+        stream.noise(2, (woken - 110_000, woken - 108_000), Source::Vector(vector::RESCHEDULE));
+        let waited = stream.ends(2, (woken - 260_000, woken), nginx());
+        (waited.wait.delivery_ns, waited.remote, waited.waker_cpu) = (Some(150_000), true, Some(0));
+        let crate::timeline::event::What::Turn(turn) = &mut stream.events.last_mut().unwrap().what else {
+            unreachable!()
+        };
+        turn.idle_state = Some(3);
+    }
+    stream
+}
+
+/// A container has used up its quota most of the time; now and then a hog is in the way as well.
+pub fn throttled() -> Stream {
+    let mut stream = Stream::default();
+    let pod = |name| Occupant { cgroup_id: Some(42), ..task(2100, name) };
+    stream.turn(0, BEGIN, hog(4711));
+    for round in 0..20 {
+        let at = BEGIN + round * 100 * MS;
+        let waited = stream.ends(0, (at + 20 * MS, at + 95 * MS), pod("java"));
+        (waited.throttled_ns, waited.throttled_at_start) = (Some(62 * MS), true);
+        waited.wait.class = Class::Preempted;
+        stream.turn(0, at + 98 * MS, hog(4711));
+    }
+    stream
+}
+
+/// A task that waits is taken over by another CPU, where it waits on.
+pub fn migrated() -> Stream {
+    let mut stream = Stream::default();
+    stream.turn(0, BEGIN, hog(4711));
+    stream.turn(1, BEGIN, hog(4712));
+    stream.moves(nginx(), BEGIN + 9 * MS, 0, 1);
+    let waited = stream.ends(1, (BEGIN + 2 * MS, BEGIN + 12 * MS), nginx());
+    (waited.cpu, waited.moves) = (Some(0), 1);
+    stream
+}
+
+/// Packets and timers: a softirq takes the CPU for long, interrupted by its device.
+pub fn softirqs() -> Stream {
+    let mut stream = Stream::default();
+    stream.turn(0, BEGIN, task(1, "systemd"));
+    for round in 0..40 {
+        let at = BEGIN + round * 5 * MS;
+        for packet in 0..4 {
+            let from = at + 500_000 + packet * 300_000;
+            stream.noise(0, (from, from + 30_000), irq(31, "eth0-rx-0"));
+        }
+        stream.noise(0, (at + 400_000, at + 1_900_000), Source::Softirq(3));
+        stream.ends(0, (at + 450_000, at + 2 * MS), nginx()).wait.delivery_ns = Some(900);
+        stream.turn(0, at + 2 * MS + 300_000, task(1, "systemd"));
+    }
+    stream
+}
+
+/// All stories, by name.
+pub fn stories() -> BTreeMap<&'static str, Stream> {
+    BTreeMap::from([
+        ("one_hog", one_hog()),
+        ("two_hogs", two_hogs()),
+        ("fifo_thread", fifo_thread()),
+        ("idle_cpu", idle_cpu()),
+        ("throttled", throttled()),
+        ("migrated", migrated()),
+        ("softirqs", softirqs()),
+    ])
+}
+
+/// The summary of some events.
+pub fn summary(events: &[Event], from: From, by: &[Key]) -> Summary {
+    let rules = Rules { from, by: by.to_vec(), merged: false, max_groups: 100, worst: 1, untold: Vec::new() };
+    let mut summing = Summing::new(rules);
+    events.iter().for_each(|event| summing.push(event));
+    summing.summary(1_000 * MS, &Paths)
+}
+
+/// The report of the same window.
+pub fn report(summary: &Summary) -> Report {
+    let mut report = fixtures::report(Vec::new());
+    let of = |preempted: bool| {
+        let is = |group: &&super::summary::Group| (group.class.name() == "preempted") == preempted;
+        summary.classes.iter().filter(is).map(|group| group.sums.waits).sum::<u64>()
+    };
+    let terms = |delivered: u64| Terms { seen: delivered + 3, delivered, filtered: 3, ..Terms::default() };
+    report.from = summary.from;
+    report.coverage.wakeups = terms(of(false));
+    report.coverage.preemptions = Some(terms(of(true)));
+    report.coverage.events_lost = Some(summary.told.lost);
+    report.duration_ns = 1_000 * MS;
+    report
+}

@@ -1,0 +1,18 @@
+//! Why tasks waited: the accounts of a window added up, who was in the way, the worst waits, and what to do about it.
+//! Pure.
+//!
+//! [`summary`] adds up what [`crate::timeline`] says of each wait, [`finding`] draws conclusions, and [`sink`] shows both.
+
+pub mod chain;
+pub mod finding;
+pub mod imposed;
+pub mod names;
+pub mod sink;
+pub mod summary;
+pub mod sums;
+
+#[cfg(test)]
+mod fixtures;
+
+pub use names::Known;
+pub use summary::{Rules, Summary, Summing};

@@ -1,0 +1,43 @@
+//! What cgroups and tasks were called when they were seen: some are gone before anybody asks.
+
+use std::collections::HashMap;
+
+use crate::{
+    aggregate::key::Names,
+    timeline::event::{Event, What},
+    wait::Comm,
+};
+
+/// Names of all cgroups and tasks that were seen.
+#[derive(Debug, Default)]
+pub struct Known {
+    cgroups: HashMap<u64, String>,
+    comms: HashMap<u32, Comm>,
+}
+
+impl Known {
+    /// Takes note of those in an event.
+    pub fn learn(&mut self, event: &Event, names: &dyn Names) {
+        let What::Turn(turn) = &event.what else { return };
+        for task in [&turn.prev, &turn.next] {
+            self.comms.insert(task.tid, task.comm);
+            if let Some(id) = task.cgroup_id {
+                self.cgroups.entry(id).or_insert_with(|| names.cgroup(id));
+            }
+        }
+    }
+}
+
+impl Names for Known {
+    fn cgroup(&self, id: u64) -> String {
+        // 0 stands for none: nothing has it as its id.
+        self.cgroups
+            .get(&id)
+            .cloned()
+            .unwrap_or_else(|| if id == 0 { "/".to_owned() } else { format!("(cgroup {id})") })
+    }
+
+    fn comm(&self, tid: u32) -> Option<Comm> {
+        self.comms.get(&tid).copied()
+    }
+}

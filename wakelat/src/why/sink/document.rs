@@ -1,0 +1,358 @@
+//! `wakelat.why/1`, as docs/output.md describes it.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::{finding, words};
+use crate::{
+    report::{KeyPart, Report},
+    sink::{
+        Style, clock,
+        document::{CoverageDocument, from_name, key},
+    },
+    timeline::{
+        Account,
+        event::Source,
+        part::{Culprit, Part, Who},
+    },
+    why::{
+        Summary,
+        chain::Chain,
+        finding::{Finding, Name, Victim},
+        imposed::Antagonist,
+        summary::Group,
+        sums::{PartSum, Sums},
+    },
+};
+
+/// Culprits of a group that are written, the largest.
+const CULPRITS: usize = 20;
+
+/// Writes a summary and the report of the same window as a document in one line.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(summary: &Summary, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = serde_json::to_vec(&WhyDocument::new(summary, report))?;
+    line.push(b'\n');
+    out.write_all(&line)
+}
+
+#[derive(Serialize)]
+struct WhyDocument<'a> {
+    schema: &'static str,
+    kernel: &'a str,
+    start_unix_ns: u64,
+    duration_ns: u64,
+    from: &'static str,
+    classes: Vec<GroupDocument<'a>>,
+    groups: Vec<GroupDocument<'a>>,
+    antagonists: Vec<AntagonistDocument>,
+    preemptions: Vec<ChainDocument>,
+    worst: Vec<AccountDocument>,
+    findings: Vec<FindingDocument>,
+    timeline: TimelineDocument<'a>,
+    coverage: CoverageDocument,
+}
+
+impl<'a> WhyDocument<'a> {
+    fn new(summary: &'a Summary, report: &'a Report) -> Self {
+        let group = |group: &'a Group| GroupDocument::new(group, summary);
+        Self {
+            schema: "wakelat.why/1",
+            kernel: &report.kernel,
+            start_unix_ns: report.start_unix_ns,
+            duration_ns: report.duration_ns,
+            from: from_name(summary.from),
+            classes: summary.classes.iter().map(group).collect(),
+            groups: summary.groups.iter().map(group).collect(),
+            antagonists: summary.antagonists.iter().map(|one| AntagonistDocument::new(one, summary)).collect(),
+            preemptions: summary.chains.iter().map(ChainDocument::new).collect(),
+            worst: summary.worst.iter().map(|one| AccountDocument::new(one, summary, report)).collect(),
+            findings: summary.findings.iter().map(|one| FindingDocument::new(one, summary)).collect(),
+            timeline: TimelineDocument {
+                events: summary.told.events,
+                lost: summary.told.lost,
+                throttling_unknown: summary.throttling_unknown,
+                not_told_apart: &summary.untold,
+            },
+            coverage: CoverageDocument::new(&report.coverage),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct GroupDocument<'a> {
+    #[serde(serialize_with = "key")]
+    key: &'a [KeyPart],
+    class: &'static str,
+    count: u64,
+    sum_ns: u128,
+    max_ns: u64,
+    moved: u64,
+    before: Vec<PartDocument>,
+    parts: Vec<PartDocument>,
+    culprits: Vec<CulpritSumDocument>,
+}
+
+impl<'a> GroupDocument<'a> {
+    fn new(group: &'a Group, summary: &Summary) -> Self {
+        let sums: &Sums = &group.sums;
+        let before = [Part::Placement, Part::Ipi].into_iter().zip(&sums.before).filter(|(_, sum)| sum.waits > 0);
+        let culprit = |one: crate::why::sums::CulpritSum| CulpritSumDocument {
+            culprit: CulpritDocument::new(&one.culprit, summary),
+            sum: SumDocument::new(&one.sum),
+        };
+        Self {
+            key: &group.key,
+            class: group.class.name(),
+            count: sums.waits,
+            sum_ns: sums.ns,
+            max_ns: sums.max_ns,
+            moved: sums.moved,
+            before: before.map(|(part, sum)| PartDocument::new(part, sum)).collect(),
+            parts: sums.parts().iter().map(|(part, sum)| PartDocument::new(*part, sum)).collect(),
+            culprits: sums.culprits().into_iter().take(CULPRITS).map(culprit).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PartDocument {
+    part: &'static str,
+    #[serde(flatten)]
+    sum: SumDocument,
+}
+
+impl PartDocument {
+    fn new(part: Part, sum: &PartSum) -> Self {
+        Self { part: part.name(), sum: SumDocument::new(sum) }
+    }
+}
+
+#[derive(Serialize)]
+struct SumDocument {
+    sum_ns: u128,
+    max_ns: u64,
+    waits: u64,
+}
+
+impl SumDocument {
+    fn new(sum: &PartSum) -> Self {
+        Self { sum_ns: sum.ns, max_ns: sum.max_ns, waits: sum.waits }
+    }
+}
+
+#[derive(Serialize)]
+struct CulpritSumDocument {
+    #[serde(flatten)]
+    culprit: CulpritDocument,
+    #[serde(flatten)]
+    sum: SumDocument,
+}
+
+/// A part and who had it.
+#[derive(Serialize)]
+struct CulpritDocument {
+    part: &'static str,
+    #[serde(flatten)]
+    who: WhoDocument,
+}
+
+impl CulpritDocument {
+    fn new(culprit: &Culprit, summary: &Summary) -> Self {
+        Self { part: culprit.part.name(), who: WhoDocument::new(&culprit.who, summary) }
+    }
+}
+
+/// Who; what does not apply is null.
+#[derive(Default, Serialize)]
+struct WhoDocument {
+    kind: Option<&'static str>,
+    name: Option<String>,
+    tid: Option<u32>,
+    pid: Option<u32>,
+    prio: Option<i32>,
+    number: Option<u32>,
+    cgroup_id: Option<u64>,
+    cgroup: Option<String>,
+}
+
+impl WhoDocument {
+    fn new(who: &Who, summary: &Summary) -> Self {
+        let in_cgroup = |id: Option<u64>| Self {
+            cgroup_id: id,
+            cgroup: id.and_then(|id| summary.cgroups.get(&id).cloned()),
+            ..Self::default()
+        };
+        match who {
+            Who::Task(task) => Self {
+                kind: Some("task"),
+                name: Some(task.comm.to_string()),
+                tid: Some(task.tid),
+                pid: Some(task.pid),
+                prio: Some(task.prio),
+                ..in_cgroup(task.cgroup_id)
+            },
+            Who::Idle(state) => Self { kind: Some("idle"), number: state.map(u32::from), ..Self::default() },
+            Who::Noise(source) => Self::noise(source),
+            Who::Cgroup(id) => Self { kind: Some("cgroup"), ..in_cgroup(*id) },
+            Who::Nobody => Self::default(),
+            Who::Unknown(why) => Self { kind: Some("unknown"), name: Some(why.name().to_owned()), ..Self::default() },
+        }
+    }
+
+    fn noise(source: &Source) -> Self {
+        let (kind, name, number) = match source {
+            Source::Irq { number, name } => ("irq", Some(name.to_string()), Some(*number)),
+            // The number is wakelat's own.
+            Source::Vector(number) => ("vector", words::vector_name(*number).map(str::to_owned), None),
+            Source::Softirq(number) => ("softirq", Some(words::softirq(*number).to_owned()), Some(*number)),
+        };
+        Self { kind: Some(kind), name, number, ..Self::default() }
+    }
+}
+
+#[derive(Serialize)]
+struct AntagonistDocument {
+    #[serde(flatten)]
+    who: WhoDocument,
+    #[serde(flatten)]
+    sum: SumDocument,
+    victims: usize,
+}
+
+impl AntagonistDocument {
+    fn new(one: &Antagonist, summary: &Summary) -> Self {
+        Self { who: WhoDocument::new(&one.who, summary), sum: SumDocument::new(&one.sum), victims: one.victims() }
+    }
+}
+
+#[derive(Serialize)]
+struct ChainDocument {
+    from: String,
+    to: String,
+    count: u64,
+}
+
+impl ChainDocument {
+    fn new(chain: &Chain) -> Self {
+        Self { from: chain.from.to_string(), to: chain.to.to_string(), count: chain.count }
+    }
+}
+
+#[derive(Serialize)]
+struct AccountDocument {
+    class: &'static str,
+    tid: u32,
+    pid: u32,
+    comm: String,
+    cgroup: Option<String>,
+    cpu: u32,
+    at_unix_ns: u64,
+    latency_ns: u64,
+    delivery_ns: Option<u64>,
+    moves: u8,
+    shares: Vec<ShareDocument>,
+}
+
+impl AccountDocument {
+    fn new(account: &Account, summary: &Summary, report: &Report) -> Self {
+        let wait = &account.waited.wait;
+        let spans = |index: usize| {
+            let mine = account.spans.iter().filter(move |span| span.share == index);
+            mine.map(|span| SpanDocument {
+                cpu: span.cpu,
+                from_ns: span.from_ns - account.from_ns,
+                to_ns: span.to_ns - account.from_ns,
+            })
+        };
+        let share = |(index, share): (usize, &crate::timeline::account::Share)| ShareDocument {
+            culprit: CulpritDocument::new(&share.culprit, summary),
+            ns: share.ns,
+            spans: spans(index).collect(),
+        };
+        Self {
+            class: wait.class.name(),
+            tid: wait.tid,
+            pid: wait.pid,
+            comm: wait.comm.to_string(),
+            cgroup: wait.cgroup_id.and_then(|id| summary.cgroups.get(&id).cloned()),
+            cpu: wait.cpu,
+            at_unix_ns: clock::unix_ns(wait.at_ns, report.unix_offset_ns),
+            latency_ns: account.latency_ns,
+            delivery_ns: account.delivery.map(|delivery| delivery.ns),
+            moves: account.waited.moves,
+            shares: account.shares.iter().enumerate().map(share).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ShareDocument {
+    #[serde(flatten)]
+    culprit: CulpritDocument,
+    ns: u64,
+    spans: Vec<SpanDocument>,
+}
+
+#[derive(Serialize)]
+struct SpanDocument {
+    cpu: Option<u32>,
+    from_ns: u64,
+    to_ns: u64,
+}
+
+#[derive(Serialize)]
+struct FindingDocument {
+    part: &'static str,
+    #[serde(flatten)]
+    who: WhoDocument,
+    tasks: Option<usize>,
+    sum_ns: u128,
+    of_ns: u128,
+    victims: Vec<VictimDocument>,
+    evidence: String,
+    remedy: &'static str,
+}
+
+impl FindingDocument {
+    fn new(found: &Finding, summary: &Summary) -> Self {
+        let who = match found.cause.name {
+            Name::Task(comm) => {
+                WhoDocument { kind: Some("task"), name: Some(comm.to_string()), ..WhoDocument::default() }
+            }
+            Name::Noise(source) => WhoDocument::noise(&source),
+            Name::Cgroup(id) => WhoDocument::new(&Who::Cgroup(id), summary),
+            Name::Many(_) | Name::Nobody => WhoDocument::default(),
+        };
+        let victim =
+            |victim: &Victim| VictimDocument { comm: victim.comm.to_string(), sum_ns: victim.ns, of_ns: victim.of_ns };
+        Self {
+            part: found.cause.part.name(),
+            who,
+            tasks: if let Name::Many(tasks) = found.cause.name { Some(tasks) } else { None },
+            sum_ns: found.sum.ns,
+            of_ns: found.whole_ns,
+            victims: found.victims.iter().map(victim).collect(),
+            evidence: finding::evidence(found, &summary.cgroups, &Style::default()),
+            remedy: finding::remedy(found),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct VictimDocument {
+    comm: String,
+    sum_ns: u128,
+    of_ns: u128,
+}
+
+#[derive(Serialize)]
+struct TimelineDocument<'a> {
+    events: u64,
+    lost: u64,
+    throttling_unknown: u64,
+    not_told_apart: &'a [&'static str],
+}

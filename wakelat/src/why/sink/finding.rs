@@ -1,0 +1,102 @@
+//! Findings in words: what stands out, and what a kernel engineer would do about it.
+
+use super::words;
+use crate::{
+    sink::{Style, text::clean, units},
+    timeline::{event::Source, part::Part},
+    why::finding::{Cause, Finding, Name},
+};
+
+/// What was found: `62.0 % of the wait of nginx (3.1 s of 5.0 s) is …`.
+pub fn evidence(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
+    let of = |ns: u128, of_ns: u128| {
+        let time = |ns: u128| units::duration(ns, style.unicode);
+        (units::share_of(ns, of_ns), format!("{} of {}", time(ns), time(of_ns)))
+    };
+    let mut text = String::new();
+    for (index, victim) in finding.victims.iter().enumerate() {
+        let (share, times) = of(victim.ns, victim.of_ns);
+        let comm = clean(&victim.comm.to_string(), style);
+        let begin =
+            if index == 0 { format!("{share} of the wait of `{comm}`") } else { format!(", {share} of `{comm}`") };
+        text.push_str(&format!("{begin} ({times})"));
+    }
+    if finding.victims.is_empty() {
+        let (share, times) = of(finding.sum.ns, finding.whole_ns);
+        text = format!("{share} of all wait ({times})");
+    }
+    format!("{text} is {}", cause(finding, cgroups, style))
+}
+
+fn cause(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
+    let Cause { part, name } = &finding.cause;
+    let name = match name {
+        Name::Task(comm) => format!("`{}`", clean(&comm.to_string(), style)),
+        Name::Noise(source) => words::noise(source, style),
+        Name::Cgroup(id) => words::cgroup(*id, cgroups, style),
+        Name::Many(tasks) => format!("{} tasks of different names", units::thousands(*tasks as u64)),
+        Name::Nobody => String::new(),
+    };
+    match part {
+        Part::Placement => "the waker's choice of a CPU and its way to the run queue".to_owned(),
+        Part::Ipi => "the interrupt that calls the CPU, and its way out of idle".to_owned(),
+        Part::Idle => "the CPU's way out of idle".to_owned(),
+        Part::Higher => format!("{name}, of a higher class or priority"),
+        Part::Same if is_its_own(finding) => format!("other {name}, all on the same CPUs"),
+        Part::Same => format!("queueing behind {name}, of the same class"),
+        Part::Lower => format!("{name}, of a lower class or priority, which was not preempted"),
+        Part::Irq | Part::Softirq => format!("{name}, on the CPU for which the task waits"),
+        Part::Throttled => format!("quota throttling of cgroup {name}"),
+        Part::RtThrottled => "real-time throttling".to_owned(),
+        Part::Stolen => "time that the hypervisor gave to others".to_owned(),
+        Part::Unexplained => "unexplained".to_owned(),
+    }
+}
+
+/// Whether tasks wait for others of their own name.
+fn is_its_own(finding: &Finding) -> bool {
+    let Name::Task(comm) = finding.cause.name else { return false };
+    finding.victims.len() == 1 && finding.victims[0].comm == comm
+}
+
+/// What to do about it.
+pub fn remedy(finding: &Finding) -> &'static str {
+    match (finding.cause.part, finding.cause.name) {
+        (Part::Placement, _) => {
+            "the waker was interrupted, or contended for the run queue's lock: look at what it does there"
+        }
+        (Part::Ipi | Part::Idle, _) => {
+            "keep the CPUs from deep C-states (`cpupower idle-set`, /dev/cpu_dma_latency), or keep waker and task on CPUs \
+             that share a cache"
+        }
+        (Part::Higher, _) => {
+            "give it a CPU of its own (`taskset`, cpuset), lower its priority, or have it run less at a time"
+        }
+        (Part::Same, Name::Many(_)) => {
+            "more tasks want to run than there are CPUs: fewer threads, more CPUs, or weights (`nice`, cpu.weight)"
+        }
+        (Part::Same, _) if is_its_own(finding) => "fewer threads at a time, or more CPUs for them",
+        (Part::Same, _) => "keep the two on different CPUs (`taskset`, cpuset), or weigh them (`nice`, cpu.weight)",
+        (Part::Lower, _) => {
+            "look for long sections with preemption off (`wakelat timerlat -a 50us`), for a kernel that preempts lazily, and, \
+             for real-time tasks, for the fair server (/sys/kernel/debug/sched/fair_server)"
+        }
+        (Part::Irq, Name::Noise(Source::Irq { .. })) => {
+            "move it to other CPUs (/proc/irq/NUMBER/smp_affinity), or have it threaded (`threadirqs`)"
+        }
+        (Part::Irq, _) => {
+            "keep timers and calls from other CPUs off it: `nohz_full`, `isolcpus`, fewer tasks that change shared memory maps"
+        }
+        (Part::Softirq, Name::Noise(Source::Softirq(2 | 3))) => {
+            "spread the packets over more CPUs (queues, RPS), or keep the device's interrupts off these"
+        }
+        (Part::Softirq, Name::Noise(Source::Softirq(9))) => "move RCU's callbacks to threads: `rcu_nocbs`",
+        (Part::Softirq, _) => "find who raises it (/proc/softirqs), and keep that off these CPUs",
+        (Part::Throttled, _) => "raise cpu.max, allow a burst (cpu.max.burst), or spread the load over the period",
+        (Part::RtThrottled, _) => {
+            "raise /proc/sys/kernel/sched_rt_runtime_us, or have the real-time tasks leave the CPU in time"
+        }
+        (Part::Stolen, _) => "fewer virtual CPUs for each of the host's, or pin them",
+        (Part::Unexplained, _) => "look below for what was lost: a larger `--ring-size`, or fewer `--parts`",
+    }
+}

@@ -1,0 +1,105 @@
+//! Who was in the way of others, and who took the CPU from whom.
+
+use super::words;
+use crate::{
+    sink::{
+        Style,
+        style::Ink,
+        text::{Line, clean, fit, flow, left, right, width},
+        units,
+    },
+    timeline::part::Who,
+    wait::Comm,
+    why::{Summary, imposed::Antagonist},
+};
+
+/// Lines of each.
+const LINES: usize = 10;
+
+/// Columns of a name, where there is room.
+const NAME: usize = 28;
+
+/// Columns of a task's name: the kernel keeps no more of it.
+const COMM: usize = 15;
+
+/// Columns of a path below which it says nothing.
+const SHORT_PATH: usize = 16;
+
+/// Adds the ranking of those in the way.
+pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
+    if summary.antagonists.is_empty() {
+        return;
+    }
+    let whole_ns = summary.all().ns;
+    let shown = &summary.antagonists[..summary.antagonists.len().min(LINES)];
+    let names: Vec<String> = shown.iter().map(|one| words::who(&one.who, &summary.cgroups, style)).collect();
+    let longest = names.iter().map(|name| width(name)).max().unwrap_or(0);
+    let figures = 10 + 8 + 9;
+    let name = longest.clamp("in the way".len(), NAME).min(style.columns().saturating_sub(figures + 2).max(11));
+    let left_over = style.columns().saturating_sub(2 + name + figures);
+    let with_waits = left_over >= 9;
+    let path = left_over.saturating_sub(if with_waits { 11 } else { 2 });
+    let mut title = Line::of(Ink::Title, left("in the way", name + 2, style))
+        .and(Ink::Dim, format!("{:>10}{:>8}{:>9}", "time", "share", "victims"));
+    if with_waits {
+        title.push(Ink::Dim, format!("{:>9}", "waits"));
+    }
+    if path >= SHORT_PATH && shown.iter().any(|one| cgroup(one).is_some()) {
+        title.push(Ink::Dim, "  cgroup");
+    }
+    title.end(style, out);
+    for (one, text) in shown.iter().zip(&names) {
+        let mut line = Line::of(Ink::Plain, format!("  {}", left(text, name, style)))
+            .and(Ink::Plain, right(&units::duration(one.sum.ns, style.unicode), 10))
+            .and(Ink::Strong, right(&units::share_of(one.sum.ns, whole_ns), 8))
+            .and(Ink::Plain, right(&units::short(one.victims() as u64), 9));
+        if with_waits {
+            line.push(Ink::Dim, right(&units::short(one.sum.waits), 9));
+        }
+        if let Some(id) = cgroup(one).filter(|_| path >= SHORT_PATH) {
+            let text = words::cgroup(Some(id), &summary.cgroups, style);
+            line.push(Ink::Dim, format!("  {}", fit(&text, path, style)));
+        }
+        line.end(style, out);
+    }
+    if summary.all_antagonists > shown.len() {
+        let more = summary.all_antagonists - shown.len();
+        Line::of(Ink::Dim, format!("  {} more", units::thousands(more as u64))).end(style, out);
+    }
+    out.push('\n');
+}
+
+fn cgroup(one: &Antagonist) -> Option<u64> {
+    match one.who {
+        Who::Task(task) => task.cgroup_id,
+        _ => None,
+    }
+}
+
+/// Adds who took the CPU from whom.
+pub fn chains(summary: &Summary, style: &Style, out: &mut String) {
+    if summary.chains.is_empty() {
+        return;
+    }
+    let pieces = vec![
+        Line::of(Ink::Title, "who took the CPU from whom"),
+        Line::of(Ink::Plain, units::counted(summary.preemptions, "preemption")),
+    ];
+    flow(Line::new(), pieces, style.pick(" · ", " | "), style, out);
+    let columns = (style.columns().saturating_sub(2 + 5 + 10 + 8) / 2).min(COMM);
+    for chain in summary.chains.iter().take(LINES) {
+        let name = |comm: &Comm| fit(&clean(&comm.to_string(), style), columns, style);
+        Line::of(Ink::Plain, format!("  {}", right(&name(&chain.from), columns)))
+            .and(Ink::Dim, " ==> ")
+            .and(Ink::Plain, left(&name(&chain.to), columns, style))
+            .and(Ink::Strong, right(&units::thousands(chain.count), 10))
+            .and(Ink::Dim, right(&units::share(chain.count, summary.preemptions), 8))
+            .end(style, out);
+    }
+    if summary.chains.len() > LINES {
+        let shown: u64 = summary.chains.iter().take(LINES).map(|chain| chain.count).sum();
+        let more = units::thousands(summary.preemptions - shown);
+        Line::of(Ink::Dim, format!("  {more} more, of other pairs")).end(style, out);
+    }
+    out.push('\n');
+}

@@ -1,0 +1,189 @@
+//! `why` for people: where the time went, who was in the way, the worst waits, what stands out.
+
+use super::{finding, ranking, words, worst};
+use crate::{
+    report::Report,
+    sink::{
+        Style, coverage, shares,
+        style::Ink,
+        text::{Line, flow, left, paragraph, right, width},
+        units,
+        words::{figure, key},
+    },
+    timeline::part::{Culprit, Part, Who},
+    why::{
+        Summary,
+        summary::Group,
+        sums::{CulpritSum, Sums},
+    },
+};
+
+/// Of a part, so many of those who had it are named.
+const NAMED: usize = 4;
+
+/// And only those that had this much of all: percent.
+const NAMED_FROM: u128 = 1;
+
+/// Groups that have a line.
+const GROUPS: usize = 20;
+
+/// Parts that a line names.
+const PARTS: usize = 4;
+
+/// Columns that it takes to name them beside the figures; with less they go below.
+const PARTS_BESIDE: usize = 30;
+
+/// Columns of a group's key, where there is room.
+const KEY: usize = 28;
+
+/// A summary and the report of the same window.
+pub fn text(summary: &Summary, report: &Report, style: &Style) -> String {
+    let mut out = String::new();
+    for class in &summary.classes {
+        table(class, summary, style, &mut out);
+        out.push('\n');
+    }
+    groups(summary, style, &mut out);
+    ranking::antagonists(summary, style, &mut out);
+    ranking::chains(summary, style, &mut out);
+    for account in &summary.worst {
+        worst::draw(account, summary.from, &summary.cgroups, style, &mut out);
+        out.push('\n');
+    }
+    for found in &summary.findings {
+        let head = Line::of(Ink::Title, style.pick("▸ ", "> "));
+        let evidence = finding::evidence(found, &summary.cgroups, style);
+        paragraph(head, Ink::Strong, &evidence, style, &mut out);
+        paragraph(Line::of(Ink::Dim, "  remedy: "), Ink::Plain, finding::remedy(found), style, &mut out);
+    }
+    if !summary.findings.is_empty() {
+        out.push('\n');
+    }
+    told(summary, style, &mut out);
+    coverage::render(report, style, &mut out);
+    out
+}
+
+/// Where the time of one class went.
+fn table(group: &Group, summary: &Summary, style: &Style, out: &mut String) {
+    let sums = &group.sums;
+    let time = |ns: u128| units::duration(ns, style.unicode);
+    let mut pieces = vec![
+        Line::of(Ink::Title, figure(group.class, summary.from)),
+        Line::of(Ink::Plain, units::counted(sums.waits, "wait")),
+        Line::of(Ink::Plain, format!("{} together", time(sums.ns))),
+        Line::of(Ink::Plain, format!("longest {}", time(sums.max_ns.into()))),
+    ];
+    if sums.moved > 0 {
+        pieces.push(Line::of(Ink::Plain, format!("{} moved meanwhile", units::thousands(sums.moved))));
+    }
+    flow(Line::new(), pieces, style.pick(" · ", " | "), style, out);
+    shares::draw(&rows(sums, &summary.cgroups, style), sums.ns, "waits", style, out);
+    for (part, sum) in [Part::Placement, Part::Ipi].into_iter().zip(&sums.before) {
+        if sum.ns > 0 {
+            let waits = units::counted(sum.waits, "wait");
+            let text = format!("before it, {}: {} in {waits}", words::part(part), time(sum.ns));
+            paragraph(Line::of(Ink::Dim, "  "), Ink::Dim, &text, style, out);
+        }
+    }
+}
+
+/// A row for each part, and below it those who had most of it.
+fn rows(sums: &Sums, cgroups: &words::Cgroups, style: &Style) -> Vec<shares::Row> {
+    let culprits = sums.culprits();
+    let mut rows = Vec::new();
+    for (part, sum) in sums.parts() {
+        rows.push(shares::Row {
+            name: words::part(part).to_owned(),
+            sum_ns: sum.ns,
+            longest_ns: Some(sum.max_ns),
+            count: sum.waits,
+            is_part: false,
+        });
+        let of_it = culprits.iter().filter(|one| one.culprit.part == part && is_named(&one.culprit));
+        let large = of_it.filter(|one| one.sum.ns * 100 >= sums.ns * NAMED_FROM);
+        let row = |one: &CulpritSum| shares::Row {
+            name: words::who(&one.culprit.who, cgroups, style),
+            sum_ns: one.sum.ns,
+            longest_ns: Some(one.sum.max_ns),
+            count: one.sum.waits,
+            is_part: true,
+        };
+        rows.extend(large.take(NAMED).map(row));
+    }
+    rows
+}
+
+fn is_named(culprit: &Culprit) -> bool {
+    !matches!(culprit.who, Who::Nobody | Who::Idle(None))
+}
+
+/// A line for each group.
+fn groups(summary: &Summary, style: &Style, out: &mut String) {
+    if summary.groups.is_empty() {
+        return;
+    }
+    let whole_ns = summary.all().ns;
+    let shown = &summary.groups[..summary.groups.len().min(GROUPS)];
+    let several = shown.iter().any(|group| group.class != shown[0].class);
+    let name_of = |group: &Group| {
+        let name = key(&group.key, style).unwrap_or_default();
+        if several { format!("{name}, {}", group.class.name()) } else { name }
+    };
+    let names: Vec<String> = shown.iter().map(name_of).collect();
+    let name = names.iter().map(|name| width(name)).max().unwrap_or(0);
+    let figures = 10 + 8 + 9;
+    let name = name.clamp(8, KEY).min(style.columns().saturating_sub(2 + figures).max(11));
+    let beside = style.columns().saturating_sub(2 + name + figures + 2) >= PARTS_BESIDE;
+    let keys: Vec<&str> = shown[0].key.iter().map(|part| part.name).collect();
+    Line::of(Ink::Title, left(&format!("by {}", keys.join(", ")), name + 2, style))
+        .and(Ink::Dim, format!("{:>10}{:>8}{:>9}{}", "time", "share", "waits", if beside { "  parts" } else { "" }))
+        .end(style, out);
+    for (group, text) in shown.iter().zip(&names) {
+        let mut line = Line::of(Ink::Plain, format!("  {}", left(text, name, style)))
+            .and(Ink::Plain, right(&units::duration(group.sums.ns, style.unicode), 10))
+            .and(Ink::Strong, right(&units::share_of(group.sums.ns, whole_ns), 8))
+            .and(Ink::Dim, right(&units::short(group.sums.waits), 9));
+        if beside {
+            line.push(Ink::Plain, format!("  {}", parts(&group.sums)));
+        }
+        line.end(style, out);
+        if !beside {
+            Line::of(Ink::Dim, format!("    {}", parts(&group.sums))).end(style, out);
+        }
+    }
+    if summary.groups.len() > shown.len() {
+        let more = units::counted((summary.groups.len() - shown.len()) as u64, "more group");
+        Line::of(Ink::Dim, format!("  {more}")).end(style, out);
+    }
+    out.push('\n');
+}
+
+/// The largest parts in a line: `throttled (quota) 62.0 %, same class 30.0 %`.
+fn parts(sums: &Sums) -> String {
+    let parts = sums.parts().into_iter().take(PARTS);
+    let texts: Vec<String> =
+        parts.map(|(part, sum)| format!("{} {}", words::part(part), units::share_of(sum.ns, sums.ns))).collect();
+    texts.join(", ")
+}
+
+/// What was known for it, and what was not.
+fn told(summary: &Summary, style: &Style, out: &mut String) {
+    let mut pieces = vec![Line::of(Ink::Plain, units::counted(summary.told.events, "event"))];
+    let lost = format!("{} lost", units::thousands(summary.told.lost));
+    pieces.push(Line::of(if summary.told.lost > 0 { Ink::Warning } else { Ink::Plain }, lost));
+    let all = summary.all();
+    let unexplained = all.part(Part::Unexplained);
+    pieces.push(Line::of(Ink::Plain, format!("{} unexplained", units::share_of(unexplained.ns, all.ns))));
+    flow(Line::of(Ink::Dim, "timeline: "), pieces, "; ", style, out);
+    if summary.throttling_unknown > 0 {
+        let waits = units::counted(summary.throttling_unknown, "wait");
+        let text =
+            format!("of {waits} this kernel does not tell how long quota throttling took: it is in the other parts");
+        paragraph(Line::of(Ink::Dim, "note: "), Ink::Plain, &text, style, out);
+    }
+    if !summary.untold.is_empty() {
+        let text = format!("not told apart: {}", summary.untold.join(", "));
+        paragraph(Line::of(Ink::Dim, "note: "), Ink::Plain, &text, style, out);
+    }
+}

@@ -1,0 +1,114 @@
+//! What parts and culprits are called in text for people.
+
+use std::collections::BTreeMap;
+
+use wakelat_common::timeline::vector;
+
+use crate::{
+    sink::{style::Style, text::clean},
+    timeline::{
+        event::Source,
+        part::{Culprit, Part, Runner, Unknown, Who},
+    },
+    timerlat::record::softirq_name,
+};
+
+/// Paths of cgroups.
+pub type Cgroups = BTreeMap<u64, String>;
+
+/// A part.
+pub fn part(part: Part) -> &'static str {
+    match part {
+        Part::Placement => "delivery: placement",
+        Part::Ipi => "delivery: IPI",
+        Part::Idle => "exit from idle",
+        Part::Higher => "higher priority",
+        Part::Same => "same class",
+        Part::Lower => "lower priority",
+        Part::Irq => "interrupts",
+        Part::Softirq => "softirqs",
+        Part::Throttled => "throttled (quota)",
+        Part::RtThrottled => "real-time throttling",
+        Part::Stolen => "stolen by the hypervisor",
+        Part::Unexplained => "unexplained",
+    }
+}
+
+/// Who had a share, where the part is said already.
+pub fn who(who: &Who, cgroups: &Cgroups, style: &Style) -> String {
+    match who {
+        Who::Task(runner) => task(runner, style),
+        Who::Idle(Some(state)) => format!("C-state {state}"),
+        Who::Idle(None) => "C-state not known".to_owned(),
+        Who::Noise(source) => noise(source, style),
+        Who::Cgroup(id) => cgroup(*id, cgroups, style),
+        Who::Nobody => String::new(),
+        Who::Unknown(why) => unknown(*why).to_owned(),
+    }
+}
+
+/// Who had a share, and in which part.
+pub fn culprit(culprit: &Culprit, cgroups: &Cgroups, style: &Style) -> String {
+    let name = who(&culprit.who, cgroups, style);
+    match (culprit.part, &culprit.who) {
+        (Part::Same | Part::Irq | Part::Softirq, _) => name,
+        (Part::Higher, _) => format!("{name} (higher)"),
+        (Part::Lower, _) => format!("{name} (lower)"),
+        (Part::Throttled, _) => format!("throttled {name}"),
+        (part_, Who::Nobody) => part(part_).to_owned(),
+        (part_, Who::Idle(None)) => part(part_).to_owned(),
+        (Part::Unexplained, _) => format!("unexplained: {name}"),
+        (part_, _) => format!("{}, {name}", part(part_)),
+    }
+}
+
+/// A task: `nginx/1234`.
+pub fn task(runner: &Runner, style: &Style) -> String {
+    format!("{}/{}", clean(&runner.comm.to_string(), style), runner.tid)
+}
+
+/// An interrupt or softirq: `IRQ nvme0q1:24`, `IRQ local_timer`, `softirq NET_RX`.
+pub fn noise(source: &Source, style: &Style) -> String {
+    match source {
+        Source::Irq { number, name } => format!("IRQ {}:{number}", clean(&name.to_string(), style)),
+        Source::Vector(number) => format!("IRQ {}", vector_name(*number).unwrap_or("unknown")),
+        Source::Softirq(number) => format!("softirq {}", softirq(*number)),
+    }
+}
+
+/// A softirq by its vector.
+pub fn softirq(number: u32) -> &'static str {
+    i32::try_from(number).ok().and_then(softirq_name).unwrap_or("unknown")
+}
+
+/// An interrupt of the CPU's own, as `include/asm/trace/irq_vectors.h` has it.
+pub fn vector_name(number: u32) -> Option<&'static str> {
+    Some(match number {
+        vector::LOCAL_TIMER => "local_timer",
+        vector::RESCHEDULE => "reschedule",
+        vector::CALL_FUNCTION => "call_function",
+        vector::CALL_FUNCTION_SINGLE => "call_function_single",
+        vector::IRQ_WORK => "irq_work",
+        _ => return None,
+    })
+}
+
+/// A cgroup by its path.
+pub fn cgroup(id: Option<u64>, cgroups: &Cgroups, style: &Style) -> String {
+    match id.and_then(|id| cgroups.get(&id)) {
+        Some(path) => clean(path, style),
+        None => "a cgroup that is not known".to_owned(),
+    }
+}
+
+/// Why something is unexplained.
+pub fn unknown(why: Unknown) -> &'static str {
+    match why {
+        Unknown::Lost => "records were lost",
+        Unknown::Hidden => "a switch was not shown",
+        Unknown::Reach => "too long ago",
+        Unknown::Before => "before the first switch",
+        Unknown::Place => "moved unseen",
+        Unknown::Clock => "clock",
+    }
+}

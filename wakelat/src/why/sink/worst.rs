@@ -1,0 +1,102 @@
+//! One wait on its time line.
+
+use wakelat_common::Class;
+
+use super::words;
+use crate::{
+    report::{From, GroupClass},
+    sink::{
+        Style, clock,
+        style::Ink,
+        text::{Line, clean, flow, paragraph},
+        timeline, units,
+        words::figure,
+    },
+    timeline::{
+        Account,
+        account::{Share, Span},
+        part::Part,
+    },
+};
+
+/// Shares that get a row; the others have one together.
+const ROWS: usize = 12;
+
+/// Adds a wait to `out`: title, time line.
+pub fn draw(account: &Account, from: From, cgroups: &words::Cgroups, style: &Style, out: &mut String) {
+    let wait = &account.waited.wait;
+    let dot = style.pick(" · ", " | ");
+    let plain = |text: String| Line::of(Ink::Plain, text);
+    let name = figure(GroupClass::One(wait.class), from);
+    let mut pieces = vec![
+        Line::of(Ink::Title, format!("{name} {}", units::full(account.latency_ns))),
+        Line::of(Ink::Title, format!("{}/{}", clean(&wait.comm.to_string(), style), wait.tid)),
+        plain(format!("CPU {}", wait.cpu)),
+    ];
+    if let Some(delivery) = account.delivery.filter(|delivery| !delivery.is_counted) {
+        pieces.push(plain(format!("after {} of {}", units::full(delivery.ns), words::part(delivery.part))));
+    }
+    pieces.push(Line::of(Ink::Dim, format!("until {}", clock::monotonic(wait.at_ns))));
+    flow(Line::new(), pieces, dot, style, out);
+    if let Some(path) = wait.cgroup_id.and_then(|id| cgroups.get(&id)).filter(|path| *path != "/") {
+        paragraph(Line::of(Ink::Dim, "  cgroup "), Ink::Dim, &clean(path, style), style, out);
+    }
+    timeline::draw(&rows(account, cgroups, style), account.latency_ns, marks(account), style, out);
+}
+
+/// A row for each of the largest shares, in the order of time, and one for all others.
+fn rows(account: &Account, cgroups: &words::Cgroups, style: &Style) -> Vec<timeline::Row> {
+    let mut sizes: Vec<u64> = account.shares.iter().map(|share| share.ns).collect();
+    sizes.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
+    let least = sizes.get(ROWS).map_or(0, |ns| ns + 1);
+    let mut rows = Vec::new();
+    let mut rest = timeline::Row { name: String::new(), ns: 0, spans: Vec::new(), rank: 0 };
+    let mut others = 0;
+    for (index, share) in account.shares.iter().enumerate() {
+        let spans = account.spans.iter().filter(|span| span.share == index).map(|span| relative(account, span));
+        if share.ns >= least {
+            let name = words::culprit(&share.culprit, cgroups, style);
+            rows.push(timeline::Row { name, ns: share.ns, spans: spans.collect(), rank: 0 });
+        } else {
+            others += 1;
+            rest.ns += share.ns;
+            rest.spans.extend(spans);
+        }
+    }
+    if others > 0 {
+        rest.name = format!("{} more", units::thousands(others as u64));
+        rows.push(rest);
+    }
+    rows
+}
+
+fn relative(account: &Account, span: &Span) -> timeline::Span {
+    timeline::Span { from_ns: span.from_ns - account.from_ns, to_ns: span.to_ns - account.from_ns }
+}
+
+/// What happened when.
+fn marks(account: &Account) -> Vec<(u64, String)> {
+    let wait = &account.waited.wait;
+    let delivered: Option<&Share> =
+        account.shares.iter().find(|share| matches!(share.culprit.part, Part::Placement | Part::Ipi));
+    let begins = match (wait.class, delivered) {
+        (Class::Preempted, _) => "preempted",
+        (Class::New, _) => "created",
+        (Class::Wakeup, Some(_)) => "waking",
+        (Class::Wakeup, None) => "woken",
+    };
+    let mut marks = vec![(0, begins.to_owned())];
+    marks.extend(delivered.map(|share| (share.ns, "woken".to_owned())));
+    let placed = account.spans.iter().filter(|span| span.cpu.is_some());
+    let mut last = None;
+    for span in placed {
+        if last.is_some_and(|last| Some(last) != span.cpu)
+            && let Some(cpu) = span.cpu
+        {
+            marks.push((span.from_ns - account.from_ns, format!("to CPU {cpu}")));
+        }
+        last = span.cpu;
+    }
+    marks.push((account.latency_ns, "runs".to_owned()));
+    marks
+}

@@ -1,0 +1,238 @@
+//! The accounts of a window, added up.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{
+    chain::{Chain, Chains},
+    finding::{Finding, findings},
+    imposed::{Antagonist, Imposed},
+    sums::Sums,
+};
+use crate::{
+    aggregate::key::{GroupKey, Key, Names},
+    report::{From, GroupClass, KeyPart, KeyValue},
+    timeline::{
+        Account, Timeline,
+        attribute::Told,
+        event::{Event, What},
+        part::Who,
+    },
+    wait::Comm,
+};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Where the latency of a wakeup begins.
+    pub from: From,
+    /// By what waits are grouped; empty for one group per class.
+    pub by: Vec<Key>,
+    /// All classes go into one.
+    pub merged: bool,
+    /// Groups that are kept apart.
+    pub max_groups: usize,
+    /// How many of the worst waits are kept.
+    pub worst: usize,
+    /// What is not told apart, in words.
+    pub untold: Vec<&'static str>,
+}
+
+/// A window under way.
+#[derive(Debug)]
+pub struct Summing {
+    rules: Rules,
+    timeline: Timeline,
+    before: Told,
+    /// By the name of the task that waited: what findings and the sums of classes are made of.
+    victims: HashMap<(GroupClass, Option<Comm>), Sums>,
+    groups: HashMap<GroupKey, Sums>,
+    others: HashMap<GroupClass, Sums>,
+    imposed: Imposed,
+    chains: Chains,
+    worst: Vec<Account>,
+    throttling_unknown: u64,
+}
+
+/// The sum of a window.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Where the latency of a wakeup begins.
+    pub from: From,
+    /// All waits, class by class, the one that took longest first.
+    pub classes: Vec<Group>,
+    /// The groups asked for, the one that waited longest first; empty where none was asked for.
+    pub groups: Vec<Group>,
+    /// Those most in the way.
+    pub antagonists: Vec<Antagonist>,
+    /// How many there are of them.
+    pub all_antagonists: usize,
+    /// Who took the CPU from whom, the most frequent first.
+    pub chains: Vec<Chain>,
+    /// How many preemptions there were.
+    pub preemptions: u64,
+    /// The longest waits, the longest first.
+    pub worst: Vec<Account>,
+    /// What stands out.
+    pub findings: Vec<Finding>,
+    /// Events that came, and that did not.
+    pub told: Told,
+    /// Waits of which the kernel does not tell how long their group was out of quota.
+    pub throttling_unknown: u64,
+    /// What is not told apart, in words.
+    pub untold: Vec<&'static str>,
+    /// The paths of the cgroups that are named in it.
+    pub cgroups: BTreeMap<u64, String>,
+}
+
+/// The waits with one key and one class.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What they have in common.
+    pub key: Vec<KeyPart>,
+    /// Their class.
+    pub class: GroupClass,
+    /// Where their time went.
+    pub sums: Sums,
+}
+
+/// Antagonists and chains that are kept in a summary.
+const RANKED: usize = 100;
+
+impl Summing {
+    /// Nothing added up yet.
+    pub fn new(rules: Rules) -> Self {
+        let timeline = Timeline::new(rules.from);
+        Self {
+            rules,
+            timeline,
+            before: Told::default(),
+            victims: HashMap::new(),
+            groups: HashMap::new(),
+            others: HashMap::new(),
+            imposed: Imposed::default(),
+            chains: Chains::default(),
+            worst: Vec::new(),
+            throttling_unknown: 0,
+        }
+    }
+
+    /// Takes an event.
+    pub fn push(&mut self, event: &Event) {
+        if let Some(account) = self.timeline.push(event) {
+            let class = account.waited.wait.class;
+            let class = if self.rules.merged { GroupClass::RunQueue } else { GroupClass::One(class) };
+            let comm = Some(account.waiter.comm);
+            let known = self.victims.contains_key(&(class, comm)) || self.victims.len() < self.rules.max_groups;
+            self.victims.entry((class, comm.filter(|_| known))).or_default().add(account);
+            if !self.rules.by.is_empty() {
+                let key = GroupKey::new(&account.waited.wait, &self.rules.by, self.rules.merged);
+                let known = self.groups.contains_key(&key) || self.groups.len() < self.rules.max_groups;
+                let sums =
+                    if known { self.groups.entry(key).or_default() } else { self.others.entry(class).or_default() };
+                sums.add(account);
+            }
+            self.imposed.add(account);
+            self.throttling_unknown += u64::from(account.waited.throttled_ns.is_none());
+            keep(&mut self.worst, account, self.rules.worst);
+        }
+        if let What::Turn(turn) = &event.what {
+            self.chains.add(turn);
+        }
+    }
+
+    /// Begins a new window: the past stays known.
+    pub fn begin(&mut self) {
+        self.before = self.timeline.told();
+        self.victims.clear();
+        self.groups.clear();
+        self.others.clear();
+        self.imposed.clear();
+        self.chains.clear();
+        self.worst.clear();
+        self.throttling_unknown = 0;
+    }
+
+    /// The window so far, of `duration_ns`.
+    pub fn summary(&self, duration_ns: u64, names: &dyn Names) -> Summary {
+        let mut classes: BTreeMap<GroupClass, Sums> = BTreeMap::new();
+        for ((class, _), sums) in &self.victims {
+            classes.entry(*class).or_default().merge(sums);
+        }
+        let classes = classes.into_iter().map(|(class, sums)| Group { key: Vec::new(), class, sums });
+        let groups = self.groups.iter().map(|(key, sums)| Group {
+            key: key.parts(&self.rules.by, names),
+            class: key.class(),
+            sums: sums.clone(),
+        });
+        let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
+        let others = self.others.iter().map(|(class, sums)| Group {
+            key: self.rules.by.iter().map(other).collect(),
+            class: *class,
+            sums: sums.clone(),
+        });
+        let (antagonists, all_antagonists) = self.imposed.ranking(RANKED);
+        let (chains, preemptions) = self.chains.ranking(RANKED);
+        let told = self.timeline.told();
+        let mut summary = Summary {
+            from: self.rules.from,
+            classes: sorted(classes),
+            groups: sorted(groups.chain(others)),
+            antagonists,
+            all_antagonists,
+            chains,
+            preemptions,
+            worst: self.worst.clone(),
+            findings: findings(self.victims.iter().map(|((_, comm), sums)| (*comm, sums)), duration_ns),
+            told: Told { events: told.events - self.before.events, lost: told.lost - self.before.lost },
+            throttling_unknown: self.throttling_unknown,
+            untold: self.rules.untold.clone(),
+            cgroups: BTreeMap::new(),
+        };
+        summary.cgroups = summary.cgroup_ids().into_iter().map(|id| (id, names.cgroup(id))).collect();
+        summary
+    }
+}
+
+impl Summary {
+    /// All cgroups that are named in it.
+    fn cgroup_ids(&self) -> HashSet<u64> {
+        let id = |who: &Who| match who {
+            Who::Task(task) => task.cgroup_id,
+            Who::Cgroup(id) => *id,
+            _ => None,
+        };
+        let groups = self.classes.iter().chain(&self.groups).flat_map(|group| group.sums.culprits());
+        let groups = groups.filter_map(|culprit| id(&culprit.culprit.who));
+        let shares = self.worst.iter().flat_map(|account| &account.shares);
+        let shares = shares.filter_map(|share| id(&share.culprit.who));
+        let waiters = self.worst.iter().filter_map(|account| account.waited.wait.cgroup_id);
+        let antagonists = self.antagonists.iter().filter_map(|antagonist| id(&antagonist.who));
+        let findings = self.findings.iter().filter_map(|finding| finding.cause.cgroup_id());
+        groups.chain(shares).chain(waiters).chain(antagonists).chain(findings).collect()
+    }
+
+    /// All waits of all classes: how many, and how long they took together.
+    pub fn all(&self) -> Sums {
+        let mut all = Sums::default();
+        self.classes.iter().for_each(|group| all.merge(&group.sums));
+        all
+    }
+}
+
+/// The one that took longest first; equal ones by key, so that the order is always the same.
+fn sorted(groups: impl Iterator<Item = Group>) -> Vec<Group> {
+    let mut groups: Vec<Group> = groups.collect();
+    groups
+        .sort_by(|a, b| b.sums.ns.cmp(&a.sums.ns).then_with(|| a.class.cmp(&b.class)).then_with(|| a.key.cmp(&b.key)));
+    groups
+}
+
+/// Keeps an account if it is among the longest; of equal ones the earlier.
+fn keep(worst: &mut Vec<Account>, account: &Account, limit: usize) {
+    if limit == 0 || worst.len() >= limit && worst.last().is_some_and(|last| last.latency_ns >= account.latency_ns) {
+        return;
+    }
+    let at = worst.partition_point(|other| other.latency_ns >= account.latency_ns);
+    worst.insert(at, account.clone());
+    worst.truncate(limit);
+}
