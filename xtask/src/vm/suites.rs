@@ -9,7 +9,17 @@ use super::qemu::Mode;
 pub const fn of(mode: Mode) -> &'static [&'static str] {
     match mode {
         // What needs a second processor, or does not ask how long anything took.
-        Mode::Smp => &["kernel", "counts:across_cpus", "filters", "verify", "timerlat", "interference", "rtla", "why"],
+        Mode::Smp => &[
+            "kernel",
+            "counts:across_cpus",
+            "filters",
+            "verify",
+            "timerlat",
+            "timerlat_report",
+            "interference",
+            "rtla",
+            "why",
+        ],
         // What is exact where time is.
         Mode::Deterministic => &[
             "kernel",
@@ -17,6 +27,7 @@ pub const fn of(mode: Mode) -> &'static [&'static str] {
             "oracle",
             "verify:of_all_tasks_agrees_under_load",
             "timerlat",
+            "timerlat_report",
             "interference",
             "rtla",
             "why",
@@ -38,7 +49,7 @@ mod tests {
         assert!([Mode::Smp, Mode::Deterministic].iter().all(|mode| of(*mode)[0] == "kernel"));
         assert_eq!(
             task(Mode::Deterministic, false),
-            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,interference,rtla,why"
+            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,timerlat_report,interference,rtla,why"
         );
         assert_eq!(task(Mode::Deterministic, true), "tests");
     }
