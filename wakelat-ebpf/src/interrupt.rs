@@ -11,7 +11,10 @@ use wakelat_common::{
     timeline::{Noise, kind, source},
 };
 
-use crate::timeline::{self, Sender};
+use crate::{
+    sample,
+    timeline::{self, Sender},
+};
 
 /// Something of `source` begins.
 #[inline(always)]
@@ -34,10 +37,9 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     // SAFETY: no arguments, no side effects.
     let (to_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     let sender = if from == source::SOFTIRQ { Sender::Softirq } else { Sender::Uninterrupted };
-    timeline::send(here, sender, false, |noise, lost| {
-        *noise =
-            Noise { kind: kind::NOISE, source: from, reserved: 0, cpu, lost, number, from_ns, to_ns, name: name() };
-    });
+    let Some((mut slot, lost)) = timeline::reserve(here, sender) else { return };
+    slot.write(Noise { kind: kind::NOISE, source: from, reserved: 0, cpu, lost, number, from_ns, to_ns, name: name() });
+    sample::submit(slot, false);
 }
 
 /// Nothing has a name but a device's interrupt.

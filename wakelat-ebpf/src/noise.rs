@@ -24,15 +24,19 @@ fn say(kind: u32, fill: impl FnOnce(&mut Said)) {
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
+    let Some(mut slot) = sample::reserve::<Said>() else {
+        if let Some(lost) = TRACER_LOST.get_ptr_mut(0) {
+            // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
+            unsafe { *lost += 1 };
+        }
+        return;
+    };
+    // SAFETY: `Said` is integers alone, for which any bytes are a value.
+    let said = unsafe { slot.assume_init_mut() };
+    *said = Said { kind, cpu, at_ns, pid, comm: bpf_get_current_comm().unwrap_or_default(), ..Said::default() };
+    fill(said);
     // The reader comes by itself: a machine whose latencies are measured is not to be woken for each of them.
-    let sent = sample::put(false, |said: &mut Said| {
-        *said = Said { kind, cpu, at_ns, pid, comm: bpf_get_current_comm().unwrap_or_default(), ..Said::default() };
-        fill(said);
-    });
-    if !sent && let Some(lost) = TRACER_LOST.get_ptr_mut(0) {
-        // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
-        unsafe { *lost += 1 };
-    }
+    sample::submit(slot, false);
 }
 
 #[inline(always)]

@@ -1,6 +1,9 @@
 //! A finished wait goes to user space.
 
-use aya_ebpf::bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::{
+    bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
+    maps::ring_buf::RingBufEntry,
+};
 use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE, start::Start};
 
 use crate::{
@@ -59,13 +62,14 @@ pub fn deliver<T: TaskFields>(tally: Tally, end: End<T>) {
     slot.submit(if look && ring_is_at_mark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
 }
 
-/// Puts a record of integers alone in the ring buffer, filled in by `fill`; returns whether there was room. `look`: whether
-/// to look at how full it is, and call the reader.
+/// A place for a record in the ring buffer, if there is room.
 #[inline(always)]
-pub fn put<R: 'static>(look: bool, fill: impl FnOnce(&mut R)) -> bool {
-    let Some(mut slot) = SAMPLES.reserve_untyped::<R>(0) else { return false };
-    // SAFETY: any bytes are a value of integers.
-    fill(unsafe { slot.assume_init_mut() });
+pub fn reserve<R: 'static>() -> Option<RingBufEntry<R>> {
+    SAMPLES.reserve_untyped::<R>(0)
+}
+
+/// The record is complete. `look`: whether to look at how full the ring buffer is, and call the reader.
+#[inline(always)]
+pub fn submit<R: 'static>(slot: RingBufEntry<R>, look: bool) {
     slot.submit(if look && ring_is_at_mark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
-    true
 }

@@ -5,6 +5,7 @@ use aya_ebpf::{
     btf_maps::PerCpuArray,
     helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns},
     macros::btf_map,
+    maps::ring_buf::RingBufEntry,
 };
 use wakelat_common::{
     Class,
@@ -45,18 +46,18 @@ pub enum Sender {
     Softirq,
 }
 
-/// Sends a record of integers alone, filled in by `fill`, which is told how many were lost; returns whether there was room.
-/// `look`: the reader may have to be called.
+/// A place for a record, and how many were lost so far; counts one more where there is no room.
 #[inline(always)]
-pub fn send<R: 'static>(here: *mut Here, sender: Sender, look: bool, fill: impl FnOnce(&mut R, u32)) -> bool {
+pub fn reserve<R: 'static>(here: *mut Here, sender: Sender) -> Option<(RingBufEntry<R>, u32)> {
     // SAFETY: the pointer is to this CPU's own entry, of which each sender writes its own word.
     let here = unsafe { &mut *here };
-    let lost = here.lost() as u32;
-    let sent = sample::put(look, |record| fill(record, lost));
-    if !sent {
-        here.lost[usize::from(sender == Sender::Uninterrupted)] += 1;
+    match sample::reserve() {
+        Some(slot) => Some((slot, here.lost() as u32)),
+        None => {
+            here.lost[usize::from(sender == Sender::Uninterrupted)] += 1;
+            None
+        }
     }
-    sent
 }
 
 /// `task` is about to be moved to the run queue of `to_cpu`.
@@ -78,20 +79,20 @@ pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
     let Some(here) = here() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
-    send(here, Sender::Uninterrupted, false, |moved, lost| {
-        *moved = Moved {
-            kind: kind::MOVED,
-            waits: waits.into(),
-            reserved: 0,
-            cpu,
-            lost,
-            pid,
-            at_ns,
-            from_cpu: task.cpu(),
-            to_cpu,
-            comm: task.comm(),
-        };
+    let Some((mut slot, lost)) = reserve(here, Sender::Uninterrupted) else { return };
+    slot.write(Moved {
+        kind: kind::MOVED,
+        waits: waits.into(),
+        reserved: 0,
+        cpu,
+        lost,
+        pid,
+        at_ns,
+        from_cpu: task.cpu(),
+        to_cpu,
+        comm: task.comm(),
     });
+    sample::submit(slot, false);
 }
 
 /// `task` is woken, whatever that means for it.
@@ -101,19 +102,19 @@ pub fn woken<T: TaskFields>(task: T, pid: u32, class: Class) {
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, waker_pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
-    send(here, Sender::Uninterrupted, false, |woken, lost| {
-        *woken = Woken {
-            kind: kind::WOKEN,
-            class: class as u8,
-            running: task.on_cpu().into(),
-            reserved: 0,
-            cpu,
-            lost,
-            pid,
-            at_ns,
-            target_cpu: task.cpu(),
-            waker_pid,
-            comm: task.comm(),
-        };
+    let Some((mut slot, lost)) = reserve(here, Sender::Uninterrupted) else { return };
+    slot.write(Woken {
+        kind: kind::WOKEN,
+        class: class as u8,
+        running: task.on_cpu().into(),
+        reserved: 0,
+        cpu,
+        lost,
+        pid,
+        at_ns,
+        target_cpu: task.cpu(),
+        waker_pid,
+        comm: task.comm(),
     });
+    sample::submit(slot, false);
 }

@@ -7,15 +7,16 @@ use aya_ebpf::{
     helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
 };
 use wakelat_common::{
-    Counter, Sample,
+    Class, Counter, Sample,
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
     start::Leaving,
-    timeline::{IDLE_STATE_UNKNOWN, NO_WAIT, Turn, flag, kind, leaving_number, part, source},
+    timeline::{Here, IDLE_STATE_UNKNOWN, NO_WAIT, Turn, flag, kind, leaving_number, part, source},
 };
 
 use crate::{
     filter,
-    maps::WITH_CGROUP,
+    maps::{Tally, WITH_CGROUP},
+    sample,
     switch::{self, Ending},
     task::TaskFields,
     timeline::{self, Sender, tells},
@@ -38,36 +39,92 @@ pub fn turn<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next:
     if prev_pid != 0 {
         switch::switch_out(prev, prev_pid, leaving, || (now, cpu));
     }
-    let ended = if next_pid != 0 { switch::switch_in(ctx, next, next_pid, || (now, cpu)) } else { None };
-    tell(now, cpu, (prev, prev_pid, leaving), (next, next_pid), ended);
+    let mut waited = Waited::NONE;
+    if next_pid != 0
+        && let Some(ending) = switch::switch_in(ctx, next, next_pid, || (now, cpu))
+    {
+        waited = Waited::of(ending, next);
+    }
+    let sent = tell(now, cpu, (prev, prev_pid, leaving), (next, next_pid), waited);
+    if let Some(tally) = Class::from_u8(waited.class).and_then(Tally::of) {
+        tally.count(if sent { Counter::Delivered } else { Counter::RingFull });
+    }
 }
 
+/// What there is to tell of a wait; plain numbers, as the verifier forgets what a pointer on the stack points to where it is
+/// there on one of two ways.
+#[derive(Clone, Copy)]
+struct Waited {
+    level: u8,
+    class: u8,
+    wakeable: u8,
+    moves: u8,
+    flags: u8,
+    prev_cpu: u32,
+    waker_pid: u32,
+    wait_cpu: u32,
+    waker_cpu: u32,
+    latency_ns: u64,
+    delivery_ns: u64,
+    throttled_ns: u64,
+    stolen_ns: u64,
+}
+
+impl Waited {
+    /// Nobody has waited.
+    const NONE: Self = Self {
+        level: 0,
+        class: NO_WAIT,
+        wakeable: 0,
+        moves: 0,
+        flags: 0,
+        prev_cpu: CPU_UNKNOWN,
+        waker_pid: 0,
+        wait_cpu: CPU_UNKNOWN,
+        waker_cpu: CPU_UNKNOWN,
+        latency_ns: 0,
+        delivery_ns: 0,
+        throttled_ns: 0,
+        stolen_ns: 0,
+    };
+
+    #[inline(always)]
+    fn of<T: TaskFields>(ending: Ending, next: T) -> Self {
+        let Ending { start, course, now, latency_ns, delivery_ns, .. } = ending;
+        // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake, move or switch it.
+        let course = unsafe { &*course };
+        let parts = course.end(timeline::clocks(next), now - start.at_ns);
+        Self {
+            level: start.level,
+            class: start.class,
+            wakeable: start.wakeable,
+            moves: course.moves,
+            flags: parts.flags,
+            prev_cpu: start.prev_cpu,
+            waker_pid: start.waker_pid,
+            wait_cpu: course.cpu,
+            waker_cpu: if delivery_ns == DELIVERY_UNKNOWN { CPU_UNKNOWN } else { course.waker_cpu },
+            latency_ns,
+            delivery_ns,
+            throttled_ns: parts.throttled_ns,
+            stolen_ns: parts.stolen_ns,
+        }
+    }
+}
+
+/// Sends the record; returns whether there was room.
 #[inline(always)]
 fn tell<T: TaskFields>(
     now: u64,
     cpu: u32,
     (prev, prev_pid, leaving): (T, u32, Leaving),
     (next, next_pid): (T, u32),
-    ended: Option<Ending>,
-) {
-    let Some(here) = timeline::here() else { return };
-    let mut idle_state = IDLE_STATE_UNKNOWN;
-    let look = {
-        // SAFETY: the pointer is to this CPU's own entry, and nothing on this CPU interrupts a switch.
-        let here = unsafe { &mut *here };
-        if tells(part::NOISE) {
-            // On PREEMPT_RT a softirq may lose the CPU like any code of its thread: what is under way belongs to the thread.
-            here.from_ns[source::SOFTIRQ as usize] = 0;
-        }
-        if prev_pid == 0
-            && let state @ 1.. = mem::take(&mut here.idle_state)
-        {
-            idle_state = (state - 1) as u8;
-        }
-        here.turns = here.turns.wrapping_add(1);
-        here.turns & (LOOK_EVERY - 1) == 0
-    };
-    let mut flags = 0;
+    waited: Waited,
+) -> bool {
+    let Some(here) = timeline::here() else { return false };
+    // SAFETY: the pointer is to this CPU's own entry, and nothing on this CPU interrupts a switch.
+    let (idle_state, look) = unsafe { pass(&mut *here, prev_pid == 0) };
+    let mut flags = waited.flags;
     let wants_cpu = filter::wants_cpu(cpu);
     if prev_pid != 0 && wants_cpu && filter::wants(prev, prev_pid) {
         flags |= flag::PREV_WANTED;
@@ -78,65 +135,59 @@ fn tell<T: TaskFields>(
     if tells(part::CLOCKS) && prev.rt_throttled() {
         flags |= flag::RT_THROTTLED;
     }
-    let cgroup_id = |task: T| if WITH_CGROUP.load() != 0 { task.cgroup_id() } else { 0 };
-    let sent = timeline::send(here, Sender::Uninterrupted, look, |turn: &mut Turn, lost| {
-        *turn = Turn {
-            sample: Sample {
-                kind: kind::TURN,
-                level: 0,
-                class: NO_WAIT,
-                wakeable: 0,
-                cpu,
-                at_ns: now,
-                latency_ns: 0,
-                delivery_ns: 0,
-                cgroup_id: cgroup_id(next),
-                pid: next_pid,
-                tgid: next.tgid(),
-                prio: next.prio(),
-                policy: next.policy(),
-                prev_cpu: CPU_UNKNOWN,
-                waker_pid: 0,
-                prev_pid,
-                prev_prio: prev.prio(),
-                comm: next.comm(),
-                prev_comm: prev.comm(),
-            },
-            lost,
-            wait_cpu: CPU_UNKNOWN,
-            waker_cpu: CPU_UNKNOWN,
-            leaving: leaving_number(leaving),
-            flags,
-            idle_state,
-            moves: 0,
-            prev_tgid: prev.tgid(),
-            prev_policy: prev.policy(),
-            prev_cgroup_id: cgroup_id(prev),
-            throttled_ns: 0,
-            stolen_ns: 0,
-        };
-        if let Some(Ending { start, course, latency_ns, delivery_ns, .. }) = ended {
-            // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake, move or switch it.
-            let course = unsafe { &*course };
-            turn.sample.level = start.level;
-            turn.sample.class = start.class;
-            turn.sample.wakeable = start.wakeable;
-            turn.sample.latency_ns = latency_ns;
-            turn.sample.delivery_ns = delivery_ns;
-            turn.sample.prev_cpu = start.prev_cpu;
-            turn.sample.waker_pid = start.waker_pid;
-            turn.wait_cpu = course.cpu;
-            if delivery_ns != DELIVERY_UNKNOWN {
-                turn.waker_cpu = course.waker_cpu;
-            }
-            turn.moves = course.moves;
-            let parts = course.end(timeline::clocks(next), now - start.at_ns);
-            turn.flags |= parts.flags;
-            turn.throttled_ns = parts.throttled_ns;
-            turn.stolen_ns = parts.stolen_ns;
-        }
+    let with_cgroup = WITH_CGROUP.load() != 0;
+    let Some((mut slot, lost)) = timeline::reserve(here, Sender::Uninterrupted) else { return false };
+    slot.write(Turn {
+        sample: Sample {
+            kind: kind::TURN,
+            level: waited.level,
+            class: waited.class,
+            wakeable: waited.wakeable,
+            cpu,
+            at_ns: now,
+            latency_ns: waited.latency_ns,
+            delivery_ns: waited.delivery_ns,
+            cgroup_id: if with_cgroup { next.cgroup_id() } else { 0 },
+            pid: next_pid,
+            tgid: next.tgid(),
+            prio: next.prio(),
+            policy: next.policy(),
+            prev_cpu: waited.prev_cpu,
+            waker_pid: waited.waker_pid,
+            prev_pid,
+            prev_prio: prev.prio(),
+            comm: next.comm(),
+            prev_comm: prev.comm(),
+        },
+        lost,
+        wait_cpu: waited.wait_cpu,
+        waker_cpu: waited.waker_cpu,
+        leaving: leaving_number(leaving),
+        flags,
+        idle_state,
+        moves: waited.moves,
+        prev_tgid: prev.tgid(),
+        prev_policy: prev.policy(),
+        prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
+        throttled_ns: waited.throttled_ns,
+        stolen_ns: waited.stolen_ns,
     });
-    if let Some(Ending { tally, .. }) = ended {
-        tally.count(if sent { Counter::Delivered } else { Counter::RingFull });
+    sample::submit(slot, look);
+    true
+}
+
+/// One more switch `here`. Returns the last C-state, where the CPU comes `from_idle`, and whether to look at the ring buffer.
+#[inline(always)]
+fn pass(here: &mut Here, from_idle: bool) -> (u8, bool) {
+    if tells(part::NOISE) {
+        // On PREEMPT_RT a softirq may lose the CPU like any code of its thread: what is under way belongs to the thread.
+        here.from_ns[source::SOFTIRQ as usize] = 0;
+    }
+    here.turns = here.turns.wrapping_add(1);
+    let look = here.turns & (LOOK_EVERY - 1) == 0;
+    if from_idle && let state @ 1.. = mem::take(&mut here.idle_state) {
+        ((state - 1) as u8, look)
+    } else {
+        (IDLE_STATE_UNKNOWN, look)
     }
 }

@@ -1,5 +1,7 @@
 //! What each command that measures shows of its run.
 
+mod trace_all;
+
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Result, bail};
@@ -19,6 +21,8 @@ use crate::{
     wait::Wait,
     why,
 };
+
+pub use trace_all::trace_all;
 
 /// `hist`: the distribution, once or per interval.
 ///
@@ -51,10 +55,7 @@ pub fn top(config: &Config, table: Table) -> Result<Stop> {
 /// Those of [`session::run`].
 pub fn trace(config: &Config) -> Result<Stop> {
     let (style, _) = style(&config.output);
-    // Rows of waits have no place for it.
-    let aside = (config.output.format == sink::Format::Csv && !config.output.quiet)
-        .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() });
-    run(config, &mut Trace { waits: config.output.format.waits(style), aside })
+    run(config, &mut Trace { aside: aside(config, &style), waits: config.output.format.waits(style) })
 }
 
 /// `timerlat`: what the tracer says, or a saved trace.
@@ -201,6 +202,12 @@ fn refuse_what_no_record_tells(config: &Config) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// How the coverage is to look on standard error, where rows of waits or events have no place for it.
+fn aside(config: &Config, style: &Style) -> Option<Style> {
+    (config.output.format == sink::Format::Csv && !config.output.quiet)
+        .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() })
 }
 
 fn keys(config: &Config) -> Vec<&'static str> {

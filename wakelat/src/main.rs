@@ -38,7 +38,8 @@ fn run(command: &Command) -> Result<ExitCode> {
     let stop = match command {
         Command::Hist(config) => commands::hist(config)?,
         Command::Top(config, table) => commands::top(config, *table)?,
-        Command::Trace(config) => commands::trace(config)?,
+        Command::Trace(config, None) => commands::trace(config)?,
+        Command::Trace(config, Some(all)) => commands::trace_all(config, all)?,
         Command::Why(config, why) => commands::why(config, *why)?,
         Command::Verify(config) => {
             let agrees = commands::verify(config)?;

@@ -239,7 +239,7 @@ impl Drop for Staged {
 ///
 /// # Panics
 /// If it never does.
-pub fn until(what: &str, condition: impl Fn() -> bool) {
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain until {what}");

@@ -122,7 +122,10 @@ fn parse_on(
             let table = flags.table();
             Command::Top(flags.config(&machine()?)?, table)
         }
-        Verb::Trace(flags) => Command::Trace(flags.config(&machine()?)?),
+        Verb::Trace(flags) => {
+            let (config, all) = flags.config(&machine()?)?;
+            Command::Trace(config, all)
+        }
         Verb::Why(flags) => {
             let why = flags.why();
             Command::Why(flags.config(&machine()?)?, why)

@@ -27,7 +27,7 @@ fn read(line: &str, machine: &Machine) -> Result<Command, Refusal> {
 fn config(line: &str) -> Config {
     let (_directory, machine) = machine::tests::drawn();
     match read(line, &machine) {
-        Ok(Command::Hist(config) | Command::Top(config, _) | Command::Trace(config)) => config,
+        Ok(Command::Hist(config) | Command::Top(config, _) | Command::Trace(config, _)) => config,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -294,6 +294,9 @@ fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
         "wakelat top -n 0",
         "wakelat top 1 10",
         "wakelat trace --by pid",
+        "wakelat trace -MVw",
+        "wakelat trace --all --class new",
+        "wakelat trace --all --threshold 1ms",
         "wakelat doctor -p 1",
         "wakelat hist --quiet=yes",
     ];

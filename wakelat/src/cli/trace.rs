@@ -4,26 +4,60 @@ use clap::Args;
 
 use super::CommonFlags;
 use crate::{
-    config::{Config, ConfigError},
+    config::{All, Config, ConfigError},
     kernel::Machine,
+    timeline::stay::Shown,
 };
 
 const EXAMPLES: &str = "\
 Examples:
   wakelat trace --threshold 1ms                      every wait of 1 ms or more
   wakelat trace --comm 'postgres*' -d 5s --csv       every wait of some tasks
-  wakelat trace --threshold 9ms --on-threshold stop  the first long one; exit 3";
+  wakelat trace --threshold 9ms --on-threshold stop  the first long one; exit 3
+  wakelat trace --all -MVw -d 1s                     every switch, with all that leads to it";
 
 /// One line a wait, as it happens: every one, or those of the threshold or more
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TraceFlags {
     #[command(flatten)]
+    all: AllFlags,
+    #[command(flatten)]
     common: CommonFlags,
 }
 
+/// Each switch in place of each wait.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Every switch")]
+struct AllFlags {
+    /// A line each time a task leaves a CPU: how long it had been off, had waited, and ran
+    #[arg(long, conflicts_with_all = ["class", "threshold", "on_threshold"])]
+    all: bool,
+
+    /// Show moves to another CPU as well
+    #[arg(short = 'M', long, requires = "all")]
+    migrations: bool,
+
+    /// Show wakeups as well
+    #[arg(short = 'w', long, requires = "all")]
+    wakeups: bool,
+
+    /// Show a column for each CPU: s where a task leaves it, i where idle does, m a move, w a wakeup
+    #[arg(short = 'V', long, requires = "all")]
+    cpu_map: bool,
+}
+
 impl TraceFlags {
-    pub(super) fn config(self, machine: &Machine) -> Result<Config, ConfigError> {
-        Config::new(&self.common, machine)
+    pub(super) fn config(self, machine: &Machine) -> Result<(Config, Option<All>), ConfigError> {
+        let mut config = Config::new(&self.common, machine)?;
+        let all = self.all;
+        if !all.all {
+            return Ok((config, None));
+        }
+        config.set_all_classes();
+        let shown = Shown { idle: config.filter.wants_any_task(), migrations: all.migrations, wakeups: all.wakeups };
+        let cpus = machine.cpus.iter().filter(|cpu| all.cpu_map && config.filter.wants_cpu(*cpu));
+        let map = cpus.collect();
+        Ok((config, Some(All { shown, map })))
     }
 }

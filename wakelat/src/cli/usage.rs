@@ -41,6 +41,7 @@ pub(super) fn text(error: &clap::Error) -> String {
                 format!("`{argument}` and `{}` exclude one another; give one of them", name(&prior))
             }
         }
+        ErrorKind::MissingRequiredArgument => format!("`{typed}` is missing, and something else given needs it; {see}"),
         ErrorKind::TooManyValues => format!("`{argument}` takes no value, but was given `{value}`"),
         ErrorKind::InvalidUtf8 => format!("an argument is not UTF-8; {see}"),
         _ => error.kind().as_str().map_or_else(|| error.to_string(), |text| format!("{text}; {see}")),

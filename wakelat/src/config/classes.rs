@@ -17,7 +17,7 @@ pub(super) fn classes(flags: &FilterFlags) -> Result<(Classes, bool), ConfigErro
                 "`runqueue` is all classes as one and stands alone; expected `runqueue`, or some of wakeup, new, preempted",
             ));
         }
-        return Ok((Class::ALL.into_iter().fold(Classes::NONE, Classes::with), true));
+        return Ok((all(), true));
     }
     let classes = flags.class.iter().fold(Classes::NONE, |classes, class| match class {
         ClassName::Wakeup => classes.with(Class::Wakeup),
@@ -25,6 +25,11 @@ pub(super) fn classes(flags: &FilterFlags) -> Result<(Classes, bool), ConfigErro
         ClassName::Preempted | ClassName::Runqueue => classes.with(Class::Preempted),
     });
     Ok((classes, false))
+}
+
+/// Every class.
+pub(super) fn all() -> Classes {
+    Class::ALL.into_iter().fold(Classes::NONE, Classes::with)
 }
 
 /// From which event a wakeup's clock starts.

@@ -74,7 +74,7 @@ impl FilterConfig {
         let in_force = |part| self.parts & part != 0;
         (!in_force(part::COMM) || self.wants_comm(&wait.comm))
             && (!in_force(part::PRIO) || self.filter.wants_prio(wait.prio))
-            && (!in_force(part::CPU) || self.filter.wants_cpu(wait.cpu))
+            && self.wants_cpu(wait.cpu)
     }
 
     /// Whether it wants a task of this name.
@@ -82,6 +82,16 @@ impl FilterConfig {
         let mut bytes = [0; COMM_LEN];
         bytes[..comm.as_bytes().len()].copy_from_slice(comm.as_bytes());
         self.parts & part::COMM == 0 || self.filter.comm.matches(&bytes)
+    }
+
+    /// Whether waits that end on `cpu` are wanted.
+    pub fn wants_cpu(&self, cpu: u32) -> bool {
+        self.parts & part::CPU == 0 || self.filter.wants_cpu(cpu)
+    }
+
+    /// Whether it wants every task, wakelat's own aside.
+    pub fn wants_any_task(&self) -> bool {
+        self.parts & !(part::OTHERS | part::CPU) == 0
     }
 
     /// Wants these threads alone, instead of whole processes.

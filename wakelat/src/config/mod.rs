@@ -30,6 +30,7 @@ use crate::{
     kernel::Machine,
     report::{From, Mode},
     sink::table::Sort,
+    timeline::stay::Shown,
 };
 
 pub use crate::kernel::cgroup::Cgroup;
@@ -55,8 +56,8 @@ pub enum Command {
     Hist(Config),
     /// The live table of groups.
     Top(Config, Table),
-    /// One line a wait.
-    Trace(Config),
+    /// One line a wait, or one line a switch.
+    Trace(Config, Option<All>),
     /// Where the time of waits went.
     Why(Config, Why),
     /// The same window by hist triggers.
@@ -135,6 +136,11 @@ impl Config {
         })
     }
 
+    /// Asks for waits of all classes, each by itself.
+    pub(crate) fn set_all_classes(&mut self) {
+        (self.classes, self.merged) = (classes::all(), false);
+    }
+
     /// Asks for a result per interval.
     ///
     /// # Errors
@@ -201,6 +207,15 @@ pub struct Table {
     pub sort: Sort,
     /// How many rows at most; none for as many as the terminal has.
     pub limit: Option<usize>,
+}
+
+/// Every switch, in place of every wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct All {
+    /// What is shown beside the stays of tasks on CPUs.
+    pub shown: Shown,
+    /// The CPUs that have a column each, rising; empty where none was asked for.
+    pub map: Vec<u32>,
 }
 
 /// What `doctor` is to do.

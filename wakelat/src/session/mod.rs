@@ -87,8 +87,8 @@ pub trait View {
         Ok(())
     }
 
-    /// One event, in the order of its CPU. Those of the warm-up come, too, for what they tell of the waits after it, but
-    /// without the waits that ended in it. Where [`View::shows_waits`], a wait was given
+    /// One event, in the order of its CPU. Those of the warm-up come, too, for what they tell of what comes after it, but
+    /// without the waits that ended in it; [`View::warmed_up`] stands between. Where [`View::shows_waits`], a wait was given
     /// to [`View::wait`] before its event.
     ///
     /// # Errors

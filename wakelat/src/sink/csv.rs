@@ -1,16 +1,18 @@
-//! `--csv`: a row for each group, or for each wait. The columns are in docs/output.md.
+//! `--csv`: a row for each group, each wait, or each event. The columns are in docs/output.md.
 
 use std::io::{self, Write};
 
 use csv::{Writer, WriterBuilder};
 
 use super::{
-    Context, PERCENTILES, Reports, Waits, clock,
+    Context, Events, PERCENTILES, Reports, Waits, clock,
     document::{WaitFields, from_name, terms},
+    event::EventFields,
 };
 use crate::{
     aggregate::distribution::Distribution,
     report::{Group, Report, Sampling, Terms},
+    timeline::stay::Line as Event,
     wait::Wait,
 };
 
@@ -21,6 +23,9 @@ pub struct CsvReports {
 
 /// Rows of waits.
 pub struct CsvWaits;
+
+/// Rows of events.
+pub struct CsvEvents;
 
 /// The columns of a wait.
 pub const WAIT_COLUMNS: [&str; 19] = [
@@ -43,6 +48,37 @@ pub const WAIT_COLUMNS: [&str; 19] = [
     "prev_tid",
     "prev_comm",
     "prev_prio",
+];
+
+/// The columns of an event.
+pub const EVENT_COLUMNS: [&str; 27] = [
+    "event",
+    "at_ns",
+    "at_unix_ns",
+    "cpu",
+    "tid",
+    "pid",
+    "comm",
+    "cgroup_id",
+    "prio",
+    "policy",
+    "policy_name",
+    "off_cpu_ns",
+    "class",
+    "latency_ns",
+    "delivery_ns",
+    "run_ns",
+    "leaving",
+    "next_tid",
+    "next_comm",
+    "waker_tid",
+    "waker_comm",
+    "running",
+    "from_cpu",
+    "to_cpu",
+    "waits",
+    "came_tid",
+    "events",
 ];
 
 impl CsvReports {
@@ -153,6 +189,21 @@ impl Waits for CsvWaits {
 
     fn end(&mut self, _report: &Report, _out: &mut dyn Write) -> io::Result<()> {
         // A row of another shape among the waits would break whoever reads them.
+        Ok(())
+    }
+}
+
+impl Events for CsvEvents {
+    fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        rows(out, |writer| writer.write_record(EVENT_COLUMNS))
+    }
+
+    fn event(&mut self, event: &Event, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        rows(out, |writer| writer.serialize(EventFields::new(event, context)))
+    }
+
+    fn end(&mut self, _report: &Report, _out: &mut dyn Write) -> io::Result<()> {
+        // As with waits.
         Ok(())
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use wakelat_common::Class;
+use wakelat_common::{Class, start::Leaving};
 
 use super::{
     Context, Format, Style, View, csv,
     fixtures::{self, group},
+    stays,
 };
 use crate::{
     aggregate::distribution::Maximum,
@@ -52,6 +53,14 @@ fn written_wait() -> String {
     let mut out = Vec::new();
     let context = Context { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
     Format::Json.waits(Style::default()).wait(&fixtures::wait(), &context, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn written_event() -> String {
+    let mut out = Vec::new();
+    let context = Context { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
+    let event = stays::tests::stay(1, 1234, 120_500, Leaving::Asleep);
+    Format::Json.events(&[], Style::default()).event(&event, &context, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -112,9 +121,16 @@ fn the_example_of_a_wait_is_what_is_written() {
 }
 
 #[test]
+fn the_example_of_an_event_is_what_is_written() {
+    let written = written_event();
+    assert_eq!(example("Events: `wakelat.event/1`"), parsed(&written), "written: {written}");
+}
+
+#[test]
 fn every_field_is_documented_and_every_documented_field_is_written() {
     assert_eq!(documented("Reports: `wakelat.report/1`"), all_paths(&parsed(&written_report())));
     assert_eq!(documented("Waits: `wakelat.wait/1`"), all_paths(&parsed(&written_wait())));
+    assert_eq!(documented("Events: `wakelat.event/1`"), all_paths(&parsed(&written_event())));
 }
 
 #[test]
@@ -125,6 +141,8 @@ fn every_column_is_documented_in_its_order() {
     assert!(page.contains(&line(of_groups.clone())), "{of_groups}");
     let of_waits = csv::WAIT_COLUMNS.join(",");
     assert!(page.contains(&line(of_waits.clone())), "{of_waits}");
+    let of_events = csv::EVENT_COLUMNS.join(",");
+    assert!(page.contains(&line(of_events.clone())), "{of_events}");
 }
 
 #[test]

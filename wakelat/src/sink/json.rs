@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::{
-    Context, Reports, Waits,
+    Context, Events, Reports, Waits,
     document::{ReportDocument, WaitDocument},
+    event::EventDocument,
 };
-use crate::{report::Report, wait::Wait};
+use crate::{report::Report, timeline::stay::Line as Event, wait::Wait};
 
-/// Reports and waits as NDJSON.
+/// Reports, waits and events as NDJSON.
 pub struct Json;
 
 impl Reports for Json {
@@ -22,6 +23,16 @@ impl Reports for Json {
 impl Waits for Json {
     fn wait(&mut self, wait: &Wait, context: &Context, out: &mut dyn Write) -> io::Result<()> {
         line(&WaitDocument::new(wait, context), out)
+    }
+
+    fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.report(report, out)
+    }
+}
+
+impl Events for Json {
+    fn event(&mut self, event: &Event, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        line(&EventDocument::new(event, context), out)
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {

@@ -5,20 +5,23 @@
 //! in one piece. Every sink shows the coverage: figures without it are not shown anywhere. The one that has no place for it,
 //! a CSV of waits, leaves it to the caller ([`coverage::write`]).
 //!
-//! A new sink is a file beside these with an `impl` of [`Reports`] or [`Waits`], and a line in [`Format`].
+//! A new sink is a file beside these with an `impl` of [`Reports`], [`Waits`] or [`Events`], and a line in [`Format`].
 
 use std::io::{self, Write};
 
 use crate::{
     report::Report,
+    timeline::stay::Line as Event,
     wait::{Comm, Wait},
 };
 
 pub mod chart;
+pub mod columns;
 pub mod coverage;
 pub mod csv;
 pub mod json;
 pub mod shares;
+pub mod stays;
 pub mod style;
 pub mod table;
 pub mod timeline;
@@ -27,6 +30,7 @@ pub mod units;
 
 pub(crate) mod clock;
 pub(crate) mod document;
+mod event;
 mod rows;
 pub(crate) mod text;
 pub(crate) mod words;
@@ -114,6 +118,29 @@ pub trait Waits {
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()>;
 }
 
+/// Shows the course of events on every CPU, one after another, and the report that closes them.
+pub trait Events {
+    /// Writes what stands once above the first event.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn head(&mut self, _out: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Writes an event.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn event(&mut self, event: &Event, context: &Context, out: &mut dyn Write) -> io::Result<()>;
+
+    /// As [`Waits::end`].
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()>;
+}
+
 /// What a wait alone does not say.
 pub struct Context<'a> {
     /// What to add to CLOCK_MONOTONIC to have ns since 1970-01-01 UTC.
@@ -139,6 +166,15 @@ impl Format {
             Self::Human => Box::new(trace::Trace::new(style)),
             Self::Json => Box::new(json::Json),
             Self::Csv => Box::new(csv::CsvWaits),
+        }
+    }
+
+    /// What shows the course of events in this form; people see a column for each of the CPUs in `map`.
+    pub fn events(self, map: &[u32], style: Style) -> Box<dyn Events> {
+        match self {
+            Self::Human => Box::new(stays::Stays::new(map, style)),
+            Self::Json => Box::new(json::Json),
+            Self::Csv => Box::new(csv::CsvEvents),
         }
     }
 }

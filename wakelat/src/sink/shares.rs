@@ -13,8 +13,11 @@ const NAME: usize = 34;
 /// A bar shorter than this says nothing.
 const SHORT_BAR: usize = 10;
 
-/// Columns of sum and share, and of the two others.
-const FIGURES: usize = 10 + 8 + 10 + 9;
+/// Columns of sum and share.
+const FIGURES: usize = 10 + 8;
+
+/// Columns of the two other figures.
+const MORE_FIGURES: usize = 10 + 9;
 
 /// One line.
 pub struct Row {
@@ -33,10 +36,12 @@ pub struct Row {
 /// Adds the table to `out`; shares are of `whole_ns`, `count` is the title of the last column.
 pub fn draw(rows: &[Row], whole_ns: u128, count: &str, style: &Style, out: &mut String) {
     let indent = |row: &Row| if row.is_part { 2 } else { 0 };
-    let name = rows.iter().map(|row| width(&row.name) + indent(row)).max().unwrap_or(0);
-    let name = name.min(NAME).min(style.columns().saturating_sub(FIGURES + 2).max(12));
-    let room = style.columns().saturating_sub(name + FIGURES + 4);
-    let narrow = style.columns() < name + FIGURES + 2;
+    let longest = rows.iter().map(|row| width(&row.name) + indent(row)).max().unwrap_or(0).min(NAME);
+    // A cut name says less than two figures more.
+    let narrow = style.columns() < longest + FIGURES + MORE_FIGURES + 2;
+    let figures = if narrow { FIGURES } else { FIGURES + MORE_FIGURES };
+    let name = longest.min(style.columns().saturating_sub(figures + 2));
+    let room = style.columns().saturating_sub(name + figures + 4);
     let mut title = Line::of(Ink::Dim, format!("  {}{:>10}{:>8}", " ".repeat(name), "sum", "share"));
     if !narrow {
         title.push(Ink::Dim, format!("{:>10}{count:>9}", "longest"));

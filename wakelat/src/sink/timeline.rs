@@ -39,7 +39,8 @@ pub struct Row {
 /// Adds the rows and the axis to `out`. The figures of the rows are in full, so that they add up to the eye.
 pub fn draw(rows: &[Row], total_ns: u64, marks: Vec<(u64, String)>, style: &Style, out: &mut String) {
     let longest = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0).min(NAME);
-    let name = longest.min(style.columns().saturating_sub(FIGURES + 4 + SHORT).max(16));
+    // Where there is not room for both, names say more than lines.
+    let name = longest.min(style.columns().saturating_sub(FIGURES + 2));
     let room = style.columns().saturating_sub(2 + name + FIGURES + 2);
     for row in rows {
         let mut line = Line::of(Ink::Plain, format!("  {}", left(&row.name, name, style)))

@@ -84,6 +84,17 @@ pub fn percentile(distribution: &Distribution, percent: f64, style: &Style) -> S
     }
 }
 
+/// A task as a cell: `nginx[1234/1230]`, thread and process, or the one number that is both. The name gives way to the
+/// ids, and the process to the thread.
+pub fn task(comm: Comm, tid: u32, pid: u32, width: usize, style: &Style) -> String {
+    /// Of a name this much has to be there before the process is.
+    const NAME: usize = 4;
+    let both = format!("[{tid}/{pid}]");
+    let ids = if tid == pid || both.len() + NAME > width { format!("[{tid}]") } else { both };
+    let name = fit(&clean(&comm.to_string(), style), width.saturating_sub(ids.len()), style);
+    format!("{name}{ids}")
+}
+
 /// Whether a report's groups are of more than one class.
 pub fn several_classes(report: &Report) -> bool {
     report.groups.iter().any(|group| group.class != report.groups[0].class)

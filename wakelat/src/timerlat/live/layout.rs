@@ -181,3 +181,60 @@ impl Fields<'_> {
         Some(addresses.take_while(|address| *address != usize::MAX).map(|at| Frame::Address(at as u64)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timerlat::{
+        fixtures,
+        live::page::PageForm,
+        record::Record,
+        text::{Said, Trace},
+    };
+
+    /// Without what the text does not tell as the record does: the clock of a beginning, and the names of a stack.
+    fn alike(event: Event) -> Event {
+        match event {
+            Event::IrqNoise { vector, desc, duration_ns, .. } => {
+                Event::IrqNoise { vector, desc, start_ns: 0, duration_ns }
+            }
+            Event::SoftirqNoise { vector, duration_ns, .. } => Event::SoftirqNoise { vector, start_ns: 0, duration_ns },
+            Event::NmiNoise { duration_ns, .. } => Event::NmiNoise { start_ns: 0, duration_ns },
+            Event::ThreadNoise { tid, comm, duration_ns, .. } => {
+                Event::ThreadNoise { tid, comm, start_ns: 0, duration_ns }
+            }
+            Event::Stack { frames, .. } => Event::Stack { seq: None, frames: vec![Frame::Address(0); frames.len()] },
+            other => other,
+        }
+    }
+
+    #[test]
+    fn pages_of_real_kernels_say_what_the_kernels_text_says() {
+        for (name, file, text) in fixtures::PAGES {
+            let (header, formats, pages) = fixtures::pages(file);
+            let form = PageForm::parse(header).unwrap();
+            let mut layouts = Layouts::default();
+            formats.into_iter().for_each(|format| layouts.add(Format::parse(format).unwrap()));
+            let mut clock = LocalClock::default();
+            let mut read = Vec::new();
+            for page in pages.chunks(form.size) {
+                for (at_ns, record) in form.read(page).unwrap().records {
+                    let decoded = layouts.decode(0, at_ns, record, &mut clock).unwrap();
+                    // The text has whole microseconds, rounded (`ns2usecs`, kernel/trace/trace.c).
+                    read.push(((at_ns + 500) / 1000, decoded.tid, alike(decoded.event)));
+                }
+            }
+            let mut said = Vec::new();
+            let mut trace = Trace::new(text.as_bytes());
+            while let Some(one) = trace.next().unwrap() {
+                if let Ok(Said::Record(Record { at_ns, task, event, .. })) = one {
+                    said.push((at_ns / 1000, task.map_or(0, |task| task.tid), alike(event)));
+                }
+            }
+            // The oldest records; the text has more of them.
+            said.truncate(read.len());
+            assert!(read.len() > 20, "{name}");
+            assert_eq!(read, said, "{name}");
+        }
+    }
+}

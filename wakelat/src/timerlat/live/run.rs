@@ -292,8 +292,9 @@ impl Run<'_> {
 
     /// Nothing is recorded any more, and what there is is read.
     fn end(&mut self, session: &Session, output: &mut Output) -> Result<()> {
-        session.pause()?;
+        // Before the kernel has stopped its threads, which takes as long as many activations.
         let end_ns = clock::monotonic_ns();
+        session.pause()?;
         self.account.duration_ns = end_ns.saturating_sub(self.begun_ns);
         // To detach programs may take a while, in which they go on.
         self.source.detach()?;

@@ -1,0 +1,225 @@
+//! `wakelat trace --all` and `top` beside `perf sched timehist` and `latency`, all on the same window.
+
+use std::collections::BTreeMap;
+
+use nix::sys::signal::Signal;
+use wakelat_tests::{
+    attached, machine,
+    perf_sched::{Line, PerfSched},
+    suite::{self, Outcome},
+    switches::Switch,
+    task::Policy,
+    wakelat::{Attach, Wakelat, command},
+    workload::{BehindHog, PingPong, Staged, WakeRace, Workload},
+};
+
+/// Two readings of the clock at one event, by two programs on one tracepoint: between them stand the other program and
+/// what else is on it, all with interrupts off. Some µs; more where a hypervisor takes the CPU just then, which
+/// [`OUTLIERS`] is for.
+const CLOCK_NS: u64 = 10_000;
+
+/// perf prints µs.
+const PRINTED_NS: u64 = 1_000;
+
+/// Of so many lines one may differ by more.
+const OUTLIERS: usize = 100;
+
+fn main() {
+    suite::main(attached![
+        every_switch_is_a_line_of_perf_timehist_with_its_figures,
+        preempted_tasks_have_the_lines_of_perf_timehist,
+        top_finds_the_waits_of_perf_latency,
+    ]);
+}
+
+/// The CPU on which no machine is known to hide switches from perf: docs/semantics.md, "When instruments disagree".
+fn first_cpu() -> usize {
+    machine::cpus()[0]
+}
+
+/// What both say of the tasks of `load`, thread by thread.
+fn both(attach: Attach, load: Workload, threads: &[&str]) -> Result<Vec<(Vec<Switch>, Vec<Line>)>, suite::Skip> {
+    let mut staged = load.stage();
+    let tids: Vec<u32> = threads.iter().map(|name| staged.tid(name)).collect();
+    let mut perf = PerfSched::record()?;
+    let wakelat = trace(attach, &tids);
+    perform(&mut staged);
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    perf.stop();
+    assert!(ended.status.success(), "{ended:#?}");
+    let (switches, lines) = (Switch::parse_all(&ended.stdout), perf.timehist());
+    let of = |tid: &u32| {
+        let switches = switches.iter().filter(|switch| switch.tid == *tid).cloned().collect();
+        (switches, lines.iter().filter(|line| line.tid == *tid).copied().collect())
+    };
+    Ok(tids.iter().map(of).collect())
+}
+
+fn trace(attach: Attach, tids: &[u32]) -> Wakelat {
+    let tids = tids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    // perf's delay begins at sched_waking.
+    let arguments = ["trace", "--all", "--json", "--from", "waking", "--tid", &tids, "--attach", attach.name()];
+    Wakelat::measuring(command(&arguments))
+}
+
+/// The tasks are blocked before and after, so that both instruments see the same, whichever begins and ends first.
+fn perform(staged: &mut Staged) {
+    let performance = staged.perform();
+    println!("\n  {} ms, {} waits may pass unseen", performance.duration_ns / 1_000_000, performance.untraced);
+}
+
+/// Lines of both that are about the same switch, by their times.
+fn matched(switches: &[Switch], lines: &[Line]) -> Vec<(Switch, Line)> {
+    let by_time: BTreeMap<u64, &Line> = lines.iter().map(|line| (line.at_ns, line)).collect();
+    let nearest = |at_ns: u64| {
+        let before = by_time.range(..at_ns).next_back();
+        let after = by_time.range(at_ns..).next();
+        before.into_iter().chain(after).min_by_key(|(found, _)| found.abs_diff(at_ns)).map(|(_, line)| **line)
+    };
+    let pairs = switches.iter().filter_map(|switch| Some((switch.clone(), nearest(switch.at_ns)?)));
+    let pairs: Vec<_> = pairs.filter(|(switch, line)| switch.at_ns.abs_diff(line.at_ns) <= CLOCK_NS).collect();
+    assert!(pairs.windows(2).all(|pair| pair[0].1.at_ns < pair[1].1.at_ns), "two switches are one line");
+    pairs
+}
+
+/// Asserts that the lines of both are the same, and their figures: of all but one in [`OUTLIERS`].
+fn assert_same(switches: &[Switch], lines: &[Line]) -> usize {
+    let pairs = matched(switches, lines);
+    // The lines of which perf saw the switch-in: for the others it takes an earlier switch of the CPU for it.
+    let whole: Vec<_> = pairs.iter().filter(|(switch, line)| line.came && switch.run_ns.is_some()).collect();
+    let (ours, perfs, both, judged) = (switches.len(), lines.len(), pairs.len(), whole.len());
+    println!("  lines: {ours} by wakelat, {perfs} by perf, {both} by both, {judged} judged");
+    let few = |more: usize, all: usize| more * OUTLIERS <= all + OUTLIERS;
+    assert!(
+        few(ours - both, ours) && few(perfs - both, perfs),
+        "{ours} lines by wakelat, {perfs} by perf, {both} by both"
+    );
+    assert!(few(both - judged, both), "of {both} lines perf saw {judged} tasks come");
+    let mut apart = BTreeMap::<&str, Vec<String>>::new();
+    let mut widest = 0;
+    let mut judge = |what, found: u64, expected: u64, pair: &(Switch, Line)| {
+        let distance = found.abs_diff(expected);
+        if distance > CLOCK_NS + PRINTED_NS {
+            apart.entry(what).or_default().push(format!("{what}: {found} by wakelat, {expected} by perf: {pair:?}"));
+        } else {
+            widest = widest.max(distance);
+        }
+    };
+    for pair @ (switch, line) in &whole {
+        judge("run", switch.run_ns.expect("judged"), line.run_ns, pair);
+        if line.wait_ns > 0 {
+            judge("off cpu", switch.off_cpu_ns.unwrap_or(0), line.wait_ns, pair);
+        }
+        match (switch.class.as_deref(), switch.latency_ns) {
+            (Some("wakeup" | "new"), Some(latency_ns)) => judge("latency", latency_ns, line.delay_ns, pair),
+            // perf knows a wait after a preemption only as part of its wait time, but for a task that was woken in it.
+            (Some("preempted"), Some(latency_ns)) => {
+                judge("latency", latency_ns.max(line.delay_ns), latency_ns, pair);
+                judge("latency", latency_ns, line.wait_ns, pair);
+            }
+            _ => judge("latency", 0, line.delay_ns.max(line.wait_ns), pair),
+        }
+    }
+    println!(
+        "  figures differ by up to {widest} ns, and by more in {:?}",
+        apart.iter().map(|(what, all)| (what, all.len())).collect::<Vec<_>>()
+    );
+    for (what, all) in &apart {
+        assert!(
+            few(all.len(), judged),
+            "{what} differs in {} of {judged} lines: {:#?}",
+            all.len(),
+            &all[..all.len().min(5)]
+        );
+    }
+    judged
+}
+
+fn every_switch_is_a_line_of_perf_timehist_with_its_figures(attach: Attach) -> Outcome {
+    const ROUNDS: u64 = 2_000;
+    let load = Workload::PingPong(PingPong::on_one(first_cpu(), ROUNDS));
+    for (switches, lines) in both(attach, load, &["wl-ping", "wl-pong"])? {
+        assert!(assert_same(&switches, &lines) as u64 >= ROUNDS, "one line for each byte");
+    }
+    let hog = BehindHog { rounds: 50, spin_ns: 2_000_000, cpu: first_cpu(), sleeper: Policy::Fifo(20) };
+    for (switches, lines) in both(attach, Workload::BehindHog(hog), &["wl-hog", "wl-sleeper"])? {
+        assert!(assert_same(&switches, &lines) >= 50);
+    }
+    Ok(())
+}
+
+fn preempted_tasks_have_the_lines_of_perf_timehist(attach: Attach) -> Outcome {
+    let [first, last] = machine::two_cpus()?;
+    let load = WakeRace { rounds: 4_000, cpus: [last, first], preemptor: true, rest_ns: 1_000_000 };
+    let both = both(attach, Workload::WakeRace(load), &["wl-wakee", "wl-preemptor"])?;
+    let preempted = |(switches, _): &(Vec<Switch>, _)| {
+        switches.iter().filter(|switch| switch.class.as_deref() == Some("preempted")).count()
+    };
+    assert!(preempted(&both[0]) > 20, "the wakee is preempted again and again: {}", preempted(&both[0]));
+    for (switches, lines) in &both {
+        assert_same(switches, lines);
+    }
+    Ok(())
+}
+
+fn top_finds_the_waits_of_perf_latency(attach: Attach) -> Outcome {
+    let cpu = first_cpu();
+    let loads = [
+        (Workload::PingPong(PingPong::on_one(cpu, 2_000)), ["wl-ping", "wl-pong"]),
+        (
+            Workload::BehindHog(BehindHog { rounds: 50, spin_ns: 2_000_000, cpu, sleeper: Policy::Fifo(20) }),
+            ["wl-hog", "wl-sleeper"],
+        ),
+    ];
+    for (load, threads) in loads {
+        let mut staged = load.stage();
+        let mut perf = PerfSched::record()?;
+        let arguments = [
+            "top",
+            "--json",
+            "--interval",
+            "1h",
+            "--class",
+            "wakeup,new,preempted",
+            "--by",
+            "tid",
+            "--attach",
+            attach.name(),
+        ];
+        let wakelat = Wakelat::measuring(command(&arguments));
+        perform(&mut staged);
+        let report = wakelat.report();
+        perf.stop();
+        let latencies = perf.latency();
+        for tid in threads.map(|name| staged.tid(name)) {
+            let perfs = latencies.iter().find(|latency| latency.tid == tid).expect("perf knows the task");
+            let groups: Vec<_> = report.with("tid", tid).collect();
+            let sum = |of: fn(&wakelat_tests::report::Group) -> u64| groups.iter().map(|group| of(group)).sum::<u64>();
+            let (count, sum_ns) = (sum(|group| group.count), sum(|group| group.sum_ns));
+            let max_ns = groups.iter().map(|group| group.max_ns).max().unwrap_or(0);
+            println!("  {tid}: {count} waits, {} ns, {max_ns} ns by wakelat; {perfs:?}", sum_ns / count.max(1));
+            // Of SCHED_FIFO, both are preempted by the kernel's own threads alone, now and then; perf 6.1 takes one that
+            // is preempted in the kernel for asleep.
+            let preempted: u64 =
+                groups.iter().filter(|group| group.class == "preempted").map(|group| group.count).sum();
+            let counts = count - preempted..=count;
+            assert!(counts.contains(&perfs.count), "{} waits by perf, expected {counts:?}", perfs.count);
+            assert!(count.abs_diff(perfs.count) * 100 <= count, "{} waits by perf, {count} by wakelat", perfs.count);
+            if perfs.count == count {
+                let (avg_ns, allowed_ns) = (sum_ns / count, CLOCK_NS + PRINTED_NS);
+                assert!(
+                    avg_ns.abs_diff(perfs.avg_ns) <= allowed_ns,
+                    "avg: {avg_ns} by wakelat, {} by perf",
+                    perfs.avg_ns
+                );
+                assert!(
+                    max_ns.abs_diff(perfs.max_ns) <= allowed_ns,
+                    "max: {max_ns} by wakelat, {} by perf",
+                    perfs.max_ns
+                );
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! `trace --all`: a line a switch.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+
+use super::{aside, run, style};
+use crate::{
+    aggregate::key::Names,
+    collect::{Moves, Timeline},
+    config::{All, Config, FilterConfig},
+    report::Report,
+    session::{Stop, View},
+    sink::{self, Events, Style},
+    timeline::{
+        event::Event,
+        stay::{Shown, Stays},
+    },
+};
+
+/// `trace --all`: a line a switch.
+///
+/// # Errors
+/// Those of [`crate::session::run`].
+pub fn trace_all(config: &Config, all: &All) -> Result<Stop> {
+    let (style, _) = style(&config.output);
+    let mut view = TraceAll {
+        stays: Stays::new(all.shown),
+        aside: aside(config, &style),
+        events: config.output.format.events(&all.map, style),
+        shown: all.shown,
+        filter: &config.filter,
+        warming_up: config.window.warm_up_ns > 0,
+    };
+    run(config, &mut view)
+}
+
+/// Shows events as lines.
+struct TraceAll<'a> {
+    stays: Stays,
+    events: Box<dyn Events>,
+    shown: Shown,
+    /// Judges by the CPU; of the rest the kernel side does.
+    filter: &'a FilterConfig,
+    warming_up: bool,
+    /// How the coverage is to look on standard error, where the output cannot hold it.
+    aside: Option<Style>,
+}
+
+impl View for TraceAll<'_> {
+    fn shows_events(&self) -> Option<Timeline> {
+        Some(Timeline {
+            noise: false,
+            idle: false,
+            moves: if self.shown.migrations { Moves::All } else { Moves::Waiting },
+            wakeups: self.shown.wakeups,
+            cgroups: false,
+            clocks: false,
+        })
+    }
+
+    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.events.head(out)
+    }
+
+    fn warmed_up(&mut self) {
+        self.warming_up = false;
+    }
+
+    fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+        let name_of = |tid| names.comm(tid);
+        let context = sink::Context { unix_offset_ns, name_of: &name_of };
+        let (warming_up, filter) = (self.warming_up, self.filter);
+        let mut lines = self.stays.take(event).filter(|line| !warming_up && filter.wants_cpu(line.cpu()));
+        lines.try_for_each(|line| self.events.event(&line, &context, out))
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.events.end(report, out)?;
+        if let Some(style) = &self.aside {
+            sink::coverage::write(report, style, &mut io::stderr())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Lines for people in columns that stay where they are.
+
+use std::io::{self, Write};
+
+use super::{
+    Context, clock,
+    style::{Ink, Style},
+    text::{Line, left, right},
+};
+
+/// What a line shows about a `T`.
+pub struct Column<T: 'static> {
+    /// What stands above it.
+    pub title: &'static str,
+    /// Terminal columns it needs.
+    pub needs: usize,
+    /// And as many as it can use.
+    pub uses: usize,
+    /// Numbers stand at the right.
+    pub right: bool,
+    /// Its looks.
+    pub ink: Ink,
+    /// The text, given the columns for it.
+    pub cell: fn(&T, &Context, usize, &Style) -> String,
+}
+
+/// The columns that there is room for.
+pub struct Columns<T: 'static> {
+    style: Style,
+    /// With the terminal columns each takes.
+    columns: Vec<(&'static Column<T>, usize)>,
+}
+
+/// Terminal columns between columns.
+pub const GAP: usize = 2;
+
+impl<T> Columns<T> {
+    /// Chooses among `all`, beside `taken` terminal columns that are spoken for. Where room is short, those named in `go`
+    /// go, first to last. Off a terminal nothing breaks long lines, so that all are there.
+    pub fn new(all: &'static [Column<T>], go: &[&str], taken: usize, style: Style) -> Self {
+        let mut columns: Vec<(&Column<T>, usize)> = all.iter().map(|column| (column, column.needs)).collect();
+        if !style.terminal {
+            columns.iter_mut().for_each(|(column, width)| *width = column.uses);
+            return Self { style, columns };
+        }
+        let room = style.columns().saturating_sub(taken);
+        let width = |columns: &[(&Column<T>, usize)]| columns.iter().map(|(_, width)| width + GAP).sum::<usize>() - GAP;
+        for title in go {
+            if width(&columns) > room {
+                columns.retain(|(column, _)| column.title != *title);
+            }
+        }
+        let mut spare = room.saturating_sub(width(&columns));
+        for (column, width) in &mut columns {
+            let more = spare.min(column.uses - column.needs);
+            *width += more;
+            spare -= more;
+        }
+        Self { style, columns }
+    }
+
+    /// The titles.
+    pub fn titles(&self) -> Line {
+        self.line(|column, _| (Ink::Title, column.title.to_owned()))
+    }
+
+    /// A line about `item`.
+    pub fn cells(&self, item: &T, context: &Context) -> Line {
+        self.line(|column, width| (column.ink, (column.cell)(item, context, width, &self.style)))
+    }
+
+    fn line(&self, cell: impl Fn(&Column<T>, usize) -> (Ink, String)) -> Line {
+        let mut line = Line::new();
+        for (index, (column, width)) in self.columns.iter().enumerate() {
+            if index > 0 {
+                line.push(Ink::Plain, " ".repeat(GAP));
+            }
+            let (ink, text) = cell(column, *width);
+            line.push(ink, if column.right { right(&text, *width) } else { left(&text, *width, &self.style) });
+        }
+        line
+    }
+}
+
+/// Writes a line in one piece, cut to the terminal's columns where it goes to one.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(line: &Line, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+    let mut text = String::new();
+    line.end_within(if style.terminal { style.columns() } else { usize::MAX }, style, &mut text);
+    out.write_all(text.as_bytes())
+}
+
+/// When something was, as a cell: the time of day where timestamps are asked for.
+pub fn time(at_ns: u64, context: &Context, style: &Style) -> String {
+    if style.timestamps {
+        clock::time_of_day(clock::unix_ns(at_ns, context.unix_offset_ns), &style.zone)
+    } else {
+        clock::monotonic(at_ns)
+    }
+}

@@ -1,0 +1,333 @@
+//! `trace --all` for people: a line each time a CPU goes from one task to the next, and what happened between.
+
+use std::io::{self, Write};
+
+use wakelat_common::start::Leaving;
+
+use super::{
+    Context, Events,
+    columns::{self, Column, Columns, GAP},
+    coverage,
+    style::{Ink, Style},
+    text::Line,
+    units, words,
+};
+use crate::{
+    report::Report,
+    timeline::stay::{Line as Event, Stay},
+};
+
+/// Lines of stays.
+pub struct Stays {
+    style: Style,
+    places: Columns<Event>,
+    map: Map,
+    columns: Columns<Stay>,
+}
+
+/// When and where: in front of every line.
+const PLACE: [Column<Event>; 2] = [
+    Column {
+        title: "time",
+        needs: 15,
+        uses: 16,
+        right: true,
+        ink: Ink::Dim,
+        cell: |event, context, _, style| columns::time(event.at_ns(), context, style),
+    },
+    Column {
+        title: "cpu",
+        needs: 4,
+        uses: 4,
+        right: true,
+        ink: Ink::Plain,
+        cell: |event, _, _, _| event.cpu().to_string(),
+    },
+];
+
+const COLUMNS: [Column<Stay>; 6] = [
+    Column { title: "task", needs: 13, uses: 33, right: false, ink: Ink::Plain, cell: task },
+    Column {
+        title: "off cpu",
+        needs: 8,
+        uses: 9,
+        right: true,
+        ink: Ink::Plain,
+        cell: |stay, _, _, style| duration(stay.off_cpu_ns, style),
+    },
+    Column {
+        title: "latency",
+        needs: 8,
+        uses: 9,
+        right: true,
+        ink: Ink::Strong,
+        cell: |stay, _, _, style| duration(stay.waited.map(|wait| wait.latency_ns), style),
+    },
+    Column {
+        title: "run",
+        needs: 8,
+        uses: 9,
+        right: true,
+        ink: Ink::Plain,
+        cell: |stay, _, _, style| duration(stay.run_ns, style),
+    },
+    Column { title: "then", needs: 6, uses: 6, right: false, ink: Ink::Dim, cell: |stay, _, _, _| then(stay) },
+    Column {
+        title: "next",
+        needs: 14,
+        uses: 23,
+        right: false,
+        ink: Ink::Plain,
+        cell: |stay, _, width, style| words::thread(Some(stay.next.comm), stay.next.tid, width, style),
+    },
+];
+
+/// What goes where room is short, first to last.
+const GO: [&str; 4] = ["next", "then", "off cpu", "latency"];
+
+/// What is left then, and one more.
+const LEAST: usize = 13 + GAP + 8 + GAP + 8;
+
+impl Stays {
+    /// Chooses the columns. Each of the CPUs in `map` has one, as far as there is room beside task, latency and run.
+    pub fn new(map: &[u32], style: Style) -> Self {
+        let places = Columns::new(&PLACE, &["cpu"], LEAST + GAP, style.clone());
+        let place = places.titles().width() + GAP;
+        let most = if style.terminal { style.columns().saturating_sub(place + GAP + LEAST) } else { usize::MAX };
+        let map = Map::new(map, most);
+        let taken = place + if map.cpus.is_empty() { 0 } else { map.cpus.len() + GAP };
+        Self { columns: Columns::new(&COLUMNS, &GO, taken, style.clone()), places, map, style }
+    }
+
+    fn line(&self, place: Line, map: String, rest: Line, out: &mut dyn Write) -> io::Result<()> {
+        let gap = " ".repeat(GAP);
+        let mut line = place.and(Ink::Plain, &gap);
+        if !map.is_empty() {
+            line.push(Ink::Bar, map);
+            line.push(Ink::Plain, gap);
+        }
+        line.append(rest);
+        columns::write(&line, &self.style, out)
+    }
+}
+
+impl Events for Stays {
+    fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.line(self.places.titles(), self.map.title(), self.columns.titles(), out)
+    }
+
+    fn event(&mut self, event: &Event, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        let place = self.places.cells(event, context);
+        let style = &self.style;
+        let (sign, rest) = match event {
+            Event::Stay(stay) => (if stay.task.tid == 0 { 'i' } else { 's' }, self.columns.cells(stay, context)),
+            Event::Moved(moved) => {
+                let who = words::thread(Some(moved.comm), moved.tid, usize::MAX, style);
+                let waits = if moved.waits { ", while it waits" } else { "" };
+                ('m', Line::of(Ink::Dim, format!("{who} moves to CPU {}{waits}", moved.to_cpu)))
+            }
+            Event::Woken(woken) => {
+                let who = words::thread(Some(woken.comm), woken.tid, usize::MAX, style);
+                let what = if woken.new { "begins, made by" } else { "is woken by" };
+                let waker = words::thread((context.name_of)(woken.waker_tid), woken.waker_tid, usize::MAX, style);
+                let running = if woken.running { ", while it runs" } else { "" };
+                ('w', Line::of(Ink::Dim, format!("{who} {what} {waker}{running}")))
+            }
+            Event::Lost { events, .. } => {
+                let lost = format!("! {} lost: the ring buffer was full", units::counted(*events, "event"));
+                ('!', Line::of(Ink::Warning, lost))
+            }
+            Event::Unseen { came, leaves, .. } => {
+                let name = |tid| words::thread((context.name_of)(tid), tid, usize::MAX, style);
+                let unseen =
+                    format!("! {} leaves, where {} had come: no tracepoint showed it", name(*leaves), name(*came));
+                ('!', Line::of(Ink::Warning, unseen))
+            }
+        };
+        self.line(place, self.map.row(event.cpu(), sign), rest, out)
+    }
+
+    fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let mut text = String::from("\n");
+        coverage::render(report, &self.style, &mut text);
+        out.write_all(text.as_bytes())
+    }
+}
+
+/// A column for each CPU, in which a sign tells what happened there.
+struct Map {
+    cpus: Vec<u32>,
+    /// There are more CPUs than columns: the last one is for all the others.
+    cut: bool,
+}
+
+impl Map {
+    fn new(cpus: &[u32], most: usize) -> Self {
+        Self { cpus: cpus.iter().copied().take(most).collect(), cut: cpus.len() > most && most > 0 }
+    }
+
+    /// The last digit of each CPU.
+    fn title(&self) -> String {
+        let digits = self.cpus.iter().map(|cpu| char::from_digit(cpu % 10, 10).unwrap_or('?'));
+        let mut title: String = digits.collect();
+        if self.cut {
+            title.pop();
+            title.push('+');
+        }
+        title
+    }
+
+    fn row(&self, cpu: u32, sign: char) -> String {
+        let last = self.cpus.len().wrapping_sub(1);
+        let own = self.cpus.iter().position(|is| *is == cpu).filter(|place| !self.cut || *place < last);
+        let place = own.or(self.cut.then_some(last));
+        (0..self.cpus.len()).map(|column| if Some(column) == place { sign } else { ' ' }).collect()
+    }
+}
+
+fn task(stay: &Stay, _: &Context, width: usize, style: &Style) -> String {
+    if stay.task.tid == 0 {
+        return "idle".to_owned();
+    }
+    words::task(stay.task.comm, stay.task.tid, stay.task.pid, width, style)
+}
+
+fn duration(ns: Option<u64>, style: &Style) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| units::duration(ns, style.unicode))
+}
+
+fn then(stay: &Stay) -> String {
+    let word = match (stay.task.tid, stay.leaving) {
+        (0, _) => "",
+        (_, Leaving::Runnable | Leaving::RunnableYetWakeable) => "waits",
+        (_, Leaving::Asleep) => "sleeps",
+        (_, Leaving::Dead) => "ends",
+    };
+    word.to_owned()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        sink::{
+            Format,
+            fixtures::{START_NS, report},
+            tests::{ascii, terminal},
+        },
+        timeline::{
+            event::{Moved, Occupant, Woken},
+            stay::tests::{task, waited},
+        },
+        wait::Comm,
+    };
+
+    /// A stay of which everything is known.
+    pub(crate) fn stay(cpu: u32, tid: u32, run_ns: u64, leaving: Leaving) -> Event {
+        let until_ns = START_NS + 789_012_345;
+        let waited = waited(tid, until_ns - run_ns, 3_100_000, 1).wait;
+        let named = Occupant { comm: Comm::new(b"nginx"), pid: tid - 4, ..task(tid) };
+        Event::Stay(Box::new(Stay {
+            cpu,
+            until_ns,
+            task: named,
+            run_ns: Some(run_ns),
+            off_cpu_ns: Some(8_000_000),
+            waited: Some(waited),
+            leaving,
+            next: task(4711),
+        }))
+    }
+
+    /// One of each kind, and a stay of which nothing is known.
+    pub(crate) fn events() -> Vec<Event> {
+        let at_ns = START_NS + 789_100_000;
+        let comm = Comm::new(b"nginx");
+        let woken = |new, running, waker_tid| {
+            Event::Woken(Woken { at_ns, tid: 1234, comm, new, running, target_cpu: 1, waker_tid })
+        };
+        let idle = Stay {
+            cpu: 1,
+            until_ns: at_ns,
+            task: task(0),
+            run_ns: Some(2_000_000),
+            off_cpu_ns: None,
+            waited: None,
+            leaving: Leaving::Runnable,
+            next: task(1234),
+        };
+        let unknown = Stay { cpu: 12, task: task(1_234_567), run_ns: None, leaving: Leaving::Asleep, ..idle.clone() };
+        vec![
+            stay(0, 1234, 120_500, Leaving::Asleep),
+            Event::Stay(Box::new(idle)),
+            Event::Stay(Box::new(unknown)),
+            stay(1, 1234, 950, Leaving::RunnableYetWakeable),
+            stay(2, 1234, 4_000_000_000, Leaving::Dead),
+            Event::Moved(Moved { at_ns, tid: 1234, comm, waits: true, from_cpu: 0, to_cpu: 1 }),
+            Event::Moved(Moved { at_ns, tid: 1234, comm, waits: false, from_cpu: 0, to_cpu: 1 }),
+            woken(false, false, 77),
+            woken(true, false, 0),
+            woken(false, true, 78),
+            Event::Lost { cpu: 1, at_ns, events: 1_200 },
+            Event::Unseen { cpu: 0, at_ns, came: 77, leaves: 1234 },
+        ]
+    }
+
+    pub(crate) fn show(format: Format, map: &[u32], events: &[Event], style: Style) -> String {
+        let report = report(Vec::new());
+        let name_of = |tid| (tid == 77).then(|| Comm::new(b"bash"));
+        let context = Context { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
+        let mut out = Vec::new();
+        let mut sink = format.events(map, style);
+        sink.head(&mut out).unwrap();
+        events.iter().for_each(|event| sink.event(event, &context, &mut out).unwrap());
+        sink.end(&report, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_event_has_its_line() {
+        let wide: Vec<u32> = (0..100).collect();
+        insta::assert_snapshot!(
+            "events_pipe",
+            show(Format::Human, &[], &events(), Style { terminal: false, ..ascii(80) })
+        );
+        insta::assert_snapshot!("events_120", show(Format::Human, &[0, 1, 2, 3], &events(), terminal(120)));
+        insta::assert_snapshot!("events_80", show(Format::Human, &wide, &events(), terminal(80)));
+        let style = Style { timestamps: true, ..terminal(44) };
+        insta::assert_snapshot!("events_44", show(Format::Human, &[0, 12], &events(), style));
+    }
+
+    #[test]
+    fn in_json_and_csv_every_event_has_the_same_fields() {
+        let json = show(Format::Json, &[], &events(), Style::default());
+        insta::assert_snapshot!("events_json", json.lines().take(events().len()).collect::<Vec<_>>().join("\n"));
+        let text = show(Format::Csv, &[], &events(), Style::default());
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let titles: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+        let rows: Vec<_> = reader.records().map(|record| record.unwrap()).collect();
+        assert_eq!(rows.len(), events().len());
+        for (row, line) in rows.iter().zip(json.lines()) {
+            let fields: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(fields.as_object().unwrap().len(), titles.len() + 1, "the schema, and a column each");
+            for (title, cell) in titles.iter().zip(row) {
+                let field = &fields[title];
+                let text = field.as_str().map_or_else(|| field.to_string(), str::to_owned);
+                assert_eq!(cell, if field.is_null() { "" } else { &text }, "{title}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(width in 40..200usize, cpus in 0..300u32, stamped: bool, plain: bool) {
+            let map: Vec<u32> = (0..cpus).collect();
+            let style = Style { timestamps: stamped, unicode: !plain, ..terminal(width) };
+            let text = show(Format::Human, &map, &events(), style);
+            let widest = text.lines().map(crate::sink::text::width).max().unwrap();
+            prop_assert!(widest <= width, "{} of {}: {}", widest, width, text);
+        }
+    }
+}
