@@ -134,31 +134,24 @@ impl Course {
     pub fn leave_cpu(&mut self, clocks: Clocks) {
         self.moves = self.moves.saturating_add(1);
         if self.settled == 0 {
-            self.throttled_ns = since(self.throttled_ns, clocks.throttled_ns);
-            self.stolen_ns = since(self.stolen_ns, clocks.stolen_ns);
+            self.throttled_ns = clocks.throttled_ns.saturating_sub(self.throttled_ns);
+            self.stolen_ns = clocks.stolen_ns.saturating_sub(self.stolen_ns);
             self.settled = 1;
         }
     }
 
-    /// What the clocks say of the wait, which took `longest_ns` at most, now that it is over.
+    /// What the clocks say of the wait, which took `longest_ns` at most, now that it is over: nothing where one went backwards.
     #[inline(always)]
     pub fn end(&self, clocks: Clocks, longest_ns: u64) -> Parts {
         let (throttled_ns, stolen_ns) = if self.settled != 0 {
             (self.throttled_ns, self.stolen_ns)
         } else {
-            (since(self.throttled_ns, clocks.throttled_ns), since(self.stolen_ns, clocks.stolen_ns))
+            (clocks.throttled_ns.saturating_sub(self.throttled_ns), clocks.stolen_ns.saturating_sub(self.stolen_ns))
         };
         let throttled_ns = if self.throttling == count::ALL { throttled_ns } else { 0 };
         // The kernel reads its clock some ns before the event.
-        let within = |ns: u64| if ns < longest_ns { ns } else { longest_ns };
-        Parts { throttled_ns: within(throttled_ns), stolen_ns: within(stolen_ns), flags: self.flags }
+        Parts { throttled_ns: throttled_ns.min(longest_ns), stolen_ns: stolen_ns.min(longest_ns), flags: self.flags }
     }
-}
-
-/// How far a clock has gone; 0 where it went backwards.
-#[inline(always)]
-const fn since(then_ns: u64, now_ns: u64) -> u64 {
-    if now_ns > then_ns { now_ns - then_ns } else { 0 }
 }
 
 #[cfg(test)]
