@@ -41,6 +41,11 @@ impl Hierarchy {
         }
     }
 
+    /// Where it is mounted.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// A new group below the root, removed when dropped.
     ///
     /// # Panics
@@ -63,7 +68,7 @@ impl Drop for Hierarchy {
 pub struct Group(PathBuf);
 
 impl Group {
-    fn make(path: PathBuf) -> Self {
+    pub(crate) fn make(path: PathBuf) -> Self {
         fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Self(path)
     }

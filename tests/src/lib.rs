@@ -14,6 +14,7 @@ pub mod golden;
 pub mod machine;
 pub mod perf_sched;
 pub mod procfs;
+pub mod quota;
 pub mod recording;
 pub mod replay;
 pub mod report;

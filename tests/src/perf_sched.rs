@@ -124,7 +124,7 @@ impl PerfSched {
     pub fn timehist(&self) -> Vec<Line> {
         let text = self.sched(&["timehist", "--next"]);
         let mut comes = std::collections::HashMap::new();
-        let lines = text.lines().filter_map(|line| Line::parse(line));
+        let lines = text.lines().filter_map(Line::parse);
         lines
             .map(|(line, next)| {
                 let came = comes.insert(line.cpu, next);

@@ -37,8 +37,11 @@ fn first_cpu() -> usize {
     machine::cpus()[0]
 }
 
+/// What both say of one thread.
+type Both = (Vec<Switch>, Vec<Line>);
+
 /// What both say of the tasks of `load`, thread by thread.
-fn both(attach: Attach, load: Workload, threads: &[&str]) -> Result<Vec<(Vec<Switch>, Vec<Line>)>, suite::Skip> {
+fn both(attach: Attach, load: Workload, threads: &[&str]) -> Result<Vec<Both>, suite::Skip> {
     let mut staged = load.stage();
     let tids: Vec<u32> = threads.iter().map(|name| staged.tid(name)).collect();
     let mut perf = PerfSched::record()?;

@@ -217,6 +217,14 @@ fn the_doctor_does_not_need_a_machine_that_works() {
 }
 
 #[test]
+fn a_limit_of_the_overhead_is_refused_where_all_tasks_are_needed() {
+    for line in ["wakelat why --max-overhead 1%", "wakelat hist --by part --max-overhead 1%"] {
+        let (said, code) = refused(line, |_| {});
+        assert!(code == 2 && said.contains("`--max-overhead`"), "{line}: {said}");
+    }
+}
+
+#[test]
 fn a_machine_that_cannot_be_read_is_a_failure_not_a_usage_error() {
     let refusal = parse_on(words("wakelat hist"), || anyhow::bail!("cannot read `/proc/loadavg`")).unwrap_err();
     assert_eq!((refusal.exit_code(), refusal.to_string().as_str()), (1, "cannot read `/proc/loadavg`"));

@@ -162,7 +162,14 @@ impl Config {
         self.by = grouping::keys(flags, default, machine)?;
         self.max_groups = flags.max_groups;
         self.mode = mode::mode(flags.mode, self)?;
-        Ok(())
+        if self.by.contains(&Key::Part) { self.refuse_limit() } else { Ok(()) }
+    }
+
+    /// What happens on a CPU is told of all tasks or of none.
+    fn refuse_limit(&self) -> Result<(), ConfigError> {
+        let why = "where a wait went is told by what all tasks did meanwhile, watched or not; leave it out with `why` and \
+                   `--by part`";
+        self.max_overhead_ppm.map_or(Ok(()), |_| Err(ConfigError::usage("--max-overhead", why)))
     }
 
     /// Asks for where the time of waits went, by group where the flags say so.
@@ -172,6 +179,7 @@ impl Config {
     pub(crate) fn set_reasons(&mut self, flags: &GroupingFlags, machine: &Machine) -> Result<(), ConfigError> {
         self.by = grouping::keys(flags, &[], machine)?;
         self.max_groups = flags.max_groups;
+        self.refuse_limit()?;
         if self.by.contains(&Key::Part) {
             return Err(ConfigError::usage("--by", "`part` is what `why` shows of every group; leave it out"));
         }

@@ -9,6 +9,9 @@ use super::{
 /// Columns of a name, where there is room.
 const NAME: usize = 34;
 
+/// Columns that a name needs to tell whose it is.
+const TELLING: usize = 20;
+
 /// Columns of the two figures.
 const FIGURES: usize = 14 + 8;
 
@@ -39,8 +42,11 @@ pub struct Row {
 /// Adds the rows and the axis to `out`. The figures of the rows are in full, so that they add up to the eye.
 pub fn draw(rows: &[Row], total_ns: u64, marks: Vec<(u64, String)>, style: &Style, out: &mut String) {
     let longest = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0).min(NAME);
-    // Where there is not room for both, names say more than lines.
-    let name = longest.min(style.columns().saturating_sub(FIGURES + 2));
+    // A line takes what a name can spare; where that is not enough for both, names say more than lines.
+    let beside_a_line = style.columns().saturating_sub(FIGURES + 4 + SHORT);
+    let room_for_names =
+        if beside_a_line < TELLING { style.columns().saturating_sub(FIGURES + 2) } else { beside_a_line };
+    let name = longest.min(room_for_names);
     let room = style.columns().saturating_sub(2 + name + FIGURES + 2);
     for row in rows {
         let mut line = Line::of(Ink::Plain, format!("  {}", left(&row.name, name, style)))

@@ -9,11 +9,29 @@ use super::qemu::Mode;
 pub const fn of(mode: Mode) -> &'static [&'static str] {
     match mode {
         // What needs a second processor, or does not ask how long anything took.
-        Mode::Smp => &["kernel", "counts:across_cpus", "filters", "verify", "timerlat", "interference", "rtla"],
+        Mode::Smp => &[
+            "kernel",
+            "counts:across_cpus",
+            "filters",
+            "verify",
+            "timerlat",
+            "timerlat_report",
+            "interference",
+            "rtla",
+            "why",
+        ],
         // What is exact where time is.
-        Mode::Deterministic => {
-            &["kernel", "counts", "oracle", "verify:of_all_tasks_agrees_under_load", "timerlat", "interference", "rtla"]
-        }
+        Mode::Deterministic => &[
+            "kernel",
+            "counts",
+            "oracle",
+            "verify:of_all_tasks_agrees_under_load",
+            "timerlat",
+            "timerlat_report",
+            "interference",
+            "rtla",
+            "why",
+        ],
     }
 }
 
@@ -31,7 +49,7 @@ mod tests {
         assert!([Mode::Smp, Mode::Deterministic].iter().all(|mode| of(*mode)[0] == "kernel"));
         assert_eq!(
             task(Mode::Deterministic, false),
-            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,interference,rtla"
+            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,timerlat_report,interference,rtla,why"
         );
         assert_eq!(task(Mode::Deterministic, true), "tests");
     }

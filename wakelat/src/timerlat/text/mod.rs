@@ -131,6 +131,11 @@ impl<R: BufRead> Trace<R> {
                 frames.push(frame);
             }
         }
+        // A record has room for eight addresses more than it says (`__timerlat_dump_stack`, kernel/trace/trace_osnoise.c,
+        // 5.19), and 6.1 prints what is there.
+        while matches!(frames.last(), Some(Frame::Symbol(name)) if name == "0") {
+            frames.pop();
+        }
         Ok(frames)
     }
 

@@ -1,0 +1,95 @@
+//! A group of tasks with a CPU quota, in whichever hierarchy of cgroups the machine has the cpu controller in.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    cgroup::{Group, Hierarchy},
+    suite::Skip,
+};
+
+/// How often the kernel refills a quota, unless told otherwise (`default_cfs_period()`, kernel/sched/fair.c): µs.
+const PERIOD_US: u64 = 100_000;
+
+/// A group with a quota. It must outlive its tasks.
+pub struct Limited {
+    group: Group,
+    /// The v1 hierarchy.
+    first: bool,
+    /// Unmounted after the group is gone, where it was mounted for the test.
+    _hierarchy: Option<Hierarchy>,
+}
+
+impl Limited {
+    /// A new group whose tasks may use `percent` of one CPU's time.
+    ///
+    /// # Errors
+    /// Where the kernel knows no quotas.
+    pub fn to_percent(percent: u64) -> Result<Self, Skip> {
+        let name = format!("wakelat-tests-{}-quota", std::process::id());
+        let quota_us = percent * PERIOD_US / 100;
+        if let Some(first) = mount_of_first() {
+            let group = Group::make(first.join(name));
+            let limited = Self { group, first: true, _hierarchy: None };
+            limited.write("cpu.cfs_period_us", PERIOD_US)?;
+            limited.write("cpu.cfs_quota_us", quota_us)?;
+            return Ok(limited);
+        }
+        let hierarchy = Hierarchy::find()?;
+        let controllers = hierarchy.root().join("cgroup.subtree_control");
+        fs::write(&controllers, "+cpu").map_err(|error| Skip::because(format!("no cpu controller: {error}")))?;
+        let limited =
+            Self { group: Group::make(hierarchy.root().join(name)), first: false, _hierarchy: Some(hierarchy) };
+        limited.write("cpu.max", format!("{quota_us} {PERIOD_US}"))?;
+        Ok(limited)
+    }
+
+    /// Moves process `pid` into it.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn take_in(&self, pid: u32) {
+        self.group.take_in(pid);
+    }
+
+    /// Takes the quota away: whoever waits for it goes on.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn lift(&self) {
+        let lifted = if self.first { self.write("cpu.cfs_quota_us", "-1") } else { self.write("cpu.max", "max") };
+        assert!(lifted.is_ok(), "the kernel keeps the quota");
+    }
+
+    /// How often a CPU's part of it was out of quota, and for how long altogether: ns.
+    ///
+    /// # Panics
+    /// If the kernel does not tell.
+    pub fn throttled(&self) -> (u64, u64) {
+        let stat = fs::read_to_string(self.group.path().join("cpu.stat")).expect("a group with a quota has this");
+        let of = |name: &str| {
+            let value = stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+            value.unwrap_or_else(|| panic!("no `{name}` in {stat}"))
+        };
+        let ns = if self.first { of("throttled_time ") } else { of("throttled_usec ") * 1000 };
+        (of("nr_throttled "), ns)
+    }
+
+    fn write(&self, file: &str, value: impl ToString) -> Result<(), Skip> {
+        let path = self.group.path().join(file);
+        fs::write(&path, value.to_string())
+            .map_err(|error| Skip::because(format!("the kernel sets no quota: {}: {error}", path.display())))
+    }
+}
+
+/// Where the v1 hierarchy with the cpu controller is mounted, if it is.
+fn mount_of_first() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").ok()?;
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (at, kind, options) = (words.next()?, words.next()?, words.next()?);
+        (kind == "cgroup" && options.split(',').any(|option| option == "cpu")).then(|| Path::new(at).to_owned())
+    })
+}
