@@ -116,10 +116,10 @@ fn assert_same(switches: &[Switch], lines: &[Line]) -> usize {
             judge("off cpu", switch.off_cpu_ns.unwrap_or(0), line.wait_ns, pair);
         }
         match (switch.class.as_deref(), switch.latency_ns) {
-            // Its waker began before it had left its CPU; perf forgets a `sched_waking` when the task leaves.
-            (Some("wakeup"), Some(latency_ns)) if switch.off_cpu_ns.is_some_and(|off_ns| latency_ns > off_ns) => {
-                judge("latency", 0, line.delay_ns, pair);
-            }
+            // Its waker began before it had left its CPU, or in the same moment, on another CPU: perf forgets a
+            // `sched_waking` when the task leaves.
+            (Some("wakeup"), Some(latency_ns))
+                if line.delay_ns == 0 && switch.off_cpu_ns.is_some_and(|off_ns| latency_ns + CLOCK_NS > off_ns) => {}
             (Some("wakeup" | "new"), Some(latency_ns)) => judge("latency", latency_ns, line.delay_ns, pair),
             // perf knows a wait after a preemption only as part of its wait time, but for a task that was woken in it.
             (Some("preempted"), Some(latency_ns)) => {
