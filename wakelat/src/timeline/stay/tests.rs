@@ -1,0 +1,219 @@
+use proptest::prelude::*;
+use wakelat_common::Class;
+
+use super::*;
+use crate::{
+    timeline::event::{Noise, Source, Waited},
+    wait::Comm,
+};
+
+pub(crate) const ALL: Shown = Shown { idle: true, migrations: true, wakeups: true };
+
+pub(crate) fn task(tid: u32) -> Occupant {
+    let comm = if tid == 0 { Comm::new(b"swapper") } else { Comm::new(format!("task-{tid}").as_bytes()) };
+    Occupant { tid, pid: tid, comm, prio: 120, policy: 0, cgroup_id: None, wanted: tid != 0 }
+}
+
+/// A task comes after a wait of `latency_ns`, having had `prev_cpu`.
+pub(crate) fn waited(tid: u32, at_ns: u64, latency_ns: u64, prev_cpu: u32) -> Waited {
+    let wait = Wait {
+        class: Class::Wakeup,
+        at_ns,
+        latency_ns,
+        delivery_ns: Some(200),
+        tid,
+        pid: tid,
+        comm: task(tid).comm,
+        cgroup_id: None,
+        prio: 120,
+        policy: 0,
+        cpu: 0,
+        prev_cpu: Some(prev_cpu),
+        waker_tid: Some(77),
+        prev_tid: 0,
+        prev_comm: Comm::default(),
+        prev_prio: 120,
+        wakeable: false,
+        level: 0,
+    };
+    Waited {
+        wait,
+        cpu: None,
+        waker_cpu: None,
+        remote: false,
+        moves: 0,
+        throttled_ns: None,
+        throttled_at_start: false,
+        stolen_ns: 0,
+    }
+}
+
+pub(crate) fn turn(at_ns: u64, prev: u32, leaving: Leaving, next: u32, waited: Option<Waited>) -> What {
+    let (prev, next) = (task(prev), task(next));
+    What::Turn(Box::new(Turn { at_ns, prev, leaving, next, waited, idle_state: None, rt_throttled: false }))
+}
+
+fn lines(shown: Shown, events: impl IntoIterator<Item = (u32, u32, What)>) -> Vec<Line> {
+    let mut stays = Stays::new(shown);
+    events.into_iter().flat_map(|(cpu, seq, what)| stays.take(&Event { cpu, seq, what })).collect()
+}
+
+fn stays(lines: &[Line]) -> Vec<&Stay> {
+    lines.iter().filter_map(|line| if let Line::Stay(stay) = line { Some(&**stay) } else { None }).collect()
+}
+
+#[test]
+fn a_stay_ends_with_the_turn_that_takes_its_task_away() {
+    let wait = waited(7, 500, 120, 0);
+    let lines = lines(
+        Shown::default(),
+        [
+            (0, 1, turn(100, 7, Leaving::Asleep, 0, None)),
+            (0, 2, turn(500, 0, Leaving::Runnable, 7, Some(wait))),
+            (0, 3, turn(800, 7, Leaving::Dead, 8, None)),
+        ],
+    );
+    let stays = stays(&lines);
+    assert_eq!(lines.len(), 2, "idle was not asked for: {lines:?}");
+    assert_eq!((stays[0].run_ns, stays[0].off_cpu_ns, stays[0].waited), (None, None, None));
+    assert_eq!((stays[1].run_ns, stays[1].off_cpu_ns, stays[1].waited), (Some(300), Some(400), Some(wait.wait)));
+    assert_eq!((stays[1].leaving, stays[1].next.tid, stays[1].until_ns), (Leaving::Dead, 8, 800));
+}
+
+#[test]
+fn a_number_that_was_another_tasks_has_not_been_away() {
+    let new = What::Woken(Woken {
+        at_ns: 400,
+        tid: 7,
+        comm: Comm::new(b"new"),
+        new: true,
+        running: false,
+        target_cpu: 0,
+        waker_tid: 1,
+    });
+    let begins = |leaving, woken: Option<What>| {
+        let mut events = vec![turn(100, 7, leaving, 0, None)];
+        events.extend(woken);
+        events.extend([turn(500, 0, Leaving::Runnable, 7, None), turn(800, 7, Leaving::Asleep, 0, None)]);
+        let lines = lines(Shown::default(), (1..).zip(events).map(|(seq, what)| (0, seq, what)));
+        stays(&lines)[1].off_cpu_ns
+    };
+    assert_eq!(begins(Leaving::Asleep, None), Some(400));
+    assert_eq!(begins(Leaving::Dead, None), None);
+    assert_eq!(begins(Leaving::Asleep, Some(new)), None, "its end was not seen, but its beginning");
+}
+
+#[test]
+fn nothing_is_measured_across_a_loss() {
+    let softirq = What::Noise(Noise { source: Source::Softirq(1), from_ns: 550, to_ns: 560 });
+    let lines = lines(
+        ALL,
+        [
+            (0, 1, turn(100, 7, Leaving::Asleep, 8, None)),
+            (1, 1, turn(200, 9, Leaving::Asleep, 0, None)),
+            (0, 4, softirq),
+            (0, 5, turn(600, 8, Leaving::Runnable, 0, None)),
+            (1, 2, turn(700, 0, Leaving::Runnable, 9, None)),
+            (1, 3, turn(900, 9, Leaving::Asleep, 0, None)),
+        ],
+    );
+    assert_eq!(lines[2], Line::Lost { cpu: 0, at_ns: 560, events: 2 });
+    let stays = stays(&lines);
+    let of = |tid, until_ns| stays.iter().find(|stay| (stay.task.tid, stay.until_ns) == (tid, until_ns)).unwrap();
+    assert_eq!(of(8, 600).run_ns, None, "it may have come and gone meanwhile");
+    assert_eq!(of(9, 900).run_ns, Some(200), "nothing was lost on this CPU");
+    assert_eq!(of(9, 900).off_cpu_ns, None, "it may have been on the other CPU meanwhile");
+}
+
+#[test]
+fn a_switch_that_no_tracepoint_showed_is_told() {
+    let lines =
+        lines(ALL, [(0, 1, turn(100, 7, Leaving::Asleep, 8, None)), (0, 2, turn(300, 9, Leaving::Asleep, 0, None))]);
+    assert_eq!(lines[1], Line::Unseen { cpu: 0, at_ns: 300, came: 8, leaves: 9 });
+    assert_eq!(stays(&lines)[1].run_ns, None);
+}
+
+/// What a random scheduler did, which knows everything about each stay.
+#[derive(Clone, Copy, Debug)]
+struct Truth {
+    came_ns: u64,
+    off_cpu_ns: Option<u64>,
+    /// When it ended, some loss had not been told yet.
+    unsure: bool,
+}
+
+/// A machine of two to four CPUs whose steps are drawn: (CPU, who comes, time, lost, sleeps).
+fn steps() -> impl Strategy<Value = Vec<(u32, u32, u64, bool, bool)>> {
+    let step = (0..4u32, 0..9u32, 1..5_000u64, prop::bool::weighted(0.05), any::<bool>());
+    prop::collection::vec(step, 1..400)
+}
+
+/// Events of the steps, without those lost, and the truth about each stay by its CPU and its end.
+fn perform(steps: &[(u32, u32, u64, bool, bool)]) -> (Vec<(u32, u32, What)>, HashMap<(u32, u64), Truth>) {
+    let (mut now, mut events, mut truths) = (0, Vec::new(), HashMap::new());
+    let mut on = HashMap::new();
+    let mut left: HashMap<u32, (u64, u32)> = HashMap::new();
+    let (mut seqs, mut told) = ([0u32; 4], [0u32; 4]);
+    for (cpu, next, after, lost, sleeps) in steps.iter().copied() {
+        now += after;
+        let (prev, truth) = on.get(&cpu).copied().unwrap_or((0, None));
+        if next == prev || next != 0 && on.values().any(|(tid, _)| *tid == next) {
+            continue;
+        }
+        let was = left.remove(&next).filter(|_| next != 0);
+        let off_cpu_ns = was.map(|(at_ns, _)| now - at_ns);
+        let wait = was.map(|(at_ns, prev_cpu)| waited(next, now, (now - at_ns) / 2, prev_cpu));
+        on.insert(cpu, (next, Some(Truth { came_ns: now, off_cpu_ns, unsure: false })));
+        left.insert(prev, (now, cpu));
+        seqs[cpu as usize] += 1;
+        if !lost {
+            told[cpu as usize] = seqs[cpu as usize];
+            let leaving = if sleeps { Leaving::Asleep } else { Leaving::Runnable };
+            events.push((cpu, seqs[cpu as usize], turn(now, prev, leaving, next, wait)));
+        }
+        if let Some(truth) = truth {
+            truths.insert((cpu, now), Truth { unsure: seqs != told, ..truth });
+        }
+    }
+    (events, truths)
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_lost_what_is_told_is_true(steps in steps()) {
+        let (events, truths) = perform(&steps);
+        let lines = lines(ALL, events.clone());
+        for stay in stays(&lines) {
+            let truth = truths.get(&(stay.cpu, stay.until_ns));
+            if let Some(run_ns) = stay.run_ns {
+                prop_assert_eq!(run_ns, stay.until_ns - truth.unwrap().came_ns);
+            }
+            if let Some(off_cpu_ns) = stay.off_cpu_ns {
+                let truth = truth.unwrap();
+                prop_assert!(truth.unsure || Some(off_cpu_ns) == truth.off_cpu_ns, "{stay:?}, but {truth:?}");
+                prop_assert!(Some(off_cpu_ns) >= truth.off_cpu_ns);
+                prop_assert!(stay.waited.is_none_or(|wait| wait.latency_ns <= off_cpu_ns));
+            }
+        }
+        let told: u32 = lines.iter().map(|line| if let Line::Lost { events, .. } = line { *events } else { 0 }).sum();
+        let last: HashMap<u32, u32> = events.iter().map(|(cpu, seq, _)| (*cpu, *seq)).collect();
+        prop_assert_eq!(told, last.values().sum::<u32>() - events.len() as u32);
+    }
+
+    #[test]
+    fn stays_and_idle_cover_the_window_of_each_cpu_without_overlap(steps in steps()) {
+        let whole: Vec<_> = steps.into_iter().map(|(cpu, next, after, _, sleeps)| (cpu, next, after, false, sleeps)).collect();
+        let (events, truths) = perform(&whole);
+        let lines = lines(ALL, events.clone());
+        let stays = stays(&lines);
+        prop_assert_eq!(stays.len(), events.len());
+        for cpu in 0..4 {
+            let own: Vec<_> = stays.iter().filter(|stay| stay.cpu == cpu).collect();
+            for pair in own.windows(2) {
+                prop_assert_eq!(pair[1].until_ns - pair[1].run_ns.unwrap(), pair[0].until_ns);
+                let truth = truths[&(cpu, pair[1].until_ns)];
+                prop_assert_eq!(pair[1].off_cpu_ns, truth.off_cpu_ns.filter(|_| pair[1].task.tid != 0));
+            }
+        }
+    }
+}
