@@ -84,7 +84,7 @@ fn a_busy_softirq_is_named_with_its_time(source: &str) -> Outcome {
         .flat_map(|name| procfs::named(&name).into_iter().map(move |tid| Raised::new(name.clone(), tid)))
         .collect();
     // Short beside a burst: what passes before the first activation in it is nobody's share.
-    let wakelat = running(&["--source", source, "-p", "200us", "--cpus", &cpu.to_string()]);
+    let wakelat = running(&["--source", source, "-p", "250us", "--cpus", &cpu.to_string()]);
     let burnt: Vec<u64> = std::thread::scope(|scope| {
         let load = scope.spawn(|| {
             pin(0, cpu);
@@ -136,7 +136,7 @@ impl Drop for Raised {
 
 /// Has thousands of timers expire at the same instant, several times; how long each of the threads has run for that: ns.
 fn expire_at_once(softirqs: &[Raised]) -> Vec<u64> {
-    const TIMERS: u64 = 20_000;
+    const TIMERS: u64 = 10_000;
     const BURSTS: u64 = 4;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a process has limits");
     setrlimit(Resource::RLIMIT_NOFILE, TIMERS + 100, hard.max(TIMERS + 100)).expect("root may raise it");
@@ -145,7 +145,7 @@ fn expire_at_once(softirqs: &[Raised]) -> Vec<u64> {
     for _ in 0..BURSTS {
         // Far enough for all to be set by then.
         let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is one"));
-        let at = now + Duration::from_millis(500);
+        let at = now + Duration::from_millis(300);
         timers.iter().for_each(|timer| set(timer, at));
         let before: Vec<u64> = softirqs.iter().map(Raised::ran_ns).collect();
         // Those of one instant expire in the order in which they were set.

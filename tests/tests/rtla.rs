@@ -46,13 +46,13 @@ fn what_rtla_counts_is_what_is_read(source: &str) -> Outcome {
     Ok(())
 }
 
-/// One after the other. Nothing of either runs before the interrupt has read the clock. Then wakelat has the interferences
+/// One after the other, both by way of the trace buffer. Nothing of either runs before the interrupt has read the clock. Then wakelat has the interferences
 /// recorded too, and rtla has not: the end of the interrupt and the thread that had the CPU, hundreds of instructions each, and
 /// half as many again as the way from the interrupt to the thread has without them.
 fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> Outcome {
     tracer::need("timerlat")?;
     let histogram = rtla::hist(2, PERIOD_US)?;
-    let (ended, trace) = run("timerlat", &["-d", "2s", "-p", &format!("{PERIOD_US}us")]);
+    let (ended, trace) = run("timerlat", &["--source", "buffer", "-d", "2s", "-p", &format!("{PERIOD_US}us")]);
     assert!(ended.status.success(), "{ended:#?}");
     let mut read = latencies(&trace);
     assert_eq!(histogram.keys().collect::<Vec<_>>(), read.keys().collect::<Vec<_>>());

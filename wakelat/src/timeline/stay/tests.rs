@@ -148,8 +148,11 @@ fn steps() -> impl Strategy<Value = Vec<(u32, u32, u64, bool, bool)>> {
     prop::collection::vec(step, 1..400)
 }
 
+/// What each CPU told, as CPU, number and event; and the truth of each stay, by task and end.
+type Performed = (Vec<(u32, u32, What)>, HashMap<(u32, u64), Truth>);
+
 /// Events of the steps, without those lost, and the truth about each stay by its CPU and its end.
-fn perform(steps: &[(u32, u32, u64, bool, bool)]) -> (Vec<(u32, u32, What)>, HashMap<(u32, u64), Truth>) {
+fn perform(steps: &[(u32, u32, u64, bool, bool)]) -> Performed {
     let (mut now, mut events, mut truths) = (0, Vec::new(), HashMap::new());
     let mut on = HashMap::new();
     let mut left: HashMap<u32, (u64, u32)> = HashMap::new();
