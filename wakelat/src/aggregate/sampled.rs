@@ -2,7 +2,7 @@
 //!
 //! Tasks are drawn, not waits, and a task's waits resemble each other. So how far a percentile may be off is not judged from the
 //! number of waits, but from how much parts of the drawn tasks differ: the drawn tasks are split at random into
-//! [`PARTS`], and the spread over the parts of the share of waits up to the percentile gives that share's standard error (the
+//! `PARTS`, and the spread over the parts of the share of waits up to the percentile gives that share's standard error (the
 //! method of random groups, Wolter, "Introduction to Variance Estimation"). The bounds are the values at which the share is that much
 //! lower and higher (Woodruff 1952). Where several levels were in force, each wait stands for as many as its level says.
 
@@ -13,7 +13,7 @@ use wakelat_common::{bucket, share::scatter};
 /// Parts of the drawn tasks. More would tell the spread better, of which there are as many as tasks at best.
 const PARTS: u64 = 64;
 
-/// In how many of a hundred intervals the percentile of all tasks lies, by the quantiles of [`quantile`].
+/// In how many of a hundred intervals the percentile of all tasks lies, by the quantiles of `quantile`.
 pub const CONFIDENCE_PERCENT: u32 = 95;
 
 /// Waits of drawn tasks.
