@@ -67,7 +67,15 @@ macro_rules! attached {
     };
 }
 
-/// The same, and under the one that knows only what is in trace records.
+/// The same, under typed tracepoints alone: for what happens between waits.
+#[macro_export]
+macro_rules! attached_typed {
+    ($($test:ident),* $(,)?) => {
+        vec![$($crate::suite::Case::attached(stringify!($test), &[$crate::wakelat::Attach::Btf], $test)),*]
+    };
+}
+
+/// As [`attached`], and under the one that knows only what is in trace records.
 #[macro_export]
 macro_rules! attached_every_way {
     ($($test:ident),* $(,)?) => {

@@ -62,6 +62,12 @@ fn every_program_passes_the_verifier() {
             let arguments = ["hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
             tell_verified(&[&arguments[..], more].concat());
         }
+        // What happens between waits is told by typed tracepoints alone.
+        if attach == Attach::Btf {
+            for view in [&["why"][..], &["trace", "--all", "-M", "-w", "--json"]] {
+                tell_verified(&[view, &["-q", "-d", "1ms", "--attach", attach.name()]].concat());
+            }
+        }
         for tracer in tracers.iter().filter(|_| Attach::TYPES.contains(&attach)) {
             tell_verified(&[*tracer, "-d", "1ms", "--source", "bpf", "--attach", attach.name()]);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
-    attached, machine,
+    attached, attached_typed, machine,
     perf_sched::{Line, PerfSched},
     suite::{self, Outcome},
     switches::Switch,
@@ -25,11 +25,11 @@ const PRINTED_NS: u64 = 1_000;
 const OUTLIERS: usize = 100;
 
 fn main() {
-    suite::main(attached![
+    let switches = attached_typed![
         every_switch_is_a_line_of_perf_timehist_with_its_figures,
         preempted_tasks_have_the_lines_of_perf_timehist,
-        top_finds_the_waits_of_perf_latency,
-    ]);
+    ];
+    suite::main(switches.into_iter().chain(attached![top_finds_the_waits_of_perf_latency]));
 }
 
 /// The CPU on which no machine is known to hide switches from perf: docs/semantics.md, "When instruments disagree".

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use wakelat_tests::{
-    attached, machine,
+    attached_typed, machine,
     quota::Limited,
     suite::{self, Outcome},
     task::Policy,
@@ -11,7 +11,7 @@ use wakelat_tests::{
 };
 
 fn main() {
-    suite::main(attached![
+    suite::main(attached_typed![
         a_hog_of_a_higher_class_has_the_wait_behind_it,
         a_task_above_all_others_waits_for_none_of_them,
         a_group_out_of_quota_is_told_apart_from_one_that_queues,

@@ -55,7 +55,10 @@ pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, nex
     if next_pid == 0 {
         return;
     }
-    let Some(ended) = switch_in(ctx, next, next_pid, now_and_here) else { return };
+    let warn = |at_ns: u64, now: u64| {
+        warn!(ctx, "a wait of pid {} has an impossible start: {} before {}", next_pid, at_ns, now);
+    };
+    let Some(ended) = switch_in(next, now_and_here, warn) else { return };
     let Ending { class, tally, start, now, cpu, latency_ns, delivery_ns, .. } = ended;
     if AGGREGATE.load() != 0 {
         histogram::add(class, latency_ns, now, cpu, next, next_pid);
@@ -155,12 +158,12 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl F
 }
 
 /// The wait is over: its start is consumed on every path. Returns it where it is to be delivered; otherwise it is counted.
+/// `warn` is given the start and the end of the first that is impossible.
 #[inline(always)]
 pub fn switch_in<T: TaskFields>(
-    ctx: &impl EbpfContext,
     next: T,
-    next_pid: u32,
     at: impl FnOnce() -> (u64, u32),
+    warn: impl FnOnce(u64, u64),
 ) -> Option<Ending> {
     let entry = starts::find(next)?;
     // SAFETY: as in `switch_out`.
@@ -174,7 +177,7 @@ pub fn switch_in<T: TaskFields>(
     }
     let Ended::Waited { latency_ns, delivery_ns } = start.end(now, FROM_WAKING.load() != 0) else {
         if tally.count(Counter::Discarded) == 1 {
-            warn!(ctx, "a wait of pid {} has an impossible start: {} before {}", next_pid, start.at_ns, now);
+            warn(start.at_ns, now);
         }
         return None;
     };

@@ -2,10 +2,7 @@
 
 use core::mem;
 
-use aya_ebpf::{
-    EbpfContext,
-    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
-};
+use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::{
     Class, Counter, Sample,
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
@@ -28,7 +25,7 @@ const LOOK_EVERY: u32 = 16;
 /// Takes the place of [`switch::switch`]. Goes from `prev` to `next` at one instant: where the wait of `prev` begins is where
 /// its slice ends.
 #[inline(always)]
-pub fn turn<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next: T) {
+pub fn turn<T: TaskFields>(preempt: bool, prev: T, next: T) {
     if switch::is_over(preempt, prev) {
         return;
     }
@@ -40,8 +37,9 @@ pub fn turn<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next:
         switch::switch_out(prev, prev_pid, leaving, || (now, cpu));
     }
     let mut waited = Waited::NONE;
+    // One that is impossible is counted alone: there is no room on the stack for a message beside the record.
     if next_pid != 0
-        && let Some(ending) = switch::switch_in(ctx, next, next_pid, || (now, cpu))
+        && let Some(ending) = switch::switch_in(next, || (now, cpu), |_, _| {})
     {
         waited = Waited::of(ending, next);
     }

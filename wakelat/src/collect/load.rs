@@ -47,12 +47,15 @@ impl Collector {
             (Attach::Btf, _) => &[Way::Typed],
             (Attach::Raw, _) => &[Way::Raw],
         };
-        if settings.timeline.is_some() && ways.contains(&Way::Classic) {
-            bail!(
-                "what happens between waits is not in the records of classic tracepoints; use a kernel with BTF, or give its \
-                 BTF with `--btf FILE`"
-            );
-        }
+        // What tells it has no other entries (wakelat-ebpf/src/entry/raw.rs says why).
+        let ways = match settings.timeline {
+            Some(_) if ways.contains(&Way::Typed) => &[Way::Typed],
+            Some(_) => bail!(
+                "what happens between waits is told by typed tracepoints alone; use a kernel with BTF, or give its BTF with \
+                 `--btf FILE`, and leave out `--attach` or give `btf`"
+            ),
+            None => ways,
+        };
         if settings.task_storage && ways.contains(&Way::Typed) {
             match Self::load_object(STORAGE_OBJECT, settings, &[Way::Typed], btf.as_ref()) {
                 Ok(collector) => return Ok(collector),

@@ -9,17 +9,7 @@ use super::qemu::Mode;
 pub const fn of(mode: Mode) -> &'static [&'static str] {
     match mode {
         // What needs a second processor, or does not ask how long anything took.
-        Mode::Smp => &[
-            "kernel",
-            "counts:across_cpus",
-            "filters",
-            "verify",
-            "timerlat",
-            "timerlat_report",
-            "interference",
-            "rtla",
-            "why",
-        ],
+        Mode::Smp => &["kernel", "counts:across_cpus", "filters", "verify", "timerlat"],
         // What is exact where time is.
         Mode::Deterministic => &[
             "kernel",
