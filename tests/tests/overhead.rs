@@ -69,10 +69,14 @@ fn a_limit_of_the_overhead_is_held(attach: Attach) -> Outcome {
 
 fn percentiles_of_drawn_tasks_are_those_of_all_within_their_bounds(attach: Attach) -> Outcome {
     real_time()?;
+    let all = share(attach, &["--mode", "samples"]);
+    let none = share(attach, &["--max-overhead", "0.01%"]);
+    // Some tasks are watched all the time: less than that, and with so few of them none may be.
+    let limit = format!("{:.3}%", (none + all) * 50.0);
     let mut staged = Workload::Messaging(LOAD).stage();
     let mine = ["--comm", "wl-receiver", "--ring-size", "64M"];
     let full = Wakelat::hist(attach, &mine);
-    let drawn = Wakelat::hist(attach, &[&mine[..], &["--max-overhead", "1%"]].concat());
+    let drawn = Wakelat::hist(attach, &[&mine[..], &["--max-overhead", &limit]].concat());
     staged.begin();
     staged.await_outcome();
     let (drawn, full) = (drawn.report(), full.report());

@@ -220,8 +220,9 @@ fn top_finds_the_waits_of_perf_latency(attach: Attach) -> Outcome {
                     "avg: {avg_ns} by wakelat, {} by perf",
                     perfs.avg_ns
                 );
+                // Of more waits, one may differ by more, and that one may be the longest.
                 assert!(
-                    max_ns.abs_diff(perfs.max_ns) <= allowed_ns,
+                    count > OUTLIERS as u64 || max_ns.abs_diff(perfs.max_ns) <= allowed_ns,
                     "max: {max_ns} by wakelat, {} by perf",
                     perfs.max_ns
                 );

@@ -80,7 +80,8 @@ fn a_hog_of_a_higher_class_has_the_wait_behind_it(attach: Attach) -> Outcome {
     assert_eq!(wakeups["culprits"][0]["name"], "wl-hog", "{wakeups}");
     assert!(number(&wakeups["count"]) <= performance.wakeups(), "{wakeups}");
     let all_ns = number(&wakeups["sum_ns"]);
-    assert_at_least(95, part(&wakeups, "higher"), all_ns, &wakeups);
+    // Behind the hog it waits with whoever else on this machine is of its class.
+    assert_at_least(95, part(&wakeups, "higher"), all_ns - part(&wakeups, "same"), &wakeups);
     assert_at_least(98, all_ns - part(&wakeups, "unexplained"), all_ns, &wakeups);
     Ok(())
 }

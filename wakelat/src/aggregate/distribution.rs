@@ -96,6 +96,13 @@ impl Distribution {
         self.sampled.get_or_insert_default().record(tid, level, latency_ns);
     }
 
+    /// Says that tasks were drawn at levels up to `level`.
+    pub fn drawn_up_to(&mut self, level: u8) {
+        if let Some(sampled) = &mut self.sampled {
+            sampled.drawn_up_to(level);
+        }
+    }
+
     /// What the drawn tasks tell of all, where only drawn ones were watched.
     pub fn sampled(&self) -> Option<&Sampled> {
         self.sampled.as_deref()

@@ -21,6 +21,8 @@ pub const CONFIDENCE_PERCENT: u32 = 95;
 pub struct Sampled {
     /// By level, bucket and part.
     counts: BTreeMap<(u8, u16, u8), u64>,
+    /// The highest level that was in force.
+    highest: u8,
 }
 
 /// Where a percentile of the waits of all tasks lies.
@@ -46,8 +48,14 @@ impl Sampled {
         *self.counts.entry((level, bucket::index(latency_ns) as u16, part)).or_default() += 1;
     }
 
+    /// Says that `level` was the highest in force, whether a task was drawn at it or not.
+    pub fn drawn_up_to(&mut self, level: u8) {
+        self.highest = self.highest.max(level);
+    }
+
     /// Adds all of `other`.
     pub fn add(&mut self, other: &Self) {
+        self.highest = self.highest.max(other.highest);
         for (key, count) in &other.counts {
             *self.counts.entry(*key).or_default() += count;
         }
@@ -74,8 +82,12 @@ impl Sampled {
         at(&buckets, percent / 100.0).map_or(0, |bucket| bucket::upper(bucket.into()).saturating_sub(1))
     }
 
-    /// Where the percentile of the waits of all tasks lies. None where that cannot be told from tasks of one part.
+    /// Where the percentile of the waits of all tasks lies. None where that cannot be told from tasks of one part, or where
+    /// none was drawn at the highest level: of the time in which it was in force nothing is known then.
     pub fn interval(&self, percent: f64) -> Option<Interval> {
+        if self.highest > 0 && !self.counts.keys().any(|(level, ..)| *level == self.highest) {
+            return None;
+        }
         let share = percent / 100.0;
         let buckets = self.weighted();
         let found = at(&buckets, share)?;
@@ -225,6 +237,14 @@ mod tests {
         (0..3).for_each(|tid| drawn.record(tid, 15, 5_000));
         let interval = drawn.interval(90.0);
         assert!(interval.is_none_or(|interval| interval.high_ns.is_none()), "{interval:?}");
+    }
+
+    #[test]
+    fn a_time_in_which_nobody_was_drawn_is_not_told_of() {
+        let mut drawn = sampled(0..100, 0);
+        assert!(drawn.interval(50.0).is_some());
+        drawn.drawn_up_to(4);
+        assert_eq!(drawn.interval(50.0), None);
     }
 
     #[test]

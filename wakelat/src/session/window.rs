@@ -203,6 +203,11 @@ impl Windows {
             comm: names.comm(start.pid).unwrap_or(Comm::new(b"(gone)")),
             cpu: start.prev_cpu,
         });
+        let mut groups = self.groups.report(names);
+        if let Some((_, one_in_most)) = reading.watched_one_in {
+            let level = one_in_most.trailing_zeros() as u8;
+            groups.iter_mut().for_each(|group| group.distribution.drawn_up_to(level));
+        }
         Report {
             kernel: self.kernel.clone(),
             start_unix_ns: u64::try_from(i128::from(self.before.at_ns) + i128::from(self.before.unix_offset_ns))
@@ -212,7 +217,7 @@ impl Windows {
             from: self.from,
             mode: self.mode,
             starts: self.starts,
-            groups: self.groups.report(names),
+            groups,
             coverage: Coverage {
                 wakeups: terms(&self.before.wakeups, &wakeups, of(false)),
                 preemptions: self
