@@ -19,7 +19,7 @@ pub struct ResourceFlags {
     pub btf: Option<PathBuf>,
 
     /// Keep starts in a map with room for so many tasks [default: in the tasks, and before Linux 6.4 four times the
-    /// threads there are now, at least 16384]
+    /// threads there are now, at least 12288]
     #[arg(long, value_name = "N", value_parser = number::start_entries, allow_hyphen_values = true)]
     pub start_entries: Option<u32>,
 

@@ -41,7 +41,7 @@ pub enum Attach {
 }
 
 /// The smallest default map of starts.
-const MIN_START_ENTRIES: u32 = 16384;
+const MIN_START_ENTRIES: u32 = 12_288;
 /// The largest ring buffer: a map's size is a u32, and a ring's a power of two (`ringbuf_map_alloc()`,
 /// kernel/bpf/ringbuf.c).
 const MAX_RING_BYTES: u64 = 1 << 31;
