@@ -7,6 +7,7 @@ use aya::{
     Ebpf, EbpfLoader,
     maps::{MapData, PerCpuArray, RingBuf},
 };
+use wakelat_common::tracer::Said;
 
 use super::{
     attach::{self, Attached, Target, Way},
@@ -23,6 +24,8 @@ pub struct TracerPrograms {
     ebpf: Ebpf,
     attached: Vec<Attached>,
     ring: RingBuf<MapData>,
+    /// How many records the ring buffer holds at most.
+    ring_capacity: usize,
     lost: PerCpuArray<MapData, u64>,
 }
 
@@ -50,6 +53,7 @@ impl TracerPrograms {
         let attached = attach::verify(&mut ebpf, &targets, ways, Some(&btf))?;
         Ok(Self {
             ring: RingBuf::try_from(load::take(&mut ebpf, "SAMPLES")?)?,
+            ring_capacity: ring_bytes as usize / size_of::<Said>(),
             lost: PerCpuArray::try_from(load::take(&mut ebpf, "TRACER_LOST")?)?,
             attached,
             ebpf,
@@ -72,12 +76,14 @@ impl TracerPrograms {
         attach::detach(&mut self.ebpf, &mut self.attached).map(|_| ())
     }
 
-    /// Gives all records that wait in the ring buffer to `take`, in their order.
+    /// Gives the records that wait in the ring buffer to `take`, in their order: as many as it can hold. What is said
+    /// meanwhile waits for the next time, so that a reader that is too slow comes to an end all the same.
     ///
     /// # Errors
     /// What `take` returns.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        while let Some(record) = self.ring.next() {
+        for _ in 0..self.ring_capacity {
+            let Some(record) = self.ring.next() else { break };
             take(&record)?;
         }
         Ok(())
