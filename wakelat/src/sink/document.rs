@@ -104,8 +104,9 @@ struct IntervalDocument {
     high_ns: Option<u64>,
 }
 
+/// What measuring took.
 #[derive(Serialize)]
-struct OverheadDocument {
+pub struct OverheadDocument {
     cpus: u32,
     tool_ns: u64,
     programs_ns: Option<u64>,
@@ -284,7 +285,8 @@ impl<'a> GroupDocument<'a> {
 }
 
 impl OverheadDocument {
-    fn new(overhead: &Overhead) -> Self {
+    /// That of a report.
+    pub fn new(overhead: &Overhead) -> Self {
         let programs = overhead.programs;
         Self {
             cpus: overhead.cpus,

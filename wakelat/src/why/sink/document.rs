@@ -9,7 +9,7 @@ use crate::{
     report::{KeyPart, Report},
     sink::{
         Style, clock,
-        document::{CoverageDocument, from_name, key},
+        document::{CoverageDocument, OverheadDocument, from_name, key},
     },
     timeline::{
         Account,
@@ -54,6 +54,7 @@ struct WhyDocument<'a> {
     findings: Vec<FindingDocument>,
     timeline: TimelineDocument<'a>,
     coverage: CoverageDocument,
+    overhead: Option<OverheadDocument>,
 }
 
 impl<'a> WhyDocument<'a> {
@@ -78,6 +79,7 @@ impl<'a> WhyDocument<'a> {
                 not_told_apart: &summary.untold,
             },
             coverage: CoverageDocument::new(&report.coverage),
+            overhead: report.overhead.as_ref().map(OverheadDocument::new),
         }
     }
 }
