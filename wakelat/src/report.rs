@@ -19,8 +19,6 @@ pub struct Report {
     pub from: From,
     /// Where the waits were counted.
     pub mode: Mode,
-    /// Where starts were kept.
-    pub starts: Starts,
     /// The groups, ordered by class and then by falling count.
     pub groups: Vec<Group>,
     /// What was counted and what was not.
@@ -104,16 +102,6 @@ pub enum Mode {
     Samples,
     /// In the kernel: cheaper, and percentiles are as exact as buckets are narrow.
     Aggregate,
-}
-
-/// Where starts are kept while their tasks wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Starts {
-    /// In a hash map of a fixed size.
-    #[default]
-    Map,
-    /// In the tasks themselves.
-    Tasks,
 }
 
 /// The waits with one key and one class.

@@ -10,7 +10,7 @@ use crate::{
         distribution::{Bucket, Distribution, Maximum},
         sampled::Interval,
     },
-    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, Starts, Terms},
+    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, Terms},
     wait::{Wait, policy_name},
 };
 
@@ -23,7 +23,6 @@ pub struct ReportDocument<'a> {
     duration_ns: u64,
     from: &'static str,
     mode: &'static str,
-    starts: &'static str,
     groups: Vec<GroupDocument<'a>>,
     coverage: CoverageDocument,
     threshold: Option<ThresholdDocument>,
@@ -225,14 +224,6 @@ fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// The word for where starts were kept.
-fn starts_name(starts: Starts) -> &'static str {
-    match starts {
-        Starts::Map => "map",
-        Starts::Tasks => "tasks",
-    }
-}
-
 impl<'a> ReportDocument<'a> {
     /// The document of a report.
     pub fn new(report: &'a Report) -> Self {
@@ -243,7 +234,6 @@ impl<'a> ReportDocument<'a> {
             duration_ns: report.duration_ns,
             from: from_name(report.from),
             mode: mode_name(report.mode),
-            starts: starts_name(report.starts),
             groups: report.groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
             coverage: CoverageDocument::new(&report.coverage),
             threshold: report
