@@ -56,12 +56,12 @@ pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, nex
     };
     let Some(ended) = switch_in(next, now_and_here, warn) else { return };
     let Ending { class, start, now, cpu, latency_ns, delivery_ns, .. } = ended;
+    let end = sample::End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid };
     if AGGREGATE.load() != 0 {
-        histogram::add(class, latency_ns, now, cpu, next, next_pid);
-        return;
+        histogram::add(class, end);
+    } else if let Some(tally) = Tally::of(class) {
+        sample::deliver(tally, end);
     }
-    let Some(tally) = Tally::of(class) else { return };
-    sample::deliver(tally, sample::End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid });
 }
 
 /// The task had the CPU, so it cannot have been waiting; if it could go on, it waits from now.

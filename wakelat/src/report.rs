@@ -2,7 +2,10 @@
 
 use wakelat_common::Class;
 
-use crate::aggregate::distribution::{Distribution, Maximum};
+use crate::{
+    aggregate::distribution::{Distribution, Maximum},
+    wait::Wait,
+};
 
 /// One window.
 #[derive(Clone, Debug)]
@@ -113,6 +116,8 @@ pub struct Group {
     pub class: GroupClass,
     /// How long they took.
     pub distribution: Distribution,
+    /// The longest, the longest first; none of parts of waits.
+    pub worst: Vec<Wait>,
 }
 
 /// One part of a group's key.

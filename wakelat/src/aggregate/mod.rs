@@ -4,6 +4,7 @@ pub mod coverage;
 pub mod distribution;
 pub mod key;
 pub mod sampled;
+pub mod worst;
 
 use std::collections::HashMap;
 
@@ -12,6 +13,7 @@ use wakelat_common::{Class, histogram::Histogram};
 use self::{
     distribution::{Distribution, Maximum},
     key::{GroupKey, Key, Names},
+    worst::Worst,
 };
 use crate::{
     report::{Group, GroupClass, KeyPart, KeyValue},
@@ -27,10 +29,17 @@ pub struct Groups {
     limit: usize,
     /// Only drawn tasks are watched, and a group may be of several.
     sampled: bool,
-    groups: HashMap<GroupKey, Distribution>,
+    groups: HashMap<GroupKey, Waits>,
     /// Waits of groups that found no room.
-    others: HashMap<GroupClass, Distribution>,
+    others: HashMap<GroupClass, Waits>,
     groups_merged: u64,
+}
+
+/// Those of one group.
+#[derive(Clone, Debug, Default)]
+struct Waits {
+    distribution: Distribution,
+    worst: Worst,
 }
 
 impl Groups {
@@ -47,17 +56,17 @@ impl Groups {
 
     /// Adds one wait to its group.
     pub fn record(&mut self, wait: &Wait) {
-        self.add(GroupKey::new(wait, &self.keys, self.merged), wait, wait.latency_ns);
+        self.add(GroupKey::new(wait, &self.keys, self.merged), wait, wait.latency_ns, |group| group.worst.offer(wait));
     }
 
     /// Adds what one wait spent in each part to the groups of these.
     pub fn record_parts(&mut self, account: &Account) {
         let wait = &account.waited.wait;
         let key = GroupKey::new(wait, &self.keys, self.merged);
-        account.parts().for_each(|(part, ns)| self.add(key.in_part(part), wait, ns));
+        account.parts().for_each(|(part, ns)| self.add(key.in_part(part), wait, ns, |_| {}));
     }
 
-    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64) {
+    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64, keep: impl FnOnce(&mut Waits)) {
         let latest = Maximum { latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
         let group = if let Some(group) = self.groups.get_mut(&key) {
             group
@@ -67,22 +76,26 @@ impl Groups {
             self.groups_merged += 1;
             self.others.entry(key.class()).or_default()
         };
-        group.record(latest);
+        group.distribution.record(latest);
         if self.sampled {
-            group.record_sampled(wait.tid, wait.level, latency_ns);
+            group.distribution.record_sampled(wait.tid, wait.level, latency_ns);
         }
+        keep(group);
     }
 
-    /// Adds what one CPU has counted of one class. Keys that are neither must not have been asked for.
-    pub fn add_counted(&mut self, class: Class, histogram: &Histogram) {
+    /// Adds what one CPU has counted of one class, the longest of which are `worst`. Keys that are neither must not have been
+    /// asked for.
+    pub fn add_counted(&mut self, class: Class, histogram: &Histogram, worst: impl Iterator<Item = Wait>) {
         let key = GroupKey::on_cpu(class, histogram.cpu, &self.keys, self.merged);
         let counted = Distribution::counted(histogram);
-        if self.groups.len() < self.limit || self.groups.contains_key(&key) {
-            self.groups.entry(key).or_default().add(&counted);
+        let group = if self.groups.len() < self.limit || self.groups.contains_key(&key) {
+            self.groups.entry(key).or_default()
         } else {
             self.groups_merged += counted.count();
-            self.others.entry(key.class()).or_default().add(&counted);
-        }
+            self.others.entry(key.class()).or_default()
+        };
+        group.distribution.add(&counted);
+        worst.for_each(|wait| group.worst.offer(&wait));
     }
 
     /// Forgets all waits, and keeps the memory.
@@ -102,14 +115,10 @@ impl Groups {
         let mut groups: Vec<Group> = self
             .groups
             .iter()
-            .map(|(key, distribution)| Group {
-                key: key.parts(&self.keys, names),
-                class: key.class(),
-                distribution: distribution.clone(),
-            })
-            .chain(self.others.iter().map(|(class, distribution)| {
+            .map(|(key, waits)| waits.group(key.parts(&self.keys, names), key.class()))
+            .chain(self.others.iter().map(|(class, waits)| {
                 let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
-                Group { key: self.keys.iter().map(other).collect(), class: *class, distribution: distribution.clone() }
+                waits.group(self.keys.iter().map(other).collect(), *class)
             }))
             .collect();
         groups.sort_by(|a, b| {
@@ -119,5 +128,11 @@ impl Groups {
                 .then_with(|| a.key.cmp(&b.key))
         });
         groups
+    }
+}
+
+impl Waits {
+    fn group(&self, key: Vec<KeyPart>, class: GroupClass) -> Group {
+        Group { key, class, distribution: self.distribution.clone(), worst: self.worst.waits().to_vec() }
     }
 }

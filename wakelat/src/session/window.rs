@@ -15,6 +15,7 @@ use crate::{
     },
     collect::Totals,
     config::Config,
+    decode,
     report::{Coverage, From, Mode, Overhead, ProgramTime, Report, Sampling, Threshold},
     timeline,
     wait::{Comm, Wait},
@@ -116,7 +117,8 @@ impl Windows {
         if self.warming_up {
             return;
         }
-        self.groups.add_counted(class, histogram);
+        let worst = histogram.worst().iter().flat_map(decode::wait);
+        self.groups.add_counted(class, histogram, worst);
         // Below the threshold nothing is counted.
         if self.threshold_ns.is_some() {
             self.over += histogram.count;

@@ -42,6 +42,7 @@ struct GroupDocument<'a> {
     max_ns: u64,
     max_at_unix_ns: Option<u64>,
     max_by: Option<MaximumDocument>,
+    worst: Vec<WaitFields>,
     #[serde(serialize_with = "percentiles")]
     percentiles_ns: &'a Distribution,
     #[serde(serialize_with = "intervals")]
@@ -255,6 +256,7 @@ impl<'a> GroupDocument<'a> {
         let distribution = &group.distribution;
         let max = distribution.max();
         let by = |max: Maximum| MaximumDocument { tid: max.tid, comm: max.comm.to_string(), cpu: max.cpu };
+        let context = Context { unix_offset_ns: report.unix_offset_ns, name_of: &|_| None };
         let bucket =
             |bucket: Bucket| BucketDocument { from_ns: bucket.from_ns, to_ns: bucket.to_ns, count: bucket.count };
         Self {
@@ -267,6 +269,7 @@ impl<'a> GroupDocument<'a> {
             max_ns: distribution.max_ns(),
             max_at_unix_ns: max.map(|max| clock::unix_ns(max.at_ns, report.unix_offset_ns)),
             max_by: max.map(by),
+            worst: group.worst.iter().map(|wait| WaitFields::new(wait, &context)).collect(),
             percentiles_ns: distribution,
             percentile_intervals_ns: distribution,
             buckets: distribution.buckets().into_iter().map(bucket).collect(),
