@@ -155,7 +155,7 @@ fn data_moves_one_way() {
     let knows: [(&str, &[&str]); 17] = [
         ("wakelat/src/wait.rs", &[]),
         ("wakelat/src/decode.rs", &["wait"]),
-        ("wakelat/src/report.rs", &["aggregate"]),
+        ("wakelat/src/report.rs", &["aggregate", "wait"]),
         ("wakelat/src/aggregate/", &["report", "timeline", "wait"]),
         ("wakelat/src/sink/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat/src/timeline/event.rs", &["wait"]),
