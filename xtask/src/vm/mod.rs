@@ -148,8 +148,15 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     let workplace = Workplace::take()?;
     let programs = Programs::build()?;
     let tests = args.command.is_empty();
-    let (job, busybox) = if tests { (args.test.as_slice(), None) } else { (&args.command[..], busybox()) };
-    programs.write_image(&workplace.image, &peers(), busybox.as_deref(), job)?;
+    let (mut others, mut commands) = (peers(), busybox());
+    let job = if tests {
+        // A shell is enough for what wakelat runs; the other commands would make the tests' machine another one.
+        others.extend(commands.take().map(|shell| ("bin/sh".to_owned(), shell)));
+        args.test.as_slice()
+    } else {
+        &args.command[..]
+    };
+    programs.write_image(&workplace.image, &others, commands.as_deref(), job)?;
     let guests = Guests {
         emulator: &emulator,
         image: &workplace.image,

@@ -9,9 +9,16 @@ use super::{course::Course, qemu::Mode};
 pub const fn of(course: Course) -> &'static [&'static str] {
     match course {
         // What needs a second processor, or does not ask how long anything took.
-        Course::Once(Mode::Smp) => {
-            &["kernel", "counts:across_cpus", "filters", "verify", "timerlat", "interference", "rtla"]
-        }
+        Course::Once(Mode::Smp) => &[
+            "kernel",
+            "counts:across_cpus",
+            "filters",
+            "verify",
+            "timerlat",
+            "timerlat_threads",
+            "interference",
+            "rtla",
+        ],
         // What is exact where time is.
         Course::Once(Mode::Deterministic) => &[
             "kernel",
@@ -19,6 +26,7 @@ pub const fn of(course: Course) -> &'static [&'static str] {
             "oracle",
             "verify:of_all_tasks_agrees_under_load",
             "timerlat",
+            "timerlat_threads",
             "timerlat_report",
             "interference",
             "rtla",
@@ -43,7 +51,7 @@ mod tests {
         assert!([Mode::Smp, Mode::Deterministic].iter().all(|mode| of(Course::Once(*mode))[0] == "kernel"));
         assert_eq!(
             task(Course::Once(Mode::Deterministic), false),
-            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,timerlat_report,interference,rtla,why"
+            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,timerlat_threads,timerlat_report,interference,rtla,why"
         );
         assert_eq!(task(Course::Twice, false), "tests=reports");
         assert_eq!(task(Course::Twice, true), "tests");
