@@ -33,7 +33,7 @@ pub fn write(record: &Record, out: &mut dyn Write) -> io::Result<()> {
         Event::Osnoise(Osnoise { runtime_ns, noise_ns, max_single_ns, hw, nmi, irq, softirq, thread }) => {
             // The columns of the tracer: µs, the share that was left, counts (`trace_osnoise_print`, trace_output.c).
             let (runtime, noise, max) = (runtime_ns / 1000, noise_ns / 1000, max_single_ns / 1000);
-            // Of whatever a record holds: where the kernel writes none of a runtime of centuries, a broken buffer may.
+            // A broken buffer may tell of a runtime of centuries.
             let left = u128::from(runtime.saturating_sub(noise)) * 10_000_000;
             let share = left.checked_div(u128::from(runtime)).unwrap_or(0);
             let share = format!("{:3}.{:05}", share / 100_000, share % 100_000);
