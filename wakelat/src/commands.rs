@@ -1,6 +1,7 @@
 //! What each command that measures shows of its run.
 
 mod trace_all;
+mod trace_parts;
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -23,6 +24,7 @@ use crate::{
 };
 
 pub use trace_all::trace_all;
+pub use trace_parts::trace_parts;
 
 /// `hist`: the distribution, once or per interval.
 ///
@@ -192,6 +194,7 @@ fn refuse_what_no_record_tells(config: &Config) -> Result<()> {
         (part::TGID, Key::Pid, "process"),
         (part::POLICY, Key::Policy, "policy"),
         (part::CGROUP, Key::Cgroup, "cgroup"),
+        (part::CGROUP, Key::Container, "cgroup"),
     ];
     for (part, key, what) in unknown {
         if config.filter.parts & part != 0 || config.by.contains(&key) {
@@ -333,7 +336,7 @@ impl View for Why {
 
     fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
         self.known.learn(event, names);
-        self.summing.push(event);
+        self.summing.push(event, &self.known);
         Ok(())
     }
 

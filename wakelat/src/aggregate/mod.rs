@@ -1,5 +1,6 @@
 //! Waits to groups of distributions: pure, no I/O, no clock.
 
+pub mod container;
 pub mod coverage;
 pub mod distribution;
 pub mod key;
@@ -11,7 +12,7 @@ use wakelat_common::{Class, histogram::Histogram};
 
 use self::{
     distribution::{Distribution, Maximum},
-    key::{GroupKey, Key, Names},
+    key::{GroupKey, Key, Names, by_name},
 };
 use crate::{
     report::{Group, GroupClass, KeyPart, KeyValue},
@@ -99,18 +100,18 @@ impl Groups {
 
     /// The groups by class, and then by falling count; equal counts by key, so that the order is always the same.
     pub fn report(&self, names: &dyn Names) -> Vec<Group> {
-        let mut groups: Vec<Group> = self
+        let groups = self
             .groups
             .iter()
-            .map(|(key, distribution)| Group {
-                key: key.parts(&self.keys, names),
-                class: key.class(),
-                distribution: distribution.clone(),
-            })
-            .chain(self.others.iter().map(|(class, distribution)| {
-                let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
-                Group { key: self.keys.iter().map(other).collect(), class: *class, distribution: distribution.clone() }
-            }))
+            .map(|(key, distribution)| ((key.class(), key.parts(&self.keys, names)), distribution.clone()));
+        let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
+        let others = self
+            .others
+            .iter()
+            .map(|(class, distribution)| ((*class, self.keys.iter().map(other).collect()), distribution.clone()));
+        let mut groups: Vec<Group> = by_name(groups.chain(others), Distribution::add)
+            .into_iter()
+            .map(|((class, key), distribution)| Group { key, class, distribution })
             .collect();
         groups.sort_by(|a, b| {
             a.class
@@ -119,5 +120,40 @@ impl Groups {
                 .then_with(|| a.key.cmp(&b.key))
         });
         groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{sink::fixtures::wait, wait::Comm};
+
+    struct Paths;
+
+    impl Names for Paths {
+        fn cgroup(&self, id: u64) -> String {
+            let id_of_container = "3f4e5d6c7b8a9012".repeat(4);
+            match id {
+                1 => format!("/docker/{id_of_container}"),
+                2 => format!("/docker/{id_of_container}/init.scope"),
+                _ => "/system.slice/nginx.service".to_owned(),
+            }
+        }
+
+        fn comm(&self, _: u32) -> Option<Comm> {
+            None
+        }
+    }
+
+    #[test]
+    fn all_cgroups_of_a_container_are_one_group() {
+        let mut groups = Groups::new(vec![Key::Container], false, 10);
+        for cgroup_id in [1, 2, 2, 3] {
+            groups.record(&Wait { cgroup_id: Some(cgroup_id), ..wait() });
+        }
+        let report = groups.report(&Paths);
+        let shown: Vec<(String, u64)> =
+            report.iter().map(|group| (group.key[0].value.to_string(), group.distribution.count())).collect();
+        assert_eq!(shown, [("3f4e5d6c7b8a".to_owned(), 3), ("(none)".to_owned(), 1)]);
     }
 }

@@ -10,6 +10,7 @@ pub mod names;
 pub mod sink;
 pub mod summary;
 pub mod sums;
+pub mod wakers;
 
 #[cfg(test)]
 mod fixtures;

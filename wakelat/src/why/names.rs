@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     aggregate::key::Names,
-    timeline::event::{Event, What},
+    timeline::event::{Event, Occupant, What},
     wait::Comm,
 };
 
@@ -12,7 +12,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Known {
     cgroups: HashMap<u64, String>,
-    comms: HashMap<u32, Comm>,
+    tasks: HashMap<u32, Occupant>,
+    /// Of wakers that were never seen to come to a CPU or to leave one.
+    wakers: HashMap<u32, Comm>,
 }
 
 impl Known {
@@ -20,11 +22,22 @@ impl Known {
     pub fn learn(&mut self, event: &Event, names: &dyn Names) {
         let What::Turn(turn) = &event.what else { return };
         for task in [&turn.prev, &turn.next] {
-            self.comms.insert(task.tid, task.comm);
+            self.tasks.insert(task.tid, *task);
             if let Some(id) = task.cgroup_id {
                 self.cgroups.entry(id).or_insert_with(|| names.cgroup(id));
             }
         }
+        if let Some(tid) = turn.waited.and_then(|waited| waited.wait.waker_tid)
+            && !self.tasks.contains_key(&tid)
+            && let Some(comm) = names.comm(tid)
+        {
+            self.wakers.insert(tid, comm);
+        }
+    }
+
+    /// A task, as it was last seen at a switch.
+    pub fn task(&self, tid: u32) -> Option<&Occupant> {
+        self.tasks.get(&tid)
     }
 }
 
@@ -38,6 +51,6 @@ impl Names for Known {
     }
 
     fn comm(&self, tid: u32) -> Option<Comm> {
-        self.comms.get(&tid).copied()
+        self.task(tid).map(|task| task.comm).or_else(|| self.wakers.get(&tid).copied())
     }
 }

@@ -1,9 +1,16 @@
 //! `wakelat.why/1`, as docs/output.md describes it.
 
+mod place;
+mod wakings;
+
 use std::io::{self, Write};
 
 use serde::Serialize;
 
+use self::{
+    place::ContainerDocument,
+    wakings::{RestDocument, WakingDocument},
+};
 use super::{finding, words};
 use crate::{
     report::{KeyPart, Report},
@@ -50,6 +57,8 @@ struct WhyDocument<'a> {
     groups: Vec<GroupDocument<'a>>,
     antagonists: Vec<AntagonistDocument>,
     preemptions: Vec<ChainDocument>,
+    wakings: Vec<WakingDocument<'a>>,
+    wakings_rest: RestDocument,
     worst: Vec<AccountDocument>,
     findings: Vec<FindingDocument>,
     timeline: TimelineDocument<'a>,
@@ -70,6 +79,8 @@ impl<'a> WhyDocument<'a> {
             groups: summary.groups.iter().map(group).collect(),
             antagonists: summary.antagonists.iter().map(|one| AntagonistDocument::new(one, summary)).collect(),
             preemptions: summary.chains.iter().map(ChainDocument::new).collect(),
+            wakings: summary.wakings.pairs.iter().map(WakingDocument::new).collect(),
+            wakings_rest: RestDocument::new(&summary.wakings),
             worst: summary.worst.iter().map(|one| AccountDocument::new(one, summary, report)).collect(),
             findings: summary.findings.iter().map(|one| FindingDocument::new(one, summary)).collect(),
             timeline: TimelineDocument {
@@ -179,6 +190,7 @@ struct WhoDocument {
     number: Option<u32>,
     cgroup_id: Option<u64>,
     cgroup: Option<String>,
+    container: Option<ContainerDocument>,
 }
 
 impl WhoDocument {
@@ -186,6 +198,7 @@ impl WhoDocument {
         let in_cgroup = |id: Option<u64>| Self {
             cgroup_id: id,
             cgroup: id.and_then(|id| summary.cgroups.get(&id).cloned()),
+            container: ContainerDocument::of(id, summary),
             ..Self::default()
         };
         match who {
@@ -251,6 +264,7 @@ struct AccountDocument {
     pid: u32,
     comm: String,
     cgroup: Option<String>,
+    container: Option<ContainerDocument>,
     cpu: u32,
     at_unix_ns: u64,
     latency_ns: u64,
@@ -281,6 +295,7 @@ impl AccountDocument {
             pid: wait.pid,
             comm: wait.comm.to_string(),
             cgroup: wait.cgroup_id.and_then(|id| summary.cgroups.get(&id).cloned()),
+            container: ContainerDocument::of(wait.cgroup_id, summary),
             cpu: wait.cpu,
             at_unix_ns: clock::unix_ns(wait.at_ns, report.unix_offset_ns),
             latency_ns: account.latency_ns,

@@ -6,6 +6,7 @@ mod document;
 mod finding;
 mod ranking;
 mod text;
+mod wakers;
 mod words;
 mod worst;
 

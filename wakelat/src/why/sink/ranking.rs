@@ -57,7 +57,7 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
             line.push(Ink::Dim, right(&units::short(one.sum.waits), 9));
         }
         if let Some(id) = cgroup(one, &summary.cgroups).filter(|_| path >= SHORT_PATH) {
-            let text = words::cgroup(id, &summary.cgroups, style);
+            let text = words::place(id, &summary.cgroups, style);
             line.push(Ink::Dim, format!("  {}", fit(&text, path, style)));
         }
         line.end(style, out);

@@ -1,6 +1,6 @@
 //! `why` for people: where the time went, who was in the way, the worst waits, what stands out.
 
-use super::{finding, ranking, words, worst};
+use super::{finding, ranking, wakers, words, worst};
 use crate::{
     report::Report,
     sink::{
@@ -46,6 +46,7 @@ pub fn text(summary: &Summary, report: &Report, style: &Style) -> String {
     groups(summary, style, &mut out);
     ranking::antagonists(summary, style, &mut out);
     ranking::chains(summary, style, &mut out);
+    wakers::draw(summary, style, &mut out);
     for account in &summary.worst {
         worst::draw(account, summary.from, &summary.cgroups, style, &mut out);
         out.push('\n');
