@@ -38,6 +38,8 @@ mod timeline;
 mod turn;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
+#[cfg(target_arch = "bpf")]
+mod work;
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

@@ -114,8 +114,14 @@ pub fn why(config: &Config, why: config::Why) -> Result<Stop> {
         worst: why.worst,
         untold: untold.into_iter().filter(|(told, _)| !told).map(|(_, what)| what).collect(),
     };
-    let timeline =
-        Timeline { noise: why.noise, idle: why.idle, clocks: why.quota, cgroups: true, ..Timeline::OF_WAITS };
+    let timeline = Timeline {
+        noise: why.noise,
+        idle: why.idle,
+        clocks: why.quota,
+        works: why.works,
+        cgroups: true,
+        ..Timeline::OF_WAITS
+    };
     let json = config.output.format == sink::Format::Json;
     run(config, &mut Why { timeline, summing: why::Summing::new(rules), known: why::Known::default(), json, style })
 }

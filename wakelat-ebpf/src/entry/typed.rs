@@ -8,8 +8,8 @@ use wakelat_common::{
 
 use crate::{
     interrupt, switch,
-    task::{Direct, IrqAction, Task},
-    timeline, turn, wakeup,
+    task::{Direct, IrqAction, Task, Work},
+    timeline, turn, wakeup, work,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -88,6 +88,20 @@ fn softirq_entry(_ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "softirq_exit")]
 fn softirq_exit(ctx: BtfTracePointContext) -> i32 {
     interrupt::exit(source::SOFTIRQ, ctx.arg::<u64>(0) as u32, interrupt::nameless);
+    0
+}
+
+// TP_PROTO(struct work_struct *work), include/trace/events/workqueue.h
+#[btf_tracepoint(function = "workqueue_execute_start")]
+fn workqueue_execute_start(ctx: BtfTracePointContext) -> i32 {
+    work::tell(false, Work::<Direct>::new(ctx.arg(0)).function());
+    0
+}
+
+// TP_PROTO(struct work_struct *work, work_func_t function): the work may be gone by now.
+#[btf_tracepoint(function = "workqueue_execute_end")]
+fn workqueue_execute_end(ctx: BtfTracePointContext) -> i32 {
+    work::tell(true, ctx.arg(1));
     0
 }
 

@@ -199,4 +199,8 @@ pub trait Names {
     fn cgroup(&self, id: u64) -> String;
     /// The name of a thread, where it is known.
     fn comm(&self, tid: u32) -> Option<Comm>;
+    /// The kernel's function that an address is in, where it is known.
+    fn function(&self, _address: u64) -> Option<String> {
+        None
+    }
 }

@@ -25,7 +25,8 @@ pub(super) struct WhyFlags {
     worst: usize,
 
     /// What to tell from the task that has the CPU: noise (interrupts, softirqs), idle (C-states), quota (throttling,
-    /// stolen time); or tasks, which is none of them. What is not told apart is not attached
+    /// stolen time), and works, which says what kworkers did; or tasks, which is none of them. What is not told apart is
+    /// not attached
     #[arg(
         long,
         value_name = "LIST",
@@ -53,6 +54,8 @@ pub enum PartName {
     Idle,
     /// Throttling and stolen time
     Quota,
+    /// The functions of kworkers
+    Works,
 }
 
 /// What is otherwise than in other commands: all waits are asked for, from the waker on, and nothing is counted in the
@@ -69,7 +72,7 @@ impl WhyFlags {
     pub(super) fn why(&self) -> Why {
         let with = |part| self.parts.contains(&part);
         let (noise, idle, quota) = (with(PartName::Noise), with(PartName::Idle), with(PartName::Quota));
-        Why { worst: self.worst, noise, idle, quota }
+        Why { worst: self.worst, noise, idle, quota, works: with(PartName::Works) }
     }
 
     pub(super) fn config(mut self, machine: &Machine) -> Result<Config, ConfigError> {

@@ -214,6 +214,8 @@ pub struct Why {
     pub idle: bool,
     /// Throttling and stolen time are told.
     pub quota: bool,
+    /// What the workers of workqueues do is told.
+    pub works: bool,
 }
 
 /// The table of `top`.

@@ -9,7 +9,7 @@ use wakelat_common::{
     timeline::{self, IDLE_STATE_UNKNOWN, NO_WAIT, flag, kind, leaving_of, source},
 };
 
-use super::event::{Event, Moved, Noise, Occupant, Source, Turn, Waited, What, Woken};
+use super::event::{Event, Moved, Noise, Occupant, Source, Turn, Waited, What, Woken, Work};
 use crate::{
     decode::{DecodeError, expect_length, known_cgroup, known_cpu, name, sample, wait},
     wait::Comm,
@@ -36,6 +36,7 @@ impl Decoder {
             kind::NOISE => size_of::<timeline::Noise>(),
             kind::MOVED => size_of::<timeline::Moved>(),
             kind::WOKEN => size_of::<timeline::Woken>(),
+            kind::WORK => size_of::<timeline::Work>(),
             other => return Err(DecodeError::Kind(other)),
         };
         expect_length(record, expected)?;
@@ -43,6 +44,7 @@ impl Decoder {
             kind::TURN => turn(&mut record)?,
             kind::NOISE => noise(&mut record)?,
             kind::MOVED => moved(&mut record),
+            kind::WORK => work(&mut record),
             _ => woken(&mut record)?,
         };
         let decoded = self.decoded.entry(cpu).or_default();
@@ -148,6 +150,18 @@ fn moved(record: &mut &[u8]) -> Told {
     let to_cpu = record.get_u32_ne();
     let comm = Comm::new(&name(record));
     (cpu, lost, What::Moved(Moved { at_ns, tid, comm, waits, from_cpu, to_cpu }))
+}
+
+fn work(record: &mut &[u8]) -> Told {
+    let _kind = record.get_u8();
+    let ends = record.get_u8() != 0;
+    let _reserved = record.get_u16_ne();
+    let cpu = record.get_u32_ne();
+    let lost = record.get_u32_ne();
+    let tid = record.get_u32_ne();
+    let at_ns = record.get_u64_ne();
+    let function = record.get_u64_ne();
+    (cpu, lost, What::Work(Work { at_ns, tid, function, ends }))
 }
 
 fn woken(record: &mut &[u8]) -> Result<Told, DecodeError> {
@@ -293,6 +307,16 @@ mod tests {
         assert_eq!(Decoder::default().decode(&woken).unwrap().what, What::Woken(expected));
         let preempted = short(kind::WOKEN, [2, 1], [1, 0, 42], [10, 0], NAME);
         assert_eq!(Decoder::default().decode(&preempted), Err(DecodeError::Class(2)));
+    }
+
+    #[test]
+    fn every_field_of_a_work_arrives() {
+        let mut bytes = short(kind::WORK, [1, 0], [1, 0, 42], [10, 0xffff_ffff_8100_0123], NAME);
+        bytes.truncate(size_of::<timeline::Work>());
+        let expected = Work { at_ns: 10, tid: 42, function: 0xffff_ffff_8100_0123, ends: true };
+        assert_eq!(Decoder::default().decode(&bytes).unwrap().what, What::Work(expected));
+        let short = Decoder::default().decode(&bytes[..31]);
+        assert_eq!(short, Err(DecodeError::Length { found: 31, expected: 32 }));
     }
 
     #[test]

@@ -26,6 +26,21 @@ pub enum What {
     Moved(Moved),
     /// A task was woken.
     Woken(Woken),
+    /// A worker of a workqueue began or ended a work.
+    Work(Work),
+}
+
+/// A worker of a workqueue began or ended a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The worker.
+    pub tid: u32,
+    /// The address of the work's function.
+    pub function: u64,
+    /// It ended.
+    pub ends: bool,
 }
 
 /// A task at a switch.

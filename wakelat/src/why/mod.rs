@@ -11,6 +11,7 @@ pub mod sink;
 pub mod summary;
 pub mod sums;
 pub mod wakers;
+pub mod works;
 
 #[cfg(test)]
 mod fixtures;

@@ -15,11 +15,15 @@ pub struct Known {
     tasks: HashMap<u32, Occupant>,
     /// Of wakers that were never seen to come to a CPU or to leave one.
     wakers: HashMap<u32, Comm>,
+    functions: HashMap<u64, Option<String>>,
 }
 
 impl Known {
     /// Takes note of those in an event.
     pub fn learn(&mut self, event: &Event, names: &dyn Names) {
+        if let What::Work(work) = &event.what {
+            self.functions.entry(work.function).or_insert_with(|| names.function(work.function));
+        }
         let What::Turn(turn) = &event.what else { return };
         for task in [&turn.prev, &turn.next] {
             self.tasks.insert(task.tid, *task);
@@ -52,5 +56,9 @@ impl Names for Known {
 
     fn comm(&self, tid: u32) -> Option<Comm> {
         self.task(tid).map(|task| task.comm).or_else(|| self.wakers.get(&tid).copied())
+    }
+
+    fn function(&self, address: u64) -> Option<String> {
+        self.functions.get(&address).cloned().flatten()
     }
 }

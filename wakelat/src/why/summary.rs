@@ -9,6 +9,7 @@ use super::{
     names::Known,
     sums::Sums,
     wakers::{Ranking, Wakings},
+    works::{WorkSum, Works},
 };
 use crate::{
     aggregate::key::{GroupKey, Key, Names, by_name},
@@ -52,6 +53,7 @@ pub struct Summing {
     imposed: Imposed,
     chains: Chains,
     wakings: Wakings,
+    works: Works,
     worst: Vec<Account>,
     throttling_unknown: u64,
 }
@@ -75,6 +77,8 @@ pub struct Summary {
     pub preemptions: u64,
     /// Who woke whom, the pair that waited longest first.
     pub wakings: Ranking,
+    /// What the workers of workqueues did while others waited for them, by their thread ids, the most first.
+    pub works: BTreeMap<u32, Vec<WorkSum>>,
     /// The longest waits, the longest first.
     pub worst: Vec<Account>,
     /// What stands out.
@@ -117,6 +121,7 @@ impl Summing {
             imposed: Imposed::default(),
             chains: Chains::default(),
             wakings,
+            works: Works::default(),
             worst: Vec::new(),
             throttling_unknown: 0,
         }
@@ -138,14 +143,19 @@ impl Summing {
                 sums.add(account);
             }
             self.imposed.add(account);
+            self.works.add(account);
             self.throttling_unknown += u64::from(account.waited.throttled_ns.is_none());
             keep(&mut self.worst, account, self.rules.worst);
         }
-        if let What::Turn(turn) = &event.what {
-            self.chains.add(turn);
-            if let Some(waited) = &turn.waited {
-                self.wakings.add(&waited.wait, known);
+        match &event.what {
+            What::Turn(turn) => {
+                self.chains.add(turn);
+                if let Some(waited) = &turn.waited {
+                    self.wakings.add(&waited.wait, known);
+                }
             }
+            What::Work(work) => self.works.push(work),
+            What::Noise(_) | What::Moved(_) | What::Woken(_) => {}
         }
     }
 
@@ -158,6 +168,7 @@ impl Summing {
         self.imposed.clear();
         self.chains.clear();
         self.wakings.clear();
+        self.works.clear();
         self.worst.clear();
         self.throttling_unknown = 0;
     }
@@ -188,6 +199,7 @@ impl Summing {
             chains,
             preemptions,
             wakings: self.wakings.ranking(RANKED, names),
+            works: self.works.sums(names),
             worst: self.worst.clone(),
             findings: findings(self.victims.iter().map(|((_, comm), sums)| (*comm, sums)), duration_ns),
             told: Told { events: told.events - self.before.events, lost: told.lost - self.before.lost },

@@ -30,6 +30,7 @@ use crate::{
         imposed::Antagonist,
         summary::Group,
         sums::{PartSum, Sums},
+        works::WorkSum,
     },
 };
 
@@ -236,11 +237,29 @@ struct AntagonistDocument {
     #[serde(flatten)]
     sum: SumDocument,
     victims: usize,
+    works: Vec<WorkDocument>,
+}
+
+/// What a function of a worker had.
+#[derive(Serialize)]
+struct WorkDocument {
+    function: String,
+    sum_ns: u128,
 }
 
 impl AntagonistDocument {
     fn new(one: &Antagonist, summary: &Summary) -> Self {
-        Self { who: WhoDocument::new(&one.who, summary), sum: SumDocument::new(&one.sum), victims: one.victims() }
+        let works = match one.who {
+            Who::Task(task) => summary.works.get(&task.tid).cloned().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let work = |work: WorkSum| WorkDocument { function: work.function, sum_ns: work.ns };
+        Self {
+            who: WhoDocument::new(&one.who, summary),
+            sum: SumDocument::new(&one.sum),
+            victims: one.victims(),
+            works: works.into_iter().map(work).collect(),
+        }
     }
 }
 
