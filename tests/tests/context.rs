@@ -12,9 +12,9 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     machine,
     suite::{self, Outcome, Skip},
-    task::{Policy, name, pin},
+    task::{Place, Policy, name, pin},
     wakelat::{Attach, Wakelat, command},
-    workload::{BehindHog, PingPong, Workload},
+    workload::{BehindHog, Forks, PingPong, Workload},
 };
 
 fn main() {
@@ -23,6 +23,8 @@ fn main() {
         the_parts_of_each_line_add_up,
         a_kworker_in_the_way_is_named_with_its_function,
         without_works_no_kworker_has_any,
+        many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them,
+        few_new_tasks_are_no_storm,
     ];
     suite::main(typed.into_iter().chain(attached![all_cgroups_of_a_container_are_one_group]));
 }
@@ -134,37 +136,54 @@ fn all_cgroups_of_a_container_are_one_group(attach: Attach) -> Outcome {
     Ok(())
 }
 
-/// What `why` says of those in the way of tasks that any other keeps from the CPU, while cgroups are made and removed. It is
-/// works that free a cgroup: `css_release_work_fn`, `css_free_rwork_fn` (kernel/cgroup/cgroup.c).
-fn beside_removed_cgroups(attach: Attach, parts: &str) -> Result<Vec<Value>, Skip> {
-    let hierarchy = Hierarchy::find()?;
+/// Tasks that any other keeps from the CPU, one on each, until it is dropped.
+struct Idlers<'a>(&'a AtomicBool);
+
+impl<'a> Idlers<'a> {
+    fn begin<'scope>(over: &'a AtomicBool, scope: &'scope std::thread::Scope<'scope, 'a>) -> Self {
+        for cpu in machine::cpus() {
+            scope.spawn(move || {
+                name("wl-idle");
+                pin(0, cpu);
+                let parameters = libc::sched_param { sched_priority: 0 };
+                // SAFETY: the structure is valid for the call and is only read.
+                assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) }, 0);
+                while !over.load(SeqCst) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        Self(over)
+    }
+}
+
+impl Drop for Idlers<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// What `why` says of the waits of such tasks while `load` is performed.
+fn beside(attach: Attach, parts: &str, load: impl FnOnce()) -> Value {
     let over = AtomicBool::new(false);
-    let idle = |cpu: usize| {
-        name("wl-idle");
-        pin(0, cpu);
-        let parameters = libc::sched_param { sched_priority: 0 };
-        // SAFETY: the structure is valid for the call and is only read.
-        assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) }, 0);
-        while !over.load(SeqCst) {
-            std::hint::spin_loop();
-        }
-    };
     let document = std::thread::scope(|scope| {
-        let idlers: Vec<_> = machine::cpus().into_iter().map(|cpu| scope.spawn(move || idle(cpu))).collect();
+        let _idlers = Idlers::begin(&over, scope);
         let why = measuring(attach, &["why", "--comm", "wl-idle", "--class", "preempted", "--parts", parts]);
-        for _ in 0..200 {
-            drop(hierarchy.group("short"));
-        }
-        let document = documents(why).remove(0);
-        over.store(true, SeqCst);
-        idlers.into_iter().for_each(|idler| idler.join().expect("only spins"));
-        document
+        load();
+        documents(why).remove(0)
     });
     assert_eq!(document["timeline"]["lost"], 0, "{document}");
-    let workers = list(&document["antagonists"]).iter().filter(|one| {
-        one["kind"] == "task" && one["name"].as_str().is_some_and(|name| name.starts_with("kworker/"))
-    });
-    Ok(workers.cloned().collect())
+    document
+}
+
+/// The workers that were in the way while cgroups were made and removed. It is works that free a cgroup:
+/// `css_release_work_fn`, `css_free_rwork_fn` (kernel/cgroup/cgroup.c).
+fn beside_removed_cgroups(attach: Attach, parts: &str) -> Result<Vec<Value>, Skip> {
+    let hierarchy = Hierarchy::find()?;
+    let document = beside(attach, parts, || (0..200).for_each(|_| drop(hierarchy.group("short"))));
+    let is_worker =
+        |one: &&Value| one["kind"] == "task" && one["name"].as_str().is_some_and(|name| name.starts_with("kworker/"));
+    Ok(list(&document["antagonists"]).iter().filter(is_worker).cloned().collect())
 }
 
 fn a_kworker_in_the_way_is_named_with_its_function(attach: Attach) -> Outcome {
@@ -190,5 +209,33 @@ fn without_works_no_kworker_has_any(attach: Attach) -> Outcome {
     let workers = beside_removed_cgroups(attach, "tasks")?;
     assert!(!workers.is_empty());
     assert!(workers.iter().all(|worker| list(&worker["works"]).is_empty()), "{workers:?}");
+    Ok(())
+}
+
+/// The storms that `why` finds where so many tasks are made, one after the other, each of which runs for a millisecond.
+fn storms(attach: Attach, children: u64) -> Value {
+    let place = Place::other(machine::one_cpu());
+    let mut staged = Workload::Forks(Forks { children, run_ns: 1_000_000, place }).stage();
+    beside(attach, "forks", || _ = staged.perform())["storms"].clone()
+}
+
+fn many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them(attach: Attach) -> Outcome {
+    const CHILDREN: u64 = 300;
+    let storms = storms(attach, CHILDREN);
+    println!("\n  {storms}");
+    let storm = &storms[0];
+    assert_eq!(storm["comm"], "wl-forker", "{storms}");
+    assert_eq!((number(&storm["tasks"]), number(&storm["programs"])), (CHILDREN, 0), "{storms}");
+    assert!(number(&storm["sum_ns"]) <= number(&storm["of_ns"]), "{storms}");
+    if machine::has_own_time() {
+        // Each child runs that long and keeps one of them from its CPU, which is the child's unless it is interrupted.
+        assert!(number(&storm["sum_ns"]) * 10 >= CHILDREN * 1_000_000 * 8, "{storms}");
+    }
+    Ok(())
+}
+
+fn few_new_tasks_are_no_storm(attach: Attach) -> Outcome {
+    let storms = storms(attach, 10);
+    assert!(list(&storms).iter().all(|storm| storm["comm"] != "wl-forker"), "{storms}");
     Ok(())
 }

@@ -20,6 +20,8 @@ pub mod kind {
     pub const WOKEN: u8 = 5;
     /// A [`super::Work`].
     pub const WORK: u8 = 16;
+    /// A [`super::Spawn`].
+    pub const SPAWN: u8 = 17;
 }
 
 /// Bits of the load-time integer that says what is told, so that the verifier removes what is not.
@@ -240,6 +242,32 @@ pub struct Work {
     pub function: u64,
 }
 
+/// A task made another, or took another program (`sched_process_fork`, `sched_process_exec`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Spawn {
+    /// [`kind::SPAWN`].
+    pub kind: u8,
+    /// 1 where it took another program.
+    pub exec: u8,
+    /// Zero.
+    pub reserved: u16,
+    /// Where.
+    pub cpu: u32,
+    /// As [`Turn::lost`].
+    pub lost: u32,
+    /// The task that did.
+    pub pid: u32,
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The task that was made; 0 where none was.
+    pub child: u32,
+    /// Zero.
+    pub reserved2: u32,
+    /// The name of the task that did; of one that took another program, the new one.
+    pub comm: [u8; COMM_LEN],
+}
+
 /// [`Leaving`] as a number.
 #[inline(always)]
 pub const fn leaving_number(leaving: Leaving) -> u8 {
@@ -271,6 +299,7 @@ const _: () = {
     assert!(size_of::<Moved>() == 48);
     assert!(size_of::<Woken>() == 48);
     assert!(size_of::<Work>() == 32);
+    assert!(size_of::<Spawn>() == 48);
 };
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ mod sample;
 #[cfg(target_arch = "bpf")]
 mod share;
 #[cfg(target_arch = "bpf")]
+mod spawn;
+#[cfg(target_arch = "bpf")]
 #[path = "starts/map.rs"]
 mod starts;
 #[cfg(target_arch = "bpf")]

@@ -25,6 +25,8 @@ mod sample;
 #[cfg(target_arch = "bpf")]
 mod share;
 #[cfg(target_arch = "bpf")]
+mod spawn;
+#[cfg(target_arch = "bpf")]
 #[path = "starts/storage.rs"]
 mod starts;
 #[cfg(target_arch = "bpf")]

@@ -119,6 +119,7 @@ pub fn why(config: &Config, why: config::Why) -> Result<Stop> {
         idle: why.idle,
         clocks: why.quota,
         works: why.works,
+        forks: why.forks,
         cgroups: true,
         ..Timeline::OF_WAITS
     };

@@ -7,8 +7,8 @@ use wakelat_common::{
 };
 
 use crate::{
-    interrupt, switch,
-    task::{Direct, IrqAction, Task, Work},
+    interrupt, spawn, switch,
+    task::{Direct, IrqAction, Task, TaskFields as _, Work},
     timeline, turn, wakeup, work,
 };
 
@@ -88,6 +88,20 @@ fn softirq_entry(_ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "softirq_exit")]
 fn softirq_exit(ctx: BtfTracePointContext) -> i32 {
     interrupt::exit(source::SOFTIRQ, ctx.arg::<u64>(0) as u32, interrupt::nameless);
+    0
+}
+
+// TP_PROTO(struct task_struct *parent, struct task_struct *child)
+#[btf_tracepoint(function = "sched_process_fork")]
+fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
+    spawn::tell(Task::<Direct>::new(ctx.arg(0)), Task::<Direct>::new(ctx.arg(1)).pid());
+    0
+}
+
+// TP_PROTO(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
+#[btf_tracepoint(function = "sched_process_exec")]
+fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
+    spawn::tell(Task::<Direct>::new(ctx.arg(0)), 0);
     0
 }
 

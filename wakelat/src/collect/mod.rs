@@ -74,6 +74,8 @@ pub struct Timeline {
     pub clocks: bool,
     /// The works of workqueues.
     pub works: bool,
+    /// Tasks that make others, or take another program.
+    pub forks: bool,
 }
 
 /// Whose moves from one CPU to another are told.
@@ -95,6 +97,7 @@ impl Timeline {
         cgroups: false,
         clocks: true,
         works: false,
+        forks: false,
     };
 }
 

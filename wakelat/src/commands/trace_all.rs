@@ -57,6 +57,7 @@ impl View for TraceAll<'_> {
             cgroups: false,
             clocks: false,
             works: false,
+            forks: false,
         })
     }
 

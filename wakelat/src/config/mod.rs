@@ -216,6 +216,8 @@ pub struct Why {
     pub quota: bool,
     /// What the workers of workqueues do is told.
     pub works: bool,
+    /// Who makes many tasks is told.
+    pub forks: bool,
 }
 
 /// The table of `top`.

@@ -28,6 +28,21 @@ pub enum What {
     Woken(Woken),
     /// A worker of a workqueue began or ended a work.
     Work(Work),
+    /// A task made another, or took another program.
+    Spawn(Spawn),
+}
+
+/// A task made another, or took another program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spawn {
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The thread that did.
+    pub tid: u32,
+    /// Its name; of one that took another program, the new one.
+    pub comm: Comm,
+    /// The thread that it made; none where it took another program.
+    pub child: Option<u32>,
 }
 
 /// A worker of a workqueue began or ended a work.

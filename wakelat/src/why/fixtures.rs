@@ -10,7 +10,7 @@ use crate::{
     report::{From, Report, Terms},
     sink::fixtures,
     timeline::{
-        event::{Event, Occupant, Source},
+        event::{Event, Occupant, Source, Spawn, What, Work},
         fixtures::{Stream, fifo, idle, irq, task},
     },
     wait::Comm,
@@ -39,6 +39,14 @@ impl Names for Paths {
 
     fn comm(&self, _: u32) -> Option<Comm> {
         None
+    }
+
+    fn function(&self, address: u64) -> Option<String> {
+        match address {
+            0xa => Some("vmstat_update".to_owned()),
+            0xb => Some("wb_workfn".to_owned()),
+            _ => None,
+        }
     }
 }
 
@@ -186,6 +194,40 @@ pub fn softirqs() -> Stream {
     stream
 }
 
+/// `make` makes compilers all the time, each of which has the CPU for 5 ms while nginx waits.
+pub fn storm() -> Stream {
+    let mut stream = Stream::default();
+    for round in 0..40 {
+        let (at, tid) = (BEGIN + u64::from(round) * 6 * MS, 5_000 + round);
+        // Told by a CPU of its own.
+        let spawn =
+            |tid, name: &str, child| What::Spawn(Spawn { at_ns: at, tid, comm: Comm::new(name.as_bytes()), child });
+        for (seq, what) in [spawn(77, "make", Some(tid)), spawn(tid, "cc1", None)].into_iter().enumerate() {
+            stream.events.push(Event { cpu: 9, seq: 2 * round + seq as u32 + 1, what });
+        }
+        stream.turn(0, at, Occupant { wanted: false, ..task(tid, "cc1") });
+        stream.ends(0, (at + 100_000, at + 5 * MS), nginx());
+    }
+    stream
+}
+
+/// A worker of a workqueue has the CPU; most of it for one function.
+pub fn worker() -> Stream {
+    let mut stream = Stream::default();
+    let worker = Occupant { wanted: false, ..task(321, "kworker/0:1") };
+    for round in 0..20 {
+        let at = BEGIN + u64::from(round) * 10 * MS;
+        stream.turn(0, at, worker);
+        let work = |after_ns, function, ends| What::Work(Work { at_ns: at + after_ns, tid: 321, function, ends });
+        let works = [work(100, 0xa, false), work(MS, 0xa, true), work(2 * MS, 0xb, false), work(6 * MS, 0xb, true)];
+        for (seq, what) in works.into_iter().enumerate() {
+            stream.events.push(Event { cpu: 9, seq: 4 * round + seq as u32 + 1, what });
+        }
+        stream.ends(0, (at + MS / 2, at + 7 * MS), nginx());
+    }
+    stream
+}
+
 /// All stories, by name.
 pub fn stories() -> BTreeMap<&'static str, Stream> {
     BTreeMap::from([
@@ -196,6 +238,8 @@ pub fn stories() -> BTreeMap<&'static str, Stream> {
         ("throttled", throttled()),
         ("migrated", migrated()),
         ("softirqs", softirqs()),
+        ("storm", storm()),
+        ("worker", worker()),
     ])
 }
 

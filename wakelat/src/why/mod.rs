@@ -8,6 +8,7 @@ pub mod finding;
 pub mod imposed;
 pub mod names;
 pub mod sink;
+pub mod storms;
 pub mod summary;
 pub mod sums;
 pub mod wakers;

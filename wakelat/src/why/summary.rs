@@ -7,6 +7,7 @@ use super::{
     finding::{Finding, findings},
     imposed::{Antagonist, Imposed},
     names::Known,
+    storms::{Storm, Storms},
     sums::Sums,
     wakers::{Ranking, Wakings},
     works::{WorkSum, Works},
@@ -54,6 +55,7 @@ pub struct Summing {
     chains: Chains,
     wakings: Wakings,
     works: Works,
+    storms: Storms,
     worst: Vec<Account>,
     throttling_unknown: u64,
 }
@@ -79,6 +81,8 @@ pub struct Summary {
     pub wakings: Ranking,
     /// What the workers of workqueues did while others waited for them, by their thread ids, the most first.
     pub works: BTreeMap<u32, Vec<WorkSum>>,
+    /// Who made many tasks that were in the way.
+    pub storms: Vec<Storm>,
     /// The longest waits, the longest first.
     pub worst: Vec<Account>,
     /// What stands out.
@@ -122,6 +126,7 @@ impl Summing {
             chains: Chains::default(),
             wakings,
             works: Works::default(),
+            storms: Storms::default(),
             worst: Vec::new(),
             throttling_unknown: 0,
         }
@@ -144,6 +149,7 @@ impl Summing {
             }
             self.imposed.add(account);
             self.works.add(account);
+            self.storms.add(account);
             self.throttling_unknown += u64::from(account.waited.throttled_ns.is_none());
             keep(&mut self.worst, account, self.rules.worst);
         }
@@ -155,6 +161,7 @@ impl Summing {
                 }
             }
             What::Work(work) => self.works.push(work),
+            What::Spawn(spawn) => self.storms.push(spawn),
             What::Noise(_) | What::Moved(_) | What::Woken(_) => {}
         }
     }
@@ -169,6 +176,7 @@ impl Summing {
         self.chains.clear();
         self.wakings.clear();
         self.works.clear();
+        self.storms.clear();
         self.worst.clear();
         self.throttling_unknown = 0;
     }
@@ -200,6 +208,7 @@ impl Summing {
             preemptions,
             wakings: self.wakings.ranking(RANKED, names),
             works: self.works.sums(names),
+            storms: Vec::new(),
             worst: self.worst.clone(),
             findings: findings(self.victims.iter().map(|((_, comm), sums)| (*comm, sums)), duration_ns),
             told: Told { events: told.events - self.before.events, lost: told.lost - self.before.lost },
@@ -207,6 +216,7 @@ impl Summing {
             untold: self.rules.untold.clone(),
             cgroups: BTreeMap::new(),
         };
+        summary.storms = self.storms.storms(summary.all().ns, duration_ns);
         summary.cgroups = summary.cgroup_ids().into_iter().map(|id| (id, names.cgroup(id))).collect();
         summary
     }

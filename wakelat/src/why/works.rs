@@ -141,13 +141,13 @@ mod tests {
             work(7, 195, 0xb, false),
             work(7, 300, 0xb, true),
         ];
-        assert_eq!(sums(&works), [("0xc".to_owned(), 70), ("0xb".to_owned(), 15)]);
+        assert_eq!(sums(&works), [("0xc".to_owned(), 70), ("wb_workfn".to_owned(), 15)]);
     }
 
     #[test]
     fn a_work_that_has_not_ended_has_all_up_to_now() {
-        assert_eq!(sums(&[work(7, 60, 0xb, false)]), [("0xb".to_owned(), 100)]);
-        assert_eq!(sums(&[work(7, 150, 0xb, false)]), [("0xb".to_owned(), 50)]);
+        assert_eq!(sums(&[work(7, 60, 0xb, false)]), [("wb_workfn".to_owned(), 100)]);
+        assert_eq!(sums(&[work(7, 150, 0xb, false)]), [("wb_workfn".to_owned(), 50)]);
         assert_eq!(sums(&[work(7, 60, 0xb, false), work(7, 70, 0xb, true)]), []);
         assert_eq!(sums(&[work(7, 200, 0xb, false)]), []);
     }

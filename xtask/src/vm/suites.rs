@@ -13,6 +13,7 @@ pub const fn of(mode: Mode) -> &'static [&'static str] {
         // What is exact where time is.
         Mode::Deterministic => &[
             "kernel",
+            "context",
             "counts",
             "oracle",
             "verify:of_all_tasks_agrees_under_load",
@@ -39,7 +40,7 @@ mod tests {
         assert!([Mode::Smp, Mode::Deterministic].iter().all(|mode| of(*mode)[0] == "kernel"));
         assert_eq!(
             task(Mode::Deterministic, false),
-            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,timerlat_report,interference,rtla,why"
+            "tests=kernel,context,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,timerlat_report,interference,rtla,why"
         );
         assert_eq!(task(Mode::Deterministic, true), "tests");
     }

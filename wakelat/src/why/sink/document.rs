@@ -1,6 +1,7 @@
 //! `wakelat.why/1`, as docs/output.md describes it.
 
 mod place;
+mod storms;
 mod wakings;
 
 use std::io::{self, Write};
@@ -9,6 +10,7 @@ use serde::Serialize;
 
 use self::{
     place::ContainerDocument,
+    storms::StormDocument,
     wakings::{RestDocument, WakingDocument},
 };
 use super::{finding, words};
@@ -62,6 +64,7 @@ struct WhyDocument<'a> {
     wakings_rest: RestDocument,
     worst: Vec<AccountDocument>,
     findings: Vec<FindingDocument>,
+    storms: Vec<StormDocument>,
     timeline: TimelineDocument<'a>,
     coverage: CoverageDocument,
     overhead: Option<OverheadDocument>,
@@ -84,6 +87,7 @@ impl<'a> WhyDocument<'a> {
             wakings_rest: RestDocument::new(&summary.wakings),
             worst: summary.worst.iter().map(|one| AccountDocument::new(one, summary, report)).collect(),
             findings: summary.findings.iter().map(|one| FindingDocument::new(one, summary)).collect(),
+            storms: summary.storms.iter().map(StormDocument::new).collect(),
             timeline: TimelineDocument {
                 events: summary.told.events,
                 lost: summary.told.lost,

@@ -5,6 +5,7 @@
 mod document;
 mod finding;
 mod ranking;
+mod storm;
 mod text;
 mod wakers;
 mod words;

@@ -67,6 +67,8 @@ fn each_story_finds_its_cause_first() {
         ("throttled", Part::Throttled),
         ("migrated", Part::Same),
         ("softirqs", Part::Softirq),
+        ("storm", Part::Same),
+        ("worker", Part::Same),
     ] {
         let summary = summary(&stories()[name].events, From::Wakeup, &[]);
         assert_eq!(summary.findings.first().map(|finding| finding.cause.part), Some(part), "{name}");
