@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
 };
 
 use nix::sys::signal::Signal;
@@ -11,10 +11,11 @@ use wakelat_tests::{
     attached, attached_typed,
     cgroup::Hierarchy,
     machine,
+    procfs::Account,
     suite::{self, Outcome, Skip},
     task::{Place, Policy, name, pin},
     wakelat::{Attach, Wakelat, command},
-    workload::{BehindHog, Forks, PingPong, Workload},
+    workload::{BehindHog, Forks, PingPong, Sleeper, Workload, until},
 };
 
 fn main() {
@@ -132,16 +133,24 @@ fn all_cgroups_of_a_container_are_one_group(attach: Attach) -> Outcome {
     assert_eq!(groups[0]["key"], serde_json::json!({"container": "3f4e5d6c7b8a", "pod": UID}), "{report}");
     let count = number(&groups[0]["count"]);
     assert_eq!(count, number(&report["coverage"]["delivered"]), "{report}");
-    assert!((2 * ROUNDS..=performance.wakeups()).contains(&(count + performance.untraced)), "{count}: {performance:?}");
+    assert!(count <= performance.wakeups() && count + performance.untraced >= 2 * ROUNDS, "{count} of {performance:?}");
     Ok(())
 }
 
 /// Tasks that any other keeps from the CPU, one on each, until it is dropped.
-struct Idlers<'a>(&'a AtomicBool);
+struct Idlers<'a> {
+    over: &'a AtomicBool,
+    /// How often each has looked whether it is over.
+    turns: &'a [AtomicU64],
+}
 
 impl<'a> Idlers<'a> {
-    fn begin<'scope>(over: &'a AtomicBool, scope: &'scope std::thread::Scope<'scope, 'a>) -> Self {
-        for cpu in machine::cpus() {
+    fn begin<'scope>(
+        over: &'a AtomicBool,
+        turns: &'a [AtomicU64],
+        scope: &'scope std::thread::Scope<'scope, 'a>,
+    ) -> Self {
+        for (cpu, turns) in machine::cpus().into_iter().zip(turns) {
             scope.spawn(move || {
                 name("wl-idle");
                 pin(0, cpu);
@@ -149,38 +158,53 @@ impl<'a> Idlers<'a> {
                 // SAFETY: the structure is valid for the call and is only read.
                 assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) }, 0);
                 while !over.load(SeqCst) {
-                    std::hint::spin_loop();
+                    turns.fetch_add(1, SeqCst);
                 }
             });
         }
-        Self(over)
+        Self { over, turns }
+    }
+
+    /// Waits until each has had its CPU: no wait of before goes on.
+    fn until_each_has_run(&self) {
+        for turns in self.turns {
+            let before = turns.load(SeqCst);
+            until("a task that any other keeps from the CPU has run", || turns.load(SeqCst) > before + 1);
+        }
     }
 }
 
 impl Drop for Idlers<'_> {
     fn drop(&mut self) {
-        self.0.store(true, SeqCst);
+        self.over.store(true, SeqCst);
     }
 }
 
-/// What `why` says of the waits of such tasks while `load` is performed.
-fn beside(attach: Attach, parts: &str, load: impl FnOnce()) -> Value {
-    let over = AtomicBool::new(false);
+/// How many removed cgroups the kernel has not freed yet.
+fn dying(hierarchy: &Hierarchy) -> u64 {
+    let stat = std::fs::read_to_string(hierarchy.root().join("cgroup.stat")).expect("every hierarchy has this");
+    let dying = stat.lines().find_map(|line| line.strip_prefix("nr_dying_descendants ")?.parse().ok());
+    dying.unwrap_or_else(|| panic!("no dying cgroups in {stat}"))
+}
+
+/// The workers that were in the way while cgroups were made and removed. It is a work that frees a cgroup:
+/// `css_release_work_fn` (kernel/cgroup/cgroup.c).
+fn beside_removed_cgroups(attach: Attach, parts: &str) -> Result<Vec<Value>, Skip> {
+    let hierarchy = Hierarchy::find()?;
+    let (over, turns) = (AtomicBool::new(false), machine::cpus().iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
     let document = std::thread::scope(|scope| {
-        let _idlers = Idlers::begin(&over, scope);
+        let idlers = Idlers::begin(&over, &turns, scope);
         let why = measuring(attach, &["why", "--comm", "wl-idle", "--class", "preempted", "--parts", parts]);
-        load();
+        // What keeps one from its CPU from here on is a wait that is seen from its beginning.
+        idlers.until_each_has_run();
+        let dying = || dying(&hierarchy);
+        let before = dying();
+        (0..200).for_each(|_| drop(hierarchy.group("short")));
+        until("the cgroups are freed", || dying() <= before);
+        idlers.until_each_has_run();
         documents(why).remove(0)
     });
     assert_eq!(document["timeline"]["lost"], 0, "{document}");
-    document
-}
-
-/// The workers that were in the way while cgroups were made and removed. It is works that free a cgroup:
-/// `css_release_work_fn`, `css_free_rwork_fn` (kernel/cgroup/cgroup.c).
-fn beside_removed_cgroups(attach: Attach, parts: &str) -> Result<Vec<Value>, Skip> {
-    let hierarchy = Hierarchy::find()?;
-    let document = beside(attach, parts, || (0..200).for_each(|_| drop(hierarchy.group("short"))));
     let is_worker =
         |one: &&Value| one["kind"] == "task" && one["name"].as_str().is_some_and(|name| name.starts_with("kworker/"));
     Ok(list(&document["antagonists"]).iter().filter(is_worker).cloned().collect())
@@ -199,9 +223,7 @@ fn a_kworker_in_the_way_is_named_with_its_function(attach: Attach) -> Outcome {
         }
     }
     println!("\n  {functions:?}");
-    for function in ["css_release_work_fn", "css_free_rwork_fn"] {
-        assert!(functions.contains_key(function), "no `{function}`: {workers:?}");
-    }
+    assert!(functions.contains_key("css_release_work_fn"), "{workers:?}");
     Ok(())
 }
 
@@ -212,11 +234,27 @@ fn without_works_no_kworker_has_any(attach: Attach) -> Outcome {
     Ok(())
 }
 
-/// The storms that `why` finds where so many tasks are made, one after the other, each of which runs for a millisecond.
+/// The storms that `why` finds in the waits of a task, where above it so many others are made, one after the other, each of
+/// which runs for a millisecond.
 fn storms(attach: Attach, children: u64) -> Value {
-    let place = Place::other(machine::one_cpu());
-    let mut staged = Workload::Forks(Forks { children, run_ns: 1_000_000, place }).stage();
-    beside(attach, "forks", || _ = staged.perform())["storms"].clone()
+    let cpu = machine::one_cpu();
+    let below = Place { cpu: Some(cpu), policy: Policy::Fifo(5) };
+    let mut forks = Workload::Forks(Forks { children, run_ns: 1_000_000, place: Place::fifo(cpu) }).stage();
+    let mut sleeper = Workload::Sleeper(Sleeper { rounds: 1_000_000, sleep_ns: 1_000_000, place: below }).stage();
+    let tid = sleeper.tid("wl-sleeper");
+    let why = measuring(attach, &["why", "--tid", &tid.to_string(), "--class", "wakeup", "--parts", "forks"]);
+    let slept = || Account::of(tid).voluntary;
+    let until_it_runs = || {
+        let before = slept();
+        until("the task below has run", || slept() > before + 1);
+    };
+    sleeper.begin();
+    until_it_runs();
+    forks.perform();
+    until_it_runs();
+    let document = documents(why).remove(0);
+    assert_eq!(document["timeline"]["lost"], 0, "{document}");
+    document["storms"].clone()
 }
 
 fn many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them(attach: Attach) -> Outcome {
@@ -227,9 +265,10 @@ fn many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them(attach: Attach) ->
     assert_eq!(storm["comm"], "wl-forker", "{storms}");
     assert_eq!((number(&storm["tasks"]), number(&storm["programs"])), (CHILDREN, 0), "{storms}");
     assert!(number(&storm["sum_ns"]) <= number(&storm["of_ns"]), "{storms}");
+    assert!(number(&storm["sum_ns"]) > 0, "{storms}");
     if machine::has_own_time() {
-        // Each child runs that long and keeps one of them from its CPU, which is the child's unless it is interrupted.
-        assert!(number(&storm["sum_ns"]) * 10 >= CHILDREN * 1_000_000 * 8, "{storms}");
+        // The rest is the forker itself.
+        assert!(number(&storm["sum_ns"]) * 10 >= number(&storm["of_ns"]) * 8, "{storms}");
     }
     Ok(())
 }

@@ -226,10 +226,8 @@ pub struct Woken {
 pub struct Work {
     /// [`kind::WORK`].
     pub kind: u8,
-    /// 1 where it ends.
-    pub ends: u8,
     /// Zero.
-    pub reserved: u16,
+    pub reserved: [u8; 3],
     /// Where.
     pub cpu: u32,
     /// As [`Turn::lost`].
@@ -238,7 +236,7 @@ pub struct Work {
     pub pid: u32,
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// The address of its function.
+    /// The address of its function; 0 where it ends.
     pub function: u64,
 }
 

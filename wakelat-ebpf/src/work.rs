@@ -8,9 +8,12 @@ use crate::{
     timeline::{self, Sender},
 };
 
+/// In place of a function: the work ends.
+pub const NONE: u64 = 0;
+
 /// Tells of it.
 #[inline(always)]
-pub fn tell(ends: bool, function: u64) {
+pub fn tell(function: u64) {
     if !task::is_worker() {
         return;
     }
@@ -19,6 +22,6 @@ pub fn tell(ends: bool, function: u64) {
     let (at_ns, cpu, pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
     let Some((mut slot, lost)) = timeline::reserve(here, Sender::Task) else { return };
-    slot.write(Work { kind: kind::WORK, ends: ends.into(), reserved: 0, cpu, lost, pid, at_ns, function });
+    slot.write(Work { kind: kind::WORK, reserved: [0; 3], cpu, lost, pid, at_ns, function });
     sample::submit(slot, false);
 }

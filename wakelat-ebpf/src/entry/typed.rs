@@ -108,14 +108,15 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
 // TP_PROTO(struct work_struct *work), include/trace/events/workqueue.h
 #[btf_tracepoint(function = "workqueue_execute_start")]
 fn workqueue_execute_start(ctx: BtfTracePointContext) -> i32 {
-    work::tell(false, Work::<Direct>::new(ctx.arg(0)).function());
+    work::tell(Work::<Direct>::new(ctx.arg(0)).function());
     0
 }
 
-// TP_PROTO(struct work_struct *work, work_func_t function): the work may be gone by now.
+// TP_PROTO(struct work_struct *work, work_func_t function). The work may be gone by now, and the verifier lets nobody read
+// the function.
 #[btf_tracepoint(function = "workqueue_execute_end")]
-fn workqueue_execute_end(ctx: BtfTracePointContext) -> i32 {
-    work::tell(true, ctx.arg(1));
+fn workqueue_execute_end(_ctx: BtfTracePointContext) -> i32 {
+    work::tell(work::NONE);
     0
 }
 

@@ -155,15 +155,13 @@ fn moved(record: &mut &[u8]) -> Told {
 }
 
 fn work(record: &mut &[u8]) -> Told {
-    let _kind = record.get_u8();
-    let ends = record.get_u8() != 0;
-    let _reserved = record.get_u16_ne();
+    let _kind_and_reserved = record.get_u32_ne();
     let cpu = record.get_u32_ne();
     let lost = record.get_u32_ne();
     let tid = record.get_u32_ne();
     let at_ns = record.get_u64_ne();
-    let function = record.get_u64_ne();
-    (cpu, lost, What::Work(Work { at_ns, tid, function, ends }))
+    let function = Some(record.get_u64_ne()).filter(|function| *function != 0);
+    (cpu, lost, What::Work(Work { at_ns, tid, function }))
 }
 
 fn spawn(record: &mut &[u8]) -> Told {
@@ -335,11 +333,12 @@ mod tests {
 
     #[test]
     fn every_field_of_a_work_arrives() {
-        let mut bytes = short(kind::WORK, [1, 0], [1, 0, 42], [10, 0xffff_ffff_8100_0123], NAME);
-        bytes.truncate(size_of::<timeline::Work>());
-        let expected = Work { at_ns: 10, tid: 42, function: 0xffff_ffff_8100_0123, ends: true };
-        assert_eq!(Decoder::default().decode(&bytes).unwrap().what, What::Work(expected));
-        let short = Decoder::default().decode(&bytes[..31]);
+        let bytes = |function| short(kind::WORK, [0, 0], [1, 0, 42], [10, function], NAME)[..32].to_vec();
+        let expected = |function| What::Work(Work { at_ns: 10, tid: 42, function });
+        let begins = bytes(0xffff_ffff_8100_0123);
+        assert_eq!(Decoder::default().decode(&begins).unwrap().what, expected(Some(0xffff_ffff_8100_0123)));
+        assert_eq!(Decoder::default().decode(&bytes(0)).unwrap().what, expected(None));
+        let short = Decoder::default().decode(&begins[..31]);
         assert_eq!(short, Err(DecodeError::Length { found: 31, expected: 32 }));
     }
 

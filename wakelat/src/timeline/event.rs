@@ -52,10 +52,8 @@ pub struct Work {
     pub at_ns: u64,
     /// The worker.
     pub tid: u32,
-    /// The address of the work's function.
-    pub function: u64,
-    /// It ended.
-    pub ends: bool,
+    /// The address of the function of the work that begins; none where one ends.
+    pub function: Option<u64>,
 }
 
 /// A task at a switch.

@@ -218,8 +218,8 @@ pub fn worker() -> Stream {
     for round in 0..20 {
         let at = BEGIN + u64::from(round) * 10 * MS;
         stream.turn(0, at, worker);
-        let work = |after_ns, function, ends| What::Work(Work { at_ns: at + after_ns, tid: 321, function, ends });
-        let works = [work(100, 0xa, false), work(MS, 0xa, true), work(2 * MS, 0xb, false), work(6 * MS, 0xb, true)];
+        let work = |after_ns, function| What::Work(Work { at_ns: at + after_ns, tid: 321, function });
+        let works = [work(100, Some(0xa)), work(MS, None), work(2 * MS, Some(0xb)), work(6 * MS, None)];
         for (seq, what) in works.into_iter().enumerate() {
             stream.events.push(Event { cpu: 9, seq: 4 * round + seq as u32 + 1, what });
         }

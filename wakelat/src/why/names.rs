@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     aggregate::key::Names,
-    timeline::event::{Event, Occupant, What},
+    timeline::event::{Event, Occupant, What, Work},
     wait::Comm,
 };
 
@@ -21,8 +21,8 @@ pub struct Known {
 impl Known {
     /// Takes note of those in an event.
     pub fn learn(&mut self, event: &Event, names: &dyn Names) {
-        if let What::Work(work) = &event.what {
-            self.functions.entry(work.function).or_insert_with(|| names.function(work.function));
+        if let What::Work(Work { function: Some(address), .. }) = &event.what {
+            self.functions.entry(*address).or_insert_with(|| names.function(*address));
         }
         let What::Turn(turn) = &event.what else { return };
         for task in [&turn.prev, &turn.next] {

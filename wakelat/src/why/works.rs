@@ -52,7 +52,7 @@ impl Works {
         if changes.len() >= CHANGES {
             changes.pop_front();
         }
-        changes.push_back(Change { at_ns: work.at_ns, function: (!work.ends).then_some(work.function) });
+        changes.push_back(Change { at_ns: work.at_ns, function: work.function });
     }
 
     /// Adds a wait.
@@ -108,7 +108,7 @@ mod tests {
     };
 
     fn work(tid: u32, at_ns: u64, function: u64, ends: bool) -> Work {
-        Work { at_ns, tid, function, ends }
+        Work { at_ns, tid, function: (!ends).then_some(function) }
     }
 
     /// A wait from 100 to 200 behind kworker 7, which had the CPU from 50 on.
