@@ -29,6 +29,8 @@ mod sample;
 #[cfg(target_arch = "bpf")]
 mod share;
 #[cfg(target_arch = "bpf")]
+mod spawn;
+#[cfg(target_arch = "bpf")]
 mod starts;
 #[cfg(target_arch = "bpf")]
 mod switch;
@@ -40,6 +42,8 @@ mod timeline;
 mod turn;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
+#[cfg(target_arch = "bpf")]
+mod work;
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

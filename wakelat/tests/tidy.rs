@@ -168,7 +168,7 @@ fn data_moves_one_way() {
         ("wakelat/src/timerlat/summary.rs", &["aggregate", "wait"]),
         ("wakelat/src/timerlat/noise.rs", &["aggregate", "wait"]),
         ("wakelat/src/timerlat/sink/", &["aggregate", "sink"]),
-        ("wakelat/src/why/sink/", &["report", "sink", "timeline", "timerlat", "wait", "why"]),
+        ("wakelat/src/why/sink/", &["aggregate", "report", "sink", "timeline", "timerlat", "wait", "why"]),
         ("wakelat/src/why/", &["aggregate", "report", "timeline", "wait"]),
     ];
     for source in sources("wakelat/src") {

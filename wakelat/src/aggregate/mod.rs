@@ -1,5 +1,6 @@
 //! Waits to groups of distributions: pure, no I/O, no clock.
 
+pub mod container;
 pub mod coverage;
 pub mod distribution;
 pub mod key;
@@ -12,7 +13,7 @@ use wakelat_common::{Class, histogram::Histogram};
 
 use self::{
     distribution::{Distribution, Maximum},
-    key::{GroupKey, Key, Names},
+    key::{GroupKey, Key, Names, by_name},
     worst::Worst,
 };
 use crate::{
@@ -112,14 +113,19 @@ impl Groups {
 
     /// The groups by class, and then by falling count; equal counts by key, so that the order is always the same.
     pub fn report(&self, names: &dyn Names) -> Vec<Group> {
-        let mut groups: Vec<Group> = self
-            .groups
-            .iter()
-            .map(|(key, waits)| waits.group(key.parts(&self.keys, names), key.class()))
-            .chain(self.others.iter().map(|(class, waits)| {
-                let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
-                waits.group(self.keys.iter().map(other).collect(), *class)
-            }))
+        let groups =
+            self.groups.iter().map(|(key, waits)| ((key.class(), key.parts(&self.keys, names)), waits.clone()));
+        let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
+        let others =
+            self.others.iter().map(|(class, waits)| ((*class, self.keys.iter().map(other).collect()), waits.clone()));
+        let mut groups: Vec<Group> = by_name(groups.chain(others), Waits::add)
+            .into_iter()
+            .map(|((class, key), waits)| Group {
+                key,
+                class,
+                distribution: waits.distribution,
+                worst: waits.worst.waits().to_vec(),
+            })
             .collect();
         groups.sort_by(|a, b| {
             a.class
@@ -132,7 +138,43 @@ impl Groups {
 }
 
 impl Waits {
-    fn group(&self, key: Vec<KeyPart>, class: GroupClass) -> Group {
-        Group { key, class, distribution: self.distribution.clone(), worst: self.worst.waits().to_vec() }
+    fn add(&mut self, other: &Self) {
+        self.distribution.add(&other.distribution);
+        other.worst.waits().iter().for_each(|wait| self.worst.offer(wait));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{sink::fixtures::wait, wait::Comm};
+
+    struct Paths;
+
+    impl Names for Paths {
+        fn cgroup(&self, id: u64) -> String {
+            let id_of_container = "3f4e5d6c7b8a9012".repeat(4);
+            match id {
+                1 => format!("/docker/{id_of_container}"),
+                2 => format!("/docker/{id_of_container}/init.scope"),
+                _ => "/system.slice/nginx.service".to_owned(),
+            }
+        }
+
+        fn comm(&self, _: u32) -> Option<Comm> {
+            None
+        }
+    }
+
+    #[test]
+    fn all_cgroups_of_a_container_are_one_group() {
+        let mut groups = Groups::new(vec![Key::Container], false, 10);
+        for cgroup_id in [1, 2, 2, 3] {
+            groups.record(&Wait { cgroup_id: Some(cgroup_id), ..wait() });
+        }
+        let report = groups.report(&Paths);
+        let shown: Vec<(String, u64)> =
+            report.iter().map(|group| (group.key[0].value.to_string(), group.distribution.count())).collect();
+        assert_eq!(shown, [("3f4e5d6c7b8a".to_owned(), 3), ("(none)".to_owned(), 1)]);
     }
 }

@@ -70,6 +70,10 @@ pub struct Timeline {
     pub cgroups: bool,
     /// How much of a wait the task's group was out of quota, and how much of it the hypervisor had the CPU.
     pub clocks: bool,
+    /// The works of workqueues.
+    pub works: bool,
+    /// Tasks that make others, or take another program.
+    pub forks: bool,
 }
 
 /// Whose moves from one CPU to another are told.
@@ -83,8 +87,16 @@ pub enum Moves {
 
 impl Timeline {
     /// All that it takes to say where a wait went.
-    pub const OF_WAITS: Self =
-        Self { noise: true, idle: true, moves: Moves::Waiting, wakeups: false, cgroups: false, clocks: true };
+    pub const OF_WAITS: Self = Self {
+        noise: true,
+        idle: true,
+        moves: Moves::Waiting,
+        wakeups: false,
+        cgroups: false,
+        clocks: true,
+        works: false,
+        forks: false,
+    };
 }
 
 /// Who is measured: a filter with the ids that have maps of their own.

@@ -11,6 +11,7 @@ use crate::{
         sampled::Interval,
     },
     report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, Terms},
+    timeline::{Account, part::Part},
     wait::{Wait, policy_name},
 };
 
@@ -121,6 +122,8 @@ pub struct WaitDocument {
     schema: &'static str,
     #[serde(flatten)]
     fields: WaitFields,
+    #[serde(serialize_with = "parts", skip_serializing_if = "Option::is_none")]
+    parts: Option<[u64; Part::ALL.len()]>,
 }
 
 /// A wait's fields, without nesting: also a row of CSV.
@@ -207,6 +210,18 @@ fn intervals<S: Serializer>(distribution: &Distribution, serializer: S) -> Resul
     serializer.collect_map(
         PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), sampled.interval(*percent).map(document))),
     )
+}
+
+/// What each part had of a wait, in the order of [`Part::ALL`]: ns.
+pub fn part_fields(account: &Account) -> [u64; Part::ALL.len()] {
+    let mut fields = [0; Part::ALL.len()];
+    account.parts().for_each(|(part, ns)| fields[part as usize] = ns);
+    fields
+}
+
+/// The parts by their names.
+fn parts<S: Serializer>(parts: &Option<[u64; Part::ALL.len()]>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(Part::ALL.into_iter().map(Part::name).zip(parts.unwrap_or_default()))
 }
 
 /// The word for `--from`.
@@ -311,7 +326,12 @@ impl CoverageDocument {
 impl WaitDocument {
     /// The document of a wait.
     pub fn new(wait: &Wait, context: &Context) -> Self {
-        Self { schema: "wakelat.wait/1", fields: WaitFields::new(wait, context) }
+        Self { schema: "wakelat.wait/1", fields: WaitFields::new(wait, context), parts: None }
+    }
+
+    /// The document of a wait whose parts are known.
+    pub fn with_parts(account: &Account, context: &Context) -> Self {
+        Self { parts: Some(part_fields(account)), ..Self::new(&account.waited.wait, context) }
     }
 }
 

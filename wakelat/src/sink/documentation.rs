@@ -144,6 +144,8 @@ fn every_column_is_documented_in_its_order() {
     assert!(page.contains(&line(of_groups.clone())), "{of_groups}");
     let of_waits = csv::WAIT_COLUMNS.join(",");
     assert!(page.contains(&line(of_waits.clone())), "{of_waits}");
+    let of_accounts = csv::account_columns().join(",");
+    assert!(page.contains(&line(of_accounts.clone())), "{of_accounts}");
     let of_events = csv::EVENT_COLUMNS.join(",");
     assert!(page.contains(&line(of_events.clone())), "{of_events}");
 }

@@ -47,7 +47,7 @@ prop_compose! {
 
 prop_compose! {
     fn any_report()(
-        key_names in prop::sample::subsequence(vec!["tid", "pid", "comm", "cgroup", "cpu", "prio", "policy", "waker"], 0..=8)
+        key_names in prop::sample::subsequence(vec!["tid", "pid", "comm", "cgroup", "container", "cpu", "prio", "policy", "waker"], 0..=9)
     )(
         groups in prop::collection::vec(any_group(key_names), 0..16),
         wakeups in any_terms(),

@@ -9,7 +9,7 @@ use wakelat_common::{
     timeline::{self, IDLE_STATE_UNKNOWN, NO_WAIT, flag, kind, leaving_of, source},
 };
 
-use super::event::{Event, Moved, Noise, Occupant, Source, Turn, Waited, What, Woken};
+use super::event::{Event, Moved, Noise, Occupant, Source, Spawn, Turn, Waited, What, Woken, Work};
 use crate::{
     decode::{DecodeError, expect_length, known_cgroup, known_cpu, name, sample, wait},
     wait::Comm,
@@ -36,6 +36,8 @@ impl Decoder {
             kind::NOISE => size_of::<timeline::Noise>(),
             kind::MOVED => size_of::<timeline::Moved>(),
             kind::WOKEN => size_of::<timeline::Woken>(),
+            kind::WORK => size_of::<timeline::Work>(),
+            kind::SPAWN => size_of::<timeline::Spawn>(),
             other => return Err(DecodeError::Kind(other)),
         };
         expect_length(record, expected)?;
@@ -43,6 +45,8 @@ impl Decoder {
             kind::TURN => turn(&mut record)?,
             kind::NOISE => noise(&mut record)?,
             kind::MOVED => moved(&mut record),
+            kind::WORK => work(&mut record),
+            kind::SPAWN => spawn(&mut record),
             _ => woken(&mut record)?,
         };
         let decoded = self.decoded.entry(cpu).or_default();
@@ -148,6 +152,30 @@ fn moved(record: &mut &[u8]) -> Told {
     let to_cpu = record.get_u32_ne();
     let comm = Comm::new(&name(record));
     (cpu, lost, What::Moved(Moved { at_ns, tid, comm, waits, from_cpu, to_cpu }))
+}
+
+fn work(record: &mut &[u8]) -> Told {
+    let _kind_and_reserved = record.get_u32_ne();
+    let cpu = record.get_u32_ne();
+    let lost = record.get_u32_ne();
+    let tid = record.get_u32_ne();
+    let at_ns = record.get_u64_ne();
+    let function = Some(record.get_u64_ne()).filter(|function| *function != 0);
+    (cpu, lost, What::Work(Work { at_ns, tid, function }))
+}
+
+fn spawn(record: &mut &[u8]) -> Told {
+    let _kind = record.get_u8();
+    let exec = record.get_u8() != 0;
+    let _reserved = record.get_u16_ne();
+    let cpu = record.get_u32_ne();
+    let lost = record.get_u32_ne();
+    let tid = record.get_u32_ne();
+    let at_ns = record.get_u64_ne();
+    let child = record.get_u32_ne();
+    let _reserved = record.get_u32_ne();
+    let comm = Comm::new(&name(record));
+    (cpu, lost, What::Spawn(Spawn { at_ns, tid, comm, child: (!exec).then_some(child) }))
 }
 
 fn woken(record: &mut &[u8]) -> Result<Told, DecodeError> {
@@ -293,6 +321,25 @@ mod tests {
         assert_eq!(Decoder::default().decode(&woken).unwrap().what, What::Woken(expected));
         let preempted = short(kind::WOKEN, [2, 1], [1, 0, 42], [10, 0], NAME);
         assert_eq!(Decoder::default().decode(&preempted), Err(DecodeError::Class(2)));
+    }
+
+    #[test]
+    fn every_field_of_a_fork_and_of_an_exec_arrives() {
+        let spawn = |exec, child| short(kind::SPAWN, [exec, 0], [1, 0, 42], [10, pair(child, 0)], NAME);
+        let expected = |child| What::Spawn(Spawn { at_ns: 10, tid: 42, comm: Comm::new(b"eth0"), child });
+        assert_eq!(Decoder::default().decode(&spawn(0, 43)).unwrap().what, expected(Some(43)));
+        assert_eq!(Decoder::default().decode(&spawn(1, 0)).unwrap().what, expected(None));
+    }
+
+    #[test]
+    fn every_field_of_a_work_arrives() {
+        let bytes = |function| short(kind::WORK, [0, 0], [1, 0, 42], [10, function], NAME)[..32].to_vec();
+        let expected = |function| What::Work(Work { at_ns: 10, tid: 42, function });
+        let begins = bytes(0xffff_ffff_8100_0123);
+        assert_eq!(Decoder::default().decode(&begins).unwrap().what, expected(Some(0xffff_ffff_8100_0123)));
+        assert_eq!(Decoder::default().decode(&bytes(0)).unwrap().what, expected(None));
+        let short = Decoder::default().decode(&begins[..31]);
+        assert_eq!(short, Err(DecodeError::Length { found: 31, expected: 32 }));
     }
 
     #[test]
