@@ -72,6 +72,8 @@ pub struct Timeline {
     pub cgroups: bool,
     /// How much of a wait the task's group was out of quota, and how much of it the hypervisor had the CPU.
     pub clocks: bool,
+    /// Whether the filter takes the tasks at a switch; without it, only whether it takes one that is preempted.
+    pub verdicts: bool,
 }
 
 /// Whose moves from one CPU to another are told.
@@ -85,8 +87,15 @@ pub enum Moves {
 
 impl Timeline {
     /// All that it takes to say where a wait went.
-    pub const OF_WAITS: Self =
-        Self { noise: true, idle: true, moves: Moves::Waiting, wakeups: false, cgroups: false, clocks: true };
+    pub const OF_WAITS: Self = Self {
+        noise: true,
+        idle: true,
+        moves: Moves::Waiting,
+        wakeups: false,
+        cgroups: false,
+        clocks: true,
+        verdicts: false,
+    };
 }
 
 /// Who is measured: a filter with the ids that have maps of their own.

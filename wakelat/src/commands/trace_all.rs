@@ -56,6 +56,7 @@ impl View for TraceAll<'_> {
             wakeups: self.shown.wakeups,
             cgroups: false,
             clocks: false,
+            verdicts: true,
         })
     }
 

@@ -178,4 +178,6 @@ fn unknown(why: Unknown) -> Culprit {
 }
 
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
 mod tests;

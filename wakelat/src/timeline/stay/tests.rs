@@ -50,7 +50,16 @@ pub(crate) fn waited(tid: u32, at_ns: u64, latency_ns: u64, prev_cpu: u32) -> Wa
 
 pub(crate) fn turn(at_ns: u64, prev: u32, leaving: Leaving, next: u32, waited: Option<Waited>) -> What {
     let (prev, next) = (task(prev), task(next));
-    What::Turn(Box::new(Turn { at_ns, prev, leaving, next, waited, idle_state: None, rt_throttled: false }))
+    What::Turn(Box::new(Turn {
+        at_ns,
+        prev,
+        unseen: None,
+        leaving,
+        next,
+        waited,
+        idle_state: None,
+        rt_throttled: false,
+    }))
 }
 
 fn lines(shown: Shown, events: impl IntoIterator<Item = (u32, u32, What)>) -> Vec<Line> {
