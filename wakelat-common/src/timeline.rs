@@ -52,6 +52,8 @@ pub struct Here {
     /// The kernel's own count of this CPU's switches at the last one that was seen (`rq.nr_switches`, which
     /// `__schedule()`, kernel/sched/core.c, raises before the tracepoint); 0 before the first, or where it cannot be read.
     pub switches: u64,
+    /// When the idle task was found running although the last switch was to another: ns of CLOCK_MONOTONIC; 0 where it was not.
+    pub idle_since_ns: u64,
     /// Who came by the last switch.
     pub came: Came,
 }
@@ -197,7 +199,8 @@ pub struct FullTurn {
     /// How many switches of this CPU no program has seen since the last one that one did; or [`HIDDEN_UNKNOWN`].
     pub hidden: u32,
     /// When the task that leaves came, by the kernel's own account (`sched_info.last_arrival`): ns of CLOCK_MONOTONIC, some
-    /// hundred ns off as the kernel reads its clock before the tracepoint; 0 where it does not tell, as of idle.
+    /// hundred ns off as the kernel reads its clock before the tracepoint. Of idle, of which it keeps none, when the CPU first
+    /// entered a C-state, if that came unseen. 0 where nobody tells.
     pub came_ns: u64,
     /// Its cgroup.
     pub prev_cgroup_id: u64,
@@ -225,7 +228,7 @@ pub struct Noise {
     pub from_ns: u64,
     /// When it ended. What interrupted it meanwhile has a record of its own, which came before.
     pub to_ns: u64,
-    /// The device's name, NUL-terminated or cut; otherwise zeros.
+    /// The device's name, NUL-terminated or cut; of another source it means nothing.
     pub name: [u8; COMM_LEN],
 }
 
@@ -331,7 +334,7 @@ pub const fn leaving_of(number: u8) -> Option<Leaving> {
 
 // The layouts are a contract with objects built elsewhere: no padding, nothing moves by accident.
 const _: () = {
-    assert!(size_of::<Here>() == 88);
+    assert!(size_of::<Here>() == 96);
     assert!(size_of::<Turn>() == 120);
     assert!(core::mem::offset_of!(Turn, comm) == 104);
     assert!(size_of::<FullTurn>() == 168);

@@ -126,7 +126,7 @@ fn tell<R: Read>(
     // SAFETY: the pointer is to this CPU's own entry, and nothing on this CPU interrupts a switch.
     let (idle_state, look) = unsafe { pass(&mut *here, prev_pid == 0) };
     // SAFETY: as above.
-    let hidden = unsafe { (*here).pass(prev.switches()) };
+    let (hidden, idle_since_ns) = unsafe { ((*here).pass(prev.switches()), mem::take(&mut (*here).idle_since_ns)) };
     let mut flags = waited.flags;
     // Of a task that leaves the CPU asleep, and of one that comes, nobody wants to know unless each is shown.
     let is_preempted = matches!(leaving, Leaving::Runnable | Leaving::RunnableYetWakeable);
@@ -187,7 +187,7 @@ fn tell<R: Read>(
                 prev_prio: prev.prio(),
                 prev_policy: prev.policy(),
                 hidden,
-                came_ns: prev.came_ns(now),
+                came_ns: if prev_pid == 0 { idle_since_ns } else { prev.came_ns(now) },
                 prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
                 prev_comm: prev.comm(),
             });

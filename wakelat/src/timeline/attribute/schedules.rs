@@ -120,7 +120,7 @@ impl Schedule {
         let (prev, came_ns) = (cpu.runs, cpu.since_ns);
         (cpu.runs, cpu.since_ns) = (next, now_ns);
         let ended = self.waiting.remove(&next);
-        let is_preempted = prev != 0 && who % 2 == 0;
+        let is_preempted = prev != 0 && who.is_multiple_of(2);
         if is_preempted {
             self.waits(prev, on, Class::Preempted);
         }
@@ -147,7 +147,7 @@ impl Schedule {
     /// An interrupt at any time, or a softirq where nothing interrupts the task yet.
     fn interrupt(&mut self, cpu: u32, who: u32) {
         let noise = &mut self.cpus[cpu as usize].noise;
-        let is_softirq = noise.is_empty() && who % 2 == 0;
+        let is_softirq = noise.is_empty() && who.is_multiple_of(2);
         noise.push((self.now_ns, if is_softirq { Source::Softirq(who % 10) } else { irq(who % 5, "device") }));
     }
 
