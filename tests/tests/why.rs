@@ -220,7 +220,7 @@ fn an_interrupt_is_told_from_the_task_that_it_interrupts(attach: Attach) -> Outc
     if machine::is_preempt_rt() {
         return Err(Skip::because("with PREEMPT_RT, timers of user space expire in a thread and not in the interrupt"));
     }
-    let (wakeups, performance) = planted(attach, 6, machine::one_cpu(), Cause::Timers { timers: 10_000 });
+    let (wakeups, performance) = planted(attach, 12, machine::one_cpu(), Cause::Timers { timers: 10_000 });
     assert_first(&wakeups, "irq", "local_timer");
     let due_ns = performance.known.took_ns["interrupt"];
     assert_due("local_timer", culprit(&wakeups, "irq", "local_timer"), due_ns, &wakeups);
