@@ -107,7 +107,7 @@ mod tests {
     fn a_start_is_read_wherever_its_bytes_lie() {
         let mut bytes = [0; 1 + size_of::<Start>()];
         bytes[1..9].copy_from_slice(&7u64.to_ne_bytes());
-        bytes[17..21].copy_from_slice(&42u32.to_ne_bytes());
+        bytes[9..13].copy_from_slice(&42u32.to_ne_bytes());
         let found = start(&bytes[1..]);
         assert_eq!((found.at_ns, found.pid), (7, 42));
     }
