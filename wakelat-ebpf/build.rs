@@ -10,6 +10,7 @@ fn main() {
                 ("pid", I32),
                 ("tgid", I32),
                 ("prio", I32),
+                ("flags", U32),
                 ("policy", U32),
                 // A u8 in 7.2.
                 ("on_cpu", any_width(I32)),
@@ -18,6 +19,7 @@ fn main() {
                 ("cgroups", pointer("css_set")),
                 ("thread_info", embedded("thread_info")),
                 ("se", embedded("sched_entity")),
+                ("sched_info", embedded("sched_info")),
                 // From 6.18 on, where quotas are set at all.
                 ("throttled", U8),
             ],
@@ -38,6 +40,7 @@ fn main() {
             "rq",
             [
                 ("clock", U64),
+                ("nr_switches", U64),
                 ("clock_pelt", U64),
                 ("lost_idle_time", U64),
                 ("prev_steal_time", U64),
@@ -45,9 +48,11 @@ fn main() {
                 ("rt", embedded("rt_rq")),
             ],
         )
+        .structure("sched_info", [("last_arrival", U64)])
         .structure("rt_rq", [("rt_throttled", I32)])
         .structure("irqaction", [("name", pointer("text"))])
-        // A name behind a `char *`.
+        .structure("work_struct", [("func", pointer("text"))])
+        // A name behind a `char *`, or code.
         .structure("text", [])
         .structure("task_struct___pre_5_14", [("state", I64)])
         .structure("task_struct___pre_5_16", [("cpu", U32)])

@@ -18,6 +18,18 @@ impl Entry {
     pub const IDLE: Self = Self { start: Start::IDLE, course: Course::NONE };
 }
 
+/// A place in the table of starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Slot {
+    /// The identity of the task whose it is; 0 while it is nobody's.
+    pub owner: u64,
+    /// How many tasks have it, or have just reached for it.
+    pub claims: u64,
+    /// What is kept of that task.
+    pub entry: Entry,
+}
+
 /// The course of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -54,14 +66,15 @@ mod count {
     pub const UNKNOWN: u8 = 2;
 }
 
-/// The clocks of a task's run queue at one instant. They go on from any value, and only while what they measure lasts.
+/// The clocks of a task's run queue at one instant; while a wait is under way, that of throttling is 0 unless the wait
+/// [follows](Course::follows_throttling) it. They go on from any value, and only while what they measure lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
     /// How long the task's group was out of quota on this CPU: ns.
     pub throttled_ns: u64,
     /// How long the hypervisor had the CPU: ns.
     pub stolen_ns: u64,
-    /// What throttling means for the task now.
+    /// What throttling means for the task, as a wait begins.
     pub throttling: Throttling,
 }
 
@@ -125,6 +138,12 @@ impl Course {
         self.moves = 0;
         self.throttling = throttling;
         self.settled = 0;
+    }
+
+    /// Whether the clock of throttling says something of this wait.
+    #[inline(always)]
+    pub const fn follows_throttling(&self) -> bool {
+        self.throttling == count::ALL && self.settled == 0
     }
 
     /// The waiting task is about to be moved to another CPU, with clocks of its own: `clocks` are those it leaves. What comes

@@ -26,6 +26,34 @@ pub enum What {
     Moved(Moved),
     /// A task was woken.
     Woken(Woken),
+    /// A worker of a workqueue began or ended a work.
+    Work(Work),
+    /// A task made another, or took another program.
+    Spawn(Spawn),
+}
+
+/// A task made another, or took another program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spawn {
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The thread that did.
+    pub tid: u32,
+    /// Its name; of one that took another program, the new one.
+    pub comm: Comm,
+    /// The thread that it made; none where it took another program.
+    pub child: Option<u32>,
+}
+
+/// A worker of a workqueue began or ended a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The worker.
+    pub tid: u32,
+    /// The address of the function of the work that begins; none where one ends.
+    pub function: Option<u64>,
 }
 
 /// A task at a switch.
@@ -43,7 +71,7 @@ pub struct Occupant {
     pub policy: u32,
     /// Id in the v2 hierarchy, where asked for.
     pub cgroup_id: Option<u64>,
-    /// The filter takes it.
+    /// The filter takes it. Where not each is asked about, known of a preempted one alone.
     pub wanted: bool,
 }
 
@@ -54,6 +82,9 @@ pub struct Turn {
     pub at_ns: u64,
     /// Who leaves.
     pub prev: Occupant,
+    /// What nobody saw of this CPU's switches before; none where the kernel says that nothing is missing, or nobody can tell and
+    /// `prev` is who had come.
+    pub unseen: Option<Unseen>,
     /// What becomes of it.
     pub leaving: Leaving,
     /// Who comes.
@@ -64,6 +95,15 @@ pub struct Turn {
     pub idle_state: Option<u8>,
     /// Real-time tasks had used up their time on this CPU.
     pub rt_throttled: bool,
+}
+
+/// What is known of switches that the tracepoint did not show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// How many there were since the last one that it showed.
+    pub switches: Option<u32>,
+    /// When the task that leaves had come, by the kernel's own account: ns of CLOCK_MONOTONIC.
+    pub came_ns: Option<u64>,
 }
 
 /// A wait, and what the kernel side knows of its course.

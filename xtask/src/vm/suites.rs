@@ -22,7 +22,9 @@ pub const fn of(course: Course) -> &'static [&'static str] {
         // What is exact where time is.
         Course::Once(Mode::Deterministic) => &[
             "kernel",
+            "context",
             "counts",
+            "cost",
             "oracle",
             "verify:of_all_tasks_agrees_under_load",
             "timerlat",
@@ -51,7 +53,7 @@ mod tests {
         assert!([Mode::Smp, Mode::Deterministic].iter().all(|mode| of(Course::Once(*mode))[0] == "kernel"));
         assert_eq!(
             task(Course::Once(Mode::Deterministic), false),
-            "tests=kernel,counts,oracle,verify:of_all_tasks_agrees_under_load,timerlat,timerlat_threads,timerlat_report,interference,rtla,why"
+            "tests=kernel,context,counts,cost,oracle,verify:of_all_tasks_agrees_under_load,timerlat,timerlat_threads,timerlat_report,interference,rtla,why"
         );
         assert_eq!(task(Course::Twice, false), "tests=reports");
         assert_eq!(task(Course::Twice, true), "tests");
