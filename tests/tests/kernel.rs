@@ -55,10 +55,8 @@ fn every_program_passes_the_verifier() {
         &[]
     };
     for attach in Attach::ALL {
-        // Counted in the kernel and as samples with all that they tell; starts in the tasks where the kernel has that, and in
-        // a map.
-        let in_map = ["--start-entries", "16384"];
-        for more in [&[][..], &["--by", "waker"], &in_map, &["--by", "waker", in_map[0], in_map[1]]] {
+        // Counted in the kernel, and as samples with all that they tell.
+        for more in [&[][..], &["--by", "waker"]] {
             let arguments = ["hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
             tell_verified(&[&arguments[..], more].concat());
         }

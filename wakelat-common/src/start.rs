@@ -14,12 +14,13 @@ use crate::{
 pub struct Start {
     /// When the wait began: ns of CLOCK_MONOTONIC; 0 while the task does not wait.
     pub at_ns: u64,
-    /// When `sched_waking` fired for this wakeup: ns, or 0 where it was not seen.
-    pub waking_at_ns: u64,
     /// The waiting thread, for the account of tasks still waiting at the end.
     pub pid: u32,
     /// Who fired `sched_waking`.
     pub waker_pid: u32,
+    /// When `sched_waking` fired for this wakeup: ns, or 0 where it was not seen. Not beside `at_ns`: both are cleared at
+    /// once, and the compiler would call `memset` for neighbours, which takes longer than all the rest of it.
+    pub waking_at_ns: u64,
     /// Where the task ran before.
     pub prev_cpu: u32,
     /// Why it waits: a [`crate::Class`], as its number.

@@ -1,8 +1,7 @@
-//! The BPF programs: one thin entry per tracepoint and attach type over one body each. Starts are kept in a hash map;
-//! `storage.rs` is the same with starts in the tasks.
+//! The BPF programs: one thin entry per tracepoint and attach type over one body each.
 //!
 //! Guards come first, each leaves with what it counted; the work per event is O(1).
-#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![cfg_attr(target_arch = "bpf", no_std, no_main, feature(asm_experimental_arch))]
 
 // For the host this is an empty program that only exists so that clippy and rustfmt can see the crate.
 #[cfg(target_arch = "bpf")]
@@ -32,7 +31,6 @@ mod share;
 #[cfg(target_arch = "bpf")]
 mod spawn;
 #[cfg(target_arch = "bpf")]
-#[path = "starts/map.rs"]
 mod starts;
 #[cfg(target_arch = "bpf")]
 mod switch;

@@ -184,7 +184,6 @@ pub fn verify(config: &VerifyConfig) -> Result<bool> {
 
 fn place(features: Features) -> Place {
     Place {
-        task_storage: features.task_storage(),
         kernel: features.release.to_string(),
         cgroup_mount: features.cgroup_v2,
         btf: matches!(features.btf, KernelBtf::Present { .. }).then_some(features.btf_path),

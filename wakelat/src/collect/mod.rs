@@ -29,9 +29,7 @@ pub struct Settings {
     pub btf: Option<PathBuf>,
     /// Where tracefs is mounted: the layout of classic tracepoints' records is read there.
     pub tracefs: Option<PathBuf>,
-    /// Whether to keep starts in the tasks, where the programs can be attached so that they may.
-    pub task_storage: bool,
-    /// Entries of the map of starts, where there is one.
+    /// Tasks that the table of starts has room for: at least 2.
     pub start_entries: u32,
     /// Bytes of the ring buffer: a power of two, at least a page.
     pub ring_bytes: u32,

@@ -28,7 +28,6 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Optio
         attach: config.resources.attach,
         btf: place.btf.clone(),
         tracefs: place.tracefs.clone(),
-        task_storage: place.task_storage && !config.resources.start_map,
         start_entries: config.resources.start_entries,
         ring_bytes,
         classes: config.classes,

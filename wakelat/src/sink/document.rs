@@ -10,7 +10,7 @@ use crate::{
         distribution::{Bucket, Distribution, Maximum},
         sampled::Interval,
     },
-    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, Starts, Terms},
+    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, Terms},
     timeline::{Account, part::Part},
     wait::{Wait, policy_name},
 };
@@ -24,7 +24,6 @@ pub struct ReportDocument<'a> {
     duration_ns: u64,
     from: &'static str,
     mode: &'static str,
-    starts: &'static str,
     groups: Vec<GroupDocument<'a>>,
     coverage: CoverageDocument,
     threshold: Option<ThresholdDocument>,
@@ -44,6 +43,7 @@ struct GroupDocument<'a> {
     max_ns: u64,
     max_at_unix_ns: Option<u64>,
     max_by: Option<MaximumDocument>,
+    worst: Vec<WaitFields>,
     #[serde(serialize_with = "percentiles")]
     percentiles_ns: &'a Distribution,
     #[serde(serialize_with = "intervals")]
@@ -240,14 +240,6 @@ fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// The word for where starts were kept.
-fn starts_name(starts: Starts) -> &'static str {
-    match starts {
-        Starts::Map => "map",
-        Starts::Tasks => "tasks",
-    }
-}
-
 impl<'a> ReportDocument<'a> {
     /// The document of a report.
     pub fn new(report: &'a Report) -> Self {
@@ -258,7 +250,6 @@ impl<'a> ReportDocument<'a> {
             duration_ns: report.duration_ns,
             from: from_name(report.from),
             mode: mode_name(report.mode),
-            starts: starts_name(report.starts),
             groups: report.groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
             coverage: CoverageDocument::new(&report.coverage),
             threshold: report
@@ -280,6 +271,7 @@ impl<'a> GroupDocument<'a> {
         let distribution = &group.distribution;
         let max = distribution.max();
         let by = |max: Maximum| MaximumDocument { tid: max.tid, comm: max.comm.to_string(), cpu: max.cpu };
+        let context = Context { unix_offset_ns: report.unix_offset_ns, name_of: &|_| None };
         let bucket =
             |bucket: Bucket| BucketDocument { from_ns: bucket.from_ns, to_ns: bucket.to_ns, count: bucket.count };
         Self {
@@ -292,6 +284,7 @@ impl<'a> GroupDocument<'a> {
             max_ns: distribution.max_ns(),
             max_at_unix_ns: max.map(|max| clock::unix_ns(max.at_ns, report.unix_offset_ns)),
             max_by: max.map(by),
+            worst: group.worst.iter().map(|wait| WaitFields::new(wait, &context)).collect(),
             percentiles_ns: distribution,
             percentile_intervals_ns: distribution,
             buckets: distribution.buckets().into_iter().map(bucket).collect(),
