@@ -19,6 +19,7 @@ fn main() {
                 ("cgroups", pointer("css_set")),
                 ("thread_info", embedded("thread_info")),
                 ("se", embedded("sched_entity")),
+                ("sched_info", embedded("sched_info")),
                 // From 6.18 on, where quotas are set at all.
                 ("throttled", U8),
             ],
@@ -39,6 +40,7 @@ fn main() {
             "rq",
             [
                 ("clock", U64),
+                ("nr_switches", U64),
                 ("clock_pelt", U64),
                 ("lost_idle_time", U64),
                 ("prev_steal_time", U64),
@@ -46,6 +48,7 @@ fn main() {
                 ("rt", embedded("rt_rq")),
             ],
         )
+        .structure("sched_info", [("last_arrival", U64)])
         .structure("rt_rq", [("rt_throttled", I32)])
         .structure("irqaction", [("name", pointer("text"))])
         .structure("work_struct", [("func", pointer("text"))])

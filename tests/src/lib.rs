@@ -6,6 +6,7 @@
 //! with what the kernel knows of its tasks ([`procfs`]). Nothing here uses wakelat's own code: an error must not be able
 //! to hide on both sides.
 
+pub mod broadcast;
 pub mod cgroup;
 pub mod clock;
 pub mod compare;
@@ -25,6 +26,7 @@ pub mod supervisor;
 pub mod switches;
 pub mod sysctl;
 pub mod task;
+pub mod timers;
 pub mod tool;
 pub mod trace_buffer;
 pub mod tracefs;

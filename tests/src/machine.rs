@@ -65,3 +65,16 @@ pub fn switches() -> u64 {
     let count = stat.lines().find_map(|line| line.strip_prefix("ctxt ")?.parse().ok());
     count.expect("the kernel counts its switches")
 }
+
+/// How long CPU `cpu` has been idle: ns, in steps of a tick (`show_stat`, fs/proc/stat.c).
+///
+/// # Panics
+/// If there is no such CPU.
+pub fn idle_ns(cpu: usize) -> u64 {
+    /// `USER_HZ`.
+    const NS_PER_TICK: u64 = 10_000_000;
+    let stat = fs::read_to_string("/proc/stat").expect("procfs is mounted");
+    let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")));
+    let idle = line.and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
+    idle.expect("the kernel counts a CPU's idle time") * NS_PER_TICK
+}

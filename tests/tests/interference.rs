@@ -1,19 +1,13 @@
 //! Planted interferers: each is named, with what it took by its own clock.
 
-use std::{
-    io,
-    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
-    time::Duration,
-};
+use std::{io, time::Duration};
 
-use nix::{
-    sys::resource::{Resource, getrlimit, setrlimit},
-    time::{ClockId, clock_gettime},
-};
+use nix::time::{ClockId, clock_gettime};
 use wakelat_tests::{
     from_each_source, machine, procfs,
     suite::{self, Outcome, Skip},
     task::{Place, Policy, pin},
+    timers::Timers,
     tracer::{self, Trace, running},
     wakelat::Ended,
 };
@@ -136,42 +130,16 @@ impl Drop for Raised {
 
 /// Has thousands of timers expire at the same instant, several times; how long each of the threads has run for that: ns.
 fn expire_at_once(softirqs: &[Raised]) -> Vec<u64> {
-    const TIMERS: u64 = 10_000;
     const BURSTS: u64 = 4;
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a process has limits");
-    setrlimit(Resource::RLIMIT_NOFILE, TIMERS + 100, hard.max(TIMERS + 100)).expect("root may raise it");
-    let timers: Vec<OwnedFd> = (0..TIMERS).map(|_| timer()).collect();
+    let timers = Timers::new(10_000);
     let mut ran = vec![0; softirqs.len()];
     for _ in 0..BURSTS {
         // Far enough for all to be set by then.
         let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is one"));
-        let at = now + Duration::from_millis(300);
-        timers.iter().for_each(|timer| set(timer, at));
+        timers.expire_at(now + Duration::from_millis(300));
         let before: Vec<u64> = softirqs.iter().map(Raised::ran_ns).collect();
-        // Those of one instant expire in the order in which they were set.
-        let mut expirations = [0; 8];
-        nix::unistd::read(timers.last().expect("thousands"), &mut expirations).expect("it expires");
+        timers.wait();
         ran.iter_mut().zip(softirqs).zip(before).for_each(|((sum, thread), before)| *sum += thread.ran_ns() - before);
     }
-    drop(timers);
-    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).expect("as it was");
     ran
-}
-
-fn timer() -> OwnedFd {
-    // SAFETY: takes two numbers.
-    let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
-    assert!(fd >= 0, "a timer: {}", io::Error::last_os_error());
-    // SAFETY: the descriptor was just made and belongs to nobody else.
-    unsafe { OwnedFd::from_raw_fd(fd) }
-}
-
-fn set(timer: &OwnedFd, at: Duration) {
-    let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let it_value = libc::timespec { tv_sec: at.as_secs() as i64, tv_nsec: at.subsec_nanos().into() };
-    let value = libc::itimerspec { it_interval: never, it_value };
-    // SAFETY: the structure is valid for the call and is only read; the other may be missing.
-    let result =
-        unsafe { libc::timerfd_settime(timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &value, std::ptr::null_mut()) };
-    assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }

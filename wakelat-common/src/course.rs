@@ -66,14 +66,15 @@ mod count {
     pub const UNKNOWN: u8 = 2;
 }
 
-/// The clocks of a task's run queue at one instant. They go on from any value, and only while what they measure lasts.
+/// The clocks of a task's run queue at one instant; while a wait is under way, that of throttling is 0 unless the wait
+/// [follows](Course::follows_throttling) it. They go on from any value, and only while what they measure lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
     /// How long the task's group was out of quota on this CPU: ns.
     pub throttled_ns: u64,
     /// How long the hypervisor had the CPU: ns.
     pub stolen_ns: u64,
-    /// What throttling means for the task now.
+    /// What throttling means for the task, as a wait begins.
     pub throttling: Throttling,
 }
 
@@ -137,6 +138,12 @@ impl Course {
         self.moves = 0;
         self.throttling = throttling;
         self.settled = 0;
+    }
+
+    /// Whether the clock of throttling says something of this wait.
+    #[inline(always)]
+    pub const fn follows_throttling(&self) -> bool {
+        self.throttling == count::ALL && self.settled == 0
     }
 
     /// The waiting task is about to be moved to another CPU, with clocks of its own: `clocks` are those it leaves. What comes

@@ -18,8 +18,8 @@ pub struct Start {
     pub pid: u32,
     /// Who fired `sched_waking`.
     pub waker_pid: u32,
-    /// When `sched_waking` fired for this wakeup: ns, or 0 where it was not seen. Not beside `at_ns`: both are cleared at
-    /// once, and the compiler would call `memset` for neighbours, which takes longer than all the rest of it.
+    /// When `sched_waking` fired for this wakeup: ns, or 0 where it was not seen. Not beside the other time: that both are
+    /// cleared where a wait ends would be a call of `memset`, byte by byte.
     pub waking_at_ns: u64,
     /// Where the task ran before.
     pub prev_cpu: u32,

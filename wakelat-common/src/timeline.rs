@@ -3,10 +3,7 @@
 //! Programs send them where the question is what a wait consists of. A CPU's records come in its own order, and carry the
 //! number of those lost so far, so that a missing one is known to be missing.
 
-use crate::{
-    sample::{COMM_LEN, Sample},
-    start::Leaving,
-};
+use crate::{sample::COMM_LEN, start::Leaving};
 
 /// What a record is: the number it begins with. They have numbers of their own, beside [`crate::sample::KIND_SAMPLE`].
 pub mod kind {
@@ -18,6 +15,8 @@ pub mod kind {
     pub const MOVED: u8 = 4;
     /// A [`super::Woken`].
     pub const WOKEN: u8 = 5;
+    /// A [`super::FullTurn`].
+    pub const FULL_TURN: u8 = 6;
     /// A [`super::Work`].
     pub const WORK: u8 = 16;
     /// A [`super::Spawn`].
@@ -36,6 +35,8 @@ pub mod part {
     pub const ALL_MOVES: u32 = 1 << 3;
     /// Wakeups.
     pub const WAKEUPS: u32 = 1 << 4;
+    /// What the filter says of each task at a switch, and not only of those that are preempted.
+    pub const VERDICTS: u32 = 1 << 5;
 }
 
 /// What a CPU is at, between two of its records.
@@ -52,9 +53,44 @@ pub struct Here {
     pub turns: u32,
     /// One more than the last C-state that was entered; 0 where none was since the last switch.
     pub idle_state: u32,
+    /// The kernel's own count of this CPU's switches at the last one that was seen (`rq.nr_switches`, which
+    /// `__schedule()`, kernel/sched/core.c, raises before the tracepoint); 0 before the first, or where it cannot be read.
+    pub switches: u64,
+    /// When the idle task was found running although the last switch was to another: ns of CLOCK_MONOTONIC; 0 where it was not.
+    pub idle_since_ns: u64,
+    /// Who came by the last switch.
+    pub came: Came,
+}
+
+/// A task that came to a CPU, as a record told of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Came {
+    /// The thread.
+    pub pid: u32,
+    /// Its priority.
+    pub prio: i32,
+    /// Its policy.
+    pub policy: u32,
+    /// 1 where a record told of it.
+    pub is_told: u32,
+    /// Its name, as two words of the machine's byte order.
+    pub comm: [u64; 2],
 }
 
 impl Here {
+    /// Takes note of a switch, of which the kernel says that it is number `switches`. Returns how many before it were not
+    /// seen, or [`HIDDEN_UNKNOWN`].
+    #[inline(always)]
+    pub fn pass(&mut self, switches: u64) -> u32 {
+        let before = core::mem::replace(&mut self.switches, switches);
+        if before == 0 || switches == 0 {
+            return HIDDEN_UNKNOWN;
+        }
+        let hidden = switches.wrapping_sub(before).wrapping_sub(1);
+        if hidden < HIDDEN_UNKNOWN as u64 { hidden as u32 } else { HIDDEN_UNKNOWN }
+    }
+
     /// All records that found no room so far.
     #[inline(always)]
     pub const fn lost(&self) -> u64 {
@@ -62,8 +98,11 @@ impl Here {
     }
 }
 
-/// [`Sample::class`] in a [`Turn`] with which no wait ended that is to be shown.
+/// [`Turn::class`] of one with which no wait ended that is to be shown.
 pub const NO_WAIT: u8 = u8::MAX;
+
+/// How many switches were not seen is not known.
+pub const HIDDEN_UNKNOWN: u32 = u32::MAX;
 
 /// A C-state that is not known.
 pub const IDLE_STATE_UNKNOWN: u8 = u8::MAX;
@@ -74,9 +113,9 @@ pub mod flag {
     pub const REMOTE: u8 = 1;
     /// The task's group had used up its quota already when the wait began.
     pub const THROTTLED_AT_START: u8 = 1 << 1;
-    /// The filter takes the task that leaves.
+    /// The filter takes the task that leaves. Where not all are judged, of a preempted one alone.
     pub const PREV_WANTED: u8 = 1 << 2;
-    /// The filter takes the task that comes.
+    /// The filter takes the task that comes, where all are judged.
     pub const NEXT_WANTED: u8 = 1 << 3;
     /// Real-time tasks had used up their time on this CPU when it was switched.
     pub const RT_THROTTLED: u8 = 1 << 4;
@@ -84,38 +123,93 @@ pub mod flag {
     pub const THROTTLING_UNKNOWN: u8 = 1 << 5;
 }
 
-/// A CPU went from one task to the next; with that a wait may have ended.
+/// A CPU went from one task to the next; with that a wait may have ended. The task that leaves is the one that came by the
+/// CPU's last record of a switch, and is as it was then: otherwise the record is a [`FullTurn`].
+///
+/// Fields of a wait are as those of a [`crate::Sample`] of the same name. It fills two lines of a cache with the ring buffer's
+/// own header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Turn {
-    /// `kind` is [`kind::TURN`]; `class` is [`NO_WAIT`] where none ended, and then latency and delivery are zero, what is
-    /// known of the two tasks is there all the same.
-    pub sample: Sample,
+    /// [`kind::TURN`] or [`kind::FULL_TURN`].
+    pub kind: u8,
+    /// Of the wait.
+    pub level: u8,
+    /// Of the wait; [`NO_WAIT`] where none ended, and then what is of a wait means nothing.
+    pub class: u8,
+    /// Of the wait.
+    pub wakeable: u8,
+    /// Where.
+    pub cpu: u32,
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
     /// This CPU's records that found no room so far. Not a number of its own for each record: an interrupt may come
     /// between taking one and taking a place in the ring buffer.
     pub lost: u32,
-    /// On whose run queue the wait began: a CPU, or [`crate::sample::CPU_UNKNOWN`].
-    pub wait_cpu: u32,
-    /// Where the waker ran, or [`crate::sample::CPU_UNKNOWN`].
-    pub waker_cpu: u32,
     /// What becomes of the task that leaves: [`leaving_number`].
     pub leaving: u8,
     /// Bits of [`flag`].
     pub flags: u8,
     /// The last C-state that the CPU entered, where it comes from idle; or [`IDLE_STATE_UNKNOWN`].
     pub idle_state: u8,
-    /// How often the task was moved to another CPU while it waited; 255 is that or more.
+    /// Of the wait: how often the task was moved to another CPU; 255 is that or more.
     pub moves: u8,
+    /// The thread that leaves.
+    pub prev_pid: u32,
+    /// The thread that comes.
+    pub pid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// Its priority.
+    pub prio: i32,
+    /// Its policy.
+    pub policy: u32,
+    /// Of the wait: on whose run queue it began: a CPU, or [`crate::sample::CPU_UNKNOWN`].
+    pub wait_cpu: u32,
+    /// Of the wait: where the waker ran, or [`crate::sample::CPU_UNKNOWN`].
+    pub waker_cpu: u32,
+    /// Of the wait.
+    pub waker_pid: u32,
+    /// Of the wait.
+    pub prev_cpu: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Of the wait: ns.
+    pub latency_ns: u64,
+    /// Of the wait: ns.
+    pub delivery_ns: u64,
+    /// Of the wait: how much of it the task's group was out of quota: ns.
+    pub throttled_ns: u64,
+    /// Of the wait: how much of it the hypervisor kept the CPU, as far as the kernel knows: ns.
+    pub stolen_ns: u64,
+    /// The cgroup of the task that comes.
+    pub cgroup_id: u64,
+    /// Its name.
+    pub comm: [u8; COMM_LEN],
+}
+
+/// The same, where the task that leaves is not the one that came by the last record, or has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct FullTurn {
+    /// The switch.
+    pub turn: Turn,
     /// The process of the task that leaves.
     pub prev_tgid: u32,
+    /// Its priority.
+    pub prev_prio: i32,
     /// Its policy.
     pub prev_policy: u32,
-    /// Its cgroup, as [`Sample::cgroup_id`].
+    /// How many switches of this CPU no program has seen since the last one that one did; or [`HIDDEN_UNKNOWN`].
+    pub hidden: u32,
+    /// When the task that leaves came, by the kernel's own account (`sched_info.last_arrival`): ns of CLOCK_MONOTONIC, some
+    /// hundred ns off as the kernel reads its clock before the tracepoint. Of idle, of which it keeps none, when the CPU first
+    /// entered a C-state, if that came unseen. 0 where nobody tells.
+    pub came_ns: u64,
+    /// Its cgroup.
     pub prev_cgroup_id: u64,
-    /// How much of the wait the task's group was out of quota: ns.
-    pub throttled_ns: u64,
-    /// How much of the wait the hypervisor kept the CPU, as far as the kernel knows: ns.
-    pub stolen_ns: u64,
+    /// Its name.
+    pub prev_comm: [u8; COMM_LEN],
 }
 
 /// An interrupt or softirq has come to its end.
@@ -138,7 +232,7 @@ pub struct Noise {
     pub from_ns: u64,
     /// When it ended. What interrupted it meanwhile has a record of its own, which came before.
     pub to_ns: u64,
-    /// The device's name, NUL-terminated or cut; otherwise zeros.
+    /// The device's name, NUL-terminated or cut; of another source it means nothing.
     pub name: [u8; COMM_LEN],
 }
 
@@ -290,9 +384,11 @@ pub const fn leaving_of(number: u8) -> Option<Leaving> {
 
 // The layouts are a contract with objects built elsewhere: no padding, nothing moves by accident.
 const _: () = {
-    assert!(size_of::<Here>() == 56);
-    assert!(size_of::<Turn>() == 152);
-    assert!(core::mem::offset_of!(Turn, prev_cgroup_id) == 128);
+    assert!(size_of::<Here>() == 104);
+    assert!(size_of::<Turn>() == 120);
+    assert!(core::mem::offset_of!(Turn, comm) == 104);
+    assert!(size_of::<FullTurn>() == 168);
+    assert!(core::mem::offset_of!(FullTurn, prev_comm) == 152);
     assert!(size_of::<Noise>() == 48);
     assert!(size_of::<Moved>() == 48);
     assert!(size_of::<Woken>() == 48);
@@ -303,6 +399,13 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn switches_that_no_program_saw_are_counted_by_the_kernels_own_count() {
+        let mut here = Here::default();
+        let hidden = [7, 8, 10, 11, 0, 12, 5].map(|switches| here.pass(switches));
+        assert_eq!(hidden, [HIDDEN_UNKNOWN, 0, 1, 0, HIDDEN_UNKNOWN, HIDDEN_UNKNOWN, HIDDEN_UNKNOWN]);
+    }
 
     #[test]
     fn what_becomes_of_a_task_survives_being_a_number() {

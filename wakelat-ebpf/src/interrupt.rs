@@ -42,10 +42,10 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     sample::submit(slot, false);
 }
 
-/// Nothing has a name but a device's interrupt.
+/// Nothing has a name but a device's interrupt. Not zeros, which would be a call of `memset`, byte by byte.
 #[inline(always)]
 pub fn nameless() -> [u8; COMM_LEN] {
-    [0; COMM_LEN]
+    *b"nameless\0\0\0\0\0\0\0\0"
 }
 
 /// The CPU enters a C-state, or leaves the one it was in.
@@ -56,6 +56,11 @@ pub fn idle(state: u32) {
         return;
     }
     let Some(here) = timeline::here() else { return };
-    // SAFETY: the pointer is to this CPU's own entry; a word is written at once.
-    unsafe { (*here).idle_state = state + 1 };
+    // SAFETY: the pointer is to this CPU's own entry, and switches are not under way while it idles.
+    let here = unsafe { &mut *here };
+    here.idle_state = state + 1;
+    if here.came.pid != 0 && here.idle_since_ns == 0 {
+        // SAFETY: no arguments, no side effects.
+        here.idle_since_ns = unsafe { bpf_ktime_get_ns() };
+    }
 }

@@ -173,8 +173,8 @@ impl TaskFields for Recorded {
     }
 
     #[inline(always)]
-    fn rt_throttled(self) -> bool {
-        false
+    fn clocks_of_wait(self, _throttling: bool) -> Clocks {
+        Clocks::UNKNOWN
     }
 
     #[inline(always)]

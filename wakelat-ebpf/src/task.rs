@@ -81,11 +81,11 @@ pub trait TaskFields: Copy {
     /// Id of its cgroup in the v2 hierarchy: the inode number of the cgroup's directory; 0 where it is not known.
     fn cgroup_id(self) -> u64;
 
-    /// The clocks of its run queue.
+    /// The clocks of its run queue as a wait begins.
     fn clocks(self) -> Clocks;
 
-    /// Whether real-time tasks have used up their time on its CPU.
-    fn rt_throttled(self) -> bool;
+    /// Those of a wait under way: that of throttling only if `throttling`.
+    fn clocks_of_wait(self, throttling: bool) -> Clocks;
 
     /// Whether `wanted` holds for its cgroup or one above.
     fn any_cgroup(self, wanted: impl Fn(u64) -> bool) -> bool;
@@ -130,6 +130,30 @@ impl<R: Read> Task<R> {
     #[inline(always)]
     fn id_of(group: *const cgroup) -> u64 {
         R::read(kernfs_node::id(R::read(cgroup::kn(group))))
+    }
+
+    /// Its name as two words: as bytes it would be sixteen loads.
+    #[inline(always)]
+    pub fn comm_words(self) -> [u64; 2] {
+        R::read(task_struct::comm(self.raw).cast())
+    }
+
+    /// Whether real-time tasks have used up their time on its CPU.
+    #[inline(always)]
+    pub fn rt_throttled(self) -> bool {
+        clocks::rt_throttled(self)
+    }
+
+    /// How often its CPU has gone from one task to another, by the kernel's own count; 0 where it cannot be read.
+    #[inline(always)]
+    pub fn switches(self) -> u64 {
+        clocks::switches(self)
+    }
+
+    /// When it came to the CPU that it is on, by the kernel's own account, if now is `now`: 0 where that is not kept.
+    #[inline(always)]
+    pub fn came_ns(self, now: u64) -> u64 {
+        clocks::came_ns(self, now)
     }
 }
 
@@ -177,8 +201,7 @@ impl<R: Read> TaskFields for Task<R> {
 
     #[inline(always)]
     fn comm(self) -> [u8; COMM_LEN] {
-        // Two words: as bytes it would be sixteen loads.
-        name_of(R::read(task_struct::comm(self.raw).cast()))
+        name_of(self.comm_words())
     }
 
     #[inline(always)]
@@ -203,12 +226,12 @@ impl<R: Read> TaskFields for Task<R> {
 
     #[inline(always)]
     fn clocks(self) -> Clocks {
-        clocks::of(self)
+        clocks::at_beginning(self)
     }
 
     #[inline(always)]
-    fn rt_throttled(self) -> bool {
-        clocks::rt_throttled(self)
+    fn clocks_of_wait(self, throttling: bool) -> Clocks {
+        clocks::under_way(self, throttling)
     }
 
     #[inline(always)]

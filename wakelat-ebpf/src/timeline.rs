@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class,
-    course::Clocks,
+    course::{Clocks, Course},
     timeline::{Here, Moved, Woken, kind, part},
 };
 
@@ -31,10 +31,16 @@ pub fn here() -> Option<*mut Here> {
     HERE.get_ptr_mut(0)
 }
 
-/// The clocks of a task's run queue, where they are told.
+/// The clocks of a task's run queue as its wait begins, where they are told.
 #[inline(always)]
 pub fn clocks<T: TaskFields>(task: T) -> Clocks {
     if tells(part::CLOCKS) { task.clocks() } else { Clocks::UNKNOWN }
+}
+
+/// Those that matter to a wait under way.
+#[inline(always)]
+pub fn clocks_of_wait<T: TaskFields>(task: T, course: &Course) -> Clocks {
+    if tells(part::CLOCKS) { task.clocks_of_wait(course.follows_throttling()) } else { Clocks::UNKNOWN }
 }
 
 /// Who sends a record.
@@ -75,7 +81,7 @@ pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
         // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake, move or switch it.
         let entry = unsafe { &mut *entry };
         if entry.start.at_ns != 0 {
-            entry.course.leave_cpu(clocks(task));
+            entry.course.leave_cpu(clocks_of_wait(task, &entry.course));
         }
         waits = entry.start.is_wanted();
     }

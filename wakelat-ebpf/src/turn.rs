@@ -4,10 +4,13 @@ use core::mem;
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::{
-    Class, Counter, Sample,
+    Class, Counter,
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
     start::Leaving,
-    timeline::{Here, IDLE_STATE_UNKNOWN, NO_WAIT, Turn, flag, kind, leaving_number, part, source},
+    timeline::{
+        Came, FullTurn, HIDDEN_UNKNOWN, Here, IDLE_STATE_UNKNOWN, NO_WAIT, Turn, flag, kind, leaving_number, part,
+        source,
+    },
 };
 
 use crate::{
@@ -15,7 +18,7 @@ use crate::{
     maps::{Tally, WITH_CGROUP},
     sample,
     switch::{self, Ending},
-    task::TaskFields,
+    task::{Read, Task, TaskFields as _, name_of},
     timeline::{self, Sender, tells},
 };
 
@@ -25,7 +28,7 @@ const LOOK_EVERY: u32 = 16;
 /// Takes the place of [`switch::switch`]. Goes from `prev` to `next` at one instant: where the wait of `prev` begins is where
 /// its slice ends.
 #[inline(always)]
-pub fn turn<T: TaskFields>(preempt: bool, prev: T, next: T) {
+pub fn turn<R: Read>(preempt: bool, prev: Task<R>, next: Task<R>) {
     // SAFETY: no arguments, no side effects.
     let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     let (prev_pid, next_pid) = (prev.pid(), next.pid());
@@ -84,11 +87,11 @@ impl Waited {
     };
 
     #[inline(always)]
-    fn of<T: TaskFields>(ending: Ending, next: T) -> Self {
+    fn of<R: Read>(ending: Ending, next: Task<R>) -> Self {
         let Ending { start, course, now, latency_ns, delivery_ns, .. } = ending;
         // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake, move or switch it.
         let course = unsafe { &*course };
-        let parts = course.end(timeline::clocks(next), now - start.at_ns);
+        let parts = course.end(timeline::clocks_of_wait(next, course), now - start.at_ns);
         Self {
             level: start.level,
             class: start.class,
@@ -109,66 +112,106 @@ impl Waited {
 
 /// Sends the record; returns whether there was room.
 #[inline(always)]
-fn tell<T: TaskFields>(
+fn tell<R: Read>(
     now: u64,
     cpu: u32,
-    (prev, prev_pid, leaving): (T, u32, Leaving),
-    (next, next_pid): (T, u32),
+    (prev, prev_pid, leaving): (Task<R>, u32, Leaving),
+    (next, next_pid): (Task<R>, u32),
     waited: Waited,
 ) -> bool {
     let Some(here) = timeline::here() else { return false };
     // SAFETY: the pointer is to this CPU's own entry, and nothing on this CPU interrupts a switch.
     let (idle_state, look) = unsafe { pass(&mut *here, prev_pid == 0) };
+    // SAFETY: as above.
+    let (hidden, idle_since_ns) = unsafe { ((*here).pass(prev.switches()), mem::take(&mut (*here).idle_since_ns)) };
     let mut flags = waited.flags;
+    // Of a task that leaves the CPU asleep, and of one that comes, nobody wants to know unless each is shown.
+    let is_preempted = matches!(leaving, Leaving::Runnable | Leaving::RunnableYetWakeable);
     let wants_cpu = filter::wants_cpu(cpu);
-    if prev_pid != 0 && wants_cpu && filter::wants(prev, prev_pid) {
+    if prev_pid != 0 && (is_preempted || tells(part::VERDICTS)) && wants_cpu && filter::wants(prev, prev_pid) {
         flags |= flag::PREV_WANTED;
     }
-    if next_pid != 0 && wants_cpu && filter::wants(next, next_pid) {
+    if next_pid != 0 && tells(part::VERDICTS) && wants_cpu && filter::wants(next, next_pid) {
         flags |= flag::NEXT_WANTED;
     }
     if tells(part::CLOCKS) && prev.rt_throttled() {
         flags |= flag::RT_THROTTLED;
     }
     let with_cgroup = WITH_CGROUP.load() != 0;
-    let Some((mut slot, lost)) = timeline::reserve(here, Sender::Uninterrupted) else { return false };
-    slot.write(Turn {
-        sample: Sample {
-            kind: kind::TURN,
-            level: waited.level,
-            class: waited.class,
-            wakeable: waited.wakeable,
-            cpu,
-            at_ns: now,
-            latency_ns: waited.latency_ns,
-            delivery_ns: waited.delivery_ns,
-            cgroup_id: if with_cgroup { next.cgroup_id() } else { 0 },
-            pid: next_pid,
-            tgid: next.tgid(),
-            prio: next.prio(),
-            policy: next.policy(),
-            prev_cpu: waited.prev_cpu,
-            waker_pid: waited.waker_pid,
-            prev_pid,
-            prev_prio: prev.prio(),
-            comm: next.comm(),
-            prev_comm: prev.comm(),
-        },
+    let came = came(next, next_pid);
+    let turn = |kind: u8, lost: u32| Turn {
+        kind,
+        level: waited.level,
+        class: waited.class,
+        wakeable: waited.wakeable,
+        cpu,
+        at_ns: now,
         lost,
-        wait_cpu: waited.wait_cpu,
-        waker_cpu: waited.waker_cpu,
         leaving: leaving_number(leaving),
         flags,
         idle_state,
         moves: waited.moves,
-        prev_tgid: prev.tgid(),
-        prev_policy: prev.policy(),
-        prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
+        prev_pid,
+        pid: next_pid,
+        tgid: next.tgid(),
+        prio: came.prio,
+        policy: came.policy,
+        wait_cpu: waited.wait_cpu,
+        waker_cpu: waited.waker_cpu,
+        waker_pid: waited.waker_pid,
+        prev_cpu: waited.prev_cpu,
+        reserved: 0,
+        latency_ns: waited.latency_ns,
+        delivery_ns: waited.delivery_ns,
         throttled_ns: waited.throttled_ns,
         stolen_ns: waited.stolen_ns,
-    });
-    sample::submit(slot, look);
-    true
+        cgroup_id: if with_cgroup { next.cgroup_id() } else { 0 },
+        comm: name_of(came.comm),
+    };
+    // SAFETY: as above.
+    let told = unsafe { mem::replace(&mut (*here).came, came) };
+    let is_as_told = (hidden == 0 || hidden == HIDDEN_UNKNOWN) && is_as_told(prev, prev_pid, told);
+    let sent = if is_as_told {
+        timeline::reserve(here, Sender::Uninterrupted).map(|(mut slot, lost)| {
+            slot.write(turn(kind::TURN, lost));
+            sample::submit(slot, look);
+        })
+    } else {
+        timeline::reserve(here, Sender::Uninterrupted).map(|(mut slot, lost)| {
+            slot.write(FullTurn {
+                turn: turn(kind::FULL_TURN, lost),
+                prev_tgid: prev.tgid(),
+                prev_prio: prev.prio(),
+                prev_policy: prev.policy(),
+                hidden,
+                came_ns: if prev_pid == 0 { idle_since_ns } else { prev.came_ns(now) },
+                prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
+                prev_comm: prev.comm(),
+            });
+            sample::submit(slot, look);
+        })
+    };
+    if sent.is_none() {
+        // SAFETY: as above.
+        unsafe { (*here).came.is_told = 0 };
+    }
+    sent.is_some()
+}
+
+/// `task` comes, and a record is to tell of it.
+#[inline(always)]
+fn came<R: Read>(task: Task<R>, pid: u32) -> Came {
+    Came { pid, prio: task.prio(), policy: task.policy(), is_told: 1, comm: task.comm_words() }
+}
+
+/// Whether what was `told` by the last record still holds of the task that leaves.
+#[inline(always)]
+fn is_as_told<R: Read>(prev: Task<R>, pid: u32, told: Came) -> bool {
+    told.is_told != 0
+        && told.pid == pid
+        && told.prio == prev.prio()
+        && told.policy == prev.policy()
+        && told.comm == prev.comm_words()
 }
 
 /// One more switch `here`. Returns the last C-state, where the CPU comes `from_idle`, and whether to look at the ring buffer.

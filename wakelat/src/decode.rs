@@ -26,6 +26,8 @@ pub enum DecodeError {
     Leaving(u8),
     /// What took the CPU is not known.
     Source(u8),
+    /// Of the thread that leaves no record told.
+    Leaver(u32),
 }
 
 impl std::fmt::Display for DecodeError {
@@ -40,6 +42,7 @@ impl std::fmt::Display for DecodeError {
                 write!(f, "a task that leaves as `{leaving}` in the ring buffer, expected 0 to 3")
             }
             Self::Source(source) => write!(f, "an interrupt of source `{source}` in the ring buffer, expected 0 to 2"),
+            Self::Leaver(tid) => write!(f, "a switch from thread `{tid}` in the ring buffer, which had not come"),
         }?;
         f.write_str("; the BPF programs and this program do not belong together")
     }
@@ -64,7 +67,7 @@ pub(crate) fn expect_length(record: &[u8], expected: usize) -> Result<(), Decode
 }
 
 /// Takes the fields of a sample, which `record` must have the bytes for.
-pub(crate) fn sample(record: &mut &[u8]) -> Sample {
+fn sample(record: &mut &[u8]) -> Sample {
     Sample {
         kind: record.get_u8(),
         level: record.get_u8(),
@@ -132,13 +135,13 @@ pub(crate) fn known_cpu(cpu: u32) -> Option<u32> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
     /// The bytes of a record, field by field, as C lays it out.
-    pub(crate) fn bytes(sample: &Sample) -> Vec<u8> {
+    fn bytes(sample: &Sample) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend([sample.kind, sample.level, sample.class, sample.wakeable]);
         bytes.extend(sample.cpu.to_ne_bytes());
@@ -158,7 +161,7 @@ pub(crate) mod tests {
         bytes
     }
 
-    pub(crate) fn a_sample() -> Sample {
+    fn a_sample() -> Sample {
         Sample {
             kind: KIND_SAMPLE,
             level: 3,

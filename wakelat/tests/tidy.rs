@@ -159,7 +159,7 @@ fn data_moves_one_way() {
         ("wakelat/src/aggregate/", &["report", "timeline", "wait"]),
         ("wakelat/src/sink/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat/src/timeline/event.rs", &["wait"]),
-        ("wakelat/src/timeline/decode.rs", &["decode", "wait"]),
+        ("wakelat/src/timeline/decode/", &["decode", "wait"]),
         ("wakelat/src/timeline/", &["report", "wait"]),
         ("wakelat/src/timerlat/record.rs", &["wait"]),
         ("wakelat/src/timerlat/text/", &["wait"]),

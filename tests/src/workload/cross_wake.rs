@@ -58,6 +58,7 @@ impl CrossWake {
         Known {
             wakeups: [("wl-wakee".to_owned(), self.rounds)].into(),
             waits_ns: times.iter().map(|time| time.load(SeqCst)).collect(),
+            ..Known::default()
         }
     }
 }

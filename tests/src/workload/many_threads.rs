@@ -52,7 +52,7 @@ impl ManyThreads {
         while ran.load(SeqCst) < self.threads {
             std::thread::yield_now();
         }
-        Known { wakeups: [("wl-many".to_owned(), self.threads)].into(), waits_ns: Vec::new() }
+        Known { wakeups: [("wl-many".to_owned(), self.threads)].into(), ..Known::default() }
     }
 }
 

@@ -26,9 +26,11 @@ mod many_threads;
 mod messaging;
 mod migration;
 mod ping_pong;
+mod planted;
 mod signal_storm;
 mod sleeper;
 mod stage;
+mod victim;
 mod wake_race;
 
 pub use cross_wake::CrossWake;
@@ -38,6 +40,7 @@ pub use many_threads::{ManyThreads, THREAD_BYTES};
 pub use messaging::Messaging;
 pub use migration::Migration;
 pub use ping_pong::PingPong;
+pub use planted::{Cause, Planted};
 pub use signal_storm::SignalStorm;
 pub use sleeper::{BehindHog, Sleeper};
 use stage::Stage;
@@ -66,6 +69,8 @@ pub enum Workload {
     Migration(Migration),
     /// See [`PingPong`].
     PingPong(PingPong),
+    /// See [`Planted`].
+    Planted(Planted),
     /// See [`SignalStorm`].
     SignalStorm(SignalStorm),
     /// See [`Sleeper`].
@@ -83,6 +88,8 @@ pub struct Known {
     pub wakeups: BTreeMap<String, u64>,
     /// Waits measured by the tasks: from the waker's clock read before its system call to the wakee's after its own: ns.
     pub waits_ns: Vec<u64>,
+    /// How long each cause of a wait took by its own clock, by its name, where the load plants causes: ns.
+    pub took_ns: BTreeMap<String, u64>,
 }
 
 /// What a performance was, as the load and the kernel know it.
@@ -264,6 +271,7 @@ pub fn perform_if_asked() {
         Workload::Messaging(load) => load.perform(&mut stage),
         Workload::Migration(load) => load.perform(&mut stage),
         Workload::PingPong(load) => load.perform(&mut stage),
+        Workload::Planted(load) => load.perform(&mut stage),
         Workload::SignalStorm(load) => load.perform(&mut stage),
         Workload::Sleeper(load) => load.perform(&mut stage),
         Workload::BehindHog(load) => load.perform(&mut stage),

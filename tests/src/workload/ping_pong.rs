@@ -88,7 +88,8 @@ impl PingPong {
         });
         stage.go();
         stage.until_done();
-        Known { wakeups: self.wakeups(), waits_ns: sides.times.iter().map(|time| time.load(SeqCst)).collect() }
+        let waits_ns = sides.times.iter().map(|time| time.load(SeqCst)).collect();
+        Known { wakeups: self.wakeups(), waits_ns, ..Known::default() }
     }
 
     /// One for the byte of each round, one for the rest, and one for the gate.

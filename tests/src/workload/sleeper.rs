@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Known,
-    stage::{Pipe, Stage},
+    stage::Stage,
+    victim::{Victim, rest},
 };
 use crate::{
     clock::{block_until, now_ns, spin},
-    procfs::Watch,
     shared::Shared,
     task::{Place, Policy, blocked_count},
 };
@@ -43,7 +43,8 @@ impl Sleeper {
         stage.go();
         stage.until_done();
         let waits_ns: Vec<u64> = late.iter().map(|time| time.load(SeqCst)).filter(|time| *time != EARLY).collect();
-        Known { wakeups: [("wl-sleeper".to_owned(), waits_ns.len() as u64 + 1)].into(), waits_ns }
+        let wakeups = [("wl-sleeper".to_owned(), waits_ns.len() as u64 + 1)].into();
+        Known { wakeups, waits_ns, ..Known::default() }
     }
 }
 
@@ -62,38 +63,18 @@ pub struct BehindHog {
 
 impl BehindHog {
     pub(super) fn perform(self, stage: &mut Stage) -> Known {
-        const NOT_YET: u64 = u64::MAX;
-        let times = Shared::new(self.rounds as usize);
-        let blocked = Shared::new(1);
-        let pipe = Pipe::new();
-        let sleeper = stage.task("wl-sleeper", Place { cpu: Some(self.cpu), policy: self.sleeper }, |_| {
-            for time in times.iter() {
-                pipe.take();
-                let now_ns = now_ns();
-                time.store(now_ns - time.load(SeqCst), SeqCst);
-                blocked[0].store(blocked_count(), SeqCst);
-            }
-        });
+        let victim = Victim::stage(stage, self.rounds, Place { cpu: Some(self.cpu), policy: self.sleeper });
         stage.task("wl-hog", Place { cpu: Some(self.cpu), policy: Policy::Fifo(50) }, |gate| {
-            let mut sleeper = Watch::new(sleeper);
+            let mut waker = victim.waker();
             gate.wait();
-            for time in times.iter() {
-                // Leaves the CPU to the sleeper until that has blocked again.
-                while !sleeper.has_blocked_more_than(blocked[0].load(SeqCst)) {
-                    block_until(now_ns() + 300_000);
-                }
-                blocked[0].store(NOT_YET, SeqCst);
-                time.store(now_ns(), SeqCst);
-                pipe.put();
+            while waker.is_due() {
+                waker.wake();
                 spin(self.spin_ns);
-                block_until(now_ns() + 300_000);
+                rest();
             }
         });
         stage.go();
         stage.until_done();
-        Known {
-            wakeups: [("wl-sleeper".to_owned(), self.rounds)].into(),
-            waits_ns: times.iter().map(|time| time.load(SeqCst)).collect(),
-        }
+        victim.known()
     }
 }

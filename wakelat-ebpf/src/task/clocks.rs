@@ -14,7 +14,7 @@
 use wakelat_common::course::{Clocks, Throttling};
 
 use super::{Read, Task, TaskFields as _};
-use crate::accessors::{cfs_rq, rq, rt_rq, sched_entity, task_struct};
+use crate::accessors::{cfs_rq, rq, rt_rq, sched_entity, sched_info, task_struct};
 
 /// The lowest priority number of a task with a nice value (`MAX_RT_PRIO`, include/linux/sched/prio.h).
 const FIRST_FAIR_PRIO: i32 = 100;
@@ -22,48 +22,78 @@ const FIRST_FAIR_PRIO: i32 = 100;
 /// `SCHED_EXT` (include/uapi/linux/sched.h): its tasks know no quota.
 const SCHED_EXT: u32 = 7;
 
-/// The clocks at this instant. To be asked under the lock of the task's run queue, whose clock is up to date then.
+/// The clocks as a wait begins. To be asked under the lock of the task's run queue, whose clock is up to date then; so are
+/// those below. What does not matter to the task is not read.
 #[inline(always)]
-pub(super) fn of<R: Read>(task: Task<R>) -> Clocks {
+pub(super) fn at_beginning<R: Read>(task: Task<R>) -> Clocks {
     let Some(group) = group(task) else {
         // Without groups nobody has a quota.
         return Clocks { throttling: Throttling::Exempt, ..Clocks::UNKNOWN };
     };
-    let queue = R::read(cfs_rq::rq(group));
-    let stolen_ns = if rq::prev_steal_time_rq_exists() {
+    let stolen_ns = stolen_ns::<R>(queue::<R>(group));
+    if is_exempt(task) {
+        return Clocks { throttled_ns: 0, stolen_ns, throttling: Throttling::Exempt };
+    }
+    match throttled::<R>(group) {
+        Some((throttled_ns, is_throttled)) => {
+            let throttling =
+                if is_throttled || task_struct::throttled_exists() { Throttling::Under } else { Throttling::Possible };
+            Clocks { throttled_ns, stolen_ns, throttling }
+        }
+        None => Clocks { stolen_ns, ..Clocks::UNKNOWN },
+    }
+}
+
+/// The clocks of a wait under way; that of throttling only if `throttling`.
+#[inline(always)]
+pub(super) fn under_way<R: Read>(task: Task<R>, throttling: bool) -> Clocks {
+    let Some(group) = group(task) else { return Clocks::UNKNOWN };
+    let throttled_ns = if throttling { throttled::<R>(group).map_or(0, |(throttled_ns, _)| throttled_ns) } else { 0 };
+    Clocks { throttled_ns, stolen_ns: stolen_ns::<R>(queue::<R>(group)), ..Clocks::UNKNOWN }
+}
+
+/// Whether quotas do not concern it.
+#[inline(always)]
+fn is_exempt<R: Read>(task: Task<R>) -> bool {
+    if task_struct::throttled_exists() && R::read(task_struct::throttled(task.raw)) == 0 {
+        return true;
+    }
+    task.prio() < FIRST_FAIR_PRIO || task.policy() == SCHED_EXT
+}
+
+/// How long the hypervisor had the CPU of a queue: ns.
+#[inline(always)]
+fn stolen_ns<R: Read>(queue: *const rq) -> u64 {
+    if rq::prev_steal_time_rq_exists() {
         R::read(rq::prev_steal_time_rq(queue))
     } else if rq::prev_steal_time_exists() {
         R::read(rq::prev_steal_time(queue))
     } else {
         0
-    };
-    let (throttled_ns, is_throttled) = if cfs_rq::throttled_clock_self_time_exists() {
+    }
+}
+
+/// How long a group's queue was out of quota, ns, and whether it is now; none where the kernel does not tell.
+#[inline(always)]
+fn throttled<R: Read>(group: *const cfs_rq) -> Option<(u64, bool)> {
+    if cfs_rq::throttled_clock_self_time_exists() {
         let since = R::read(cfs_rq::throttled_clock_self(group));
-        let now = if since != 0 { R::read(rq::clock(queue)) } else { 0 };
-        (R::read(cfs_rq::throttled_clock_self_time(group)) + now.saturating_sub(since), since != 0)
+        let now = if since != 0 { R::read(rq::clock(queue::<R>(group))) } else { 0 };
+        Some((R::read(cfs_rq::throttled_clock_self_time(group)) + now.saturating_sub(since), since != 0))
     } else if cfs_rq::throttled_clock_pelt_time_exists() {
         let is_throttled = R::read(cfs_rq::throttle_count(group)) != 0;
         let under_way = if is_throttled {
+            let queue = queue::<R>(group);
             // As `rq_clock_pelt()` (kernel/sched/pelt.h) has it.
             let now = R::read(rq::clock_pelt(queue)).wrapping_sub(R::read(rq::lost_idle_time(queue)));
             now.saturating_sub(R::read(cfs_rq::throttled_clock_pelt(group)))
         } else {
             0
         };
-        (R::read(cfs_rq::throttled_clock_pelt_time(group)) + under_way, is_throttled)
+        Some((R::read(cfs_rq::throttled_clock_pelt_time(group)) + under_way, is_throttled))
     } else {
-        return Clocks { stolen_ns, ..Clocks::UNKNOWN };
-    };
-    let throttling = if task.prio() < FIRST_FAIR_PRIO || task.policy() == SCHED_EXT {
-        Throttling::Exempt
-    } else if task_struct::throttled_exists() {
-        if R::read(task_struct::throttled(task.raw)) != 0 { Throttling::Under } else { Throttling::Exempt }
-    } else if is_throttled {
-        Throttling::Under
-    } else {
-        Throttling::Possible
-    };
-    Clocks { throttled_ns, stolen_ns, throttling }
+        None
+    }
 }
 
 /// Whether real-time tasks have used up their time on the CPU whose run queue the task is on. From 6.12 on there is no such
@@ -71,11 +101,35 @@ pub(super) fn of<R: Read>(task: Task<R>) -> Clocks {
 #[inline(always)]
 pub(super) fn rt_throttled<R: Read>(task: Task<R>) -> bool {
     rt_rq::rt_throttled_exists()
-        && group(task).is_some_and(|group| R::read(rt_rq::rt_throttled(rq::rt(R::read(cfs_rq::rq(group))))) != 0)
+        && group(task).is_some_and(|group| R::read(rt_rq::rt_throttled(rq::rt(queue::<R>(group)))) != 0)
+}
+
+/// How often the CPU of the task's run queue has gone from one task to another; 0 where the queue is not known.
+#[inline(always)]
+pub(super) fn switches<R: Read>(task: Task<R>) -> u64 {
+    group(task).map_or(0, |group| R::read(rq::nr_switches(queue::<R>(group))))
+}
+
+/// When the task came to the CPU that it is on, if now is `now`: ns; 0 where the kernel keeps no such account. It does so by
+/// the run queue's clock (`sched_info_arrive()`, kernel/sched/stats.h), and after the tracepoint.
+#[inline(always)]
+pub(super) fn came_ns<R: Read>(task: Task<R>, now: u64) -> u64 {
+    if !sched_info::last_arrival_exists() {
+        return 0;
+    }
+    let arrival = R::read(sched_info::last_arrival(task_struct::sched_info(task.raw)));
+    let clock = group(task).map_or(0, |group| R::read(rq::clock(queue::<R>(group))));
+    if arrival == 0 || arrival > clock { 0 } else { now.saturating_sub(clock - arrival) }
 }
 
 /// The queue of the task's group on its CPU, where the kernel has groups of tasks.
 #[inline(always)]
 fn group<R: Read>(task: Task<R>) -> Option<*const cfs_rq> {
     sched_entity::cfs_rq_exists().then(|| R::read(sched_entity::cfs_rq(task_struct::se(task.raw))))
+}
+
+/// The run queue of a CPU, of which that is a part.
+#[inline(always)]
+fn queue<R: Read>(group: *const cfs_rq) -> *const rq {
+    R::read(cfs_rq::rq(group))
 }

@@ -148,6 +148,7 @@ fn timeline_parts(settings: &Settings) -> u32 {
         (told.clocks, timeline::part::CLOCKS),
         (told.moves == Moves::All, timeline::part::ALL_MOVES),
         (told.wakeups, timeline::part::WAKEUPS),
+        (told.verdicts, timeline::part::VERDICTS),
     ];
     parts.iter().filter(|(told, _)| *told).fold(0, |parts, (_, part)| parts | part)
 }

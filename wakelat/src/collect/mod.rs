@@ -74,6 +74,8 @@ pub struct Timeline {
     pub works: bool,
     /// Tasks that make others, or take another program.
     pub forks: bool,
+    /// Whether the filter takes the tasks at a switch; without it, only whether it takes one that is preempted.
+    pub verdicts: bool,
 }
 
 /// Whose moves from one CPU to another are told.
@@ -96,6 +98,7 @@ impl Timeline {
         clocks: true,
         works: false,
         forks: false,
+        verdicts: false,
     };
 }
 

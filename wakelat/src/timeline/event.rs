@@ -71,7 +71,7 @@ pub struct Occupant {
     pub policy: u32,
     /// Id in the v2 hierarchy, where asked for.
     pub cgroup_id: Option<u64>,
-    /// The filter takes it.
+    /// The filter takes it. Where not each is asked about, known of a preempted one alone.
     pub wanted: bool,
 }
 
@@ -82,6 +82,9 @@ pub struct Turn {
     pub at_ns: u64,
     /// Who leaves.
     pub prev: Occupant,
+    /// What nobody saw of this CPU's switches before; none where the kernel says that nothing is missing, or nobody can tell and
+    /// `prev` is who had come.
+    pub unseen: Option<Unseen>,
     /// What becomes of it.
     pub leaving: Leaving,
     /// Who comes.
@@ -92,6 +95,15 @@ pub struct Turn {
     pub idle_state: Option<u8>,
     /// Real-time tasks had used up their time on this CPU.
     pub rt_throttled: bool,
+}
+
+/// What is known of switches that the tracepoint did not show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// How many there were since the last one that it showed.
+    pub switches: Option<u32>,
+    /// When the task that leaves had come, by the kernel's own account: ns of CLOCK_MONOTONIC.
+    pub came_ns: Option<u64>,
 }
 
 /// A wait, and what the kernel side knows of its course.

@@ -52,7 +52,8 @@ impl Stream {
     pub fn turn(&mut self, cpu: u32, at_ns: u64, next: Occupant) -> &mut Turn {
         let prev = self.runs.insert(cpu, next).unwrap_or_else(idle);
         let leaving = Leaving::Asleep;
-        let turn = Turn { at_ns, prev, leaving, next, waited: None, idle_state: None, rt_throttled: false };
+        let turn =
+            Turn { at_ns, prev, unseen: None, leaving, next, waited: None, idle_state: None, rt_throttled: false };
         self.push(cpu, What::Turn(Box::new(turn)));
         match self.events.last_mut().map(|event| &mut event.what) {
             Some(What::Turn(turn)) => turn,

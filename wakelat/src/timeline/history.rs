@@ -89,32 +89,29 @@ impl History {
 
     /// The CPU went from one task to the next.
     pub fn turn(&mut self, turn: &Turn) {
-        let prev = held(&turn.prev, false);
-        match self.current {
-            Some(current) if current.tid() == prev.tid() => {
-                self.extend(turn.at_ns, current);
-                if let (Held::Idle(_, rt_throttled), Some(state)) = (current, turn.idle_state) {
-                    let is_idle = |held: &Held| matches!(held, Held::Idle(..));
-                    self.rewrite_slice(is_idle, Held::Idle(Some(state), rt_throttled));
-                }
+        let prev = match held(&turn.prev, false) {
+            Held::Idle(..) => Held::Idle(turn.idle_state, matches!(self.current, Some(Held::Idle(_, true)))),
+            task => task,
+        };
+        let hidden = turn.unseen.and_then(|unseen| unseen.switches);
+        let is_whole = self.current.is_none_or(|current| current.tid() == prev.tid());
+        let came_ns = turn.unseen.and_then(|unseen| unseen.came_ns);
+        // Who had the CPU at first and who after that, and from when on.
+        let (first, then_ns, then) = match (self.current, hidden, came_ns) {
+            (current, None | Some(0), _) if is_whole => {
+                let stays = current.filter(|current| matches!(current, Held::Task(..))).unwrap_or(prev);
+                (stays, turn.at_ns, stays)
             }
-            Some(_) => {
-                // Somewhere between one went and another came.
-                let is_task = |held: &Held| held.tid().is_some();
-                self.rewrite_slice(is_task, Held::Unknown(Unknown::Hidden));
-                self.extend(turn.at_ns, Held::Unknown(Unknown::Hidden));
-            }
-            None => {
-                let prev = match prev {
-                    Held::Idle(..) => Held::Idle(turn.idle_state, false),
-                    prev => prev,
-                };
-                self.rewrite_slice(|held| *held == Held::NotYet, prev);
-                self.extend(turn.at_ns, prev);
-            }
-        }
+            // One switch was not shown: from whoever had come to whoever leaves.
+            (Some(current), Some(1), Some(came_ns)) => (current, came_ns, prev),
+            (_, _, Some(came_ns)) => (Held::Unknown(Unknown::Hidden), came_ns, prev),
+            // Somewhere between one went and another came.
+            (.., None) => (Held::Unknown(Unknown::Hidden), turn.at_ns, prev),
+        };
+        self.extend(turn.at_ns, Held::NotYet);
+        self.settle_slice(first, then_ns, then);
         self.current = Some(held(&turn.next, turn.rt_throttled));
-        self.slice_ns = turn.at_ns;
+        self.slice_ns = self.until_ns.unwrap_or(turn.at_ns);
     }
 
     /// An interrupt or softirq came to its end.
@@ -148,23 +145,32 @@ impl History {
             // What was after it came before it where it was interrupted on its last instructions.
             let from_ns = segment.from_ns.max(noise.from_ns);
             let to_ns = segment.to_ns.min(noise.to_ns).max(from_ns);
-            for (from_ns, to_ns, held) in [
-                (segment.from_ns, from_ns, segment.held),
-                (from_ns, to_ns, Held::Noise(noise.source)),
-                (to_ns, segment.to_ns, segment.held),
-            ] {
-                if from_ns < to_ns {
-                    self.segments.push_back(Segment { from_ns, to_ns, held });
-                }
+            self.put(segment.from_ns, from_ns, segment.held);
+            self.put(from_ns, to_ns, Held::Noise(noise.source));
+            self.put(to_ns, segment.to_ns, segment.held);
+        }
+    }
+
+    /// Gives what tasks had since the last switch to `first`, and from `then_ns` on to `then`.
+    fn settle_slice(&mut self, first: Held, then_ns: u64, then: Held) {
+        while self.segments.back().is_some_and(|last| last.from_ns >= self.slice_ns) {
+            self.taken.extend(self.segments.pop_back());
+        }
+        while let Some(segment) = self.taken.pop() {
+            if segment.held == Held::NotYet || segment.held.tid().is_some() {
+                let middle_ns = then_ns.clamp(segment.from_ns, segment.to_ns);
+                self.put(segment.from_ns, middle_ns, first);
+                self.put(middle_ns, segment.to_ns, then);
+            } else {
+                self.segments.push_back(segment);
             }
         }
     }
 
-    /// Changes what the task that is on the CPU had since it came.
-    fn rewrite_slice(&mut self, is: impl Fn(&Held) -> bool, held: Held) {
-        let slice_ns = self.slice_ns;
-        let mine = self.segments.iter_mut().rev().take_while(|segment| segment.from_ns >= slice_ns);
-        mine.filter(|segment| is(&segment.held)).for_each(|segment| segment.held = held);
+    fn put(&mut self, from_ns: u64, to_ns: u64, held: Held) {
+        if from_ns < to_ns {
+            self.segments.push_back(Segment { from_ns, to_ns, held });
+        }
     }
 
     fn extend(&mut self, to_ns: u64, held: Held) {

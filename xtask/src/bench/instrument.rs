@@ -172,6 +172,7 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
         };
         instruments.push(plain(id, title, Kind::Program(recipe)));
     }
+    instruments.push(plain("wakelat-why", "wakelat why", Kind::Program(why(wakelat))));
     let mut skipped = Vec::new();
     for peer in PEERS {
         match privilege::program(peer.program) {
@@ -185,6 +186,16 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
         }
     }
     Ok((instruments, skipped))
+}
+
+/// wakelat with all parts of all waits.
+fn why(wakelat: &Path) -> Recipe {
+    Recipe {
+        program: wakelat.to_owned(),
+        args: ["why", "--json", "--quiet"].map(str::to_owned).into(),
+        ready: Ready::FirstRun,
+        told: Told::Coverage,
+    }
 }
 
 type Mode = (&'static str, &'static str, &'static [&'static str]);

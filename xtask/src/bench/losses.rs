@@ -43,12 +43,11 @@ impl Told {
             Self::Coverage => {
                 // With --quiet there is nothing else on standard output.
                 let coverage = &serde_json::from_str::<Value>(printed.0.lines().last()?).ok()?["coverage"];
-                Some(Losses::Events(
-                    LOST.iter().filter_map(|term| coverage[term].as_u64()).sum::<u64>() + {
-                        let preemptions = &coverage["preemptions"];
-                        LOST.iter().filter_map(|term| preemptions[term].as_u64()).sum::<u64>()
-                    },
-                ))
+                let lost = |account: &Value| LOST.iter().filter_map(|term| account[term].as_u64()).sum::<u64>();
+                let waits = lost(coverage) + lost(&coverage["preemptions"]);
+                // Where every switch is told, a wait that found no room is lost with its switch.
+                let events = coverage["events_lost"].as_u64().unwrap_or(0);
+                Some(Losses::Events(waits.max(events)))
             }
             Self::PerfRecord => Some(Losses::Chunks(number_before(printed.1, " chunks!").unwrap_or(0))),
             Self::TraceCmd => {
@@ -86,6 +85,8 @@ mod tests {
             "stale":7,"missed":4000,"preemptions":{"ring_full":50000}}}"#
             .replace('\n', "");
         assert_eq!(Told::Coverage.losses((&report, "")), Some(Losses::Events(54321)));
+        let report = r#"{"schema":"wakelat.why/1","coverage":{"ring_full":20,"events_lost":50}}"#;
+        assert_eq!(Told::Coverage.losses((report, "")), Some(Losses::Events(50)));
         assert_eq!(Told::Coverage.losses(("", "error")), None);
     }
 

@@ -7,7 +7,7 @@ use std::fs;
 
 use serde::Serialize;
 
-/// A tracepoint of the scheduler.
+/// A tracepoint of the scheduler, or any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -19,18 +19,21 @@ pub enum Event {
     New,
     /// `sched_switch`
     Switch,
+    /// What happens between wakeups and switches.
+    Other,
 }
 
 impl Event {
     /// Which one a tracepoint's or a program's name is about; names of programs end after 15 bytes.
-    fn of(name: &str) -> Option<Self> {
-        let (_, event) = name.split_at(name.find("sched_")? + "sched_".len());
-        match event {
-            _ if event.starts_with("waki") => Some(Self::Waking),
-            _ if event.starts_with("wakeup_n") => Some(Self::New),
-            _ if event.starts_with("wakeu") => Some(Self::Wakeup),
-            _ if event.starts_with("sw") => Some(Self::Switch),
-            _ => None,
+    fn of(name: &str) -> Self {
+        match name.split_once("sched_").map_or("", |(_, event)| event) {
+            event if event.starts_with("waki") => Self::Waking,
+            event if event.starts_with("wakeup_n") => Self::New,
+            event if event.starts_with("wakeu") => Self::Wakeup,
+            event if event.starts_with("sw") => Self::Switch,
+            // wakelat's, where every switch is told.
+            _ if name == "turn" => Self::Switch,
+            _ => Self::Other,
         }
     }
 }
@@ -122,11 +125,9 @@ fn held(descriptors: &[String], name_of: impl Fn(u32) -> Option<String>) -> Held
                 continue;
             }
             let name = links.get(&id).cloned().or_else(|| name_of(u32::try_from(id).ok()?));
-            if let Some(event) = name.as_deref().and_then(Event::of) {
-                let runs = held.account.entry(event).or_default();
-                runs.count += count;
-                runs.time_ns += time_ns;
-            }
+            let runs = held.account.entry(name.as_deref().map_or(Event::Other, Event::of)).or_default();
+            runs.count += count;
+            runs.time_ns += time_ns;
         }
     }
     held.programs = programs.len();
@@ -140,13 +141,14 @@ mod tests {
     #[test]
     fn programs_of_every_tool_are_known_by_their_names() {
         for (name, event) in [
-            ("sched_wakeup", Some(Event::Wakeup)),
-            ("sched_wakeup_ne", Some(Event::New)),
-            ("raw_sched_wakin", Some(Event::Waking)),
-            ("handle_sched_sw", Some(Event::Switch)),
-            ("sched_switch", Some(Event::Switch)),
-            ("sched_migrate_t", None),
-            ("dump_task", None),
+            ("sched_wakeup", Event::Wakeup),
+            ("sched_wakeup_ne", Event::New),
+            ("raw_sched_wakin", Event::Waking),
+            ("handle_sched_sw", Event::Switch),
+            ("sched_switch", Event::Switch),
+            ("turn", Event::Switch),
+            ("sched_migrate_t", Event::Other),
+            ("softirq_exit", Event::Other),
         ] {
             assert_eq!(Event::of(name), event, "{name}");
         }

@@ -180,4 +180,6 @@ fn unknown(why: Unknown) -> Culprit {
 }
 
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
 mod tests;

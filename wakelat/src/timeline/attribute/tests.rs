@@ -3,7 +3,7 @@ use wakelat_common::{Class, timeline::vector};
 
 use super::super::{
     account::Share,
-    event::{Occupant, Source},
+    event::{Occupant, Source, Unseen},
     fixtures::{Stream, fifo, idle, irq, task},
 };
 use super::*;
@@ -25,7 +25,7 @@ fn account(stream: &Stream) -> Account {
 }
 
 /// What holds of every account.
-fn check(account: &Account) {
+pub(super) fn check(account: &Account) {
     let sum: u64 = account.shares.iter().map(|share| share.ns).sum();
     assert_eq!(sum, account.latency_ns, "{:?}", account.shares);
     assert!(account.shares.iter().all(|share| share.ns > 0 && share.times > 0));
@@ -245,6 +245,43 @@ fn a_switch_that_was_not_shown_is_unexplained() {
 }
 
 #[test]
+fn a_switch_that_was_not_shown_is_known_by_when_whoever_leaves_had_come() {
+    let unseen = |switches, came_ns| {
+        let mut stream = Stream::default();
+        stream.turn(0, 0, task(1, "came"));
+        stream.noise(0, (300, 330), irq(1, "x"));
+        let turn = stream.turn(0, 500, task(2, "other"));
+        (turn.prev, turn.unseen) = (task(3, "leaves"), Some(Unseen { switches, came_ns }));
+        stream.ends(0, (100, 1_000), waiter());
+        account(&stream).shares.iter().map(|share| (share.culprit.who, share.ns)).collect::<Vec<_>>()
+    };
+    let tids = |shares: &[(Who, u64)]| -> Vec<(u32, u64)> {
+        let tid = |who: &Who| match who {
+            Who::Task(task) => task.tid,
+            Who::Unknown(Unknown::Hidden) => 0,
+            _ => u32::MAX,
+        };
+        shares.iter().map(|(who, ns)| (tid(who), *ns)).collect()
+    };
+    assert_eq!(tids(&unseen(Some(1), Some(310))), [(1, 200), (u32::MAX, 30), (3, 170), (2, 500)]);
+    assert_eq!(tids(&unseen(Some(1), Some(200))), [(1, 100), (3, 270), (u32::MAX, 30), (2, 500)]);
+    // Of more than one it is not known who had the CPU between.
+    assert_eq!(tids(&unseen(Some(2), Some(310))), [(0, 200), (u32::MAX, 30), (3, 170), (2, 500)]);
+    assert_eq!(tids(&unseen(Some(1), None)), [(0, 370), (u32::MAX, 30), (2, 500)]);
+    assert_eq!(tids(&unseen(None, Some(900))), [(0, 370), (u32::MAX, 30), (2, 500)]);
+}
+
+#[test]
+fn a_task_that_went_and_came_back_unseen_has_what_it_had_since() {
+    let mut stream = Stream::default();
+    stream.turn(0, 0, task(1, "hog"));
+    stream.turn(0, 500, task(2, "other")).unseen = Some(Unseen { switches: Some(2), came_ns: Some(400) });
+    stream.ends(0, (100, 1_000), waiter());
+    let account = account(&stream);
+    assert_eq!(parts(&account), [(Part::Same, 600), (Part::Unexplained, 300)]);
+}
+
+#[test]
 fn what_was_before_the_first_record_is_unexplained() {
     let mut stream = Stream::default();
     stream.turn(0, 400, task(1, "hog"));
@@ -367,26 +404,5 @@ proptest! {
             prop_assert_eq!(expected.remove(&number), Some(share.ns));
         }
         prop_assert!(expected.is_empty());
-    }
-
-    /// Each CPU's own order is kept; between CPUs any other gives the same, as long as a move comes before the switch.
-    #[test]
-    fn the_order_between_cpus_does_not_matter(picks in prop::collection::vec(any::<bool>(), 60)) {
-        let mut left = Stream::default();
-        let mut right = Stream::default();
-        for turn in 0..20u64 {
-            left.turn(0, turn * 100, task(1 + turn as u32 % 3, "left"));
-            left.noise(0, (turn * 100 + 20, turn * 100 + 50), Source::Softirq(1));
-            right.turn(1, turn * 130, task(5 + turn as u32 % 2, "right"));
-        }
-        left.ends(0, (350, 2_000), waiter());
-        let alone = account(&left);
-        let (mut left, mut right) = (left.events.into_iter(), right.events.into_iter());
-        let mut mixed = Stream::default();
-        for pick in picks {
-            mixed.events.extend(if pick { left.next() } else { right.next() });
-        }
-        mixed.events.extend(left.chain(right));
-        prop_assert_eq!(account(&mixed).shares, alone.shares);
     }
 }

@@ -25,7 +25,7 @@ pub enum Line {
         /// How many.
         events: u32,
     },
-    /// A switch was shown by no tracepoint: another task leaves than the one that came.
+    /// A switch was shown by no tracepoint: another task leaves than the one that came, or it has been away meanwhile.
     Unseen {
         /// The CPU.
         cpu: u32,
@@ -182,16 +182,18 @@ impl Stays {
         };
         let came = self.cpus.get_mut(&on).and_then(|cpu| cpu.current.replace(comes));
         let is_shown = self.shows(&turn.prev);
+        let has_unseen = turn.unseen.is_some_and(|unseen| unseen.switches.is_some());
+        let is_whole = |came: &Current| came.tid == turn.prev.tid && !has_unseen;
         let unseen = came
             .as_ref()
-            .filter(|came| came.tid != turn.prev.tid && (came.is_shown || is_shown))
+            .filter(|came| !is_whole(came) && (came.is_shown || is_shown))
             .map(|came| Line::Unseen { cpu: on, at_ns: turn.at_ns, came: came.tid, leaves: turn.prev.tid });
         if turn.leaving == Leaving::Dead || turn.prev.tid == 0 {
             self.left.remove(&turn.prev.tid);
         } else {
             self.left.insert(turn.prev.tid, Left { at_ns: turn.at_ns, cpu: on });
         }
-        let came = came.filter(|came| came.tid == turn.prev.tid);
+        let came = came.filter(is_whole);
         let stay = is_shown.then(|| Stay {
             cpu: on,
             until_ns: turn.at_ns,

@@ -3,7 +3,7 @@ use wakelat_common::Class;
 
 use super::*;
 use crate::{
-    timeline::event::{Noise, Source, Waited},
+    timeline::event::{Noise, Source, Unseen, Waited},
     wait::Comm,
 };
 
@@ -50,7 +50,16 @@ pub(crate) fn waited(tid: u32, at_ns: u64, latency_ns: u64, prev_cpu: u32) -> Wa
 
 pub(crate) fn turn(at_ns: u64, prev: u32, leaving: Leaving, next: u32, waited: Option<Waited>) -> What {
     let (prev, next) = (task(prev), task(next));
-    What::Turn(Box::new(Turn { at_ns, prev, leaving, next, waited, idle_state: None, rt_throttled: false }))
+    What::Turn(Box::new(Turn {
+        at_ns,
+        prev,
+        unseen: None,
+        leaving,
+        next,
+        waited,
+        idle_state: None,
+        rt_throttled: false,
+    }))
 }
 
 fn lines(shown: Shown, events: impl IntoIterator<Item = (u32, u32, What)>) -> Vec<Line> {
@@ -130,6 +139,16 @@ fn a_switch_that_no_tracepoint_showed_is_told() {
     let lines =
         lines(ALL, [(0, 1, turn(100, 7, Leaving::Asleep, 8, None)), (0, 2, turn(300, 9, Leaving::Asleep, 0, None))]);
     assert_eq!(lines[1], Line::Unseen { cpu: 0, at_ns: 300, came: 8, leaves: 9 });
+    assert_eq!(stays(&lines)[1].run_ns, None);
+}
+
+#[test]
+fn a_task_that_was_away_unseen_has_no_run_that_is_known() {
+    let mut back = turn(300, 8, Leaving::Asleep, 0, None);
+    let What::Turn(turn_back) = &mut back else { unreachable!() };
+    turn_back.unseen = Some(Unseen { switches: Some(2), came_ns: Some(250) });
+    let lines = lines(ALL, [(0, 1, turn(100, 7, Leaving::Asleep, 8, None)), (0, 2, back)]);
+    assert_eq!(lines[1], Line::Unseen { cpu: 0, at_ns: 300, came: 8, leaves: 8 });
     assert_eq!(stays(&lines)[1].run_ns, None);
 }
 

@@ -1,0 +1,90 @@
+//! Datagrams that go to many sockets of this machine: what that takes is a softirq's, in the thread that sends.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddrV4, UdpSocket},
+    os::fd::{AsRawFd as _, FromRawFd as _},
+};
+
+use crate::timers::allow_descriptors;
+
+/// The broadcast address of the loopback interface.
+const ALL: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
+
+/// A sender, and sockets that each get what it sends, or drop it where they have enough.
+pub struct Broadcast {
+    sender: UdpSocket,
+    to: SocketAddrV4,
+    _receivers: Vec<UdpSocket>,
+}
+
+impl Broadcast {
+    /// To `count` sockets. Brings the loopback interface up, where it is down.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn to(count: u64) -> Self {
+        allow_descriptors(count + 100);
+        bring_loopback_up();
+        let first = receiver(0);
+        let port = first.local_addr().expect("it is bound").port();
+        let receivers = std::iter::once(first).chain((1..count).map(|_| receiver(port))).collect();
+        let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+        sender.set_broadcast(true).expect("anybody may");
+        Self { sender, to: SocketAddrV4::new(ALL, port), _receivers: receivers }
+    }
+
+    /// Sends a byte: returns once each socket had it, unless softirqs have a thread of their own.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn send(&self) {
+        self.sender.send_to(&[1], self.to).expect("the loopback interface is up");
+    }
+}
+
+/// A socket with the smallest of buffers, that shares its port with others; 0 for any.
+fn receiver(port: u16) -> UdpSocket {
+    // SAFETY: takes three numbers.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    assert!(fd >= 0, "a socket: {}", io::Error::last_os_error());
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    let socket = unsafe { UdpSocket::from_raw_fd(fd) };
+    for (option, value) in [(libc::SO_REUSEADDR, 1), (libc::SO_RCVBUF, 1)] {
+        let value: libc::c_int = value;
+        // SAFETY: the number is valid for the call and is only read.
+        let result = unsafe {
+            libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const value).cast(), size_of_val(&value) as u32)
+        };
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    }
+    let address = libc::sockaddr_in {
+        sin_family: libc::AF_INET as u16,
+        sin_port: port.to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from(ALL).to_be() },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: the structure is valid for the call and is only read.
+    let result = unsafe { libc::bind(fd, (&raw const address).cast(), size_of_val(&address) as u32) };
+    assert_eq!(result, 0, "port {port}: {}", io::Error::last_os_error());
+    socket
+}
+
+/// A machine that has just been started may have it down.
+fn bring_loopback_up() {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port is free");
+    // SAFETY: all zeros is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[..2].copy_from_slice(&[b'l' as libc::c_char, b'o' as libc::c_char]);
+    // SAFETY: the structure is valid for the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) };
+    assert_eq!(result, 0, "the loopback interface: {}", io::Error::last_os_error());
+    // SAFETY: the kernel has just written it.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    if i32::from(flags) & libc::IFF_UP == 0 {
+        request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as i16;
+        // SAFETY: the structure is valid for the call.
+        let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request) };
+        assert_eq!(result, 0, "the loopback interface: {}", io::Error::last_os_error());
+    }
+}

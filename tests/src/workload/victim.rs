@@ -1,0 +1,93 @@
+//! A task that others wake and keep from running.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::{
+    Known,
+    stage::{Pipe, Stage},
+};
+use crate::{
+    clock::{block_until, now_ns},
+    procfs::Watch,
+    shared::Shared,
+    task::{Place, blocked_count},
+};
+
+/// `wl-sleeper`, which sleeps until it is woken, so many times.
+pub struct Victim {
+    tid: u32,
+    pipe: Pipe,
+    times: Shared,
+    blocked: Shared,
+}
+
+const NOT_YET: u64 = u64::MAX;
+
+impl Victim {
+    /// One that is woken `rounds` times.
+    pub fn stage(stage: &mut Stage, rounds: u64, place: Place) -> Self {
+        let (times, blocked) = (Shared::new(rounds as usize), Shared::new(1));
+        let pipe = Pipe::new();
+        let tid = stage.task("wl-sleeper", place, |_| {
+            for time in times.iter() {
+                pipe.take();
+                let now_ns = now_ns();
+                time.store(now_ns - time.load(SeqCst), SeqCst);
+                blocked[0].store(blocked_count(), SeqCst);
+            }
+        });
+        Self { tid, pipe, times, blocked }
+    }
+
+    /// For the one task that wakes it.
+    pub fn waker(&self) -> Waker<'_> {
+        Waker { victim: self, watch: Watch::new(self.tid), round: 0 }
+    }
+
+    /// What is known of it at the end.
+    pub fn known(&self) -> Known {
+        Known {
+            wakeups: [("wl-sleeper".to_owned(), self.times.len() as u64)].into(),
+            waits_ns: self.times.iter().map(|time| time.load(SeqCst)).collect(),
+            ..Known::default()
+        }
+    }
+}
+
+/// Wakes a [`Victim`].
+pub struct Waker<'a> {
+    victim: &'a Victim,
+    watch: Watch,
+    round: usize,
+}
+
+impl Waker<'_> {
+    /// The victim's thread.
+    pub fn tid(&self) -> u32 {
+        self.victim.tid
+    }
+
+    /// Whether the victim is to be woken once more. If so, leaves it the CPU until it has blocked again.
+    pub fn is_due(&mut self) -> bool {
+        if self.round == self.victim.times.len() {
+            return false;
+        }
+        while !self.watch.has_blocked_more_than(self.victim.blocked[0].load(SeqCst)) {
+            rest();
+        }
+        self.victim.blocked[0].store(NOT_YET, SeqCst);
+        true
+    }
+
+    /// Wakes it.
+    pub fn wake(&mut self) {
+        self.victim.times[self.round].store(now_ns(), SeqCst);
+        self.round += 1;
+        self.victim.pipe.put();
+    }
+}
+
+/// Leaves the CPU to others for a moment.
+pub fn rest() {
+    block_until(now_ns() + 300_000);
+}
