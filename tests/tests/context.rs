@@ -267,8 +267,8 @@ fn many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them(attach: Attach) ->
     assert!(number(&storm["sum_ns"]) <= number(&storm["of_ns"]), "{storms}");
     assert!(number(&storm["sum_ns"]) > 0, "{storms}");
     if machine::has_own_time() {
-        // The rest is the forker itself.
-        assert!(number(&storm["sum_ns"]) * 10 >= number(&storm["of_ns"]) * 8, "{storms}");
+        // The rest is the forker itself, which takes as long as it takes to make them.
+        assert!(number(&storm["sum_ns"]) * 2 >= number(&storm["of_ns"]), "{storms}");
     }
     Ok(())
 }

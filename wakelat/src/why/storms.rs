@@ -48,8 +48,6 @@ pub struct Storm {
     pub had: PartSum,
     /// All wait: ns.
     pub whole_ns: u128,
-    /// How long the window was: ns.
-    pub duration_ns: u64,
 }
 
 impl Storms {
@@ -105,7 +103,6 @@ impl Storms {
             programs: made.programs,
             had: made.had,
             whole_ns,
-            duration_ns,
         };
         let mut storms: Vec<Storm> = self.makers.iter().filter(is_storm).map(storm).collect();
         storms.sort_by_key(|storm| (std::cmp::Reverse(storm.had.ns), storm.comm));
@@ -158,7 +155,6 @@ mod tests {
             programs: 1,
             had: PartSum { ns: 2_000_000, max_ns: 2_000_000, waits: 1 },
             whole_ns: 4_000_000,
-            duration_ns: 2 * SECOND,
         };
         assert_eq!(storms(40, 2 * SECOND), [expected]);
     }
