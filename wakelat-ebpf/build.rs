@@ -10,6 +10,7 @@ fn main() {
                 ("pid", I32),
                 ("tgid", I32),
                 ("prio", I32),
+                ("flags", U32),
                 ("policy", U32),
                 // A u8 in 7.2.
                 ("on_cpu", any_width(I32)),
@@ -50,7 +51,8 @@ fn main() {
         .structure("sched_info", [("last_arrival", U64)])
         .structure("rt_rq", [("rt_throttled", I32)])
         .structure("irqaction", [("name", pointer("text"))])
-        // A name behind a `char *`.
+        .structure("work_struct", [("func", pointer("text"))])
+        // A name behind a `char *`, or code.
         .structure("text", [])
         .structure("task_struct___pre_5_14", [("state", I64)])
         .structure("task_struct___pre_5_16", [("cpu", U32)])

@@ -44,6 +44,9 @@ pub struct Group {
     pub max_ns: u64,
     /// When the longest ended: ns since 1970.
     pub max_at_unix_ns: Option<u64>,
+    /// The longest ones.
+    #[serde(default)]
+    pub worst: Vec<Worst>,
     /// Percentiles, each by its percent: ns.
     pub percentiles_ns: BTreeMap<String, u64>,
     /// Where the percentiles of all tasks lie, by their percent, where not all were watched.
@@ -51,6 +54,17 @@ pub struct Group {
     pub percentile_intervals_ns: Option<BTreeMap<String, Option<Interval>>>,
     /// The distribution.
     pub buckets: Vec<Bucket>,
+}
+
+/// One of the longest waits.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Worst {
+    /// How long: ns.
+    pub latency_ns: u64,
+    /// Whose.
+    pub tid: u32,
+    /// Who had the CPU.
+    pub prev_comm: String,
 }
 
 /// Where a percentile lies.

@@ -18,11 +18,24 @@ pub struct Column {
 impl Column {
     /// The latency that half of them do not exceed; none where it is beyond the histogram.
     pub fn median(&self) -> Option<u64> {
+        self.nth(self.count.div_ceil(2))
+    }
+
+    /// The latency at this rank, the shortest having the first; none where it is beyond the histogram.
+    pub fn nth(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
         self.buckets.iter().find_map(|(latency, count)| {
             seen += count;
-            (seen * 2 >= self.count).then_some(*latency)
+            (seen >= rank).then_some(*latency)
         })
+    }
+
+    /// Whether these can be the latencies of threads that `irqs` woke, each later than its interrupt, of which one may be
+    /// missing: then so is each rank, than the rank below among the interrupts. Whatever stopped the machine, it stopped
+    /// both.
+    pub fn follow(&self, irqs: &Self) -> bool {
+        let at = |column: &Self, rank| column.nth(rank).unwrap_or(u64::MAX);
+        (2..=self.count).all(|rank| at(self, rank) >= at(irqs, rank - 1))
     }
 }
 
@@ -135,6 +148,15 @@ mod tests {
         assert_eq!(histogram, [((0, "irq"), irq), ((0, "thread"), thread)].into());
         assert_eq!(histogram[&(0, "irq")].median(), Some(2410));
         assert_eq!(histogram[&(0, "thread")].median(), Some(9000));
+    }
+
+    #[test]
+    fn threads_follow_their_interrupts_and_not_the_other_way_round() {
+        let histogram = parse(PRINTED);
+        let (irq, thread) = (&histogram[&(0, "irq")], &histogram[&(0, "thread")]);
+        assert_eq!([1, 2, 3, 4].map(|rank| irq.nth(rank)), [Some(2410), Some(2410), Some(2500), None]);
+        assert!(thread.follow(irq));
+        assert!(!irq.follow(thread));
     }
 
     #[test]

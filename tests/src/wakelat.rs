@@ -32,7 +32,7 @@ pub enum Attach {
     Raw,
     /// To classic tracepoints.
     Classic,
-    /// As `tp_btf`, with starts in a map and a sample of each wait, also where the kernel could count.
+    /// As `tp_btf`, with a sample of each wait, also where the kernel could count.
     BtfSamples,
 }
 
@@ -43,7 +43,7 @@ impl Attach {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Btf, Self::Raw, Self::Classic];
 
-    /// Those that read the kernel's own structures, and all that is kept or counted elsewhere: for tests whose question the
+    /// Those that read the kernel's own structures, and all that is counted elsewhere: for tests whose question the
     /// kernel can answer by counting.
     pub const MODES: [Self; 3] = [Self::Btf, Self::Raw, Self::BtfSamples];
 
@@ -63,7 +63,7 @@ impl Attach {
             Self::Btf => &["--attach", "btf"],
             Self::Raw => &["--attach", "raw"],
             Self::Classic => &["--attach", "classic"],
-            Self::BtfSamples => &["--attach", "btf", "--mode", "samples", "--start-entries", "65536"],
+            Self::BtfSamples => &["--attach", "btf", "--mode", "samples"],
         }
     }
 }

@@ -55,16 +55,16 @@ fn every_program_passes_the_verifier() {
         &[]
     };
     for attach in Attach::ALL {
-        // Counted in the kernel and as samples with all that they tell; starts in the tasks where the kernel has that, and in
-        // a map.
-        let in_map = ["--start-entries", "16384"];
-        for more in [&[][..], &["--by", "waker"], &in_map, &["--by", "waker", in_map[0], in_map[1]]] {
+        // Counted in the kernel, and as samples with all that they tell.
+        for more in [&[][..], &["--by", "waker"]] {
             let arguments = ["hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
             tell_verified(&[&arguments[..], more].concat());
         }
         // What happens between waits is told by typed tracepoints alone.
         if attach == Attach::Btf {
-            for view in [&["why"][..], &["trace", "--all", "-M", "-w", "--json"]] {
+            for view in
+                [&["why", "--parts", "noise,idle,quota,works,forks"][..], &["trace", "--all", "-M", "-w", "--json"]]
+            {
                 tell_verified(&[view, &["-q", "-d", "1ms", "--attach", attach.name()]].concat());
             }
         }

@@ -16,6 +16,7 @@ fn main() {
     let counted = attached_every_mode![t09_with_room_for_all_no_thread_is_lost, t20_intervals_add_up_to_the_whole];
     suite::main(counted.into_iter().chain(attached![
         t09_with_room_for_sixteen_every_thread_is_still_accounted_for,
+        threads_that_share_a_place_lose_nothing,
         t17_a_stalled_reader_loses_and_says_how_much,
         t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits,
         t18_under_twice_the_load_every_wakeup_is_accounted_for,
@@ -80,6 +81,19 @@ fn t09_with_room_for_all_no_thread_is_lost(attach: Attach) -> Outcome {
     let performance = staged.perform();
     let terms = wakelat.report().coverage.wakeups;
     let wakeups = wakeups_since(before, &staged, threads);
+    terms.assert_complete(wakeups, &performance);
+    Ok(())
+}
+
+fn threads_that_share_a_place_lose_nothing(attach: Attach) -> Outcome {
+    // Room for 32 is 16 places and a map of 16: a third of them find their place taken.
+    const THREADS: u64 = 24;
+    let mut staged = Workload::ManyThreads(ManyThreads { threads: THREADS }).stage();
+    let before = blocked(&staged);
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--start-entries", "32"]);
+    let performance = staged.perform();
+    let terms = wakelat.report().coverage.wakeups;
+    let wakeups = wakeups_since(before, &staged, THREADS);
     terms.assert_complete(wakeups, &performance);
     Ok(())
 }

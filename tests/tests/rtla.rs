@@ -46,6 +46,18 @@ fn what_rtla_counts_is_what_is_read(source: &str) -> Outcome {
     Ok(())
 }
 
+/// Asserts that no thread was earlier than its interrupt.
+fn assert_in_order(trace: &Trace) {
+    let mut irqs = BTreeMap::new();
+    for (_, latency) in &trace.latencies {
+        let activation = (latency.cpu, latency.seq);
+        match latency.context.as_str() {
+            "irq" => drop(irqs.insert(activation, latency.latency_ns)),
+            _ => assert!(irqs.get(&activation).is_none_or(|irq_ns| *irq_ns <= latency.latency_ns), "{latency:?}"),
+        }
+    }
+}
+
 /// One after the other, both by way of the trace buffer. Nothing of either runs before the interrupt has read the clock. Then wakelat has the interferences
 /// recorded too, and rtla has not: the end of the interrupt and the thread that had the CPU, hundreds of instructions each, and
 /// half as many again as the way from the interrupt to the thread has without them.
@@ -54,9 +66,13 @@ fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> Outcome {
     let histogram = rtla::hist(2, PERIOD_US)?;
     let (ended, trace) = run("timerlat", &["--source", "buffer", "-d", "2s", "-p", &format!("{PERIOD_US}us")]);
     assert!(ended.status.success(), "{ended:#?}");
+    assert_in_order(&trace);
     let mut read = latencies(&trace);
     assert_eq!(histogram.keys().collect::<Vec<_>>(), read.keys().collect::<Vec<_>>());
     for (key, column) in &histogram {
+        if key.1 == "thread" {
+            assert!(column.follow(&histogram[&(key.0, "irq")]), "{key:?}: {histogram:?}");
+        }
         let latencies = read.get_mut(key).expect("the keys are the same");
         latencies.sort_unstable();
         let median = latencies[(latencies.len() - 1) / 2];

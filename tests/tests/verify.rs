@@ -244,9 +244,10 @@ fn without_hist_triggers_verify_says_so_and_checks_what_remains() -> Outcome {
     let (code, document, ..) = verified(load, &[]);
     assert!(document["comparison"].is_null(), "{document:#}");
     assert!(document["no_triggers"].as_str().is_some_and(|why| why.contains("CONFIG_HIST_TRIGGERS")), "{document:#}");
-    let outcomes: Vec<_> = document["checks"].as_array().expect("a list").iter().map(|c| &c["outcome"]).collect();
-    assert_eq!(outcomes, ["agree", "agree"], "{document:#}");
-    assert_eq!(code, 0);
+    let names: Vec<_> = document["checks"].as_array().expect("a list").iter().map(|check| &check["name"]).collect();
+    assert_eq!(names, ["schedstat", "ctxt"], "{document:#}");
+    assert_checks(&document);
+    assert!(code == 0 || !machine::has_own_time(), "{document:#}");
     let said = Wakelat::start(command(&["verify", "-d", "100ms"])).end();
     assert!(said.stdout.contains("this kernel has no hist triggers"), "{said:#?}");
     Ok(())

@@ -34,14 +34,12 @@ pub enum Counter {
     Discarded,
     /// A start whose switch-in was never seen.
     Stale,
-    /// Of `censored`: waiting when the run ended, and gone for good before user space had come round to its task.
-    Departed,
     /// Of tasks that were not drawn, where not all are watched ([`crate::share`]); no filter has judged them.
     NotWatched,
 }
 
 /// How many counters there are.
-pub const COUNTERS: usize = 12;
+pub const COUNTERS: usize = 11;
 
 impl Counter {
     /// All of them, in the order of [`Counters`].
@@ -56,7 +54,6 @@ impl Counter {
         Self::RingFull,
         Self::Discarded,
         Self::Stale,
-        Self::Departed,
         Self::NotWatched,
     ];
 }

@@ -18,6 +18,18 @@ impl Entry {
     pub const IDLE: Self = Self { start: Start::IDLE, course: Course::NONE };
 }
 
+/// A place in the table of starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Slot {
+    /// The identity of the task whose it is; 0 while it is nobody's.
+    pub owner: u64,
+    /// How many tasks have it, or have just reached for it.
+    pub claims: u64,
+    /// What is kept of that task.
+    pub entry: Entry,
+}
+
 /// The course of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]

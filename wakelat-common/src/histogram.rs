@@ -1,8 +1,8 @@
 //! The waits of one class on one CPU, as the programs keep them where nobody asked for single ones.
 
 use crate::{
+    Sample,
     bucket::{self, BUCKETS},
-    sample::COMM_LEN,
 };
 
 /// Entries of [`Histogram::buckets`]: the next power of two above [`BUCKETS`], so that a mask keeps an index within
@@ -21,7 +21,11 @@ pub const fn slot(class: crate::Class, half: u32) -> u32 {
     class as u32 + (half & 1) * CLASSES
 }
 
-/// Waits: exact count, sum, minimum and maximum, and each in its bucket ([`bucket`]).
+/// The longest waits that are kept of each class with all that is known of them: a power of two, so that a mask keeps an
+/// index within bounds.
+pub const WORST: usize = 4;
+
+/// Waits: exact count, sum and minimum, each in its bucket ([`bucket`]), and the longest ones by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Histogram {
@@ -31,54 +35,56 @@ pub struct Histogram {
     pub sum_ns: u64,
     /// The shortest: ns.
     pub min_ns: u64,
-    /// The longest: ns.
-    pub max_ns: u64,
-    /// When the longest ended: ns of CLOCK_MONOTONIC.
-    pub max_at_ns: u64,
-    /// Whose it was.
-    pub max_pid: u32,
     /// The CPU: the same for all.
     pub cpu: u32,
-    /// That thread's name, NUL-terminated.
-    pub max_comm: [u8; COMM_LEN],
+    /// Which of the longest is the shortest.
+    least: u32,
+    /// The longest, in no order; as many as there are waits, or all.
+    worst: [Sample; WORST],
     /// Waits by bucket.
     pub buckets: [u64; SLOTS],
 }
 
-const _: () = assert!(size_of::<Histogram>() == 64 + 8 * SLOTS);
+const _: () = assert!(size_of::<Histogram>() == 32 + WORST * size_of::<Sample>() + 8 * SLOTS);
 
 impl Histogram {
     /// No waits.
-    pub const EMPTY: Self = Self {
-        count: 0,
-        sum_ns: 0,
-        min_ns: 0,
-        max_ns: 0,
-        max_at_ns: 0,
-        max_pid: 0,
-        cpu: 0,
-        max_comm: [0; COMM_LEN],
-        buckets: [0; SLOTS],
-    };
+    pub const EMPTY: Self =
+        Self { count: 0, sum_ns: 0, min_ns: 0, cpu: 0, least: 0, worst: [Sample::NONE; WORST], buckets: [0; SLOTS] };
 
-    /// Adds a wait of `pid` that ended at `at_ns` on `cpu`. `comm` is asked for its name if it is the longest so far. Of
-    /// equally long ones the first stays.
+    /// Adds a wait that ended on `cpu`. `sample` is asked for all that is known of it if it is one of the longest so far.
+    /// Of equally long ones the first stay.
     #[inline(always)]
-    pub fn record(&mut self, latency_ns: u64, at_ns: u64, pid: u32, cpu: u32, comm: impl FnOnce() -> [u8; COMM_LEN]) {
-        let first = self.count == 0;
-        if first || latency_ns < self.min_ns {
-            self.min_ns = latency_ns;
-        }
-        if first || latency_ns > self.max_ns {
-            self.max_ns = latency_ns;
-            self.max_at_ns = at_ns;
-            self.max_pid = pid;
+    pub fn record(&mut self, latency_ns: u64, cpu: u32, sample: impl FnOnce() -> Sample) {
+        let filled = self.count >= WORST as u64;
+        let place = if filled { self.least as usize } else { self.count as usize } & (WORST - 1);
+        if !filled || latency_ns > self.worst[place].latency_ns {
             self.cpu = cpu;
-            self.max_comm = comm();
+            self.worst[place] = sample();
+            self.least = self.shortest_of_the_longest();
+        }
+        if self.count == 0 || latency_ns < self.min_ns {
+            self.min_ns = latency_ns;
         }
         self.count += 1;
         self.sum_ns += latency_ns;
         self.buckets[bucket::index(latency_ns) & (SLOTS - 1)] += 1;
+    }
+
+    #[inline(always)]
+    fn shortest_of_the_longest(&self) -> u32 {
+        let (mut least, mut shortest_ns) = (0, self.worst[0].latency_ns);
+        for (place, sample) in self.worst.iter().enumerate() {
+            if sample.latency_ns < shortest_ns {
+                (least, shortest_ns) = (place as u32, sample.latency_ns);
+            }
+        }
+        least
+    }
+
+    /// The longest waits, in no order: [`WORST`] of them, or all there are.
+    pub fn worst(&self) -> &[Sample] {
+        &self.worst[..self.count.min(WORST as u64) as usize]
     }
 }
 
@@ -97,19 +103,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn count_sum_and_extremes_are_exact(values in prop::collection::vec(0..u64::MAX / 128, 1..100)) {
+        fn count_sum_minimum_and_the_longest_are_exact(values in prop::collection::vec(0..u64::MAX / 128, 1..100)) {
             let mut histogram = Histogram::EMPTY;
             for (at, value) in values.iter().enumerate() {
-                histogram.record(*value, at as u64, at as u32, 3, || [at as u8; COMM_LEN]);
+                histogram.record(*value, 3, || Sample { latency_ns: *value, at_ns: at as u64, ..Sample::NONE });
             }
-            let max = *values.iter().max().unwrap();
-            let first = values.iter().position(|value| *value == max).unwrap();
+            let mut longest: Vec<(u64, u64)> = values.iter().copied().zip(0..).collect();
+            // Of equal ones the first.
+            longest.sort_by_key(|(value, at)| (std::cmp::Reverse(*value), *at));
+            longest.truncate(WORST);
+            let mut kept: Vec<_> = histogram.worst().iter().map(|sample| (sample.latency_ns, sample.at_ns)).collect();
+            kept.sort_by_key(|(value, at)| (std::cmp::Reverse(*value), *at));
+            prop_assert_eq!(kept[0], longest[0]);
+            prop_assert_eq!(kept.iter().map(|(value, _)| value).collect::<Vec<_>>(), longest.iter().map(|(value, _)| value).collect::<Vec<_>>());
             prop_assert_eq!(histogram.count, values.len() as u64);
             prop_assert_eq!(histogram.sum_ns, values.iter().sum::<u64>());
             prop_assert_eq!(histogram.min_ns, *values.iter().min().unwrap());
-            prop_assert_eq!((histogram.max_ns, histogram.max_at_ns), (max, first as u64));
-            prop_assert_eq!((histogram.max_pid, histogram.cpu), (first as u32, 3));
-            prop_assert_eq!(histogram.max_comm, [first as u8; COMM_LEN]);
+            prop_assert_eq!(histogram.cpu, 3);
             prop_assert_eq!(histogram.buckets.iter().sum::<u64>(), histogram.count);
             for value in values {
                 prop_assert!(histogram.buckets[bucket::index(value)] > 0);

@@ -29,6 +29,8 @@ mod pod {
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::course::Entry {}
     // SAFETY: as above.
+    unsafe impl aya::Pod for crate::course::Slot {}
+    // SAFETY: as above.
     unsafe impl aya::Pod for crate::timeline::Here {}
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::filter::Filter {}

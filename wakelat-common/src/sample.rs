@@ -60,6 +60,31 @@ pub struct Sample {
     pub prev_comm: [u8; COMM_LEN],
 }
 
+impl Sample {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        kind: 0,
+        level: 0,
+        class: 0,
+        wakeable: 0,
+        cpu: 0,
+        at_ns: 0,
+        latency_ns: 0,
+        delivery_ns: 0,
+        cgroup_id: 0,
+        pid: 0,
+        tgid: 0,
+        prio: 0,
+        policy: 0,
+        prev_cpu: 0,
+        waker_pid: 0,
+        prev_pid: 0,
+        prev_prio: 0,
+        comm: [0; COMM_LEN],
+        prev_comm: [0; COMM_LEN],
+    };
+}
+
 // The layout is a contract with objects built elsewhere: no padding, nothing moves by accident.
 const _: () = {
     assert!(size_of::<Sample>() == 104);

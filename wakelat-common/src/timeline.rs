@@ -17,6 +17,10 @@ pub mod kind {
     pub const WOKEN: u8 = 5;
     /// A [`super::FullTurn`].
     pub const FULL_TURN: u8 = 6;
+    /// A [`super::Work`].
+    pub const WORK: u8 = 16;
+    /// A [`super::Spawn`].
+    pub const SPAWN: u8 = 17;
 }
 
 /// Bits of the load-time integer that says what is told, so that the verifier removes what is not.
@@ -42,9 +46,9 @@ pub struct Here {
     /// When what is under way began, by [`source`]: ns of CLOCK_MONOTONIC, 0 where nothing is. One of each at most: handlers
     /// and the CPU's own interrupts run with interrupts off, and softirqs one after the other.
     pub from_ns: [u64; 3],
-    /// Records that found no room so far: of softirqs, which an interrupt may interrupt at any instruction, and of all else,
-    /// which none does. So each is written by one at a time.
-    pub lost: [u64; 2],
+    /// Records that found no room so far: of softirqs, which an interrupt may interrupt at any instruction, of what none
+    /// does, and of works, which both may. So each is written by one at a time.
+    pub lost: [u64; 3],
     /// Switches so far. Wraps.
     pub turns: u32,
     /// One more than the last C-state that was entered; 0 where none was since the last switch.
@@ -90,7 +94,7 @@ impl Here {
     /// All records that found no room so far.
     #[inline(always)]
     pub const fn lost(&self) -> u64 {
-        self.lost[0] + self.lost[1]
+        self.lost[0] + self.lost[1] + self.lost[2]
     }
 }
 
@@ -310,6 +314,52 @@ pub struct Woken {
     pub comm: [u8; COMM_LEN],
 }
 
+/// A worker of a workqueue begins or ends a work (`workqueue_execute_start`, `workqueue_execute_end`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Work {
+    /// [`kind::WORK`].
+    pub kind: u8,
+    /// Zero.
+    pub reserved: [u8; 3],
+    /// Where.
+    pub cpu: u32,
+    /// As [`Turn::lost`].
+    pub lost: u32,
+    /// The worker.
+    pub pid: u32,
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The address of its function; 0 where it ends.
+    pub function: u64,
+}
+
+/// A task made another, or took another program (`sched_process_fork`, `sched_process_exec`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Spawn {
+    /// [`kind::SPAWN`].
+    pub kind: u8,
+    /// 1 where it took another program.
+    pub exec: u8,
+    /// Zero.
+    pub reserved: u16,
+    /// Where.
+    pub cpu: u32,
+    /// As [`Turn::lost`].
+    pub lost: u32,
+    /// The task that did.
+    pub pid: u32,
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The task that was made; 0 where none was.
+    pub child: u32,
+    /// Zero.
+    pub reserved2: u32,
+    /// The name of the task that did; of one that took another program, the new one.
+    pub comm: [u8; COMM_LEN],
+}
+
 /// [`Leaving`] as a number.
 #[inline(always)]
 pub const fn leaving_number(leaving: Leaving) -> u8 {
@@ -334,7 +384,7 @@ pub const fn leaving_of(number: u8) -> Option<Leaving> {
 
 // The layouts are a contract with objects built elsewhere: no padding, nothing moves by accident.
 const _: () = {
-    assert!(size_of::<Here>() == 96);
+    assert!(size_of::<Here>() == 104);
     assert!(size_of::<Turn>() == 120);
     assert!(core::mem::offset_of!(Turn, comm) == 104);
     assert!(size_of::<FullTurn>() == 168);
@@ -342,6 +392,8 @@ const _: () = {
     assert!(size_of::<Noise>() == 48);
     assert!(size_of::<Moved>() == 48);
     assert!(size_of::<Woken>() == 48);
+    assert!(size_of::<Work>() == 32);
+    assert!(size_of::<Spawn>() == 48);
 };
 
 #[cfg(test)]

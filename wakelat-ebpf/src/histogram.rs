@@ -9,7 +9,7 @@ use wakelat_common::{
     histogram::{HISTOGRAMS as ENTRIES, Histogram, slot},
 };
 
-use crate::task::TaskFields;
+use crate::{sample::End, task::TaskFields};
 
 /// Key: a [`slot`]. Value: this CPU's waits of that class. Read and cleared by user space, half by half.
 #[btf_map]
@@ -20,13 +20,13 @@ static HISTOGRAMS: PerCpuArray<Histogram, { ENTRIES as usize }> = PerCpuArray::n
 #[btf_map]
 static HALF: Array<u32, 1> = Array::new();
 
-/// Adds the wait of `next`, which ends `now` on `cpu`, to its class.
+/// Adds a wait to its class.
 #[inline(always)]
-pub fn add<T: TaskFields>(class: Class, latency_ns: u64, now: u64, cpu: u32, next: T, next_pid: u32) {
+pub fn add<T: TaskFields>(class: Class, end: End<T>) {
     let Some(half) = HALF.get(0) else { return };
     // SAFETY: a word of a map is always there, and is written at once.
     let half = unsafe { core::ptr::read_volatile(half) };
     let Some(histogram) = HISTOGRAMS.get_ptr_mut(slot(class, half)) else { return };
     // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes and no program on this one interrupts.
-    unsafe { (*histogram).record(latency_ns, now, next_pid, cpu, || next.comm()) };
+    unsafe { (*histogram).record(end.latency_ns, end.cpu, || end.sample()) };
 }

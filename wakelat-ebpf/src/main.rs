@@ -1,8 +1,7 @@
-//! The BPF programs: one thin entry per tracepoint and attach type over one body each. Starts are kept in a hash map;
-//! `storage.rs` is the same with starts in the tasks.
+//! The BPF programs: one thin entry per tracepoint and attach type over one body each.
 //!
 //! Guards come first, each leaves with what it counted; the work per event is O(1).
-#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![cfg_attr(target_arch = "bpf", no_std, no_main, feature(asm_experimental_arch))]
 
 // For the host this is an empty program that only exists so that clippy and rustfmt can see the crate.
 #[cfg(target_arch = "bpf")]
@@ -30,7 +29,8 @@ mod sample;
 #[cfg(target_arch = "bpf")]
 mod share;
 #[cfg(target_arch = "bpf")]
-#[path = "starts/map.rs"]
+mod spawn;
+#[cfg(target_arch = "bpf")]
 mod starts;
 #[cfg(target_arch = "bpf")]
 mod switch;
@@ -42,6 +42,8 @@ mod timeline;
 mod turn;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
+#[cfg(target_arch = "bpf")]
+mod work;
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

@@ -21,10 +21,6 @@ pub static SAMPLES: RingBuf<(), 1048576> = RingBuf::new();
 #[btf_map]
 pub static COUNTERS: PerCpuArray<Counters, { SUBJECTS as usize }> = PerCpuArray::new();
 
-/// 1: the run has ended, and user space goes through the tasks for those that wait. Written by user space.
-#[btf_map]
-static ENDED: Array<u32, 1> = Array::new();
-
 /// What names, priorities, policies and CPUs are compared with. Written by user space before the programs are attached.
 #[btf_map]
 pub static FILTER: Array<Filter, 1> = Array::new();
@@ -85,13 +81,6 @@ pub static TIMELINE: Global<u32> = Global::new(0);
 /// The reader is woken where this many bytes wait for it; otherwise it comes by itself.
 #[unsafe(no_mangle)]
 static RING_MARK: Global<u64> = Global::new(u64::MAX);
-
-/// Whether the run has ended.
-#[inline(always)]
-pub fn has_ended() -> bool {
-    // SAFETY: a word of a map is always there, and is read at once.
-    ENDED.get(0).is_some_and(|ended| unsafe { core::ptr::read_volatile(ended) } != 0)
-}
 
 /// Whether `class` was asked for.
 #[inline(always)]

@@ -27,6 +27,35 @@ pub struct End<T> {
     pub prev_pid: u32,
 }
 
+impl<T: TaskFields> End<T> {
+    /// As user space takes it.
+    #[inline(always)]
+    pub fn sample(self) -> Sample {
+        let Self { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid } = self;
+        Sample {
+            kind: KIND_SAMPLE,
+            level: start.level,
+            class: start.class,
+            wakeable: start.wakeable,
+            cpu,
+            at_ns: now,
+            latency_ns,
+            delivery_ns,
+            cgroup_id: if WITH_CGROUP.load() != 0 { next.cgroup_id() } else { 0 },
+            pid: next_pid,
+            tgid: next.tgid(),
+            prio: next.prio(),
+            policy: next.policy(),
+            prev_cpu: start.prev_cpu,
+            waker_pid: start.waker_pid,
+            prev_pid,
+            prev_prio: prev.prio(),
+            comm: next.comm(),
+            prev_comm: prev.comm(),
+        }
+    }
+}
+
 /// Puts the sample in the ring buffer, or counts that there was no room.
 #[inline(always)]
 pub fn deliver<T: TaskFields>(tally: Tally, end: End<T>) {
@@ -34,28 +63,7 @@ pub fn deliver<T: TaskFields>(tally: Tally, end: End<T>) {
         tally.count(Counter::RingFull);
         return;
     };
-    let End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid } = end;
-    slot.write(Sample {
-        kind: KIND_SAMPLE,
-        level: start.level,
-        class: start.class,
-        wakeable: start.wakeable,
-        cpu,
-        at_ns: now,
-        latency_ns,
-        delivery_ns,
-        cgroup_id: if WITH_CGROUP.load() != 0 { next.cgroup_id() } else { 0 },
-        pid: next_pid,
-        tgid: next.tgid(),
-        prio: next.prio(),
-        policy: next.policy(),
-        prev_cpu: start.prev_cpu,
-        waker_pid: start.waker_pid,
-        prev_pid,
-        prev_prio: prev.prio(),
-        comm: next.comm(),
-        prev_comm: prev.comm(),
-    });
+    slot.write(end.sample());
     // A wakeup of the reader per sample would cost ten times what the sample costs, and measure itself.
     let delivered = tally.count(Counter::Delivered);
     let look = delivered & (LOOK_EVERY - 1) == 0;

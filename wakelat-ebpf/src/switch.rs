@@ -14,7 +14,7 @@ use wakelat_common::{
 
 use crate::{
     filter, histogram,
-    maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, has_ended, wants},
+    maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, wants},
     sample, share, starts,
     task::TaskFields,
     timeline::{self, tells},
@@ -24,7 +24,6 @@ use crate::{
 #[derive(Clone, Copy)]
 pub struct Ending {
     pub class: Class,
-    pub tally: Tally,
     pub start: Start,
     pub course: *const Course,
     pub now: u64,
@@ -43,9 +42,6 @@ fn now_and_here() -> (u64, u32) {
 /// Both halves; the one that leaves first.
 #[inline(always)]
 pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next: T) {
-    if is_over(preempt, prev) {
-        return;
-    }
     let prev_pid = prev.pid();
     // Idle neither waits nor is preempted, and its number is one for all CPUs.
     if prev_pid != 0 {
@@ -59,36 +55,12 @@ pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, nex
         warn!(ctx, "a wait of pid {} has an impossible start: {} before {}", next_pid, at_ns, now);
     };
     let Some(ended) = switch_in(next, now_and_here, warn) else { return };
-    let Ending { class, tally, start, now, cpu, latency_ns, delivery_ns, .. } = ended;
+    let Ending { class, start, now, cpu, latency_ns, delivery_ns, .. } = ended;
+    let end = sample::End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid };
     if AGGREGATE.load() != 0 {
-        histogram::add(class, latency_ns, now, cpu, next, next_pid);
-        return;
-    }
-    sample::deliver(tally, sample::End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid });
-}
-
-/// Whether the run has ended; then all that is left to see to is who departs.
-#[inline(always)]
-pub fn is_over<T: TaskFields>(preempt: bool, prev: T) -> bool {
-    let over = starts::GO_WITH_THEIR_TASK && has_ended();
-    if over {
-        depart(prev, preempt);
-    }
-    over
-}
-
-/// Nothing begins or ends any more. A task that waited when the run ended is found by user space, unless it has come to its
-/// last switch first.
-#[inline(always)]
-fn depart<T: TaskFields>(prev: T, preempt: bool) {
-    if prev.leaves(preempt) != Leaving::Dead {
-        return;
-    }
-    let Some(entry) = starts::find(prev) else { return };
-    // SAFETY: the entry is this task's, which runs for the last time.
-    let left = unsafe { (*entry).start.leave() };
-    if let Some(tally) = left.and_then(Tally::of) {
-        tally.count(Counter::Departed);
+        histogram::add(class, end);
+    } else if let Some(tally) = Tally::of(class) {
+        sample::deliver(tally, end);
     }
 }
 
@@ -169,22 +141,22 @@ pub fn switch_in<T: TaskFields>(
     // SAFETY: as in `switch_out`.
     let (start, course) = unsafe { ((*entry).start.switch_in()?, &raw const (*entry).course) };
     let class = Class::from_u8(start.class)?;
-    let tally = Tally::of(class)?;
     let (now, cpu) = at();
     if !filter::wants_cpu(cpu) {
-        tally.count(Counter::Filtered);
+        Tally::of(class)?.count(Counter::Filtered);
         return None;
     }
     let Ended::Waited { latency_ns, delivery_ns } = start.end(now, FROM_WAKING.load() != 0) else {
-        if tally.count(Counter::Discarded) == 1 {
+        if Tally::of(class)?.count(Counter::Discarded) == 1 {
             warn(start.at_ns, now);
         }
         return None;
     };
     if latency_ns < THRESHOLD_NS.load() {
+        let tally = Tally::of(class)?;
         tally.count(Counter::Filtered);
         tally.count(Counter::BelowThreshold);
         return None;
     }
-    Some(Ending { class, tally, start, course, now, cpu, latency_ns, delivery_ns })
+    Some(Ending { class, start, course, now, cpu, latency_ns, delivery_ns })
 }

@@ -6,12 +6,12 @@ mod clocks;
 
 use core::{marker::PhantomData, ptr};
 
-use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_kernel_str_bytes};
+use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel, bpf_probe_read_kernel_str_bytes};
 use wakelat_common::{course::Clocks, sample::COMM_LEN, start::Leaving};
 
 use crate::accessors::{
     cgroup, cgroup_subsys_state, css_set, irqaction, kernfs_node, osnoise_sample, task_struct, task_struct___pre_5_14,
-    task_struct___pre_5_16, thread_info, timerlat_sample,
+    task_struct___pre_5_16, thread_info, timerlat_sample, work_struct,
 };
 
 /// How a program may read kernel memory.
@@ -271,6 +271,35 @@ impl<R: Read> IrqAction<R> {
         _ = unsafe { bpf_probe_read_kernel_str_bytes(R::read(irqaction::name(self.raw)).cast(), &mut name) };
         name
     }
+}
+
+/// What a workqueue is to do (include/linux/workqueue.h, workqueue_types.h).
+pub struct Work<R> {
+    raw: *const work_struct,
+    how: PhantomData<R>,
+}
+
+impl<R: Read> Work<R> {
+    #[inline(always)]
+    pub fn new(raw: *const u8) -> Self {
+        Self { raw: raw.cast(), how: PhantomData }
+    }
+
+    /// The address of its function.
+    #[inline(always)]
+    pub fn function(&self) -> u64 {
+        R::read(work_struct::func(self.raw)) as u64
+    }
+}
+
+/// Whether the thread that runs here is a worker of a workqueue, and not one that a softirq with works interrupted.
+#[inline(always)]
+pub fn is_worker() -> bool {
+    /// `PF_WQ_WORKER` (include/linux/sched.h), the same from 5.10 to 7.2.
+    const WORKER: u32 = 0x20;
+    // SAFETY: no arguments; the task that runs here exists.
+    let current = unsafe { bpf_get_current_task() } as *const task_struct;
+    Probe::read(task_struct::flags(current)) & WORKER != 0
 }
 
 /// A sample of the timerlat tracer (include/linux/trace.h, from 6.15 on).

@@ -50,6 +50,8 @@ pub enum Sender {
     Uninterrupted,
     /// A softirq.
     Softirq,
+    /// A task, with interrupts on.
+    Task,
 }
 
 /// A place for a record, and how many were lost so far; counts one more where there is no room.
@@ -60,7 +62,12 @@ pub fn reserve<R: 'static>(here: *mut Here, sender: Sender) -> Option<(RingBufEn
     match sample::reserve() {
         Some(slot) => Some((slot, here.lost() as u32)),
         None => {
-            here.lost[usize::from(sender == Sender::Uninterrupted)] += 1;
+            let word = match sender {
+                Sender::Softirq => 0,
+                Sender::Uninterrupted => 1,
+                Sender::Task => 2,
+            };
+            here.lost[word] += 1;
             None
         }
     }

@@ -29,9 +29,6 @@ const LOOK_EVERY: u32 = 16;
 /// its slice ends.
 #[inline(always)]
 pub fn turn<R: Read>(preempt: bool, prev: Task<R>, next: Task<R>) {
-    if switch::is_over(preempt, prev) {
-        return;
-    }
     // SAFETY: no arguments, no side effects.
     let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     let (prev_pid, next_pid) = (prev.pid(), next.pid());

@@ -36,7 +36,7 @@ pub fn waking<T: TaskFields>(task: T) {
         // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake or switch it.
         let Entry { start, course } = unsafe { &mut *entry };
         if starts {
-            *start = Start::IDLE;
+            *start = Start { pid, ..Start::IDLE };
         }
         start.waking(now, waker, prev_cpu);
         if tells(part::TURNS) {

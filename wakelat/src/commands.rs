@@ -1,6 +1,7 @@
 //! What each command that measures shows of its run.
 
 mod trace_all;
+mod trace_parts;
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -23,6 +24,7 @@ use crate::{
 };
 
 pub use trace_all::trace_all;
+pub use trace_parts::trace_parts;
 
 /// `hist`: the distribution, once or per interval.
 ///
@@ -112,8 +114,15 @@ pub fn why(config: &Config, why: config::Why) -> Result<Stop> {
         worst: why.worst,
         untold: untold.into_iter().filter(|(told, _)| !told).map(|(_, what)| what).collect(),
     };
-    let timeline =
-        Timeline { noise: why.noise, idle: why.idle, clocks: why.quota, cgroups: true, ..Timeline::OF_WAITS };
+    let timeline = Timeline {
+        noise: why.noise,
+        idle: why.idle,
+        clocks: why.quota,
+        works: why.works,
+        forks: why.forks,
+        cgroups: true,
+        ..Timeline::OF_WAITS
+    };
     let json = config.output.format == sink::Format::Json;
     run(config, &mut Why { timeline, summing: why::Summing::new(rules), known: why::Known::default(), json, style })
 }
@@ -175,7 +184,6 @@ pub fn verify(config: &VerifyConfig) -> Result<bool> {
 
 fn place(features: Features) -> Place {
     Place {
-        task_storage: features.task_storage(),
         kernel: features.release.to_string(),
         cgroup_mount: features.cgroup_v2,
         btf: matches!(features.btf, KernelBtf::Present { .. }).then_some(features.btf_path),
@@ -192,6 +200,7 @@ fn refuse_what_no_record_tells(config: &Config) -> Result<()> {
         (part::TGID, Key::Pid, "process"),
         (part::POLICY, Key::Policy, "policy"),
         (part::CGROUP, Key::Cgroup, "cgroup"),
+        (part::CGROUP, Key::Container, "cgroup"),
     ];
     for (part, key, what) in unknown {
         if config.filter.parts & part != 0 || config.by.contains(&key) {
@@ -333,7 +342,7 @@ impl View for Why {
 
     fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
         self.known.learn(event, names);
-        self.summing.push(event);
+        self.summing.push(event, &self.known);
         Ok(())
     }
 

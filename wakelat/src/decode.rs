@@ -99,7 +99,7 @@ pub(crate) fn name(record: &mut &[u8]) -> [u8; COMM_LEN] {
 }
 
 /// A sample in user words.
-fn wait(sample: &Sample) -> Result<Wait, DecodeError> {
+pub(crate) fn wait(sample: &Sample) -> Result<Wait, DecodeError> {
     let class = Class::from_u8(sample.class).ok_or(DecodeError::Class(sample.class))?;
     let delivered = class == Class::Wakeup && sample.delivery_ns != DELIVERY_UNKNOWN;
     Ok(Wait {

@@ -83,15 +83,6 @@ fn useful(features: &Features) -> Vec<Requirement> {
         } else {
             Requirement::note("missed events", "the kernel does not count them", "use Linux 5.12 or later")
         },
-        if features.task_storage() {
-            Requirement::ok("starts", "kept in the tasks (task storage)")
-        } else {
-            Requirement::note(
-                "starts",
-                "kept in a hash map of a fixed size: dearer",
-                "use Linux 6.4 or later with BTF and without PREEMPT_RT, outside of containers",
-            )
-        },
         if features.first_pid_namespace {
             Requirement::ok("pid namespace", "the machine's own")
         } else {

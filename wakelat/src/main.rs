@@ -9,7 +9,7 @@ use anyhow::Result;
 use wakelat::{
     cli::{self, Invocation},
     commands,
-    config::Command,
+    config::{Command, Lines},
     doctor, events, hist_trigger,
     session::Stop,
     timerlat,
@@ -38,8 +38,9 @@ fn run(command: &Command) -> Result<ExitCode> {
     let stop = match command {
         Command::Hist(config) => commands::hist(config)?,
         Command::Top(config, table) => commands::top(config, *table)?,
-        Command::Trace(config, None) => commands::trace(config)?,
-        Command::Trace(config, Some(all)) => commands::trace_all(config, all)?,
+        Command::Trace(config, Lines::Waits) => commands::trace(config)?,
+        Command::Trace(config, Lines::Parts) => commands::trace_parts(config)?,
+        Command::Trace(config, Lines::Switches(all)) => commands::trace_all(config, all)?,
         Command::Why(config, why) => commands::why(config, *why)?,
         Command::Verify(config) => {
             let agrees = commands::verify(config)?;

@@ -2,7 +2,10 @@
 
 use wakelat_common::Class;
 
-use crate::aggregate::distribution::{Distribution, Maximum};
+use crate::{
+    aggregate::distribution::{Distribution, Maximum},
+    wait::Wait,
+};
 
 /// One window.
 #[derive(Clone, Debug)]
@@ -19,8 +22,6 @@ pub struct Report {
     pub from: From,
     /// Where the waits were counted.
     pub mode: Mode,
-    /// Where starts were kept.
-    pub starts: Starts,
     /// The groups, ordered by class and then by falling count.
     pub groups: Vec<Group>,
     /// What was counted and what was not.
@@ -106,16 +107,6 @@ pub enum Mode {
     Aggregate,
 }
 
-/// Where starts are kept while their tasks wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Starts {
-    /// In a hash map of a fixed size.
-    #[default]
-    Map,
-    /// In the tasks themselves.
-    Tasks,
-}
-
 /// The waits with one key and one class.
 #[derive(Clone, Debug)]
 pub struct Group {
@@ -125,6 +116,8 @@ pub struct Group {
     pub class: GroupClass,
     /// How long they took.
     pub distribution: Distribution,
+    /// The longest, the longest first; none of parts of waits.
+    pub worst: Vec<Wait>,
 }
 
 /// One part of a group's key.

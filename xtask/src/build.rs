@@ -100,8 +100,7 @@ mod tests {
             {"reason":"compiler-artifact","target":{"name":"wakelat"},"executable":"/target/release/wakelat"}
             {"reason":"build-finished","success":true}"#;
         let found = built(messages, |out_dir| out_dir.ends_with("wakelat-2/out"));
-        let objects =
-            ["wakelat.bpf.o", "wakelat-storage.bpf.o"].map(|name| format!("/target/build/wakelat-2/out/{name}").into());
+        let objects = ["wakelat.bpf.o"].map(|name| format!("/target/build/wakelat-2/out/{name}").into());
         assert_eq!(found, Some(Built { binary: "/target/release/wakelat".into(), objects: objects.to_vec() }));
     }
 

@@ -7,9 +7,9 @@ use wakelat_common::{
 };
 
 use crate::{
-    interrupt, switch,
-    task::{Direct, IrqAction, Task},
-    timeline, turn, wakeup,
+    interrupt, spawn, switch,
+    task::{Direct, IrqAction, Task, TaskFields as _, Work},
+    timeline, turn, wakeup, work,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -88,6 +88,35 @@ fn softirq_entry(_ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "softirq_exit")]
 fn softirq_exit(ctx: BtfTracePointContext) -> i32 {
     interrupt::exit(source::SOFTIRQ, ctx.arg::<u64>(0) as u32, interrupt::nameless);
+    0
+}
+
+// TP_PROTO(struct task_struct *parent, struct task_struct *child)
+#[btf_tracepoint(function = "sched_process_fork")]
+fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
+    spawn::tell(Task::<Direct>::new(ctx.arg(0)), Task::<Direct>::new(ctx.arg(1)).pid());
+    0
+}
+
+// TP_PROTO(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
+#[btf_tracepoint(function = "sched_process_exec")]
+fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
+    spawn::tell(Task::<Direct>::new(ctx.arg(0)), 0);
+    0
+}
+
+// TP_PROTO(struct work_struct *work), include/trace/events/workqueue.h
+#[btf_tracepoint(function = "workqueue_execute_start")]
+fn workqueue_execute_start(ctx: BtfTracePointContext) -> i32 {
+    work::tell(Work::<Direct>::new(ctx.arg(0)).function());
+    0
+}
+
+// TP_PROTO(struct work_struct *work, work_func_t function). The work may be gone by now, and the verifier lets nobody read
+// the function.
+#[btf_tracepoint(function = "workqueue_execute_end")]
+fn workqueue_execute_end(_ctx: BtfTracePointContext) -> i32 {
+    work::tell(work::NONE);
     0
 }
 

@@ -30,7 +30,7 @@ impl Account {
             ring_full: counters[Counter::RingFull],
             discarded: counters[Counter::Discarded],
             stale: counters[Counter::Stale],
-            censored: counters[Counter::Departed],
+            censored: 0,
         }
     }
 

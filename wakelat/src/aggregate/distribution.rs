@@ -1,5 +1,7 @@
 //! The distribution of one group's waits.
 
+use std::cmp::Reverse;
+
 use hdrhistogram::Histogram;
 use wakelat_common::{
     bucket::{self, BUCKETS},
@@ -72,20 +74,21 @@ pub struct Bucket {
 impl Distribution {
     /// What one CPU has counted of one class.
     pub fn counted(counted: &Counted) -> Self {
-        let max = Maximum {
-            latency_ns: counted.max_ns,
-            at_ns: counted.max_at_ns,
-            tid: counted.max_pid,
-            comm: Comm::new(&counted.max_comm),
-            cpu: counted.cpu,
-        };
+        let longest = counted.worst().iter().max_by_key(|sample| (sample.latency_ns, Reverse(sample.at_ns)));
+        let max = longest.map(|sample| Maximum {
+            latency_ns: sample.latency_ns,
+            at_ns: sample.at_ns,
+            tid: sample.pid,
+            comm: Comm::new(&sample.comm),
+            cpu: sample.cpu,
+        });
         let mut buckets = Box::new([0; BUCKETS]);
         buckets.copy_from_slice(&counted.buckets[..BUCKETS]);
         Self {
             count: counted.count,
             sum_ns: counted.sum_ns.into(),
             min_ns: counted.min_ns,
-            max: (counted.count > 0).then_some(max),
+            max,
             values: Values::Buckets(buckets),
             sampled: None,
         }
@@ -281,6 +284,8 @@ fn record(histogram: &mut Histogram<u64>, value: u64) {
 mod tests {
     use proptest::prelude::*;
 
+    use wakelat_common::Sample;
+
     use super::*;
 
     fn wait(latency_ns: u64) -> Maximum {
@@ -323,7 +328,10 @@ mod tests {
     /// As the kernel would have counted them.
     fn counted(values: &[u64]) -> Distribution {
         let mut counted = Box::new(Counted::EMPTY);
-        values.iter().for_each(|value| counted.record(*value, *value, 1, 0, || [0; 16]));
+        values.iter().for_each(|value| {
+            let sample = || Sample { latency_ns: *value, at_ns: *value, pid: 1, ..Sample::NONE };
+            counted.record(*value, 0, sample);
+        });
         Distribution::counted(&counted)
     }
 

@@ -1,7 +1,10 @@
 //! What waits are grouped by. A new key is a variant, a name, and how it is taken from a wait.
 
+use std::collections::{BTreeMap, btree_map::Entry};
+
 use wakelat_common::Class;
 
+use super::container::Container;
 use crate::{
     report::{GroupClass, KeyPart, KeyValue},
     timeline::part::Part,
@@ -19,6 +22,8 @@ pub enum Key {
     Comm,
     /// Cgroup, v2.
     Cgroup,
+    /// Container, as far as the path of the cgroup tells.
+    Container,
     /// CPU on which the wait ended.
     Cpu,
     /// Kernel priority.
@@ -35,11 +40,12 @@ pub enum Key {
 
 impl Key {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Tid,
         Self::Pid,
         Self::Comm,
         Self::Cgroup,
+        Self::Container,
         Self::Cpu,
         Self::Prio,
         Self::Policy,
@@ -60,6 +66,7 @@ impl Key {
             Self::Pid => "pid",
             Self::Comm => "comm",
             Self::Cgroup => "cgroup",
+            Self::Container => "container",
             Self::Cpu => "cpu",
             Self::Prio => "prio",
             Self::Policy => "policy",
@@ -111,7 +118,7 @@ impl GroupKey {
                 Key::Tid => group.tid = wait.tid,
                 Key::Pid => group.pid = wait.pid,
                 Key::Comm => group.comm = wait.comm,
-                Key::Cgroup => group.cgroup_id = wait.cgroup_id.unwrap_or(0),
+                Key::Cgroup | Key::Container => group.cgroup_id = wait.cgroup_id.unwrap_or(0),
                 Key::Cpu => group.cpu = wait.cpu,
                 Key::Prio => group.prio = wait.prio,
                 Key::Policy => group.policy = wait.policy,
@@ -143,30 +150,47 @@ impl GroupKey {
         let number = |value: u32| KeyValue::Number(value.into());
         let mut parts = Vec::new();
         for key in keys {
+            let mut beside = None;
             let value = match key {
                 Key::Tid => number(self.tid),
                 Key::Pid => number(self.pid),
                 Key::Comm => KeyValue::Text(self.comm.to_string()),
                 Key::Cgroup => KeyValue::Text(names.cgroup(self.cgroup_id)),
+                Key::Container => {
+                    let container = Container::of(&names.cgroup(self.cgroup_id));
+                    let pod = container.as_ref().and_then(|container| container.pod.clone());
+                    beside = pod.map(|uid| KeyPart { name: "pod", value: KeyValue::Text(uid) });
+                    KeyValue::Text(container.and_then(|container| container.id).unwrap_or_else(|| "(none)".to_owned()))
+                }
                 Key::Cpu => number(self.cpu),
                 Key::Prio => KeyValue::Number(self.prio.into()),
                 Key::Policy => KeyValue::Text(policy_name(self.policy).to_owned()),
                 Key::Class => KeyValue::Text(self.class.name().to_owned()),
-                Key::Waker => match self.waker_tid {
-                    Some(tid) => number(tid),
-                    None => KeyValue::Text("unknown".to_owned()),
-                },
+                Key::Waker => {
+                    let comm = self.waker_tid.and_then(|tid| names.comm(tid));
+                    beside = comm.map(|comm| KeyPart { name: "waker_comm", value: KeyValue::Text(comm.to_string()) });
+                    self.waker_tid.map_or_else(|| KeyValue::Text("unknown".to_owned()), number)
+                }
                 Key::Part => KeyValue::Text(self.part.unwrap_or(Part::Unexplained).name().to_owned()),
             };
             parts.push(KeyPart { name: key.name(), value });
-            if let (Key::Waker, Some(tid)) = (key, self.waker_tid)
-                && let Some(comm) = names.comm(tid)
-            {
-                parts.push(KeyPart { name: "waker_comm", value: KeyValue::Text(comm.to_string()) });
-            }
+            parts.extend(beside);
         }
         parts
     }
+}
+
+/// What is called the same is one: a container may have several cgroups, and a path several, one after the other. `add`
+/// adds the second of two to the first.
+pub fn by_name<N: Ord, T>(named: impl Iterator<Item = (N, T)>, add: impl Fn(&mut T, &T)) -> BTreeMap<N, T> {
+    let mut by_name = BTreeMap::new();
+    for (name, one) in named {
+        match by_name.entry(name) {
+            Entry::Occupied(mut same) => add(same.get_mut(), &one),
+            Entry::Vacant(none) => _ = none.insert(one),
+        }
+    }
+    by_name
 }
 
 /// What numbers are called; asked once per group and report.
@@ -175,4 +199,8 @@ pub trait Names {
     fn cgroup(&self, id: u64) -> String;
     /// The name of a thread, where it is known.
     fn comm(&self, tid: u32) -> Option<Comm>;
+    /// The kernel's function that an address is in, where it is known.
+    fn function(&self, _address: u64) -> Option<String> {
+        None
+    }
 }

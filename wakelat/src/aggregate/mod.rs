@@ -1,9 +1,11 @@
 //! Waits to groups of distributions: pure, no I/O, no clock.
 
+pub mod container;
 pub mod coverage;
 pub mod distribution;
 pub mod key;
 pub mod sampled;
+pub mod worst;
 
 use std::collections::HashMap;
 
@@ -11,7 +13,8 @@ use wakelat_common::{Class, histogram::Histogram};
 
 use self::{
     distribution::{Distribution, Maximum},
-    key::{GroupKey, Key, Names},
+    key::{GroupKey, Key, Names, by_name},
+    worst::Worst,
 };
 use crate::{
     report::{Group, GroupClass, KeyPart, KeyValue},
@@ -27,10 +30,17 @@ pub struct Groups {
     limit: usize,
     /// Only drawn tasks are watched, and a group may be of several.
     sampled: bool,
-    groups: HashMap<GroupKey, Distribution>,
+    groups: HashMap<GroupKey, Waits>,
     /// Waits of groups that found no room.
-    others: HashMap<GroupClass, Distribution>,
+    others: HashMap<GroupClass, Waits>,
     groups_merged: u64,
+}
+
+/// Those of one group.
+#[derive(Clone, Debug, Default)]
+struct Waits {
+    distribution: Distribution,
+    worst: Worst,
 }
 
 impl Groups {
@@ -47,17 +57,17 @@ impl Groups {
 
     /// Adds one wait to its group.
     pub fn record(&mut self, wait: &Wait) {
-        self.add(GroupKey::new(wait, &self.keys, self.merged), wait, wait.latency_ns);
+        self.add(GroupKey::new(wait, &self.keys, self.merged), wait, wait.latency_ns, |group| group.worst.offer(wait));
     }
 
     /// Adds what one wait spent in each part to the groups of these.
     pub fn record_parts(&mut self, account: &Account) {
         let wait = &account.waited.wait;
         let key = GroupKey::new(wait, &self.keys, self.merged);
-        account.parts().for_each(|(part, ns)| self.add(key.in_part(part), wait, ns));
+        account.parts().for_each(|(part, ns)| self.add(key.in_part(part), wait, ns, |_| {}));
     }
 
-    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64) {
+    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64, keep: impl FnOnce(&mut Waits)) {
         let latest = Maximum { latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
         let group = if let Some(group) = self.groups.get_mut(&key) {
             group
@@ -67,22 +77,26 @@ impl Groups {
             self.groups_merged += 1;
             self.others.entry(key.class()).or_default()
         };
-        group.record(latest);
+        group.distribution.record(latest);
         if self.sampled {
-            group.record_sampled(wait.tid, wait.level, latency_ns);
+            group.distribution.record_sampled(wait.tid, wait.level, latency_ns);
         }
+        keep(group);
     }
 
-    /// Adds what one CPU has counted of one class. Keys that are neither must not have been asked for.
-    pub fn add_counted(&mut self, class: Class, histogram: &Histogram) {
+    /// Adds what one CPU has counted of one class, the longest of which are `worst`. Keys that are neither must not have been
+    /// asked for.
+    pub fn add_counted(&mut self, class: Class, histogram: &Histogram, worst: impl Iterator<Item = Wait>) {
         let key = GroupKey::on_cpu(class, histogram.cpu, &self.keys, self.merged);
         let counted = Distribution::counted(histogram);
-        if self.groups.len() < self.limit || self.groups.contains_key(&key) {
-            self.groups.entry(key).or_default().add(&counted);
+        let group = if self.groups.len() < self.limit || self.groups.contains_key(&key) {
+            self.groups.entry(key).or_default()
         } else {
             self.groups_merged += counted.count();
-            self.others.entry(key.class()).or_default().add(&counted);
-        }
+            self.others.entry(key.class()).or_default()
+        };
+        group.distribution.add(&counted);
+        worst.for_each(|wait| group.worst.offer(&wait));
     }
 
     /// Forgets all waits, and keeps the memory.
@@ -99,18 +113,19 @@ impl Groups {
 
     /// The groups by class, and then by falling count; equal counts by key, so that the order is always the same.
     pub fn report(&self, names: &dyn Names) -> Vec<Group> {
-        let mut groups: Vec<Group> = self
-            .groups
-            .iter()
-            .map(|(key, distribution)| Group {
-                key: key.parts(&self.keys, names),
-                class: key.class(),
-                distribution: distribution.clone(),
+        let groups =
+            self.groups.iter().map(|(key, waits)| ((key.class(), key.parts(&self.keys, names)), waits.clone()));
+        let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
+        let others =
+            self.others.iter().map(|(class, waits)| ((*class, self.keys.iter().map(other).collect()), waits.clone()));
+        let mut groups: Vec<Group> = by_name(groups.chain(others), Waits::add)
+            .into_iter()
+            .map(|((class, key), waits)| Group {
+                key,
+                class,
+                distribution: waits.distribution,
+                worst: waits.worst.waits().to_vec(),
             })
-            .chain(self.others.iter().map(|(class, distribution)| {
-                let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
-                Group { key: self.keys.iter().map(other).collect(), class: *class, distribution: distribution.clone() }
-            }))
             .collect();
         groups.sort_by(|a, b| {
             a.class
@@ -119,5 +134,47 @@ impl Groups {
                 .then_with(|| a.key.cmp(&b.key))
         });
         groups
+    }
+}
+
+impl Waits {
+    fn add(&mut self, other: &Self) {
+        self.distribution.add(&other.distribution);
+        other.worst.waits().iter().for_each(|wait| self.worst.offer(wait));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{sink::fixtures::wait, wait::Comm};
+
+    struct Paths;
+
+    impl Names for Paths {
+        fn cgroup(&self, id: u64) -> String {
+            let id_of_container = "3f4e5d6c7b8a9012".repeat(4);
+            match id {
+                1 => format!("/docker/{id_of_container}"),
+                2 => format!("/docker/{id_of_container}/init.scope"),
+                _ => "/system.slice/nginx.service".to_owned(),
+            }
+        }
+
+        fn comm(&self, _: u32) -> Option<Comm> {
+            None
+        }
+    }
+
+    #[test]
+    fn all_cgroups_of_a_container_are_one_group() {
+        let mut groups = Groups::new(vec![Key::Container], false, 10);
+        for cgroup_id in [1, 2, 2, 3] {
+            groups.record(&Wait { cgroup_id: Some(cgroup_id), ..wait() });
+        }
+        let report = groups.report(&Paths);
+        let shown: Vec<(String, u64)> =
+            report.iter().map(|group| (group.key[0].value.to_string(), group.distribution.count())).collect();
+        assert_eq!(shown, [("3f4e5d6c7b8a".to_owned(), 3), ("(none)".to_owned(), 1)]);
     }
 }

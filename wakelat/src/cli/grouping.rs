@@ -11,8 +11,8 @@ use crate::{
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Grouping")]
 pub struct GroupingFlags {
-    /// Group by tid, pid, comm, cgroup, cpu, prio, policy, class, waker, part (what the time of a wait went to), or several
-    /// of them
+    /// Group by tid, pid, comm, cgroup, container, cpu, prio, policy, class, waker, part (what the time of a wait went
+    /// to), or several of them
     #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = names::key)]
     pub by: Vec<Key>,
 

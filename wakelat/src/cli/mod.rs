@@ -123,8 +123,8 @@ fn parse_on(
             Command::Top(flags.config(&machine()?)?, table)
         }
         Verb::Trace(flags) => {
-            let (config, all) = flags.config(&machine()?)?;
-            Command::Trace(config, all)
+            let (config, lines) = flags.config(&machine()?)?;
+            Command::Trace(config, lines)
         }
         Verb::Why(flags) => {
             let why = flags.why();

@@ -18,8 +18,8 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub btf: Option<PathBuf>,
 
-    /// Keep starts in a map with room for so many tasks [default: in the tasks, and before Linux 6.4 four times the
-    /// threads there are now, at least 12288]
+    /// Room for the starts of so many tasks [default: four times the threads there are now and an eighth more, at least
+    /// 18432]
     #[arg(long, value_name = "N", value_parser = number::start_entries, allow_hyphen_values = true)]
     pub start_entries: Option<u32>,
 

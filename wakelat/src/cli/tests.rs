@@ -57,7 +57,7 @@ fn nothing_asked_for_is_wakeups_of_all_tasks_until_ctrl_c() {
     assert_eq!((config.output.format, &config.output.path, config.output.colour), (Format::Human, &None, Colour::Auto));
     assert!(!config.output.ascii && !config.output.quiet && !config.output.timestamps);
     assert_eq!((config.resources.attach, config.resources.rt_priority), (Attach::Auto, None));
-    assert_eq!((config.resources.start_entries, config.resources.ring_bytes), (12_288, 4 << 20));
+    assert_eq!((config.resources.start_entries, config.resources.ring_bytes), (18_432, 4 << 20));
     assert_eq!(config.resources.drain_interval_ns, 20_000_000);
     assert!(config.notes.is_empty());
 }
@@ -197,10 +197,10 @@ fn maps_are_sized_by_the_machine() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(sized(10_000, 4_194_304, "0"), (65536, 1 << 20));
-    assert_eq!(sized(10_000, 32768, "0-2"), (32768, 4 << 20));
-    assert_eq!(sized(50, 301, "0-255"), (12_288, 64 << 20));
-    assert_eq!(sized(u32::MAX, 4_194_304, "0"), (4_194_304, 1 << 20));
+    assert_eq!(sized(10_000, 4_194_304, "0"), (73_728, 1 << 20));
+    assert_eq!(sized(10_000, 32768, "0-2"), (36_864, 4 << 20));
+    assert_eq!(sized(50, 301, "0-255"), (18_432, 64 << 20));
+    assert_eq!(sized(u32::MAX, 4_194_304, "0"), (4_718_592, 1 << 20));
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
         "wakelat hist -o ROOT/plain",
         "wakelat hist --color sometimes",
         "wakelat hist --attach kprobe",
-        "wakelat hist --start-entries 0",
+        "wakelat hist --start-entries 1",
         "wakelat hist --start-entries 5000000",
         "wakelat hist --ring-size 4X",
         "wakelat hist --ring-size 0",

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::CommonFlags;
 use crate::{
-    config::{All, Config, ConfigError},
+    config::{All, Config, ConfigError, Lines},
     kernel::Machine,
     timeline::stay::Shown,
 };
@@ -14,12 +14,17 @@ Examples:
   wakelat trace --threshold 1ms                      every wait of 1 ms or more
   wakelat trace --comm 'postgres*' -d 5s --csv       every wait of some tasks
   wakelat trace --threshold 9ms --on-threshold stop  the first long one; exit 3
+  wakelat trace --parts --from waking -d 1s          and where the time of each went
   wakelat trace --all -MVw -d 1s                     every switch, with all that leads to it";
 
 /// One line a wait, as it happens: every one, or those of the threshold or more
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TraceFlags {
+    /// A column for each part of the wait: what it went to. They add up to the latency
+    #[arg(long, conflicts_with = "all", help_heading = "Parts")]
+    parts: bool,
+
     #[command(flatten)]
     all: AllFlags,
     #[command(flatten)]
@@ -48,16 +53,20 @@ struct AllFlags {
 }
 
 impl TraceFlags {
-    pub(super) fn config(self, machine: &Machine) -> Result<(Config, Option<All>), ConfigError> {
+    pub(super) fn config(self, machine: &Machine) -> Result<(Config, Lines), ConfigError> {
         let mut config = Config::new(&self.common, machine)?;
         let all = self.all;
         if !all.all {
-            return Ok((config, None));
+            if self.parts {
+                config.set_parts()?;
+                return Ok((config, Lines::Parts));
+            }
+            return Ok((config, Lines::Waits));
         }
         config.set_all_classes();
         let shown = Shown { idle: config.filter.wants_any_task(), migrations: all.migrations, wakeups: all.wakeups };
         let cpus = machine.cpus.iter().filter(|cpu| all.cpu_map && config.filter.wants_cpu(*cpu));
         let map = cpus.collect();
-        Ok((config, Some(All { shown, map })))
+        Ok((config, Lines::Switches(All { shown, map })))
     }
 }

@@ -25,12 +25,13 @@ pub(super) struct WhyFlags {
     worst: usize,
 
     /// What to tell from the task that has the CPU: noise (interrupts, softirqs), idle (C-states), quota (throttling,
-    /// stolen time); or tasks, which is none of them. What is not told apart is not attached
+    /// stolen time); forks (storms of new tasks), works (what kworkers did); or tasks, which is none of them. What is not
+    /// told apart is not attached
     #[arg(
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "noise,idle,quota",
+        default_value = "noise,idle,quota,forks",
         hide_possible_values = true,
         help_heading = "Reasons"
     )]
@@ -53,6 +54,10 @@ pub enum PartName {
     Idle,
     /// Throttling and stolen time
     Quota,
+    /// Storms of new tasks
+    Forks,
+    /// The functions of kworkers
+    Works,
 }
 
 /// What is otherwise than in other commands: all waits are asked for, from the waker on, and nothing is counted in the
@@ -69,7 +74,7 @@ impl WhyFlags {
     pub(super) fn why(&self) -> Why {
         let with = |part| self.parts.contains(&part);
         let (noise, idle, quota) = (with(PartName::Noise), with(PartName::Idle), with(PartName::Quota));
-        Why { worst: self.worst, noise, idle, quota }
+        Why { worst: self.worst, noise, idle, quota, works: with(PartName::Works), forks: with(PartName::Forks) }
     }
 
     pub(super) fn config(mut self, machine: &Machine) -> Result<Config, ConfigError> {

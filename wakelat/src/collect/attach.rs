@@ -103,9 +103,13 @@ const POINTS: [Point; 5] = [
 
 /// What happens between waits, in the order of attaching: whatever ends before what begins it. Not every kernel has all:
 /// those of `irq_vectors` are x86's (arch/x86/include/asm/trace/irq_vectors.h).
-const EVENTS: [Point; 16] = [
+const EVENTS: [Point; 20] = [
     Point::new("sched_migrate_task", |settings| settings.timeline.is_some()),
     Point::new("cpu_idle", |settings| settings.timeline.is_some_and(|timeline| timeline.idle)),
+    Point::new("sched_process_exec", tells_forks),
+    Point::new("sched_process_fork", tells_forks),
+    Point::new("workqueue_execute_end", tells_works),
+    Point::new("workqueue_execute_start", tells_works),
     Point::new("irq_handler_exit", tells_noise),
     Point::new("irq_handler_entry", tells_noise),
     Point::new("softirq_exit", tells_noise),
@@ -124,6 +128,14 @@ const EVENTS: [Point; 16] = [
 
 fn tells_noise(settings: &Settings) -> bool {
     settings.timeline.is_some_and(|timeline| timeline.noise)
+}
+
+fn tells_forks(settings: &Settings) -> bool {
+    settings.timeline.is_some_and(|timeline| timeline.forks)
+}
+
+fn tells_works(settings: &Settings) -> bool {
+    settings.timeline.is_some_and(|timeline| timeline.works)
 }
 
 fn tells_wakeups(settings: &Settings) -> bool {

@@ -6,8 +6,7 @@ use anyhow::{Context as _, Result};
 use aya::Ebpf;
 use wakelat_common::{Counter, Counters, counter::Subject, start::Start, timeline::Here};
 
-use super::{Collector, Runs, Totals, attach::Attached, starts::Starts};
-use crate::report;
+use super::{Collector, Runs, Totals, attach::Attached};
 
 impl Collector {
     /// The counters, all CPUs together. Exact once the programs are detached.
@@ -45,14 +44,6 @@ impl Collector {
             }
         }
         Ok(sum)
-    }
-
-    /// Where starts are kept.
-    pub fn starts(&self) -> report::Starts {
-        match &self.starts {
-            Starts::Map(_) => report::Starts::Map,
-            Starts::Tasks { .. } => report::Starts::Tasks,
-        }
     }
 
     fn events_lost(&self) -> Result<u64> {

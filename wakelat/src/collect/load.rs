@@ -1,6 +1,6 @@
 //! Loading: the embedded object, its load-time configuration, its maps.
 
-use std::{path::Path, ptr};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use aya::{
@@ -19,14 +19,12 @@ use super::{
     attach::{self, Way},
     histograms::Histograms,
     records::Records,
-    starts::Starts,
+    starts::{Room, Starts},
 };
 use crate::{config::Attach, kernel::btf::has_tracepoint};
 
 /// The BPF programs, compiled by the build script.
 pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
-/// The typed ones among them, with the starts in the tasks.
-static STORAGE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat-storage.bpf.o"));
 
 impl Collector {
     /// Loads the programs and verifies those that `settings` need. Nothing is attached yet.
@@ -56,18 +54,10 @@ impl Collector {
             ),
             None => ways,
         };
-        if settings.task_storage && ways.contains(&Way::Typed) {
-            match Self::load_object(STORAGE_OBJECT, settings, &[Way::Typed], btf.as_ref()) {
-                Ok(collector) => return Ok(collector),
-                // A kernel may refuse what its release promises.
-                Err(error) => log::info!("no task storage: {error:#}"),
-            }
-        }
-        Self::load_object(OBJECT, settings, ways, btf.as_ref())
+        Self::load_object(settings, ways, btf.as_ref())
     }
 
-    fn load_object(object: &'static [u8], settings: &Settings, ways: &[Way], btf: Option<&Btf>) -> Result<Self> {
-        let in_tasks = ptr::eq(object, STORAGE_OBJECT);
+    fn load_object(settings: &Settings, ways: &[Way], btf: Option<&Btf>) -> Result<Self> {
         let records = match &settings.tracefs {
             Some(tracefs) if ways.contains(&Way::Classic) => Records::read(tracefs)?,
             _ => Records::default(),
@@ -87,6 +77,8 @@ impl Collector {
             ("TIMELINE", timeline_parts(settings)),
         ];
         let salt = settings.salt.unwrap_or(0);
+        let room = Room::of(settings.start_entries);
+        let place_bits = room.place_bits();
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many ids in the filter");
         let mut loader = EbpfLoader::new();
         loader
@@ -94,6 +86,13 @@ impl Collector {
             .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
             .override_global("RING_MARK", &ring_mark, true)
             .override_global("SALT", &salt, true)
+            .override_global("PLACE_BITS", &place_bits, true)
+            .override_global("WAKEUP_OFFSETS", &records.woken, true)
+            .override_global("PREV_OFFSETS", &records.prev, true)
+            .override_global("NEXT_OFFSETS", &records.next, true)
+            .map_max_entries("PLACES", room.places)
+            .map_max_entries("STARTS", room.map)
+            .map_max_entries("RUNNING", nr_cpus()?)
             .map_max_entries("SAMPLES", settings.ring_bytes)
             .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
             .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
@@ -102,25 +101,11 @@ impl Collector {
         for (name, value) in &globals32 {
             loader.override_global(name, value, true);
         }
-        if in_tasks {
-            loader.allow_unsupported_maps();
-        } else {
-            loader
-                .override_global("WAKEUP_OFFSETS", &records.woken, true)
-                .override_global("PREV_OFFSETS", &records.prev, true)
-                .override_global("NEXT_OFFSETS", &records.next, true)
-                .map_max_entries("STARTS", settings.start_entries)
-                .map_max_entries("RUNNING", nr_cpus()?);
-        }
-        let mut ebpf = loader.load(object).map_err(|error| explain(error, settings))?;
+        let mut ebpf = loader.load(OBJECT).map_err(|error| explain(error, settings))?;
         fill_filter(&mut ebpf, settings)?;
         let exists = |tracepoint: &str| btf.is_some_and(|btf| has_tracepoint(btf, tracepoint));
         let attached = attach::verify(&mut ebpf, &attach::targets(settings, exists), ways, btf)?;
-        let starts = match btf {
-            Some(btf) if in_tasks => Starts::in_tasks(&mut ebpf, btf)?,
-            _ => Starts::in_map(&mut ebpf)?,
-        };
-        log::info!("starts are kept in {}", if in_tasks { "task storage" } else { "a hash map" });
+        let starts = Starts::take(&mut ebpf)?;
         // From here on the programs hold their maps.
         let diagnostics = EbpfLogger::init(&mut ebpf)
             .inspect_err(|error| log::warn!("diagnostics of the BPF programs will not be shown: {error}"))
@@ -219,9 +204,9 @@ fn explain(error: aya::EbpfError, settings: &Settings) -> anyhow::Error {
             "the kernel refuses a ring buffer of `{}` bytes; give a smaller `--ring-size`",
             settings.ring_bytes
         ))
-    } else if text.contains("STARTS") {
+    } else if text.contains("STARTS") || text.contains("PLACES") {
         error.context(format!(
-            "the kernel refuses a map of `{}` starts; give fewer `--start-entries`",
+            "the kernel refuses a table of `{}` starts; give fewer `--start-entries`",
             settings.start_entries
         ))
     } else {

@@ -29,9 +29,7 @@ pub struct Settings {
     pub btf: Option<PathBuf>,
     /// Where tracefs is mounted: the layout of classic tracepoints' records is read there.
     pub tracefs: Option<PathBuf>,
-    /// Whether to keep starts in the tasks, where the programs can be attached so that they may.
-    pub task_storage: bool,
-    /// Entries of the map of starts, where there is one.
+    /// Tasks that the table of starts has room for: at least 2.
     pub start_entries: u32,
     /// Bytes of the ring buffer: a power of two, at least a page.
     pub ring_bytes: u32,
@@ -72,6 +70,10 @@ pub struct Timeline {
     pub cgroups: bool,
     /// How much of a wait the task's group was out of quota, and how much of it the hypervisor had the CPU.
     pub clocks: bool,
+    /// The works of workqueues.
+    pub works: bool,
+    /// Tasks that make others, or take another program.
+    pub forks: bool,
     /// Whether the filter takes the tasks at a switch; without it, only whether it takes one that is preempted.
     pub verdicts: bool,
 }
@@ -94,6 +96,8 @@ impl Timeline {
         wakeups: false,
         cgroups: false,
         clocks: true,
+        works: false,
+        forks: false,
         verdicts: false,
     };
 }

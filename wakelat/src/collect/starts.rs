@@ -1,102 +1,61 @@
 //! Where the programs keep the starts, and who waits there.
 
-use std::io::Read as _;
-
 use anyhow::{Context as _, Result};
 use aya::{
-    Btf, Ebpf,
-    maps::{Array, HashMap, MapData},
-    programs::Iter,
+    Ebpf,
+    maps::{Array, HashMap, MapData, MapError},
 };
-use wakelat_common::{course::Entry, start::Start};
+use wakelat_common::{
+    course::{Entry, Slot},
+    start::Start,
+};
 
-use super::{attach, load::take};
+use super::load::take;
 
 /// Where the programs keep the starts.
-pub(super) enum Starts {
-    /// A hash map of a fixed size.
-    Map(HashMap<MapData, u64, Entry>),
-    /// The tasks themselves. Only a program can go through them.
-    Tasks {
-        /// Tells the programs that the run has ended.
-        ended: Array<MapData, u32>,
-        /// The tasks that were waiting then.
-        waiting: Vec<Start>,
-    },
+pub(super) struct Starts {
+    /// A place for each of the last bits of a thread's number.
+    places: Array<MapData, Slot>,
+    /// Those whose place was taken.
+    map: HashMap<MapData, u64, Entry>,
 }
 
-/// The program that gives the tasks their entries.
-const PREPARE: &str = "prepare";
+/// How many tasks a table has room for, place by place and in the map beside it.
+pub(super) struct Room {
+    /// Places: a power of two.
+    pub places: u32,
+    /// Entries of the map.
+    pub map: u32,
+}
 
-/// The program that tells which tasks wait.
-const WAITING: &str = "waiting";
+impl Room {
+    /// For `tasks` of them, if they share no more places than the map has entries.
+    pub(super) fn of(tasks: u32) -> Self {
+        let places = 1 << (tasks - 1).max(1).ilog2();
+        Self { places, map: (tasks - places).max(1) }
+    }
+
+    /// The bits of a thread's number that say its place.
+    pub(super) fn place_bits(&self) -> u32 {
+        self.places - 1
+    }
+}
 
 impl Starts {
-    /// In a map.
-    pub(super) fn in_map(ebpf: &mut Ebpf) -> Result<Self> {
-        Ok(Self::Map(HashMap::try_from(take(ebpf, "STARTS")?)?))
+    /// Takes them out of the object.
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
+        let places = Array::try_from(take(ebpf, "PLACES")?)?;
+        Ok(Self { places, map: HashMap::try_from(take(ebpf, "STARTS")?)? })
     }
 
-    /// In the tasks, as far as the filter, which is in place by now, wants them; has the programs that go through them
-    /// verified.
-    pub(super) fn in_tasks(ebpf: &mut Ebpf, btf: &Btf) -> Result<Self> {
-        for name in [PREPARE, WAITING] {
-            iterator(ebpf, name)?.load("task", btf).context("the kernel refuses the iterator over tasks")?;
-        }
-        through_tasks(iterator(ebpf, PREPARE)?)?;
-        Ok(Self::Tasks { ended: Array::try_from(take(ebpf, "ENDED")?)?, waiting: Vec::new() })
-    }
-
-    /// Ends the run, as soon as no wakeup starts a wait any more. What goes with its task has to be found while the
-    /// program on `sched_switch` still sees which tasks go: from now on that is all it does.
-    pub(super) fn end(&mut self, ebpf: &mut Ebpf) -> Result<()> {
-        let Self::Tasks { ended, waiting } = self else { return Ok(()) };
-        ended.set(0, 1, 0).context("cannot end the run")?;
-        attach::wait_until_done();
-        let bytes = through_tasks(iterator(ebpf, WAITING)?)?;
-        waiting.extend(bytes.chunks_exact(size_of::<Start>()).map(start));
-        Ok(())
-    }
-
-    /// The tasks that were waiting when the run ended, of those asked for.
+    /// The waits there are, of those asked for, once no program runs.
     pub(super) fn waiting(&self) -> Result<Vec<Start>> {
-        match self {
-            Self::Map(map) => {
-                let mut waiting = Vec::new();
-                for entry in map.iter() {
-                    let (_, Entry { start, .. }) = entry.context("cannot read the map of starts")?;
-                    if start.is_wanted() {
-                        waiting.push(start);
-                    }
-                }
-                Ok(waiting)
-            }
-            Self::Tasks { waiting, .. } => Ok(waiting.clone()),
-        }
+        let places = self.places.iter().map(|place| place.map(|place| place.entry));
+        let entries = places.chain(self.map.iter().map(|found| found.map(|(_, entry)| entry)));
+        let starts = entries.map(|entry| entry.map(|entry| entry.start));
+        let waiting = starts.filter(|start| !matches!(start, Ok(start) if !start.is_wanted()));
+        waiting.collect::<Result<_, MapError>>().context("cannot read the starts")
     }
-}
-
-fn iterator<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Iter> {
-    let program = ebpf.program_mut(name).with_context(|| format!("the BPF object has no program `{name}`"))?;
-    Ok(program.try_into()?)
-}
-
-/// Runs an iterator for every thread, and gives what it has written.
-fn through_tasks(program: &mut Iter) -> Result<Vec<u8>> {
-    let link = program.attach().and_then(|link| program.take_link(link));
-    let mut file = link
-        .map_err(anyhow::Error::from)
-        .and_then(|link| Ok(link.into_file()?))
-        .context("cannot go through the tasks")?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).context("cannot go through the tasks")?;
-    Ok(bytes)
-}
-
-/// A start from its bytes, as long as one.
-fn start(bytes: &[u8]) -> Start {
-    // SAFETY: the bytes are as many as a start has, which is plain data: any bytes are one.
-    unsafe { bytes.as_ptr().cast::<Start>().read_unaligned() }
 }
 
 #[cfg(test)]
@@ -104,11 +63,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_is_read_wherever_its_bytes_lie() {
-        let mut bytes = [0; 1 + size_of::<Start>()];
-        bytes[1..9].copy_from_slice(&7u64.to_ne_bytes());
-        bytes[9..13].copy_from_slice(&42u32.to_ne_bytes());
-        let found = start(&bytes[1..]);
-        assert_eq!((found.at_ns, found.pid), (7, 42));
+    fn there_is_room_for_as_many_tasks_as_were_asked_for() {
+        for (tasks, places, map) in
+            [(2, 1, 1), (3, 2, 1), (16, 8, 8), (18_432, 16_384, 2_048), (65_536, 32_768, 32_768)]
+        {
+            let room = Room::of(tasks);
+            assert_eq!((room.places, room.map), (places, map), "{tasks}");
+        }
     }
 }

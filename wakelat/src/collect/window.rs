@@ -59,11 +59,8 @@ impl Collector {
     /// Stops measuring: afterwards no program runs any more, and the counters stand still.
     ///
     /// # Errors
-    /// Where a program cannot be detached or the tasks that wait cannot be found.
+    /// Where a program cannot be detached.
     pub fn detach(&mut self) -> Result<()> {
-        let [_switch, starters @ ..] = &mut self.attached[..] else { return Ok(()) };
-        attach::detach(&mut self.ebpf, starters)?;
-        self.starts.end(&mut self.ebpf)?;
         attach::detach(&mut self.ebpf, &mut self.attached)?;
         attach::wait_until_done();
         Ok(())

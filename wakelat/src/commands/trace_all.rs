@@ -56,6 +56,8 @@ impl View for TraceAll<'_> {
             wakeups: self.shown.wakeups,
             cgroups: false,
             clocks: false,
+            works: false,
+            forks: false,
             verdicts: true,
         })
     }

@@ -24,8 +24,11 @@ pub(super) fn keys(flags: &GroupingFlags, default: &[Key], machine: &Machine) ->
     if keys.is_empty() {
         keys.extend_from_slice(default);
     }
-    if keys.contains(&Key::Cgroup) && mounts::of_kind(&machine.mounts, cgroup::V2).next().is_none() {
-        return Err(ConfigError::unmet("--by cgroup", cgroup::CgroupError::NotMounted));
+    let of_cgroups = keys.iter().find(|key| matches!(key, Key::Cgroup | Key::Container));
+    if let Some(key) = of_cgroups
+        && mounts::of_kind(&machine.mounts, cgroup::V2).next().is_none()
+    {
+        return Err(ConfigError::unmet(&format!("--by {}", key.name()), cgroup::CgroupError::NotMounted));
     }
     Ok(keys)
 }

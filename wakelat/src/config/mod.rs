@@ -56,8 +56,8 @@ pub enum Command {
     Hist(Config),
     /// The live table of groups.
     Top(Config, Table),
-    /// One line a wait, or one line a switch.
-    Trace(Config, Option<All>),
+    /// A line after the other, as it happens.
+    Trace(Config, Lines),
     /// Where the time of waits went.
     Why(Config, Why),
     /// The same window by hist triggers.
@@ -167,9 +167,17 @@ impl Config {
 
     /// What happens on a CPU is told of all tasks or of none.
     fn refuse_limit(&self) -> Result<(), ConfigError> {
-        let why = "where a wait went is told by what all tasks did meanwhile, watched or not; leave it out with `why` and \
-                   `--by part`";
+        let why = "where a wait went is told by what all tasks did meanwhile, watched or not; leave it out with `why`, \
+                   `trace --parts` and `--by part`";
         self.max_overhead_ppm.map_or(Ok(()), |_| Err(ConfigError::usage("--max-overhead", why)))
+    }
+
+    /// Asks for the parts of each wait.
+    ///
+    /// # Errors
+    /// Where not all tasks are to be watched.
+    pub(crate) fn set_parts(&mut self) -> Result<(), ConfigError> {
+        self.refuse_limit()
     }
 
     /// Asks for where the time of waits went, by group where the flags say so.
@@ -206,6 +214,10 @@ pub struct Why {
     pub idle: bool,
     /// Throttling and stolen time are told.
     pub quota: bool,
+    /// What the workers of workqueues do is told.
+    pub works: bool,
+    /// Who makes many tasks is told.
+    pub forks: bool,
 }
 
 /// The table of `top`.
@@ -215,6 +227,17 @@ pub struct Table {
     pub sort: Sort,
     /// How many rows at most; none for as many as the terminal has.
     pub limit: Option<usize>,
+}
+
+/// Of what `trace` has a line each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// A wait.
+    Waits,
+    /// A wait, with its parts.
+    Parts,
+    /// A switch.
+    Switches(All),
 }
 
 /// Every switch, in place of every wait.

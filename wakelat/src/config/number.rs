@@ -45,12 +45,12 @@ pub fn groups(text: &str) -> Result<usize, String> {
     within(text, 1..=1_000_000)
 }
 
-/// Entries of the map of starts.
+/// Tasks that the table of starts has room for.
 ///
 /// # Errors
-/// Where it is not a number from 1 to the highest number of threads a kernel can have.
+/// Where it is not a number from 2 to the highest number of threads a kernel can have.
 pub fn start_entries(text: &str) -> Result<u32, String> {
-    within(text, 1..=MAX_TASKS)
+    within(text, 2..=MAX_TASKS)
 }
 
 /// A priority of SCHED_FIFO.

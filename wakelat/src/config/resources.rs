@@ -12,9 +12,7 @@ pub struct Resources {
     pub attach: Attach,
     /// The kernel's types, where they are not in sysfs.
     pub btf: Option<PathBuf>,
-    /// Starts are to be kept in a map: somebody said of which size.
-    pub start_map: bool,
-    /// Tasks the map of starts has room for, where there is one.
+    /// Tasks that the table of starts has room for.
     pub start_entries: u32,
     /// The ring buffer's size: bytes, a power of two and at least a page.
     pub ring_bytes: u32,
@@ -40,8 +38,8 @@ pub enum Attach {
     Classic,
 }
 
-/// The smallest default map of starts.
-const MIN_START_ENTRIES: u32 = 12_288;
+/// Places of the smallest default table of starts.
+const MIN_PLACES: u32 = 16_384;
 /// The largest ring buffer: a map's size is a u32, and a ring's a power of two (`ringbuf_map_alloc()`,
 /// kernel/bpf/ringbuf.c).
 const MAX_RING_BYTES: u64 = 1 << 31;
@@ -67,7 +65,6 @@ impl Resources {
         let resources = Self {
             attach: flags.attach,
             btf: flags.btf.clone(),
-            start_map: flags.start_entries.is_some(),
             start_entries: flags.start_entries.unwrap_or_else(|| default_start_entries(machine)),
             ring_bytes,
             timeline_ring_bytes,
@@ -78,10 +75,12 @@ impl Resources {
     }
 }
 
-/// Room for four times the threads there are, in case of a storm, but never for more than there can be.
+/// A place for four times the threads there are, in case of a storm, but never for more than there can be; and an eighth
+/// of that beside, for threads that share a place: where numbers are given at random, one thread in eight does.
 fn default_start_entries(machine: &Machine) -> u32 {
     let roomy = machine.threads.saturating_mul(4).checked_next_power_of_two().unwrap_or(u32::MAX);
-    roomy.max(MIN_START_ENTRIES).min(machine.pid_max.max(MIN_START_ENTRIES))
+    let places = roomy.max(MIN_PLACES).min(machine.pid_max.next_power_of_two().max(MIN_PLACES));
+    places + places / 8
 }
 
 /// A power of two and at least a page: what the kernel takes.

@@ -25,8 +25,6 @@ use crate::config::{Attach, Resources};
 pub struct Features {
     /// The kernel's release.
     pub release: Release,
-    /// The kernel is built with PREEMPT_RT.
-    pub preempt_rt: bool,
     /// Where the kernel's types are looked for.
     pub btf_path: PathBuf,
     /// What it says of its own types.
@@ -73,7 +71,6 @@ impl Features {
         let clock = "devices/system/clocksource/clocksource0/current_clocksource";
         Self {
             release: Release::running(),
-            preempt_rt: preempt_rt(&fs::read_to_string(roots.proc.join("sys/kernel/version")).unwrap_or_default()),
             btf: KernelBtf::read(btf),
             btf_path: btf.to_owned(),
             privileges: Privileges::detect(roots),
@@ -90,16 +87,6 @@ impl Features {
     /// Programs can be attached to typed tracepoints (kernel/trace/bpf_trace.c, from 5.5 on).
     pub fn typed_tracepoints(&self) -> bool {
         self.release.is_at_least(5, 5) && matches!(self.btf, KernelBtf::Present { .. })
-    }
-
-    /// Programs on typed tracepoints may keep starts in the tasks (`BPF_MAP_TYPE_TASK_STORAGE`). Tracing programs have been
-    /// let in before, but only since 6.4 is the memory taken from the programs' own allocator
-    /// (kernel/bpf/bpf_local_storage.c, `bpf_ma`): the kernel's ordinary one may wake a task, under the very lock
-    /// that a scheduler's tracepoint holds. Not where the kernel is built for real time, whose allocators give nothing to
-    /// who holds such a lock: on 6.19 and 7.2 no task got an entry there. Those who still wait are found by an
-    /// iterator, which sees the tasks of its own pid namespace.
-    pub fn task_storage(&self) -> bool {
-        self.typed_tracepoints() && self.release.is_at_least(6, 4) && !self.preempt_rt && self.first_pid_namespace
     }
 
     /// The way `attach` takes here is by classic tracepoints, which do not tell all of a task.
@@ -121,11 +108,6 @@ impl Features {
     }
 }
 
-/// Whether the kernel's version, as `uname -v` says it, is that of one built for real time.
-fn preempt_rt(version: &str) -> bool {
-    version.contains("PREEMPT_RT")
-}
-
 /// The word in brackets of `none [integrity] confidentiality`.
 fn lockdown(text: &str) -> Lockdown {
     match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
@@ -144,14 +126,6 @@ fn schedstat(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_kernel_for_real_time_keeps_no_starts_in_its_tasks() {
-        let usual = requirement::tests::everything();
-        assert!(usual.task_storage());
-        let version = "#1 SMP PREEMPT_RT Debian 6.12.117-1";
-        assert!(!Features { preempt_rt: preempt_rt(version), ..usual }.task_storage());
-    }
 
     #[test]
     fn the_lockdown_mode_is_the_word_in_brackets() {

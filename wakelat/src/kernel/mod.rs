@@ -12,6 +12,7 @@ pub mod release;
 pub mod requirement;
 pub mod roots;
 pub mod switches;
+pub mod symbols;
 pub mod tracefs;
 
 pub use features::Features;

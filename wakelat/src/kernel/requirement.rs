@@ -204,7 +204,6 @@ pub(crate) mod tests {
     /// A kernel on which everything is there, and root.
     pub(crate) fn everything() -> Features {
         Features {
-            preempt_rt: false,
             release: Release::parse("6.12.0"),
             btf_path: "/sys/kernel/btf/vmlinux".into(),
             btf: KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: true },
@@ -232,7 +231,6 @@ pub(crate) mod tests {
         Resources {
             attach,
             btf: None,
-            start_map: false,
             start_entries: 1,
             ring_bytes: 4096,
             timeline_ring_bytes: 4096,

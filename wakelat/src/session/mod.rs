@@ -124,8 +124,6 @@ pub struct Place {
     pub btf: Option<PathBuf>,
     /// Where tracefs is mounted, if it is.
     pub tracefs: Option<PathBuf>,
-    /// The kernel lets programs keep starts in the tasks.
-    pub task_storage: bool,
 }
 
 /// Runs until something ends it; shows through `view` what it found. Blocks.
@@ -155,14 +153,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let account = Account::open(&collector, config.max_overhead_ppm)?;
     let mut schedule = Schedule::new(&config.window, Instant::now());
     let mut run = Run {
-        windows: Windows::new(
-            config,
-            &place.kernel,
-            collector.starts(),
-            account.cpus(),
-            account.so_far()?,
-            shows_events.is_some(),
-        ),
+        windows: Windows::new(config, &place.kernel, account.cpus(), account.so_far()?, shows_events.is_some()),
         account,
         decoder: shows_events.map(|_| Decoder::default()),
         reasons: config.by.contains(&Key::Part).then(|| timeline::Timeline::new(config.from)),

@@ -1,14 +1,14 @@
 //! What the numbers of samples are called, asked of /proc and of the cgroup mount.
 
 use std::{
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
     collections::HashMap,
     fs,
     os::unix::fs::DirEntryExt as _,
     path::{Path, PathBuf},
 };
 
-use crate::{aggregate::key::Names, wait::Comm};
+use crate::{aggregate::key::Names, kernel::symbols::Symbols, wait::Comm};
 
 /// Names known so far. What is asked for again is not looked up again: a task or cgroup that is gone keeps its name.
 #[derive(Default)]
@@ -16,6 +16,8 @@ pub struct Directory {
     cgroup_mount: Option<PathBuf>,
     cgroups: RefCell<HashMap<u64, String>>,
     comms: RefCell<HashMap<u32, Option<Comm>>>,
+    /// Read when somebody asks for one.
+    symbols: OnceCell<Symbols>,
 }
 
 impl Directory {
@@ -60,6 +62,10 @@ impl Names for Directory {
         });
         self.cgroups.borrow_mut().insert(id, path.clone());
         path
+    }
+
+    fn function(&self, address: u64) -> Option<String> {
+        self.symbols.get_or_init(Symbols::of_kernel).name_of(address).map(str::to_owned)
     }
 
     fn comm(&self, tid: u32) -> Option<Comm> {

@@ -28,7 +28,6 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Optio
         attach: config.resources.attach,
         btf: place.btf.clone(),
         tracefs: place.tracefs.clone(),
-        task_storage: place.task_storage && !config.resources.start_map,
         start_entries: config.resources.start_entries,
         ring_bytes,
         classes: config.classes,
@@ -36,7 +35,8 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Optio
         aggregate,
         with_waking: shows_waits || shows_events.is_some() || config.by.contains(&Key::Waker),
         from_waking: config.from == From::Waking,
-        with_cgroup: config.by.contains(&Key::Cgroup) || shows_events.is_some_and(|timeline| timeline.cgroups),
+        with_cgroup: config.by.iter().any(|key| matches!(key, Key::Cgroup | Key::Container))
+            || shows_events.is_some_and(|timeline| timeline.cgroups),
         trigger_rules: false,
         timeline: shows_events.filter(|_| !aggregate),
         salt: config.max_overhead_ppm.map(|_| drawn()),

@@ -15,7 +15,8 @@ use crate::{
     },
     collect::Totals,
     config::Config,
-    report::{Coverage, From, Mode, Overhead, ProgramTime, Report, Sampling, Starts, Threshold},
+    decode,
+    report::{Coverage, From, Mode, Overhead, ProgramTime, Report, Sampling, Threshold},
     timeline,
     wait::{Comm, Wait},
 };
@@ -25,7 +26,6 @@ pub struct Windows {
     kernel: String,
     from: From,
     mode: Mode,
-    starts: Starts,
     limit_ppm: Option<u32>,
     classes: Classes,
     cpus: u32,
@@ -70,13 +70,12 @@ struct Before {
 
 impl Windows {
     /// The first window begins now, unless there is a warm-up. There are `cpus`, and by now it has taken `spent`.
-    pub fn new(config: &Config, kernel: &str, starts: Starts, cpus: u32, spent: Spent, with_events: bool) -> Self {
+    pub fn new(config: &Config, kernel: &str, cpus: u32, spent: Spent, with_events: bool) -> Self {
         let groups = Groups::new(config.by.clone(), config.merged, config.max_groups);
         Self {
             kernel: kernel.to_owned(),
             from: config.from,
             mode: config.mode,
-            starts,
             limit_ppm: config.max_overhead_ppm,
             classes: config.classes,
             cpus,
@@ -118,7 +117,8 @@ impl Windows {
         if self.warming_up {
             return;
         }
-        self.groups.add_counted(class, histogram);
+        let worst = histogram.worst().iter().flat_map(decode::wait);
+        self.groups.add_counted(class, histogram, worst);
         // Below the threshold nothing is counted.
         if self.threshold_ns.is_some() {
             self.over += histogram.count;
@@ -216,7 +216,6 @@ impl Windows {
             unix_offset_ns: self.before.unix_offset_ns,
             from: self.from,
             mode: self.mode,
-            starts: self.starts,
             groups,
             coverage: Coverage {
                 wakeups: terms(&self.before.wakeups, &wakeups, of(false)),

@@ -219,12 +219,22 @@ fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
     let at = clock::unix_ns(max.at_ns, report.unix_offset_ns);
     let at = clock::time_beside(at, report.start_unix_ns, &style.zone);
     let who = words::thread(Some(max.comm), max.tid, style.columns() - "  by ".len(), style);
-    let pieces = vec![
+    let mut pieces = vec![
         figure("max", max.latency_ns),
         Line::of(Ink::Plain, format!("at {at}")),
         Line::of(Ink::Plain, format!("by {who}")),
-        Line::of(Ink::Plain, format!("on CPU {}", max.cpu)),
     ];
+    let on = format!("on CPU {}", max.cpu);
+    match group.worst.first() {
+        Some(worst) if worst.prev_tid == 0 => pieces.push(Line::of(Ink::Plain, format!("{on}, which was idle"))),
+        Some(worst) => {
+            pieces.push(Line::of(Ink::Plain, format!("{on},")));
+            let had =
+                words::thread(Some(worst.prev_comm), worst.prev_tid, style.columns() - "  which  had".len(), style);
+            pieces.push(Line::of(Ink::Plain, format!("which {had} had")));
+        }
+        None => pieces.push(Line::of(Ink::Plain, on)),
+    }
     flow(head(), pieces, " ", style, out);
 }
 

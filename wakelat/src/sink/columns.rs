@@ -37,8 +37,8 @@ pub const GAP: usize = 2;
 impl<T> Columns<T> {
     /// Chooses among `all`, beside `taken` terminal columns that are spoken for. Where room is short, those named in `go`
     /// go, first to last. Off a terminal nothing breaks long lines, so that all are there.
-    pub fn new(all: &'static [Column<T>], go: &[&str], taken: usize, style: Style) -> Self {
-        let mut columns: Vec<(&Column<T>, usize)> = all.iter().map(|column| (column, column.needs)).collect();
+    pub fn new(all: impl IntoIterator<Item = &'static Column<T>>, go: &[&str], taken: usize, style: Style) -> Self {
+        let mut columns: Vec<(&Column<T>, usize)> = all.into_iter().map(|column| (column, column.needs)).collect();
         if !style.terminal {
             columns.iter_mut().for_each(|(column, width)| *width = column.uses);
             return Self { style, columns };

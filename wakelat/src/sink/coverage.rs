@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     aggregate::sampled::CONFIDENCE_PERCENT,
-    report::{Mode, Report, Sampling, Starts, Terms},
+    report::{Mode, Report, Sampling, Terms},
 };
 
 /// Writes the coverage of a report: for views that have no place for it, such as a CSV of waits.
@@ -160,17 +160,10 @@ fn overhead(report: &Report, style: &Style, out: &mut String) {
 fn warnings(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
     let mut warn = |text: String| paragraph(Line::of(Ink::Warning, "! "), Ink::Warning, &text, style, out);
-    let no_room_for_the_start = match report.starts {
-        Starts::Map => "lost: the map of starts was full; raise `--start-entries`",
-        Starts::Tasks => {
-            "lost: the kernel had no memory at hand to keep the start in its task; `--start-entries N` keeps starts in a \
-             map made beforehand, with room for N tasks"
-        }
-    };
     let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
     for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
         let losses = [
-            (terms.start_map_full, no_room_for_the_start),
+            (terms.start_map_full, "lost: the map of starts was full; raise `--start-entries`"),
             (
                 terms.ring_full,
                 "lost: the ring buffer was full; raise `--ring-size`, narrow the filter, or give the reader `--rt-priority`",

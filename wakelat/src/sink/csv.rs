@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use csv::{Writer, WriterBuilder};
 
 use super::{
-    Context, Events, PERCENTILES, Reports, Waits, clock,
-    document::{WaitFields, from_name, terms},
+    Accounts, Context, Events, PERCENTILES, Reports, Waits, clock,
+    document::{WaitFields, from_name, part_fields, terms},
     event::EventFields,
 };
 use crate::{
     aggregate::distribution::Distribution,
     report::{Group, Report, Sampling, Terms},
-    timeline::stay::Line as Event,
+    timeline::{Account, part::Part, stay::Line as Event},
     wait::Wait,
 };
 
@@ -23,6 +23,9 @@ pub struct CsvReports {
 
 /// Rows of waits.
 pub struct CsvWaits;
+
+/// Rows of waits and their parts.
+pub struct CsvAccounts;
 
 /// Rows of events.
 pub struct CsvEvents;
@@ -80,6 +83,12 @@ pub const EVENT_COLUMNS: [&str; 27] = [
     "came_tid",
     "events",
 ];
+
+/// The columns of a wait and its parts.
+pub fn account_columns() -> Vec<String> {
+    let parts = Part::ALL.map(|part| format!("{}_ns", part.name()));
+    WAIT_COLUMNS.into_iter().map(str::to_owned).chain(parts).collect()
+}
 
 impl CsvReports {
     /// Rows with a column for each of `keys`.
@@ -189,6 +198,22 @@ impl Waits for CsvWaits {
 
     fn end(&mut self, _report: &Report, _out: &mut dyn Write) -> io::Result<()> {
         // A row of another shape among the waits would break whoever reads them.
+        Ok(())
+    }
+}
+
+impl Accounts for CsvAccounts {
+    fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        rows(out, |writer| writer.write_record(account_columns()))
+    }
+
+    fn account(&mut self, account: &Account, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        let wait = WaitFields::new(&account.waited.wait, context);
+        rows(out, |writer| writer.serialize((wait, part_fields(account))))
+    }
+
+    fn end(&mut self, _report: &Report, _out: &mut dyn Write) -> io::Result<()> {
+        // As with waits.
         Ok(())
     }
 }

@@ -10,7 +10,8 @@ use crate::{
         distribution::{Bucket, Distribution, Maximum},
         sampled::Interval,
     },
-    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, Starts, Terms},
+    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, Terms},
+    timeline::{Account, part::Part},
     wait::{Wait, policy_name},
 };
 
@@ -23,7 +24,6 @@ pub struct ReportDocument<'a> {
     duration_ns: u64,
     from: &'static str,
     mode: &'static str,
-    starts: &'static str,
     groups: Vec<GroupDocument<'a>>,
     coverage: CoverageDocument,
     threshold: Option<ThresholdDocument>,
@@ -43,6 +43,7 @@ struct GroupDocument<'a> {
     max_ns: u64,
     max_at_unix_ns: Option<u64>,
     max_by: Option<MaximumDocument>,
+    worst: Vec<WaitFields>,
     #[serde(serialize_with = "percentiles")]
     percentiles_ns: &'a Distribution,
     #[serde(serialize_with = "intervals")]
@@ -121,6 +122,8 @@ pub struct WaitDocument {
     schema: &'static str,
     #[serde(flatten)]
     fields: WaitFields,
+    #[serde(serialize_with = "parts", skip_serializing_if = "Option::is_none")]
+    parts: Option<[u64; Part::ALL.len()]>,
 }
 
 /// A wait's fields, without nesting: also a row of CSV.
@@ -209,6 +212,18 @@ fn intervals<S: Serializer>(distribution: &Distribution, serializer: S) -> Resul
     )
 }
 
+/// What each part had of a wait, in the order of [`Part::ALL`]: ns.
+pub fn part_fields(account: &Account) -> [u64; Part::ALL.len()] {
+    let mut fields = [0; Part::ALL.len()];
+    account.parts().for_each(|(part, ns)| fields[part as usize] = ns);
+    fields
+}
+
+/// The parts by their names.
+fn parts<S: Serializer>(parts: &Option<[u64; Part::ALL.len()]>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(Part::ALL.into_iter().map(Part::name).zip(parts.unwrap_or_default()))
+}
+
 /// The word for `--from`.
 pub fn from_name(from: From) -> &'static str {
     match from {
@@ -225,14 +240,6 @@ fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// The word for where starts were kept.
-fn starts_name(starts: Starts) -> &'static str {
-    match starts {
-        Starts::Map => "map",
-        Starts::Tasks => "tasks",
-    }
-}
-
 impl<'a> ReportDocument<'a> {
     /// The document of a report.
     pub fn new(report: &'a Report) -> Self {
@@ -243,7 +250,6 @@ impl<'a> ReportDocument<'a> {
             duration_ns: report.duration_ns,
             from: from_name(report.from),
             mode: mode_name(report.mode),
-            starts: starts_name(report.starts),
             groups: report.groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
             coverage: CoverageDocument::new(&report.coverage),
             threshold: report
@@ -265,6 +271,7 @@ impl<'a> GroupDocument<'a> {
         let distribution = &group.distribution;
         let max = distribution.max();
         let by = |max: Maximum| MaximumDocument { tid: max.tid, comm: max.comm.to_string(), cpu: max.cpu };
+        let context = Context { unix_offset_ns: report.unix_offset_ns, name_of: &|_| None };
         let bucket =
             |bucket: Bucket| BucketDocument { from_ns: bucket.from_ns, to_ns: bucket.to_ns, count: bucket.count };
         Self {
@@ -277,6 +284,7 @@ impl<'a> GroupDocument<'a> {
             max_ns: distribution.max_ns(),
             max_at_unix_ns: max.map(|max| clock::unix_ns(max.at_ns, report.unix_offset_ns)),
             max_by: max.map(by),
+            worst: group.worst.iter().map(|wait| WaitFields::new(wait, &context)).collect(),
             percentiles_ns: distribution,
             percentile_intervals_ns: distribution,
             buckets: distribution.buckets().into_iter().map(bucket).collect(),
@@ -318,7 +326,12 @@ impl CoverageDocument {
 impl WaitDocument {
     /// The document of a wait.
     pub fn new(wait: &Wait, context: &Context) -> Self {
-        Self { schema: "wakelat.wait/1", fields: WaitFields::new(wait, context) }
+        Self { schema: "wakelat.wait/1", fields: WaitFields::new(wait, context), parts: None }
+    }
+
+    /// The document of a wait whose parts are known.
+    pub fn with_parts(account: &Account, context: &Context) -> Self {
+        Self { parts: Some(part_fields(account)), ..Self::new(&account.waited.wait, context) }
     }
 }
 

@@ -22,6 +22,7 @@ const PAGE: &str = include_str!("../../../docs/output.md");
 fn report() -> Report {
     let key = [("comm", KeyValue::Text("nginx".to_owned())), ("cpu", KeyValue::Number(1))];
     let mut report = fixtures::report(vec![group(&key, Class::Wakeup, [9_100, 3_100_000, 830])]);
+    report.groups[0].worst = vec![fixtures::wait()];
     report.coverage.wakeups = Terms {
         seen: 15,
         carried: 1,
@@ -85,11 +86,13 @@ pub(crate) fn documented(title: &str) -> BTreeSet<String> {
     section(title).lines().filter_map(name).collect()
 }
 
-/// The paths of all fields: `groups[].key`. What keys and percentiles there are depends on what was asked for.
+/// The paths of all fields: `groups[].key`. What keys and percentiles there are depends on what was asked for, and the longest
+/// waits have the fields of a wait.
 fn paths(value: &Value, path: &str, all: &mut BTreeSet<String>) {
     match value {
         Value::Object(_)
-            if ["groups[].key", "coverage.preemptions"].contains(&path) || path.ends_with("percentiles_ns") => {}
+            if ["groups[].key", "groups[].worst[]", "coverage.preemptions"].contains(&path)
+                || path.ends_with("percentiles_ns") => {}
         Value::Object(fields) => {
             for (name, value) in fields {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -141,6 +144,8 @@ fn every_column_is_documented_in_its_order() {
     assert!(page.contains(&line(of_groups.clone())), "{of_groups}");
     let of_waits = csv::WAIT_COLUMNS.join(",");
     assert!(page.contains(&line(of_waits.clone())), "{of_waits}");
+    let of_accounts = csv::account_columns().join(",");
+    assert!(page.contains(&line(of_accounts.clone())), "{of_accounts}");
     let of_events = csv::EVENT_COLUMNS.join(",");
     assert!(page.contains(&line(of_events.clone())), "{of_events}");
 }

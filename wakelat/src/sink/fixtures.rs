@@ -4,7 +4,7 @@ use wakelat_common::Class;
 
 use crate::{
     aggregate::distribution::{Distribution, Maximum},
-    report::{Coverage, From, Group, GroupClass, KeyPart, KeyValue, Mode, Report, Starts, Terms},
+    report::{Coverage, From, Group, GroupClass, KeyPart, KeyValue, Mode, Report, Terms},
     wait::{Comm, Wait},
 };
 
@@ -29,6 +29,7 @@ pub fn group(key: &[(&'static str, KeyValue)], class: Class, values: impl IntoIt
         key: key.iter().map(|(name, value)| KeyPart { name, value: value.clone() }).collect(),
         class: GroupClass::One(class),
         distribution: distribution(values),
+        worst: Vec::new(),
     }
 }
 
@@ -46,7 +47,6 @@ pub fn report(groups: Vec<Group>) -> Report {
         unix_offset_ns: (START_UNIX_NS - START_NS) as i64,
         from: From::Wakeup,
         mode: Mode::Samples,
-        starts: Starts::Map,
         groups,
         coverage: Coverage {
             wakeups: Terms { seen: delivered + 50, delivered, woken_running: 50, ..Terms::default() },

@@ -5,13 +5,17 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::{
-    Context, Events, Reports, Waits,
+    Accounts, Context, Events, Reports, Waits,
     document::{ReportDocument, WaitDocument},
     event::EventDocument,
 };
-use crate::{report::Report, timeline::stay::Line as Event, wait::Wait};
+use crate::{
+    report::Report,
+    timeline::{Account, stay::Line as Event},
+    wait::Wait,
+};
 
-/// Reports, waits and events as NDJSON.
+/// Reports, waits with or without their parts, and events as NDJSON.
 pub struct Json;
 
 impl Reports for Json {
@@ -23,6 +27,16 @@ impl Reports for Json {
 impl Waits for Json {
     fn wait(&mut self, wait: &Wait, context: &Context, out: &mut dyn Write) -> io::Result<()> {
         line(&WaitDocument::new(wait, context), out)
+    }
+
+    fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.report(report, out)
+    }
+}
+
+impl Accounts for Json {
+    fn account(&mut self, account: &Account, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        line(&WaitDocument::with_parts(account, context), out)
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {

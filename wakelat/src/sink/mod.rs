@@ -5,13 +5,13 @@
 //! in one piece. Every sink shows the coverage: figures without it are not shown anywhere. The one that has no place for it,
 //! a CSV of waits, leaves it to the caller ([`coverage::write`]).
 //!
-//! A new sink is a file beside these with an `impl` of [`Reports`], [`Waits`] or [`Events`], and a line in [`Format`].
+//! A new sink is a file beside these with an `impl` of [`Reports`], [`Waits`], [`Accounts`] or [`Events`], and a line in [`Format`].
 
 use std::io::{self, Write};
 
 use crate::{
-    report::Report,
-    timeline::stay::Line as Event,
+    report::{From, Report},
+    timeline::{Account, stay::Line as Event},
     wait::{Comm, Wait},
 };
 
@@ -20,6 +20,7 @@ pub mod columns;
 pub mod coverage;
 pub mod csv;
 pub mod json;
+pub mod parts;
 pub mod shares;
 pub mod stays;
 pub mod style;
@@ -118,6 +119,29 @@ pub trait Waits {
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()>;
 }
 
+/// Shows waits and where the time of each went, one after another, and the report that closes them.
+pub trait Accounts {
+    /// Writes what stands once above the first wait.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn head(&mut self, _out: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Writes a wait and its parts.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn account(&mut self, account: &Account, context: &Context, out: &mut dyn Write) -> io::Result<()>;
+
+    /// As [`Waits::end`].
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()>;
+}
+
 /// Shows the course of events on every CPU, one after another, and the report that closes them.
 pub trait Events {
     /// Writes what stands once above the first event.
@@ -166,6 +190,15 @@ impl Format {
             Self::Human => Box::new(trace::Trace::new(style)),
             Self::Json => Box::new(json::Json),
             Self::Csv => Box::new(csv::CsvWaits),
+        }
+    }
+
+    /// What shows waits and their parts in this form; `from` is where the latency of a wakeup begins.
+    pub fn accounts(self, from: From, style: Style) -> Box<dyn Accounts> {
+        match self {
+            Self::Human => Box::new(parts::Parts::new(from, style)),
+            Self::Json => Box::new(json::Json),
+            Self::Csv => Box::new(csv::CsvAccounts),
         }
     }
 

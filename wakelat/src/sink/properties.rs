@@ -41,13 +41,13 @@ prop_compose! {
             distribution.record(Maximum { latency_ns, at_ns, tid, comm: Comm::new(&comm), cpu: tid >> 20 });
         }
         let key = key_names.iter().zip(values).map(|(name, value)| KeyPart { name, value }).collect();
-        Group { key, class, distribution }
+        Group { key, class, distribution, worst: Vec::new() }
     }
 }
 
 prop_compose! {
     fn any_report()(
-        key_names in prop::sample::subsequence(vec!["tid", "pid", "comm", "cgroup", "cpu", "prio", "policy", "waker"], 0..=8)
+        key_names in prop::sample::subsequence(vec!["tid", "pid", "comm", "cgroup", "container", "cpu", "prio", "policy", "waker"], 0..=9)
     )(
         groups in prop::collection::vec(any_group(key_names), 0..16),
         wakeups in any_terms(),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     aggregate::distribution::Maximum,
-    report::{From, KeyValue, Mode, Overhead, ProgramTime, Sampling, Starts, Terms, Threshold},
+    report::{From, KeyValue, Mode, Overhead, ProgramTime, Sampling, Terms, Threshold},
 };
 
 pub(super) fn terminal(width: usize) -> Style {
@@ -189,17 +189,6 @@ fn t17_every_loss_is_named_and_warned_of() {
         assert!(warning.is_some_and(|line| line.contains('7')), "{text}");
     }
     assert!(!chart(&usual_report(), terminal(120)).contains('!'));
-}
-
-#[test]
-fn a_start_without_room_is_said_with_the_remedy_for_where_starts_are_kept() {
-    let mut report = usual_report();
-    report.coverage.wakeups.seen += 7;
-    report.coverage.wakeups.start_map_full = 7;
-    assert!(chart(&report, terminal(120)).contains("raise `--start-entries`"));
-    report.starts = Starts::Tasks;
-    let text = chart(&report, terminal(120));
-    assert!(text.contains("no memory") && !text.contains("raise `--start-entries`"), "{text}");
 }
 
 #[test]

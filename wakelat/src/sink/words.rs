@@ -37,6 +37,7 @@ pub fn key(key: &[KeyPart], style: &Style) -> Option<String> {
             ("tid", Some(_)) => None,
             ("comm", Some((comm, tid))) => Some(format!("{comm}/{tid}")),
             ("comm" | "cgroup", _) => Some(part.value.to_string()),
+            ("container", _) if part.value.to_string() == "(none)" => Some("no container".to_owned()),
             ("cpu", _) => Some(format!("CPU {}", part.value)),
             ("waker_comm", _) => None,
             ("waker", _) => Some(match (&part.value, &waker) {
@@ -117,6 +118,10 @@ mod tests {
         assert_eq!(text(&[("tid", KeyValue::Number(12)), ("comm", name.clone())]).unwrap(), "nginx/12");
         assert_eq!(text(&[("comm", name), ("cpu", KeyValue::Number(1))]).unwrap(), "nginx, CPU 1");
         assert_eq!(text(&[("prio", KeyValue::Number(120))]).unwrap(), "prio 120");
+        let text_of = |text: &str| KeyValue::Text(text.to_owned());
+        let of_pod = [("container", text_of("3f4e5d6c7b8a")), ("pod", text_of("7f"))];
+        assert_eq!(text(&of_pod).unwrap(), "container 3f4e5d6c7b8a, pod 7f");
+        assert_eq!(text(&[("container", text_of("(none)"))]).unwrap(), "no container");
     }
 
     #[test]

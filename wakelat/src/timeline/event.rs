@@ -26,6 +26,34 @@ pub enum What {
     Moved(Moved),
     /// A task was woken.
     Woken(Woken),
+    /// A worker of a workqueue began or ended a work.
+    Work(Work),
+    /// A task made another, or took another program.
+    Spawn(Spawn),
+}
+
+/// A task made another, or took another program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spawn {
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The thread that did.
+    pub tid: u32,
+    /// Its name; of one that took another program, the new one.
+    pub comm: Comm,
+    /// The thread that it made; none where it took another program.
+    pub child: Option<u32>,
+}
+
+/// A worker of a workqueue began or ended a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// When: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The worker.
+    pub tid: u32,
+    /// The address of the function of the work that begins; none where one ends.
+    pub function: Option<u64>,
 }
 
 /// A task at a switch.

@@ -359,7 +359,6 @@ fn settings_of(config: &VerifyConfig, place: &Place, trigger_rules: bool) -> Set
         attach: config.resources.attach,
         btf: place.btf.clone(),
         tracefs: place.tracefs.clone(),
-        task_storage: place.task_storage && !config.resources.start_map,
         start_entries: config.resources.start_entries,
         ring_bytes: config.resources.ring_bytes,
         classes,

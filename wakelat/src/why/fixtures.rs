@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use wakelat_common::{Class, timeline::vector};
 
-use super::{Rules, Summary, Summing};
+use super::{Known, Rules, Summary, Summing};
 use crate::{
     aggregate::key::{Key, Names},
     report::{From, Report, Terms},
     sink::fixtures,
     timeline::{
-        event::{Event, Occupant, Source},
+        event::{Event, Occupant, Source, Spawn, What, Work},
         fixtures::{Stream, fifo, idle, irq, task},
     },
     wait::Comm,
@@ -28,7 +28,9 @@ pub struct Paths;
 impl Names for Paths {
     fn cgroup(&self, id: u64) -> String {
         match id {
-            42 => "/kubepods/burstable/pod7f".to_owned(),
+            42 => {
+                format!("/kubepods/burstable/pod0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0/{}", "3f4e5d6c7b8a9012".repeat(4))
+            }
             7 => "/system.slice/nginx.service".to_owned(),
             8 => "/user.slice/user-1000.slice/session-3.scope".to_owned(),
             _ => "/".to_owned(),
@@ -38,10 +40,23 @@ impl Names for Paths {
     fn comm(&self, _: u32) -> Option<Comm> {
         None
     }
+
+    fn function(&self, address: u64) -> Option<String> {
+        match address {
+            0xa => Some("vmstat_update".to_owned()),
+            0xb => Some("wb_workfn".to_owned()),
+            _ => None,
+        }
+    }
 }
 
 fn nginx() -> Occupant {
     Occupant { cgroup_id: Some(7), ..task(1234, "nginx") }
+}
+
+/// Sends requests to nginx.
+fn wrk() -> Occupant {
+    Occupant { wanted: false, ..task(900, "wrk") }
 }
 
 fn hog(tid: u32) -> Occupant {
@@ -51,6 +66,7 @@ fn hog(tid: u32) -> Occupant {
 /// A hog has the CPU; every 10 ms nginx is woken and waits until the hog's slice is over. The tick comes every 4 ms.
 pub fn one_hog() -> Stream {
     let mut stream = Stream::default();
+    stream.turn(1, BEGIN, wrk());
     stream.turn(0, BEGIN, hog(4711));
     for round in 0..20 {
         let start = BEGIN + round * 10 * MS;
@@ -59,7 +75,7 @@ pub fn one_hog() -> Stream {
         stream.noise(0, (tick, tick + 9_000), Source::Vector(vector::LOCAL_TIMER));
         stream.noise(0, (tick + 9_000, tick + 21_000), Source::Softirq(7));
         let waited = stream.ends(0, (woken, start + 4 * MS), nginx());
-        (waited.wait.delivery_ns, waited.waker_cpu) = (Some(1_800), Some(1));
+        (waited.wait.delivery_ns, waited.waker_cpu, waited.wait.waker_tid) = (Some(1_800), Some(1), Some(900));
         stream.turn(0, start + 5 * MS, hog(4711));
     }
     stream
@@ -68,10 +84,11 @@ pub fn one_hog() -> Stream {
 /// One round of [`one_hog`], and then the hog takes the CPU back: something of everything.
 pub fn one_round() -> Stream {
     let mut stream = Stream::default();
+    stream.turn(1, BEGIN, wrk());
     stream.turn(0, BEGIN, hog(4711));
     stream.noise(0, (BEGIN + 3 * MS, BEGIN + 3 * MS + 9_000), Source::Vector(vector::LOCAL_TIMER));
     let waited = stream.ends(0, (BEGIN + 1_300_000, BEGIN + 4 * MS), nginx());
-    (waited.wait.delivery_ns, waited.waker_cpu) = (Some(1_800), Some(1));
+    (waited.wait.delivery_ns, waited.waker_cpu, waited.wait.waker_tid) = (Some(1_800), Some(1), Some(900));
     stream.preempts(0, BEGIN + 5 * MS, hog(4711));
     stream
 }
@@ -125,6 +142,7 @@ pub fn idle_cpu() -> Stream {
         stream.noise(2, (woken - 110_000, woken - 108_000), Source::Vector(vector::RESCHEDULE));
         let waited = stream.ends(2, (woken - 260_000, woken), nginx());
         (waited.wait.delivery_ns, waited.remote, waited.waker_cpu) = (Some(150_000), true, Some(0));
+        waited.wait.waker_tid = Some(0);
         let crate::timeline::event::What::Turn(turn) = &mut stream.events.last_mut().unwrap().what else {
             unreachable!()
         };
@@ -176,6 +194,40 @@ pub fn softirqs() -> Stream {
     stream
 }
 
+/// `make` makes compilers all the time, each of which has the CPU for 5 ms while nginx waits.
+pub fn storm() -> Stream {
+    let mut stream = Stream::default();
+    for round in 0..40 {
+        let (at, tid) = (BEGIN + u64::from(round) * 6 * MS, 5_000 + round);
+        // Told by a CPU of its own.
+        let spawn =
+            |tid, name: &str, child| What::Spawn(Spawn { at_ns: at, tid, comm: Comm::new(name.as_bytes()), child });
+        for (seq, what) in [spawn(77, "make", Some(tid)), spawn(tid, "cc1", None)].into_iter().enumerate() {
+            stream.events.push(Event { cpu: 9, seq: 2 * round + seq as u32 + 1, what });
+        }
+        stream.turn(0, at, Occupant { wanted: false, ..task(tid, "cc1") });
+        stream.ends(0, (at + 100_000, at + 5 * MS), nginx());
+    }
+    stream
+}
+
+/// A worker of a workqueue has the CPU; most of it for one function.
+pub fn worker() -> Stream {
+    let mut stream = Stream::default();
+    let worker = Occupant { wanted: false, ..task(321, "kworker/0:1") };
+    for round in 0..20 {
+        let at = BEGIN + u64::from(round) * 10 * MS;
+        stream.turn(0, at, worker);
+        let work = |after_ns, function| What::Work(Work { at_ns: at + after_ns, tid: 321, function });
+        let works = [work(100, Some(0xa)), work(MS, None), work(2 * MS, Some(0xb)), work(6 * MS, None)];
+        for (seq, what) in works.into_iter().enumerate() {
+            stream.events.push(Event { cpu: 9, seq: 4 * round + seq as u32 + 1, what });
+        }
+        stream.ends(0, (at + MS / 2, at + 7 * MS), nginx());
+    }
+    stream
+}
+
 /// All stories, by name.
 pub fn stories() -> BTreeMap<&'static str, Stream> {
     BTreeMap::from([
@@ -186,6 +238,8 @@ pub fn stories() -> BTreeMap<&'static str, Stream> {
         ("throttled", throttled()),
         ("migrated", migrated()),
         ("softirqs", softirqs()),
+        ("storm", storm()),
+        ("worker", worker()),
     ])
 }
 
@@ -193,7 +247,11 @@ pub fn stories() -> BTreeMap<&'static str, Stream> {
 pub fn summary(events: &[Event], from: From, by: &[Key]) -> Summary {
     let rules = Rules { from, by: by.to_vec(), merged: false, max_groups: 100, worst: 1, untold: Vec::new() };
     let mut summing = Summing::new(rules);
-    events.iter().for_each(|event| summing.push(event));
+    let mut known = Known::default();
+    for event in events {
+        known.learn(event, &Paths);
+        summing.push(event, &known);
+    }
     summing.summary(1_000 * MS, &Paths)
 }
 

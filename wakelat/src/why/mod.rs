@@ -8,8 +8,11 @@ pub mod finding;
 pub mod imposed;
 pub mod names;
 pub mod sink;
+pub mod storms;
 pub mod summary;
 pub mod sums;
+pub mod wakers;
+pub mod works;
 
 #[cfg(test)]
 mod fixtures;

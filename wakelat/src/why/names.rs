@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     aggregate::key::Names,
-    timeline::event::{Event, What},
+    timeline::event::{Event, Occupant, What, Work},
     wait::Comm,
 };
 
@@ -12,19 +12,36 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Known {
     cgroups: HashMap<u64, String>,
-    comms: HashMap<u32, Comm>,
+    tasks: HashMap<u32, Occupant>,
+    /// Of wakers that were never seen to come to a CPU or to leave one.
+    wakers: HashMap<u32, Comm>,
+    functions: HashMap<u64, Option<String>>,
 }
 
 impl Known {
     /// Takes note of those in an event.
     pub fn learn(&mut self, event: &Event, names: &dyn Names) {
+        if let What::Work(Work { function: Some(address), .. }) = &event.what {
+            self.functions.entry(*address).or_insert_with(|| names.function(*address));
+        }
         let What::Turn(turn) = &event.what else { return };
         for task in [&turn.prev, &turn.next] {
-            self.comms.insert(task.tid, task.comm);
+            self.tasks.insert(task.tid, *task);
             if let Some(id) = task.cgroup_id {
                 self.cgroups.entry(id).or_insert_with(|| names.cgroup(id));
             }
         }
+        if let Some(tid) = turn.waited.and_then(|waited| waited.wait.waker_tid)
+            && !self.tasks.contains_key(&tid)
+            && let Some(comm) = names.comm(tid)
+        {
+            self.wakers.insert(tid, comm);
+        }
+    }
+
+    /// A task, as it was last seen at a switch.
+    pub fn task(&self, tid: u32) -> Option<&Occupant> {
+        self.tasks.get(&tid)
     }
 }
 
@@ -38,6 +55,10 @@ impl Names for Known {
     }
 
     fn comm(&self, tid: u32) -> Option<Comm> {
-        self.comms.get(&tid).copied()
+        self.task(tid).map(|task| task.comm).or_else(|| self.wakers.get(&tid).copied())
+    }
+
+    fn function(&self, address: u64) -> Option<String> {
+        self.functions.get(&address).cloned().flatten()
     }
 }

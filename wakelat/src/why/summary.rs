@@ -6,10 +6,14 @@ use super::{
     chain::{Chain, Chains},
     finding::{Finding, findings},
     imposed::{Antagonist, Imposed},
+    names::Known,
+    storms::{Storm, Storms},
     sums::Sums,
+    wakers::{Ranking, Wakings},
+    works::{WorkSum, Works},
 };
 use crate::{
-    aggregate::key::{GroupKey, Key, Names},
+    aggregate::key::{GroupKey, Key, Names, by_name},
     report::{From, GroupClass, KeyPart, KeyValue},
     timeline::{
         Account, Timeline,
@@ -49,6 +53,9 @@ pub struct Summing {
     others: HashMap<GroupClass, Sums>,
     imposed: Imposed,
     chains: Chains,
+    wakings: Wakings,
+    works: Works,
+    storms: Storms,
     worst: Vec<Account>,
     throttling_unknown: u64,
 }
@@ -70,6 +77,12 @@ pub struct Summary {
     pub chains: Vec<Chain>,
     /// How many preemptions there were.
     pub preemptions: u64,
+    /// Who woke whom, the pair that waited longest first.
+    pub wakings: Ranking,
+    /// What the workers of workqueues did while others waited for them, by their thread ids, the most first.
+    pub works: BTreeMap<u32, Vec<WorkSum>>,
+    /// Who made many tasks that were in the way.
+    pub storms: Vec<Storm>,
     /// The longest waits, the longest first.
     pub worst: Vec<Account>,
     /// What stands out.
@@ -95,13 +108,13 @@ pub struct Group {
     pub sums: Sums,
 }
 
-/// Antagonists and chains that are kept in a summary.
+/// Antagonists, chains and pairs of waker and wakee that are kept in a summary.
 const RANKED: usize = 100;
 
 impl Summing {
     /// Nothing added up yet.
     pub fn new(rules: Rules) -> Self {
-        let timeline = Timeline::new(rules.from);
+        let (timeline, wakings) = (Timeline::new(rules.from), Wakings::new(&rules.by));
         Self {
             rules,
             timeline,
@@ -111,13 +124,16 @@ impl Summing {
             others: HashMap::new(),
             imposed: Imposed::default(),
             chains: Chains::default(),
+            wakings,
+            works: Works::default(),
+            storms: Storms::default(),
             worst: Vec::new(),
             throttling_unknown: 0,
         }
     }
 
-    /// Takes an event.
-    pub fn push(&mut self, event: &Event) {
+    /// Takes an event. `known` are the tasks seen so far, those of the event included.
+    pub fn push(&mut self, event: &Event, known: &Known) {
         if let Some(account) = self.timeline.push(event) {
             let class = account.waited.wait.class;
             let class = if self.rules.merged { GroupClass::RunQueue } else { GroupClass::One(class) };
@@ -132,11 +148,21 @@ impl Summing {
                 sums.add(account);
             }
             self.imposed.add(account);
+            self.works.add(account);
+            self.storms.add(account);
             self.throttling_unknown += u64::from(account.waited.throttled_ns.is_none());
             keep(&mut self.worst, account, self.rules.worst);
         }
-        if let What::Turn(turn) = &event.what {
-            self.chains.add(turn);
+        match &event.what {
+            What::Turn(turn) => {
+                self.chains.add(turn);
+                if let Some(waited) = &turn.waited {
+                    self.wakings.add(&waited.wait, known);
+                }
+            }
+            What::Work(work) => self.works.push(work),
+            What::Spawn(spawn) => self.storms.push(spawn),
+            What::Noise(_) | What::Moved(_) | What::Woken(_) => {}
         }
     }
 
@@ -148,6 +174,9 @@ impl Summing {
         self.others.clear();
         self.imposed.clear();
         self.chains.clear();
+        self.wakings.clear();
+        self.works.clear();
+        self.storms.clear();
         self.worst.clear();
         self.throttling_unknown = 0;
     }
@@ -159,28 +188,27 @@ impl Summing {
             classes.entry(*class).or_default().merge(sums);
         }
         let classes = classes.into_iter().map(|(class, sums)| Group { key: Vec::new(), class, sums });
-        let groups = self.groups.iter().map(|(key, sums)| Group {
-            key: key.parts(&self.rules.by, names),
-            class: key.class(),
-            sums: sums.clone(),
-        });
+        let groups =
+            self.groups.iter().map(|(key, sums)| ((key.class(), key.parts(&self.rules.by, names)), sums.clone()));
         let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
-        let others = self.others.iter().map(|(class, sums)| Group {
-            key: self.rules.by.iter().map(other).collect(),
-            class: *class,
-            sums: sums.clone(),
-        });
+        let others =
+            self.others.iter().map(|(class, sums)| ((*class, self.rules.by.iter().map(other).collect()), sums.clone()));
+        let groups = by_name(groups.chain(others), Sums::merge);
+        let groups = groups.into_iter().map(|((class, key), sums)| Group { key, class, sums });
         let (antagonists, all_antagonists) = self.imposed.ranking(RANKED);
         let (chains, preemptions) = self.chains.ranking(RANKED);
         let told = self.timeline.told();
         let mut summary = Summary {
             from: self.rules.from,
             classes: sorted(classes),
-            groups: sorted(groups.chain(others)),
+            groups: sorted(groups),
             antagonists,
             all_antagonists,
             chains,
             preemptions,
+            wakings: self.wakings.ranking(RANKED, names),
+            works: self.works.sums(names),
+            storms: Vec::new(),
             worst: self.worst.clone(),
             findings: findings(self.victims.iter().map(|((_, comm), sums)| (*comm, sums)), duration_ns),
             told: Told { events: told.events - self.before.events, lost: told.lost - self.before.lost },
@@ -188,6 +216,7 @@ impl Summing {
             untold: self.rules.untold.clone(),
             cgroups: BTreeMap::new(),
         };
+        summary.storms = self.storms.storms(summary.all().ns, duration_ns);
         summary.cgroups = summary.cgroup_ids().into_iter().map(|id| (id, names.cgroup(id))).collect();
         summary
     }

@@ -60,8 +60,7 @@ pub fn host_target() -> &'static str {
 }
 
 /// The BPF objects: the binary of wakelat-ebpf, and the name that wakelat's build script gives it.
-pub const OBJECTS: [(&str, &str); 2] =
-    [("wakelat-ebpf", "wakelat.bpf.o"), ("wakelat-ebpf-storage", "wakelat-storage.bpf.o")];
+pub const OBJECTS: [(&str, &str); 1] = [("wakelat-ebpf", "wakelat.bpf.o")];
 
 /// Finds the tools for `target`, or says what is not there.
 pub fn find(target: &str) -> Result<Toolchain, Missing> {
@@ -110,8 +109,8 @@ impl Toolchain {
         let linker = self.linker.display();
         cargo.env("CARGO_ENCODED_RUSTFLAGS", format!("-Cdebuginfo=2\x1f-Clink-arg=--btf\x1f-Clinker={linker}"));
         cargo.env("RUSTC", &self.compiler.rustc);
-        // The one crate that needs an unstable feature (asm_experimental_arch) of a stable compiler.
-        cargo.env("RUSTC_BOOTSTRAP", "aya_ebpf");
+        // The crates that need an unstable feature (asm_experimental_arch) of a stable compiler.
+        cargo.env("RUSTC_BOOTSTRAP", "aya_ebpf,wakelat_ebpf");
         // Set by the outer cargo: clippy's driver, and the toolchain rustup chose for the outer compiler.
         for leak in ["RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS", "RUSTUP_TOOLCHAIN", "CARGO_BUILD_TARGET"] {
             cargo.env_remove(leak);
@@ -184,6 +183,6 @@ mod tests {
         let env: Vec<_> = cargo.get_envs().collect();
         assert!(env.contains(&("RUSTC_WORKSPACE_WRAPPER".as_ref(), None)));
         assert!(env.contains(&("RUSTC".as_ref(), Some("/usr/bin/rustc".as_ref()))));
-        assert!(env.contains(&("RUSTC_BOOTSTRAP".as_ref(), Some("aya_ebpf".as_ref()))));
+        assert!(env.contains(&("RUSTC_BOOTSTRAP".as_ref(), Some("aya_ebpf,wakelat_ebpf".as_ref()))));
     }
 }

@@ -11,9 +11,11 @@ use anyhow::{bail, ensure};
 
 use super::{
     clock,
+    course::Course,
     emulator::Emulator,
     fetch::Kernel,
     qemu::{Accel, End, Limits, Machine, Mode, Stream},
+    repeated::{self, Said},
     table::{Row, Run},
     verdict::{self, Outcome, Transcript},
 };
@@ -25,8 +27,8 @@ const PROBE_LIMITS: Limits = Limits { silence: Duration::from_secs(10), total: D
 pub struct Planned {
     /// The kernel's name in the list.
     pub name: String,
-    /// How its time passes.
-    pub mode: Mode,
+    /// How often, and how its time passes.
+    pub course: Course,
     /// The kernel, or why there is none.
     pub kernel: Result<Kernel, String>,
 }
@@ -42,21 +44,21 @@ pub struct Guests<'a> {
     /// One that exceeds them has failed.
     pub limits: Limits,
     /// The argument of the init.
-    pub task: &'a (dyn Fn(Mode) -> String + Sync),
+    pub task: &'a (dyn Fn(Course) -> String + Sync),
 }
 
 impl Guests<'_> {
-    fn machine<'b>(&'b self, name: &'b str, mode: Mode, kernel: &'b Kernel) -> Machine<'b> {
+    fn machine<'b>(&'b self, name: &'b str, course: Course, kernel: &'b Kernel) -> Machine<'b> {
         Machine {
             emulator: self.emulator,
             name,
             vmlinuz: &kernel.vmlinuz,
             initramfs: self.image,
-            mode,
+            mode: course.mode(),
             accel: self.accel,
             tsc_khz: clock::tsc_khz(),
             interactive: false,
-            task: (self.task)(mode),
+            task: (self.task)(course),
         }
     }
 
@@ -69,12 +71,12 @@ impl Guests<'_> {
         thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
-                    while let Some((place, Planned { name, mode, kernel })) = next() {
+                    while let Some((place, Planned { name, course, kernel })) = next() {
                         let result = match kernel {
-                            Ok(kernel) => self.run_one(&name, mode, &kernel),
+                            Ok(kernel) => self.run_one(&name, course, &kernel),
                             Err(why) => Run::Skipped(why),
                         };
-                        let row = Row { kernel: name, mode: mode.to_string(), result };
+                        let row = Row { kernel: name, mode: course.to_string(), result };
                         done.lock().expect("not poisoned").push((place, row));
                     }
                 });
@@ -85,17 +87,36 @@ impl Guests<'_> {
         rows.into_iter().map(|(_, row)| row).collect()
     }
 
-    /// Boots one guest and shows what it says.
-    fn run_one(&self, name: &str, mode: Mode, kernel: &Kernel) -> Run {
+    /// Boots one guest, as often as it is to be, and shows what it says.
+    fn run_one(&self, name: &str, course: Course, kernel: &Kernel) -> Run {
         let start = Instant::now();
-        let outcome = transcribe(&self.machine(name, mode, kernel), self.limits, |stream, line| {
+        let machine = self.machine(name, course, kernel);
+        let show = |stream, line: &str| {
             let source = if stream == Stream::Console { "kernel: " } else { "" };
-            println!("[{name} {mode}] {source}{line}");
-        });
+            println!("[{name} {course}] {source}{line}");
+        };
+        let outcome = match course {
+            Course::Once(_) => transcribe(&machine, self.limits, show),
+            Course::Twice => self.repeat(&machine, show),
+        };
         match outcome {
             Ok(outcome) => Run::Done { outcome, took: start.elapsed() },
             Err(why) => Run::Broken(format!("{why:#}")),
         }
+    }
+
+    /// Boots a machine twice, shows what it says, and in what it says something else when it runs again.
+    fn repeat(&self, machine: &Machine, mut show: impl FnMut(Stream, &str)) -> anyhow::Result<Outcome> {
+        let mut first = Said::default();
+        let outcome = transcribe(machine, self.limits, |stream, line| {
+            first.line(stream, line);
+            show(stream, line);
+        })?;
+        let mut second = Said::default();
+        let again = transcribe(machine, self.limits, |stream, line| second.line(stream, line))?;
+        let (outcome, differences) = repeated::judge((outcome, first), (again, second));
+        differences.lines().for_each(|line| show(Stream::Results, line));
+        Ok(outcome)
     }
 
     /// Gives the terminal to one guest.
@@ -104,7 +125,8 @@ impl Guests<'_> {
     /// Where the command in it fails, or QEMU does.
     pub fn on_terminal(&self, name: &str, mode: Mode, kernel: &Kernel) -> anyhow::Result<()> {
         eprintln!("vm: {name} {mode}; Ctrl-A X ends it");
-        let machine = Machine { interactive: true, task: "shell".to_owned(), ..self.machine(name, mode, kernel) };
+        let machine = self.machine(name, Course::Once(mode), kernel);
+        let machine = Machine { interactive: true, task: "shell".to_owned(), ..machine };
         match machine.boot_on_terminal()? {
             End::Exit(code @ (verdict::EXIT_SUCCESS | verdict::EXIT_FAILURE | 0)) => {
                 eprintln!(
@@ -141,7 +163,8 @@ fn transcribe(machine: &Machine, limits: Limits, mut show: impl FnMut(Stream, &s
 /// Where QEMU cannot be started.
 pub fn has_kvm(emulator: &Emulator, kernel: &Kernel, image: &Path) -> anyhow::Result<bool> {
     let guests = Guests { emulator, image, accel: Accel::Kvm, limits: PROBE_LIMITS, task: &|_| "probe".to_owned() };
-    let failure = transcribe(&guests.machine("probe", Mode::Smp, kernel), PROBE_LIMITS, |_, _| {})?.failure;
+    let failure =
+        transcribe(&guests.machine("probe", Course::Once(Mode::Smp), kernel), PROBE_LIMITS, |_, _| {})?.failure;
     if let Some(why) = &failure {
         eprintln!("vm: no KVM, using TCG: {why}");
     }

@@ -2,6 +2,7 @@
 
 mod apt;
 mod clock;
+mod course;
 mod emulator;
 pub mod fetch;
 mod guests;
@@ -10,6 +11,7 @@ mod initramfs;
 mod instructions;
 pub mod kernels;
 mod qemu;
+mod repeated;
 mod rtla;
 mod suites;
 pub mod table;
@@ -29,12 +31,13 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 
 use self::{
+    course::Course,
     emulator::Emulator,
     fetch::Kernel,
     guests::{Guests, Planned},
     image::{Programs, Workplace},
     instructions::Table,
-    kernels::Spec,
+    kernels::{Flavour, Spec},
     qemu::{Accel, Limits, Mode},
     table::{Row, Run},
 };
@@ -55,7 +58,7 @@ pub struct Args {
     /// Only this kernel, such as `6.12-rt`; may be repeated [default: the whole list]
     #[arg(long = "kernel", value_name = "NAME")]
     kernels: Vec<String>,
-    /// How the guest's time passes [default: both for tests, smp for a command]
+    /// How the guest's time passes [default: both for tests, and one kernel repeated; smp for a command]
     #[arg(long, value_enum)]
     mode: Option<Modes>,
     /// What executes the guest; the deterministic mode is always TCG
@@ -92,14 +95,17 @@ enum Modes {
     Deterministic,
     /// One after the other
     Both,
+    /// The deterministic one twice: all it says must be the same
+    Repeated,
 }
 
 impl Modes {
-    fn list(self) -> &'static [Mode] {
+    fn courses(self) -> &'static [Course] {
         match self {
-            Self::Smp => &[Mode::Smp],
-            Self::Deterministic => &[Mode::Deterministic],
-            Self::Both => &[Mode::Smp, Mode::Deterministic],
+            Self::Smp => &[Course::Once(Mode::Smp)],
+            Self::Deterministic => &[Course::Once(Mode::Deterministic)],
+            Self::Both => &[Course::Once(Mode::Smp), Course::Once(Mode::Deterministic)],
+            Self::Repeated => &[Course::Twice],
         }
     }
 }
@@ -128,10 +134,10 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     let started = Instant::now();
     let specs = kernels::select(&args.kernels)?;
-    let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp }).list();
+    let courses = courses(args, &specs);
     setup::ensure(Purpose::Test)?;
     let emulator = Emulator::find();
-    let planned = plan(&specs, modes, emulator.as_ref().err())?;
+    let planned = plan(&specs, &courses, emulator.as_ref().err())?;
     let first = planned.iter().find_map(|guest| guest.kernel.clone().ok());
     let (Some(first), Ok(emulator)) = (first, emulator) else {
         let rows = skipped(planned);
@@ -142,8 +148,15 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     let workplace = Workplace::take()?;
     let programs = Programs::build()?;
     let tests = args.command.is_empty();
-    let (job, busybox) = if tests { (args.test.as_slice(), None) } else { (&args.command[..], busybox()) };
-    programs.write_image(&workplace.image, &peers(), busybox.as_deref(), job)?;
+    let (mut others, mut commands) = (peers(), busybox());
+    let job = if tests {
+        // A shell is enough for what wakelat runs; the other commands would make the tests' machine another one.
+        others.extend(commands.take().map(|shell| ("bin/sh".to_owned(), shell)));
+        args.test.as_slice()
+    } else {
+        &args.command[..]
+    };
+    programs.write_image(&workplace.image, &others, commands.as_deref(), job)?;
     let guests = Guests {
         emulator: &emulator,
         image: &workplace.image,
@@ -152,12 +165,12 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
             silence: args.silence_limit.map_or(LIMITS.silence, Duration::from_secs),
             total: args.time_limit.map_or(LIMITS.total, Duration::from_secs),
         },
-        task: &|mode| {
-            if tests { suites::task(mode, args.all_suites || args.test.is_some()) } else { "command".to_owned() }
+        task: &|course| {
+            if tests { suites::task(course, args.all_suites || args.test.is_some()) } else { "command".to_owned() }
         },
     };
 
-    if let ([Planned { name, mode, kernel: Ok(kernel) }], false) = (&planned[..], tests)
+    if let ([Planned { name, course: Course::Once(mode), kernel: Ok(kernel) }], false) = (&planned[..], tests)
         && std::io::stdin().is_terminal()
         && std::io::stdout().is_terminal()
     {
@@ -173,15 +186,31 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Each kernel in each mode; where there is none, or nothing to run it, with the reason.
-fn plan(specs: &[Spec], modes: &[Mode], no_emulator: Option<&anyhow::Error>) -> anyhow::Result<Vec<Planned>> {
+/// What each kernel is booted for.
+fn courses(args: &Args, specs: &[Spec]) -> impl Fn(&Spec) -> Vec<Course> {
+    let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp });
+    // That runs repeat themselves is the emulator's doing, so that one kernel shows it; the tracers are in these alone.
+    let all = args.mode.is_none() && args.command.is_empty() && args.test.is_none() && !args.all_suites;
+    let repeated = if all { specs.iter().rfind(|spec| spec.flavour == Flavour::Rt).copied() } else { None };
+    move |spec| {
+        let again = (repeated == Some(*spec)).then_some(Course::Twice);
+        modes.courses().iter().copied().chain(again).collect()
+    }
+}
+
+/// Each kernel in each of its courses; where there is none, or nothing to run it, with the reason.
+fn plan(
+    specs: &[Spec],
+    courses: impl Fn(&Spec) -> Vec<Course>,
+    no_emulator: Option<&anyhow::Error>,
+) -> anyhow::Result<Vec<Planned>> {
     let kernels = match no_emulator {
         None => fetch::kernels(specs)?,
         Some(why) => specs.iter().map(|spec| (*spec, Err(anyhow::anyhow!("{why:#}")))).collect(),
     };
     let guests = kernels.into_iter().flat_map(|(spec, kernel)| {
         let kernel = kernel.map_err(|why| format!("{why:#}"));
-        modes.iter().map(move |mode| Planned { name: spec.to_string(), mode: *mode, kernel: kernel.clone() })
+        courses(&spec).into_iter().map(move |course| Planned { name: spec.to_string(), course, kernel: kernel.clone() })
     });
     Ok(guests.collect())
 }
@@ -189,7 +218,7 @@ fn plan(specs: &[Spec], modes: &[Mode], no_emulator: Option<&anyhow::Error>) -> 
 fn skipped(planned: Vec<Planned>) -> Vec<Row> {
     let row = |guest: Planned| {
         let why = guest.kernel.err().unwrap_or_else(|| "not run".to_owned());
-        Row { kernel: guest.name, mode: guest.mode.to_string(), result: Run::Skipped(why) }
+        Row { kernel: guest.name, mode: guest.course.to_string(), result: Run::Skipped(why) }
     };
     planned.into_iter().map(row).collect()
 }

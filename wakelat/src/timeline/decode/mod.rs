@@ -10,7 +10,7 @@ use wakelat_common::{
     timeline::{self, HIDDEN_UNKNOWN, IDLE_STATE_UNKNOWN, NO_WAIT, flag, kind, leaving_of, source},
 };
 
-use super::event::{Event, Moved, Noise, Occupant, Source, Turn, Unseen, Waited, What, Woken};
+use super::event::{Event, Moved, Noise, Occupant, Source, Spawn, Turn, Unseen, Waited, What, Woken, Work};
 use crate::{
     decode::{DecodeError, expect_length, known_cgroup, known_cpu, name},
     wait::{Comm, Wait},
@@ -46,6 +46,8 @@ impl Decoder {
             kind::NOISE => size_of::<timeline::Noise>(),
             kind::MOVED => size_of::<timeline::Moved>(),
             kind::WOKEN => size_of::<timeline::Woken>(),
+            kind::WORK => size_of::<timeline::Work>(),
+            kind::SPAWN => size_of::<timeline::Spawn>(),
             other => return Err(DecodeError::Kind(other)),
         };
         expect_length(record, expected)?;
@@ -53,6 +55,8 @@ impl Decoder {
             kind::TURN | kind::FULL_TURN => self.turn(&mut record, kind == kind::FULL_TURN)?,
             kind::NOISE => noise(&mut record)?,
             kind::MOVED => moved(&mut record),
+            kind::WORK => work(&mut record),
+            kind::SPAWN => spawn(&mut record),
             _ => woken(&mut record)?,
         };
         let decoded = &mut self.cpus.entry(cpu).or_default().decoded;
@@ -217,6 +221,30 @@ fn moved(record: &mut &[u8]) -> Told {
     let to_cpu = record.get_u32_ne();
     let comm = Comm::new(&name(record));
     (cpu, lost, What::Moved(Moved { at_ns, tid, comm, waits, from_cpu, to_cpu }))
+}
+
+fn work(record: &mut &[u8]) -> Told {
+    let _kind_and_reserved = record.get_u32_ne();
+    let cpu = record.get_u32_ne();
+    let lost = record.get_u32_ne();
+    let tid = record.get_u32_ne();
+    let at_ns = record.get_u64_ne();
+    let function = Some(record.get_u64_ne()).filter(|function| *function != 0);
+    (cpu, lost, What::Work(Work { at_ns, tid, function }))
+}
+
+fn spawn(record: &mut &[u8]) -> Told {
+    let _kind = record.get_u8();
+    let exec = record.get_u8() != 0;
+    let _reserved = record.get_u16_ne();
+    let cpu = record.get_u32_ne();
+    let lost = record.get_u32_ne();
+    let tid = record.get_u32_ne();
+    let at_ns = record.get_u64_ne();
+    let child = record.get_u32_ne();
+    let _reserved = record.get_u32_ne();
+    let comm = Comm::new(&name(record));
+    (cpu, lost, What::Spawn(Spawn { at_ns, tid, comm, child: (!exec).then_some(child) }))
 }
 
 fn woken(record: &mut &[u8]) -> Result<Told, DecodeError> {

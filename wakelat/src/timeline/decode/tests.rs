@@ -249,3 +249,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_field_of_a_fork_and_of_an_exec_arrives() {
+    let spawn = |exec, child| short(kind::SPAWN, [exec, 0], [1, 0, 42], [10, pair(child, 0)], NAME);
+    let expected = |child| What::Spawn(Spawn { at_ns: 10, tid: 42, comm: Comm::new(b"eth0"), child });
+    assert_eq!(Decoder::default().decode(&spawn(0, 43)).unwrap().what, expected(Some(43)));
+    assert_eq!(Decoder::default().decode(&spawn(1, 0)).unwrap().what, expected(None));
+}
+
+#[test]
+fn every_field_of_a_work_arrives() {
+    let bytes = |function| short(kind::WORK, [0, 0], [1, 0, 42], [10, function], NAME)[..32].to_vec();
+    let expected = |function| What::Work(Work { at_ns: 10, tid: 42, function });
+    let begins = bytes(0xffff_ffff_8100_0123);
+    assert_eq!(Decoder::default().decode(&begins).unwrap().what, expected(Some(0xffff_ffff_8100_0123)));
+    assert_eq!(Decoder::default().decode(&bytes(0)).unwrap().what, expected(None));
+    let short = Decoder::default().decode(&begins[..31]);
+    assert_eq!(short, Err(DecodeError::Length { found: 31, expected: 32 }));
+}

@@ -153,7 +153,7 @@ impl Stays {
                 }
                 (None, self.shown.wakeups.then_some(Line::Woken(*woken)))
             }
-            What::Noise(_) => (None, None),
+            What::Noise(_) | What::Work(_) | What::Spawn(_) => (None, None),
         };
         [lost, unseen, line].into_iter().flatten()
     }
@@ -225,6 +225,8 @@ fn at_ns(what: &What) -> u64 {
         What::Noise(noise) => noise.to_ns,
         What::Moved(moved) => moved.at_ns,
         What::Woken(woken) => woken.at_ns,
+        What::Work(work) => work.at_ns,
+        What::Spawn(spawn) => spawn.at_ns,
     }
 }
 

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     kernel::format::Format,
+    session::clock::monotonic_ns,
     timerlat::record::{Event, Lost, Record},
     tracefs::read_at_once,
 };
@@ -73,12 +74,15 @@ impl Buffer {
         Ok(Self { form, layouts, clock: LocalClock::default(), cpus, page })
     }
 
-    /// Takes all that is there, and adds it to `records`, each CPU's in its order.
+    /// Takes all that is there, and adds it to `records`, each CPU's in its order. What is said meanwhile waits for the next
+    /// time, so that a reader that is too slow comes to an end all the same.
     ///
     /// # Errors
     /// Where a buffer cannot be read, or what it gives is no page.
     pub fn drain(&mut self, threads: &mut Threads, records: &mut Vec<Record>) -> Result<()> {
         let Self { form, layouts, clock, cpus, page } = self;
+        // The buffer's own clock (`Session::set_up`).
+        let begun_ns = monotonic_ns();
         for Cpu { number: cpu, pipe, lost, unknown, .. } in cpus {
             loop {
                 let length = match pipe.read(page) {
@@ -94,6 +98,7 @@ impl Buffer {
                     Missed::Some(count) => *lost += count,
                     Missed::Unknown => *unknown = true,
                 }
+                let is_later = read.records.last().is_some_and(|(at_ns, _)| *at_ns > begun_ns);
                 for (at_ns, bytes) in read.records {
                     let Some(decoded) = layouts.decode(*cpu, at_ns, bytes, clock) else { continue };
                     if let Event::ThreadNoise { tid, comm, .. } = &decoded.event {
@@ -101,6 +106,9 @@ impl Buffer {
                     }
                     let task = Some(threads.task(decoded.tid, *cpu));
                     records.push(Record { at_ns, cpu: *cpu, task, event: decoded.event });
+                }
+                if is_later {
+                    break;
                 }
             }
         }

@@ -13,7 +13,6 @@ mod settings;
 mod shown;
 mod source;
 mod stop;
-mod symbols;
 mod threads;
 pub mod trace_text;
 mod tracer;

@@ -85,12 +85,20 @@ impl PageForm {
     pub fn parse(header_page: &str) -> Result<Self, FormatError> {
         let format = Format::parse(&format!("name: header_page\nID: 0\nformat:\n{header_page}"))?;
         let field = |name, expected| format.field(name).ok_or(FormatError { line: 0, expected });
-        let (commit, data) = (field("commit", "field `commit`")?, field("data", "field `data`")?);
+        let (timestamp, commit) = (field("timestamp", "field `timestamp`")?, field("commit", "field `commit`")?);
+        let data = field("data", "field `data`")?;
         if ![4, 8].contains(&commit.size) {
             return Err(FormatError { line: 0, expected: "field `commit` of 4 or 8 bytes" });
         }
+        if timestamp.size != 8 {
+            return Err(FormatError { line: 0, expected: "field `timestamp` of 8 bytes" });
+        }
+        if [timestamp, commit].iter().any(|field| u64::from(field.offset) + u64::from(field.size) > data.offset.into())
+        {
+            return Err(FormatError { line: 0, expected: "field `data` behind the others" });
+        }
         Ok(Self {
-            timestamp: field("timestamp", "field `timestamp`")?.offset as usize,
+            timestamp: timestamp.offset as usize,
             commit: commit.offset as usize,
             commit_size: commit.size as usize,
             data: data.offset as usize,
@@ -198,6 +206,21 @@ mod tests {
 
     fn head(kind: u32, delta: u32) -> u32 {
         if cfg!(target_endian = "little") { kind | delta << 5 } else { kind << DELTA_BITS | delta }
+    }
+
+    #[test]
+    fn a_form_that_no_page_can_have_is_refused() {
+        assert_eq!(form().size, 4096);
+        for (right, wrong) in [
+            ("commit;\toffset:8;\tsize:8", "commit;\toffset:8;\tsize:2"),
+            ("timestamp;\toffset:0;\tsize:8", "timestamp;\toffset:0;\tsize:4"),
+            ("timestamp;\toffset:0;", "timestamp;\toffset:9;"),
+            ("data;\toffset:16;", "data;\toffset:15;"),
+            ("data;", "others;"),
+        ] {
+            assert!(HEADER_PAGE.contains(right), "{right}");
+            assert!(PageForm::parse(&HEADER_PAGE.replace(right, wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]

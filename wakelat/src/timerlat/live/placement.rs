@@ -4,13 +4,15 @@ use std::{
     fs::{self, File},
     io::Write as _,
     path::Path,
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
 use rustix::thread::CpuSet;
 
 use crate::{
-    config::{CgroupChoice, Priority, TracerConfig},
+    config::{CgroupChoice, Priority, Tracer, TracerConfig},
     kernel::cpus::Cpus,
     session::scheduling,
 };
@@ -18,6 +20,13 @@ use crate::{
 /// Where a process asks for a short way out of idle, for as long as it has the file open
 /// (Documentation/admin-guide/pm/cpuidle.rst).
 const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
+
+/// A thread that only runs where the kernel has bound it, and stays in the cgroup where it was made
+/// (`PF_NO_SETAFFINITY`, include/linux/sched.h; `cgroup_procs_write_start`, kernel/cgroup/cgroup.c, 5.14 to 7.2).
+const IS_BOUND: u32 = 0x0400_0000;
+
+/// What a thread of the tracer's may take to run for the first time.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The wish for a short way out of idle. Dropped, it is gone.
 #[derive(Debug)]
@@ -61,8 +70,11 @@ pub fn keep_house(cpus: &Cpus) -> Result<()> {
 
 /// Gives the kernel's measuring threads the priority and the cgroup asked for.
 ///
+/// Not before they have run: the first that one of timerlat's does is to take a priority, and then to let itself be moved
+/// (`timerlat_main`, kernel/trace/trace_osnoise.c, 5.14 to 7.2; the latter from 6.5 on).
+///
 /// # Errors
-/// Where there are no such threads, or the kernel refuses.
+/// Where there are no such threads, one does not run, or the kernel refuses.
 pub fn place_kernel_threads(config: &TracerConfig, proc: &Path, cgroup_v2: Option<&Path>) -> Result<()> {
     if config.priority.is_none() && config.cgroup.is_none() {
         return Ok(());
@@ -73,13 +85,55 @@ pub fn place_kernel_threads(config: &TracerConfig, proc: &Path, cgroup_v2: Optio
     }
     for tid in tids {
         if let Some(priority) = config.priority {
+            if config.tracer == Tracer::Timerlat && !becomes(proc, tid, |task| task.policy != 0) {
+                bail!(
+                    "`--priority`: thread `{tid}` of the tracer has not run within a second, and would undo it when it does"
+                );
+            }
             set_priority(tid, priority)?;
         }
         if let Some(cgroup) = &config.cgroup {
-            join(tid, cgroup, proc, cgroup_v2)?;
+            let may_move = becomes(proc, tid, |task| task.flags & IS_BOUND == 0);
+            let joined = join(tid, cgroup, proc, cgroup_v2);
+            if may_move {
+                joined
+            } else {
+                joined.context("before Linux 6.5 the tracer's threads stay where they are")
+            }?;
         }
     }
     Ok(())
+}
+
+/// What the kernel says of a thread (`/proc/TID/stat`, proc_pid_stat(5)).
+struct Task {
+    flags: u32,
+    /// 0 where it is no real-time thread.
+    policy: u32,
+}
+
+impl Task {
+    fn read(proc: &Path, tid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(proc.join(format!("{tid}/stat"))).ok()?;
+        // A name may have spaces and brackets in it; what comes after the last one is fields from the third on.
+        let (_, fields) = stat.rsplit_once(") ")?;
+        let field = |number: usize| fields.split(' ').nth(number - 3)?.parse().ok();
+        Some(Self { flags: field(9)?, policy: field(41)? })
+    }
+}
+
+/// Waits until `is` holds of a thread; whether it does.
+fn becomes(proc: &Path, tid: u32, is: impl Fn(&Task) -> bool) -> bool {
+    let begun = Instant::now();
+    loop {
+        if Task::read(proc, tid).is_some_and(|task| is(&task)) {
+            return true;
+        }
+        if begun.elapsed() >= PATIENCE {
+            return false;
+        }
+        sleep(Duration::from_millis(1));
+    }
 }
 
 /// Gives a thread a priority; 0 is the caller.
@@ -132,6 +186,18 @@ fn kernel_threads(proc: &Path, prefix: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_threads_flags_and_policy_are_read_whatever_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("7")).unwrap();
+        let stat = "7 (a) 9 (b) S 2 0 0 0 -1 67108928 0 0 0 0 0 0 0 0 -96 0 1 0 5 0 0 18446744073709551615 0 0 0 0 0 0 0 \
+            2147483647 0 0 0 0 17 0 95 1 0 0 0 0 0 0 0 0 0 0 0\n";
+        fs::write(directory.path().join("7/stat"), stat).unwrap();
+        let task = Task::read(directory.path(), 7).unwrap();
+        assert_eq!((task.flags & IS_BOUND, task.policy), (IS_BOUND, 1));
+        assert!(Task::read(directory.path(), 8).is_none());
+    }
 
     #[test]
     fn only_the_kernels_own_threads_bear_the_name_in_earnest() {

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::{buffer::Buffer, clock::LocalClock, said, symbols::Symbols, threads::Threads};
+use super::{buffer::Buffer, clock::LocalClock, said, threads::Threads};
 use crate::{
     collect::tracer::TracerPrograms,
     config::{SourceChoice, TracerConfig},
+    kernel::symbols::Symbols,
     session::clock,
-    timerlat::record::{Event, Lost, Record},
+    timerlat::record::{Event, Frame, Lost, Record},
     tracefs::Tracefs,
 };
 
@@ -121,7 +122,7 @@ impl Source {
         }
         for record in &mut held[before..] {
             if let Event::Stack { frames, .. } = &mut record.event {
-                symbols.name(frames);
+                frames.iter_mut().for_each(|frame| name(frame, symbols));
             }
         }
         if let Some(programs) = programs {
@@ -153,5 +154,14 @@ impl Source {
     /// Where the kernel does not tell.
     pub fn missed(&self) -> Result<Option<u64>> {
         self.programs.as_ref().map_or(Ok(None), TracerPrograms::missed)
+    }
+}
+
+/// A function in place of an address, where it is known.
+fn name(frame: &mut Frame, symbols: &Symbols) {
+    if let Frame::Address(address) = frame
+        && let Some(name) = symbols.name_of(*address)
+    {
+        *frame = Frame::Symbol(name.to_owned());
     }
 }

@@ -33,7 +33,9 @@ pub fn write(record: &Record, out: &mut dyn Write) -> io::Result<()> {
         Event::Osnoise(Osnoise { runtime_ns, noise_ns, max_single_ns, hw, nmi, irq, softirq, thread }) => {
             // The columns of the tracer: µs, the share that was left, counts (`trace_osnoise_print`, trace_output.c).
             let (runtime, noise, max) = (runtime_ns / 1000, noise_ns / 1000, max_single_ns / 1000);
-            let share = (runtime.saturating_sub(noise) * 10_000_000).checked_div(runtime).unwrap_or(0);
+            // A broken buffer may tell of a runtime of centuries.
+            let left = u128::from(runtime.saturating_sub(noise)) * 10_000_000;
+            let share = left.checked_div(u128::from(runtime)).unwrap_or(0);
             let share = format!("{:3}.{:05}", share / 100_000, share % 100_000);
             writeln!(
                 out,
@@ -86,5 +88,10 @@ mod tests {
         assert!(noise.ends_with(": irq_noise: qxl:21 start 548.771085017 duration 7139 ns\n"), "{noise}");
         let noise = text(Event::SoftirqNoise { vector: 3, start_ns, duration_ns });
         assert!(noise.ends_with(": softirq_noise:   NET_RX:3 start 548.771085017 duration 7139 ns\n"), "{noise}");
+        let period =
+            |runtime_ns, noise_ns| text(Event::Osnoise(Osnoise { runtime_ns, noise_ns, ..Osnoise::default() }));
+        let usual = period(1_000_000_000, 250_000_000);
+        assert!(usual.contains(": 1000000        250000  75.00000       0"), "{usual}");
+        assert!(period(u64::MAX, 0).contains(" 100.00000 ") && period(0, 7_000).contains("   0.00000 "));
     }
 }

@@ -1,9 +1,18 @@
 //! `wakelat.why/1`, as docs/output.md describes it.
 
+mod place;
+mod storms;
+mod wakings;
+
 use std::io::{self, Write};
 
 use serde::Serialize;
 
+use self::{
+    place::ContainerDocument,
+    storms::StormDocument,
+    wakings::{RestDocument, WakingDocument},
+};
 use super::{finding, words};
 use crate::{
     report::{KeyPart, Report},
@@ -23,6 +32,7 @@ use crate::{
         imposed::Antagonist,
         summary::Group,
         sums::{PartSum, Sums},
+        works::WorkSum,
     },
 };
 
@@ -50,8 +60,11 @@ struct WhyDocument<'a> {
     groups: Vec<GroupDocument<'a>>,
     antagonists: Vec<AntagonistDocument>,
     preemptions: Vec<ChainDocument>,
+    wakings: Vec<WakingDocument<'a>>,
+    wakings_rest: RestDocument,
     worst: Vec<AccountDocument>,
     findings: Vec<FindingDocument>,
+    storms: Vec<StormDocument>,
     timeline: TimelineDocument<'a>,
     coverage: CoverageDocument,
     overhead: Option<OverheadDocument>,
@@ -70,8 +83,11 @@ impl<'a> WhyDocument<'a> {
             groups: summary.groups.iter().map(group).collect(),
             antagonists: summary.antagonists.iter().map(|one| AntagonistDocument::new(one, summary)).collect(),
             preemptions: summary.chains.iter().map(ChainDocument::new).collect(),
+            wakings: summary.wakings.pairs.iter().map(WakingDocument::new).collect(),
+            wakings_rest: RestDocument::new(&summary.wakings),
             worst: summary.worst.iter().map(|one| AccountDocument::new(one, summary, report)).collect(),
             findings: summary.findings.iter().map(|one| FindingDocument::new(one, summary)).collect(),
+            storms: summary.storms.iter().map(StormDocument::new).collect(),
             timeline: TimelineDocument {
                 events: summary.told.events,
                 lost: summary.told.lost,
@@ -179,6 +195,7 @@ struct WhoDocument {
     number: Option<u32>,
     cgroup_id: Option<u64>,
     cgroup: Option<String>,
+    container: Option<ContainerDocument>,
 }
 
 impl WhoDocument {
@@ -186,6 +203,7 @@ impl WhoDocument {
         let in_cgroup = |id: Option<u64>| Self {
             cgroup_id: id,
             cgroup: id.and_then(|id| summary.cgroups.get(&id).cloned()),
+            container: ContainerDocument::of(id, summary),
             ..Self::default()
         };
         match who {
@@ -223,11 +241,29 @@ struct AntagonistDocument {
     #[serde(flatten)]
     sum: SumDocument,
     victims: usize,
+    works: Vec<WorkDocument>,
+}
+
+/// What a function of a worker had.
+#[derive(Serialize)]
+struct WorkDocument {
+    function: String,
+    sum_ns: u128,
 }
 
 impl AntagonistDocument {
     fn new(one: &Antagonist, summary: &Summary) -> Self {
-        Self { who: WhoDocument::new(&one.who, summary), sum: SumDocument::new(&one.sum), victims: one.victims() }
+        let works = match one.who {
+            Who::Task(task) => summary.works.get(&task.tid).cloned().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let work = |work: WorkSum| WorkDocument { function: work.function, sum_ns: work.ns };
+        Self {
+            who: WhoDocument::new(&one.who, summary),
+            sum: SumDocument::new(&one.sum),
+            victims: one.victims(),
+            works: works.into_iter().map(work).collect(),
+        }
     }
 }
 
@@ -251,6 +287,7 @@ struct AccountDocument {
     pid: u32,
     comm: String,
     cgroup: Option<String>,
+    container: Option<ContainerDocument>,
     cpu: u32,
     at_unix_ns: u64,
     latency_ns: u64,
@@ -281,6 +318,7 @@ impl AccountDocument {
             pid: wait.pid,
             comm: wait.comm.to_string(),
             cgroup: wait.cgroup_id.and_then(|id| summary.cgroups.get(&id).cloned()),
+            container: ContainerDocument::of(wait.cgroup_id, summary),
             cpu: wait.cpu,
             at_unix_ns: clock::unix_ns(wait.at_ns, report.unix_offset_ns),
             latency_ns: account.latency_ns,

@@ -46,7 +46,12 @@ fn cause(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
         Part::Same => format!("queueing behind {name}, of the same class"),
         Part::Lower => format!("{name}, of a lower class or priority, which was not preempted"),
         Part::Irq | Part::Softirq => format!("{name}, on the CPU for which the task waits"),
-        Part::Throttled => format!("quota throttling of its cgroup {name}"),
+        Part::Throttled => {
+            let path = finding.cause.cgroup_id().and_then(|id| cgroups.get(&id));
+            let container = path.and_then(|path| words::container(path, style));
+            let container = container.map_or_else(String::new, |container| format!(", {container}"));
+            format!("quota throttling of its cgroup {name}{container}")
+        }
         Part::RtThrottled => "real-time throttling".to_owned(),
         Part::Stolen => "time that the hypervisor gave to others".to_owned(),
         Part::Unexplained => "unexplained".to_owned(),

@@ -5,7 +5,9 @@
 mod document;
 mod finding;
 mod ranking;
+mod storm;
 mod text;
+mod wakers;
 mod words;
 mod worst;
 

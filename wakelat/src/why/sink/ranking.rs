@@ -19,6 +19,9 @@ const LINES: usize = 10;
 /// Columns of a name, where there is room.
 const NAME: usize = 28;
 
+/// And of one with what it did.
+const WORKER: usize = 48;
+
 /// Columns of a task's name: the kernel keeps no more of it.
 const COMM: usize = 15;
 
@@ -32,10 +35,12 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
     }
     let whole_ns = summary.all().ns;
     let shown = &summary.antagonists[..summary.antagonists.len().min(LINES)];
-    let names: Vec<String> = shown.iter().map(|one| words::who(&one.who, &summary.cgroups, style)).collect();
+    let names: Vec<String> = shown.iter().map(|one| name(one, summary, style)).collect();
     let longest = names.iter().map(|name| width(name)).max().unwrap_or(0);
     let figures = 10 + 8 + 9;
-    let name = longest.clamp("in the way".len(), NAME).min(style.columns().saturating_sub(figures + 2).max(11));
+    let name = longest
+        .clamp("in the way".len(), if summary.works.is_empty() { NAME } else { WORKER })
+        .min(style.columns().saturating_sub(figures + 2).max(11));
     let left_over = style.columns().saturating_sub(2 + name + figures);
     let with_waits = left_over >= 9;
     let path = left_over.saturating_sub(if with_waits { 11 } else { 2 });
@@ -57,7 +62,7 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
             line.push(Ink::Dim, right(&units::short(one.sum.waits), 9));
         }
         if let Some(id) = cgroup(one, &summary.cgroups).filter(|_| path >= SHORT_PATH) {
-            let text = words::cgroup(id, &summary.cgroups, style);
+            let text = words::place(id, &summary.cgroups, style);
             line.push(Ink::Dim, format!("  {}", fit(&text, path, style)));
         }
         line.end(style, out);
@@ -67,6 +72,17 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
         Line::of(Ink::Dim, format!("  {} more", units::thousands(more as u64))).end(style, out);
     }
     out.push('\n');
+}
+
+/// Who it is, and of a worker the function that had most: `kworker/0:1/77 (wb_workfn +2)`.
+fn name(one: &Antagonist, summary: &Summary, style: &Style) -> String {
+    let name = words::who(&one.who, &summary.cgroups, style);
+    let Who::Task(task) = one.who else { return name };
+    match summary.works.get(&task.tid).map(Vec::as_slice) {
+        Some([only]) => format!("{name} ({})", clean(&only.function, style)),
+        Some([first, more @ ..]) => format!("{name} ({} +{})", clean(&first.function, style), more.len()),
+        Some([]) | None => name,
+    }
 }
 
 /// The cgroup of a task that is in one: the root is none.

@@ -39,9 +39,9 @@ fn groups_have_a_line_each() {
 fn losses_are_shown() {
     let mut stream = fixtures::one_hog();
     // In the midst of a wait, and some more.
-    stream.events.drain(10..20);
-    stream.events.drain(1..2);
-    stream.events.drain(30..31);
+    stream.events.drain(11..21);
+    stream.events.drain(2..3);
+    stream.events.drain(31..32);
     let summary = summary(&stream.events, From::Wakeup, &[]);
     assert!(summary.told.lost > 0);
     assert_snapshot!("losses", text(&summary, &report(&summary), &unicode(80)));
@@ -67,6 +67,8 @@ fn each_story_finds_its_cause_first() {
         ("throttled", Part::Throttled),
         ("migrated", Part::Same),
         ("softirqs", Part::Softirq),
+        ("storm", Part::Same),
+        ("worker", Part::Same),
     ] {
         let summary = summary(&stories()[name].events, From::Wakeup, &[]);
         assert_eq!(summary.findings.first().map(|finding| finding.cause.part), Some(part), "{name}");

@@ -1,6 +1,6 @@
 //! `why` for people: where the time went, who was in the way, the worst waits, what stands out.
 
-use super::{finding, ranking, words, worst};
+use super::{finding, ranking, storm, wakers, words, worst};
 use crate::{
     report::Report,
     sink::{
@@ -46,17 +46,21 @@ pub fn text(summary: &Summary, report: &Report, style: &Style) -> String {
     groups(summary, style, &mut out);
     ranking::antagonists(summary, style, &mut out);
     ranking::chains(summary, style, &mut out);
+    wakers::draw(summary, style, &mut out);
     for account in &summary.worst {
         worst::draw(account, summary.from, &summary.cgroups, style, &mut out);
         out.push('\n');
     }
-    for found in &summary.findings {
-        let head = Line::of(Ink::Title, style.pick("▸ ", "> "));
-        let evidence = finding::evidence(found, &summary.cgroups, style);
-        paragraph(head, Ink::Strong, &evidence, style, &mut out);
-        paragraph(Line::of(Ink::Dim, "  remedy: "), Ink::Plain, finding::remedy(found), style, &mut out);
+    let found = summary
+        .findings
+        .iter()
+        .map(|found| (finding::evidence(found, &summary.cgroups, style), finding::remedy(found)));
+    let storms = summary.storms.iter().map(|storm| (storm::evidence(storm, style), storm::REMEDY));
+    for (evidence, remedy) in found.chain(storms) {
+        paragraph(Line::of(Ink::Title, style.pick("▸ ", "> ")), Ink::Strong, &evidence, style, &mut out);
+        paragraph(Line::of(Ink::Dim, "  remedy: "), Ink::Plain, remedy, style, &mut out);
     }
-    if !summary.findings.is_empty() {
+    if !summary.findings.is_empty() || !summary.storms.is_empty() {
         out.push('\n');
     }
     told(summary, style, &mut out);

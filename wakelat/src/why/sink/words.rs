@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use wakelat_common::timeline::vector;
 
 use crate::{
+    aggregate::container::Container,
     sink::{style::Style, text::clean},
     timeline::{
         event::Source,
@@ -41,7 +42,10 @@ pub fn who(who: &Who, cgroups: &Cgroups, style: &Style) -> String {
         Who::Idle(Some(state)) => format!("C-state {state}"),
         Who::Idle(None) => "C-state not known".to_owned(),
         Who::Noise(source) => noise(source, style),
-        Who::Cgroup(id) => throttled(*id, cgroups, style),
+        Who::Cgroup(id) => match *id {
+            Some(id) if cgroups.get(&id).is_some_and(|path| path != "/") => place(id, cgroups, style),
+            id => throttled(id, cgroups, style),
+        },
         Who::Nobody => String::new(),
         Who::Unknown(why) => unknown(*why).to_owned(),
     }
@@ -93,9 +97,20 @@ pub fn vector_name(number: u32) -> Option<&'static str> {
     })
 }
 
-/// A cgroup by its path.
-pub fn cgroup(id: u64, cgroups: &Cgroups, style: &Style) -> String {
-    cgroups.get(&id).map(|path| clean(path, style)).unwrap_or_default()
+/// A cgroup where room is short: of a long path, the container is what is looked for.
+pub fn place(id: u64, cgroups: &Cgroups, style: &Style) -> String {
+    let Some(path) = cgroups.get(&id) else { return String::new() };
+    container(path, style).unwrap_or_else(|| clean(path, style))
+}
+
+/// The container of a cgroup's path: `container 3f4e5d6c7b8a of pod 0f1e2d3c-…`.
+pub fn container(path: &str, style: &Style) -> Option<String> {
+    let Container { id, pod } = Container::of(path)?;
+    let words: Vec<String> = [("container", id), ("pod", pod)]
+        .into_iter()
+        .filter_map(|(what, name)| Some(format!("{what} {}", clean(&name?, style))))
+        .collect();
+    Some(words.join(" of "))
 }
 
 /// A cgroup that was out of quota. The root of v2 has none: then it is one of the v1 hierarchy, whose path is not known.

@@ -40,6 +40,9 @@ pub fn draw(account: &Account, from: From, cgroups: &words::Cgroups, style: &Sty
     flow(Line::new(), pieces, dot, style, out);
     if let Some(path) = wait.cgroup_id.and_then(|id| cgroups.get(&id)).filter(|path| *path != "/") {
         paragraph(Line::of(Ink::Dim, "  cgroup "), Ink::Dim, &clean(path, style), style, out);
+        if let Some(container) = words::container(path, style) {
+            Line::of(Ink::Dim, format!("  {container}")).end(style, out);
+        }
     }
     timeline::draw(&rows(account, cgroups, style), account.latency_ns, marks(account), style, out);
 }

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::timerlat::record::Frame;
-
 /// The functions by where they begin.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols(BTreeMap<u64, String>);
@@ -32,15 +30,9 @@ impl Symbols {
         Self(symbols)
     }
 
-    /// The functions on a stack of addresses.
-    pub fn name(&self, frames: &mut [Frame]) {
-        for frame in frames {
-            if let Frame::Address(address) = frame
-                && let Some((_, name)) = self.0.range(..=*address).next_back()
-            {
-                *frame = Frame::Symbol(name.clone());
-            }
-        }
+    /// The function that an address is in.
+    pub fn name_of(&self, address: u64) -> Option<&str> {
+        self.0.range(..=address).next_back().map(|(_, name)| name.as_str())
     }
 }
 
@@ -54,9 +46,8 @@ mod tests {
             "ffffffff81000000 T _stext\nffffffff81000100 t timerlat_irq\nffffffff81000100 t alias\n\
              ffffffff81000200 D data\nffffffffc0000000 t dummy_load\t[dummy]\n0000000000000000 T hidden\n",
         );
-        let mut frames = [0xffff_ffff_8100_0123, 0xffff_ffff_8100_0210, 0xffff_ffff_c000_0001, 5].map(Frame::Address);
-        symbols.name(&mut frames);
-        let named = |name: &str| Frame::Symbol(name.to_owned());
-        assert_eq!(frames, [named("timerlat_irq"), named("timerlat_irq"), named("dummy_load"), Frame::Address(5)]);
+        let names =
+            [0xffff_ffff_8100_0123, 0xffff_ffff_8100_0210, 0xffff_ffff_c000_0001, 5].map(|at| symbols.name_of(at));
+        assert_eq!(names, [Some("timerlat_irq"), Some("timerlat_irq"), Some("dummy_load"), None]);
     }
 }

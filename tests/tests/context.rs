@@ -1,0 +1,280 @@
+//! What stands around a wait: who woke the task, in which container it is, what a kworker in its way did; and its parts as columns.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use wakelat_tests::{
+    attached, attached_typed,
+    cgroup::Hierarchy,
+    machine,
+    procfs::Account,
+    suite::{self, Outcome, Skip},
+    task::{Place, Policy, name, pin},
+    wakelat::{Attach, Wakelat, command},
+    workload::{BehindHog, Forks, PingPong, Sleeper, Workload, until},
+};
+
+fn main() {
+    let typed = attached_typed![
+        who_wakes_whom_has_every_wakeup_once,
+        the_parts_of_each_line_add_up,
+        a_kworker_in_the_way_is_named_with_its_function,
+        without_works_no_kworker_has_any,
+        many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them,
+        few_new_tasks_are_no_storm,
+    ];
+    suite::main(typed.into_iter().chain(attached![all_cgroups_of_a_container_are_one_group]));
+}
+
+const ROUNDS: u64 = 500;
+
+fn ping_pong() -> Workload {
+    Workload::PingPong(PingPong::on_one(machine::one_cpu(), ROUNDS))
+}
+
+/// Starts a command with `--json` and `arguments`, and returns once it measures.
+fn measuring(attach: Attach, arguments: &[&str]) -> Wakelat {
+    let mut all = vec![arguments[0], "--json", "--attach", attach.name()];
+    all.extend(&arguments[1..]);
+    Wakelat::measuring(command(&all))
+}
+
+/// Ends it as Ctrl-C does: the documents that it wrote.
+fn documents(wakelat: Wakelat) -> Vec<Value> {
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    let parsed = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"));
+    ended.stdout.lines().map(parsed).collect()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
+}
+
+fn who_wakes_whom_has_every_wakeup_once(attach: Attach) -> Outcome {
+    let mut staged = ping_pong().stage();
+    let why = measuring(attach, &["why", "--comm", "wl-p*", "--class", "wakeup", "--by", "tid"]);
+    let performance = staged.perform();
+    let document = documents(why).remove(0);
+    assert_eq!(document["timeline"]["lost"], 0, "{document}");
+    let rest = &document["wakings_rest"];
+    for (ours, all) in [("waits", "count"), ("sum_ns", "sum_ns")] {
+        let paired: u64 = list(&document["wakings"]).iter().map(|pair| number(&pair[ours])).sum();
+        let of_classes: u64 = list(&document["classes"]).iter().map(|class| number(&class[all])).sum();
+        assert_eq!(paired + number(&rest[ours]), of_classes, "{document}");
+    }
+    for (waker, wakee) in [("wl-ping", "wl-pong"), ("wl-pong", "wl-ping")] {
+        let is = |side: &Value, name: &str| side["comm"] == name && side["tid"] == staged.tid(name);
+        let pair =
+            list(&document["wakings"]).iter().find(|pair| is(&pair["waker"], waker) && is(&pair["wakee"], wakee));
+        let pair = pair.unwrap_or_else(|| panic!("`{waker}` never woke `{wakee}`: {document}"));
+        let waits = number(&pair["waits"]);
+        assert!(waits + performance.untraced >= ROUNDS, "{waits} of {ROUNDS}: {pair}");
+        assert!(waits <= performance.wakeups[wakee], "{pair}, {performance:?}");
+        assert!(number(&pair["p50_ns"]) <= number(&pair["p99_ns"]), "{pair}");
+        assert!(number(&pair["p99_ns"]) <= number(&pair["max_ns"]), "{pair}");
+    }
+    Ok(())
+}
+
+fn the_parts_of_each_line_add_up(attach: Attach) -> Outcome {
+    let cpu = machine::one_cpu();
+    let load = BehindHog { rounds: 60, spin_ns: 3_000_000, cpu, sleeper: Policy::Other };
+    let mut staged = Workload::BehindHog(load).stage();
+    let tid = staged.tid("wl-sleeper").to_string();
+    let trace = measuring(attach, &["trace", "--parts", "--from", "waking", "--tid", &tid]);
+    let performance = staged.perform();
+    let documents = documents(trace);
+    let (report, waits) = documents.split_last().expect("a report");
+    assert_eq!(number(&report["coverage"]["delivered"]), waits.len() as u64, "{report}");
+    assert!(waits.len() as u64 + performance.untraced >= performance.wakeups["wl-sleeper"], "{}", waits.len());
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for wait in waits {
+        let parts = wait["parts"].as_object().unwrap_or_else(|| panic!("no parts: {wait}"));
+        let sum: u64 = parts.values().map(number).sum();
+        assert_eq!(sum, number(&wait["latency_ns"]), "{wait}");
+        parts.iter().for_each(|(part, ns)| *sums.entry(part).or_default() += number(ns));
+    }
+    let all_ns: u64 = sums.values().sum();
+    println!("\n  {sums:?}");
+    if machine::has_own_time() {
+        // Behind the hog it waits with whoever else on this machine is of its class.
+        assert!(sums["higher"] * 100 >= (all_ns - sums["same"]) * 95, "{sums:?}");
+    } else {
+        assert!(sums["higher"] > 0, "{sums:?}");
+    }
+    Ok(())
+}
+
+fn all_cgroups_of_a_container_are_one_group(attach: Attach) -> Outcome {
+    const UID: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+    let hierarchy = Hierarchy::find()?;
+    let pod = hierarchy.group(&format!("pod{}.slice", UID.replace('-', "_")));
+    let container = pod.child(&format!("cri-containerd-{}.scope", "3f4e5d6c7b8a9012".repeat(4)));
+    let child = container.child("init.scope");
+    let mut staged = ping_pong().stage();
+    container.take_in(staged.tid("wl-ping"));
+    child.take_in(staged.tid("wl-pong"));
+    let hist = measuring(attach, &["hist", "--by", "container", "--comm", "wl-p*"]);
+    let performance = staged.perform();
+    let report = documents(hist).remove(0);
+    drop(staged);
+    let groups = list(&report["groups"]);
+    assert_eq!(groups.len(), 1, "{report}");
+    assert_eq!(groups[0]["key"], serde_json::json!({"container": "3f4e5d6c7b8a", "pod": UID}), "{report}");
+    let count = number(&groups[0]["count"]);
+    assert_eq!(count, number(&report["coverage"]["delivered"]), "{report}");
+    assert!(count <= performance.wakeups() && count + performance.untraced >= 2 * ROUNDS, "{count} of {performance:?}");
+    Ok(())
+}
+
+/// Tasks that any other keeps from the CPU, one on each, until it is dropped.
+struct Idlers<'a> {
+    over: &'a AtomicBool,
+    /// How often each has looked whether it is over.
+    turns: &'a [AtomicU64],
+}
+
+impl<'a> Idlers<'a> {
+    fn begin<'scope>(
+        over: &'a AtomicBool,
+        turns: &'a [AtomicU64],
+        scope: &'scope std::thread::Scope<'scope, 'a>,
+    ) -> Self {
+        for (cpu, turns) in machine::cpus().into_iter().zip(turns) {
+            scope.spawn(move || {
+                name("wl-idle");
+                pin(0, cpu);
+                let parameters = libc::sched_param { sched_priority: 0 };
+                // SAFETY: the structure is valid for the call and is only read.
+                assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) }, 0);
+                while !over.load(SeqCst) {
+                    turns.fetch_add(1, SeqCst);
+                }
+            });
+        }
+        Self { over, turns }
+    }
+
+    /// Waits until each has had its CPU: no wait of before goes on.
+    fn until_each_has_run(&self) {
+        for turns in self.turns {
+            let before = turns.load(SeqCst);
+            until("a task that any other keeps from the CPU has run", || turns.load(SeqCst) > before + 1);
+        }
+    }
+}
+
+impl Drop for Idlers<'_> {
+    fn drop(&mut self) {
+        self.over.store(true, SeqCst);
+    }
+}
+
+/// How many removed cgroups the kernel has not freed yet.
+fn dying(hierarchy: &Hierarchy) -> u64 {
+    let stat = std::fs::read_to_string(hierarchy.root().join("cgroup.stat")).expect("every hierarchy has this");
+    let dying = stat.lines().find_map(|line| line.strip_prefix("nr_dying_descendants ")?.parse().ok());
+    dying.unwrap_or_else(|| panic!("no dying cgroups in {stat}"))
+}
+
+/// The workers that were in the way while cgroups were made and removed. It is a work that frees a cgroup:
+/// `css_release_work_fn` (kernel/cgroup/cgroup.c).
+fn beside_removed_cgroups(attach: Attach, parts: &str) -> Result<Vec<Value>, Skip> {
+    let hierarchy = Hierarchy::find()?;
+    let (over, turns) = (AtomicBool::new(false), machine::cpus().iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
+    let document = std::thread::scope(|scope| {
+        let idlers = Idlers::begin(&over, &turns, scope);
+        let why = measuring(attach, &["why", "--comm", "wl-idle", "--class", "preempted", "--parts", parts]);
+        // What keeps one from its CPU from here on is a wait that is seen from its beginning.
+        idlers.until_each_has_run();
+        let dying = || dying(&hierarchy);
+        let before = dying();
+        (0..200).for_each(|_| drop(hierarchy.group("short")));
+        until("the cgroups are freed", || dying() <= before);
+        idlers.until_each_has_run();
+        documents(why).remove(0)
+    });
+    assert_eq!(document["timeline"]["lost"], 0, "{document}");
+    let is_worker =
+        |one: &&Value| one["kind"] == "task" && one["name"].as_str().is_some_and(|name| name.starts_with("kworker/"));
+    Ok(list(&document["antagonists"]).iter().filter(is_worker).cloned().collect())
+}
+
+fn a_kworker_in_the_way_is_named_with_its_function(attach: Attach) -> Outcome {
+    let workers = beside_removed_cgroups(attach, "works")?;
+    let mut functions: BTreeMap<&str, u64> = BTreeMap::new();
+    for worker in &workers {
+        let works = list(&worker["works"]);
+        let sum: u64 = works.iter().map(|work| number(&work["sum_ns"])).sum();
+        assert!(sum <= number(&worker["sum_ns"]), "more than it had: {worker}");
+        for work in works {
+            let function = work["function"].as_str().unwrap_or_else(|| panic!("no name: {work}"));
+            *functions.entry(function).or_default() += number(&work["sum_ns"]);
+        }
+    }
+    println!("\n  {functions:?}");
+    assert!(functions.contains_key("css_release_work_fn"), "{workers:?}");
+    Ok(())
+}
+
+fn without_works_no_kworker_has_any(attach: Attach) -> Outcome {
+    let workers = beside_removed_cgroups(attach, "tasks")?;
+    assert!(!workers.is_empty());
+    assert!(workers.iter().all(|worker| list(&worker["works"]).is_empty()), "{workers:?}");
+    Ok(())
+}
+
+/// The storms that `why` finds in the waits of a task, where above it so many others are made, one after the other, each of
+/// which runs for a millisecond.
+fn storms(attach: Attach, children: u64) -> Value {
+    let cpu = machine::one_cpu();
+    let below = Place { cpu: Some(cpu), policy: Policy::Fifo(5) };
+    let mut forks = Workload::Forks(Forks { children, run_ns: 1_000_000, place: Place::fifo(cpu) }).stage();
+    let mut sleeper = Workload::Sleeper(Sleeper { rounds: 1_000_000, sleep_ns: 1_000_000, place: below }).stage();
+    let tid = sleeper.tid("wl-sleeper");
+    let why = measuring(attach, &["why", "--tid", &tid.to_string(), "--class", "wakeup", "--parts", "forks"]);
+    let slept = || Account::of(tid).voluntary;
+    let until_it_runs = || {
+        let before = slept();
+        until("the task below has run", || slept() > before + 1);
+    };
+    sleeper.begin();
+    until_it_runs();
+    forks.perform();
+    until_it_runs();
+    let document = documents(why).remove(0);
+    assert_eq!(document["timeline"]["lost"], 0, "{document}");
+    document["storms"].clone()
+}
+
+fn many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them(attach: Attach) -> Outcome {
+    const CHILDREN: u64 = 300;
+    let storms = storms(attach, CHILDREN);
+    println!("\n  {storms}");
+    let storm = &storms[0];
+    assert_eq!(storm["comm"], "wl-forker", "{storms}");
+    assert_eq!((number(&storm["tasks"]), number(&storm["programs"])), (CHILDREN, 0), "{storms}");
+    assert!(number(&storm["sum_ns"]) <= number(&storm["of_ns"]), "{storms}");
+    assert!(number(&storm["sum_ns"]) > 0, "{storms}");
+    if machine::has_own_time() {
+        // The rest is the forker itself.
+        assert!(number(&storm["sum_ns"]) * 10 >= number(&storm["of_ns"]) * 8, "{storms}");
+    }
+    Ok(())
+}
+
+fn few_new_tasks_are_no_storm(attach: Attach) -> Outcome {
+    let storms = storms(attach, 10);
+    assert!(list(&storms).iter().all(|storm| storm["comm"] != "wl-forker"), "{storms}");
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! What a wakeup and the switch to its task cost, in instructions: of the programs, and of the hist triggers that measure
+//! the same, where the machine's time is a count of instructions.
+
+use wakelat_tests::{
+    clock::now_ns,
+    machine, once,
+    suite::{self, Outcome, Skip},
+    tracefs,
+    wakelat::{Attach, Wakelat},
+    workload::{PingPong, Workload},
+};
+
+fn main() {
+    suite::main(once![a_wait_costs_fewer_instructions_than_the_hist_triggers_take]);
+}
+
+/// Of an instruction in the deterministic machine (`xtask/src/vm/qemu.rs`): ns.
+const INSTRUCTION_NS: u64 = 4;
+
+/// Bytes each way: enough that a timer's tick is no part of the result.
+const ROUNDS: u64 = 4_000;
+
+/// The recipe of docs/hist-triggers.md, for every task.
+struct Triggers;
+
+const SYNTHETIC: &str = "wl_cost u64 lat";
+const TRIGGERS: [[&str; 2]; 3] = [
+    ["events/sched/sched_wakeup/trigger", "hist:keys=pid:wl_at=common_timestamp.usecs:size=16384"],
+    [
+        "events/sched/sched_switch/trigger",
+        "hist:keys=next_pid:wl_lat=common_timestamp.usecs-$wl_at:onmatch(sched.sched_wakeup).wl_cost($wl_lat):size=16384",
+    ],
+    ["events/synthetic/wl_cost/trigger", "hist:keys=lat:size=16384"],
+];
+
+impl Triggers {
+    fn place() -> Self {
+        tracefs::append("synthetic_events", SYNTHETIC);
+        let triggers = Self;
+        TRIGGERS.iter().for_each(|[file, trigger]| tracefs::append(file, trigger));
+        triggers
+    }
+}
+
+impl Drop for Triggers {
+    fn drop(&mut self) {
+        for [file, trigger] in TRIGGERS.iter().rev() {
+            if tracefs::read(file).contains("hist:") {
+                tracefs::append(file, &format!("!{trigger}"));
+            }
+        }
+        tracefs::append("synthetic_events", "!wl_cost");
+    }
+}
+
+/// Instructions of a round trip's half, a wakeup and a switch, while whatever there is measures.
+fn instructions() -> u64 {
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), ROUNDS)).stage();
+    let begun_ns = now_ns();
+    let performance = staged.perform();
+    (now_ns() - begun_ns) / INSTRUCTION_NS / performance.wakeups()
+}
+
+fn with_wakelat(arguments: &[&str]) -> u64 {
+    let wakelat = Wakelat::hist(Attach::Btf, arguments);
+    let instructions = instructions();
+    let terms = wakelat.report().coverage.wakeups;
+    assert!(terms.delivered >= 2 * ROUNDS && terms.ring_full == 0, "{terms:?}");
+    instructions
+}
+
+fn a_wait_costs_fewer_instructions_than_the_hist_triggers_take() -> Outcome {
+    if !machine::is_emulated() || !machine::has_own_time() {
+        return Err(Skip::because("instructions are counted in the deterministic virtual machine alone"));
+    }
+    tracefs::need_hist_triggers()?;
+    let nothing = instructions();
+    let triggers = {
+        let _triggers = Triggers::place();
+        instructions()
+    };
+    let counted = with_wakelat(&[]);
+    // The reader, which has to share the CPU, comes at the end.
+    let delivered = with_wakelat(&["--mode", "samples", "--ring-size", "16M", "--drain-interval", "60s"]);
+    println!(
+        "\n  COST a wakeup and a switch: {nothing} instructions; more with hist triggers: {}, counted: {}, each delivered: {}",
+        triggers - nothing,
+        counted - nothing,
+        delivered - nothing
+    );
+    assert!(counted < triggers && delivered < triggers);
+    Ok(())
+}

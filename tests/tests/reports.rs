@@ -1,0 +1,71 @@
+//! Whole reports, as users see them, of a load. Where time is counted in instructions, every figure in them is the same
+//! each time: `cargo xtask vm` runs this in a machine twice, and holds all that was printed to be the same.
+
+use nix::sys::signal::Signal;
+use wakelat_tests::{
+    from_each_source, machine,
+    suite::{self, Outcome, Skip},
+    tracer,
+    wakelat::{Wakelat, command},
+    workload::{WakeRace, Workload},
+};
+
+fn main() {
+    suite::main(
+        from_each_source![timerlat_reports_a_load, osnoise_reports_a_load]
+            .into_iter()
+            .chain(wakelat_tests::once![waits_of_a_load_are_reported_by_every_command]),
+    );
+}
+
+fn timerlat_reports_a_load(source: &str) -> Outcome {
+    need_counted_time()?;
+    tracer::need("timerlat")?;
+    tracer::need_source(source)?;
+    print(&["timerlat", "why", "--source", source], "where the time went");
+    print(&["timerlat", "hist", "--source", source], "thread latency");
+    Ok(())
+}
+
+fn osnoise_reports_a_load(source: &str) -> Outcome {
+    need_counted_time()?;
+    tracer::need("osnoise")?;
+    tracer::need_source(source)?;
+    // The load is longer than two periods.
+    print(&["osnoise", "top", "--source", source, "-p", "50ms", "-r", "40ms"], "Max Noise");
+    Ok(())
+}
+
+fn waits_of_a_load_are_reported_by_every_command() -> Outcome {
+    need_counted_time()?;
+    print(&["hist"], "wakeup latency");
+    print(&["hist", "--by", "comm,cpu", "--class", "runqueue", "--json"], "wl-wakee");
+    print(&["why"], "wl-wakee");
+    print(&["trace", "--comm", "wl-wakee"], "wl-wakee");
+    print(&["verify", "--comm", "wl-wakee", "-d", "10m"], "agree");
+    Ok(())
+}
+
+fn need_counted_time() -> Outcome {
+    if machine::is_emulated() && machine::has_own_time() {
+        Ok(())
+    } else {
+        Err(Skip::because("only where time is counted in instructions is a report the same each time"))
+    }
+}
+
+/// Runs wakelat while the load performs, and prints all that it reports.
+fn print(arguments: &[&str], says: &str) {
+    let cpu = machine::one_cpu();
+    let load = WakeRace { rounds: 200, cpus: [cpu, cpu], preemptor: true, rest_ns: 100_000_000 };
+    let mut staged = Workload::WakeRace(load).stage();
+    let wakelat = Wakelat::measuring(command(arguments));
+    staged.perform();
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    assert!(ended.stdout.contains(says), "no `{says}` in {ended:#?}");
+    println!("\n  wakelat {}", arguments.join(" "));
+    // Indented, no line of it can pass for one of the test's own.
+    ended.stdout.lines().chain(ended.stderr.lines()).for_each(|line| println!("  {line}"));
+}

@@ -1,0 +1,294 @@
+//! `trace --parts` for people: a line for each wait, with a column for each part of it. Where there is no room for all, parts
+//! go together, so that the columns of a line add up to its latency at any width.
+
+use std::io::{self, Write};
+
+use super::{
+    Accounts, Context,
+    columns::{self, Column, Columns, GAP},
+    coverage,
+    style::{Ink, Style},
+    units, words,
+};
+use crate::{
+    report::{From, Report},
+    timeline::{Account, part::Part},
+};
+
+/// Lines of waits and their parts.
+pub struct Parts {
+    style: Style,
+    columns: Columns<Account>,
+}
+
+const OF_A_WAIT: [Column<Account>; 5] = [
+    Column {
+        title: "time",
+        needs: 15,
+        uses: 16,
+        right: true,
+        ink: Ink::Dim,
+        cell: |account, context, _, style| columns::time(account.waited.wait.at_ns, context, style),
+    },
+    Column {
+        title: "cpu",
+        needs: 4,
+        uses: 4,
+        right: true,
+        ink: Ink::Plain,
+        cell: |account, _, _, _| account.waited.wait.cpu.to_string(),
+    },
+    Column {
+        title: "task",
+        needs: 10,
+        uses: 33,
+        right: false,
+        ink: Ink::Plain,
+        cell: |account, _, width, style| {
+            let wait = &account.waited.wait;
+            words::task(wait.comm, wait.tid, wait.pid, width, style)
+        },
+    },
+    Column {
+        title: "class",
+        needs: 9,
+        uses: 9,
+        right: false,
+        ink: Ink::Dim,
+        cell: |account, _, _, _| account.waited.wait.class.name().to_owned(),
+    },
+    Column {
+        title: "latency",
+        needs: 8,
+        uses: 9,
+        right: true,
+        ink: Ink::Strong,
+        cell: |account, _, _, style| units::duration(account.latency_ns, style.unicode),
+    },
+];
+
+/// What goes where room is short, first to last; task and latency stay.
+const GO: [&str; 3] = ["class", "cpu", "time"];
+
+/// A column for what some parts had together.
+macro_rules! sum {
+    ($title:literal: $($part:ident)+) => {
+        Column {
+            title: $title,
+            needs: if $title.len() > 8 { $title.len() } else { 8 },
+            uses: if $title.len() > 9 { $title.len() } else { 9 },
+            right: true,
+            ink: Ink::Plain,
+            cell: |account, _, _, style| sum(account, &[$(Part::$part),+], style),
+        }
+    };
+}
+
+/// Each part by itself, by the word that JSON has for it.
+const EACH: [Column<Account>; 12] = [
+    sum!("placement": Placement),
+    sum!("ipi": Ipi),
+    sum!("idle": Idle),
+    sum!("higher": Higher),
+    sum!("same": Same),
+    sum!("lower": Lower),
+    sum!("irq": Irq),
+    sum!("softirq": Softirq),
+    sum!("throttled": Throttled),
+    sum!("rt_throttled": RtThrottled),
+    sum!("stolen": Stolen),
+    sum!("unexplained": Unexplained),
+];
+
+/// The same by what is behind them.
+const BY_KIND: [Column<Account>; 7] = [
+    sum!("delivery": Placement Ipi),
+    sum!("idle": Idle),
+    sum!("tasks": Higher Same Lower),
+    sum!("noise": Irq Softirq),
+    sum!("quota": Throttled RtThrottled),
+    sum!("stolen": Stolen),
+    sum!("unexplained": Unexplained),
+];
+
+const FOUR: [Column<Account>; 4] = [
+    sum!("delivery": Placement Ipi),
+    sum!("tasks": Higher Same Lower),
+    sum!("noise": Irq Softirq),
+    sum!("other": Idle Throttled RtThrottled Stolen Unexplained),
+];
+
+/// Where delivery is no part of the latency.
+const FOUR_WITHOUT_DELIVERY: [Column<Account>; 4] = [
+    sum!("idle": Idle),
+    sum!("tasks": Higher Same Lower),
+    sum!("noise": Irq Softirq),
+    sum!("other": Placement Ipi Throttled RtThrottled Stolen Unexplained),
+];
+
+const TWO: [Column<Account>; 2] = [
+    sum!("tasks": Higher Same Lower),
+    sum!("other": Placement Ipi Idle Irq Softirq Throttled RtThrottled Stolen Unexplained),
+];
+
+/// The ways to show parts, the most detailed first. Each of them has every part once.
+fn ways(from: From) -> [&'static [Column<Account>]; 4] {
+    match from {
+        From::Waking => [&EACH, &BY_KIND, &FOUR, &TWO],
+        From::Wakeup => [&EACH[2..], &BY_KIND[1..], &FOUR_WITHOUT_DELIVERY, &TWO],
+    }
+}
+
+impl Parts {
+    /// Chooses the columns.
+    pub fn new(from: From, style: Style) -> Self {
+        let needs =
+            |columns: &'static [Column<Account>]| columns.iter().map(|column| column.needs + GAP).sum::<usize>();
+        let gone: usize =
+            OF_A_WAIT.iter().filter(|column| GO[..2].contains(&column.title)).map(|column| column.needs + GAP).sum();
+        let room = style.columns() + GAP - (needs(&OF_A_WAIT) - gone);
+        let ways = ways(from);
+        let fits = |way: &&'static [Column<Account>]| !style.terminal || needs(way) <= room;
+        let way = ways.into_iter().find(fits).unwrap_or(ways[ways.len() - 1]);
+        Self { columns: Columns::new(OF_A_WAIT.iter().chain(way), &GO, 0, style.clone()), style }
+    }
+}
+
+impl Accounts for Parts {
+    fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        columns::write(&self.columns.titles(), &self.style, out)
+    }
+
+    fn account(&mut self, account: &Account, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        columns::write(&self.columns.cells(account, context), &self.style, out)
+    }
+
+    fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let mut text = String::from("\n");
+        coverage::render(report, &self.style, &mut text);
+        out.write_all(text.as_bytes())
+    }
+}
+
+fn sum(account: &Account, parts: &[Part], style: &Style) -> String {
+    let ns: u64 = parts.iter().map(|part| account.of(*part)).sum();
+    if ns == 0 { style.pick("·", ".").to_owned() } else { units::duration(ns, style.unicode) }
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        sink::{
+            Format, fixtures,
+            tests::{ascii, terminal},
+            text::width,
+        },
+        timeline::{
+            Timeline,
+            event::{Event, Source},
+            fixtures::{Stream, fifo, idle, irq, task},
+        },
+    };
+
+    /// Waits of several parts, from 10 ns on by their number.
+    fn accounts(from: From) -> Vec<Account> {
+        const MS: u64 = 1_000_000;
+        let begin = fixtures::START_NS;
+        let mut stream = Stream::default();
+        stream.turn(0, begin, task(4711, "cc1plus"));
+        stream.noise(0, (begin + 2 * MS, begin + 2 * MS + 90_000), irq(24, "nvme0q1"));
+        stream.noise(0, (begin + 3 * MS, begin + 3 * MS + 12_300), Source::Softirq(7));
+        stream.turn(0, begin + 4 * MS, fifo(99, "irq/24-nvme0q1", 49));
+        stream.turn(0, begin + 5 * MS, idle());
+        let waited = stream.ends(0, (begin + MS, begin + 5_200_000), task(1234, "nginx"));
+        (waited.wait.delivery_ns, waited.stolen_ns, waited.throttled_ns) = (Some(2_345), 55_000, Some(400_000));
+        stream.ends(0, (begin + 5 * MS, begin + 9 * MS), task(1_234_567, "kworker/u16:12"));
+        let unknown = stream.ends(1, (begin, begin + 3 * MS), task(77, "bash"));
+        (unknown.wait.delivery_ns, unknown.remote) = (Some(150_000), true);
+        let mut timeline = Timeline::new(from);
+        stream.events.iter().filter_map(|event: &Event| timeline.push(event).cloned()).collect()
+    }
+
+    fn trace(format: Format, from: From, style: Style) -> String {
+        let context = Context { unix_offset_ns: 0, name_of: &|_| None };
+        let mut out = Vec::new();
+        let mut sink = format.accounts(from, style);
+        sink.head(&mut out).unwrap();
+        accounts(from).iter().for_each(|account| sink.account(account, &context, &mut out).unwrap());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn parts_are_columns_at_any_width() {
+        let human = |from, style| trace(Format::Human, from, style);
+        assert_snapshot!("parts_pipe", human(From::Waking, Style { terminal: false, ..ascii(80) }));
+        for columns in [200, 120, 80, 40] {
+            assert_snapshot!(format!("parts_{columns}"), human(From::Waking, terminal(columns)));
+        }
+        assert_snapshot!("parts_wakeup_160", human(From::Wakeup, terminal(160)));
+        assert_snapshot!("parts_wakeup_80", human(From::Wakeup, terminal(80)));
+    }
+
+    #[test]
+    fn rows_have_the_columns_of_waits_and_one_for_each_part() {
+        let text = trace(Format::Csv, From::Waking, Style::default());
+        assert_snapshot!("parts_csv", text);
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let titles = reader.headers().unwrap().clone();
+        let latency = titles.iter().position(|title| title == "latency_ns").unwrap();
+        for row in reader.records().map(Result::unwrap) {
+            let number = |cell: &str| cell.parse::<u64>().unwrap();
+            let sum: u64 = row.iter().skip(titles.len() - Part::ALL.len()).map(number).sum();
+            assert_eq!(sum, number(&row[latency]), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_document_has_each_part() {
+        for line in trace(Format::Json, From::Wakeup, Style::default()).lines() {
+            let wait: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(wait["schema"], "wakelat.wait/1");
+            let parts = wait["parts"].as_object().unwrap();
+            assert!(parts.keys().map(String::as_str).eq(sorted_names()), "{line}");
+            let sum: u64 = parts.values().map(|ns| ns.as_u64().unwrap()).sum();
+            assert_eq!(sum, wait["latency_ns"].as_u64().unwrap(), "{line}");
+        }
+    }
+
+    fn sorted_names() -> impl Iterator<Item = &'static str> {
+        let names: std::collections::BTreeSet<&str> = Part::ALL.into_iter().map(Part::name).collect();
+        names.into_iter()
+    }
+
+    #[test]
+    fn every_way_has_every_part_once() {
+        for from in [From::Wakeup, From::Waking] {
+            for account in accounts(from) {
+                for way in ways(from) {
+                    // Each ns is shown in exactly one column: a part that stands alone makes exactly one cell.
+                    for share in account.shares.iter() {
+                        let mut alone = account.clone();
+                        alone.shares = vec![*share];
+                        let context = Context { unix_offset_ns: 0, name_of: &|_| None };
+                        let shown = |column: &&Column<Account>| (column.cell)(&alone, &context, 9, &ascii(80)) != ".";
+                        assert_eq!(way.iter().filter(shown).count(), 1, "{:?} of {}", share.culprit.part, way.len());
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_long(columns in 40..240usize, waking: bool) {
+            let from = if waking { From::Waking } else { From::Wakeup };
+            for line in trace(Format::Human, from, terminal(columns)).lines() {
+                prop_assert!(width(line) <= columns, "{columns}: {line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Who woke whom, and how long those who were woken waited.
+
+use crate::{
+    report::KeyPart,
+    sink::{
+        Style,
+        style::Ink,
+        text::{Line, fit, flow, left, right, width},
+        units,
+        words::key,
+    },
+    why::{Summary, wakers::Waking},
+};
+
+/// Lines of pairs.
+const LINES: usize = 10;
+
+/// And only of those that had this much of the wait: percent.
+const FROM: u128 = 1;
+
+/// Columns of a name, where there is room.
+const NAME: usize = 28;
+
+/// Columns between two names, and of what each figure takes.
+const ARROW: &str = " --> ";
+const TIME: usize = 10;
+const SHARE: usize = 8;
+const WAITS: usize = 9;
+const P99: usize = 10;
+const LONGEST: usize = 10;
+
+/// Adds the table.
+pub fn draw(summary: &Summary, style: &Style, out: &mut String) {
+    let ranking = &summary.wakings;
+    let time = |ns: u128| units::duration(ns, style.unicode);
+    if ranking.pairs.is_empty() {
+        return;
+    }
+    let pieces = vec![
+        Line::of(Ink::Title, "who wakes whom"),
+        Line::of(Ink::Plain, units::counted(ranking.all.count, "wait")),
+        Line::of(Ink::Plain, format!("{} together", time(ranking.all.ns))),
+    ];
+    flow(Line::new(), pieces, style.pick(" · ", " | "), style, out);
+    let large = |pair: &&Waking| pair.waits.ns * 100 >= ranking.all.ns * FROM;
+    let shown: Vec<&Waking> = ranking.pairs.iter().filter(large).take(LINES).collect();
+    let names: Vec<[String; 2]> =
+        shown.iter().map(|pair| [name(&pair.waker, style), key(&pair.wakee, style).unwrap_or_default()]).collect();
+    let longest = |index: usize| names.iter().map(|names| width(&names[index])).max().unwrap_or(0).clamp(5, NAME);
+    let (waker, wakee) = (longest(0), longest(1));
+    let room = style.columns().saturating_sub(2 + ARROW.len() + TIME + SHARE);
+    // A name that is cut says less than a figure more.
+    let with = |figures: usize| room >= waker + wakee + figures;
+    let (waits, p99, longest) = (with(WAITS), with(WAITS + P99), with(WAITS + P99 + LONGEST));
+    let (waker, wakee) = (waker.min(room / 2), wakee.min(room.saturating_sub(waker.min(room / 2))));
+    let mut title = format!(
+        "  {}{}{:>TIME$}{:>SHARE$}",
+        right("waker", waker),
+        left("     wakee", wakee + ARROW.len(), style),
+        "wait",
+        "share"
+    );
+    for (_, text) in [
+        (waits, format!("{:>WAITS$}", "waits")),
+        (p99, format!("{:>P99$}", "p99")),
+        (longest, format!("{:>LONGEST$}", "longest")),
+    ]
+    .into_iter()
+    .filter(|(shown, _)| *shown)
+    {
+        title.push_str(&text);
+    }
+    Line::of(Ink::Dim, title).end(style, out);
+    for (pair, [from, to]) in shown.iter().zip(&names) {
+        let mut line = Line::of(Ink::Plain, format!("  {}", right(&fit(from, waker, style), waker)))
+            .and(Ink::Dim, ARROW)
+            .and(Ink::Plain, left(to, wakee, style))
+            .and(Ink::Plain, right(&time(pair.waits.ns), TIME))
+            .and(Ink::Strong, right(&units::share_of(pair.waits.ns, ranking.all.ns), SHARE));
+        if waits {
+            line.push(Ink::Dim, right(&units::short(pair.waits.count), WAITS));
+        }
+        if p99 {
+            line.push(Ink::Dim, right(&time(pair.waits.percentile_ns(99).into()), P99));
+        }
+        if longest {
+            line.push(Ink::Dim, right(&time(pair.waits.max_ns.into()), LONGEST));
+        }
+        line.end(style, out);
+    }
+    rest(summary, shown.len(), style, out);
+    out.push('\n');
+}
+
+/// What has no line.
+fn rest(summary: &Summary, shown: usize, style: &Style, out: &mut String) {
+    let ranking = &summary.wakings;
+    let ns: u128 = ranking.pairs.iter().take(shown).map(|pair| pair.waits.ns).sum();
+    let waits: u64 = ranking.pairs.iter().take(shown).map(|pair| pair.waits.count).sum();
+    if waits < ranking.all.count {
+        let time = units::duration(ranking.all.ns - ns, style.unicode);
+        let text = format!("  {} more, of other pairs: {time}", units::thousands(ranking.all.count - waits));
+        Line::of(Ink::Dim, text).end(style, out);
+    }
+}
+
+fn name(waker: &[KeyPart], style: &Style) -> String {
+    key(waker, style).unwrap_or_else(|| "not known".to_owned())
+}

@@ -1,0 +1,271 @@
+//! Who wakes whom, and how long those who were woken waited.
+
+use std::collections::{BTreeMap, HashMap};
+
+use wakelat_common::bucket;
+
+use super::names::Known;
+use crate::{
+    aggregate::key::{GroupKey, Key, Names, by_name},
+    report::{KeyPart, KeyValue},
+    wait::Wait,
+};
+
+/// Pairs that are kept apart; the waits of further ones are counted together.
+const PAIRS: usize = 4096;
+
+/// Wakeups that led to a wait, by who woke whom.
+#[derive(Debug)]
+pub struct Wakings {
+    keys: Vec<Key>,
+    pairs: HashMap<(Waker, GroupKey), Waits>,
+    rest: Waits,
+}
+
+/// Who woke a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Waker {
+    /// An interrupt on an idle CPU.
+    Idle,
+    /// A task.
+    Task(GroupKey),
+    /// One of which nothing is known that was asked for.
+    Unknown,
+}
+
+/// How long those who were woken waited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// How many.
+    pub count: u64,
+    /// Together: ns.
+    pub ns: u128,
+    /// The longest: ns.
+    pub max_ns: u64,
+    /// Waits by their bucket ([`bucket`]): most pairs fill a few.
+    buckets: BTreeMap<usize, u64>,
+}
+
+/// A pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waking {
+    /// Who woke: `comm` is `idle` for an interrupt on an idle CPU; empty where nobody knows.
+    pub waker: Vec<KeyPart>,
+    /// Whom.
+    pub wakee: Vec<KeyPart>,
+    /// The waits that followed.
+    pub waits: Waits,
+}
+
+/// All pairs of a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranking {
+    /// The first of them, the one that waited longest first.
+    pub pairs: Vec<Waking>,
+    /// The waits of all, also of those for which there was no room.
+    pub all: Waits,
+}
+
+impl Waits {
+    fn add(&mut self, ns: u64) {
+        self.count += 1;
+        self.ns += u128::from(ns);
+        self.max_ns = self.max_ns.max(ns);
+        *self.buckets.entry(bucket::index(ns)).or_default() += 1;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.ns += other.ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        other.buckets.iter().for_each(|(bucket, count)| *self.buckets.entry(*bucket).or_default() += count);
+    }
+
+    /// The wait that at least `percent` % do not exceed: ns, no more than 1/32 above, and never above the longest.
+    pub fn percentile_ns(&self, percent: u64) -> u64 {
+        let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
+        let mut up_to = 0;
+        let found = self.buckets.iter().find(|(_, count)| {
+            up_to += u128::from(**count);
+            up_to >= rank
+        });
+        found.map_or(0, |(index, _)| (bucket::upper(*index) - 1).min(self.max_ns))
+    }
+}
+
+impl Wakings {
+    /// None yet; tasks are told apart by those of `by` that are about a task, and by their names where none is.
+    pub fn new(by: &[Key]) -> Self {
+        let of_tasks = |key: &&Key| matches!(key, Key::Comm | Key::Tid | Key::Pid | Key::Cgroup | Key::Container);
+        let mut keys: Vec<Key> = by.iter().filter(of_tasks).copied().collect();
+        // A number alone says little.
+        if keys.is_empty() || keys.iter().all(|key| matches!(key, Key::Tid | Key::Pid)) {
+            keys.insert(0, Key::Comm);
+        }
+        Self { keys, pairs: HashMap::new(), rest: Waits::default() }
+    }
+
+    /// Adds a wait, if its task was woken.
+    pub fn add(&mut self, wait: &Wait, known: &Known) {
+        let Some(tid) = wait.waker_tid else { return };
+        let key = |wait: &Wait| GroupKey::new(wait, &self.keys, true);
+        let waker = match known.task(tid) {
+            _ if tid == 0 => Waker::Idle,
+            Some(task) => {
+                let (pid, comm, cgroup_id) = (task.pid, task.comm, task.cgroup_id);
+                Waker::Task(key(&Wait { tid, pid, comm, cgroup_id, ..*wait }))
+            }
+            None if self.keys.iter().all(|key| matches!(key, Key::Comm | Key::Tid)) => {
+                known.comm(tid).map_or(Waker::Unknown, |comm| Waker::Task(key(&Wait { tid, comm, ..*wait })))
+            }
+            None => Waker::Unknown,
+        };
+        let pair = (waker, key(wait));
+        if self.pairs.len() < PAIRS || self.pairs.contains_key(&pair) {
+            self.pairs.entry(pair).or_default().add(wait.latency_ns);
+        } else {
+            self.rest.add(wait.latency_ns);
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.pairs.clear();
+        self.rest = Waits::default();
+    }
+
+    /// The first `limit`, the one that waited longest first.
+    pub fn ranking(&self, limit: usize, names: &dyn Names) -> Ranking {
+        let parts = |key: &GroupKey| key.parts(&self.keys, names);
+        let mut all = self.rest.clone();
+        self.pairs.values().for_each(|waits| all.merge(waits));
+        let named = self.pairs.iter().map(|((waker, wakee), waits)| {
+            let waker = match waker {
+                Waker::Idle => vec![KeyPart { name: "comm", value: KeyValue::Text("idle".to_owned()) }],
+                Waker::Task(key) => parts(key),
+                Waker::Unknown => Vec::new(),
+            };
+            ((waker, parts(wakee)), waits.clone())
+        });
+        let mut pairs: Vec<Waking> = by_name(named, Waits::merge)
+            .into_iter()
+            .map(|((waker, wakee), waits)| Waking { waker, wakee, waits })
+            .collect();
+        // Equal ones stay in the order of their names.
+        pairs.sort_by_key(|pair| std::cmp::Reverse((pair.waits.ns, pair.waits.count)));
+        pairs.truncate(limit);
+        Ranking { pairs, all }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        sink::fixtures,
+        timeline::{
+            event::{Event, Occupant, What},
+            fixtures::{Stream, task},
+        },
+        wait::Comm,
+        why::fixtures::Paths,
+    };
+
+    /// A waker that was seen, one of whom only /proc knows, idle, and one that nobody knows.
+    fn known() -> Known {
+        struct Proc;
+        impl Names for Proc {
+            fn cgroup(&self, id: u64) -> String {
+                Paths.cgroup(id)
+            }
+
+            fn comm(&self, tid: u32) -> Option<Comm> {
+                (tid == 78).then(|| Comm::new(b"pinned"))
+            }
+        }
+        let mut stream = Stream::default();
+        stream.turn(0, 1, Occupant { cgroup_id: Some(8), pid: 70, ..task(77, "bash") });
+        stream.ends(0, (2, 3), Occupant { cgroup_id: Some(7), ..task(1234, "nginx") }).wait.waker_tid = Some(78);
+        let mut known = Known::default();
+        stream.events.iter().for_each(|event: &Event| {
+            assert!(matches!(event.what, What::Turn(_)));
+            known.learn(event, &Proc);
+        });
+        known
+    }
+
+    fn ranked(by: &[Key], wakers: &[u32]) -> Vec<(String, String, u64)> {
+        let known = known();
+        let mut wakings = Wakings::new(by);
+        for (index, tid) in wakers.iter().enumerate() {
+            let latency_ns = 1_000 - index as u64;
+            let wait = Wait { waker_tid: Some(*tid), cgroup_id: Some(7), latency_ns, ..fixtures::wait() };
+            wakings.add(&wait, &known);
+        }
+        wakings.add(&Wait { waker_tid: None, ..fixtures::wait() }, &known);
+        let words = |parts: &[KeyPart]| {
+            let words: Vec<String> = parts.iter().map(|part| format!("{} {}", part.name, part.value)).collect();
+            words.join(", ")
+        };
+        let ranking = wakings.ranking(10, &known);
+        assert_eq!(ranking.all.count, wakers.len() as u64);
+        ranking.pairs.iter().map(|pair| (words(&pair.waker), words(&pair.wakee), pair.waits.count)).collect()
+    }
+
+    fn row(waker: &str, wakee: &str, count: u64) -> (String, String, u64) {
+        (waker.to_owned(), wakee.to_owned(), count)
+    }
+
+    #[test]
+    fn tasks_are_told_apart_by_their_names_where_nothing_else_is_asked_for() {
+        let rows = ranked(&[Key::Cpu], &[77, 78, 0, 79, 77]);
+        let expected = ["comm bash", "comm pinned", "comm idle", ""];
+        let expected: Vec<_> =
+            expected.iter().map(|waker| row(waker, "comm nginx", if *waker == "comm bash" { 2 } else { 1 })).collect();
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn the_keys_of_groups_are_those_of_wakers_too() {
+        assert_eq!(ranked(&[Key::Tid], &[78]), [row("comm pinned, tid 78", "comm nginx, tid 1234", 1)]);
+        assert_eq!(ranked(&[Key::Pid], &[77]), [row("comm bash, pid 70", "comm nginx, pid 1230", 1)]);
+        let user = "cgroup /user.slice/user-1000.slice/session-3.scope";
+        assert_eq!(ranked(&[Key::Cgroup], &[77]), [row(user, "cgroup /system.slice/nginx.service", 1)]);
+        // What only its name is known of is in no cgroup that anybody knows.
+        assert_eq!(ranked(&[Key::Cgroup], &[78])[0].0, "");
+        assert_eq!(ranked(&[Key::Container], &[77]), [row("container (none)", "container (none)", 1)]);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_together() {
+        let mut wakings = Wakings::new(&[Key::Tid]);
+        for tid in 0..PAIRS as u32 + 3 {
+            wakings.add(&Wait { tid, waker_tid: Some(0), latency_ns: 5, ..fixtures::wait() }, &Known::default());
+        }
+        let ranking = wakings.ranking(1, &Paths);
+        assert_eq!(
+            (ranking.pairs.len(), ranking.all.count, ranking.all.ns),
+            (1, PAIRS as u64 + 3, (PAIRS as u128 + 3) * 5)
+        );
+        assert_eq!(wakings.ranking(usize::MAX, &Paths).pairs.len(), PAIRS);
+        wakings.clear();
+        assert_eq!(wakings.ranking(1, &Paths), Ranking::default());
+    }
+
+    proptest! {
+        #[test]
+        fn a_percentile_is_at_most_a_bucket_above_the_wait_of_its_rank(
+            mut values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 64)), 1..100), percent in 1u64..=100,
+        ) {
+            let mut waits = Waits::default();
+            values.iter().for_each(|ns| waits.add(*ns));
+            values.sort_unstable();
+            let exact = values[(values.len() * percent as usize).div_ceil(100) - 1];
+            let found = waits.percentile_ns(percent);
+            prop_assert!(found >= exact && found <= *values.last().unwrap());
+            prop_assert!(found - exact <= exact / 32, "{found} {exact}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What the workers of workqueues did while others waited for them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::{
+    aggregate::key::Names,
+    timeline::{Account, event::Work, part::Who},
+};
+
+/// Workers that are kept apart, and of each so many beginnings and ends. What is older is not told.
+const WORKERS: usize = 4096;
+const CHANGES: usize = 1024;
+
+/// Works that are kept apart; the time of further ones is not told.
+const WORKS: usize = 16_384;
+
+/// What each worker is at, and what its works had of the waits of others.
+#[derive(Debug, Default)]
+pub struct Works {
+    workers: HashMap<u32, VecDeque<Change>>,
+    had: HashMap<(u32, u64), u128>,
+}
+
+/// From here on a worker is at something else.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    at_ns: u64,
+    /// The address of the function; none between two works.
+    function: Option<u64>,
+}
+
+/// What a function had of the waits of others, in one worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkSum {
+    /// Its name, or its address where that has none.
+    pub function: String,
+    /// How much: ns.
+    pub ns: u128,
+}
+
+impl Works {
+    /// Takes note of a beginning or an end.
+    pub fn push(&mut self, work: &Work) {
+        if self.workers.len() >= WORKERS && !self.workers.contains_key(&work.tid) {
+            // Works of others are told as before; whoever is gone gives way.
+            self.workers.retain(|_, changes| changes.back().is_some_and(|last| last.function.is_some()));
+            if self.workers.len() >= WORKERS {
+                return;
+            }
+        }
+        let changes = self.workers.entry(work.tid).or_default();
+        if changes.len() >= CHANGES {
+            changes.pop_front();
+        }
+        changes.push_back(Change { at_ns: work.at_ns, function: work.function });
+    }
+
+    /// Adds a wait.
+    pub fn add(&mut self, account: &Account) {
+        for span in &account.spans {
+            let Who::Task(task) = account.shares[span.share].culprit.who else { continue };
+            let Some(changes) = self.workers.get(&task.tid) else { continue };
+            let first = changes.partition_point(|change| change.at_ns <= span.from_ns).saturating_sub(1);
+            for (index, change) in changes.iter().enumerate().skip(first) {
+                let until_ns = changes.get(index + 1).map_or(span.to_ns, |next| next.at_ns.min(span.to_ns));
+                let ns = until_ns.saturating_sub(change.at_ns.max(span.from_ns));
+                if change.at_ns >= span.to_ns {
+                    break;
+                }
+                let Some(function) = change.function.filter(|_| ns > 0) else { continue };
+                let key = (task.tid, function);
+                if self.had.len() < WORKS || self.had.contains_key(&key) {
+                    *self.had.entry(key).or_default() += u128::from(ns);
+                }
+            }
+        }
+    }
+
+    /// Forgets what works had, and not what workers are at.
+    pub fn clear(&mut self) {
+        self.had.clear();
+    }
+
+    /// What the works of each worker had, by thread id, the most first.
+    pub fn sums(&self, names: &dyn Names) -> BTreeMap<u32, Vec<WorkSum>> {
+        let mut sums: BTreeMap<u32, Vec<WorkSum>> = BTreeMap::new();
+        for ((tid, address), ns) in &self.had {
+            let function = names.function(*address).unwrap_or_else(|| format!("{address:#x}"));
+            sums.entry(*tid).or_default().push(WorkSum { function, ns: *ns });
+        }
+        for works in sums.values_mut() {
+            works.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.function.cmp(&b.function)));
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::From,
+        timeline::{
+            Timeline,
+            fixtures::{Stream, task},
+        },
+        why::fixtures::Paths,
+    };
+
+    fn work(tid: u32, at_ns: u64, function: u64, ends: bool) -> Work {
+        Work { at_ns, tid, function: (!ends).then_some(function) }
+    }
+
+    /// A wait from 100 to 200 behind kworker 7, which had the CPU from 50 on.
+    fn account() -> Account {
+        let mut stream = Stream::default();
+        stream.turn(0, 50, task(7, "kworker/0:1"));
+        stream.ends(0, (100, 200), task(1, "waits"));
+        let mut timeline = Timeline::new(From::Wakeup);
+        stream.events.iter().find_map(|event| timeline.push(event).cloned()).unwrap()
+    }
+
+    fn sums(works: &[Work]) -> Vec<(String, u128)> {
+        let mut all = Works::default();
+        works.iter().for_each(|work| all.push(work));
+        all.add(&account());
+        let sums = all.sums(&Paths).remove(&7).unwrap_or_default();
+        sums.into_iter().map(|work| (work.function, work.ns)).collect()
+    }
+
+    #[test]
+    fn a_wait_goes_to_the_works_that_ran_meanwhile() {
+        let works = [
+            work(7, 20, 0xa, false),
+            work(7, 30, 0xa, true),
+            work(7, 60, 0xb, false),
+            work(7, 110, 0xb, true),
+            work(8, 115, 0xd, false),
+            work(7, 120, 0xc, false),
+            work(7, 190, 0xc, true),
+            work(7, 195, 0xb, false),
+            work(7, 300, 0xb, true),
+        ];
+        assert_eq!(sums(&works), [("0xc".to_owned(), 70), ("wb_workfn".to_owned(), 15)]);
+    }
+
+    #[test]
+    fn a_work_that_has_not_ended_has_all_up_to_now() {
+        assert_eq!(sums(&[work(7, 60, 0xb, false)]), [("wb_workfn".to_owned(), 100)]);
+        assert_eq!(sums(&[work(7, 150, 0xb, false)]), [("wb_workfn".to_owned(), 50)]);
+        assert_eq!(sums(&[work(7, 60, 0xb, false), work(7, 70, 0xb, true)]), []);
+        assert_eq!(sums(&[work(7, 200, 0xb, false)]), []);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut all = Works::default();
+        (0..CHANGES as u64 + 5).for_each(|at| all.push(&work(7, at, 0xa, at % 2 == 1)));
+        assert_eq!(all.workers[&7].len(), CHANGES);
+        (0..WORKERS as u32 + 5).for_each(|tid| all.push(&work(100 + tid, 1, 0xa, true)));
+        assert!(all.workers.len() <= WORKERS);
+    }
+}
