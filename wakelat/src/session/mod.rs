@@ -146,11 +146,9 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let mut signals = Signals::catch()?;
     let shows_events = view.shows_events();
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
-    collector.attach()?;
-    if !config.output.quiet {
-        eprintln!("wakelat: measuring");
-    }
     let account = Account::open(&collector, config.max_overhead_ppm)?;
+    collector.attach()?;
+    // The window begins at once: on a machine with too much to do, whatever came before it would take its time.
     let mut schedule = Schedule::new(&config.window, Instant::now());
     let mut run = Run {
         windows: Windows::new(config, &place.kernel, account.cpus(), account.so_far()?, shows_events.is_some()),
@@ -163,6 +161,9 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         view,
         stop: None,
     };
+    if !config.output.quiet {
+        eprintln!("wakelat: measuring");
+    }
     if output.write(|out| run.view.begin(out))? == Written::NoReader {
         run.stop = Some(Stop::NoReader);
     }
