@@ -154,9 +154,10 @@ fn samples_and_counts_of_the_same_waits_agree(attach: Attach) -> Outcome {
         assert!(group.worst.is_sorted_by(|a, b| a.latency_ns >= b.latency_ns), "{:?}", group.worst);
     }
     sample.worst.iter().zip(&count.worst).for_each(|(a, b)| near(a.latency_ns, b.latency_ns, 0));
-    let behind_hog = count.worst.iter().filter(|wait| wait.prev_comm == "wl-hog").count();
-    // Elsewhere others may come between.
-    assert!(behind_hog >= 3 || !machine::is_emulated() || !machine::has_own_time(), "{:?}", count.worst);
+    // Where there is one CPU and nothing else to do, whoever does not spin there reads the samples.
+    let known = |comm: &str| ["wl-hog", "wakelat"].contains(&comm);
+    let alone = machine::is_emulated() && machine::has_own_time();
+    assert!(!alone || count.worst.iter().all(|wait| known(&wait.prev_comm)), "{:?}", count.worst);
     Ok(())
 }
 

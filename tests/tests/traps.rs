@@ -54,8 +54,7 @@ fn t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on(attach: A
 }
 
 fn t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait(attach: Attach) -> Outcome {
-    let rounds = if machine::is_emulated() { 1000 } else { 5000 };
-    let storm = SignalStorm { rounds, cpus: machine::two_cpus()?, rest_ns: REST_NS };
+    let storm = SignalStorm { rounds: 1000, cpus: machine::two_cpus()?, rest_ns: REST_NS };
     let (report, performance) = measure(attach, Workload::SignalStorm(storm));
     let terms = report.coverage.wakeups;
     println!("\n  {terms:?}");

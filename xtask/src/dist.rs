@@ -22,9 +22,8 @@ pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
     let dist = workspace::root().join("target/dist");
     fs::create_dir_all(&dist).with_context(|| format!("cannot make `{}`", dist.display()))?;
 
-    let gnu = format!("{}-unknown-linux-gnu", env::consts::ARCH);
     let musl = format!("{}-unknown-linux-musl", env::consts::ARCH);
-    let built = static_release(&gnu)?;
+    let built = released()?;
     let mut files = vec![("wakelat", fs::read(&built.binary).context("cannot read the binary")?)];
     for ((_, name), path) in OBJECTS.into_iter().zip(&built.objects) {
         let object = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
@@ -45,11 +44,24 @@ pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The binary that users get on this machine's architecture, and that guests run: linked with glibc.
+///
+/// # Errors
+/// If it does not compile.
+pub fn released() -> anyhow::Result<Built> {
+    static_release(&target())
+}
+
+/// What it is compiled for.
+pub fn target() -> String {
+    format!("{}-unknown-linux-gnu", env::consts::ARCH)
+}
+
 /// The release binary for `target`, without any library that it would have to find at run time.
 ///
 /// # Errors
 /// If it does not compile.
-pub fn static_release(target: &str) -> anyhow::Result<Built> {
+fn static_release(target: &str) -> anyhow::Result<Built> {
     build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
 }
 

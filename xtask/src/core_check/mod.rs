@@ -17,7 +17,7 @@ use aya_obj::Object;
 use aya_obj::btf::Btf;
 
 use crate::setup::Purpose;
-use crate::{build, setup, vm};
+use crate::{dist, setup, vm};
 use kernels::Kernel;
 use relocation::Relocation;
 
@@ -36,7 +36,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         Some(object) => vec![object.clone()],
         None => {
             setup::ensure(Purpose::Build)?;
-            build::release()?.objects
+            dist::released()?.objects
         }
     };
     let kernels = if args.kernels.is_empty() { default_kernels()? } else { kernels::find(&args.kernels)? };

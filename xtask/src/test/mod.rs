@@ -14,7 +14,7 @@ use step::Outcome;
 use summary::Summary;
 
 use crate::setup::Purpose;
-use crate::{build, privilege, setup, workspace};
+use crate::{build, dist, privilege, setup, workspace};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -69,10 +69,10 @@ fn tests(args: &Args) -> Command {
     tests
 }
 
-/// Runs the tests of the crate `tests` on this kernel, with the binary that users run.
+/// Runs the tests of the crate `tests` on this kernel, with the binary that users run and guests do.
 fn kernel_tests(args: &Args) -> anyhow::Result<Outcome> {
     const NAME: &str = "kernel tests";
-    let built = match build::release() {
+    let built = match dist::released() {
         Ok(built) => built,
         Err(error) => return Ok(Outcome::failure(NAME, format!("{error:#}"))),
     };

@@ -13,9 +13,6 @@ use serde_json::Value;
 use super::initramfs::Initramfs;
 use crate::{dist, workspace};
 
-/// Static programs need neither a libc nor a loader in the guest.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-
 /// What the guests run: by name, as in the order in which cargo happens to finish them no two images would be the same, and
 /// so no two runs in the deterministic mode.
 #[derive(Default)]
@@ -33,10 +30,12 @@ impl Programs {
     /// Where they do not compile.
     pub fn build() -> anyhow::Result<Self> {
         let mut programs = Self::default();
-        programs.binaries.insert("wakelat".to_owned(), dist::static_release(TARGET)?.binary);
+        programs.binaries.insert("wakelat".to_owned(), dist::released()?.binary);
+        // Static programs need neither a libc nor a loader in the guest.
+        let target = dist::target();
         let mut cargo = workspace::cargo();
-        cargo.args(["test", "--no-run", "--package=wakelat-tests", "--release", "--target", TARGET]);
-        dist::make_static(cargo.arg("--message-format=json-render-diagnostics"), TARGET);
+        cargo.args(["test", "--no-run", "--package=wakelat-tests", "--release", "--target", &target]);
+        dist::make_static(cargo.arg("--message-format=json-render-diagnostics"), &target);
         let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
         ensure!(output.status.success(), "the kernel tests do not build");
         for message in String::from_utf8_lossy(&output.stdout).lines() {
