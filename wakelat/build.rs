@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use bpf_toolchain::{CHOICE, OBJECTS, Toolchain};
+use bpf_toolchain::{CHOICE, OBJECT, PROGRAMS, Toolchain};
 
 fn main() {
     if let Err(error) = build() {
@@ -39,10 +39,8 @@ fn build() -> Result<(), Box<dyn Error>> {
     for line in messages.lines() {
         println!("cargo::warning={line}");
     }
-    for (binary, name) in OBJECTS {
-        let object = Toolchain::object(target, &target_root, binary);
-        fs::copy(&object, out_dir.join(name)).map_err(|e| format!("cannot copy {}: {e}", object.display()))?;
-    }
+    let object = Toolchain::object(target, &target_root, PROGRAMS);
+    fs::copy(&object, out_dir.join(OBJECT)).map_err(|e| format!("cannot copy {}: {e}", object.display()))?;
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 //! Where the wait of each task is kept: a table with a place for each of the last bits of a thread's number, so that nobody
-//! has to search, at a third of a hash map's price. Numbers are given one after the other; threads whose last bits are the
+//! has to search. Numbers are given one after the other; threads whose last bits are the
 //! same share a place. Who came first has it until its last switch, the others are in a hash map.
 
 use core::arch::asm;

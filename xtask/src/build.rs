@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use bpf_toolchain::OBJECTS;
+use bpf_toolchain::OBJECT;
 use serde_json::Value;
 
 use crate::workspace;
@@ -15,8 +15,8 @@ use crate::workspace;
 pub struct Built {
     /// The command.
     pub binary: PathBuf,
-    /// The BPF objects that are embedded in it, with their debug information.
-    pub objects: Vec<PathBuf>,
+    /// The BPF object that is embedded in it, with its debug information.
+    pub object: PathBuf,
 }
 
 /// Builds the release profile; progress goes to standard error.
@@ -43,8 +43,8 @@ pub fn build<Arg: AsRef<OsStr>>(
         bail!("wakelat does not build");
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    let objects_exist = |out_dir: &PathBuf| OBJECTS.iter().all(|(_, name)| out_dir.join(name).exists());
-    let built = built(&messages, objects_exist).context("cargo built wakelat but does not say where it is")?;
+    let has_object = |out_dir: &PathBuf| out_dir.join(OBJECT).exists();
+    let built = built(&messages, has_object).context("cargo built wakelat but does not say where it is")?;
     Ok(built)
 }
 
@@ -77,14 +77,14 @@ fn target_directory() -> anyhow::Result<PathBuf> {
 }
 
 /// Reads cargo's messages, one JSON object a line: the executable, and the directory of the one build
-/// script that leaves objects.
-fn built(messages: &str, has_objects: impl Fn(&PathBuf) -> bool) -> Option<Built> {
+/// script that leaves an object.
+fn built(messages: &str, has_object: impl Fn(&PathBuf) -> bool) -> Option<Built> {
     let messages = || messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let path = |value: &Value| value.as_str().map(PathBuf::from);
     let of = |reason: &'static str| messages().filter(move |message| message["reason"] == reason);
     let binary = of("compiler-artifact").find_map(|artifact| path(&artifact["executable"]))?;
-    let out_dir = of("build-script-executed").filter_map(|script| path(&script["out_dir"])).find(has_objects)?;
-    Some(Built { binary, objects: OBJECTS.iter().map(|(_, name)| out_dir.join(name)).collect() })
+    let out_dir = of("build-script-executed").filter_map(|script| path(&script["out_dir"])).find(has_object)?;
+    Some(Built { binary, object: out_dir.join(OBJECT) })
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_objects_are_where_the_build_script_left_them() {
+    fn the_object_is_where_the_build_script_left_it() {
         let messages = r#"
             {"reason":"build-script-executed","package_id":"libc","out_dir":"/target/build/libc-1/out"}
             {"reason":"compiler-artifact","target":{"name":"libc"},"executable":null}
@@ -100,8 +100,8 @@ mod tests {
             {"reason":"compiler-artifact","target":{"name":"wakelat"},"executable":"/target/release/wakelat"}
             {"reason":"build-finished","success":true}"#;
         let found = built(messages, |out_dir| out_dir.ends_with("wakelat-2/out"));
-        let objects = ["wakelat.bpf.o"].map(|name| format!("/target/build/wakelat-2/out/{name}").into());
-        assert_eq!(found, Some(Built { binary: "/target/release/wakelat".into(), objects: objects.to_vec() }));
+        let object = "/target/build/wakelat-2/out/wakelat.bpf.o".into();
+        assert_eq!(found, Some(Built { binary: "/target/release/wakelat".into(), object }));
     }
 
     #[test]

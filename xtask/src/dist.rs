@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use std::{env, fs};
 
 use anyhow::{Context as _, ensure};
-use bpf_toolchain::OBJECTS;
+use bpf_toolchain::OBJECT;
 use object::build::elf;
 use sha2::{Digest as _, Sha256};
 
@@ -25,10 +25,8 @@ pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
     let musl = format!("{}-unknown-linux-musl", env::consts::ARCH);
     let built = released()?;
     let mut files = vec![("wakelat", fs::read(&built.binary).context("cannot read the binary")?)];
-    for ((_, name), path) in OBJECTS.into_iter().zip(&built.objects) {
-        let object = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        files.push((name, without_debug_information(&object)?));
-    }
+    let object = fs::read(&built.object).with_context(|| format!("cannot read `{}`", built.object.display()))?;
+    files.push((OBJECT, without_debug_information(&object)?));
     if has_standard_library(&musl) {
         files.push(("wakelat-musl", fs::read(static_release(&musl)?.binary).context("cannot read the binary")?));
     }

@@ -24,6 +24,23 @@ pub struct Column<T: 'static> {
     pub cell: fn(&T, &Context, usize, &Style) -> String,
 }
 
+impl<T> Column<T> {
+    /// When.
+    pub const fn time(cell: fn(&T, &Context, usize, &Style) -> String) -> Self {
+        Self { title: "time", needs: 15, uses: 16, right: true, ink: Ink::Dim, cell }
+    }
+
+    /// On which CPU.
+    pub const fn cpu(cell: fn(&T, &Context, usize, &Style) -> String) -> Self {
+        Self { title: "cpu", needs: 4, uses: 4, right: true, ink: Ink::Plain, cell }
+    }
+
+    /// Why it waited.
+    pub const fn class(cell: fn(&T, &Context, usize, &Style) -> String) -> Self {
+        Self { title: "class", needs: 9, uses: 9, right: false, ink: Ink::Dim, cell }
+    }
+}
+
 /// The columns that there is room for.
 pub struct Columns<T: 'static> {
     style: Style,

@@ -23,6 +23,15 @@ pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<
     out.write_all(text.as_bytes())
 }
 
+/// Writes the coverage of a report below lines of its own.
+///
+/// # Errors
+/// Those of `out`.
+pub(crate) fn below(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(b"\n")?;
+    write(report, style, out)
+}
+
 /// Adds the coverage of a report to `out`: why nothing is there, if so; the terms; the threshold; every loss by itself.
 pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;

@@ -22,22 +22,8 @@ pub struct Parts {
 }
 
 const OF_A_WAIT: [Column<Account>; 5] = [
-    Column {
-        title: "time",
-        needs: 15,
-        uses: 16,
-        right: true,
-        ink: Ink::Dim,
-        cell: |account, context, _, style| columns::time(account.waited.wait.at_ns, context, style),
-    },
-    Column {
-        title: "cpu",
-        needs: 4,
-        uses: 4,
-        right: true,
-        ink: Ink::Plain,
-        cell: |account, _, _, _| account.waited.wait.cpu.to_string(),
-    },
+    Column::time(|account, context, _, style| columns::time(account.waited.wait.at_ns, context, style)),
+    Column::cpu(|account, _, _, _| account.waited.wait.cpu.to_string()),
     Column {
         title: "task",
         needs: 10,
@@ -49,14 +35,7 @@ const OF_A_WAIT: [Column<Account>; 5] = [
             words::task(wait.comm, wait.tid, wait.pid, width, style)
         },
     },
-    Column {
-        title: "class",
-        needs: 9,
-        uses: 9,
-        right: false,
-        ink: Ink::Dim,
-        cell: |account, _, _, _| account.waited.wait.class.name().to_owned(),
-    },
+    Column::class(|account, _, _, _| account.waited.wait.class.name().to_owned()),
     Column {
         title: "latency",
         needs: 8,
@@ -164,9 +143,7 @@ impl Accounts for Parts {
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let mut text = String::from("\n");
-        coverage::render(report, &self.style, &mut text);
-        out.write_all(text.as_bytes())
+        coverage::below(report, &self.style, out)
     }
 }
 

@@ -27,22 +27,8 @@ pub struct Stays {
 
 /// When and where: in front of every line.
 const PLACE: [Column<Event>; 2] = [
-    Column {
-        title: "time",
-        needs: 15,
-        uses: 16,
-        right: true,
-        ink: Ink::Dim,
-        cell: |event, context, _, style| columns::time(event.at_ns(), context, style),
-    },
-    Column {
-        title: "cpu",
-        needs: 4,
-        uses: 4,
-        right: true,
-        ink: Ink::Plain,
-        cell: |event, _, _, _| event.cpu().to_string(),
-    },
+    Column::time(|event, context, _, style| columns::time(event.at_ns(), context, style)),
+    Column::cpu(|event, _, _, _| event.cpu().to_string()),
 ];
 
 const COLUMNS: [Column<Stay>; 6] = [
@@ -148,9 +134,7 @@ impl Events for Stays {
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let mut text = String::from("\n");
-        coverage::render(report, &self.style, &mut text);
-        out.write_all(text.as_bytes())
+        coverage::below(report, &self.style, out)
     }
 }
 

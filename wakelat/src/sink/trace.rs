@@ -18,15 +18,8 @@ pub struct Trace {
 }
 
 const COLUMNS: [Column<Wait>; 8] = [
-    Column {
-        title: "time",
-        needs: 15,
-        uses: 16,
-        right: true,
-        ink: Ink::Dim,
-        cell: |wait, context, _, style| columns::time(wait.at_ns, context, style),
-    },
-    Column { title: "cpu", needs: 4, uses: 4, right: true, ink: Ink::Plain, cell: |w, _, _, _| w.cpu.to_string() },
+    Column::time(|wait, context, _, style| columns::time(wait.at_ns, context, style)),
+    Column::cpu(|w, _, _, _| w.cpu.to_string()),
     Column {
         title: "task",
         needs: 13,
@@ -35,14 +28,7 @@ const COLUMNS: [Column<Wait>; 8] = [
         ink: Ink::Plain,
         cell: |wait, _, width, style| words::task(wait.comm, wait.tid, wait.pid, width, style),
     },
-    Column {
-        title: "class",
-        needs: 9,
-        uses: 9,
-        right: false,
-        ink: Ink::Dim,
-        cell: |w, _, _, _| w.class.name().to_owned(),
-    },
+    Column::class(|w, _, _, _| w.class.name().to_owned()),
     Column { title: "delivery", needs: 8, uses: 9, right: true, ink: Ink::Plain, cell: delivery },
     Column { title: "latency", needs: 8, uses: 9, right: true, ink: Ink::Strong, cell: latency },
     Column { title: "waker", needs: 14, uses: 23, right: false, ink: Ink::Plain, cell: waker },
@@ -69,9 +55,7 @@ impl Waits for Trace {
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let mut text = String::from("\n");
-        coverage::render(report, &self.style, &mut text);
-        out.write_all(text.as_bytes())
+        coverage::below(report, &self.style, out)
     }
 }
 

@@ -59,8 +59,11 @@ pub fn host_target() -> &'static str {
     target(if cfg!(target_endian = "big") { "big" } else { "little" })
 }
 
-/// The BPF objects: the binary of wakelat-ebpf, and the name that wakelat's build script gives it.
-pub const OBJECTS: [(&str, &str); 1] = [("wakelat-ebpf", "wakelat.bpf.o")];
+/// The binary of wakelat-ebpf.
+pub const PROGRAMS: &str = "wakelat-ebpf";
+
+/// The name that wakelat's build script gives it: the BPF object.
+pub const OBJECT: &str = "wakelat.bpf.o";
 
 /// Finds the tools for `target`, or says what is not there.
 pub fn find(target: &str) -> Result<Toolchain, Missing> {

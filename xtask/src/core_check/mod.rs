@@ -1,6 +1,6 @@
 //! `cargo xtask core-check`: would the programs find every kernel field they read?
 //!
-//! Applies the CO-RE relocations of the BPF objects against the BTF of kernels that need not run, as the
+//! Applies the CO-RE relocations of the BPF object against the BTF of kernels that need not run, as the
 //! loader does. A field that a kernel does not have makes its instruction invalid ("poisoned"): the
 //! kernel then refuses the program, unless the field is read only after a check that it exists.
 
@@ -32,23 +32,19 @@ pub struct Args {
 
 /// Fails if relocation fails on any of the kernels.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    let objects = match &args.object {
-        Some(object) => vec![object.clone()],
+    let object = match &args.object {
+        Some(object) => object.clone(),
         None => {
             setup::ensure(Purpose::Build)?;
-            dist::released()?.objects
+            dist::released()?.object
         }
     };
     let kernels = if args.kernels.is_empty() { default_kernels()? } else { kernels::find(&args.kernels)? };
     if kernels.is_empty() {
         bail!("found no BTF and no kernel image in what was given");
     }
-    let mut all_found = true;
-    for object in &objects {
-        println!("{}", object.display());
-        all_found &= check(object, &kernels)?;
-    }
-    Ok(if all_found { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!("{}", object.display());
+    Ok(if check(&object, &kernels)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Whether relocation succeeds on all of `kernels`.

@@ -132,6 +132,7 @@ fn becomes(proc: &Path, tid: u32, is: impl Fn(&Task) -> bool) -> bool {
         if begun.elapsed() >= PATIENCE {
             return false;
         }
+        // Nothing tells of what a thread of the kernel does to itself but its own file, and no file of procfs can be polled.
         sleep(Duration::from_millis(1));
     }
 }
