@@ -2,6 +2,7 @@
 
 /// What put a task on a run queue. Classes are never mixed in one figure unless run-queue latency is asked for by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "user", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum Class {
     /// `sched_wakeup`: a sleeping task was made runnable.

@@ -47,6 +47,7 @@ pub enum Woken {
 
 /// What becomes of a task that loses its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(serde::Serialize, serde::Deserialize))]
 pub enum Leaving {
     /// It could go on, and waits for a CPU again.
     Runnable,

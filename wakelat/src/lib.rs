@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod events;
 pub mod hist_trigger;
 pub mod kernel;
+pub mod recording;
 pub mod report;
 pub mod session;
 pub mod sink;

@@ -42,6 +42,8 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Trace(config, Lines::Parts) => commands::trace_parts(config)?,
         Command::Trace(config, Lines::Switches(all)) => commands::trace_all(config, all)?,
         Command::Why(config, why) => commands::why(config, *why)?,
+        Command::WhyRecorded(recorded) => commands::why_recorded(recorded)?,
+        Command::Record(config, parts) => commands::record(config, *parts)?,
         Command::Verify(config) => {
             let agrees = commands::verify(config)?;
             return Ok(if agrees { ExitCode::SUCCESS } else { ExitCode::from(3) });

@@ -1,5 +1,6 @@
 //! What a window of measurement found: plain data, ns throughout, with its coverage. Sources fill it, sinks show it.
 
+use serde::{Deserialize, Serialize};
 use wakelat_common::Class;
 
 use crate::{
@@ -8,7 +9,7 @@ use crate::{
 };
 
 /// One window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The kernel's release, as `uname -r` says it.
     pub kernel: String,
@@ -22,7 +23,8 @@ pub struct Report {
     pub from: From,
     /// Where the waits were counted.
     pub mode: Mode,
-    /// The groups, ordered by class and then by falling count.
+    /// The groups, ordered by class and then by falling count. A recording has none: they are made anew.
+    #[serde(skip)]
     pub groups: Vec<Group>,
     /// What was counted and what was not.
     pub coverage: Coverage,
@@ -35,7 +37,7 @@ pub struct Report {
 }
 
 /// Which tasks were watched: whole ones at random, as many as a limit of the overhead allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
     /// The limit: millionths of the time of all CPUs.
     pub limit_ppm: u32,
@@ -46,7 +48,7 @@ pub struct Sampling {
 }
 
 /// What measuring took from the machine in this window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overhead {
     /// CPUs that were online.
     pub cpus: u32,
@@ -58,7 +60,7 @@ pub struct Overhead {
 
 /// What programs in the kernel took: from those parts of the run in which the kernel accounted them, by the number of
 /// switches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramTime {
     /// All of them together: ns, one reading of the clock for each run included.
     pub ns: u64,
@@ -88,7 +90,7 @@ impl ProgramTime {
 }
 
 /// Where the clock of a `wakeup` starts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum From {
     /// `sched_wakeup`: the task is on a run queue.
     #[default]
@@ -98,7 +100,7 @@ pub enum From {
 }
 
 /// Where waits are counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// In user space, from a sample of each.
     #[default]
@@ -167,7 +169,7 @@ impl GroupClass {
 }
 
 /// What was counted, and each way in which something was not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     /// Of wakeups: classes `wakeup` and `new`.
     pub wakeups: Terms,
@@ -185,7 +187,7 @@ pub struct Coverage {
 }
 
 /// The terms of one accounting identity; see [`wakelat_common::counter`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// Waits that began in this window, and those carried into it.
     pub seen: u64,
@@ -243,7 +245,7 @@ impl Terms {
 }
 
 /// What became of the threshold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Threshold {
     /// The threshold: ns.
     pub threshold_ns: u64,

@@ -1,9 +1,10 @@
 //! One wait, in user words: what every source produces and everything above it works on.
 
+use serde::{Deserialize, Serialize};
 use wakelat_common::Class;
 
 /// A task's name: up to 15 bytes, as the kernel keeps it, without a NUL.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Comm([u8; 16]);
 
 impl Comm {
@@ -52,7 +53,7 @@ impl std::fmt::Debug for Comm {
 ///
 /// All fields are about the task that waited, except where the name says otherwise. `tid` is the thread, `pid` the
 /// process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     /// Why it waited.
     pub class: Class,

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use wakelat_common::{
     bucket::{self, BUCKETS},
     histogram::Histogram as Counted,
@@ -32,7 +33,7 @@ pub struct Distribution {
 }
 
 /// The longest wait and whose it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Maximum {
     /// How long: ns.
     pub latency_ns: u64,

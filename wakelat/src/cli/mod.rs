@@ -7,6 +7,8 @@ mod filter;
 mod grouping;
 mod hist;
 mod output;
+mod parts;
+mod record;
 mod refusal;
 mod resources;
 mod threshold;
@@ -33,13 +35,13 @@ pub use common::CommonFlags;
 pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 pub use grouping::GroupingFlags;
 pub use output::{OutputFlags, PaperFlags};
+pub use parts::PartName;
 pub use refusal::Refusal;
 pub use resources::ResourceFlags;
 pub use threshold::ThresholdFlags;
 pub use timerlat::{NoiseViewName, OsnoiseFlags, SavedFlags, TimerlatFlags, ViewName};
 pub use tracer::TracerFlags;
 pub use verify::VerifyFlags;
-pub use why::PartName;
 pub use window::WindowFlags;
 
 const EXAMPLES: &str = "\
@@ -49,6 +51,7 @@ Examples:
   wakelat top --sort p99                  who waits longest, live
   wakelat trace --threshold 1ms           every wait of a millisecond or more
   wakelat why -d 10s                      where that time went, and who was in the way
+  wakelat record -d 1m -o file.wakelat    all that `why` is made of, for later
   wakelat verify                          the same by the kernel's own histograms
   wakelat timerlat --from trace.txt       why a real-time thread was late
   wakelat doctor                          what this kernel and this user can do
@@ -78,6 +81,7 @@ enum Verb {
     Top(top::TopFlags),
     Trace(trace::TraceFlags),
     Why(why::WhyFlags),
+    Record(record::RecordFlags),
     Verify(verify::VerifyFlags),
     Timerlat(TimerlatFlags),
     Osnoise(OsnoiseFlags),
@@ -107,7 +111,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Ref
 
 /// All flags of all commands, each with its defaults.
 fn command() -> clap::Command {
-    Flags::command().mut_subcommand("why", why::with_defaults)
+    Flags::command().mut_subcommand("why", why::with_defaults).mut_subcommand("record", record::with_defaults)
 }
 
 /// Like [`parse`], for a machine that is looked at only where flags have to be judged by it.
@@ -126,9 +130,10 @@ fn parse_on(
             let (config, lines) = flags.config(&machine()?)?;
             Command::Trace(config, lines)
         }
-        Verb::Why(flags) => {
-            let why = flags.why();
-            Command::Why(flags.config(&machine()?)?, why)
+        Verb::Why(flags) => flags.command(|| Ok(machine()?))?,
+        Verb::Record(flags) => {
+            let parts = flags.parts();
+            Command::Record(flags.config(&machine()?)?, parts)
         }
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),
         Verb::Timerlat(flags) => Command::Timerlat(Box::new(flags.config(machine)?)),

@@ -225,6 +225,30 @@ fn a_limit_of_the_overhead_is_refused_where_all_tasks_are_needed() {
 }
 
 #[test]
+fn a_recording_is_shown_on_a_machine_that_cannot_measure() {
+    let shown = |line| parse_on(words(line), || anyhow::bail!("no procfs")).map(|invocation| invocation.command);
+    let Ok(Command::WhyRecorded(recorded)) = shown("wakelat why -i file --by cgroup --worst 7") else { panic!() };
+    assert_eq!((recorded.by, recorded.worst), (vec![Key::Cgroup], 7));
+    for line in ["wakelat why -i file --pid 1", "wakelat why -i file -d 1s", "wakelat why -i file --parts noise"] {
+        let refusal = shown(line).unwrap_err();
+        assert_eq!(refusal.exit_code(), 2, "{line}");
+        assert!(refusal.to_string().contains("--input"), "{line}: {refusal}");
+    }
+}
+
+#[test]
+fn a_recording_has_a_file_and_a_form_of_its_own() {
+    for (line, why) in [
+        ("wakelat record -d 1s", "--output"),
+        ("wakelat record -d 1s -o file --json", "a form of its own"),
+        ("wakelat record -d 1s -o file --max-overhead 1%", "watched or not"),
+    ] {
+        let (said, code) = refused(line, |_| {});
+        assert!(said.contains(why) && code == 2, "{line}: {said}");
+    }
+}
+
+#[test]
 fn a_machine_that_cannot_be_read_is_a_failure_not_a_usage_error() {
     let refusal = parse_on(words("wakelat hist"), || anyhow::bail!("cannot read `/proc/loadavg`")).unwrap_err();
     assert_eq!((refusal.exit_code(), refusal.to_string().as_str()), (1, "cannot read `/proc/loadavg`"));
@@ -347,7 +371,7 @@ fn help_is_grouped_and_has_examples() {
     let mut command = command().term_width(100);
     command.build();
     said += &command.render_help().to_string();
-    for verb in ["hist", "top", "trace", "why", "timerlat", "osnoise", "doctor"] {
+    for verb in ["hist", "top", "trace", "why", "record", "timerlat", "osnoise", "doctor"] {
         let verb = command.find_subcommand_mut(verb).unwrap();
         said += &format!("\n----- {} -----\n{}", verb.get_name(), verb.clone().term_width(100).render_help());
     }

@@ -1,10 +1,12 @@
 //! `wakelat why`
 
-use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 
-use super::{ClassName, CommonFlags, FromEvent, GroupingFlags};
+use clap::{Args, Id};
+
+use super::{ClassName, CommonFlags, FilterFlags, FromEvent, GroupingFlags, Refusal, parts::PartsFlags};
 use crate::{
-    config::{Config, ConfigError, Why, number},
+    config::{Command, Config, Recorded, Why, number},
     kernel::Machine,
 };
 
@@ -14,7 +16,8 @@ Examples:
   wakelat why --comm 'nginx*' --worst 5    nginx alone, its five longest waits drawn
   wakelat why --by cgroup -d 1m            cgroup by cgroup
   wakelat why --threshold 1ms              waits of a millisecond or more
-  wakelat why -d 5s --json                 for a program";
+  wakelat why -d 5s --json                 for a program
+  wakelat why -i file.wakelat --by comm    of a recording, once more and by name";
 
 /// Where the time of waits went: parts that add up, who was in the way, and what to do about it
 #[derive(Debug, Args)]
@@ -24,18 +27,12 @@ pub(super) struct WhyFlags {
     #[arg(long, value_name = "N", default_value = "3", value_parser = number::worst, allow_hyphen_values = true, help_heading = "Reasons")]
     worst: usize,
 
-    /// What to tell from the task that has the CPU: noise (interrupts, softirqs), idle (C-states), quota (throttling,
-    /// stolen time); forks (storms of new tasks), works (what kworkers did); or tasks, which is none of them. What is not
-    /// told apart is not attached
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "noise,idle,quota,forks",
-        hide_possible_values = true,
-        help_heading = "Reasons"
-    )]
-    parts: Vec<PartName>,
+    #[command(flatten)]
+    parts: PartsFlags,
+
+    /// Show a recording of `wakelat record` in place of what happens now; - is standard input
+    #[arg(short, long, value_name = "FILE", help_heading = "Reasons")]
+    input: Option<PathBuf>,
 
     #[command(flatten)]
     grouping: GroupingFlags,
@@ -43,48 +40,47 @@ pub(super) struct WhyFlags {
     common: CommonFlags,
 }
 
-/// Something to tell from the task that has the CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PartName {
-    /// Nothing
-    Tasks,
-    /// Interrupts and softirqs
-    Noise,
-    /// C-states
-    Idle,
-    /// Throttling and stolen time
-    Quota,
-    /// Storms of new tasks
-    Forks,
-    /// The functions of kworkers
-    Works,
+/// What is otherwise than in other commands: all waits are asked for, from the waker on, and nothing is counted in the
+/// kernel. A recording says who was measured, and for how long.
+pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
+    let of_grouping = ["by", "per_process", "per_thread", "max_groups", "mode"];
+    let of_output = ["json", "csv", "quiet", "timestamps", "output", "ascii", "color", "verbose", "help"];
+    let of_view = of_grouping.iter().chain(&of_output).chain(&["worst", "input"]);
+    let of_view: Vec<&str> = of_view.copied().collect();
+    let ids = command.get_arguments().map(|arg| arg.get_id().clone()).filter(|id| !of_view.contains(&id.as_str()));
+    let of_measurement: Vec<Id> = ids.collect();
+    with_all_waits(command)
+        .mut_arg("mode", |arg| arg.hide(true))
+        .mut_arg("csv", |arg| arg.hide(true))
+        .mut_arg("input", |arg| arg.conflicts_with_all(of_measurement))
 }
 
-/// What is otherwise than in other commands: all waits are asked for, from the waker on, and nothing is counted in the
-/// kernel.
-pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
+/// All waits are asked for, from the waker on.
+pub(super) fn with_all_waits(command: clap::Command) -> clap::Command {
     command
         .mut_arg("class", |arg| arg.default_value("wakeup,new,preempted"))
         .mut_arg("from", |arg| arg.default_value("waking"))
-        .mut_arg("mode", |arg| arg.hide(true))
-        .mut_arg("csv", |arg| arg.hide(true))
+}
+
+/// The default of where a wakeup starts is for those that have wakeups.
+pub(super) fn fit_start(filter: &mut FilterFlags) {
+    let wakes = |class: &ClassName| matches!(class, ClassName::Wakeup | ClassName::Runqueue);
+    if !filter.class.iter().any(wakes) {
+        filter.from = FromEvent::Wakeup;
+    }
 }
 
 impl WhyFlags {
-    pub(super) fn why(&self) -> Why {
-        let with = |part| self.parts.contains(&part);
-        let (noise, idle, quota) = (with(PartName::Noise), with(PartName::Idle), with(PartName::Quota));
-        Why { worst: self.worst, noise, idle, quota, works: with(PartName::Works), forks: with(PartName::Forks) }
-    }
-
-    pub(super) fn config(mut self, machine: &Machine) -> Result<Config, ConfigError> {
-        let wakes = |class: &ClassName| matches!(class, ClassName::Wakeup | ClassName::Runqueue);
-        if !self.common.filter.class.iter().any(wakes) {
-            // The default is for those that have one.
-            self.common.filter.from = FromEvent::Wakeup;
+    /// A recording where one is given; the machine is looked at only without.
+    pub(super) fn command(mut self, machine: impl FnOnce() -> Result<Machine, Refusal>) -> Result<Command, Refusal> {
+        if let Some(input) = &self.input {
+            let recorded = Recorded::new(input, &self.grouping, self.worst, &self.common.output)?;
+            return Ok(Command::WhyRecorded(recorded));
         }
-        let mut config = Config::new(&self.common, machine)?;
-        config.set_reasons(&self.grouping, machine)?;
-        Ok(config)
+        fit_start(&mut self.common.filter);
+        let machine = machine()?;
+        let mut config = Config::new(&self.common, &machine)?;
+        config.set_reasons(&self.grouping, &machine)?;
+        Ok(Command::Why(config, Why { worst: self.worst, parts: self.parts.parts() }))
     }
 }

@@ -66,8 +66,9 @@ impl View for TraceAll<'_> {
         self.events.head(out)
     }
 
-    fn warmed_up(&mut self) {
+    fn warmed_up(&mut self, _: &mut dyn Write) -> io::Result<()> {
         self.warming_up = false;
+        Ok(())
     }
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {

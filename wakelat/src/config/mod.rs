@@ -12,6 +12,7 @@ mod filter;
 mod grouping;
 mod mode;
 mod output;
+mod recorded;
 mod resources;
 mod signal;
 mod threshold;
@@ -28,6 +29,7 @@ use crate::{
     events::EventsFlags,
     hist_trigger::cli::HistTriggerFlags,
     kernel::Machine,
+    recording::Parts,
     report::{From, Mode},
     sink::table::Sort,
     timeline::stay::Shown,
@@ -39,6 +41,7 @@ pub use error::ConfigError;
 pub use filter::FilterConfig;
 pub use mode::ModeChoice;
 pub use output::{Colour, OutputConfig};
+pub use recorded::Recorded;
 pub use resources::{Attach, Resources};
 pub use threshold::{Action, ThresholdConfig};
 pub use timerlat::{Live, Origin, OsnoiseConfig, TimerlatConfig};
@@ -60,6 +63,10 @@ pub enum Command {
     Trace(Config, Lines),
     /// Where the time of waits went.
     Why(Config, Why),
+    /// The same, of a recording.
+    WhyRecorded(Recorded),
+    /// Everything that happens, to a file.
+    Record(Config, Parts),
     /// The same window by hist triggers.
     Verify(VerifyConfig),
     /// The timerlat tracer, explained.
@@ -188,19 +195,39 @@ impl Config {
         self.by = grouping::keys(flags, &[], machine)?;
         self.max_groups = flags.max_groups;
         self.refuse_limit()?;
-        if self.by.contains(&Key::Part) {
-            return Err(ConfigError::usage("--by", "`part` is what `why` shows of every group; leave it out"));
-        }
-        if flags.mode == ModeChoice::Aggregate {
-            let why = "`aggregate` does not do: where a wait went is known in user space alone; leave it out";
-            return Err(ConfigError::usage("--mode", why));
-        }
-        if self.output.format == Format::Csv {
-            let why = "parts, rankings and time lines are no rows; use `--json`";
-            return Err(ConfigError::usage("--csv", why));
-        }
-        Ok(())
+        check_reasons(&self.by, flags, &self.output)
     }
+
+    /// Asks for everything that happens, in a file.
+    ///
+    /// # Errors
+    /// Where not all tasks are to be watched, or the file is to be something else than a recording, or a terminal.
+    pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
+        self.refuse_limit()?;
+        let flag = match self.output.format {
+            Format::Human => return recorded::check_output(&self.output),
+            Format::Json => "--json",
+            Format::Csv => "--csv",
+        };
+        let why = "a recording has a form of its own; leave it out, and show the file with `wakelat why -i FILE`";
+        Err(ConfigError::usage(flag, why))
+    }
+}
+
+/// Whether `why` can show groups of waits by these keys, and like this.
+fn check_reasons(by: &[Key], flags: &GroupingFlags, output: &OutputConfig) -> Result<(), ConfigError> {
+    if by.contains(&Key::Part) {
+        return Err(ConfigError::usage("--by", "`part` is what `why` shows of every group; leave it out"));
+    }
+    if flags.mode == ModeChoice::Aggregate {
+        let why = "`aggregate` does not do: where a wait went is known in user space alone; leave it out";
+        return Err(ConfigError::usage("--mode", why));
+    }
+    if output.format == Format::Csv {
+        let why = "parts, rankings and time lines are no rows; use `--json`";
+        return Err(ConfigError::usage("--csv", why));
+    }
+    Ok(())
 }
 
 /// What `why` tells apart and shows.
@@ -208,16 +235,8 @@ impl Config {
 pub struct Why {
     /// How many of the longest waits are drawn.
     pub worst: usize,
-    /// Interrupts and softirqs are told from the task that has the CPU.
-    pub noise: bool,
-    /// C-states are told.
-    pub idle: bool,
-    /// Throttling and stolen time are told.
-    pub quota: bool,
-    /// What the workers of workqueues do is told.
-    pub works: bool,
-    /// Who makes many tasks is told.
-    pub forks: bool,
+    /// What is told from the task that has the CPU.
+    pub parts: Parts,
 }
 
 /// The table of `top`.

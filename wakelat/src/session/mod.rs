@@ -3,6 +3,7 @@
 mod account;
 pub(crate) mod action;
 pub(crate) mod clock;
+pub(crate) mod input;
 mod limit;
 mod meter;
 mod names;
@@ -104,7 +105,12 @@ pub trait View {
     }
 
     /// The warm-up has ended: what came so far is only the past of what comes.
-    fn warmed_up(&mut self) {}
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn warmed_up(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
+        Ok(())
+    }
 
     /// A window has ended.
     ///
@@ -313,7 +319,9 @@ impl Run<'_> {
         };
         if cut == Cut::WarmUp {
             self.begin(&reading);
-            self.view.warmed_up();
+            if output.write(|out| self.view.warmed_up(out))? == Written::NoReader {
+                self.stop = Some(Stop::NoReader);
+            }
             return Ok(());
         }
         let report = self.windows.cut(&reading, &self.names);

@@ -1,11 +1,12 @@
 //! One thing that happened on a CPU, in user words.
 
+use serde::{Deserialize, Serialize};
 use wakelat_common::start::Leaving;
 
 use crate::wait::{Comm, Wait};
 
 /// One event, and its place in the order of its CPU's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// The CPU that told of it.
     pub cpu: u32,
@@ -16,7 +17,7 @@ pub struct Event {
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// The CPU went from one task to the next.
     Turn(Box<Turn>),
@@ -33,7 +34,7 @@ pub enum What {
 }
 
 /// A task made another, or took another program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawn {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
@@ -46,7 +47,7 @@ pub struct Spawn {
 }
 
 /// A worker of a workqueue began or ended a work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
@@ -57,7 +58,7 @@ pub struct Work {
 }
 
 /// A task at a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
     /// Thread id; 0 is idle.
     pub tid: u32,
@@ -76,7 +77,7 @@ pub struct Occupant {
 }
 
 /// A CPU went from one task to the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
@@ -98,7 +99,7 @@ pub struct Turn {
 }
 
 /// What is known of switches that the tracepoint did not show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
     /// How many there were since the last one that it showed.
     pub switches: Option<u32>,
@@ -107,7 +108,7 @@ pub struct Unseen {
 }
 
 /// A wait, and what the kernel side knows of its course.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waited {
     /// The wait. Its latency may include the delivery: see the run's `--from`.
     pub wait: Wait,
@@ -128,7 +129,7 @@ pub struct Waited {
 }
 
 /// An interrupt or softirq, gross: what interrupted it has an event of its own, before this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Noise {
     /// What it was.
     pub source: Source,
@@ -139,7 +140,7 @@ pub struct Noise {
 }
 
 /// What took a CPU from its task without a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
     /// The handler of a device's interrupt.
     Irq {
@@ -155,7 +156,7 @@ pub enum Source {
 }
 
 /// A task was moved to another CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
@@ -172,7 +173,7 @@ pub struct Moved {
 }
 
 /// A task was woken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Woken {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,

@@ -1,10 +1,6 @@
 //! A saved trace as a source: opened, read to its end, shown.
 
-use std::{
-    fs::File,
-    io::{self, BufRead, BufReader},
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -18,7 +14,10 @@ use super::{
 };
 use crate::{
     config::OutputConfig,
-    session::output::{Output, Written},
+    session::{
+        input::{name, open},
+        output::{Output, Written},
+    },
     sink::{Format, Style},
 };
 
@@ -174,15 +173,4 @@ fn nothing(name: &str, tracer: &str, coverage: &Coverage) -> String {
     let first = [&coverage.broken, &coverage.foreign].into_iter().find_map(|unread| unread.first.clone());
     let why = first.map(|first| format!("; {first}")).unwrap_or_default();
     format!("{name} holds no record of the {tracer} tracer; expected what `cat trace` prints under `{tracer}`{why}")
-}
-
-fn name(from: &Path) -> String {
-    if from == Path::new("-") { "standard input".to_owned() } else { format!("`{}`", from.display()) }
-}
-
-fn open(from: &Path) -> io::Result<Box<dyn BufRead>> {
-    if from == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
-    }
-    Ok(Box::new(BufReader::new(File::open(from)?)))
 }

@@ -15,7 +15,7 @@ pub mod wakers;
 pub mod works;
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 
 pub use names::Known;
 pub use summary::{Rules, Summary, Summing};

@@ -1,0 +1,36 @@
+//! Any bytes as a recording, shown: nothing may panic, whatever a file says has happened.
+//!
+//! `cargo +nightly fuzz run recording -- -max_total_time=600`
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakelat::{
+    recording::{FORMAT, Frame, MAGIC, Recorded, Recording},
+    report::From,
+    why::{Known, Rules, Summing, sink},
+};
+
+fuzz_target!(|frames: &[u8]| {
+    let mut file = MAGIC.to_vec();
+    file.extend(FORMAT.to_le_bytes());
+    file.extend(frames);
+    let Ok(mut recording) = Recording::open(&file[..]) else { return };
+    let rules =
+        Rules { from: From::Waking, by: Vec::new(), merged: false, max_groups: 16, worst: 3, untold: Vec::new() };
+    let (mut summing, mut known, mut names) = (Summing::new(rules), Known::default(), Recorded::default());
+    while let Ok(Some(frame)) = recording.frame() {
+        names.learn(&frame);
+        match frame {
+            Frame::Event(event) => {
+                known.learn(&event, &names);
+                summing.push(&event, &known);
+            }
+            Frame::WarmedUp => summing.begin(),
+            Frame::End(report) => {
+                let summary = summing.summary(report.duration_ns, &known);
+                sink::json(&summary, &report, &mut Vec::new()).expect("JSON");
+            }
+            _ => {}
+        }
+    }
+});

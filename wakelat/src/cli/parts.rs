@@ -1,0 +1,52 @@
+//! What is told from the task that has the CPU.
+
+use clap::{Args, ValueEnum};
+
+use crate::recording::Parts;
+
+/// What is told from the task that has the CPU.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Reasons")]
+pub(super) struct PartsFlags {
+    /// What to tell from the task that has the CPU: noise (interrupts, softirqs), idle (C-states), quota (throttling,
+    /// stolen time); forks (storms of new tasks), works (what kworkers did); or tasks, which is none of them. What is not
+    /// told apart is not attached
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "noise,idle,quota,forks",
+        hide_possible_values = true
+    )]
+    parts: Vec<PartName>,
+}
+
+/// Something to tell from the task that has the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PartName {
+    /// Nothing
+    Tasks,
+    /// Interrupts and softirqs
+    Noise,
+    /// C-states
+    Idle,
+    /// Throttling and stolen time
+    Quota,
+    /// Storms of new tasks
+    Forks,
+    /// The functions of kworkers
+    Works,
+}
+
+impl PartsFlags {
+    pub(super) fn parts(&self) -> Parts {
+        let with = |part| self.parts.contains(&part);
+        Parts {
+            noise: with(PartName::Noise),
+            idle: with(PartName::Idle),
+            quota: with(PartName::Quota),
+            works: with(PartName::Works),
+            forks: with(PartName::Forks),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `wakelat record`
+
+use clap::Args;
+
+use super::{
+    CommonFlags,
+    parts::PartsFlags,
+    why::{fit_start, with_all_waits},
+};
+use crate::{
+    config::{Config, ConfigError},
+    kernel::Machine,
+    recording::Parts,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  wakelat record -d 1m -o file.wakelat         everything that `why` is made of, for a minute
+  wakelat why -i file.wakelat                  what it shows
+  wakelat why -i file.wakelat --by cgroup      the same minute by cgroup
+  ssh HOST wakelat record -d 10s -o - | wakelat why -i -   measured there, shown here";
+
+/// Keep in a file all that `why` is made of, to be looked at later, elsewhere, and more than once
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct RecordFlags {
+    #[command(flatten)]
+    parts: PartsFlags,
+    #[command(flatten)]
+    common: CommonFlags,
+}
+
+/// What is otherwise than in other commands: as in `why`, and that there is a file.
+pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
+    let hide = |command: clap::Command, id: &'static str| command.mut_arg(id, |arg| arg.hide(true));
+    let command = ["json", "csv", "timestamps", "ascii", "color"].into_iter().fold(with_all_waits(command), hide);
+    command.mut_arg("output", |arg| arg.required(true))
+}
+
+impl RecordFlags {
+    pub(super) fn parts(&self) -> Parts {
+        self.parts.parts()
+    }
+
+    pub(super) fn config(mut self, machine: &Machine) -> Result<Config, ConfigError> {
+        fit_start(&mut self.common.filter);
+        let mut config = Config::new(&self.common, machine)?;
+        config.set_recorded()?;
+        Ok(config)
+    }
+}

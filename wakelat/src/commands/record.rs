@@ -1,0 +1,63 @@
+//! `record`: everything that happens, to a file.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+
+use super::{run, style, why::timeline};
+use crate::{
+    aggregate::key::Names,
+    collect::Timeline,
+    config::Config,
+    recording::{Header, Parts, Recorder},
+    report::Report,
+    session::{Stop, View},
+    sink::{self, Style},
+    timeline::event::Event,
+};
+
+/// `record`: everything that happens, to a file.
+///
+/// # Errors
+/// Those of [`crate::session::run`].
+pub fn record(config: &Config, parts: Parts) -> Result<Stop> {
+    let header =
+        Header { version: env!("CARGO_PKG_VERSION").to_owned(), from: config.from, merged: config.merged, parts };
+    let aside = (!config.output.quiet).then(|| style(&config.output).0);
+    run(config, &mut Record { header: Some(header), timeline: timeline(parts), recorder: Recorder::default(), aside })
+}
+
+struct Record {
+    /// Until it is written.
+    header: Option<Header>,
+    timeline: Timeline,
+    recorder: Recorder,
+    /// How the coverage is to look on standard error, for whoever recorded.
+    aside: Option<Style>,
+}
+
+impl View for Record {
+    fn shows_events(&self) -> Option<Timeline> {
+        Some(self.timeline)
+    }
+
+    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.header.take().map_or(Ok(()), |header| self.recorder.begin(header, out))
+    }
+
+    fn event(&mut self, event: &Event, _: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
+        self.recorder.event(event, names, out)
+    }
+
+    fn warmed_up(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.recorder.warmed_up(out)
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        self.recorder.end(report, out)?;
+        if let Some(style) = &self.aside {
+            sink::coverage::write(report, style, &mut io::stderr())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! `why`: where the time of waits went.
+
+use std::io::{self, Write};
+
+use anyhow::{Context as _, Result};
+
+use super::{run, style};
+use crate::{
+    aggregate::key::{Key, Names},
+    collect::Timeline,
+    config::{self, Config, OutputConfig},
+    recording::{Frame, Parts, Recorded, Recording},
+    report::{From, Report},
+    session::{
+        Stop, View, input,
+        output::{Output, Written},
+    },
+    sink::{Format, Style},
+    timeline::event::Event,
+    why,
+};
+
+/// `why`: where the time of waits went.
+///
+/// # Errors
+/// Those of [`crate::session::run`].
+pub fn why(config: &Config, why: config::Why) -> Result<Stop> {
+    let shown = Shown { by: &config.by, max_groups: config.max_groups, worst: why.worst, output: &config.output };
+    run(config, &mut shown.view(why.parts, config.from, config.merged))
+}
+
+/// `why -i`: the same, of a recording.
+///
+/// # Errors
+/// Where the file cannot be read or is no whole recording, or the result cannot be written.
+pub fn why_recorded(config: &config::Recorded) -> Result<Stop> {
+    let config::Recorded { input, by, max_groups, worst, output } = config;
+    let unreadable = || format!("cannot read {}", input::name(input));
+    let mut recording = Recording::open(input::open(input).with_context(unreadable)?).with_context(unreadable)?;
+    let header = recording.header();
+    let shown = Shown { by, max_groups: *max_groups, worst: *worst, output };
+    let mut view = shown.view(header.parts, header.from, header.merged);
+    let mut out = Output::open(output.path.as_deref())?;
+    let mut names = Recorded::default();
+    let mut written = Written::All;
+    while let Some(frame) = recording.frame().with_context(unreadable)? {
+        names.learn(&frame);
+        match frame {
+            Frame::Event(event) => view.take(&event, &names),
+            Frame::WarmedUp => view.summing.begin(),
+            Frame::End(report) => written = out.write(|out| view.report(&report, out))?,
+            Frame::Header(_) | Frame::Cgroup { .. } | Frame::Task { .. } | Frame::Function { .. } => {}
+        }
+    }
+    Ok(if written == Written::NoReader { Stop::NoReader } else { Stop::Done })
+}
+
+/// What is asked about waits, wherever they come from.
+struct Shown<'a> {
+    by: &'a [Key],
+    max_groups: usize,
+    worst: usize,
+    output: &'a OutputConfig,
+}
+
+impl Shown<'_> {
+    /// Of waits of which `parts` are told.
+    fn view(&self, parts: Parts, from: From, merged: bool) -> Why {
+        let (style, _) = style(self.output);
+        let untold = [
+            (parts.noise, "interrupts and softirqs"),
+            (parts.idle, "C-states"),
+            (parts.quota, "throttling and stolen time"),
+        ];
+        let rules = why::Rules {
+            from,
+            by: self.by.to_vec(),
+            merged,
+            max_groups: self.max_groups,
+            worst: self.worst,
+            untold: untold.into_iter().filter(|(told, _)| !told).map(|(_, what)| what).collect(),
+        };
+        Why {
+            timeline: timeline(parts),
+            summing: why::Summing::new(rules),
+            known: why::Known::default(),
+            json: self.output.format == Format::Json,
+            style,
+        }
+    }
+}
+
+/// What has to be told, for `parts` to be.
+pub(super) fn timeline(parts: Parts) -> Timeline {
+    let Parts { noise, idle, quota, works, forks } = parts;
+    Timeline { noise, idle, clocks: quota, works, forks, cgroups: true, ..Timeline::OF_WAITS }
+}
+
+/// Adds up events, and shows the sum.
+struct Why {
+    timeline: Timeline,
+    summing: why::Summing,
+    known: why::Known,
+    json: bool,
+    style: Style,
+}
+
+impl Why {
+    fn take(&mut self, event: &Event, names: &dyn Names) {
+        self.known.learn(event, names);
+        self.summing.push(event, &self.known);
+    }
+}
+
+impl View for Why {
+    fn shows_events(&self) -> Option<Timeline> {
+        Some(self.timeline)
+    }
+
+    fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
+        self.take(event, names);
+        Ok(())
+    }
+
+    fn warmed_up(&mut self, _: &mut dyn Write) -> io::Result<()> {
+        self.summing.begin();
+        Ok(())
+    }
+
+    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let summary = self.summing.summary(report.duration_ns, &self.known);
+        self.summing.begin();
+        if self.json {
+            return why::sink::json(&summary, report, out);
+        }
+        out.write_all(why::sink::text(&summary, report, &self.style).as_bytes())
+    }
+}

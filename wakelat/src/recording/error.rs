@@ -1,0 +1,56 @@
+//! Why a file cannot be shown.
+
+use std::{fmt, io};
+
+use super::FORMAT;
+
+/// Why a file cannot be shown.
+#[derive(Debug)]
+pub enum Error {
+    /// It cannot be read.
+    Io(io::Error),
+    /// It is something else.
+    NotARecording,
+    /// It has a form that this wakelat does not know.
+    OtherFormat(u32),
+    /// What stands there is no frame.
+    Damaged {
+        /// Where: bytes from its start.
+        at: u64,
+    },
+    /// It ends before its end.
+    CutShort {
+        /// Events up to there.
+        events: u64,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::NotARecording => f.write_str("it is no recording; expected a file written by `wakelat record`"),
+            Self::OtherFormat(format) => write!(
+                f,
+                "it is a recording of format {format}, and this wakelat reads format {FORMAT}; show it with the wakelat that \
+                 wrote it, or record again"
+            ),
+            Self::Damaged { at } => {
+                write!(f, "it is damaged at byte {at}: what stands there is nothing that `wakelat record` writes")
+            }
+            Self::CutShort { events } => write!(
+                f,
+                "it ends after {events} events, before its end: the run that wrote it was killed, or the file is not all \
+                 there; what was lost is not known, so that no figure could be trusted"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

@@ -1,0 +1,96 @@
+//! A measurement kept in a file, to be looked at again: every event, what it takes to name what is in them, and the account.
+//! Pure.
+//!
+//! A file is [`MAGIC`] and then frames, each a length (four bytes, the lowest first) and so many bytes: a [`Frame`] as postcard
+//! writes it (<https://postcard.jamesmunns.com/wire-format>). The first is a [`Frame::Header`], the last a [`Frame::End`].
+
+mod error;
+mod names;
+mod read;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    report::{From, Report},
+    timeline::event::Event,
+    wait::Comm,
+};
+
+pub use error::Error;
+pub use names::Recorded;
+pub use read::Recording;
+pub use write::Recorder;
+
+/// What a file begins with.
+pub const MAGIC: [u8; 8] = *b"wakelat\n";
+
+/// Counts the forms that frames have had: a file of another form is refused, not guessed at.
+pub const FORMAT: u32 = 1;
+
+/// What stands in a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Frame<'a> {
+    /// How it was measured.
+    Header(Header),
+    /// What a cgroup was called when it was first seen: before the first event with it.
+    Cgroup {
+        /// Its id in the v2 hierarchy.
+        id: u64,
+        /// Its path below the mount.
+        path: Cow<'a, str>,
+    },
+    /// What a thread was called that woke another and was not seen at a switch before: before the first event with it.
+    Task {
+        /// Its thread id.
+        tid: u32,
+        /// Its name.
+        comm: Comm,
+    },
+    /// The kernel's function at an address: before the first event with it.
+    Function {
+        /// The address.
+        address: u64,
+        /// Its name, where it was known.
+        name: Option<Cow<'a, str>>,
+    },
+    /// The warm-up ended: what came before is only the past of what comes.
+    WarmedUp,
+    /// What happened, in the order in which it was given.
+    Event(Cow<'a, Event>),
+    /// What was counted and what was not, over all.
+    End(Cow<'a, Report>),
+}
+
+/// How it was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The wakelat that wrote it.
+    pub version: String,
+    /// Where the clock of a wakeup starts.
+    pub from: From,
+    /// Run-queue latency was asked for by name: all classes are one.
+    pub merged: bool,
+    /// What was told of the course of events.
+    pub parts: Parts,
+}
+
+/// What is told apart from the task that has the CPU, beside every switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parts {
+    /// Interrupts and softirqs.
+    pub noise: bool,
+    /// C-states.
+    pub idle: bool,
+    /// Throttling and stolen time.
+    pub quota: bool,
+    /// What the workers of workqueues do.
+    pub works: bool,
+    /// Who makes many tasks.
+    pub forks: bool,
+}

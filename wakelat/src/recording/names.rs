@@ -1,0 +1,42 @@
+//! What cgroups, tasks and functions were called when they were recorded.
+
+use std::collections::HashMap;
+
+use super::Frame;
+use crate::{aggregate::key::Names, wait::Comm};
+
+/// The names that stand in a recording, up to where it was read.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    cgroups: HashMap<u64, String>,
+    tasks: HashMap<u32, Comm>,
+    functions: HashMap<u64, Option<String>>,
+}
+
+impl Recorded {
+    /// Takes note of the name in a frame, if one is in it.
+    pub fn learn(&mut self, frame: &Frame<'_>) {
+        match frame {
+            Frame::Cgroup { id, path } => _ = self.cgroups.insert(*id, path.to_string()),
+            Frame::Task { tid, comm } => _ = self.tasks.insert(*tid, *comm),
+            Frame::Function { address, name } => {
+                _ = self.functions.insert(*address, name.as_deref().map(str::to_owned))
+            }
+            Frame::Header(_) | Frame::WarmedUp | Frame::Event(_) | Frame::End(_) => {}
+        }
+    }
+}
+
+impl Names for Recorded {
+    fn cgroup(&self, id: u64) -> String {
+        self.cgroups.get(&id).cloned().unwrap_or_else(|| format!("(cgroup {id})"))
+    }
+
+    fn comm(&self, tid: u32) -> Option<Comm> {
+        self.tasks.get(&tid).copied()
+    }
+
+    fn function(&self, address: u64) -> Option<String> {
+        self.functions.get(&address).cloned().flatten()
+    }
+}

@@ -1,0 +1,91 @@
+//! A file to events.
+
+use std::io::{ErrorKind, Read};
+
+use super::{Error, FORMAT, Frame, Header, MAGIC};
+
+/// Longer than any frame: what says it is longer is none.
+const LONGEST: u32 = 1 << 20;
+
+/// A recording, read frame by frame.
+#[derive(Debug)]
+pub struct Recording<R> {
+    input: R,
+    at: u64,
+    events: u64,
+    ended: bool,
+    header: Header,
+}
+
+impl<R: Read> Recording<R> {
+    /// Reads how it was measured.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is no recording that this wakelat knows.
+    pub fn open(input: R) -> Result<Self, Error> {
+        let header =
+            Header { version: String::new(), from: Default::default(), merged: false, parts: Default::default() };
+        let mut recording = Self { input, at: 0, events: 0, ended: false, header };
+        let is_whole = |error| if is_end(&error) { Error::NotARecording } else { error };
+        if recording.bytes::<8>().map_err(is_whole)? != MAGIC {
+            return Err(Error::NotARecording);
+        }
+        match u32::from_le_bytes(recording.bytes()?) {
+            FORMAT => {}
+            other => return Err(Error::OtherFormat(other)),
+        }
+        let at = recording.at;
+        match recording.frame()? {
+            Some(Frame::Header(header)) => Ok(Self { header, ..recording }),
+            _ => Err(Error::Damaged { at }),
+        }
+    }
+
+    /// How it was measured.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The next frame; none after [`Frame::End`].
+    ///
+    /// # Errors
+    /// Where it cannot be read, is damaged, or ends before that.
+    pub fn frame(&mut self) -> Result<Option<Frame<'static>>, Error> {
+        if self.ended {
+            return Ok(None);
+        }
+        let at = self.at;
+        let length = u32::from_le_bytes(self.bytes()?);
+        if length > LONGEST {
+            return Err(Error::Damaged { at });
+        }
+        let mut bytes = vec![0; length as usize];
+        self.fill(&mut bytes)?;
+        let frame = postcard::from_bytes(&bytes).map_err(|_| Error::Damaged { at })?;
+        match &frame {
+            Frame::Event(_) => self.events += 1,
+            Frame::End(_) => self.ended = true,
+            _ => {}
+        }
+        Ok(Some(frame))
+    }
+
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Error> {
+        self.input.read_exact(bytes).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => Error::CutShort { events: self.events },
+            _ => Error::Io(error),
+        })?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+fn is_end(error: &Error) -> bool {
+    matches!(error, Error::CutShort { .. })
+}
