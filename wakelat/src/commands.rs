@@ -1,7 +1,9 @@
 //! What each command that measures shows of its run.
 
+mod stacks;
 mod trace_all;
 mod trace_parts;
+mod why;
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -12,19 +14,18 @@ use wakelat_common::filter::part;
 use crate::{
     aggregate::key::{Key, Names},
     collect::Timeline,
-    config::{self, Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
+    config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::Report,
     session::{self, Place, Stop, View},
     sink::{self, Reports, Style, Waits},
-    timeline::event::Event,
     timerlat, verify,
     wait::Wait,
-    why,
 };
 
 pub use trace_all::trace_all;
 pub use trace_parts::trace_parts;
+pub use why::why;
 
 /// `hist`: the distribution, once or per interval.
 ///
@@ -96,35 +97,6 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
             live_run(live, redrawn && config.view == timerlat::sink::NoiseView::Top, &mut listener)
         }
     }
-}
-
-/// `why`: where the time of waits went.
-///
-/// # Errors
-/// Those of [`session::run`].
-pub fn why(config: &Config, why: config::Why) -> Result<Stop> {
-    let (style, _) = style(&config.output);
-    let untold =
-        [(why.noise, "interrupts and softirqs"), (why.idle, "C-states"), (why.quota, "throttling and stolen time")];
-    let rules = why::Rules {
-        from: config.from,
-        by: config.by.clone(),
-        merged: config.merged,
-        max_groups: config.max_groups,
-        worst: why.worst,
-        untold: untold.into_iter().filter(|(told, _)| !told).map(|(_, what)| what).collect(),
-    };
-    let timeline = Timeline {
-        noise: why.noise,
-        idle: why.idle,
-        clocks: why.quota,
-        works: why.works,
-        forks: why.forks,
-        cgroups: true,
-        ..Timeline::OF_WAITS
-    };
-    let json = config.output.format == sink::Format::Json;
-    run(config, &mut Why { timeline, summing: why::Summing::new(rules), known: why::Known::default(), json, style })
 }
 
 fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Listener) -> Result<Stop> {
@@ -324,38 +296,5 @@ impl View for Trace {
             sink::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())
-    }
-}
-
-struct Why {
-    timeline: Timeline,
-    summing: why::Summing,
-    known: why::Known,
-    json: bool,
-    style: Style,
-}
-
-impl View for Why {
-    fn shows_events(&self) -> Option<Timeline> {
-        Some(self.timeline)
-    }
-
-    fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
-        self.known.learn(event, names);
-        self.summing.push(event, &self.known);
-        Ok(())
-    }
-
-    fn warmed_up(&mut self) {
-        self.summing.begin();
-    }
-
-    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let summary = self.summing.summary(report.duration_ns, &self.known);
-        self.summing.begin();
-        if self.json {
-            return why::sink::json(&summary, report, out);
-        }
-        out.write_all(why::sink::text(&summary, report, &self.style).as_bytes())
     }
 }

@@ -1,5 +1,7 @@
 //! `wakelat why`
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use super::{ClassName, CommonFlags, FromEvent, GroupingFlags};
@@ -14,6 +16,8 @@ Examples:
   wakelat why --comm 'nginx*' --worst 5    nginx alone, its five longest waits drawn
   wakelat why --by cgroup -d 1m            cgroup by cgroup
   wakelat why --threshold 1ms              waits of a millisecond or more
+  wakelat why --comm nginx --stacks        with what woke it and where it slept
+  wakelat why -d 10s --folded out.folded   for a flame graph of the waits
   wakelat why -d 5s --json                 for a program";
 
 /// Where the time of waits went: parts that add up, who was in the way, and what to do about it
@@ -36,6 +40,24 @@ pub(super) struct WhyFlags {
         help_heading = "Reasons"
     )]
     parts: Vec<PartName>,
+
+    /// Below each of the longest waits, show where in its code whoever woke the task was, and where the task had left its CPU:
+    /// waker, wakee [default where no list is given: both]. Costs 2 % of the CPUs' time at most
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "waker,wakee",
+        hide_possible_values = true,
+        help_heading = "Reasons"
+    )]
+    stacks: Vec<StackName>,
+
+    /// Write the stacks of all waits to a file, folded for a flame graph, with the ns that each took; takes --stacks in
+    #[arg(long, value_name = "FILE", help_heading = "Reasons")]
+    folded: Option<PathBuf>,
 
     #[command(flatten)]
     grouping: GroupingFlags,
@@ -60,6 +82,15 @@ pub enum PartName {
     Works,
 }
 
+/// Whose stack to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StackName {
+    /// Whoever woke the task that waits
+    Waker,
+    /// The task that waits
+    Wakee,
+}
+
 /// What is otherwise than in other commands: all waits are asked for, from the waker on, and nothing is counted in the
 /// kernel.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
@@ -74,7 +105,19 @@ impl WhyFlags {
     pub(super) fn why(&self) -> Why {
         let with = |part| self.parts.contains(&part);
         let (noise, idle, quota) = (with(PartName::Noise), with(PartName::Idle), with(PartName::Quota));
-        Why { worst: self.worst, noise, idle, quota, works: with(PartName::Works), forks: with(PartName::Forks) }
+        // To fold stacks they have to be taken.
+        let both = self.stacks.is_empty() && self.folded.is_some();
+        Why {
+            worst: self.worst,
+            noise,
+            idle,
+            quota,
+            works: with(PartName::Works),
+            forks: with(PartName::Forks),
+            waker_stacks: both || self.stacks.contains(&StackName::Waker),
+            wakee_stacks: both || self.stacks.contains(&StackName::Wakee),
+            folded: self.folded.clone(),
+        }
     }
 
     pub(super) fn config(mut self, machine: &Machine) -> Result<Config, ConfigError> {

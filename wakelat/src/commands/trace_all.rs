@@ -58,6 +58,7 @@ impl View for TraceAll<'_> {
             clocks: false,
             works: false,
             forks: false,
+            stacks: 0,
             verdicts: true,
         })
     }
@@ -66,8 +67,9 @@ impl View for TraceAll<'_> {
         self.events.head(out)
     }
 
-    fn warmed_up(&mut self) {
+    fn warmed_up(&mut self) -> io::Result<()> {
         self.warming_up = false;
+        Ok(())
     }
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {

@@ -20,6 +20,8 @@ mod tracer;
 mod verify;
 mod window;
 
+use std::path::PathBuf;
+
 use wakelat_common::Classes;
 
 use crate::{
@@ -204,7 +206,7 @@ impl Config {
 }
 
 /// What `why` tells apart and shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
     /// How many of the longest waits are drawn.
     pub worst: usize,
@@ -218,6 +220,12 @@ pub struct Why {
     pub works: bool,
     /// Who makes many tasks is told.
     pub forks: bool,
+    /// The stacks of wakers are told.
+    pub waker_stacks: bool,
+    /// The stacks of tasks that wait are told.
+    pub wakee_stacks: bool,
+    /// The file for folded stacks, if they are asked for.
+    pub folded: Option<PathBuf>,
 }
 
 /// The table of `top`.

@@ -65,6 +65,9 @@ pub trait View {
         false
     }
 
+    /// The programs are loaded, and not attached yet.
+    fn loaded(&mut self, _collector: &mut Collector) {}
+
     /// Before anything else.
     ///
     /// # Errors
@@ -104,7 +107,12 @@ pub trait View {
     }
 
     /// The warm-up has ended: what came so far is only the past of what comes.
-    fn warmed_up(&mut self) {}
+    ///
+    /// # Errors
+    /// Where what was counted so far cannot be read.
+    fn warmed_up(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 
     /// A window has ended.
     ///
@@ -146,6 +154,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let mut signals = Signals::catch()?;
     let shows_events = view.shows_events();
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
+    view.loaded(&mut collector);
     let account = Account::open(&collector, config.max_overhead_ppm)?;
     collector.attach()?;
     // The window begins at once: on a machine with too much to do, whatever came before it would take its time.
@@ -313,8 +322,7 @@ impl Run<'_> {
         };
         if cut == Cut::WarmUp {
             self.begin(&reading);
-            self.view.warmed_up();
-            return Ok(());
+            return Ok(self.view.warmed_up()?);
         }
         let report = self.windows.cut(&reading, &self.names);
         if output.write(|out| self.view.report(&report, out))? == Written::NoReader {
