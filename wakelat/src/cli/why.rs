@@ -42,7 +42,7 @@ pub(super) struct WhyFlags {
     parts: Vec<PartName>,
 
     /// Below each of the longest waits, show where in its code whoever woke the task was, and where the task had left its CPU:
-    /// waker, wakee [default where no list is given: both]. Costs 2 % of the CPUs' time at most
+    /// waker, wakee [default where no list is given: both]. Costs 5 % of each CPU at most
     #[arg(
         long,
         value_name = "LIST",
