@@ -1,14 +1,14 @@
 //! One byte through a pipe, by a system call that a function of this binary makes itself: so that function is the innermost of
 //! the user stack meanwhile, whatever the C library.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 /// Puts a byte into a pipe.
 ///
 /// # Panics
 /// Where nobody can take it out any more.
 #[inline(never)]
-pub fn put_byte(pipe: &impl AsRawFd) {
+pub fn put_byte(pipe: BorrowedFd) {
     transfer(libc::SYS_write, pipe);
 }
 
@@ -17,12 +17,12 @@ pub fn put_byte(pipe: &impl AsRawFd) {
 /// # Panics
 /// Where nobody can put one in any more.
 #[inline(never)]
-pub fn take_byte(pipe: &impl AsRawFd) {
+pub fn take_byte(pipe: BorrowedFd) {
     transfer(libc::SYS_read, pipe);
 }
 
 #[inline(always)]
-fn transfer(number: libc::c_long, pipe: &impl AsRawFd) {
+fn transfer(number: libc::c_long, pipe: BorrowedFd) {
     let interrupted = -isize::try_from(libc::EINTR).expect("a small number");
     let mut byte = 1u8;
     loop {

@@ -1,7 +1,7 @@
 //! Where a task was in its code as it woke another, or left its CPU: records sent beside the timeline's, where stacks are
 //! asked for, and the budget that bounds what taking them costs.
 //!
-//! A record holds the numbers of two stacks in a map of the kernel's, where equal stacks are kept once. User space joins it to a
+//! A record holds the numbers of two stacks in maps of the kernel's, where equal stacks are kept once. User space joins it to a
 //! wait by task and time.
 
 /// Bits of the load-time integer that says whose stacks are taken; [`Stack::role`] is one of them.
@@ -12,11 +12,10 @@ pub mod role {
     pub const WAKEE: u8 = 1 << 1;
 }
 
-/// Frames of a stack that are kept, from the innermost on: what the kernel itself keeps unless told otherwise
-/// (`PERF_MAX_STACK_DEPTH`, include/uapi/linux/perf_event.h).
-pub const DEPTH: usize = 127;
+/// Frames of a stack that are kept, from the innermost on.
+pub const DEPTH: usize = 64;
 
-/// Stacks that the map has room for, where any are taken. A power of two: the kernel makes it one.
+/// Stacks that each of the two maps, for kernel and user, has room for, where any are taken. A power of two: the kernel makes it one.
 pub const ROOM: u32 = 4096;
 
 /// The stacks of the task on the CPU.
@@ -78,7 +77,7 @@ pub struct Budget {
     pub taken: u64,
     /// How often they were not, as that would have been over the budget.
     pub over_budget: u64,
-    /// Stacks, kernel and user apart, for which the map had no room.
+    /// Stacks, kernel and user apart, for which their map had no room.
     pub no_room: u64,
     /// Kernel stacks that there were not, or of which nothing could be read.
     pub no_kernel: u64,

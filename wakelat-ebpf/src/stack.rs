@@ -24,9 +24,14 @@ use crate::{
     timeline::{self, Sender},
 };
 
-/// Stacks by their number. Read by user space. The loader gives it room where any are asked for.
+/// Stacks of the kernel by their number. Read by user space. The loader gives it room where any are asked for.
 #[btf_map]
-static STACKS: StackTrace<1, 0, DEPTH> = StackTrace::new();
+static KERNEL_STACKS: StackTrace<1, 0, DEPTH> = StackTrace::new();
+
+/// The same of the tasks' own code. Apart, as there may be no end of them: where code is built without frame pointers, what is
+/// taken for one may be any number.
+#[btf_map]
+static USER_STACKS: StackTrace<1, 0, DEPTH> = StackTrace::new();
 
 /// What this CPU may spend on stacks. Its counts are read by user space. Programs on the scheduler's tracepoints run with
 /// interrupts off, so none comes between two others.
@@ -80,8 +85,8 @@ fn tell(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
         return;
     }
     let number = |found: Result<_, i32>| found.map_or_else(|error| error, |number| number as i32);
-    let kernel = number(ctx.get_stackid(&STACKS, 0));
-    let user = number(ctx.get_stackid(&STACKS, BPF_F_USER_STACK.into()));
+    let kernel = number(ctx.get_stackid(&KERNEL_STACKS, 0));
+    let user = number(ctx.get_stackid(&USER_STACKS, BPF_F_USER_STACK.into()));
     // SAFETY: as above.
     let (now, cpu, by) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid()) };
     budget.pay(now.saturating_sub(began_ns), kernel, user);

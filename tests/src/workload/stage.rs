@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
+    os::fd::AsFd as _,
 };
 
 use serde::Serialize;
@@ -103,12 +104,12 @@ impl Pipe {
 
     /// Puts in a byte.
     pub fn put(&self) {
-        put_byte(&self.writer);
+        put_byte(self.writer.as_fd());
     }
 
     /// Takes out a byte, blocking while there is none.
     pub fn take(&self) {
-        take_byte(&self.reader);
+        take_byte(self.reader.as_fd());
     }
 }
 

@@ -68,6 +68,7 @@ impl Collector {
         let ring_mark = u64::from(settings.ring_bytes / 4);
         let flag = |on: bool| u32::from(on);
         let stack_roles = settings.timeline.map_or(0, |timeline| timeline.stacks);
+        let stacks = if stack_roles != 0 { ROOM } else { 1 };
         let globals32 = [
             ("CLASSES", settings.classes.0),
             ("FILTER_PARTS", settings.filter.parts),
@@ -98,7 +99,8 @@ impl Collector {
             .map_max_entries("STARTS", room.map)
             .map_max_entries("RUNNING", nr_cpus()?)
             .map_max_entries("SAMPLES", settings.ring_bytes)
-            .map_max_entries("STACKS", if stack_roles != 0 { ROOM } else { 1 })
+            .map_max_entries("KERNEL_STACKS", stacks)
+            .map_max_entries("USER_STACKS", stacks)
             .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
             .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
             .map_max_entries("PIDS", entries(settings.filter.pids.len())?)

@@ -11,24 +11,30 @@ use wakelat_common::stack::Budget;
 
 use super::load::take;
 
-/// The kernel's map of stacks. It outlives the programs.
+/// The kernel's maps of stacks. They outlive the programs.
 pub struct Stacks {
-    stacks: StackTraceMap<MapData>,
+    kernel: StackTraceMap<MapData>,
+    user: StackTraceMap<MapData>,
     budgets: PerCpuArray<MapData, Budget>,
 }
 
 impl Stacks {
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         Ok(Self {
-            stacks: StackTraceMap::try_from(take(ebpf, "STACKS")?)?,
+            kernel: StackTraceMap::try_from(take(ebpf, "KERNEL_STACKS")?)?,
+            user: StackTraceMap::try_from(take(ebpf, "USER_STACKS")?)?,
             budgets: PerCpuArray::try_from(take(ebpf, "STACK_BUDGET")?)?,
         })
     }
 
-    /// The addresses of a stack, the innermost first; none where the kernel has no stack of this number.
-    pub fn addresses(&self, number: u32) -> Option<Vec<u64>> {
-        let stack = self.stacks.get(&number, 0).ok()?;
-        Some(stack.frames().iter().map(|frame| frame.ip).collect())
+    /// The addresses of a stack in the kernel, the innermost first; none where it has no stack of this number.
+    pub fn in_kernel(&self, number: u32) -> Option<Vec<u64>> {
+        addresses(&self.kernel, number)
+    }
+
+    /// The same in a task's own code.
+    pub fn in_user(&self, number: u32) -> Option<Vec<u64>> {
+        addresses(&self.user, number)
     }
 
     /// What became of the stacks that were to be taken since the start, of each CPU.
@@ -38,4 +44,9 @@ impl Stacks {
     pub fn budgets(&self) -> io::Result<Vec<Budget>> {
         self.budgets.get(&0, 0).map(|budgets| budgets.to_vec()).map_err(io::Error::other)
     }
+}
+
+fn addresses(stacks: &StackTraceMap<MapData>, number: u32) -> Option<Vec<u64>> {
+    let stack = stacks.get(&number, 0).ok()?;
+    Some(stack.frames().iter().map(|frame| frame.ip).collect())
 }

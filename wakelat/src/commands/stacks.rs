@@ -10,9 +10,12 @@ use wakelat_common::stack::Budget;
 
 use crate::{
     collect,
-    kernel::{code::Code, symbols::Symbols},
-    timeline::stack::Trace,
-    why::stacks::{self, Counts, Frames, Nameless},
+    kernel::{
+        code::{Code, Place},
+        symbols::Symbols,
+    },
+    timeline::stack::{Stack, Trace},
+    why::stacks::{self, Counts, Frames, Nameless, Pair},
 };
 
 /// Stacks by names. Each is looked up once.
@@ -21,6 +24,8 @@ pub struct Stacks {
     before: Counts,
     symbols: OnceCell<Symbols>,
     code: Code,
+    /// Of user stacks of the longest waits, as soon as they were: their processes may end before anybody asks.
+    places: HashMap<(u32, u32), Vec<Place>>,
     kernel: RefCell<HashMap<u32, Frames>>,
     user: RefCell<HashMap<(u32, u32), Frames>>,
 }
@@ -33,8 +38,24 @@ impl Stacks {
             before: Counts::default(),
             symbols: OnceCell::new(),
             code: Code::default(),
+            places: HashMap::new(),
             kernel: RefCell::default(),
             user: RefCell::default(),
+        }
+    }
+
+    /// Takes note of where the code of both tasks is, whose wait is one of the longest.
+    pub fn note(&mut self, stacks: &Pair) {
+        for stack in [stacks.waker, stacks.wakee].into_iter().flatten() {
+            let Stack { by_pid: pid, user: Trace::Number(number), .. } = stack else { continue };
+            if self.places.contains_key(&(pid, number)) {
+                continue;
+            }
+            let addresses = self.stacks.in_user(number).unwrap_or_default();
+            let calls: Vec<u64> = calls(&addresses).collect();
+            if let Some(places) = self.code.places(pid, &calls) {
+                self.places.insert((pid, number), places);
+            }
         }
     }
 
@@ -58,7 +79,7 @@ impl Stacks {
     }
 
     fn look_up_kernel(&self, number: u32) -> Frames {
-        let Some(addresses) = self.stacks.addresses(number) else { return Frames::Missing(Trace::Nothing) };
+        let Some(addresses) = self.stacks.in_kernel(number) else { return Frames::Missing(Trace::Nothing) };
         let symbols = self.symbols.get_or_init(Symbols::of_kernel);
         if symbols.is_empty() {
             return Frames::Bare(hex(&addresses), Nameless::Hidden);
@@ -69,9 +90,13 @@ impl Stacks {
     }
 
     fn look_up_user(&self, pid: u32, number: u32) -> Frames {
-        let Some(addresses) = self.stacks.addresses(number) else { return Frames::Missing(Trace::Nothing) };
+        let Some(addresses) = self.stacks.in_user(number) else { return Frames::Missing(Trace::Nothing) };
         let calls: Vec<u64> = calls(&addresses).collect();
-        self.code.names(pid, &calls).map_or_else(|| Frames::Bare(hex(&addresses), Nameless::Ended), Frames::Named)
+        if let Some(names) = self.code.names(pid, &calls) {
+            return Frames::Named(names);
+        }
+        let names = self.places.get(&(pid, number)).map(|places| self.code.names_of_places(places));
+        Frames::Bare(names.unwrap_or_else(|| hex(&addresses)), Nameless::Ended)
     }
 }
 

@@ -80,7 +80,10 @@ impl View for Why {
 
     fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
         self.known.learn(event, names);
-        self.summing.push(event, &self.known);
+        let longest = self.summing.push(event, &self.known);
+        if let (Some(pair), Some(stacks)) = (longest, &mut self.stacks) {
+            stacks.note(&pair);
+        }
         Ok(())
     }
 

@@ -58,7 +58,7 @@ pub struct Counts {
 pub enum Frames {
     /// By name.
     Named(Vec<String>),
-    /// By address alone, and why.
+    /// By what is known without their names, mostly by address, and why.
     Bare(Vec<String>, Nameless),
     /// There is none to show, and why.
     Missing(Trace),
@@ -67,7 +67,7 @@ pub enum Frames {
 /// Why functions have no names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nameless {
-    /// The process had ended before anybody asked.
+    /// The process had ended before anybody asked. What was noted of its files by then may name some.
     Ended,
     /// The kernel keeps its addresses to itself.
     Hidden,

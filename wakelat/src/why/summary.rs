@@ -146,8 +146,10 @@ impl Summing {
         }
     }
 
-    /// Takes an event. `known` are the tasks seen so far, those of the event included.
-    pub fn push(&mut self, event: &Event, known: &Known) {
+    /// Takes an event. `known` are the tasks seen so far, those of the event included. Where a wait ends with it that is one of
+    /// the longest by now, returns its stacks.
+    pub fn push(&mut self, event: &Event, known: &Known) -> Option<Pair> {
+        let mut longest = None;
         let stacks = match &event.what {
             What::Turn(turn) => self.stacks.turn(turn),
             _ => Pair::default(),
@@ -172,7 +174,7 @@ impl Summing {
             if let Some(folded) = &mut self.folded {
                 folded.add(account, &stacks);
             }
-            keep(&mut self.worst, (account, stacks), self.rules.worst);
+            longest = keep(&mut self.worst, (account, stacks), self.rules.worst).then_some(stacks);
         }
         match &event.what {
             What::Turn(turn) => {
@@ -186,6 +188,7 @@ impl Summing {
             What::Stack(stack) => self.stacks.push(*stack),
             What::Noise(_) | What::Moved(_) | What::Woken(_) => {}
         }
+        longest
     }
 
     /// From now on, keeps all waits by their stacks.
@@ -300,13 +303,14 @@ fn sorted(groups: impl Iterator<Item = Group>) -> Vec<Group> {
     groups
 }
 
-/// Keeps an account if it is among the longest; of equal ones the earlier.
-fn keep(worst: &mut Vec<(Account, Pair)>, (account, stacks): (&Account, Pair), limit: usize) {
+/// Keeps an account if it is among the longest; of equal ones the earlier. Returns whether it is.
+fn keep(worst: &mut Vec<(Account, Pair)>, (account, stacks): (&Account, Pair), limit: usize) -> bool {
     let is_as_long = |(other, _): &(Account, Pair)| other.latency_ns >= account.latency_ns;
     if limit == 0 || worst.len() >= limit && worst.last().is_some_and(is_as_long) {
-        return;
+        return false;
     }
     let at = worst.partition_point(is_as_long);
     worst.insert(at, (account.clone(), stacks));
     worst.truncate(limit);
+    true
 }

@@ -52,9 +52,9 @@ fn stack(which: &str, frames: &Frames, style: &Style, out: &mut String) {
     let head = Line::of(Ink::Dim, format!("    {which:<7}"));
     let note = match frames {
         Frames::Named(_) => None,
-        Frames::Bare(_, Nameless::Ended) => Some("the process has ended: no names"),
+        Frames::Bare(_, Nameless::Ended) => Some("it has ended"),
         Frames::Bare(_, Nameless::Hidden) => Some("the kernel hides its addresses: kernel.kptr_restrict"),
-        Frames::Missing(Trace::NoRoom) => Some("the map of stacks had no room for it"),
+        Frames::Missing(Trace::NoRoom) => Some("its map had no room for it"),
         Frames::Missing(_) => Some("nothing could be read"),
     };
     let names = frames.names();
