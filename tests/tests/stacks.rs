@@ -170,13 +170,12 @@ fn a_process_that_has_ended_is_said_to_have(attach: Attach) -> Outcome {
         until("both tasks have ended", || tids.iter().all(|tid| matches!(procfs::state(*tid), None | Some('Z' | 'X'))));
         None
     });
-    // On PREEMPT_RT a task that ends may sleep when it has no code any more.
-    let stacks = stacks(&document, "wakee").into_iter().filter(|stack| stack["user_missing"] != "none");
+    // On PREEMPT_RT a task that ends may sleep when it has no code any more; and for some there may have been no room.
+    let stacks = stacks(&document, "wakee").into_iter().filter(|stack| !list(&stack["user"]).is_empty());
     let stacks: Vec<&Value> = stacks.collect();
     assert!(!stacks.is_empty(), "{document}");
     for stack in stacks {
         assert_eq!(stack["user_missing"], "ended", "{stack}");
-        assert!(!list(&stack["user"]).is_empty(), "{stack}");
         assert!(is_on(&stack["kernel"], "schedule"), "{stack}");
     }
     Ok(())

@@ -35,15 +35,13 @@ impl Default for Code {
 }
 
 impl Code {
-    /// The functions that addresses of process `pid` are in: names where the file has symbols, `FILE+0xOFFSET` where it has
-    /// none, and the address where that is in no file. None where the process has ended.
+    /// The functions that the addresses of a stack of process `pid` are in, up to the first that is in no mapping: it is no
+    /// code, but what stood where others have frame pointers. Names where the file has symbols, `FILE+0xOFFSET` where it has none,
+    /// and the address where that is in no file. None where the process has ended, or has other code by now.
     pub fn names(&self, pid: u32, addresses: &[u64]) -> Option<Vec<String>> {
         let source = Source::Process(Process::new(Pid::from(pid)));
         let found = self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)).ok()?;
-        // One that has ended and that nobody has waited for has no mappings, and one that runs another program has others.
-        if found.iter().all(|found| matches!(found, Symbolized::Unknown(Reason::Unmapped))) {
-            return None;
-        }
+        let is_code = |found: &Symbolized| !matches!(found, Symbolized::Unknown(Reason::Unmapped));
         let name = |(found, address): (Symbolized<'_>, &u64)| match found {
             Symbolized::Sym(symbol) => symbol.name.into_owned(),
             Symbolized::Unknown(_) => self
@@ -51,10 +49,11 @@ impl Code {
                 .and_then(|places| places.first().map(Place::words))
                 .unwrap_or_else(|| format!("{address:#x}")),
         };
-        Some(found.into_iter().zip(addresses).map(name).collect())
+        let names: Vec<String> = found.into_iter().take_while(is_code).zip(addresses).map(name).collect();
+        (!names.is_empty()).then_some(names)
     }
 
-    /// Where addresses of process `pid` are, to be named when it may have ended. None where it has by now.
+    /// Where these addresses are, for [`Self::names_of_places`] when the process may have ended. None as of [`Self::names`].
     pub fn places(&self, pid: u32, addresses: &[u64]) -> Option<Vec<Place>> {
         // By path: what /proc has of a process ends with it.
         let options = NormalizeOpts { map_files: false, ..NormalizeOpts::default() };
@@ -63,7 +62,12 @@ impl Code {
             Some(UserMeta::Elf(elf)) => Place::File(elf.path.clone(), *offset),
             _ => Place::Address(*offset),
         };
-        Some(found.outputs.iter().map(place).collect())
+        let is_code = |(_, meta): &&(u64, usize)| match found.meta.get(*meta) {
+            Some(UserMeta::Unknown(unknown)) => unknown.reason != Reason::Unmapped,
+            _ => true,
+        };
+        let places: Vec<Place> = found.outputs.iter().take_while(is_code).map(place).collect();
+        (!places.is_empty()).then_some(places)
     }
 
     /// The functions of a process that has ended, as far as its files are still there.
@@ -107,18 +111,18 @@ mod tests {
     fn a_function_of_this_process_has_its_name() {
         let code = Code::default();
         let (pid, address) = (std::process::id(), somewhere());
-        let names = code.names(pid, &[address, 8]).unwrap();
-        assert!(names[0].ends_with("tests::somewhere"), "{names:?}");
-        assert_eq!(names[1], "0x8");
+        let names = code.names(pid, &[address, address, 8, address]).unwrap();
+        assert!(names.iter().all(|name| name.ends_with("tests::somewhere")), "{names:?}");
+        assert_eq!(names.len(), 2, "what is behind something that is no code is none");
+        assert_eq!(code.names(pid, &[8, address]), None);
     }
 
     #[test]
     fn the_file_names_it_after_the_process() {
         let code = Code::default();
-        let places = code.places(std::process::id(), &[somewhere(), 8]).unwrap();
+        let places = code.places(std::process::id(), &[somewhere(), 8, somewhere()]).unwrap();
         let names = code.names_of_places(&places);
-        assert!(names[0].ends_with("tests::somewhere"), "{names:?}");
-        assert_eq!(names[1], "0x8");
+        assert!(matches!(&names[..], [name] if name.ends_with("tests::somewhere")), "{names:?}");
         let gone = Place::File("/no/such/program".into(), 0x10);
         assert_eq!(code.names_of_places(&[gone]), ["program+0x10"]);
     }
