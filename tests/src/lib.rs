@@ -7,6 +7,7 @@
 //! to hide on both sides.
 
 pub mod broadcast;
+pub mod byte;
 pub mod cgroup;
 pub mod clock;
 pub mod compare;

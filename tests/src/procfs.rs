@@ -98,6 +98,21 @@ pub fn other_threads(pid: u32) -> Vec<u32> {
     tids.map(|tid| tid.expect("a thread id")).filter(|tid| *tid != pid).collect()
 }
 
+/// How far from the beginning of its file the code at `address` of this process is.
+///
+/// # Panics
+/// If it is in no file.
+pub fn file_offset(address: u64) -> u64 {
+    let maps = fs::read_to_string("/proc/self/maps").expect("procfs");
+    let offset = maps.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let [from, to, offset] = [from, to, words.nth(1)?].map(|hex| u64::from_str_radix(hex, 16).expect("hex"));
+        (from..to).contains(&address).then(|| address - from + offset)
+    });
+    offset.unwrap_or_else(|| panic!("{address:#x} is not mapped"))
+}
+
 /// The one-letter state of process `pid`: `T` when stopped. None where there is no such process.
 pub fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -62,9 +62,11 @@ fn every_program_passes_the_verifier() {
         }
         // What happens between waits is told by typed tracepoints alone.
         if attach == Attach::Btf {
-            for view in
-                [&["why", "--parts", "noise,idle,quota,works,forks"][..], &["trace", "--all", "-M", "-w", "--json"]]
-            {
+            for view in [
+                &["why", "--parts", "noise,idle,quota,works,forks"][..],
+                &["why", "--stacks"],
+                &["trace", "--all", "-M", "-w", "--json"],
+            ] {
                 tell_verified(&[view, &["-q", "-d", "1ms", "--attach", attach.name()]].concat());
             }
         }

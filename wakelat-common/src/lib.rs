@@ -14,6 +14,7 @@ pub mod histogram;
 pub mod record;
 pub mod sample;
 pub mod share;
+pub mod stack;
 pub mod start;
 pub mod timeline;
 pub mod tracer;
@@ -32,6 +33,8 @@ mod pod {
     unsafe impl aya::Pod for crate::course::Slot {}
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::timeline::Here {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for crate::stack::Budget {}
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::filter::Filter {}
     // SAFETY: as above.

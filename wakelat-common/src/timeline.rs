@@ -21,6 +21,8 @@ pub mod kind {
     pub const WORK: u8 = 16;
     /// A [`super::Spawn`].
     pub const SPAWN: u8 = 17;
+    /// A [`crate::stack::Stack`].
+    pub const STACK: u8 = 18;
 }
 
 /// Bits of the load-time integer that says what is told, so that the verifier removes what is not.

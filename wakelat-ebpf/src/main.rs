@@ -31,6 +31,8 @@ mod share;
 #[cfg(target_arch = "bpf")]
 mod spawn;
 #[cfg(target_arch = "bpf")]
+mod stack;
+#[cfg(target_arch = "bpf")]
 mod starts;
 #[cfg(target_arch = "bpf")]
 mod switch;

@@ -2,7 +2,10 @@
 
 use core::mem;
 
-use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
+use aya_ebpf::{
+    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    programs::tracing::StackIdContext,
+};
 use wakelat_common::{
     Class, Counter,
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
@@ -16,7 +19,7 @@ use wakelat_common::{
 use crate::{
     filter,
     maps::{Tally, WITH_CGROUP},
-    sample,
+    sample, stack,
     switch::{self, At, Ending},
     task::{Read, Task, TaskFields as _, name_of},
     timeline::{self, Sender, tells},
@@ -28,13 +31,14 @@ const LOOK_EVERY: u32 = 16;
 /// Takes the place of [`switch::switch`]. Goes from `prev` to `next` at one instant: where the wait of `prev` begins is where
 /// its slice ends.
 #[inline(always)]
-pub fn turn<R: Read>(preempt: bool, prev: Task<R>, next: Task<R>) {
+pub fn turn<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, next: Task<R>) {
     // SAFETY: no arguments, no side effects.
     let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     let (prev_pid, next_pid) = (prev.pid(), next.pid());
     let leaving = prev.leaves(preempt);
     let at = Instant { now, cpu };
     if prev_pid != 0 {
+        stack::of_leaver(ctx, prev, prev_pid, leaving, now);
         switch::switch_out(prev, prev_pid, leaving, at);
     }
     let mut waited = Waited::NONE;

@@ -1,8 +1,8 @@
 //! A task is woken: `sched_waking`, `sched_wakeup`, `sched_wakeup_new`.
 
 use aya_ebpf::{
-    EbpfContext,
     helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    programs::tracing::StackIdContext,
 };
 use aya_log_ebpf::warn;
 use wakelat_common::{
@@ -15,14 +15,14 @@ use wakelat_common::{
 use crate::{
     filter,
     maps::{FROM_WAKING, TRIGGER_RULES, Tally, wants},
-    share, starts,
+    share, stack, starts,
     task::TaskFields,
     timeline::{self, tells},
 };
 
 /// Remembers when, by whom and from which CPU. Fires in the waker's context, before the task is placed.
 #[inline(always)]
-pub fn waking<T: TaskFields>(task: T) {
+pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
     // SAFETY: no arguments, no side effects; so it is wherever these helpers are called.
     let (now, waker) = unsafe { (bpf_ktime_get_ns(), bpf_get_current_pid_tgid() as u32) };
     let (pid, prev_cpu) = (task.pid(), task.cpu());
@@ -39,6 +39,10 @@ pub fn waking<T: TaskFields>(task: T) {
             *start = Start { pid, ..Start::IDLE };
         }
         start.waking(now, waker, prev_cpu);
+        // Whoever wakes a task that waits already has nothing to do with its wait.
+        if start.at_ns == 0 {
+            stack::of_waker(ctx, pid, now);
+        }
         if tells(part::TURNS) {
             // SAFETY: as above.
             course.waker_cpu = unsafe { bpf_get_smp_processor_id() };
@@ -52,6 +56,7 @@ pub fn waking<T: TaskFields>(task: T) {
     if filter::wants(task, pid) {
         let mut entry = Entry { start: Start { pid, ..Start::IDLE }, ..Entry::IDLE };
         entry.start.waking(now, waker, prev_cpu);
+        stack::of_waker(ctx, pid, now);
         if tells(part::TURNS) {
             // SAFETY: as above.
             entry.course.waker_cpu = unsafe { bpf_get_smp_processor_id() };
@@ -71,7 +76,7 @@ pub fn waking<T: TaskFields>(task: T) {
 
 /// Starts the clock, unless nothing waits or the clock runs already.
 #[inline(always)]
-pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
+pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     let Some(tally) = Tally::of(class) else { return };
     let pid = task.pid();
     if tells(part::WAKEUPS) {
@@ -100,6 +105,10 @@ pub fn wakeup<T: TaskFields>(ctx: &impl EbpfContext, task: T, class: Class) {
     }
     // SAFETY: as in `waking`.
     let now = unsafe { bpf_ktime_get_ns() };
+    if class == Class::New {
+        // No `sched_waking` came before.
+        stack::of_waker(ctx, pid, now);
+    }
     if let Some(entry) = starts::find(task) {
         // SAFETY: as in `waking`.
         let Entry { start, course } = unsafe { &mut *entry };

@@ -1,6 +1,7 @@
 //! What each command that measures shows of its run.
 
 mod record;
+mod stacks;
 mod trace_all;
 mod trace_parts;
 mod why;

@@ -26,6 +26,8 @@ pub enum DecodeError {
     Leaving(u8),
     /// What took the CPU is not known.
     Source(u8),
+    /// Whose stack it is is not known.
+    Role(u8),
     /// Of the thread that leaves no record told.
     Leaver(u32),
 }
@@ -42,6 +44,7 @@ impl std::fmt::Display for DecodeError {
                 write!(f, "a task that leaves as `{leaving}` in the ring buffer, expected 0 to 3")
             }
             Self::Source(source) => write!(f, "an interrupt of source `{source}` in the ring buffer, expected 0 to 2"),
+            Self::Role(role) => write!(f, "a stack of role `{role}` in the ring buffer, expected 1 or 2"),
             Self::Leaver(tid) => write!(f, "a switch from thread `{tid}` in the ring buffer, which had not come"),
         }?;
         f.write_str("; the BPF programs and this program do not belong together")

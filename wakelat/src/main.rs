@@ -41,7 +41,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Trace(config, Lines::Waits) => commands::trace(config)?,
         Command::Trace(config, Lines::Parts) => commands::trace_parts(config)?,
         Command::Trace(config, Lines::Switches(all)) => commands::trace_all(config, all)?,
-        Command::Why(config, why) => commands::why(config, *why)?,
+        Command::Why(config, why) => commands::why(config, why)?,
         Command::WhyRecorded(recorded) => commands::why_recorded(recorded)?,
         Command::Record(config, parts) => commands::record(config, *parts)?,
         Command::Verify(config) => {

@@ -3,12 +3,16 @@
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
+    os::fd::AsFd as _,
 };
 
 use serde::Serialize;
 
 use super::Known;
-use crate::task::{self, Place};
+use crate::{
+    byte::{put_byte, take_byte},
+    task::{self, Place},
+};
 
 /// Pipes that a task of the stage shares with other tasks at the same time: its gate, and those of [`Stage::until_done`]
 /// and of the last block.
@@ -100,12 +104,12 @@ impl Pipe {
 
     /// Puts in a byte.
     pub fn put(&self) {
-        (&self.writer).write_all(&[1]).expect("a pipe has room");
+        put_byte(self.writer.as_fd());
     }
 
     /// Takes out a byte, blocking while there is none.
     pub fn take(&self) {
-        (&self.reader).read_exact(&mut [0]).expect("both ends are open");
+        take_byte(self.reader.as_fd());
     }
 }
 

@@ -16,7 +16,7 @@ const PASS_ON: u32 = 1;
 #[unsafe(link_section = "tracepoint")]
 fn classic_sched_waking(ctx: *mut c_void) -> u32 {
     let ctx = TracePointContext::new(ctx);
-    wakeup::waking(Recorded::woken(&ctx));
+    wakeup::waking(&ctx, Recorded::woken(&ctx));
     PASS_ON
 }
 

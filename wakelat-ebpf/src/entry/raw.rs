@@ -15,7 +15,7 @@ use crate::{
 // TP_PROTO(struct task_struct *p)
 #[raw_tracepoint(tracepoint = "sched_waking")]
 fn raw_sched_waking(ctx: RawTracePointContext) -> i32 {
-    wakeup::waking(Task::<Probe>::new(ctx.arg(0)));
+    wakeup::waking(&ctx, Task::<Probe>::new(ctx.arg(0)));
     0
 }
 

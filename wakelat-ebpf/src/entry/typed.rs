@@ -15,7 +15,7 @@ use crate::{
 // TP_PROTO(struct task_struct *p)
 #[btf_tracepoint(function = "sched_waking")]
 fn sched_waking(ctx: BtfTracePointContext) -> i32 {
-    wakeup::waking(Task::<Direct>::new(ctx.arg(0)));
+    wakeup::waking(&ctx, Task::<Direct>::new(ctx.arg(0)));
     0
 }
 
@@ -46,7 +46,7 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_switch")]
 fn turn(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    turn::turn(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+    turn::turn(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
     0
 }
 

@@ -11,6 +11,7 @@ mod parts;
 mod record;
 mod refusal;
 mod resources;
+mod stacks;
 mod threshold;
 mod timerlat;
 mod top;

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Id};
 
-use super::{ClassName, CommonFlags, FilterFlags, FromEvent, GroupingFlags, Refusal, parts::PartsFlags};
+use super::{
+    ClassName, CommonFlags, FilterFlags, FromEvent, GroupingFlags, Refusal, parts::PartsFlags, stacks::StacksFlags,
+};
 use crate::{
     config::{Command, Config, Recorded, Why, number},
     kernel::Machine,
@@ -16,6 +18,8 @@ Examples:
   wakelat why --comm 'nginx*' --worst 5    nginx alone, its five longest waits drawn
   wakelat why --by cgroup -d 1m            cgroup by cgroup
   wakelat why --threshold 1ms              waits of a millisecond or more
+  wakelat why --comm nginx --stacks        with what woke it and where it slept
+  wakelat why -d 10s --folded out.folded   for a flame graph of the waits
   wakelat why -d 5s --json                 for a program
   wakelat why -i file.wakelat --by comm    of a recording, once more and by name";
 
@@ -29,6 +33,9 @@ pub(super) struct WhyFlags {
 
     #[command(flatten)]
     parts: PartsFlags,
+
+    #[command(flatten)]
+    stacks: StacksFlags,
 
     /// Show a recording of `wakelat record` in place of what happens now; - is standard input
     #[arg(short, long, value_name = "FILE", help_heading = "Reasons")]
@@ -81,6 +88,6 @@ impl WhyFlags {
         let machine = machine()?;
         let mut config = Config::new(&self.common, &machine)?;
         config.set_reasons(&self.grouping, &machine)?;
-        Ok(Command::Why(config, Why { worst: self.worst, parts: self.parts.parts() }))
+        Ok(Command::Why(config, Why { worst: self.worst, parts: self.parts.parts(), stacks: self.stacks.stacks() }))
     }
 }

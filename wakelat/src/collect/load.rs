@@ -11,6 +11,7 @@ use aya_log::EbpfLogger;
 use wakelat_common::{
     filter::{Filter, part},
     histogram::HISTOGRAMS,
+    stack::ROOM,
     timeline,
 };
 
@@ -19,6 +20,7 @@ use super::{
     attach::{self, Way},
     histograms::Histograms,
     records::Records,
+    stacks::Stacks,
     starts::{Room, Starts},
 };
 use crate::{config::Attach, kernel::btf::has_tracepoint};
@@ -65,6 +67,8 @@ impl Collector {
         // A mark at a quarter leaves the reader time to come.
         let ring_mark = u64::from(settings.ring_bytes / 4);
         let flag = |on: bool| u32::from(on);
+        let stack_roles = settings.timeline.map_or(0, |timeline| timeline.stacks);
+        let stacks = if stack_roles != 0 { ROOM } else { 1 };
         let globals32 = [
             ("CLASSES", settings.classes.0),
             ("FILTER_PARTS", settings.filter.parts),
@@ -75,6 +79,7 @@ impl Collector {
             ("TRIGGER_RULES", flag(settings.trigger_rules)),
             ("SHARED_OUT", flag(settings.salt.is_some())),
             ("TIMELINE", timeline_parts(settings)),
+            ("STACK_ROLES", stack_roles.into()),
         ];
         let salt = settings.salt.unwrap_or(0);
         let room = Room::of(settings.start_entries);
@@ -94,6 +99,8 @@ impl Collector {
             .map_max_entries("STARTS", room.map)
             .map_max_entries("RUNNING", nr_cpus()?)
             .map_max_entries("SAMPLES", settings.ring_bytes)
+            .map_max_entries("KERNEL_STACKS", stacks)
+            .map_max_entries("USER_STACKS", stacks)
             .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
             .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
             .map_max_entries("PIDS", entries(settings.filter.pids.len())?)
@@ -111,6 +118,7 @@ impl Collector {
             .inspect_err(|error| log::warn!("diagnostics of the BPF programs will not be shown: {error}"))
             .ok();
         Ok(Self {
+            stacks: (stack_roles != 0).then(|| Stacks::take(&mut ebpf)).transpose()?,
             histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,

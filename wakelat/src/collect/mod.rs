@@ -5,6 +5,7 @@ mod counters;
 mod histograms;
 mod load;
 mod records;
+mod stacks;
 mod starts;
 pub mod tracer;
 mod window;
@@ -18,6 +19,7 @@ use aya::{
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
 
+pub use self::stacks::Stacks;
 use crate::config::Attach;
 
 /// What the programs are to do.
@@ -74,6 +76,8 @@ pub struct Timeline {
     pub works: bool,
     /// Tasks that make others, or take another program.
     pub forks: bool,
+    /// Whose stacks: bits of [`wakelat_common::stack::role`]; 0 for none.
+    pub stacks: u8,
     /// Whether the filter takes the tasks at a switch; without it, only whether it takes one that is preempted.
     pub verdicts: bool,
 }
@@ -98,6 +102,7 @@ impl Timeline {
         clocks: true,
         works: false,
         forks: false,
+        stacks: 0,
         verdicts: false,
     };
 }
@@ -130,6 +135,8 @@ pub struct Collector {
     /// What each CPU is at, where events are told.
     here: Option<PerCpuArray<MapData, Here>>,
     starts: starts::Starts,
+    /// Where stacks are taken, and nobody has asked for them yet.
+    stacks: Option<Stacks>,
     /// Where waits are counted in the kernel.
     histograms: Option<histograms::Histograms>,
 }

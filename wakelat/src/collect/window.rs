@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use anyhow::{Context as _, Result};
 use wakelat_common::{Sample, timeline::Noise};
 
-use super::{Collector, attach};
+use super::{Collector, Stacks, attach};
 
 impl Collector {
     /// A descriptor that becomes readable where the programs ask for the reader.
@@ -15,6 +15,11 @@ impl Collector {
     pub fn bell(&self) -> std::io::Result<OwnedFd> {
         // SAFETY: the ring buffer is ours and open for the length of this call.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned()
+    }
+
+    /// The stacks that are taken, once, where any are.
+    pub fn take_stacks(&mut self) -> Option<Stacks> {
+        self.stacks.take()
     }
 
     /// Starts measuring.

@@ -58,6 +58,7 @@ impl View for TraceAll<'_> {
             clocks: false,
             works: false,
             forks: false,
+            stacks: 0,
             verdicts: true,
         })
     }

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use anyhow::{Context as _, Result};
 
-use super::{run, style};
+use super::{run, stacks::Stacks, style};
 use crate::{
     aggregate::key::{Key, Names},
-    collect::Timeline,
+    collect::{Collector, Timeline},
     config::{self, Config, OutputConfig},
     recording::{Frame, Parts, Recorded, Recording},
     report::{From, Report},
@@ -16,17 +16,28 @@ use crate::{
         output::{Output, Written},
     },
     sink::{Format, Style},
-    timeline::event::Event,
+    timeline::{event::Event, stack::Role},
     why,
 };
 
 /// `why`: where the time of waits went.
 ///
 /// # Errors
-/// Those of [`crate::session::run`].
-pub fn why(config: &Config, why: config::Why) -> Result<Stop> {
+/// Those of [`crate::session::run`], and where the file of folded stacks cannot be written.
+pub fn why(config: &Config, why: &config::Why) -> Result<Stop> {
+    let mut folded = why.stacks.folded.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
+    let roles: Vec<Role> = roles.into_iter().filter(|(told, _)| *told).map(|(_, role)| role).collect();
     let shown = Shown { by: &config.by, max_groups: config.max_groups, worst: why.worst, output: &config.output };
-    run(config, &mut shown.view(why.parts, config.from, config.merged))
+    let mut view = shown.view(why.parts, config.from, config.merged, &roles);
+    if folded.is_some() {
+        view.summing.fold();
+    }
+    let stop = run(config, &mut view)?;
+    if let (Some(output), Some(folded), Some(stacks)) = (&mut folded, view.summing.folded(), &view.stacks) {
+        output.write(|out| folded.write(&roles, stacks, &view.known, out))?;
+    }
+    Ok(stop)
 }
 
 /// `why -i`: the same, of a recording.
@@ -39,7 +50,7 @@ pub fn why_recorded(config: &config::Recorded) -> Result<Stop> {
     let mut recording = Recording::open(input::open(input).with_context(unreadable)?).with_context(unreadable)?;
     let header = recording.header();
     let shown = Shown { by, max_groups: *max_groups, worst: *worst, output };
-    let mut view = shown.view(header.parts, header.from, header.merged);
+    let mut view = shown.view(header.parts, header.from, header.merged, &[]);
     let mut out = Output::open(output.path.as_deref())?;
     let mut names = Recorded::default();
     let mut written = Written::All;
@@ -64,8 +75,8 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Of waits of which `parts` are told.
-    fn view(&self, parts: Parts, from: From, merged: bool) -> Why {
+    /// Of waits of which `parts` are told, and the stacks of these.
+    fn view(&self, parts: Parts, from: From, merged: bool, roles: &[Role]) -> Why {
         let (style, _) = style(self.output);
         let untold = [
             (parts.noise, "interrupts and softirqs"),
@@ -79,11 +90,13 @@ impl Shown<'_> {
             max_groups: self.max_groups,
             worst: self.worst,
             untold: untold.into_iter().filter(|(told, _)| !told).map(|(_, what)| what).collect(),
+            stacks: roles.to_vec(),
         };
         Why {
-            timeline: timeline(parts),
+            timeline: Timeline { stacks: roles.iter().fold(0, |roles, role| roles | role.bit()), ..timeline(parts) },
             summing: why::Summing::new(rules),
             known: why::Known::default(),
+            stacks: None,
             json: self.output.format == Format::Json,
             style,
         }
@@ -101,6 +114,8 @@ struct Why {
     timeline: Timeline,
     summing: why::Summing,
     known: why::Known,
+    /// Where stacks are asked for, and the programs are loaded.
+    stacks: Option<Stacks>,
     json: bool,
     style: Style,
 }
@@ -108,13 +123,20 @@ struct Why {
 impl Why {
     fn take(&mut self, event: &Event, names: &dyn Names) {
         self.known.learn(event, names);
-        self.summing.push(event, &self.known);
+        let longest = self.summing.push(event, &self.known);
+        if let (Some(pair), Some(stacks)) = (longest, &mut self.stacks) {
+            stacks.note(&pair);
+        }
     }
 }
 
 impl View for Why {
     fn shows_events(&self) -> Option<Timeline> {
         Some(self.timeline)
+    }
+
+    fn loaded(&mut self, collector: &mut Collector) {
+        self.stacks = collector.take_stacks().map(Stacks::new);
     }
 
     fn event(&mut self, event: &Event, _: i64, names: &dyn Names, _: &mut dyn Write) -> io::Result<()> {
@@ -124,11 +146,15 @@ impl View for Why {
 
     fn warmed_up(&mut self, _: &mut dyn Write) -> io::Result<()> {
         self.summing.begin();
-        Ok(())
+        self.stacks.as_mut().map_or(Ok(()), |stacks| stacks.counts().map(drop))
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let summary = self.summing.summary(report.duration_ns, &self.known);
+        let mut summary = self.summing.summary(report.duration_ns, &self.known);
+        if let Some(stacks) = &mut self.stacks {
+            let counts = stacks.counts()?;
+            summary.stacks = Some(self.summing.stacks(counts, stacks, &self.known));
+        }
         self.summing.begin();
         if self.json {
             return why::sink::json(&summary, report, out);

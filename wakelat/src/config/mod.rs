@@ -21,6 +21,8 @@ mod tracer;
 mod verify;
 mod window;
 
+use std::path::PathBuf;
+
 use wakelat_common::Classes;
 
 use crate::{
@@ -231,12 +233,25 @@ fn check_reasons(by: &[Key], flags: &GroupingFlags, output: &OutputConfig) -> Re
 }
 
 /// What `why` tells apart and shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
     /// How many of the longest waits are drawn.
     pub worst: usize,
     /// What is told from the task that has the CPU.
     pub parts: Parts,
+    /// Whose stacks are shown.
+    pub stacks: StacksConfig,
+}
+
+/// Whose stacks are shown, and where they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StacksConfig {
+    /// Those of wakers.
+    pub waker: bool,
+    /// Those of tasks that wait.
+    pub wakee: bool,
+    /// The file for folded stacks, if they are asked for.
+    pub folded: Option<PathBuf>,
 }
 
 /// The table of `top`.

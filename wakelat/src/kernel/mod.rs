@@ -2,6 +2,7 @@
 
 pub mod btf;
 pub mod cgroup;
+pub mod code;
 pub mod cpus;
 pub mod features;
 pub mod format;

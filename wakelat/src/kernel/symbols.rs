@@ -30,6 +30,11 @@ impl Symbols {
         Self(symbols)
     }
 
+    /// Whether none is known: the kernel keeps their addresses to itself.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The function that an address is in.
     pub fn name_of(&self, address: u64) -> Option<&str> {
         self.0.range(..=address).next_back().map(|(_, name)| name.as_str())

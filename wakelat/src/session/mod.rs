@@ -66,6 +66,9 @@ pub trait View {
         false
     }
 
+    /// The programs are loaded, and not attached yet.
+    fn loaded(&mut self, _collector: &mut Collector) {}
+
     /// Before anything else.
     ///
     /// # Errors
@@ -107,7 +110,7 @@ pub trait View {
     /// The warm-up has ended: what came so far is only the past of what comes.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Those of `out`, and where what was counted so far cannot be read.
     fn warmed_up(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
         Ok(())
     }
@@ -152,6 +155,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let mut signals = Signals::catch()?;
     let shows_events = view.shows_events();
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
+    view.loaded(&mut collector);
     let account = Account::open(&collector, config.max_overhead_ppm)?;
     collector.attach()?;
     // The window begins at once: on a machine with too much to do, whatever came before it would take its time.

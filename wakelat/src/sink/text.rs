@@ -81,8 +81,11 @@ pub fn flow(head: Line, pieces: Vec<Line>, separator: &str, style: &Style, out: 
     let indent = head.width();
     let mut line = head;
     let mut empty = true;
-    for piece in pieces {
-        if !empty && line.width() + width(separator) + piece.width() > style.columns() {
+    let last = pieces.len().saturating_sub(1);
+    for (index, piece) in pieces.into_iter().enumerate() {
+        // Where another line follows, this one ends with what is to be seen of the separator.
+        let behind = if index < last { width(separator.trim_end()) } else { 0 };
+        if !empty && line.width() + width(separator) + piece.width() + behind > style.columns() {
             // What a separator shows beside spaces belongs to the piece before it.
             line.push(Ink::Dim, separator.trim_end());
             line.end(style, out);

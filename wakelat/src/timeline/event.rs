@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wakelat_common::start::Leaving;
 
+use super::stack::Stack;
 use crate::wait::{Comm, Wait};
 
 /// One event, and its place in the order of its CPU's.
@@ -31,6 +32,8 @@ pub enum What {
     Work(Work),
     /// A task made another, or took another program.
     Spawn(Spawn),
+    /// A task woke another or was about to leave its CPU, and where it was in its code.
+    Stack(Stack),
 }
 
 /// A task made another, or took another program.

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use wakelat_common::{Class, start::Leaving};
 
-use super::event::{Event, Moved, Noise, Occupant, Source, Turn, Waited, What};
+use super::{
+    event::{Event, Moved, Noise, Occupant, Source, Turn, Waited, What},
+    stack::Stack,
+};
 use crate::wait::{Comm, Wait};
 
 /// The idle task.
@@ -76,6 +79,11 @@ impl Stream {
     /// An interrupt or softirq has ended.
     pub fn noise(&mut self, cpu: u32, (from_ns, to_ns): (u64, u64), source: Source) {
         self.push(cpu, What::Noise(Noise { source, from_ns, to_ns }));
+    }
+
+    /// A stack was taken.
+    pub fn stack(&mut self, cpu: u32, stack: Stack) {
+        self.push(cpu, What::Stack(stack));
     }
 
     /// `to` takes a task that waits from `from`, and tells of it.

@@ -12,6 +12,7 @@ pub mod event;
 pub mod history;
 pub mod moves;
 pub mod part;
+pub mod stack;
 pub mod stay;
 
 #[cfg(test)]

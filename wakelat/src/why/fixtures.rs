@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use wakelat_common::{Class, timeline::vector};
 
-use super::{Known, Rules, Summary, Summing};
+use super::{
+    Known, Rules, Summary, Summing,
+    stacks::{Code, Counts, Frames},
+};
 use crate::{
     aggregate::key::{Key, Names},
     report::{From, Report, Terms},
@@ -12,6 +15,7 @@ use crate::{
     timeline::{
         event::{Event, Occupant, Source, Spawn, What, Work},
         fixtures::{Stream, fifo, idle, irq, task},
+        stack::{Role, Stack, Trace},
     },
     wait::Comm,
 };
@@ -81,12 +85,39 @@ pub fn one_hog() -> Stream {
     stream
 }
 
+/// What is at the addresses in the stories.
+struct Drawn;
+
+impl Code for Drawn {
+    fn kernel(&self, trace: Trace) -> Frames {
+        let names = match trace {
+            Trace::Number(1) => &["try_to_wake_up", "ep_poll_callback", "__wake_up_common", "sock_def_readable"][..],
+            Trace::Number(_) => &["__schedule", "schedule", "ep_poll", "do_epoll_wait"][..],
+            missing => return Frames::Missing(missing),
+        };
+        Frames::Named(names.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    fn user(&self, _: u32, trace: Trace) -> Frames {
+        match trace {
+            Trace::Number(_) => Frames::Named(vec!["epoll_wait".to_owned(), "ngx_epoll_process_events".to_owned()]),
+            missing => Frames::Missing(missing),
+        }
+    }
+}
+
 /// One round of [`one_hog`], and then the hog takes the CPU back: something of everything.
 pub fn one_round() -> Stream {
     let mut stream = Stream::default();
     stream.turn(1, BEGIN, wrk());
     stream.turn(0, BEGIN, hog(4711));
     stream.noise(0, (BEGIN + 3 * MS, BEGIN + 3 * MS + 9_000), Source::Vector(vector::LOCAL_TIMER));
+    let (role, at_ns) = (Role::Wakee, BEGIN - MS);
+    let (kernel, user) = (Trace::Number(2), Trace::Number(3));
+    stream.stack(0, Stack { at_ns, role, tid: 1234, by_tid: 1234, by_pid: 1234, kernel, user });
+    let (role, at_ns) = (Role::Waker, BEGIN + 1_298_200);
+    let (kernel, user) = (Trace::Number(1), Trace::NoRoom);
+    stream.stack(1, Stack { at_ns, role, tid: 1234, by_tid: 900, by_pid: 900, kernel, user });
     let waited = stream.ends(0, (BEGIN + 1_300_000, BEGIN + 4 * MS), nginx());
     (waited.wait.delivery_ns, waited.waker_cpu, waited.wait.waker_tid) = (Some(1_800), Some(1), Some(900));
     stream.preempts(0, BEGIN + 5 * MS, hog(4711));
@@ -240,19 +271,24 @@ pub fn stories() -> BTreeMap<&'static str, Stream> {
         ("softirqs", softirqs()),
         ("storm", storm()),
         ("worker", worker()),
+        ("stacks", one_round()),
     ])
 }
 
-/// The summary of some events.
+/// The summary of some events; with stacks where some of them tell of any.
 pub fn summary(events: &[Event], from: From, by: &[Key]) -> Summary {
-    let rules = Rules { from, by: by.to_vec(), merged: false, max_groups: 100, worst: 1, untold: Vec::new() };
+    let with_stacks = events.iter().any(|event| matches!(event.what, What::Stack(_)));
+    let stacks = if with_stacks { vec![Role::Waker, Role::Wakee] } else { Vec::new() };
+    let rules = Rules { from, by: by.to_vec(), merged: false, max_groups: 100, worst: 1, untold: Vec::new(), stacks };
     let mut summing = Summing::new(rules);
     let mut known = Known::default();
     for event in events {
         known.learn(event, &Paths);
         summing.push(event, &known);
     }
-    summing.summary(1_000 * MS, &Paths)
+    let counts = Counts { taken: 9, over_budget: 3, no_room: 1, no_user: 2, ..Counts::default() };
+    let shown = with_stacks.then(|| summing.stacks(counts, &Drawn, &known));
+    Summary { stacks: shown, ..summing.summary(1_000 * MS, &Paths) }
 }
 
 /// The report of the same window.

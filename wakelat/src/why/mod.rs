@@ -5,9 +5,11 @@
 
 pub mod chain;
 pub mod finding;
+pub mod folded;
 pub mod imposed;
 pub mod names;
 pub mod sink;
+pub mod stacks;
 pub mod storms;
 pub mod summary;
 pub mod sums;

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use crate::{
     aggregate::key::Names,
-    timeline::event::{Event, Occupant, What, Work},
+    timeline::{
+        event::{Event, Occupant, What, Work},
+        stack::Stack,
+    },
     wait::Comm,
 };
 
@@ -24,6 +27,9 @@ impl Known {
         if let What::Work(Work { function: Some(address), .. }) = &event.what {
             self.functions.entry(*address).or_insert_with(|| names.function(*address));
         }
+        if let What::Stack(Stack { by_tid: tid, .. }) = &event.what {
+            self.learn_waker(*tid, names);
+        }
         let What::Turn(turn) = &event.what else { return };
         for task in [&turn.prev, &turn.next] {
             self.tasks.insert(task.tid, *task);
@@ -31,8 +37,13 @@ impl Known {
                 self.cgroups.entry(id).or_insert_with(|| names.cgroup(id));
             }
         }
-        if let Some(tid) = turn.waited.and_then(|waited| waited.wait.waker_tid)
-            && !self.tasks.contains_key(&tid)
+        if let Some(tid) = turn.waited.and_then(|waited| waited.wait.waker_tid) {
+            self.learn_waker(tid, names);
+        }
+    }
+
+    fn learn_waker(&mut self, tid: u32, names: &dyn Names) {
+        if !self.tasks.contains_key(&tid)
             && let Some(comm) = names.comm(tid)
         {
             self.wakers.insert(tid, comm);

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::{
     chain::{Chain, Chains},
     finding::{Finding, findings},
+    folded::Folded,
     imposed::{Antagonist, Imposed},
     names::Known,
+    stacks::{Code, Counts, Pair, Shown, Stacks},
     storms::{Storm, Storms},
     sums::Sums,
     wakers::{Ranking, Wakings},
@@ -20,6 +22,7 @@ use crate::{
         attribute::Told,
         event::{Event, What},
         part::Who,
+        stack::Role,
     },
     wait::Comm,
 };
@@ -39,6 +42,8 @@ pub struct Rules {
     pub worst: usize,
     /// What is not told apart, in words.
     pub untold: Vec<&'static str>,
+    /// Whose stacks are told.
+    pub stacks: Vec<Role>,
 }
 
 /// A window under way.
@@ -56,7 +61,10 @@ pub struct Summing {
     wakings: Wakings,
     works: Works,
     storms: Storms,
-    worst: Vec<Account>,
+    stacks: Stacks,
+    given_up_before: u64,
+    folded: Option<Folded>,
+    worst: Vec<(Account, Pair)>,
     throttling_unknown: u64,
 }
 
@@ -93,6 +101,8 @@ pub struct Summary {
     pub throttling_unknown: u64,
     /// What is not told apart, in words.
     pub untold: Vec<&'static str>,
+    /// The stacks of the longest waits, where stacks are told.
+    pub stacks: Option<Shown>,
     /// The paths of the cgroups that are named in it.
     pub cgroups: BTreeMap<u64, String>,
 }
@@ -115,6 +125,7 @@ impl Summing {
     /// Nothing added up yet.
     pub fn new(rules: Rules) -> Self {
         let (timeline, wakings) = (Timeline::new(rules.from), Wakings::new(&rules.by));
+        let stacks = Stacks::new(rules.from);
         Self {
             rules,
             timeline,
@@ -127,13 +138,22 @@ impl Summing {
             wakings,
             works: Works::default(),
             storms: Storms::default(),
+            stacks,
+            given_up_before: 0,
+            folded: None,
             worst: Vec::new(),
             throttling_unknown: 0,
         }
     }
 
-    /// Takes an event. `known` are the tasks seen so far, those of the event included.
-    pub fn push(&mut self, event: &Event, known: &Known) {
+    /// Takes an event. `known` are the tasks seen so far, those of the event included. Where a wait ends with it that is one of
+    /// the longest by now, returns its stacks.
+    pub fn push(&mut self, event: &Event, known: &Known) -> Option<Pair> {
+        let mut longest = None;
+        let stacks = match &event.what {
+            What::Turn(turn) => self.stacks.turn(turn),
+            _ => Pair::default(),
+        };
         if let Some(account) = self.timeline.push(event) {
             let class = account.waited.wait.class;
             let class = if self.rules.merged { GroupClass::RunQueue } else { GroupClass::One(class) };
@@ -151,7 +171,10 @@ impl Summing {
             self.works.add(account);
             self.storms.add(account);
             self.throttling_unknown += u64::from(account.waited.throttled_ns.is_none());
-            keep(&mut self.worst, account, self.rules.worst);
+            if let Some(folded) = &mut self.folded {
+                folded.add(account, &stacks);
+            }
+            longest = keep(&mut self.worst, (account, stacks), self.rules.worst).then_some(stacks);
         }
         match &event.what {
             What::Turn(turn) => {
@@ -162,13 +185,36 @@ impl Summing {
             }
             What::Work(work) => self.works.push(work),
             What::Spawn(spawn) => self.storms.push(spawn),
+            What::Stack(stack) => self.stacks.push(*stack),
             What::Noise(_) | What::Moved(_) | What::Woken(_) => {}
+        }
+        longest
+    }
+
+    /// From now on, keeps all waits by their stacks.
+    pub fn fold(&mut self) {
+        self.folded = Some(Folded::default());
+    }
+
+    /// The waits of all windows by their stacks, where they are kept.
+    pub fn folded(&self) -> Option<&Folded> {
+        self.folded.as_ref()
+    }
+
+    /// The stacks of the window's longest waits, where stacks are told. The kernel side has counted `counts`.
+    pub fn stacks(&self, counts: Counts, code: &dyn Code, known: &Known) -> Shown {
+        let given_up = self.stacks.given_up() - self.given_up_before;
+        Shown {
+            of_worst: self.worst.iter().map(|(_, stacks)| stacks.sights(code, known)).collect(),
+            roles: self.rules.stacks.clone(),
+            counts: Counts { given_up, ..counts },
         }
     }
 
     /// Begins a new window: the past stays known.
     pub fn begin(&mut self) {
         self.before = self.timeline.told();
+        self.given_up_before = self.stacks.given_up();
         self.victims.clear();
         self.groups.clear();
         self.others.clear();
@@ -209,11 +255,12 @@ impl Summing {
             wakings: self.wakings.ranking(RANKED, names),
             works: self.works.sums(names),
             storms: Vec::new(),
-            worst: self.worst.clone(),
+            worst: self.worst.iter().map(|(account, _)| account.clone()).collect(),
             findings: findings(self.victims.iter().map(|((_, comm), sums)| (*comm, sums)), duration_ns),
             told: Told { events: told.events - self.before.events, lost: told.lost - self.before.lost },
             throttling_unknown: self.throttling_unknown,
             untold: self.rules.untold.clone(),
+            stacks: None,
             cgroups: BTreeMap::new(),
         };
         summary.storms = self.storms.storms(summary.all().ns, duration_ns);
@@ -256,12 +303,14 @@ fn sorted(groups: impl Iterator<Item = Group>) -> Vec<Group> {
     groups
 }
 
-/// Keeps an account if it is among the longest; of equal ones the earlier.
-fn keep(worst: &mut Vec<Account>, account: &Account, limit: usize) {
-    if limit == 0 || worst.len() >= limit && worst.last().is_some_and(|last| last.latency_ns >= account.latency_ns) {
-        return;
+/// Keeps an account if it is among the longest; of equal ones the earlier. Returns whether it is.
+fn keep(worst: &mut Vec<(Account, Pair)>, (account, stacks): (&Account, Pair), limit: usize) -> bool {
+    let is_as_long = |(other, _): &(Account, Pair)| other.latency_ns >= account.latency_ns;
+    if limit == 0 || worst.len() >= limit && worst.last().is_some_and(is_as_long) {
+        return false;
     }
-    let at = worst.partition_point(|other| other.latency_ns >= account.latency_ns);
-    worst.insert(at, account.clone());
+    let at = worst.partition_point(is_as_long);
+    worst.insert(at, (account.clone(), stacks));
     worst.truncate(limit);
+    true
 }

@@ -53,6 +53,7 @@ impl Timeline {
             What::Woken(woken) => woken.at_ns,
             What::Work(work) => work.at_ns,
             What::Spawn(spawn) => spawn.at_ns,
+            What::Stack(stack) => stack.at_ns,
         };
         self.told.events += 1;
         self.told.lost += u64::from(history.number(event.seq, at_ns));
@@ -69,7 +70,7 @@ impl Timeline {
                 self.moves.push(moved);
                 false
             }
-            What::Woken(_) | What::Work(_) | What::Spawn(_) => false,
+            What::Woken(_) | What::Work(_) | What::Spawn(_) | What::Stack(_) => false,
         };
         // Not before: what has just ended may reach back as far.
         if let Some(history) = self.cpus.get_mut(&event.cpu) {

@@ -7,10 +7,14 @@ use bytes::Buf;
 use wakelat_common::{
     Class,
     sample::DELIVERY_UNKNOWN,
+    stack::{self, is_without_room, role},
     timeline::{self, HIDDEN_UNKNOWN, IDLE_STATE_UNKNOWN, NO_WAIT, flag, kind, leaving_of, source},
 };
 
-use super::event::{Event, Moved, Noise, Occupant, Source, Spawn, Turn, Unseen, Waited, What, Woken, Work};
+use super::{
+    event::{Event, Moved, Noise, Occupant, Source, Spawn, Turn, Unseen, Waited, What, Woken, Work},
+    stack::{Role, Stack, Trace},
+};
 use crate::{
     decode::{DecodeError, expect_length, known_cgroup, known_cpu, name},
     wait::{Comm, Wait},
@@ -48,6 +52,7 @@ impl Decoder {
             kind::WOKEN => size_of::<timeline::Woken>(),
             kind::WORK => size_of::<timeline::Work>(),
             kind::SPAWN => size_of::<timeline::Spawn>(),
+            kind::STACK => size_of::<stack::Stack>(),
             other => return Err(DecodeError::Kind(other)),
         };
         expect_length(record, expected)?;
@@ -57,6 +62,7 @@ impl Decoder {
             kind::MOVED => moved(&mut record),
             kind::WORK => work(&mut record),
             kind::SPAWN => spawn(&mut record),
+            kind::STACK => stack(&mut record)?,
             _ => woken(&mut record)?,
         };
         let decoded = &mut self.cpus.entry(cpu).or_default().decoded;
@@ -245,6 +251,30 @@ fn spawn(record: &mut &[u8]) -> Told {
     let _reserved = record.get_u32_ne();
     let comm = Comm::new(&name(record));
     (cpu, lost, What::Spawn(Spawn { at_ns, tid, comm, child: (!exec).then_some(child) }))
+}
+
+fn stack(record: &mut &[u8]) -> Result<Told, DecodeError> {
+    let _kind = record.get_u8();
+    let role = match record.get_u8() {
+        role::WAKER => Role::Waker,
+        role::WAKEE => Role::Wakee,
+        other => return Err(DecodeError::Role(other)),
+    };
+    let _reserved = record.get_u16_ne();
+    let cpu = record.get_u32_ne();
+    let lost = record.get_u32_ne();
+    let tid = record.get_u32_ne();
+    let at_ns = record.get_u64_ne();
+    let by_tid = record.get_u32_ne();
+    let by_pid = record.get_u32_ne();
+    let kernel = trace(record.get_i32_ne());
+    let user = trace(record.get_i32_ne());
+    Ok((cpu, lost, What::Stack(Stack { at_ns, role, tid, by_tid, by_pid, kernel, user })))
+}
+
+/// A stack's number, or what there was instead.
+fn trace(number: i32) -> Trace {
+    u32::try_from(number).map_or(if is_without_room(number) { Trace::NoRoom } else { Trace::Nothing }, Trace::Number)
 }
 
 fn woken(record: &mut &[u8]) -> Result<Told, DecodeError> {

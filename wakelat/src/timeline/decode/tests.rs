@@ -259,6 +259,25 @@ fn every_field_of_a_fork_and_of_an_exec_arrives() {
 }
 
 #[test]
+fn every_field_of_a_stack_arrives() {
+    let bytes = |role: u8, kernel: i32, user: i32| {
+        let mut bytes = vec![kind::STACK, role, 0, 0];
+        bytes.extend([1u32, 0, 42].map(u32::to_ne_bytes).concat());
+        bytes.extend(10u64.to_ne_bytes());
+        bytes.extend([7u32, 8].map(u32::to_ne_bytes).concat());
+        bytes.extend([kernel, user].map(i32::to_ne_bytes).concat());
+        bytes
+    };
+    let expected =
+        |role, kernel, user| What::Stack(Stack { at_ns: 10, role, tid: 42, by_tid: 7, by_pid: 8, kernel, user });
+    let event = Decoder::default().decode(&bytes(1, 77, -14)).unwrap();
+    assert_eq!((event.cpu, event.what), (1, expected(Role::Waker, Trace::Number(77), Trace::Nothing)));
+    let event = Decoder::default().decode(&bytes(2, -17, -12)).unwrap();
+    assert_eq!(event.what, expected(Role::Wakee, Trace::NoRoom, Trace::NoRoom));
+    assert_eq!(Decoder::default().decode(&bytes(3, 0, 0)), Err(DecodeError::Role(3)));
+}
+
+#[test]
 fn every_field_of_a_work_arrives() {
     let bytes = |function| short(kind::WORK, [0, 0], [1, 0, 42], [10, function], NAME)[..32].to_vec();
     let expected = |function| What::Work(Work { at_ns: 10, tid: 42, function });

@@ -153,7 +153,7 @@ impl Stays {
                 }
                 (None, self.shown.wakeups.then_some(Line::Woken(*woken)))
             }
-            What::Noise(_) | What::Work(_) | What::Spawn(_) => (None, None),
+            What::Noise(_) | What::Work(_) | What::Spawn(_) | What::Stack(_) => (None, None),
         };
         [lost, unseen, line].into_iter().flatten()
     }
@@ -227,6 +227,7 @@ fn at_ns(what: &What) -> u64 {
         What::Woken(woken) => woken.at_ns,
         What::Work(work) => work.at_ns,
         What::Spawn(spawn) => spawn.at_ns,
+        What::Stack(stack) => stack.at_ns,
     }
 }
 

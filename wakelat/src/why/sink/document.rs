@@ -1,6 +1,7 @@
 //! `wakelat.why/1`, as docs/output.md describes it.
 
 mod place;
+mod stacks;
 mod storms;
 mod wakings;
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 use self::{
     place::ContainerDocument,
+    stacks::{CountsDocument, StacksDocument},
     storms::StormDocument,
     wakings::{RestDocument, WakingDocument},
 };
@@ -62,10 +64,11 @@ struct WhyDocument<'a> {
     preemptions: Vec<ChainDocument>,
     wakings: Vec<WakingDocument<'a>>,
     wakings_rest: RestDocument,
-    worst: Vec<AccountDocument>,
+    worst: Vec<AccountDocument<'a>>,
     findings: Vec<FindingDocument>,
     storms: Vec<StormDocument>,
     timeline: TimelineDocument<'a>,
+    stacks: Option<CountsDocument>,
     coverage: CoverageDocument,
     overhead: Option<OverheadDocument>,
 }
@@ -85,7 +88,7 @@ impl<'a> WhyDocument<'a> {
             preemptions: summary.chains.iter().map(ChainDocument::new).collect(),
             wakings: summary.wakings.pairs.iter().map(WakingDocument::new).collect(),
             wakings_rest: RestDocument::new(&summary.wakings),
-            worst: summary.worst.iter().map(|one| AccountDocument::new(one, summary, report)).collect(),
+            worst: (0..summary.worst.len()).map(|index| AccountDocument::new(index, summary, report)).collect(),
             findings: summary.findings.iter().map(|one| FindingDocument::new(one, summary)).collect(),
             storms: summary.storms.iter().map(StormDocument::new).collect(),
             timeline: TimelineDocument {
@@ -94,6 +97,7 @@ impl<'a> WhyDocument<'a> {
                 throttling_unknown: summary.throttling_unknown,
                 not_told_apart: &summary.untold,
             },
+            stacks: CountsDocument::of(summary),
             coverage: CoverageDocument::new(&report.coverage),
             overhead: report.overhead.as_ref().map(OverheadDocument::new),
         }
@@ -281,7 +285,7 @@ impl ChainDocument {
 }
 
 #[derive(Serialize)]
-struct AccountDocument {
+struct AccountDocument<'a> {
     class: &'static str,
     tid: u32,
     pid: u32,
@@ -294,10 +298,12 @@ struct AccountDocument {
     delivery_ns: Option<u64>,
     moves: u8,
     shares: Vec<ShareDocument>,
+    stacks: Option<StacksDocument<'a>>,
 }
 
-impl AccountDocument {
-    fn new(account: &Account, summary: &Summary, report: &Report) -> Self {
+impl<'a> AccountDocument<'a> {
+    fn new(index: usize, summary: &'a Summary, report: &Report) -> Self {
+        let account: &Account = &summary.worst[index];
         let wait = &account.waited.wait;
         let spans = |index: usize| {
             let mine = account.spans.iter().filter(move |span| span.share == index);
@@ -325,6 +331,7 @@ impl AccountDocument {
             delivery_ns: account.delivery.map(|delivery| delivery.ns),
             moves: account.waited.moves,
             shares: account.shares.iter().enumerate().map(share).collect(),
+            stacks: StacksDocument::of(index, summary),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod document;
 mod finding;
 mod ranking;
+mod stacks;
 mod storm;
 mod text;
 mod wakers;

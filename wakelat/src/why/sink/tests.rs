@@ -69,6 +69,7 @@ fn each_story_finds_its_cause_first() {
         ("softirqs", Part::Softirq),
         ("storm", Part::Same),
         ("worker", Part::Same),
+        ("stacks", Part::Same),
     ] {
         let summary = summary(&stories()[name].events, From::Wakeup, &[]);
         assert_eq!(summary.findings.first().map(|finding| finding.cause.part), Some(part), "{name}");

@@ -1,6 +1,6 @@
 //! `why` for people: where the time went, who was in the way, the worst waits, what stands out.
 
-use super::{finding, ranking, storm, wakers, words, worst};
+use super::{finding, ranking, stacks, storm, wakers, words, worst};
 use crate::{
     report::Report,
     sink::{
@@ -47,8 +47,13 @@ pub fn text(summary: &Summary, report: &Report, style: &Style) -> String {
     ranking::antagonists(summary, style, &mut out);
     ranking::chains(summary, style, &mut out);
     wakers::draw(summary, style, &mut out);
-    for account in &summary.worst {
+    for (index, account) in summary.worst.iter().enumerate() {
         worst::draw(account, summary.from, &summary.cgroups, style, &mut out);
+        if let Some(shown) = &summary.stacks
+            && let Some(sights) = shown.of_worst.get(index)
+        {
+            stacks::draw(account, sights, &shown.roles, style, &mut out);
+        }
         out.push('\n');
     }
     let found = summary
@@ -64,6 +69,9 @@ pub fn text(summary: &Summary, report: &Report, style: &Style) -> String {
         out.push('\n');
     }
     told(summary, style, &mut out);
+    if let Some(shown) = &summary.stacks {
+        stacks::counts(shown, style, &mut out);
+    }
     coverage::render(report, style, &mut out);
     out
 }

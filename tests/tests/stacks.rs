@@ -1,0 +1,182 @@
+//! Where in their code the tasks of a wait were: the functions of the kernel, and of the workload, that are known to wake and to
+//! sleep.
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use wakelat_tests::{
+    attached_typed, byte, machine, procfs,
+    suite::{self, Outcome},
+    wakelat::{Attach, Wakelat, command},
+    workload::{PingPong, Staged, Workload, until},
+};
+
+fn main() {
+    suite::main(attached_typed![
+        a_wait_has_the_stack_of_its_waker_and_of_its_sleep,
+        only_the_stacks_asked_for_are_taken,
+        without_the_option_there_are_no_stacks,
+        folded_stacks_add_up_to_all_waits,
+        a_process_that_has_ended_is_said_to_have,
+    ]);
+}
+
+const ROUNDS: u64 = 200;
+
+/// The document of `wakelat why` on two tasks that wake each other over pipes. `through` is given them when they are through
+/// and blocked: names are looked up after that.
+fn why(attach: Attach, arguments: &[&str], through: impl FnOnce(Staged) -> Option<Staged>) -> Value {
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), ROUNDS)).stage();
+    let mut all = vec!["why", "--json", "--attach", attach.name(), "--comm", "wl-p*", "--class", "wakeup"];
+    all.extend(["--parts", "tasks", "--worst", "1000"]);
+    all.extend(arguments);
+    let wakelat = Wakelat::measuring(command(&all));
+    staged.perform();
+    let staged = through(staged);
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    drop(staged);
+    assert!(ended.status.success(), "{ended:#?}");
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error} in {}", ended.stdout))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Whether a function with `part` in its name is on the stack.
+fn is_on(stack: &Value, part: &str) -> bool {
+    list(stack).iter().any(|name| name.as_str().is_some_and(|name| name.contains(part)))
+}
+
+/// Of each wait that has one, the stack of `role`.
+fn stacks<'a>(document: &'a Value, role: &str) -> Vec<&'a Value> {
+    let of_worst = list(&document["worst"]).iter().map(|wait| &wait["stacks"][role]);
+    of_worst.filter(|stack| !stack.is_null()).collect()
+}
+
+/// A function of the workload: its name, and where it is in this file, which is the workload's too.
+struct Function {
+    name: &'static str,
+    offset: u64,
+}
+
+/// Who wakes.
+fn put_byte() -> Function {
+    let address = byte::put_byte as *const () as u64;
+    Function { name: "put_byte", offset: procfs::file_offset(address) }
+}
+
+/// Who sleeps.
+fn take_byte() -> Function {
+    let address = byte::take_byte as *const () as u64;
+    Function { name: "take_byte", offset: procfs::file_offset(address) }
+}
+
+impl Function {
+    /// Whether `name` is it, by its name, or where the file is stripped of symbols, by where it is.
+    fn is(&self, name: &str) -> bool {
+        /// Bytes of such a function at most.
+        const LENGTH: u64 = 512;
+        let offset = name.split_once("+0x").and_then(|(_, offset)| u64::from_str_radix(offset, 16).ok());
+        name.contains(self.name) || offset.is_some_and(|offset| (self.offset..self.offset + LENGTH).contains(&offset))
+    }
+}
+
+/// That the stacks of `role` are of `function` of the workload and of `kernel`; but for those that the kernel's locks make, which
+/// PREEMPT_RT has tasks sleep for.
+fn assert_known(document: &Value, role: &str, function: &Function, kernel: &str) {
+    let stacks = stacks(document, role);
+    assert!(!stacks.is_empty(), "{document}");
+    let is_known = |stack: &&&Value| {
+        assert!(stack["kernel_missing"].is_null(), "{stack}");
+        // Where the C library makes the system call, its function is the innermost, and says nothing of who called it.
+        // And the numbers that a program has where others have frame pointers may be in no place of the map.
+        let user = stack["user_missing"] == "no_room"
+            || !cfg!(target_arch = "x86_64")
+            || stack["user"][0].as_str().is_some_and(|name| function.is(name));
+        is_on(&stack["kernel"], kernel) && user
+    };
+    let known = stacks.iter().filter(is_known).count();
+    let expected = if machine::is_preempt_rt() { stacks.len().div_ceil(2) } else { stacks.len() };
+    println!("\n  {role}: {known} of {} at `{}` and `{kernel}`", stacks.len(), function.name);
+    assert!(known >= expected, "{stacks:#?}");
+}
+
+fn a_wait_has_the_stack_of_its_waker_and_of_its_sleep(attach: Attach) -> Outcome {
+    let document = why(attach, &["--stacks"], Some);
+    assert_known(&document, "waker", &put_byte(), "pipe_write");
+    assert_known(&document, "wakee", &take_byte(), "pipe_read");
+    for stack in stacks(&document, "wakee") {
+        assert!(is_on(&stack["kernel"], "schedule"), "{stack}");
+        assert!(!is_on(&stack["kernel"], "bpf_"), "wakelat's own programs: {stack}");
+    }
+    for wait in list(&document["worst"]) {
+        let (waker, wakee) = (&wait["stacks"]["waker"], &wait["stacks"]["wakee"]);
+        assert!(wakee.is_null() || wakee["tid"] == wait["tid"], "{wait}");
+        assert!(waker.is_null() || waker["tid"] != wait["tid"], "{wait}");
+    }
+    let counts = &document["stacks"];
+    // Each wait has a wakeup and a switch before it, at which stacks are taken, or are over the budget.
+    let looked_for = number(&counts["taken"]) + number(&counts["over_budget"]);
+    assert!(looked_for >= 2 * list(&document["worst"]).len() as u64 - 2, "{counts}");
+    assert_eq!((number(&counts["no_kernel"]), number(&counts["given_up"])), (0, 0), "{counts}");
+    Ok(())
+}
+
+fn only_the_stacks_asked_for_are_taken(attach: Attach) -> Outcome {
+    for (asked, other) in [("waker", "wakee"), ("wakee", "waker")] {
+        let document = why(attach, &[&format!("--stacks={asked}")], Some);
+        assert!(!stacks(&document, asked).is_empty(), "{document}");
+        assert!(stacks(&document, other).is_empty(), "{document}");
+    }
+    Ok(())
+}
+
+fn without_the_option_there_are_no_stacks(attach: Attach) -> Outcome {
+    let document = why(attach, &[], Some);
+    assert!(document["stacks"].is_null(), "{document}");
+    assert!(list(&document["worst"]).iter().all(|wait| wait["stacks"].is_null()), "{document}");
+    Ok(())
+}
+
+fn folded_stacks_add_up_to_all_waits(attach: Attach) -> Outcome {
+    let path = std::env::temp_dir().join(format!("wakelat-folded-{}", std::process::id()));
+    let document = why(attach, &["--folded", path.to_str().expect("a plain path")], Some);
+    let folded = std::fs::read_to_string(&path).expect("the file is written");
+    std::fs::remove_file(&path).expect("it can be removed");
+    let mut sum_ns = 0;
+    for line in folded.lines() {
+        let (frames, ns) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no weight in `{line}`"));
+        assert!(frames.starts_with("wl-p"), "{line}");
+        sum_ns += ns.parse::<u64>().unwrap_or_else(|error| panic!("{error} in `{line}`"));
+    }
+    let of_classes: u64 = list(&document["classes"]).iter().map(|class| number(&class["sum_ns"])).sum();
+    assert_eq!(sum_ns, of_classes, "{folded}");
+    // Sleep from the outside in, and behind it the waker from the inside out.
+    let places = |line: &str| ["pipe_read_[k]", ";--;", "pipe_write_[k]"].map(|part| line.find(part));
+    let is_whole = |line: &&str| matches!(places(line), [Some(read), Some(between), Some(write)] if read < between && between < write);
+    assert!(folded.lines().any(|line| is_whole(&line)), "{folded}");
+    Ok(())
+}
+
+fn a_process_that_has_ended_is_said_to_have(attach: Attach) -> Outcome {
+    let document = why(attach, &["--stacks"], |staged| {
+        let tids = ["wl-ping", "wl-pong"].map(|name| staged.tid(name));
+        drop(staged);
+        until("both tasks have ended", || tids.iter().all(|tid| matches!(procfs::state(*tid), None | Some('Z' | 'X'))));
+        None
+    });
+    // On PREEMPT_RT a task that ends may sleep when it has no code any more; and for some there may have been no room.
+    let stacks = stacks(&document, "wakee").into_iter().filter(|stack| !list(&stack["user"]).is_empty());
+    let stacks: Vec<&Value> = stacks.collect();
+    assert!(!stacks.is_empty(), "{document}");
+    for stack in stacks {
+        assert_eq!(stack["user_missing"], "ended", "{stack}");
+        assert!(is_on(&stack["kernel"], "schedule"), "{stack}");
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Where a task is in its code as it wakes another, or leaves its CPU: told where stacks are asked for, and not oftener than
+//! the budget allows.
+
+use aya_ebpf::{
+    Global,
+    bindings::BPF_F_USER_STACK,
+    btf_maps::{PerCpuArray, StackTrace},
+    helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    macros::btf_map,
+    programs::tracing::StackIdContext,
+};
+use wakelat_common::{
+    Class,
+    stack::{Budget, DEPTH, Stack, role},
+    start::Leaving,
+    timeline::kind,
+};
+
+use crate::{
+    filter,
+    maps::wants,
+    sample, share,
+    task::TaskFields,
+    timeline::{self, Sender},
+};
+
+/// Stacks of the kernel by their number. Read by user space. The loader gives it room where any are asked for.
+#[btf_map]
+static KERNEL_STACKS: StackTrace<1, 0, DEPTH> = StackTrace::new();
+
+/// The same of the tasks' own code. Apart, as there may be no end of them: where code is built without frame pointers, what is
+/// taken for one may be any number.
+#[btf_map]
+static USER_STACKS: StackTrace<1, 0, DEPTH> = StackTrace::new();
+
+/// What this CPU may spend on stacks. Its counts are read by user space. Programs on the scheduler's tracepoints run with
+/// interrupts off, so none comes between two others.
+#[btf_map]
+static STACK_BUDGET: PerCpuArray<Budget, 1> = PerCpuArray::new();
+
+/// Whose stacks are asked for: bits of [`role`].
+#[unsafe(no_mangle)]
+static STACK_ROLES: Global<u32> = Global::new(0);
+
+/// Whether stacks of this role are asked for: a constant by the time a program is verified.
+#[inline(always)]
+fn tells(role: u8) -> bool {
+    STACK_ROLES.load() & role as u32 != 0
+}
+
+/// The task on the CPU wakes or makes thread `pid`.
+#[inline(always)]
+pub fn of_waker(ctx: &impl StackIdContext, pid: u32, at_ns: u64) {
+    if tells(role::WAKER) && share::watched(pid).is_some() {
+        tell(ctx, role::WAKER, pid, at_ns);
+    }
+}
+
+/// `task`, thread `pid`, is on the CPU and about to leave it. Its stack is told where a wait of a class that is asked for may
+/// begin or follow.
+#[inline(always)]
+pub fn of_leaver<T: TaskFields>(ctx: &impl StackIdContext, task: T, pid: u32, leaving: Leaving, at_ns: u64) {
+    if !tells(role::WAKEE) {
+        return;
+    }
+    let class = match leaving {
+        Leaving::Runnable | Leaving::RunnableYetWakeable => Class::Preempted,
+        Leaving::Asleep => Class::Wakeup,
+        Leaving::Dead => return,
+    };
+    if wants(class) && share::watched(pid).is_some() && filter::wants(task, pid) {
+        tell(ctx, role::WAKEE, pid, at_ns);
+    }
+}
+
+/// Takes both stacks of the task on the CPU, and sends their numbers.
+#[inline(always)]
+fn tell(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
+    let (Some(budget), Some(here)) = (STACK_BUDGET.get_ptr_mut(0), timeline::here()) else { return };
+    // SAFETY: the pointer is to this CPU's own entry, and nothing on this CPU interrupts a wakeup or a switch.
+    let budget = unsafe { &mut *budget };
+    // SAFETY: no arguments, no side effects.
+    let began_ns = unsafe { bpf_ktime_get_ns() };
+    if !budget.allows(began_ns) {
+        return;
+    }
+    let number = |found: Result<_, i32>| found.map_or_else(|error| error, |number| number as i32);
+    let kernel = number(ctx.get_stackid(&KERNEL_STACKS, 0));
+    let user = number(ctx.get_stackid(&USER_STACKS, BPF_F_USER_STACK.into()));
+    // SAFETY: as above.
+    let (now, cpu, by) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid()) };
+    budget.pay(now.saturating_sub(began_ns), kernel, user);
+    let Some((mut slot, lost)) = timeline::reserve(here, Sender::Uninterrupted) else { return };
+    let (by_pid, by_tgid) = (by as u32, (by >> 32) as u32);
+    slot.write(Stack { kind: kind::STACK, role, reserved: 0, cpu, lost, pid, at_ns, by_pid, by_tgid, kernel, user });
+    sample::submit(slot, false);
+}

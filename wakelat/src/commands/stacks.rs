@@ -1,0 +1,162 @@
+//! The stacks of `why`: their addresses come from the kernel's map, their names from the kernel's table and from processes.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::HashMap,
+    io,
+};
+
+use wakelat_common::stack::Budget;
+
+use crate::{
+    collect,
+    kernel::{
+        code::{Code, Place},
+        symbols::Symbols,
+    },
+    timeline::stack::{Stack, Trace},
+    why::stacks::{self, Counts, Frames, Nameless, Pair},
+};
+
+/// Stacks by names. Each is looked up once.
+pub struct Stacks {
+    stacks: collect::Stacks,
+    before: Counts,
+    symbols: OnceCell<Symbols>,
+    code: Code,
+    /// Of user stacks of the longest waits, as soon as they were: their processes may end before anybody asks.
+    places: HashMap<(u32, u32), Vec<Place>>,
+    kernel: RefCell<HashMap<u32, Frames>>,
+    user: RefCell<HashMap<(u32, u32), Frames>>,
+}
+
+impl Stacks {
+    /// Nothing looked up yet.
+    pub fn new(stacks: collect::Stacks) -> Self {
+        Self {
+            stacks,
+            before: Counts::default(),
+            symbols: OnceCell::new(),
+            code: Code::default(),
+            places: HashMap::new(),
+            kernel: RefCell::default(),
+            user: RefCell::default(),
+        }
+    }
+
+    /// Takes note of where the code of both tasks is, whose wait is one of the longest.
+    pub fn note(&mut self, stacks: &Pair) {
+        for stack in [stacks.waker, stacks.wakee].into_iter().flatten() {
+            let Stack { by_pid: pid, user: Trace::Number(number), .. } = stack else { continue };
+            if self.places.contains_key(&(pid, number)) {
+                continue;
+            }
+            let addresses = self.stacks.in_user(number).unwrap_or_default();
+            let calls: Vec<u64> = calls(&addresses).collect();
+            if let Some(places) = self.code.places(pid, &calls) {
+                self.places.insert((pid, number), places);
+            }
+        }
+    }
+
+    /// What became of the stacks that were to be taken since the last time.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to read the map.
+    pub fn counts(&mut self) -> io::Result<Counts> {
+        let budgets = self.stacks.budgets()?;
+        let sum = |count: fn(&Budget) -> u64| budgets.iter().map(count).sum();
+        let now = Counts {
+            taken: sum(|budget| budget.taken),
+            over_budget: sum(|budget| budget.over_budget),
+            no_room: sum(|budget| budget.no_room),
+            no_kernel: sum(|budget| budget.no_kernel),
+            no_user: sum(|budget| budget.no_user),
+            given_up: 0,
+        };
+        let before = std::mem::replace(&mut self.before, now);
+        Ok(now.since(&before))
+    }
+
+    fn look_up_kernel(&self, number: u32) -> Frames {
+        let Some(addresses) = self.stacks.in_kernel(number) else { return Frames::Missing(Trace::Nothing) };
+        let symbols = self.symbols.get_or_init(Symbols::of_kernel);
+        if symbols.is_empty() {
+            return Frames::Bare(hex(&addresses), Nameless::Hidden);
+        }
+        let name = |address| symbols.name_of(address).map_or_else(|| format!("{address:#x}"), str::to_owned);
+        let names: Vec<String> = calls(&addresses).map(name).collect();
+        Frames::Named(without_instrument(names))
+    }
+
+    fn look_up_user(&self, pid: u32, number: u32) -> Frames {
+        let Some(addresses) = self.stacks.in_user(number) else { return Frames::Missing(Trace::Nothing) };
+        let calls: Vec<u64> = calls(&addresses).collect();
+        if let Some(names) = self.code.names(pid, &calls) {
+            return Frames::Named(names);
+        }
+        let names = self.places.get(&(pid, number)).map(|places| self.code.names_of_places(places));
+        Frames::Bare(names.unwrap_or_else(|| hex(&addresses)), Nameless::Ended)
+    }
+}
+
+impl stacks::Code for Stacks {
+    fn kernel(&self, trace: Trace) -> Frames {
+        let Trace::Number(number) = trace else { return Frames::Missing(trace) };
+        self.kernel.borrow_mut().entry(number).or_insert_with(|| self.look_up_kernel(number)).clone()
+    }
+
+    fn user(&self, pid: u32, trace: Trace) -> Frames {
+        let Trace::Number(number) = trace else { return Frames::Missing(trace) };
+        self.user.borrow_mut().entry((pid, number)).or_insert_with(|| self.look_up_user(pid, number)).clone()
+    }
+}
+
+/// What is called there, where all but the innermost address are those to return to: the call may have been the last
+/// instruction of its function.
+fn calls(addresses: &[u64]) -> impl Iterator<Item = u64> {
+    addresses.iter().enumerate().map(|(index, address)| if index == 0 { *address } else { address.saturating_sub(1) })
+}
+
+fn hex(addresses: &[u64]) -> Vec<String> {
+    addresses.iter().map(|address| format!("{address:#x}")).collect()
+}
+
+/// The instrument's own frames are the innermost: the program, and the tracepoint's calls (include/trace/bpf_probe.h,
+/// include/linux/tracepoint.h).
+fn without_instrument(mut names: Vec<String>) -> Vec<String> {
+    /// The program, what calls it, and some.
+    const INNERMOST: usize = 8;
+    let is_ours = |name: &String| {
+        ["bpf_prog_", "bpf_trampoline_", "bpf_trace_run", "__bpf_trace_", "__traceiter_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+    };
+    let ours = names.iter().take(INNERMOST).rposition(is_ours).map_or(0, |last| last + 1);
+    names.drain(..ours);
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_instrument_is_in_no_stack() {
+        let taken = ["bpf_prog_6deef7357e7b4530_turn", "bpf_trace_run4", "__traceiter_sched_switch", "__schedule"];
+        assert_eq!(without_instrument(names(&taken)), ["__schedule"]);
+        // The program has no name where the kernel keeps those of programs to itself.
+        let nameless = ["0xffffffffc0123456", "__bpf_trace_sched_waking", "try_to_wake_up", "wake_up_q"];
+        assert_eq!(without_instrument(names(&nameless)), ["try_to_wake_up", "wake_up_q"]);
+        assert_eq!(without_instrument(names(&["schedule"])), ["schedule"]);
+    }
+
+    #[test]
+    fn a_call_is_where_it_was_made() {
+        assert_eq!(calls(&[0x10, 0x20, 0x30]).collect::<Vec<_>>(), [0x10, 0x1f, 0x2f]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Stacks of the longest waits, and what became of all.
+
+use serde::Serialize;
+
+use crate::{
+    timeline::stack::Trace,
+    why::{
+        Summary,
+        stacks::{Counts, Frames, Nameless, Sight, Sights},
+    },
+};
+
+/// What became of the stacks that were to be taken.
+#[derive(Serialize)]
+pub struct CountsDocument {
+    taken: u64,
+    over_budget: u64,
+    no_room: u64,
+    no_kernel: u64,
+    no_user: u64,
+    given_up: u64,
+}
+
+impl CountsDocument {
+    /// None where none were asked for.
+    pub fn of(summary: &Summary) -> Option<Self> {
+        let Counts { taken, over_budget, no_room, no_kernel, no_user, given_up } = summary.stacks.as_ref()?.counts;
+        Some(Self { taken, over_budget, no_room, no_kernel, no_user, given_up })
+    }
+}
+
+/// The stacks of a wait.
+#[derive(Serialize)]
+pub struct StacksDocument<'a> {
+    waker: Option<StackDocument<'a>>,
+    wakee: Option<StackDocument<'a>>,
+}
+
+impl<'a> StacksDocument<'a> {
+    /// Of the longest wait but `index`; none where none were asked for.
+    pub fn of(index: usize, summary: &'a Summary) -> Option<Self> {
+        let Sights { waker, wakee } = summary.stacks.as_ref()?.of_worst.get(index)?;
+        Some(Self { waker: waker.as_ref().map(StackDocument::new), wakee: wakee.as_ref().map(StackDocument::new) })
+    }
+}
+
+#[derive(Serialize)]
+struct StackDocument<'a> {
+    tid: u32,
+    comm: Option<String>,
+    kernel: &'a [String],
+    kernel_missing: Option<&'static str>,
+    user: &'a [String],
+    user_missing: Option<&'static str>,
+}
+
+impl<'a> StackDocument<'a> {
+    fn new(sight: &'a Sight) -> Self {
+        Self {
+            tid: sight.tid,
+            comm: sight.comm.map(|comm| comm.to_string()),
+            kernel: sight.kernel.names(),
+            kernel_missing: missing(&sight.kernel),
+            user: sight.user.names(),
+            user_missing: missing(&sight.user),
+        }
+    }
+}
+
+/// Why there are no names.
+fn missing(frames: &Frames) -> Option<&'static str> {
+    match frames {
+        Frames::Named(_) => None,
+        Frames::Bare(_, Nameless::Ended) => Some("ended"),
+        Frames::Bare(_, Nameless::Hidden) => Some("hidden"),
+        Frames::Missing(Trace::NoRoom) => Some("no_room"),
+        Frames::Missing(_) => Some("none"),
+    }
+}

@@ -1,0 +1,87 @@
+//! Where the tasks of a wait were in their code.
+
+use wakelat_common::Class;
+
+use crate::{
+    sink::{
+        Style,
+        style::Ink,
+        text::{Line, clean, flow, paragraph},
+        units,
+    },
+    timeline::{
+        Account,
+        stack::{Role, Trace},
+    },
+    why::stacks::{Counts, Frames, Nameless, Shown, Sights},
+};
+
+/// Functions of a stack that are shown, the innermost; JSON has all.
+const FRAMES: usize = 16;
+
+/// Adds the stacks of a wait to `out`.
+pub fn draw(account: &Account, sights: &Sights, roles: &[Role], style: &Style, out: &mut String) {
+    let (woken, left) = match account.waited.wait.class {
+        Class::Wakeup => (Some("woken by"), Some("was asleep at")),
+        Class::New => (Some("made by"), None),
+        Class::Preempted => (None, Some("preempted at")),
+    };
+    for (role, title, sight) in [(Role::Waker, woken, &sights.waker), (Role::Wakee, left, &sights.wakee)] {
+        let Some(title) = title.filter(|_| roles.contains(&role)) else { continue };
+        let Some(sight) = sight else {
+            paragraph(Line::of(Ink::Dim, format!("  {title} ")), Ink::Dim, "(no stack was taken)", style, out);
+            continue;
+        };
+        let name = sight.comm.map_or_else(|| "?".to_owned(), |comm| clean(&comm.to_string(), style));
+        let title = match role {
+            Role::Waker if sight.tid == 0 => format!("{title} an interrupt of the idle task at"),
+            Role::Waker => format!("{title} {name}/{} at", sight.tid),
+            Role::Wakee => title.to_owned(),
+        };
+        Line::of(Ink::Plain, format!("  {title}:")).end(style, out);
+        stack("kernel", &sight.kernel, style, out);
+        // Threads of the kernel, the idle task among them, have no code of their own: nothing is missing.
+        if sight.user != Frames::Missing(Trace::Nothing) {
+            stack("user", &sight.user, style, out);
+        }
+    }
+}
+
+/// One stack: functions, each called by the one behind it.
+fn stack(which: &str, frames: &Frames, style: &Style, out: &mut String) {
+    let head = Line::of(Ink::Dim, format!("    {which:<7}"));
+    let note = match frames {
+        Frames::Named(_) => None,
+        Frames::Bare(_, Nameless::Ended) => Some("it has ended"),
+        Frames::Bare(_, Nameless::Hidden) => Some("the kernel hides its addresses: kernel.kptr_restrict"),
+        Frames::Missing(Trace::NoRoom) => Some("its map had no room for it"),
+        Frames::Missing(_) => Some("nothing could be read"),
+    };
+    let names = frames.names();
+    let mut pieces: Vec<Line> =
+        names.iter().take(FRAMES).map(|name| Line::of(Ink::Plain, clean(name, style))).collect();
+    if names.len() > FRAMES {
+        pieces.push(Line::of(Ink::Dim, format!("{} more", names.len() - FRAMES)));
+    }
+    pieces.extend(note.map(|note| Line::of(Ink::Dim, format!("({note})"))));
+    flow(head, pieces, style.pick(" ← ", " < "), style, out);
+}
+
+/// What became of all stacks of the window.
+pub fn counts(shown: &Shown, style: &Style, out: &mut String) {
+    let Counts { taken, over_budget, no_room, no_kernel, no_user, given_up } = shown.counts;
+    let mut pieces = vec![Line::of(Ink::Plain, format!("taken {}", units::counted(taken, "time")))];
+    let losses = [
+        (over_budget, "not taken, over the budget"),
+        (no_room, "without room in the map"),
+        (no_kernel, "without a kernel stack"),
+        (given_up, "given up before their tasks ran"),
+    ];
+    for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
+        pieces.push(Line::of(Ink::Warning, format!("{} {what}", units::thousands(count))));
+    }
+    if no_user > 0 {
+        pieces.push(Line::of(Ink::Plain, format!("{} without a user stack", units::thousands(no_user))));
+    }
+    flow(Line::of(Ink::Dim, "stacks: "), pieces, "; ", style, out);
+}

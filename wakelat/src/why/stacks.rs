@@ -1,0 +1,298 @@
+//! Which stacks belong to a wait: where its waker was, and where the task had left its CPU.
+
+use std::collections::HashMap;
+
+use wakelat_common::{Class, start::Leaving};
+
+use super::Known;
+use crate::{
+    aggregate::key::Names as _,
+    report::From,
+    timeline::{
+        event::Turn,
+        stack::{Role, Stack, Trace},
+    },
+    wait::{Comm, Wait},
+};
+
+/// Tasks whose stacks are kept until they run.
+const TASKS: usize = 1 << 16;
+
+/// Stacks whose waits have not ended.
+#[derive(Debug)]
+pub struct Stacks {
+    from: From,
+    wakers: HashMap<u32, Stack>,
+    wakees: HashMap<u32, Stack>,
+    given_up: u64,
+}
+
+/// The stacks of one wait, where they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pair {
+    /// Of whoever woke or made the task.
+    pub waker: Option<Stack>,
+    /// Of the task, where it had left its CPU.
+    pub wakee: Option<Stack>,
+}
+
+/// What became of the stacks that were to be taken in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// How often a task's stacks were looked for.
+    pub taken: u64,
+    /// How often they were not, as that would have taken too much time.
+    pub over_budget: u64,
+    /// Stacks, of kernel and user apart, for which the kernel's map had no room.
+    pub no_room: u64,
+    /// Kernel stacks of which nothing could be read.
+    pub no_kernel: u64,
+    /// User stacks that there were not, or of which nothing could be read.
+    pub no_user: u64,
+    /// Stacks of tasks that had not run when there were too many of them.
+    pub given_up: u64,
+}
+
+/// A stack by its functions, the innermost first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frames {
+    /// By name.
+    Named(Vec<String>),
+    /// By what is known without their names, mostly by address, and why.
+    Bare(Vec<String>, Nameless),
+    /// There is none to show, and why.
+    Missing(Trace),
+}
+
+/// Why functions have no names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nameless {
+    /// The process had ended before anybody asked. What was noted of its files by then may name some.
+    Ended,
+    /// The kernel keeps its addresses to itself.
+    Hidden,
+}
+
+/// Who knows what is at an address.
+pub trait Code {
+    /// A stack of the kernel.
+    fn kernel(&self, trace: Trace) -> Frames;
+    /// A stack of a process.
+    fn user(&self, pid: u32, trace: Trace) -> Frames;
+}
+
+/// A task's stacks, to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Its thread id.
+    pub tid: u32,
+    /// Its name, where it is known.
+    pub comm: Option<Comm>,
+    /// In the kernel.
+    pub kernel: Frames,
+    /// In its own code.
+    pub user: Frames,
+}
+
+/// Both of a wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sights {
+    /// Whoever woke or made the task.
+    pub waker: Option<Sight>,
+    /// The task, where it had left its CPU.
+    pub wakee: Option<Sight>,
+}
+
+/// Stacks of a window, to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Of each of the longest waits, in their order.
+    pub of_worst: Vec<Sights>,
+    /// Whose stacks were asked for.
+    pub roles: Vec<Role>,
+    /// What became of all.
+    pub counts: Counts,
+}
+
+impl Stacks {
+    /// None yet. `from` is where the latency of a wakeup begins.
+    pub fn new(from: From) -> Self {
+        Self { from, wakers: HashMap::new(), wakees: HashMap::new(), given_up: 0 }
+    }
+
+    /// Keeps a stack until its task runs. A later one takes its place: the task went to sleep again, or was woken without
+    /// having to wait.
+    pub fn push(&mut self, stack: Stack) {
+        let kept = match stack.role {
+            Role::Waker => &mut self.wakers,
+            Role::Wakee => &mut self.wakees,
+        };
+        if kept.len() >= TASKS && !kept.contains_key(&stack.tid) {
+            self.given_up += kept.len() as u64;
+            kept.clear();
+        }
+        kept.insert(stack.tid, stack);
+    }
+
+    /// A CPU goes from one task to the next: the stacks of the wait that ends with that.
+    pub fn turn(&mut self, turn: &Turn) -> Pair {
+        let (prev, next) = (turn.prev.tid, turn.next.tid);
+        // The stack of this leave came just before. An older one is of another, which nobody saw the end of.
+        if self.wakees.get(&prev).is_some_and(|stack| stack.at_ns != turn.at_ns) {
+            self.wakees.remove(&prev);
+        }
+        if turn.leaving == Leaving::Dead {
+            self.wakers.remove(&prev);
+        }
+        let (waker, wakee) = (self.wakers.remove(&next), self.wakees.remove(&next));
+        turn.waited.map_or(Pair::default(), |waited| pair(&waited.wait, self.from, waker, wakee))
+    }
+
+    /// How many were given up so far.
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+}
+
+/// Which of the stacks are those of `wait`.
+fn pair(wait: &Wait, from: From, waker: Option<Stack>, wakee: Option<Stack>) -> Pair {
+    let begin_ns = wait.at_ns.saturating_sub(wait.latency_ns);
+    let waker = waker.filter(|stack| waking_ns(wait, from) == Some(stack.at_ns));
+    let wakee = wakee.filter(|stack| match wait.class {
+        // A wakeup may begin while the task is still on its way to sleep.
+        Class::Wakeup => stack.at_ns <= queued_ns(wait, from),
+        Class::Preempted => stack.at_ns == begin_ns,
+        Class::New => false,
+    });
+    Pair { waker, wakee }
+}
+
+/// When the waker woke or made the task, where one did and that was seen: ns of CLOCK_MONOTONIC.
+fn waking_ns(wait: &Wait, from: From) -> Option<u64> {
+    let begin_ns = wait.at_ns.checked_sub(wait.latency_ns)?;
+    match (wait.class, from) {
+        (Class::Wakeup, From::Wakeup) => begin_ns.checked_sub(wait.delivery_ns?),
+        (Class::Wakeup, From::Waking) | (Class::New, _) => Some(begin_ns),
+        (Class::Preempted, _) => None,
+    }
+}
+
+/// When the task came to a run queue: ns of CLOCK_MONOTONIC.
+fn queued_ns(wait: &Wait, from: From) -> u64 {
+    let before_ns = match from {
+        From::Waking => wait.delivery_ns.unwrap_or(0),
+        From::Wakeup => 0,
+    };
+    wait.at_ns.saturating_sub(wait.latency_ns).saturating_add(before_ns)
+}
+
+impl Pair {
+    /// By the names of functions and tasks.
+    pub fn sights(&self, code: &dyn Code, known: &Known) -> Sights {
+        let sight = |stack: &Stack| Sight {
+            tid: stack.by_tid,
+            comm: known.comm(stack.by_tid),
+            kernel: code.kernel(stack.kernel),
+            user: code.user(stack.by_pid, stack.user),
+        };
+        Sights { waker: self.waker.as_ref().map(sight), wakee: self.wakee.as_ref().map(sight) }
+    }
+}
+
+impl Counts {
+    /// What came after `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            taken: self.taken - before.taken,
+            over_budget: self.over_budget - before.over_budget,
+            no_room: self.no_room - before.no_room,
+            no_kernel: self.no_kernel - before.no_kernel,
+            no_user: self.no_user - before.no_user,
+            given_up: self.given_up - before.given_up,
+        }
+    }
+}
+
+impl Frames {
+    /// The functions, or their addresses, the innermost first; none where there is no stack.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::Named(names) | Self::Bare(names, _) => names,
+            Self::Missing(_) => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::fixtures::{Stream, idle, task};
+
+    fn stack(role: Role, tid: u32, at_ns: u64) -> Stack {
+        let (kernel, user) = (Trace::Number(at_ns as u32), Trace::Nothing);
+        Stack { at_ns, role, tid, by_tid: 9, by_pid: 9, kernel, user }
+    }
+
+    /// Task 1 waits from 200 to 300, as `change` has it; its stacks were taken at `waker_ns` and `wakee_ns`.
+    fn joined(from: From, waker_ns: u64, wakee_ns: u64, change: impl FnOnce(&mut Wait)) -> (Option<u64>, Option<u64>) {
+        let mut stream = Stream::default();
+        change(&mut stream.ends(0, (200, 300), task(1, "a")).wait);
+        let mut stacks = Stacks::new(from);
+        stacks.push(stack(Role::Waker, 1, waker_ns));
+        stacks.push(stack(Role::Wakee, 1, wakee_ns));
+        let crate::timeline::event::What::Turn(turn) = &stream.events[0].what else { unreachable!() };
+        let pair = stacks.turn(turn);
+        assert_eq!(stacks.turn(turn), Pair::default(), "stacks are of one wait");
+        (pair.waker.map(|stack| stack.at_ns), pair.wakee.map(|stack| stack.at_ns))
+    }
+
+    #[test]
+    fn a_woken_task_has_the_stack_of_its_waker_and_of_its_sleep() {
+        let delivered = |wait: &mut Wait| wait.delivery_ns = Some(10);
+        assert_eq!(joined(From::Wakeup, 190, 50, delivered), (Some(190), Some(50)));
+        assert_eq!(joined(From::Waking, 200, 205, delivered), (Some(200), Some(205)));
+    }
+
+    #[test]
+    fn a_stack_of_another_time_is_of_another_wait() {
+        let delivered = |wait: &mut Wait| wait.delivery_ns = Some(10);
+        assert_eq!(joined(From::Wakeup, 189, 201, delivered), (None, None));
+        assert_eq!(joined(From::Wakeup, 190, 50, |_| ()), (None, Some(50)), "whose waker is not known");
+    }
+
+    #[test]
+    fn a_preempted_task_has_the_stack_of_its_preemption_alone() {
+        let preempted = |wait: &mut Wait| wait.class = Class::Preempted;
+        assert_eq!(joined(From::Waking, 200, 200, preempted), (None, Some(200)));
+        assert_eq!(joined(From::Waking, 200, 50, preempted), (None, None));
+    }
+
+    #[test]
+    fn a_new_task_has_the_stack_of_whoever_made_it() {
+        assert_eq!(joined(From::Waking, 200, 50, |wait| wait.class = Class::New), (Some(200), None));
+    }
+
+    #[test]
+    fn a_task_that_left_again_without_a_stack_has_none() {
+        let mut stream = Stream::default();
+        stream.turn(0, 60, task(1, "a"));
+        stream.turn(0, 70, idle());
+        stream.ends(0, (200, 300), task(1, "a"));
+        let mut stacks = Stacks::new(From::Wakeup);
+        // It came at 60 without being seen to.
+        let turns = stream.events.iter().skip(1).map(|event| match &event.what {
+            crate::timeline::event::What::Turn(turn) => turn,
+            _ => unreachable!(),
+        });
+        stacks.push(stack(Role::Wakee, 1, 50));
+        let pairs: Vec<Pair> = turns.map(|turn| stacks.turn(turn)).collect();
+        assert_eq!(pairs, [Pair::default(); 2]);
+    }
+
+    #[test]
+    fn too_many_tasks_are_given_up_and_counted() {
+        let mut stacks = Stacks::new(From::Wakeup);
+        (0..=TASKS as u32).for_each(|tid| stacks.push(stack(Role::Wakee, tid, 1)));
+        assert_eq!((stacks.given_up(), stacks.wakees.len()), (TASKS as u64, 1));
+    }
+}
