@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result};
-use wakelat_common::{Sample, timeline::Noise};
+use wakelat_common::{Sample, start::Start, timeline::Noise};
 
 use super::{Collector, attach};
 
@@ -64,5 +64,17 @@ impl Collector {
         attach::detach(&mut self.ebpf, &mut self.attached)?;
         attach::wait_until_done();
         Ok(())
+    }
+
+    /// Forgets what is kept of every task and CPU once the programs are detached: by the time they are attached again, it will
+    /// not hold any more. Returns the waits that were under way, of those asked for.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to read or write the maps.
+    pub fn take_waiting(&mut self) -> Result<Vec<Start>> {
+        for cpu in 0..self.running.len() {
+            self.running.set(cpu, 0, 0).context("cannot forget what each CPU runs")?;
+        }
+        self.starts.take_waiting()
     }
 }
