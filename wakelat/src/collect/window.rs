@@ -61,7 +61,16 @@ impl Collector {
     /// # Errors
     /// Where a program cannot be detached.
     pub fn detach(&mut self) -> Result<()> {
+        self.detach_and(|| Ok(()))
+    }
+
+    /// As [`Self::detach`]. Calls `meanwhile` when no program is called any more, and those that run may not have come to their end.
+    ///
+    /// # Errors
+    /// Those of [`Self::detach`], and of `meanwhile`.
+    pub fn detach_and(&mut self, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
         attach::detach(&mut self.ebpf, &mut self.attached)?;
+        meanwhile()?;
         attach::wait_until_done();
         Ok(())
     }

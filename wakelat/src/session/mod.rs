@@ -340,8 +340,7 @@ impl Run<'_> {
                 self.windows.begin_period(period);
             }
             Step::Rest(rest) => {
-                self.account.leave(rest)?;
-                collector.detach()?;
+                collector.detach_and(|| self.account.leave(rest))?;
                 self.take_all(collector, output)?;
                 self.windows.cut_off(&collector.take_waiting()?);
             }
