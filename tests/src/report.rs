@@ -127,8 +127,11 @@ pub struct Terms {
     pub discarded: u64,
     /// Switch-in never seen.
     pub stale: u64,
-    /// Still waiting at the end.
+    /// Still waiting at the end, or when a rest began.
     pub censored: u64,
+    /// Of `censored`: when a rest began.
+    #[serde(default)]
+    pub rested: u64,
 }
 
 /// One document of schema `wakelat.wait/1`.

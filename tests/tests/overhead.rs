@@ -5,7 +5,7 @@ use std::{fs, time::Instant};
 
 use wakelat_tests::{
     attached, machine,
-    report::Group,
+    report::{Group, Terms},
     suite::{self, Outcome, Skip},
     sysctl::Sysctl,
     wakelat::{Attach, Wakelat},
@@ -16,11 +16,18 @@ fn main() {
     suite::main(attached![
         a_limit_of_the_overhead_is_held,
         percentiles_of_drawn_tasks_are_those_of_all_within_their_bounds,
+        percentiles_between_rests_are_those_of_all_the_time_within_their_bounds,
     ]);
 }
 
 /// Many tasks that do little but wake each other, on all CPUs.
 const LOAD: Messaging = Messaging { groups: 4, fan: 12, messages: 1_500 };
+
+/// The same for long enough to rest several times.
+const LONG_LOAD: Messaging = Messaging { messages: 9_000, ..LOAD };
+
+/// Of what it takes to watch all: not to be had without rests.
+const LITTLE: f64 = 1.0 / 20.0;
 
 /// An emulator's programs take any time.
 fn real_time() -> Result<(), Skip> {
@@ -41,10 +48,10 @@ fn taken_ns(pid: u32) -> u64 {
     programs + own.expect("a number of ns")
 }
 
-/// The part of the time of all CPUs that `wakelat hist` with `arguments` takes under the load.
-fn share(attach: Attach, arguments: &[&str]) -> f64 {
+/// The part of the time of all CPUs that `wakelat hist` with `arguments` takes under `load`.
+fn share(attach: Attach, load: Messaging, arguments: &[&str]) -> f64 {
     let _accounted = Sysctl::set("kernel/bpf_stats_enabled", 1);
-    let mut staged = Workload::Messaging(LOAD).stage();
+    let mut staged = Workload::Messaging(load).stage();
     let wakelat = Wakelat::hist(attach, arguments);
     let (before, begun) = (taken_ns(wakelat.pid()), Instant::now());
     staged.begin();
@@ -52,28 +59,46 @@ fn share(attach: Attach, arguments: &[&str]) -> f64 {
     let (after, took) = (taken_ns(wakelat.pid()), begun.elapsed());
     let terms = wakelat.report().coverage.wakeups;
     let share = (after - before) as f64 / took.as_nanos() as f64 / machine::cpus().len() as f64;
-    println!("\n  {arguments:?}: {:.2} % in {took:.1?}, {terms:?}", share * 100.0);
+    println!("\n  {arguments:?}: {:.3} % in {took:.1?}, {terms:?}", share * 100.0);
     share
+}
+
+/// As the flag takes it.
+fn percent(share: f64) -> String {
+    format!("{:.3}%", share * 100.0)
 }
 
 fn a_limit_of_the_overhead_is_held(attach: Attach) -> Outcome {
     real_time()?;
-    let all = share(attach, &["--mode", "samples"]);
-    let none = share(attach, &["--max-overhead", "0.01%"]);
-    // Where it can be held: between what watching all takes and what turning all away takes.
-    let limit = none + (all - none) / 3.0;
-    let limited = share(attach, &["--max-overhead", &format!("{:.3}%", limit * 100.0)]);
-    assert!(limited <= limit * 1.1, "{limited} of at most {limit}: {all} without a limit, {none} at the least");
+    let all = share(attach, LOAD, &["--mode", "samples"]);
+    for limit in [all / 3.0, all * LITTLE] {
+        let limited = share(attach, LONG_LOAD, &["--max-overhead", &percent(limit)]);
+        assert!(limited <= limit * 1.1, "{limited} of at most {limit}: {all} without a limit");
+    }
     Ok(())
 }
 
 fn percentiles_of_drawn_tasks_are_those_of_all_within_their_bounds(attach: Attach) -> Outcome {
+    let drawn = assert_percentiles(attach, LOAD, 0.5)?;
+    assert!(drawn.not_watched > 0, "not all tasks were watched: {drawn:?}");
+    Ok(())
+}
+
+fn percentiles_between_rests_are_those_of_all_the_time_within_their_bounds(attach: Attach) -> Outcome {
+    let drawn = assert_percentiles(attach, LONG_LOAD, LITTLE)?;
+    // Of so many tasks on so few CPUs some always wait.
+    assert!(drawn.rested > 0, "there were rests: {drawn:?}");
+    Ok(())
+}
+
+/// Asserts that what is said of `load` with a limit, of `part` of what it takes to watch all, holds of all. Returns what the limit
+/// left.
+fn assert_percentiles(attach: Attach, load: Messaging, part: f64) -> Result<Terms, Skip> {
+    /// Longer than any wait of the load, and shorter than the rests.
+    const NO_WAIT_NS: u64 = 500_000_000;
     real_time()?;
-    let all = share(attach, &["--mode", "samples"]);
-    let none = share(attach, &["--max-overhead", "0.01%"]);
-    // Some tasks are watched all the time: less than that, and with so few of them none may be.
-    let limit = format!("{:.3}%", (none + all) * 50.0);
-    let mut staged = Workload::Messaging(LOAD).stage();
+    let limit = percent(share(attach, LOAD, &["--mode", "samples"]) * part);
+    let mut staged = Workload::Messaging(load).stage();
     let mine = ["--comm", "wl-receiver", "--ring-size", "64M"];
     let full = Wakelat::hist(attach, &mine);
     let drawn = Wakelat::hist(attach, &[&mine[..], &["--max-overhead", &limit]].concat());
@@ -83,11 +108,12 @@ fn percentiles_of_drawn_tasks_are_those_of_all_within_their_bounds(attach: Attac
     println!("\n  {:?}", drawn.coverage.wakeups);
     let of = |groups: &[Group]| groups.first().cloned().ok_or_else(|| Skip::because("no task was drawn"));
     let (sampled, exact) = (of(&drawn.groups)?, of(&full.groups)?);
-    assert!(sampled.count < exact.count && drawn.coverage.wakeups.not_watched > 0, "not all tasks were watched");
+    assert!(sampled.count < exact.count, "not all waits were watched");
+    assert!(exact.max_ns >= NO_WAIT_NS || sampled.max_ns < NO_WAIT_NS, "a wait from before a rest ended after it");
     let intervals = sampled.percentile_intervals_ns.expect("asked for");
     for percent in ["50", "90", "99"] {
         let exact_ns = exact.percentiles_ns[percent];
-        let Some(interval) = intervals[percent] else { return Err(Skip::because("tasks of one part were drawn")) };
+        let Some(interval) = intervals[percent] else { return Err(Skip::because("too few were drawn to tell")) };
         println!("  p{percent}: {exact_ns} of all, {} within {interval:?}", sampled.percentiles_ns[percent]);
         // One interval in twenty does not hold its percentile. One that is twice as wide on either side always does, but for
         // one in ten thousand.
@@ -95,5 +121,5 @@ fn percentiles_of_drawn_tasks_are_those_of_all_within_their_bounds(attach: Attac
         assert!(exact_ns >= interval.low_ns - half.unwrap_or(interval.low_ns).min(interval.low_ns), "p{percent}");
         assert!(interval.high_ns.is_none_or(|high| exact_ns <= high + half.unwrap_or(0)), "p{percent}");
     }
-    Ok(())
+    Ok(drawn.coverage.wakeups)
 }

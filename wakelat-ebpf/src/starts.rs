@@ -6,7 +6,7 @@ use core::arch::asm;
 
 use aya_ebpf::{
     Global,
-    bindings::BPF_NOEXIST,
+    bindings::{BPF_F_MMAPABLE, BPF_NOEXIST},
     btf_maps::{Array, HashMap},
     macros::btf_map,
 };
@@ -15,10 +15,10 @@ use wakelat_common::course::{Entry, Slot};
 use crate::task::TaskFields;
 
 /// Key: the last bits of a thread's number. Value: its wait, or that of another thread with these bits. Written by every
-/// program; read by user space at the end, for the tasks still waiting. The loader sets the number of places, a power
-/// of two.
+/// program; read and emptied by user space, by its own mapping of it (since 5.5), when the programs stop. The loader sets the
+/// number of places, a power of two.
 #[btf_map]
-static PLACES: Array<Slot, 16384> = Array::new();
+static PLACES: Array<Slot, 16384, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// Key: the identity of a task whose place was taken. Value: its wait. Full: the wakeup counts as `start_map_full`. The
 /// loader sets the number of entries.

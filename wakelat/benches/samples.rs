@@ -107,7 +107,7 @@ fn window(criterion: &mut Criterion) {
         let groups = groups_of(&records(threads), &[Key::Tid]);
         group.bench_function(format!("report of {threads} groups with percentiles"), |bencher| {
             bencher.iter(|| {
-                let report = groups.report(&Numbers);
+                let report = groups.report(&Numbers, None);
                 for group in &report {
                     for (percent, _) in PERCENTILES {
                         black_box(group.distribution.percentile_ns(percent));

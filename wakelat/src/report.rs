@@ -32,11 +32,12 @@ pub struct Report {
     pub threshold: Option<Threshold>,
     /// What measuring took, where that was looked at.
     pub overhead: Option<Overhead>,
-    /// Which tasks were watched, where a limit of the overhead was given.
+    /// What was watched, where a limit of the overhead was given.
     pub sampling: Option<Sampling>,
 }
 
-/// Which tasks were watched: whole ones at random, as many as a limit of the overhead allowed.
+/// What was watched: whole tasks at random, and where that did not do, parts of the time, as many as a limit of the overhead
+/// allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
     /// The limit: millionths of the time of all CPUs.
@@ -45,6 +46,8 @@ pub struct Sampling {
     pub one_in_least: u32,
     /// At the highest.
     pub one_in_most: u32,
+    /// The part of the window without rests: ns.
+    pub measured_ns: u64,
 }
 
 /// What measuring took from the machine in this window.
@@ -64,7 +67,7 @@ pub struct Overhead {
 pub struct ProgramTime {
     /// All of them together: ns, one reading of the clock for each run included.
     pub ns: u64,
-    /// Context switches of the whole machine.
+    /// Context switches of the whole machine, while the programs were attached.
     pub switches: u64,
     /// How long the account was on: ns.
     pub accounted_ns: u64,
@@ -213,8 +216,10 @@ pub struct Terms {
     pub discarded: u64,
     /// The switch-in was never seen.
     pub stale: u64,
-    /// Still waiting when the window ended.
+    /// Still waiting when the window ended, or a rest began.
     pub censored: u64,
+    /// Of `censored`: when a rest began.
+    pub rested: u64,
 }
 
 impl Terms {

@@ -12,6 +12,8 @@ pub struct Account {
     pub counters: Counters,
     /// Samples that user space has counted in its groups.
     pub received: u64,
+    /// Waits that were going on when a rest began.
+    pub rested: u64,
 }
 
 impl Account {
@@ -30,7 +32,8 @@ impl Account {
             ring_full: counters[Counter::RingFull],
             discarded: counters[Counter::Discarded],
             stale: counters[Counter::Stale],
-            censored: 0,
+            censored: self.rested,
+            rested: self.rested,
         }
     }
 
@@ -43,8 +46,9 @@ impl Account {
 /// The terms of the window between two accounts. What was open when it began is carried into it and counts as seen in
 /// it.
 ///
-/// `censored` is the number of tasks found waiting when the run ended; those that were gone by then have a counter. Between two windows of a run nobody can look at
-/// all tasks at once: without it, all that is open counts as censored, and is carried into the next window.
+/// `censored` is the number of tasks found waiting when the run ended. Between two windows of a run nobody can look at
+/// all tasks at once: without it, all that is open counts as censored, and is carried into the next window. Waits that a rest
+/// ended join them.
 pub fn terms(before: &Account, after: &Account, censored: Option<u64>) -> Terms {
     let (old, new) = (before.terms(), after.terms());
     let carried = before.open();
@@ -61,7 +65,8 @@ pub fn terms(before: &Account, after: &Account, censored: Option<u64>) -> Terms 
         ring_full: new.ring_full - old.ring_full,
         discarded: new.discarded - old.discarded,
         stale: new.stale - old.stale,
-        censored: censored.map_or_else(|| after.open(), |found| found + new.censored),
+        censored: censored.unwrap_or_else(|| after.open()) + new.rested - old.rested,
+        rested: new.rested - old.rested,
     }
 }
 
@@ -75,7 +80,7 @@ mod tests {
         let mut counters = Counters::default();
         counters.0[Counter::Seen as usize] = seen;
         counters.0[Counter::WokenRunning as usize] = woken_running;
-        Account { counters, received }
+        Account { counters, received, rested: 0 }
     }
 
     #[test]
@@ -94,6 +99,16 @@ mod tests {
     fn a_wait_that_nobody_found_at_the_end_is_unaccounted() {
         let terms = terms(&account(0, 0, 0), &account(10, 0, 8), Some(1));
         assert_eq!(terms.unaccounted(), 1);
+    }
+
+    #[test]
+    fn a_wait_that_a_rest_ended_is_censored_in_the_window_of_the_rest_alone() {
+        let rested = Account { rested: 2, ..account(10, 0, 7) };
+        let [first, second] =
+            [(account(0, 0, 0), rested, None), (rested, Account { rested: 2, ..account(15, 0, 13) }, Some(0))]
+                .map(|(before, after, found)| terms(&before, &after, found));
+        assert_eq!((first.censored, first.rested, first.unaccounted()), (3, 2, 0));
+        assert_eq!((second.carried, second.censored, second.rested, second.unaccounted()), (1, 0, 0, 0));
     }
 
     proptest! {

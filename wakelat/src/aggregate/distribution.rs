@@ -9,7 +9,7 @@ use wakelat_common::{
     histogram::Histogram as Counted,
 };
 
-use super::sampled::Sampled;
+use super::sampled::{Drawn, Period, Sampled};
 use crate::wait::Comm;
 
 /// A group keeps its values themselves up to this many: most groups of a run are small, and the histogram of one value
@@ -95,15 +95,15 @@ impl Distribution {
         }
     }
 
-    /// Says of a wait that was recorded that its task `tid` was drawn at `level`.
-    pub fn record_sampled(&mut self, tid: u32, level: u8, latency_ns: u64) {
-        self.sampled.get_or_insert_default().record(tid, level, latency_ns);
+    /// Says of a wait that was recorded that its task `tid` was drawn at `level`, and that it was watched in `period`.
+    pub fn record_sampled(&mut self, tid: u32, level: u8, period: Period, latency_ns: u64) {
+        self.sampled.get_or_insert_default().record(tid, level, period, latency_ns);
     }
 
-    /// Says that tasks were drawn at levels up to `level`.
-    pub fn drawn_up_to(&mut self, level: u8) {
+    /// Says what was in force.
+    pub fn draw(&mut self, drawn: Drawn) {
         if let Some(sampled) = &mut self.sampled {
-            sampled.drawn_up_to(level);
+            sampled.draw(drawn);
         }
     }
 
@@ -168,7 +168,7 @@ impl Distribution {
     /// The smallest value that at least `percent` % of the waits do not exceed: ns, to three significant digits, or no more
     /// than 1/32 above where the kernel counted, and never outside the exact minimum and maximum. 0 where there is none.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
-        if let Some(sampled) = self.sampled().filter(|sampled| !sampled.is_of_one_level()) {
+        if let Some(sampled) = self.sampled().filter(|sampled| !sampled.is_even()) {
             return sampled.percentile_ns(percent).clamp(self.min_ns(), self.max_ns());
         }
         let value = match &self.values {

@@ -14,6 +14,7 @@ use wakelat_common::{Class, histogram::Histogram};
 use self::{
     distribution::{Distribution, Maximum},
     key::{GroupKey, Key, Names, by_name},
+    sampled::{Drawn, Period},
     worst::Worst,
 };
 use crate::{
@@ -28,8 +29,8 @@ pub struct Groups {
     keys: Vec<Key>,
     merged: bool,
     limit: usize,
-    /// Only drawn tasks are watched, and a group may be of several.
-    sampled: bool,
+    /// Where not all is watched: what the waits that come now were drawn with.
+    period: Option<Period>,
     groups: HashMap<GroupKey, Waits>,
     /// Waits of groups that found no room.
     others: HashMap<GroupClass, Waits>,
@@ -46,13 +47,12 @@ struct Waits {
 impl Groups {
     /// No waits yet. `merged` puts all classes into one; at most `limit` groups are kept apart.
     pub fn new(keys: Vec<Key>, merged: bool, limit: usize) -> Self {
-        Self { keys, merged, limit, sampled: false, groups: HashMap::new(), others: HashMap::new(), groups_merged: 0 }
+        Self { keys, merged, limit, period: None, groups: HashMap::new(), others: HashMap::new(), groups_merged: 0 }
     }
 
-    /// The waits are those of drawn tasks: groups of several of them are to tell how much they tell of all.
-    #[must_use]
-    pub fn of_drawn_tasks(self) -> Self {
-        Self { sampled: !self.keys.contains(&Key::Tid), ..self }
+    /// The waits that come now are those of drawn tasks, watched in `period`: groups are to tell how much they tell of all.
+    pub fn begin_period(&mut self, period: Period) {
+        self.period = Some(period);
     }
 
     /// Adds one wait to its group.
@@ -78,8 +78,10 @@ impl Groups {
             self.others.entry(key.class()).or_default()
         };
         group.distribution.record(latest);
-        if self.sampled {
-            group.distribution.record_sampled(wait.tid, wait.level, latency_ns);
+        if let Some(period) = self.period {
+            // A group of one task is of one that was drawn, and of nobody else.
+            let level = if self.keys.contains(&Key::Tid) { 0 } else { wait.level };
+            group.distribution.record_sampled(wait.tid, level, period, latency_ns);
         }
         keep(group);
     }
@@ -111,8 +113,9 @@ impl Groups {
         self.groups_merged
     }
 
-    /// The groups by class, and then by falling count; equal counts by key, so that the order is always the same.
-    pub fn report(&self, names: &dyn Names) -> Vec<Group> {
+    /// The groups by class, and then by falling count; equal counts by key, so that the order is always the same. `drawn`
+    /// was in force, where not all was watched.
+    pub fn report(&self, names: &dyn Names, drawn: Option<Drawn>) -> Vec<Group> {
         let groups =
             self.groups.iter().map(|(key, waits)| ((key.class(), key.parts(&self.keys, names)), waits.clone()));
         let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
@@ -127,6 +130,10 @@ impl Groups {
                 worst: waits.worst.waits().to_vec(),
             })
             .collect();
+        if let Some(drawn) = drawn {
+            let up_to = if self.keys.contains(&Key::Tid) { 0 } else { drawn.up_to };
+            groups.iter_mut().for_each(|group| group.distribution.draw(Drawn { up_to, ..drawn }));
+        }
         groups.sort_by(|a, b| {
             a.class
                 .cmp(&b.class)
@@ -172,7 +179,7 @@ mod tests {
         for cgroup_id in [1, 2, 2, 3] {
             groups.record(&Wait { cgroup_id: Some(cgroup_id), ..wait() });
         }
-        let report = groups.report(&Paths);
+        let report = groups.report(&Paths, None);
         let shown: Vec<(String, u64)> =
             report.iter().map(|group| (group.key[0].value.to_string(), group.distribution.count())).collect();
         assert_eq!(shown, [("3f4e5d6c7b8a".to_owned(), 3), ("(none)".to_owned(), 1)]);

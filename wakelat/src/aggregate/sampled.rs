@@ -1,28 +1,72 @@
-//! What waits of a random subset of tasks tell of the waits of all: pure.
+//! What waits of a random subset of tasks, and of random parts of the time, tell of the waits of all: pure.
 //!
 //! Tasks are drawn, not waits, and a task's waits resemble each other. So how far a percentile may be off is not judged from the
 //! number of waits, but from how much parts of the drawn tasks differ: the drawn tasks are split at random into
 //! `PARTS`, and the spread over the parts of the share of waits up to the percentile gives that share's standard error (the
-//! method of random groups, Wolter, "Introduction to Variance Estimation"). The bounds are the values at which the share is that much
-//! lower and higher (Woodruff 1952). Where several levels were in force, each wait stands for as many as its level says.
+//! method of random groups, Wolter, "Introduction to Variance Estimation"). The same is done with the periods in which waits
+//! were watched, where there were rests between them, and the two variances are added: what both have in common counts twice, so
+//! that the sum is rather too large (Ohlsson 1996, on samples crossed like these). The bounds are the values at which the share is that much
+//! lower and higher (Woodruff 1952). Each wait stands for as many as its level and its period say.
 
 use std::collections::BTreeMap;
 
 use wakelat_common::{bucket, share::scatter};
 
-/// Parts of the drawn tasks. More would tell the spread better, of which there are as many as tasks at best.
-const PARTS: u64 = 64;
+/// Parts of the drawn tasks, and of the periods. More would tell the spread better, of which there are as many as tasks at best.
+const PARTS: usize = 64;
 
 /// In how many of a hundred intervals the percentile of all tasks lies, by the quantiles of `quantile`.
 pub const CONFIDENCE_PERCENT: u32 = 95;
 
+/// A stretch of time in which waits were watched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Period {
+    /// The how manieth of the run.
+    pub number: u64,
+    /// For how much it stands, of its own length: 1, and the rest before it.
+    pub stands_for: f64,
+}
+
+impl Period {
+    /// The first, with no rest before it.
+    pub const FIRST: Self = Self { number: 0, stands_for: 1.0 };
+}
+
+/// What was in force in a window, whether there was a wait or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drawn {
+    /// Tasks were drawn at levels up to this.
+    pub up_to: u8,
+    /// There were rests.
+    pub with_rests: bool,
+}
+
 /// Waits of drawn tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Sampled {
-    /// By level, bucket and part.
-    counts: BTreeMap<(u8, u16, u8), u64>,
-    /// The highest level that was in force.
-    highest: u8,
+    /// For how many they stand, by bucket and part of the tasks.
+    by_task: BTreeMap<(u16, u8), f64>,
+    /// The same by part of the periods, of those with a rest before them: the others stand for themselves.
+    by_period: BTreeMap<(u16, u8), f64>,
+    sums: Sums,
+    /// What was in force, and what of that was in force when a wait was recorded.
+    drawn: (Drawn, Drawn),
+}
+
+/// Of all waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    recorded: f64,
+    stand_for: f64,
+    squares: f64,
+    /// For how many they stand of the tasks that were drawn.
+    of_drawn: f64,
+    /// Of those with a rest before them, for how many they stand, and for how many of the time that was watched.
+    after_rests: f64,
+    of_watched: f64,
+    /// The least and the most that one stands for.
+    least: f64,
+    most: f64,
 }
 
 /// Where a percentile of the waits of all tasks lies.
@@ -34,7 +78,7 @@ pub struct Interval {
     pub high_ns: Option<u64>,
 }
 
-/// One part of the drawn tasks: its waits up to a value, and all of them, each for as many as it stands for.
+/// One part of what was drawn: its waits up to a value, and all of them, each for as many as it stands for.
 #[derive(Clone, Copy, Default)]
 struct Part {
     up_to: f64,
@@ -42,37 +86,53 @@ struct Part {
 }
 
 impl Sampled {
-    /// Adds a wait of `tid`, drawn at `level`.
-    pub fn record(&mut self, tid: u32, level: u8, latency_ns: u64) {
-        let part = (scatter(tid.into()) % PARTS) as u8;
-        *self.counts.entry((level, bucket::index(latency_ns) as u16, part)).or_default() += 1;
+    /// Adds a wait of `tid`, drawn at `level` and watched in `period`.
+    pub fn record(&mut self, tid: u32, level: u8, period: Period, latency_ns: u64) {
+        let bucket = bucket::index(latency_ns) as u16;
+        let of_level = f64::from(1u32 << level);
+        let stands_for = of_level * period.stands_for;
+        *self.by_task.entry((bucket, part(tid.into()))).or_default() += stands_for;
+        let is_after_rest = period.stands_for > 1.0;
+        if is_after_rest {
+            *self.by_period.entry((bucket, part(period.number))).or_default() += stands_for;
+        }
+        self.drawn.1.add(Drawn { up_to: level, with_rests: is_after_rest });
+        self.sums.add(&Sums {
+            recorded: 1.0,
+            stand_for: stands_for,
+            squares: stands_for.powi(2),
+            of_drawn: period.stands_for,
+            after_rests: if is_after_rest { stands_for } else { 0.0 },
+            of_watched: if is_after_rest { of_level } else { 0.0 },
+            least: stands_for,
+            most: stands_for,
+        });
     }
 
-    /// Says that `level` was the highest in force, whether a task was drawn at it or not.
-    pub fn drawn_up_to(&mut self, level: u8) {
-        self.highest = self.highest.max(level);
+    /// Says what was in force.
+    pub fn draw(&mut self, drawn: Drawn) {
+        self.drawn.0.add(drawn);
     }
 
     /// Adds all of `other`.
     pub fn add(&mut self, other: &Self) {
-        self.highest = self.highest.max(other.highest);
-        for (key, count) in &other.counts {
-            *self.counts.entry(*key).or_default() += count;
+        self.drawn.0.add(other.drawn.0);
+        self.drawn.1.add(other.drawn.1);
+        self.sums.add(&other.sums);
+        for (ours, theirs) in [(&mut self.by_task, &other.by_task), (&mut self.by_period, &other.by_period)] {
+            theirs.iter().for_each(|(key, stand_for)| *ours.entry(*key).or_default() += stand_for);
         }
     }
 
     /// Whether all waits stand for equally many.
-    pub fn is_of_one_level(&self) -> bool {
-        let levels = || self.counts.keys().map(|(level, ..)| *level);
-        levels().next() == levels().next_back()
+    pub fn is_even(&self) -> bool {
+        self.sums.least == self.sums.most
     }
 
     /// The waits by bucket, each for as many as it stands for; rising.
     fn weighted(&self) -> BTreeMap<u16, f64> {
         let mut buckets = BTreeMap::new();
-        for ((level, bucket, _), count) in &self.counts {
-            *buckets.entry(*bucket).or_default() += weight(*level) * *count as f64;
-        }
+        self.by_task.iter().for_each(|((bucket, _), stand_for)| *buckets.entry(*bucket).or_default() += stand_for);
         buckets
     }
 
@@ -82,36 +142,40 @@ impl Sampled {
         at(&buckets, percent / 100.0).map_or(0, |bucket| bucket::upper(bucket.into()).saturating_sub(1))
     }
 
-    /// Where the percentile of the waits of all tasks lies. None where that cannot be told from tasks of one part, or where
-    /// none was drawn at the highest level: of the time in which it was in force nothing is known then.
+    /// Where the percentile of the waits of all tasks lies. None where that cannot be told from tasks of one part or periods of one,
+    /// or where no task was drawn at the highest level, or watched after a rest: of the time in which that was so nothing is known
+    /// then.
     pub fn interval(&self, percent: f64) -> Option<Interval> {
-        if self.highest > 0 && !self.counts.keys().any(|(level, ..)| *level == self.highest) {
+        let (in_force, known) = self.drawn;
+        if in_force.up_to > known.up_to || in_force.with_rests && !known.with_rests {
             return None;
         }
         let share = percent / 100.0;
         let buckets = self.weighted();
         let found = at(&buckets, share)?;
-        let (parts, drawn) = self.parts(found);
-        let all: f64 = parts.iter().map(|part| part.all).sum();
-        let found_share = parts.iter().map(|part| part.up_to).sum::<f64>() / all;
-        // As many as equal ones would tell as much (Kish 1965): a few that stand for very many tell little.
-        let used = all.powi(2) / parts.iter().map(|part| part.all.powi(2)).sum::<f64>();
-        // The part of the waits that were not drawn, on average: what is known of all is certain.
-        let unseen = 1.0 - drawn;
-        if unseen <= 0.0 {
+        let Sums { recorded, stand_for, squares, of_drawn, after_rests, of_watched, .. } = self.sums;
+        // What is known of all is certain: only the part that was not seen can differ.
+        let unseen = |seen: f64, of: f64| if seen < of { 1.0 - seen / of } else { 0.0 };
+        let unseen_waits = unseen(recorded, stand_for);
+        if unseen_waits == 0.0 {
             let bucket = usize::from(found);
             return Some(Interval { low_ns: bucket::lower(bucket), high_ns: Some(bucket::upper(bucket) - 1) });
         }
-        if used < 2.0 {
-            return None;
+        let tasks = parts(&self.by_task, found);
+        let found_share = tasks.iter().map(|part| part.up_to).sum::<f64>() / stand_for;
+        let mut freedom = usize::MAX;
+        let mut between = 0.0;
+        let periods = parts(&self.by_period, found);
+        for (parts, unseen) in [(tasks, unseen(of_drawn, stand_for)), (periods, unseen(of_watched, after_rests))] {
+            if unseen > 0.0 {
+                let (variance, used) = spread(&parts, found_share)?;
+                between += unseen * variance / stand_for.powi(2);
+                freedom = freedom.min(used - 1);
+            }
         }
-        let spread: f64 = parts.iter().map(|part| (part.up_to - found_share * part.all).powi(2)).sum();
-        let between = spread * used / (used - 1.0) / all.powi(2);
         // Parts may agree by chance, all the more where the percentile is near an end: it is never less than for single waits.
-        let waits =
-            all.powi(2) / self.counts.iter().map(|((level, ..), n)| weight(*level).powi(2) * *n as f64).sum::<f64>();
-        let error = (unseen * between.max(share * (1.0 - share) / waits)).sqrt();
-        let width = quantile(used as usize - 1) * error;
+        let of_waits = unseen_waits * share * (1.0 - share) * squares / stand_for.powi(2);
+        let width = quantile(freedom) * between.max(of_waits).sqrt();
         let low = at(&buckets, (share - width).max(0.0)).unwrap_or(0);
         let high = (share + width < 1.0).then(|| at(&buckets, share + width)).flatten();
         Some(Interval {
@@ -119,28 +183,59 @@ impl Sampled {
             high_ns: high.map(|bucket| bucket::upper(bucket.into()).saturating_sub(1)),
         })
     }
+}
 
-    /// The parts, with their waits in buckets up to `bucket`; and the share of all waits that were drawn.
-    fn parts(&self, bucket: u16) -> ([Part; PARTS as usize], f64) {
-        let mut parts = [Part::default(); PARTS as usize];
-        let (mut drawn, mut all) = (0.0, 0.0);
-        for ((level, at, part), count) in &self.counts {
-            let stands_for = weight(*level) * *count as f64;
-            let part = &mut parts[usize::from(*part)];
-            part.all += stands_for;
-            if *at <= bucket {
-                part.up_to += stands_for;
-            }
-            drawn += *count as f64;
-            all += stands_for;
-        }
-        (parts, drawn / all)
+impl Drawn {
+    fn add(&mut self, other: Self) {
+        self.up_to = self.up_to.max(other.up_to);
+        self.with_rests |= other.with_rests;
     }
 }
 
-/// How many waits one that was drawn at `level` stands for.
-fn weight(level: u8) -> f64 {
-    f64::from(1u32 << level)
+impl Sums {
+    fn add(&mut self, other: &Self) {
+        if self.recorded == 0.0 {
+            *self = *other;
+        } else if other.recorded > 0.0 {
+            self.recorded += other.recorded;
+            self.stand_for += other.stand_for;
+            self.squares += other.squares;
+            self.of_drawn += other.of_drawn;
+            self.after_rests += other.after_rests;
+            self.of_watched += other.of_watched;
+            self.least = self.least.min(other.least);
+            self.most = self.most.max(other.most);
+        }
+    }
+}
+
+/// The part to which what has this number belongs.
+fn part(number: u64) -> u8 {
+    (scatter(number) % PARTS as u64) as u8
+}
+
+/// The parts, with their waits in buckets up to `bucket`.
+fn parts(counts: &BTreeMap<(u16, u8), f64>, bucket: u16) -> [Part; PARTS] {
+    let mut parts = [Part::default(); PARTS];
+    for ((at, part), stand_for) in counts {
+        let part = &mut parts[usize::from(*part)];
+        part.all += stand_for;
+        if *at <= bucket {
+            part.up_to += stand_for;
+        }
+    }
+    parts
+}
+
+/// The variance of the number of waits up to a value, where of all of them it is `share`; and how many equal parts would tell
+/// as much (Kish 1965): a few that stand for very many tell little. None where it is less than two.
+fn spread(parts: &[Part; PARTS], share: f64) -> Option<(f64, usize)> {
+    let all: f64 = parts.iter().map(|part| part.all).sum();
+    let used = all.powi(2) / parts.iter().map(|part| part.all.powi(2)).sum::<f64>();
+    // Not a number where there is no wait.
+    let is_enough = used >= 2.0;
+    let spread: f64 = parts.iter().map(|part| (part.up_to - share * part.all).powi(2)).sum();
+    is_enough.then_some((spread * used / (used - 1.0), used as usize))
 }
 
 /// The first bucket up to which at least `share` of the waits are.
@@ -182,7 +277,7 @@ mod tests {
 
     fn sampled(tids: impl Iterator<Item = u32>, level: u8) -> Sampled {
         let mut sampled = Sampled::default();
-        tids.for_each(|tid| waits(tid).for_each(|wait| sampled.record(tid, level, wait)));
+        tids.for_each(|tid| waits(tid).for_each(|wait| sampled.record(tid, level, Period::FIRST, wait)));
         sampled
     }
 
@@ -208,7 +303,8 @@ mod tests {
     fn an_interval_from_waits_alone_would_be_too_narrow() {
         // Each task waits the same each time: what is known is as much as there are tasks.
         let mut drawn = Sampled::default();
-        (0..40u32).for_each(|tid| (0..1_000).for_each(|_| drawn.record(tid, 3, 1_000 * u64::from(tid + 1))));
+        (0..40u32)
+            .for_each(|tid| (0..1_000).for_each(|_| drawn.record(tid, 3, Period::FIRST, 1_000 * u64::from(tid + 1))));
         let interval = drawn.interval(50.0).unwrap();
         assert!(interval.low_ns < 18_000 && interval.high_ns.unwrap() > 23_000, "{interval:?}");
     }
@@ -225,26 +321,29 @@ mod tests {
     fn what_was_drawn_at_a_higher_level_stands_for_more() {
         let mut drawn = Sampled::default();
         // 800 short waits of all tasks, and 100 long ones of an eighth of them: as many.
-        (0..800).for_each(|tid| drawn.record(tid, 0, 1_000));
-        (0..101).for_each(|tid| drawn.record(tid, 3, 1_000_000));
-        assert!(!drawn.is_of_one_level());
+        (0..800).for_each(|tid| drawn.record(tid, 0, Period::FIRST, 1_000));
+        (0..101).for_each(|tid| drawn.record(tid, 3, Period::FIRST, 1_000_000));
+        assert!(!drawn.is_even());
         assert!(drawn.percentile_ns(49.0) < 1_100 && drawn.percentile_ns(50.5) > 900_000);
     }
 
     #[test]
     fn a_few_that_stand_for_very_many_tell_little() {
         let mut drawn = sampled(0..100, 0);
-        (0..3).for_each(|tid| drawn.record(tid, 15, 5_000));
+        (0..3).for_each(|tid| drawn.record(tid, 15, Period::FIRST, 5_000));
         let interval = drawn.interval(90.0);
         assert!(interval.is_none_or(|interval| interval.high_ns.is_none()), "{interval:?}");
     }
 
     #[test]
     fn a_time_in_which_nobody_was_drawn_is_not_told_of() {
-        let mut drawn = sampled(0..100, 0);
+        let drawn = sampled(0..100, 0);
         assert!(drawn.interval(50.0).is_some());
-        drawn.drawn_up_to(4);
-        assert_eq!(drawn.interval(50.0), None);
+        for in_force in [Drawn { up_to: 4, with_rests: false }, Drawn { up_to: 0, with_rests: true }] {
+            let mut drawn = drawn.clone();
+            drawn.draw(in_force);
+            assert_eq!(drawn.interval(50.0), None);
+        }
     }
 
     #[test]
@@ -257,6 +356,55 @@ mod tests {
     fn of_one_task_nothing_is_told_of_others() {
         assert_eq!(sampled(7..8, 3).interval(50.0), None);
         assert_eq!(Sampled::default().interval(50.0), None);
+    }
+
+    /// The waits at one instant of a load that comes and goes in waves, twenty to a run.
+    fn waits_at(instant: u32) -> impl Iterator<Item = u64> {
+        let wave = f64::from(instant % 500) / 500.0;
+        (0..4).map(move |n| 1_000 + (wave * 20_000.0) as u64 + scatter((u64::from(instant) << 8) | n) % 3_000)
+    }
+
+    #[test]
+    fn of_a_hundred_draws_of_the_time_about_ninety_five_intervals_hold_the_percentile_of_all() {
+        const INSTANTS: u32 = 10_000;
+        let percents = [50.0, 90.0, 99.0];
+        let mut all = Sampled::default();
+        (0..INSTANTS).for_each(|at| waits_at(at).for_each(|wait| all.record(at % 4, 0, Period::FIRST, wait)));
+        let mut held = [0; 3];
+        for draw in 0..100u64 {
+            let mut drawn = Sampled::default();
+            let (mut at, mut number) = (scatter(draw) as u32 % 400, 0);
+            while at < INSTANTS {
+                let watched = at..(at + 100).min(INSTANTS);
+                let rest = 200 + (scatter((draw << 32) | u64::from(at)) % 400) as u32;
+                let period = Period { number, stands_for: 5.0 };
+                at = watched.end + rest;
+                number += 1;
+                watched.for_each(|at| waits_at(at).for_each(|wait| drawn.record(at % 4, 0, period, wait)));
+            }
+            for (held, percent) in held.iter_mut().zip(percents) {
+                let (exact, interval) = (all.percentile_ns(percent), drawn.interval(percent).unwrap());
+                *held += u32::from(interval.low_ns <= exact && interval.high_ns.is_none_or(|high| exact <= high));
+            }
+        }
+        // As above.
+        assert!(held.iter().all(|held| *held >= 88), "{held:?}");
+    }
+
+    #[test]
+    fn what_comes_after_a_rest_stands_for_the_time_of_the_rest() {
+        let mut drawn = Sampled::default();
+        (0..800).for_each(|tid| drawn.record(tid, 0, Period::FIRST, 1_000));
+        (0..101).for_each(|tid| drawn.record(tid, 0, Period { number: 1, stands_for: 8.0 }, 1_000_000));
+        assert!(!drawn.is_even());
+        assert!(drawn.percentile_ns(49.0) < 1_100 && drawn.percentile_ns(50.5) > 900_000);
+    }
+
+    #[test]
+    fn of_one_period_nothing_is_told_of_the_rests() {
+        let mut drawn = Sampled::default();
+        (0..800).for_each(|tid| drawn.record(tid, 0, Period { number: 1, stands_for: 8.0 }, 1_000));
+        assert_eq!(drawn.interval(50.0), None);
     }
 
     #[test]

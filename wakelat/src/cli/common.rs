@@ -25,7 +25,9 @@ pub struct CommonFlags {
     pub resources: ResourceFlags,
     /// What measuring may take from the machine.
     #[arg(long, value_name = "PERCENT", value_parser = number::percent_as_ppm, allow_hyphen_values = true)]
-    #[arg(help = "Keep below this part of the time of all CPUs, such as 0.5%, by watching a random part of the tasks")]
+    #[arg(
+        help = "Keep below this part of the time of all CPUs, such as 0.5%, by watching a random part of the tasks and of the time"
+    )]
     #[arg(help_heading = "Resources")]
     pub max_overhead: Option<u32>,
 }

@@ -218,7 +218,11 @@ fn the_doctor_does_not_need_a_machine_that_works() {
 
 #[test]
 fn a_limit_of_the_overhead_is_refused_where_all_tasks_are_needed() {
-    for line in ["wakelat why --max-overhead 1%", "wakelat hist --by part --max-overhead 1%"] {
+    for line in [
+        "wakelat why --max-overhead 1%",
+        "wakelat hist --by part --max-overhead 1%",
+        "wakelat trace --all --max-overhead 1%",
+    ] {
         let (said, code) = refused(line, |_| {});
         assert!(code == 2 && said.contains("`--max-overhead`"), "{line}: {said}");
     }

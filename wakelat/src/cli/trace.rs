@@ -63,7 +63,7 @@ impl TraceFlags {
             }
             return Ok((config, Lines::Waits));
         }
-        config.set_all_classes();
+        config.set_all_classes()?;
         let shown = Shown { idle: config.filter.wants_any_task(), migrations: all.migrations, wakeups: all.wakeups };
         let cpus = machine.cpus.iter().filter(|cpu| all.cpu_map && config.filter.wants_cpu(*cpu));
         let map = cpus.collect();

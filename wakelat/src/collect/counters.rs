@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use anyhow::{Context as _, Result};
 use aya::Ebpf;
-use wakelat_common::{Counter, Counters, counter::Subject, start::Start, timeline::Here};
+use wakelat_common::{Counter, Counters, counter::Subject, timeline::Here};
 
 use super::{Collector, Runs, Totals, attach::Attached};
 
@@ -49,14 +49,6 @@ impl Collector {
     fn events_lost(&self) -> Result<u64> {
         let Some(here) = &self.here else { return Ok(0) };
         Ok(here.get(&0, 0).context("cannot read the counters")?.iter().map(Here::lost).sum())
-    }
-
-    /// The tasks that wait, of those asked for, once the programs are detached.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to read them.
-    pub fn waiting(&self) -> Result<Vec<Start>> {
-        self.starts.waiting()
     }
 
     /// What the kernel has accounted to the programs. It does so while somebody asks for it (`BPF_ENABLE_STATS`, since

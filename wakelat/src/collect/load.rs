@@ -112,7 +112,7 @@ impl Collector {
         fill_filter(&mut ebpf, settings)?;
         let exists = |tracepoint: &str| btf.is_some_and(|btf| has_tracepoint(btf, tracepoint));
         let attached = attach::verify(&mut ebpf, &attach::targets(settings, exists), ways, btf)?;
-        let starts = Starts::take(&mut ebpf)?;
+        let starts = Starts::take(&mut ebpf, room.places)?;
         // From here on the programs hold their maps.
         let diagnostics = EbpfLogger::init(&mut ebpf)
             .inspect_err(|error| log::warn!("diagnostics of the BPF programs will not be shown: {error}"))
@@ -123,6 +123,7 @@ impl Collector {
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
             level: Array::try_from(take(&mut ebpf, "LEVEL")?)?,
+            running: Array::try_from(take(&mut ebpf, "RUNNING")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
             here: settings
                 .timeline

@@ -132,6 +132,8 @@ pub struct Collector {
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
     level: Array<MapData, u32>,
+    /// What each CPU runs, where no more than the records of classic tracepoints is known.
+    running: Array<MapData, u32>,
     /// What each CPU is at, where events are told.
     here: Option<PerCpuArray<MapData, Here>>,
     starts: starts::Starts,

@@ -1,9 +1,15 @@
 //! Where the programs keep the starts, and who waits there.
 
-use anyhow::{Context as _, Result};
+use std::{
+    io,
+    os::fd::{AsFd as _, AsRawFd as _},
+    ptr::{self, NonNull},
+};
+
+use anyhow::{Context as _, Result, bail};
 use aya::{
     Ebpf,
-    maps::{Array, HashMap, MapData, MapError},
+    maps::{HashMap, Map, MapData, MapError},
 };
 use wakelat_common::{
     course::{Entry, Slot},
@@ -14,10 +20,18 @@ use super::load::take;
 
 /// Where the programs keep the starts.
 pub(super) struct Starts {
-    /// A place for each of the last bits of a thread's number.
-    places: Array<MapData, Slot>,
+    places: Places,
     /// Those whose place was taken.
     map: HashMap<MapData, u64, Entry>,
+}
+
+/// A place for each of the last bits of a thread's number: the kernel's own memory, mapped. To ask the kernel for one after the
+/// other takes as long as programs may run in a second.
+struct Places {
+    first: NonNull<Slot>,
+    count: usize,
+    /// Keeps the memory.
+    _map: MapData,
 }
 
 /// How many tasks a table has room for, place by place and in the map beside it.
@@ -42,19 +56,57 @@ impl Room {
 }
 
 impl Starts {
-    /// Takes them out of the object.
-    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
-        let places = Array::try_from(take(ebpf, "PLACES")?)?;
-        Ok(Self { places, map: HashMap::try_from(take(ebpf, "STARTS")?)? })
+    /// Takes them out of the object, which has `places`.
+    pub(super) fn take(ebpf: &mut Ebpf, places: u32) -> Result<Self> {
+        let Map::Array(map) = take(ebpf, "PLACES")? else { bail!("`PLACES` of the BPF object is no array") };
+        Ok(Self { places: Places::map(map, places as usize)?, map: HashMap::try_from(take(ebpf, "STARTS")?)? })
     }
 
-    /// The waits there are, of those asked for, once no program runs.
-    pub(super) fn waiting(&self) -> Result<Vec<Start>> {
-        let places = self.places.iter().map(|place| place.map(|place| place.entry));
-        let entries = places.chain(self.map.iter().map(|found| found.map(|(_, entry)| entry)));
-        let starts = entries.map(|entry| entry.map(|entry| entry.start));
-        let waiting = starts.filter(|start| !matches!(start, Ok(start) if !start.is_wanted()));
-        waiting.collect::<Result<_, MapError>>().context("cannot read the starts")
+    /// Forgets all waits, once no program runs. Returns those asked for.
+    pub(super) fn take_waiting(&mut self) -> Result<Vec<Start>> {
+        let mut waiting = Vec::new();
+        self.places.empty(|start| waiting.push(start));
+        let others: Vec<(u64, Entry)> =
+            self.map.iter().collect::<Result<_, MapError>>().context("cannot read the starts")?;
+        for (identity, entry) in others {
+            self.map.remove(&identity).context("cannot forget a start")?;
+            waiting.push(entry.start);
+        }
+        waiting.retain(Start::is_wanted);
+        Ok(waiting)
+    }
+}
+
+impl Places {
+    fn map(map: MapData, count: usize) -> Result<Self> {
+        let (bytes, access) = (count * size_of::<Slot>(), libc::PROT_READ | libc::PROT_WRITE);
+        let fd = map.fd().as_fd().as_raw_fd();
+        // SAFETY: the kernel chooses the address, and maps at least as many bytes as the array has.
+        let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
+        let first = NonNull::new(mapped.cast()).filter(|_| mapped != libc::MAP_FAILED);
+        let first = first.ok_or_else(io::Error::last_os_error).context("cannot map the table of starts")?;
+        Ok(Self { first, count, _map: map })
+    }
+
+    /// Empties all places, and gives `take` what was in them.
+    fn empty(&mut self, mut take: impl FnMut(Start)) {
+        for index in 0..self.count {
+            // SAFETY: within the mapping, which is ours alone while no program runs; a slot is plain numbers.
+            unsafe {
+                let slot = self.first.add(index);
+                if (&raw const (*slot.as_ptr()).claims).read_volatile() != 0 {
+                    take((&raw const (*slot.as_ptr()).entry.start).read_volatile());
+                    slot.write_volatile(Slot::default());
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nobody has a reference into it.
+        unsafe { libc::munmap(self.first.as_ptr().cast(), self.count * size_of::<Slot>()) };
     }
 }
 

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result};
-use wakelat_common::{Sample, timeline::Noise};
+use wakelat_common::{Sample, start::Start, timeline::Noise};
 
 use super::{Collector, Stacks, attach};
 
@@ -66,8 +66,29 @@ impl Collector {
     /// # Errors
     /// Where a program cannot be detached.
     pub fn detach(&mut self) -> Result<()> {
+        self.detach_and(|| Ok(()))
+    }
+
+    /// As [`Self::detach`]. Calls `meanwhile` when no program is called any more, and those that run may not have come to their end.
+    ///
+    /// # Errors
+    /// Those of [`Self::detach`], and of `meanwhile`.
+    pub fn detach_and(&mut self, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
         attach::detach(&mut self.ebpf, &mut self.attached)?;
+        meanwhile()?;
         attach::wait_until_done();
         Ok(())
+    }
+
+    /// Forgets what is kept of every task and CPU once the programs are detached: by the time they are attached again, it will
+    /// not hold any more. Returns the waits that were under way, of those asked for.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to read or write the maps.
+    pub fn take_waiting(&mut self) -> Result<Vec<Start>> {
+        for cpu in 0..self.running.len() {
+            self.running.set(cpu, 0, 0).context("cannot forget what each CPU runs")?;
+        }
+        self.starts.take_waiting()
     }
 }

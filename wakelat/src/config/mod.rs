@@ -146,8 +146,12 @@ impl Config {
     }
 
     /// Asks for waits of all classes, each by itself.
-    pub(crate) fn set_all_classes(&mut self) {
+    ///
+    /// # Errors
+    /// Where not all tasks are to be watched.
+    pub(crate) fn set_all_classes(&mut self) -> Result<(), ConfigError> {
         (self.classes, self.merged) = (classes::all(), false);
+        self.refuse_limit()
     }
 
     /// Asks for a result per interval.
@@ -177,7 +181,7 @@ impl Config {
     /// What happens on a CPU is told of all tasks or of none.
     fn refuse_limit(&self) -> Result<(), ConfigError> {
         let why = "where a wait went is told by what all tasks did meanwhile, watched or not; leave it out with `why`, \
-                   `trace --parts` and `--by part`";
+                   `trace --parts`, `trace --all` and `--by part`";
         self.max_overhead_ppm.map_or(Ok(()), |_| Err(ConfigError::usage("--max-overhead", why)))
     }
 

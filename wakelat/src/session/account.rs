@@ -1,9 +1,15 @@
-//! The account of what measuring takes: the kernel's of the programs, in slices, and this process's own.
+//! The account of what measuring takes: the kernel's of the programs, in slices, and this process's own; and with a limit, what
+//! is done to keep to it.
 //!
 //! The kernel accounts a program's runs by reading the clock before and after each (`bpf_prog_run()`,
 //! include/linux/filter.h), which takes about as long as the run. So it is asked to for a small part of the run only.
 
-use std::{os::fd::OwnedFd, path::PathBuf, time::Duration};
+use std::{
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    os::fd::OwnedFd,
+    path::PathBuf,
+    time::Duration,
+};
 
 use anyhow::{Result, anyhow, bail};
 use aya::sys::{Stats, enable_stats};
@@ -12,9 +18,11 @@ use tokio::time::Instant;
 use super::{
     clock::{cpu_ns, monotonic_ns},
     limit::Limit,
-    meter::{Meter, Slice, Spent},
+    meter::{Meter, Presence, Slice, Spent},
+    rest::Budget,
 };
 use crate::{
+    aggregate::sampled::Period,
     collect::{Collector, Runs},
     kernel::{Roots, switches},
 };
@@ -28,21 +36,56 @@ const LONGEST: Duration = Duration::from_millis(640);
 /// Switches that tell what one takes to some percent.
 const ENOUGH_SWITCHES: u64 = 500;
 
-/// The same where a limit is to be held by what the slices show.
+/// The same as [`EVERY`] where a limit is to be held by what the slices show, and there are no rests to do it.
 const OFTEN: Duration = Duration::from_millis(500);
 
 /// What measuring takes.
 pub struct Account {
-    limit: Option<Limit>,
-    /// The lowest and the highest level in force since the window began.
-    levels: (u8, u8),
-    /// When the last slice ended, and this process's CPU time then: ns.
-    last: (u64, u64),
+    limited: Option<Limited>,
+    presence: Presence,
     proc: PathBuf,
     cpus: u32,
     meter: Meter,
     under_way: Option<UnderWay>,
-    next_at: Instant,
+    /// When to begin a slice, or to look at the one under way.
+    slice_at: Instant,
+}
+
+/// What is to be done now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// Nothing: only the account was due.
+    Go,
+    /// A period has ended, and this one begins at once.
+    Period(Period),
+    /// The programs are to be detached: [`Account::leave`].
+    Rest(Duration),
+    /// They are to be attached again: [`Account::come_back`].
+    Return,
+}
+
+/// A limit to hold.
+struct Limited {
+    limit: Limit,
+    budget: Budget,
+    /// The lowest and the highest level in force since the window began.
+    levels: (u8, u8),
+    /// As it was when the last slice ended.
+    at_slice: Mark,
+    /// As it was when the last period ended.
+    at_period: Mark,
+    period: Period,
+    /// When the period ends, or the rest.
+    until: Instant,
+}
+
+/// How things stood at one instant: ns.
+#[derive(Clone, Copy)]
+struct Mark {
+    at_ns: u64,
+    rested_ns: u64,
+    tool_ns: u64,
+    programs_ns: u64,
 }
 
 /// A slice under way.
@@ -63,16 +106,22 @@ impl Account {
     /// Where procfs or the kernel does not tell, or there is a limit and the kernel accounts nothing.
     pub fn open(collector: &Collector, limit_ppm: Option<u32>) -> Result<Self> {
         let proc = Roots::default().proc;
-        let meter = Meter::new(switches::count(&proc)?);
+        let switches = switches::count(&proc)?;
         let online = aya::util::online_cpus()
             .map_err(|(path, error)| anyhow!(error).context(format!("cannot read `{path}`")))?;
         let cpus = u32::try_from(online.len()).unwrap_or(u32::MAX);
-        let limit = limit_ppm.map(Limit::new);
-        let last = (monotonic_ns(), cpu_ns());
-        let mut account =
-            Self { limit, levels: (0, 0), last, proc, cpus, meter, under_way: None, next_at: Instant::now() };
+        let slice_at = Instant::now();
+        let (presence, meter) = (Presence::new(switches), Meter::new(0));
+        let mut account = Self { limited: None, presence, proc, cpus, meter, under_way: None, slice_at };
+        let mark = account.mark()?;
+        account.limited = limit_ppm.map(|ppm| {
+            let budget = Budget::new(ppm, cpus);
+            let until = slice_at + Duration::from_nanos(budget.period_ns());
+            let (limit, period) = (Limit::new(ppm), Period::FIRST);
+            Limited { limit, budget, levels: (0, 0), at_slice: mark, at_period: mark, period, until }
+        });
         account.begin(collector)?;
-        if account.limit.is_some() && account.under_way.is_none() {
+        if account.limited.is_some() && account.under_way.is_none() {
             bail!("`--max-overhead` cannot be held: the kernel accounts programs for those with CAP_SYS_ADMIN alone");
         }
         Ok(account)
@@ -80,14 +129,14 @@ impl Account {
 
     /// One task of how many was watched since the window began, at least and at most; none where there is no limit.
     pub fn watched_one_in(&self) -> Option<(u32, u32)> {
-        let (least, most) = self.levels;
-        self.limit.map(|_| (1 << least, 1 << most))
+        self.limited.as_ref().map(|Limited { levels: (least, most), .. }| (1 << least, 1 << most))
     }
 
     /// Another window begins.
     pub fn begin_window(&mut self) {
-        let level = self.limit.map_or(0, |limit| limit.level());
-        self.levels = (level, level);
+        if let Some(limited) = &mut self.limited {
+            limited.levels = (limited.limit.level(), limited.limit.level());
+        }
     }
 
     /// CPUs that are online.
@@ -95,45 +144,104 @@ impl Account {
         self.cpus
     }
 
-    /// When [`Self::step`] is due.
-    pub fn next_at(&self) -> Instant {
-        self.next_at
+    /// Whether the programs are detached for now.
+    pub fn is_resting(&self) -> bool {
+        !self.presence.is_present()
     }
 
-    /// Begins a slice, or ends the one under way if it has shown enough.
+    /// When [`Self::step`] is due.
+    pub fn next_at(&self) -> Instant {
+        match &self.limited {
+            Some(limited) if self.is_resting() => limited.until,
+            // A period does not end before what it took is known.
+            Some(limited) if self.under_way.is_none() => self.slice_at.min(limited.until),
+            _ => self.slice_at,
+        }
+    }
+
+    /// Begins a slice, or ends the one under way if it has shown enough; ends a period or a rest.
     ///
     /// # Errors
     /// Where procfs or the kernel does not tell.
-    pub fn step(&mut self, collector: &mut Collector) -> Result<()> {
-        let Some(under_way) = &mut self.under_way else { return self.begin(collector) };
+    pub fn step(&mut self, collector: &mut Collector) -> Result<Step> {
+        if self.is_resting() {
+            return Ok(Step::Return);
+        }
+        let Some(under_way) = &mut self.under_way else {
+            if self.limited.as_ref().is_some_and(|limited| limited.until <= Instant::now()) {
+                return self.end_period();
+            }
+            self.begin(collector)?;
+            return Ok(Step::Go);
+        };
         let seen = collector.runs()?.switches - under_way.before.switches;
         if seen < ENOUGH_SWITCHES && under_way.looked_at_after < LONGEST {
             under_way.looked_at_after *= 2;
-            self.next_at = under_way.began_at + under_way.looked_at_after;
-            return Ok(());
+            self.slice_at = under_way.began_at + under_way.looked_at_after;
+            return Ok(Step::Go);
         }
-        self.next_at = under_way.began_at + if self.limit.is_some() { OFTEN } else { EVERY };
+        let has_to_look = self.limited.as_ref().is_some_and(|limited| limited.period.stands_for == 1.0);
+        self.slice_at = under_way.began_at + if has_to_look { OFTEN } else { EVERY };
         if let Some(slice) = self.end(collector)? {
             self.hold_limit(&slice, collector)?;
         }
-        Ok(())
+        Ok(Step::Go)
     }
 
     /// Watches fewer tasks, or more, after what `slice` has shown.
     fn hold_limit(&mut self, slice: &Slice, collector: &mut Collector) -> Result<()> {
-        let Some(limit) = &mut self.limit else { return Ok(()) };
-        let (now_ns, tool_ns) = (monotonic_ns(), cpu_ns());
-        let (last_ns, last_tool_ns) = std::mem::replace(&mut self.last, (now_ns, tool_ns));
-        let of_tool = (tool_ns - last_tool_ns) as f64 / (now_ns - last_ns).max(1) as f64;
+        let mark = self.mark()?;
+        let Some(limited) = &mut self.limited else { return Ok(()) };
+        let last = std::mem::replace(&mut limited.at_slice, mark);
+        let watched_ns = mark.at_ns - last.at_ns - (mark.rested_ns - last.rested_ns);
+        let of_tool = (mark.tool_ns - last.tool_ns) as f64 / watched_ns.max(1) as f64;
         let of_programs = slice.programs_ns as f64 / slice.length_ns.max(1) as f64;
-        if limit.step((of_tool + of_programs) / f64::from(self.cpus)) {
-            let level = limit.level();
+        let share = (of_tool + of_programs) / f64::from(self.cpus);
+        if limited.limit.step(share) {
+            let level = limited.limit.level();
             collector.watch_one_in_two_to_the(level)?;
-            self.levels = (self.levels.0.min(level), self.levels.1.max(level));
+            limited.levels = (limited.levels.0.min(level), limited.levels.1.max(level));
             // Whether it was the right one is to be known soon.
-            self.next_at = Instant::now();
+            self.slice_at = Instant::now();
+        } else if limited.limit.is_exceeded_by(share) && limited.period.stands_for == 1.0 {
+            // There were no rests until now, and there have to be.
+            limited.until = Instant::now();
         }
         Ok(())
+    }
+
+    /// A period has ended: what comes now?
+    fn end_period(&mut self) -> Result<Step> {
+        let mark = self.mark()?;
+        let Some(limited) = &mut self.limited else { return Ok(Step::Go) };
+        let last = std::mem::replace(&mut limited.at_period, mark);
+        let taken_ns = mark.tool_ns - last.tool_ns + mark.programs_ns.saturating_sub(last.programs_ns);
+        let may_rest = limited.limit.is_at_fewest();
+        if let Some(rest_ns) = limited.budget.rest_ns(mark.at_ns - last.at_ns, taken_ns, may_rest, random()) {
+            return Ok(Step::Rest(Duration::from_nanos(rest_ns)));
+        }
+        Ok(Step::Period(limited.begin_period(0)))
+    }
+
+    /// The programs are detached from now on, for so long.
+    ///
+    /// # Errors
+    /// Where procfs does not tell.
+    pub fn leave(&mut self, rest: Duration) -> Result<()> {
+        self.presence.leave(switches::count(&self.proc)?, monotonic_ns());
+        if let Some(limited) = &mut self.limited {
+            limited.until = Instant::now() + rest;
+        }
+        Ok(())
+    }
+
+    /// They are attached again. Returns the period that begins; none where there is no limit to rest for.
+    ///
+    /// # Errors
+    /// Where procfs does not tell.
+    pub fn come_back(&mut self) -> Result<Option<Period>> {
+        let rest_ns = self.presence.come_back(switches::count(&self.proc)?, monotonic_ns());
+        Ok(self.limited.as_mut().map(|limited| limited.begin_period(rest_ns)))
     }
 
     /// What it has come to, as far as the slices that have ended tell.
@@ -141,7 +249,8 @@ impl Account {
     /// # Errors
     /// Where procfs does not tell.
     pub fn so_far(&self) -> Result<Spent> {
-        Ok(self.meter.spent(switches::count(&self.proc)?, cpu_ns()))
+        let switches = self.presence.switches(switches::count(&self.proc)?);
+        Ok(self.meter.spent(switches, self.presence.rested_ns(monotonic_ns()), cpu_ns()))
     }
 
     /// What it has come to by now. Ends the slice under way, if it is the first: nothing else is known yet.
@@ -154,16 +263,21 @@ impl Account {
             return Ok(spent);
         }
         self.end(collector)?;
-        self.next_at = Instant::now();
+        self.slice_at = Instant::now();
         self.so_far()
+    }
+
+    fn mark(&self) -> Result<Mark> {
+        let Spent { tool_ns, rested_ns, programs_ns, .. } = self.so_far()?;
+        Ok(Mark { at_ns: monotonic_ns(), rested_ns, tool_ns, programs_ns: programs_ns.unwrap_or(0) })
     }
 
     fn begin(&mut self, collector: &Collector) -> Result<()> {
         let began_at = Instant::now();
-        self.next_at = began_at + EVERY;
+        self.slice_at = began_at + EVERY;
         match enable_stats(Stats::RunTime) {
             Ok(stats) => {
-                self.next_at = began_at + SHORTEST;
+                self.slice_at = began_at + SHORTEST;
                 let (before, began_at_ns) = (collector.runs()?, monotonic_ns());
                 let looked_at_after = SHORTEST;
                 self.under_way = Some(UnderWay { _stats: stats, began_at, began_at_ns, before, looked_at_after });
@@ -181,7 +295,23 @@ impl Account {
             switches: runs.switches - under_way.before.switches,
             length_ns: monotonic_ns() - under_way.began_at_ns,
         };
-        self.meter.add(&slice, switches::count(&self.proc)?);
+        self.meter.add(&slice, self.presence.switches(switches::count(&self.proc)?));
         Ok(Some(slice))
     }
+}
+
+impl Limited {
+    /// The next period begins, after so long a rest.
+    fn begin_period(&mut self, rest_ns: u64) -> Period {
+        let length_ns = self.budget.period_ns();
+        self.until = Instant::now() + Duration::from_nanos(length_ns);
+        let stands_for = 1.0 + rest_ns as f64 / length_ns as f64;
+        self.period = Period { number: self.period.number + 1, stands_for };
+        self.period
+    }
+}
+
+/// A number from 0 to 1 that nobody could have known: from the seed of the library's hash maps.
+fn random() -> f64 {
+    RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64
 }

@@ -1,12 +1,20 @@
 //! `--max-overhead`: how many tasks may be watched, from what the last slice of the account showed. Pure.
+//!
+//! Where the fewest are still too dear, the programs have to rest: see [`super::rest`].
 
 use wakelat_common::share::MAX_LEVEL;
+
+/// One task in 8. To call the programs takes about as long then as what they and the reader do for these: with fewer, much less
+/// would be told, and little less taken.
+const FEWEST: u8 = 3;
+
+const _: () = assert!(FEWEST <= MAX_LEVEL);
 
 /// Slices in a row that leave room before more tasks are watched: what they show is a sample.
 const CALM: u32 = 3;
 
 /// The part of the limit to aim at, for the same reason.
-const AIM: f64 = 0.9;
+pub(super) const AIM: f64 = 0.9;
 
 /// Watching twice as many tasks at most doubles the overhead: up to this part of the limit it still holds afterwards.
 const ROOM: f64 = 0.4;
@@ -31,13 +39,23 @@ impl Limit {
         self.level
     }
 
-    /// Measuring took `share` of the time of all CPUs. Returns whether another level is in force from now on.
+    /// Whether as few tasks are watched as can be.
+    pub fn is_at_fewest(&self) -> bool {
+        self.level == FEWEST
+    }
+
+    /// Whether `share` is too much, and nothing is to be had by watching fewer tasks.
+    pub fn is_exceeded_by(&self, share: f64) -> bool {
+        self.is_at_fewest() && share > AIM * self.share
+    }
+
+    /// Measuring took `share` of the time of all CPUs while the programs were attached. Returns whether another level is in force from now on.
     pub fn step(&mut self, share: f64) -> bool {
         let before = self.level;
         if share > AIM * self.share {
             // What is to be had by watching fewer is proportional to them, at best.
             let halvings = (share / (AIM * self.share)).log2().ceil().max(1.0) as u8;
-            self.level = self.level.saturating_add(halvings).min(MAX_LEVEL);
+            self.level = self.level.saturating_add(halvings).min(FEWEST);
             self.calm = 0;
         } else {
             self.calm = if share <= ROOM * self.share { self.calm + 1 } else { 0 };
@@ -74,12 +92,12 @@ mod tests {
         (0..20).for_each(|_| {
             limit.step(0.02);
         });
-        assert_eq!(limit.level(), MAX_LEVEL);
+        assert!(limit.is_at_fewest());
     }
 
     proptest! {
         #[test]
-        fn a_steady_load_is_below_the_limit_after_a_few_slices_and_stays_there(
+        fn a_steady_load_is_below_the_limit_after_a_few_slices_or_watched_least(
             ppm in 1_000..100_000u32, floor in 0.0..0.85, watched in 0.0..0.5,
         ) {
             let limit_share = f64::from(ppm) / 1e6;
@@ -91,7 +109,11 @@ mod tests {
                 shares.push(share);
                 limit.step(share);
             }
-            prop_assert!(shares[16..].iter().all(|share| *share <= limit_share), "{shares:?}");
+            prop_assert!(
+                shares[16..].iter().all(|share| *share <= limit_share)
+                    || limit.is_at_fewest() && shares[16..].iter().all(|share| *share == shares[16]),
+                "{shares:?}"
+            );
         }
 
         #[test]

@@ -1,4 +1,6 @@
 //! What measuring takes, from parts of the run to the whole of it: pure.
+//!
+//! Switches are those of the kernel's while the programs were attached: see [`Presence`].
 
 /// Programs' time, extrapolated from slices in which the kernel accounted it: in each slice a switch, with the wakeups
 /// that belong to it, took so much on average, and all switches since the slice before are taken to have cost the same. The
@@ -28,8 +30,10 @@ pub struct Slice {
 pub struct Spent {
     /// wakelat's own CPU time: ns.
     pub tool_ns: u64,
-    /// The kernel's number of switches.
+    /// The kernel's number of switches while the programs were attached.
     pub switches: u64,
+    /// How long they were not: ns.
+    pub rested_ns: u64,
     /// Time of the programs: ns; none where no slice has shown anything yet.
     pub programs_ns: Option<u64>,
     /// How long the account was on: ns.
@@ -55,10 +59,58 @@ impl Meter {
     }
 
     /// What it comes to where the kernel has counted `switches`.
-    pub fn spent(&self, switches: u64, tool_ns: u64) -> Spent {
+    pub fn spent(&self, switches: u64, rested_ns: u64, tool_ns: u64) -> Spent {
         let rest = switches.saturating_sub(self.paid_up_to) as f64;
         let programs_ns = self.per_switch_ns.map(|per_switch_ns| (self.ns + per_switch_ns * rest) as u64);
-        Spent { tool_ns, switches, programs_ns, accounted_ns: self.accounted_ns }
+        Spent { tool_ns, switches, rested_ns, programs_ns, accounted_ns: self.accounted_ns }
+    }
+}
+
+/// How often the kernel has switched while the programs were attached, and how long they were not.
+#[derive(Clone, Copy, Debug)]
+pub struct Presence {
+    /// The kernel's count when they were attached the last time, or where they are not, when they were detached.
+    since: u64,
+    /// Switches before that.
+    before: u64,
+    rested_ns: u64,
+    /// When they were detached: ns; none where they are attached.
+    left_at_ns: Option<u64>,
+}
+
+impl Presence {
+    /// They are attached where the kernel has counted `switches`.
+    pub fn new(switches: u64) -> Self {
+        Self { since: switches, before: 0, rested_ns: 0, left_at_ns: None }
+    }
+
+    /// Whether they are attached.
+    pub fn is_present(&self) -> bool {
+        self.left_at_ns.is_none()
+    }
+
+    /// Switches while they were attached, where the kernel has counted `switches`.
+    pub fn switches(&self, switches: u64) -> u64 {
+        self.before + if self.is_present() { switches.saturating_sub(self.since) } else { 0 }
+    }
+
+    /// How long they were not attached: ns.
+    pub fn rested_ns(&self, now_ns: u64) -> u64 {
+        self.rested_ns + self.left_at_ns.map_or(0, |left_at_ns| now_ns.saturating_sub(left_at_ns))
+    }
+
+    /// They are detached.
+    pub fn leave(&mut self, switches: u64, now_ns: u64) {
+        self.before = self.switches(switches);
+        self.left_at_ns = Some(now_ns);
+    }
+
+    /// They are attached again. Returns how long the rest was: ns.
+    pub fn come_back(&mut self, switches: u64, now_ns: u64) -> u64 {
+        let before_ns = self.rested_ns;
+        self.rested_ns = self.rested_ns(now_ns);
+        (self.since, self.left_at_ns) = (switches, None);
+        self.rested_ns - before_ns
     }
 }
 
@@ -76,8 +128,8 @@ mod tests {
         meter.add(&slice(5_000, 100), 1_200);
         // 50 ns a switch for the 200 until then, and for the 800 after it.
         assert_eq!(
-            meter.spent(2_000, 7),
-            Spent { tool_ns: 7, switches: 2_000, programs_ns: Some(50_000), accounted_ns: 20 }
+            meter.spent(2_000, 0, 7),
+            Spent { tool_ns: 7, switches: 2_000, rested_ns: 0, programs_ns: Some(50_000), accounted_ns: 20 }
         );
     }
 
@@ -86,14 +138,27 @@ mod tests {
         let mut meter = Meter::new(0);
         meter.add(&slice(5_000, 100), 1_000);
         meter.add(&slice(10_000, 100), 3_000);
-        assert_eq!(meter.spent(3_000, 0).programs_ns, Some(1_000 * 50 + 2_000 * 100));
+        assert_eq!(meter.spent(3_000, 0, 0).programs_ns, Some(1_000 * 50 + 2_000 * 100));
     }
 
     #[test]
     fn what_no_slice_has_shown_is_unknown_and_not_nothing() {
         let mut meter = Meter::new(0);
-        assert_eq!(meter.spent(10, 0).programs_ns, None);
+        assert_eq!(meter.spent(10, 0, 0).programs_ns, None);
         meter.add(&slice(0, 0), 10);
-        assert_eq!(meter.spent(10, 0).programs_ns, None);
+        assert_eq!(meter.spent(10, 0, 0).programs_ns, None);
+    }
+
+    #[test]
+    fn switches_in_a_rest_are_nobodys() {
+        let mut presence = Presence::new(1_000);
+        assert_eq!((presence.switches(1_300), presence.rested_ns(5)), (300, 0));
+        presence.leave(1_500, 10);
+        assert_eq!((presence.switches(9_000), presence.rested_ns(25)), (500, 15));
+        assert_eq!(presence.come_back(10_000, 30), 20);
+        assert_eq!((presence.switches(10_100), presence.rested_ns(99)), (600, 20));
+        presence.leave(10_200, 100);
+        assert_eq!(presence.come_back(10_300, 101), 1);
+        assert_eq!((presence.switches(10_300), presence.rested_ns(200)), (700, 21));
     }
 }

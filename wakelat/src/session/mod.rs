@@ -9,6 +9,7 @@ mod meter;
 mod names;
 pub(crate) mod output;
 mod progress;
+mod rest;
 pub(crate) mod schedule;
 pub(crate) mod scheduling;
 pub(crate) mod settings;
@@ -25,7 +26,7 @@ use tokio::{
 
 pub use self::stop::Stop;
 use self::{
-    account::Account,
+    account::{Account, Step},
     action::Trigger,
     names::Directory,
     output::{Output, Written},
@@ -191,11 +192,14 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
             () = signals.first() => run.stop = Some(Stop::Signalled),
             () = sleep_until(schedule.next_at()), if schedule.has_next() => cut = Some(schedule.pass()),
             () = sleep_until(run.account.next_at()) => {
-                run.account.step(&mut collector)?;
-                continue;
+                match run.account.step(&mut collector)? {
+                    Step::Go => continue,
+                    step => run.follow(step, &mut collector, &mut output)?,
+                }
             }
             rung = bell.readable() => rung.context(waiting)?.clear_ready(),
-            _ = drain.tick() => {}
+            // In a rest nothing comes.
+            _ = drain.tick(), if !run.account.is_resting() => {}
         }
         match cut {
             Some(Cut::End) => run.stop = Some(Stop::Done),
@@ -338,6 +342,30 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Does what the limit of the overhead asks for.
+    fn follow(&mut self, step: Step, collector: &mut Collector, output: &mut Output) -> Result<()> {
+        match step {
+            Step::Go => {}
+            Step::Period(period) => {
+                // What came until now is of the period before.
+                self.drain(collector, output)?;
+                self.windows.begin_period(period);
+            }
+            Step::Rest(rest) => {
+                collector.detach_and(|| self.account.leave(rest))?;
+                self.take_all(collector, output)?;
+                self.windows.cut_off(&collector.take_waiting()?);
+            }
+            Step::Return => {
+                collector.attach()?;
+                if let Some(period) = self.account.come_back()? {
+                    self.windows.begin_period(period);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn begin(&mut self, reading: &Reading) {
         self.windows.begin(reading);
         self.account.begin_window();
@@ -355,7 +383,7 @@ impl Run<'_> {
             spent,
             watched_one_in: self.account.watched_one_in(),
         };
-        let report = self.windows.end(duration_ns, &reading, &collector.waiting()?, &self.names);
+        let report = self.windows.end(duration_ns, &reading, &collector.take_waiting()?, &self.names);
         if self.stop != Some(Stop::NoReader) {
             output.write(|out| self.view.report(&report, out))?;
         }

@@ -12,6 +12,7 @@ use crate::{
         coverage::{Account, terms},
         distribution::Maximum,
         key::{Key, Names},
+        sampled::{Drawn, Period},
     },
     collect::Totals,
     config::Config,
@@ -39,6 +40,9 @@ pub struct Windows {
     /// Samples taken from the ring buffer since the start, warm-up included.
     wakeups_received: u64,
     preemptions_received: u64,
+    /// Waits that were going on when a rest began, since the start.
+    wakeups_rested: u64,
+    preemptions_rested: u64,
     before: Before,
     warming_up: bool,
 }
@@ -71,7 +75,10 @@ struct Before {
 impl Windows {
     /// The first window begins now, unless there is a warm-up. There are `cpus`, and by now it has taken `spent`.
     pub fn new(config: &Config, kernel: &str, cpus: u32, spent: Spent, with_events: bool) -> Self {
-        let groups = Groups::new(config.by.clone(), config.merged, config.max_groups);
+        let mut groups = Groups::new(config.by.clone(), config.merged, config.max_groups);
+        if config.max_overhead_ppm.is_some() {
+            groups.begin_period(Period::FIRST);
+        }
         Self {
             kernel: kernel.to_owned(),
             from: config.from,
@@ -81,11 +88,13 @@ impl Windows {
             cpus,
             threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
             with_events,
-            groups: if config.max_overhead_ppm.is_some() { groups.of_drawn_tasks() } else { groups },
+            groups,
             by_part: config.by.contains(&Key::Part),
             over: 0,
             wakeups_received: 0,
             preemptions_received: 0,
+            wakeups_rested: 0,
+            preemptions_rested: 0,
             before: Before { at_ns: monotonic_ns(), unix_offset_ns: unix_offset_ns(), spent, ..Before::default() },
             warming_up: config.window.warm_up_ns > 0,
         }
@@ -123,6 +132,18 @@ impl Windows {
         if self.threshold_ns.is_some() {
             self.over += histogram.count;
         }
+    }
+
+    /// Waits that come from now on are of `period`.
+    pub fn begin_period(&mut self, period: Period) {
+        self.groups.begin_period(period);
+    }
+
+    /// These were going on when a rest began: nobody will see their ends.
+    pub fn cut_off(&mut self, waiting: &[Start]) {
+        let preemptions = waiting.iter().filter(|start| is_preemption(start)).count() as u64;
+        self.preemptions_rested += preemptions;
+        self.wakeups_rested += waiting.len() as u64 - preemptions;
     }
 
     /// One of the waits has reached the threshold.
@@ -183,16 +204,19 @@ impl Windows {
 
     fn accounts(&self, totals: &Totals) -> (Account, Account) {
         (
-            Account { counters: totals.wakeups, received: self.wakeups_received },
-            Account { counters: totals.preemptions, received: self.preemptions_received },
+            Account { counters: totals.wakeups, received: self.wakeups_received, rested: self.wakeups_rested },
+            Account {
+                counters: totals.preemptions,
+                received: self.preemptions_received,
+                rested: self.preemptions_rested,
+            },
         )
     }
 
     fn report(&self, duration_ns: u64, reading: &Reading, waiting: Option<&[Start]>, names: &dyn Names) -> Report {
         let (wakeups, preemptions) = self.accounts(&reading.totals);
         let of = |preempted: bool| {
-            let is = move |start: &&Start| (start.class == Class::Preempted as u8) == preempted;
-            waiting.map(|waiting| waiting.iter().filter(is).count() as u64)
+            waiting.map(|waiting| waiting.iter().filter(|start| is_preemption(start) == preempted).count() as u64)
         };
         // Not the window's end: the programs went on for a moment, and some of these began in it.
         let ended_at_ns = monotonic_ns();
@@ -203,11 +227,10 @@ impl Windows {
             comm: names.comm(start.pid).unwrap_or(Comm::new(b"(gone)")),
             cpu: start.prev_cpu,
         });
-        let mut groups = self.groups.report(names);
-        if let Some((_, one_in_most)) = reading.watched_one_in {
-            let level = one_in_most.trailing_zeros() as u8;
-            groups.iter_mut().for_each(|group| group.distribution.drawn_up_to(level));
-        }
+        let rested_ns = reading.spent.rested_ns - self.before.spent.rested_ns;
+        let drawn = reading
+            .watched_one_in
+            .map(|(_, most)| Drawn { up_to: most.trailing_zeros() as u8, with_rests: rested_ns > 0 });
         Report {
             kernel: self.kernel.clone(),
             start_unix_ns: u64::try_from(i128::from(self.before.at_ns) + i128::from(self.before.unix_offset_ns))
@@ -216,7 +239,7 @@ impl Windows {
             unix_offset_ns: self.before.unix_offset_ns,
             from: self.from,
             mode: self.mode,
-            groups,
+            groups: self.groups.report(names, drawn),
             coverage: Coverage {
                 wakeups: terms(&self.before.wakeups, &wakeups, of(false)),
                 preemptions: self
@@ -230,10 +253,14 @@ impl Windows {
             },
             threshold: self.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.over }),
             overhead: Some(self.overhead(&reading.spent)),
-            sampling: self
-                .limit_ppm
-                .zip(reading.watched_one_in)
-                .map(|(limit_ppm, (one_in_least, one_in_most))| Sampling { limit_ppm, one_in_least, one_in_most }),
+            sampling: self.limit_ppm.zip(reading.watched_one_in).map(|(limit_ppm, (one_in_least, one_in_most))| {
+                let measured_ns = duration_ns.saturating_sub(rested_ns);
+                Sampling { limit_ppm, one_in_least, one_in_most, measured_ns }
+            }),
         }
     }
+}
+
+fn is_preemption(start: &Start) -> bool {
+    start.class == Class::Preempted as u8
 }

@@ -101,7 +101,8 @@ fn terms(head: &str, terms: &Terms, missed_unknown: bool, style: &Style, out: &m
         (terms.filtered.saturating_sub(terms.below_threshold), "refused by the filter"),
         (terms.below_threshold, "below the threshold"),
         (terms.not_watched, "of tasks not watched"),
-        (terms.censored, "still waiting"),
+        (terms.censored.saturating_sub(terms.rested), "still waiting"),
+        (terms.rested, "waiting when a rest began"),
     ];
     pieces.extend(ends.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plain(format!("{} {what}", thousands(*n)))));
     let lost = terms.lost();
@@ -130,23 +131,27 @@ fn threshold(report: &Report, style: &Style, out: &mut String) {
     line.end(style, out);
 }
 
-/// Which tasks were watched, where not all might be.
+/// Which tasks were watched and for which part of the time, where not all might be.
 fn sampling(report: &Report, style: &Style, out: &mut String) {
-    let Some(Sampling { limit_ppm, one_in_least, one_in_most }) = report.sampling else { return };
+    let Some(Sampling { limit_ppm, one_in_least, one_in_most, measured_ns }) = report.sampling else { return };
     let limit = small_share(limit_ppm.into(), 1_000_000);
-    let watched = match (one_in_least, one_in_most) {
-        (1, 1) => format!("every task was watched: the overhead stays below {limit}"),
-        (least, most) if least == most => format!("1 task in {most} was watched, at random, to stay below {limit}"),
-        (least, most) => format!("1 task in {least} to {most} was watched, at random, to stay below {limit}"),
+    let has_rested = measured_ns < report.duration_ns;
+    let who = match (one_in_least, one_in_most) {
+        (1, 1) => "every task".to_owned(),
+        (least, most) if least == most => format!("1 task in {most}"),
+        (least, most) => format!("1 task in {least} to {most}"),
     };
-    let told = if one_in_most > 1 {
-        format!(
-            "; counts are theirs, percentiles those of all, in parentheses where {CONFIDENCE_PERCENT} % of such intervals hold them"
-        )
+    let when =
+        if has_rested { format!(" {} of the time", share(measured_ns, report.duration_ns)) } else { String::new() };
+    let text = if one_in_most == 1 && !has_rested {
+        format!("{who} was watched: the overhead stays below {limit}")
     } else {
-        String::new()
+        format!(
+            "{who} was watched{when}, at random, to stay below {limit}; counts are of what was watched, percentiles those of \
+             all, in parentheses where {CONFIDENCE_PERCENT} % of such intervals hold them"
+        )
     };
-    paragraph(Line::of(Ink::Dim, "sampled: "), Ink::Plain, &format!("{watched}{told}"), style, out);
+    paragraph(Line::of(Ink::Dim, "sampled: "), Ink::Plain, &text, style, out);
 }
 
 /// What measuring took.
@@ -199,7 +204,8 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
         if u128::from(took_ns) * 1_000_000 > u128::from(capacity_ns) * u128::from(sampling.limit_ppm) {
             let limit = small_share(sampling.limit_ppm.into(), 1_000_000);
             warn(format!(
-                "the overhead was above the limit of {limit}: the programs take time also for tasks that they turn away"
+                "the overhead was above the limit of {limit}: wakelat takes more by itself, or the window was too short to rest \
+                 for what it took at first"
             ));
         }
     }

@@ -110,7 +110,7 @@ impl CsvReports {
         columns.extend(names().map(|name| format!("preemptions_{name}")));
         columns.extend(["groups_merged", "overhead_cpus", "overhead_tool_ns"].map(str::to_owned));
         columns.extend(["overhead_programs_ns", "overhead_switches"].map(str::to_owned));
-        columns.extend(["limit_ppm", "one_in_least", "one_in_most"].map(str::to_owned));
+        columns.extend(["limit_ppm", "one_in_least", "one_in_most", "measured_ns"].map(str::to_owned));
         columns.extend(PERCENTILES.iter().flat_map(|(_, name)| {
             let name = name.replace('.', "_");
             [format!("{name}_low_ns"), format!("{name}_high_ns")]
@@ -158,10 +158,11 @@ impl CsvReports {
         cells.push(optional(report.overhead.map(|overhead| overhead.tool_ns)));
         cells.push(optional(programs.map(|programs| programs.ns)));
         cells.push(optional(programs.map(|programs| programs.switches)));
-        let sampling = |part: fn(Sampling) -> u32| optional(report.sampling.map(|sampling| part(sampling).into()));
-        cells.push(sampling(|sampling| sampling.limit_ppm));
-        cells.push(sampling(|sampling| sampling.one_in_least));
-        cells.push(sampling(|sampling| sampling.one_in_most));
+        let sampling = |part: fn(Sampling) -> u64| optional(report.sampling.map(part));
+        cells.push(sampling(|sampling| sampling.limit_ppm.into()));
+        cells.push(sampling(|sampling| sampling.one_in_least.into()));
+        cells.push(sampling(|sampling| sampling.one_in_most.into()));
+        cells.push(sampling(|sampling| sampling.measured_ns));
         let sampled = distribution.and_then(Distribution::sampled);
         for (percent, _) in PERCENTILES {
             let interval = sampled.and_then(|sampled| sampled.interval(percent));

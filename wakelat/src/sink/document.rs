@@ -97,6 +97,7 @@ struct SamplingDocument {
     limit_ppm: u32,
     one_in_least: u32,
     one_in_most: u32,
+    measured_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -151,7 +152,7 @@ pub struct WaitFields {
 }
 
 /// The terms of an accounting identity and their names in documents.
-pub fn terms(terms: &Terms) -> [(&'static str, u64); 13] {
+pub fn terms(terms: &Terms) -> [(&'static str, u64); 14] {
     [
         ("seen", terms.seen),
         ("carried", terms.carried),
@@ -166,6 +167,7 @@ pub fn terms(terms: &Terms) -> [(&'static str, u64); 13] {
         ("discarded", terms.discarded),
         ("stale", terms.stale),
         ("censored", terms.censored),
+        ("rested", terms.rested),
     ]
 }
 
@@ -257,10 +259,8 @@ impl<'a> ReportDocument<'a> {
                 .as_ref()
                 .map(|threshold| ThresholdDocument { threshold_ns: threshold.threshold_ns, over: threshold.over }),
             overhead: report.overhead.as_ref().map(OverheadDocument::new),
-            sampling: report.sampling.map(|Sampling { limit_ppm, one_in_least, one_in_most }| SamplingDocument {
-                limit_ppm,
-                one_in_least,
-                one_in_most,
+            sampling: report.sampling.map(|Sampling { limit_ppm, one_in_least, one_in_most, measured_ns }| {
+                SamplingDocument { limit_ppm, one_in_least, one_in_most, measured_ns }
             }),
         }
     }

@@ -16,11 +16,11 @@ use crate::{
 };
 
 prop_compose! {
-    fn any_terms()(values in prop::array::uniform13(any::<u64>().prop_map(|v| v >> (8 + v % 56)))) -> Terms {
+    fn any_terms()(values in prop::array::uniform14(any::<u64>().prop_map(|v| v >> (8 + v % 56)))) -> Terms {
         let [seen, carried, delivered, woken_running, woken_waiting, filtered, below_threshold, start_map_full,
-            ring_full, discarded, stale, censored, not_watched] = values;
+            ring_full, discarded, stale, censored, rested, not_watched] = values;
         Terms { seen, carried, delivered, woken_running, woken_waiting, filtered, below_threshold, start_map_full,
-            ring_full, discarded, stale, censored, not_watched }
+            ring_full, discarded, stale, censored, rested, not_watched }
     }
 }
 
