@@ -10,7 +10,7 @@ use super::{
     storms::{Storm, Storms},
     sums::Sums,
     wakers::{Ranking, Wakings},
-    works::{WorkSum, Works},
+    works::{self, WorkSum, Works},
 };
 use crate::{
     aggregate::key::{GroupKey, Key, Names, by_name},
@@ -81,6 +81,8 @@ pub struct Summary {
     pub wakings: Ranking,
     /// What the workers of workqueues did while others waited for them, by their thread ids, the most first.
     pub works: BTreeMap<u32, Vec<WorkSum>>,
+    /// The names of the functions in the works of the longest waits, by their addresses.
+    pub functions: BTreeMap<u64, String>,
     /// Who made many tasks that were in the way.
     pub storms: Vec<Storm>,
     /// The longest waits, the longest first.
@@ -151,7 +153,7 @@ impl Summing {
             self.works.add(account);
             self.storms.add(account);
             self.throttling_unknown += u64::from(account.waited.throttled_ns.is_none());
-            keep(&mut self.worst, account, self.rules.worst);
+            keep(&mut self.worst, account, self.rules.worst, &self.works);
         }
         match &event.what {
             What::Turn(turn) => {
@@ -208,6 +210,7 @@ impl Summing {
             preemptions,
             wakings: self.wakings.ranking(RANKED, names),
             works: self.works.sums(names),
+            functions: functions(&self.worst, names),
             storms: Vec::new(),
             worst: self.worst.clone(),
             findings: findings(self.victims.iter().map(|((_, comm), sums)| (*comm, sums)), duration_ns),
@@ -256,12 +259,19 @@ fn sorted(groups: impl Iterator<Item = Group>) -> Vec<Group> {
     groups
 }
 
+fn functions(worst: &[Account], names: &dyn Names) -> BTreeMap<u64, String> {
+    let addresses = worst.iter().flat_map(|account| &account.works).map(|did| did.function);
+    addresses.map(|address| (address, works::name(address, names))).collect()
+}
+
 /// Keeps an account if it is among the longest; of equal ones the earlier.
-fn keep(worst: &mut Vec<Account>, account: &Account, limit: usize) {
+fn keep(worst: &mut Vec<Account>, account: &Account, limit: usize, works: &Works) {
     if limit == 0 || worst.len() >= limit && worst.last().is_some_and(|last| last.latency_ns >= account.latency_ns) {
         return;
     }
     let at = worst.partition_point(|other| other.latency_ns >= account.latency_ns);
-    worst.insert(at, account.clone());
+    let mut kept = account.clone();
+    works.note(&mut kept);
+    worst.insert(at, kept);
     worst.truncate(limit);
 }

@@ -3,6 +3,7 @@
 mod place;
 mod storms;
 mod wakings;
+mod works;
 
 use std::io::{self, Write};
 
@@ -12,6 +13,7 @@ use self::{
     place::ContainerDocument,
     storms::StormDocument,
     wakings::{RestDocument, WakingDocument},
+    works::WorkDocument,
 };
 use super::{finding, words};
 use crate::{
@@ -32,7 +34,6 @@ use crate::{
         imposed::Antagonist,
         summary::Group,
         sums::{PartSum, Sums},
-        works::WorkSum,
     },
 };
 
@@ -244,25 +245,13 @@ struct AntagonistDocument {
     works: Vec<WorkDocument>,
 }
 
-/// What a function of a worker had.
-#[derive(Serialize)]
-struct WorkDocument {
-    function: String,
-    sum_ns: u128,
-}
-
 impl AntagonistDocument {
     fn new(one: &Antagonist, summary: &Summary) -> Self {
-        let works = match one.who {
-            Who::Task(task) => summary.works.get(&task.tid).cloned().unwrap_or_default(),
-            _ => Vec::new(),
-        };
-        let work = |work: WorkSum| WorkDocument { function: work.function, sum_ns: work.ns };
         Self {
             who: WhoDocument::new(&one.who, summary),
             sum: SumDocument::new(&one.sum),
             victims: one.victims(),
-            works: works.into_iter().map(work).collect(),
+            works: WorkDocument::of_antagonist(&one.who, summary),
         }
     }
 }
@@ -310,6 +299,7 @@ impl AccountDocument {
         let share = |(index, share): (usize, &crate::timeline::account::Share)| ShareDocument {
             culprit: CulpritDocument::new(&share.culprit, summary),
             ns: share.ns,
+            works: WorkDocument::of_share(account, index, summary),
             spans: spans(index).collect(),
         };
         Self {
@@ -334,6 +324,7 @@ struct ShareDocument {
     #[serde(flatten)]
     culprit: CulpritDocument,
     ns: u64,
+    works: Vec<WorkDocument>,
     spans: Vec<SpanDocument>,
 }
 

@@ -48,7 +48,7 @@ pub fn text(summary: &Summary, report: &Report, style: &Style) -> String {
     ranking::chains(summary, style, &mut out);
     wakers::draw(summary, style, &mut out);
     for account in &summary.worst {
-        worst::draw(account, summary.from, &summary.cgroups, style, &mut out);
+        worst::draw(account, summary, style, &mut out);
         out.push('\n');
     }
     let found = summary
