@@ -35,10 +35,8 @@ pub struct Histogram {
     pub sum_ns: u64,
     /// The shortest: ns.
     pub min_ns: u64,
-    /// The CPU: the same for all.
-    pub cpu: u32,
-    /// Which of the longest is the shortest.
-    least: u32,
+    /// Waits of this length or more are among the longest: ns; 0 until there are [`WORST`].
+    keep_from_ns: u64,
     /// The longest, in no order; as many as there are waits, or all.
     worst: [Sample; WORST],
     /// Waits by bucket.
@@ -50,18 +48,14 @@ const _: () = assert!(size_of::<Histogram>() == 32 + WORST * size_of::<Sample>()
 impl Histogram {
     /// No waits.
     pub const EMPTY: Self =
-        Self { count: 0, sum_ns: 0, min_ns: 0, cpu: 0, least: 0, worst: [Sample::NONE; WORST], buckets: [0; SLOTS] };
+        Self { count: 0, sum_ns: 0, min_ns: 0, keep_from_ns: 0, worst: [Sample::NONE; WORST], buckets: [0; SLOTS] };
 
-    /// Adds a wait that ended on `cpu`. `sample` is asked for all that is known of it if it is one of the longest so far.
-    /// Of equally long ones the first stay.
+    /// Adds a wait. `sample` is asked for all that is known of it if it is one of the longest so far. Of equally long ones
+    /// the first stay.
     #[inline(always)]
-    pub fn record(&mut self, latency_ns: u64, cpu: u32, sample: impl FnOnce() -> Sample) {
-        let filled = self.count >= WORST as u64;
-        let place = if filled { self.least as usize } else { self.count as usize } & (WORST - 1);
-        if !filled || latency_ns > self.worst[place].latency_ns {
-            self.cpu = cpu;
-            self.worst[place] = sample();
-            self.least = self.shortest_of_the_longest();
+    pub fn record(&mut self, latency_ns: u64, sample: impl FnOnce() -> Sample) {
+        if latency_ns >= self.keep_from_ns {
+            self.keep(sample());
         }
         if self.count == 0 || latency_ns < self.min_ns {
             self.min_ns = latency_ns;
@@ -71,15 +65,32 @@ impl Histogram {
         self.buckets[bucket::index(latency_ns) & (SLOTS - 1)] += 1;
     }
 
+    /// In place of the shortest of those that are kept, or in the next empty place.
     #[inline(always)]
-    fn shortest_of_the_longest(&self) -> u32 {
+    fn keep(&mut self, sample: Sample) {
+        let filled = self.count >= WORST as u64;
+        let place = if filled { self.shortest_of_the_longest() } else { self.count as usize };
+        self.worst[place & (WORST - 1)] = sample;
+        // This one is the last of the first ones, or of those after.
+        if self.count + 1 >= WORST as u64 {
+            self.keep_from_ns = self.worst[self.shortest_of_the_longest() & (WORST - 1)].latency_ns + 1;
+        }
+    }
+
+    #[inline(always)]
+    fn shortest_of_the_longest(&self) -> usize {
         let (mut least, mut shortest_ns) = (0, self.worst[0].latency_ns);
         for (place, sample) in self.worst.iter().enumerate() {
             if sample.latency_ns < shortest_ns {
-                (least, shortest_ns) = (place as u32, sample.latency_ns);
+                (least, shortest_ns) = (place, sample.latency_ns);
             }
         }
         least
+    }
+
+    /// The CPU on which these waits ended: the same for all. 0 where there are none.
+    pub const fn cpu(&self) -> u32 {
+        self.worst[0].cpu
     }
 
     /// The longest waits, in no order: [`WORST`] of them, or all there are.
@@ -106,7 +117,7 @@ mod tests {
         fn count_sum_minimum_and_the_longest_are_exact(values in prop::collection::vec(0..u64::MAX / 128, 1..100)) {
             let mut histogram = Histogram::EMPTY;
             for (at, value) in values.iter().enumerate() {
-                histogram.record(*value, 3, || Sample { latency_ns: *value, at_ns: at as u64, ..Sample::NONE });
+                histogram.record(*value, || Sample { cpu: 3, latency_ns: *value, at_ns: at as u64, ..Sample::NONE });
             }
             let mut longest: Vec<(u64, u64)> = values.iter().copied().zip(0..).collect();
             // Of equal ones the first.
@@ -119,7 +130,7 @@ mod tests {
             prop_assert_eq!(histogram.count, values.len() as u64);
             prop_assert_eq!(histogram.sum_ns, values.iter().sum::<u64>());
             prop_assert_eq!(histogram.min_ns, *values.iter().min().unwrap());
-            prop_assert_eq!(histogram.cpu, 3);
+            prop_assert_eq!(histogram.cpu(), 3);
             prop_assert_eq!(histogram.buckets.iter().sum::<u64>(), histogram.count);
             for value in values {
                 prop_assert!(histogram.buckets[bucket::index(value)] > 0);

@@ -45,20 +45,6 @@ pub enum Woken {
     Waiting,
 }
 
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Its task runs.
-    Waited {
-        /// How long it took: ns.
-        latency_ns: u64,
-        /// `sched_waking` to `sched_wakeup`: ns, or [`DELIVERY_UNKNOWN`].
-        delivery_ns: u64,
-    },
-    /// It ended before it began, or nobody saw the event from which it was to be counted.
-    Impossible,
-}
-
 /// What becomes of a task that loses its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
@@ -170,39 +156,46 @@ impl Start {
         };
     }
 
-    /// The task is given a CPU: its wait is consumed, whatever becomes of it. Returns it, where somebody asked for it.
+    /// The task is given a CPU: its wait is consumed, whatever becomes of it. Before that, `tell` is shown it where somebody
+    /// asked for it; returns what that makes of it. (In place: all of it in registers would be more than there are.)
     #[inline(always)]
-    pub fn switch_in(&mut self) -> Option<Self> {
-        let wait = *self;
-        if wait.at_ns == 0 {
+    pub fn switch_in<Told>(&mut self, tell: impl FnOnce(&Self) -> Option<Told>) -> Option<Told> {
+        if self.at_ns == 0 {
             return None;
         }
+        let told = if self.wanted == 0 { None } else { tell(self) };
         self.at_ns = 0;
         // A wakeup whose `sched_waking` was not seen must not find the one before.
         self.waking_at_ns = 0;
         self.prev_cpu = CPU_UNKNOWN;
-        if wait.wanted == 0 { None } else { Some(wait) }
+        told
     }
 
-    /// How this wait ended. `from_waking`: the latency of a wakeup starts at `sched_waking`.
+    /// How long the task has waited when it is given a CPU: ns. `from_waking`: the latency of a wakeup starts at
+    /// `sched_waking`. `None` is impossible: the end is before the start, or nobody saw the event from which to count.
     #[inline(always)]
-    pub const fn end(&self, now_ns: u64, from_waking: bool) -> Ended {
+    pub const fn latency_ns(&self, now_ns: u64, from_waking: bool) -> Option<u64> {
         if now_ns < self.at_ns {
-            return Ended::Impossible;
+            return None;
         }
-        let delivery_ns = if self.waking_at_ns != 0 && self.waking_at_ns <= self.at_ns {
+        let latency_ns = now_ns - self.at_ns;
+        if from_waking && self.class == Class::Wakeup as u8 {
+            // Two kinds of latency never share a column: without its `sched_waking` this one cannot be told.
+            return match self.delivery_ns() {
+                DELIVERY_UNKNOWN => None,
+                delivery_ns => Some(latency_ns + delivery_ns),
+            };
+        }
+        Some(latency_ns)
+    }
+
+    /// `sched_waking` to `sched_wakeup`: ns, or [`DELIVERY_UNKNOWN`].
+    #[inline(always)]
+    pub const fn delivery_ns(&self) -> u64 {
+        if self.waking_at_ns != 0 && self.waking_at_ns <= self.at_ns {
             self.at_ns - self.waking_at_ns
         } else {
             DELIVERY_UNKNOWN
-        };
-        let mut latency_ns = now_ns - self.at_ns;
-        if from_waking && self.class == Class::Wakeup as u8 {
-            // Two kinds of latency never share a column: without its `sched_waking` this one cannot be told.
-            if delivery_ns == DELIVERY_UNKNOWN {
-                return Ended::Impossible;
-            }
-            latency_ns += delivery_ns;
         }
-        Ended::Waited { latency_ns, delivery_ns }
     }
 }

@@ -38,10 +38,10 @@ pub fn wants<T: TaskFields>(task: T, pid: u32) -> bool {
     true
 }
 
-/// Whether waits that end on `cpu` are to be measured.
+/// Whether waits that end on `cpu`, which is asked only where CPUs are chosen, are to be measured.
 #[inline(always)]
-pub fn wants_cpu(cpu: u32) -> bool {
-    FILTER_PARTS.load() & part::CPU == 0 || data().is_some_and(|filter| filter.wants_cpu(cpu))
+pub fn wants_cpu(cpu: impl FnOnce() -> u32) -> bool {
+    FILTER_PARTS.load() & part::CPU == 0 || data().is_some_and(|filter| filter.wants_cpu(cpu()))
 }
 
 #[inline(always)]

@@ -4,12 +4,9 @@ use aya_ebpf::{
     btf_maps::{Array, PerCpuArray},
     macros::btf_map,
 };
-use wakelat_common::{
-    Class,
-    histogram::{HISTOGRAMS as ENTRIES, Histogram, slot},
-};
+use wakelat_common::histogram::{HISTOGRAMS as ENTRIES, Histogram, slot};
 
-use crate::{sample::End, task::TaskFields};
+use crate::{sample::sample, switch::Ending, task::TaskFields};
 
 /// Key: a [`slot`]. Value: this CPU's waits of that class. Read and cleared by user space, half by half.
 #[btf_map]
@@ -22,11 +19,11 @@ static HALF: Array<u32, 1> = Array::new();
 
 /// Adds a wait to its class.
 #[inline(always)]
-pub fn add<T: TaskFields>(class: Class, end: End<T>) {
+pub fn add<T: TaskFields>(ending: Ending, prev: T, next: T) {
     let Some(half) = HALF.get(0) else { return };
     // SAFETY: a word of a map is always there, and is written at once.
     let half = unsafe { core::ptr::read_volatile(half) };
-    let Some(histogram) = HISTOGRAMS.get_ptr_mut(slot(class, half)) else { return };
+    let Some(histogram) = HISTOGRAMS.get_ptr_mut(slot(ending.class, half)) else { return };
     // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes and no program on this one interrupts.
-    unsafe { (*histogram).record(end.latency_ns, end.cpu, || end.sample()) };
+    unsafe { (*histogram).record(ending.latency_ns, || sample(ending, prev, next)) };
 }

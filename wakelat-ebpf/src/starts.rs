@@ -50,7 +50,8 @@ pub fn find<T: TaskFields>(task: T) -> Option<*mut Entry> {
 #[inline(always)]
 pub fn insert<T: TaskFields>(task: T, entry: Entry) -> bool {
     let Some(place) = place_of(task) else { return false };
-    if owner_of(place) == 0 && claim(place) {
+    let is_ours = if owner_of(place) == 0 { claim(place) } else { is_left_over(place, task.pid()) };
+    if is_ours {
         // SAFETY: the place is this task's from now on, and the kernel's locks let one CPU at a time wake or switch it.
         unsafe {
             (*place).entry = entry;
@@ -88,6 +89,16 @@ fn place_of<T: TaskFields>(task: T) -> Option<*mut Slot> {
 fn owner_of(place: *mut Slot) -> u64 {
     // SAFETY: a value of the map. Others may write this word, at once, but none writes this task's identity or takes it away.
     unsafe { (&raw const (*place).owner).read_volatile() }
+}
+
+/// Whether the place was that of another thread `pid`, before this one had the number. There was one where nobody saw the last
+/// switch, or where exec gave the number to another thread of the process (fs/exec.c, `de_thread()`). A wait that is left
+/// in it is told at the end, as one that never ended.
+#[inline(always)]
+fn is_left_over(place: *mut Slot, pid: u32) -> bool {
+    // SAFETY: a value of the map; nobody but a thread of this number writes a wait of this number in it.
+    let start = unsafe { &(*place).entry.start };
+    start.pid == pid && start.at_ns == 0
 }
 
 /// Two tasks may come to an empty place at once, on two CPUs: it belongs to whose claim is the only one. Where neither is,

@@ -8,7 +8,7 @@ use aya_log_ebpf::warn;
 use wakelat_common::{
     Class, Counter,
     course::{Course, Entry},
-    start::{Ended, Leaving, Start},
+    start::{Leaving, Start},
     timeline::part,
 };
 
@@ -22,21 +22,39 @@ use crate::{
 
 /// A wait that has ended, and is to be delivered.
 #[derive(Clone, Copy)]
-pub struct Ending {
+pub struct Ending<'entry> {
     pub class: Class,
-    pub start: Start,
-    pub course: *const Course,
+    pub start: &'entry Start,
+    pub course: &'entry Course,
     pub now: u64,
-    pub cpu: u32,
     pub latency_ns: u64,
-    pub delivery_ns: u64,
 }
 
-/// When and where.
-#[inline(always)]
-fn now_and_here() -> (u64, u32) {
-    // SAFETY: no arguments, no side effects.
-    unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) }
+/// When and where a switch happens.
+pub trait At: Copy {
+    /// ns of CLOCK_MONOTONIC.
+    fn now(self) -> u64;
+
+    /// The CPU.
+    fn cpu(self) -> u32;
+}
+
+/// Asked for where it is needed: many switches need neither, and each is a call.
+#[derive(Clone, Copy)]
+pub struct AskKernel;
+
+impl At for AskKernel {
+    #[inline(always)]
+    fn now(self) -> u64 {
+        // SAFETY: no arguments, no side effects.
+        unsafe { bpf_ktime_get_ns() }
+    }
+
+    #[inline(always)]
+    fn cpu(self) -> u32 {
+        // SAFETY: as above.
+        unsafe { bpf_get_smp_processor_id() }
+    }
 }
 
 /// Both halves; the one that leaves first.
@@ -45,28 +63,32 @@ pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, nex
     let prev_pid = prev.pid();
     // Idle neither waits nor is preempted, and its number is one for all CPUs.
     if prev_pid != 0 {
-        switch_out(prev, prev_pid, prev.leaves(preempt), now_and_here);
+        switch_out(prev, prev_pid, prev.leaves(preempt), AskKernel);
     }
     let next_pid = next.pid();
     if next_pid == 0 {
         return;
     }
-    let warn = |at_ns: u64, now: u64| {
-        warn!(ctx, "a wait of pid {} has an impossible start: {} before {}", next_pid, at_ns, now);
-    };
-    let Some(ended) = switch_in(next, now_and_here, warn) else { return };
-    let Ending { class, start, now, cpu, latency_ns, delivery_ns, .. } = ended;
-    let end = sample::End { start, now, cpu, latency_ns, delivery_ns, next, next_pid, prev, prev_pid };
-    if AGGREGATE.load() != 0 {
-        histogram::add(class, end);
-    } else if let Some(tally) = Tally::of(class) {
-        sample::deliver(tally, end);
-    }
+    let warn = |at_ns: u64, now: u64| warn_of_impossible(ctx, next_pid, at_ns, now);
+    switch_in(next, AskKernel, warn, |ending| {
+        if AGGREGATE.load() != 0 {
+            histogram::add(ending, prev, next);
+        } else if let Some(tally) = Tally::of(ending.class) {
+            sample::deliver(tally, ending, prev, next);
+        }
+    });
+}
+
+/// Apart, as a message's instructions are more than all others of a switch.
+#[cold]
+#[inline(never)]
+fn warn_of_impossible(ctx: &impl EbpfContext, pid: u32, at_ns: u64, now: u64) {
+    warn!(ctx, "a wait of pid {} has an impossible start: {} before {}", pid, at_ns, now);
 }
 
 /// The task had the CPU, so it cannot have been waiting; if it could go on, it waits from now.
 #[inline(always)]
-pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl FnOnce() -> (u64, u32)) {
+pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl At) {
     // A trigger knows no task that leaves, except that here the dead make room.
     if TRIGGER_RULES.load() != 0 && leaving != Leaving::Dead {
         return;
@@ -108,7 +130,7 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl F
         }
         return;
     }
-    let (now, cpu) = at();
+    let (now, cpu) = (at.now(), at.cpu());
     let begin = |entry: &mut Entry| {
         entry.start.preempt(now, pid, cpu, wanted, leaving);
         entry.start.level = level;
@@ -124,39 +146,42 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl F
     let mut entry = Entry::IDLE;
     begin(&mut entry);
     if !starts::insert(prev, entry) && wanted {
-        let counter = if filter::wants_cpu(cpu) { Counter::StartMapFull } else { Counter::Filtered };
+        let counter = if filter::wants_cpu(|| cpu) { Counter::StartMapFull } else { Counter::Filtered };
         tally.count(counter);
     }
 }
 
-/// The wait is over: its start is consumed on every path. Returns it where it is to be delivered; otherwise it is counted.
-/// `warn` is given the start and the end of the first that is impossible.
+/// The wait is over: its start is consumed on every path. Before that, `deliver` is given it where it is to be delivered;
+/// otherwise it is counted. `warn` is given the start and the end of the first that is impossible.
 #[inline(always)]
-pub fn switch_in<T: TaskFields>(
+pub fn switch_in<T: TaskFields, Delivered>(
     next: T,
-    at: impl FnOnce() -> (u64, u32),
+    at: impl At,
     warn: impl FnOnce(u64, u64),
-) -> Option<Ending> {
+    deliver: impl FnOnce(Ending) -> Delivered,
+) -> Option<Delivered> {
     let entry = starts::find(next)?;
     // SAFETY: as in `switch_out`.
-    let (start, course) = unsafe { ((*entry).start.switch_in()?, &raw const (*entry).course) };
-    let class = Class::from_u8(start.class)?;
-    let (now, cpu) = at();
-    if !filter::wants_cpu(cpu) {
-        Tally::of(class)?.count(Counter::Filtered);
-        return None;
-    }
-    let Ended::Waited { latency_ns, delivery_ns } = start.end(now, FROM_WAKING.load() != 0) else {
-        if Tally::of(class)?.count(Counter::Discarded) == 1 {
-            warn(start.at_ns, now);
+    let Entry { start, course } = unsafe { &mut *entry };
+    start.switch_in(|start| {
+        let class = Class::from_u8(start.class)?;
+        let now = at.now();
+        if !filter::wants_cpu(|| at.cpu()) {
+            Tally::of(class)?.count(Counter::Filtered);
+            return None;
         }
-        return None;
-    };
-    if latency_ns < THRESHOLD_NS.load() {
-        let tally = Tally::of(class)?;
-        tally.count(Counter::Filtered);
-        tally.count(Counter::BelowThreshold);
-        return None;
-    }
-    Some(Ending { class, start, course, now, cpu, latency_ns, delivery_ns })
+        let Some(latency_ns) = start.latency_ns(now, FROM_WAKING.load() != 0) else {
+            if Tally::of(class)?.count(Counter::Discarded) == 1 {
+                warn(start.at_ns, now);
+            }
+            return None;
+        };
+        if latency_ns < THRESHOLD_NS.load() {
+            let tally = Tally::of(class)?;
+            tally.count(Counter::Filtered);
+            tally.count(Counter::BelowThreshold);
+            return None;
+        }
+        Some(deliver(Ending { class, start, course, now, latency_ns }))
+    })
 }

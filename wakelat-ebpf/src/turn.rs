@@ -17,7 +17,7 @@ use crate::{
     filter,
     maps::{Tally, WITH_CGROUP},
     sample,
-    switch::{self, Ending},
+    switch::{self, At, Ending},
     task::{Read, Task, TaskFields as _, name_of},
     timeline::{self, Sender, tells},
 };
@@ -33,19 +33,39 @@ pub fn turn<R: Read>(preempt: bool, prev: Task<R>, next: Task<R>) {
     let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     let (prev_pid, next_pid) = (prev.pid(), next.pid());
     let leaving = prev.leaves(preempt);
+    let at = Instant { now, cpu };
     if prev_pid != 0 {
-        switch::switch_out(prev, prev_pid, leaving, || (now, cpu));
+        switch::switch_out(prev, prev_pid, leaving, at);
     }
     let mut waited = Waited::NONE;
     // One that is impossible is counted alone: there is no room on the stack for a message beside the record.
     if next_pid != 0
-        && let Some(ending) = switch::switch_in(next, || (now, cpu), |_, _| {})
+        && let Some(told) = switch::switch_in(next, at, |_, _| {}, |ending| Waited::of(ending, next))
     {
-        waited = Waited::of(ending, next);
+        waited = told;
     }
     let sent = tell(now, cpu, (prev, prev_pid, leaving), (next, next_pid), waited);
     if let Some(tally) = Class::from_u8(waited.class).and_then(Tally::of) {
         tally.count(if sent { Counter::Delivered } else { Counter::RingFull });
+    }
+}
+
+/// When and where a switch is, known beforehand.
+#[derive(Clone, Copy)]
+struct Instant {
+    now: u64,
+    cpu: u32,
+}
+
+impl At for Instant {
+    #[inline(always)]
+    fn now(self) -> u64 {
+        self.now
+    }
+
+    #[inline(always)]
+    fn cpu(self) -> u32 {
+        self.cpu
     }
 }
 
@@ -88,9 +108,8 @@ impl Waited {
 
     #[inline(always)]
     fn of<R: Read>(ending: Ending, next: Task<R>) -> Self {
-        let Ending { start, course, now, latency_ns, delivery_ns, .. } = ending;
-        // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake, move or switch it.
-        let course = unsafe { &*course };
+        let Ending { start, course, now, latency_ns, .. } = ending;
+        let delivery_ns = start.delivery_ns();
         let parts = course.end(timeline::clocks_of_wait(next, course), now - start.at_ns);
         Self {
             level: start.level,
@@ -127,7 +146,7 @@ fn tell<R: Read>(
     let mut flags = waited.flags;
     // Of a task that leaves the CPU asleep, and of one that comes, nobody wants to know unless each is shown.
     let is_preempted = matches!(leaving, Leaving::Runnable | Leaving::RunnableYetWakeable);
-    let wants_cpu = filter::wants_cpu(cpu);
+    let wants_cpu = filter::wants_cpu(|| cpu);
     if prev_pid != 0 && (is_preempted || tells(part::VERDICTS)) && wants_cpu && filter::wants(prev, prev_pid) {
         flags |= flag::PREV_WANTED;
     }

@@ -141,7 +141,7 @@ fn set_out<T: TaskFields>(task: T, start: &Start, course: &mut Course) {
 /// task is on.
 #[inline(always)]
 fn settle<T: TaskFields>(task: T, tally: Tally, counter: Counter) -> Option<u64> {
-    if filter::wants_cpu(task.cpu()) {
+    if filter::wants_cpu(|| task.cpu()) {
         Some(tally.count(counter))
     } else {
         tally.count(Counter::Filtered);

@@ -87,7 +87,7 @@ impl Groups {
     /// Adds what one CPU has counted of one class, the longest of which are `worst`. Keys that are neither must not have been
     /// asked for.
     pub fn add_counted(&mut self, class: Class, histogram: &Histogram, worst: impl Iterator<Item = Wait>) {
-        let key = GroupKey::on_cpu(class, histogram.cpu, &self.keys, self.merged);
+        let key = GroupKey::on_cpu(class, histogram.cpu(), &self.keys, self.merged);
         let counted = Distribution::counted(histogram);
         let group = if self.groups.len() < self.limit || self.groups.contains_key(&key) {
             self.groups.entry(key).or_default()
