@@ -40,7 +40,7 @@ pub fn is_emulated() -> bool {
 /// between any two instructions for milliseconds.
 pub fn has_own_time() -> bool {
     // Set by `cargo xtask vm`.
-    !is_emulated() || std::env::var_os("WAKELAT_VM").is_some_and(|mode| mode == "deterministic")
+    !is_emulated() || std::env::var_os("WAKELAT_VM").is_some_and(|mode| mode != "smp")
 }
 
 /// Whether the kernel is built with PREEMPT_RT, where a task may sleep for a spinlock: a block and a wakeup that no system

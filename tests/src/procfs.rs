@@ -6,6 +6,8 @@ use std::{
     ops::Sub,
 };
 
+use crate::clock::spin_until;
+
 /// The kernel's account of one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
@@ -140,7 +142,7 @@ impl Watch {
     /// # Panics
     /// If the task is gone.
     pub fn until_blocked_more_than(&mut self, count: u64) {
-        while !self.has_blocked_more_than(count) {}
+        spin_until(|| self.has_blocked_more_than(count));
     }
 
     /// Whether the task's voluntary switches exceed `count`. If so, and `count` was right when it was about to block, it

@@ -205,6 +205,10 @@ fn beside_removed_cgroups(attach: Attach, parts: &str) -> Result<Vec<Value>, Ski
         documents(why).remove(0)
     });
     assert_eq!(document["timeline"]["lost"], 0, "{document}");
+    for share in list(&document["worst"]).iter().flat_map(|wait| list(&wait["shares"])) {
+        let sum: u64 = list(&share["works"]).iter().map(|work| number(&work["sum_ns"])).sum();
+        assert!(sum <= number(&share["ns"]), "more than it had: {share}");
+    }
     let is_worker =
         |one: &&Value| one["kind"] == "task" && one["name"].as_str().is_some_and(|name| name.starts_with("kworker/"));
     Ok(list(&document["antagonists"]).iter().filter(is_worker).cloned().collect())

@@ -50,6 +50,7 @@ impl CrossWake {
                 while blocked[0].load(SeqCst) == u64::MAX {
                     // On the first CPU the wakee may need this one.
                     std::thread::yield_now();
+                    std::hint::spin_loop();
                 }
             }
         });

@@ -25,7 +25,9 @@ impl Forks {
         stage.task("wl-forker", self.place, |gate| {
             gate.wait();
             for _ in 0..self.children {
-                let child = spawn(|| spin(self.run_ns));
+                let child = spawn(|| {
+                    spin(self.run_ns);
+                });
                 waitpid(Pid::from_raw(child as i32), None).expect("the child is there to be waited for");
             }
         });

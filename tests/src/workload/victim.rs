@@ -39,6 +39,11 @@ impl Victim {
         Self { tid, pipe, times, blocked }
     }
 
+    /// How often it is woken.
+    pub fn rounds(&self) -> usize {
+        self.times.len()
+    }
+
     /// For the one task that wakes it.
     pub fn waker(&self) -> Waker<'_> {
         Waker { victim: self, watch: Watch::new(self.tid), round: 0 }

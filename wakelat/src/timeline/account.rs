@@ -24,6 +24,8 @@ pub struct Account {
     pub shares: Vec<Share>,
     /// The same on the time line, in its order.
     pub spans: Vec<Span>,
+    /// What workers of workqueues did in their shares, the most first; empty unless somebody has looked.
+    pub works: Vec<Did>,
     index: HashMap<CulpritKey, usize>,
 }
 
@@ -62,6 +64,17 @@ pub struct Span {
     pub to_ns: u64,
 }
 
+/// What a worker of a workqueue did in its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Did {
+    /// Which of the shares.
+    pub share: usize,
+    /// The address of the function.
+    pub function: u64,
+    /// How much of the share it had: ns.
+    pub ns: u64,
+}
+
 /// So many shares are looked through; of more, an index is kept.
 const FEW: usize = 8;
 
@@ -76,6 +89,7 @@ impl Account {
             delivery: None,
             shares: Vec::new(),
             spans: Vec::new(),
+            works: Vec::new(),
             index: HashMap::new(),
         }
     }
@@ -88,6 +102,7 @@ impl Account {
         self.delivery = None;
         self.shares.clear();
         self.spans.clear();
+        self.works.clear();
         self.index.clear();
     }
 

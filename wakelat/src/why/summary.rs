@@ -12,7 +12,7 @@ use super::{
     storms::{Storm, Storms},
     sums::Sums,
     wakers::{Ranking, Wakings},
-    works::{WorkSum, Works},
+    works::{self, WorkSum, Works},
 };
 use crate::{
     aggregate::key::{GroupKey, Key, Names, by_name},
@@ -89,6 +89,8 @@ pub struct Summary {
     pub wakings: Ranking,
     /// What the workers of workqueues did while others waited for them, by their thread ids, the most first.
     pub works: BTreeMap<u32, Vec<WorkSum>>,
+    /// The names of the functions in the works of the longest waits, by their addresses.
+    pub functions: BTreeMap<u64, String>,
     /// Who made many tasks that were in the way.
     pub storms: Vec<Storm>,
     /// The longest waits, the longest first.
@@ -174,7 +176,7 @@ impl Summing {
             if let Some(folded) = &mut self.folded {
                 folded.add(account, &stacks);
             }
-            longest = keep(&mut self.worst, (account, stacks), self.rules.worst).then_some(stacks);
+            longest = keep(&mut self.worst, (account, stacks), self.rules.worst, &self.works).then_some(stacks);
         }
         match &event.what {
             What::Turn(turn) => {
@@ -254,6 +256,7 @@ impl Summing {
             preemptions,
             wakings: self.wakings.ranking(RANKED, names),
             works: self.works.sums(names),
+            functions: functions(&self.worst, names),
             storms: Vec::new(),
             worst: self.worst.iter().map(|(account, _)| account.clone()).collect(),
             findings: findings(self.victims.iter().map(|((_, comm), sums)| (*comm, sums)), duration_ns),
@@ -303,14 +306,26 @@ fn sorted(groups: impl Iterator<Item = Group>) -> Vec<Group> {
     groups
 }
 
+fn functions(worst: &[(Account, Pair)], names: &dyn Names) -> BTreeMap<u64, String> {
+    let addresses = worst.iter().flat_map(|(account, _)| &account.works).map(|did| did.function);
+    addresses.map(|address| (address, works::name(address, names))).collect()
+}
+
 /// Keeps an account if it is among the longest; of equal ones the earlier. Returns whether it is.
-fn keep(worst: &mut Vec<(Account, Pair)>, (account, stacks): (&Account, Pair), limit: usize) -> bool {
+fn keep(
+    worst: &mut Vec<(Account, Pair)>,
+    (account, stacks): (&Account, Pair),
+    limit: usize,
+    works: &Works,
+) -> bool {
     let is_as_long = |(other, _): &(Account, Pair)| other.latency_ns >= account.latency_ns;
     if limit == 0 || worst.len() >= limit && worst.last().is_some_and(is_as_long) {
         return false;
     }
     let at = worst.partition_point(is_as_long);
-    worst.insert(at, (account.clone(), stacks));
+    let mut kept = account.clone();
+    works.note(&mut kept);
+    worst.insert(at, (kept, stacks));
     worst.truncate(limit);
     true
 }

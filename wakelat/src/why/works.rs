@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::{
     aggregate::key::Names,
-    timeline::{Account, event::Work, part::Who},
+    timeline::{Account, account::Did, event::Work, part::Who},
 };
 
 /// Workers that are kept apart, and of each so many beginnings and ends. What is older is not told.
@@ -57,23 +57,26 @@ impl Works {
 
     /// Adds a wait.
     pub fn add(&mut self, account: &Account) {
-        for span in &account.spans {
-            let Who::Task(task) = account.shares[span.share].culprit.who else { continue };
-            let Some(changes) = self.workers.get(&task.tid) else { continue };
-            let first = changes.partition_point(|change| change.at_ns <= span.from_ns).saturating_sub(1);
-            for (index, change) in changes.iter().enumerate().skip(first) {
-                let until_ns = changes.get(index + 1).map_or(span.to_ns, |next| next.at_ns.min(span.to_ns));
-                let ns = until_ns.saturating_sub(change.at_ns.max(span.from_ns));
-                if change.at_ns >= span.to_ns {
-                    break;
-                }
-                let Some(function) = change.function.filter(|_| ns > 0) else { continue };
-                let key = (task.tid, function);
-                if self.had.len() < WORKS || self.had.contains_key(&key) {
-                    *self.had.entry(key).or_default() += u128::from(ns);
-                }
+        let Self { workers, had } = self;
+        each(workers, account, |tid, did| {
+            let key = (tid, did.function);
+            if had.len() < WORKS || had.contains_key(&key) {
+                *had.entry(key).or_default() += u128::from(did.ns);
             }
-        }
+        });
+    }
+
+    /// Notes in a wait itself what workers did in their shares of it.
+    pub fn note(&self, account: &mut Account) {
+        let mut works: Vec<Did> = Vec::new();
+        each(&self.workers, account, |_, did| {
+            match works.iter_mut().find(|known| (known.share, known.function) == (did.share, did.function)) {
+                Some(known) => known.ns += did.ns,
+                None => works.push(did),
+            }
+        });
+        works.sort_by_key(|did| std::cmp::Reverse(did.ns));
+        account.works = works;
     }
 
     /// Forgets what works had, and not what workers are at.
@@ -85,13 +88,35 @@ impl Works {
     pub fn sums(&self, names: &dyn Names) -> BTreeMap<u32, Vec<WorkSum>> {
         let mut sums: BTreeMap<u32, Vec<WorkSum>> = BTreeMap::new();
         for ((tid, address), ns) in &self.had {
-            let function = names.function(*address).unwrap_or_else(|| format!("{address:#x}"));
-            sums.entry(*tid).or_default().push(WorkSum { function, ns: *ns });
+            sums.entry(*tid).or_default().push(WorkSum { function: name(*address, names), ns: *ns });
         }
         for works in sums.values_mut() {
             works.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.function.cmp(&b.function)));
         }
         sums
+    }
+}
+
+/// What a function is called, or its address.
+pub fn name(address: u64, names: &dyn Names) -> String {
+    names.function(address).unwrap_or_else(|| format!("{address:#x}"))
+}
+
+/// Goes through what workers did in a wait, by their thread ids.
+fn each(workers: &HashMap<u32, VecDeque<Change>>, account: &Account, mut each: impl FnMut(u32, Did)) {
+    for span in &account.spans {
+        let Who::Task(task) = account.shares[span.share].culprit.who else { continue };
+        let Some(changes) = workers.get(&task.tid) else { continue };
+        let first = changes.partition_point(|change| change.at_ns <= span.from_ns).saturating_sub(1);
+        for (index, change) in changes.iter().enumerate().skip(first) {
+            let until_ns = changes.get(index + 1).map_or(span.to_ns, |next| next.at_ns.min(span.to_ns));
+            let ns = until_ns.saturating_sub(change.at_ns.max(span.from_ns));
+            if change.at_ns >= span.to_ns {
+                break;
+            }
+            let Some(function) = change.function.filter(|_| ns > 0) else { continue };
+            each(task.tid, Did { share: span.share, function, ns });
+        }
     }
 }
 
@@ -150,6 +175,21 @@ mod tests {
         assert_eq!(sums(&[work(7, 150, 0xb, false)]), [("wb_workfn".to_owned(), 50)]);
         assert_eq!(sums(&[work(7, 60, 0xb, false), work(7, 70, 0xb, true)]), []);
         assert_eq!(sums(&[work(7, 200, 0xb, false)]), []);
+    }
+
+    #[test]
+    fn a_wait_is_told_what_the_worker_did_in_its_share_the_most_first() {
+        let works =
+            [work(7, 60, 0xb, false), work(7, 120, 0xb, true), work(7, 130, 0xa, false), work(7, 170, 0xa, true)];
+        let mut all = Works::default();
+        works.iter().for_each(|work| all.push(work));
+        all.push(&work(7, 175, 0xb, false));
+        let mut account = account();
+        all.note(&mut account);
+        let share = account.shares.iter().position(|share| matches!(share.culprit.who, Who::Task(_))).unwrap();
+        let did = |function, ns| Did { share, function, ns };
+        assert_eq!(account.works, [did(0xb, 45), did(0xa, 40)]);
+        assert_eq!(sums(&works), [("vmstat_update".to_owned(), 40), ("wb_workfn".to_owned(), 20)]);
     }
 
     #[test]

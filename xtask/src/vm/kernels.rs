@@ -80,6 +80,13 @@ pub fn select(names: &[String]) -> anyhow::Result<Vec<Spec>> {
     Ok(KERNELS.iter().filter(wanted).copied().collect())
 }
 
+/// The first of each series.
+pub fn one_of_each_series(specs: &[Spec]) -> Vec<Spec> {
+    let mut first: Vec<Spec> = specs.to_vec();
+    first.dedup_by_key(|spec| spec.series);
+    first
+}
+
 /// The package names of `spec` among all the suite's, newest first.
 ///
 /// Debian has changed the scheme: up to 6.18 the kernel is in `linux-image-*`; later that is a package of links, and the
@@ -127,6 +134,14 @@ mod tests {
         let chosen = select(&owned(&["7.2-rt", "5.10-cloud"])).unwrap();
         assert_eq!(chosen.iter().map(Spec::to_string).collect::<Vec<_>>(), ["5.10-cloud", "7.2-rt"]);
         assert_eq!(select(&[]).unwrap(), KERNELS);
+    }
+
+    #[test]
+    fn of_each_series_there_is_one() {
+        let names: Vec<String> = one_of_each_series(KERNELS).iter().map(Spec::to_string).collect();
+        assert_eq!(names, ["5.10-cloud", "6.1-cloud", "6.12-cloud", "6.19-rt", "7.2-cloud"]);
+        let rt = select(&owned(&["6.12-rt", "7.2-rt"])).unwrap();
+        assert_eq!(one_of_each_series(&rt), rt);
     }
 
     #[test]

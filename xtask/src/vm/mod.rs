@@ -58,7 +58,8 @@ pub struct Args {
     /// Only this kernel, such as `6.12-rt`; may be repeated [default: the whole list]
     #[arg(long = "kernel", value_name = "NAME")]
     kernels: Vec<String>,
-    /// How the guest's time passes [default: both for tests, and one kernel repeated; smp for a command]
+    /// How the guest's time passes [default: both for tests, one kernel of each series counted, and one repeated; smp for a
+    /// command]
     #[arg(long, value_enum)]
     mode: Option<Modes>,
     /// What executes the guest; the deterministic mode is always TCG
@@ -93,7 +94,9 @@ enum Modes {
     Smp,
     /// One processor, time counted in instructions, identical runs
     Deterministic,
-    /// One after the other
+    /// Two processors that take turns, time counted in instructions
+    Counted,
+    /// Smp and deterministic, one after the other
     Both,
     /// The deterministic one twice: all it says must be the same
     Repeated,
@@ -104,6 +107,7 @@ impl Modes {
         match self {
             Self::Smp => &[Course::Once(Mode::Smp)],
             Self::Deterministic => &[Course::Once(Mode::Deterministic)],
+            Self::Counted => &[Course::Once(Mode::Counted)],
             Self::Both => &[Course::Once(Mode::Smp), Course::Once(Mode::Deterministic)],
             Self::Repeated => &[Course::Twice],
         }
@@ -192,9 +196,12 @@ fn courses(args: &Args, specs: &[Spec]) -> impl Fn(&Spec) -> Vec<Course> {
     // That runs repeat themselves is the emulator's doing, so that one kernel shows it; the tracers are in these alone.
     let all = args.mode.is_none() && args.command.is_empty() && args.test.is_none() && !args.all_suites;
     let repeated = if all { specs.iter().rfind(|spec| spec.flavour == Flavour::Rt).copied() } else { None };
+    // What happens between two processors depends on the series, and hardly on how a kernel of it is configured.
+    let counted: Vec<Spec> = if all { kernels::one_of_each_series(specs) } else { Vec::new() };
     move |spec| {
+        let counted = counted.contains(spec).then_some(Course::Once(Mode::Counted));
         let again = (repeated == Some(*spec)).then_some(Course::Twice);
-        modes.courses().iter().copied().chain(again).collect()
+        modes.courses().iter().copied().chain(counted).chain(again).collect()
     }
 }
 

@@ -16,6 +16,12 @@ use clap::ValueEnum;
 
 use super::emulator::Emulator;
 
+/// Words for a kernel whose time is counted in instructions.
+///
+/// From 6.17 on the kernel samples which pages are used (mm/damon/stat.c), by bits that the emulator sets when its own TLB has
+/// lost a page. How large that is follows the host's clock, and so would every later instruction.
+const COUNTED: &str = "tsc=reliable nokaslr damon_stat.enabled=N";
+
 /// How the guest's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
@@ -23,6 +29,9 @@ pub enum Mode {
     Smp,
     /// One processor and time counted in instructions: runs are bit for bit identical, latencies are exact.
     Deterministic,
+    /// Two processors that take turns, and time counted in instructions: for causes of waits that need two. Lengths are
+    /// exact by the guest's own clock, which goes on while a processor waits for its turn.
+    Counted,
 }
 
 impl fmt::Display for Mode {
@@ -30,6 +39,7 @@ impl fmt::Display for Mode {
         f.pad(match self {
             Self::Smp => "smp",
             Self::Deterministic => "deterministic",
+            Self::Counted => "counted",
         })
     }
 }
@@ -101,19 +111,17 @@ pub enum End {
 impl Machine<'_> {
     /// QEMU's arguments.
     pub fn arguments(&self) -> Vec<String> {
-        let deterministic = self.mode == Mode::Deterministic;
+        let counted = self.mode != Mode::Smp;
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| word.to_string()));
         // `microvm` would boot faster, but one boot in twenty hung.
         add(&["-M", "q35", "-m", "512", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
-        add(&["-accel", if self.accel == Accel::Kvm && !deterministic { "kvm" } else { "tcg,thread=single" }]);
+        add(&["-accel", if self.accel == Accel::Kvm && !counted { "kvm" } else { "tcg,thread=single" }]);
         // Five-level page tables are slow to emulate, and older kernels take another path with them.
         add(&["-cpu", "max,la57=off"]);
-        if deterministic {
-            add(&["-smp", "1", "-icount", "shift=2,sleep=off"]);
-            add(&["-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", "1"]);
-        } else {
-            add(&["-smp", "2"]);
+        add(&["-smp", if self.mode == Mode::Deterministic { "1" } else { "2" }]);
+        if counted {
+            add(&["-icount", "shift=2,sleep=off", "-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", "1"]);
         }
         if self.interactive {
             // Ctrl-C goes to the guest; Ctrl-A X ends QEMU.
@@ -132,9 +140,9 @@ impl Machine<'_> {
         // Up to 6.1 the emulated clock is distrusted without `tsc=reliable`. A panic, an oops and a lockup end the run at
         // once. What the kernel does not know, and has no dot in it, becomes the init's environment.
         let clock = match (self.mode, self.accel) {
-            // From 6.17 on the kernel samples which pages are used (mm/damon/stat.c), by bits that the emulator sets when its
-            // own TLB has lost a page. How large that is follows the host's clock, and so would every later instruction.
-            (Mode::Deterministic, _) => "tsc=reliable nokaslr damon_stat.enabled=N".to_owned(),
+            (Mode::Deterministic, _) => COUNTED.to_owned(),
+            // The init starts the other processor, which not every kernel can where the processors take turns.
+            (Mode::Counted, _) => format!("{COUNTED} maxcpus=1"),
             (Mode::Smp, Accel::Tcg) => format!("tsc=reliable tsc_early_khz={}", self.tsc_khz),
             (Mode::Smp, Accel::Kvm) => "tsc=reliable".to_owned(),
         };
@@ -252,7 +260,7 @@ mod tests {
 
     #[test]
     fn tcg_is_always_single_threaded() {
-        for mode in [Mode::Smp, Mode::Deterministic] {
+        for mode in [Mode::Smp, Mode::Deterministic, Mode::Counted] {
             let arguments = machine(mode, Accel::Tcg).arguments().join(" ");
             assert!(arguments.contains("-accel tcg,thread=single "), "{arguments}");
         }
@@ -266,6 +274,19 @@ mod tests {
             "-smp 1 -icount shift=2,sleep=off -rtc base=2026-01-01T00:00:00,clock=vm -seed 1",
             " tsc=reliable nokaslr damon_stat.enabled=N ",
             "WAKELAT_VM=deterministic WAKELAT_KERNEL=6.12-rt -- job",
+        ] {
+            assert!(arguments.contains(wanted), "{wanted}: {arguments}");
+        }
+    }
+
+    #[test]
+    fn the_counted_mode_has_two_processors_of_which_the_init_starts_one() {
+        let arguments = machine(Mode::Counted, Accel::Kvm).arguments().join(" ");
+        for wanted in [
+            "-accel tcg,thread=single",
+            "-smp 2 -icount shift=2,sleep=off -rtc base=2026-01-01T00:00:00,clock=vm -seed 1",
+            " damon_stat.enabled=N maxcpus=1 ",
+            "WAKELAT_VM=counted ",
         ] {
             assert!(arguments.contains(wanted), "{wanted}: {arguments}");
         }

@@ -30,6 +30,10 @@ pub const fn of(course: Course) -> &'static [&'static str] {
             "stacks",
             "why",
         ],
+        // What has a known length and needs a second processor.
+        Course::Once(Mode::Counted) => {
+            &["why:either_cpu", "why:on_an_idle_cpu", "why:from_another_cpu", "why:on_other_cpus"]
+        }
         // What prints all that a user sees.
         Course::Twice => &["reports"],
     }

@@ -12,6 +12,8 @@ mod machine;
 #[cfg(target_arch = "x86_64")]
 mod mounts;
 #[cfg(target_arch = "x86_64")]
+mod processors;
+#[cfg(target_arch = "x86_64")]
 mod task;
 
 #[cfg(target_arch = "x86_64")]
@@ -20,7 +22,8 @@ fn main() -> ExitCode {
         eprintln!("init: only runs as the first process of a test machine; run `cargo xtask vm`");
         return ExitCode::from(2);
     }
-    let problems = mounts::mount_all();
+    let mut problems = mounts::mount_all();
+    problems.extend(processors::start_all());
     // The last argument: before it the kernel puts the words of its own command line that it has left to its loader.
     let task = std::env::args().next_back().unwrap_or_default();
     let succeeded = if task == "shell" {

@@ -4,6 +4,7 @@ mod place;
 mod stacks;
 mod storms;
 mod wakings;
+mod works;
 
 use std::io::{self, Write};
 
@@ -14,6 +15,7 @@ use self::{
     stacks::{CountsDocument, StacksDocument},
     storms::StormDocument,
     wakings::{RestDocument, WakingDocument},
+    works::WorkDocument,
 };
 use super::{finding, words};
 use crate::{
@@ -34,7 +36,6 @@ use crate::{
         imposed::Antagonist,
         summary::Group,
         sums::{PartSum, Sums},
-        works::WorkSum,
     },
 };
 
@@ -248,25 +249,13 @@ struct AntagonistDocument {
     works: Vec<WorkDocument>,
 }
 
-/// What a function of a worker had.
-#[derive(Serialize)]
-struct WorkDocument {
-    function: String,
-    sum_ns: u128,
-}
-
 impl AntagonistDocument {
     fn new(one: &Antagonist, summary: &Summary) -> Self {
-        let works = match one.who {
-            Who::Task(task) => summary.works.get(&task.tid).cloned().unwrap_or_default(),
-            _ => Vec::new(),
-        };
-        let work = |work: WorkSum| WorkDocument { function: work.function, sum_ns: work.ns };
         Self {
             who: WhoDocument::new(&one.who, summary),
             sum: SumDocument::new(&one.sum),
             victims: one.victims(),
-            works: works.into_iter().map(work).collect(),
+            works: WorkDocument::of_antagonist(&one.who, summary),
         }
     }
 }
@@ -316,6 +305,7 @@ impl<'a> AccountDocument<'a> {
         let share = |(index, share): (usize, &crate::timeline::account::Share)| ShareDocument {
             culprit: CulpritDocument::new(&share.culprit, summary),
             ns: share.ns,
+            works: WorkDocument::of_share(account, index, summary),
             spans: spans(index).collect(),
         };
         Self {
@@ -341,6 +331,7 @@ struct ShareDocument {
     #[serde(flatten)]
     culprit: CulpritDocument,
     ns: u64,
+    works: Vec<WorkDocument>,
     spans: Vec<SpanDocument>,
 }
 

@@ -74,15 +74,13 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
     out.push('\n');
 }
 
-/// Who it is, and of a worker the function that had most: `kworker/0:1/77 (wb_workfn +2)`.
+/// Who it is, and of a worker what it did.
 fn name(one: &Antagonist, summary: &Summary, style: &Style) -> String {
     let name = words::who(&one.who, &summary.cgroups, style);
     let Who::Task(task) = one.who else { return name };
-    match summary.works.get(&task.tid).map(Vec::as_slice) {
-        Some([only]) => format!("{name} ({})", clean(&only.function, style)),
-        Some([first, more @ ..]) => format!("{name} ({} +{})", clean(&first.function, style), more.len()),
-        Some([]) | None => name,
-    }
+    let works = summary.works.get(&task.tid).into_iter().flatten();
+    let functions: Vec<&str> = works.map(|work| work.function.as_str()).collect();
+    words::at_work(name, &functions, style)
 }
 
 /// The cgroup of a task that is in one: the root is none.

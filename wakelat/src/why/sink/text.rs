@@ -48,7 +48,7 @@ pub fn text(summary: &Summary, report: &Report, style: &Style) -> String {
     ranking::chains(summary, style, &mut out);
     wakers::draw(summary, style, &mut out);
     for (index, account) in summary.worst.iter().enumerate() {
-        worst::draw(account, summary.from, &summary.cgroups, style, &mut out);
+        worst::draw(account, summary, style, &mut out);
         if let Some(shown) = &summary.stacks
             && let Some(sights) = shown.of_worst.get(index)
         {

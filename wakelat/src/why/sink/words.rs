@@ -71,6 +71,16 @@ pub fn task(runner: &Runner, style: &Style) -> String {
     format!("{}/{}", clean(&runner.comm.to_string(), style), runner.tid)
 }
 
+/// One that was in the way, and what it did where it is a worker, the function that had most first:
+/// `kworker/0:1/77 (wb_workfn +2)`.
+pub fn at_work(who: String, functions: &[&str], style: &Style) -> String {
+    match functions {
+        [] => who,
+        [only] => format!("{who} ({})", clean(only, style)),
+        [first, more @ ..] => format!("{who} ({} +{})", clean(first, style), more.len()),
+    }
+}
+
 /// An interrupt or softirq: `IRQ nvme0q1:24`, `IRQ local_timer`, `softirq NET_RX`.
 pub fn noise(source: &Source, style: &Style) -> String {
     match source {

@@ -4,7 +4,7 @@ use wakelat_common::Class;
 
 use super::words;
 use crate::{
-    report::{From, GroupClass},
+    report::GroupClass,
     sink::{
         Style, clock,
         style::Ink,
@@ -17,13 +17,15 @@ use crate::{
         account::{Share, Span},
         part::Part,
     },
+    why::Summary,
 };
 
 /// Shares that get a row; the others have one together.
 const ROWS: usize = 12;
 
 /// Adds a wait to `out`: title, time line.
-pub fn draw(account: &Account, from: From, cgroups: &words::Cgroups, style: &Style, out: &mut String) {
+pub fn draw(account: &Account, summary: &Summary, style: &Style, out: &mut String) {
+    let (from, cgroups) = (summary.from, &summary.cgroups);
     let wait = &account.waited.wait;
     let dot = style.pick(" · ", " | ");
     let plain = |text: String| Line::of(Ink::Plain, text);
@@ -44,11 +46,11 @@ pub fn draw(account: &Account, from: From, cgroups: &words::Cgroups, style: &Sty
             Line::of(Ink::Dim, format!("  {container}")).end(style, out);
         }
     }
-    timeline::draw(&rows(account, cgroups, style), account.latency_ns, marks(account), style, out);
+    timeline::draw(&rows(account, summary, style), account.latency_ns, marks(account), style, out);
 }
 
 /// A row for each of the largest shares, in the order of time, and one for all others.
-fn rows(account: &Account, cgroups: &words::Cgroups, style: &Style) -> Vec<timeline::Row> {
+fn rows(account: &Account, summary: &Summary, style: &Style) -> Vec<timeline::Row> {
     let mut sizes: Vec<u64> = account.shares.iter().map(|share| share.ns).collect();
     sizes.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
     let least = sizes.get(ROWS).map_or(0, |ns| ns + 1);
@@ -58,7 +60,9 @@ fn rows(account: &Account, cgroups: &words::Cgroups, style: &Style) -> Vec<timel
     for (index, share) in account.shares.iter().enumerate() {
         let spans = account.spans.iter().filter(|span| span.share == index).map(|span| relative(account, span));
         if share.ns >= least {
-            let name = words::culprit(&share.culprit, cgroups, style);
+            let works = account.works.iter().filter(|did| did.share == index);
+            let functions: Vec<&str> = works.map(|did| summary.functions[&did.function].as_str()).collect();
+            let name = words::at_work(words::culprit(&share.culprit, &summary.cgroups, style), &functions, style);
             rows.push(timeline::Row { name, ns: share.ns, spans: spans.collect(), rank: 0 });
         } else {
             others += 1;

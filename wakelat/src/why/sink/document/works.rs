@@ -1,0 +1,30 @@
+//! What workers of workqueues did while others waited for them.
+
+use serde::Serialize;
+
+use crate::{
+    timeline::{Account, part::Who},
+    why::Summary,
+};
+
+/// What a function of a worker had.
+#[derive(Serialize)]
+pub struct WorkDocument {
+    function: String,
+    sum_ns: u128,
+}
+
+impl WorkDocument {
+    /// Those of one that was in the way.
+    pub fn of_antagonist(who: &Who, summary: &Summary) -> Vec<Self> {
+        let Who::Task(task) = who else { return Vec::new() };
+        let works = summary.works.get(&task.tid).into_iter().flatten();
+        works.map(|work| Self { function: work.function.clone(), sum_ns: work.ns }).collect()
+    }
+
+    /// Those in one share of a wait.
+    pub fn of_share(account: &Account, share: usize, summary: &Summary) -> Vec<Self> {
+        let works = account.works.iter().filter(|did| did.share == share);
+        works.map(|did| Self { function: summary.functions[&did.function].clone(), sum_ns: did.ns.into() }).collect()
+    }
+}
