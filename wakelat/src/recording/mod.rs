@@ -64,7 +64,7 @@ pub enum Frame<'a> {
     /// What happened, in the order in which it was given.
     Event(Cow<'a, Event>),
     /// What was counted and what was not, over all.
-    End(Cow<'a, Report>),
+    End(Box<Report>),
 }
 
 /// How it was measured.

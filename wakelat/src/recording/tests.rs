@@ -35,7 +35,7 @@ fn replayed(file: &[u8]) -> (Vec<Event>, Recorded, Option<Report>) {
         names.learn(&frame);
         match frame {
             Frame::Event(event) => events.push(event.into_owned()),
-            Frame::End(report) => end = Some(report.into_owned()),
+            Frame::End(report) => end = Some(*report),
             _ => {}
         }
     }

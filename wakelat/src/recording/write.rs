@@ -69,7 +69,7 @@ impl Recorder {
 
     /// After everything else.
     pub fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        self.write(&Frame::End(Cow::Borrowed(report)), out)
+        self.write(&Frame::End(Box::new(report.clone())), out)
     }
 
     fn write(&mut self, frame: &Frame<'_>, out: &mut dyn Write) -> io::Result<()> {

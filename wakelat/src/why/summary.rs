@@ -312,12 +312,7 @@ fn functions(worst: &[(Account, Pair)], names: &dyn Names) -> BTreeMap<u64, Stri
 }
 
 /// Keeps an account if it is among the longest; of equal ones the earlier. Returns whether it is.
-fn keep(
-    worst: &mut Vec<(Account, Pair)>,
-    (account, stacks): (&Account, Pair),
-    limit: usize,
-    works: &Works,
-) -> bool {
+fn keep(worst: &mut Vec<(Account, Pair)>, (account, stacks): (&Account, Pair), limit: usize, works: &Works) -> bool {
     let is_as_long = |(other, _): &(Account, Pair)| other.latency_ns >= account.latency_ns;
     if limit == 0 || worst.len() >= limit && worst.last().is_some_and(is_as_long) {
         return false;
