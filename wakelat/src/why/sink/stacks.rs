@@ -33,18 +33,28 @@ pub fn draw(account: &Account, sights: &Sights, roles: &[Role], style: &Style, o
             continue;
         };
         let name = sight.comm.map_or_else(|| "?".to_owned(), |comm| clean(&comm.to_string(), style));
-        let title = match role {
-            Role::Waker if sight.tid == 0 => format!("{title} an interrupt of the idle task at"),
-            Role::Waker => format!("{title} {name}/{} at", sight.tid),
-            Role::Wakee => title.to_owned(),
+        // What an interrupt does is not the doing of the task that it interrupted.
+        let interrupts = role == Role::Waker && sight.kernel.names().iter().any(|name| is_interrupt(name));
+        let title = match (role, sight.tid) {
+            (Role::Wakee, _) => title.to_owned(),
+            (Role::Waker, 0) => format!("{title} an idle CPU at"),
+            (Role::Waker, tid) if interrupts => format!("{title} an interrupt of {name}/{tid} at"),
+            (Role::Waker, tid) => format!("{title} {name}/{tid} at"),
         };
         Line::of(Ink::Plain, format!("  {title}:")).end(style, out);
         stack("kernel", &sight.kernel, style, out);
         // Threads of the kernel, the idle task among them, have no code of their own: nothing is missing.
-        if sight.user != Frames::Missing(Trace::Nothing) {
+        if sight.user != Frames::Missing(Trace::Nothing) && !interrupts {
             stack("user", &sight.user, style, out);
         }
     }
+}
+
+/// Whether this is where an interrupt enters the kernel: on x86 since 5.8 (arch/x86/include/asm/idtentry.h), on arm64 since 5.14
+/// (arch/arm64/kernel/entry.S).
+fn is_interrupt(name: &str) -> bool {
+    let of_arm = name.starts_with("el0") || name.starts_with("el1");
+    name.starts_with("asm_sysvec_") || name == "asm_common_interrupt" || of_arm && name.ends_with("_irq")
 }
 
 /// One stack: functions, each called by the one behind it.
@@ -84,4 +94,38 @@ pub fn counts(shown: &Shown, style: &Style, out: &mut String) {
         pieces.push(Line::of(Ink::Plain, format!("{} without a user stack", units::thousands(no_user))));
     }
     flow(Line::of(Ink::Dim, "stacks: "), pieces, "; ", style, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        timeline::{Timeline, fixtures::Stream, fixtures::task},
+        why::stacks::Sight,
+    };
+
+    /// A wait whose waker, thread `tid`, was in these functions.
+    fn drawn(tid: u32, kernel: &[&str]) -> String {
+        let named = |names: &[&str]| Frames::Named(names.iter().map(|name| (*name).to_owned()).collect());
+        let (kernel, user) = (named(kernel), named(&["main"]));
+        let comm = Some(crate::wait::Comm::new(b"rcu"));
+        let sights = Sights { waker: Some(Sight { tid, comm, kernel, user }), wakee: None };
+        let mut stream = Stream::default();
+        stream.ends(0, (1_000, 2_000), task(1, "a"));
+        let mut timeline = Timeline::default();
+        let account = timeline.push(&stream.events[0]).unwrap();
+        let mut out = String::new();
+        draw(account, &sights, &[Role::Waker], &Style::default(), &mut out);
+        out
+    }
+
+    #[test]
+    fn an_interrupt_is_not_the_task_that_it_interrupted() {
+        let interrupt = ["try_to_wake_up", "hrtimer_wakeup", "asm_sysvec_apic_timer_interrupt", "vfs_read"];
+        assert!(drawn(7, &interrupt).starts_with("  woken by an interrupt of rcu/7 at:\n    kernel try_to_wake_up"));
+        assert!(!drawn(7, &interrupt).contains("main"), "{}", drawn(7, &interrupt));
+        assert!(drawn(0, &interrupt).starts_with("  woken by an idle CPU at:\n"));
+        let call = ["try_to_wake_up", "pipe_write"];
+        assert_eq!(drawn(7, &call), "  woken by rcu/7 at:\n    kernel try_to_wake_up < pipe_write\n    user   main\n");
+    }
 }
