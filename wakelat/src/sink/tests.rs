@@ -210,6 +210,15 @@ fn where_not_all_tasks_were_watched_each_percentile_has_its_bounds() {
         "sampled",
         chart(&report, terminal(120)) + &table(&report, table::Sort::Max, None, terminal(120))
     );
+    let sampling = report.sampling.as_mut().expect("as above");
+    sampling.measured_ns = 2_300_000_000;
+    (report.coverage.wakeups.censored, report.coverage.wakeups.rested) = (5, 3);
+    let text = chart(&report, terminal(240));
+    for said in
+        ["1 task in 8 was watched 23.0 % of the time, at random", "; 2 still waiting; 3 waiting when a rest began"]
+    {
+        assert!(text.contains(said), "no `{said}` in {text}");
+    }
 }
 
 #[test]
