@@ -16,14 +16,16 @@ fuzz_target!(|frames: &[u8]| {
     file.extend(frames);
     let Ok(mut recording) = Recording::open(&file[..]) else { return };
     let rules =
-        Rules { from: From::Waking, by: Vec::new(), merged: false, max_groups: 16, worst: 3, untold: Vec::new() };
+        Rules { from: From::Waking, by: Vec::new(), merged: false, max_groups: 16, worst: 3, untold: Vec::new(), stacks: Vec::new() };
     let (mut summing, mut known, mut names) = (Summing::new(rules), Known::default(), Recorded::default());
     while let Ok(Some(frame)) = recording.frame() {
         names.learn(&frame);
         match frame {
             Frame::Event(event) => {
                 known.learn(&event, &names);
-                summing.push(&event, &known);
+                if summing.push(&event, &known).is_some() {
+                    known.learn_namespace(&event, &names);
+                }
             }
             Frame::WarmedUp => summing.begin(),
             Frame::End(report) => {

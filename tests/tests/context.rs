@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    process::Child,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
 };
 
@@ -26,6 +27,7 @@ fn main() {
         without_works_no_kworker_has_any,
         many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them,
         few_new_tasks_are_no_storm,
+        a_task_in_a_pid_namespace_is_shown_with_its_number_there,
     ];
     suite::main(typed.into_iter().chain(attached![all_cgroups_of_a_container_are_one_group]));
 }
@@ -134,6 +136,49 @@ fn all_cgroups_of_a_container_are_one_group(attach: Attach) -> Outcome {
     let count = number(&groups[0]["count"]);
     assert_eq!(count, number(&report["coverage"]["delivered"]), "{report}");
     assert!(count <= performance.wakeups() && count + performance.untraced >= 2 * ROUNDS, "{count} of {performance:?}");
+    Ok(())
+}
+
+/// A shell that is the first process of a PID namespace, and waits for one child after the other. Gone when it is dropped.
+struct Contained(Child);
+
+impl Contained {
+    fn begin() -> Result<Self, Skip> {
+        let line = ["--pid", "--fork", "--kill-child", "sh", "-c", "while :; do /bin/true; done"];
+        let child = std::process::Command::new("unshare").args(line).spawn();
+        child.map(Self).map_err(|error| Skip::because(format!("no `unshare` of util-linux: {error}")))
+    }
+
+    /// The shell's number outside.
+    fn tid(&self) -> u32 {
+        let children = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0.id()));
+        let first = || children().ok()?.split_whitespace().next()?.parse().ok();
+        until("there is a process in the namespace", || first().is_some());
+        first().expect("it stays")
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        self.0.kill().expect("it is ours");
+        self.0.wait().expect("it is ours");
+    }
+}
+
+fn a_task_in_a_pid_namespace_is_shown_with_its_number_there(attach: Attach) -> Outcome {
+    let contained = Contained::begin()?;
+    let tid = contained.tid();
+    let why = measuring(attach, &["why", "--tid", &tid.to_string(), "--parts", "tasks"]);
+    let before = Account::of(tid).voluntary;
+    until("it has waited for some children", || Account::of(tid).voluntary > before + 20);
+    let document = documents(why).remove(0);
+    let link = std::fs::read_link(format!("/proc/{tid}/ns/pid")).expect("it is still there");
+    let worst = list(&document["worst"]);
+    assert!(!worst.is_empty(), "{document}");
+    for wait in worst {
+        assert_eq!((number(&wait["tid"]), number(&wait["ns_tid"])), (tid.into(), 1), "{wait}");
+        assert_eq!(format!("pid:[{}]", wait["pid_ns"]), link.to_str().expect("a name"), "{wait}");
+    }
     Ok(())
 }
 

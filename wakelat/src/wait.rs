@@ -93,6 +93,15 @@ pub struct Wait {
     pub level: u8,
 }
 
+/// The PID namespace of a thread, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// The namespace's inode, as in `/proc/PID/ns/pid`; none where this user may not see it.
+    pub pid_ns: Option<u64>,
+    /// The thread's number in it.
+    pub tid: u32,
+}
+
 /// The word for a `SCHED_*` number (include/uapi/linux/sched.h), as the command line takes it.
 pub fn policy_name(policy: u32) -> &'static str {
     POLICIES.iter().find(|(number, _)| *number == policy).map_or("unknown", |(_, name)| name)

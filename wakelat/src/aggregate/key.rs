@@ -8,7 +8,7 @@ use super::container::Container;
 use crate::{
     report::{GroupClass, KeyPart, KeyValue},
     timeline::part::Part,
-    wait::{Comm, Wait, policy_name},
+    wait::{Comm, Namespace, Wait, policy_name},
 };
 
 /// One grouping key.
@@ -199,6 +199,10 @@ pub trait Names {
     fn cgroup(&self, id: u64) -> String;
     /// The name of a thread, where it is known.
     fn comm(&self, tid: u32) -> Option<Comm>;
+    /// The PID namespace of a thread, if it is not the one that all numbers are of, and it is known.
+    fn namespace(&self, _tid: u32) -> Option<Namespace> {
+        None
+    }
     /// The kernel's function that an address is in, where it is known.
     fn function(&self, _address: u64) -> Option<String> {
         None

@@ -60,7 +60,7 @@ pub fn why_recorded(config: &config::Recorded) -> Result<Stop> {
             Frame::Event(event) => view.take(&event, &names),
             Frame::WarmedUp => view.summing.begin(),
             Frame::End(report) => written = out.write(|out| view.report(&report, out))?,
-            Frame::Header(_) | Frame::Cgroup { .. } | Frame::Task { .. } | Frame::Function { .. } => {}
+            _ => {}
         }
     }
     Ok(if written == Written::NoReader { Stop::NoReader } else { Stop::Done })
@@ -124,6 +124,9 @@ impl Why {
     fn take(&mut self, event: &Event, names: &dyn Names) {
         self.known.learn(event, names);
         let longest = self.summing.push(event, &self.known);
+        if longest.is_some() {
+            self.known.learn_namespace(event, names);
+        }
         if let (Some(pair), Some(stacks)) = (longest, &mut self.stacks) {
             stacks.note(&pair);
         }

@@ -8,6 +8,7 @@ pub mod features;
 pub mod format;
 pub mod machine;
 pub mod mounts;
+pub mod namespace;
 pub mod privilege;
 pub mod release;
 pub mod requirement;

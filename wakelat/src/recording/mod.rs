@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     report::{From, Report},
     timeline::event::Event,
-    wait::Comm,
+    wait::{Comm, Namespace},
 };
 
 pub use error::Error;
@@ -51,6 +51,13 @@ pub enum Frame<'a> {
         tid: u32,
         /// Its name.
         comm: Comm,
+    },
+    /// The PID namespace of a thread that has one of its own: before the first event in which it has waited.
+    Namespace {
+        /// Its thread id.
+        tid: u32,
+        /// The namespace.
+        namespace: Namespace,
     },
     /// The kernel's function at an address: before the first event with it.
     Function {

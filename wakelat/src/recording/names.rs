@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 
 use super::Frame;
-use crate::{aggregate::key::Names, wait::Comm};
+use crate::{
+    aggregate::key::Names,
+    wait::{Comm, Namespace},
+};
 
 /// The names that stand in a recording, up to where it was read.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     cgroups: HashMap<u64, String>,
     tasks: HashMap<u32, Comm>,
+    namespaces: HashMap<u32, Namespace>,
     functions: HashMap<u64, Option<String>>,
 }
 
@@ -19,6 +23,7 @@ impl Recorded {
         match frame {
             Frame::Cgroup { id, path } => _ = self.cgroups.insert(*id, path.to_string()),
             Frame::Task { tid, comm } => _ = self.tasks.insert(*tid, *comm),
+            Frame::Namespace { tid, namespace } => _ = self.namespaces.insert(*tid, *namespace),
             Frame::Function { address, name } => {
                 _ = self.functions.insert(*address, name.as_deref().map(str::to_owned))
             }
@@ -34,6 +39,10 @@ impl Names for Recorded {
 
     fn comm(&self, tid: u32) -> Option<Comm> {
         self.tasks.get(&tid).copied()
+    }
+
+    fn namespace(&self, tid: u32) -> Option<Namespace> {
+        self.namespaces.get(&tid).copied()
     }
 
     fn function(&self, address: u64) -> Option<String> {

@@ -18,6 +18,8 @@ use crate::{
 pub struct Recorder {
     cgroups: HashSet<u64>,
     tasks: HashSet<u32>,
+    /// Those that have waited.
+    waiters: HashSet<u32>,
     functions: HashSet<u64>,
     /// The frame under way: kept, so that none is allocated for each.
     bytes: Vec<u8>,
@@ -49,6 +51,12 @@ impl Recorder {
                     {
                         self.write(&Frame::Cgroup { id, path: names.cgroup(id).into() }, out)?;
                     }
+                }
+                if turn.waited.is_some()
+                    && self.waiters.insert(turn.next.tid)
+                    && let Some(namespace) = names.namespace(turn.next.tid)
+                {
+                    self.write(&Frame::Namespace { tid: turn.next.tid, namespace }, out)?;
                 }
                 if let Some(tid) = turn.waited.and_then(|waited| waited.wait.waker_tid)
                     && self.tasks.insert(tid)

@@ -8,7 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{aggregate::key::Names, kernel::symbols::Symbols, wait::Comm};
+use crate::{
+    aggregate::key::Names,
+    kernel::{Roots, namespace, symbols::Symbols},
+    wait::{Comm, Namespace},
+};
 
 /// Names known so far. What is asked for again is not looked up again: a task or cgroup that is gone keeps its name.
 #[derive(Default)]
@@ -62,6 +66,10 @@ impl Names for Directory {
         });
         self.cgroups.borrow_mut().insert(id, path.clone());
         path
+    }
+
+    fn namespace(&self, tid: u32) -> Option<Namespace> {
+        namespace::of(&Roots::default().proc, tid)
     }
 
     fn function(&self, address: u64) -> Option<String> {

@@ -17,7 +17,7 @@ use crate::{
         fixtures::{Stream, fifo, idle, irq, task},
         stack::{Role, Stack, Trace},
     },
-    wait::Comm,
+    wait::{Comm, Namespace},
 };
 
 /// Ms.
@@ -43,6 +43,10 @@ impl Names for Paths {
 
     fn comm(&self, _: u32) -> Option<Comm> {
         None
+    }
+
+    fn namespace(&self, tid: u32) -> Option<Namespace> {
+        (tid == 2100).then_some(Namespace { pid_ns: Some(4_026_532_301), tid: 17 })
     }
 
     fn function(&self, address: u64) -> Option<String> {

@@ -8,7 +8,7 @@ use crate::{
         event::{Event, Occupant, What, Work},
         stack::Stack,
     },
-    wait::Comm,
+    wait::{Comm, Namespace},
 };
 
 /// Names of all cgroups and tasks that were seen.
@@ -19,6 +19,8 @@ pub struct Known {
     /// Of wakers that were never seen to come to a CPU or to leave one.
     wakers: HashMap<u32, Comm>,
     functions: HashMap<u64, Option<String>>,
+    /// Of the tasks of the longest waits.
+    namespaces: HashMap<u32, Option<Namespace>>,
 }
 
 impl Known {
@@ -50,6 +52,13 @@ impl Known {
         }
     }
 
+    /// Takes note of the namespace of the task whose wait ends in an event, and is one of the longest.
+    pub fn learn_namespace(&mut self, event: &Event, names: &dyn Names) {
+        if let What::Turn(turn) = &event.what {
+            self.namespaces.insert(turn.next.tid, names.namespace(turn.next.tid));
+        }
+    }
+
     /// A task, as it was last seen at a switch.
     pub fn task(&self, tid: u32) -> Option<&Occupant> {
         self.tasks.get(&tid)
@@ -67,6 +76,10 @@ impl Names for Known {
 
     fn comm(&self, tid: u32) -> Option<Comm> {
         self.task(tid).map(|task| task.comm).or_else(|| self.wakers.get(&tid).copied())
+    }
+
+    fn namespace(&self, tid: u32) -> Option<Namespace> {
+        self.namespaces.get(&tid).copied().flatten()
     }
 
     fn function(&self, address: u64) -> Option<String> {

@@ -24,7 +24,7 @@ use crate::{
         part::Who,
         stack::Role,
     },
-    wait::Comm,
+    wait::{Comm, Namespace},
 };
 
 /// What is asked for.
@@ -107,6 +107,8 @@ pub struct Summary {
     pub stacks: Option<Shown>,
     /// The paths of the cgroups that are named in it.
     pub cgroups: BTreeMap<u64, String>,
+    /// The PID namespaces of the tasks of the longest waits, by their thread ids; of those in one of their own.
+    pub namespaces: BTreeMap<u32, Namespace>,
 }
 
 /// The waits with one key and one class.
@@ -265,6 +267,7 @@ impl Summing {
             untold: self.rules.untold.clone(),
             stacks: None,
             cgroups: BTreeMap::new(),
+            namespaces: namespaces(&self.worst, names),
         };
         summary.storms = self.storms.storms(summary.all().ns, duration_ns);
         summary.cgroups = summary.cgroup_ids().into_iter().map(|id| (id, names.cgroup(id))).collect();
@@ -304,6 +307,11 @@ fn sorted(groups: impl Iterator<Item = Group>) -> Vec<Group> {
     groups
         .sort_by(|a, b| b.sums.ns.cmp(&a.sums.ns).then_with(|| a.class.cmp(&b.class)).then_with(|| a.key.cmp(&b.key)));
     groups
+}
+
+fn namespaces(worst: &[(Account, Pair)], names: &dyn Names) -> BTreeMap<u32, Namespace> {
+    let tids = worst.iter().map(|(account, _)| account.waited.wait.tid);
+    tids.filter_map(|tid| names.namespace(tid).map(|namespace| (tid, namespace))).collect()
 }
 
 fn functions(worst: &[(Account, Pair)], names: &dyn Names) -> BTreeMap<u64, String> {

@@ -281,6 +281,8 @@ struct AccountDocument<'a> {
     comm: String,
     cgroup: Option<String>,
     container: Option<ContainerDocument>,
+    pid_ns: Option<u64>,
+    ns_tid: Option<u32>,
     cpu: u32,
     at_unix_ns: u64,
     latency_ns: u64,
@@ -308,6 +310,7 @@ impl<'a> AccountDocument<'a> {
             works: WorkDocument::of_share(account, index, summary),
             spans: spans(index).collect(),
         };
+        let namespace = summary.namespaces.get(&wait.tid);
         Self {
             class: wait.class.name(),
             tid: wait.tid,
@@ -315,6 +318,8 @@ impl<'a> AccountDocument<'a> {
             comm: wait.comm.to_string(),
             cgroup: wait.cgroup_id.and_then(|id| summary.cgroups.get(&id).cloned()),
             container: ContainerDocument::of(wait.cgroup_id, summary),
+            pid_ns: namespace.and_then(|namespace| namespace.pid_ns),
+            ns_tid: namespace.map(|namespace| namespace.tid),
             cpu: wait.cpu,
             at_unix_ns: clock::unix_ns(wait.at_ns, report.unix_offset_ns),
             latency_ns: account.latency_ns,

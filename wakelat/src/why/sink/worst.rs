@@ -17,6 +17,7 @@ use crate::{
         account::{Share, Span},
         part::Part,
     },
+    wait::Namespace,
     why::Summary,
 };
 
@@ -45,6 +46,10 @@ pub fn draw(account: &Account, summary: &Summary, style: &Style, out: &mut Strin
         if let Some(container) = words::container(path, style) {
             Line::of(Ink::Dim, format!("  {container}")).end(style, out);
         }
+    }
+    if let Some(Namespace { pid_ns, tid }) = summary.namespaces.get(&wait.tid) {
+        let of = pid_ns.map_or_else(String::new, |inode| format!(" {inode}"));
+        Line::of(Ink::Dim, format!("  thread {tid} of PID namespace{of}")).end(style, out);
     }
     timeline::draw(&rows(account, summary, style), account.latency_ns, marks(account), style, out);
 }
