@@ -48,7 +48,7 @@ fn a_recording_is_shown_by_any_key(attach: Attach) -> Outcome {
     assert_eq!(waits, document["coverage"]["delivered"], "{document}");
     assert!(waits <= performance.wakeups["wl-sleeper"], "{document}");
     assert!(waits + performance.untraced >= performance.wakeups["wl-sleeper"], "{document}");
-    assert_eq!(document["antagonists"][0]["task"]["comm"], "wl-hog", "{document}");
+    assert_eq!(document["antagonists"][0]["name"], "wl-hog", "{document}");
     for key in ["tid", "cpu", "policy,class"] {
         let by_key = why(file, &["--by", key]);
         for of in ["count", "sum_ns"] {
