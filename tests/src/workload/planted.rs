@@ -220,13 +220,14 @@ fn interrupt(stage: &mut Stage, victim: &Victim, took: &Shared, cpu: usize, coun
         let mut waker = victim.waker();
         gate.wait();
         while waker.is_due() {
-            let at_ns = expire_together(&timers, count);
-            block_until(at_ns - 300_000);
-            if now_ns() > at_ns - 200_000 {
+            let at_ns = loop {
+                let at_ns = expire_together(&timers, count);
+                block_until(at_ns - 300_000);
+                if now_ns() < at_ns - 100_000 {
+                    break at_ns;
+                }
                 // To set them took longer than ever, as where the hypervisor has the CPU: they expire for nobody.
-                block_until(at_ns + 100_000);
-                continue;
-            }
+            };
             waker.wake();
             let mut last_ns = now_ns();
             assert!(last_ns < at_ns, "the timers expired before anybody waited");
