@@ -27,7 +27,7 @@ pub const fn of(course: Course) -> &'static [&'static str] {
             "timerlat_report",
             "interference",
             "rtla",
-            "stacks",
+            "stacks:of_its_waker",
             "why",
         ],
         // What has a known length and needs a second processor.
@@ -54,7 +54,7 @@ mod tests {
         assert!(!of(Course::Once(Mode::Deterministic)).contains(&"kernel"));
         assert_eq!(
             task(Course::Once(Mode::Deterministic), false),
-            "tests=context:kworker,context:storm,counts:_btf,counts:_classic,cost,oracle,verify:of_all_tasks_agrees_under_load,timerlat,timerlat_threads,timerlat_report,interference,rtla,stacks,why"
+            "tests=context:kworker,context:storm,counts:_btf,counts:_classic,cost,oracle,verify:of_all_tasks_agrees_under_load,timerlat,timerlat_threads,timerlat_report,interference,rtla,stacks:of_its_waker,why"
         );
         assert_eq!(task(Course::Twice, false), "tests=reports");
         assert_eq!(task(Course::Twice, true), "tests");
