@@ -87,7 +87,7 @@ fn a_file_that_is_not_all_there_is_refused() {
 }
 
 #[test]
-fn a_damaged_file_is_an_error_and_not_a_guess() {
+fn what_is_no_recording_is_refused_and_no_damage_is_a_panic() {
     let file = recorded(&stories()["two_hogs"].events);
     assert!(matches!(Recording::open(&b"# tracer: nop\n#\n"[..]), Err(Error::NotARecording)));
     let mut other = file.clone();
@@ -96,7 +96,7 @@ fn a_damaged_file_is_an_error_and_not_a_guess() {
     let mut longer = file.clone();
     longer[12..16].fill(0xff);
     assert!(matches!(Recording::open(&longer[..]), Err(Error::Damaged { at: 12 })));
-    // Whatever a byte becomes: an end, or an error.
+    // Whatever a byte becomes: an end, or an error. There is no checksum: a figure that has become another is read as that.
     for at in 12..file.len() {
         let mut changed = file.clone();
         changed[at] ^= 0x55;
