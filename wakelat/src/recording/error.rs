@@ -18,6 +18,11 @@ pub enum Error {
         /// Where: bytes from its start.
         at: u64,
     },
+    /// There is something behind its end.
+    GoesOn {
+        /// Where: bytes from its start.
+        at: u64,
+    },
     /// It ends before its end.
     CutShort {
         /// Events up to there.
@@ -38,6 +43,10 @@ impl fmt::Display for Error {
             Self::Damaged { at } => {
                 write!(f, "it is damaged at byte {at}: what stands there is nothing that `wakelat record` writes")
             }
+            Self::GoesOn { at } => write!(
+                f,
+                "it goes on at byte {at}, behind its end; expected one recording and nothing else: show several one by one"
+            ),
             Self::CutShort { events } => write!(
                 f,
                 "it ends after {events} events, before its end: the run that wrote it was killed, or the file is not all \

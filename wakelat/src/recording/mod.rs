@@ -1,14 +1,18 @@
 //! A measurement kept in a file, to be looked at again: every event, what it takes to name what is in them, and the account.
 //! Pure.
 //!
-//! A file is [`MAGIC`] and then frames, each a length (four bytes, the lowest first) and so many bytes: a [`Frame`] as postcard
-//! writes it (<https://postcard.jamesmunns.com/wire-format>). The first is a [`Frame::Header`], the last a [`Frame::End`].
+//! A file is [`MAGIC`], [`FORMAT`] and then frames: a length, a checksum, and so many bytes, which are a [`Frame`] as postcard
+//! writes it (<https://postcard.jamesmunns.com/wire-format>). Numbers around frames have four bytes, the lowest first. The checksum is
+//! the CRC-32 of zip and Ethernet, over all frames so far without what stands around them, so that one that is missing or in
+//! another place is found, too. The first frame is a [`Frame::Header`], the last a [`Frame::End`], behind which is nothing.
 
 mod error;
 mod names;
 mod read;
 mod write;
 
+#[cfg(test)]
+mod layout;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +37,10 @@ pub const MAGIC: [u8; 8] = *b"wakelat\n";
 /// Counts the forms that frames have had: a file of another form is refused, not guessed at.
 pub const FORMAT: u32 = 1;
 
+/// The longest frame, in bytes: several times what the longest path of a cgroup takes (`PATH_MAX`, include/uapi/linux/limits.h). What
+/// says that it is longer is none, and nobody makes room for it.
+const LONGEST: u32 = 1 << 16;
+
 /// What stands in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Frame<'a> {
@@ -52,12 +60,13 @@ pub enum Frame<'a> {
         /// Its name.
         comm: Comm,
     },
-    /// The PID namespace of a thread that has one of its own: before the first event in which it has waited.
+    /// In which PID namespace a thread is: before the first event in which it has waited, and again where its number is given to
+    /// another.
     Namespace {
         /// Its thread id.
         tid: u32,
-        /// The namespace.
-        namespace: Namespace,
+        /// The namespace; none where it has none of its own, or has gone.
+        namespace: Option<Namespace>,
     },
     /// The kernel's function at an address: before the first event with it.
     Function {

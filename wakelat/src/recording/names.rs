@@ -13,7 +13,7 @@ use crate::{
 pub struct Recorded {
     cgroups: HashMap<u64, String>,
     tasks: HashMap<u32, Comm>,
-    namespaces: HashMap<u32, Namespace>,
+    namespaces: HashMap<u32, Option<Namespace>>,
     functions: HashMap<u64, Option<String>>,
 }
 
@@ -42,7 +42,7 @@ impl Names for Recorded {
     }
 
     fn namespace(&self, tid: u32) -> Option<Namespace> {
-        self.namespaces.get(&tid).copied()
+        self.namespaces.get(&tid).copied().flatten()
     }
 
     fn function(&self, address: u64) -> Option<String> {

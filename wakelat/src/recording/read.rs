@@ -2,16 +2,17 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::{Error, FORMAT, Frame, Header, MAGIC};
+use crc32fast::Hasher;
 
-/// Longer than any frame: what says it is longer is none.
-const LONGEST: u32 = 1 << 20;
+use super::{Error, FORMAT, Frame, Header, LONGEST, MAGIC};
 
 /// A recording, read frame by frame.
 #[derive(Debug)]
 pub struct Recording<R> {
     input: R,
     at: u64,
+    /// Of all frames so far.
+    checksum: Hasher,
     events: u64,
     ended: bool,
     header: Header,
@@ -25,7 +26,7 @@ impl<R: Read> Recording<R> {
     pub fn open(input: R) -> Result<Self, Error> {
         let header =
             Header { version: String::new(), from: Default::default(), merged: false, parts: Default::default() };
-        let mut recording = Self { input, at: 0, events: 0, ended: false, header };
+        let mut recording = Self { input, at: 0, checksum: Hasher::new(), events: 0, ended: false, header };
         let is_whole = |error| if is_end(&error) { Error::NotARecording } else { error };
         if recording.bytes::<8>().map_err(is_whole)? != MAGIC {
             return Err(Error::NotARecording);
@@ -49,25 +50,40 @@ impl<R: Read> Recording<R> {
     /// The next frame; none after [`Frame::End`].
     ///
     /// # Errors
-    /// Where it cannot be read, is damaged, or ends before that.
+    /// Where it cannot be read, is damaged, ends before that, or goes on behind it.
     pub fn frame(&mut self) -> Result<Option<Frame<'static>>, Error> {
         if self.ended {
             return Ok(None);
         }
         let at = self.at;
-        let length = u32::from_le_bytes(self.bytes()?);
+        let (length, checksum) = (u32::from_le_bytes(self.bytes()?), u32::from_le_bytes(self.bytes()?));
         if length > LONGEST {
             return Err(Error::Damaged { at });
         }
         let mut bytes = vec![0; length as usize];
         self.fill(&mut bytes)?;
-        let frame = postcard::from_bytes(&bytes).map_err(|_| Error::Damaged { at })?;
+        self.checksum.update(&bytes);
+        if self.checksum.clone().finalize() != checksum {
+            return Err(Error::Damaged { at });
+        }
+        let Ok((frame, [])) = postcard::take_from_bytes(&bytes) else { return Err(Error::Damaged { at }) };
         match &frame {
             Frame::Event(_) => self.events += 1,
-            Frame::End(_) => self.ended = true,
+            Frame::End(_) => self.end()?,
             _ => {}
         }
         Ok(Some(frame))
+    }
+
+    /// Nothing comes any more.
+    fn end(&mut self) -> Result<(), Error> {
+        self.ended = true;
+        let at = self.at;
+        match self.bytes::<1>() {
+            Ok(_) => Err(Error::GoesOn { at }),
+            Err(error) if is_end(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Error> {

@@ -1,7 +1,16 @@
+use std::cell::Cell;
+
+use wakelat_common::{Class, start::Leaving};
+
 use super::*;
 use crate::{
-    aggregate::key::{Key, Names as _},
+    aggregate::key::{Key, Names},
     report::From,
+    sink::fixtures,
+    timeline::{
+        event::{Turn, What, Work},
+        fixtures::{Stream, idle, task},
+    },
     why::{
         self,
         fixtures::{Paths, report, stories, summary},
@@ -42,6 +51,39 @@ fn replayed(file: &[u8]) -> (Vec<Event>, Recorded, Option<Report>) {
     (events, names, end)
 }
 
+/// How reading it to its end ends.
+fn read(file: &[u8]) -> Result<(), Error> {
+    let mut recording = Recording::open(file)?;
+    while recording.frame()?.is_some() {}
+    Ok(())
+}
+
+/// A file's frames, with what stands around them.
+fn frames(file: &[u8]) -> Vec<Vec<u8>> {
+    let (mut rest, mut frames) = (&file[12..], Vec::new());
+    while let Some(length) = rest.first_chunk() {
+        let (frame, after) = rest.split_at(8 + u32::from_le_bytes(*length) as usize);
+        frames.push(frame.to_owned());
+        rest = after;
+    }
+    frames
+}
+
+fn file_of(frames: &[Vec<u8>]) -> Vec<u8> {
+    [&MAGIC[..], &FORMAT.to_le_bytes(), &frames.concat()].concat()
+}
+
+/// A file of frames with these contents.
+fn sealed(contents: &[Vec<u8>]) -> Vec<u8> {
+    let mut checksum = crc32fast::Hasher::new();
+    let frame = |content: &Vec<u8>| {
+        checksum.update(content);
+        let numbers = [content.len() as u32, checksum.clone().finalize()].map(u32::to_le_bytes);
+        [&numbers.concat()[..], content].concat()
+    };
+    file_of(&contents.iter().map(frame).collect::<Vec<_>>())
+}
+
 /// All that `why` says of some events.
 fn said(events: &[Event]) -> String {
     let summary = summary(events, From::Waking, &[Key::Comm]);
@@ -74,11 +116,7 @@ fn names_are_those_of_the_machine_it_was_recorded_on() {
 fn a_file_that_is_not_all_there_is_refused() {
     let file = recorded(&stories()["one_hog"].events);
     for length in 0..file.len() {
-        let read = Recording::open(&file[..length]).and_then(|mut recording| {
-            while recording.frame()?.is_some() {}
-            Ok(())
-        });
-        match read {
+        match read(&file[..length]) {
             Err(Error::NotARecording) => assert!(length < 8, "{length}"),
             Err(Error::CutShort { .. }) => assert!(length >= 8, "{length}"),
             other => panic!("{length}: {other:?}"),
@@ -87,7 +125,7 @@ fn a_file_that_is_not_all_there_is_refused() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused_and_no_damage_is_a_panic() {
+fn what_is_no_recording_is_refused() {
     let file = recorded(&stories()["two_hogs"].events);
     assert!(matches!(Recording::open(&b"# tracer: nop\n#\n"[..]), Err(Error::NotARecording)));
     let mut other = file.clone();
@@ -96,12 +134,177 @@ fn what_is_no_recording_is_refused_and_no_damage_is_a_panic() {
     let mut longer = file.clone();
     longer[12..16].fill(0xff);
     assert!(matches!(Recording::open(&longer[..]), Err(Error::Damaged { at: 12 })));
-    // Whatever a byte becomes: an end, or an error. There is no checksum: a figure that has become another is read as that.
-    for at in 12..file.len() {
+}
+
+#[test]
+fn a_file_of_which_any_bit_has_changed_is_refused() {
+    let file = recorded(&stories()["worker"].events[..6]);
+    read(&file).unwrap();
+    for bit in 0..file.len() * 8 {
         let mut changed = file.clone();
-        changed[at] ^= 0x55;
-        if let Ok(mut recording) = Recording::open(&changed[..]) {
-            while let Ok(Some(_)) = recording.frame() {}
+        changed[bit / 8] ^= 1 << (bit % 8);
+        read(&changed).expect_err(&format!("bit {bit} of {}", file.len() * 8));
+    }
+}
+
+#[test]
+fn a_frame_that_is_missing_or_in_another_place_is_damage() {
+    let frames = frames(&recorded(&stories()["one_hog"].events[..6]));
+    read(&file_of(&frames)).unwrap();
+    for at in 1..frames.len() - 1 {
+        let mut missing = frames.clone();
+        missing.remove(at);
+        let mut twice = frames.clone();
+        twice.insert(at, frames[at].clone());
+        for changed in [missing, twice] {
+            assert!(matches!(read(&file_of(&changed)), Err(Error::Damaged { .. })), "{at}");
+        }
+        let mut swapped = frames.clone();
+        swapped.swap(at, at + 1);
+        assert!(matches!(read(&file_of(&swapped)), Err(Error::Damaged { .. })), "{at}");
+    }
+}
+
+#[test]
+fn what_stands_behind_the_end_is_not_overlooked() {
+    let file = recorded(&stories()["one_hog"].events);
+    for more in [&file[..], &[0]] {
+        let length = file.len() as u64;
+        assert!(matches!(read(&[&file, more].concat()), Err(Error::GoesOn { at }) if at == length));
+    }
+}
+
+#[test]
+fn what_stands_behind_the_content_of_a_frame_is_not_overlooked() {
+    let mut content = postcard::to_stdvec(&Frame::Header(header())).unwrap();
+    assert_eq!(Recording::open(&sealed(&[content.clone()])[..]).unwrap().header(), &header());
+    content.push(0);
+    assert!(matches!(Recording::open(&sealed(&[content])[..]), Err(Error::Damaged { at: 12 })));
+}
+
+#[test]
+fn whatever_stands_in_a_frame_is_no_panic() {
+    let frames = frames(&recorded(&stories()["worker"].events[..6]));
+    let mut contents: Vec<Vec<u8>> = frames.iter().map(|frame| frame[8..].to_owned()).collect();
+    read(&sealed(&contents)).unwrap();
+    for at in 0..contents.len() {
+        for byte in 0..contents[at].len() {
+            contents[at][byte] ^= 0x55;
+            // A number that has become another is read as that; what is no frame any more is told as such.
+            if let Err(error) = read(&sealed(&contents)) {
+                assert!(
+                    matches!(error, Error::Damaged { .. } | Error::CutShort { .. } | Error::GoesOn { .. }),
+                    "{error}"
+                );
+            }
+            contents[at][byte] ^= 0x55;
         }
     }
+}
+
+#[test]
+fn what_no_reader_takes_is_not_written() {
+    let event = Event { cpu: 0, seq: 1, what: What::Work(Work { at_ns: 1, tid: 2, function: Some(0xa) }) };
+    struct Long;
+    impl Names for Long {
+        fn cgroup(&self, _: u64) -> String {
+            String::new()
+        }
+        fn comm(&self, _: u32) -> Option<Comm> {
+            None
+        }
+        fn namespace(&self, _: u32) -> Option<Namespace> {
+            None
+        }
+        fn function(&self, _: u64) -> Option<String> {
+            Some("a".repeat(LONGEST as usize))
+        }
+    }
+    let (mut recorder, mut file) = (Recorder::default(), Vec::new());
+    let refused = recorder.event(&event, &Long, &mut file).unwrap_err();
+    assert!(refused.to_string().contains("65536 at most"), "{refused}");
+    assert!(file.is_empty());
+}
+
+/// A machine on which a thread number is given to one task after the other.
+struct Reused(Cell<Option<Namespace>>);
+
+impl Names for Reused {
+    fn cgroup(&self, _: u64) -> String {
+        String::new()
+    }
+
+    fn comm(&self, tid: u32) -> Option<Comm> {
+        (tid == 77).then(|| Comm::new(if self.0.get().is_some() { b"inside" } else { b"outside" }))
+    }
+
+    fn namespace(&self, _: u32) -> Option<Namespace> {
+        self.0.get()
+    }
+
+    fn function(&self, _: u64) -> Option<String> {
+        None
+    }
+}
+
+/// Waits of thread 5, each woken by 77, and what a reader knows of both when each has ended.
+fn known_after_each_wait(
+    reused: &Reused,
+    owners: &[(Option<Namespace>, &[Turn])],
+) -> Vec<(Option<Namespace>, Option<Comm>)> {
+    let (mut recorder, mut file) = (Recorder::default(), Vec::new());
+    recorder.begin(header(), &mut file).unwrap();
+    for (namespace, turns) in owners {
+        reused.0.set(*namespace);
+        for turn in *turns {
+            let event = Event { cpu: 0, seq: 1, what: What::Turn(Box::new(turn.clone())) };
+            recorder.event(&event, reused, &mut file).unwrap();
+        }
+    }
+    recorder.end(&fixtures::report(Vec::new()), &mut file).unwrap();
+    let (mut recording, mut names, mut known) = (Recording::open(&file[..]).unwrap(), Recorded::default(), Vec::new());
+    while let Some(frame) = recording.frame().unwrap() {
+        names.learn(&frame);
+        if let Frame::Event(event) = frame
+            && let What::Turn(turn) = &event.what
+            && turn.waited.is_some()
+        {
+            known.push((names.namespace(5), names.comm(77)));
+        }
+    }
+    known
+}
+
+#[test]
+fn a_number_that_is_given_again_is_asked_about_again() {
+    let of = |pid_ns, tid| Some(Namespace { pid_ns: Some(pid_ns), tid });
+    let waits = |class: Class| {
+        let mut stream = Stream::default();
+        let waited = stream.ends(0, (10, 20), task(5, "waits"));
+        (waited.wait.class, waited.wait.waker_tid) = (class, Some(77));
+        match stream.events.remove(0).what {
+            What::Turn(turn) => *turn,
+            other => panic!("{other:?}"),
+        }
+    };
+    let dies = |tid: u32| Turn {
+        prev: task(tid, "dies"),
+        next: idle(),
+        waited: None,
+        leaving: Leaving::Dead,
+        ..waits(Class::New)
+    };
+    let (inside, outside) = (Some(Comm::new(b"inside")), Some(Comm::new(b"outside")));
+    let owners: [(Option<Namespace>, &[Turn]); 3] = [
+        (of(1, 10), &[waits(Class::Wakeup), waits(Class::Wakeup), dies(77), dies(5)]),
+        (None, &[waits(Class::Wakeup), dies(5)]),
+        (of(3, 30), &[waits(Class::Preempted)]),
+    ];
+    let known = known_after_each_wait(&Reused(Cell::default()), &owners);
+    assert_eq!(known, [(of(1, 10), inside), (of(1, 10), inside), (None, outside), (of(3, 30), outside)]);
+    // Nobody has seen the first one die.
+    let owners: [(Option<Namespace>, &[Turn]); 2] =
+        [(of(1, 10), &[waits(Class::Wakeup)]), (None, &[waits(Class::New)])];
+    let known = known_after_each_wait(&Reused(Cell::default()), &owners);
+    assert_eq!(known, [(of(1, 10), inside), (None, inside)]);
 }

@@ -6,21 +6,27 @@ use std::{
     io::{self, Write},
 };
 
-use super::{FORMAT, Frame, Header, MAGIC};
+use crc32fast::Hasher;
+use wakelat_common::{Class, start::Leaving};
+
+use super::{FORMAT, Frame, Header, LONGEST, MAGIC};
 use crate::{
     aggregate::key::Names,
     report::Report,
-    timeline::event::{Event, What, Work},
+    timeline::event::{Event, Waited, What, Work},
 };
 
 /// Writes a recording, frame by frame.
 #[derive(Debug, Default)]
 pub struct Recorder {
     cgroups: HashSet<u64>,
+    /// Threads whose name is in the file.
     tasks: HashSet<u32>,
-    /// Those that have waited.
+    /// Threads that have waited.
     waiters: HashSet<u32>,
     functions: HashSet<u64>,
+    /// Of all frames so far.
+    checksum: Hasher,
     /// The frame under way: kept, so that none is allocated for each.
     bytes: Vec<u8>,
 }
@@ -52,11 +58,11 @@ impl Recorder {
                         self.write(&Frame::Cgroup { id, path: names.cgroup(id).into() }, out)?;
                     }
                 }
-                if turn.waited.is_some()
-                    && self.waiters.insert(turn.next.tid)
-                    && let Some(namespace) = names.namespace(turn.next.tid)
-                {
-                    self.write(&Frame::Namespace { tid: turn.next.tid, namespace }, out)?;
+                // The death of who had the number before may not have been seen.
+                let is_new = |waited: Waited| waited.wait.class == Class::New;
+                if turn.waited.is_some_and(|waited| self.waiters.insert(turn.next.tid) || is_new(waited)) {
+                    let (tid, namespace) = (turn.next.tid, names.namespace(turn.next.tid));
+                    self.write(&Frame::Namespace { tid, namespace }, out)?;
                 }
                 if let Some(tid) = turn.waited.and_then(|waited| waited.wait.waker_tid)
                     && self.tasks.insert(tid)
@@ -66,6 +72,13 @@ impl Recorder {
                 }
             }
             _ => {}
+        }
+        if let What::Turn(turn) = &event.what
+            && turn.leaving == Leaving::Dead
+        {
+            // Its number may be given to another, of whom nothing is known.
+            self.tasks.remove(&turn.prev.tid);
+            self.waiters.remove(&turn.prev.tid);
         }
         self.write(&Frame::Event(Cow::Borrowed(event)), out)
     }
@@ -83,8 +96,14 @@ impl Recorder {
     fn write(&mut self, frame: &Frame<'_>, out: &mut dyn Write) -> io::Result<()> {
         self.bytes.clear();
         self.bytes = postcard::to_extend(frame, std::mem::take(&mut self.bytes)).map_err(io::Error::other)?;
-        let length = u32::try_from(self.bytes.len()).map_err(io::Error::other)?;
+        let length = u32::try_from(self.bytes.len()).ok().filter(|length| *length <= LONGEST);
+        let length = length.ok_or_else(|| {
+            let why = format!("{} bytes are one piece of a recording, which has {LONGEST} at most", self.bytes.len());
+            io::Error::other(why)
+        })?;
+        self.checksum.update(&self.bytes);
         out.write_all(&length.to_le_bytes())?;
+        out.write_all(&self.checksum.clone().finalize().to_le_bytes())?;
         out.write_all(&self.bytes)
     }
 }

@@ -1,0 +1,196 @@
+//! The bytes of frames: a recording is read by those who were not there when it was written.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use wakelat_common::{Class, start::Leaving};
+
+use super::{Frame, Header, Parts};
+use crate::{
+    aggregate::distribution::Maximum,
+    report::{Coverage, From, Mode, Overhead, ProgramTime, Report, Sampling, Terms, Threshold},
+    timeline::{
+        event::{Event, Moved, Noise, Occupant, Source, Spawn, Turn, Unseen, Waited, What, Woken, Work},
+        stack::{Role, Stack, Trace},
+    },
+    wait::{Comm, Namespace, Wait},
+};
+
+/// Fields have values of their own, so that none takes another's place unseen.
+fn occupant(first: u32, cgroup_id: Option<u64>) -> Occupant {
+    let comm = Comm::new(b"nginx");
+    Occupant { tid: first, pid: first + 1, comm, prio: -1, policy: first + 2, cgroup_id, wanted: true }
+}
+
+fn wait(class: Class) -> Wait {
+    Wait {
+        class,
+        at_ns: 1,
+        latency_ns: 2,
+        delivery_ns: Some(3),
+        tid: 4,
+        pid: 5,
+        comm: Comm::new(b"nginx"),
+        cgroup_id: Some(6),
+        prio: 7,
+        policy: 8,
+        cpu: 9,
+        prev_cpu: Some(10),
+        waker_tid: Some(11),
+        prev_tid: 12,
+        prev_comm: Comm::new(b"cc1plus"),
+        prev_prio: 13,
+        wakeable: true,
+        level: 14,
+    }
+}
+
+fn waited(class: Class) -> Waited {
+    Waited {
+        wait: wait(class),
+        cpu: Some(15),
+        waker_cpu: Some(16),
+        remote: false,
+        moves: 17,
+        throttled_ns: Some(18),
+        throttled_at_start: true,
+        stolen_ns: 19,
+    }
+}
+
+fn turn(leaving: Leaving) -> Turn {
+    let unseen = Some(Unseen { switches: Some(20), came_ns: Some(21) });
+    let (prev, next) = (occupant(22, Some(25)), occupant(26, None));
+    Turn { at_ns: 29, prev, unseen, leaving, next, waited: None, idle_state: Some(30), rt_throttled: true }
+}
+
+fn turns() -> Vec<What> {
+    let leaving = [Leaving::Runnable, Leaving::RunnableYetWakeable, Leaving::Asleep, Leaving::Dead].map(turn);
+    let classes = Class::ALL.map(|class| Turn { waited: Some(waited(class)), ..turn(Leaving::Asleep) });
+    leaving.into_iter().chain(classes).map(|turn| What::Turn(Box::new(turn))).collect()
+}
+
+fn events() -> Vec<What> {
+    let comm = Comm::new(b"make");
+    let noise = |source| What::Noise(Noise { source, from_ns: 1, to_ns: 2 });
+    let stack = |role, kernel, user| What::Stack(Stack { at_ns: 1, role, tid: 2, by_tid: 3, by_pid: 4, kernel, user });
+    let others = [
+        noise(Source::Irq { number: 3, name: Comm::new(b"eth0") }),
+        noise(Source::Vector(4)),
+        noise(Source::Softirq(5)),
+        What::Moved(Moved { at_ns: 1, tid: 2, comm, waits: true, from_cpu: 3, to_cpu: 4 }),
+        What::Woken(Woken { at_ns: 1, tid: 2, comm, new: true, running: false, target_cpu: 3, waker_tid: 4 }),
+        What::Work(Work { at_ns: 1, tid: 2, function: Some(0xffff_ffff_8100_0000) }),
+        What::Spawn(Spawn { at_ns: 1, tid: 2, comm, child: Some(3) }),
+        stack(Role::Waker, Trace::Number(5), Trace::NoRoom),
+        stack(Role::Wakee, Trace::Nothing, Trace::Number(6)),
+    ];
+    turns().into_iter().chain(others).collect()
+}
+
+fn terms(first: u64) -> Terms {
+    Terms {
+        seen: first,
+        carried: first + 1,
+        delivered: first + 2,
+        woken_running: first + 3,
+        woken_waiting: first + 4,
+        filtered: first + 5,
+        below_threshold: first + 6,
+        not_watched: first + 7,
+        start_map_full: first + 8,
+        ring_full: first + 9,
+        discarded: first + 10,
+        stale: first + 11,
+        censored: first + 12,
+        rested: first + 13,
+    }
+}
+
+fn report(from: From, mode: Mode) -> Report {
+    let oldest = Maximum { latency_ns: 7, at_ns: 8, tid: 9, comm: Comm::new(b"nginx"), cpu: 10 };
+    let programs = ProgramTime { ns: 11, switches: 12, accounted_ns: 13 };
+    Report {
+        kernel: "6.1".to_owned(),
+        start_unix_ns: 1,
+        duration_ns: 2,
+        unix_offset_ns: -3,
+        from,
+        mode,
+        groups: Vec::new(),
+        coverage: Coverage {
+            wakeups: terms(20),
+            preemptions: Some(terms(40)),
+            missed: Some(4),
+            events_lost: Some(5),
+            oldest_censored: Some(oldest),
+            groups_merged: 6,
+        },
+        threshold: Some(Threshold { threshold_ns: 14, over: 15 }),
+        overhead: Some(Overhead { cpus: 16, tool_ns: 17, programs: Some(programs) }),
+        sampling: Some(Sampling { limit_ppm: 18, one_in_least: 19, one_in_most: 64, measured_ns: 65 }),
+    }
+}
+
+fn every_frame() -> Vec<Frame<'static>> {
+    let parts = Parts { noise: true, idle: false, quota: true, works: true, forks: false };
+    let header = |from| Frame::Header(Header { version: "0.1.0".to_owned(), from, merged: true, parts });
+    let mut frames = vec![
+        header(From::Wakeup),
+        header(From::Waking),
+        Frame::Cgroup { id: 7, path: "/user.slice".into() },
+        Frame::Task { tid: 300, comm: Comm::new(b"make") },
+        Frame::Namespace { tid: 300, namespace: Some(Namespace { pid_ns: Some(4_026_532_301), tid: 17 }) },
+        Frame::Namespace { tid: 300, namespace: None },
+        Frame::Function { address: 0xa, name: Some("vmstat_update".into()) },
+        Frame::WarmedUp,
+    ];
+    frames.extend(events().into_iter().map(|what| Frame::Event(Cow::Owned(Event { cpu: 200, seq: 300, what }))));
+    frames.extend(
+        [(From::Wakeup, Mode::Aggregate), (From::Waking, Mode::Samples)]
+            .map(|(from, mode)| Frame::End(Box::new(report(from, mode)))),
+    );
+    frames
+}
+
+/// What it is. Whoever adds a kind names it here and draws one above.
+fn kind(frame: &Frame<'_>) -> &'static str {
+    match frame {
+        Frame::Header(_) => "header",
+        Frame::Cgroup { .. } => "cgroup",
+        Frame::Task { .. } => "task",
+        Frame::Namespace { .. } => "namespace",
+        Frame::Function { .. } => "function",
+        Frame::WarmedUp => "warmed up",
+        Frame::Event(event) => match event.what {
+            What::Turn(_) => "turn",
+            What::Noise(_) => "noise",
+            What::Moved(_) => "moved",
+            What::Woken(_) => "woken",
+            What::Work(_) => "work",
+            What::Spawn(_) => "spawn",
+            What::Stack(_) => "stack",
+        },
+        Frame::End(_) => "end",
+    }
+}
+
+/// Whoever changes this snapshot raises [`super::FORMAT`]: files of the form before would be read as something else.
+#[test]
+fn frames_keep_their_layout_as_long_as_the_format_keeps_its_number() {
+    let mut shown = format!("format {}\n", super::FORMAT);
+    for frame in every_frame() {
+        write!(shown, "{}:", kind(&frame)).unwrap();
+        for (at, byte) in postcard::to_stdvec(&frame).unwrap().iter().enumerate() {
+            let space = if at % 32 == 0 {
+                "\n  "
+            } else if at % 4 == 0 {
+                " "
+            } else {
+                ""
+            };
+            write!(shown, "{space}{byte:02x}").unwrap();
+        }
+        shown.push('\n');
+    }
+    insta::assert_snapshot!(shown);
+}
