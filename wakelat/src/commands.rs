@@ -128,6 +128,11 @@ pub fn print(write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result
 }
 
 fn run(config: &Config, view: &mut dyn View) -> Result<Stop> {
+    session::run(config, &ready(config)?, view)
+}
+
+/// Where the run takes place, if it can.
+fn ready(config: &Config) -> Result<Place> {
     let features = Features::detect(config.resources.btf.as_deref());
     features.check_can_measure(&config.resources)?;
     if !config.output.quiet {
@@ -137,7 +142,7 @@ fn run(config: &Config, view: &mut dyn View) -> Result<Stop> {
     if features.only_records(config.resources.attach) {
         refuse_what_no_record_tells(config)?;
     }
-    session::run(config, &place(features), view)
+    Ok(place(features))
 }
 
 /// `verify`: the same window by hist triggers. Returns whether the numbers agree.

@@ -253,6 +253,21 @@ fn a_recording_has_a_file_and_a_form_of_its_own() {
 }
 
 #[test]
+fn what_is_read_is_not_written_over_and_nothing_is_written_twice() {
+    for (line, why) in [
+        ("wakelat why -i file -o ./file", "file of `--input`, too"),
+        ("wakelat why -o file --folded file", "file of `--folded`, too"),
+        ("wakelat why --folded -", "expected a file"),
+        ("wakelat timerlat --from file -o file", "file of `--from`, too"),
+        ("wakelat osnoise -o file --trace file", "file of `--trace`, too"),
+        ("wakelat timerlat --trace ROOT/plain", "is a directory"),
+    ] {
+        let (said, code) = refused(line, |_| {});
+        assert!(said.contains(why) && code == 2, "{line}: {said}");
+    }
+}
+
+#[test]
 fn a_machine_that_cannot_be_read_is_a_failure_not_a_usage_error() {
     let refusal = parse_on(words("wakelat hist"), || anyhow::bail!("cannot read `/proc/loadavg`")).unwrap_err();
     assert_eq!((refusal.exit_code(), refusal.to_string().as_str()), (1, "cannot read `/proc/loadavg`"));

@@ -88,6 +88,8 @@ impl WhyFlags {
         let machine = machine()?;
         let mut config = Config::new(&self.common, &machine)?;
         config.set_reasons(&self.grouping, &machine)?;
-        Ok(Command::Why(config, Why { worst: self.worst, parts: self.parts.parts(), stacks: self.stacks.stacks() }))
+        let stacks = self.stacks.stacks();
+        stacks.folded.as_deref().map_or(Ok(()), |folded| config.output.check_beside("--folded", folded))?;
+        Ok(Command::Why(config, Why { worst: self.worst, parts: self.parts.parts(), stacks }))
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context as _, Result};
 
-use super::{run, stacks::Stacks, style};
+use super::{ready, stacks::Stacks, style};
 use crate::{
     aggregate::key::{Key, Names},
     collect::{Collector, Timeline},
@@ -12,7 +12,7 @@ use crate::{
     recording::{Frame, Parts, Recorded, Recording},
     report::{From, Report},
     session::{
-        Stop, View, input,
+        self, Stop, View, input,
         output::{Output, Written},
     },
     sink::{Format, Style},
@@ -25,6 +25,7 @@ use crate::{
 /// # Errors
 /// Those of [`crate::session::run`], and where the file of folded stacks cannot be written.
 pub fn why(config: &Config, why: &config::Why) -> Result<Stop> {
+    let place = ready(config)?;
     let mut folded = why.stacks.folded.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
     let roles: Vec<Role> = roles.into_iter().filter(|(told, _)| *told).map(|(_, role)| role).collect();
@@ -33,7 +34,7 @@ pub fn why(config: &Config, why: &config::Why) -> Result<Stop> {
     if folded.is_some() {
         view.summing.fold();
     }
-    let stop = run(config, &mut view)?;
+    let stop = session::run(config, &place, &mut view)?;
     if let (Some(output), Some(folded), Some(stacks)) = (&mut folded, view.summing.folded(), &view.stacks) {
         output.write(|out| folded.write(&roles, stacks, &view.known, out))?;
     }

@@ -1,11 +1,13 @@
 //! How and where the result is shown.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf, absolute},
+};
 
 use super::ConfigError;
-use crate::cli::OutputFlags;
-
-use crate::sink::Format;
+use crate::{cli::OutputFlags, sink::Format};
 
 /// How and where the result is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,13 +41,7 @@ pub enum Colour {
 impl OutputConfig {
     pub(crate) fn new(flags: &OutputFlags) -> Result<Self, ConfigError> {
         let path = flags.paper.output.as_deref().filter(|path| *path != Path::new("-"));
-        if path.is_some_and(Path::is_dir) {
-            let why = format!(
-                "`{}` is a directory; expected a file or `-`",
-                flags.paper.output.as_deref().unwrap_or(Path::new("")).display()
-            );
-            return Err(ConfigError::usage("--output", why));
-        }
+        path.map_or(Ok(()), |path| refuse_directory("--output", path, "a file or `-`"))?;
         Ok(Self {
             format: match (flags.json, flags.csv) {
                 (true, _) => Format::Json,
@@ -58,5 +54,122 @@ impl OutputConfig {
             ascii: flags.paper.ascii,
             colour: flags.paper.color,
         })
+    }
+
+    /// Whether what a flag names can be read, a file or `-`, and is not what is written.
+    pub(super) fn check_input(&self, flag: &str, path: &Path) -> Result<(), ConfigError> {
+        refuse_directory(flag, path, "a file or `-`")?;
+        self.check_distinct(flag, if path == Path::new("-") { Path::new("/dev/stdin") } else { path })
+    }
+
+    /// Whether what a flag names can be written beside the result: a file, as standard output belongs to that.
+    pub(crate) fn check_beside(&self, flag: &str, path: &Path) -> Result<(), ConfigError> {
+        if path == Path::new("-") {
+            return Err(ConfigError::usage(flag, "`-` is where the result goes; expected a file"));
+        }
+        refuse_directory(flag, path, "a file")?;
+        self.check_distinct(flag, path)
+    }
+
+    /// Whether the result goes elsewhere: nothing else would be left of a file.
+    fn check_distinct(&self, flag: &str, path: &Path) -> Result<(), ConfigError> {
+        let result = self.path.as_deref().unwrap_or(Path::new("/dev/stdout"));
+        match (Place::of(path), Place::of(result)) {
+            (Some(place), Some(of_result)) if place == of_result => {
+                let why = format!("`{}` is the file of `{flag}`, too; expected a file for each", result.display());
+                Err(ConfigError::usage("--output", why))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn refuse_directory(flag: &str, path: &Path, expected: &str) -> Result<(), ConfigError> {
+    if path.is_dir() {
+        let why = format!("`{}` is a directory; expected {expected}", path.display());
+        return Err(ConfigError::usage(flag, why));
+    }
+    Ok(())
+}
+
+/// Where a file is, by whatever name.
+#[derive(PartialEq)]
+enum Place {
+    /// Its device and inode.
+    There(u64, u64),
+    /// Its path, where there is nothing yet.
+    NotYet(PathBuf),
+}
+
+impl Place {
+    /// None of what keeps nothing: a pipe, a terminal, `/dev/null`.
+    fn of(path: &Path) -> Option<Self> {
+        match fs::metadata(path) {
+            Ok(file) => file.is_file().then(|| Self::There(file.dev(), file.ino())),
+            Err(_) => Self::not_yet(path).ok(),
+        }
+    }
+
+    fn not_yet(path: &Path) -> io::Result<Self> {
+        let path = absolute(path)?;
+        let directory = path.parent().unwrap_or(Path::new("/")).canonicalize()?;
+        Ok(Self::NotYet(directory.join(path.file_name().unwrap_or_default())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::PaperFlags;
+
+    fn to(output: &Path) -> OutputConfig {
+        let paper = PaperFlags { output: Some(output.to_owned()), ..PaperFlags::default() };
+        OutputConfig::new(&OutputFlags { paper, ..OutputFlags::default() }).unwrap()
+    }
+
+    fn refused(checked: Result<(), ConfigError>) -> String {
+        match checked {
+            Err(ConfigError::Usage(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_file_is_not_two_whatever_it_is_called() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("file"), "").unwrap();
+        fs::create_dir(path("below")).unwrap();
+        fs::hard_link(path("file"), path("hard")).unwrap();
+        std::os::unix::fs::symlink("file", path("soft")).unwrap();
+        for [one, other] in [
+            ["file", "file"],
+            ["file", "below/../file"],
+            ["file", "hard"],
+            ["soft", "file"],
+            ["new", "new"],
+            ["new", "below/../new"],
+        ] {
+            for checked in [
+                to(&path(one)).check_input("--input", &path(other)),
+                to(&path(one)).check_beside("--trace", &path(other)),
+            ] {
+                let said = refused(checked);
+                assert!(said.starts_with("`--output`: ") && said.contains("expected a file for each"), "{said}");
+            }
+        }
+        for [one, other] in [["file", "new"], ["new", "newer"], ["new", "below/new"], ["file", "nowhere/file"]] {
+            to(&path(one)).check_beside("--trace", &path(other)).unwrap();
+        }
+        to(Path::new("/dev/null")).check_beside("--trace", Path::new("/dev/null")).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_before_anything_starts() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = to(&directory.path().join("file"));
+        assert!(refused(output.check_input("--input", directory.path())).ends_with("expected a file or `-`"));
+        assert!(refused(output.check_beside("--trace", directory.path())).ends_with("is a directory; expected a file"));
+        assert!(refused(output.check_beside("--trace", Path::new("-"))).starts_with("`--trace`: `-`"));
     }
 }

@@ -33,11 +33,8 @@ impl Recorded {
         worst: usize,
         output: &OutputFlags,
     ) -> Result<Self, ConfigError> {
-        if input.is_dir() {
-            let why = format!("`{}` is a directory; expected a file or `-`", input.display());
-            return Err(ConfigError::usage("--input", why));
-        }
         let (by, output) = (grouping::keys_anywhere(grouping, &[])?, OutputConfig::new(output)?);
+        output.check_input("--input", input)?;
         check_reasons(&by, grouping, &output)?;
         Ok(Self { input: input.to_owned(), by, max_groups: grouping.max_groups, worst, output })
     }

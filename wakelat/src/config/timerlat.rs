@@ -1,8 +1,6 @@
 //! What `timerlat` and `osnoise` are to show, and of what: a saved trace, or the tracer itself.
 
-use std::path::Path;
-
-use super::{ConfigError, OutputConfig, TracerConfig, Window};
+use super::{OutputConfig, TracerConfig, Window};
 use crate::{
     cli::{OsnoiseFlags, Refusal, SavedFlags, TimerlatFlags, WindowFlags},
     timerlat::{
@@ -78,16 +76,11 @@ fn origin(
     tracer: impl FnOnce() -> Result<TracerConfig, Refusal>,
 ) -> Result<Origin, Refusal> {
     let output = OutputConfig::new(&flags.output())?;
-    Ok(match &flags.from {
-        Some(from) => Origin::Saved(saved(from, output)?),
-        None => Origin::Live(Box::new(Live { tracer: tracer()?, window: Window::new(window), output })),
-    })
-}
-
-fn saved(from: &Path, output: OutputConfig) -> Result<Saved, ConfigError> {
-    if from.is_dir() {
-        let why = format!("`{}` is a directory; expected a file or `-`", from.display());
-        return Err(ConfigError::usage("--from", why));
+    if let Some(from) = &flags.from {
+        output.check_input("--from", from)?;
+        return Ok(Origin::Saved(Saved { from: from.to_owned(), output }));
     }
-    Ok(Saved { from: from.to_owned(), output })
+    let tracer = tracer()?;
+    tracer.trace.as_deref().map_or(Ok(()), |trace| output.check_beside("--trace", trace))?;
+    Ok(Origin::Live(Box::new(Live { tracer, window: Window::new(window), output })))
 }
