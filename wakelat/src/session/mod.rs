@@ -41,6 +41,7 @@ use crate::{
     config::Config,
     decode::decode,
     report::{Mode, Report},
+    say::say,
     timeline::{
         self,
         decode::Decoder,
@@ -173,7 +174,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         stop: None,
     };
     if !config.output.quiet {
-        eprintln!("wakelat: measuring");
+        say("measuring");
     }
     if output.write(|out| run.view.begin(out))? == Written::NoReader {
         run.stop = Some(Stop::NoReader);

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     config::{OutputConfig, SourceChoice, TracerConfig, Window},
     kernel::{Features, Roots, btf::KernelBtf, cpus::Cpus, privilege},
+    say::say,
     session::{
         Stop,
         action::Trigger,
@@ -158,7 +159,7 @@ async fn measure(
         run.begin(&session)?;
     }
     if !shown.quiet {
-        eprintln!("wakelat: measuring");
+        say("measuring");
     }
     if output.write(|out| run.listener.begin(out))? == Written::NoReader {
         run.stop = Some(Stop::NoReader);
@@ -293,7 +294,7 @@ impl Run<'_> {
     fn look_after_users(&mut self) -> Result<()> {
         let Some(users) = &mut self.users else { return Ok(()) };
         for why in users.ended()? {
-            eprintln!("wakelat: {why}");
+            say(&why);
             self.ended_threads.push(why);
         }
         if users.all_ended() && self.stop.is_none() {
