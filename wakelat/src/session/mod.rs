@@ -158,7 +158,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let shows_events = view.shows_events();
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
     view.loaded(&mut collector);
-    let account = Account::open(&collector, config.max_overhead_ppm)?;
+    let mut account = Account::open(&collector, config.max_overhead_ppm)?;
     collector.attach()?;
     // The window begins at once: on a machine with too much to do, whatever came before it would take its time.
     let mut schedule = Schedule::new(&config.window, Instant::now());

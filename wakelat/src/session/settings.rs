@@ -35,7 +35,9 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Optio
         aggregate,
         with_waking: shows_waits || shows_events.is_some() || config.by.contains(&Key::Waker),
         from_waking: config.from == From::Waking,
-        with_cgroup: config.by.iter().any(|key| matches!(key, Key::Cgroup | Key::Container))
+        // Of the few waits that are kept in the kernel it costs next to nothing.
+        with_cgroup: aggregate
+            || config.by.iter().any(|key| matches!(key, Key::Cgroup | Key::Container))
             || shows_events.is_some_and(|timeline| timeline.cgroups),
         trigger_rules: false,
         timeline: shows_events.filter(|_| !aggregate),
