@@ -65,6 +65,8 @@ pub struct Worst {
     pub tid: u32,
     /// Who had the CPU.
     pub prev_comm: String,
+    /// Whose cgroup.
+    pub cgroup_id: Option<u64>,
 }
 
 /// Where a percentile lies.
@@ -116,6 +118,9 @@ pub struct Terms {
     pub woken_waiting: u64,
     /// Refused by filter or threshold.
     pub filtered: u64,
+    /// Of `filtered`: the threshold alone refused it.
+    #[serde(default)]
+    pub below_threshold: u64,
     /// Of tasks that were not watched.
     #[serde(default)]
     pub not_watched: u64,
@@ -177,6 +182,13 @@ impl Terms {
     /// Those the filter let pass.
     pub fn wanted(&self) -> u64 {
         self.seen - self.filtered
+    }
+
+    /// Of those, the waits that began. A timer may expire before its task sleeps, and an unlock wakes who is next for the lock, and
+    /// may spin for it still, or have been preempted while it did (`mutex_optimistic_spin()`, kernel/locking/mutex.c;
+    /// `rtmutex_spin_on_owner()`, kernel/locking/rtmutex.c).
+    pub fn begun(&self) -> u64 {
+        self.wanted() - self.woken_running - self.woken_waiting
     }
 
     /// Asserts that of `expected` waits of `performance` every one was delivered, and that nothing was lost. See

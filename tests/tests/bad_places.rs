@@ -41,6 +41,7 @@ fn main() {
         ctrl_c_ends_with_the_result,
         sigterm_ends_with_the_result,
         a_closed_terminal_ends_it,
+        a_second_signal_ends_a_run_that_nobody_reads,
         a_duration_ends_with_the_result,
         rows_of_waits_have_their_coverage_on_standard_error,
         a_threshold_that_is_hit_ends_with_three,
@@ -296,6 +297,29 @@ fn a_closed_terminal_ends_it() -> Outcome {
     until("wakelat has ended", || wakelat_tests::procfs::state(child.id()).is_none_or(|state| state == 'Z'));
     let status = child.wait().expect("a child can be waited for");
     assert!(status.code().is_some(), "it ends by itself, not by {status}");
+    Ok(())
+}
+
+fn a_second_signal_ends_a_run_that_nobody_reads() -> Outcome {
+    let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 100)).stage();
+    let mut command = command(&["trace", "--comm", "wl-p?ng"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
+    let unread = child.stdout.take().expect("piped");
+    // A page: less than the lines of the workload.
+    fcntl(&unread, FcntlArg::F_SETPIPE_SZ(4096)).expect("a pipe can be made smaller");
+    let in_syscall = format!("/proc/{}/syscall", child.id());
+    let mut wakelat = Wakelat::over(child);
+    wakelat.until_measuring();
+    staged.perform();
+    let writing = format!("{} 0x1 ", libc::SYS_write);
+    until("the pipe is full", || std::fs::read_to_string(&in_syscall).is_ok_and(|line| line.starts_with(&writing)));
+    wakelat.signal(Signal::SIGTERM);
+    until("a second signal has ended it", || {
+        wakelat.signal(Signal::SIGTERM);
+        wakelat_tests::procfs::state(wakelat.pid()) == Some('Z')
+    });
+    assert_eq!(wakelat.end().killed_by(), Some(Signal::SIGTERM as i32));
+    drop(unread);
     Ok(())
 }
 

@@ -109,8 +109,8 @@ fn the_parts_of_each_line_add_up(attach: Attach) -> Outcome {
     let all_ns: u64 = sums.values().sum();
     println!("\n  {sums:?}");
     if machine::has_own_time() {
-        // Behind the hog it waits with whoever else on this machine is of its class.
-        assert!(sums["higher"] * 100 >= (all_ns - sums["same"]) * 95, "{sums:?}");
+        // Behind the hog it waits with whoever else on this machine is of its class, and for the hypervisor.
+        assert!(sums["higher"] * 100 >= (all_ns - sums["same"] - sums["stolen"]) * 95, "{sums:?}");
     } else {
         assert!(sums["higher"] > 0, "{sums:?}");
     }

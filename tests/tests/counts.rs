@@ -7,7 +7,7 @@ use wakelat_tests::{
         assert_within_user_times,
     },
     machine, procfs,
-    report::{Report, Worst},
+    report::{Group, Report, Worst},
     suite::{self, Outcome, Skip},
     task::{Place, Policy},
     wakelat::{Attach, Wakelat},
@@ -40,10 +40,9 @@ fn measure(attach: Attach, load: Workload, arguments: &[&str]) -> (Report, Perfo
 /// Asserts that `report` is about the tasks of the load alone, and has exactly their wakeups.
 fn assert_exactly_the_known(report: &Report, performance: &Performance) {
     report.coverage.wakeups.assert_complete(performance.wakeups(), performance);
-    // Nothing else had these names. A timer may have expired before its task slept, and a task that was woken for a lock
-    // may have been spinning for it.
+    // Nothing else had these names.
     let terms = report.coverage.wakeups;
-    assert!(terms.wanted() - terms.woken_running <= performance.wakeups(), "{terms:?}");
+    assert!(terms.begun() <= performance.wakeups(), "{terms:?}");
     assert_one_wakeup_for_each_block(report, performance);
 }
 
@@ -80,7 +79,10 @@ fn a_sleeper_waits_as_long_as_its_hog_runs(attach: Attach) -> Outcome {
     let hog = BehindHog { rounds: 200, spin_ns, cpu: machine::one_cpu(), sleeper: Policy::Other };
     let (report, performance, staged) = measure(attach, Workload::BehindHog(hog), &["--comm", "wl-sleeper"]);
     report.coverage.wakeups.assert_complete(performance.wakeups(), &performance);
-    assert!(report.groups.iter().all(|group| group.min_ns >= spin_ns), "{report:#?}");
+    // As many as the hog made; the kernel may have had it sleep for a lock besides, which is soon over.
+    let buckets = report.groups.iter().flat_map(|group| &group.buckets);
+    let behind_hog: u64 = buckets.filter(|bucket| bucket.to_ns > spin_ns).map(|bucket| bucket.count).sum();
+    assert!(behind_hog + performance.untraced >= performance.known.wakeups["wl-sleeper"], "{report:#?}");
     assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
     assert_near_user_times(&report, &performance);
     let sleeper = staged.tid("wl-sleeper");
@@ -142,9 +144,13 @@ fn samples_and_counts_of_the_same_waits_agree(attach: Attach) -> Outcome {
     let near =
         |a: u64, b: u64, wide_ns| assert!(a.abs_diff(b) <= apart_ns + wide_ns, "{a} and {b}: {sample:?}, {count:?}");
     near(sample.min_ns, count.min_ns, 0);
-    near(sample.max_ns, count.max_ns, 0);
     near(sample.sum_ns / sample.count, count.sum_ns / count.count, 0);
-    for (percent, value_ns) in &sample.percentiles_ns {
+    let has_cgroup = count.worst.iter().all(|wait| wait.cgroup_id.is_some());
+    assert_eq!(has_cgroup, Attach::TYPES.contains(&attach), "{:?}", count.worst);
+    // Where a hypervisor took the CPU between the two, that wait is longer for one, and moves its others by a place.
+    let held_up = usize::from(!machine::is_emulated());
+    let is_of_one = |percent: &str| held_up > 0 && percent.parse::<f64>().expect("a number") > 99.0;
+    for (percent, value_ns) in sample.percentiles_ns.iter().filter(|(percent, _)| !is_of_one(percent)) {
         near(*value_ns, count.percentiles_ns[percent], value_ns / 31);
     }
     // The longest ones come with who had the CPU, the longest first, wherever they were counted.
@@ -156,7 +162,10 @@ fn samples_and_counts_of_the_same_waits_agree(attach: Attach) -> Outcome {
         let had = |wait: &Worst| !["", "wl-sleeper"].contains(&&*wait.prev_comm);
         assert!(group.worst.iter().all(had), "{:?}", group.worst);
     }
-    sample.worst.iter().zip(&count.worst).for_each(|(a, b)| near(a.latency_ns, b.latency_ns, 0));
+    let follows = |of: &Group, other: &Group| {
+        of.worst.iter().skip(held_up).zip(&other.worst).all(|(a, b)| a.latency_ns <= b.latency_ns + apart_ns)
+    };
+    assert!(follows(sample, count) && follows(count, sample), "{sample:?}, {count:?}");
     Ok(())
 }
 

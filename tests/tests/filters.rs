@@ -45,7 +45,7 @@ fn assert_only(report: &Report, performance: &Performance, comm: &str) {
     let (terms, wakeups) = (report.coverage.wakeups, performance.wakeups[comm]);
     assert_eq!(report.with("comm", comm).count(), report.groups.len(), "others than `{comm}`: {report:#?}");
     terms.assert_complete(wakeups, performance);
-    assert!(terms.wanted() - terms.woken_running <= wakeups, "{terms:?}");
+    assert!(terms.begun() <= wakeups, "{terms:?}");
 }
 
 /// Asserts that `report`, made by name and something else, has `wakeups` of `comm`, whoever else there may be.
@@ -161,7 +161,10 @@ fn t08_a_wait_below_the_threshold_leaves_nothing_behind(attach: Attach) -> Outco
     let performance = staged.perform();
     let report = wakelat.report();
     assert!(report.groups.is_empty(), "{report:#?}");
-    assert_eq!(report.coverage.wakeups.wanted(), report.coverage.wakeups.stale);
+    let (terms, wakeups) = (report.coverage.wakeups, performance.wakeups());
+    assert_eq!(terms.begun(), terms.stale, "{terms:?}");
+    let ended = wakeups.saturating_sub(performance.untraced)..=wakeups;
+    assert!(ended.contains(&terms.below_threshold), "{terms:?}, {performance:?}");
     report.assert_nothing_lost(&performance);
     Ok(())
 }
@@ -174,7 +177,10 @@ fn a_threshold_lets_exactly_the_longer_waits_through(attach: Attach) -> Outcome 
     let wakelat = Wakelat::hist(attach, &["--by", "comm", "--comm", "wl-*", "--threshold", "1ms"]);
     let performance = staged.perform();
     let report = wakelat.report();
-    assert_among_others(&report, &performance, "wl-sleeper", performance.wakeups());
+    // The kernel may have had it sleep for a lock besides, which is soon over.
+    let behind_hog = performance.known.wakeups["wl-sleeper"].saturating_sub(performance.untraced);
+    let found: u64 = report.with("comm", "wl-sleeper").map(|group| group.count).sum();
+    assert!((behind_hog..=performance.wakeups()).contains(&found), "{behind_hog}: {report:#?}");
     assert!(report.groups.iter().all(|group| group.min_ns >= 1_000_000), "{report:#?}");
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::{io, time::Duration};
 
 use nix::time::{ClockId, clock_gettime};
 use wakelat_tests::{
+    clock::now_ns,
     from_each_source, machine, procfs,
     suite::{self, Outcome, Skip},
     task::{Place, Policy, pin},
@@ -131,13 +132,21 @@ impl Drop for Raised {
 /// Has thousands of timers expire at the same instant, several times; how long each of the threads has run for that: ns.
 fn expire_at_once(softirqs: &[Raised]) -> Vec<u64> {
     const BURSTS: u64 = 4;
+    let now = || Duration::from_nanos(now_ns());
     let timers = Timers::new(10_000);
     let mut ran = vec![0; softirqs.len()];
     for _ in 0..BURSTS {
-        // Far enough for all to be set by then.
-        let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is one"));
-        timers.expire_at(now + Duration::from_millis(300));
-        let before: Vec<u64> = softirqs.iter().map(Raised::ran_ns).collect();
+        let mut ahead = Duration::from_millis(300);
+        let before: Vec<u64> = loop {
+            let at = now() + ahead;
+            timers.expire_at(at);
+            let before = softirqs.iter().map(Raised::ran_ns).collect();
+            if now() < at {
+                break before;
+            }
+            // It took longer to set them all, and they have expired one by one.
+            ahead *= 2;
+        };
         timers.wait();
         ran.iter_mut().zip(softirqs).zip(before).for_each(|((sum, thread), before)| *sum += thread.ran_ns() - before);
     }

@@ -101,9 +101,9 @@ fn assert_percentiles(attach: Attach, load: Messaging, part: f64) -> Result<Term
     /// Longer than any wait of the load, and shorter than the rests.
     const NO_WAIT_NS: u64 = 500_000_000;
     real_time()?;
-    let limit = percent(share(attach, LOAD, &["--mode", "samples"]) * part);
-    let mut staged = Workload::Messaging(load).stage();
     let mine = ["--comm", "wl-receiver", "--ring-size", "64M"];
+    let limit = percent(share(attach, LOAD, &[&mine[..], &["--mode", "samples"]].concat()) * part);
+    let mut staged = Workload::Messaging(load).stage();
     let full = Wakelat::hist(attach, &mine);
     let drawn = Wakelat::hist(attach, &[&mine[..], &["--max-overhead", &limit]].concat());
     staged.begin();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
-    from_each_source, machine, procfs,
+    clock, from_each_source, machine, procfs,
     suite::{self, Outcome, Skip},
     tracefs,
     tracer::{self, Trace, Witness, run, running},
@@ -19,6 +19,7 @@ fn main() {
             every_period_has_an_activation,
             what_is_read_is_what_the_kernel_says,
             a_threshold_stops_the_run_with_its_stack,
+            a_latency_of_the_warm_up_stops_nothing,
             osnoise_measures_its_runtime,
             a_noise_over_the_threshold_stops_osnoise,
         ]
@@ -114,6 +115,19 @@ fn a_threshold_stops_the_run_with_its_stack(source: &str) -> Outcome {
     assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
     assert!(trace.latencies.len() > 2, "{:?}", trace.latencies);
     assert_eq!(tracer::state(), before);
+    Ok(())
+}
+
+fn a_latency_of_the_warm_up_stops_nothing(source: &str) -> Outcome {
+    tracer::need("timerlat")?;
+    tracer::need_source(source)?;
+    const WARM_UP_US: u64 = 3_000_000;
+    let begun_us = clock::now_ns() / 1_000;
+    // Every activation is as late as that, those of the warm-up too.
+    let (ended, trace) = run("timerlat", &["--source", source, "--warm-up", "3s", "-d", "60s", "-T", "1us"]);
+    assert_eq!(ended.status.code(), Some(3), "{ended:#?}");
+    let (at_us, first) = trace.latencies.first().expect("a latency stopped it");
+    assert!(at_us.saturating_sub(begun_us) >= WARM_UP_US, "{first:?} at {at_us} us, begun at {begun_us} us");
     Ok(())
 }
 

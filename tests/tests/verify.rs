@@ -132,12 +132,15 @@ fn exact_ping_pong(attach: Attach, from: &str) -> Outcome {
     let (code, document, performance, _staged) = verified(load, &arguments);
     say(&document);
     assert_agrees(code, &document);
-    assert_exactly(&document, performance.wakeups());
     let rules = &document["rules"];
+    let [woken_running, woken_waiting] = ["woken_running", "woken_waiting"].map(|found| &rules[found] != 0);
+    let bogus = rules["bogus"]["count"].as_u64().expect("a number");
+    // Where nobody was woken for a lock for which it span.
+    assert!(bogus == 0 || woken_running, "{document:#}");
+    assert!(rules["restarted"]["count"] == 0 || woken_waiting, "{document:#}");
+    assert_eq!(rules["unknown"]["count"], 0, "{document:#}");
+    assert_exactly(&document, performance.wakeups() + bogus);
     assert_eq!(rules["classes"]["wakeup"]["count"], performance.wakeups(), "{document:#}");
-    for error in ["bogus", "restarted", "unknown"] {
-        assert_eq!(rules[error]["count"], 0, "{document:#}");
-    }
     assert!(tracefs::left_by_wakelat().is_empty(), "{:?}", tracefs::left_by_wakelat());
     Ok(())
 }

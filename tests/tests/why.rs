@@ -152,6 +152,12 @@ fn planted(attach: Attach, rounds: u64, cpu: usize, cause: Cause) -> (Value, Per
     (ended(why, "wakeup"), performance)
 }
 
+/// How long the hog of [`behind_hog`] had the CPU in the waits of which `wakeups` tells. The kernel may have had the sleeper wait for
+/// a lock besides.
+fn behind_it(wakeups: &Value, performance: &Performance) -> Took {
+    Took::exactly(number(&wakeups["count"]).min(performance.known.wakeups["wl-sleeper"]) * SPIN_NS)
+}
+
 fn a_hog_of_a_higher_class_has_the_wait_behind_it(attach: Attach) -> Outcome {
     let mut staged = behind_hog(Policy::Other).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-sleeper").to_string(), "--class", "wakeup"]);
@@ -159,7 +165,7 @@ fn a_hog_of_a_higher_class_has_the_wait_behind_it(attach: Attach) -> Outcome {
     let wakeups = ended(why, "wakeup");
     assert_first(&wakeups, "higher", "wl-hog");
     assert!(number(&wakeups["count"]) <= performance.wakeups(), "{wakeups}");
-    let due = Took::exactly(number(&wakeups["count"]) * SPIN_NS);
+    let due = behind_it(&wakeups, &performance);
     assert_due("wl-hog", culprit(&wakeups, "higher", "wl-hog"), due, &wakeups);
     assert_not_planted(&wakeups, "higher");
     assert_eq!(wakeups["moved"], 0, "{wakeups}");
@@ -169,10 +175,10 @@ fn a_hog_of_a_higher_class_has_the_wait_behind_it(attach: Attach) -> Outcome {
 fn a_hog_of_the_same_priority_is_told_from_one_of_a_higher(attach: Attach) -> Outcome {
     let mut staged = behind_hog(Policy::Fifo(50)).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-sleeper").to_string(), "--class", "wakeup"]);
-    staged.perform();
+    let performance = staged.perform();
     let wakeups = ended(why, "wakeup");
     assert_first(&wakeups, "same", "wl-hog");
-    let due = Took::exactly(number(&wakeups["count"]) * SPIN_NS);
+    let due = behind_it(&wakeups, &performance);
     assert_due("wl-hog", culprit(&wakeups, "same", "wl-hog"), due, &wakeups);
     assert_eq!(culprit(&wakeups, "higher", "wl-hog"), 0, "{wakeups}");
     Ok(())
@@ -260,9 +266,10 @@ fn on_an_idle_cpu_nobody_is_in_the_way(attach: Attach) -> Outcome {
     let due = u128::from(performance.wakeups()) * u128::from(idle_ns) / u128::from(performance.duration_ns) / 2;
     assert!(u128::from(waits) >= due, "{waits} of {due} waits for the way out of idle: {wakeups}");
     if machine::has_own_time() && idle_ns * 10 > performance.duration_ns * 9 {
-        assert!(by_cpu_ns * 2 > all_ns, "tasks were in the way: {wakeups}");
-        // Nobody else is on an emulated machine.
-        assert!(!machine::is_emulated() || by_cpu_ns * 20 >= all_ns * 19, "tasks were in the way: {wakeups}");
+        assert!(by_cpu_ns * 2 > all_ns - part(&wakeups, "stolen"), "tasks were in the way: {wakeups}");
+        // Nobody else but the reader is on an emulated machine.
+        let others_ns = all_ns - culprit(&wakeups, "lower", "wakelat");
+        assert!(!machine::is_emulated() || by_cpu_ns * 20 >= others_ns * 19, "tasks were in the way: {wakeups}");
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ pub enum Counter {
     StartMapFull,
     /// No room in the ring buffer.
     RingFull,
-    /// The end was before the start.
+    /// The end was before the start, or nobody saw the event from which to count.
     Discarded,
     /// A start whose switch-in was never seen.
     Stale,

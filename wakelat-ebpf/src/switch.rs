@@ -83,7 +83,7 @@ pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, nex
 #[cold]
 #[inline(never)]
 fn warn_of_impossible(ctx: &impl EbpfContext, pid: u32, at_ns: u64, now: u64) {
-    warn!(ctx, "a wait of pid {} has an impossible start: {} before {}", pid, at_ns, now);
+    warn!(ctx, "a wait of pid {} from {} to {} cannot be timed", pid, at_ns, now);
 }
 
 /// The task had the CPU, so it cannot have been waiting; if it could go on, it waits from now.

@@ -18,6 +18,7 @@ use crate::{
     config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::Report,
+    say::say,
     session::{self, Place, Stop, View},
     sink::{self, Reports, Style, Waits},
     timerlat, verify,
@@ -131,7 +132,7 @@ fn run(config: &Config, view: &mut dyn View) -> Result<Stop> {
     let features = Features::detect(config.resources.btf.as_deref());
     features.check_can_measure(&config.resources)?;
     if !config.output.quiet {
-        config.notes.iter().for_each(|note| eprintln!("wakelat: {note}"));
+        config.notes.iter().for_each(say);
     }
     privilege::raise_memory_limit(&features.release)?;
     if features.only_records(config.resources.attach) {
@@ -148,7 +149,7 @@ pub fn verify(config: &VerifyConfig) -> Result<bool> {
     let features = Features::detect(config.resources.btf.as_deref());
     features.check_can_measure(&config.resources)?;
     if !config.output.quiet {
-        config.notes.iter().for_each(|note| eprintln!("wakelat: {note}"));
+        config.notes.iter().for_each(say);
     }
     privilege::raise_memory_limit(&features.release)?;
     let (style, _) = style(&config.output);

@@ -15,6 +15,7 @@ pub mod hist_trigger;
 pub mod kernel;
 pub mod recording;
 pub mod report;
+pub mod say;
 pub mod session;
 pub mod sink;
 pub mod timeline;

@@ -1,9 +1,6 @@
 //! The command: the only place that ends the process.
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use wakelat::{
@@ -11,6 +8,7 @@ use wakelat::{
     commands,
     config::{Command, Lines},
     doctor, events, hist_trigger,
+    say::say,
     session::Stop,
     timerlat,
 };
@@ -27,8 +25,7 @@ fn main() -> ExitCode {
     match run(&command) {
         Ok(code) => code,
         Err(error) => {
-            // There is nobody to tell where even standard error is closed.
-            _ = writeln!(io::stderr(), "wakelat: error: {error:#}");
+            say(format_args!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }

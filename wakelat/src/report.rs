@@ -216,7 +216,7 @@ pub struct Terms {
     pub start_map_full: u64,
     /// No room in the ring buffer.
     pub ring_full: u64,
-    /// The end was before the start.
+    /// The end was before the start, or nobody saw the event from which to count.
     pub discarded: u64,
     /// The switch-in was never seen.
     pub stale: u64,

@@ -250,6 +250,13 @@ fn only_main_ends_the_process() {
     assert_only_in("wakelat/src", &["wakelat/src/main.rs"], "an exit", ends);
 }
 
+/// The macros for standard output and error panic where nobody reads them any more.
+#[test]
+fn nothing_is_said_that_panics_where_nobody_listens() {
+    let panics = |source: &Source| ["print!(", "println!("].iter().any(|call| source.code.contains(call));
+    assert_only_in("wakelat/src", &[], "a macro that panics", panics);
+}
+
 #[test]
 fn a_file_is_short_and_named_after_what_it_does() {
     let vague = ["helper", "helpers", "manager", "misc", "util", "utils"];

@@ -27,7 +27,8 @@ pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
     let mut files = vec![("wakelat", fs::read(&built.binary).context("cannot read the binary")?)];
     let object = fs::read(&built.object).with_context(|| format!("cannot read `{}`", built.object.display()))?;
     files.push((OBJECT, without_debug_information(&object)?));
-    if has_standard_library(&musl) {
+    let with_musl = has_standard_library(&musl);
+    if with_musl {
         files.push(("wakelat-musl", fs::read(static_release(&musl)?.binary).context("cannot read the binary")?));
     }
 
@@ -39,6 +40,9 @@ pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
     }
     write_file(&dist.join("SHA256SUMS"), checksums.as_bytes())?;
     print!("{checksums}");
+    if !with_musl {
+        println!("`wakelat-musl` is left out: this compiler has no `{musl}`; add it with `rustup target add {musl}`");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -72,7 +76,7 @@ pub fn make_static(cargo: &mut Command, target: &str) {
 }
 
 fn has_standard_library(target: &str) -> bool {
-    let output = Command::new("rustc").args(["--print=target-libdir", "--target", target]).output();
+    let output = workspace::rustc().args(["--print=target-libdir", "--target", target]).output();
     output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim_end()).is_dir())
 }
 

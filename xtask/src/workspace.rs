@@ -18,6 +18,15 @@ pub fn cargo() -> Command {
     cargo
 }
 
+/// The compiler of [`cargo`]: the one that it is told to use, else the one beside it, else the one on the path.
+pub fn rustc() -> Command {
+    let beside = || Some(cargo_path().with_file_name("rustc")).filter(|rustc| rustc.is_file());
+    let told = env::var_os("RUSTC").map(PathBuf::from);
+    let mut rustc = Command::new(told.or_else(beside).unwrap_or_else(|| "rustc".into()));
+    rustc.current_dir(root());
+    rustc
+}
+
 /// The program of [`cargo`].
 pub fn cargo_path() -> PathBuf {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()

@@ -34,7 +34,7 @@ pub struct Groups {
     groups: HashMap<GroupKey, Waits>,
     /// Waits of groups that found no room.
     others: HashMap<GroupClass, Waits>,
-    groups_merged: u64,
+    waits_merged: u64,
 }
 
 /// Those of one group.
@@ -47,7 +47,7 @@ struct Waits {
 impl Groups {
     /// No waits yet. `merged` puts all classes into one; at most `limit` groups are kept apart.
     pub fn new(keys: Vec<Key>, merged: bool, limit: usize) -> Self {
-        Self { keys, merged, limit, period: None, groups: HashMap::new(), others: HashMap::new(), groups_merged: 0 }
+        Self { keys, merged, limit, period: None, groups: HashMap::new(), others: HashMap::new(), waits_merged: 0 }
     }
 
     /// The waits that come now are those of drawn tasks, watched in `period`: groups are to tell how much they tell of all.
@@ -57,26 +57,26 @@ impl Groups {
 
     /// Adds one wait to its group.
     pub fn record(&mut self, wait: &Wait) {
-        self.add(GroupKey::new(wait, &self.keys, self.merged), wait, wait.latency_ns, |group| group.worst.offer(wait));
+        let key = GroupKey::new(wait, &self.keys, self.merged);
+        let has_room = self.add(key, wait, wait.latency_ns, |group| group.worst.offer(wait));
+        self.waits_merged += u64::from(!has_room);
     }
 
     /// Adds what one wait spent in each part to the groups of these.
     pub fn record_parts(&mut self, account: &Account) {
         let wait = &account.waited.wait;
         let key = GroupKey::new(wait, &self.keys, self.merged);
-        account.parts().for_each(|(part, ns)| self.add(key.in_part(part), wait, ns, |_| {}));
+        let mut has_room = true;
+        account.parts().for_each(|(part, ns)| has_room &= self.add(key.in_part(part), wait, ns, |_| {}));
+        self.waits_merged += u64::from(!has_room);
     }
 
-    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64, keep: impl FnOnce(&mut Waits)) {
+    /// Returns whether there is room for the group.
+    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64, keep: impl FnOnce(&mut Waits)) -> bool {
         let latest = Maximum { latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
-        let group = if let Some(group) = self.groups.get_mut(&key) {
-            group
-        } else if self.groups.len() < self.limit {
-            self.groups.entry(key).or_default()
-        } else {
-            self.groups_merged += 1;
-            self.others.entry(key.class()).or_default()
-        };
+        let has_room = self.groups.len() < self.limit || self.groups.contains_key(&key);
+        let group =
+            if has_room { self.groups.entry(key).or_default() } else { self.others.entry(key.class()).or_default() };
         group.distribution.record(latest);
         if let Some(period) = self.period {
             // A group of one task is of one that was drawn, and of nobody else.
@@ -84,6 +84,7 @@ impl Groups {
             group.distribution.record_sampled(wait.tid, level, period, latency_ns);
         }
         keep(group);
+        has_room
     }
 
     /// Adds what one CPU has counted of one class, the longest of which are `worst`. Keys that are neither must not have been
@@ -94,7 +95,7 @@ impl Groups {
         let group = if self.groups.len() < self.limit || self.groups.contains_key(&key) {
             self.groups.entry(key).or_default()
         } else {
-            self.groups_merged += counted.count();
+            self.waits_merged += counted.count();
             self.others.entry(key.class()).or_default()
         };
         group.distribution.add(&counted);
@@ -105,12 +106,12 @@ impl Groups {
     pub fn clear(&mut self) {
         self.groups.clear();
         self.others.clear();
-        self.groups_merged = 0;
+        self.waits_merged = 0;
     }
 
     /// How many waits went to the group `(other)` because there were too many groups.
     pub fn merged(&self) -> u64 {
-        self.groups_merged
+        self.waits_merged
     }
 
     /// The groups by class, and then by falling count; equal counts by key, so that the order is always the same. `drawn`
@@ -161,7 +162,14 @@ fn wakers(waits: &[Wait], names: &dyn Names) -> BTreeMap<u32, Comm> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::fixtures::wait;
+    use crate::{
+        report::From,
+        sink::fixtures::wait,
+        timeline::{
+            Timeline,
+            fixtures::{Stream, irq, task},
+        },
+    };
 
     struct Paths;
 
@@ -186,6 +194,23 @@ mod tests {
         [Some(77), Some(78), None].into_iter().for_each(|waker_tid| groups.record(&Wait { waker_tid, ..wait() }));
         let report = groups.report(&Paths, None);
         assert_eq!(report[0].wakers, BTreeMap::from([(77, Comm::new(b"bash"))]));
+    }
+
+    #[test]
+    fn a_wait_without_room_counts_once_however_many_parts_it_has() {
+        let mut stream = Stream::default();
+        stream.turn(0, 0, task(1, "hog"));
+        stream.noise(0, (300, 310), irq(1, "x"));
+        stream.ends(0, (100, 900), task(2, "waiter"));
+        let mut timeline = Timeline::new(From::Wakeup);
+        let accounts: Vec<Account> = stream.events.iter().filter_map(|event| timeline.push(event).cloned()).collect();
+        let parts = accounts[0].parts().count();
+        assert_eq!((accounts.len(), parts), (1, 2));
+        for (limit, merged) in [(parts, 0), (parts - 1, 1), (0, 1)] {
+            let mut groups = Groups::new(vec![Key::Part], false, limit);
+            groups.record_parts(&accounts[0]);
+            assert_eq!(groups.merged(), merged, "room for {limit}");
+        }
     }
 
     #[test]

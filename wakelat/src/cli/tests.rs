@@ -333,6 +333,13 @@ fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
         "wakelat trace -MVw",
         "wakelat trace --all --class new",
         "wakelat trace --all --threshold 1ms",
+        "wakelat why --stacks --worst 0",
+        "wakelat timerlat --worst 1001",
+        "wakelat timerlat hist --worst 3",
+        "wakelat timerlat trace --worst 3 --json",
+        "wakelat timerlat --on-threshold continue",
+        "wakelat timerlat -s 1us --on-threshold exec:true",
+        "wakelat osnoise -T 1us --on-threshold stop",
         "wakelat doctor -p 1",
         "wakelat hist --quiet=yes",
     ];

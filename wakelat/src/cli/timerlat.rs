@@ -46,9 +46,9 @@ pub struct TimerlatFlags {
     #[arg(long, value_name = "DURATION", value_parser = span::with_unit)]
     pub threshold: Option<u64>,
 
-    /// How many of the worst activations why draws
-    #[arg(long, value_name = "N", default_value = "3", value_parser = number::count)]
-    pub worst: u64,
+    /// How many of the worst activations why draws, or hist, top and why give with --json [default: 3]
+    #[arg(long, value_name = "N", value_parser = number::worst, allow_hyphen_values = true)]
+    pub worst: Option<usize>,
 
     /// For how long.
     #[command(flatten)]

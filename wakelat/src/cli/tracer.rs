@@ -137,12 +137,10 @@ impl TimerFlags {
     pub(crate) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
         Ok(TracerConfig {
             period_us: self.period,
-            stop_us: self.irq,
-            stop_total_us: self.thread.or(self.auto),
             print_stack_us: self.stack.or(self.auto),
             user: self.user_threads.then(|| UserThreads { load: self.user_load.clone() }),
             dma_latency_us: self.dma_latency,
-            ..TracerConfig::new(Tracer::Timerlat, &self.tracer, machine)?
+            ..TracerConfig::new(Tracer::Timerlat, [self.irq, self.thread.or(self.auto)], &self.tracer, machine)?
         })
     }
 }
@@ -161,10 +159,8 @@ impl NoiseFlags {
         Ok(TracerConfig {
             period_us: self.period,
             runtime_us: self.runtime,
-            stop_us: self.stop.or(self.auto),
-            stop_total_us: self.stop_total,
             threshold_us: self.noise.or(self.auto.map(|_| 1)),
-            ..TracerConfig::new(Tracer::Osnoise, &self.tracer, machine)?
+            ..TracerConfig::new(Tracer::Osnoise, [self.stop.or(self.auto), self.stop_total], &self.tracer, machine)?
         })
     }
 }

@@ -84,10 +84,17 @@ impl WhyFlags {
             let recorded = Recorded::new(input, &self.grouping, self.worst, &self.common.output)?;
             return Ok(Command::WhyRecorded(recorded));
         }
+        let stacks = self.stacks.stacks();
+        if self.worst == 0 && (stacks.waker || stacks.wakee) && stacks.folded.is_none() {
+            let why = "stacks stand below the longest waits, and `--worst 0` shows none";
+            return Err(Refusal::Usage(format!(
+                "`--stacks`: {why}; show some, or write all stacks with `--folded FILE`"
+            )));
+        }
         fit_start(&mut self.common.filter);
         let machine = machine()?;
         let mut config = Config::new(&self.common, &machine)?;
         config.set_reasons(&self.grouping, &machine)?;
-        Ok(Command::Why(config, Why { worst: self.worst, parts: self.parts.parts(), stacks: self.stacks.stacks() }))
+        Ok(Command::Why(config, Why { worst: self.worst, parts: self.parts.parts(), stacks }))
     }
 }

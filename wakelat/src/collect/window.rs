@@ -3,9 +3,12 @@
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result};
-use wakelat_common::{Sample, start::Start, timeline::Noise};
+use wakelat_common::{Sample, start::Start, timeline::Work};
 
 use super::{Collector, Stacks, attach};
+
+/// Before each record of a ring buffer: bytes (`BPF_RINGBUF_HDR_SZ`, include/uapi/linux/bpf.h).
+const RECORD_HEADER: usize = 8;
 
 impl Collector {
     /// A descriptor that becomes readable where the programs ask for the reader.
@@ -57,8 +60,8 @@ impl Collector {
 
     /// How many records the ring buffer holds at most.
     pub fn ring_capacity(&self) -> usize {
-        let shortest = if self.here.is_some() { size_of::<Noise>() } else { size_of::<Sample>() };
-        self.ring_bytes as usize / shortest
+        let shortest = if self.here.is_some() { size_of::<Work>() } else { size_of::<Sample>() };
+        self.ring_bytes as usize / (RECORD_HEADER + shortest)
     }
 
     /// Stops measuring: afterwards no program runs any more, and the counters stand still.

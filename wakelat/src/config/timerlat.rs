@@ -29,6 +29,9 @@ pub struct OsnoiseConfig {
     pub view: NoiseView,
 }
 
+/// How many of the worst activations are shown where nothing else is asked for.
+const WORST: usize = 3;
+
 /// Where records come from.
 #[derive(Clone, Debug)]
 pub enum Origin {
@@ -55,8 +58,13 @@ impl TimerlatConfig {
         view: View,
         tracer: impl FnOnce() -> Result<TracerConfig, Refusal>,
     ) -> Result<Self, Refusal> {
-        let worst = usize::try_from(flags.worst).unwrap_or(usize::MAX);
-        let shown = Shown { view, threshold_ns: flags.threshold, worst };
+        let shows_worst = view == View::Why || view != View::Trace && flags.saved.json;
+        if flags.worst.is_some() && !shows_worst {
+            let why =
+                "nothing draws the worst here; leave it out, or ask for `why`, or for `hist` or `top` with `--json`";
+            return Err(ConfigError::usage("--worst", why).into());
+        }
+        let shown = Shown { view, threshold_ns: flags.threshold, worst: flags.worst.unwrap_or(WORST) };
         Ok(Self { origin: origin(&flags.saved, &flags.window, tracer)?, shown })
     }
 }

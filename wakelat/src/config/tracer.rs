@@ -37,6 +37,14 @@ impl Tracer {
         }
     }
 
+    /// The flags for what stops it.
+    fn thresholds(self) -> &'static str {
+        match self {
+            Self::Timerlat => "`-i`, `-T` or `-a`, such as `-T 100us`",
+            Self::Osnoise => "`-s`, `-S` or `-a`, such as `-s 100us`",
+        }
+    }
+
     /// The tracepoint of its samples, from 6.15 on.
     pub fn sample(self) -> &'static str {
         match self {
@@ -151,14 +159,24 @@ pub struct TracerConfig {
 }
 
 impl TracerConfig {
-    /// Judges the flags that both tracers take by what this machine is.
+    /// Judges the flags that both tracers take by what this machine is, and with them what stops: µs, as
+    /// [`Self::stop_us`] and [`Self::stop_total_us`].
     ///
     /// # Errors
     /// Where a value makes no sense, anywhere or on this machine.
-    pub(crate) fn new(tracer: Tracer, flags: &TracerFlags, machine: &Machine) -> Result<Self, ConfigError> {
+    pub(crate) fn new(
+        tracer: Tracer,
+        [stop_us, stop_total_us]: [Option<u64>; 2],
+        flags: &TracerFlags,
+        machine: &Machine,
+    ) -> Result<Self, ConfigError> {
         let cpus = |flag: &str, ranges: &Option<Ranges>| {
             ranges.as_ref().map(|ranges| online(flag, ranges, machine)).transpose()
         };
+        if flags.on_threshold.is_some() && stop_us.or(stop_total_us).is_none() {
+            let why = format!("there is no threshold; add {}", tracer.thresholds());
+            return Err(ConfigError::usage("--on-threshold", why));
+        }
         if let Some(Action::Signal { pid, .. }) = flags.on_threshold
             && machine.task(pid).is_none()
         {
@@ -177,8 +195,8 @@ impl TracerConfig {
             house_keeping: cpus("--house-keeping", &flags.house_keeping)?,
             period_us: None,
             runtime_us: None,
-            stop_us: None,
-            stop_total_us: None,
+            stop_us,
+            stop_total_us,
             print_stack_us: None,
             threshold_us: None,
             options: flags.options.iter().map(|option| option.to_uppercase()).collect(),

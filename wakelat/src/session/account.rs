@@ -153,9 +153,8 @@ impl Account {
     pub fn next_at(&self) -> Instant {
         match &self.limited {
             Some(limited) if self.is_resting() => limited.until,
-            // A period does not end before what it took is known.
-            Some(limited) if self.under_way.is_none() => self.slice_at.min(limited.until),
-            _ => self.slice_at,
+            Some(limited) => self.slice_at.min(limited.until),
+            None => self.slice_at,
         }
     }
 
@@ -167,15 +166,18 @@ impl Account {
         if self.is_resting() {
             return Ok(Step::Return);
         }
+        // A period ends when it was to end, whatever the slice under way has shown by then: if it depended on what happens in
+        // it, what it stands for would not be known.
+        let is_over = self.limited.as_ref().is_some_and(|limited| limited.until <= Instant::now());
         let Some(under_way) = &mut self.under_way else {
-            if self.limited.as_ref().is_some_and(|limited| limited.until <= Instant::now()) {
+            if is_over {
                 return self.end_period();
             }
             self.begin(collector)?;
             return Ok(Step::Go);
         };
         let seen = collector.runs()?.switches - under_way.before.switches;
-        if seen < ENOUGH_SWITCHES && under_way.looked_at_after < LONGEST {
+        if seen < ENOUGH_SWITCHES && under_way.looked_at_after < LONGEST && !is_over {
             under_way.looked_at_after *= 2;
             self.slice_at = under_way.began_at + under_way.looked_at_after;
             return Ok(Step::Go);
@@ -185,7 +187,7 @@ impl Account {
         if let Some(slice) = self.end(collector)? {
             self.hold_limit(&slice, collector)?;
         }
-        Ok(Step::Go)
+        if is_over { self.end_period() } else { Ok(Step::Go) }
     }
 
     /// Watches fewer tasks, or more, after what `slice` has shown.
@@ -248,7 +250,7 @@ impl Account {
     ///
     /// # Errors
     /// Where procfs does not tell.
-    pub fn so_far(&self) -> Result<Spent> {
+    pub fn so_far(&mut self) -> Result<Spent> {
         let switches = self.presence.switches(switches::count(&self.proc)?);
         Ok(self.meter.spent(switches, self.presence.rested_ns(monotonic_ns()), cpu_ns()))
     }
@@ -267,7 +269,7 @@ impl Account {
         self.so_far()
     }
 
-    fn mark(&self) -> Result<Mark> {
+    fn mark(&mut self) -> Result<Mark> {
         let Spent { tool_ns, rested_ns, programs_ns, .. } = self.so_far()?;
         Ok(Mark { at_ns: monotonic_ns(), rested_ns, tool_ns, programs_ns: programs_ns.unwrap_or(0) })
     }

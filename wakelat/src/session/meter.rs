@@ -4,7 +4,8 @@
 
 /// Programs' time, extrapolated from slices in which the kernel accounted it: in each slice a switch, with the wakeups
 /// that belong to it, took so much on average, and all switches since the slice before are taken to have cost the same. The
-/// number of switches is the kernel's and exact; load that comes and goes between slices does not tip the scales.
+/// number of switches is the kernel's and exact; load that comes and goes between slices does not tip the scales. Switches that
+/// were told before the slice that shows their price have that of the slice before.
 #[derive(Clone, Copy, Debug)]
 pub struct Meter {
     /// Up to this number of the kernel's switches, all are paid for.
@@ -53,16 +54,23 @@ impl Meter {
             return;
         }
         let per_switch_ns = slice.programs_ns as f64 / slice.switches as f64;
-        self.ns += per_switch_ns * switches.saturating_sub(self.paid_up_to) as f64;
-        self.paid_up_to = switches;
+        self.pay(per_switch_ns, switches);
         self.per_switch_ns = Some(per_switch_ns);
     }
 
-    /// What it comes to where the kernel has counted `switches`.
-    pub fn spent(&self, switches: u64, rested_ns: u64, tool_ns: u64) -> Spent {
-        let rest = switches.saturating_sub(self.paid_up_to) as f64;
-        let programs_ns = self.per_switch_ns.map(|per_switch_ns| (self.ns + per_switch_ns * rest) as u64);
+    /// What it comes to where the kernel has counted `switches`. What was told once stays: a later slice prices the switches
+    /// from here on, so that what comes between two readings is never less than nothing.
+    pub fn spent(&mut self, switches: u64, rested_ns: u64, tool_ns: u64) -> Spent {
+        let programs_ns = self.per_switch_ns.map(|per_switch_ns| {
+            self.pay(per_switch_ns, switches);
+            self.ns as u64
+        });
         Spent { tool_ns, switches, rested_ns, programs_ns, accounted_ns: self.accounted_ns }
+    }
+
+    fn pay(&mut self, per_switch_ns: f64, switches: u64) {
+        self.ns += per_switch_ns * switches.saturating_sub(self.paid_up_to) as f64;
+        self.paid_up_to = self.paid_up_to.max(switches);
     }
 }
 
@@ -139,6 +147,16 @@ mod tests {
         meter.add(&slice(5_000, 100), 1_000);
         meter.add(&slice(10_000, 100), 3_000);
         assert_eq!(meter.spent(3_000, 0, 0).programs_ns, Some(1_000 * 50 + 2_000 * 100));
+    }
+
+    #[test]
+    fn what_was_told_stays_however_cheap_a_switch_becomes() {
+        let mut meter = Meter::new(0);
+        meter.add(&slice(150_000, 100), 100);
+        let told: Vec<u64> = [1_000, 2_000].map(|switches| meter.spent(switches, 0, 0).programs_ns.unwrap()).into();
+        meter.add(&slice(90_000, 100), 2_100);
+        let later = meter.spent(3_000, 0, 0).programs_ns.unwrap();
+        assert_eq!((told, later), (vec![1_000 * 1_500, 2_000 * 1_500], 2_000 * 1_500 + 1_000 * 900));
     }
 
     #[test]

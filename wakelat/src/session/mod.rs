@@ -41,6 +41,7 @@ use crate::{
     config::Config,
     decode::decode,
     report::{Mode, Report},
+    say::say,
     timeline::{
         self,
         decode::Decoder,
@@ -157,7 +158,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let shows_events = view.shows_events();
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
     view.loaded(&mut collector);
-    let account = Account::open(&collector, config.max_overhead_ppm)?;
+    let mut account = Account::open(&collector, config.max_overhead_ppm)?;
     collector.attach()?;
     // The window begins at once: on a machine with too much to do, whatever came before it would take its time.
     let mut schedule = Schedule::new(&config.window, Instant::now());
@@ -173,7 +174,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         stop: None,
     };
     if !config.output.quiet {
-        eprintln!("wakelat: measuring");
+        say("measuring");
     }
     if output.write(|out| run.view.begin(out))? == Written::NoReader {
         run.stop = Some(Stop::NoReader);

@@ -61,7 +61,8 @@ impl Names for Directory {
         }
         self.read_cgroups();
         let path = known(id).unwrap_or_else(|| {
-            // The root's inode is 1 and has no entry in any directory; anything else is gone.
+            // The root's inode is 1, as the first that its hierarchy numbers (`__kernfs_new_node()`, fs/kernfs/dir.c, 5.10 to
+            // 6.7), and has no entry in any directory; anything else is gone.
             if id <= 1 { "/".to_owned() } else { format!("(cgroup {id}, gone)") }
         });
         self.cgroups.borrow_mut().insert(id, path.clone());

@@ -38,16 +38,20 @@ impl Progress {
         let passed = now.saturating_duration_since(begun).as_secs_f64();
         let of = end.map_or(String::new(), |end| format!(" of {:.1}", (end - begun).as_secs_f64()));
         let samples = if self.counted { String::new() } else { format!(", {samples} samples") };
-        eprint!("\r\x1b[K{passed:.1}{of} s{samples}; Ctrl-C ends it");
-        _ = std::io::stderr().flush();
+        draw(&format!("{passed:.1}{of} s{samples}; Ctrl-C ends it"));
         self.shown = true;
     }
 
     /// Takes the line away.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
-            eprint!("\r\x1b[K");
+            draw("");
         }
         self.next_at = None;
     }
+}
+
+/// Puts `text` in the place of what the line was. The terminal may have gone, and nobody with it looks.
+fn draw(text: &str) {
+    _ = std::io::stderr().write_all(format!("\r\x1b[K{text}").as_bytes());
 }

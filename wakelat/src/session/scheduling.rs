@@ -22,10 +22,22 @@ struct Attributes {
 /// # Errors
 /// Where there is no such thread, or the kernel refuses.
 pub fn set_priority(tid: u32, priority: Priority) -> io::Result<()> {
+    set(tid, priority, 0)
+}
+
+/// Schedules the caller with this priority, and what it starts from now on without (sched(7), `SCHED_RESET_ON_FORK`).
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn set_own_priority(priority: Priority) -> io::Result<()> {
+    set(0, priority, libc::SCHED_FLAG_RESET_ON_FORK as u64)
+}
+
+fn set(tid: u32, priority: Priority, flags: u64) -> io::Result<()> {
     let none = Attributes {
         size: size_of::<Attributes>() as u32,
         policy: 0,
-        flags: 0,
+        flags,
         nice: 0,
         priority: 0,
         runtime_ns: 0,
@@ -44,4 +56,25 @@ pub fn set_priority(tid: u32, priority: Priority) -> io::Result<()> {
     // SAFETY: the pointer is to attributes of ours, which say their own size.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_is_started_does_not_take_the_priority_over() {
+        if let Err(error) = set_own_priority(Priority::Fifo(1)) {
+            println!("SKIP what_is_started_does_not_take_the_priority_over: no real-time priority: {error}");
+            return;
+        }
+        // The policy is the 41st field (proc_pid_stat(5)), the 39th behind the name.
+        let policy = |stat: &str| stat.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().parse();
+        let own = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        assert_eq!(policy(&own), Ok(libc::SCHED_FIFO));
+        let started = Command::new("cat").arg("/proc/self/stat").output().unwrap();
+        assert_eq!(policy(&String::from_utf8(started.stdout).unwrap()), Ok(libc::SCHED_OTHER));
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result};
 
-use super::Place;
+use super::{Place, scheduling};
 use crate::{
     aggregate::key::Key,
     collect::{Selection, Settings, Timeline},
-    config::Config,
+    config::{Config, Priority},
     report::{From, Mode},
 };
 
@@ -35,7 +35,9 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Optio
         aggregate,
         with_waking: shows_waits || shows_events.is_some() || config.by.contains(&Key::Waker),
         from_waking: config.from == From::Waking,
-        with_cgroup: config.by.iter().any(|key| matches!(key, Key::Cgroup | Key::Container))
+        // Of the few waits that are kept in the kernel it costs next to nothing.
+        with_cgroup: aggregate
+            || config.by.iter().any(|key| matches!(key, Key::Cgroup | Key::Container))
             || shows_events.is_some_and(|timeline| timeline.cgroups),
         trigger_rules: false,
         timeline: shows_events.filter(|_| !aggregate),
@@ -55,18 +57,12 @@ fn drawn() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Makes this process SCHED_FIFO, so that it is not starved by the load it measures.
+/// Makes this process SCHED_FIFO, so that it is not starved by the load it measures; what it starts stays as it is.
 ///
 /// # Errors
 /// Where the kernel refuses.
 pub fn raise_priority(priority: u8) -> Result<()> {
-    let parameters = libc::sched_param { sched_priority: priority.into() };
-    // SAFETY: the pointer is to a sched_param of ours; 0 is this thread, the only one there is yet.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } != 0 {
-        let error = std::io::Error::last_os_error();
-        bail!(
-            "cannot run at real-time priority `{priority}`: {error}; it takes CAP_SYS_NICE or an RLIMIT_RTPRIO of as much"
-        );
-    }
-    Ok(())
+    scheduling::set_own_priority(Priority::Fifo(priority)).with_context(|| {
+        format!("cannot run at real-time priority `{priority}`; it takes CAP_SYS_NICE or an RLIMIT_RTPRIO of as much")
+    })
 }

@@ -182,7 +182,7 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
                 terms.ring_full,
                 "lost: the ring buffer was full; raise `--ring-size`, narrow the filter, or give the reader `--rt-priority`",
             ),
-            (terms.discarded, "discarded: the end was before the start"),
+            (terms.discarded, "discarded: the end was before the start, or the start was not seen"),
             (terms.stale, "stale: the switch-in was never seen"),
         ];
         for (n, how) in losses.iter().filter(|(n, _)| *n > 0) {
@@ -220,8 +220,8 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
     }
     if coverage.groups_merged > 0 {
         warn(format!(
-            "{} without room of their own: the waits are in (other)",
-            counted(coverage.groups_merged, "group")
+            "{} in (other): there was no room for their groups; raise `--max-groups`",
+            counted(coverage.groups_merged, "wait")
         ));
     }
 }

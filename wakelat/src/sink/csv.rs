@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use csv::{Writer, WriterBuilder};
 
 use super::{
-    Accounts, Context, Events, PERCENTILES, Reports, Waits, clock,
+    Accounts, Context, Events, PERCENTILES, Reports, Style, View, Waits, clock,
     document::{WaitFields, from_name, part_fields, terms},
     event::EventFields,
 };
@@ -19,6 +19,7 @@ use crate::{
 /// Rows of groups. All windows have the same columns, also those in which nothing was seen.
 pub struct CsvReports {
     keys: Vec<&'static str>,
+    view: View,
 }
 
 /// Rows of waits.
@@ -91,9 +92,9 @@ pub fn account_columns() -> Vec<String> {
 }
 
 impl CsvReports {
-    /// Rows with a column for each of `keys`.
-    pub fn new(keys: &[&'static str]) -> Self {
-        Self { keys: keys.to_vec() }
+    /// Rows with a column for each of `keys`, of the groups that `view` shows.
+    pub fn new(keys: &[&'static str], view: View) -> Self {
+        Self { keys: keys.to_vec(), view }
     }
 
     /// The titles of all columns.
@@ -108,7 +109,7 @@ impl CsvReports {
         columns.extend(names().map(str::to_owned));
         columns.extend(["missed", "events_lost"].map(str::to_owned));
         columns.extend(names().map(|name| format!("preemptions_{name}")));
-        columns.extend(["groups_merged", "overhead_cpus", "overhead_tool_ns"].map(str::to_owned));
+        columns.extend(["groups_merged", "groups_left_out", "overhead_cpus", "overhead_tool_ns"].map(str::to_owned));
         columns.extend(["overhead_programs_ns", "overhead_switches"].map(str::to_owned));
         columns.extend(["limit_ppm", "one_in_least", "one_in_most", "measured_ns"].map(str::to_owned));
         columns.extend(PERCENTILES.iter().flat_map(|(_, name)| {
@@ -119,7 +120,7 @@ impl CsvReports {
     }
 
     /// The cells of a group, or of a window without any.
-    fn cells(&self, group: Option<&Group>, report: &Report) -> Vec<String> {
+    fn cells(&self, group: Option<&Group>, left_out: usize, report: &Report) -> Vec<String> {
         let optional = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let coverage = &report.coverage;
         let mut cells = vec![
@@ -152,7 +153,7 @@ impl CsvReports {
         let preemptions = coverage.preemptions.unwrap_or_default();
         let asked = coverage.preemptions.is_some();
         cells.extend(terms(&preemptions).map(|(_, value)| optional(asked.then_some(value))));
-        cells.push(coverage.groups_merged.to_string());
+        cells.extend([coverage.groups_merged.to_string(), left_out.to_string()]);
         let programs = report.overhead.and_then(|overhead| overhead.programs);
         cells.push(optional(report.overhead.map(|overhead| overhead.cpus.into())));
         cells.push(optional(report.overhead.map(|overhead| overhead.tool_ns)));
@@ -181,9 +182,11 @@ impl Reports for CsvReports {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         rows(out, |writer| {
             if report.groups.is_empty() {
-                return writer.write_record(self.cells(None, report));
+                return writer.write_record(self.cells(None, 0, report));
             }
-            report.groups.iter().try_for_each(|group| writer.write_record(self.cells(Some(group), report)))
+            let groups = self.view.groups(report, &Style::default());
+            let left_out = report.groups.len() - groups.len();
+            groups.iter().try_for_each(|group| writer.write_record(self.cells(Some(group), left_out, report)))
         })
     }
 }

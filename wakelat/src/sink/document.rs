@@ -25,6 +25,7 @@ pub struct ReportDocument<'a> {
     from: &'static str,
     mode: &'static str,
     groups: Vec<GroupDocument<'a>>,
+    groups_left_out: u64,
     coverage: CoverageDocument,
     threshold: Option<ThresholdDocument>,
     overhead: Option<OverheadDocument>,
@@ -243,8 +244,8 @@ fn mode_name(mode: Mode) -> &'static str {
 }
 
 impl<'a> ReportDocument<'a> {
-    /// The document of a report.
-    pub fn new(report: &'a Report) -> Self {
+    /// The document of a report, with these of its groups.
+    pub fn new(report: &'a Report, groups: &[&'a Group]) -> Self {
         Self {
             schema: "wakelat.report/1",
             kernel: &report.kernel,
@@ -252,7 +253,8 @@ impl<'a> ReportDocument<'a> {
             duration_ns: report.duration_ns,
             from: from_name(report.from),
             mode: mode_name(report.mode),
-            groups: report.groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
+            groups: groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
+            groups_left_out: (report.groups.len() - groups.len()) as u64,
             coverage: CoverageDocument::new(&report.coverage),
             threshold: report
                 .threshold

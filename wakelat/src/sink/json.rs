@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::{
-    Accounts, Context, Events, Reports, Waits,
+    Accounts, Context, Events, Reports, Style, View, Waits,
     document::{ReportDocument, WaitDocument},
     event::EventDocument,
 };
@@ -15,12 +15,18 @@ use crate::{
     wait::Wait,
 };
 
-/// Reports, waits with or without their parts, and events as NDJSON.
+/// Reports as NDJSON.
+pub struct JsonReports {
+    /// Which groups of them.
+    pub view: View,
+}
+
+/// Waits with or without their parts, and events as NDJSON, and the report that closes them.
 pub struct Json;
 
-impl Reports for Json {
+impl Reports for JsonReports {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        line(&ReportDocument::new(report), out)
+        line(&ReportDocument::new(report, &self.view.groups(report, &Style::default())), out)
     }
 }
 
@@ -30,7 +36,7 @@ impl Waits for Json {
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        self.report(report, out)
+        JsonReports { view: View::Chart }.report(report, out)
     }
 }
 
@@ -40,7 +46,7 @@ impl Accounts for Json {
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        self.report(report, out)
+        JsonReports { view: View::Chart }.report(report, out)
     }
 }
 
@@ -50,7 +56,7 @@ impl Events for Json {
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        self.report(report, out)
+        JsonReports { view: View::Chart }.report(report, out)
     }
 }
 

@@ -10,7 +10,7 @@
 use std::io::{self, Write};
 
 use crate::{
-    report::{From, Report},
+    report::{From, Group, Report},
     timeline::{Account, stay::Line as Event},
     wait::{Comm, Wait},
 };
@@ -65,18 +65,30 @@ pub enum Format {
     Csv,
 }
 
-/// What of a report people see; programs see all of it in any case.
+/// What of a report is shown. Programs see each group whole in either case.
 #[derive(Clone, Copy, Debug)]
 pub enum View {
     /// `hist`: a chart of each group.
     Chart,
-    /// `top`: a line for each group.
+    /// `top`: a line for each group, as many as are wanted.
     Table {
         /// The column it is sorted by.
         sort: table::Sort,
         /// Groups shown at most; all of them where there is no limit.
         limit: Option<usize>,
     },
+}
+
+impl View {
+    /// The groups of a report that are shown, in their order.
+    fn groups<'a>(&self, report: &'a Report, style: &Style) -> Vec<&'a Group> {
+        let mut groups: Vec<&Group> = report.groups.iter().collect();
+        if let Self::Table { sort, limit } = self {
+            table::order(&mut groups, *sort, style);
+            groups.truncate(limit.unwrap_or(usize::MAX));
+        }
+        groups
+    }
 }
 
 /// Shows reports, one after another.
@@ -179,8 +191,8 @@ impl Format {
         match (self, view) {
             (Self::Human, View::Chart) => Box::new(chart::Chart { style }),
             (Self::Human, View::Table { sort, limit }) => Box::new(table::Table { style, sort, limit }),
-            (Self::Json, _) => Box::new(json::Json),
-            (Self::Csv, _) => Box::new(csv::CsvReports::new(keys)),
+            (Self::Json, view) => Box::new(json::JsonReports { view }),
+            (Self::Csv, view) => Box::new(csv::CsvReports::new(keys, view)),
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Reports, clock, coverage,
+    Reports, View, clock, coverage,
     style::{Ink, Style},
     text::{Line, left, right, width},
     units, window, words,
@@ -54,12 +54,11 @@ pub fn write(report: &Report, sort: Sort, limit: Option<usize>, style: &Style, o
     let mut text = String::new();
     window(report, style, &mut text);
     if !report.groups.is_empty() {
-        let mut groups: Vec<&Group> = report.groups.iter().collect();
-        order(&mut groups, sort, style);
-        let shown = limit.unwrap_or(usize::MAX).min(groups.len());
-        lines(&groups[..shown], report, sort, style, &mut text);
-        if shown < groups.len() {
-            let more = units::thousands((groups.len() - shown) as u64);
+        let groups = View::Table { sort, limit }.groups(report, style);
+        lines(&groups, report, sort, style, &mut text);
+        let left_out = report.groups.len() - groups.len();
+        if left_out > 0 {
+            let more = units::thousands(left_out as u64);
             Line::of(Ink::Dim, format!("{} {more} more", style.pick("…", "..."))).end(style, &mut text);
         }
         totals(report, style, &mut text);
@@ -70,7 +69,7 @@ pub fn write(report: &Report, sort: Sort, limit: Option<usize>, style: &Style, o
 }
 
 /// Groups that are equal in the column stay in the order of the report.
-fn order(groups: &mut [&Group], sort: Sort, style: &Style) {
+pub(super) fn order(groups: &mut [&Group], sort: Sort, style: &Style) {
     match sort {
         Sort::Runs => groups.sort_by_key(|group| Reverse(group.distribution.count())),
         Sort::Avg => groups.sort_by_key(|group| Reverse(group.distribution.mean_ns())),
@@ -193,4 +192,35 @@ fn max_at(group: &Group, report: &Report, style: &Style) -> String {
     let at = |at_ns| clock::unix_ns(at_ns, report.unix_offset_ns);
     let text = |at| clock::time_beside(at, report.start_unix_ns, &style.zone);
     group.distribution.max().map(|max| text(at(max.at_ns))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sink::{
+        Format,
+        documentation::parsed,
+        tests::{many_groups, show},
+    };
+
+    use super::*;
+
+    #[test]
+    fn programs_have_the_groups_of_the_table_and_how_many_were_left_out() {
+        let report = many_groups(5);
+        let view = View::Table { sort: Sort::P50, limit: Some(2) };
+        let text = show(Format::Csv, view, &report, Style::default());
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let titles = reader.headers().unwrap().clone();
+        let cell = |row: &::csv::StringRecord, title| row[titles.iter().position(|is| is == title).unwrap()].to_owned();
+        let rows =
+            reader.records().map(|row| row.map(|row| ["comm", "groups_left_out"].map(|title| cell(&row, title))));
+        let expected = [["rcu_preempt", "3"], ["ksoftirqd/0", "3"]].map(|row| row.map(str::to_owned));
+        assert_eq!(rows.collect::<Result<Vec<_>, _>>().unwrap(), expected);
+        let json = parsed(&show(Format::Json, view, &report, Style::default()));
+        let names: Vec<_> = json["groups"].as_array().unwrap().iter().map(|group| &group["key"]["comm"]).collect();
+        assert_eq!(names, ["rcu_preempt", "ksoftirqd/0"]);
+        assert_eq!(json["groups_left_out"], 3);
+        let all = parsed(&show(Format::Json, View::Chart, &report, Style::default()));
+        assert_eq!((all["groups"].as_array().unwrap().len(), &all["groups_left_out"]), (5, &0.into()));
+    }
 }

@@ -50,7 +50,7 @@ fn usual_report() -> Report {
     report(vec![group(&comm("nginx"), Class::Wakeup, usual(204_723, 9_000))])
 }
 
-fn many_groups(groups: u64) -> Report {
+pub(super) fn many_groups(groups: u64) -> Report {
     let names = ["nginx", "postgres", "kworker/u16:3-ev", "ksoftirqd/0", "rcu_preempt", "sshd", "systemd-journal"];
     let name = |n: u64| match names.get(n as usize) {
         Some(name) => (*name).to_owned(),

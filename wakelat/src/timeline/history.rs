@@ -64,7 +64,8 @@ pub struct History {
     current: Option<Held>,
     /// When that came to the CPU.
     slice_ns: u64,
-    last_seq: Option<u32>,
+    /// The number of the last record; they begin with 1.
+    last_seq: u32,
     /// Segments that are being changed.
     taken: Vec<Segment>,
 }
@@ -72,8 +73,8 @@ pub struct History {
 impl History {
     /// Takes note that a record with this number came, about a time until `at_ns`. Returns how many before it were lost.
     pub fn number(&mut self, seq: u32, at_ns: u64) -> u32 {
-        let lost = self.last_seq.map_or(0, |last| seq.wrapping_sub(last).wrapping_sub(1));
-        self.last_seq = Some(seq);
+        let lost = seq.wrapping_sub(self.last_seq).wrapping_sub(1);
+        self.last_seq = seq;
         match self.until_ns {
             None => self.until_ns = Some(at_ns),
             Some(_) if lost > 0 => {

@@ -53,7 +53,7 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
     let lines = shown.view == View::Trace && !json;
     let rules = Rules { threshold_ns: shown.threshold_ns, worst: shown.worst, resolution_ns: RESOLUTION_NS };
     let mut summing = Summing::new(rules);
-    let mut kept = Vec::new();
+    let mut document = sink::RunText::new(&rules);
     let mut titled = false;
     // The first line of a `trace` may be long in coming: it is written when it is known.
     let mut show = |over: Vec<Explained>, out: &mut Output| -> Result<Written> {
@@ -62,8 +62,9 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
             let text: String = over.iter().map(|one| sink::trace::line(one, style)).collect();
             return out.write(|out| out.write_all((head + &text).as_bytes()));
         }
-        if json && shown.view == View::Trace {
-            kept.extend(over);
+        if json && shown.view == View::Trace && !over.is_empty() {
+            let text = document.activations(&over)?;
+            return out.write(|out| out.write_all(text.as_bytes()));
         }
         Ok(Written::All)
     };
@@ -87,7 +88,7 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
         bail!("{}", nothing(&name, "timerlat", &summary.coverage));
     }
     let text = match (json, shown.view) {
-        (true, View::Trace) => sink::json(&summary, &kept)?,
+        (true, View::Trace) => document.end(&summary)?,
         (true, _) => sink::json(&summary, &summary.worst)?,
         (false, view) => text(view, &summary, style),
     };

@@ -75,7 +75,8 @@ impl Instance {
             TracefsError::Io { error, .. } if error.kind() == io::ErrorKind::NotFound => TracefsError::NoHistTriggers,
             error => error,
         })?;
-        // The kernel takes a second definition that equals the first, and would then let us remove another's event.
+        // The kernel refuses a name that is there (EEXIST, `__create_synth_event()`, kernel/trace/trace_events_synth.c, from 5.11).
+        // Asked before, for an error that says so, and so that another's event is never taken for one to remove.
         if known.lines().any(|line| line.split([' ', '\t', ';']).next() == Some(name)) {
             return Err(TracefsError::EventTaken(name.to_owned()));
         }
@@ -118,7 +119,9 @@ impl Instance {
         let mut result = Ok(());
         let mut left = Vec::new();
         for made in std::mem::take(&mut self.made).into_iter().rev() {
-            // An instance that goes before its triggers may leave the synthetic event busy for good (6.1 to 7.2).
+            // An instance that goes before its triggers may leave the synthetic event busy for good, as seen on 6.1 to 7.2:
+            // nobody gives back their hold on it, and `destroy_synth_event()` (kernel/trace/trace_events_synth.c) refuses one
+            // that is held.
             let blocked = matches!(made, Made::Instance) && left.iter().any(|made| matches!(made, Made::Trigger(_)));
             match if blocked { Ok(()) } else { self.unmake(&made) } {
                 Ok(()) if !blocked => {}

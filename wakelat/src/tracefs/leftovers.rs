@@ -82,8 +82,9 @@ fn remove_instance(tracefs: &Tracefs, name: &str) -> Result<(), TracefsError> {
         let file = relative.join("events").join(event).join("trigger");
         // An instance without the event has no trigger on it.
         let triggers = tracefs.read(&file).unwrap_or_default();
-        // Not one may stay: the kernel would remove the instance all the same and keep the synthetic event for good,
-        // or refuse with EBUSY where a trigger takes time stamps (6.1 to 7.2).
+        // Not one may stay: the kernel would remove the instance all the same and keep the synthetic event for good, or
+        // refuse with EBUSY, as seen on 6.1 to 7.2. A trigger with variables holds its instance (`save_hist_vars()`,
+        // kernel/trace/trace_events_hist.c), and one that is held does not go (`__remove_instance()`, kernel/trace/trace.c).
         for trigger in triggers.lines().filter_map(Trigger::parse) {
             tracefs.append(&file, &trigger.removal())?;
         }

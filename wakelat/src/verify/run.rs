@@ -25,6 +25,7 @@ use crate::{
     hist_trigger::recipe::{Buckets, DEFAULT_SIZE, Recipe},
     kernel::{privilege, release::Release, roots::Roots},
     report::From,
+    say::say,
     session::{Place, clock::monotonic_ns, output::Output, settings, stop::Signals},
     sink::Style,
     tracefs::{Owner, Tracefs, TracefsError, leftovers},
@@ -64,7 +65,7 @@ async fn measure(config: &VerifyConfig, place: &Place, release: &Release) -> Res
     let mut run = Run::attach(config, place, &roots.proc, tracefs, &recipe)?;
     run.open()?;
     if !config.output.quiet {
-        eprintln!("wakelat: measuring");
+        say("measuring");
     }
     let end = Instant::now() + Duration::from_nanos(config.duration_ns);
     let mut drain = interval(Duration::from_nanos(config.resources.drain_interval_ns));
@@ -86,7 +87,7 @@ fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Tracefs, String> {
     for (leftover, removed) in leftovers::remove(&tracefs, proc) {
         match removed {
             Ok(()) if config.output.quiet => {}
-            Ok(()) => eprintln!("wakelat: removed the {leftover}"),
+            Ok(()) => say(format_args!("removed the {leftover}")),
             Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
         }
     }

@@ -1,9 +1,10 @@
 //! Programs that call accessors: written as LLVM IR, linked by bpf-linker, relocated by aya, run by an interpreter that
 //! knows as much of BPF as they need.
 
-use std::{env, fmt::Write as _, fs, io, path::Path, process::Command};
+use std::{env, fmt::Write as _, fs, path::Path, process::Command};
 
 use aya_obj::{Object, btf::Btf, generated::bpf_insn};
+use bpf_toolchain::Places;
 use core_accessors::{Kernel, LINKER_ARGS};
 
 /// A function of LLVM IR, from `ptr %this` to `i64`.
@@ -38,26 +39,24 @@ pub fn load(name: &'static str, accessor: &str, ty: &str) -> Program {
     }
 }
 
-/// Links programs with the table's accessors, or says on stderr that there is no bpf-linker to do it.
+/// Links programs with the table's accessors; where there is no bpf-linker to do it, says that this test is skipped.
 pub fn link(test: &str, kernel: &Kernel, programs: &[Program]) -> Option<Object> {
+    let Some(linker) = Places::of_this_process().linker() else {
+        println!("SKIP {test}: bpf-linker is not installed; `cargo install bpf-linker`");
+        return None;
+    };
     let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let path = |name: &str| out.join(format!("{test}.{name}"));
     fs::write(path("core.ll"), kernel.accessors().unwrap().llvm_ir).unwrap();
     fs::write(path("programs.ll"), module(programs)).unwrap();
     let names: Vec<_> = programs.iter().map(|program| program.name).collect();
-    let linked = Command::new("bpf-linker")
+    let output = Command::new(linker)
         .args(["--target=bpfel", "--btf", "--export", &names.join(",")])
         .args(LINKER_ARGS)
         .arg("--output")
         .args([path("o"), path("programs.ll"), path("core.ll")])
-        .output();
-    let output = match linked {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            eprintln!("skipped: bpf-linker is not installed; `cargo install bpf-linker`");
-            return None;
-        }
-        linked => linked.unwrap(),
-    };
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(Object::parse(&fs::read(path("o")).unwrap()).unwrap())
 }

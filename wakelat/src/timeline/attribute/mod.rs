@@ -98,7 +98,9 @@ impl Timeline {
         // What the kernel has clocks for goes first; the others share what is left.
         let out_of_quota = waited.throttled_ns.unwrap_or(0).min(end_ns - begin_ns);
         let stolen = waited.stolen_ns.min(end_ns - begin_ns - out_of_quota);
-        let at_start = waited.throttled_at_start || waited.wait.class == wakelat_common::Class::Preempted;
+        // A group that runs out of quota while its task has the CPU does so before the switch from it (`pick_next_task()`): then
+        // the wait begins out of quota too.
+        let at_start = waited.throttled_at_start;
         let (begin_ns, end_ns) = if at_start {
             throttled(account, &waited, cpu, begin_ns, begin_ns + out_of_quota);
             (begin_ns + out_of_quota, end_ns)

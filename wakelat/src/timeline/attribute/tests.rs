@@ -160,7 +160,7 @@ fn a_wait_goes_where_its_task_is_moved() {
 #[test]
 fn throttling_and_queueing_are_told_apart() {
     for (at_start, class, first) in
-        [(true, Class::Wakeup, true), (false, Class::Wakeup, false), (false, Class::Preempted, true)]
+        [(true, Class::Wakeup, true), (false, Class::Wakeup, false), (false, Class::Preempted, false)]
     {
         let mut stream = Stream::default();
         stream.turn(0, 0, task(1, "hog"));
@@ -218,6 +218,7 @@ fn delivery_is_a_share_only_where_the_latency_begins_with_the_waker() {
 #[test]
 fn what_was_lost_is_unexplained_and_what_comes_after_is_not() {
     let mut stream = Stream::default();
+    stream.lose(0, 1);
     stream.turn(0, 0, task(1, "hog"));
     stream.noise(0, (200, 210), irq(1, "x"));
     stream.lose(0, 2);
@@ -227,7 +228,7 @@ fn what_was_lost_is_unexplained_and_what_comes_after_is_not() {
     let mut timeline = Timeline::new(From::Wakeup);
     let account = stream.events.iter().find_map(|event| timeline.push(event).cloned()).unwrap();
     check(&account);
-    assert_eq!(timeline.told(), Told { events: 5, lost: 2 });
+    assert_eq!(timeline.told(), Told { events: 5, lost: 3 });
     // Until the interrupt after the loss; the next switch tells who had the CPU then.
     assert_eq!(parts(&account), [(Part::Same, 590), (Part::Irq, 10), (Part::Unexplained, 300)]);
     assert!(account.shares.iter().any(|share| share.culprit.who == Who::Unknown(Unknown::Lost)));

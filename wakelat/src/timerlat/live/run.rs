@@ -19,6 +19,7 @@ use super::{
 use crate::{
     config::{OutputConfig, SourceChoice, TracerConfig, Window},
     kernel::{Features, Roots, btf::KernelBtf, cpus::Cpus, privilege},
+    say::say,
     session::{
         Stop,
         action::Trigger,
@@ -151,13 +152,14 @@ async fn measure(
         saved,
         listener,
         stop: None,
-        begun_ns: 0,
+        begun: None,
     };
     run.source.attach()?;
-    run.begun_ns = clock::monotonic_ns();
-    session.record()?;
+    if window.warm_up_ns == 0 {
+        run.begin(&session)?;
+    }
     if !shown.quiet {
-        eprintln!("wakelat: measuring");
+        say("measuring");
     }
     if output.write(|out| run.listener.begin(out))? == Written::NoReader {
         run.stop = Some(Stop::NoReader);
@@ -165,7 +167,6 @@ async fn measure(
     let mut schedule = Schedule::new(window, Instant::now());
     let mut tick = interval(Duration::from_nanos(config.drain_interval_ns));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut warming_up = window.warm_up_ns > 0;
     while run.stop.is_none() {
         let mut due = None;
         tokio::select! {
@@ -177,23 +178,16 @@ async fn measure(
         let records = run.source.take()?;
         match due {
             Some(Due::End) => run.stop = Some(Stop::Done),
-            Some(Due::WarmUp) => {
-                // What was said until now is heard by nobody; a threshold may have stopped the kernel's recording.
-                warming_up = false;
-                run.begun_ns = clock::monotonic_ns();
-                session.record()?;
-            }
+            Some(Due::WarmUp) => run.begin(&session)?,
             Some(Due::Interval) | None => {}
         }
-        if !warming_up {
-            run.hear(records, u64::MAX, &mut output)?;
-        }
+        run.hear(records, u64::MAX, &mut output)?;
         if due == Some(Due::Interval) {
             run.interval(&mut output)?;
         }
         run.look_after_users()?;
         // The kernel may have judged by a nanosecond that the records do not tell.
-        if run.stop.is_none() && !session.is_recording()? {
+        if run.stop.is_none() && run.begun.is_some() && !session.is_recording()? {
             run.stop = Some(Stop::Threshold);
         }
         if output.reader_is_gone() {
@@ -231,14 +225,33 @@ struct Run<'a> {
     saved: Option<Output>,
     listener: &'a mut dyn Listener,
     stop: Option<Stop>,
-    begun_ns: u64,
+    /// None in the warm-up.
+    begun: Option<Begun>,
+}
+
+/// What was so when the window began.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    at_ns: u64,
+    /// Events for which the kernel had skipped a program before.
+    missed: u64,
 }
 
 impl Run<'_> {
-    /// Hears what was said between the beginning and `end_ns`.
+    /// The window begins: what was lost and missed until now is nobody's. Not before has the kernel anything to record, so
+    /// that no latency of the warm-up makes it stop.
+    fn begin(&mut self, session: &Session) -> Result<()> {
+        self.lost = self.source.lost()?;
+        let missed = self.source.missed()?.unwrap_or(0);
+        self.begun = Some(Begun { at_ns: clock::monotonic_ns(), missed });
+        session.record()
+    }
+
+    /// Hears what was said between the beginning and `end_ns`; nothing in the warm-up.
     fn hear(&mut self, mut records: Vec<Record>, end_ns: u64, output: &mut Output) -> Result<()> {
+        let Some(begun) = self.begun else { return Ok(()) };
         self.tell_losses()?;
-        records.retain(|record| (self.begun_ns..=end_ns).contains(&record.at_ns));
+        records.retain(|record| (begun.at_ns..=end_ns).contains(&record.at_ns));
         let records = if self.trigger.is_none() { self.cut.pass(records) } else { records };
         if let Some(trigger) = &mut self.trigger {
             for record in &records {
@@ -281,7 +294,7 @@ impl Run<'_> {
     fn look_after_users(&mut self) -> Result<()> {
         let Some(users) = &mut self.users else { return Ok(()) };
         for why in users.ended()? {
-            eprintln!("wakelat: {why}");
+            say(&why);
             self.ended_threads.push(why);
         }
         if users.all_ended() && self.stop.is_none() {
@@ -295,12 +308,13 @@ impl Run<'_> {
         // Before the kernel has stopped its threads, which takes as long as many activations.
         let end_ns = clock::monotonic_ns();
         session.pause()?;
-        self.account.duration_ns = end_ns.saturating_sub(self.begun_ns);
+        self.account.duration_ns = self.begun.map_or(0, |begun| end_ns.saturating_sub(begun.at_ns));
         // To detach programs may take a while, in which they go on.
         self.source.detach()?;
         let records = self.source.take_rest()?;
         self.hear(records, end_ns, output)?;
-        self.account.missed = self.source.missed()?;
+        let since = |missed: u64| self.begun.map_or(0, |begun| missed.saturating_sub(begun.missed));
+        self.account.missed = self.source.missed()?.map(since);
         if self.stop != Some(Stop::NoReader) {
             output.write(|out| self.listener.end(&self.account, out))?;
         }

@@ -10,7 +10,7 @@ use crate::{
         noise::NoiseSummary,
         record::Record,
         run::{self, Shown},
-        sink::{self, NoiseView, View},
+        sink::{self, NoiseView, RunText, View},
         summary::{Rules, Summing},
     },
 };
@@ -26,20 +26,20 @@ pub struct Activations {
     shown: Shown,
     format: Format,
     style: Style,
-    /// For a program: what reached the threshold.
-    kept: Vec<Explained>,
+    /// For a program that is shown each activation.
+    document: RunText,
 }
 
 impl Activations {
     /// Nothing has been said yet.
     pub fn new(shown: Shown, format: Format, style: Style) -> Self {
         let rules = Rules { threshold_ns: shown.threshold_ns, worst: shown.worst, resolution_ns: RESOLUTION_NS };
-        Self { summing: Summing::new(rules), shown, format, style, kept: Vec::new() }
+        Self { summing: Summing::new(rules), shown, format, style, document: RunText::new(&rules) }
     }
 
     fn show(&mut self, over: Vec<Explained>, out: &mut dyn Write) -> io::Result<()> {
         match (self.shown.view, self.format) {
-            (View::Trace, Format::Json) => self.kept.extend(over),
+            (View::Trace, Format::Json) => out.write_all(self.document.activations(&over)?.as_bytes())?,
             (View::Trace, _) => {
                 let lines: String = over.iter().map(|one| sink::trace::line(one, &self.style)).collect();
                 out.write_all(lines.as_bytes())?;
@@ -78,7 +78,7 @@ impl Listener for Activations {
         let (summary, over) = summing.end();
         self.show(over, out)?;
         let text = match (self.format, self.shown.view) {
-            (Format::Json, View::Trace) => sink::json(&summary, &self.kept)?,
+            (Format::Json, View::Trace) => self.document.end(&summary)?,
             (Format::Json, _) => sink::json(&summary, &summary.worst)?,
             (_, view) => run::text(view, &summary, &self.style),
         };
@@ -125,5 +125,45 @@ impl Listener for Noises {
         };
         let redraw = if account.redrawn { REDRAW } else { "" };
         write!(out, "{redraw}{text}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        sink::documentation::parsed,
+        timerlat::{
+            fixtures,
+            text::{Said, Trace},
+        },
+    };
+
+    #[test]
+    fn a_program_has_each_activation_as_soon_as_it_is_over() {
+        let shown = Shown { view: View::Trace, threshold_ns: None, worst: 0 };
+        let mut activations = Activations::new(shown, Format::Json, Style::default());
+        let (mut out, mut pieces) = (Vec::new(), 0);
+        let mut trace = Trace::new(fixtures::DOCUMENTATION[0].as_bytes());
+        while let Some(said) = trace.next().unwrap() {
+            let Ok(Said::Record(record)) = said else { continue };
+            let before = out.len();
+            activations.record(record, &mut out).unwrap();
+            pieces += usize::from(out.len() > before);
+        }
+        activations.end(&Account::default(), &mut out).unwrap();
+        let document = parsed(std::str::from_utf8(&out).unwrap());
+        let written = document["activations"].as_array().unwrap().len();
+        assert_eq!((written, &document["explained"]["activations"]), (4, &4.into()));
+        assert!(pieces > 1, "{pieces}");
+    }
+
+    #[test]
+    fn a_run_without_activations_is_a_document_too() {
+        let shown = Shown { view: View::Trace, threshold_ns: Some(1), worst: 0 };
+        let mut out = Vec::new();
+        Activations::new(shown, Format::Json, Style::default()).end(&Account::default(), &mut out).unwrap();
+        let document = parsed(std::str::from_utf8(&out).unwrap());
+        assert_eq!((&document["threshold_ns"], &document["activations"]), (&1.into(), &serde_json::json!([])));
     }
 }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     config::{Tracer, TracerConfig},
     kernel::{Roots, cpus::Cpus},
+    say::say,
     tracefs::{Instance, Owner, Tracefs, TracefsError, leftovers},
 };
 
@@ -144,18 +145,18 @@ fn set(tracefs: &Tracefs, Setting { file, value, .. }: &Setting) -> Result<(), T
 fn clean_up(tracefs: &Tracefs, notes: &Path, proc: &Path) {
     for (leftover, removed) in leftovers::remove(tracefs, proc) {
         match removed {
-            Ok(()) => eprintln!("wakelat: removed the {leftover}"),
+            Ok(()) => say(format_args!("removed the {leftover}")),
             Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
         }
     }
     for (owner, restored) in former::restore_leftovers(tracefs, notes, proc) {
         match restored {
             Ok(files) if files.is_empty() => {}
-            Ok(files) => eprintln!(
-                "wakelat: put back `{}`, which process {} had changed and left, being killed",
+            Ok(files) => say(format_args!(
+                "put back `{}`, which process {} had changed and left, being killed",
                 files.join("`, `"),
                 owner.pid
-            ),
+            )),
             Err(error) => log::warn!("cannot put back what process {} has changed: {error}", owner.pid),
         }
     }

@@ -9,7 +9,7 @@ use super::{
         explain::{Cause, Explained, Share},
         noise::{CpuNoise, NoiseSummary},
         record::{Context, Lost, softirq_name},
-        summary::{Coverage, Latencies, ShareSum, Summary},
+        summary::{Coverage, Latencies, Rules, ShareSum, Summary},
     },
     PERCENTILES, words,
 };
@@ -20,20 +20,63 @@ use crate::aggregate::distribution::Distribution;
 /// # Errors
 /// None that a run could give: all keys are text.
 pub fn run(summary: &Summary, activations: &[Explained]) -> serde_json::Result<String> {
-    let document = RunDocument {
-        schema: "wakelat.timerlat/1",
-        threshold_ns: summary.rules.threshold_ns,
-        all: LatenciesDocument::new(None, &summary.all),
-        cpus: summary.cpus.iter().map(|(cpu, latencies)| LatenciesDocument::new(Some(*cpu), latencies)).collect(),
-        explained: ExplainedDocument {
-            activations: summary.explained,
-            sum_ns: summary.explained_ns,
-            shares: summary.shares_by_size().into_iter().map(SumDocument::new).collect(),
-        },
-        activations: activations.iter().map(ActivationDocument::new).collect(),
-        coverage: CoverageDocument::new(&summary.coverage),
-    };
-    Ok(serde_json::to_string(&document)? + "\n")
+    let mut text = RunText::new(&summary.rules);
+    Ok(text.activations(activations)? + &text.end(summary)?)
+}
+
+/// The same bit by bit: the activations as they come, which may be any number, and at the end what they sum up to.
+#[derive(Debug)]
+pub struct RunText {
+    threshold_ns: Option<u64>,
+    begun: bool,
+}
+
+impl RunText {
+    /// Nothing has been written yet.
+    pub fn new(rules: &Rules) -> Self {
+        Self { threshold_ns: rules.threshold_ns, begun: false }
+    }
+
+    /// The next piece of the document, with these activations; empty without.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn activations(&mut self, activations: &[Explained]) -> serde_json::Result<String> {
+        let mut text = String::new();
+        for one in activations {
+            text += &self.before_next()?;
+            text += &serde_json::to_string(&ActivationDocument::new(one))?;
+        }
+        Ok(text)
+    }
+
+    /// The last piece.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn end(&mut self, summary: &Summary) -> serde_json::Result<String> {
+        let before = if self.begun { String::new() } else { self.before_next()? };
+        let sums = serde_json::to_string(&SumsDocument {
+            all: LatenciesDocument::new(None, &summary.all),
+            cpus: summary.cpus.iter().map(|(cpu, latencies)| LatenciesDocument::new(Some(*cpu), latencies)).collect(),
+            explained: ExplainedDocument {
+                activations: summary.explained,
+                sum_ns: summary.explained_ns,
+                shares: summary.shares_by_size().into_iter().map(SumDocument::new).collect(),
+            },
+            coverage: CoverageDocument::new(&summary.coverage),
+        })?;
+        // Its fields go on where those of the head have ended.
+        Ok(format!("{before}],{}\n", sums.trim_start_matches('{')))
+    }
+
+    fn before_next(&mut self) -> serde_json::Result<String> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(",".to_owned());
+        }
+        let head = HeadDocument { schema: "wakelat.timerlat/1", threshold_ns: self.threshold_ns };
+        Ok(format!("{},\"activations\":[", serde_json::to_string(&head)?.trim_end_matches('}')))
+    }
 }
 
 /// `wakelat.osnoise/1` of a run.
@@ -55,13 +98,16 @@ pub fn noise(summary: &NoiseSummary) -> serde_json::Result<String> {
 }
 
 #[derive(Serialize)]
-struct RunDocument<'a> {
+struct HeadDocument {
     schema: &'static str,
     threshold_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct SumsDocument<'a> {
     all: LatenciesDocument<'a>,
     cpus: Vec<LatenciesDocument<'a>>,
     explained: ExplainedDocument,
-    activations: Vec<ActivationDocument>,
     coverage: CoverageDocument,
 }
 

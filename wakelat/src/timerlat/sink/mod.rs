@@ -18,7 +18,7 @@ mod documentation;
 mod tests;
 
 pub use coverage::render as coverage;
-pub use document::{noise as noise_json, run as json};
+pub use document::{RunText, noise as noise_json, run as json};
 
 /// What of a run of timerlat people see; programs see all of it in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
