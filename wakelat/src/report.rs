@@ -1,11 +1,13 @@
 //! What a window of measurement found: plain data, ns throughout, with its coverage. Sources fill it, sinks show it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use wakelat_common::Class;
 
 use crate::{
     aggregate::distribution::{Distribution, Maximum},
-    wait::Wait,
+    wait::{Comm, Wait},
 };
 
 /// One window.
@@ -123,6 +125,8 @@ pub struct Group {
     pub distribution: Distribution,
     /// The longest, the longest first; none of parts of waits.
     pub worst: Vec<Wait>,
+    /// The names of those who woke their tasks, where they are known, by thread id.
+    pub wakers: BTreeMap<u32, Comm>,
 }
 
 /// One part of a group's key.

@@ -7,7 +7,7 @@ pub mod key;
 pub mod sampled;
 pub mod worst;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use wakelat_common::{Class, histogram::Histogram};
 
@@ -20,7 +20,7 @@ use self::{
 use crate::{
     report::{Group, GroupClass, KeyPart, KeyValue},
     timeline::Account,
-    wait::Wait,
+    wait::{Comm, Wait},
 };
 
 /// The groups of one window.
@@ -128,6 +128,7 @@ impl Groups {
                 key,
                 class,
                 distribution: waits.distribution,
+                wakers: wakers(waits.worst.waits(), names),
                 worst: waits.worst.waits().to_vec(),
             })
             .collect();
@@ -152,6 +153,12 @@ impl Waits {
     }
 }
 
+/// The names of those who woke the tasks of some waits, by thread id.
+fn wakers(waits: &[Wait], names: &dyn Names) -> BTreeMap<u32, Comm> {
+    let wakers = waits.iter().filter_map(|wait| wait.waker_tid);
+    wakers.filter_map(|tid| names.comm(tid).map(|comm| (tid, comm))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,7 +169,6 @@ mod tests {
             Timeline,
             fixtures::{Stream, irq, task},
         },
-        wait::Comm,
     };
 
     struct Paths;
@@ -177,9 +183,17 @@ mod tests {
             }
         }
 
-        fn comm(&self, _: u32) -> Option<Comm> {
-            None
+        fn comm(&self, tid: u32) -> Option<Comm> {
+            (tid == 77).then(|| Comm::new(b"bash"))
         }
+    }
+
+    #[test]
+    fn who_woke_the_longest_has_a_name_where_anybody_knows_it() {
+        let mut groups = Groups::new(Vec::new(), false, 10);
+        [Some(77), Some(78), None].into_iter().for_each(|waker_tid| groups.record(&Wait { waker_tid, ..wait() }));
+        let report = groups.report(&Paths, None);
+        assert_eq!(report[0].wakers, BTreeMap::from([(77, Comm::new(b"bash"))]));
     }
 
     #[test]

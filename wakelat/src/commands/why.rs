@@ -157,7 +157,7 @@ impl View for Why {
         let mut summary = self.summing.summary(report.duration_ns, &self.known);
         if let Some(stacks) = &mut self.stacks {
             let counts = stacks.counts()?;
-            summary.stacks = Some(self.summing.stacks(counts, stacks, &self.known));
+            self.summing.add_stacks(&mut summary, counts, stacks, &self.known);
         }
         self.summing.begin();
         if self.json {

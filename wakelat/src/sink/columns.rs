@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{
-    Context, clock,
+    Context,
     style::{Ink, Style},
     text::{Line, left, right},
 };
@@ -111,9 +111,5 @@ pub fn write(line: &Line, style: &Style, out: &mut dyn Write) -> io::Result<()> 
 
 /// When something was, as a cell: the time of day where timestamps are asked for.
 pub fn time(at_ns: u64, context: &Context, style: &Style) -> String {
-    if style.timestamps {
-        clock::time_of_day(clock::unix_ns(at_ns, context.unix_offset_ns), &style.zone)
-    } else {
-        clock::monotonic(at_ns)
-    }
+    style.instant(at_ns, context.unix_offset_ns)
 }

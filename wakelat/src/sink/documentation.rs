@@ -23,6 +23,7 @@ fn report() -> Report {
     let key = [("comm", KeyValue::Text("nginx".to_owned())), ("cpu", KeyValue::Number(1))];
     let mut report = fixtures::report(vec![group(&key, Class::Wakeup, [9_100, 3_100_000, 830])]);
     report.groups[0].worst = vec![fixtures::wait()];
+    report.groups[0].wakers = [(77, Comm::new(b"bash"))].into();
     report.coverage.wakeups = Terms {
         seen: 15,
         carried: 1,

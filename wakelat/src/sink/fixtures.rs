@@ -1,5 +1,7 @@
 //! Reports and waits for the tests of every sink.
 
+use std::collections::BTreeMap;
+
 use wakelat_common::Class;
 
 use crate::{
@@ -30,6 +32,7 @@ pub fn group(key: &[(&'static str, KeyValue)], class: Class, values: impl IntoIt
         class: GroupClass::One(class),
         distribution: distribution(values),
         worst: Vec::new(),
+        wakers: BTreeMap::new(),
     }
 }
 

@@ -3,6 +3,8 @@
 use anstyle::{AnsiColor, Style as Ansi};
 use jiff::tz::TimeZone;
 
+use super::clock;
+
 /// Below this nothing sensible can be shown; narrower terminals get lines of this width.
 pub const NARROWEST: usize = 40;
 
@@ -84,6 +86,15 @@ impl Style {
     /// The columns a line may take: the width, but at least [`NARROWEST`].
     pub fn columns(&self) -> usize {
         self.width.max(NARROWEST)
+    }
+
+    /// An instant of CLOCK_MONOTONIC: the time of day where timestamps are asked for, or else as perf(1) prints it.
+    pub fn instant(&self, at_ns: u64, unix_offset_ns: i64) -> String {
+        if self.timestamps {
+            clock::time_of_day(clock::unix_ns(at_ns, unix_offset_ns), &self.zone)
+        } else {
+            clock::monotonic(at_ns)
+        }
     }
 
     /// The first where characters outside ASCII may be used, or else the second.

@@ -69,7 +69,7 @@ impl Part {
 }
 
 /// Who or what had the time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// A task.
     Task(Runner),
@@ -86,7 +86,7 @@ pub enum Who {
 }
 
 /// A task that ran while another waited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Runner {
     /// Thread id.
     pub tid: u32,
@@ -144,7 +144,7 @@ impl Unknown {
 }
 
 /// What a share of a wait went to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Culprit {
     /// The part.
     pub part: Part,
@@ -152,13 +152,15 @@ pub struct Culprit {
     pub who: Who,
 }
 
-/// What two shares have in common that are one: a task is its thread id, an interrupt its number.
+/// What two shares have in common that are one: a task is its thread id and its name, as another may have the same id later; an
+/// interrupt is its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CulpritKey {
     /// The part.
     pub part: Part,
     kind: u8,
     id: u64,
+    name: Comm,
 }
 
 impl Culprit {
@@ -179,7 +181,8 @@ impl Culprit {
             Who::Nobody => (6, 0),
             Who::Unknown(why) => (7, why as u64),
         };
-        CulpritKey { part: Part::Unexplained, kind, id }
+        let name = if let Who::Task(task) = self.who { task.comm } else { Comm::default() };
+        CulpritKey { part: Part::Unexplained, kind, id, name }
     }
 }
 

@@ -1,15 +1,10 @@
 //! What stands out in a window. The thresholds are those of docs/why.md.
 
-use std::collections::HashMap;
-
-use super::sums::{PartSum, Sums};
-use crate::{
-    timeline::{
-        event::Source,
-        part::{Culprit, Part, Who},
-    },
-    wait::Comm,
+use super::{
+    causes::{Cause, Causes, Name},
+    sums::{PartSum, Sums},
 };
+use crate::{timeline::part::Part, wait::Comm};
 
 /// Of somebody's wait, a cause has to have this much to stand out: percent.
 pub const SHARE: u128 = 20;
@@ -56,114 +51,52 @@ pub struct Victim {
     pub of_ns: u128,
 }
 
-/// What stands out, tasks by their name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Cause {
-    /// The part.
-    pub part: Part,
-    /// Who in it.
-    pub name: Name,
-}
-
-/// Who or what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Name {
-    /// Tasks of this name.
-    Task(Comm),
-    /// An interrupt or softirq.
-    Noise(Source),
-    /// A cgroup.
-    Cgroup(Option<u64>),
-    /// So many tasks, none of whom stands out.
-    Many(usize),
-    /// The part says it all.
-    Nobody,
-}
-
-impl Cause {
-    fn of(culprit: &Culprit) -> Self {
-        let name = match culprit.who {
-            Who::Task(_) if culprit.part == Part::RtThrottled => Name::Nobody,
-            Who::Task(task) => Name::Task(task.comm),
-            Who::Noise(source) => Name::Noise(source),
-            Who::Cgroup(id) => Name::Cgroup(id),
-            Who::Idle(_) | Who::Nobody | Who::Unknown(_) => Name::Nobody,
-        };
-        Self { part: culprit.part, name }
-    }
-
-    /// The cgroup, where it is one.
-    pub fn cgroup_id(&self) -> Option<u64> {
-        match self.name {
-            Name::Cgroup(id) => id,
-            _ => None,
-        }
-    }
-}
-
-/// What one name waited, and for what.
-#[derive(Default)]
-struct Waits {
-    ns: u128,
-    causes: HashMap<Cause, PartSum>,
-}
-
-/// What stands out in the waits of a window of `duration_ns`, the largest first. The same name may come more than once.
-pub fn findings<'a>(victims: impl Iterator<Item = (Option<Comm>, &'a Sums)>, duration_ns: u64) -> Vec<Finding> {
-    let mut by_name: HashMap<Option<Comm>, Waits> = HashMap::new();
-    for (comm, sums) in victims {
-        let waits = by_name.entry(comm).or_default();
-        waits.ns += sums.ns;
-        for culprit in sums.culprits() {
-            waits.causes.entry(Cause::of(&culprit.culprit)).or_default().merge(&culprit.sum);
-        }
-    }
-    let whole_ns: u128 = by_name.values().map(|waits| waits.ns).sum();
-    let mut all: HashMap<Cause, PartSum> = HashMap::new();
-    for (cause, sum) in by_name.values().flat_map(|waits| &waits.causes) {
-        all.entry(*cause).or_default().merge(sum);
-    }
-    let victims_of = |cause: &Cause| {
-        let mut victims: Vec<Victim> = by_name
-            .iter()
-            .filter(|(_, waits)| waits.ns * 100 >= whole_ns * VICTIM)
-            .filter_map(|(comm, waits)| {
-                let ns = waits.causes.get(cause)?.ns;
-                Some(Victim { comm: (*comm)?, ns, of_ns: waits.ns })
-            })
-            .filter(|victim| victim.ns * 100 >= victim.of_ns * SHARE)
-            .collect();
+/// What stands out in the waits of a window of `duration_ns`, the largest first. `all` is the sum of them.
+pub fn findings(causes: &Causes, all: &Sums, duration_ns: u64) -> Vec<Finding> {
+    let whole_ns = all.ns;
+    let hardest_hit = causes.victims((whole_ns * VICTIM).div_ceil(100));
+    let victims_of = |cause: Cause| {
+        let victim =
+            |(comm, of_ns): &(Comm, u128)| Victim { comm: *comm, ns: causes.of_victim(*comm, cause), of_ns: *of_ns };
+        let hit = |victim: &Victim| victim.ns > 0 && victim.ns * 100 >= victim.of_ns * SHARE;
+        let mut victims: Vec<Victim> = hardest_hit.iter().map(victim).filter(hit).collect();
         victims.sort_by_key(|victim| (std::cmp::Reverse(victim.ns), victim.comm));
         victims.truncate(NAMED);
         victims
     };
     let mut findings = Vec::new();
-    let mut crowds: HashMap<Part, (PartSum, usize)> = HashMap::new();
-    for (cause, sum) in &all {
+    let mut others = Vec::new();
+    for (cause, sum) in causes.ranking() {
         let least = if cause.part == Part::Unexplained { UNEXPLAINED } else { SHARE };
         let victims = if cause.part == Part::Unexplained { Vec::new() } else { victims_of(cause) };
         let stands_out = sum.ns * 100 >= whole_ns * least || !victims.is_empty();
-        if stands_out && matters(cause.part, sum, duration_ns) {
-            findings.push(Finding { cause: *cause, sum: *sum, whole_ns, victims });
-        } else if matches!(cause.name, Name::Task(_)) {
-            let (crowd, tasks) = crowds.entry(cause.part).or_default();
-            crowd.merge(sum);
-            *tasks += 1;
+        if stands_out && matters(cause.part, &sum, duration_ns) {
+            findings.push(Finding { cause, sum, whole_ns, victims });
+        } else {
+            others.push((cause, sum));
         }
     }
-    for (part, (sum, tasks)) in crowds {
+    for part in [Part::Higher, Part::Same, Part::Lower] {
+        let (sum, tasks) = crowd(part, all, &findings, &others);
         // None of them alone, all of them together.
         if tasks > 1 && sum.ns * 100 >= whole_ns * SHARE && matters(part, &sum, duration_ns) {
-            findings.push(Finding {
-                cause: Cause { part, name: Name::Many(tasks) },
-                sum,
-                whole_ns,
-                victims: Vec::new(),
-            });
+            let cause = Cause { part, name: Name::Many(tasks) };
+            findings.push(Finding { cause, sum, whole_ns, victims: Vec::new() });
         }
     }
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.sum.ns), finding.cause));
     findings
+}
+
+/// What tasks had of a part of which none stands out, those that are not told apart among them; and how many names they have.
+fn crowd(part: Part, all: &Sums, findings: &[Finding], others: &[(Cause, PartSum)]) -> (PartSum, usize) {
+    let whole = all.part(part);
+    let found_ns: u128 = findings.iter().filter(|found| found.cause.part == part).map(|found| found.sum.ns).sum();
+    let others = others.iter().filter(|(cause, _)| cause.part == part);
+    let tasks = others.clone().count();
+    // Where some do stand out, what the others had together in one wait is not known: no more is said than the longest of one.
+    let max_ns = if found_ns == 0 { whole.max_ns } else { others.map(|(_, sum)| sum.max_ns).max().unwrap_or_default() };
+    (PartSum { ns: whole.ns - found_ns, max_ns, waits: whole.waits }, tasks)
 }
 
 /// Whether a cause had enough for anybody to care.
@@ -171,4 +104,95 @@ fn matters(part: Part, sum: &PartSum, duration_ns: u64) -> bool {
     let long = sum.max_ns >= ONCE_NS || sum.ns >= u128::from(sum.waits) * MEAN_NS;
     // What is unexplained puts all else in doubt, however short the waits are.
     sum.ns > 0 && (part == Part::Unexplained || long && sum.ns * OF_WINDOW >= u128::from(duration_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::From,
+        timeline::{
+            Timeline,
+            event::Occupant,
+            fixtures::{Stream, fifo, task},
+        },
+    };
+
+    const US: u64 = 1_000;
+    const SECOND: u64 = 1_000_000_000;
+
+    /// What stands out in a window where nginx waits so many times, each time behind `behind`, one after the other.
+    fn found(waits: u64, behind: impl Fn(u64) -> Vec<(Occupant, u64)>) -> Vec<Finding> {
+        let (mut stream, mut at_ns) = (Stream::default(), 1);
+        for wait in 0..waits {
+            let from_ns = at_ns;
+            for (runs, ns) in behind(wait) {
+                stream.turn(0, at_ns, runs);
+                at_ns += ns;
+            }
+            stream.ends(0, (from_ns, at_ns), task(1, "nginx"));
+            at_ns += US;
+        }
+        let (mut timeline, mut causes, mut sums) = (Timeline::new(From::Wakeup), Causes::default(), Sums::default());
+        for event in &stream.events {
+            if let Some(account) = timeline.push(event) {
+                causes.add(account);
+                sums.add(account);
+            }
+        }
+        findings(&causes, &sums, SECOND)
+    }
+
+    fn named(found: &[Finding]) -> Vec<(Name, u64, u64)> {
+        found.iter().map(|found| (found.cause.name, found.sum.waits, found.sum.max_ns)).collect()
+    }
+
+    #[test]
+    fn a_wait_behind_many_of_one_name_is_one_wait_of_all_they_had() {
+        let found = found(20, |_| (0..30).map(|worker| (task(100 + worker, "worker"), 40 * US)).collect());
+        assert_eq!(named(&found), [(Name::Task(Comm::new(b"worker")), 20, 1_200 * US)]);
+    }
+
+    #[test]
+    fn short_waits_are_none_behind_however_many_tasks() {
+        let found = found(1_000, |_| vec![(task(100, "worker"), 20 * US), (task(101, "worker"), 20 * US)]);
+        assert_eq!(named(&found), []);
+    }
+
+    #[test]
+    fn a_crowd_is_all_that_it_had_in_a_wait() {
+        let name = |n: u64| format!("job-{n}");
+        let found = found(20, |wait| (0..30).map(|n| (task(100 + n as u32, &name(30 * wait + n)), 40 * US)).collect());
+        assert_eq!(named(&found), [(Name::Many(600), 20, 1_200 * US)]);
+    }
+
+    #[test]
+    fn a_crowd_beside_one_that_stands_out_has_what_that_one_leaves() {
+        let found = found(10, |wait| {
+            let mut behind = vec![(task(7, "hog"), 3_000 * US)];
+            behind.extend((0..10).map(|n| (task(100 + n, &format!("job-{wait}-{n}")), 200 * US)));
+            behind
+        });
+        // Two of five ms, and more than 50 us of each.
+        assert_eq!(named(&found), [(Name::Task(Comm::new(b"hog")), 10, 3_000 * US), (Name::Many(100), 10, 200 * US)]);
+        assert_eq!(found[1].sum.ns, 20_000_000);
+    }
+
+    #[test]
+    fn one_name_in_two_parts_is_two_causes() {
+        let found = found(10, |_| vec![(task(7, "hog"), 2_000 * US), (fifo(8, "hog", 49), 2_000 * US)]);
+        let parts: Vec<Part> = found.iter().map(|found| found.cause.part).collect();
+        assert_eq!(parts, [Part::Higher, Part::Same]);
+    }
+
+    #[test]
+    fn who_comes_after_very_many_others_is_found_all_the_same() {
+        // So many threads that no table could keep them apart, and then one hog.
+        let found = found(20_000, |wait| match wait {
+            0..19_000 => vec![(task(100 + wait as u32, &format!("job-{wait}")), 20 * US)],
+            _ => vec![(task(7, "hog"), 500 * US)],
+        });
+        assert_eq!(found[0].cause.name, Name::Task(Comm::new(b"hog")));
+        assert_eq!((found[0].sum.ns, found[0].sum.waits), (500_000_000, 1_000));
+    }
 }

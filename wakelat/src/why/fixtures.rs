@@ -291,15 +291,18 @@ pub fn summary(events: &[Event], from: From, by: &[Key]) -> Summary {
         summing.push(event, &known);
     }
     let counts = Counts { taken: 9, over_budget: 3, no_room: 1, no_user: 2, ..Counts::default() };
-    let shown = with_stacks.then(|| summing.stacks(counts, &Drawn, &known));
-    Summary { stacks: shown, ..summing.summary(1_000 * MS, &Paths) }
+    let mut summary = summing.summary(1_000 * MS, &Paths);
+    if with_stacks {
+        summing.add_stacks(&mut summary, counts, &Drawn, &known);
+    }
+    summary
 }
 
 /// The report of the same window.
 pub fn report(summary: &Summary) -> Report {
     let mut report = fixtures::report(Vec::new());
     let of = |preempted: bool| {
-        let is = |group: &&super::summary::Group| (group.class.name() == "preempted") == preempted;
+        let is = |group: &&super::groups::Group| (group.class.name() == "preempted") == preempted;
         summary.classes.iter().filter(is).map(|group| group.sums.waits).sum::<u64>()
     };
     let terms = |delivered: u64| Terms { seen: delivered + 3, delivered, filtered: 3, ..Terms::default() };

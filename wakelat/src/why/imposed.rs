@@ -1,24 +1,28 @@
 //! Who was in the way: the time that each task or interrupt had while others waited for it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use super::sums::PartSum;
+use super::{
+    bounded::{Bounded, Rest, Sum},
+    sums::{PartSum, together},
+};
 use crate::timeline::{
     Account,
-    part::{CulpritKey, Who},
+    part::{Culprit, CulpritKey, Who},
 };
 
-/// Those that are kept apart; further ones are counted together.
-const CULPRITS: usize = 16_384;
+/// Those that are told apart.
+const ANTAGONISTS: usize = 16_384;
 
-/// Victims that are told apart for each.
-const VICTIMS: usize = 16_384;
+/// Victims that are told apart, of all of them together.
+const VICTIMS: usize = 262_144;
 
 /// Those in the way of others.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Imposed {
-    by_who: HashMap<CulpritKey, Antagonist>,
-    rest: PartSum,
+    by_who: Bounded<CulpritKey, Antagonist>,
+    victims: usize,
+    room: [usize; 2],
 }
 
 /// One that was in the way of others.
@@ -28,37 +32,91 @@ pub struct Antagonist {
     pub who: Who,
     /// The time it had while others waited, over all of them.
     pub sum: PartSum,
-    victims: HashSet<u32>,
+    victims: Victims,
+}
+
+/// The threads that waited for one.
+#[derive(Clone, Debug)]
+enum Victims {
+    /// All of them.
+    All(HashSet<u32>),
+    /// There was no room to tell more than so many apart.
+    AtLeast(usize),
+}
+
+impl Sum for Antagonist {
+    fn ns(&self) -> u128 {
+        self.sum.ns
+    }
 }
 
 impl Antagonist {
+    fn new(who: Who) -> Self {
+        Self { who, sum: PartSum::default(), victims: Victims::All(HashSet::new()) }
+    }
+
     /// How many threads waited for it.
     pub fn victims(&self) -> usize {
-        self.victims.len()
+        match &self.victims {
+            Victims::All(victims) => victims.len(),
+            Victims::AtLeast(victims) => *victims,
+        }
+    }
+
+    /// Whether more of them may have waited: there was no room to tell all apart.
+    pub fn may_have_more(&self) -> bool {
+        matches!(self.victims, Victims::AtLeast(_))
+    }
+
+    /// Those that take room.
+    fn kept(&self) -> usize {
+        if self.may_have_more() { 0 } else { self.victims() }
+    }
+}
+
+impl Default for Imposed {
+    fn default() -> Self {
+        Self::with_room([ANTAGONISTS, VICTIMS])
     }
 }
 
 impl Imposed {
+    /// With room for so many, and for so many victims.
+    fn with_room(room: [usize; 2]) -> Self {
+        Self { by_who: Bounded::default(), victims: 0, room }
+    }
+
     /// Adds a wait.
     pub fn add(&mut self, account: &Account) {
-        for share in &account.shares {
-            let who = share.culprit.who;
-            if !matches!(who, Who::Task(_) | Who::Noise(_)) {
-                continue;
+        // In whatever part it was, it is the same task.
+        let whose = |culprit: &Culprit| matches!(culprit.who, Who::Task(_) | Who::Noise(_)).then(|| culprit.identity());
+        for (key, culprit, ns) in together(account, whose) {
+            let known = self.by_who.entry(key, || Antagonist::new(culprit.who));
+            known.who = culprit.who;
+            known.sum.add(ns);
+            if let Victims::All(victims) = &mut known.victims {
+                self.victims += usize::from(victims.insert(account.waiter.tid));
             }
-            // In whatever part it was, it is the same task.
-            let key = share.culprit.identity();
-            let part = PartSum { ns: share.ns.into(), max_ns: share.ns, waits: 1 };
-            if self.by_who.len() >= CULPRITS && !self.by_who.contains_key(&key) {
-                self.rest.merge(&part);
-                continue;
+        }
+        let [antagonists, victims] = self.room;
+        if self.by_who.make_room(antagonists) {
+            self.victims = self.by_who.values().map(Antagonist::kept).sum();
+        }
+        if self.victims > victims {
+            self.give_up_victims(victims / 2);
+        }
+    }
+
+    /// Tells no longer apart the victims of those that had least, until so many at most are left.
+    fn give_up_victims(&mut self, most: usize) {
+        let keys: Vec<CulpritKey> = self.by_who.ranking().into_iter().map(|(key, _)| key).collect();
+        for key in keys.into_iter().rev() {
+            if self.victims <= most {
+                break;
             }
-            let empty = || Antagonist { who, sum: PartSum::default(), victims: HashSet::new() };
-            let known = self.by_who.entry(key).or_insert_with(empty);
-            known.who = who;
-            known.sum.merge(&part);
-            if known.victims.len() < VICTIMS {
-                known.victims.insert(account.waiter.tid);
+            if let Some(one) = self.by_who.get_mut(&key) {
+                self.victims -= one.kept();
+                one.victims = Victims::AtLeast(one.victims());
             }
         }
     }
@@ -66,18 +124,98 @@ impl Imposed {
     /// Forgets all.
     pub fn clear(&mut self) {
         self.by_who.clear();
-        self.rest = PartSum::default();
+        self.victims = 0;
     }
 
-    /// The first `limit`, the most in the way first, and how many there are.
+    /// The first `limit`, the most in the way first, and how many are told apart.
     pub fn ranking(&self, limit: usize) -> (Vec<Antagonist>, usize) {
-        let mut all: Vec<(&CulpritKey, &Antagonist)> = self.by_who.iter().collect();
-        all.sort_by_key(|(key, antagonist)| (std::cmp::Reverse(antagonist.sum.ns), **key));
-        (all.iter().take(limit).map(|(_, antagonist)| (*antagonist).clone()).collect(), all.len())
+        let first = self.by_who.ranking().into_iter().take(limit).map(|(_, one)| one.clone());
+        (first.collect(), self.by_who.told_apart())
     }
 
-    /// What those had for whom there was no room.
-    pub fn rest(&self) -> PartSum {
-        self.rest
+    /// What those had that are not.
+    pub fn rest(&self) -> Rest {
+        self.by_who.rest()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::From,
+        timeline::{
+            Timeline,
+            event::Occupant,
+            fixtures::{Stream, fifo, task},
+        },
+    };
+
+    /// Waits one after the other: who waits, and behind whom for 100 ns each.
+    fn imposed(room: [usize; 2], waits: &[(u32, &[Occupant])]) -> Imposed {
+        let (mut stream, mut at_ns) = (Stream::default(), 1_000);
+        for (waiter, behind) in waits {
+            let from_ns = at_ns;
+            for runs in *behind {
+                stream.turn(0, at_ns, *runs);
+                at_ns += 100;
+            }
+            stream.ends(0, (from_ns, at_ns), task(*waiter, "waits"));
+            at_ns += 10;
+        }
+        let (mut timeline, mut imposed) = (Timeline::new(From::Wakeup), Imposed::with_room(room));
+        stream.events.iter().for_each(|event| _ = timeline.push(event).map(|account| imposed.add(account)));
+        imposed
+    }
+
+    /// Who it is, what it had, in how many waits, and of how many.
+    fn ranked(imposed: &Imposed) -> Vec<(String, u128, u64, usize, bool)> {
+        let name = |who: &Who| match who {
+            Who::Task(task) => format!("{}/{}", task.comm, task.tid),
+            _ => unreachable!(),
+        };
+        let all = imposed.ranking(usize::MAX).0;
+        all.iter().map(|one| (name(&one.who), one.sum.ns, one.sum.waits, one.victims(), one.may_have_more())).collect()
+    }
+
+    #[test]
+    fn a_task_in_two_parts_of_a_wait_was_in_the_way_of_one_wait() {
+        let imposed = imposed([8, 8], &[(1, &[task(7, "hog"), task(8, "other"), fifo(7, "hog", 49)])]);
+        let hog = ("hog/7".to_owned(), 200, 1, 1, false);
+        assert_eq!(ranked(&imposed), [hog, ("other/8".to_owned(), 100, 1, 1, false)]);
+        assert_eq!(imposed.ranking(1).0[0].sum.max_ns, 200);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_task() {
+        let imposed = imposed([8, 8], &[(1, &[task(7, "cc1")]), (1, &[task(7, "cc1")]), (1, &[task(7, "sh")])]);
+        let row = |name: &str, waits: u64| (name.to_owned(), 100 * u128::from(waits), waits, 1, false);
+        assert_eq!(ranked(&imposed), [row("cc1/7", 2), row("sh/7", 1)]);
+    }
+
+    #[test]
+    fn where_there_is_no_room_nothing_is_lost_and_newcomers_are_told_apart() {
+        let short: Vec<[Occupant; 1]> = (0..100).map(|tid| [task(100 + tid, "short")]).collect();
+        let mut waits: Vec<(u32, &[Occupant])> = short.iter().map(|runs| (1, &runs[..])).collect();
+        let hog = [task(7, "hog"), task(7, "hog")];
+        (0..100).for_each(|waiter| waits.push((10 + waiter, &hog[..])));
+        let imposed = imposed([10, 1_000], &waits);
+        let ranked = ranked(&imposed);
+        assert_eq!(ranked[0], ("hog/7".to_owned(), 20_000, 100, 100, false));
+        assert!(ranked.len() <= 10);
+        let told: u128 = ranked.iter().map(|one| one.1).sum();
+        assert_eq!(told + imposed.rest().ns, 30_000);
+        assert_eq!(ranked.len() as u64 + imposed.rest().count, 101);
+    }
+
+    #[test]
+    fn victims_of_those_that_had_least_are_the_first_that_are_not_told_apart() {
+        let (hog, small) = ([task(7, "hog"); 4], [task(8, "small")]);
+        let mut waits: Vec<(u32, &[Occupant])> = (0..8).map(|waiter| (10 + waiter, &small[..])).collect();
+        waits.extend((0..6).map(|waiter| (20 + waiter, &hog[..])));
+        // With the third of the hog's there are eleven.
+        let imposed = imposed([8, 10], &waits);
+        let expected = [("hog/7".to_owned(), 2_400, 6, 6, false), ("small/8".to_owned(), 800, 8, 8, true)];
+        assert_eq!(ranked(&imposed), expected);
     }
 }

@@ -3,10 +3,14 @@
 //!
 //! [`summary`] adds up what [`crate::timeline`] says of each wait, [`finding`] draws conclusions, and [`sink`] shows both.
 
+pub mod bounded;
+pub mod causes;
 pub mod chain;
 pub mod finding;
 pub mod folded;
+pub mod groups;
 pub mod imposed;
+pub mod longest;
 pub mod names;
 pub mod sink;
 pub mod stacks;

@@ -103,11 +103,9 @@ pub struct Sights {
     pub wakee: Option<Sight>,
 }
 
-/// Stacks of a window, to be shown.
+/// What became of the stacks of a window; those of the longest waits are with these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// Of each of the longest waits, in their order.
-    pub of_worst: Vec<Sights>,
     /// Whose stacks were asked for.
     pub roles: Vec<Role>,
     /// What became of all.

@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 
 use super::{
+    bounded::{Bounded, Rest, Sum},
     finding::{OF_WINDOW, SHARE},
-    sums::PartSum,
+    sums::{PartSum, together},
 };
 use crate::{
     timeline::{Account, event::Spawn, part::Who},
     wait::Comm,
 };
 
-/// Tasks whose maker is remembered, and names of makers. Where there are more, the tasks are forgotten, and further makers not
-/// looked at.
+/// Of so many of the last tasks at least it is known who made them, and of twice as many at most.
 const CHILDREN: usize = 65_536;
+
+/// Names of makers that are told apart.
 const MAKERS: usize = 4096;
 
 /// It is a storm from so many new tasks on, altogether and in a second.
@@ -22,9 +24,15 @@ pub const TASKS: u64 = 20;
 /// Who made whom, and how long others waited for those.
 #[derive(Debug, Default)]
 pub struct Storms {
-    /// The name of the one that made each task.
-    made_by: HashMap<u32, Comm>,
-    makers: HashMap<Comm, Made>,
+    made_by: MadeBy,
+    makers: Bounded<Comm, Made>,
+}
+
+/// The name of the one that made each task, in two halves: the older one goes where the younger is full.
+#[derive(Debug, Default)]
+struct MadeBy {
+    young: HashMap<u32, Comm>,
+    old: HashMap<u32, Comm>,
 }
 
 /// What tasks of one name made.
@@ -50,37 +58,66 @@ pub struct Storm {
     pub whole_ns: u128,
 }
 
+impl Sum for Made {
+    fn ns(&self) -> u128 {
+        self.had.ns
+    }
+}
+
+impl MadeBy {
+    fn push(&mut self, child: u32, maker: Comm) {
+        if self.young.len() >= CHILDREN {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(child, maker);
+    }
+
+    fn get(&self, tid: u32) -> Option<Comm> {
+        self.young.get(&tid).or_else(|| self.old.get(&tid)).copied()
+    }
+
+    /// Whoever is in the way lives: it counts as one of the last.
+    fn touch(&mut self, tid: u32) {
+        if let Some(maker) = self.old.remove(&tid)
+            && !self.young.contains_key(&tid)
+        {
+            self.push(tid, maker);
+        }
+    }
+}
+
 impl Storms {
     /// Takes note of a task that made another, or took another program.
     pub fn push(&mut self, spawn: &Spawn) {
-        match spawn.child {
+        let maker = match spawn.child {
             Some(child) => {
-                if self.made_by.len() >= CHILDREN {
-                    self.made_by.clear();
-                }
-                self.made_by.insert(child, spawn.comm);
-                if self.makers.len() < MAKERS || self.makers.contains_key(&spawn.comm) {
-                    self.makers.entry(spawn.comm).or_default().tasks += 1;
-                }
+                self.made_by.push(child, spawn.comm);
+                Some(spawn.comm)
             }
-            None => {
-                if let Some(made) = self.made_by.get(&spawn.tid).and_then(|maker| self.makers.get_mut(maker)) {
-                    made.programs += 1;
-                }
-            }
-        }
+            None => self.made_by.get(spawn.tid),
+        };
+        let Some(maker) = maker else { return };
+        let made = self.makers.entry(maker, Made::default);
+        made.tasks += u64::from(spawn.child.is_some());
+        made.programs += u64::from(spawn.child.is_none());
+        self.makers.make_room(MAKERS);
     }
 
-    /// Adds a wait.
+    /// Adds a wait. It counts once for each maker, behind however many of its tasks it was.
     pub fn add(&mut self, account: &Account) {
         for share in &account.shares {
-            if let Who::Task(task) = share.culprit.who
-                && let Some(maker) = self.made_by.get(&task.tid)
-                && let Some(made) = self.makers.get_mut(maker)
-            {
-                made.had.merge(&PartSum { ns: share.ns.into(), max_ns: share.ns, waits: 1 });
+            if let Who::Task(task) = share.culprit.who {
+                self.made_by.touch(task.tid);
             }
         }
+        let made_by = |who: &Who| match who {
+            Who::Task(task) => self.made_by.get(task.tid),
+            _ => None,
+        };
+        for (maker, _, ns) in together(account, |culprit| made_by(&culprit.who)) {
+            self.makers.entry(maker, Made::default).had.add(ns);
+        }
+        self.makers.make_room(MAKERS);
     }
 
     /// Forgets what was made and what it had, and not who made whom.
@@ -91,22 +128,25 @@ impl Storms {
     /// Those that stand out in a window of `duration_ns`, whose waits took `whole_ns` together; the largest first.
     pub fn storms(&self, whole_ns: u128, duration_ns: u64) -> Vec<Storm> {
         let second = u128::from(duration_ns).max(1_000_000_000);
-        let is_storm = |(_, made): &(&Comm, &Made)| {
+        let is_storm = |(_, made): &(Comm, &Made)| {
             u128::from(made.tasks) * 1_000_000_000 >= u128::from(TASKS) * second
                 && made.had.ns * 100 >= whole_ns * SHARE
                 && made.had.ns * OF_WINDOW >= u128::from(duration_ns)
                 && made.had.ns > 0
         };
-        let storm = |(comm, made): (&Comm, &Made)| Storm {
-            comm: *comm,
+        let storm = |(comm, made): (Comm, &Made)| Storm {
+            comm,
             tasks: made.tasks,
             programs: made.programs,
             had: made.had,
             whole_ns,
         };
-        let mut storms: Vec<Storm> = self.makers.iter().filter(is_storm).map(storm).collect();
-        storms.sort_by_key(|storm| (std::cmp::Reverse(storm.had.ns), storm.comm));
-        storms
+        self.makers.ranking().into_iter().filter(is_storm).map(storm).collect()
+    }
+
+    /// What those tasks had whose makers are not told apart.
+    pub fn rest(&self) -> Rest {
+        self.makers.rest()
     }
 }
 
@@ -175,5 +215,36 @@ mod tests {
         assert_eq!(storms.storms(0, SECOND), []);
         // 2 ms are much of the wait, and little of the window.
         assert_eq!(super::tests::storms(1_000, 5 * SECOND), []);
+    }
+
+    #[test]
+    fn a_wait_behind_many_tasks_of_a_maker_is_one_wait() {
+        let mut storms = Storms::default();
+        (0..40).for_each(|child| {
+            storms.push(&Spawn { at_ns: 1, tid: 10, comm: Comm::new(b"make"), child: Some(100 + child) });
+        });
+        let mut stream = Stream::default();
+        (0..30).for_each(|n| _ = stream.turn(0, 1 + n * 1_000_000, task(100 + n as u32, "cc1")));
+        stream.ends(0, (1, 30_000_001), task(1, "nginx"));
+        let mut timeline = Timeline::new(From::Wakeup);
+        stream.events.iter().for_each(|event| _ = timeline.push(event).map(|account| storms.add(account)));
+        let found = storms.storms(30_000_000, SECOND);
+        assert_eq!(found[0].had, PartSum { ns: 30_000_000, max_ns: 30_000_000, waits: 1 });
+    }
+
+    #[test]
+    fn who_made_those_in_the_way_is_known_however_many_come_after() {
+        let mut made_by = MadeBy::default();
+        let (make, sh) = (Comm::new(b"make"), Comm::new(b"sh"));
+        made_by.push(1, make);
+        made_by.push(2, make);
+        for child in 0..4 * CHILDREN as u32 {
+            made_by.push(10 + child, sh);
+            if child % 10_000 == 0 {
+                made_by.touch(1);
+            }
+        }
+        assert_eq!((made_by.get(1), made_by.get(2)), (Some(make), None));
+        assert!(made_by.young.len() <= CHILDREN && made_by.old.len() <= CHILDREN);
     }
 }

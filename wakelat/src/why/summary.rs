@@ -1,30 +1,34 @@
 //! The accounts of a window, added up.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::{
+    bounded::Rest,
+    causes::Causes,
     chain::{Chain, Chains},
     finding::{Finding, findings},
     folded::Folded,
+    groups::{Group, Groups},
     imposed::{Antagonist, Imposed},
+    longest::{Exemplar, Longest},
     names::Known,
     stacks::{Code, Counts, Pair, Shown, Stacks},
     storms::{Storm, Storms},
     sums::Sums,
     wakers::{Ranking, Wakings},
-    works::{self, WorkSum, Works},
+    works::{self, WorkSum, Worker, Works},
 };
 use crate::{
-    aggregate::key::{GroupKey, Key, Names, by_name},
-    report::{From, GroupClass, KeyPart, KeyValue},
+    aggregate::key::{Key, Names},
+    report::From,
     timeline::{
-        Account, Timeline,
+        Timeline,
         attribute::Told,
         event::{Event, What},
         part::Who,
         stack::Role,
     },
-    wait::{Comm, Namespace},
+    wait::Namespace,
 };
 
 /// What is asked for.
@@ -38,7 +42,7 @@ pub struct Rules {
     pub merged: bool,
     /// Groups that are kept apart.
     pub max_groups: usize,
-    /// How many of the worst waits are kept.
+    /// How many of the worst waits are kept, of all and of each group.
     pub worst: usize,
     /// What is not told apart, in words.
     pub untold: Vec<&'static str>,
@@ -52,10 +56,8 @@ pub struct Summing {
     rules: Rules,
     timeline: Timeline,
     before: Told,
-    /// By the name of the task that waited: what findings and the sums of classes are made of.
-    victims: HashMap<(GroupClass, Option<Comm>), Sums>,
-    groups: HashMap<GroupKey, Sums>,
-    others: HashMap<GroupClass, Sums>,
+    groups: Groups,
+    causes: Causes,
     imposed: Imposed,
     chains: Chains,
     wakings: Wakings,
@@ -64,7 +66,7 @@ pub struct Summing {
     stacks: Stacks,
     given_up_before: u64,
     folded: Option<Folded>,
-    worst: Vec<(Account, Pair)>,
+    worst: Longest,
     throttling_unknown: u64,
 }
 
@@ -81,45 +83,42 @@ pub struct Summary {
     pub antagonists: Vec<Antagonist>,
     /// How many there are of them.
     pub all_antagonists: usize,
+    /// Those that are not told apart.
+    pub antagonists_rest: Rest,
     /// Who took the CPU from whom, the most frequent first.
     pub chains: Vec<Chain>,
     /// How many preemptions there were.
     pub preemptions: u64,
     /// Who woke whom, the pair that waited longest first.
     pub wakings: Ranking,
-    /// What the workers of workqueues did while others waited for them, by their thread ids, the most first.
-    pub works: BTreeMap<u32, Vec<WorkSum>>,
+    /// What the workers of workqueues did while others waited for them, the most first.
+    pub works: BTreeMap<Worker, Vec<WorkSum>>,
+    /// Those works that are not told apart.
+    pub works_rest: Rest,
     /// The names of the functions in the works of the longest waits, by their addresses.
     pub functions: BTreeMap<u64, String>,
     /// Who made many tasks that were in the way.
     pub storms: Vec<Storm>,
+    /// Makers of tasks that are not told apart, by what their tasks had.
+    pub storms_rest: Rest,
     /// The longest waits, the longest first.
-    pub worst: Vec<Account>,
+    pub worst: Vec<Exemplar>,
     /// What stands out.
     pub findings: Vec<Finding>,
+    /// Causes that are not told apart: no finding is made of them alone.
+    pub findings_rest: Rest,
     /// Events that came, and that did not.
     pub told: Told,
     /// Waits of which the kernel does not tell how long their group was out of quota.
     pub throttling_unknown: u64,
     /// What is not told apart, in words.
     pub untold: Vec<&'static str>,
-    /// The stacks of the longest waits, where stacks are told.
+    /// What became of the stacks, where stacks are told.
     pub stacks: Option<Shown>,
     /// The paths of the cgroups that are named in it.
     pub cgroups: BTreeMap<u64, String>,
     /// The PID namespaces of the tasks of the longest waits, by their thread ids; of those in one of their own.
     pub namespaces: BTreeMap<u32, Namespace>,
-}
-
-/// The waits with one key and one class.
-#[derive(Clone, Debug)]
-pub struct Group {
-    /// What they have in common.
-    pub key: Vec<KeyPart>,
-    /// Their class.
-    pub class: GroupClass,
-    /// Where their time went.
-    pub sums: Sums,
 }
 
 /// Antagonists, chains and pairs of waker and wakee that are kept in a summary.
@@ -129,14 +128,13 @@ impl Summing {
     /// Nothing added up yet.
     pub fn new(rules: Rules) -> Self {
         let (timeline, wakings) = (Timeline::new(rules.from), Wakings::new(&rules.by));
-        let stacks = Stacks::new(rules.from);
+        let (groups, stacks) = (Groups::new(&rules), Stacks::new(rules.from));
         Self {
             rules,
             timeline,
             before: Told::default(),
-            victims: HashMap::new(),
-            groups: HashMap::new(),
-            others: HashMap::new(),
+            groups,
+            causes: Causes::default(),
             imposed: Imposed::default(),
             chains: Chains::default(),
             wakings,
@@ -145,13 +143,13 @@ impl Summing {
             stacks,
             given_up_before: 0,
             folded: None,
-            worst: Vec::new(),
+            worst: Longest::default(),
             throttling_unknown: 0,
         }
     }
 
     /// Takes an event. `known` are the tasks seen so far, those of the event included. Where a wait ends with it that is one of
-    /// the longest by now, returns its stacks.
+    /// the longest by now, of all or of its group, returns its stacks.
     pub fn push(&mut self, event: &Event, known: &Known) -> Option<Pair> {
         let mut longest = None;
         let stacks = match &event.what {
@@ -159,18 +157,10 @@ impl Summing {
             _ => Pair::default(),
         };
         if let Some(account) = self.timeline.push(event) {
-            let class = account.waited.wait.class;
-            let class = if self.rules.merged { GroupClass::RunQueue } else { GroupClass::One(class) };
-            let comm = Some(account.waiter.comm);
-            let known = self.victims.contains_key(&(class, comm)) || self.victims.len() < self.rules.max_groups;
-            self.victims.entry((class, comm.filter(|_| known))).or_default().add(account);
-            if !self.rules.by.is_empty() {
-                let key = GroupKey::new(&account.waited.wait, &self.rules.by, self.rules.merged);
-                let known = self.groups.contains_key(&key) || self.groups.len() < self.rules.max_groups;
-                let sums =
-                    if known { self.groups.entry(key).or_default() } else { self.others.entry(class).or_default() };
-                sums.add(account);
-            }
+            let of_group = self.groups.add(account, stacks, &self.works);
+            let of_all = self.worst.offer(account, stacks, self.rules.worst, &self.works);
+            longest = (of_group || of_all).then_some(stacks);
+            self.causes.add(account);
             self.imposed.add(account);
             self.works.add(account);
             self.storms.add(account);
@@ -178,7 +168,6 @@ impl Summing {
             if let Some(folded) = &mut self.folded {
                 folded.add(account, &stacks);
             }
-            longest = keep(&mut self.worst, (account, stacks), self.rules.worst, &self.works).then_some(stacks);
         }
         match &event.what {
             What::Turn(turn) => {
@@ -205,23 +194,21 @@ impl Summing {
         self.folded.as_ref()
     }
 
-    /// The stacks of the window's longest waits, where stacks are told. The kernel side has counted `counts`.
-    pub fn stacks(&self, counts: Counts, code: &dyn Code, known: &Known) -> Shown {
-        let given_up = self.stacks.given_up() - self.given_up_before;
-        Shown {
-            of_worst: self.worst.iter().map(|(_, stacks)| stacks.sights(code, known)).collect(),
-            roles: self.rules.stacks.clone(),
-            counts: Counts { given_up, ..counts },
+    /// Adds to the summary of this window the stacks of its longest waits. The kernel side has counted `counts`.
+    pub fn add_stacks(&self, summary: &mut Summary, counts: Counts, code: &dyn Code, known: &Known) {
+        for one in summary.worst.iter_mut().chain(summary.groups.iter_mut().flat_map(|group| &mut group.worst)) {
+            one.sights = Some(one.stacks.sights(code, known));
         }
+        let given_up = self.stacks.given_up() - self.given_up_before;
+        summary.stacks = Some(Shown { roles: self.rules.stacks.clone(), counts: Counts { given_up, ..counts } });
     }
 
     /// Begins a new window: the past stays known.
     pub fn begin(&mut self) {
         self.before = self.timeline.told();
         self.given_up_before = self.stacks.given_up();
-        self.victims.clear();
         self.groups.clear();
-        self.others.clear();
+        self.causes.clear();
         self.imposed.clear();
         self.chains.clear();
         self.wakings.clear();
@@ -233,49 +220,52 @@ impl Summing {
 
     /// The window so far, of `duration_ns`.
     pub fn summary(&self, duration_ns: u64, names: &dyn Names) -> Summary {
-        let mut classes: BTreeMap<GroupClass, Sums> = BTreeMap::new();
-        for ((class, _), sums) in &self.victims {
-            classes.entry(*class).or_default().merge(sums);
-        }
-        let classes = classes.into_iter().map(|(class, sums)| Group { key: Vec::new(), class, sums });
-        let groups =
-            self.groups.iter().map(|(key, sums)| ((key.class(), key.parts(&self.rules.by, names)), sums.clone()));
-        let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
-        let others =
-            self.others.iter().map(|(class, sums)| ((*class, self.rules.by.iter().map(other).collect()), sums.clone()));
-        let groups = by_name(groups.chain(others), Sums::merge);
-        let groups = groups.into_iter().map(|((class, key), sums)| Group { key, class, sums });
         let (antagonists, all_antagonists) = self.imposed.ranking(RANKED);
         let (chains, preemptions) = self.chains.ranking(RANKED);
         let told = self.timeline.told();
         let mut summary = Summary {
             from: self.rules.from,
-            classes: sorted(classes),
-            groups: sorted(groups),
+            classes: self.groups.classes(),
+            groups: self.groups.groups(names),
             antagonists,
             all_antagonists,
+            antagonists_rest: self.imposed.rest(),
             chains,
             preemptions,
             wakings: self.wakings.ranking(RANKED, names),
             works: self.works.sums(names),
-            functions: functions(&self.worst, names),
+            works_rest: self.works.rest(),
+            functions: BTreeMap::new(),
             storms: Vec::new(),
-            worst: self.worst.iter().map(|(account, _)| account.clone()).collect(),
-            findings: findings(self.victims.iter().map(|((_, comm), sums)| (*comm, sums)), duration_ns),
+            storms_rest: self.storms.rest(),
+            worst: self.worst.waits().to_vec(),
+            findings: Vec::new(),
+            findings_rest: self.causes.rest(),
             told: Told { events: told.events - self.before.events, lost: told.lost - self.before.lost },
             throttling_unknown: self.throttling_unknown,
             untold: self.rules.untold.clone(),
             stacks: None,
             cgroups: BTreeMap::new(),
-            namespaces: namespaces(&self.worst, names),
+            namespaces: BTreeMap::new(),
         };
-        summary.storms = self.storms.storms(summary.all().ns, duration_ns);
+        let all = summary.all();
+        summary.findings = findings(&self.causes, &all, duration_ns);
+        summary.storms = self.storms.storms(all.ns, duration_ns);
+        let works = summary.exemplars().flat_map(|one| &one.account.works).map(|did| did.function);
+        summary.functions = works.map(|address| (address, works::name(address, names))).collect();
+        let tids = summary.exemplars().map(|one| one.account.waited.wait.tid);
+        summary.namespaces = tids.filter_map(|tid| names.namespace(tid).map(|namespace| (tid, namespace))).collect();
         summary.cgroups = summary.cgroup_ids().into_iter().map(|id| (id, names.cgroup(id))).collect();
         summary
     }
 }
 
 impl Summary {
+    /// The longest waits, of all and of each group.
+    fn exemplars(&self) -> impl Iterator<Item = &Exemplar> {
+        self.worst.iter().chain(self.groups.iter().flat_map(|group| &group.worst))
+    }
+
     /// All cgroups that are named in it.
     fn cgroup_ids(&self) -> HashSet<u64> {
         let id = |who: &Who| match who {
@@ -285,9 +275,9 @@ impl Summary {
         };
         let groups = self.classes.iter().chain(&self.groups).flat_map(|group| group.sums.culprits());
         let groups = groups.filter_map(|culprit| id(&culprit.culprit.who));
-        let shares = self.worst.iter().flat_map(|account| &account.shares);
+        let shares = self.exemplars().flat_map(|one| &one.account.shares);
         let shares = shares.filter_map(|share| id(&share.culprit.who));
-        let waiters = self.worst.iter().filter_map(|account| account.waited.wait.cgroup_id);
+        let waiters = self.exemplars().filter_map(|one| one.account.waited.wait.cgroup_id);
         let antagonists = self.antagonists.iter().filter_map(|antagonist| id(&antagonist.who));
         let findings = self.findings.iter().filter_map(|finding| finding.cause.cgroup_id());
         groups.chain(shares).chain(waiters).chain(antagonists).chain(findings).collect()
@@ -299,36 +289,4 @@ impl Summary {
         self.classes.iter().for_each(|group| all.merge(&group.sums));
         all
     }
-}
-
-/// The one that took longest first; equal ones by key, so that the order is always the same.
-fn sorted(groups: impl Iterator<Item = Group>) -> Vec<Group> {
-    let mut groups: Vec<Group> = groups.collect();
-    groups
-        .sort_by(|a, b| b.sums.ns.cmp(&a.sums.ns).then_with(|| a.class.cmp(&b.class)).then_with(|| a.key.cmp(&b.key)));
-    groups
-}
-
-fn namespaces(worst: &[(Account, Pair)], names: &dyn Names) -> BTreeMap<u32, Namespace> {
-    let tids = worst.iter().map(|(account, _)| account.waited.wait.tid);
-    tids.filter_map(|tid| names.namespace(tid).map(|namespace| (tid, namespace))).collect()
-}
-
-fn functions(worst: &[(Account, Pair)], names: &dyn Names) -> BTreeMap<u64, String> {
-    let addresses = worst.iter().flat_map(|(account, _)| &account.works).map(|did| did.function);
-    addresses.map(|address| (address, works::name(address, names))).collect()
-}
-
-/// Keeps an account if it is among the longest; of equal ones the earlier. Returns whether it is.
-fn keep(worst: &mut Vec<(Account, Pair)>, (account, stacks): (&Account, Pair), limit: usize, works: &Works) -> bool {
-    let is_as_long = |(other, _): &(Account, Pair)| other.latency_ns >= account.latency_ns;
-    if limit == 0 || worst.len() >= limit && worst.last().is_some_and(is_as_long) {
-        return false;
-    }
-    let at = worst.partition_point(is_as_long);
-    let mut kept = account.clone();
-    works.note(&mut kept);
-    worst.insert(at, (kept, stacks));
-    worst.truncate(limit);
-    true
 }

@@ -1,14 +1,10 @@
 //! Accounts of waits, added up: by part, and by who or what had the time.
 
-use std::collections::HashMap;
-
+use super::bounded::{Bounded, Rest, Sum};
 use crate::timeline::{
     Account,
     part::{Culprit, CulpritKey, Part},
 };
-
-/// Culprits that are kept apart; the time of any further one is known by its part alone.
-const CULPRITS: usize = 4096;
 
 /// The sum of some waits.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +20,7 @@ pub struct Sums {
     /// Delivery that came before the latency and is not part of it, placement and IPI.
     pub before: [PartSum; 2],
     parts: [PartSum; Part::ALL.len()],
-    culprits: HashMap<CulpritKey, CulpritSum>,
+    culprits: Bounded<CulpritKey, CulpritSum>,
 }
 
 /// What a part had.
@@ -43,12 +39,27 @@ pub struct PartSum {
 pub struct CulpritSum {
     /// Who, as last seen.
     pub culprit: Culprit,
+    /// When: ns of CLOCK_MONOTONIC.
+    at_ns: u64,
     /// How much.
     pub sum: PartSum,
 }
 
+impl Sum for PartSum {
+    fn ns(&self) -> u128 {
+        self.ns
+    }
+}
+
+impl Sum for CulpritSum {
+    fn ns(&self) -> u128 {
+        self.sum.ns
+    }
+}
+
 impl PartSum {
-    fn add(&mut self, ns: u64) {
+    /// Adds what it had of one more wait: ns.
+    pub fn add(&mut self, ns: u64) {
         if ns > 0 {
             self.ns += u128::from(ns);
             self.max_ns = self.max_ns.max(ns);
@@ -64,6 +75,22 @@ impl PartSum {
     }
 }
 
+impl CulpritSum {
+    fn new(culprit: Culprit) -> Self {
+        Self { culprit, at_ns: 0, sum: PartSum::default() }
+    }
+
+    /// The same task may have had another priority: the last counts, whatever the order of adding up.
+    fn see(&mut self, at_ns: u64, culprit: Culprit) {
+        (self.at_ns, self.culprit) = (self.at_ns, self.culprit).max((at_ns, culprit));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.see(other.at_ns, other.culprit);
+        self.sum.merge(&other.sum);
+    }
+}
+
 impl Sums {
     /// Adds a wait.
     pub fn add(&mut self, account: &Account) {
@@ -76,13 +103,8 @@ impl Sums {
         }
         account.parts().for_each(|(part, ns)| self.parts[part as usize].add(ns));
         for share in &account.shares {
-            let key = share.culprit.key();
-            if self.culprits.len() >= CULPRITS && !self.culprits.contains_key(&key) {
-                continue;
-            }
-            let culprit = share.culprit;
-            let known = self.culprits.entry(key).or_insert(CulpritSum { culprit, sum: PartSum::default() });
-            known.culprit = culprit;
+            let known = self.culprits.entry(share.culprit.key(), || CulpritSum::new(share.culprit));
+            known.see(account.waited.wait.at_ns, share.culprit);
             known.sum.add(share.ns);
         }
     }
@@ -95,12 +117,22 @@ impl Sums {
         self.moved += other.moved;
         self.before.iter_mut().zip(&other.before).for_each(|(mine, other)| mine.merge(other));
         self.parts.iter_mut().zip(&other.parts).for_each(|(mine, other)| mine.merge(other));
-        for (key, other) in &other.culprits {
-            if self.culprits.len() < CULPRITS || self.culprits.contains_key(key) {
-                let empty = CulpritSum { culprit: other.culprit, sum: PartSum::default() };
-                self.culprits.entry(*key).or_insert(empty).sum.merge(&other.sum);
-            }
-        }
+        self.culprits.merge(&other.culprits, CulpritSum::merge);
+    }
+
+    /// Where more than `limit` culprits are told apart, goes on with the larger half of so many.
+    pub fn make_room(&mut self, limit: usize) {
+        self.culprits.make_room(limit);
+    }
+
+    /// Goes on with the `most` largest culprits.
+    pub fn keep(&mut self, most: usize) {
+        self.culprits.keep(most);
+    }
+
+    /// How many culprits are told apart.
+    pub fn told_apart(&self) -> usize {
+        self.culprits.told_apart()
     }
 
     /// What a part had.
@@ -118,8 +150,28 @@ impl Sums {
 
     /// Those who had any of it, the largest first.
     pub fn culprits(&self) -> Vec<CulpritSum> {
-        let mut culprits: Vec<(&CulpritKey, &CulpritSum)> = self.culprits.iter().collect();
-        culprits.sort_by_key(|(key, culprit)| (std::cmp::Reverse(culprit.sum.ns), **key));
-        culprits.into_iter().map(|(_, culprit)| *culprit).collect()
+        self.culprits.ranking().into_iter().map(|(_, culprit)| *culprit).collect()
     }
+
+    /// What those had who are not told apart.
+    pub fn rest(&self) -> Rest {
+        self.culprits.rest()
+    }
+}
+
+/// What each had of a wait, once for each `K` that `of` makes of its shares, in the order of `K`: the last of its culprits, and
+/// all that they had, ns.
+pub fn together<K: Ord>(account: &Account, of: impl Fn(&Culprit) -> Option<K>) -> Vec<(K, Culprit, u64)> {
+    let shares = account.shares.iter();
+    let mut all: Vec<(K, Culprit, u64)> =
+        shares.filter_map(|share| Some((of(&share.culprit)?, share.culprit, share.ns))).collect();
+    all.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    all.dedup_by(|next, kept| {
+        let is_same = next.0 == kept.0;
+        if is_same {
+            (kept.1, kept.2) = (next.1, kept.2 + next.2);
+        }
+        is_same
+    });
+    all
 }

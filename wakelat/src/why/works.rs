@@ -2,23 +2,33 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use super::bounded::{Bounded, Rest};
 use crate::{
     aggregate::key::Names,
-    timeline::{Account, account::Did, event::Work, part::Who},
+    timeline::{
+        Account,
+        account::Did,
+        event::Work,
+        part::{Runner, Who},
+    },
+    wait::Comm,
 };
 
-/// Workers that are kept apart, and of each so many beginnings and ends. What is older is not told.
+/// Workers that are looked at, and of each so many beginnings and ends. What is older is not told.
 const WORKERS: usize = 4096;
 const CHANGES: usize = 1024;
 
-/// Works that are kept apart; the time of further ones is not told.
+/// Works that are told apart.
 const WORKS: usize = 16_384;
+
+/// A worker: its number alone may be that of another task later.
+pub type Worker = (u32, Comm);
 
 /// What each worker is at, and what its works had of the waits of others.
 #[derive(Debug, Default)]
 pub struct Works {
     workers: HashMap<u32, VecDeque<Change>>,
-    had: HashMap<(u32, u64), u128>,
+    had: Bounded<(Worker, u64), u128>,
 }
 
 /// From here on a worker is at something else.
@@ -42,11 +52,11 @@ impl Works {
     /// Takes note of a beginning or an end.
     pub fn push(&mut self, work: &Work) {
         if self.workers.len() >= WORKERS && !self.workers.contains_key(&work.tid) {
-            // Works of others are told as before; whoever is gone gives way.
-            self.workers.retain(|_, changes| changes.back().is_some_and(|last| last.function.is_some()));
-            if self.workers.len() >= WORKERS {
-                return;
-            }
+            // Whoever began or ended nothing for longest gives way.
+            let last = |changes: &VecDeque<Change>| changes.back().map_or(0, |last| last.at_ns);
+            let mut workers: Vec<(u64, u32)> = self.workers.iter().map(|(tid, all)| (last(all), *tid)).collect();
+            workers.sort_unstable();
+            workers.iter().take(WORKERS / 2).for_each(|(_, tid)| _ = self.workers.remove(tid));
         }
         let changes = self.workers.entry(work.tid).or_default();
         if changes.len() >= CHANGES {
@@ -58,12 +68,10 @@ impl Works {
     /// Adds a wait.
     pub fn add(&mut self, account: &Account) {
         let Self { workers, had } = self;
-        each(workers, account, |tid, did| {
-            let key = (tid, did.function);
-            if had.len() < WORKS || had.contains_key(&key) {
-                *had.entry(key).or_default() += u128::from(did.ns);
-            }
+        each(workers, account, |task, did| {
+            *had.entry(((task.tid, task.comm), did.function), || 0) += u128::from(did.ns);
         });
+        had.make_room(WORKS);
     }
 
     /// Notes in a wait itself what workers did in their shares of it.
@@ -84,16 +92,21 @@ impl Works {
         self.had.clear();
     }
 
-    /// What the works of each worker had, by thread id, the most first.
-    pub fn sums(&self, names: &dyn Names) -> BTreeMap<u32, Vec<WorkSum>> {
-        let mut sums: BTreeMap<u32, Vec<WorkSum>> = BTreeMap::new();
-        for ((tid, address), ns) in &self.had {
-            sums.entry(*tid).or_default().push(WorkSum { function: name(*address, names), ns: *ns });
+    /// What the works of each worker had, the most first.
+    pub fn sums(&self, names: &dyn Names) -> BTreeMap<Worker, Vec<WorkSum>> {
+        let mut sums: BTreeMap<Worker, Vec<WorkSum>> = BTreeMap::new();
+        for ((worker, address), ns) in self.had.ranking() {
+            sums.entry(worker).or_default().push(WorkSum { function: name(address, names), ns: *ns });
         }
         for works in sums.values_mut() {
             works.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.function.cmp(&b.function)));
         }
         sums
+    }
+
+    /// What those works had that are not told apart.
+    pub fn rest(&self) -> Rest {
+        self.had.rest()
     }
 }
 
@@ -102,10 +115,10 @@ pub fn name(address: u64, names: &dyn Names) -> String {
     names.function(address).unwrap_or_else(|| format!("{address:#x}"))
 }
 
-/// Goes through what workers did in a wait, by their thread ids.
-fn each(workers: &HashMap<u32, VecDeque<Change>>, account: &Account, mut each: impl FnMut(u32, Did)) {
+/// Goes through what workers did in a wait.
+fn each(workers: &HashMap<u32, VecDeque<Change>>, account: &Account, mut each: impl FnMut(&Runner, Did)) {
     for span in &account.spans {
-        let Who::Task(task) = account.shares[span.share].culprit.who else { continue };
+        let Who::Task(task) = &account.shares[span.share].culprit.who else { continue };
         let Some(changes) = workers.get(&task.tid) else { continue };
         let first = changes.partition_point(|change| change.at_ns <= span.from_ns).saturating_sub(1);
         for (index, change) in changes.iter().enumerate().skip(first) {
@@ -115,7 +128,7 @@ fn each(workers: &HashMap<u32, VecDeque<Change>>, account: &Account, mut each: i
                 break;
             }
             let Some(function) = change.function.filter(|_| ns > 0) else { continue };
-            each(task.tid, Did { share: span.share, function, ns });
+            each(task, Did { share: span.share, function, ns });
         }
     }
 }
@@ -149,7 +162,7 @@ mod tests {
         let mut all = Works::default();
         works.iter().for_each(|work| all.push(work));
         all.add(&account());
-        let sums = all.sums(&Paths).remove(&7).unwrap_or_default();
+        let sums = all.sums(&Paths).remove(&(7, Comm::new(b"kworker/0:1"))).unwrap_or_default();
         sums.into_iter().map(|work| (work.function, work.ns)).collect()
     }
 
@@ -199,5 +212,7 @@ mod tests {
         assert_eq!(all.workers[&7].len(), CHANGES);
         (0..WORKERS as u32 + 5).for_each(|tid| all.push(&work(100 + tid, 1, 0xa, true)));
         assert!(all.workers.len() <= WORKERS);
+        all.push(&work(5, 2, 0xa, false));
+        assert!(all.workers.contains_key(&5), "whoever comes last is told of");
     }
 }

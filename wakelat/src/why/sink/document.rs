@@ -1,5 +1,6 @@
 //! `wakelat.why/1`, as docs/output.md describes it.
 
+mod account;
 mod place;
 mod stacks;
 mod storms;
@@ -11,8 +12,9 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use self::{
+    account::AccountDocument,
     place::ContainerDocument,
-    stacks::{CountsDocument, StacksDocument},
+    stacks::CountsDocument,
     storms::StormDocument,
     wakings::{RestDocument, WakingDocument},
     works::WorkDocument,
@@ -21,20 +23,22 @@ use super::{finding, words};
 use crate::{
     report::{KeyPart, Report},
     sink::{
-        Style, clock,
+        Style,
         document::{CoverageDocument, OverheadDocument, from_name, key},
     },
     timeline::{
-        Account,
         event::Source,
         part::{Culprit, Part, Who},
     },
     why::{
         Summary,
+        bounded::Rest,
+        causes::Name,
         chain::Chain,
-        finding::{Finding, Name, Victim},
+        finding::{Finding, Victim},
+        groups::Group,
         imposed::Antagonist,
-        summary::Group,
+        longest::Exemplar,
         sums::{PartSum, Sums},
     },
 };
@@ -60,14 +64,18 @@ struct WhyDocument<'a> {
     duration_ns: u64,
     from: &'static str,
     classes: Vec<GroupDocument<'a>>,
-    groups: Vec<GroupDocument<'a>>,
+    groups: Vec<WithWorst<'a>>,
     antagonists: Vec<AntagonistDocument>,
+    antagonists_rest: NotToldDocument,
+    works_rest: NotToldDocument,
     preemptions: Vec<ChainDocument>,
     wakings: Vec<WakingDocument<'a>>,
     wakings_rest: RestDocument,
     worst: Vec<AccountDocument<'a>>,
     findings: Vec<FindingDocument>,
+    findings_rest: NotToldDocument,
     storms: Vec<StormDocument>,
+    storms_rest: NotToldDocument,
     timeline: TimelineDocument<'a>,
     stacks: Option<CountsDocument>,
     coverage: CoverageDocument,
@@ -76,7 +84,13 @@ struct WhyDocument<'a> {
 
 impl<'a> WhyDocument<'a> {
     fn new(summary: &'a Summary, report: &'a Report) -> Self {
+        let worst = |one: &'a Exemplar| AccountDocument::new(one, summary, report);
         let group = |group: &'a Group| GroupDocument::new(group, summary);
+        let with_worst = |one: &'a Group| WithWorst {
+            group: group(one),
+            worst: one.worst.iter().map(worst).collect(),
+            worst_given_up: one.worst_given_up,
+        };
         Self {
             schema: "wakelat.why/1",
             kernel: &report.kernel,
@@ -84,14 +98,18 @@ impl<'a> WhyDocument<'a> {
             duration_ns: report.duration_ns,
             from: from_name(summary.from),
             classes: summary.classes.iter().map(group).collect(),
-            groups: summary.groups.iter().map(group).collect(),
+            groups: summary.groups.iter().map(with_worst).collect(),
             antagonists: summary.antagonists.iter().map(|one| AntagonistDocument::new(one, summary)).collect(),
+            antagonists_rest: NotToldDocument::new(summary.antagonists_rest),
+            works_rest: NotToldDocument::new(summary.works_rest),
             preemptions: summary.chains.iter().map(ChainDocument::new).collect(),
             wakings: summary.wakings.pairs.iter().map(WakingDocument::new).collect(),
             wakings_rest: RestDocument::new(&summary.wakings),
-            worst: (0..summary.worst.len()).map(|index| AccountDocument::new(index, summary, report)).collect(),
+            worst: summary.worst.iter().map(worst).collect(),
             findings: summary.findings.iter().map(|one| FindingDocument::new(one, summary)).collect(),
+            findings_rest: NotToldDocument::new(summary.findings_rest),
             storms: summary.storms.iter().map(StormDocument::new).collect(),
+            storms_rest: NotToldDocument::new(summary.storms_rest),
             timeline: TimelineDocument {
                 events: summary.told.events,
                 lost: summary.told.lost,
@@ -117,6 +135,29 @@ struct GroupDocument<'a> {
     before: Vec<PartDocument>,
     parts: Vec<PartDocument>,
     culprits: Vec<CulpritSumDocument>,
+    culprits_rest: NotToldDocument,
+}
+
+/// A group and its longest waits.
+#[derive(Serialize)]
+struct WithWorst<'a> {
+    #[serde(flatten)]
+    group: GroupDocument<'a>,
+    worst: Vec<AccountDocument<'a>>,
+    worst_given_up: u64,
+}
+
+/// Those that are not told apart for want of room.
+#[derive(Serialize)]
+struct NotToldDocument {
+    sum_ns: u128,
+    count: u64,
+}
+
+impl NotToldDocument {
+    fn new(rest: Rest) -> Self {
+        Self { sum_ns: rest.ns, count: rest.count }
+    }
 }
 
 impl<'a> GroupDocument<'a> {
@@ -137,6 +178,7 @@ impl<'a> GroupDocument<'a> {
             before: before.map(|(part, sum)| PartDocument::new(part, sum)).collect(),
             parts: sums.parts().iter().map(|(part, sum)| PartDocument::new(*part, sum)).collect(),
             culprits: sums.culprits().into_iter().take(CULPRITS).map(culprit).collect(),
+            culprits_rest: NotToldDocument::new(sums.rest()),
         }
     }
 }
@@ -246,6 +288,7 @@ struct AntagonistDocument {
     #[serde(flatten)]
     sum: SumDocument,
     victims: usize,
+    more_victims: bool,
     works: Vec<WorkDocument>,
 }
 
@@ -255,6 +298,7 @@ impl AntagonistDocument {
             who: WhoDocument::new(&one.who, summary),
             sum: SumDocument::new(&one.sum),
             victims: one.victims(),
+            more_victims: one.may_have_more(),
             works: WorkDocument::of_antagonist(&one.who, summary),
         }
     }
@@ -271,80 +315,6 @@ impl ChainDocument {
     fn new(chain: &Chain) -> Self {
         Self { from: chain.from.to_string(), to: chain.to.to_string(), count: chain.count }
     }
-}
-
-#[derive(Serialize)]
-struct AccountDocument<'a> {
-    class: &'static str,
-    tid: u32,
-    pid: u32,
-    comm: String,
-    cgroup: Option<String>,
-    container: Option<ContainerDocument>,
-    pid_ns: Option<u64>,
-    ns_tid: Option<u32>,
-    cpu: u32,
-    at_unix_ns: u64,
-    latency_ns: u64,
-    delivery_ns: Option<u64>,
-    moves: u8,
-    shares: Vec<ShareDocument>,
-    stacks: Option<StacksDocument<'a>>,
-}
-
-impl<'a> AccountDocument<'a> {
-    fn new(index: usize, summary: &'a Summary, report: &Report) -> Self {
-        let account: &Account = &summary.worst[index];
-        let wait = &account.waited.wait;
-        let spans = |index: usize| {
-            let mine = account.spans.iter().filter(move |span| span.share == index);
-            mine.map(|span| SpanDocument {
-                cpu: span.cpu,
-                from_ns: span.from_ns - account.from_ns,
-                to_ns: span.to_ns - account.from_ns,
-            })
-        };
-        let share = |(index, share): (usize, &crate::timeline::account::Share)| ShareDocument {
-            culprit: CulpritDocument::new(&share.culprit, summary),
-            ns: share.ns,
-            works: WorkDocument::of_share(account, index, summary),
-            spans: spans(index).collect(),
-        };
-        let namespace = summary.namespaces.get(&wait.tid);
-        Self {
-            class: wait.class.name(),
-            tid: wait.tid,
-            pid: wait.pid,
-            comm: wait.comm.to_string(),
-            cgroup: wait.cgroup_id.and_then(|id| summary.cgroups.get(&id).cloned()),
-            container: ContainerDocument::of(wait.cgroup_id, summary),
-            pid_ns: namespace.and_then(|namespace| namespace.pid_ns),
-            ns_tid: namespace.map(|namespace| namespace.tid),
-            cpu: wait.cpu,
-            at_unix_ns: clock::unix_ns(wait.at_ns, report.unix_offset_ns),
-            latency_ns: account.latency_ns,
-            delivery_ns: account.delivery.map(|delivery| delivery.ns),
-            moves: account.waited.moves,
-            shares: account.shares.iter().enumerate().map(share).collect(),
-            stacks: StacksDocument::of(index, summary),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ShareDocument {
-    #[serde(flatten)]
-    culprit: CulpritDocument,
-    ns: u64,
-    works: Vec<WorkDocument>,
-    spans: Vec<SpanDocument>,
-}
-
-#[derive(Serialize)]
-struct SpanDocument {
-    cpu: Option<u32>,
-    from_ns: u64,
-    to_ns: u64,
 }
 
 #[derive(Serialize)]

@@ -4,7 +4,10 @@ use super::words;
 use crate::{
     sink::{Style, text::clean, units},
     timeline::{event::Source, part::Part},
-    why::finding::{Cause, Finding, Name},
+    why::{
+        causes::{Cause, Name},
+        finding::Finding,
+    },
 };
 
 /// What was found: `62.0 % of the wait of nginx (3.1 s of 5.0 s) is …`.

@@ -4,6 +4,7 @@
 
 mod document;
 mod finding;
+mod groups;
 mod ranking;
 mod stacks;
 mod storm;

@@ -5,7 +5,7 @@ use crate::{
     sink::{
         Style,
         style::Ink,
-        text::{Line, clean, fit, flow, left, right, width},
+        text::{Line, clean, fit, flow, left, paragraph, right, width},
         units,
     },
     timeline::part::Who,
@@ -57,7 +57,7 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
         let mut line = Line::of(Ink::Plain, format!("  {}", left(text, name, style)))
             .and(Ink::Plain, right(&units::duration(one.sum.ns, style.unicode), 10))
             .and(Ink::Strong, right(&units::share_of(one.sum.ns, whole_ns), 8))
-            .and(Ink::Plain, right(&units::short(one.victims() as u64), 9));
+            .and(Ink::Plain, right(&victims(one), 9));
         if with_waits {
             line.push(Ink::Dim, right(&units::short(one.sum.waits), 9));
         }
@@ -71,14 +71,23 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
         let more = summary.all_antagonists - shown.len();
         Line::of(Ink::Dim, format!("  {} more", units::thousands(more as u64))).end(style, out);
     }
+    if let Some(rest) = words::rest(summary.antagonists_rest, style) {
+        paragraph(Line::of(Ink::Dim, "  "), Ink::Dim, &rest, style, out);
+    }
     out.push('\n');
+}
+
+/// How many waited for it; where they were not all told apart, with a sign that there may be more.
+fn victims(one: &Antagonist) -> String {
+    let victims = units::short(one.victims() as u64);
+    if one.may_have_more() { format!("{victims}+") } else { victims }
 }
 
 /// Who it is, and of a worker what it did.
 fn name(one: &Antagonist, summary: &Summary, style: &Style) -> String {
     let name = words::who(&one.who, &summary.cgroups, style);
     let Who::Task(task) = one.who else { return name };
-    let works = summary.works.get(&task.tid).into_iter().flatten();
+    let works = summary.works.get(&(task.tid, task.comm)).into_iter().flatten();
     let functions: Vec<&str> = works.map(|work| work.function.as_str()).collect();
     words::at_work(name, &functions, style)
 }

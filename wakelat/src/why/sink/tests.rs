@@ -7,7 +7,10 @@ use crate::{
     report::From,
     sink::{Style, style::NARROWEST, text::width},
     timeline::part::Part,
-    why::fixtures::{self, report, stories, summary},
+    why::{
+        bounded::Rest,
+        fixtures::{self, report, stories, summary},
+    },
 };
 
 fn unicode(width: usize) -> Style {
@@ -73,6 +76,40 @@ fn each_story_finds_its_cause_first() {
     ] {
         let summary = summary(&stories()[name].events, From::Wakeup, &[]);
         assert_eq!(summary.findings.first().map(|finding| finding.cause.part), Some(part), "{name}");
+    }
+}
+
+#[test]
+fn instants_are_times_of_day_where_timestamps_are_asked_for() {
+    let summary = summary(&fixtures::one_hog().events, From::Wakeup, &[Key::Comm]);
+    let instants = |timestamps| {
+        let text = text(&summary, &report(&summary), &Style { timestamps, ..unicode(100) });
+        let instants = text.split("until ").skip(1).map(|rest| rest[..12].to_owned());
+        instants.collect::<Vec<_>>()
+    };
+    // That of the group, and that of all.
+    assert_eq!(instants(false), ["123456.00400", "123456.00400"]);
+    assert_eq!(instants(true), ["22:13:20.004", "22:13:20.004"]);
+}
+
+#[test]
+fn what_is_not_told_apart_is_shown_with_all_that_it_had() {
+    let mut summary = summary(&fixtures::one_hog().events, From::Wakeup, &[]);
+    let whole = text(&summary, &report(&summary), &unicode(100));
+    assert!(!whole.contains("not told apart"), "{whole}");
+    summary.classes[0].sums.keep(1);
+    let rest = |count| Rest { ns: 1_200_000, count };
+    (summary.antagonists_rest, summary.findings_rest) = (rest(2), rest(3));
+    (summary.works_rest, summary.storms_rest) = (rest(4), rest(5));
+    let text = text(&summary, &report(&summary), &unicode(100));
+    for line in [
+        "  420.0 µs of 2 others, not told apart",
+        "  1.2 ms of 2 others, not told apart",
+        "note: causes, which findings are made of: 1.2 ms of 3 others, not told apart",
+        "note: functions of kworkers: 1.2 ms of 4 others, not told apart",
+        "note: names that made tasks: 1.2 ms of 5 others, not told apart",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
     }
 }
 

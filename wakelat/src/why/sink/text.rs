@@ -1,19 +1,19 @@
 //! `why` for people: where the time went, who was in the way, the worst waits, what stands out.
 
-use super::{finding, ranking, stacks, storm, wakers, words, worst};
+use super::{finding, groups, ranking, stacks, storm, wakers, words, worst};
 use crate::{
     report::Report,
     sink::{
         Style, coverage, shares,
         style::Ink,
-        text::{Line, flow, left, paragraph, right, width},
+        text::{Line, flow, paragraph},
         units,
-        words::{figure, key},
+        words::figure,
     },
     timeline::part::{Culprit, Part, Who},
     why::{
         Summary,
-        summary::Group,
+        groups::Group,
         sums::{CulpritSum, Sums},
     },
 };
@@ -24,18 +24,6 @@ const NAMED: usize = 4;
 /// And only those that had this much of all: percent.
 const NAMED_FROM: u128 = 1;
 
-/// Groups that have a line.
-const GROUPS: usize = 20;
-
-/// Parts that a line names.
-const PARTS: usize = 4;
-
-/// Columns that it takes to name them beside the figures; with less they go below.
-const PARTS_BESIDE: usize = 30;
-
-/// Columns of a group's key, where there is room.
-const KEY: usize = 28;
-
 /// A summary and the report of the same window.
 pub fn text(summary: &Summary, report: &Report, style: &Style) -> String {
     let mut out = String::new();
@@ -43,16 +31,14 @@ pub fn text(summary: &Summary, report: &Report, style: &Style) -> String {
         table(class, summary, style, &mut out);
         out.push('\n');
     }
-    groups(summary, style, &mut out);
+    groups::draw(summary, report, style, &mut out);
     ranking::antagonists(summary, style, &mut out);
     ranking::chains(summary, style, &mut out);
     wakers::draw(summary, style, &mut out);
-    for (index, account) in summary.worst.iter().enumerate() {
-        worst::draw(account, summary, style, &mut out);
-        if let Some(shown) = &summary.stacks
-            && let Some(sights) = shown.of_worst.get(index)
-        {
-            stacks::draw(account, sights, &shown.roles, style, &mut out);
+    for one in &summary.worst {
+        worst::draw(&one.account, summary, report, style, &mut out);
+        if let (Some(shown), Some(sights)) = (&summary.stacks, &one.sights) {
+            stacks::draw(&one.account, sights, &shown.roles, style, &mut out);
         }
         out.push('\n');
     }
@@ -91,6 +77,9 @@ fn table(group: &Group, summary: &Summary, style: &Style, out: &mut String) {
     }
     flow(Line::new(), pieces, style.pick(" · ", " | "), style, out);
     shares::draw(&rows(sums, &summary.cgroups, style), sums.ns, "waits", style, out);
+    if let Some(rest) = words::rest(sums.rest(), style) {
+        paragraph(Line::of(Ink::Dim, "  "), Ink::Dim, &rest, style, out);
+    }
     for (part, sum) in [Part::Placement, Part::Ipi].into_iter().zip(&sums.before) {
         if sum.ns > 0 {
             let waits = units::counted(sum.waits, "wait");
@@ -130,55 +119,6 @@ fn is_named(culprit: &Culprit) -> bool {
     !matches!(culprit.who, Who::Nobody | Who::Idle(None))
 }
 
-/// A line for each group.
-fn groups(summary: &Summary, style: &Style, out: &mut String) {
-    if summary.groups.is_empty() {
-        return;
-    }
-    let whole_ns = summary.all().ns;
-    let shown = &summary.groups[..summary.groups.len().min(GROUPS)];
-    let several = shown.iter().any(|group| group.class != shown[0].class);
-    let name_of = |group: &Group| {
-        let name = key(&group.key, style).unwrap_or_default();
-        if several { format!("{name}, {}", group.class.name()) } else { name }
-    };
-    let names: Vec<String> = shown.iter().map(name_of).collect();
-    let name = names.iter().map(|name| width(name)).max().unwrap_or(0);
-    let figures = 10 + 8 + 9;
-    let name = name.clamp(8, KEY).min(style.columns().saturating_sub(2 + figures).max(11));
-    let beside = style.columns().saturating_sub(2 + name + figures + 2) >= PARTS_BESIDE;
-    let keys: Vec<&str> = shown[0].key.iter().map(|part| part.name).collect();
-    Line::of(Ink::Title, left(&format!("by {}", keys.join(", ")), name + 2, style))
-        .and(Ink::Dim, format!("{:>10}{:>8}{:>9}{}", "time", "share", "waits", if beside { "  parts" } else { "" }))
-        .end(style, out);
-    for (group, text) in shown.iter().zip(&names) {
-        let mut line = Line::of(Ink::Plain, format!("  {}", left(text, name, style)))
-            .and(Ink::Plain, right(&units::duration(group.sums.ns, style.unicode), 10))
-            .and(Ink::Strong, right(&units::share_of(group.sums.ns, whole_ns), 8))
-            .and(Ink::Dim, right(&units::short(group.sums.waits), 9));
-        if beside {
-            line.push(Ink::Plain, format!("  {}", parts(&group.sums)));
-        }
-        line.end(style, out);
-        if !beside {
-            Line::of(Ink::Dim, format!("    {}", parts(&group.sums))).end(style, out);
-        }
-    }
-    if summary.groups.len() > shown.len() {
-        let more = units::counted((summary.groups.len() - shown.len()) as u64, "more group");
-        Line::of(Ink::Dim, format!("  {more}")).end(style, out);
-    }
-    out.push('\n');
-}
-
-/// The largest parts in a line: `throttled (quota) 62.0 %, same class 30.0 %`.
-fn parts(sums: &Sums) -> String {
-    let parts = sums.parts().into_iter().take(PARTS);
-    let texts: Vec<String> =
-        parts.map(|(part, sum)| format!("{} {}", words::part(part), units::share_of(sum.ns, sums.ns))).collect();
-    texts.join(", ")
-}
-
 /// What was known for it, and what was not.
 fn told(summary: &Summary, style: &Style, out: &mut String) {
     let mut pieces = vec![Line::of(Ink::Plain, units::counted(summary.told.events, "event"))];
@@ -193,6 +133,15 @@ fn told(summary: &Summary, style: &Style, out: &mut String) {
         let text =
             format!("of {waits} this kernel does not tell how long quota throttling took: it is in the other parts");
         paragraph(Line::of(Ink::Dim, "note: "), Ink::Plain, &text, style, out);
+    }
+    for (what, rest) in [
+        ("causes, which findings are made of", summary.findings_rest),
+        ("functions of kworkers", summary.works_rest),
+        ("names that made tasks", summary.storms_rest),
+    ] {
+        if let Some(rest) = words::rest(rest, style) {
+            paragraph(Line::of(Ink::Dim, "note: "), Ink::Plain, &format!("{what}: {rest}"), style, out);
+        }
     }
     if !summary.untold.is_empty() {
         let text = format!("not told apart: {}", summary.untold.join(", "));

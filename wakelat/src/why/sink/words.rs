@@ -6,12 +6,13 @@ use wakelat_common::timeline::vector;
 
 use crate::{
     aggregate::container::Container,
-    sink::{style::Style, text::clean},
+    sink::{style::Style, text::clean, units},
     timeline::{
         event::Source,
         part::{Culprit, Part, Runner, Unknown, Who},
     },
     timerlat::record::softirq_name,
+    why::bounded::Rest,
 };
 
 /// Paths of cgroups.
@@ -129,6 +130,13 @@ pub fn throttled(id: Option<u64>, cgroups: &Cgroups, style: &Style) -> String {
         Some(path) if path != "/" => clean(path, style),
         _ => "(cgroup v1)".to_owned(),
     }
+}
+
+/// Those for whom a table had no room: `1.2 ms of 345 others, not told apart`. None where there are none.
+pub fn rest(rest: Rest, style: &Style) -> Option<String> {
+    let others = units::counted(rest.count, "other");
+    let told = || format!("{} of {others}, not told apart", units::duration(rest.ns, style.unicode));
+    (rest.count > 0).then(told)
 }
 
 /// Why something is unexplained.

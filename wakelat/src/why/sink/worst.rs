@@ -4,9 +4,9 @@ use wakelat_common::Class;
 
 use super::words;
 use crate::{
-    report::GroupClass,
+    report::{GroupClass, Report},
     sink::{
-        Style, clock,
+        Style,
         style::Ink,
         text::{Line, clean, flow, paragraph},
         timeline, units,
@@ -25,7 +25,7 @@ use crate::{
 const ROWS: usize = 12;
 
 /// Adds a wait to `out`: title, time line.
-pub fn draw(account: &Account, summary: &Summary, style: &Style, out: &mut String) {
+pub fn draw(account: &Account, summary: &Summary, report: &Report, style: &Style, out: &mut String) {
     let (from, cgroups) = (summary.from, &summary.cgroups);
     let wait = &account.waited.wait;
     let dot = style.pick(" · ", " | ");
@@ -39,7 +39,7 @@ pub fn draw(account: &Account, summary: &Summary, style: &Style, out: &mut Strin
     if let Some(delivery) = account.delivery.filter(|delivery| !delivery.is_counted) {
         pieces.push(plain(format!("after {} of {}", units::full(delivery.ns), words::part(delivery.part))));
     }
-    pieces.push(Line::of(Ink::Dim, format!("until {}", clock::monotonic(wait.at_ns))));
+    pieces.push(Line::of(Ink::Dim, format!("until {}", style.instant(wait.at_ns, report.unix_offset_ns))));
     flow(Line::new(), pieces, dot, style, out);
     if let Some(path) = wait.cgroup_id.and_then(|id| cgroups.get(&id)).filter(|path| *path != "/") {
         paragraph(Line::of(Ink::Dim, "  cgroup "), Ink::Dim, &clean(path, style), style, out);

@@ -37,10 +37,9 @@ pub struct StacksDocument<'a> {
 }
 
 impl<'a> StacksDocument<'a> {
-    /// Of the longest wait but `index`; none where none were asked for.
-    pub fn of(index: usize, summary: &'a Summary) -> Option<Self> {
-        let Sights { waker, wakee } = summary.stacks.as_ref()?.of_worst.get(index)?;
-        Some(Self { waker: waker.as_ref().map(StackDocument::new), wakee: wakee.as_ref().map(StackDocument::new) })
+    /// Those by their names.
+    pub fn new(Sights { waker, wakee }: &'a Sights) -> Self {
+        Self { waker: waker.as_ref().map(StackDocument::new), wakee: wakee.as_ref().map(StackDocument::new) }
     }
 }
 

@@ -18,7 +18,7 @@ impl WorkDocument {
     /// Those of one that was in the way.
     pub fn of_antagonist(who: &Who, summary: &Summary) -> Vec<Self> {
         let Who::Task(task) = who else { return Vec::new() };
-        let works = summary.works.get(&task.tid).into_iter().flatten();
+        let works = summary.works.get(&(task.tid, task.comm)).into_iter().flatten();
         works.map(|work| Self { function: work.function.clone(), sum_ns: work.ns }).collect()
     }
 

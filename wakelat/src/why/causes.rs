@@ -1,0 +1,204 @@
+//! What the waits of a window went to, by cause: what findings are made of. However many threads there are, a cause is known by
+//! its name.
+
+use super::{
+    bounded::{Bounded, Rest},
+    sums::{PartSum, together},
+};
+use crate::{
+    timeline::{
+        Account,
+        event::Source,
+        part::{Culprit, Part, Who},
+    },
+    wait::Comm,
+};
+
+/// Causes that are told apart, names of tasks that waited, and pairs of both.
+const CAUSES: usize = 16_384;
+const VICTIMS: usize = 16_384;
+const PAIRS: usize = 65_536;
+
+/// What a wait may be for, tasks by their name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Cause {
+    /// The part.
+    pub part: Part,
+    /// Who in it.
+    pub name: Name,
+}
+
+/// Who or what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Name {
+    /// Tasks of this name.
+    Task(Comm),
+    /// An interrupt or softirq.
+    Noise(Source),
+    /// A cgroup.
+    Cgroup(Option<u64>),
+    /// So many tasks, none of whom stands out.
+    Many(usize),
+    /// The part says it all.
+    Nobody,
+}
+
+impl Cause {
+    fn of(culprit: &Culprit) -> Self {
+        let name = match culprit.who {
+            Who::Task(_) if culprit.part == Part::RtThrottled => Name::Nobody,
+            Who::Task(task) => Name::Task(task.comm),
+            Who::Noise(source) => Name::Noise(source),
+            Who::Cgroup(id) => Name::Cgroup(id),
+            Who::Idle(_) | Who::Nobody | Who::Unknown(_) => Name::Nobody,
+        };
+        Self { part: culprit.part, name }
+    }
+
+    /// The cgroup, where it is one.
+    pub fn cgroup_id(&self) -> Option<u64> {
+        match self.name {
+            Name::Cgroup(id) => id,
+            _ => None,
+        }
+    }
+}
+
+/// What all waits went to, and those of each name.
+#[derive(Debug)]
+pub struct Causes {
+    all: Bounded<Cause, PartSum>,
+    victims: Bounded<Comm, PartSum>,
+    pairs: Bounded<(Comm, Cause), PartSum>,
+    room: [usize; 3],
+}
+
+impl Default for Causes {
+    fn default() -> Self {
+        Self::with_room([CAUSES, VICTIMS, PAIRS])
+    }
+}
+
+impl Causes {
+    /// With room for so many causes, names that wait, and pairs.
+    fn with_room(room: [usize; 3]) -> Self {
+        Self { all: Bounded::default(), victims: Bounded::default(), pairs: Bounded::default(), room }
+    }
+
+    /// Adds a wait. It counts once for each cause, of however many tasks that is the name.
+    pub fn add(&mut self, account: &Account) {
+        let comm = account.waiter.comm;
+        self.victims.entry(comm, PartSum::default).add(account.latency_ns);
+        for (cause, _, ns) in together(account, |culprit| Some(Cause::of(culprit))) {
+            self.all.entry(cause, PartSum::default).add(ns);
+            self.pairs.entry((comm, cause), PartSum::default).add(ns);
+        }
+        let [causes, victims, pairs] = self.room;
+        self.all.make_room(causes);
+        self.victims.make_room(victims);
+        self.pairs.make_room(pairs);
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.all.clear();
+        self.victims.clear();
+        self.pairs.clear();
+    }
+
+    /// What each had of all waits, the largest first.
+    pub fn ranking(&self) -> Vec<(Cause, PartSum)> {
+        self.all.ranking().into_iter().map(|(cause, sum)| (cause, *sum)).collect()
+    }
+
+    /// What those had that are not told apart.
+    pub fn rest(&self) -> Rest {
+        self.all.rest()
+    }
+
+    /// Those that waited at least so long, by their names, the longest first: ns.
+    pub fn victims(&self, least_ns: u128) -> Vec<(Comm, u128)> {
+        let all = self.victims.ranking().into_iter().map(|(comm, sum)| (comm, sum.ns));
+        all.take_while(|(_, ns)| *ns >= least_ns).collect()
+    }
+
+    /// What a cause had of the waits of a name: ns.
+    pub fn of_victim(&self, comm: Comm, cause: Cause) -> u128 {
+        self.pairs.get(&(comm, cause)).map_or(0, |sum| sum.ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        report::From,
+        timeline::{
+            Timeline,
+            fixtures::{Stream, task},
+        },
+        why::sums::Sums,
+    };
+
+    /// Each task in turn has the CPU for so long while another waits for all of it.
+    fn accounts(turns: &[(u8, u8, u64)]) -> Vec<Account> {
+        let (mut stream, mut at_ns) = (Stream::default(), 1_000);
+        stream.turn(0, at_ns, task(1, "first"));
+        for (tid, waiter, ns) in turns {
+            let from_ns = at_ns;
+            at_ns += ns;
+            stream.turn(0, at_ns, task(100 + u32::from(*tid), &format!("runs{}", tid % 16)));
+            at_ns += ns;
+            stream.ends(0, (from_ns, at_ns), task(10 + u32::from(*waiter), &format!("waits{waiter}")));
+        }
+        let mut timeline = Timeline::new(From::Wakeup);
+        stream.events.iter().filter_map(|event| timeline.push(event).cloned()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn causes_add_up_to_the_parts_however_small_the_tables_are(
+            turns in prop::collection::vec((0..40u8, 0..9u8, 1..1_000u64), 1..60), room in 1..20usize,
+        ) {
+            let mut causes = Causes::with_room([room; 3]);
+            let (mut sums, mut whole) = (Sums::default(), Sums::default());
+            for account in accounts(&turns) {
+                causes.add(&account);
+                sums.add(&account);
+                sums.make_room(room);
+                whole.add(&account);
+                prop_assert!(causes.all.told_apart() <= room && causes.victims.told_apart() <= room && causes.pairs.told_apart() <= room);
+                prop_assert!(sums.told_apart() <= room);
+            }
+            let of_parts: u128 = whole.parts().iter().map(|(_, sum)| sum.ns).sum();
+            prop_assert_eq!(of_parts, whole.ns);
+            prop_assert_eq!(causes.ranking().iter().map(|(_, sum)| sum.ns).sum::<u128>() + causes.rest().ns, whole.ns);
+            prop_assert_eq!(sums.culprits().iter().map(|one| one.sum.ns).sum::<u128>() + sums.rest().ns, whole.ns);
+            prop_assert_eq!(sums.parts(), whole.parts());
+            let victims: u128 = causes.victims(0).iter().map(|(_, ns)| ns).sum();
+            prop_assert_eq!(victims + causes.victims.rest().ns, whole.ns);
+        }
+
+        #[test]
+        fn where_there_is_room_each_cause_has_what_its_tasks_had(
+            turns in prop::collection::vec((0..40u8, 0..9u8, 1..1_000u64), 1..60),
+        ) {
+            let (mut causes, mut sums) = (Causes::default(), Sums::default());
+            for account in accounts(&turns) {
+                causes.add(&account);
+                sums.add(&account);
+            }
+            prop_assert_eq!(causes.rest(), Rest::default());
+            for (cause, sum) in causes.ranking() {
+                let of_it = sums.culprits().into_iter().filter(|one| Cause::of(&one.culprit) == cause);
+                prop_assert_eq!(of_it.map(|one| one.sum.ns).sum::<u128>(), sum.ns);
+                // The longest of one task is not the longest of its name.
+                prop_assert!(sum.ns <= u128::from(sum.max_ns) * u128::from(sum.waits));
+                let of_victims = causes.victims(0).into_iter().map(|(comm, _)| causes.of_victim(comm, cause));
+                prop_assert_eq!(of_victims.sum::<u128>(), sum.ns);
+            }
+        }
+    }
+}

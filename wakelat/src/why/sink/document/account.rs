@@ -1,0 +1,86 @@
+//! One of the longest waits.
+
+use serde::Serialize;
+
+use super::{CulpritDocument, place::ContainerDocument, stacks::StacksDocument, works::WorkDocument};
+use crate::{
+    report::Report,
+    sink::clock,
+    timeline::{Account, account::Share},
+    why::{Summary, longest::Exemplar},
+};
+
+/// Where the time of a wait went.
+#[derive(Serialize)]
+pub(super) struct AccountDocument<'a> {
+    class: &'static str,
+    tid: u32,
+    pid: u32,
+    comm: String,
+    cgroup: Option<String>,
+    container: Option<ContainerDocument>,
+    pid_ns: Option<u64>,
+    ns_tid: Option<u32>,
+    cpu: u32,
+    at_unix_ns: u64,
+    latency_ns: u64,
+    delivery_ns: Option<u64>,
+    moves: u8,
+    shares: Vec<ShareDocument>,
+    stacks: Option<StacksDocument<'a>>,
+}
+
+impl<'a> AccountDocument<'a> {
+    pub(super) fn new(one: &'a Exemplar, summary: &Summary, report: &Report) -> Self {
+        let account: &Account = &one.account;
+        let wait = &account.waited.wait;
+        let spans = |index: usize| {
+            let mine = account.spans.iter().filter(move |span| span.share == index);
+            mine.map(|span| SpanDocument {
+                cpu: span.cpu,
+                from_ns: span.from_ns - account.from_ns,
+                to_ns: span.to_ns - account.from_ns,
+            })
+        };
+        let share = |(index, share): (usize, &Share)| ShareDocument {
+            culprit: CulpritDocument::new(&share.culprit, summary),
+            ns: share.ns,
+            works: WorkDocument::of_share(account, index, summary),
+            spans: spans(index).collect(),
+        };
+        let namespace = summary.namespaces.get(&wait.tid);
+        Self {
+            class: wait.class.name(),
+            tid: wait.tid,
+            pid: wait.pid,
+            comm: wait.comm.to_string(),
+            cgroup: wait.cgroup_id.and_then(|id| summary.cgroups.get(&id).cloned()),
+            container: ContainerDocument::of(wait.cgroup_id, summary),
+            pid_ns: namespace.and_then(|namespace| namespace.pid_ns),
+            ns_tid: namespace.map(|namespace| namespace.tid),
+            cpu: wait.cpu,
+            at_unix_ns: clock::unix_ns(wait.at_ns, report.unix_offset_ns),
+            latency_ns: account.latency_ns,
+            delivery_ns: account.delivery.map(|delivery| delivery.ns),
+            moves: account.waited.moves,
+            shares: account.shares.iter().enumerate().map(share).collect(),
+            stacks: one.sights.as_ref().map(StacksDocument::new),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ShareDocument {
+    #[serde(flatten)]
+    culprit: CulpritDocument,
+    ns: u64,
+    works: Vec<WorkDocument>,
+    spans: Vec<SpanDocument>,
+}
+
+#[derive(Serialize)]
+struct SpanDocument {
+    cpu: Option<u32>,
+    from_ns: u64,
+    to_ns: u64,
+}
