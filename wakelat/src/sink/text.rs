@@ -103,10 +103,24 @@ pub fn flow(head: Line, pieces: Vec<Line>, separator: &str, style: &Style, out: 
     }
 }
 
-/// Text of any length behind `head`, broken between words.
+/// Text of any length behind `head`, broken between words, but not between a number and its unit.
 pub fn paragraph(head: Line, ink: Ink, text: &str, style: &Style, out: &mut String) {
-    let words = text.split(' ').map(|word| Line::of(ink, word)).collect();
+    let mut words: Vec<Line> = Vec::new();
+    let mut follows_number = false;
+    for word in text.split(' ') {
+        match words.last_mut() {
+            Some(number) if follows_number && is_unit(word) => number.push(ink, format!(" {word}")),
+            _ => words.push(Line::of(ink, word)),
+        }
+        follows_number = word.ends_with(|last: char| last.is_ascii_digit());
+    }
     flow(head, words, " ", style, out);
+}
+
+/// Whether this stands for a unit, whatever punctuation there is behind it.
+fn is_unit(word: &str) -> bool {
+    let name = word.trim_end_matches(|end: char| end.is_ascii_punctuation() && end != '%');
+    ["%", "ns", "µs", "us", "ms", "s", "KiB", "MiB"].contains(&name)
 }
 
 /// The columns `text` takes on a terminal.
@@ -206,6 +220,14 @@ mod tests {
         let pieces = ["one piece of text", "another piece", "the last"].map(|text| Line::of(Ink::Plain, text));
         flow(Line::of(Ink::Plain, "head: "), pieces.into(), "; ", &style, &mut out);
         assert_eq!(out, "head: one piece of text; another piece;\n      the last\n");
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        let style = Style { width: 40, ..Style::default() };
+        let (mut out, word) = (String::new(), "x".repeat(29));
+        paragraph(Line::of(Ink::Plain, "head: "), Ink::Plain, &format!("{word} 4.2 %, s (3 ms)"), &style, &mut out);
+        assert_eq!(out, format!("head: {word}\n      4.2 %, s (3 ms)\n"));
     }
 
     proptest! {
