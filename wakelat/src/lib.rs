@@ -11,6 +11,7 @@ pub mod config;
 pub mod decode;
 pub mod doctor;
 pub mod events;
+pub mod hash;
 pub mod hist_trigger;
 pub mod kernel;
 pub mod recording;

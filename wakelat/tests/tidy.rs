@@ -174,7 +174,9 @@ fn data_moves_one_way() {
     ];
     for source in sources("wakelat/src") {
         let Some((_, known)) = knows.iter().find(|(place, _)| source.path.starts_with(place)) else { continue };
-        let wrong: Vec<&str> = source.modules_used().into_iter().filter(|name| !known.contains(name)).collect();
+        // Maps are everybody's.
+        let is_wrong = |name: &&str| *name != "hash" && !known.contains(name);
+        let wrong: Vec<&str> = source.modules_used().into_iter().filter(is_wrong).collect();
         assert!(wrong.is_empty(), "{} uses {wrong:?}; expected none but {known:?}", source.path);
     }
 }

@@ -7,7 +7,7 @@ pub mod key;
 pub mod sampled;
 pub mod worst;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use wakelat_common::{Class, histogram::Histogram};
 
@@ -18,6 +18,7 @@ use self::{
     worst::Worst,
 };
 use crate::{
+    hash::HashMap,
     report::{Group, GroupClass, KeyPart, KeyValue},
     timeline::Account,
     wait::{Comm, Wait},
@@ -47,7 +48,15 @@ struct Waits {
 impl Groups {
     /// No waits yet. `merged` puts all classes into one; at most `limit` groups are kept apart.
     pub fn new(keys: Vec<Key>, merged: bool, limit: usize) -> Self {
-        Self { keys, merged, limit, period: None, groups: HashMap::new(), others: HashMap::new(), waits_merged: 0 }
+        Self {
+            keys,
+            merged,
+            limit,
+            period: None,
+            groups: HashMap::default(),
+            others: HashMap::default(),
+            waits_merged: 0,
+        }
     }
 
     /// The waits that come now are those of drawn tasks, watched in `period`: groups are to tell how much they tell of all.

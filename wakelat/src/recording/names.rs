@@ -1,10 +1,9 @@
 //! What cgroups, tasks and functions were called when they were recorded.
 
-use std::collections::HashMap;
-
 use super::Frame;
 use crate::{
     aggregate::key::Names,
+    hash::HashMap,
     wait::{Comm, Namespace},
 };
 

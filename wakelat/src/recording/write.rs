@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Cow,
-    collections::HashSet,
     io::{self, Write},
 };
 
@@ -12,6 +11,7 @@ use wakelat_common::{Class, start::Leaving};
 use super::{FORMAT, Frame, Header, LONGEST, MAGIC};
 use crate::{
     aggregate::key::Names,
+    hash::HashSet,
     report::Report,
     timeline::event::{Event, Waited, What, Work},
 };

@@ -2,7 +2,6 @@
 
 use std::{
     cell::{OnceCell, RefCell},
-    collections::HashMap,
     fs,
     os::unix::fs::DirEntryExt as _,
     path::{Path, PathBuf},
@@ -10,6 +9,7 @@ use std::{
 
 use crate::{
     aggregate::key::Names,
+    hash::HashMap,
     kernel::{Roots, namespace, symbols::Symbols},
     wait::{Comm, Namespace},
 };

@@ -1,6 +1,6 @@
 //! Where the time of one wait went: shares that add up to its latency, to the ns.
 
-use std::collections::HashMap;
+use crate::hash::HashMap;
 
 use super::{
     event::{Occupant, Waited},
@@ -90,7 +90,7 @@ impl Account {
             shares: Vec::new(),
             spans: Vec::new(),
             works: Vec::new(),
-            index: HashMap::new(),
+            index: HashMap::default(),
         }
     }
 

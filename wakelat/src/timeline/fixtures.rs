@@ -1,14 +1,15 @@
 //! Drawn streams of events, for the tests of all that is made of them.
 
-use std::collections::HashMap;
-
 use wakelat_common::{Class, start::Leaving};
 
 use super::{
     event::{Event, Moved, Noise, Occupant, Source, Turn, Waited, What},
     stack::Stack,
 };
-use crate::wait::{Comm, Wait};
+use crate::{
+    hash::HashMap,
+    wait::{Comm, Wait},
+};
 
 /// The idle task.
 pub fn idle() -> Occupant {

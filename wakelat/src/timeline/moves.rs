@@ -1,6 +1,6 @@
 //! On which run queue a task stood, and until when.
 
-use std::collections::HashMap;
+use crate::hash::HashMap;
 
 use super::event::Moved;
 

@@ -1,11 +1,9 @@
 //! Sums by key in a table of bounded size. Where it is full the smaller ones make room, and are counted together: whoever comes
 //! late and takes much is told apart all the same.
 
-use std::{
-    cmp::Reverse,
-    collections::{HashMap, hash_map::Entry},
-    hash::Hash,
-};
+use crate::hash::HashMap;
+
+use std::{cmp::Reverse, collections::hash_map::Entry, hash::Hash};
 
 /// What a table adds up.
 pub trait Sum {
@@ -37,7 +35,7 @@ pub struct Rest {
 
 impl<K, V> Default for Bounded<K, V> {
     fn default() -> Self {
-        Self { kept: HashMap::new(), rest: Rest::default() }
+        Self { kept: HashMap::default(), rest: Rest::default() }
     }
 }
 

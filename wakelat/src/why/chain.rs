@@ -1,10 +1,8 @@
 //! Who took the CPU from whom, by name, and how often.
 
-use std::collections::HashMap;
-
 use wakelat_common::start::Leaving;
 
-use crate::{timeline::event::Turn, wait::Comm};
+use crate::{hash::HashMap, timeline::event::Turn, wait::Comm};
 
 /// Pairs that are kept apart; further ones are counted together.
 const PAIRS: usize = 16_384;

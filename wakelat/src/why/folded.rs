@@ -1,7 +1,7 @@
 //! The waits of a run by their stacks, folded: what flame graphs are drawn of.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     io::{self, Write},
 };
 
@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     aggregate::key::Names as _,
+    hash::HashMap,
     timeline::{
         Account,
         stack::{Role, Stack, Trace},

@@ -1,9 +1,6 @@
 //! The waits of a window, class by class and group by group, with the longest of each group.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, HashMap},
-};
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
     longest::{Exemplar, Longest},
@@ -14,6 +11,7 @@ use super::{
 };
 use crate::{
     aggregate::key::{GroupKey, Key, Names, by_name},
+    hash::HashMap,
     report::{GroupClass, KeyPart, KeyValue},
     timeline::Account,
 };
@@ -80,8 +78,8 @@ impl Groups {
             max_groups: rules.max_groups,
             worst: rules.worst,
             classes: BTreeMap::new(),
-            groups: HashMap::new(),
-            others: HashMap::new(),
+            groups: HashMap::default(),
+            others: HashMap::default(),
             culprits: 0,
             bytes: 0,
             room: Room { of_class: OF_CLASS, of_groups: OF_GROUPS, bytes: BYTES },
@@ -280,7 +278,7 @@ mod tests {
         ) {
             let room = Room { of_class, of_groups, bytes };
             let mut all = groups(room);
-            let mut longest: HashMap<String, Vec<u64>> = HashMap::new();
+            let mut longest: HashMap<String, Vec<u64>> = HashMap::default();
             for account in accounts(&waits) {
                 all.add(&account, Pair::default(), &Works::default());
                 longest.entry(account.waiter.comm.to_string()).or_default().push(account.latency_ns);

@@ -1,14 +1,15 @@
 //! Who was in the way: the time that each task or interrupt had while others waited for it.
 
-use std::collections::HashSet;
-
 use super::{
     bounded::{Bounded, Rest, Sum},
     sums::{PartSum, together},
 };
-use crate::timeline::{
-    Account,
-    part::{Culprit, CulpritKey, Who},
+use crate::{
+    hash::HashSet,
+    timeline::{
+        Account,
+        part::{Culprit, CulpritKey, Who},
+    },
 };
 
 /// Those that are told apart.
@@ -52,7 +53,7 @@ impl Sum for Antagonist {
 
 impl Antagonist {
     fn new(who: Who) -> Self {
-        Self { who, sum: PartSum::default(), victims: Victims::All(HashSet::new()) }
+        Self { who, sum: PartSum::default(), victims: Victims::All(HashSet::default()) }
     }
 
     /// How many threads waited for it.

@@ -1,9 +1,8 @@
 //! What cgroups and tasks were called when they were seen: some are gone before anybody asks.
 
-use std::collections::HashMap;
-
 use crate::{
     aggregate::key::Names,
+    hash::HashMap,
     timeline::{
         event::{Event, Occupant, What, Work},
         stack::Stack,

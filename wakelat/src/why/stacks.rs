@@ -1,12 +1,11 @@
 //! Which stacks belong to a wait: where its waker was, and where the task had left its CPU.
 
-use std::collections::HashMap;
-
 use wakelat_common::{Class, start::Leaving};
 
 use super::Known;
 use crate::{
     aggregate::key::Names as _,
+    hash::HashMap,
     report::From,
     timeline::{
         event::Turn,
@@ -115,7 +114,7 @@ pub struct Shown {
 impl Stacks {
     /// None yet. `from` is where the latency of a wakeup begins.
     pub fn new(from: From) -> Self {
-        Self { from, wakers: HashMap::new(), wakees: HashMap::new(), given_up: 0 }
+        Self { from, wakers: HashMap::default(), wakees: HashMap::default(), given_up: 0 }
     }
 
     /// Keeps a stack until its task runs. A later one takes its place: the task went to sleep again, or was woken without

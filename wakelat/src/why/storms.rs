@@ -1,13 +1,12 @@
 //! Who makes many tasks, and how long others waited for those.
 
-use std::collections::HashMap;
-
 use super::{
     bounded::{Bounded, Rest, Sum},
     finding::{OF_WINDOW, SHARE},
     sums::{PartSum, together},
 };
 use crate::{
+    hash::HashMap,
     timeline::{Account, event::Spawn, part::Who},
     wait::Comm,
 };

@@ -1,6 +1,6 @@
 //! The accounts of a window, added up.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::{
     bounded::Rest,
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     aggregate::key::{Key, Names},
+    hash::HashSet,
     report::From,
     timeline::{
         Timeline,

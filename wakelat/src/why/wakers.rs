@@ -1,12 +1,13 @@
 //! Who wakes whom, and how long those who were woken waited.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use wakelat_common::bucket;
 
 use super::names::Known;
 use crate::{
     aggregate::key::{GroupKey, Key, Names, by_name},
+    hash::HashMap,
     report::{KeyPart, KeyValue},
     wait::Wait,
 };
@@ -102,7 +103,7 @@ impl Wakings {
         if keys.is_empty() || keys.iter().all(|key| matches!(key, Key::Tid | Key::Pid)) {
             keys.insert(0, Key::Comm);
         }
-        Self { keys, pairs: HashMap::new(), rest: Waits::default() }
+        Self { keys, pairs: HashMap::default(), rest: Waits::default() }
     }
 
     /// Adds a wait, if its task was woken.

@@ -1,10 +1,11 @@
 //! What the workers of workqueues did while others waited for them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::bounded::{Bounded, Rest};
 use crate::{
     aggregate::key::Names,
+    hash::HashMap,
     timeline::{
         Account,
         account::Did,

@@ -1,7 +1,5 @@
 //! Events to accounts: when a wait ends, whose its time was.
 
-use std::collections::HashMap;
-
 use super::{
     account::{Account, Delivery},
     event::{Event, Turn, Waited, What},
@@ -9,7 +7,7 @@ use super::{
     moves::{Moves, Stand},
     part::{Culprit, Part, Unknown, Who, is_real_time, standing},
 };
-use crate::report::From;
+use crate::{hash::HashMap, report::From};
 
 /// Segments that are remembered of all CPUs together, and of each at most and at least.
 const SEGMENTS: usize = 1 << 19;

@@ -1,8 +1,6 @@
 //! Records of what happens on each CPU to events: where the kernel's words become the user's. Never panics, whatever the
 //! bytes.
 
-use std::collections::HashMap;
-
 use bytes::Buf;
 use wakelat_common::{
     Class,
@@ -17,6 +15,7 @@ use super::{
 };
 use crate::{
     decode::{DecodeError, expect_length, known_cgroup, known_cpu, name},
+    hash::HashMap,
     wait::{Comm, Wait},
 };
 

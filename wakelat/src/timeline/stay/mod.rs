@@ -1,11 +1,9 @@
 //! The stays of tasks on CPUs, one after the other: each from the turn that brings a task to the one that takes it away.
 
-use std::collections::HashMap;
-
 use wakelat_common::start::Leaving;
 
 use super::event::{Event, Moved, Occupant, Turn, What, Woken};
-use crate::wait::Wait;
+use crate::{hash::HashMap, wait::Wait};
 
 /// What there is to be told of a course of events, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +132,7 @@ struct Left {
 impl Stays {
     /// Nothing was seen yet.
     pub fn new(shown: Shown) -> Self {
-        Self { shown, cpus: HashMap::new(), left: HashMap::new(), whole_since_ns: 0 }
+        Self { shown, cpus: HashMap::default(), left: HashMap::default(), whole_since_ns: 0 }
     }
 
     /// Takes the next event, and gives the lines that it makes.

@@ -172,9 +172,9 @@ type Performed = (Vec<(u32, u32, What)>, HashMap<(u32, u64), Truth>);
 
 /// Events of the steps, without those lost, and the truth about each stay by its CPU and its end.
 fn perform(steps: &[(u32, u32, u64, bool, bool)]) -> Performed {
-    let (mut now, mut events, mut truths) = (0, Vec::new(), HashMap::new());
-    let mut on = HashMap::new();
-    let mut left: HashMap<u32, (u64, u32)> = HashMap::new();
+    let (mut now, mut events, mut truths) = (0, Vec::new(), HashMap::default());
+    let mut on = HashMap::default();
+    let mut left: HashMap<u32, (u64, u32)> = HashMap::default();
     let (mut seqs, mut told) = ([0u32; 4], [0u32; 4]);
     for (cpu, next, after, lost, sleeps) in steps.iter().copied() {
         now += after;
