@@ -105,6 +105,18 @@ fn assert_first(class: &Value, part: &str, name: &str) {
     assert_eq!(class["culprits"][0]["name"], name, "{class}");
 }
 
+/// Asserts that the first part is this, and the first in it who had the CPU longest by its own clock, where the clocks tell who
+/// that is: a hypervisor may have made the shorter one the longer.
+fn assert_longest_first(class: &Value, part: &str, performance: &Performance) {
+    assert_first_part(class, part);
+    let took = &performance.known.took;
+    let (name, longest) = took.iter().max_by_key(|(_, took)| took.least_ns).expect("somebody had the CPU");
+    let is_told = took.iter().all(|(other, took)| other == name || took.most_ns < longest.least_ns);
+    if machine::has_own_time() && is_told {
+        assert_first(class, part, name);
+    }
+}
+
 /// Asserts that `found_ns` is what the load says of it, but for 5 %. What the hypervisor took from a task while it had the CPU
 /// passed on the load's clock as well, and is a part of its own here. Where an emulator keeps to the host's time, which it
 /// shares with whoever else runs there, lengths say nothing.
@@ -200,10 +212,7 @@ fn a_task_above_all_others_waits_for_none_of_them(attach: Attach) -> Outcome {
 fn two_tasks_in_turn_have_each_its_share(attach: Attach) -> Outcome {
     let cause = Cause::InTurn { spins_ns: [4_000_000, 8_000_000], turns: 2 };
     let (wakeups, performance) = planted(attach, 10, machine::one_cpu(), cause);
-    assert_first_part(&wakeups, "higher");
-    if machine::has_own_time() {
-        assert_first(&wakeups, "higher", "wl-second");
-    }
+    assert_longest_first(&wakeups, "higher", &performance);
     for (name, took) in &performance.known.took {
         assert_due(name, culprit(&wakeups, "higher", name), *took, &wakeups);
     }
@@ -215,10 +224,7 @@ fn a_wait_that_is_moved_is_looked_up_on_either_cpu(attach: Attach) -> Outcome {
     let [cpu, to] = machine::two_cpus()?;
     let cause = Cause::Moved { to, spins_ns: [6_000_000, 12_000_000] };
     let (wakeups, performance) = planted(attach, 10, cpu, cause);
-    assert_first_part(&wakeups, "higher");
-    if machine::has_own_time() {
-        assert_first(&wakeups, "higher", "wl-second");
-    }
+    assert_longest_first(&wakeups, "higher", &performance);
     assert_eq!(wakeups["moved"], wakeups["count"], "{wakeups}");
     for (name, took) in &performance.known.took {
         assert_due(name, culprit(&wakeups, "higher", name), *took, &wakeups);
