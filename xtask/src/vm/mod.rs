@@ -10,6 +10,8 @@ mod image;
 mod initramfs;
 mod instructions;
 pub mod kernels;
+mod monitor;
+mod progress;
 mod qemu;
 mod repeated;
 mod rtla;
@@ -55,7 +57,7 @@ const LIMITS: Limits = Limits { silence: Duration::from_secs(180), total: Durati
 /// What is to be run where.
 #[derive(clap::Args, Debug, Default)]
 pub struct Args {
-    /// Only this kernel, such as `6.12-rt`; may be repeated [default: the whole list]
+    /// Only this kernel: `6.12-rt` of the list, or any as `SUITE:SERIES-FLAVOUR`; may be repeated [default: the whole list]
     #[arg(long = "kernel", value_name = "NAME")]
     kernels: Vec<String>,
     /// How the guest's time passes [default: both for tests, one kernel of each series counted, and one repeated; smp for a
@@ -68,10 +70,11 @@ pub struct Args {
     /// Guests side by side; each takes one processor [default: one for each processor]
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
-    /// A guest that says nothing for so long has failed [default: 180]
+    /// A guest that prints nothing for so long has failed; time in which it waits for a processor of the host does not count
+    /// [default: 180]
     #[arg(long, value_name = "SECONDS")]
     silence_limit: Option<u64>,
-    /// A guest that runs longer has failed [default: 1800]
+    /// A guest that runs longer has failed, counted likewise [default: 1800]
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<u64>,
     /// Only tests whose name contains this
@@ -195,12 +198,12 @@ fn courses(args: &Args, specs: &[Spec]) -> impl Fn(&Spec) -> Vec<Course> {
     let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp });
     // That runs repeat themselves is the emulator's doing, so that one kernel shows it; the tracers are in these alone.
     let all = args.mode.is_none() && args.command.is_empty() && args.test.is_none() && !args.all_suites;
-    let repeated = if all { specs.iter().rfind(|spec| spec.flavour == Flavour::Rt).copied() } else { None };
+    let repeated = if all { kernels::newest_of(Flavour::Rt, specs).cloned() } else { None };
     // What happens between two processors depends on the series, and hardly on how a kernel of it is configured.
     let counted: Vec<Spec> = if all { kernels::one_of_each_series(specs) } else { Vec::new() };
     move |spec| {
         let counted = counted.contains(spec).then_some(Course::Once(Mode::Counted));
-        let again = (repeated == Some(*spec)).then_some(Course::Twice);
+        let again = (repeated.as_ref() == Some(spec)).then_some(Course::Twice);
         modes.courses().iter().copied().chain(counted).chain(again).collect()
     }
 }
@@ -213,7 +216,7 @@ fn plan(
 ) -> anyhow::Result<Vec<Planned>> {
     let kernels = match no_emulator {
         None => fetch::kernels(specs)?,
-        Some(why) => specs.iter().map(|spec| (*spec, Err(anyhow::anyhow!("{why:#}")))).collect(),
+        Some(why) => specs.iter().map(|spec| (spec.clone(), Err(anyhow::anyhow!("{why:#}")))).collect(),
     };
     let guests = kernels.into_iter().flat_map(|(spec, kernel)| {
         let kernel = kernel.map_err(|why| format!("{why:#}"));
@@ -277,6 +280,9 @@ fn check_instructions(rows: &[Row], accept: bool) -> anyhow::Result<()> {
         ensure!(!seen.is_empty(), "no test told an instruction count: nothing to accept");
         return fs::write(&path, accepted.accepting(&seen).render())
             .with_context(|| format!("cannot write `{INSTRUCTIONS}`"));
+    }
+    for kernel in accepted.strangers(&seen) {
+        println!("vm: note: `{INSTRUCTIONS}` has no counts of {kernel}; `--accept-instructions` adds them");
     }
     let complaints = accepted.complaints(&seen);
     if !complaints.is_empty() {

@@ -58,7 +58,7 @@ pub struct Outcome {
     pub boot: Option<Duration>,
     /// In the order they ran.
     pub tests: Vec<Test>,
-    /// Instructions the verifier walked through, by program.
+    /// Instructions the verifier walked through, by program: of all variants of a program, those of the longest.
     pub verified: BTreeMap<String, u64>,
     /// Warnings of the kernel, which do not fail a run.
     pub warnings: Vec<String>,
@@ -107,8 +107,11 @@ impl Transcript {
         } else if let Some((test, reason)) = line.strip_prefix("SKIP ").and_then(|line| line.split_once(": ")) {
             self.skip(test, reason);
         } else if let Some((program, count)) = line.strip_prefix("VERIFIED ").and_then(|line| line.split_once(' ')) {
-            match count.trim().parse() {
-                Ok(count) => drop(self.outcome.verified.insert(program.to_owned(), count)),
+            match count.trim().parse::<u64>() {
+                Ok(count) => {
+                    let noted = self.outcome.verified.entry(program.to_owned()).or_default();
+                    *noted = count.max(*noted);
+                }
                 Err(_) => self.problems.push(format!("cannot read `{line}`")),
             }
         } else if line == "ok" {

@@ -40,6 +40,14 @@ fn a_good_run_passes_with_its_release_boot_time_and_counts() {
 }
 
 #[test]
+fn of_all_variants_of_a_program_the_longest_counts() {
+    let again = "VERIFIED sched_switch 9141\nVERIFIED sched_switch 16417\nVERIFIED sched_switch 500\nok";
+    let outcome = read(&GOOD.replace("VERIFIED sched_switch 412\nok", again), "", End::Exit(33));
+    assert_eq!(outcome.failure, None);
+    assert_eq!(outcome.verified, BTreeMap::from([("sched_switch".to_owned(), 16_417)]));
+}
+
+#[test]
 fn output_between_a_test_and_its_result_does_not_hide_the_result() {
     let results = "\
 ##vm boot 6.1
