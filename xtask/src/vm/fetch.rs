@@ -105,7 +105,7 @@ fn newest(spec: &Spec, suite: &Suite, dir: &Path, cache: &Path) -> anyhow::Resul
             return Ok(kernel);
         }
         if losses.has(&package.stem) {
-            gone = Some(anyhow::Error::new(Gone).context(package.stem));
+            gone = Some(anyhow::anyhow!("{}: {Gone}", package.stem));
             continue;
         }
         let staging = dir.join("staging");

@@ -16,7 +16,7 @@ use super::{
     fetch::Kernel,
     qemu::{Accel, End, Limits, Machine, Mode, Stream},
     repeated::{self, Said},
-    table::{Row, Run},
+    table::{self, Row, Run},
     verdict::{self, Outcome, Transcript},
 };
 
@@ -100,7 +100,11 @@ impl Guests<'_> {
             Course::Twice => self.repeat(&machine, show),
         };
         match outcome {
-            Ok(outcome) => Run::Done { outcome, took: start.elapsed() },
+            Ok(outcome) => {
+                let suites = outcome.suites.iter().map(|(suite, took)| (suite.as_str(), *took));
+                println!("[{name} {course}] suites: {}", table::times(suites));
+                Run::Done { outcome, took: start.elapsed() }
+            }
             Err(why) => Run::Broken(format!("{why:#}")),
         }
     }

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{self, RecvTimeoutError, Sender},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -157,13 +157,12 @@ impl Machine<'_> {
         )
     }
 
-    /// Boots, hands over each line as it comes, and returns when the guest has ended. `on_line` also gets the time since the
-    /// start.
+    /// Boots, hands over each line as it comes, and returns when the guest has ended. `on_line` also gets how long the
+    /// emulator could have run until then.
     ///
     /// # Errors
     /// Where QEMU cannot be started.
     pub fn boot(&self, limits: Limits, mut on_line: impl FnMut(Stream, &str, Duration)) -> anyhow::Result<End> {
-        let start = Instant::now();
         let (mut monitor, socket) = Monitor::pair()?;
         let mut qemu = self.spawn(Stdio::null, Stdio::piped, Some(socket))?;
         let clock = Progress::of(qemu.id());
@@ -178,7 +177,7 @@ impl Machine<'_> {
             match lines.recv_timeout(left.min(silence)) {
                 Ok((stream, line)) => {
                     spoke = clock.now();
-                    on_line(stream, &line, start.elapsed());
+                    on_line(stream, &line, spoke);
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(end_of(qemu.wait().context("cannot wait for QEMU")?)),
                 // Its emulator had to wait for a processor meanwhile.
@@ -189,9 +188,9 @@ impl Machine<'_> {
                     qemu.wait().context("cannot wait for QEMU")?;
                     // The name of the test that hangs: the start of a line that has no end.
                     for (stream, line) in lines {
-                        on_line(stream, &line, start.elapsed());
+                        on_line(stream, &line, now);
                     }
-                    registers.iter().for_each(|line| on_line(Stream::Console, line, start.elapsed()));
+                    registers.iter().for_each(|line| on_line(Stream::Console, line, now));
                     let was_silent = silence.is_zero();
                     return Ok(if was_silent { End::Silent(limits.silence) } else { End::TimeLimit(limits.total) });
                 }

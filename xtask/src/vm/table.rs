@@ -57,7 +57,7 @@ pub fn render(rows: &[Row]) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    for section in [failures(rows), skips(rows), warnings(rows)] {
+    for section in [slowest(rows), failures(rows), skips(rows), warnings(rows)] {
         if !section.is_empty() {
             text.push('\n');
             text.push_str(&section);
@@ -84,6 +84,27 @@ fn cells_of(row: &Row) -> [String; 8] {
 
 fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
+}
+
+/// The suites that took longest, each over all rows.
+fn slowest(rows: &[Row]) -> String {
+    let mut by_suite: BTreeMap<&str, Duration> = BTreeMap::new();
+    for row in rows {
+        if let Run::Done { outcome, .. } = &row.result {
+            for (suite, took) in &outcome.suites {
+                *by_suite.entry(suite).or_default() += *took;
+            }
+        }
+    }
+    let mut suites: Vec<_> = by_suite.into_iter().collect();
+    suites.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+    if suites.is_empty() { String::new() } else { format!("suites over all rows: {}\n", times(suites)) }
+}
+
+/// Suites and how long they took: `kernel 21.0 s, counts 3.1 s`.
+pub fn times<'a>(suites: impl IntoIterator<Item = (&'a str, Duration)>) -> String {
+    let listed: Vec<String> = suites.into_iter().map(|(suite, took)| format!("{suite} {}", seconds(took))).collect();
+    listed.join(", ")
 }
 
 fn failures(rows: &[Row]) -> String {
