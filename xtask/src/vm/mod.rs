@@ -15,6 +15,7 @@ mod progress;
 mod qemu;
 mod repeated;
 mod rtla;
+mod schedule;
 mod suites;
 pub mod table;
 mod unpacked;
@@ -39,7 +40,7 @@ use self::{
     guests::{Guests, Planned},
     image::{Programs, Workplace},
     instructions::Table,
-    kernels::{Flavour, Spec},
+    kernels::Spec,
     qemu::{Accel, Limits, Mode},
     table::{Row, Run},
 };
@@ -60,6 +61,9 @@ pub struct Args {
     /// Only this kernel: `6.12-rt` of the list, or any as `SUITE:SERIES-FLAVOUR`; may be repeated [default: the whole list]
     #[arg(long = "kernel", value_name = "NAME")]
     kernels: Vec<String>,
+    /// What of the list runs with every change: all kernels, few in every mode
+    #[arg(long, conflicts_with_all = ["kernels", "mode", "test", "all_suites", "command"])]
+    everyday: bool,
     /// How the guest's time passes [default: both for tests, one kernel of each series counted, and one repeated; smp for a
     /// command]
     #[arg(long, value_enum)]
@@ -91,6 +95,13 @@ pub struct Args {
     command: Vec<String>,
 }
 
+impl Args {
+    /// What runs with every change.
+    pub fn everyday() -> Self {
+        Self { everyday: true, ..Self::default() }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Modes {
     /// Two processors, the host's time
@@ -106,7 +117,7 @@ enum Modes {
 }
 
 impl Modes {
-    fn courses(self) -> &'static [Course] {
+    const fn courses(self) -> &'static [Course] {
         match self {
             Self::Smp => &[Course::Once(Mode::Smp)],
             Self::Deterministic => &[Course::Once(Mode::Deterministic)],
@@ -141,10 +152,9 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     let started = Instant::now();
     let specs = kernels::select(&args.kernels)?;
-    let courses = courses(args, &specs);
     setup::ensure(Purpose::Test)?;
     let emulator = Emulator::find();
-    let planned = plan(&specs, &courses, emulator.as_ref().err())?;
+    let planned = plan(&specs, |spec| jobs(args, spec, &specs), emulator.as_ref().err())?;
     let first = planned.iter().find_map(|guest| guest.kernel.clone().ok());
     let (Some(first), Ok(emulator)) = (first, emulator) else {
         let rows = skipped(planned);
@@ -172,12 +182,9 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
             silence: args.silence_limit.map_or(LIMITS.silence, Duration::from_secs),
             total: args.time_limit.map_or(LIMITS.total, Duration::from_secs),
         },
-        task: &|course| {
-            if tests { suites::task(course, args.all_suites || args.test.is_some()) } else { "command".to_owned() }
-        },
     };
 
-    if let ([Planned { name, course: Course::Once(mode), kernel: Ok(kernel) }], false) = (&planned[..], tests)
+    if let ([Planned { name, course: Course::Once(mode), kernel: Ok(kernel), .. }], false) = (&planned[..], tests)
         && std::io::stdin().is_terminal()
         && std::io::stdout().is_terminal()
     {
@@ -193,25 +200,27 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What each kernel is booted for.
-fn courses(args: &Args, specs: &[Spec]) -> impl Fn(&Spec) -> Vec<Course> {
-    let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp });
-    // That runs repeat themselves is the emulator's doing, so that one kernel shows it; the tracers are in these alone.
-    let all = args.mode.is_none() && args.command.is_empty() && args.test.is_none() && !args.all_suites;
-    let repeated = if all { kernels::newest_of(Flavour::Rt, specs).cloned() } else { None };
-    // What happens between two processors depends on the series, and hardly on how a kernel of it is configured.
-    let counted: Vec<Spec> = if all { kernels::one_of_each_series(specs) } else { Vec::new() };
-    move |spec| {
-        let counted = counted.contains(spec).then_some(Course::Once(Mode::Counted));
-        let again = (repeated.as_ref() == Some(spec)).then_some(Course::Twice);
-        modes.courses().iter().copied().chain(counted).chain(again).collect()
+/// What a kernel is booted for, each with the argument of the init.
+fn jobs(args: &Args, spec: &Spec, specs: &[Spec]) -> Vec<(Course, String)> {
+    let is_whole_list = args.mode.is_none() && args.test.is_none() && !args.all_suites && args.command.is_empty();
+    if is_whole_list {
+        let jobs = if args.everyday { schedule::everyday(spec) } else { schedule::full(spec, specs) };
+        return jobs.into_iter().map(|job| (job.course, suites::task(&job.suites))).collect();
     }
+    let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp });
+    let task = |course| match () {
+        () if !args.command.is_empty() => "command".to_owned(),
+        // A test is looked for in all suites.
+        () if args.all_suites || args.test.is_some() => suites::task(&[]),
+        () => suites::task(&suites::of(course)),
+    };
+    modes.courses().iter().map(|course| (*course, task(*course))).collect()
 }
 
 /// Each kernel in each of its courses; where there is none, or nothing to run it, with the reason.
 fn plan(
     specs: &[Spec],
-    courses: impl Fn(&Spec) -> Vec<Course>,
+    jobs: impl Fn(&Spec) -> Vec<(Course, String)>,
     no_emulator: Option<&anyhow::Error>,
 ) -> anyhow::Result<Vec<Planned>> {
     let kernels = match no_emulator {
@@ -220,7 +229,13 @@ fn plan(
     };
     let guests = kernels.into_iter().flat_map(|(spec, kernel)| {
         let kernel = kernel.map_err(|why| format!("{why:#}"));
-        courses(&spec).into_iter().map(move |course| Planned { name: spec.to_string(), course, kernel: kernel.clone() })
+        let jobs = jobs(&spec);
+        jobs.into_iter().map(move |(course, task)| Planned {
+            name: spec.to_string(),
+            course,
+            task,
+            kernel: kernel.clone(),
+        })
     });
     Ok(guests.collect())
 }

@@ -1,6 +1,6 @@
 //! The account of a whole run. Pure.
 
-use std::{collections::BTreeMap, fmt::Write, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, fmt::Write, time::Duration};
 
 use super::verdict::{Fate, Outcome};
 
@@ -88,6 +88,14 @@ fn seconds(time: Duration) -> String {
 
 /// The suites that took longest, each over all rows.
 fn slowest(rows: &[Row]) -> String {
+    let mut suites = times_of_suites(rows);
+    suites.sort_by_key(|(_, took)| Reverse(*took));
+    let listed = suites.iter().map(|(suite, took)| (suite.as_str(), *took));
+    if suites.is_empty() { String::new() } else { format!("suites over all rows: {}\n", times(listed)) }
+}
+
+/// How long each suite took, over all rows.
+pub fn times_of_suites(rows: &[Row]) -> Vec<(String, Duration)> {
     let mut by_suite: BTreeMap<&str, Duration> = BTreeMap::new();
     for row in rows {
         if let Run::Done { outcome, .. } = &row.result {
@@ -96,9 +104,7 @@ fn slowest(rows: &[Row]) -> String {
             }
         }
     }
-    let mut suites: Vec<_> = by_suite.into_iter().collect();
-    suites.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
-    if suites.is_empty() { String::new() } else { format!("suites over all rows: {}\n", times(suites)) }
+    by_suite.into_iter().map(|(suite, took)| (suite.to_owned(), took)).collect()
 }
 
 /// Suites and how long they took: `kernel 21.0 s, counts 3.1 s`.
