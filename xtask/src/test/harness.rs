@@ -54,11 +54,15 @@ impl Harness {
         }
     }
 
-    /// What all binaries together did, and how long each took. One that died before its result has none: its exit code shows
-    /// that.
-    pub fn finish(mut self) -> (Counts, Vec<Took>) {
+    /// How long each binary took that has printed its result.
+    pub fn take_suites(&mut self) -> Vec<Took> {
+        std::mem::take(&mut self.suites)
+    }
+
+    /// What all binaries together did. One that died before its result has none: its exit code tells.
+    pub fn finish(mut self) -> Counts {
         self.read(b"\n");
-        (self.counts, self.suites)
+        self.counts
     }
 
     fn line(&mut self, line: &str) {
@@ -152,7 +156,7 @@ mod tests {
     fn counts(output: &str) -> Counts {
         let mut harness = Harness::default();
         harness.read(output.as_bytes());
-        harness.finish().0
+        harness.finish()
     }
 
     fn skipped(test: &str, reason: &str) -> Skip {
@@ -242,7 +246,7 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
         harness.read(result("2").as_bytes());
         let expected = [("counts", 14_250), ("bpf_toolchain", 10), ("wakelat (documentation)", 2000)];
         let expected = expected.map(|(name, ms)| (name.to_owned(), Duration::from_millis(ms)));
-        assert_eq!(harness.finish().1, expected);
+        assert_eq!(harness.take_suites(), expected);
     }
 
     #[test]
@@ -251,7 +255,7 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
         for piece in ["test a ... SK", "IP a: no perf\nok\ntest res", "ult: ok. 1 passed; 0 fai", "led; 0 ignored"] {
             harness.read(piece.as_bytes());
         }
-        assert_eq!(harness.finish().0, Counts { skipped: vec![skipped("a", "no perf")], ..Counts::default() });
+        assert_eq!(harness.finish(), Counts { skipped: vec![skipped("a", "no perf")], ..Counts::default() });
     }
 
     #[test]

@@ -89,7 +89,8 @@ pub fn tests(name: &'static str, mut command: Command, out: &mut impl Write) -> 
         }
     }
     let status = child.wait().context("cannot wait for the tests")?;
-    let (mut counts, suites) = harness.finish();
+    let suites = harness.take_suites();
+    let mut counts = harness.finish();
     // It did not compile, or died before it could count.
     if !status.success() && counts.failed.is_empty() {
         counts.failed.push(format!("{shown} ended with {status}"));
