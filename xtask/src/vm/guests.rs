@@ -104,7 +104,9 @@ impl Guests<'_> {
         match outcome {
             Ok(outcome) => {
                 let suites = outcome.suites.iter().map(|(suite, took)| (suite.as_str(), *took));
-                println!("[{name} {course}] suites: {}", table::times(suites));
+                if suites.len() > 0 {
+                    println!("[{name} {course}] suites: {}", table::times(suites));
+                }
                 Run::Done { outcome, took: start.elapsed() }
             }
             Err(why) => Run::Broken(format!("{why:#}")),

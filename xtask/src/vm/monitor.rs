@@ -36,11 +36,11 @@ impl Monitor {
         Ok((Self(ours), Socket(theirs.into())))
     }
 
-    /// The general registers of each processor, and where each is; empty where the emulator does not answer.
-    pub fn registers(&mut self) -> Vec<String> {
+    /// Where each processor is; empty where the emulator does not answer.
+    pub fn processors(&mut self) -> Vec<String> {
         let asked = self.until_prompt().is_some() && self.0.write_all(b"info registers -a\n").is_ok();
         let answer = if asked { self.until_prompt() } else { None };
-        answer.map(|text| summary(&text)).unwrap_or_default()
+        answer.map(|text| places(&text)).unwrap_or_default()
     }
 
     fn until_prompt(&mut self) -> Option<String> {
@@ -70,23 +70,18 @@ impl Socket {
     }
 }
 
-/// Of each processor the lines of general registers; at the end, in a line each, where the processors are.
-fn summary(answer: &str) -> Vec<String> {
-    let mut lines = Vec::new();
+/// Of all that the monitor prints of each processor, its instruction pointer and flags, in a line each.
+fn places(answer: &str) -> Vec<String> {
     let mut places = Vec::new();
     let mut processor = "";
     for line in answer.lines().map(str::trim) {
         if line.starts_with("CPU#") {
             processor = line;
-            lines.push(line.to_owned());
         } else if line.starts_with("RIP=") {
             places.push(format!("{processor} {line}"));
-        } else if line.starts_with('R') && line.contains('=') {
-            lines.push(line.to_owned());
         }
     }
-    lines.extend(places);
-    lines
+    places
 }
 
 #[cfg(test)]
@@ -98,15 +93,10 @@ mod tests {
         XMM00=0000\r\n\r\nCPU#1\r\nRAX=5 RBX=6\r\nRIP=ffffffff81a03e4c RFL=00000246 HLT=0\r\n(qemu) ";
 
     #[test]
-    fn the_places_of_all_processors_come_last() {
+    fn each_processor_has_a_place() {
         assert_eq!(
-            summary(ANSWER),
+            places(ANSWER),
             [
-                "CPU#0",
-                "RAX=0000000000000001 RBX=0",
-                "RSI=2 RDI=3",
-                "CPU#1",
-                "RAX=5 RBX=6",
                 "CPU#0 RIP=ffffffff81a03e4b RFL=00000246 [---Z-P-] CPL=0 II=0 A20=1 SMM=0 HLT=1",
                 "CPU#1 RIP=ffffffff81a03e4c RFL=00000246 HLT=0",
             ]
@@ -124,14 +114,14 @@ mod tests {
             theirs.write_all(ANSWER.as_bytes()).unwrap();
             question
         });
-        assert_eq!(monitor.registers().len(), 7);
+        assert_eq!(monitor.processors().len(), 2);
         assert_eq!(&emulator.join().unwrap(), b"info registers -a\n");
     }
 
     #[test]
-    fn an_emulator_that_is_gone_has_no_registers() {
+    fn an_emulator_that_is_gone_has_no_processors() {
         let (mut monitor, socket) = Monitor::pair().unwrap();
         drop(socket);
-        assert_eq!(monitor.registers(), Vec::<String>::new());
+        assert_eq!(monitor.processors(), Vec::<String>::new());
     }
 }

@@ -183,14 +183,14 @@ impl Machine<'_> {
                 // Its emulator had to wait for a processor meanwhile.
                 Err(RecvTimeoutError::Timeout) if !left.is_zero() && !silence.is_zero() => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    let registers = monitor.registers();
+                    let processors = monitor.processors();
                     qemu.kill().context("cannot kill QEMU")?;
                     qemu.wait().context("cannot wait for QEMU")?;
                     // The name of the test that hangs: the start of a line that has no end.
                     for (stream, line) in lines {
                         on_line(stream, &line, now);
                     }
-                    registers.iter().for_each(|line| on_line(Stream::Console, line, now));
+                    processors.iter().for_each(|line| on_line(Stream::Console, line, now));
                     let was_silent = silence.is_zero();
                     return Ok(if was_silent { End::Silent(limits.silence) } else { End::TimeLimit(limits.total) });
                 }
