@@ -6,6 +6,7 @@ use super::{Action, Attach, ConfigError, number, ranges::Ranges, span};
 use crate::{
     cli::TracerFlags,
     kernel::{Machine, cpus::Cpus},
+    timerlat::sink::{NoiseView, View},
 };
 
 /// A tracer of the kernel's.
@@ -156,6 +157,47 @@ pub struct TracerConfig {
     pub action: Action,
     /// Where the records are saved as the tracer's own text.
     pub trace: Option<PathBuf>,
+    /// What is recorded beside the samples.
+    pub events: TracerEvents,
+}
+
+/// What a run records beside the samples of its tracer.
+///
+/// A record takes time, and the tracers measure that time too: a run records what its result needs, and no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TracerEvents {
+    /// The interferences: NMIs, interrupts, softirqs and threads.
+    pub interferences: bool,
+    /// Single noises of the osnoise workload that are longer than this: ns. The workload itself runs what listens to them
+    /// (`trace_sample_threshold` in `run_osnoise`, kernel/trace/trace_osnoise.c, 5.14 to 7.2), so the time that one record
+    /// takes is part of the next sample, and a noise of its own where it is longer than the noise threshold.
+    pub noises_over_ns: Option<u64>,
+}
+
+/// The tracepoints of interferences (include/trace/events/osnoise.h, from 5.14 on).
+const INTERFERENCES: [&str; 4] = ["irq_noise", "softirq_noise", "nmi_noise", "thread_noise"];
+/// The tracepoint of single noises.
+pub const SINGLE_NOISE: &str = "sample_threshold";
+
+impl TracerEvents {
+    /// What `view` of timerlat needs. A trace that is `saved` has all that explains an activation.
+    pub fn of_timerlat(view: View, saved: bool) -> Self {
+        Self { interferences: saved || matches!(view, View::Why | View::Trace), noises_over_ns: None }
+    }
+
+    /// What `view` of osnoise needs. The periods say everything that `top` shows, except a single noise of more than
+    /// `stop_us`, which stops the run. A trace that is `saved` has everything.
+    pub fn of_osnoise(view: NoiseView, saved: bool, stop_us: Option<u64>) -> Self {
+        let stop_ns = stop_us.filter(|stop_us| *stop_us > 0).map(|stop_us| stop_us.saturating_mul(1000));
+        let noises_over_ns = if saved || view == NoiseView::Hist { Some(0) } else { stop_ns };
+        Self { interferences: saved, noises_over_ns }
+    }
+
+    /// The names of the tracepoints below `events/osnoise`.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let interferences = INTERFERENCES.into_iter().filter(move |_| self.interferences);
+        interferences.chain(self.noises_over_ns.map(|_| SINGLE_NOISE))
+    }
 }
 
 impl TracerConfig {
@@ -209,6 +251,7 @@ impl TracerConfig {
             user: None,
             action: flags.on_threshold.clone().unwrap_or(Action::Stop),
             trace: flags.trace.clone(),
+            events: TracerEvents::default(),
         })
     }
 
@@ -301,6 +344,26 @@ impl std::fmt::Display for Priority {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_view_records_what_it_shows_and_no_more() {
+        let of = |view, saved| TracerEvents::of_timerlat(view, saved).names().count();
+        assert_eq!([View::Hist, View::Top, View::Why, View::Trace].map(|view| of(view, false)), [0, 0, 4, 4]);
+        assert_eq!([View::Hist, View::Top].map(|view| of(view, true)), [4, 4]);
+    }
+
+    #[test]
+    fn osnoise_top_does_not_listen_to_single_noises() {
+        let nothing = TracerEvents::default();
+        assert_eq!(
+            [None, Some(0)].map(|stop_us| TracerEvents::of_osnoise(NoiseView::Top, false, stop_us)),
+            [nothing; 2]
+        );
+        let single = |over_ns| TracerEvents { noises_over_ns: Some(over_ns), ..nothing };
+        assert_eq!(TracerEvents::of_osnoise(NoiseView::Top, false, Some(50)), single(50_000));
+        assert_eq!(TracerEvents::of_osnoise(NoiseView::Hist, false, Some(50)), single(0));
+        assert_eq!(TracerEvents::of_osnoise(NoiseView::Top, true, None).names().count(), 5);
+    }
 
     #[test]
     fn a_priority_reads_back_as_it_was_written() {

@@ -118,7 +118,7 @@ async fn measure(
 
     let mut session = Session::set_up(config, &tracefs, &roots)?;
     if choice == SourceChoice::Buffer {
-        session.record_noises()?;
+        session.record_too(config.events)?;
     }
     session.start()?;
     // Not before: the kernel changes no tracer while somebody reads its raw buffer (`tracing_set_tracer`, trace.c).

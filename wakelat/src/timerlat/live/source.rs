@@ -60,7 +60,7 @@ impl Source {
         let stacks = config.print_stack_us.is_some();
         let programs = match (choice, btf) {
             (SourceChoice::Bpf, Some(btf)) => {
-                Some(TracerPrograms::load(config.tracer.sample(), config.attach, btf, config.ring_bytes)?)
+                Some(TracerPrograms::load(config.tracer, config.events, config.attach, btf, config.ring_bytes)?)
             }
             _ => None,
         };
