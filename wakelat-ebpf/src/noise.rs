@@ -3,7 +3,6 @@
 //! are tracepoints from 6.15 on.
 
 use aya_ebpf::{
-    Global,
     helpers::{
         bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns,
         bpf_probe_read_kernel_str_bytes,
@@ -62,16 +61,9 @@ fn interference(kind: u32, number: i32, start_ns: u64, duration_ns: u64) {
     say(kind, |said| *said = Said { number, start_ns, duration_ns, ..*said });
 }
 
-/// Single noises that are not longer than this are not recorded: ns. Set by the loader.
-#[unsafe(no_mangle)]
-static NOISE_OVER_NS: Global<u64> = Global::new(0);
-
 #[inline(always)]
 fn threshold(start_ns: u64, duration_ns: u64, extra: u64) {
-    // The workload that measures runs this itself: nothing is done for a noise that is not asked for.
-    if duration_ns > NOISE_OVER_NS.load() {
-        say(kind::THRESHOLD, |said| *said = Said { start_ns, duration_ns, extra, ..*said });
-    }
+    say(kind::THRESHOLD, |said| *said = Said { start_ns, duration_ns, extra, ..*said });
 }
 
 #[inline(always)]

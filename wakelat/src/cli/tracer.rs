@@ -156,11 +156,16 @@ impl NoiseFlags {
             let why = format!("`{runtime}us` is longer than the period of `{period}us`");
             return Err(ConfigError::Usage(format!("`--runtime`: {why}; give a longer `--period` or a shorter one")));
         }
+        let stop_us = self.stop.or(self.auto);
+        let config = TracerConfig::new(Tracer::Osnoise, [stop_us, self.stop_total], &self.tracer, machine)?;
+        // The kernel says that a noise stopped the run, and not which; an action at each takes a record of each.
+        let wants_single_noise = self.auto.is_some() || stop_us.is_some() && !config.stops_in_kernel();
         Ok(TracerConfig {
+            wants_single_noise,
             period_us: self.period,
             runtime_us: self.runtime,
             threshold_us: self.noise.or(self.auto.map(|_| 1)),
-            ..TracerConfig::new(Tracer::Osnoise, [self.stop.or(self.auto), self.stop_total], &self.tracer, machine)?
+            ..config
         })
     }
 }

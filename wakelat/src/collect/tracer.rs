@@ -41,7 +41,6 @@ impl TracerPrograms {
         let mut ebpf = EbpfLoader::new()
             .btf(Some(&btf))
             .map_max_entries("SAMPLES", ring_bytes)
-            .override_global("NOISE_OVER_NS", &events.noises_over_ns.unwrap_or(0), true)
             // Of the maps of waits, nothing is used.
             .map_max_entries("STARTS", 1)
             .map_max_entries("HISTOGRAMS", 1)

@@ -74,7 +74,8 @@ impl OsnoiseConfig {
         view: NoiseView,
         tracer: impl FnOnce() -> Result<TracerConfig, Refusal>,
     ) -> Result<Self, Refusal> {
-        let events = |config: &TracerConfig| TracerEvents::of_osnoise(view, config.trace.is_some(), config.stop_us);
+        let events =
+            |config: &TracerConfig| TracerEvents::of_osnoise(view, config.trace.is_some(), config.wants_single_noise);
         Ok(Self { origin: origin(&flags.saved, &flags.window, tracer, events)?, view })
     }
 }

@@ -125,8 +125,6 @@ pub struct TracerConfig {
     pub attach: Attach,
     /// Bytes of the ring buffer: a power of two, at least a page.
     pub ring_bytes: u32,
-    /// How often to read what there is: ns.
-    pub drain_interval_ns: u64,
     /// Where it measures; all CPUs that are online where none are named.
     pub cpus: Option<Cpus>,
     /// Where wakelat's own threads run.
@@ -159,6 +157,8 @@ pub struct TracerConfig {
     pub trace: Option<PathBuf>,
     /// What is recorded beside the samples.
     pub events: TracerEvents,
+    /// Whether a single noise of osnoise is wanted by itself, whatever is shown.
+    pub wants_single_noise: bool,
 }
 
 /// What a run records beside the samples of its tracer.
@@ -168,35 +168,38 @@ pub struct TracerConfig {
 pub struct TracerEvents {
     /// The interferences: NMIs, interrupts, softirqs and threads.
     pub interferences: bool,
-    /// Single noises of the osnoise workload that are longer than this: ns. The workload itself runs what listens to them
-    /// (`trace_sample_threshold` in `run_osnoise`, kernel/trace/trace_osnoise.c, 5.14 to 7.2), so the time that one record
-    /// takes is part of the next sample, and a noise of its own where it is longer than the noise threshold.
-    pub noises_over_ns: Option<u64>,
+    /// The single noises of the osnoise workload. The workload itself runs what listens to them (`trace_sample_threshold`
+    /// in `run_osnoise`, kernel/trace/trace_osnoise.c, 5.14 to 7.2), so the time that one record takes is part of the next
+    /// sample, and a noise of its own where it is longer than the noise threshold.
+    pub single_noises: bool,
 }
 
 /// The tracepoints of interferences (include/trace/events/osnoise.h, from 5.14 on).
 const INTERFERENCES: [&str; 4] = ["irq_noise", "softirq_noise", "nmi_noise", "thread_noise"];
 /// The tracepoint of single noises.
-pub const SINGLE_NOISE: &str = "sample_threshold";
+const SINGLE_NOISE: &str = "sample_threshold";
 
 impl TracerEvents {
     /// What `view` of timerlat needs. A trace that is `saved` has all that explains an activation.
     pub fn of_timerlat(view: View, saved: bool) -> Self {
-        Self { interferences: saved || matches!(view, View::Why | View::Trace), noises_over_ns: None }
+        Self { interferences: saved || matches!(view, View::Why | View::Trace), single_noises: false }
     }
 
-    /// What `view` of osnoise needs. The periods say everything that `top` shows, except a single noise of more than
-    /// `stop_us`, which stops the run. A trace that is `saved` has everything.
-    pub fn of_osnoise(view: NoiseView, saved: bool, stop_us: Option<u64>) -> Self {
-        let stop_ns = stop_us.filter(|stop_us| *stop_us > 0).map(|stop_us| stop_us.saturating_mul(1000));
-        let noises_over_ns = if saved || view == NoiseView::Hist { Some(0) } else { stop_ns };
-        Self { interferences: saved, noises_over_ns }
+    /// What `view` of osnoise needs. The periods say everything that `top` shows, unless a single noise is `wanted` by
+    /// itself. A trace that is `saved` has everything.
+    pub fn of_osnoise(view: NoiseView, saved: bool, wanted: bool) -> Self {
+        Self { interferences: saved, single_noises: saved || wanted || view == NoiseView::Hist }
+    }
+
+    /// Whether nothing but the samples is recorded.
+    pub fn is_samples_only(self) -> bool {
+        self == Self::default()
     }
 
     /// The names of the tracepoints below `events/osnoise`.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let interferences = INTERFERENCES.into_iter().filter(move |_| self.interferences);
-        interferences.chain(self.noises_over_ns.map(|_| SINGLE_NOISE))
+        interferences.chain(self.single_noises.then_some(SINGLE_NOISE))
     }
 }
 
@@ -232,7 +235,6 @@ impl TracerConfig {
             source: flags.source,
             attach: flags.attach,
             ring_bytes: RING_BYTES,
-            drain_interval_ns: DRAIN_INTERVAL_NS,
             cpus: cpus("--cpus", &flags.cpus)?,
             house_keeping: cpus("--house-keeping", &flags.house_keeping)?,
             period_us: None,
@@ -252,12 +254,26 @@ impl TracerConfig {
             action: flags.on_threshold.clone().unwrap_or(Action::Stop),
             trace: flags.trace.clone(),
             events: TracerEvents::default(),
+            wants_single_noise: false,
         })
     }
 
     /// The time between two activations of timerlat: ns.
     pub fn timer_period_ns(&self) -> Option<u64> {
         (self.tracer == Tracer::Timerlat).then(|| self.period_us.unwrap_or(TIMERLAT_PERIOD_US) * 1000)
+    }
+
+    /// Whether a single noise may stop the run that is not recorded itself.
+    pub fn stops_unrecorded(&self) -> bool {
+        self.tracer == Tracer::Osnoise && self.stop_us.is_some() && !self.events.single_noises
+    }
+
+    /// How often to read what there is: ns. A result that needs nothing but osnoise's samples, one a period, can wait.
+    pub fn drain_interval_ns(&self) -> u64 {
+        match (self.tracer, self.events.is_samples_only()) {
+            (Tracer::Osnoise, true) => SELDOM_NS,
+            _ => DRAIN_INTERVAL_NS,
+        }
     }
 
     /// Whether the kernel stops by itself: not where the run is to go on.
@@ -272,6 +288,8 @@ pub const TIMERLAT_PERIOD_US: u64 = 1000;
 const RING_BYTES: u32 = 16 * 1024 * 1024;
 /// Often enough that no buffer of the kernel's default size overflows, seldom enough that it is not felt.
 const DRAIN_INTERVAL_NS: u64 = 50_000_000;
+/// As seldom as rtla: each time is a noise that wakelat itself makes.
+const SELDOM_NS: u64 = 1_000_000_000;
 
 fn online(flag: &str, ranges: &Ranges, machine: &Machine) -> Result<Cpus, ConfigError> {
     let cpus = Cpus::of(ranges).map_err(|_| ConfigError::usage(flag, "a CPU has a number from 0 on"))?;
@@ -354,15 +372,11 @@ mod tests {
 
     #[test]
     fn osnoise_top_does_not_listen_to_single_noises() {
-        let nothing = TracerEvents::default();
-        assert_eq!(
-            [None, Some(0)].map(|stop_us| TracerEvents::of_osnoise(NoiseView::Top, false, stop_us)),
-            [nothing; 2]
-        );
-        let single = |over_ns| TracerEvents { noises_over_ns: Some(over_ns), ..nothing };
-        assert_eq!(TracerEvents::of_osnoise(NoiseView::Top, false, Some(50)), single(50_000));
-        assert_eq!(TracerEvents::of_osnoise(NoiseView::Hist, false, Some(50)), single(0));
-        assert_eq!(TracerEvents::of_osnoise(NoiseView::Top, true, None).names().count(), 5);
+        let of = |view, saved, wanted| TracerEvents::of_osnoise(view, saved, wanted).names().collect::<Vec<_>>();
+        assert!(TracerEvents::of_osnoise(NoiseView::Top, false, false).is_samples_only());
+        assert_eq!(of(NoiseView::Top, false, true), [SINGLE_NOISE]);
+        assert_eq!(of(NoiseView::Hist, false, false), [SINGLE_NOISE]);
+        assert_eq!(of(NoiseView::Top, true, false).len(), 5);
     }
 
     #[test]

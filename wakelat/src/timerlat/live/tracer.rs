@@ -9,7 +9,7 @@ use super::{
     settings::{self, Setting},
 };
 use crate::{
-    config::{SINGLE_NOISE, Tracer, TracerConfig, TracerEvents},
+    config::{Tracer, TracerConfig, TracerEvents},
     kernel::{Roots, cpus::Cpus},
     say::say,
     tracefs::{Instance, Owner, Tracefs, TracefsError, leftovers},
@@ -75,10 +75,6 @@ impl Session {
     /// # Errors
     /// Where the kernel refuses.
     pub fn record_too(&self, events: TracerEvents) -> Result<()> {
-        if let Some(over_ns @ 1..) = events.noises_over_ns {
-            let file = format!("events/osnoise/{SINGLE_NOISE}/filter");
-            self.instance.write(&file, &format!("duration > {over_ns}"))?;
-        }
         events.names().try_for_each(|event| Ok(self.instance.write(&format!("events/osnoise/{event}/enable"), "1")?))
     }
 
