@@ -90,7 +90,8 @@ fn a_histogram_of_what_recording_took_says_so() {
         let event = Event::SampleThreshold { start_ns: index * 5_100, duration_ns: 5_100, interference: 0 };
         noise.push(&Record { at_ns: (index + 1) * 5_100, cpu: 0, task: None, event });
     }
-    for text in [osnoise::hist(&noise, &unicode(200)), osnoise::top(&noise, &unicode(200))] {
+    for text in [osnoise::hist(&noise, &unicode(80)), osnoise::top(&noise, &unicode(80))] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("warning: 199 of 200 single noises begin where the one before ended"), "{text}");
         assert!(text.contains("`-T 11us` leaves them out"), "{text}");
     }
