@@ -173,6 +173,10 @@ impl NoiseFlags {
 /// A measuring thread in user space, as a run starts it; see [`crate::timerlat::live::user`]
 #[derive(Clone, Debug, Args)]
 pub struct ThreadFlags {
+    /// The process that starts it
+    #[arg(long)]
+    parent: u32,
+
     /// Where it runs
     #[arg(long)]
     cpu: u32,
@@ -192,7 +196,7 @@ pub struct ThreadFlags {
 
 impl From<ThreadFlags> for UserThread {
     fn from(flags: ThreadFlags) -> Self {
-        let ThreadFlags { cpu, priority, fd, load } = flags;
-        Self { cpu, priority, fd, load }
+        let ThreadFlags { parent, cpu, priority, fd, load } = flags;
+        Self { parent, cpu, priority, fd, load }
     }
 }

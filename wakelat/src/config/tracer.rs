@@ -104,6 +104,8 @@ pub struct UserThreads {
 /// One such thread, as it is told by the run that starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserThread {
+    /// The process that starts it, and with which it ends.
+    pub parent: u32,
     /// Where it runs.
     pub cpu: u32,
     /// How it is scheduled.
