@@ -7,7 +7,10 @@ use super::{
     summary::Coverage,
 };
 use crate::{
-    aggregate::distribution::{Distribution, Maximum},
+    aggregate::{
+        distribution::{Distribution, Maximum},
+        rank::Percentile,
+    },
     wait::Comm,
 };
 
@@ -102,7 +105,7 @@ impl CpuNoise {
 
     /// A noise threshold above what recording takes: whole µs, as ns.
     pub fn threshold_above_recording_ns(&self) -> u64 {
-        self.samples.percentile_ns(50.0).saturating_mul(2).div_ceil(1_000).saturating_mul(1_000)
+        self.samples.percentile_ns(Percentile::P50).saturating_mul(2).div_ceil(1_000).saturating_mul(1_000)
     }
 
     /// Whether the noise of `event` follows the one before at once; it is the one before from now on.
