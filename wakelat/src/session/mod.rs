@@ -151,6 +151,7 @@ pub fn run(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> 
 async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> {
     let mut output = Output::open(config.output.path.as_deref())?;
     let names = Directory::new(place.cgroup_mount.clone());
+    names.prepare(&config.by);
     if let Some(priority) = config.resources.rt_priority {
         settings::raise_priority(priority)?;
     }
@@ -169,6 +170,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         reasons: config.by.contains(&Key::Part).then(|| timeline::Timeline::new(config.from)),
         trigger: config.threshold.as_ref().map(|threshold| Trigger::new(threshold.action.clone())),
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
+        by: &config.by,
         names,
         view,
         stop: None,
@@ -239,6 +241,8 @@ struct Run<'a> {
     reasons: Option<timeline::Timeline>,
     trigger: Option<Trigger>,
     threshold_ns: Option<u64>,
+    /// What waits are grouped by.
+    by: &'a [Key],
     names: Directory,
     view: &'a mut dyn View,
     stop: Option<Stop>,
@@ -267,6 +271,7 @@ impl Run<'_> {
                 }
             }
         })?;
+        self.names.settle();
         if written == Written::NoReader {
             self.stop = Some(Stop::NoReader);
         }
@@ -278,9 +283,11 @@ impl Run<'_> {
         if !self.windows.record(wait) {
             return Ok(false);
         }
+        self.names.see(wait, self.by);
         if self.view.shows_waits() {
             self.names.learn(wait.tid, wait.comm);
             self.names.learn(wait.prev_tid, wait.prev_comm);
+            wait.waker_tid.into_iter().for_each(|tid| self.names.refresh(tid));
             self.view.wait(wait, self.windows.unix_offset_ns(), &self.names, out)?;
         }
         if self.threshold_ns.is_some_and(|threshold_ns| wait.latency_ns >= threshold_ns) {
@@ -339,6 +346,7 @@ impl Run<'_> {
         }
         if !self.view.is_cumulative() {
             self.begin(&reading);
+            self.names.forget_threads();
         }
         Ok(())
     }
