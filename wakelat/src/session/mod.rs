@@ -4,6 +4,7 @@ mod account;
 pub(crate) mod action;
 pub(crate) mod clock;
 pub(crate) mod input;
+mod keyboard;
 mod limit;
 mod meter;
 mod names;
@@ -21,6 +22,7 @@ use std::{io::Write, path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result};
 use tokio::{
     io::{Interest, unix::AsyncFd},
+    signal::unix::{SignalKind, signal},
     time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 
@@ -28,6 +30,7 @@ pub use self::stop::Stop;
 use self::{
     account::{Account, Step},
     action::Trigger,
+    keyboard::Keyboard,
     names::Directory,
     output::{Output, Written},
     progress::Progress,
@@ -66,6 +69,16 @@ pub trait View {
     /// Whether each report covers all since the start, and not only what is new.
     fn is_cumulative(&self) -> bool {
         false
+    }
+
+    /// Whether it takes keys, where a terminal gives them, and has to know of a new size of the terminal.
+    fn takes_keys(&self) -> bool {
+        false
+    }
+
+    /// A key. Returns what is to happen.
+    fn key(&mut self, _key: u8) -> Answer {
+        Answer::Nothing
     }
 
     /// The programs are loaded, and not attached yet.
@@ -122,6 +135,17 @@ pub trait View {
     /// # Errors
     /// Those of `out`.
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> std::io::Result<()>;
+}
+
+/// What follows from a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing.
+    Nothing,
+    /// A report now, in place of at the end of the interval.
+    Report,
+    /// The end of the run.
+    Quit,
 }
 
 /// Where the run takes place.
@@ -188,6 +212,8 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let mut drain = interval(drain_interval(config));
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
+    let keyboard = if run.view.takes_keys() { Keyboard::open() } else { None };
+    let mut resized = signal(SignalKind::window_change()).context("cannot catch signals")?;
     while run.stop.is_none() {
         let mut cut = None;
         tokio::select! {
@@ -199,6 +225,19 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
                     Step::Go => continue,
                     step => run.follow(step, &mut collector, &mut output)?,
                 }
+            }
+            key = keyboard::key(&keyboard) => match run.view.key(key) {
+                Answer::Nothing => continue,
+                // No report of the warm-up.
+                Answer::Report if schedule.is_warming_up() => continue,
+                Answer::Report => cut = Some(Cut::Interval),
+                Answer::Quit => run.stop = Some(Stop::Signalled),
+            },
+            _ = resized.recv() => {
+                if !run.view.takes_keys() || schedule.is_warming_up() {
+                    continue;
+                }
+                cut = Some(Cut::Interval);
             }
             rung = bell.readable() => rung.context(waiting)?.clear_ready(),
             // In a rest nothing comes.

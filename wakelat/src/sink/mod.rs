@@ -24,6 +24,7 @@ pub mod json;
 pub mod parts;
 pub mod shares;
 pub mod stays;
+pub mod screen;
 pub mod style;
 pub mod table;
 pub mod timeline;
