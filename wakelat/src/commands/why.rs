@@ -29,7 +29,13 @@ pub fn why(config: &Config, why: &config::Why) -> Result<Stop> {
     let mut folded = why.stacks.folded.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
     let roles: Vec<Role> = roles.into_iter().filter(|(told, _)| *told).map(|(_, role)| role).collect();
-    let shown = Shown { by: &config.by, max_groups: config.max_groups, worst: why.worst, output: &config.output, is_live: true };
+    let shown = Shown {
+        by: &config.by,
+        max_groups: config.max_groups,
+        worst: why.worst,
+        output: &config.output,
+        is_live: true,
+    };
     let mut view = shown.view(why.parts, config.from, config.merged, &roles);
     if folded.is_some() {
         view.summing.fold();

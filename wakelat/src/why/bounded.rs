@@ -8,11 +8,7 @@
 //! The bound, for a table that goes on with `kept` keys: each time keys leave, `kept` and one more have all had at least as much
 //! above the former error as the error grows. So the error is at most the sum of everything divided by `kept + 1`.
 
-use std::{
-    cmp::Reverse,
-    collections::hash_map,
-    hash::Hash,
-};
+use std::{cmp::Reverse, collections::hash_map, hash::Hash};
 
 use crate::hash::HashMap;
 
@@ -84,7 +80,7 @@ impl<K: Copy + Ord + Hash, V: Sum> Bounded<K, V> {
     }
 
     /// How many keys are in the table.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.kept.len()
     }
 
@@ -166,18 +162,14 @@ impl<K: Copy + Ord + Hash, V: Sum> Bounded<K, V> {
         all
     }
 
+    /// The table for good, in no order.
+    pub fn into_sums(self) -> impl Iterator<Item = (K, V)> {
+        self.kept.into_iter().map(|(key, entry)| (key, entry.sum))
+    }
+
     /// The keys that are not in the table.
     pub fn rest(&self) -> Rest {
         self.rest
-    }
-}
-
-impl<K, V> IntoIterator for Bounded<K, V> {
-    type Item = (K, V);
-    type IntoIter = std::iter::Map<hash_map::IntoIter<K, Entry<V>>, fn((K, Entry<V>)) -> (K, V)>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.kept.into_iter().map(|(key, entry)| (key, entry.sum))
     }
 }
 
@@ -256,7 +248,7 @@ mod tests {
                 for (key, ns) in sums {
                     *table.entry(*key, || 0u128) += u128::from(*ns);
                     table.make_room(limit, |_, sum| left += sum);
-                    assert!(table.len() <= limit);
+                    assert!(table.size() <= limit);
                 }
                 assert_eq!(table.rest().sum, left);
                 table

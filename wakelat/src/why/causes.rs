@@ -179,7 +179,7 @@ mod tests {
                 sums.add(&account);
                 sums.make_room(room);
                 whole.add(&account);
-                prop_assert!(causes.all.len() <= room && causes.victims.len() <= room && causes.pairs.len() <= room);
+                prop_assert!(causes.all.size() <= room && causes.victims.size() <= room && causes.pairs.size() <= room);
                 prop_assert!(sums.culprits_known() <= room);
             }
             let of_parts: u128 = whole.parts().iter().map(|(_, sum)| sum.ns).sum();

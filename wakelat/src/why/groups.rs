@@ -151,7 +151,7 @@ impl Groups {
 
     /// Where culprits take too much room, each group goes on with an equal share of half of it.
     fn share_out(&mut self) {
-        let groups = self.groups.len() + self.others.len();
+        let groups = self.groups.size() + self.others.len();
         if self.culprits <= self.room.of_groups.max(2 * groups) {
             return;
         }
@@ -206,7 +206,7 @@ impl Groups {
     /// Takes the groups asked for: the `max_groups` that waited longest, and what the others come to by class.
     pub fn take(&mut self, names: &dyn Names) -> Ranked {
         let error_ns = self.groups.rest().error;
-        let kept = std::mem::take(&mut self.groups).into_iter();
+        let kept = std::mem::take(&mut self.groups).into_sums();
         let named = kept.map(|(key, waits)| ((key.class(), key.parts(&self.by, names)), waits));
         let add = |mine: &mut Waits, other: &Waits| {
             mine.sums.merge(&other.sums);
@@ -336,8 +336,14 @@ mod tests {
         }
         let ranked = all.take(&Paths);
         assert_eq!(ranked.groups.iter().map(|group| group.sums.ns).sum::<u128>(), 20_000);
-        let found = ranked.groups.iter().find(|group| group.key[0].value.to_string() == "waits77").expect("it is the largest");
-        assert!(found.sums.ns <= 10_100 && found.sums.ns + ranked.error_ns >= 10_000, "{} {}", found.sums.ns, ranked.error_ns);
+        let found =
+            ranked.groups.iter().find(|group| group.key[0].value.to_string() == "waits77").expect("it is the largest");
+        assert!(
+            found.sums.ns <= 10_100 && found.sums.ns + ranked.error_ns >= 10_000,
+            "{} {}",
+            found.sums.ns,
+            ranked.error_ns
+        );
     }
 
     proptest! {
@@ -353,7 +359,7 @@ mod tests {
                 all.add(&account, Pair::default(), &Works::default());
                 longest.entry(account.waiter.comm.to_string()).or_default().push(account.latency_ns);
                 prop_assert!(all.bytes <= bytes);
-                prop_assert!(all.culprits <= of_groups.max(2 * (all.groups.len() + all.others.len())));
+                prop_assert!(all.culprits <= of_groups.max(2 * (all.groups.size() + all.others.len())));
                 let kept = all.groups.values().map(|waits| waits.sums.culprits_known());
                 prop_assert_eq!(kept.sum::<usize>() + all.others.values().map(Sums::culprits_known).sum::<usize>(), all.culprits);
             }

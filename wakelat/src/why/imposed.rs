@@ -131,7 +131,7 @@ impl Imposed {
     /// The first `limit`, the most in the way first, and how many are known.
     pub fn ranking(&self, limit: usize) -> (Vec<Antagonist>, usize) {
         let first = self.by_who.ranking().into_iter().take(limit).map(|(_, one)| one.clone());
-        (first.collect(), self.by_who.len())
+        (first.collect(), self.by_who.size())
     }
 
     /// Those that there was no room for.

@@ -284,9 +284,9 @@ impl Summing {
         summary.storms = self.storms.storms(all.ns, duration_ns);
         let works = summary.exemplars().flat_map(|one| &one.account.works).map(|did| did.function);
         summary.functions = works.map(|address| (address, works::name(address, names))).collect();
-        let tids = summary.exemplars().map(|one| one.account.waited.wait.tid);
         let wakers = summary.exemplars().filter_map(|one| one.account.waited.wait.waker_tid);
         summary.wakers = wakers.filter_map(|tid| names.comm(tid).map(|comm| (tid, comm))).collect();
+        let tids = summary.exemplars().map(|one| one.account.waited.wait.tid);
         summary.namespaces = tids.filter_map(|tid| names.namespace(tid).map(|namespace| (tid, namespace))).collect();
         summary.cgroups = summary.cgroup_ids().into_iter().map(|id| (id, names.cgroup(id))).collect();
         summary

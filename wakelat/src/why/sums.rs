@@ -132,7 +132,7 @@ impl Sums {
 
     /// How many culprits are known one by one.
     pub fn culprits_known(&self) -> usize {
-        self.culprits.len()
+        self.culprits.size()
     }
 
     /// What a part had.

@@ -73,7 +73,7 @@ impl Works {
 
     /// Adds a wait.
     pub fn add(&mut self, account: &Account) {
-        let Self { workers, had } = self;
+        let Self { workers, had, .. } = self;
         each(workers, account, |task, did| {
             *had.entry(((task.tid, task.comm), did.function), || 0) += u128::from(did.ns);
         });

@@ -24,9 +24,7 @@ use self::{
 use super::words;
 use crate::{
     report::{KeyPart, Report},
-    sink::{
-        document::{CoverageDocument, OverheadDocument, from_name, key},
-    },
+    sink::document::{CoverageDocument, OverheadDocument, from_name, key},
     timeline::{
         event::Source,
         part::{Culprit, Part, Who},

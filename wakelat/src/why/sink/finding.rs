@@ -75,7 +75,9 @@ fn is_its_own(finding: &Finding) -> bool {
 /// (`kthread_create_on_cpu()`, kernel/kthread.c, 6.12). Workers of unbound workqueues are `kworker/uPOOL:ID`.
 fn is_bound(comm: Comm) -> bool {
     let name = comm.to_string();
-    name.split_once('/').is_some_and(|(thread, cpu)| !thread.is_empty() && cpu.starts_with(|digit: char| digit.is_ascii_digit()))
+    let Some((thread, cpu)) = name.split_once('/') else { return false };
+    let number = if thread == "kworker" { cpu.split_once(':').map_or("", |(cpu, _)| cpu) } else { cpu };
+    !thread.is_empty() && !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 /// What to do about it.
@@ -152,7 +154,7 @@ mod tests {
         for bound in ["ksoftirqd/1", "kworker/0:1H-kb", "migration/12"] {
             assert!(remedy(bound).starts_with("it is bound to its CPU"), "{bound}");
         }
-        for free in ["nginx", "kworker/u16:3-ev", "/1", "a/b"] {
+        for free in ["nginx", "kworker/u16:3-ev", "irq/24-nvme0q1", "/1", "a/b"] {
             assert!(remedy(free).starts_with("keep the two on different CPUs"), "{free}");
         }
     }

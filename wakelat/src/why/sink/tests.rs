@@ -103,10 +103,10 @@ fn what_is_not_told_apart_is_shown_with_all_that_it_had() {
     (summary.works_rest, summary.storms_rest) = (rest(4), rest(5));
     let text = text(&summary, &report(&summary), &unicode(100));
     for line in [
-        "  2 others: 420.0 µs, at most 400.0 µs each; times above may be as much too low",
-        "  2 others: 1.2 ms, at most 30.0 µs each; times above may be as much too low",
-        "note: functions of kworkers: 4 others: 1.2 ms, at most 30.0 µs each; times above may be as much too low",
-        "note: names that made tasks: 5 others: 1.2 ms, at most 30.0 µs each; times above may be as much too low",
+        "  2 others: 420.0 µs; times above are at most 240.0 µs too low",
+        "  2 others: 1.2 ms; times above are at most 30.0 µs too low",
+        "note: functions of kworkers: 4 others: 1.2 ms; times above are at most 30.0 µs too low",
+        "note: names that made tasks: 5 others: 1.2 ms; times above are at most 30.0 µs too low",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
     }

@@ -177,7 +177,8 @@ fn forks(summary: &Summary, style: &Style, out: &mut String) {
     }
     let first = [units::counted(forks.tasks, "task"), format!("{} started", units::counted(forks.programs, "program"))];
     let makers = forks.makers.iter().take(MAKERS);
-    let makers = makers.map(|(comm, tasks, _)| format!("by `{}` {}", clean(&comm.to_string(), style), units::thousands(*tasks)));
+    let makers =
+        makers.map(|(comm, tasks, _)| format!("by `{}` {}", clean(&comm.to_string(), style), units::thousands(*tasks)));
     let pieces = first.into_iter().chain(makers).map(|text| Line::of(Ink::Plain, text)).collect();
     flow(Line::of(Ink::Dim, "forks: "), pieces, "; ", style, out);
 }

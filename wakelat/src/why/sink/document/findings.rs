@@ -6,7 +6,12 @@ use super::WhoDocument;
 use crate::{
     sink::Style,
     timeline::part::Who,
-    why::{Summary, causes::Name, finding::{Finding, Victim}, sink::finding},
+    why::{
+        Summary,
+        causes::Name,
+        finding::{Finding, Victim},
+        sink::finding,
+    },
 };
 
 #[derive(Serialize)]
