@@ -163,7 +163,7 @@ fn overhead(report: &Report, style: &Style, out: &mut String) {
     let cpus = counted(overhead.cpus, "CPU");
     let text = match overhead.programs {
         Some(programs) => {
-            let per_switch = programs.per_switch_ns().map(|ns| format!("{ns} ns per switch, "));
+            let per_switch = programs.per_switch_ns().map(|ns| format!("{} ns per switch, ", thousands(ns)));
             format!("{}{} of {cpus}", per_switch.unwrap_or_default(), share(overhead.total_ns()))
         }
         None => format!("{} of {cpus} by wakelat itself; that of its programs is not known", share(overhead.tool_ns)),
