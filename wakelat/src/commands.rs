@@ -16,7 +16,7 @@ use wakelat_common::filter::part;
 use crate::{
     aggregate::key::{Key, Names},
     collect::Timeline,
-    config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
+    config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::Report,
     say::say,
