@@ -2,6 +2,7 @@
 
 mod record;
 mod stacks;
+mod top;
 mod trace_all;
 mod trace_parts;
 mod why;
@@ -15,7 +16,7 @@ use wakelat_common::filter::part;
 use crate::{
     aggregate::key::{Key, Names},
     collect::Timeline,
-    config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
+    config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::Report,
     say::say,
@@ -26,6 +27,7 @@ use crate::{
 };
 
 pub use record::record;
+pub use top::top;
 pub use trace_all::trace_all;
 pub use trace_parts::trace_parts;
 pub use why::{why, why_recorded};
@@ -38,21 +40,6 @@ pub fn hist(config: &Config) -> Result<Stop> {
     let (style, _) = style(&config.output);
     let reports = config.output.format.reports(sink::View::Chart, &keys(config), style);
     run(config, &mut Hist { reports, timeline: of_parts(config) })
-}
-
-/// `top`: the table of groups since the start, again and again.
-///
-/// # Errors
-/// Those of [`session::run`].
-pub fn top(config: &Config, table: Table) -> Result<Stop> {
-    let (style, rows) = style(&config.output);
-    let redrawn = style.terminal && config.output.format == sink::Format::Human;
-    // Lines that the table needs for itself: title, columns, totals, what was left out, coverage.
-    const AROUND: usize = 8;
-    let fitting = rows.filter(|_| redrawn).map(|rows| rows.saturating_sub(AROUND).max(1));
-    let view = sink::View::Table { sort: table.sort, limit: table.limit.or(fitting) };
-    let reports = config.output.format.reports(view, &keys(config), style);
-    run(config, &mut Top { reports, redrawn, timeline: of_parts(config) })
 }
 
 /// `trace`: a line a wait.
@@ -76,7 +63,7 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<Stop> {
         }
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.terminal && live.output.format == sink::Format::Human;
+            let redrawn = style.cursor && live.output.format == sink::Format::Human;
             let period_ns = live.tracer.timer_period_ns();
             let mut listener = timerlat::live::Activations::new(config.shown, period_ns, live.output.format, style);
             live_run(live, redrawn && config.shown.view == timerlat::sink::View::Top, &mut listener)
@@ -96,7 +83,7 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
         }
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.terminal && live.output.format == sink::Format::Human;
+            let redrawn = style.cursor && live.output.format == sink::Format::Human;
             let mut listener = timerlat::live::Noises::new(config.view, live.output.format, style);
             live_run(live, redrawn && config.view == timerlat::sink::NoiseView::Top, &mut listener)
         }
@@ -246,35 +233,6 @@ impl View for Hist {
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        self.reports.report(report, out)
-    }
-}
-
-struct Top {
-    reports: Box<dyn Reports>,
-    /// Each table takes the place of the one before.
-    redrawn: bool,
-    timeline: Option<Timeline>,
-}
-
-impl View for Top {
-    fn shows_events(&self) -> Option<Timeline> {
-        self.timeline
-    }
-
-    fn is_cumulative(&self) -> bool {
-        true
-    }
-
-    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.reports.head(out)
-    }
-
-    fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        if self.redrawn {
-            // Home, and clear what is below: no flicker, and the scrollback stays.
-            out.write_all(b"\x1b[H\x1b[J")?;
-        }
         self.reports.report(report, out)
     }
 }

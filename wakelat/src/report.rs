@@ -191,6 +191,9 @@ pub struct Coverage {
     pub oldest_censored: Option<Maximum>,
     /// Waits whose group found no room in user space: they are in a group keyed `(other)`.
     pub groups_merged: u64,
+    /// There was no filter but the one that excludes wakelat's own threads: what it refused is theirs. A recording does not know.
+    #[serde(skip)]
+    pub filtered_is_own: bool,
 }
 
 /// The terms of one accounting identity; see [`wakelat_common::counter`].

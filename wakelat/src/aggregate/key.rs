@@ -151,9 +151,20 @@ impl GroupKey {
         let mut parts = Vec::new();
         for key in keys {
             let mut beside = None;
+            // A number says little, and a name that is a key is there already.
+            let name_of = |id: u32| {
+                let comm = names.comm(id).filter(|_| !keys.contains(&Key::Comm));
+                comm.map(|comm| KeyPart { name: "comm", value: KeyValue::Text(comm.to_string()) })
+            };
             let value = match key {
-                Key::Tid => number(self.tid),
-                Key::Pid => number(self.pid),
+                Key::Tid => {
+                    beside = name_of(self.tid);
+                    number(self.tid)
+                }
+                Key::Pid => {
+                    beside = name_of(self.pid).filter(|_| !keys.contains(&Key::Tid));
+                    number(self.pid)
+                }
                 Key::Comm => KeyValue::Text(self.comm.to_string()),
                 Key::Cgroup => KeyValue::Text(names.cgroup(self.cgroup_id)),
                 Key::Container => {

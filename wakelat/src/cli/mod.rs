@@ -112,7 +112,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Ref
 
 /// All flags of all commands, each with its defaults.
 fn command() -> clap::Command {
-    Flags::command().mut_subcommand("why", why::with_defaults).mut_subcommand("record", record::with_defaults)
+    Flags::command()
+        .mut_subcommand("top", top::with_defaults)
+        .mut_subcommand("why", why::with_defaults)
+        .mut_subcommand("record", record::with_defaults)
 }
 
 /// Like [`parse`], for a machine that is looked at only where flags have to be judged by it.

@@ -171,8 +171,12 @@ fn the_table_is_ordered_as_asked() {
         Ok(Command::Top(_, table)) => table,
         other => panic!("{other:?}"),
     };
-    assert_eq!(table("wakelat top"), Table { sort: Sort::Max, limit: None });
-    assert_eq!(table("wakelat top --sort p99 -n 20"), Table { sort: Sort::P99, limit: Some(20) });
+    assert_eq!(table("wakelat top"), Table { sort: Sort::Max, limit: None, last_only: false });
+    assert!(table("wakelat top --last").last_only);
+    let all = config("wakelat top");
+    assert!(all.merged && all.classes.contains(Class::Preempted), "preempted tasks wait, too");
+    assert!(!config("wakelat top --class wakeup").classes.contains(Class::Preempted));
+    assert_eq!(table("wakelat top --sort p99 -n 20"), Table { sort: Sort::P99, limit: Some(20), last_only: false });
 }
 
 #[test]

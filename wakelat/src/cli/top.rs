@@ -14,8 +14,13 @@ const EXAMPLES: &str = "\
 Examples:
   wakelat top                        tasks by their longest wait, refreshed every second
   wakelat top --sort p99 -n 20       the twenty with the worst 99th percentile
+  wakelat top --last                 only the last second, refreshed every second
   wakelat top --by cgroup            cgroups in place of tasks
-  wakelat top -d 5s --json           five seconds, for a program";
+  wakelat top -d 5s --json           five seconds, for a program
+
+The figures cover all waits since the start, or with --last those of the last interval. They are of every class, preempted
+tasks included (--class). On a terminal: q quits, i changes between the last interval and all since then, s sorts by the
+next column.";
 
 /// A live table of tasks: runs, mean, percentiles, the longest wait and when it was
 #[derive(Debug, Args)]
@@ -33,15 +38,24 @@ pub(super) struct TopFlags {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span::seconds, allow_hyphen_values = true, help_heading = "Table")]
     interval: u64,
 
+    /// Show only the last interval, in place of all since the start
+    #[arg(long, help_heading = "Table")]
+    last: bool,
+
     #[command(flatten)]
     grouping: GroupingFlags,
     #[command(flatten)]
     common: CommonFlags,
 }
 
+/// Preempted tasks wait as well, and mostly longer.
+pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
+    command.mut_arg("class", |class| class.default_value("runqueue"))
+}
+
 impl TopFlags {
     pub(super) fn table(&self) -> Table {
-        Table { sort: self.sort, limit: self.limit }
+        Table { sort: self.sort, limit: self.limit, last_only: self.last }
     }
 
     pub(super) fn config(self, machine: &Machine) -> Result<Config, ConfigError> {

@@ -266,6 +266,8 @@ pub struct Table {
     pub sort: Sort,
     /// How many rows at most; none for as many as the terminal has.
     pub limit: Option<usize>,
+    /// Only the last interval, in place of all since the start.
+    pub last_only: bool,
 }
 
 /// Of what `trace` has a line each.

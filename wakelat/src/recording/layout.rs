@@ -124,6 +124,7 @@ fn report(from: From, mode: Mode) -> Report {
             events_lost: Some(5),
             oldest_censored: Some(oldest),
             groups_merged: 6,
+            filtered_is_own: false,
         },
         threshold: Some(Threshold { threshold_ns: 14, over: 15 }),
         overhead: Some(Overhead { cpus: 16, tool_ns: 17, programs: Some(programs) }),

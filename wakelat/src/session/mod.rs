@@ -4,6 +4,7 @@ mod account;
 pub(crate) mod action;
 pub(crate) mod clock;
 pub(crate) mod input;
+mod keyboard;
 mod limit;
 mod meter;
 mod names;
@@ -21,6 +22,7 @@ use std::{io::Write, path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result};
 use tokio::{
     io::{Interest, unix::AsyncFd},
+    signal::unix::{SignalKind, signal},
     time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 
@@ -28,6 +30,7 @@ pub use self::stop::Stop;
 use self::{
     account::{Account, Step},
     action::Trigger,
+    keyboard::Keyboard,
     names::Directory,
     output::{Output, Written},
     progress::Progress,
@@ -66,6 +69,16 @@ pub trait View {
     /// Whether each report covers all since the start, and not only what is new.
     fn is_cumulative(&self) -> bool {
         false
+    }
+
+    /// Whether it takes keys, where a terminal gives them, and has to know of a new size of the terminal.
+    fn takes_keys(&self) -> bool {
+        false
+    }
+
+    /// A key. Returns what is to happen.
+    fn key(&mut self, _key: u8) -> Answer {
+        Answer::Nothing
     }
 
     /// The programs are loaded, and not attached yet.
@@ -124,6 +137,17 @@ pub trait View {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> std::io::Result<()>;
 }
 
+/// What follows from a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing.
+    Nothing,
+    /// A report now, in place of at the end of the interval.
+    Report,
+    /// The end of the run.
+    Quit,
+}
+
 /// Where the run takes place.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
@@ -151,6 +175,7 @@ pub fn run(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> 
 async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> {
     let mut output = Output::open(config.output.path.as_deref())?;
     let names = Directory::new(place.cgroup_mount.clone());
+    names.prepare(&config.by);
     if let Some(priority) = config.resources.rt_priority {
         settings::raise_priority(priority)?;
     }
@@ -169,6 +194,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         reasons: config.by.contains(&Key::Part).then(|| timeline::Timeline::new(config.from)),
         trigger: config.threshold.as_ref().map(|threshold| Trigger::new(threshold.action.clone())),
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
+        by: &config.by,
         names,
         view,
         stop: None,
@@ -186,6 +212,8 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let mut drain = interval(drain_interval(config));
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
+    let keyboard = if run.view.takes_keys() { Keyboard::open() } else { None };
+    let mut resized = signal(SignalKind::window_change()).context("cannot catch signals")?;
     while run.stop.is_none() {
         let mut cut = None;
         tokio::select! {
@@ -197,6 +225,19 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
                     Step::Go => continue,
                     step => run.follow(step, &mut collector, &mut output)?,
                 }
+            }
+            key = keyboard::key(&keyboard) => match run.view.key(key) {
+                Answer::Nothing => continue,
+                // No report of the warm-up.
+                Answer::Report if schedule.is_warming_up() => continue,
+                Answer::Report => cut = Some(Cut::Interval),
+                Answer::Quit => run.stop = Some(Stop::Signalled),
+            },
+            _ = resized.recv() => {
+                if !run.view.takes_keys() || schedule.is_warming_up() {
+                    continue;
+                }
+                cut = Some(Cut::Interval);
             }
             rung = bell.readable() => rung.context(waiting)?.clear_ready(),
             // In a rest nothing comes.
@@ -239,6 +280,8 @@ struct Run<'a> {
     reasons: Option<timeline::Timeline>,
     trigger: Option<Trigger>,
     threshold_ns: Option<u64>,
+    /// What waits are grouped by.
+    by: &'a [Key],
     names: Directory,
     view: &'a mut dyn View,
     stop: Option<Stop>,
@@ -267,6 +310,7 @@ impl Run<'_> {
                 }
             }
         })?;
+        self.names.settle();
         if written == Written::NoReader {
             self.stop = Some(Stop::NoReader);
         }
@@ -278,9 +322,11 @@ impl Run<'_> {
         if !self.windows.record(wait) {
             return Ok(false);
         }
+        self.names.see(wait, self.by);
         if self.view.shows_waits() {
             self.names.learn(wait.tid, wait.comm);
             self.names.learn(wait.prev_tid, wait.prev_comm);
+            wait.waker_tid.into_iter().for_each(|tid| self.names.refresh(tid));
             self.view.wait(wait, self.windows.unix_offset_ns(), &self.names, out)?;
         }
         if self.threshold_ns.is_some_and(|threshold_ns| wait.latency_ns >= threshold_ns) {
@@ -339,6 +385,7 @@ impl Run<'_> {
         }
         if !self.view.is_cumulative() {
             self.begin(&reading);
+            self.names.forget_threads();
         }
         Ok(())
     }

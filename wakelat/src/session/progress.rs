@@ -24,8 +24,11 @@ pub struct Progress {
 impl Progress {
     /// Silent where nobody would see it, where lines come anyway, or where quiet was asked for.
     pub fn new(config: &Config) -> Self {
+        // Such a terminal cannot write over a line.
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let counted = config.mode == Mode::Aggregate;
-        let wanted = std::io::stderr().is_terminal() && !config.output.quiet && config.window.interval_ns.is_none();
+        let wanted =
+            std::io::stderr().is_terminal() && !is_dumb && !config.output.quiet && config.window.interval_ns.is_none();
         Self { next_at: wanted.then(|| Instant::now() + EVERY), shown: false, counted }
     }
 

@@ -71,6 +71,11 @@ impl Schedule {
         cut
     }
 
+    /// Whether no window has begun yet.
+    pub fn is_warming_up(&self) -> bool {
+        self.warm_up.is_some()
+    }
+
     /// When the first window begins, and when the run ends, where that is known.
     pub fn span(&self) -> (Instant, Option<Instant>) {
         (self.begun, self.end)

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use signal_hook::low_level::{emulate_default_handler, register};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::clock::monotonic_ns;
+use super::{clock::monotonic_ns, keyboard};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +56,11 @@ impl Signals {
                 let now_ns = monotonic_ns();
                 let first = first_at_ns.compare_exchange(0, now_ns, SeqCst, SeqCst);
                 if first.is_err_and(|first_ns| now_ns.saturating_sub(first_ns) > ONE_NS) {
+                    keyboard::restore();
                     _ = emulate_default_handler(kind);
                 }
             };
-            // SAFETY: an atomic, clock_gettime(2) and what that library offers for handlers: all async-signal-safe.
+            // SAFETY: an atomic, clock_gettime(2), tcsetattr(3) and what that library offers for handlers: all async-signal-safe.
             unsafe { register(kind, again) }?;
         }
         let [interrupt, terminate, hangup] = KINDS;

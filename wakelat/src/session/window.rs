@@ -1,6 +1,6 @@
 //! The windows of a run: their groups, and their account from what the kernel had counted before and after.
 
-use wakelat_common::{Class, Classes, histogram::Histogram, start::Start};
+use wakelat_common::{Class, Classes, filter::part, histogram::Histogram, start::Start};
 
 use super::{
     clock::{monotonic_ns, unix_offset_ns},
@@ -34,6 +34,8 @@ pub struct Windows {
     /// Events between waits are told, too.
     with_events: bool,
     groups: Groups,
+    /// There is no filter but the one that excludes wakelat's own threads.
+    filters_only_itself: bool,
     /// Groups have what waits spent in parts, and not their latency.
     by_part: bool,
     over: u64,
@@ -89,6 +91,7 @@ impl Windows {
             threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
             with_events,
             groups,
+            filters_only_itself: config.filter.parts == part::OTHERS,
             by_part: config.by.contains(&Key::Part),
             over: 0,
             wakeups_received: 0,
@@ -250,6 +253,7 @@ impl Windows {
                 events_lost: self.with_events.then(|| reading.totals.events_lost - self.before.events_lost),
                 oldest_censored,
                 groups_merged: self.groups.merged(),
+                filtered_is_own: self.filters_only_itself,
             },
             threshold: self.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.over }),
             overhead: Some(self.overhead(&reading.spent)),

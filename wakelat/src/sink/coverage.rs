@@ -38,13 +38,14 @@ pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
     if let Some(nothing) = nothing(report, style) {
         paragraph(Line::new(), Ink::Title, &nothing, style, out);
     }
+    let filtered = if coverage.filtered_is_own { "of wakelat itself" } else { "excluded by the filter" };
     // Said once, of both.
     let mut missed_unknown = coverage.missed.is_none();
     if coverage.preemptions.is_none() || coverage.wakeups != Terms::default() {
-        terms("coverage: ", &coverage.wakeups, std::mem::take(&mut missed_unknown), style, out);
+        terms("coverage: ", &coverage.wakeups, filtered, std::mem::take(&mut missed_unknown), style, out);
     }
     if let Some(preemptions) = &coverage.preemptions {
-        terms("preemptions: ", preemptions, missed_unknown, style, out);
+        terms("preemptions: ", preemptions, filtered, missed_unknown, style, out);
     }
     if let Some(oldest) = coverage.oldest_censored {
         let who = words::thread(Some(oldest.comm), oldest.tid, usize::MAX, style);
@@ -91,14 +92,14 @@ fn nothing(report: &Report, style: &Style) -> Option<String> {
 }
 
 /// The terms of one subject, those that are not zero.
-fn terms(head: &str, terms: &Terms, missed_unknown: bool, style: &Style, out: &mut String) {
+fn terms(head: &str, terms: &Terms, filtered: &str, missed_unknown: bool, style: &Style, out: &mut String) {
     let plain = |text: String| Line::of(Ink::Plain, text);
     let mut pieces = vec![plain(format!("{} delivered of {} seen", thousands(terms.delivered), thousands(terms.seen)))];
     let ends = [
         (terms.carried, "carried into this window"),
         (terms.woken_running, "found running"),
         (terms.woken_waiting, "found waiting"),
-        (terms.filtered.saturating_sub(terms.below_threshold), "refused by the filter"),
+        (terms.filtered.saturating_sub(terms.below_threshold), filtered),
         (terms.below_threshold, "below the threshold"),
         (terms.not_watched, "of tasks not watched"),
         (terms.censored.saturating_sub(terms.rested), "still waiting"),
@@ -148,7 +149,7 @@ fn sampling(report: &Report, style: &Style, out: &mut String) {
     } else {
         format!(
             "{who} was watched{when}, at random, to stay below {limit}; counts are of what was watched, percentiles those of \
-             all, in parentheses where {CONFIDENCE_PERCENT} % of such intervals hold them"
+             all, in parentheses where {CONFIDENCE_PERCENT} % of such intervals hold them; (?) where that cannot be known"
         )
     };
     paragraph(Line::of(Ink::Dim, "sampled: "), Ink::Plain, &text, style, out);
@@ -162,7 +163,7 @@ fn overhead(report: &Report, style: &Style, out: &mut String) {
     let cpus = counted(overhead.cpus, "CPU");
     let text = match overhead.programs {
         Some(programs) => {
-            let per_switch = programs.per_switch_ns().map(|ns| format!("{ns} ns per switch, "));
+            let per_switch = programs.per_switch_ns().map(|ns| format!("{} ns per switch, ", thousands(ns)));
             format!("{}{} of {cpus}", per_switch.unwrap_or_default(), share(overhead.total_ns()))
         }
         None => format!("{} of {cpus} by wakelat itself; that of its programs is not known", share(overhead.tool_ns)),
@@ -182,8 +183,14 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
                 terms.ring_full,
                 "lost: the ring buffer was full; raise `--ring-size`, narrow the filter, or give the reader `--rt-priority`",
             ),
-            (terms.discarded, "discarded: the end was before the start, or the start was not seen"),
-            (terms.stale, "stale: the switch-in was never seen"),
+            (
+                terms.discarded,
+                "discarded: their beginning was not seen, or is after their end; they are in no figure, and the figures of the others hold",
+            ),
+            (
+                terms.stale,
+                "stale: the switch that ended the wait was not seen; they are in no figure, and the figures of the others hold",
+            ),
         ];
         for (n, how) in losses.iter().filter(|(n, _)| *n > 0) {
             warn(format!("{} ({}) {how}", counted(*n, what), share(*n, terms.seen)));

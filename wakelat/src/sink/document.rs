@@ -76,6 +76,7 @@ pub struct CoverageDocument {
     preemptions: Option<TermsDocument>,
     oldest_censored: Option<CensoredDocument>,
     groups_merged: u64,
+    filtered_is_own: bool,
 }
 
 struct TermsDocument(Terms);
@@ -322,6 +323,7 @@ impl CoverageDocument {
             preemptions: coverage.preemptions.map(TermsDocument),
             oldest_censored: coverage.oldest_censored.map(censored),
             groups_merged: coverage.groups_merged,
+            filtered_is_own: coverage.filtered_is_own,
         }
     }
 }

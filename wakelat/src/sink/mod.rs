@@ -22,6 +22,7 @@ pub mod coverage;
 pub mod csv;
 pub mod json;
 pub mod parts;
+pub mod screen;
 pub mod shares;
 pub mod stays;
 pub mod style;

@@ -24,6 +24,8 @@ pub struct Style {
     pub timestamps: bool,
     /// Whether lines go to a terminal, which breaks those that are too long.
     pub terminal: bool,
+    /// Whether escape sequences that move the cursor may be used: a terminal that is not `dumb`.
+    pub cursor: bool,
     /// The zone of every time of day.
     pub zone: TimeZone,
 }
@@ -31,7 +33,15 @@ pub struct Style {
 impl Default for Style {
     /// Plain ASCII, 80 columns, UTC: what suits a file.
     fn default() -> Self {
-        Self { width: USUAL, unicode: false, colour: false, timestamps: false, terminal: false, zone: TimeZone::UTC }
+        Self {
+            width: USUAL,
+            unicode: false,
+            colour: false,
+            timestamps: false,
+            terminal: false,
+            cursor: false,
+            zone: TimeZone::UTC,
+        }
     }
 }
 
@@ -73,12 +83,14 @@ impl Style {
             .filter(|columns| terminal && *columns > 0)
             .or_else(|| variable("COLUMNS")?.trim().parse().ok().filter(|columns| *columns > 0))
             .unwrap_or(USUAL);
+        let cursor = terminal && variable("TERM").is_none_or(|term| term != "dumb");
         Self {
             width: width.max(NARROWEST),
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
-            colour: terminal && variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|term| term != "dumb"),
+            colour: cursor && variable("NO_COLOR").is_none(),
             timestamps: false,
             terminal,
+            cursor,
             zone,
         }
     }

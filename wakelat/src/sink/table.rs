@@ -46,6 +46,30 @@ pub struct Table {
     pub limit: Option<usize>,
 }
 
+impl Sort {
+    /// Every column, in the order of the table.
+    const ALL: [Self; 7] = [Self::Task, Self::Runs, Self::Sum, Self::Avg, Self::P50, Self::P99, Self::Max];
+
+    /// The column after this one, and the first after the last.
+    pub fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|sort| *sort == self).unwrap_or(0);
+        Self::ALL[(at + 1) % Self::ALL.len()]
+    }
+
+    /// The word for it, on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Avg => "avg",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::Max => "max",
+            Self::Sum => "sum",
+            Self::Task => "task",
+        }
+    }
+}
+
 impl Reports for Table {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         write(report, self.sort, self.limit, &self.style, out)
@@ -206,6 +230,15 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn the_next_column_goes_through_all_of_them() {
+        let all: Vec<Sort> = std::iter::successors(Some(Sort::Max), |sort| Some(sort.next())).take(8).collect();
+        assert_eq!(all[7], Sort::Max);
+        assert!(Sort::ALL.iter().all(|sort| all.contains(sort)));
+        let names = <Sort as clap::ValueEnum>::value_variants();
+        assert!(names.iter().all(|sort| clap::ValueEnum::to_possible_value(sort).unwrap().get_name() == sort.name()));
+    }
 
     #[test]
     fn programs_have_the_groups_of_the_table_and_how_many_were_left_out() {

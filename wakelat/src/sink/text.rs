@@ -47,6 +47,23 @@ impl Line {
         self.width
     }
 
+    /// Its words, each with its looks.
+    fn words(&self) -> Vec<Self> {
+        let mut words = Vec::new();
+        let mut word = Self::new();
+        for (ink, text) in &self.spans {
+            for (index, part) in text.split(' ').enumerate() {
+                if index > 0 {
+                    words.push(std::mem::take(&mut word));
+                }
+                word.push(*ink, part);
+            }
+        }
+        words.push(word);
+        words.retain(|word| word.width > 0);
+        words
+    }
+
     /// Adds the line to `out`, cut to the columns of `style`, without spaces at its end.
     pub fn end(&self, style: &Style, out: &mut String) {
         self.end_within(style.columns(), style, out);
@@ -76,7 +93,7 @@ impl Line {
 }
 
 /// Sets pieces one behind the other with `gap` columns between them, on as many lines as it takes: the first begins
-/// after `head`, the others below its end.
+/// after `head`, the others below its end. A piece that is too long for a line is broken between words.
 pub fn flow(head: Line, pieces: Vec<Line>, separator: &str, style: &Style, out: &mut String) {
     let indent = head.width();
     let mut line = head;
@@ -95,8 +112,23 @@ pub fn flow(head: Line, pieces: Vec<Line>, separator: &str, style: &Style, out: 
         if !empty {
             line.push(Ink::Dim, separator);
         }
-        line.append(piece);
         empty = false;
+        if line.width() + piece.width() + behind <= style.columns() {
+            line.append(piece);
+            continue;
+        }
+        let words = piece.words();
+        let last_word = words.len().saturating_sub(1);
+        for (index, word) in words.into_iter().enumerate() {
+            let behind = if index == last_word { behind } else { 0 };
+            if index > 0 && line.width() + 1 + word.width() + behind > style.columns() {
+                line.end(style, out);
+                line = Line::of(Ink::Plain, " ".repeat(indent));
+            } else if index > 0 {
+                line.push(Ink::Plain, " ");
+            }
+            line.append(word);
+        }
     }
     if !empty {
         line.end(style, out);
@@ -193,6 +225,15 @@ mod tests {
         assert_eq!(clean("a\u{202e}b\nc", &unicode()), "a\\u{202e}b\\nc");
         assert_eq!(clean("größer", &unicode()), "größer");
         assert_eq!(clean("größer", &Style::default()), "gr\\u{f6}\\u{df}er");
+    }
+
+    #[test]
+    fn a_piece_that_is_too_long_for_a_line_loses_no_word() {
+        let style = Style { width: 40, ..Style::default() };
+        let pieces = ["213,603 delivered of 213,613 seen", "0 lost"].map(|text| Line::of(Ink::Plain, text));
+        let mut out = String::new();
+        flow(Line::of(Ink::Dim, "coverage: "), pieces.into(), "; ", &style, &mut out);
+        assert_eq!(out, "coverage: 213,603 delivered of 213,613\n          seen; 0 lost\n");
     }
 
     #[test]

@@ -37,15 +37,19 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
     let shown = &summary.antagonists[..summary.antagonists.len().min(LINES)];
     let names: Vec<String> = shown.iter().map(|one| name(one, summary, style)).collect();
     let longest = names.iter().map(|name| width(name)).max().unwrap_or(0);
-    let figures = 10 + 8 + 9;
-    let name = longest
-        .clamp("in the way".len(), if summary.works.is_empty() { NAME } else { WORKER })
-        .min(style.columns().saturating_sub(figures + 2).max(11));
+    let wanted = longest.clamp("in the way".len(), if summary.works.is_empty() { NAME } else { WORKER });
+    // A name that is cut says less than a figure more.
+    let with_victims = style.columns() >= 2 + wanted + 10 + 8 + 9;
+    let figures = if with_victims { 10 + 8 + 9 } else { 10 + 8 };
+    let name = wanted.min(style.columns().saturating_sub(figures + 2).max(11));
     let left_over = style.columns().saturating_sub(2 + name + figures);
-    let with_waits = left_over >= 9;
+    let with_waits = with_victims && left_over >= 9;
     let path = left_over.saturating_sub(if with_waits { 11 } else { 2 });
     let mut title = Line::of(Ink::Title, left("in the way", name + 2, style))
-        .and(Ink::Dim, format!("{:>10}{:>8}{:>9}", "time", "share", "victims"));
+        .and(Ink::Dim, format!("{:>10}{:>8}", "time", "share"));
+    if with_victims {
+        title.push(Ink::Dim, format!("{:>9}", "victims"));
+    }
     if with_waits {
         title.push(Ink::Dim, format!("{:>9}", "waits"));
     }
@@ -56,8 +60,10 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
     for (one, text) in shown.iter().zip(&names) {
         let mut line = Line::of(Ink::Plain, format!("  {}", left(text, name, style)))
             .and(Ink::Plain, right(&units::duration(one.sum.ns, style.unicode), 10))
-            .and(Ink::Strong, right(&units::share_of(one.sum.ns, whole_ns), 8))
-            .and(Ink::Plain, right(&victims(one), 9));
+            .and(Ink::Strong, right(&units::share_of(one.sum.ns, whole_ns), 8));
+        if with_victims {
+            line.push(Ink::Plain, right(&victims(one), 9));
+        }
         if with_waits {
             line.push(Ink::Dim, right(&units::short(one.sum.waits), 9));
         }
@@ -113,15 +119,22 @@ pub fn chains(summary: &Summary, style: &Style, out: &mut String) {
         Line::of(Ink::Plain, units::counted(summary.preemptions, "preemption")),
     ];
     flow(Line::new(), pieces, style.pick(" · ", " | "), style, out);
-    let columns = (style.columns().saturating_sub(2 + 5 + 10 + 8) / 2).min(COMM);
+    // A name that is cut says less than its share.
+    let with_share = style.columns() >= 2 + 5 + 2 * COMM + 10 + 8;
+    let count = if with_share { 10 } else { 7 };
+    let columns = (style.columns().saturating_sub(2 + 5 + count + if with_share { 8 } else { 0 }) / 2).min(COMM);
     for chain in summary.chains.iter().take(LINES) {
         let name = |comm: &Comm| fit(&clean(&comm.to_string(), style), columns, style);
-        Line::of(Ink::Plain, format!("  {}", right(&name(&chain.from), columns)))
+        let mut line = Line::of(Ink::Plain, format!("  {}", right(&name(&chain.from), columns)))
             .and(Ink::Dim, " ==> ")
-            .and(Ink::Plain, left(&name(&chain.to), columns, style))
-            .and(Ink::Strong, right(&units::thousands(chain.count), 10))
-            .and(Ink::Dim, right(&units::share(chain.count, summary.preemptions), 8))
-            .end(style, out);
+            .and(Ink::Plain, left(&name(&chain.to), columns, style));
+        if with_share {
+            line.push(Ink::Strong, right(&units::thousands(chain.count), count));
+            line.push(Ink::Dim, right(&units::share(chain.count, summary.preemptions), 8));
+        } else {
+            line.push(Ink::Strong, right(&units::short(chain.count), count));
+        }
+        line.end(style, out);
     }
     if summary.chains.len() > LINES {
         let shown: u64 = summary.chains.iter().take(LINES).map(|chain| chain.count).sum();

@@ -1,0 +1,181 @@
+//! `top` on a terminal: keys, another size, and a terminal that is as it was when it ends.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::{
+        fd::{AsRawFd, FromRawFd},
+        unix::process::CommandExt,
+    },
+    process::{Child, Stdio},
+    sync::mpsc::{Receiver, channel},
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::{Signal, kill};
+use wakelat_tests::{
+    once,
+    suite::{self, Outcome},
+    wakelat::command,
+};
+
+fn main() {
+    suite::main(once![
+        q_ends_top_and_the_terminal_is_as_it_was,
+        a_signal_leaves_the_terminal_as_it_was,
+        a_key_changes_from_all_waits_to_the_last_interval,
+        another_size_of_the_terminal_is_another_layout,
+    ]);
+}
+
+/// Clears what is below the cursor, at the first column of the first row: a screen begins.
+const HOME: &str = "\x1b[H\x1b[J";
+
+/// How long a screen may take; generous, as the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `top` on a terminal of its own.
+struct Top {
+    child: Child,
+    keys: File,
+    /// Keeps the terminal there, and knows its modes.
+    terminal: File,
+    shown: Receiver<Vec<u8>>,
+    text: String,
+    before: (u32, [u8; 32]),
+}
+
+impl Top {
+    fn begin(columns: u16, rows: u16, arguments: &[&str]) -> Self {
+        let (mut ours, mut theirs) = (0, 0);
+        let size = winsize(columns, rows);
+        // SAFETY: two descriptors are written, a size is read, and the others may be null.
+        let opened = unsafe { libc::openpty(&mut ours, &mut theirs, std::ptr::null_mut(), std::ptr::null(), &size) };
+        assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: both have just been opened, and are nobody else's.
+        let (keys, terminal) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
+        let before = modes(&terminal);
+        let mut all = vec!["top", "-q", "--color", "never"];
+        all.extend(arguments);
+        let mut command = command(&all);
+        let other = || Stdio::from(terminal.try_clone().expect("descriptors are left"));
+        command.env("TERM", "xterm").stdin(other()).stdout(other()).stderr(Stdio::null());
+        // SAFETY: two system calls between fork and exec, no allocation.
+        unsafe {
+            command.pre_exec(|| {
+                let is_ours = libc::setsid() >= 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0;
+                if is_ours { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            });
+        }
+        let child = command.spawn().expect("wakelat is there");
+        let (screen, shown) = channel();
+        let mut reader = keys.try_clone().expect("descriptors are left");
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut bytes) {
+                if screen.send(bytes[..read].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, keys, terminal, shown, text: String::new(), before }
+    }
+
+    /// The first screen from now on that is `wanted`.
+    fn screen(&mut self, wanted: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // The last one may not be whole yet.
+            let screens: Vec<&str> = self.text.split(HOME).skip(1).collect();
+            let whole = screens.len().saturating_sub(1);
+            if let Some(screen) = screens[..whole].iter().find(|screen| wanted(screen)) {
+                return (*screen).to_owned();
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let bytes = self.shown.recv_timeout(left).unwrap_or_else(|_| panic!("no such screen: {:?}", self.text));
+            self.text.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    fn press(&mut self, key: u8) {
+        self.text.clear();
+        self.keys.write_all(&[key]).expect("the terminal is there");
+    }
+
+    fn resize(&mut self, columns: u16, rows: u16) {
+        self.text.clear();
+        let size = winsize(columns, rows);
+        // SAFETY: the descriptor is ours, and the size is read.
+        assert_eq!(unsafe { libc::ioctl(self.keys.as_raw_fd(), libc::TIOCSWINSZ, &size) }, 0);
+    }
+
+    fn modes(&self) -> (u32, [u8; 32]) {
+        modes(&self.terminal)
+    }
+
+    fn code(mut self) -> Option<i32> {
+        self.child.wait().expect("it is ours").code()
+    }
+}
+
+/// Local modes and special keys.
+fn modes(terminal: &File) -> (u32, [u8; 32]) {
+    // SAFETY: plain data, for which zeros are valid.
+    let mut modes: libc::termios = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open, and the modes are written.
+    let got = unsafe { libc::tcgetattr(terminal.as_raw_fd(), &mut modes) };
+    assert_eq!(got, 0, "{}", std::io::Error::last_os_error());
+    (modes.c_lflag, modes.c_cc)
+}
+
+fn winsize(columns: u16, rows: u16) -> libc::winsize {
+    libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+fn q_ends_top_and_the_terminal_is_as_it_was() -> Outcome {
+    let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
+    top.screen(|screen| screen.contains("q: quit"));
+    assert_eq!(top.modes().0 & (libc::ICANON | libc::ECHO), 0, "keys come at once");
+    top.press(b'q');
+    assert_eq!(top.child.wait().expect("it is ours").code(), Some(0));
+    assert_eq!(top.modes(), top.before);
+    Ok(())
+}
+
+fn a_signal_leaves_the_terminal_as_it_was() -> Outcome {
+    let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
+    top.screen(|screen| screen.contains("q: quit"));
+    kill(nix::unistd::Pid::from_raw(top.child.id() as i32), Signal::SIGTERM).expect("it runs");
+    assert_eq!(top.child.wait().expect("it is ours").code(), Some(0));
+    assert_eq!(top.modes(), top.before);
+    Ok(())
+}
+
+fn a_key_changes_from_all_waits_to_the_last_interval() -> Outcome {
+    let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
+    top.screen(|screen| screen.contains("since the start"));
+    top.press(b'i');
+    top.screen(|screen| screen.starts_with("last "));
+    top.press(b's');
+    top.screen(|screen| screen.contains("sort by task"));
+    top.press(b'q');
+    assert_eq!(top.code(), Some(0));
+    Ok(())
+}
+
+fn another_size_of_the_terminal_is_another_layout() -> Outcome {
+    let mut top = Top::begin(100, 24, &["--interval", "200ms"]);
+    top.screen(|screen| screen.contains("since the start"));
+    for (columns, rows) in [(40, 15), (60, 12), (120, 30)] {
+        top.resize(columns, rows);
+        let fits = |screen: &str| {
+            let widest = screen.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0);
+            widest <= usize::from(columns) && screen.lines().count() < usize::from(rows)
+        };
+        let screen = top.screen(|screen| screen.starts_with("all ") && fits(screen));
+        assert!(screen.lines().nth(1).is_some_and(|titles| titles.starts_with("task")), "{screen}");
+    }
+    top.press(b'q');
+    assert_eq!(top.code(), Some(0));
+    Ok(())
+}

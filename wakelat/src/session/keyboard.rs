@@ -1,0 +1,74 @@
+//! Keys, one by one, where a terminal gives them. The terminal is as it was when the run ends, however it ends.
+
+use std::{io, os::fd::AsRawFd as _, sync::OnceLock};
+
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr,
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+/// How the terminal was.
+static FORMER: OnceLock<Termios> = OnceLock::new();
+
+/// The keyboard, whose keys come at once and are not shown.
+pub struct Keyboard(AsyncFd<i32>);
+
+impl Keyboard {
+    /// None where standard input is no terminal, or another job has it.
+    pub fn open() -> Option<Self> {
+        let stdin = io::stdin();
+        // The terminal stops a job in the background that changes it.
+        let is_ours = isatty(&stdin) && tcgetpgrp(&stdin).ok() == Some(rustix::process::getpgrp());
+        let former = tcgetattr(&stdin).ok().filter(|_| is_ours)?;
+        let mut modes = former.clone();
+        modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        // A read takes what is there, and does not wait. Ctrl-C ends a run as ever; the keys that stop it or dump it would leave
+        // the terminal like this.
+        for code in [SpecialCodeIndex::VMIN, SpecialCodeIndex::VTIME, SpecialCodeIndex::VSUSP, SpecialCodeIndex::VQUIT]
+        {
+            modes.special_codes[code] = 0;
+        }
+        // SAFETY: standard input stays open as long as the process lives.
+        let fd = unsafe { AsyncFd::register_with_interest(stdin.as_raw_fd(), Interest::READABLE) }.ok()?;
+        _ = FORMER.set(former);
+        let keyboard = Self(fd);
+        tcsetattr(io::stdin(), OptionalActions::Now, &modes).ok()?;
+        Some(keyboard)
+    }
+
+    /// Waits for a key. None where there is nothing to come any more.
+    async fn key(&self) -> Option<u8> {
+        loop {
+            let mut ready = self.0.readable().await.ok()?;
+            let mut key = [0];
+            match rustix::io::read(io::stdin(), &mut key) {
+                Ok(1) => return Some(key[0]),
+                Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => ready.clear_ready(),
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Waits for a key of a keyboard, if there is one.
+pub async fn key(keyboard: &Option<Keyboard>) -> u8 {
+    if let Some(keyboard) = keyboard
+        && let Some(key) = keyboard.key().await
+    {
+        return key;
+    }
+    std::future::pending().await
+}
+
+/// Makes the terminal what it was, if it was changed. Also called by a signal handler: tcsetattr(3) is async-signal-safe.
+pub fn restore() {
+    if let Some(former) = FORMER.get() {
+        _ = tcsetattr(io::stdin(), OptionalActions::Now, former);
+    }
+}

@@ -1,0 +1,95 @@
+//! A report on a terminal of so many rows, in the place of the one before: pure.
+
+use super::{
+    Style,
+    style::Ink,
+    text::{Line, fit, flow},
+    units,
+};
+use crate::report::Report;
+
+/// What is above the report: which time it covers, and the keys. One line.
+pub fn head(report: &Report, last_only: bool, sort: &str, style: &Style) -> String {
+    let length = units::duration(report.duration_ns, style.unicode);
+    let covers = if last_only { format!("last {length}") } else { format!("all {length} since the start") };
+    let other = if last_only { "i: all since the start" } else { "i: last interval" };
+    let text = [covers, other.to_owned(), format!("s: sort by {sort}"), "q: quit".to_owned()];
+    let text = text.join(style.pick(" · ", " | "));
+    let mut out = String::new();
+    Line::of(Ink::Dim, fit(&text, style.columns(), style)).end(style, &mut out);
+    out
+}
+
+/// What `render` makes of as many groups as fit into `rows` lines, `most` at most. Where even one group does not fit, because of
+/// what is below it, the last lines are left out, and how many they are is the last line.
+pub fn fitting(rows: usize, most: usize, style: &Style, render: impl Fn(usize) -> String) -> String {
+    let lines = |text: &str| text.lines().count();
+    let mut groups = most.clamp(1, rows.max(1));
+    let mut text = render(groups);
+    while lines(&text) > rows && groups > 1 {
+        groups -= (lines(&text) - rows).min(groups - 1);
+        text = render(groups);
+    }
+    if lines(&text) <= rows {
+        return text;
+    }
+    let kept = rows.saturating_sub(1);
+    let left_out = units::counted((lines(&text) - kept) as u64, "more line");
+    let mut cut: String = text.lines().take(kept).flat_map(|line| [line, "\n"]).collect();
+    let sign = Line::of(Ink::Warning, format!("{} {left_out}: the terminal is too small", style.pick("…", "...")));
+    flow(Line::new(), vec![sign], " ", style, &mut cut);
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::{
+        Format, View,
+        table::Sort,
+        tests::{many_groups, show, terminal},
+    };
+
+    /// The table of many groups, with every loss below it.
+    fn screen(columns: usize, rows: usize) -> String {
+        let mut report = many_groups(60);
+        let terms = &mut report.coverage.wakeups;
+        (terms.start_map_full, terms.ring_full, terms.discarded, terms.stale) = (1, 2, 3, 4);
+        report.coverage.missed = Some(5);
+        let style = terminal(columns);
+        let head = head(&report, false, "max", &style);
+        let render = |limit| {
+            let view = View::Table { sort: Sort::Max, limit: Some(limit) };
+            format!("{head}{}", show(Format::Human, view, &report, style.clone()))
+        };
+        fitting(rows, usize::MAX, &style, render)
+    }
+
+    #[test]
+    fn the_titles_stay_on_the_screen_whatever_is_below_the_table() {
+        for (columns, rows) in [(80, 23), (80, 40), (40, 14), (60, 11), (40, 5), (200, 60)] {
+            let screen = screen(columns, rows);
+            assert!(screen.lines().count() <= rows, "{columns}x{rows}: {screen}");
+            let titles = screen.lines().nth(1).unwrap();
+            assert!(titles.starts_with("task") && titles.contains("max"), "{columns}x{rows}: {titles}");
+            assert!(screen.lines().count() > 2, "{columns}x{rows}: {screen}");
+        }
+    }
+
+    #[test]
+    fn no_row_of_the_screen_is_wasted() {
+        assert_eq!(screen(80, 40).lines().count(), 40);
+    }
+
+    #[test]
+    fn the_first_line_says_which_time_the_figures_cover() {
+        let report = many_groups(1);
+        let style = terminal(80);
+        assert!(
+            head(&report, false, "p99", &style)
+                .contains("since the start · i: last interval · s: sort by p99 · q: quit")
+        );
+        assert!(head(&report, true, "p99", &style).starts_with("last "));
+        assert!(head(&report, true, "p99", &terminal(40)).chars().count() <= 41);
+    }
+}
