@@ -153,7 +153,7 @@ fn a_signal_leaves_the_terminal_as_it_was() -> Outcome {
 
 fn a_key_changes_from_all_waits_to_the_last_interval() -> Outcome {
     let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
-    top.screen(|screen| screen.contains("since the start"));
+    top.screen(|screen| screen.starts_with("all since "));
     top.press(b'i');
     top.screen(|screen| screen.starts_with("last "));
     top.press(b's');
@@ -165,14 +165,14 @@ fn a_key_changes_from_all_waits_to_the_last_interval() -> Outcome {
 
 fn another_size_of_the_terminal_is_another_layout() -> Outcome {
     let mut top = Top::begin(100, 24, &["--interval", "200ms"]);
-    top.screen(|screen| screen.contains("since the start"));
+    top.screen(|screen| screen.starts_with("all since "));
     for (columns, rows) in [(40, 15), (60, 12), (120, 30)] {
         top.resize(columns, rows);
         let fits = |screen: &str| {
             let widest = screen.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0);
             widest <= usize::from(columns) && screen.lines().count() < usize::from(rows)
         };
-        let screen = top.screen(|screen| screen.starts_with("all ") && fits(screen));
+        let screen = top.screen(|screen| screen.starts_with("all since ") && fits(screen));
         assert!(screen.lines().nth(1).is_some_and(|titles| titles.starts_with("task")), "{screen}");
     }
     top.press(b'q');

@@ -18,8 +18,9 @@ Examples:
   wakelat top --by cgroup            cgroups in place of tasks
   wakelat top -d 5s --json           five seconds, for a program
 
-The figures cover all waits since the start, or with --last those of the last interval. They are of every class, preempted
-tasks included (--class). On a terminal: q quits, i changes between the last interval and all since then, s sorts by the
+The figures cover all waits since the start, or with --last those of the last interval, and every
+class of wait, preempted tasks included (--class).
+On a terminal: q quits, i changes between the last interval and all from then on, s sorts by the
 next column.";
 
 /// A live table of tasks: runs, mean, percentiles, the longest wait and when it was

@@ -185,11 +185,11 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
             ),
             (
                 terms.discarded,
-                "discarded: their beginning was not seen, or is after their end; they are in no figure, and the figures of the others hold",
+                "discarded: the beginning was not seen, or is after the end; such a wait is in no figure, and the others hold",
             ),
             (
                 terms.stale,
-                "stale: the switch that ended the wait was not seen; they are in no figure, and the figures of the others hold",
+                "stale: the switch that ended the wait was not seen; such a wait is in no figure, and the others hold",
             ),
         ];
         for (n, how) in losses.iter().filter(|(n, _)| *n > 0) {

@@ -1,9 +1,9 @@
 //! A report on a terminal of so many rows, in the place of the one before: pure.
 
 use super::{
-    Style,
+    Style, clock,
     style::Ink,
-    text::{Line, fit, flow},
+    text::{Line, fit},
     units,
 };
 use crate::report::Report;
@@ -11,8 +11,10 @@ use crate::report::Report;
 /// What is above the report: which time it covers, and the keys. One line.
 pub fn head(report: &Report, last_only: bool, sort: &str, style: &Style) -> String {
     let length = units::duration(report.duration_ns, style.unicode);
-    let covers = if last_only { format!("last {length}") } else { format!("all {length} since the start") };
-    let other = if last_only { "i: all since the start" } else { "i: last interval" };
+    let since = clock::time_of_day(report.start_unix_ns, &style.zone);
+    let since = since.split('.').next().unwrap_or_default();
+    let covers = if last_only { format!("last {length}") } else { format!("all since {since} ({length})") };
+    let other = if last_only { "i: all from now on" } else { "i: last interval" };
     let text = [covers, other.to_owned(), format!("s: sort by {sort}"), "q: quit".to_owned()];
     let text = text.join(style.pick(" · ", " | "));
     let mut out = String::new();
@@ -20,14 +22,15 @@ pub fn head(report: &Report, last_only: bool, sort: &str, style: &Style) -> Stri
     out
 }
 
-/// What `render` makes of as many groups as fit into `rows` lines, `most` at most. Where even one group does not fit, because of
-/// what is below it, the last lines are left out, and how many they are is the last line.
+/// What `render` makes of as many groups as fit into `rows` lines, `most` at most. A third of the lines is theirs: where what is
+/// below them does not fit then, the last lines are left out, and how many they are is the last line.
 pub fn fitting(rows: usize, most: usize, style: &Style, render: impl Fn(usize) -> String) -> String {
     let lines = |text: &str| text.lines().count();
+    let least = (rows / 3).clamp(1, most.max(1));
     let mut groups = most.clamp(1, rows.max(1));
     let mut text = render(groups);
-    while lines(&text) > rows && groups > 1 {
-        groups -= (lines(&text) - rows).min(groups - 1);
+    while lines(&text) > rows && groups > least {
+        groups -= (lines(&text) - rows).min(groups - least);
         text = render(groups);
     }
     if lines(&text) <= rows {
@@ -36,8 +39,8 @@ pub fn fitting(rows: usize, most: usize, style: &Style, render: impl Fn(usize) -
     let kept = rows.saturating_sub(1);
     let left_out = units::counted((lines(&text) - kept) as u64, "more line");
     let mut cut: String = text.lines().take(kept).flat_map(|line| [line, "\n"]).collect();
-    let sign = Line::of(Ink::Warning, format!("{} {left_out}: the terminal is too small", style.pick("…", "...")));
-    flow(Line::new(), vec![sign], " ", style, &mut cut);
+    let sign = format!("{} {left_out}: the terminal is too small", style.pick("…", "..."));
+    Line::of(Ink::Warning, sign).end(style, &mut cut);
     cut
 }
 
@@ -87,7 +90,7 @@ mod tests {
         let style = terminal(80);
         assert!(
             head(&report, false, "p99", &style)
-                .contains("since the start · i: last interval · s: sort by p99 · q: quit")
+                .contains("all since 22:13:20 (10.0 s) · i: last interval · s: sort by p99 · q: quit")
         );
         assert!(head(&report, true, "p99", &style).starts_with("last "));
         assert!(head(&report, true, "p99", &terminal(40)).chars().count() <= 41);
