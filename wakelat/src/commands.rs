@@ -146,11 +146,11 @@ fn ready(config: &Config) -> Result<Place> {
     Ok(place(features))
 }
 
-/// `verify`: the same window by hist triggers. Returns whether the numbers agree.
+/// `verify`: the same window by hist triggers.
 ///
 /// # Errors
 /// Those of [`verify::run`].
-pub fn verify(config: &VerifyConfig) -> Result<bool> {
+pub fn verify(config: &VerifyConfig) -> Result<verify::Verdict> {
     let features = Features::detect(config.resources.btf.as_deref());
     features.check_can_measure(&config.resources)?;
     if !config.output.quiet {

@@ -41,10 +41,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Why(config, why) => commands::why(config, why)?,
         Command::WhyRecorded(recorded) => commands::why_recorded(recorded)?,
         Command::Record(config, parts) => commands::record(config, *parts)?,
-        Command::Verify(config) => {
-            let agrees = commands::verify(config)?;
-            return Ok(if agrees { ExitCode::SUCCESS } else { ExitCode::from(3) });
-        }
+        Command::Verify(config) => return Ok(commands::verify(config)?.exit_code().into()),
         Command::Timerlat(config) => commands::timerlat(config)?,
         Command::Osnoise(config) => commands::osnoise(config)?,
         Command::TimerlatThread(thread) => {

@@ -61,7 +61,8 @@ Exit codes:
   0  done
   1  failed: a missing privilege or kernel feature, a file, a process
   2  wrong usage: nothing was started
-  3  stopped by --on-threshold stop; the numbers of verify do not agree";
+  3  stopped by --on-threshold stop; the numbers of verify do not agree
+  4  verify could not compare: hist triggers cannot be used";
 
 /// How long a Linux task waits between being woken and running, why, and whether the number can be trusted
 #[derive(Debug, Parser)]

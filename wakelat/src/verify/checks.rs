@@ -47,9 +47,12 @@ impl Outcome {
 /// was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    runs_before: u64,
-    kernel: u64,
-    runs_after: u64,
+    /// Runs before.
+    pub runs_before: u64,
+    /// Context switches.
+    pub kernel: u64,
+    /// Runs after.
+    pub runs_after: u64,
 }
 
 impl Switches {
@@ -82,25 +85,31 @@ pub fn ctxt(open: Switches, close: Switches, missed: u64, cpus: u64) -> (Check, 
     let agree = kernel >= fewest && untraced <= kernel / UNTRACED_SHARE;
     let runs = close.runs_before.saturating_sub(open.runs_before);
     let mut found = format!(
-        "the kernel switched {} times, and the program on `sched_switch` ran {} times",
-        units::thousands(kernel),
-        units::thousands(runs)
+        "{} by the kernel, {} of the program on `sched_switch`",
+        context_switches(kernel),
+        units::counted(runs, "run"),
     );
     if missed > 0 {
-        found.push_str(&format!(" and was skipped {} times", units::thousands(missed)));
+        found.push_str(&format!(", {} skipped by the kernel", units::thousands(missed)));
     }
-    found.push_str(&match (untraced, kernel < fewest) {
-        (_, true) => "; it cannot run more often than that".to_owned(),
-        (0, _) => format!("; the readings allow for {}", units::thousands(most.saturating_sub(fewest))),
-        _ => format!(
-            "; {} switches ({}) passed no tracepoint, for any tool on this machine, of at most 5 %",
+    if kernel < fewest {
+        found.push_str("; more runs than switches are impossible");
+    } else if untraced > 0 {
+        found.push_str(&format!(
+            "; {} ({}) fired no tracepoint, which a hosted machine may do to any tool (limit: 5 %)",
             units::thousands(untraced),
             units::share(untraced, kernel)
-        ),
-    });
+        ));
+    } else {
+        found.push_str(&format!("; {} may be between two readings", units::thousands(most.saturating_sub(fewest))));
+    }
     let numbers = vec![("kernel", kernel), ("runs", runs), ("missed", missed), ("untraced", untraced)];
     let outcome = if agree { Outcome::Agree } else { Outcome::Disagree };
     (Check { name: "ctxt", outcome, found, numbers }, untraced)
+}
+
+fn context_switches(count: u64) -> String {
+    format!("{} context switch{}", units::thousands(count), if count == 1 { "" } else { "es" })
 }
 
 /// A task is given a CPU once for each wait, and the kernel counts both that and the time. The number of waits must be the
@@ -117,8 +126,8 @@ pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, clock_ns: u64, classic: 
     let agree = apart <= hidden && sums.kernel_ns <= sums.own_ns + allowed_ns;
     let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
     let mut found = format!(
-        "{}; number of waits, to be the same: {} by the kernel, {} by wakelat, of which {} may be in one account alone; \
-         where it is, their time, a bound: {} by wakelat, to be no less than the kernel's {} but for {} for its clock",
+        "{}; waits: {} by the kernel, {} by wakelat (may differ by {}); time of the tasks with equal counts: {} by wakelat, \
+         {} by the kernel (wakelat may be below by {})",
         units::counted(sums.tasks, "task"),
         units::thousands(sums.kernel_waits),
         units::thousands(sums.own_waits),
@@ -129,7 +138,7 @@ pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, clock_ns: u64, classic: 
     );
     if sums.uncounted > 0 {
         found.push_str(&format!(
-            "; besides, {} after a preemption on the way to sleep, which the kernel does not count",
+            "; the kernel does not count {} of tasks that were preempted on their way to sleep",
             units::counted(sums.uncounted, "wait")
         ));
     }
@@ -179,10 +188,10 @@ mod tests {
     }
 
     #[test]
-    fn a_small_share_without_tracepoint_is_said_and_a_large_one_is_not_accepted() {
+    fn a_small_share_without_tracepoint_is_reported_and_a_large_one_is_not_accepted() {
         let (small, untraced) = ctxt(switches(0, 0), switches(10_000, 9_950), 0, 2);
         assert_eq!((small.outcome, untraced), (Outcome::Agree, 45));
-        assert!(small.found.contains("passed no tracepoint"), "{small:?}");
+        assert!(small.found.contains("45 (0.5 %) fired no tracepoint"), "{small:?}");
         assert_eq!(ctxt(switches(0, 0), switches(10_000, 9_400), 0, 2).0.outcome, Outcome::Disagree);
     }
 
@@ -216,11 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_count_is_said_and_where_it_cannot_be_told_apart_it_may_be_counted() {
+    fn what_the_kernel_does_not_count_is_reported_and_classic_tracepoints_may_count_it() {
         let sums = Sums { uncounted: 300, ..sums() };
         let judged = |kernel_waits, classic| {
             let check = schedstat(&Sums { kernel_waits, ..sums }, 0, 0, 5_000, classic);
-            assert!(check.found.contains("300 waits after a preemption on the way to sleep"), "{check:?}");
+            assert!(
+                check.found.contains("does not count 300 waits of tasks that were preempted on their way to sleep"),
+                "{check:?}"
+            );
             check.outcome
         };
         assert_eq!(judged(10_000, false), Outcome::Agree);
