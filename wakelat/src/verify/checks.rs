@@ -73,6 +73,9 @@ const UNTRACED_SHARE: u64 = 20;
 /// Of a thousand waits at most one may be in one account alone, besides those that untraced switches hide.
 const UNSEEN_SHARE: u64 = 1_000;
 
+/// Waits that may be in one account alone in a window of any size.
+const UNSEEN_LEAST: u64 = 2;
+
 /// Every context switch the kernel counts (`nr_switches`, `__schedule()` in kernel/sched/core.c) passes `sched_switch`, so
 /// the program there has run as often, or was skipped by the kernel. On some hosted machines no tracepoint fires in a few
 /// threads, for nobody: a small share may be missing, and is said. Returns the check and how many switches were not traced.
@@ -113,13 +116,14 @@ fn context_switches(count: u64) -> String {
 }
 
 /// A task is given a CPU once for each wait, and the kernel counts both that and the time. The number of waits must be the
-/// same, but for what untraced switches hide. Where it is, the kernel's time is a lower bound: it comes from the run queue's clock,
+/// same, but for what untraced switches hide, and for `waiting`: tasks that waited already when the programs were attached,
+/// so that only the kernel knows of the wait. Where it is, the kernel's time is a lower bound: it comes from the run queue's clock,
 /// which is not read again between a wakeup that preempts and the switch that follows (`rq_clock_skip_update` in
 /// `wakeup_preempt`, kernel/sched/core.c), so that such a wait is 0 to it.
 ///
 /// `classic`: what the kernel does not count cannot be told apart from other preemptions, and may be any part of them.
-pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, clock_ns: u64, classic: bool) -> Check {
-    let hidden = 2 * untraced + lost + sums.kernel_waits / UNSEEN_SHARE + sums.tasks.min(8);
+pub fn schedstat(sums: &Sums, waiting: u64, untraced: u64, lost: u64, clock_ns: u64, classic: bool) -> Check {
+    let hidden = 2 * untraced + lost + waiting + sums.ambiguous + (sums.kernel_waits / UNSEEN_SHARE).max(UNSEEN_LEAST);
     let most = sums.own_waits + if classic { sums.uncounted } else { 0 };
     let apart = sums.kernel_waits.abs_diff(sums.kernel_waits.clamp(sums.own_waits, most));
     let allowed_ns = sums.kernel_ns / 20 + u128::from(clock_ns) * u128::from(sums.kernel_waits);
@@ -148,6 +152,8 @@ pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, clock_ns: u64, classic: 
         ("kernel_waits", sums.kernel_waits),
         ("wakelat_waits", sums.own_waits),
         ("uncounted", sums.uncounted),
+        ("ambiguous", sums.ambiguous),
+        ("waiting", waiting),
         ("kernel_ns", short(sums.kernel_ns)),
         ("wakelat_ns", short(sums.own_ns)),
         ("tolerated_waits", hidden),
@@ -208,13 +214,14 @@ mod tests {
             kernel_waits: 10_000,
             own_waits: 10_000,
             uncounted: 0,
+            ambiguous: 0,
             kernel_ns: 500_000_000,
             own_ns: 520_000_000,
         }
     }
 
     fn judged(sums: Sums, untraced: u64) -> Outcome {
-        schedstat(&sums, untraced, 0, 5_000, false).outcome
+        schedstat(&sums, 0, untraced, 0, 5_000, false).outcome
     }
 
     #[test]
@@ -225,10 +232,20 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_waited_before_the_window_and_a_wait_at_a_reading_may_be_in_one_account_alone() {
+        let judged = |own_waits, waiting, ambiguous| {
+            schedstat(&Sums { own_waits, ambiguous, ..sums() }, waiting, 0, 0, 5_000, false).outcome
+        };
+        assert_eq!((judged(9_990, 0, 0), judged(9_989, 0, 0)), (Outcome::Agree, Outcome::Disagree));
+        assert_eq!((judged(9_970, 20, 0), judged(9_969, 20, 0)), (Outcome::Agree, Outcome::Disagree));
+        assert_eq!((judged(9_985, 0, 5), judged(9_984, 0, 5)), (Outcome::Agree, Outcome::Disagree));
+    }
+
+    #[test]
     fn what_the_kernel_does_not_count_is_reported_and_classic_tracepoints_may_count_it() {
         let sums = Sums { uncounted: 300, ..sums() };
         let judged = |kernel_waits, classic| {
-            let check = schedstat(&Sums { kernel_waits, ..sums }, 0, 0, 5_000, classic);
+            let check = schedstat(&Sums { kernel_waits, ..sums }, 0, 0, 0, 5_000, classic);
             assert!(
                 check.found.contains("does not count 300 waits of tasks that were preempted on their way to sleep"),
                 "{check:?}"

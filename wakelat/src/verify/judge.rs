@@ -390,10 +390,11 @@ pub(super) mod tests {
             kernel_waits: 2_451,
             own_waits: 2_439,
             uncounted: 28,
+            ambiguous: 3,
             kernel_ns: 722_700_000,
             own_ns: 724_000_000,
         };
-        let schedstat = checks::schedstat(&sums, 11, 0, CLOCK_NS, false);
+        let schedstat = checks::schedstat(&sums, 5, 11, 0, CLOCK_NS, false);
         let switches = |kernel, runs| checks::Switches { runs_before: runs, kernel, runs_after: runs };
         let (ctxt, _) = checks::ctxt(switches(0, 0), switches(9_547, 9_534), 0, 2);
         measured.checks = vec![schedstat, ctxt];

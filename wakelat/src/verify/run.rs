@@ -23,7 +23,7 @@ use crate::{
     config::{Attach, Format, VerifyConfig},
     decode::decode,
     hist_trigger::recipe::{Buckets, DEFAULT_SIZE, Recipe},
-    kernel::{privilege, release::Release, roots::Roots},
+    kernel::{privilege, release::Release, roots::Roots, switches},
     report::From,
     say::say,
     session::{Place, clock::monotonic_ns, output::Output, settings, stop::Signals},
@@ -137,6 +137,8 @@ struct Run<'a> {
     stats: Result<std::os::fd::OwnedFd, String>,
     waits: Waits,
     accounts: Option<Accounts>,
+    /// Runnable tasks when the accounts were opened.
+    waiting: u64,
     round: u64,
     opened: Opened,
 }
@@ -195,6 +197,7 @@ impl<'a> Run<'a> {
             stats,
             waits: Waits::new(window, Exact::new(Buckets::Log2, clock_ns), config.plant),
             accounts: None,
+            waiting: 0,
             round: 0,
             opened: Opened::default(),
         })
@@ -206,10 +209,12 @@ impl<'a> Run<'a> {
         // Of a task of which only some waits are measured, the kernel's account says nothing.
         if filter.parts & (part::CPU | part::PRIO) == 0 && privilege::first_pid_namespace(&Roots::default()) {
             let wanted_tid = |tid| filter.pids.is_empty() || filter.pids.contains(&tid);
-            self.accounts =
-                Some(Accounts::open(self.proc, monotonic_ns, |tid, comm| wanted_tid(tid) && filter.wants_comm(comm)));
+            let wanted = |tid, comm: &_| wanted_tid(tid) && filter.wants_comm(comm);
+            // Whatever waited when the programs were attached and has not run since is among these.
+            self.waiting = switches::runnable(self.proc)?;
+            self.accounts = Some(Accounts::open(self.proc, monotonic_ns, self.waits.window.clock_ns, wanted));
         }
-        self.opened.switches = self.switches()?;
+        self.opened.switches = self.read_switches()?;
         self.drain()?;
         self.opened.ours = self.ours.totals()?;
         self.waits.window.counting_on = match &mut self.theirs {
@@ -259,7 +264,7 @@ impl<'a> Run<'a> {
             Err(_) => now(),
         };
         self.waits.window.counting_off = Some(off);
-        let switches = self.switches()?;
+        let switches = self.read_switches()?;
         self.drain()?;
         if let Some(accounts) = &mut self.accounts {
             accounts.close(self.proc, monotonic_ns);
@@ -317,13 +322,13 @@ impl<'a> Run<'a> {
             Some(accounts) => {
                 let lost = lost(&self.opened.ours, totals) + missed;
                 let clock_ns = self.waits.window.clock_ns;
-                checks::schedstat(&accounts.sums(), untraced, lost, clock_ns, self.classic)
+                checks::schedstat(&accounts.sums(), self.waiting, untraced, lost, clock_ns, self.classic)
             }
         };
         Ok(vec![schedstat, ctxt])
     }
 
-    fn switches(&self) -> Result<Option<Switches>> {
+    fn read_switches(&self) -> Result<Option<Switches>> {
         self.stats.is_ok().then(|| Switches::read(self.proc, || Ok(self.ours.runs()?.switches))).transpose()
     }
 }
