@@ -14,12 +14,13 @@ use wakelat_common::filter::part;
 
 use crate::{
     aggregate::key::{Key, Names},
+    cli::{OutputFlags, PaperFlags},
     collect::Timeline,
     config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::Report,
     say::say,
-    session::{self, Place, Stop, View},
+    session::{self, Place, Stop, View, output::Output},
     sink::{self, Reports, Style, Waits},
     timerlat, verify,
     wait::Wait,
@@ -111,21 +112,20 @@ fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Liste
     timerlat::live::run(&live.tracer, &window, &live.output, listener)
 }
 
-/// A command that measures nothing: writes to standard output what `write` writes. A reader that has gone is no error.
+/// A command that measures nothing: writes what `write` writes, also what it wrote before an error. A reader that has gone is no
+/// error.
 ///
 /// # Errors
-/// Those of `write`.
-pub fn print(write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
-    let (style, _) = terminal(false);
-    let mut out = io::BufWriter::new(io::stdout());
-    match write(&style, &mut out).and_then(|()| Ok(out.flush()?)) {
-        Err(error)
-            if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) =>
-        {
-            Ok(())
-        }
-        written => written,
+/// Those of `write`, and if the output cannot be written.
+pub fn print(paper: &PaperFlags, write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
+    let config = OutputConfig::new(&OutputFlags { paper: paper.clone(), ..OutputFlags::default() })?;
+    let (style, _) = style(&config);
+    let mut text = Vec::new();
+    let result = write(&style, &mut text);
+    if result.is_ok() || !text.is_empty() {
+        Output::open(config.path.as_deref())?.write(|out| out.write_all(&text))?;
     }
+    result
 }
 
 fn run(config: &Config, view: &mut dyn View) -> Result<Stop> {

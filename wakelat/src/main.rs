@@ -6,7 +6,7 @@ use anyhow::Result;
 use wakelat::{
     cli::{self, Invocation},
     commands,
-    config::{Command, Lines},
+    config::{Command, ConfigError, Lines},
     doctor, events, hist_trigger,
     say::say,
     session::Stop,
@@ -26,7 +26,9 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             say(format_args!("error: {error:#}"));
-            ExitCode::FAILURE
+            // Some flags can be judged by their input only.
+            let is_usage = matches!(error.downcast_ref(), Some(ConfigError::Usage(_)));
+            ExitCode::from(if is_usage { 2 } else { 1 })
         }
     }
 }
@@ -49,17 +51,17 @@ fn run(command: &Command) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         Command::HistTrigger(flags) => {
-            commands::print(|style, out| hist_trigger::cli::run(flags, style, out))?;
+            commands::print(flags.paper(), |style, out| hist_trigger::cli::run(flags, style, out))?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Events(flags) => {
-            commands::print(|style, out| events::run(flags, style, out))?;
+            commands::print(&flags.paper, |style, out| events::run(flags, style, out))?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Doctor(doctor) => {
             let mut can_measure = false;
-            commands::print(|_, out| {
-                can_measure = doctor::run(*doctor, out)?;
+            commands::print(&doctor.paper, |style, out| {
+                can_measure = doctor::run(doctor.json, style, out)?;
                 Ok(())
             })?;
             return Ok(if can_measure { ExitCode::SUCCESS } else { ExitCode::FAILURE });

@@ -33,6 +33,7 @@ use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 use crate::{config::Command, events::EventsFlags, hist_trigger::cli::HistTriggerFlags, kernel::Machine};
 
 pub use common::CommonFlags;
+pub use doctor::DoctorFlags;
 pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 pub use grouping::GroupingFlags;
 pub use output::{OutputFlags, PaperFlags};
@@ -91,7 +92,7 @@ enum Verb {
     TimerlatThread(tracer::ThreadFlags),
     HistTrigger(HistTriggerFlags),
     Events(EventsFlags),
-    Doctor(doctor::DoctorFlags),
+    Doctor(DoctorFlags),
 }
 
 /// What was asked for.
@@ -143,7 +144,7 @@ fn parse_on(
         Verb::TimerlatThread(flags) => Command::TimerlatThread(flags.into()),
         Verb::HistTrigger(flags) => Command::HistTrigger(flags),
         Verb::Events(flags) => Command::Events(flags),
-        Verb::Doctor(flags) => Command::Doctor(flags.doctor()),
+        Verb::Doctor(flags) => Command::Doctor(flags),
     };
     Ok(Invocation { command, verbosity: verbose })
 }

@@ -175,9 +175,14 @@ fn attachment(features: &Features, attach: Attach) -> Requirement {
     if features.only_records(attach) {
         return match features.tracefs {
             Tracefs::Open { .. } => Requirement::ok(NAME, "classic tracepoints"),
-            Tracefs::Closed(_) | Tracefs::NotMounted => Requirement::missing(
+            Tracefs::Closed(ref path) => Requirement::missing(
                 NAME,
-                "classic tracepoints need tracefs, which is not there for this user",
+                format!("classic tracepoints need tracefs, and `{}` is closed to this user", path.display()),
+                "run it with `sudo`",
+            ),
+            Tracefs::NotMounted => Requirement::missing(
+                NAME,
+                "classic tracepoints need tracefs, which is not mounted",
                 "mount -t tracefs nodev /sys/kernel/tracing",
             ),
         };
@@ -296,6 +301,9 @@ pub(crate) mod tests {
         check(&features, &resources(Attach::Classic)).unwrap();
         let blind = Features { tracefs: Tracefs::NotMounted, ..features };
         assert!(error(&blind, Attach::Auto).contains("mount -t tracefs"));
+        let closed = Features { tracefs: Tracefs::Closed("/sys/kernel/tracing".into()), ..everything() };
+        let text = error(&closed, Attach::Classic);
+        assert!(text.contains("closed to this user; run it with `sudo`") && !text.contains("mount"), "{text}");
         check(&Features { tracefs: Tracefs::NotMounted, ..everything() }, &resources(Attach::Auto)).unwrap();
     }
 

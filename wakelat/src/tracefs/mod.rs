@@ -34,6 +34,8 @@ pub enum TracefsError {
     NoHistTriggers,
     /// The kernel has no such event.
     NoEvent(String),
+    /// There is no such instance.
+    NoInstance(String),
     /// The instance is there already.
     InstanceTaken(String),
     /// The synthetic event is there already.
@@ -67,6 +69,7 @@ impl fmt::Display for TracefsError {
             Self::NoEvent(event) => {
                 write!(f, "this kernel has no event `{event}`; `wakelat events` lists those it has")
             }
+            Self::NoInstance(name) => write!(f, "there is no tracefs instance `{name}`"),
             Self::InstanceTaken(name) => write!(
                 f,
                 "the tracefs instance `{name}` is there already; if nobody uses it, remove it with `rmdir instances/{name}`"
@@ -116,6 +119,16 @@ impl Tracefs {
     /// Where it is.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The directory of an instance, or of the top level if none is named.
+    ///
+    /// # Errors
+    /// If there is no instance of that name.
+    pub fn instance(&self, name: Option<&str>) -> Result<PathBuf, TracefsError> {
+        let Some(name) = name else { return Ok(self.root.clone()) };
+        let directory = self.root.join("instances").join(name);
+        if directory.is_dir() { Ok(directory) } else { Err(TracefsError::NoInstance(name.to_owned())) }
     }
 
     /// Whether the kernel has hist triggers.

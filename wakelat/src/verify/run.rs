@@ -117,7 +117,8 @@ fn recipe(config: &VerifyConfig, owner: &Owner) -> Recipe {
         event: owner.event(),
         from: config.from,
         filter: config.triggers.clone(),
-        buckets: Buckets::Log2,
+        by: Vec::new(),
+        buckets: Some(Buckets::Log2),
         sum: true,
         size: config.resources.start_entries.next_power_of_two().clamp(DEFAULT_SIZE, MAX_SIZE),
     }
