@@ -158,6 +158,9 @@ pub struct Wait {
     pub prev_cpu: Option<u32>,
     /// Who woke it.
     pub waker_tid: Option<u32>,
+    /// The ns of each part, where `--parts` asks for them.
+    #[serde(default)]
+    pub parts: BTreeMap<String, u64>,
 }
 
 impl Wait {

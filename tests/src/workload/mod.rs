@@ -19,6 +19,7 @@ use crate::{
     supervisor::Supervisor,
 };
 
+mod clocked;
 mod cross_wake;
 mod forks;
 mod hogs;
@@ -33,6 +34,7 @@ mod stage;
 mod victim;
 mod wake_race;
 
+pub use clocked::Took;
 pub use cross_wake::CrossWake;
 pub use forks::Forks;
 pub use hogs::Hogs;
@@ -88,24 +90,10 @@ pub struct Known {
     pub wakeups: BTreeMap<String, u64>,
     /// Waits measured by the tasks: from the waker's clock read before its system call to the wakee's after its own: ns.
     pub waits_ns: Vec<u64>,
-    /// How long each cause of a wait took by its own clock, by its name, where the load plants causes.
-    pub took: BTreeMap<String, Took>,
-}
-
-/// How long something took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Took {
-    /// Without what interrupted it, and what it did at its beginning and end: ns.
-    pub least_ns: u64,
-    /// With both: ns.
-    pub most_ns: u64,
-}
-
-impl Took {
-    /// Neither less nor more.
-    pub const fn exactly(ns: u64) -> Self {
-        Self { least_ns: ns, most_ns: ns }
-    }
+    /// When the first clock of each of `waits_ns` was read, where the load keeps that: ns of CLOCK_MONOTONIC.
+    pub began_ns: Vec<u64>,
+    /// How long each cause of a wait took by its own clock, by its name and wait by wait, where the load plants causes.
+    pub took: BTreeMap<String, Vec<Took>>,
 }
 
 /// What a performance was, as the load and the kernel know it.
