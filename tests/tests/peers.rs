@@ -152,7 +152,7 @@ fn runqlat_finds_as_many_waits_of_the_same_lengths(attach: Attach) -> Outcome {
     let apart =
         (0..=20).flat_map(|steps| [steps * 100, -steps * 100]).find(|apart_ns| agree(&rows, &report, *apart_ns));
     println!("  runqlat's are {apart:?} ns longer");
-    assert!(apart.is_some(), "{rows:?} by runqlat, {report:#?}");
+    assert!(apart.is_some(), "{rows:?} by runqlat, {report:?}");
     Ok(())
 }
 

@@ -64,7 +64,7 @@ fn trace(attach: Attach, tids: &[u32]) -> Wakelat {
     // perf's delay begins at sched_waking.
     let arguments = ["trace", "--all", "--json", "--from", "waking", "--tid", &tids, "--attach", attach.name()];
     // Of any load beside the test's there is room for all switches.
-    Wakelat::measuring(command(&[&arguments[..], &["--ring-size", "256M"]].concat()))
+    Wakelat::measuring(command(&[&arguments[..], &["--ring-size", &machine::ring_size()]].concat()))
 }
 
 /// The tasks are blocked before and after, so that both instruments see the same, whichever begins and ends first. Returns how many

@@ -30,22 +30,33 @@ fn main() {
     ]);
 }
 
+/// Pieces of time of a CPU that wakelat keeps (docs/why.md): a wait behind more switches is unexplained as far as it reaches back.
+const KEPT: u64 = 65_000;
+
+/// A running `wakelat why --json`, and the machine's switches before it.
+struct Why {
+    wakelat: Wakelat,
+    switches: u64,
+}
+
 /// Starts `wakelat why --json` with `arguments`, and returns once it measures.
-fn why(attach: Attach, arguments: &[&str]) -> Wakelat {
-    let mut all = vec!["why", "--json", "--attach", attach.name()];
+fn why(attach: Attach, arguments: &[&str]) -> Why {
+    let ring_size = machine::ring_size();
+    let mut all = vec!["why", "--json", "--ring-size", &ring_size, "--attach", attach.name()];
     all.extend(arguments);
-    Wakelat::measuring(command(&all))
+    let switches = machine::switches();
+    Why { wakelat: Wakelat::measuring(command(&all)), switches }
 }
 
 /// Ends it as Ctrl-C does: what it says. Checks that nothing was lost and that parts add up, everywhere.
-fn document(why: Wakelat) -> Value {
-    why.signal(nix::sys::signal::Signal::SIGINT);
-    let ended = why.end();
+fn document(wakelat: Wakelat) -> Value {
+    wakelat.signal(nix::sys::signal::Signal::SIGINT);
+    let ended = wakelat.end();
     assert!(ended.status.success(), "{ended:#?}");
     let document: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error} in {ended:?}"));
     assert_eq!(document["schema"], "wakelat.why/1");
-    assert_eq!(document["timeline"]["lost"], 0, "{document}");
-    assert_eq!(document["coverage"]["events_lost"], 0, "{document}");
+    assert_eq!(document["timeline"]["lost"], 0, "{}", document["timeline"]);
+    assert_eq!(document["coverage"]["events_lost"], 0, "{}", document["coverage"]);
     for part in ["classes", "groups"] {
         for group in list(&document[part]) {
             let sum: u64 = list(&group["parts"]).iter().map(|part| number(&part["sum_ns"])).sum();
@@ -59,15 +70,18 @@ fn document(why: Wakelat) -> Value {
     document
 }
 
-/// The same, and then what it says of `class`, of which hardly anything may be unexplained.
-fn ended(why: Wakelat, class: &str) -> Value {
-    let document = document(why);
+/// The same, and then what it says of `class`, of which hardly anything may be unexplained, but where other tasks of the machine switch
+/// so often that a wait is longer than what is kept.
+fn ended(why: Why, class: &str) -> Value {
+    let switches = machine::switches() - why.switches;
+    let document = document(why.wakelat);
     let class = list(&document["classes"]).iter().find(|of| of["class"] == class);
     let class = class.unwrap_or_else(|| panic!("nothing in {document}")).clone();
     let all_ns = number(&class["sum_ns"]);
-    let unexplained_ns = part(&class, "unexplained");
-    println!("\n  unexplained: {unexplained_ns} of {all_ns} ns");
-    assert!(unexplained_ns * 50 <= all_ns, "{unexplained_ns} of {all_ns} ns are unexplained: {class}");
+    let out_of_reach_ns = if switches > KEPT { culprit(&class, "unexplained", "reach") } else { 0 };
+    let unexplained_ns = part(&class, "unexplained") - out_of_reach_ns;
+    println!("\n  unexplained: {unexplained_ns} of {all_ns} ns, and {out_of_reach_ns} ns out of reach");
+    assert!(unexplained_ns * 50 <= all_ns, "{unexplained_ns} of {all_ns} ns are unexplained: {}", class["parts"]);
     class
 }
 
@@ -201,7 +215,7 @@ fn a_task_above_all_others_waits_for_none_of_them(attach: Attach) -> Outcome {
     let mut staged = behind_hog(Policy::Other).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-hog").to_string(), "--class", "wakeup"]);
     staged.perform();
-    let document = document(why);
+    let document = document(why.wakelat);
     let wakeups = &document["classes"][0];
     assert_eq!(part(wakeups, "throttled"), 0, "{wakeups}");
     for culprit in list(&wakeups["culprits"]) {
@@ -317,8 +331,10 @@ fn a_wakeup_sent_to_a_cpu_waits_until_that_takes_interrupts(attach: Attach) -> O
     let deaf = Planted { rounds: 11, cpu, cause: Cause::Deaf { from, timers: TIMERS } };
     let mut staged = Workload::Planted(deaf).stage();
     let tid = staged.tid("wl-sleeper").to_string();
-    let arguments = ["trace", "--json", "--parts", "--tid", &tid, "--class", "wakeup", "--from", "waking"];
-    let trace = Wakelat::measuring(command(&[&arguments[..], &["--attach", attach.name()]].concat()));
+    let ring_size = machine::ring_size();
+    let whose = ["trace", "--json", "--parts", "--tid", &tid, "--class", "wakeup", "--from", "waking"];
+    let how = ["--ring-size", &ring_size, "--attach", attach.name()];
+    let trace = Wakelat::measuring(command(&[&whose[..], &how].concat()));
     let before_ns = machine::idle_ns(cpu);
     let Performance { known, duration_ns, .. } = staged.perform();
     let idle_ns = machine::idle_ns(cpu) - before_ns;
@@ -360,7 +376,11 @@ fn a_group_out_of_quota_is_told_apart_from_one_that_queues(attach: Attach) -> Ou
     drop(staged);
     let by_why_ns = part(&preempted, "throttled");
     println!("\n  throttled: {by_why_ns} ns by wakelat, {by_kernel_ns} by cpu.stat");
-    assert!(by_why_ns.abs_diff(by_kernel_ns) * 20 <= by_kernel_ns, "{by_why_ns} of {by_kernel_ns}: {preempted}");
+    assert!(
+        by_why_ns.abs_diff(by_kernel_ns) * 20 <= by_kernel_ns,
+        "{by_why_ns} of {by_kernel_ns}: {}",
+        preempted["parts"]
+    );
     Ok(())
 }
 
@@ -380,7 +400,7 @@ fn preemptions_on_other_cpus_are_not_those_asked_for(attach: Attach) -> Outcome 
         let its = its.filter(|chain| chain["from"] == "wl-hog" && chain["to"] == "wl-sleeper");
         its.map(|chain| number(&chain["count"])).sum()
     };
-    let (first, last) = (document(first), document(last));
+    let (first, last) = (document(first.wakelat), document(last.wakelat));
     assert_eq!(taken(&first), 0, "{first}");
     assert!(taken(&last) > 0, "{last}");
     Ok(())
@@ -388,8 +408,12 @@ fn preemptions_on_other_cpus_are_not_those_asked_for(attach: Attach) -> Outcome 
 
 /// Of the stream from which all this is told: each CPU's switches are a chain, and where it is broken, that is said.
 fn each_switch_follows_the_last_of_its_cpu(attach: Attach) -> Outcome {
-    let mut staged = behind_hog(Policy::Other).stage();
-    let arguments = ["trace", "--all", "--json", "--include-self", "--attach", attach.name()];
+    // Soon over, as whatever else the machine does is told as well.
+    let load = BehindHog { rounds: 100, spin_ns: 100_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
+    let mut staged = Workload::BehindHog(load).stage();
+    let ring_size = machine::ring_size();
+    let arguments =
+        ["trace", "--all", "--json", "--include-self", "--ring-size", &ring_size, "--attach", attach.name()];
     let trace = Wakelat::measuring(command(&arguments));
     staged.perform();
     trace.signal(nix::sys::signal::Signal::SIGINT);

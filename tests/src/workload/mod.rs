@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
@@ -97,7 +98,7 @@ pub struct Known {
 }
 
 /// What a performance was, as the load and the kernel know it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Performance {
     /// By the load.
     pub known: Known,
@@ -111,6 +112,19 @@ pub struct Performance {
     pub duration_ns: u64,
     /// How many of its waits may be seen by no instrument: see [`crate::supervisor`].
     pub untraced: u64,
+}
+
+/// Without the waits one by one, of which there may be thousands.
+impl fmt::Debug for Performance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Performance")
+            .field("known.wakeups", &self.known.wakeups)
+            .field("wakeups", &self.wakeups)
+            .field("accounts", &self.accounts)
+            .field("duration_ns", &self.duration_ns)
+            .field("untraced", &self.untraced)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Performance {
@@ -184,7 +198,7 @@ impl Staged {
         let duration_ns = begin.elapsed().as_nanos() as u64;
         let after = self.accounts().into_iter();
         let accounts: BTreeMap<u32, Account> = after.map(|(tid, after)| (tid, after - before[&tid])).collect();
-        let untraced = (Supervisor::now() - supervisor).untraced();
+        let untraced = (Supervisor::now() - supervisor).untraced(self.tids.len());
         let wakeups =
             known.wakeups.iter().map(|(name, said)| (name.clone(), self.wakeups(name, *said, &accounts))).collect();
         Performance { known, wakeups, accounts, duration_ns, untraced }
