@@ -28,7 +28,7 @@ pub fn run(tree: &Tree, mutant: &str, suite: &Suite) -> anyhow::Result<Outcome> 
     let log = directory().join(format!("{mutant}.{}.log", suite.word().replace(['/', ':'], "-")));
     let mut build = cargo(tree, "test");
     match &suite.place {
-        Place::Package(package) => build.args(["--package", package, "--lib", "--bins"]),
+        Place::Package(package) => build.args(["--package", package, unit_tests(tree, package)]),
         Place::Kernel(file) => {
             // The binary that the tests run: its own build, as tests of another package do not depend on it.
             if !logged(cargo(tree, "build").args(["--package=wakelat"]), &log)?.0 {
@@ -42,7 +42,7 @@ pub fn run(tree: &Tree, mutant: &str, suite: &Suite) -> anyhow::Result<Outcome> 
     }
     let mut tests = cargo(tree, "test");
     match &suite.place {
-        Place::Package(package) => tests.args(["--package", package, "--lib", "--bins", "--no-fail-fast", "--"]),
+        Place::Package(package) => tests.args(["--package", package, unit_tests(tree, package), "--"]),
         Place::Kernel(file) => {
             tests.args(["--package=wakelat-tests", "--test", file, "--", "--test-threads=1"]).env("WAKELAT", binary())
         }
@@ -55,6 +55,11 @@ pub fn run(tree: &Tree, mutant: &str, suite: &Suite) -> anyhow::Result<Outcome> 
         counts.failed.push("the test binary died".to_owned());
     }
     Ok(Outcome::Ran(counts))
+}
+
+/// Where the unit tests of `package` are.
+fn unit_tests(tree: &Tree, package: &str) -> &'static str {
+    if tree.path().join(package).join("src/lib.rs").is_file() { "--lib" } else { "--bins" }
 }
 
 /// Whether it succeeded, and what it said, which is in `log` as well.

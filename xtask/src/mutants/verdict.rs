@@ -26,7 +26,7 @@ impl Verdict {
             };
             let mut noticed = failed.iter().filter(|test| !known.contains(test)).peekable();
             match (noticed.peek(), skips.first()) {
-                (Some(_), _) => caught.extend(noticed.map(|test| format!("{}: {test}", suite.word()))),
+                (Some(_), _) => caught.extend(noticed.map(|test| named(suite, test))),
                 (None, Some(skip)) if *passed == 0 => skipped.push(format!("{}: {}", skip.test, skip.reason)),
                 _ => uncaught.push(suite.word()),
             }
@@ -57,6 +57,12 @@ impl Verdict {
             Self::Stale(reason) => ("STALE", reason.clone()),
         }
     }
+}
+
+/// The test without the modules it is in, which the suite's word says well enough.
+fn named(suite: &Suite, test: &str) -> String {
+    let test = test.rsplit("::").next().unwrap_or(test);
+    format!("{}: {test}", suite.word())
 }
 
 #[cfg(test)]
