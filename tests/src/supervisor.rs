@@ -8,20 +8,27 @@
 
 use std::{fs, ops::Sub};
 
-/// How often the threads of process 1 have come to a CPU so far (`/proc/<pid>/schedstat`,
+/// How long the threads of process 1 have run so far, and how often they have come to a CPU (`/proc/<pid>/schedstat`,
 /// Documentation/scheduler/sched-stats.rst).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Supervisor {
+    /// ns.
+    pub ran_ns: u64,
     slices: u64,
 }
 
 impl Supervisor {
     /// Up to now.
     pub fn now() -> Self {
-        let threads = fs::read_dir("/proc/1/task").into_iter().flatten().flatten();
-        // A thread may be gone by now.
-        let lines = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
-        Self { slices: lines.filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok()).sum() }
+        let mut all = Self::default();
+        for thread in fs::read_dir("/proc/1/task").into_iter().flatten().flatten() {
+            // A thread may be gone by now.
+            let line = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+            let mut words = line.split_whitespace().map(|word| word.parse().unwrap_or(0));
+            all.ran_ns += words.next().unwrap_or(0);
+            all.slices += words.nth(1).unwrap_or(0);
+        }
+        all
     }
 
     /// How many waits of so many tasks may have gone unseen meanwhile. While such a thread has a CPU, each task may be woken there by an
@@ -35,6 +42,6 @@ impl Sub for Supervisor {
     type Output = Self;
 
     fn sub(self, earlier: Self) -> Self {
-        Self { slices: self.slices.saturating_sub(earlier.slices) }
+        Self { ran_ns: self.ran_ns.saturating_sub(earlier.ran_ns), slices: self.slices.saturating_sub(earlier.slices) }
     }
 }

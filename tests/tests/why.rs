@@ -192,7 +192,9 @@ fn a_hog_of_a_higher_class_has_the_wait_behind_it(attach: Attach) -> Outcome {
     let wakeups = ended(why, "wakeup");
     assert_first(&wakeups, "higher", "wl-hog");
     assert!(number(&wakeups["count"]) <= performance.wakeups(), "{wakeups}");
-    let due = due(&wakeups, &performance, "wl-hog");
+    let mut due = due(&wakeups, &performance, "wl-hog");
+    // A hidden task may come before the sleeper, an ordinary task as well: the one that was seen last is taken for it.
+    due.most_ns += performance.hidden_ns;
     assert_due("wl-hog", culprit(&wakeups, "higher", "wl-hog"), due, &wakeups);
     assert_not_planted(&wakeups, "higher");
     assert_eq!(wakeups["moved"], 0, "{wakeups}");

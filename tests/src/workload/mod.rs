@@ -112,6 +112,8 @@ pub struct Performance {
     pub duration_ns: u64,
     /// How many of its waits may be seen by no instrument: see [`crate::supervisor`].
     pub untraced: u64,
+    /// How long tasks ran meanwhile that may be seen by no instrument, on any CPU: ns.
+    pub hidden_ns: u64,
 }
 
 /// Without the waits one by one, of which there may be thousands.
@@ -198,10 +200,11 @@ impl Staged {
         let duration_ns = begin.elapsed().as_nanos() as u64;
         let after = self.accounts().into_iter();
         let accounts: BTreeMap<u32, Account> = after.map(|(tid, after)| (tid, after - before[&tid])).collect();
-        let untraced = (Supervisor::now() - supervisor).untraced(self.tids.len());
+        let supervisor = Supervisor::now() - supervisor;
+        let (untraced, hidden_ns) = (supervisor.untraced(self.tids.len()), supervisor.ran_ns);
         let wakeups =
             known.wakeups.iter().map(|(name, said)| (name.clone(), self.wakeups(name, *said, &accounts))).collect();
-        Performance { known, wakeups, accounts, duration_ns, untraced }
+        Performance { known, wakeups, accounts, duration_ns, untraced, hidden_ns }
     }
 
     /// How often the task `name` blocked, which the load `said` as well.

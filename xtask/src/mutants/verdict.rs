@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn every_suite_must_notice() {
         let caught = trial(3, &["t06"], &[], &[]);
-        assert_eq!(Verdict::of(&[caught.clone()]), Verdict::Caught(vec!["traps: t06".to_owned()]));
+        assert_eq!(Verdict::of(std::slice::from_ref(&caught)), Verdict::Caught(vec!["traps: t06".to_owned()]));
         let passed = trial(3, &[], &["t05"], &[]);
         assert_eq!(Verdict::of(&[caught, passed]), Verdict::Uncaught(vec!["traps".to_owned()]));
     }
