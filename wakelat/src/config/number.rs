@@ -58,7 +58,7 @@ pub fn start_entries(text: &str) -> Result<u32, String> {
 /// # Errors
 /// Where it is not a number from 1 to 99.
 pub fn rt_priority(text: &str) -> Result<u8, String> {
-    within(text, 1..=99)
+    within(text, 0..=99)
 }
 
 /// The longest way out of idle: µs, as `/dev/cpu_dma_latency` takes it (an s32).

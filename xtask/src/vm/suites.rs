@@ -5,7 +5,7 @@ use super::{course::Course, qemu::Mode};
 /// What depends on the kernel, as much as every kernel of the list is worth under emulation: the whole list is to take two
 /// processors some half an hour. `suite:text` runs only the tests with `text` in their names; a suite that is not built is
 /// not run. All ways to attach have one body each, so one or two of them do. The others say nothing that the host's kernel
-/// does not say as well (`bad_places`, `losses`, `overhead`, `workloads`), take minutes in an emulator (`traps`), or need
+/// does not say as well (`bad_places`, `losses`, `overhead`, `window`, `workloads`), take minutes in an emulator (`traps`), or need
 /// programs that are not in the guest (`peers`).
 pub const fn of(course: Course) -> &'static [&'static str] {
     match course {
