@@ -87,7 +87,8 @@ pub struct ProgramTime {
 impl Report {
     /// Whether the window was a tenth longer or shorter than it was to be.
     pub fn is_of_another_length(&self) -> bool {
-        self.requested_ns.is_some_and(|requested_ns| self.duration_ns.abs_diff(requested_ns) >= requested_ns.div_ceil(10))
+        self.requested_ns
+            .is_some_and(|requested_ns| self.duration_ns.abs_diff(requested_ns) >= requested_ns.div_ceil(10))
     }
 
     /// Whether the reader waited for a CPU for a tenth of the window or more: it may be late with everything.

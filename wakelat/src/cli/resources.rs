@@ -33,6 +33,6 @@ pub struct ResourceFlags {
 
     /// SCHED_FIFO priority of the reader, 1-99, or 0 for none [default: 1, where this user may and real-time tasks are
     /// throttled]
-    #[arg(long, value_name = "PRIO", value_parser = number::rt_priority, allow_hyphen_values = true)]
+    #[arg(long, value_name = "PRIO", value_parser = number::reader_priority, allow_hyphen_values = true)]
     pub rt_priority: Option<u8>,
 }

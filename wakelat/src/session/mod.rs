@@ -26,7 +26,6 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep_until},
 };
 
-pub use self::{stop::Stop, view::View};
 use self::{
     account::{Account, Step},
     action::Trigger,
@@ -39,6 +38,7 @@ use self::{
     window::{Reading, Windows},
     writer::Writer,
 };
+pub use self::{stop::Stop, view::View};
 use crate::{
     aggregate::key::Key,
     collect::{Collector, Totals},
@@ -358,7 +358,8 @@ impl Run<'_> {
             None => end_now(collector, schedule.end_at_ns())?,
         };
         collector.close()?;
-        let requested_ns = if self.view.is_cumulative() { schedule.length_ns() } else { schedule.requested_ns(Cut::End) };
+        let requested_ns =
+            if self.view.is_cumulative() { schedule.length_ns() } else { schedule.requested_ns(Cut::End) };
         let reading = self.read(collector, end_at_ns, requested_ns.filter(|_| is_done))?;
         collector.detach()?;
         self.take_all_that_is_left(collector, end_at_ns, quiet)?;

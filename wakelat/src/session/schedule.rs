@@ -181,7 +181,10 @@ mod tests {
         };
         assert_eq!(cuts(window, 9, 0), [(2, INTERVAL), (3, Cut::End)]);
         let schedule = Schedule::new(&window, BEGIN);
-        assert_eq!((schedule.requested_ns(INTERVAL), schedule.requested_ns(Cut::End)), (Some(2 * SECOND), Some(SECOND)));
+        assert_eq!(
+            (schedule.requested_ns(INTERVAL), schedule.requested_ns(Cut::End)),
+            (Some(2 * SECOND), Some(SECOND))
+        );
     }
 
     #[test]

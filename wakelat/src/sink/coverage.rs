@@ -35,10 +35,10 @@ pub(crate) fn below(report: &Report, style: &Style, out: &mut dyn Write) -> io::
 /// Adds the coverage of a report to `out`: why nothing is there, if so; the terms; the threshold; every loss by itself.
 pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
-    window(report, style, out);
     if let Some(nothing) = nothing(report, style) {
         paragraph(Line::new(), Ink::Title, &nothing, style, out);
     }
+    window(report, style, out);
     // Said once, of both.
     let mut missed_unknown = coverage.missed.is_none();
     if coverage.preemptions.is_none() || coverage.wakeups != Terms::default() {
