@@ -276,10 +276,10 @@ impl Run<'_> {
     /// Ends a window while the programs go on.
     fn cut(&mut self, collector: &mut Collector, cut: Cut, schedule: &mut Schedule) -> Result<()> {
         if let Cut::Interval { skipped } = cut {
-            self.windows.skip(skipped);
+            self.skip(skipped);
             if self.output.is_full() {
                 // The next report that can be written covers this interval, too.
-                self.windows.skip(1);
+                self.skip(1);
                 return self.drain(collector);
             }
         }
@@ -306,6 +306,13 @@ impl Run<'_> {
             self.begin(&reading);
         }
         Ok(())
+    }
+
+    /// Intervals ended that have no report: they are part of the window under way, where each window begins anew.
+    fn skip(&mut self, intervals: u64) {
+        if !self.view.is_cumulative() {
+            self.windows.skip(intervals);
+        }
     }
 
     /// All but the counters of a window that ends at `at_ns`.
@@ -358,6 +365,7 @@ impl Run<'_> {
             None => end_now(collector, schedule.end_at_ns())?,
         };
         collector.close()?;
+        self.skip(schedule.uncut(end_at_ns));
         let requested_ns =
             if self.view.is_cumulative() { schedule.length_ns() } else { schedule.requested_ns(Cut::End) };
         let reading = self.read(collector, end_at_ns, requested_ns.filter(|_| is_done))?;

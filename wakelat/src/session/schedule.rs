@@ -102,6 +102,12 @@ impl Schedule {
         }
     }
 
+    /// Intervals that had ended at `end_at_ns` and were not cut, where the run ended then.
+    pub fn uncut(&self, end_at_ns: u64) -> u64 {
+        let due_ns = self.next_interval_ns.filter(|due_ns| *due_ns < end_at_ns);
+        due_ns.zip(self.interval_ns).map_or(0, |(due_ns, interval_ns)| (end_at_ns - due_ns).div_ceil(interval_ns))
+    }
+
     /// Whether the run has ended.
     pub fn is_over(&self, now_ns: u64) -> bool {
         self.end_at_ns.is_some_and(|end_at_ns| end_at_ns <= now_ns)
@@ -227,6 +233,9 @@ mod tests {
         let window = Window { interval_ns: Some(SECOND), count: Some(1_000), ..Window::default() };
         let mut schedule = Schedule::new(&window, BEGIN);
         assert_eq!(schedule.pass(BEGIN + 1_000 * SECOND), Some(Cut::End));
+        // They are part of the last window.
+        assert_eq!(schedule.uncut(BEGIN + 1_000 * SECOND), 999);
+        assert_eq!([SECOND, SECOND + 1].map(|since_ns| schedule.uncut(BEGIN + since_ns)), [0, 1]);
     }
 
     #[test]

@@ -201,12 +201,12 @@ impl Windows {
     }
 
     /// The window so far, while the programs run.
-    pub fn cut(&self, reading: &Reading, names: &dyn Names) -> Report {
+    pub fn cut(&mut self, reading: &Reading, names: &dyn Names) -> Report {
         self.report(reading, None, names)
     }
 
     /// The window at its end: the programs are detached, the ring buffer is empty, `waiting` is all that still waits.
-    pub fn end(&self, reading: &Reading, waiting: &[Start], names: &dyn Names) -> Report {
+    pub fn end(&mut self, reading: &Reading, waiting: &[Start], names: &dyn Names) -> Report {
         self.report(reading, Some(waiting), names)
     }
 
@@ -235,7 +235,7 @@ impl Windows {
         )
     }
 
-    fn report(&self, reading: &Reading, waiting: Option<&[Start]>, names: &dyn Names) -> Report {
+    fn report(&mut self, reading: &Reading, waiting: Option<&[Start]>, names: &dyn Names) -> Report {
         let duration_ns = reading.at_ns.saturating_sub(self.before.at_ns);
         let (wakeups, preemptions) = self.accounts(&reading.totals);
         let of = |preempted: bool| {

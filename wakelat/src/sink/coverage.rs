@@ -67,14 +67,14 @@ pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
 fn window(report: &Report, style: &Style, out: &mut String) {
     let time = |ns| duration(ns, style.unicode);
     let length = time(report.duration_ns);
-    let Some(requested_ns) = report.requested_ns.filter(|_| report.is_of_another_length()) else {
+    let requested_ns = report.requested_ns.filter(|_| report.is_of_another_length());
+    let skipped = (report.skipped_intervals > 0).then(|| counted(report.skipped_intervals, "interval"));
+    if requested_ns.is_none() && skipped.is_none() {
         return paragraph(Line::of(Ink::Dim, "window: "), Ink::Plain, &length, style, out);
-    };
-    let mut text = format!("{length}, not the {} asked for", time(requested_ns));
-    if report.skipped_intervals > 0 {
-        let skipped = counted(report.skipped_intervals, "interval");
-        text.push_str(&format!(": it covers {skipped} for which wakelat came too late"));
     }
+    let requested = requested_ns.map(|requested_ns| format!(", not the {} asked for", time(requested_ns)));
+    let skipped = skipped.map(|skipped| format!("; {skipped} ended in it before wakelat came to report them"));
+    let text = [Some(length), requested, skipped].into_iter().flatten().collect::<String>();
     paragraph(Line::of(Ink::Warning, "! window: "), Ink::Warning, &text, style, out);
 }
 
