@@ -3,11 +3,7 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{Spawn, kind};
 
-use crate::{
-    sample,
-    task::TaskFields,
-    timeline::{self, Sender},
-};
+use crate::{sample, task::TaskFields, timeline};
 
 /// Tells of it. `child` is the thread that was made, 0 where none was.
 #[inline(always)]
@@ -15,7 +11,7 @@ pub fn tell<T: TaskFields>(task: T, child: u32) {
     let Some(here) = timeline::here() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
-    let Some((mut slot, lost)) = timeline::reserve(here, Sender::Task) else { return };
+    let Some((mut slot, lost)) = timeline::reserve(here) else { return };
     let exec = (child == 0).into();
     let (pid, comm) = (task.pid(), task.comm());
     slot.write(Spawn { kind: kind::SPAWN, exec, reserved: 0, cpu, lost, pid, at_ns, child, reserved2: 0, comm });

@@ -17,7 +17,7 @@ use crate::{
     collect::Timeline,
     config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
-    report::Report,
+    report::{Mode, Report},
     say::say,
     session::{self, Place, Stop, View},
     sink::{self, Reports, Style, Waits},
@@ -135,7 +135,7 @@ fn run(config: &Config, view: &mut dyn View) -> Result<Stop> {
 /// Where the run takes place, if it can.
 fn ready(config: &Config) -> Result<Place> {
     let features = Features::detect(config.resources.btf.as_deref());
-    features.check_can_measure(&config.resources)?;
+    features.check_can_measure(&config.resources, config.mode)?;
     if !config.output.quiet {
         config.notes.iter().for_each(say);
     }
@@ -152,7 +152,7 @@ fn ready(config: &Config) -> Result<Place> {
 /// Those of [`verify::run`].
 pub fn verify(config: &VerifyConfig) -> Result<bool> {
     let features = Features::detect(config.resources.btf.as_deref());
-    features.check_can_measure(&config.resources)?;
+    features.check_can_measure(&config.resources, Mode::Samples)?;
     if !config.output.quiet {
         config.notes.iter().for_each(say);
     }
