@@ -382,7 +382,7 @@ pub const fn leaving_of(number: u8) -> Option<Leaving> {
 
 // The layouts are a contract with objects built elsewhere: no padding, nothing moves by accident.
 const _: () = {
-    assert!(size_of::<Here>() == 104);
+    assert!(size_of::<Here>() == 96);
     assert!(size_of::<Turn>() == 120);
     assert!(core::mem::offset_of!(Turn, comm) == 104);
     assert!(size_of::<FullTurn>() == 168);

@@ -143,8 +143,7 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
 /// The task runs, so that no wait begins with what `sched_waking` left.
 #[inline(always)]
 fn forget_waker<T: TaskFields>(task: T, pid: u32) {
-    // SAFETY: no arguments, no side effects.
-    let by_itself = unsafe { bpf_get_current_pid_tgid() } as u32 == pid;
+    let by_itself = bpf_get_current_pid_tgid() as u32 == pid;
     // A task that wakes itself holds no lock, and its `sched_waking` left nothing.
     if !by_itself && let Some(entry) = starts::find(task) {
         // SAFETY: the entry is this task's, and the lock of its run queue is held.

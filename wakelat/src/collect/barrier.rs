@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_map_type};
+use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_1, bpf_cmd, bpf_map_type};
 
 /// An array of maps with one element. An update of one ends in `synchronize_rcu()`, so that user space knows that no program
 /// uses the former map (`maybe_wait_bpf_programs()`, kernel/bpf/syscall.c, from 5.0 on; since 6.8 only if the update succeeds).
@@ -26,17 +26,9 @@ impl Barrier {
     /// # Errors
     /// If the kernel refuses the maps.
     pub(super) fn new() -> Result<Self> {
-        let create = |map_type: bpf_map_type, inner: u32| {
-            let mut attr = empty();
-            // SAFETY: all fields of the union are plain numbers.
-            let create = unsafe { &mut attr.__bindgen_anon_1 };
-            create.map_type = map_type as u32;
-            (create.key_size, create.value_size, create.max_entries) = (4, 4, 1);
-            create.inner_map_fd = inner;
-            descriptor(bpf_cmd::BPF_MAP_CREATE, &mut attr).context("cannot create the map to wait for programs with")
-        };
-        let inner = create(bpf_map_type::BPF_MAP_TYPE_ARRAY, 0)?;
-        let outer = create(bpf_map_type::BPF_MAP_TYPE_ARRAY_OF_MAPS, inner.as_raw_fd() as u32)?;
+        let inner = map(bpf_map_type::BPF_MAP_TYPE_ARRAY, 4, |_| {})?;
+        let outer =
+            map(bpf_map_type::BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, |attr| attr.inner_map_fd = inner.as_raw_fd() as u32)?;
         Ok(Self { outer, inner })
     }
 
@@ -53,6 +45,17 @@ impl Barrier {
         bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attr).context("cannot wait for the BPF programs to end")?;
         Ok(Quiet(()))
     }
+}
+
+/// Creates a map of one element of `bytes`, with what `more` adds.
+fn map(map_type: bpf_map_type, bytes: u32, more: impl FnOnce(&mut bpf_attr__bindgen_ty_1)) -> Result<OwnedFd> {
+    let mut attr = empty();
+    // SAFETY: all fields of the union are plain numbers.
+    let create = unsafe { &mut attr.__bindgen_anon_1 };
+    create.map_type = map_type as u32;
+    (create.key_size, create.value_size, create.max_entries) = (4, bytes, 1);
+    more(create);
+    descriptor(bpf_cmd::BPF_MAP_CREATE, &mut attr).context("cannot create the map to wait for programs with")
 }
 
 fn empty() -> bpf_attr {
@@ -76,9 +79,12 @@ fn descriptor(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use std::{hint, os::fd::AsFd as _, thread};
+    use std::{
+        hint, ptr,
+        sync::atomic::{AtomicU32, Ordering::SeqCst},
+        thread,
+    };
 
-    use aya::maps::Array;
     use aya_obj::generated::bpf_prog_type;
 
     use super::*;
@@ -111,11 +117,18 @@ mod tests {
 
     #[test]
     fn a_barrier_waits_for_the_programs_that_run() {
-        let Ok(mut words) = Array::<_, [u32; 2]>::create(1, 0) else {
+        // BPF_F_MMAPABLE
+        let Ok(words) = map(bpf_map_type::BPF_MAP_TYPE_ARRAY, 8, |attr| attr.map_flags = 1 << 10) else {
             println!("SKIP a_barrier_waits_for_the_programs_that_run: may not create a BPF map");
             return;
         };
-        let instructions = slow_program(words.map_data().fd().as_fd().as_raw_fd(), 50_000);
+        let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, words.as_raw_fd());
+        // SAFETY: the kernel chooses the address.
+        let mapped = unsafe { libc::mmap(ptr::null_mut(), 8, access, libc::MAP_SHARED, fd, 0) };
+        assert_ne!(mapped, libc::MAP_FAILED);
+        // SAFETY: two words in a mapping that stays.
+        let words = unsafe { &*mapped.cast::<[AtomicU32; 2]>() };
+        let instructions = slow_program(fd, 50_000);
         let mut attr = empty();
         // SAFETY: all fields of the union are plain numbers.
         let load = unsafe { &mut attr.__bindgen_anon_3 };
@@ -127,18 +140,18 @@ mod tests {
         let barrier = Barrier::new().unwrap();
         // More than once: a busy machine may take the CPU from this thread for as long as the program runs.
         for _ in 0..20 {
-            words.set(0, [0, 0], 0).unwrap();
+            words.iter().for_each(|word| word.store(0, SeqCst));
             thread::scope(|scope| {
                 scope.spawn(|| {
                     let mut attr = empty();
                     attr.test.prog_fd = program.as_raw_fd() as u32;
                     bpf(bpf_cmd::BPF_PROG_TEST_RUN, &mut attr).unwrap();
                 });
-                while words.get(&0, 0).unwrap()[0] == 0 {
+                while words[0].load(SeqCst) == 0 {
                     hint::spin_loop();
                 }
                 _ = barrier.wait().unwrap();
-                assert_eq!(words.get(&0, 0).unwrap(), [1, 1]);
+                assert_eq!(words[1].load(SeqCst), 1);
             });
         }
     }

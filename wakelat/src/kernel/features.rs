@@ -109,6 +109,7 @@ impl Features {
     pub fn ring_buffer(&self) -> RingBuffer {
         match &self.btf {
             KernelBtf::Present { ring_buffer, .. } => *ring_buffer,
+            _ if !self.release.is_at_least(5, 8) => RingBuffer::Missing,
             _ if self.preempt_rt && !self.release.is_at_least(6, 12) => RingBuffer::Sleeps,
             _ => RingBuffer::Usable,
         }
@@ -190,6 +191,7 @@ mod tests {
         assert_eq!(of("5.10.0-43-rt-amd64", true), RingBuffer::Sleeps);
         assert_eq!(of("6.12.0-rt-amd64", true), RingBuffer::Usable);
         assert_eq!(of("5.10.0-46-cloud-amd64", false), RingBuffer::Usable);
+        assert_eq!(of("5.4.0", false), RingBuffer::Missing);
     }
 
     #[test]
