@@ -64,7 +64,7 @@ fn t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is(attach: Attac
     if machine::is_emulated() {
         return Err(Skip::because("needs CPUs that run at the same time"));
     }
-    let load = WokenTwice { rounds: 20_000, cpus: machine::two_cpus()? };
+    let load = WokenTwice { rounds: 3000, cpus: machine::two_cpus()? };
     let mut staged = Workload::WokenTwice(load).stage();
     let target = staged.tid("wl-target");
     let arguments = ["trace", "--all", "--json", "--attach", attach.name(), "--tid", &target.to_string()];
