@@ -6,7 +6,10 @@ use wakelat_common::bucket;
 
 use super::names::Known;
 use crate::{
-    aggregate::key::{GroupKey, Key, Names, by_name},
+    aggregate::{
+        key::{GroupKey, Key, Names, by_name},
+        rank::Percentile,
+    },
     hash::HashMap,
     report::{KeyPart, KeyValue},
     wait::Wait,
@@ -82,15 +85,10 @@ impl Waits {
         other.buckets.iter().for_each(|(bucket, count)| *self.buckets.entry(*bucket).or_default() += count);
     }
 
-    /// The wait that at least `percent` % do not exceed: ns, no more than 1/32 above, and never above the longest.
-    pub fn percentile_ns(&self, percent: u64) -> u64 {
-        let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
-        let mut up_to = 0;
-        let found = self.buckets.iter().find(|(_, count)| {
-            up_to += u128::from(**count);
-            up_to >= rank
-        });
-        found.map_or(0, |(index, _)| (bucket::upper(*index) - 1).min(self.max_ns))
+    /// The wait that at least this share does not exceed: ns, no more than 1/32 above, and never above the longest.
+    pub fn percentile_ns(&self, percentile: Percentile) -> u64 {
+        let found = percentile.find(self.count, self.buckets.iter().map(|(index, count)| (*index, *count)));
+        found.map_or(0, |index| (bucket::upper(index) - 1).min(self.max_ns))
     }
 }
 
@@ -258,13 +256,14 @@ mod tests {
     proptest! {
         #[test]
         fn a_percentile_is_at_most_a_bucket_above_the_wait_of_its_rank(
-            mut values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 64)), 1..100), percent in 1u64..=100,
+            mut values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 64)), 1..100), percent in 1u16..=100,
         ) {
             let mut waits = Waits::default();
             values.iter().for_each(|ns| waits.add(*ns));
             values.sort_unstable();
-            let exact = values[(values.len() * percent as usize).div_ceil(100) - 1];
-            let found = waits.percentile_ns(percent);
+            let has_share = |rank: &usize| rank * 100 >= values.len() * usize::from(percent);
+            let exact = values[(1..=values.len()).find(has_share).unwrap() - 1];
+            let found = waits.percentile_ns(Percentile::per_mille(percent * 10));
             prop_assert!(found >= exact && found <= *values.last().unwrap());
             prop_assert!(found - exact <= exact / 32, "{found} {exact}");
         }
