@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
-    attached, attached_every_mode, attached_typed,
+    attached, attached_typed,
     compare::{assert_kernels_own_account, assert_one_wakeup_for_each_block, assert_within_user_times},
     machine,
     report::Report,
@@ -21,9 +21,11 @@ const ALL_CLASSES: &str = "wakeup,new,preempted";
 const REST_NS: u64 = 1_000_000_000;
 
 fn main() {
-    let counted = attached_every_mode![t22_starvation_is_as_long_as_it_was];
-    let switches = attached_typed![t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is];
-    suite::main(counted.into_iter().chain(switches).chain(attached![
+    let typed = attached_typed![
+        t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is,
+        t22_starvation_is_as_long_as_it_was,
+    ];
+    suite::main(typed.into_iter().chain(attached![
         t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on,
         t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait,
         t05_a_free_ping_pong_leaves_no_start_behind,
