@@ -126,15 +126,26 @@ impl Tally {
     /// Counts one; returns how many there are now on this CPU.
     #[inline(always)]
     pub fn count(self, counter: Counter) -> u64 {
+        self.add(counter, 1)
+    }
+
+    /// Takes back one that was counted by this run of the program.
+    #[inline(always)]
+    pub fn take_back(self, counter: Counter) {
+        self.add(counter, -1);
+    }
+
+    #[inline(always)]
+    fn add(self, counter: Counter, value: i64) -> u64 {
         // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
         let count = unsafe { &raw mut (*self.0).0[counter as usize] };
-        // Programs run with interrupts off, but where a task wakes itself: there an interrupt may wake another task and count
+        // Programs run with interrupts off, except if a task wakes itself: there an interrupt may wake another task and count
         // it between two instructions of this program, unless the kernel skips the program then.
         if PROGRAMS_NEST.load() != 0 {
-            add(count, 1);
+            add(count, value);
         } else {
             // SAFETY: as above, and no other program writes this counter meanwhile.
-            unsafe { *count += 1 };
+            unsafe { *count = (*count).wrapping_add_signed(value) };
         }
         // SAFETY: as above; a word is read at once.
         unsafe { count.read_volatile() }

@@ -3,14 +3,20 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{Spawn, kind};
 
-use crate::{sample, task::TaskFields, timeline};
+use crate::{sample, task::TaskFields, timeline, window};
 
 /// Tells of it. `child` is the thread that was made, 0 where none was.
 #[inline(always)]
 pub fn tell<T: TaskFields>(task: T, child: u32) {
+    if !window::is_open() {
+        return;
+    }
     let Some(here) = timeline::here() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    if !window::contains(at_ns) {
+        return;
+    }
     let Some((mut slot, lost)) = timeline::reserve(here) else { return };
     let exec = (child == 0).into();
     let (pid, comm) = (task.pid(), task.comm());

@@ -18,6 +18,7 @@ use crate::{
     maps::{TIMELINE, add},
     sample, starts,
     task::TaskFields,
+    window,
 };
 
 /// What this CPU is at. Its count of losses is read by user space.
@@ -67,6 +68,9 @@ pub fn reserve<R: 'static>(here: *mut Here) -> Option<(RingBufEntry<R>, u32)> {
 /// `task` is about to be moved to the run queue of `to_cpu`.
 #[inline(always)]
 pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
+    if !window::is_open() {
+        return;
+    }
     let mut waits = false;
     if let Some(entry) = starts::find(task) {
         // SAFETY: as in `switch_out`: a task is moved under the lock of the run queue that it leaves, or, while it is on none,
@@ -84,6 +88,9 @@ pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
     let Some(here) = here() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    if !window::contains(at_ns) {
+        return;
+    }
     let Some((mut slot, lost)) = reserve(here) else { return };
     slot.write(Moved {
         kind: kind::MOVED,
@@ -107,6 +114,9 @@ pub fn woken<T: TaskFields>(task: T, pid: u32, class: Class) {
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, waker_pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
+    if !window::contains(at_ns) {
+        return;
+    }
     let Some((mut slot, lost)) = reserve(here) else { return };
     slot.write(Woken {
         kind: kind::WOKEN,
