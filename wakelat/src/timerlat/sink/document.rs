@@ -7,13 +7,14 @@ use serde::{Serialize, Serializer};
 use super::{
     super::{
         explain::{Cause, Explained, Share},
+        finding::{Finding, findings},
         noise::{CpuNoise, NoiseSummary},
         record::{Context, Lost, softirq_name},
         summary::{Coverage, Latencies, Rules, ShareSum, Summary},
     },
-    PERCENTILES, words,
+    PERCENTILES, finding, words,
 };
-use crate::aggregate::distribution::Distribution;
+use crate::{aggregate::distribution::Distribution, sink::Style};
 
 /// `wakelat.timerlat/1` of a run, and of the activations that it is to bear.
 ///
@@ -59,6 +60,7 @@ impl RunText {
         let sums = serde_json::to_string(&SumsDocument {
             all: LatenciesDocument::new(None, &summary.all),
             cpus: summary.cpus.iter().map(|(cpu, latencies)| LatenciesDocument::new(Some(*cpu), latencies)).collect(),
+            findings: findings(summary).iter().map(FindingDocument::new).collect(),
             explained: ExplainedDocument {
                 activations: summary.explained,
                 sum_ns: summary.explained_ns,
@@ -107,6 +109,7 @@ struct HeadDocument {
 struct SumsDocument<'a> {
     all: LatenciesDocument<'a>,
     cpus: Vec<LatenciesDocument<'a>>,
+    findings: Vec<FindingDocument>,
     explained: ExplainedDocument,
     coverage: CoverageDocument,
 }
@@ -198,6 +201,34 @@ impl CauseDocument {
 }
 
 #[derive(Serialize)]
+struct FindingDocument {
+    #[serde(flatten)]
+    cause: CauseDocument,
+    sum_ns: u128,
+    of_ns: u128,
+    max_ns: u64,
+    max_of_ns: u64,
+    evidence: String,
+    remedy: String,
+}
+
+impl FindingDocument {
+    fn new(found: &Finding) -> Self {
+        let Finding { cause, sum, whole_ns } = found;
+        let style = Style { unicode: true, width: usize::MAX, ..Style::default() };
+        Self {
+            cause: CauseDocument::new(cause),
+            sum_ns: sum.ns,
+            of_ns: *whole_ns,
+            max_ns: sum.max_ns,
+            max_of_ns: sum.max_of_ns,
+            evidence: finding::evidence(found, &style),
+            remedy: finding::remedy(found),
+        }
+    }
+}
+
+#[derive(Serialize)]
 struct SumDocument {
     #[serde(flatten)]
     cause: CauseDocument,
@@ -209,7 +240,7 @@ struct SumDocument {
 
 impl SumDocument {
     fn new((cause, sum): (&Cause, &ShareSum)) -> Self {
-        let ShareSum { ns, max_ns, activations, times } = *sum;
+        let ShareSum { ns, max_ns, activations, times, .. } = *sum;
         Self { cause: CauseDocument::new(cause), sum_ns: ns, max_ns, activations, times }
     }
 }
