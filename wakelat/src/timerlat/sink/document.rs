@@ -8,7 +8,6 @@ use super::{
     super::{
         explain::{Cause, Explained, Share},
         finding::{Finding, findings},
-        noise::{CpuNoise, NoiseSummary},
         record::{Context, Lost, softirq_name},
         summary::{Coverage, Latencies, Rules, ShareSum, Summary},
     },
@@ -81,24 +80,6 @@ impl RunText {
     }
 }
 
-/// `wakelat.osnoise/1` of a run.
-///
-/// # Errors
-/// None that a run could give: all keys are text.
-pub fn noise(summary: &NoiseSummary) -> serde_json::Result<String> {
-    let document = NoiseDocument {
-        schema: "wakelat.osnoise/1",
-        all: CpuNoiseDocument::new(None, &summary.all),
-        cpus: summary.cpus.iter().map(|(cpu, noise)| CpuNoiseDocument::new(Some(*cpu), noise)).collect(),
-        coverage: NoiseCoverageDocument {
-            noise: summary.coverage.noise,
-            duration_ns: summary.coverage.duration_ns,
-            losses: LossesDocument::new(&summary.coverage),
-        },
-    };
-    Ok(serde_json::to_string(&document)? + "\n")
-}
-
 #[derive(Serialize)]
 struct HeadDocument {
     schema: &'static str,
@@ -133,7 +114,7 @@ impl<'a> LatenciesDocument<'a> {
 }
 
 #[derive(Serialize)]
-struct DistributionDocument<'a> {
+pub(super) struct DistributionDocument<'a> {
     count: u64,
     sum_ns: u128,
     min_ns: u64,
@@ -158,7 +139,7 @@ fn percentiles<S: Serializer>(of: &Distribution, serializer: S) -> Result<S::Ok,
 }
 
 impl<'a> DistributionDocument<'a> {
-    fn new(of: &'a Distribution) -> Self {
+    pub(super) fn new(of: &'a Distribution) -> Self {
         let buckets = of.buckets().into_iter();
         Self {
             count: of.count(),
@@ -340,7 +321,7 @@ impl CoverageDocument {
 }
 
 #[derive(Serialize)]
-struct LossesDocument {
+pub(super) struct LossesDocument {
     lost: Vec<LostDocument>,
     overwritten: u64,
     missed: Option<u64>,
@@ -357,7 +338,7 @@ struct LostDocument {
 }
 
 impl LossesDocument {
-    fn new(coverage: &Coverage) -> Self {
+    pub(super) fn new(coverage: &Coverage) -> Self {
         let cpus: std::collections::BTreeSet<u32> =
             coverage.lost.keys().chain(coverage.lost_unknown.keys()).copied().collect();
         let of = |lost: &Lost, cpu| lost.get(&cpu).copied().unwrap_or(0);
@@ -370,61 +351,6 @@ impl LossesDocument {
             other: coverage.other,
             broken: coverage.broken.lines,
             foreign: coverage.foreign.lines,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct NoiseDocument<'a> {
-    schema: &'static str,
-    all: CpuNoiseDocument<'a>,
-    cpus: Vec<CpuNoiseDocument<'a>>,
-    coverage: NoiseCoverageDocument,
-}
-
-#[derive(Serialize)]
-struct NoiseCoverageDocument {
-    noise: u64,
-    duration_ns: u64,
-    #[serde(flatten)]
-    losses: LossesDocument,
-}
-
-#[derive(Serialize)]
-struct CpuNoiseDocument<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu: Option<u32>,
-    periods: u64,
-    runtime_ns: u64,
-    noise_ns: u128,
-    max_noise_ns: u64,
-    max_single_ns: u64,
-    hw: u64,
-    nmi: u64,
-    irq: u64,
-    softirq: u64,
-    thread: u64,
-    back_to_back: u64,
-    single: DistributionDocument<'a>,
-}
-
-impl<'a> CpuNoiseDocument<'a> {
-    fn new(cpu: Option<u32>, noise: &'a CpuNoise) -> Self {
-        let counts = noise.counts();
-        Self {
-            cpu,
-            periods: noise.periods,
-            runtime_ns: noise.runtime_ns,
-            noise_ns: noise.noise_ns(),
-            max_noise_ns: noise.max_noise_ns,
-            max_single_ns: noise.max_single_ns(),
-            hw: counts.hw,
-            nmi: counts.nmi,
-            irq: counts.irq,
-            softirq: counts.softirq,
-            thread: counts.thread,
-            back_to_back: noise.back_to_back,
-            single: DistributionDocument::new(&noise.samples),
         }
     }
 }

@@ -6,6 +6,7 @@ mod coverage;
 mod document;
 mod finding;
 pub mod hist;
+mod noise_document;
 pub mod osnoise;
 mod timeline;
 pub mod top;
@@ -22,7 +23,8 @@ use super::record::Context;
 use crate::aggregate::rank::Percentile;
 
 pub use coverage::render as coverage;
-pub use document::{RunText, noise as noise_json, run as json};
+pub use document::{RunText, run as json};
+pub use noise_document::noise as noise_json;
 
 /// What of a run of timerlat people see; programs see all of it in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -40,8 +40,12 @@ impl Lines {
             title.push_str(&format!("  {:>8}", "#"));
         }
         self.contexts().for_each(|context| title.push_str(&format!("  {:>9}", context.name())));
+        const SHARES: &str = "  where it went";
+        if title.len() + SHARES.len() <= self.columns() {
+            title.push_str(SHARES);
+        }
         let mut out = String::new();
-        Line::of(Ink::Title, title + "  where it went").end_within(self.columns(), &self.style, &mut out);
+        Line::of(Ink::Title, title).end_within(self.columns(), &self.style, &mut out);
         out
     }
 
