@@ -18,7 +18,7 @@ use crate::{
     collect::Timeline,
     config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
-    report::Report,
+    report::{Mode, Report},
     say::say,
     session::{self, Place, Stop, View, output::Output},
     sink::{self, Reports, Style, Waits},
@@ -77,9 +77,15 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<Stop> {
         }
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.terminal && live.output.format == sink::Format::Human;
+            let redrawn = style.terminal && live.output.format == sink::Format::Human && !live.output.quiet;
             let period_ns = live.tracer.timer_period_ns();
-            let mut listener = timerlat::live::Activations::new(config.shown, period_ns, live.output.format, style);
+            let mut listener = timerlat::live::Activations::new(
+                config.shown,
+                period_ns,
+                live.tracer.user.is_some(),
+                live.output.format,
+                style,
+            );
             live_run(live, redrawn && config.shown.view == timerlat::sink::View::Top, &mut listener)
         }
     }
@@ -93,13 +99,13 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
     match &config.origin {
         Origin::Saved(saved) => {
             let (style, _) = style(&saved.output);
-            timerlat::run::osnoise(saved, config.view, &style).map(|()| Stop::Done)
+            timerlat::run::osnoise(saved, config.shown, &style).map(|()| Stop::Done)
         }
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.terminal && live.output.format == sink::Format::Human;
-            let mut listener = timerlat::live::Noises::new(config.view, live.output.format, style);
-            live_run(live, redrawn && config.view == timerlat::sink::NoiseView::Top, &mut listener)
+            let redrawn = style.terminal && live.output.format == sink::Format::Human && !live.output.quiet;
+            let mut listener = timerlat::live::Noises::new(config.shown, live.output.format, style);
+            live_run(live, redrawn && config.shown.view == timerlat::sink::NoiseView::Top, &mut listener)
         }
     }
 }
@@ -136,7 +142,7 @@ fn run(config: &Config, view: &mut dyn View) -> Result<Stop> {
 /// Where the run takes place, if it can.
 fn ready(config: &Config) -> Result<Place> {
     let features = Features::detect(config.resources.btf.as_deref());
-    features.check_can_measure(&config.resources)?;
+    features.check_can_measure(&config.resources, config.mode)?;
     if !config.output.quiet {
         config.notes.iter().for_each(say);
     }
@@ -153,7 +159,7 @@ fn ready(config: &Config) -> Result<Place> {
 /// Those of [`verify::run`].
 pub fn verify(config: &VerifyConfig) -> Result<verify::Verdict> {
     let features = Features::detect(config.resources.btf.as_deref());
-    features.check_can_measure(&config.resources)?;
+    features.check_can_measure(&config.resources, Mode::Samples)?;
     if !config.output.quiet {
         config.notes.iter().for_each(say);
     }

@@ -1,6 +1,6 @@
 //! The command: the only place that ends the process.
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 use anyhow::Result;
 use wakelat::{
@@ -25,12 +25,20 @@ fn main() -> ExitCode {
     match run(&command) {
         Ok(code) => code,
         Err(error) => {
-            say(format_args!("error: {error:#}"));
+            let remedy =
+                if is_out_of_files(&error) { "; raise the limit, for example with `ulimit -n 1024`" } else { "" };
+            say(format_args!("error: {error:#}{remedy}"));
             // Some flags can be judged by their input only.
             let is_usage = matches!(error.downcast_ref(), Some(ConfigError::Usage(_)));
             ExitCode::from(if is_usage { 2 } else { 1 })
         }
     }
+}
+
+/// Whether the process has as many files open as it may.
+fn is_out_of_files(error: &anyhow::Error) -> bool {
+    let is = |cause: &io::Error| cause.raw_os_error() == Some(libc::EMFILE);
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(is))
 }
 
 fn run(command: &Command) -> Result<ExitCode> {
