@@ -76,9 +76,11 @@ mod tests {
             latency_ns: 30,
             delivery_ns: Some(12),
             tid: 7,
+            pid: None,
             cpu: 1,
             prev_cpu: None,
             waker_tid: Some(9),
+            parts: Default::default(),
         }
     }
 

@@ -1,10 +1,6 @@
 //! A CPU goes from one task to the next: `sched_switch`.
 
-use aya_ebpf::{
-    EbpfContext,
-    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
-};
-use aya_log_ebpf::warn;
+use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::{
     Class, Counter,
     course::{Course, Entry},
@@ -18,6 +14,7 @@ use crate::{
     sample, share, starts,
     task::TaskFields,
     timeline::{self, tells},
+    window,
 };
 
 /// A wait that has ended, and is to be delivered.
@@ -32,8 +29,8 @@ pub struct Ending<'entry> {
 
 /// When and where a switch happens.
 pub trait At: Copy {
-    /// ns of CLOCK_MONOTONIC.
-    fn now(self) -> u64;
+    /// ns of CLOCK_MONOTONIC; none where that is past the end of the window.
+    fn now(self) -> Option<u64>;
 
     /// The CPU.
     fn cpu(self) -> u32;
@@ -45,9 +42,10 @@ pub struct AskKernel;
 
 impl At for AskKernel {
     #[inline(always)]
-    fn now(self) -> u64 {
+    fn now(self) -> Option<u64> {
         // SAFETY: no arguments, no side effects.
-        unsafe { bpf_ktime_get_ns() }
+        let now = unsafe { bpf_ktime_get_ns() };
+        window::contains(now).then_some(now)
     }
 
     #[inline(always)]
@@ -59,31 +57,25 @@ impl At for AskKernel {
 
 /// Both halves; the one that leaves first.
 #[inline(always)]
-pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next: T) {
+pub fn switch<T: TaskFields>(preempt: bool, prev: T, next: T) {
+    if !window::is_open() {
+        return;
+    }
     let prev_pid = prev.pid();
     // Idle neither waits nor is preempted, and its number is one for all CPUs.
     if prev_pid != 0 {
         switch_out(prev, prev_pid, prev.leaves(preempt), AskKernel);
     }
-    let next_pid = next.pid();
-    if next_pid == 0 {
+    if next.pid() == 0 {
         return;
     }
-    let warn = |at_ns: u64, now: u64| warn_of_impossible(ctx, next_pid, at_ns, now);
-    switch_in(next, AskKernel, warn, |ending| {
+    switch_in(next, AskKernel, |ending| {
         if AGGREGATE.load() != 0 {
             histogram::add(ending, prev, next);
         } else if let Some(tally) = Tally::of(ending.class) {
             sample::deliver(tally, ending, prev, next);
         }
     });
-}
-
-/// Apart, as a message's instructions are more than all others of a switch.
-#[cold]
-#[inline(never)]
-fn warn_of_impossible(ctx: &impl EbpfContext, pid: u32, at_ns: u64, now: u64) {
-    warn!(ctx, "a wait of pid {} from {} to {} cannot be timed", pid, at_ns, now);
 }
 
 /// The task had the CPU, so it cannot have been waiting; if it could go on, it waits from now.
@@ -95,7 +87,9 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
     }
     let known = starts::find(prev);
     if let Some(entry) = known {
-        // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake or switch it.
+        // SAFETY: the entry is this task's. A switch holds the lock of its run queue; so do the wakeup that begins a wait and
+        // the one that finds the task on the queue. `sched_waking` holds only the task's `pi_lock`, and may write what it knows
+        // of the waker meanwhile: words of their own, each written at once, which no wait that begins here shows.
         let left = unsafe { (*entry).start.leave() };
         if let Some(tally) = left.and_then(Tally::of) {
             tally.count(Counter::Stale);
@@ -130,7 +124,13 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
         }
         return;
     }
-    let (now, cpu) = (at.now(), at.cpu());
+    let Some(now) = at.now() else {
+        if wanted {
+            tally.take_back(Counter::Seen);
+        }
+        return;
+    };
+    let cpu = at.cpu();
     let begin = |entry: &mut Entry| {
         entry.start.preempt(now, pid, cpu, wanted, leaving);
         entry.start.level = level;
@@ -151,29 +151,27 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
     }
 }
 
-/// The wait is over: its start is consumed on every path. Before that, `deliver` is given it where it is to be delivered;
-/// otherwise it is counted. `warn` is given the start and the end of the first that is impossible.
+/// The wait is over: its start is consumed on every path, unless the window ended before the wait did. Before that, `deliver` is
+/// given it where it is to be delivered; otherwise it is counted.
 #[inline(always)]
 pub fn switch_in<T: TaskFields, Delivered>(
     next: T,
     at: impl At,
-    warn: impl FnOnce(u64, u64),
     deliver: impl FnOnce(Ending) -> Delivered,
 ) -> Option<Delivered> {
     let entry = starts::find(next)?;
     // SAFETY: as in `switch_out`.
     let Entry { start, course } = unsafe { &mut *entry };
+    // A wait that ends after the window stays, and is found at the end as one that goes on.
+    let now = if start.is_wanted() { at.now()? } else { 0 };
     start.switch_in(|start| {
         let class = Class::from_u8(start.class)?;
-        let now = at.now();
         if !filter::wants_cpu(|| at.cpu()) {
             Tally::of(class)?.count(Counter::Filtered);
             return None;
         }
         let Some(latency_ns) = start.latency_ns(now, FROM_WAKING.load() != 0) else {
-            if Tally::of(class)?.count(Counter::Discarded) == 1 {
-                warn(start.at_ns, now);
-            }
+            Tally::of(class)?.count(Counter::Discarded);
             return None;
         };
         if latency_ns < THRESHOLD_NS.load() {

@@ -3,10 +3,7 @@
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{Work, kind};
 
-use crate::{
-    sample, task,
-    timeline::{self, Sender},
-};
+use crate::{sample, task, timeline, window};
 
 /// In place of a function: the work ends.
 pub const NONE: u64 = 0;
@@ -14,14 +11,17 @@ pub const NONE: u64 = 0;
 /// Tells of it.
 #[inline(always)]
 pub fn tell(function: u64) {
-    if !task::is_worker() {
+    if !window::is_open() || !task::is_worker() {
         return;
     }
     let Some(here) = timeline::here() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
-    let Some((mut slot, lost)) = timeline::reserve(here, Sender::Task) else { return };
+    if !window::contains(at_ns) {
+        return;
+    }
+    let Some((mut slot, lost)) = timeline::reserve(here) else { return };
     slot.write(Work { kind: kind::WORK, reserved: [0; 3], cpu, lost, pid, at_ns, function });
     sample::submit(slot, false);
 }

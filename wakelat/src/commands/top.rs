@@ -9,7 +9,7 @@ use crate::{
     collect::Timeline,
     config::{Config, Table},
     report::Report,
-    session::{Answer, Stop, View},
+    session::{Answer, Input, Stop, View},
     sink::{self, Reports, Style, screen},
 };
 
@@ -73,16 +73,17 @@ impl View for Top {
         !self.table.last_only
     }
 
-    fn takes_keys(&self) -> bool {
+    fn takes_input(&self) -> bool {
         self.redrawn
     }
 
-    fn key(&mut self, key: u8) -> Answer {
-        match key {
-            b'q' | b'Q' => return Answer::Quit,
-            b'i' => self.table.last_only ^= true,
-            b's' => self.table.sort = self.table.sort.next(),
-            _ => return Answer::Nothing,
+    fn input(&mut self, input: Input) -> Answer {
+        match input {
+            Input::Key(b'q' | b'Q') => return Answer::Quit,
+            Input::Key(b'i') => self.table.last_only ^= true,
+            Input::Key(b's') => self.table.sort = self.table.sort.next(),
+            Input::Resized => {}
+            Input::Key(_) => return Answer::Nothing,
         }
         Answer::Report
     }

@@ -1,21 +1,27 @@
 //! Keys, one by one, where a terminal gives them. The terminal is as it was when the run ends, however it ends.
 
-use std::{io, os::fd::AsRawFd as _, sync::OnceLock};
+use std::{future::pending, io, os::fd::AsRawFd as _, sync::OnceLock};
 
+use anyhow::{Context as _, Result};
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr,
 };
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+use super::view::Input;
 
 /// How the terminal was.
 static FORMER: OnceLock<Termios> = OnceLock::new();
 
 /// The keyboard, whose keys come at once and are not shown.
-pub struct Keyboard(AsyncFd<i32>);
+struct Keyboard(AsyncFd<i32>);
 
 impl Keyboard {
     /// None where standard input is no terminal, or another job has it.
-    pub fn open() -> Option<Self> {
+    fn open() -> Option<Self> {
         let stdin = io::stdin();
         // The terminal stops a job in the background that changes it.
         let is_ours = isatty(&stdin) && tcgetpgrp(&stdin).ok() == Some(rustix::process::getpgrp());
@@ -56,14 +62,39 @@ impl Drop for Keyboard {
     }
 }
 
-/// Waits for a key of a keyboard, if there is one.
-pub async fn key(keyboard: &Option<Keyboard>) -> u8 {
+/// What comes from a terminal: keys, if there is a keyboard, and new sizes.
+pub struct Console {
+    keyboard: Option<Keyboard>,
+    resized: Signal,
+}
+
+impl Console {
+    /// From now on.
+    ///
+    /// # Errors
+    /// If the kernel refuses to catch a signal.
+    pub fn open() -> Result<Self> {
+        let resized = signal(SignalKind::window_change()).context("cannot catch signals")?;
+        Ok(Self { keyboard: Keyboard::open(), resized })
+    }
+}
+
+/// Waits for what comes next; for ever where there is no terminal.
+pub async fn input(console: &mut Option<Console>) -> Input {
+    let Some(Console { keyboard, resized }) = console else { return pending().await };
+    tokio::select! {
+        key = key(keyboard.as_ref()) => Input::Key(key),
+        _ = resized.recv() => Input::Resized,
+    }
+}
+
+async fn key(keyboard: Option<&Keyboard>) -> u8 {
     if let Some(keyboard) = keyboard
         && let Some(key) = keyboard.key().await
     {
         return key;
     }
-    std::future::pending().await
+    pending().await
 }
 
 /// Makes the terminal what it was, if it was changed. Also called by a signal handler: tcsetattr(3) is async-signal-safe.

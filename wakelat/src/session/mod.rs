@@ -3,6 +3,7 @@
 mod account;
 pub(crate) mod action;
 pub(crate) mod clock;
+mod end;
 pub(crate) mod input;
 mod keyboard;
 mod limit;
@@ -17,34 +18,37 @@ pub(crate) mod settings;
 pub(crate) mod stop;
 mod view;
 mod window;
+mod writer;
 
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    signal::unix::{SignalKind, signal},
-    time::{Instant, MissedTickBehavior, interval, sleep_until},
+    time::{MissedTickBehavior, interval, sleep_until},
 };
 
 use self::{
     account::{Account, Step},
     action::Trigger,
-    keyboard::Keyboard,
+    clock::monotonic_ns,
+    end::end_now,
+    keyboard::Console,
     names::Directory,
     output::{Output, Written},
     progress::Progress,
     schedule::{Cut, Schedule},
     stop::Signals,
     window::{Reading, Windows},
+    writer::Writer,
 };
 pub use self::{
     stop::Stop,
-    view::{Answer, View},
+    view::{Answer, Input, View},
 };
 use crate::{
     aggregate::key::Key,
-    collect::Collector,
+    collect::{Collector, Totals},
     config::Config,
     decode::decode,
     report::Mode,
@@ -82,22 +86,26 @@ pub fn run(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> 
 }
 
 async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> {
-    let mut output = Output::open(config.output.path.as_deref())?;
     let names = Directory::new(place.cgroup_mount.clone());
     names.prepare(&config.by);
-    if let Some(priority) = config.resources.rt_priority {
-        settings::raise_priority(priority)?;
-    }
+    let priority = settings::raise_priority(config.resources.rt_priority)?;
     let mut signals = Signals::catch()?;
     let shows_events = view.shows_events();
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
     view.loaded(&mut collector);
+    let output = Writer::start(Output::open(config.output.path.as_deref())?, priority)?;
     let mut account = Account::open(&collector, config.max_overhead_ppm)?;
     collector.attach()?;
-    // The window begins at once: on a machine with too much to do, whatever came before it would take its time.
-    let mut schedule = Schedule::new(&config.window, Instant::now());
+    // Events count from here on, and wakelat may be slow from here on: where the programs know the end, it is exact.
+    let (spent, reader_waited_ns) = (account.so_far()?, clock::run_delay_ns());
+    let begun = Reading { at_ns: monotonic_ns(), reader_waited_ns, spent, ..Reading::default() };
+    let mut schedule = Schedule::new(&config.window, begun.at_ns);
+    if let Some(end_at_ns) = schedule.end_at_ns() {
+        collector.end_at(end_at_ns)?;
+    }
+    collector.open()?;
     let mut run = Run {
-        windows: Windows::new(config, &place.kernel, account.cpus(), account.so_far()?, shows_events.is_some()),
+        windows: Windows::new(config, &place.kernel, account.cpus(), &begun, shows_events.is_some()),
         account,
         decoder: shows_events.map(|_| Decoder::default()),
         reasons: config.by.contains(&Key::Part).then(|| timeline::Timeline::new(config.from)),
@@ -106,14 +114,14 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         by: &config.by,
         names,
         view,
+        output,
         stop: None,
     };
     if !config.output.quiet {
         say("measuring");
     }
-    if output.write(|out| run.view.begin(out))? == Written::NoReader {
-        run.stop = Some(Stop::NoReader);
-    }
+    let begun = run.output.write(|out| run.view.begin(out));
+    run.look(begun)?;
     let waiting = "cannot wait for the ring buffer";
     let bell = collector.bell().context(waiting)?;
     // SAFETY: an OwnedFd is one descriptor, open as long as it lives.
@@ -121,49 +129,47 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let mut drain = interval(drain_interval(config));
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
-    let keyboard = if run.view.takes_keys() { Keyboard::open() } else { None };
-    let mut resized = signal(SignalKind::window_change()).context("cannot catch signals")?;
+    let mut console = run.view.takes_input().then(Console::open).transpose()?;
     while run.stop.is_none() {
         let mut cut = None;
         tokio::select! {
             biased;
             () = signals.first() => run.stop = Some(Stop::Signalled),
-            () = sleep_until(schedule.next_at()), if schedule.has_next() => cut = Some(schedule.pass()),
-            () = sleep_until(run.account.next_at()) => {
+            // Before the cuts: where these are always due, the limit of the overhead is held nevertheless.
+            () = sleep_until(run.account.next_at()), if !schedule.is_over(monotonic_ns()) => {
                 match run.account.step(&mut collector)? {
                     Step::Go => continue,
-                    step => run.follow(step, &mut collector, &mut output)?,
+                    step => run.follow(step, &mut collector)?,
                 }
             }
-            key = keyboard::key(&keyboard) => match run.view.key(key) {
-                Answer::Nothing => continue,
-                // No report of the warm-up.
-                Answer::Report if schedule.is_warming_up() => continue,
-                Answer::Report => cut = Some(Cut::Interval),
+            input = keyboard::input(&mut console) => match run.view.input(input) {
                 Answer::Quit => run.stop = Some(Stop::Signalled),
+                // No report of the warm-up.
+                Answer::Report if !schedule.is_warming_up() => cut = Some(Cut::Interval { skipped: 0 }),
+                Answer::Report | Answer::Nothing => continue,
             },
-            _ = resized.recv() => {
-                if !run.view.takes_keys() || schedule.is_warming_up() {
-                    continue;
-                }
-                cut = Some(Cut::Interval);
-            }
+            () = schedule.next_is_due() => cut = schedule.pass(monotonic_ns()),
             rung = bell.readable() => rung.context(waiting)?.clear_ready(),
             // In a rest nothing comes.
             _ = drain.tick(), if !run.account.is_resting() => {}
         }
         match cut {
             Some(Cut::End) => run.stop = Some(Stop::Done),
-            Some(cut) => run.cut(&mut collector, cut, &mut output)?,
-            None => run.drain(&mut collector, &mut output)?,
+            Some(cut) => run.cut(&mut collector, cut, &mut schedule)?,
+            None => run.drain(&mut collector)?,
         }
         progress.show(&schedule, run.windows.received());
-        if output.reader_is_gone() {
+        if run.output.reader_is_gone() {
             run.stop = Some(Stop::NoReader);
         }
     }
     progress.clear();
-    run.end(&mut collector, &mut output)?;
+    run.end(&mut collector, &schedule, config.output.quiet)?;
+    // Nothing runs in the kernel any more, however long the output takes.
+    drop((bell, collector));
+    if run.output.finish()? == Written::NoReader {
+        run.stop = Some(Stop::NoReader);
+    }
     if let Some(trigger) = &mut run.trigger {
         trigger.finish()?;
     }
@@ -193,41 +199,46 @@ struct Run<'a> {
     by: &'a [Key],
     names: Directory,
     view: &'a mut dyn View,
+    output: Writer,
     stop: Option<Stop>,
 }
 
 impl Run<'_> {
     /// Takes all that is in the ring buffer now; what comes meanwhile waits for the next time.
-    fn drain(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
-        let capacity = collector.ring_capacity();
-        let mut failed = None;
-        let written = output.write(|out| {
-            let drained = collector.drain(capacity, |record| {
-                let event = match &mut self.decoder {
-                    Some(decoder) => decoder.decode(record)?,
-                    None => return self.take(&decode(record)?, out).map(|_| ()),
-                };
-                self.take_event(event, out)
-            });
-            // Only an error of the writer is the writer's to judge.
-            match drained.map_err(|error| error.downcast::<std::io::Error>()) {
-                Ok(_) => Ok(()),
-                Err(Ok(io)) => Err(io),
-                Err(Err(other)) => {
-                    failed = Some(other);
-                    Ok(())
-                }
+    fn drain(&mut self, collector: &mut Collector) -> Result<()> {
+        self.drain_up_to(collector.ring_capacity(), collector).map(|_| ())
+    }
+
+    /// Takes up to `limit` records out of the ring buffer. Returns how many there were.
+    fn drain_up_to(&mut self, limit: usize, collector: &mut Collector) -> Result<usize> {
+        let drained = collector.drain(limit, |record| match &mut self.decoder {
+            Some(decoder) => {
+                let event = decoder.decode(record)?;
+                self.take_event(event)
             }
-        })?;
+            None => self.take(&decode(record)?).map(|_| ()),
+        });
+        // Only an error of the output is the output's to judge.
+        let (records, written) = match drained.map_err(|error| error.downcast::<std::io::Error>()) {
+            Ok(records) => (records, self.output.send()),
+            Err(Ok(error)) => (0, self.output.judge(error)),
+            Err(Err(other)) => return Err(other),
+        };
         self.names.settle();
-        if written == Written::NoReader {
+        self.look(written)?;
+        Ok(records)
+    }
+
+    /// Ends the run where nobody reads the output any more.
+    fn look(&mut self, written: Result<Written>) -> Result<()> {
+        if written? == Written::NoReader {
             self.stop = Some(Stop::NoReader);
         }
-        failed.map_or(Ok(()), Err)
+        Ok(())
     }
 
     /// Returns whether the wait is in the report: it is not where it belongs to the warm-up.
-    fn take(&mut self, wait: &Wait, out: &mut dyn Write) -> Result<bool> {
+    fn take(&mut self, wait: &Wait) -> Result<bool> {
         if !self.windows.record(wait) {
             return Ok(false);
         }
@@ -236,7 +247,11 @@ impl Run<'_> {
             self.names.learn(wait.tid, wait.comm);
             self.names.learn(wait.prev_tid, wait.prev_comm);
             wait.waker_tid.into_iter().for_each(|tid| self.names.refresh(tid));
-            self.view.wait(wait, self.windows.unix_offset_ns(), &self.names, out)?;
+            if self.output.is_full() {
+                self.windows.leave_unwritten();
+            } else {
+                self.view.wait(wait, self.windows.unix_offset_ns(), &self.names, &mut self.output)?;
+            }
         }
         if self.threshold_ns.is_some_and(|threshold_ns| wait.latency_ns >= threshold_ns) {
             self.windows.count_over();
@@ -249,13 +264,13 @@ impl Run<'_> {
         Ok(true)
     }
 
-    fn take_event(&mut self, mut event: Event, out: &mut dyn Write) -> Result<()> {
+    fn take_event(&mut self, mut event: Event) -> Result<()> {
         if let What::Turn(turn) = &mut event.what {
             for task in [&turn.prev, &turn.next] {
                 self.names.learn(task.tid, task.comm);
             }
             if let Some(waited) = &turn.waited
-                && !self.take(&waited.wait, out)?
+                && !self.take(&waited.wait)?
             {
                 turn.waited = None;
             }
@@ -263,35 +278,51 @@ impl Run<'_> {
         if let Some(account) = self.reasons.as_mut().and_then(|reasons| reasons.push(&event)) {
             self.windows.record_parts(account);
         }
-        Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, out)?)
+        if self.output.is_full() {
+            // To a view it is one that found no room in the ring buffer.
+            self.windows.leave_unwritten();
+            return Ok(());
+        }
+        Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, &mut self.output)?)
     }
 
-    /// Takes all there is: what was counted, and what was delivered.
-    fn take_all(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
+    /// Takes all there is: what was counted, and what was delivered. Returns when it began to.
+    fn take_all(&mut self, collector: &mut Collector) -> Result<u64> {
+        let at_ns = monotonic_ns();
         collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
-        self.drain(collector, output)
+        self.drain(collector)?;
+        Ok(at_ns)
     }
 
     /// Ends a window while the programs go on.
-    fn cut(&mut self, collector: &mut Collector, cut: Cut, output: &mut Output) -> Result<()> {
-        let totals = collector.totals_around(|collector| self.take_all(collector, output))?;
-        let reading = Reading {
-            totals,
-            missed: collector.missed()?,
-            spent: self.account.spent(collector)?,
-            watched_one_in: self.account.watched_one_in(),
-        };
+    fn cut(&mut self, collector: &mut Collector, cut: Cut, schedule: &mut Schedule) -> Result<()> {
+        if let Cut::Interval { skipped } = cut {
+            self.skip(skipped);
+            if self.output.is_full() {
+                // The next report that can be written covers this interval, too.
+                self.skip(1);
+                return self.drain(collector);
+            }
+        }
+        let mut at_ns = 0;
+        let totals = collector.totals_around(|collector| {
+            at_ns = self.take_all(collector)?;
+            Ok(())
+        })?;
+        let requested_ns = if self.view.is_cumulative() { None } else { schedule.requested_ns(cut) };
+        let reading = Reading { totals, ..self.read(collector, at_ns, requested_ns)? };
         if cut == Cut::WarmUp {
             self.begin(&reading);
-            if output.write(|out| self.view.warmed_up(out))? == Written::NoReader {
-                self.stop = Some(Stop::NoReader);
+            schedule.begin(at_ns);
+            if let Some(end_at_ns) = schedule.end_at_ns() {
+                collector.end_at(end_at_ns)?;
             }
-            return Ok(());
+            let written = self.output.write(|out| self.view.warmed_up(out));
+            return self.look(written);
         }
         let report = self.windows.cut(&reading, &self.names);
-        if output.write(|out| self.view.report(&report, out))? == Written::NoReader {
-            self.stop = Some(Stop::NoReader);
-        }
+        let written = self.output.write(|out| self.view.report(&report, out));
+        self.look(written)?;
         if !self.view.is_cumulative() {
             self.begin(&reading);
             self.names.forget_threads();
@@ -299,18 +330,38 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Intervals ended that have no report: they are part of the window under way, where each window begins anew.
+    fn skip(&mut self, intervals: u64) {
+        if !self.view.is_cumulative() {
+            self.windows.skip(intervals);
+        }
+    }
+
+    /// All but the counters of a window that ends at `at_ns`.
+    fn read(&mut self, collector: &Collector, at_ns: u64, requested_ns: Option<u64>) -> Result<Reading> {
+        Ok(Reading {
+            at_ns,
+            reader_waited_ns: clock::run_delay_ns(),
+            requested_ns,
+            totals: Totals::default(),
+            missed: collector.missed()?,
+            spent: self.account.spent(collector)?,
+            watched_one_in: self.account.watched_one_in(),
+        })
+    }
+
     /// Does what the limit of the overhead asks for.
-    fn follow(&mut self, step: Step, collector: &mut Collector, output: &mut Output) -> Result<()> {
+    fn follow(&mut self, step: Step, collector: &mut Collector) -> Result<()> {
         match step {
             Step::Go => {}
             Step::Period(period) => {
                 // What came until now is of the period before.
-                self.drain(collector, output)?;
+                self.drain(collector)?;
                 self.windows.begin_period(period);
             }
             Step::Rest(rest) => {
                 collector.detach_and(|| self.account.leave(rest))?;
-                self.take_all(collector, output)?;
+                self.take_all(collector)?;
                 self.windows.cut_off(&collector.take_waiting()?);
             }
             Step::Return => {
@@ -328,21 +379,40 @@ impl Run<'_> {
         self.account.begin_window();
     }
 
-    /// Ends the run: nothing runs in the kernel any more, so that the account is exact.
-    fn end(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
-        let duration_ns = self.windows.elapsed_ns();
-        let spent = self.account.spent(collector)?;
-        collector.detach()?;
-        self.take_all(collector, output)?;
-        let reading = Reading {
-            totals: collector.totals()?,
-            missed: collector.missed()?,
-            spent,
-            watched_one_in: self.account.watched_one_in(),
+    /// Ends the window, and works off what is left of it.
+    fn end(&mut self, collector: &mut Collector, schedule: &Schedule, quiet: bool) -> Result<()> {
+        let is_done = self.stop == Some(Stop::Done);
+        let end_at_ns = match schedule.end_at_ns().filter(|_| is_done) {
+            Some(end_at_ns) => end_at_ns,
+            None => end_now(collector, schedule.end_at_ns())?,
         };
-        let report = self.windows.end(duration_ns, &reading, &collector.take_waiting()?, &self.names);
+        collector.close()?;
+        self.skip(schedule.uncut(end_at_ns));
+        let requested_ns =
+            if self.view.is_cumulative() { schedule.length_ns() } else { schedule.requested_ns(Cut::End) };
+        let reading = self.read(collector, end_at_ns, requested_ns.filter(|_| is_done))?;
+        collector.detach()?;
+        self.take_all_that_is_left(collector, end_at_ns, quiet)?;
+        let reading = Reading { totals: collector.totals()?, missed: collector.missed()?, ..reading };
+        let report = self.windows.end(&reading, &collector.take_waiting()?, &self.names);
         if self.stop != Some(Stop::NoReader) {
-            output.write(|out| self.view.report(&report, out))?;
+            let written = self.output.write(|out| self.view.report(&report, out));
+            self.look(written)?;
+        }
+        Ok(())
+    }
+
+    fn take_all_that_is_left(&mut self, collector: &mut Collector, end_at_ns: u64, quiet: bool) -> Result<()> {
+        /// Records between two looks at the clock.
+        const AT_ONCE: usize = 4_096;
+        const NOTICEABLE_NS: u64 = 300_000_000;
+        collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
+        let mut said = quiet;
+        while self.drain_up_to(AT_ONCE, collector)? > 0 {
+            if !said && monotonic_ns().saturating_sub(end_at_ns) > NOTICEABLE_NS {
+                say("the window has ended; reading what is left in the ring buffer");
+                said = true;
+            }
         }
         Ok(())
     }

@@ -29,12 +29,12 @@ pub trait View {
     }
 
     /// Whether it takes keys, where a terminal gives them, and has to know of a new size of the terminal.
-    fn takes_keys(&self) -> bool {
+    fn takes_input(&self) -> bool {
         false
     }
 
-    /// A key. Returns what is to happen.
-    fn key(&mut self, _key: u8) -> Answer {
+    /// Something came from the terminal. Returns what is to happen.
+    fn input(&mut self, _input: Input) -> Answer {
         Answer::Nothing
     }
 
@@ -94,7 +94,16 @@ pub trait View {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> std::io::Result<()>;
 }
 
-/// What follows from a key.
+/// What comes from a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A key.
+    Key(u8),
+    /// It has another size.
+    Resized,
+}
+
+/// What follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing.
