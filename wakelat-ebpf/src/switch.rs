@@ -13,7 +13,7 @@ use wakelat_common::{
 };
 
 use crate::{
-    filter, histogram,
+    budget, filter, histogram,
     maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, wants},
     sample, share, starts,
     task::TaskFields,
@@ -60,6 +60,9 @@ impl At for AskKernel {
 /// Both halves; the one that leaves first.
 #[inline(always)]
 pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next: T) {
+    if !budget::allows_run() {
+        return;
+    }
     let prev_pid = prev.pid();
     // Idle neither waits nor is preempted, and its number is one for all CPUs.
     if prev_pid != 0 {

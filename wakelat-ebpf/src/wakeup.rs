@@ -13,7 +13,7 @@ use wakelat_common::{
 };
 
 use crate::{
-    filter,
+    budget, filter,
     maps::{FROM_WAKING, TRIGGER_RULES, Tally, wants},
     share, stack, starts,
     task::TaskFields,
@@ -23,6 +23,9 @@ use crate::{
 /// Remembers when, by whom and from which CPU. Fires in the waker's context, before the task is placed.
 #[inline(always)]
 pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
+    if !budget::allows_run() {
+        return;
+    }
     // SAFETY: no arguments, no side effects; so it is wherever these helpers are called.
     let (now, waker) = unsafe { (bpf_ktime_get_ns(), bpf_get_current_pid_tgid() as u32) };
     let (pid, prev_cpu) = (task.pid(), task.cpu());
@@ -77,6 +80,9 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
 /// Starts the clock, unless nothing waits or the clock runs already.
 #[inline(always)]
 pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
+    if !budget::allows_run() {
+        return;
+    }
     let Some(tally) = Tally::of(class) else { return };
     let pid = task.pid();
     if tells(part::WAKEUPS) {

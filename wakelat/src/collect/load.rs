@@ -18,6 +18,7 @@ use wakelat_common::{
 use super::{
     Collector, Moves, Settings,
     attach::{self, Way},
+    budget::Budget,
     histograms::Histograms,
     records::Records,
     stacks::Stacks,
@@ -122,7 +123,7 @@ impl Collector {
             histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
-            level: Array::try_from(take(&mut ebpf, "LEVEL")?)?,
+            budget: Budget::take(&mut ebpf)?,
             running: Array::try_from(take(&mut ebpf, "RUNNING")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
             here: settings

@@ -1,6 +1,7 @@
 //! The live kernel as a source: loads the BPF programs, attaches them, and reads what they give.
 
 mod attach;
+mod budget;
 mod counters;
 mod histograms;
 mod load;
@@ -19,7 +20,7 @@ use aya::{
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
 
-pub use self::stacks::Stacks;
+pub use self::{budget::RunCounts, stacks::Stacks};
 use crate::config::Attach;
 
 /// What the programs are to do.
@@ -131,7 +132,8 @@ pub struct Collector {
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
-    level: Array<MapData, u32>,
+    /// What the programs may do under a limit.
+    budget: budget::Budget,
     /// What each CPU runs, where no more than the records of classic tracepoints is known.
     running: Array<MapData, u32>,
     /// What each CPU is at, where events are told.
@@ -148,6 +150,8 @@ pub struct Collector {
 pub struct Runs {
     /// The time that all of them ran: ns, one reading of the clock for each run included.
     pub ns: u64,
+    /// How often they ran, together.
+    pub count: u64,
     /// How often the one on `sched_switch` ran.
     pub switches: u64,
 }

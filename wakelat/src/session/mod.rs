@@ -9,7 +9,6 @@ mod meter;
 mod names;
 pub(crate) mod output;
 mod progress;
-mod rest;
 pub(crate) mod schedule;
 pub(crate) mod scheduling;
 pub(crate) mod settings;
@@ -158,7 +157,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let shows_events = view.shows_events();
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
     view.loaded(&mut collector);
-    let mut account = Account::open(&collector, config.max_overhead_ppm)?;
+    let mut account = Account::open(&mut collector, config.max_overhead_ppm)?;
     collector.attach()?;
     // The window begins at once: on a machine with too much to do, whatever came before it would take its time.
     let mut schedule = Schedule::new(&config.window, Instant::now());
@@ -198,7 +197,10 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
                     step => run.follow(step, &mut collector, &mut output)?,
                 }
             }
-            rung = bell.readable() => rung.context(waiting)?.clear_ready(),
+            rung = bell.readable() => {
+                rung.context(waiting)?.clear_ready();
+                run.account.wake(&collector)?;
+            }
             // In a rest nothing comes.
             _ = drain.tick(), if !run.account.is_resting() => {}
         }
@@ -353,7 +355,7 @@ impl Run<'_> {
                 self.windows.begin_period(period);
             }
             Step::Rest(rest) => {
-                collector.detach_and(|| self.account.leave(rest))?;
+                collector.detach_and(|collector| self.account.leave(collector, rest))?;
                 self.take_all(collector, output)?;
                 self.windows.cut_off(&collector.take_waiting()?);
             }
