@@ -100,7 +100,9 @@ impl Account {
         account.begin(collector)?;
         if let Some(ppm) = limit_ppm {
             if account.under_way.is_none() {
-                bail!("`--max-overhead` cannot be held: the kernel accounts programs for those with CAP_SYS_ADMIN alone");
+                bail!(
+                    "`--max-overhead` cannot be held: the kernel accounts programs for those with CAP_SYS_ADMIN alone"
+                );
             }
             let now = reading(collector)?;
             let limit = Limit::new(ppm, cpus, now);

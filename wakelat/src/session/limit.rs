@@ -22,6 +22,8 @@ const AT_FIRST_NS: f64 = (1.0 - AIM) * 1e9;
 /// What a run may take before a slice has shown it: ns, more than on any machine that is not emulated.
 const FIRST_PRICE_NS: f64 = 1_000.0;
 
+/// So many runs show as much of the price as is known from earlier slices.
+const MANY_RUNS: f64 = 1_000.0;
 /// What the call of a program takes that returns at once, as a part of what a run takes that measures: at least.
 const CALL: f64 = 0.25;
 
@@ -53,6 +55,8 @@ pub struct Limit {
     last: Reading,
     /// ns that a run of a program takes.
     price: f64,
+    /// Whether a slice has shown it.
+    is_priced: bool,
     /// ns of wakelat's own CPU time that come with it.
     price_of_tool: f64,
     /// Runs since the last slice: they get the price that the next one shows.
@@ -97,6 +101,7 @@ impl Limit {
             tokens: limit * AT_FIRST_NS,
             last: now,
             price: FIRST_PRICE_NS,
+            is_priced: false,
             price_of_tool: 0.0,
             unpriced: 0,
             round: Round::default(),
@@ -147,10 +152,15 @@ impl Limit {
         let (measured, stopped) = (measured as f64, stopped as f64);
         let at_least = programs_ns as f64 / (measured + stopped);
         let at_most = programs_ns as f64 / (measured + CALL * stopped);
-        let price = self.price.clamp(at_least, at_most);
-        let unpriced = std::mem::take(&mut self.unpriced) as f64;
+        let shown = self.price.clamp(at_least, at_most);
+        // Of the runs since the slice before, half are taken to be like that one, and half like this one. A few runs show
+        // little: the first after the programs are attached, or ones that an interrupt or the hypervisor made long.
+        let (part, weight) =
+            if self.is_priced { (0.5, (measured + stopped) / (measured + stopped + MANY_RUNS)) } else { (1.0, 1.0) };
+        let price = self.price + weight * (shown - self.price);
+        let unpriced = part * std::mem::take(&mut self.unpriced) as f64;
         self.tokens = (self.tokens + unpriced * (self.price - price)).min(self.capacity());
-        self.price = price;
+        (self.price, self.is_priced) = (price, true);
     }
 
     /// A period has ended in which the programs measured for `measured_ns`; `has_stopped`: by themselves, before its planned end.
@@ -160,7 +170,8 @@ impl Limit {
         let round = std::mem::take(&mut self.round);
         let measured_ns = measured_ns.max(1) as f64;
         let programs_ns = round.runs as f64 * self.price;
-        self.price_of_tool = if round.runs == 0 { 0.0 } else { (round.tool_ns as f64 / round.runs as f64).min(self.price) };
+        self.price_of_tool =
+            if round.runs == 0 { 0.0 } else { (round.tool_ns as f64 / round.runs as f64).min(self.price) };
         let of_tool = round.tool_ns as f64 / round.length_ns.max(1) as f64;
         self.adjust_level((programs_ns / measured_ns + of_tool) / self.cpus);
         // Neither what a period takes nor what it is to take depends on what happens in it, so that periods are a fair sample
