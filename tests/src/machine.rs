@@ -49,6 +49,15 @@ pub fn is_preempt_rt() -> bool {
     fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|version| version.contains("PREEMPT_RT"))
 }
 
+/// Whether the lock of a BPF ring buffer is one that a task may sleep for (`spinlock_t` in `struct bpf_ringbuf`,
+/// kernel/bpf/ringbuf.c): two CPUs that meet in a ring buffer while they hold the locks of their run queues freeze the machine.
+/// So under PREEMPT_RT before 6.0, but for a repair that a distribution may have taken over.
+pub fn ring_buffer_may_sleep() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let major = release.split('.').next().and_then(|number| number.parse::<u32>().ok());
+    is_preempt_rt() && major.is_some_and(|major| major < 6)
+}
+
 /// Memory that a test may use: bytes.
 pub fn available_memory() -> u64 {
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What `rtla timerlat hist` prints. Pure, but for the run itself.
+//! What `rtla timerlat hist` and `rtla osnoise top` print. Pure, but for the runs themselves.
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -108,6 +108,49 @@ pub fn parse(text: &str) -> Histogram {
     histogram
 }
 
+/// What `rtla osnoise top` says of a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Noise {
+    /// How long its workload ran: µs.
+    pub runtime_us: u64,
+    /// How much of that was noise: µs.
+    pub noise_us: u64,
+    /// Noises without an interference.
+    pub hw: u64,
+}
+
+/// Has rtla measure the noise of each CPU.
+///
+/// # Errors
+/// Where there is no rtla.
+///
+/// # Panics
+/// If it fails.
+pub fn osnoise_top(seconds: u32) -> Result<BTreeMap<u32, Noise>, Skip> {
+    let rtla = tool::find("rtla", "rtla")?;
+    let output = Command::new(&rtla).args(["osnoise", "top", "-q", "-d", &seconds.to_string()]).output();
+    let output = output.unwrap_or_else(|error| panic!("{rtla}: {error}"));
+    assert!(output.status.success(), "{output:?}");
+    Ok(parse_noise(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Reads the lines of a table such as
+///
+/// ```text
+/// CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI
+///   0 #3           3000000        17424    99.41920        6379          810           0            0
+/// ```
+pub fn parse_noise(text: &str) -> BTreeMap<u32, Noise> {
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [cpu, period, runtime, noise, _, _, _, hw, ..] = words[..] else { return None };
+        period.strip_prefix('#')?;
+        let [runtime_us, noise_us, hw] = [runtime, noise, hw].map(str::parse);
+        Some((cpu.parse().ok()?, Noise { runtime_us: runtime_us.ok()?, noise_us: noise_us.ok()?, hw: hw.ok()? }))
+    };
+    text.lines().filter_map(line).collect()
+}
+
 /// Whether some of `latencies`, one after the other, are what rtla has seen; how many there are.
 pub fn is_part_of(column: &Column, latencies: &[u64]) -> bool {
     let count = column.count as usize;
@@ -148,6 +191,19 @@ mod tests {
         assert_eq!(histogram, [((0, "irq"), irq), ((0, "thread"), thread)].into());
         assert_eq!(histogram[&(0, "irq")].median(), Some(2410));
         assert_eq!(histogram[&(0, "thread")].median(), Some(9000));
+    }
+
+    #[test]
+    fn a_table_of_noise_is_read_by_its_lines() {
+        let printed = "duration:   0 00:00:04 | time is in us\n\
+            CPU Period  Runtime   Noise  % CPU Aval   Max Noise   Max Single   HW   NMI   IRQ   Softirq   Thread\n  \
+            0 #1        1003543  536071    46.58215      536071         5654  313     0   135         0       34\n  \
+            1 #3        3001802 1063547    64.56971      529603        12081 1386     0   522         0       92\n";
+        let noise = |runtime_us, noise_us, hw| Noise { runtime_us, noise_us, hw };
+        assert_eq!(
+            parse_noise(printed),
+            [(0, noise(1_003_543, 536_071, 313)), (1, noise(3_001_802, 1_063_547, 1_386))].into()
+        );
     }
 
     #[test]

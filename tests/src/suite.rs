@@ -67,7 +67,7 @@ macro_rules! attached {
     };
 }
 
-/// The same, under typed tracepoints alone: for what happens between waits.
+/// Under typed tracepoints only: for what happens between waits, and for what takes long and does not depend on the way to attach.
 #[macro_export]
 macro_rules! attached_typed {
     ($($test:ident),* $(,)?) => {

@@ -75,6 +75,17 @@ pub fn run(verb: &str, more: &[&str]) -> (Ended, Trace) {
     (ended, saved())
 }
 
+/// Runs `wakelat timerlat` or `wakelat osnoise` to the end with nothing saved, so that it records no more than it shows, and
+/// gives its document.
+///
+/// # Panics
+/// If it fails.
+pub fn document(verb: &[&str], more: &[&str]) -> serde_json::Value {
+    let ended = Wakelat::start(command(&[verb, &["--json"], more].concat())).end();
+    assert!(ended.status.success(), "{ended:#?}");
+    serde_json::from_str(&ended.stdout).expect("a document")
+}
+
 /// A `wakelat timerlat` that measures until it is ended.
 pub fn running(more: &[&str]) -> Wakelat {
     Wakelat::measuring(command(&arguments("timerlat", &file(), more)))

@@ -1,10 +1,10 @@
-//! `wakelat timerlat` beside rtla, the kernel's own instrument for the same tracer.
+//! `wakelat timerlat` and `wakelat osnoise` beside rtla, the kernel's own instrument for the same tracers.
 
 use std::collections::BTreeMap;
 
 use wakelat_tests::{
     from_each_source, machine, rtla,
-    suite::{self, Outcome},
+    suite::{self, Outcome, Skip},
     tracer::{self, Trace, run, running},
 };
 
@@ -12,9 +12,12 @@ const PERIOD_US: u32 = 1000;
 
 fn main() {
     suite::main(
-        from_each_source![what_rtla_counts_is_what_is_read]
+        from_each_source![what_rtla_counts_is_what_is_read, osnoise_leaves_as_much_of_a_cpu_as_rtla_says]
             .into_iter()
-            .chain(wakelat_tests::once![rtla_alone_and_wakelat_alone_see_the_same_shape,]),
+            .chain(wakelat_tests::once![
+                rtla_alone_and_wakelat_alone_see_the_same_shape,
+                a_histogram_takes_no_more_time_than_rtlas,
+            ]),
     );
 }
 
@@ -90,4 +93,51 @@ fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> Outcome {
         }
     }
     Ok(())
+}
+
+/// One after the other, each with the tracer's own record of the samples and nothing else.
+fn a_histogram_takes_no_more_time_than_rtlas() -> Outcome {
+    tracer::need("timerlat")?;
+    need_own_time()?;
+    let histogram = rtla::hist(2, PERIOD_US)?;
+    let document = tracer::document(&["timerlat", "hist"], &["-d", "2s", "-p", &format!("{PERIOD_US}us")]);
+    for ((cpu, context), column) in &histogram {
+        let of = document["cpus"].as_array().expect("a list").iter().find(|of| of["cpu"] == *cpu).expect("every CPU");
+        let (rtlas, ours) = (column.median().expect("within the histogram"), &of[context]["percentiles_ns"]["50"]);
+        println!("\n  {context} of CPU {cpu}: half within {rtlas} ns by rtla, {ours} ns by wakelat");
+        let ours = ours.as_u64().expect("a number");
+        assert!(ours.abs_diff(rtlas) * 100 <= rtlas * 5, "{context} of CPU {cpu}: {ours} ns, {rtlas} ns by rtla");
+    }
+    Ok(())
+}
+
+/// One after the other on an idle machine: what is left of a CPU is the same, and hardware makes as little noise.
+fn osnoise_leaves_as_much_of_a_cpu_as_rtla_says(source: &str) -> Outcome {
+    tracer::need("osnoise")?;
+    tracer::need_source(source)?;
+    need_own_time()?;
+    let rtlas = rtla::osnoise_top(5)?;
+    let document = tracer::document(&["osnoise"], &["--source", source, "-d", "5s"]);
+    let cpus = document["cpus"].as_array().expect("a list");
+    assert_eq!(cpus.len(), rtlas.len(), "{rtlas:?}: {document:#}");
+    for of in cpus {
+        let number = |field: &str| of[field].as_u64().unwrap_or_else(|| panic!("no `{field}` in {of:#}"));
+        let (runtime_us, noise_us, hw) = (number("runtime_ns") / 1000, number("noise_ns") / 1000, number("hw"));
+        let rtla = rtlas[&(number("cpu") as u32)];
+        // Noise in a million parts of the runtime.
+        let (ours, theirs) = (noise_us * 1_000_000 / runtime_us, rtla.noise_us * 1_000_000 / rtla.runtime_us);
+        println!("\n  {theirs} ppm of noise by rtla, {hw} by hardware; {ours} ppm by wakelat, {} by hardware", rtla.hw);
+        // Each has its own housekeeping in it: at most another half of a percent of the CPU.
+        assert!(ours.abs_diff(theirs) <= 5_000, "{ours} ppm, {theirs} by rtla: {of:#}");
+        assert!(hw.abs_diff(rtla.hw) <= 10, "{hw} noises by hardware, {} by rtla: {of:#}", rtla.hw);
+    }
+    Ok(())
+}
+
+fn need_own_time() -> Result<(), Skip> {
+    if machine::has_own_time() {
+        Ok(())
+    } else {
+        Err(Skip::because("where the host stops the guest, one run after the other is not comparable"))
+    }
 }

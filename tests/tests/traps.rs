@@ -1,7 +1,7 @@
 //! Traps that other tools fell into, on a real kernel. The numbers are those of docs/semantics.md.
 
 use wakelat_tests::{
-    attached, attached_every_mode,
+    attached, attached_typed,
     compare::{assert_kernels_own_account, assert_one_wakeup_for_each_block, assert_within_user_times},
     machine,
     report::Report,
@@ -16,8 +16,8 @@ const ALL_CLASSES: &str = "wakeup,new,preempted";
 const REST_NS: u64 = 1_000_000_000;
 
 fn main() {
-    let counted = attached_every_mode![t22_starvation_is_as_long_as_it_was];
-    suite::main(counted.into_iter().chain(attached![
+    let once = attached_typed![t22_starvation_is_as_long_as_it_was];
+    suite::main(once.into_iter().chain(attached![
         t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on,
         t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait,
         t05_a_free_ping_pong_leaves_no_start_behind,

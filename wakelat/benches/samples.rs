@@ -104,7 +104,7 @@ fn sample(criterion: &mut Criterion) {
 fn window(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("window");
     for threads in [1, 1000] {
-        let groups = groups_of(&records(threads), &[Key::Tid]);
+        let mut groups = groups_of(&records(threads), &[Key::Tid]);
         group.bench_function(format!("report of {threads} groups with percentiles"), |bencher| {
             bencher.iter(|| {
                 let report = groups.report(&Numbers, None);

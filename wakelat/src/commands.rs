@@ -77,7 +77,8 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<Stop> {
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
             let redrawn = style.terminal && live.output.format == sink::Format::Human;
-            let mut listener = timerlat::live::Activations::new(config.shown, live.output.format, style);
+            let period_ns = live.tracer.timer_period_ns();
+            let mut listener = timerlat::live::Activations::new(config.shown, period_ns, live.output.format, style);
             live_run(live, redrawn && config.shown.view == timerlat::sink::View::Top, &mut listener)
         }
     }

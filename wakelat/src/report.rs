@@ -1,6 +1,6 @@
 //! What a window of measurement found: plain data, ns throughout, with its coverage. Sources fill it, sinks show it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 use serde::{Deserialize, Serialize};
 use wakelat_common::Class;
@@ -122,7 +122,7 @@ pub struct Group {
     /// Their class.
     pub class: GroupClass,
     /// How long they took.
-    pub distribution: Distribution,
+    pub distribution: Rc<Distribution>,
     /// The longest, the longest first; none of parts of waits.
     pub worst: Vec<Wait>,
     /// The names of those who woke their tasks, where they are known, by thread id.

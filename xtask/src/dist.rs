@@ -55,7 +55,7 @@ pub fn released() -> anyhow::Result<Built> {
 }
 
 /// What it is compiled for.
-pub fn target() -> String {
+fn target() -> String {
     format!("{}-unknown-linux-gnu", env::consts::ARCH)
 }
 
@@ -67,8 +67,17 @@ fn static_release(target: &str) -> anyhow::Result<Built> {
     build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
 }
 
+/// A command that builds the kernel tests as [`released`] builds wakelat, and runs them here unless it is asked not to.
+pub fn kernel_tests() -> Command {
+    let target = target();
+    let mut cargo = workspace::cargo();
+    cargo.args(["test", "--package=wakelat-tests", "--release", "--target", &target]);
+    make_static(&mut cargo, &target);
+    cargo
+}
+
 /// Has cargo link programs for `target` with all their libraries inside.
-pub fn make_static(cargo: &mut Command, target: &str) {
+fn make_static(cargo: &mut Command, target: &str) {
     // By target, so that build scripts and procedural macros, which cannot be static, are spared.
     let variable = target.replace('-', "_").to_uppercase();
     cargo.env(format!("CARGO_TARGET_{variable}_RUSTFLAGS"), "-Ctarget-feature=+crt-static -Cstrip=symbols");

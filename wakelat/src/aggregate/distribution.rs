@@ -2,22 +2,18 @@
 
 use std::cmp::Reverse;
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use wakelat_common::{
     bucket::{self, BUCKETS},
     histogram::Histogram as Counted,
 };
 
-use super::sampled::{Drawn, Period, Sampled};
+use super::{
+    rank::Percentile,
+    sampled::{Drawn, Period, Sampled},
+    values::Values,
+};
 use crate::wait::Comm;
-
-/// A group keeps its values themselves up to this many: most groups of a run are small, and the histogram of one value
-/// is as large as that of a million.
-const FEW: usize = 64;
-
-/// Significant decimal digits of a percentile.
-const DIGITS: u8 = 3;
 
 /// Waits of one group: exact count, sum, minimum and maximum, percentiles to three significant digits; or, where the
 /// kernel counted them, to the width of a bucket.
@@ -45,20 +41,6 @@ pub struct Maximum {
     pub comm: Comm,
     /// CPU on which it went on.
     pub cpu: u32,
-}
-
-#[derive(Clone, Debug)]
-enum Values {
-    Few(Vec<u64>),
-    Many(Box<Histogram<u64>>),
-    /// What the kernel counted: nothing is known of a value but its bucket.
-    Buckets(Box<[u64; BUCKETS]>),
-}
-
-impl Default for Values {
-    fn default() -> Self {
-        Self::Few(Vec::new())
-    }
 }
 
 /// One bucket of a distribution: `from_ns <= value < to_ns`; the topmost one includes `u64::MAX`.
@@ -121,18 +103,7 @@ impl Distribution {
         }
         self.count += 1;
         self.sum_ns += u128::from(latency_ns);
-        match &mut self.values {
-            Values::Few(values) if values.len() < FEW => values.push(latency_ns),
-            Values::Few(values) => {
-                let mut many = histogram();
-                for value in values.iter().copied().chain([latency_ns]) {
-                    record(&mut many, value);
-                }
-                self.values = Values::Many(many);
-            }
-            Values::Many(histogram) => record(histogram, latency_ns),
-            Values::Buckets(buckets) => buckets[bucket::index(latency_ns)] += 1,
-        }
+        self.values.record(latency_ns);
     }
 
     /// How many waits.
@@ -165,32 +136,14 @@ impl Distribution {
         self.max
     }
 
-    /// The smallest value that at least `percent` % of the waits do not exceed: ns, to three significant digits, or no more
+    /// The smallest value that at least this share of the waits does not exceed: ns, to three significant digits, or no more
     /// than 1/32 above where the kernel counted, and never outside the exact minimum and maximum. 0 where there is none.
-    pub fn percentile_ns(&self, percent: f64) -> u64 {
+    pub fn percentile_ns(&self, percentile: Percentile) -> u64 {
         if let Some(sampled) = self.sampled().filter(|sampled| !sampled.is_even()) {
-            return sampled.percentile_ns(percent).clamp(self.min_ns(), self.max_ns());
+            return sampled.percentile_ns(percentile).clamp(self.min_ns(), self.max_ns());
         }
-        let value = match &self.values {
-            Values::Few(values) => {
-                let mut sorted = values.clone();
-                sorted.sort_unstable();
-                let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
-                sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
-            }
-            Values::Many(histogram) => histogram.value_at_percentile(percent),
-            Values::Buckets(buckets) => {
-                let rank = ((percent / 100.0 * self.count as f64).ceil() as u64).max(1);
-                let mut up_to = 0;
-                let found = buckets.iter().position(|count| {
-                    up_to += count;
-                    up_to >= rank
-                });
-                // The largest value that the bucket takes.
-                found.map_or(0, |index| bucket::upper(index).saturating_sub(1))
-            }
-        };
-        value.clamp(self.min_ns(), self.max_ns())
+        let found = self.values.percentile(percentile, self.count);
+        found.unwrap_or(0).clamp(self.min_ns(), self.max_ns())
     }
 
     /// The waits by bucket ([`bucket`]): rising, without the empty ones. Their counts add up to [`Self::count`].
@@ -221,64 +174,8 @@ impl Distribution {
         if let Some(sampled) = other.sampled() {
             self.sampled.get_or_insert_default().add(sampled);
         }
-        let mut many = match (std::mem::take(&mut self.values), &other.values) {
-            (Values::Buckets(buckets), _) => return self.add_buckets(buckets, other),
-            (values, Values::Buckets(_)) => {
-                let mut buckets = Box::new([0; BUCKETS]);
-                values.for_each(|value, count| buckets[bucket::index(value)] += count);
-                return self.add_buckets(buckets, other);
-            }
-            (Values::Many(many), _) => many,
-            (Values::Few(values), _) => {
-                let mut many = histogram();
-                values.into_iter().for_each(|value| record(&mut many, value));
-                many
-            }
-        };
-        other.values.for_each(|value, count| {
-            many.record_n(value, count).expect("an auto-resizing histogram takes any u64");
-        });
-        self.values = Values::Many(many);
+        self.values.add(&other.values);
     }
-
-    /// Takes `buckets` and those of `other` for its values.
-    fn add_buckets(&mut self, mut buckets: Box<[u64; BUCKETS]>, other: &Self) {
-        other.values.for_each(|value, count| buckets[bucket::index(value)] += count);
-        self.values = Values::Buckets(buckets);
-    }
-}
-
-impl Values {
-    /// Calls `visit` with each distinct value and its count, rising.
-    fn for_each(&self, mut visit: impl FnMut(u64, u64)) {
-        match self {
-            Values::Few(values) => {
-                let mut sorted = values.clone();
-                sorted.sort_unstable();
-                sorted.into_iter().for_each(|value| visit(value, 1));
-            }
-            Values::Many(histogram) => {
-                for step in histogram.iter_recorded() {
-                    // The lower end of the histogram's own slot: it never lies in a bucket above the value's.
-                    visit(histogram.lowest_equivalent(step.value_iterated_to()), step.count_at_value());
-                }
-            }
-            Values::Buckets(buckets) => {
-                let used = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
-                used.for_each(|(index, count)| visit(bucket::lower(index), *count));
-            }
-        }
-    }
-}
-
-fn histogram() -> Box<Histogram<u64>> {
-    let mut histogram = Histogram::new(DIGITS).expect("3 digits are within the crate's limits");
-    histogram.auto(true);
-    Box::new(histogram)
-}
-
-fn record(histogram: &mut Histogram<u64>, value: u64) {
-    histogram.record(value).expect("an auto-resizing histogram takes any u64");
 }
 
 #[cfg(test)]
@@ -314,7 +211,7 @@ mod tests {
     fn t22_a_wait_of_fifteen_seconds_is_data() {
         let waits = distribution((0..1000).map(|_| 1000).chain([15_000_000_000]));
         assert_eq!(waits.max_ns(), 15_000_000_000);
-        assert_eq!(waits.percentile_ns(100.0), 15_000_000_000);
+        assert_eq!(waits.percentile_ns(Percentile::MAX), 15_000_000_000);
         assert_eq!(waits.buckets().last().map(|bucket| bucket.count), Some(1));
     }
 
@@ -322,7 +219,7 @@ mod tests {
     fn an_empty_distribution_is_all_zeros() {
         let none = Distribution::default();
         assert_eq!((none.count(), none.min_ns(), none.max_ns(), none.mean_ns()), (0, 0, 0, 0));
-        assert_eq!(none.percentile_ns(99.0), 0);
+        assert_eq!(none.percentile_ns(Percentile::P99), 0);
         assert!(none.buckets().is_empty());
     }
 
@@ -336,6 +233,48 @@ mod tests {
         Distribution::counted(&counted)
     }
 
+    const PERCENTILES: [(u64, Percentile); 6] = [
+        (0, Percentile::per_mille(0)),
+        (500, Percentile::P50),
+        (900, Percentile::P90),
+        (990, Percentile::P99),
+        (999, Percentile::P99_9),
+        (1000, Percentile::MAX),
+    ];
+
+    /// The smallest of `values` that so many of a thousand of them do not exceed, by counting them.
+    fn exactly(per_mille: u64, values: &[u64]) -> u64 {
+        let up_to = |value: u64| values.iter().filter(|other| **other <= value).count() as u64;
+        let has_share = |value: &u64| up_to(*value) * 1000 >= values.len() as u64 * per_mille;
+        values.iter().copied().filter(has_share).min().unwrap()
+    }
+
+    #[test]
+    fn of_a_thousand_waits_only_the_longest_is_above_the_999th() {
+        const SECOND: u64 = 1_000_000_000;
+        let values: Vec<u64> = (0..999).map(|_| 1_000).chain([SECOND]).collect();
+        for waits in [distribution(values.iter().copied()), counted(&values)] {
+            assert!(waits.percentile_ns(Percentile::P99_9) < 1_032, "{}", waits.percentile_ns(Percentile::P99_9));
+            assert_eq!(waits.percentile_ns(Percentile::MAX), SECOND);
+        }
+    }
+
+    #[test]
+    fn percentiles_of_every_multiple_of_a_thousand_waits_are_those_of_their_rank() {
+        // Three lengths of wait: up to p99.9, the thousandth above it, and the one that is longest of all.
+        let mut waits = distribution([]);
+        for thousands in 1..=200 {
+            (0..999).for_each(|_| waits.record(wait(1_000)));
+            waits.record(wait(1 << 30));
+            let p99_9 = waits.percentile_ns(Percentile::P99_9);
+            assert_eq!(p99_9, 1_000, "{thousands} thousand");
+        }
+        let mut few = distribution((1..=10).map(|n| n * 100));
+        assert_eq!(few.percentile_ns(Percentile::P90), 900);
+        few.add(&distribution((11..=20).map(|n| n * 100)));
+        assert_eq!(few.percentile_ns(Percentile::P90), 1_800);
+    }
+
     proptest! {
         #[test]
         fn the_same_waits_by_samples_and_counted_in_the_kernel_are_the_same_report(values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (8 + v % 52)), 1..300), cut in 0usize..300) {
@@ -347,23 +286,18 @@ mod tests {
             prop_assert_eq!(aggregate.sum_ns(), samples.sum_ns());
             prop_assert_eq!((aggregate.min_ns(), aggregate.max()), (samples.min_ns(), samples.max()));
             prop_assert_eq!(aggregate.buckets(), samples.buckets());
-            let mut sorted = values;
-            sorted.sort_unstable();
-            for percent in [0.0, 50.0, 90.0, 99.0, 99.9, 100.0] {
-                let rank = ((percent / 100.0 * sorted.len() as f64).ceil() as usize).max(1);
-                let (got, exact) = (aggregate.percentile_ns(percent), sorted[rank - 1]);
-                prop_assert!(got >= exact && got - exact <= exact / 32, "p{percent}: {got} for {exact}");
+            for (per_mille, percentile) in PERCENTILES {
+                let (got, exact) = (aggregate.percentile_ns(percentile), exactly(per_mille, &values));
+                prop_assert!(got >= exact && got - exact <= exact / 32, "p{percentile}: {got} for {exact}");
             }
         }
 
         #[test]
-        fn percentiles_are_right_to_three_digits(mut values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 60)), 1..300)) {
+        fn percentiles_are_right_to_three_digits(values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 60)), 1..300)) {
             let all = distribution(values.iter().copied());
-            values.sort_unstable();
-            for percent in [0.0, 50.0, 90.0, 99.0, 99.9, 100.0] {
-                let rank = ((percent / 100.0 * values.len() as f64).ceil() as usize).max(1);
-                let (got, exact) = (all.percentile_ns(percent), values[rank - 1]);
-                prop_assert!(got.abs_diff(exact) <= exact / 1000 + 1, "p{percent}: {got} for {exact}");
+            for (per_mille, percentile) in PERCENTILES {
+                let (got, exact) = (all.percentile_ns(percentile), exactly(per_mille, &values));
+                prop_assert!(got.abs_diff(exact) <= exact / 1000 + 1, "p{percentile}: {got} for {exact}");
             }
         }
 

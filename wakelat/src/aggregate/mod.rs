@@ -4,10 +4,12 @@ pub mod container;
 pub mod coverage;
 pub mod distribution;
 pub mod key;
+pub mod rank;
 pub mod sampled;
+mod values;
 pub mod worst;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 use wakelat_common::{Class, histogram::Histogram};
 
@@ -38,10 +40,11 @@ pub struct Groups {
     waits_merged: u64,
 }
 
-/// Those of one group.
+/// The waits of one group.
 #[derive(Clone, Debug, Default)]
 struct Waits {
-    distribution: Distribution,
+    /// Shared with the report under way, so that a report copies no histogram; a wait that comes while one exists would.
+    distribution: Rc<Distribution>,
     worst: Worst,
 }
 
@@ -86,11 +89,12 @@ impl Groups {
         let has_room = self.groups.len() < self.limit || self.groups.contains_key(&key);
         let group =
             if has_room { self.groups.entry(key).or_default() } else { self.others.entry(key.class()).or_default() };
-        group.distribution.record(latest);
+        let distribution = Rc::make_mut(&mut group.distribution);
+        distribution.record(latest);
         if let Some(period) = self.period {
             // A group of one task is of one that was drawn, and of nobody else.
             let level = if self.keys.contains(&Key::Tid) { 0 } else { wait.level };
-            group.distribution.record_sampled(wait.tid, level, period, latency_ns);
+            distribution.record_sampled(wait.tid, level, period, latency_ns);
         }
         keep(group);
         has_room
@@ -107,7 +111,7 @@ impl Groups {
             self.waits_merged += counted.count();
             self.others.entry(key.class()).or_default()
         };
-        group.distribution.add(&counted);
+        Rc::make_mut(&mut group.distribution).add(&counted);
         worst.for_each(|wait| group.worst.offer(&wait));
     }
 
@@ -124,8 +128,15 @@ impl Groups {
     }
 
     /// The groups by class, and then by falling count; equal counts by key, so that the order is always the same. `drawn`
-    /// was in force, where not all was watched.
-    pub fn report(&self, names: &dyn Names, drawn: Option<Drawn>) -> Vec<Group> {
+    /// was in force, where not all was watched. The report has to be dropped before the next wait is recorded: the waits of both
+    /// are the same memory.
+    pub fn report(&mut self, names: &dyn Names, drawn: Option<Drawn>) -> Vec<Group> {
+        if let Some(drawn) = drawn {
+            let up_to = if self.keys.contains(&Key::Tid) { 0 } else { drawn.up_to };
+            for waits in self.groups.values_mut().chain(self.others.values_mut()) {
+                Rc::make_mut(&mut waits.distribution).draw(Drawn { up_to, ..drawn });
+            }
+        }
         let groups =
             self.groups.iter().map(|(key, waits)| ((key.class(), key.parts(&self.keys, names)), waits.clone()));
         let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
@@ -141,10 +152,6 @@ impl Groups {
                 worst: waits.worst.waits().to_vec(),
             })
             .collect();
-        if let Some(drawn) = drawn {
-            let up_to = if self.keys.contains(&Key::Tid) { 0 } else { drawn.up_to };
-            groups.iter_mut().for_each(|group| group.distribution.draw(Drawn { up_to, ..drawn }));
-        }
         groups.sort_by(|a, b| {
             a.class
                 .cmp(&b.class)
@@ -157,7 +164,7 @@ impl Groups {
 
 impl Waits {
     fn add(&mut self, other: &Self) {
-        self.distribution.add(&other.distribution);
+        Rc::make_mut(&mut self.distribution).add(&other.distribution);
         other.worst.waits().iter().for_each(|wait| self.worst.offer(wait));
     }
 }
@@ -203,6 +210,20 @@ mod tests {
         [Some(77), Some(78), None].into_iter().for_each(|waker_tid| groups.record(&Wait { waker_tid, ..wait() }));
         let report = groups.report(&Paths, None);
         assert_eq!(report[0].wakers, BTreeMap::from([(77, Comm::new(b"bash"))]));
+    }
+
+    #[test]
+    fn a_report_has_the_waits_of_its_groups_without_a_copy() {
+        let mut groups = Groups::new(vec![Key::Tid], false, 10);
+        (0..1_000).for_each(|latency_ns| groups.record(&Wait { latency_ns, ..wait() }));
+        let first = groups.report(&Paths, None);
+        assert!(groups.groups.values().all(|waits| Rc::ptr_eq(&waits.distribution, &first[0].distribution)));
+        // One that comes while a report exists does not change it.
+        groups.record(&wait());
+        assert_eq!(
+            (first[0].distribution.count(), groups.report(&Paths, None)[0].distribution.count()),
+            (1_000, 1_001)
+        );
     }
 
     #[test]

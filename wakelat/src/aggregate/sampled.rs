@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 use wakelat_common::{bucket, share::scatter};
 
+use super::rank::{Percentile, first};
+
 /// Parts of the drawn tasks, and of the periods. More would tell the spread better, of which there are as many as tasks at best.
 const PARTS: usize = 64;
 
@@ -137,22 +139,22 @@ impl Sampled {
     }
 
     /// The percentile of the waits of all tasks: ns, the largest value of its bucket. 0 where there is no wait.
-    pub fn percentile_ns(&self, percent: f64) -> u64 {
+    pub fn percentile_ns(&self, percentile: Percentile) -> u64 {
         let buckets = self.weighted();
-        at(&buckets, percent / 100.0).map_or(0, |bucket| bucket::upper(bucket.into()).saturating_sub(1))
+        percentile.find_weighted(&buckets).map_or(0, |bucket| bucket::upper(bucket.into()).saturating_sub(1))
     }
 
     /// Where the percentile of the waits of all tasks lies. None where that cannot be told from tasks of one part or periods of one,
     /// or where no task was drawn at the highest level, or watched after a rest: of the time in which that was so nothing is known
     /// then.
-    pub fn interval(&self, percent: f64) -> Option<Interval> {
+    pub fn interval(&self, percentile: Percentile) -> Option<Interval> {
         let (in_force, known) = self.drawn;
         if in_force.up_to > known.up_to || in_force.with_rests && !known.with_rests {
             return None;
         }
-        let share = percent / 100.0;
+        let share = percentile.share();
         let buckets = self.weighted();
-        let found = at(&buckets, share)?;
+        let found = percentile.find_weighted(&buckets)?;
         let Sums { recorded, stand_for, squares, of_drawn, after_rests, of_watched, .. } = self.sums;
         // What is known of all is certain: only the part that was not seen can differ.
         let unseen = |seen: f64, of: f64| if seen < of { 1.0 - seen / of } else { 0.0 };
@@ -240,15 +242,7 @@ fn spread(parts: &[Part; PARTS], share: f64) -> Option<(f64, usize)> {
 
 /// The first bucket up to which at least `share` of the waits are.
 fn at(buckets: &BTreeMap<u16, f64>, share: f64) -> Option<u16> {
-    let all: f64 = buckets.values().sum();
-    let mut up_to = 0.0;
-    for (bucket, count) in buckets {
-        up_to += count;
-        if up_to >= share * all * (1.0 - 1e-12) {
-            return Some(*bucket);
-        }
-    }
-    buckets.keys().next_back().copied()
+    first(buckets, |up_to, all| up_to >= share * all)
 }
 
 /// The quantile of Student's distribution for a two-sided interval of [`CONFIDENCE_PERCENT`].
@@ -284,7 +278,7 @@ mod tests {
     #[test]
     fn of_a_hundred_draws_about_ninety_five_intervals_hold_the_percentile_of_all() {
         const TASKS: u32 = 800;
-        let percents = [50.0, 90.0, 99.0];
+        let percents = [Percentile::P50, Percentile::P90, Percentile::P99];
         let all = sampled(0..TASKS, 0);
         let mut held = [0; 3];
         for draw in 0..100u64 {
@@ -305,15 +299,15 @@ mod tests {
         let mut drawn = Sampled::default();
         (0..40u32)
             .for_each(|tid| (0..1_000).for_each(|_| drawn.record(tid, 3, Period::FIRST, 1_000 * u64::from(tid + 1))));
-        let interval = drawn.interval(50.0).unwrap();
+        let interval = drawn.interval(Percentile::P50).unwrap();
         assert!(interval.low_ns < 18_000 && interval.high_ns.unwrap() > 23_000, "{interval:?}");
     }
 
     #[test]
     fn where_all_are_watched_the_interval_is_the_bucket() {
         let all = sampled(0..100, 0);
-        let interval = all.interval(50.0).unwrap();
-        assert_eq!(interval.high_ns, Some(all.percentile_ns(50.0)));
+        let interval = all.interval(Percentile::P50).unwrap();
+        assert_eq!(interval.high_ns, Some(all.percentile_ns(Percentile::P50)));
         assert!(interval.high_ns.unwrap() - interval.low_ns <= interval.low_ns / 32);
     }
 
@@ -324,38 +318,41 @@ mod tests {
         (0..800).for_each(|tid| drawn.record(tid, 0, Period::FIRST, 1_000));
         (0..101).for_each(|tid| drawn.record(tid, 3, Period::FIRST, 1_000_000));
         assert!(!drawn.is_even());
-        assert!(drawn.percentile_ns(49.0) < 1_100 && drawn.percentile_ns(50.5) > 900_000);
+        assert!(
+            drawn.percentile_ns(Percentile::per_mille(490)) < 1_100
+                && drawn.percentile_ns(Percentile::per_mille(505)) > 900_000
+        );
     }
 
     #[test]
     fn a_few_that_stand_for_very_many_tell_little() {
         let mut drawn = sampled(0..100, 0);
         (0..3).for_each(|tid| drawn.record(tid, 15, Period::FIRST, 5_000));
-        let interval = drawn.interval(90.0);
+        let interval = drawn.interval(Percentile::P90);
         assert!(interval.is_none_or(|interval| interval.high_ns.is_none()), "{interval:?}");
     }
 
     #[test]
     fn a_time_in_which_nobody_was_drawn_is_not_told_of() {
         let drawn = sampled(0..100, 0);
-        assert!(drawn.interval(50.0).is_some());
+        assert!(drawn.interval(Percentile::P50).is_some());
         for in_force in [Drawn { up_to: 4, with_rests: false }, Drawn { up_to: 0, with_rests: true }] {
             let mut drawn = drawn.clone();
             drawn.draw(in_force);
-            assert_eq!(drawn.interval(50.0), None);
+            assert_eq!(drawn.interval(Percentile::P50), None);
         }
     }
 
     #[test]
     fn the_end_of_the_tail_is_open() {
         let drawn = sampled(0..4, 3);
-        assert_eq!(drawn.interval(99.9).unwrap().high_ns, None);
+        assert_eq!(drawn.interval(Percentile::P99_9).unwrap().high_ns, None);
     }
 
     #[test]
     fn of_one_task_nothing_is_told_of_others() {
-        assert_eq!(sampled(7..8, 3).interval(50.0), None);
-        assert_eq!(Sampled::default().interval(50.0), None);
+        assert_eq!(sampled(7..8, 3).interval(Percentile::P50), None);
+        assert_eq!(Sampled::default().interval(Percentile::P50), None);
     }
 
     /// The waits at one instant of a load that comes and goes in waves, twenty to a run.
@@ -367,7 +364,7 @@ mod tests {
     #[test]
     fn of_a_hundred_draws_of_the_time_about_ninety_five_intervals_hold_the_percentile_of_all() {
         const INSTANTS: u32 = 10_000;
-        let percents = [50.0, 90.0, 99.0];
+        let percents = [Percentile::P50, Percentile::P90, Percentile::P99];
         let mut all = Sampled::default();
         (0..INSTANTS).for_each(|at| waits_at(at).for_each(|wait| all.record(at % 4, 0, Period::FIRST, wait)));
         let mut held = [0; 3];
@@ -397,14 +394,17 @@ mod tests {
         (0..800).for_each(|tid| drawn.record(tid, 0, Period::FIRST, 1_000));
         (0..101).for_each(|tid| drawn.record(tid, 0, Period { number: 1, stands_for: 8.0 }, 1_000_000));
         assert!(!drawn.is_even());
-        assert!(drawn.percentile_ns(49.0) < 1_100 && drawn.percentile_ns(50.5) > 900_000);
+        assert!(
+            drawn.percentile_ns(Percentile::per_mille(490)) < 1_100
+                && drawn.percentile_ns(Percentile::per_mille(505)) > 900_000
+        );
     }
 
     #[test]
     fn of_one_period_nothing_is_told_of_the_rests() {
         let mut drawn = Sampled::default();
         (0..800).for_each(|tid| drawn.record(tid, 0, Period { number: 1, stands_for: 8.0 }, 1_000));
-        assert_eq!(drawn.interval(50.0), None);
+        assert_eq!(drawn.interval(Percentile::P50), None);
     }
 
     #[test]

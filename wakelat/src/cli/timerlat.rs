@@ -42,8 +42,8 @@ pub struct TimerlatFlags {
     #[command(flatten)]
     pub saved: SavedFlags,
 
-    /// Explain activations of this latency or more, such as 50us; all of them by default
-    #[arg(long, value_name = "DURATION", value_parser = span::with_unit)]
+    /// Explain activations of this latency or more; a bare number is microseconds [default: all of them]
+    #[arg(long, value_name = "TIME", value_parser = span::microseconds_as_ns, allow_hyphen_values = true)]
     pub threshold: Option<u64>,
 
     /// How many of the worst activations why draws, or hist, top and why give with --json [default: 3]

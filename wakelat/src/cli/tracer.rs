@@ -156,11 +156,16 @@ impl NoiseFlags {
             let why = format!("`{runtime}us` is longer than the period of `{period}us`");
             return Err(ConfigError::Usage(format!("`--runtime`: {why}; give a longer `--period` or a shorter one")));
         }
+        let stop_us = self.stop.or(self.auto);
+        let config = TracerConfig::new(Tracer::Osnoise, [stop_us, self.stop_total], &self.tracer, machine)?;
+        // The kernel says that a noise stopped the run, and not which; an action at each takes a record of each.
+        let wants_single_noise = self.auto.is_some() || stop_us.is_some() && !config.stops_in_kernel();
         Ok(TracerConfig {
+            wants_single_noise,
             period_us: self.period,
             runtime_us: self.runtime,
             threshold_us: self.noise.or(self.auto.map(|_| 1)),
-            ..TracerConfig::new(Tracer::Osnoise, [self.stop.or(self.auto), self.stop_total], &self.tracer, machine)?
+            ..config
         })
     }
 }
@@ -168,6 +173,10 @@ impl NoiseFlags {
 /// A measuring thread in user space, as a run starts it; see [`crate::timerlat::live::user`]
 #[derive(Clone, Debug, Args)]
 pub struct ThreadFlags {
+    /// The process that starts it
+    #[arg(long)]
+    parent: u32,
+
     /// Where it runs
     #[arg(long)]
     cpu: u32,
@@ -187,7 +196,7 @@ pub struct ThreadFlags {
 
 impl From<ThreadFlags> for UserThread {
     fn from(flags: ThreadFlags) -> Self {
-        let ThreadFlags { cpu, priority, fd, load } = flags;
-        Self { cpu, priority, fd, load }
+        let ThreadFlags { parent, cpu, priority, fd, load } = flags;
+        Self { parent, cpu, priority, fd, load }
     }
 }

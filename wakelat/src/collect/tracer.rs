@@ -14,10 +14,7 @@ use super::{
     counters,
     load::{self, OBJECT},
 };
-use crate::config::Attach;
-
-/// Interferences come first: whatever a sample sums up is there before it. (include/trace/events/osnoise.h)
-const NOISES: [&str; 5] = ["irq_noise", "softirq_noise", "nmi_noise", "thread_noise", "sample_threshold"];
+use crate::config::{Attach, Tracer, TracerEvents};
 
 /// Loaded programs. Dropping it detaches and unloads everything.
 pub struct TracerPrograms {
@@ -30,11 +27,11 @@ pub struct TracerPrograms {
 }
 
 impl TracerPrograms {
-    /// Loads those on the five interferences and on `sample`, and has them verified. Nothing is attached yet.
+    /// Loads those on the samples of `tracer` and on what else is in `events`, and has them verified. Nothing is attached yet.
     ///
     /// # Errors
     /// Where the kernel refuses a map or a program, with the kernel's own reason.
-    pub fn load(sample: &'static str, attach: Attach, btf: &Path, ring_bytes: u32) -> Result<Self> {
+    pub fn load(tracer: Tracer, events: TracerEvents, attach: Attach, btf: &Path, ring_bytes: u32) -> Result<Self> {
         let btf = load::read_types(btf)?;
         let ways: &[Way] = match attach {
             Attach::Raw => &[Way::Raw],
@@ -49,7 +46,8 @@ impl TracerPrograms {
             .map_max_entries("HISTOGRAMS", 1)
             .load(OBJECT)
             .context("cannot load the BPF programs")?;
-        let targets: Vec<Target> = NOISES.into_iter().chain([sample]).map(Target::new).collect();
+        // Interferences come first: whatever a sample sums up is there before it.
+        let targets: Vec<Target> = events.names().chain([tracer.sample()]).map(Target::new).collect();
         let attached = attach::verify(&mut ebpf, &targets, ways, Some(&btf))?;
         Ok(Self {
             ring: RingBuf::try_from(load::take(&mut ebpf, "SAMPLES")?)?,

@@ -48,7 +48,8 @@ pub use resources::{Attach, Resources};
 pub use threshold::{Action, ThresholdConfig};
 pub use timerlat::{Live, Origin, OsnoiseConfig, TimerlatConfig};
 pub use tracer::{
-    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, UserThread, UserThreads,
+    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, TracerEvents, UserThread,
+    UserThreads,
 };
 pub use verify::VerifyConfig;
 pub(crate) use verify::trigger_filter;

@@ -37,12 +37,20 @@ pub fn seconds_or_zero(text: &str) -> Result<u64, String> {
 /// # Errors
 /// As [`seconds`], and where it is no whole number of microseconds.
 pub fn microseconds(text: &str) -> Result<u64, String> {
-    let ns =
-        if is_bare(text) { nanoseconds(&format!("{text}us")).map_err(|_| refused(text))? } else { nanoseconds(text)? };
-    match positive(text, ns)? {
+    match microseconds_as_ns(text)? {
         ns if ns % 1000 == 0 => Ok(ns / 1000),
         _ => Err(format!("`{text}` is finer than the tracer counts; expected whole microseconds")),
     }
+}
+
+/// Reads a span in which a bare number is microseconds, which may be finer: ns.
+///
+/// # Errors
+/// As [`seconds`].
+pub fn microseconds_as_ns(text: &str) -> Result<u64, String> {
+    let ns =
+        if is_bare(text) { nanoseconds(&format!("{text}us")).map_err(|_| refused(text))? } else { nanoseconds(text)? };
+    positive(text, ns)
 }
 
 fn is_bare(text: &str) -> bool {

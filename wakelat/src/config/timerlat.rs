@@ -1,6 +1,6 @@
 //! What `timerlat` and `osnoise` are to show, and of what: a saved trace, or the tracer itself.
 
-use super::{ConfigError, OutputConfig, TracerConfig, Window};
+use super::{ConfigError, OutputConfig, TracerConfig, TracerEvents, Window};
 use crate::{
     cli::{OsnoiseFlags, Refusal, SavedFlags, TimerlatFlags, WindowFlags},
     timerlat::{
@@ -63,7 +63,8 @@ impl TimerlatConfig {
             return Err(ConfigError::usage("--worst", why).into());
         }
         let shown = Shown { view, threshold_ns: flags.threshold, worst: flags.worst.unwrap_or(WORST) };
-        Ok(Self { origin: origin(&flags.saved, &flags.window, tracer)?, shown })
+        let events = |config: &TracerConfig| TracerEvents::of_timerlat(view, config.trace.is_some());
+        Ok(Self { origin: origin(&flags.saved, &flags.window, tracer, events)?, shown })
     }
 }
 
@@ -73,7 +74,9 @@ impl OsnoiseConfig {
         view: NoiseView,
         tracer: impl FnOnce() -> Result<TracerConfig, Refusal>,
     ) -> Result<Self, Refusal> {
-        Ok(Self { origin: origin(&flags.saved, &flags.window, tracer)?, view })
+        let events =
+            |config: &TracerConfig| TracerEvents::of_osnoise(view, config.trace.is_some(), config.wants_single_noise);
+        Ok(Self { origin: origin(&flags.saved, &flags.window, tracer, events)?, view })
     }
 }
 
@@ -82,13 +85,15 @@ fn origin(
     flags: &SavedFlags,
     window: &WindowFlags,
     tracer: impl FnOnce() -> Result<TracerConfig, Refusal>,
+    events: impl FnOnce(&TracerConfig) -> TracerEvents,
 ) -> Result<Origin, Refusal> {
     let output = OutputConfig::new(&flags.output())?;
     if let Some(from) = &flags.from {
         output.check_input("--from", from)?;
         return Ok(Origin::Saved(Saved { from: from.to_owned(), output }));
     }
-    let tracer = tracer()?;
+    let mut tracer = tracer()?;
+    tracer.events = events(&tracer);
     tracer.trace.as_deref().map_or(Ok(()), |trace| output.check_beside("--trace", trace))?;
     Ok(Origin::Live(Box::new(Live { tracer, window: Window::new(window), output })))
 }

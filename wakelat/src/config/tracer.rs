@@ -6,6 +6,7 @@ use super::{Action, Attach, ConfigError, number, ranges::Ranges, span};
 use crate::{
     cli::TracerFlags,
     kernel::{Machine, cpus::Cpus},
+    timerlat::sink::{NoiseView, View},
 };
 
 /// A tracer of the kernel's.
@@ -103,6 +104,8 @@ pub struct UserThreads {
 /// One such thread, as it is told by the run that starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserThread {
+    /// The process that starts it, and with which it ends.
+    pub parent: u32,
     /// Where it runs.
     pub cpu: u32,
     /// How it is scheduled.
@@ -124,8 +127,6 @@ pub struct TracerConfig {
     pub attach: Attach,
     /// Bytes of the ring buffer: a power of two, at least a page.
     pub ring_bytes: u32,
-    /// How often to read what there is: ns.
-    pub drain_interval_ns: u64,
     /// Where it measures; all CPUs that are online where none are named.
     pub cpus: Option<Cpus>,
     /// Where wakelat's own threads run.
@@ -156,6 +157,52 @@ pub struct TracerConfig {
     pub action: Action,
     /// Where the records are saved as the tracer's own text.
     pub trace: Option<PathBuf>,
+    /// What is recorded beside the samples.
+    pub events: TracerEvents,
+    /// Whether a single noise of osnoise is wanted by itself, whatever is shown.
+    pub wants_single_noise: bool,
+}
+
+/// What a run records beside the samples of its tracer.
+///
+/// A record takes time, and the tracers measure that time too: a run records what its result needs, and no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TracerEvents {
+    /// The interferences: NMIs, interrupts, softirqs and threads.
+    pub interferences: bool,
+    /// The single noises of the osnoise workload. The workload itself runs what listens to them (`trace_sample_threshold`
+    /// in `run_osnoise`, kernel/trace/trace_osnoise.c, 5.14 to 7.2), so the time that one record takes is part of the next
+    /// sample, and a noise of its own where it is longer than the noise threshold.
+    pub single_noises: bool,
+}
+
+/// The tracepoints of interferences (include/trace/events/osnoise.h, from 5.14 on).
+const INTERFERENCES: [&str; 4] = ["irq_noise", "softirq_noise", "nmi_noise", "thread_noise"];
+/// The tracepoint of single noises.
+const SINGLE_NOISE: &str = "sample_threshold";
+
+impl TracerEvents {
+    /// What `view` of timerlat needs. A trace that is `saved` has all that explains an activation.
+    pub fn of_timerlat(view: View, saved: bool) -> Self {
+        Self { interferences: saved || matches!(view, View::Why | View::Trace), single_noises: false }
+    }
+
+    /// What `view` of osnoise needs. The periods say everything that `top` shows, unless a single noise is `wanted` by
+    /// itself. A trace that is `saved` has everything.
+    pub fn of_osnoise(view: NoiseView, saved: bool, wanted: bool) -> Self {
+        Self { interferences: saved, single_noises: saved || wanted || view == NoiseView::Hist }
+    }
+
+    /// Whether nothing but the samples is recorded.
+    pub fn is_samples_only(self) -> bool {
+        self == Self::default()
+    }
+
+    /// The names of the tracepoints below `events/osnoise`.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let interferences = INTERFERENCES.into_iter().filter(move |_| self.interferences);
+        interferences.chain(self.single_noises.then_some(SINGLE_NOISE))
+    }
 }
 
 impl TracerConfig {
@@ -190,7 +237,6 @@ impl TracerConfig {
             source: flags.source,
             attach: flags.attach,
             ring_bytes: RING_BYTES,
-            drain_interval_ns: DRAIN_INTERVAL_NS,
             cpus: cpus("--cpus", &flags.cpus)?,
             house_keeping: cpus("--house-keeping", &flags.house_keeping)?,
             period_us: None,
@@ -209,12 +255,27 @@ impl TracerConfig {
             user: None,
             action: flags.on_threshold.clone().unwrap_or(Action::Stop),
             trace: flags.trace.clone(),
+            events: TracerEvents::default(),
+            wants_single_noise: false,
         })
     }
 
     /// The time between two activations of timerlat: ns.
     pub fn timer_period_ns(&self) -> Option<u64> {
         (self.tracer == Tracer::Timerlat).then(|| self.period_us.unwrap_or(TIMERLAT_PERIOD_US) * 1000)
+    }
+
+    /// Whether a single noise may stop the run that is not recorded itself.
+    pub fn stops_unrecorded(&self) -> bool {
+        self.tracer == Tracer::Osnoise && self.stop_us.is_some() && !self.events.single_noises
+    }
+
+    /// How often to read what there is: ns. A result that needs nothing but osnoise's samples, one a period, can wait.
+    pub fn drain_interval_ns(&self) -> u64 {
+        match (self.tracer, self.events.is_samples_only()) {
+            (Tracer::Osnoise, true) => SELDOM_NS,
+            _ => DRAIN_INTERVAL_NS,
+        }
     }
 
     /// Whether the kernel stops by itself: not where the run is to go on.
@@ -229,6 +290,8 @@ pub const TIMERLAT_PERIOD_US: u64 = 1000;
 const RING_BYTES: u32 = 16 * 1024 * 1024;
 /// Often enough that no buffer of the kernel's default size overflows, seldom enough that it is not felt.
 const DRAIN_INTERVAL_NS: u64 = 50_000_000;
+/// As seldom as rtla: each time is a noise that wakelat itself makes.
+const SELDOM_NS: u64 = 1_000_000_000;
 
 fn online(flag: &str, ranges: &Ranges, machine: &Machine) -> Result<Cpus, ConfigError> {
     let cpus = Cpus::of(ranges).map_err(|_| ConfigError::usage(flag, "a CPU has a number from 0 on"))?;
@@ -301,6 +364,22 @@ impl std::fmt::Display for Priority {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_view_records_what_it_shows_and_no_more() {
+        let of = |view, saved| TracerEvents::of_timerlat(view, saved).names().count();
+        assert_eq!([View::Hist, View::Top, View::Why, View::Trace].map(|view| of(view, false)), [0, 0, 4, 4]);
+        assert_eq!([View::Hist, View::Top].map(|view| of(view, true)), [4, 4]);
+    }
+
+    #[test]
+    fn osnoise_top_does_not_listen_to_single_noises() {
+        let of = |view, saved, wanted| TracerEvents::of_osnoise(view, saved, wanted).names().collect::<Vec<_>>();
+        assert!(TracerEvents::of_osnoise(NoiseView::Top, false, false).is_samples_only());
+        assert_eq!(of(NoiseView::Top, false, true), [SINGLE_NOISE]);
+        assert_eq!(of(NoiseView::Hist, false, false), [SINGLE_NOISE]);
+        assert_eq!(of(NoiseView::Top, true, false).len(), 5);
+    }
 
     #[test]
     fn a_priority_reads_back_as_it_was_written() {

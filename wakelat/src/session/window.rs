@@ -179,12 +179,12 @@ impl Windows {
     }
 
     /// The window so far, while the programs run.
-    pub fn cut(&self, reading: &Reading, names: &dyn Names) -> Report {
+    pub fn cut(&mut self, reading: &Reading, names: &dyn Names) -> Report {
         self.report(self.elapsed_ns(), reading, None, names)
     }
 
     /// The window at its end: the programs are detached, the ring buffer is empty, `waiting` is all that still waits.
-    pub fn end(&self, duration_ns: u64, reading: &Reading, waiting: &[Start], names: &dyn Names) -> Report {
+    pub fn end(&mut self, duration_ns: u64, reading: &Reading, waiting: &[Start], names: &dyn Names) -> Report {
         self.report(duration_ns, reading, Some(waiting), names)
     }
 
@@ -213,7 +213,7 @@ impl Windows {
         )
     }
 
-    fn report(&self, duration_ns: u64, reading: &Reading, waiting: Option<&[Start]>, names: &dyn Names) -> Report {
+    fn report(&mut self, duration_ns: u64, reading: &Reading, waiting: Option<&[Start]>, names: &dyn Names) -> Report {
         let (wakeups, preemptions) = self.accounts(&reading.totals);
         let of = |preempted: bool| {
             waiting.map(|waiting| waiting.iter().filter(|start| is_preemption(start) == preempted).count() as u64)

@@ -132,7 +132,7 @@ impl CsvReports {
         let value = |key: &&str| group?.key.iter().find(|part| part.name == *key).map(|part| part.value.to_string());
         cells.extend(self.keys.iter().map(|key| value(key).unwrap_or_default()));
         cells.push(group.map(|group| group.class.name().to_owned()).unwrap_or_default());
-        let distribution = group.map(|group| &group.distribution);
+        let distribution = group.map(|group| &*group.distribution);
         cells.push(distribution.map_or(0, Distribution::count).to_string());
         cells.push(distribution.map_or(0, Distribution::sum_ns).to_string());
         cells.push(optional(distribution.map(Distribution::mean_ns)));

@@ -30,7 +30,7 @@ pub fn group(key: &[(&'static str, KeyValue)], class: Class, values: impl IntoIt
     Group {
         key: key.iter().map(|(name, value)| KeyPart { name, value: value.clone() }).collect(),
         class: GroupClass::One(class),
-        distribution: distribution(values),
+        distribution: distribution(values).into(),
         worst: Vec::new(),
         wakers: BTreeMap::new(),
     }

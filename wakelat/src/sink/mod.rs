@@ -10,6 +10,7 @@
 use std::io::{self, Write};
 
 use crate::{
+    aggregate::rank::Percentile,
     report::{From, Group, Report},
     timeline::{Account, stay::Line as Event},
     wait::{Comm, Wait},
@@ -51,7 +52,8 @@ use style::Ink;
 use text::Line;
 
 /// The percentiles every sink shows, and their names for people.
-pub const PERCENTILES: [(f64, &str); 4] = [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9")];
+pub const PERCENTILES: [(Percentile, &str); 4] =
+    [(Percentile::P50, "p50"), (Percentile::P90, "p90"), (Percentile::P99, "p99"), (Percentile::P99_9, "p99.9")];
 
 /// A form of output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,10 @@ use super::{
     text::{Line, left, right, width},
     units, window, words,
 };
-use crate::report::{Group, Report};
+use crate::{
+    aggregate::rank::Percentile,
+    report::{Group, Report},
+};
 
 /// The column a table is sorted by: falling, except for the task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -73,8 +76,8 @@ pub(super) fn order(groups: &mut [&Group], sort: Sort, style: &Style) {
     match sort {
         Sort::Runs => groups.sort_by_key(|group| Reverse(group.distribution.count())),
         Sort::Avg => groups.sort_by_key(|group| Reverse(group.distribution.mean_ns())),
-        Sort::P50 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(50.0))),
-        Sort::P99 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(99.0))),
+        Sort::P50 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(Percentile::P50))),
+        Sort::P99 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(Percentile::P99))),
         Sort::Max => groups.sort_by_key(|group| Reverse(group.distribution.max_ns())),
         Sort::Sum => groups.sort_by_key(|group| Reverse(group.distribution.sum_ns())),
         Sort::Task => groups.sort_by_cached_key(|group| words::key(&group.key, style)),
@@ -101,7 +104,7 @@ impl Column {
 /// Most wanted first.
 const COLUMNS: [Column; 8] = [
     Column { title: "max", sort: Some(Sort::Max), stays: true, cell: |g, _, s| time(g.distribution.max_ns(), s) },
-    Column { title: "p99", sort: Some(Sort::P99), stays: false, cell: |g, _, s| percentile(g, 99.0, s) },
+    Column { title: "p99", sort: Some(Sort::P99), stays: false, cell: |g, _, s| percentile(g, Percentile::P99, s) },
     Column {
         title: "runs",
         sort: Some(Sort::Runs),
@@ -110,7 +113,7 @@ const COLUMNS: [Column; 8] = [
     },
     Column { title: "class", sort: None, stays: false, cell: |g, _, _| g.class.name().to_owned() },
     Column { title: "avg", sort: Some(Sort::Avg), stays: false, cell: |g, _, s| time(g.distribution.mean_ns(), s) },
-    Column { title: "p50", sort: Some(Sort::P50), stays: false, cell: |g, _, s| percentile(g, 50.0, s) },
+    Column { title: "p50", sort: Some(Sort::P50), stays: false, cell: |g, _, s| percentile(g, Percentile::P50, s) },
     Column { title: "max at", sort: None, stays: false, cell: max_at },
     Column { title: "sum", sort: Some(Sort::Sum), stays: false, cell: |g, _, s| time(g.distribution.sum_ns(), s) },
 ];
@@ -184,8 +187,8 @@ fn time(ns: impl Into<u128>, style: &Style) -> String {
     units::duration(ns, style.unicode)
 }
 
-fn percentile(group: &Group, percent: f64, style: &Style) -> String {
-    words::percentile(&group.distribution, percent, style)
+fn percentile(group: &Group, of: Percentile, style: &Style) -> String {
+    words::percentile(&group.distribution, of, style)
 }
 
 fn max_at(group: &Group, report: &Report, style: &Style) -> String {

@@ -1,5 +1,7 @@
 //! What the sinks write: pictures to be looked at, and what they say of particular reports.
 
+use std::rc::Rc;
+
 use wakelat_common::Class;
 
 use super::{
@@ -196,7 +198,12 @@ fn where_not_all_tasks_were_watched_each_percentile_has_its_bounds() {
     let waits = usual(20_000, 9_000);
     let mut report = report(vec![group(&comm("nginx"), Class::Wakeup, waits.iter().copied())]);
     for (index, latency_ns) in waits.into_iter().enumerate() {
-        report.groups[0].distribution.record_sampled(index as u32 % 200, 3, Period::FIRST, latency_ns);
+        Rc::make_mut(&mut report.groups[0].distribution).record_sampled(
+            index as u32 % 200,
+            3,
+            Period::FIRST,
+            latency_ns,
+        );
     }
     report.sampling = Some(Sampling { limit_ppm: 5_000, one_in_least: 8, one_in_most: 8, measured_ns: 10_000_000_000 });
     report.coverage.wakeups.seen += 140_000;

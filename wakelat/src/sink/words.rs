@@ -8,7 +8,7 @@ use super::{
     units,
 };
 use crate::{
-    aggregate::{distribution::Distribution, sampled::Interval},
+    aggregate::{distribution::Distribution, rank::Percentile, sampled::Interval},
     report::{From, Group, GroupClass, KeyPart, KeyValue, Report},
     wait::Comm,
 };
@@ -72,11 +72,11 @@ pub fn thread(comm: Option<Comm>, tid: u32, columns: usize, style: &Style) -> St
 }
 
 /// A percentile, and where that of all tasks lies where not all were watched: `1.2 µs (1.1 µs–1.3 µs)`.
-pub fn percentile(distribution: &Distribution, percent: f64, style: &Style) -> String {
+pub fn percentile(distribution: &Distribution, percentile: Percentile, style: &Style) -> String {
     let time = |ns: u64| units::duration(ns, style.unicode);
-    let value = time(distribution.percentile_ns(percent));
+    let value = time(distribution.percentile_ns(percentile));
     let Some(sampled) = distribution.sampled() else { return value };
-    match sampled.interval(percent) {
+    match sampled.interval(percentile) {
         Some(Interval { low_ns, high_ns: Some(high_ns) }) => {
             format!("{value} ({}{}{})", time(low_ns), style.pick('–', '-'), time(high_ns))
         }

@@ -8,6 +8,7 @@ pub mod assemble;
 pub mod explain;
 pub mod live;
 pub mod noise;
+mod periods;
 pub mod record;
 pub mod run;
 pub mod sink;

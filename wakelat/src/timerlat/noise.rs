@@ -7,7 +7,10 @@ use super::{
     summary::Coverage,
 };
 use crate::{
-    aggregate::distribution::{Distribution, Maximum},
+    aggregate::{
+        distribution::{Distribution, Maximum},
+        rank::Percentile,
+    },
     wait::Comm,
 };
 
@@ -38,11 +41,22 @@ pub struct CpuNoise {
     pub max_single_ns: u64,
     /// By kind: of the periods; of the noise records themselves where no period has ended.
     pub counts: Counts,
-    /// The gaps that the workload saw (`sample_threshold`), net of the noise of which the kernel knows.
+    /// The single noises that were recorded (`sample_threshold`): from one reading of the clock to the next, with the
+    /// interferences between them.
     pub samples: Distribution,
-    /// What the noise records say themselves.
+    /// Those of them that begin where the one before ended, with no interference between.
+    pub back_to_back: u64,
+    /// What the records of interferences and single noises say themselves.
     seen: Counts,
+    /// When the last single noise ended: ns.
+    last_end_ns: Option<u64>,
 }
+
+/// So many ns may the beginning of a noise be from the end of the one before where they follow each other: by as much may
+/// the two clocks of a live record move against each other.
+const BACK_TO_BACK_NS: u64 = 100;
+/// From so many noises on, a pattern is none by chance.
+const MANY: u64 = 100;
 
 /// How often, by kind of noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +97,26 @@ impl CpuNoise {
         if self.periods > 0 { u128::from(self.noise_ns) } else { self.samples.sum_ns() }
     }
 
-    fn push(&mut self, record: &Record) {
+    /// Whether most of the single noises are the time that recording the one before took: a record that takes longer than
+    /// the noise threshold is a noise itself, which is recorded, and so on.
+    pub fn is_mostly_recording(&self) -> bool {
+        self.back_to_back >= MANY && self.back_to_back * 2 > self.samples.count()
+    }
+
+    /// A noise threshold above what recording takes: whole µs, as ns.
+    pub fn threshold_above_recording_ns(&self) -> u64 {
+        self.samples.percentile_ns(Percentile::P50).saturating_mul(2).div_ceil(1_000).saturating_mul(1_000)
+    }
+
+    /// Whether the noise of `event` follows the one before at once; it is the one before from now on.
+    fn follows(&mut self, event: &Event) -> bool {
+        let Event::SampleThreshold { start_ns, duration_ns, interference } = *event else { return false };
+        let before = self.last_end_ns.replace(start_ns.saturating_add(duration_ns));
+        interference == 0 && before.is_some_and(|end_ns| start_ns.abs_diff(end_ns) <= BACK_TO_BACK_NS)
+    }
+
+    fn push(&mut self, record: &Record, follows: bool) {
+        self.back_to_back += u64::from(follows);
         match &record.event {
             Event::Osnoise(period) => {
                 self.periods += 1;
@@ -127,8 +160,10 @@ impl NoiseSummary {
         let coverage = &mut self.coverage;
         coverage.duration_ns = coverage.duration_ns.max(record.at_ns.saturating_sub(first));
         coverage.noise += u64::from(!matches!(record.event, Event::Osnoise(_) | Event::SampleThreshold { .. }));
-        self.cpus.entry(record.cpu).or_default().push(record);
-        self.all.push(record);
+        let cpu = self.cpus.entry(record.cpu).or_default();
+        let follows = cpu.follows(&record.event);
+        cpu.push(record, follows);
+        self.all.push(record, follows);
     }
 
     /// Takes note of lost records of a CPU.
@@ -175,6 +210,34 @@ mod tests {
         assert_eq!((cpu.periods, cpu.available()), (2, Some(8_500_000)));
         assert_eq!((cpu.max_noise_ns, cpu.max_single_ns()), (250_000_000, 25_000_000));
         assert_eq!(cpu.counts(), Counts { hw: 2, irq: 6, ..Counts::default() });
+    }
+
+    /// Single noises, each with its beginning, its length and how many interferences were in it.
+    fn singles(noises: impl IntoIterator<Item = (u64, u64, u64)>) -> NoiseSummary {
+        let mut summary = NoiseSummary::default();
+        for (start_ns, duration_ns, interference) in noises {
+            let event = Event::SampleThreshold { start_ns, duration_ns, interference };
+            summary.push(&Record { at_ns: start_ns + duration_ns, cpu: 0, task: None, event });
+        }
+        summary
+    }
+
+    #[test]
+    fn noises_that_follow_each_other_without_a_gap_are_of_the_recording() {
+        // Every 4 µs one of 4 µs, as far as the clocks can say.
+        let summary = singles((0..1_000).map(|n| (n * 4_000 + n % 3 * 20, 4_000, 0)));
+        assert_eq!((summary.all.samples.count(), summary.all.back_to_back), (1_000, 999));
+        assert!(summary.all.is_mostly_recording());
+        assert_eq!(summary.all.threshold_above_recording_ns(), 8_000);
+    }
+
+    #[test]
+    fn noises_with_a_gap_or_an_interference_are_the_machines() {
+        let apart = singles((0..1_000).map(|n| (n * 10_000, 4_000, 0)));
+        let interrupts = singles((0..1_000).map(|n| (n * 4_000, 4_000, 1)));
+        let few = singles((0..50).map(|n| (n * 4_000, 4_000, 0)));
+        assert_eq!([&apart, &interrupts, &few].map(|summary| summary.all.back_to_back), [0, 0, 49]);
+        assert!([apart, interrupts, few].iter().all(|summary| !summary.all.is_mostly_recording()));
     }
 
     #[test]

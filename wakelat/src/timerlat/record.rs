@@ -84,7 +84,7 @@ pub enum Event {
     SampleThreshold {
         /// When it began: ns.
         start_ns: u64,
-        /// How long it was: net ns, without the noise of which the kernel knows.
+        /// How long it was: gross ns, with the interferences in it (`run_osnoise`, kernel/trace/trace_osnoise.c).
         duration_ns: u64,
         /// How many NMIs, interrupts, softirqs and threads there were in it.
         interference: u64,

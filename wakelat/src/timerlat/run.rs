@@ -51,7 +51,8 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
     let mut out = Output::open(saved.output.path.as_deref())?;
     let json = saved.output.format == Format::Json;
     let lines = shown.view == View::Trace && !json;
-    let rules = Rules { threshold_ns: shown.threshold_ns, worst: shown.worst, resolution_ns: RESOLUTION_NS };
+    let rules =
+        Rules { threshold_ns: shown.threshold_ns, worst: shown.worst, resolution_ns: RESOLUTION_NS, period_ns: None };
     let mut summing = Summing::new(rules);
     let mut document = sink::RunText::new(&rules);
     let mut titled = false;

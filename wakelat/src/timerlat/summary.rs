@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     assemble::{Assembled, Assembler},
     explain::{Cause, Explained},
+    periods::Periods,
     record::{Context, Event, Lost, Record},
 };
 use crate::{
@@ -21,6 +22,8 @@ pub struct Rules {
     pub worst: usize,
     /// The precision of the records' `at_ns`: ns.
     pub resolution_ns: u64,
+    /// The time between two activations: ns; none where the source does not say.
+    pub period_ns: Option<u64>,
 }
 
 /// What a run comes to.
@@ -83,6 +86,8 @@ pub struct ShareSum {
 pub struct Coverage {
     /// What became of the activations.
     pub activations: Assembled,
+    /// Periods for which the tracer made no activation; none where the period is not known.
+    pub skipped: Option<u64>,
     /// Records lost on the way, by CPU.
     pub lost: Lost,
     /// Losses whose number is not known, by CPU.
@@ -127,6 +132,7 @@ impl Unread {
 pub struct Summing {
     assembler: Assembler,
     summary: Summary,
+    periods: Option<Periods>,
     first_at_ns: Option<u64>,
 }
 
@@ -143,7 +149,8 @@ impl Summing {
             worst: Vec::new(),
             coverage: Coverage::default(),
         };
-        Self { assembler: Assembler::default(), summary, first_at_ns: None }
+        let periods = rules.period_ns.map(Periods::new);
+        Self { assembler: Assembler::default(), summary, periods, first_at_ns: None }
     }
 
     /// Takes a record. Gives the activations that are over and reached the threshold.
@@ -182,7 +189,7 @@ impl Summing {
 
     /// The run so far; activations that are open are not in it.
     pub fn so_far(&mut self) -> &Summary {
-        self.summary.coverage.activations = self.assembler.counts();
+        self.count();
         &self.summary
     }
 
@@ -190,14 +197,27 @@ impl Summing {
     pub fn end(mut self) -> (Summary, Vec<Explained>) {
         let open = self.assembler.end();
         let over = self.add(open);
-        self.summary.coverage.activations = self.assembler.counts();
+        self.count();
         (self.summary, over)
+    }
+
+    fn count(&mut self) {
+        self.summary.coverage.activations = self.assembler.counts();
+        self.summary.coverage.skipped = self.periods.as_ref().map(Periods::skipped);
     }
 
     fn add(&mut self, closed: Vec<super::assemble::Activation>) -> Vec<Explained> {
         let resolution_ns = self.summary.rules.resolution_ns;
         let explained = closed.into_iter().filter_map(|activation| Explained::new(activation, resolution_ns));
-        explained.filter(|one| self.summary.add(one)).collect()
+        let (summary, periods) = (&mut self.summary, &mut self.periods);
+        explained
+            .inspect(|one| {
+                if let Some(periods) = periods {
+                    periods.push(one.activation.cpu, one.activation.seq, one.due_at_ns);
+                }
+            })
+            .filter(|one| summary.add(one))
+            .collect()
     }
 }
 
@@ -226,7 +246,7 @@ impl Summary {
         self.explained += 1;
         self.explained_ns += u128::from(one.latency_ns);
         for share in &one.shares {
-            let sum = self.shares.entry(share.cause.clone()).or_default();
+            let sum = self.shares.entry(share.cause.on_any_cpu()).or_default();
             sum.ns += u128::from(share.ns);
             sum.max_ns = sum.max_ns.max(share.ns);
             sum.activations += 1;
@@ -267,7 +287,7 @@ mod tests {
     };
 
     fn sum(text: &str, threshold_ns: Option<u64>, worst: usize) -> Summary {
-        let mut summing = Summing::new(Rules { threshold_ns, worst, resolution_ns: 1_000 });
+        let mut summing = Summing::new(Rules { threshold_ns, worst, resolution_ns: 1_000, period_ns: None });
         let mut trace = Trace::new(text.as_bytes());
         while let Some(said) = trace.next().unwrap() {
             if let Ok(Said::Record(record)) = said {
@@ -289,6 +309,24 @@ mod tests {
         assert_eq!(figures(&summary.all, Context::Thread), (4, 3_070, 7_235, 11_700));
         assert_eq!(summary.cpus[&0].current_ns(Context::Thread), Some(3_070));
         assert_eq!(summary.worst.iter().map(|one| one.latency_ns).collect::<Vec<_>>(), [11_700, 9_820]);
+    }
+
+    #[test]
+    fn the_idle_tasks_of_all_cpus_are_one_cause() {
+        // Found by the timer's interrupt: `swapper/0`, and `swapper/1`.
+        let text = "\
+          <idle>-0 [000] d.h1.  10.000003: #1 context irq timer_latency 2000 ns
+          <idle>-0 [000] d.h1.  10.000004: thread_noise: swapper/0:0 start 10.000003000 duration 500 ns
+      timerlat/0-9 [000] .....  10.000005: #1 context thread timer_latency 4000 ns
+          <idle>-0 [001] d.h1.  10.000003: #1 context irq timer_latency 2000 ns
+          <idle>-0 [001] d.h1.  10.000004: thread_noise: swapper/1:0 start 10.000003000 duration 700 ns
+      timerlat/1-9 [001] .....  10.000005: #1 context thread timer_latency 4000 ns\n";
+        let summary = sum(text, None, 9);
+        let blocking: Vec<_> = summary.shares.iter().filter(|(cause, _)| matches!(cause, Cause::Blocking(_))).collect();
+        assert_eq!(blocking.len(), 1, "{blocking:?}");
+        assert_eq!((blocking[0].1.ns, blocking[0].1.activations), (1_200, 2));
+        // Each activation keeps its own.
+        assert!(format!("{:?}", summary.worst).contains("swapper/1"), "{:?}", summary.worst);
     }
 
     #[test]

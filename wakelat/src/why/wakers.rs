@@ -4,27 +4,32 @@ use std::collections::BTreeMap;
 
 use wakelat_common::bucket;
 
-use super::names::Known;
+use super::{
+    bounded::{Bounded, Sum},
+    names::Known,
+};
 use crate::{
-    aggregate::key::{GroupKey, Key, Names, by_name},
-    hash::HashMap,
+    aggregate::{
+        key::{GroupKey, Key, Names, by_name},
+        rank::Percentile,
+    },
     report::{KeyPart, KeyValue},
     wait::Wait,
 };
 
-/// Pairs that are kept apart; the waits of further ones are counted together.
+/// Pairs that are kept apart; the waits of the others are counted together.
 const PAIRS: usize = 4096;
 
 /// Wakeups that led to a wait, by who woke whom.
 #[derive(Debug)]
 pub struct Wakings {
     keys: Vec<Key>,
-    pairs: HashMap<(Waker, GroupKey), Waits>,
+    pairs: Bounded<(Waker, GroupKey), Waits>,
     rest: Waits,
 }
 
 /// Who woke a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Waker {
     /// An interrupt on an idle CPU.
     Idle,
@@ -65,6 +70,14 @@ pub struct Ranking {
     pub pairs: Vec<Waking>,
     /// The waits of all, also of those for which there was no room.
     pub all: Waits,
+    /// The waits of a pair are at most this much longer in total than shown, for want of room: ns.
+    pub error_ns: u128,
+}
+
+impl Sum for Waits {
+    fn size(&self) -> u128 {
+        self.ns
+    }
 }
 
 impl Waits {
@@ -82,15 +95,10 @@ impl Waits {
         other.buckets.iter().for_each(|(bucket, count)| *self.buckets.entry(*bucket).or_default() += count);
     }
 
-    /// The wait that at least `percent` % do not exceed: ns, no more than 1/32 above, and never above the longest.
-    pub fn percentile_ns(&self, percent: u64) -> u64 {
-        let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
-        let mut up_to = 0;
-        let found = self.buckets.iter().find(|(_, count)| {
-            up_to += u128::from(**count);
-            up_to >= rank
-        });
-        found.map_or(0, |(index, _)| (bucket::upper(*index) - 1).min(self.max_ns))
+    /// The wait that at least this share does not exceed: ns, no more than 1/32 above, and never above the longest.
+    pub fn percentile_ns(&self, percentile: Percentile) -> u64 {
+        let found = percentile.find(self.count, self.buckets.iter().map(|(index, count)| (*index, *count)));
+        found.map_or(0, |index| (bucket::upper(index) - 1).min(self.max_ns))
     }
 }
 
@@ -103,7 +111,7 @@ impl Wakings {
         if keys.is_empty() || keys.iter().all(|key| matches!(key, Key::Tid | Key::Pid)) {
             keys.insert(0, Key::Comm);
         }
-        Self { keys, pairs: HashMap::default(), rest: Waits::default() }
+        Self { keys, pairs: Bounded::default(), rest: Waits::default() }
     }
 
     /// Adds a wait, if its task was woken.
@@ -122,11 +130,8 @@ impl Wakings {
             None => Waker::Unknown,
         };
         let pair = (waker, key(wait));
-        if self.pairs.len() < PAIRS || self.pairs.contains_key(&pair) {
-            self.pairs.entry(pair).or_default().add(wait.latency_ns);
-        } else {
-            self.rest.add(wait.latency_ns);
-        }
+        self.pairs.entry(pair, Waits::default).add(wait.latency_ns);
+        self.pairs.make_room(PAIRS, |_, waits| self.rest.merge(&waits));
     }
 
     /// Forgets all.
@@ -155,7 +160,7 @@ impl Wakings {
         // Equal ones stay in the order of their names.
         pairs.sort_by_key(|pair| std::cmp::Reverse((pair.waits.ns, pair.waits.count)));
         pairs.truncate(limit);
-        Ranking { pairs, all }
+        Ranking { pairs, all, error_ns: self.pairs.rest().error }
     }
 }
 
@@ -250,7 +255,8 @@ mod tests {
             (ranking.pairs.len(), ranking.all.count, ranking.all.ns),
             (1, PAIRS as u64 + 3, (PAIRS as u128 + 3) * 5)
         );
-        assert_eq!(wakings.ranking(usize::MAX, &Paths).pairs.len(), PAIRS);
+        assert!(wakings.ranking(usize::MAX, &Paths).pairs.len() <= PAIRS);
+        assert_eq!(ranking.error_ns, 5);
         wakings.clear();
         assert_eq!(wakings.ranking(1, &Paths), Ranking::default());
     }
@@ -258,13 +264,14 @@ mod tests {
     proptest! {
         #[test]
         fn a_percentile_is_at_most_a_bucket_above_the_wait_of_its_rank(
-            mut values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 64)), 1..100), percent in 1u64..=100,
+            mut values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 64)), 1..100), percent in 1u16..=100,
         ) {
             let mut waits = Waits::default();
             values.iter().for_each(|ns| waits.add(*ns));
             values.sort_unstable();
-            let exact = values[(values.len() * percent as usize).div_ceil(100) - 1];
-            let found = waits.percentile_ns(percent);
+            let has_share = |rank: &usize| rank * 100 >= values.len() * usize::from(percent);
+            let exact = values[(1..=values.len()).find(has_share).unwrap() - 1];
+            let found = waits.percentile_ns(Percentile::per_mille(percent * 10));
             prop_assert!(found >= exact && found <= *values.last().unwrap());
             prop_assert!(found - exact <= exact / 32, "{found} {exact}");
         }

@@ -1,21 +1,26 @@
-//! The kernel tests once more, in every kernel of the list.
+//! The kernel tests once more, in the kernels of the list.
 
 use std::time::Instant;
 
 use super::harness::{Counts, Skip};
 use super::step::Outcome;
-use crate::vm::table::{Row, Run};
+use crate::vm::table::{self, Row, Run};
 use crate::vm::verdict::Fate;
 use crate::vm::{self, Args};
 
 const NAME: &str = "real kernels";
 
-/// Runs them all.
-pub fn step() -> Outcome {
+/// Runs them: those of every day, or all in every mode.
+pub fn step(full: bool) -> Outcome {
     println!("\n=== {NAME}");
     let started = Instant::now();
-    match vm::run(&Args::default()) {
-        Ok(rows) => Outcome { name: NAME, counts: counts(&rows), elapsed: started.elapsed() },
+    match vm::run(&if full { Args::default() } else { Args::everyday() }) {
+        Ok(rows) => Outcome {
+            name: NAME,
+            counts: counts(&rows),
+            suites: table::times_of_suites(&rows),
+            elapsed: started.elapsed(),
+        },
         Err(error) => Outcome { elapsed: started.elapsed(), ..Outcome::failure(NAME, format!("{error:#}")) },
     }
 }

@@ -3,6 +3,8 @@
 //! A test that cannot be run here prints `SKIP <its name>: <reason>` and returns. libtest counts it as
 //! passed, libtest-mimic as ignored; here it is neither.
 
+use std::time::Duration;
+
 /// What one or more test binaries did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -13,6 +15,9 @@ pub struct Counts {
     /// Those that did not run, and why.
     pub skipped: Vec<Skip>,
 }
+
+/// A suite, and how long it took by its own account.
+pub type Took = (String, Duration);
 
 /// A test that did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +32,9 @@ pub struct Skip {
 #[derive(Debug, Default)]
 pub struct Harness {
     counts: Counts,
+    /// What cargo says runs now.
+    suite: String,
+    suites: Vec<Took>,
     /// The start of a line that is not complete.
     partial: Vec<u8>,
     /// What the present binary has said so far.
@@ -46,6 +54,11 @@ impl Harness {
         }
     }
 
+    /// How long each binary took that has printed its result.
+    pub fn take_suites(&mut self) -> Vec<Took> {
+        std::mem::take(&mut self.suites)
+    }
+
     /// What all binaries together did. One that died before its result has none: its exit code tells.
     pub fn finish(mut self) -> Counts {
         self.read(b"\n");
@@ -60,7 +73,10 @@ impl Harness {
             }
         } else if let Some(ignored) = ignored(line) {
             self.ignored.push(ignored);
+        } else if let Some(suite) = suite(line) {
+            self.suite = suite;
         } else if let Some(result) = line.strip_prefix("test result: ") {
+            self.suites.extend(took(result).map(|took| (std::mem::take(&mut self.suite), took)));
             self.result(result);
         } else if line == "failures:" {
             // Twice: first with what each test printed, then as a list of names.
@@ -93,6 +109,24 @@ impl Harness {
         self.counts.failed.append(&mut failures);
         self.in_failures = false;
     }
+}
+
+/// What cargo is about to run: `Running tests/counts.rs (target/…)`, `Running unittests src/lib.rs (target/debug/deps/wakelat-1a)`,
+/// `Doc-tests wakelat`.
+fn suite(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if let Some(of) = line.strip_prefix("Doc-tests ") {
+        return Some(format!("{of} (documentation)"));
+    }
+    let (_, binary) = line.strip_prefix("Running ")?.strip_suffix(')')?.split_once(" (")?;
+    let file = binary.rsplit('/').next()?;
+    Some(file.rsplit_once('-').map_or(file, |(name, _hash)| name).to_owned())
+}
+
+/// The end of a result: `finished in 0.01s`.
+fn took(result: &str) -> Option<Duration> {
+    let seconds = result.rsplit_once("finished in ")?.1.trim().strip_suffix('s')?;
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
 }
 
 /// `SKIP name: reason`, at the start of a line or after `test name ... `, which a harness that captures
@@ -198,6 +232,21 @@ failures:
 test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
 ";
         assert_eq!(counts(output), Counts { passed: 1, failed: vec!["bad".to_owned()], skipped: vec![] });
+    }
+
+    #[test]
+    fn each_suite_has_its_time_under_the_name_of_its_binary() {
+        let mut harness = Harness::default();
+        let result = |seconds| format!("test result: ok. 1 passed; 0 failed; 0 ignored; finished in {seconds}s\n");
+        harness.read(b"     Running tests/counts.rs (target/release/deps/counts-1a2b)\n");
+        harness.read(result("14.25").as_bytes());
+        harness.read(b"     Running unittests src/bin/a.rs (target/debug/deps/bpf_toolchain-3c)\n");
+        harness.read(result("0.01").as_bytes());
+        harness.read(b"   Doc-tests wakelat\n");
+        harness.read(result("2").as_bytes());
+        let expected = [("counts", 14_250), ("bpf_toolchain", 10), ("wakelat (documentation)", 2000)];
+        let expected = expected.map(|(name, ms)| (name.to_owned(), Duration::from_millis(ms)));
+        assert_eq!(harness.take_suites(), expected);
     }
 
     #[test]

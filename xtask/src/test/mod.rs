@@ -20,6 +20,9 @@ use crate::{build, dist, privilege, setup, workspace};
 pub struct Args {
     /// Run only tests whose name contains this, and none of the other checks
     filter: Option<String>,
+    /// Every kernel in every mode, not only what is worth its time with every change
+    #[arg(long, conflicts_with = "filter")]
+    full: bool,
 }
 
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
@@ -36,7 +39,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     if args.filter.is_none() {
         // In a second, what the guests would take minutes to find.
         summary.add(step::check("relocations", cargo(&["xtask", "core-check"]))?);
-        summary.add(guests::step());
+        summary.add(guests::step(args.full));
     }
     summary.write(&mut io::stdout().lock())?;
     if let (Some(filter), true) = (&args.filter, summary.is_empty()) {
@@ -76,8 +79,9 @@ fn kernel_tests(args: &Args) -> anyhow::Result<Outcome> {
         Ok(built) => built,
         Err(error) => return Ok(Outcome::failure(NAME, format!("{error:#}"))),
     };
-    let mut tests = cargo(&["test", "--package=wakelat-tests", "--no-fail-fast"]);
-    tests.env("WAKELAT", built.binary);
+    // The binaries of the guests: they are built once for both.
+    let mut tests = dist::kernel_tests();
+    tests.arg("--no-fail-fast").env("WAKELAT", built.binary);
     if !privilege::is_root() && can_become_root() {
         tests
             .args(["--config", "target.'cfg(all())'.runner = ['sudo', '--non-interactive', '--preserve-env=WAKELAT']"]);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::harness::{Counts, Harness};
+use super::harness::{Counts, Harness, Took};
 
 /// How a step went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Outcome {
     pub name: &'static str,
     /// Tests, or one for a check that passes or fails as a whole.
     pub counts: Counts,
+    /// How long its suites took, where it has any.
+    pub suites: Vec<Took>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -23,7 +25,7 @@ impl Outcome {
     /// A step that could not be carried out.
     pub fn failure(name: &'static str, why: String) -> Self {
         let counts = Counts { failed: vec![why], ..Counts::default() };
-        Self { name, counts, elapsed: Duration::ZERO }
+        Self { name, counts, suites: vec![], elapsed: Duration::ZERO }
     }
 }
 
@@ -40,7 +42,7 @@ pub fn check(name: &'static str, mut command: Command) -> anyhow::Result<Outcome
     } else {
         Counts { failed: vec![ended(&command, status)], ..Counts::default() }
     };
-    Ok(Outcome { name, counts, elapsed: started.elapsed() })
+    Ok(Outcome { name, counts, suites: vec![], elapsed: started.elapsed() })
 }
 
 /// Runs a check that passes if it says nothing: a compiler that must not even warn. What it says is passed on.
@@ -58,7 +60,7 @@ pub fn silent_check(name: &'static str, mut command: Command) -> anyhow::Result<
         (true, false) => Counts { failed: vec![format!("{} warned", typed(&command))], ..Counts::default() },
         (false, _) => Counts { failed: vec![ended(&command, output.status)], ..Counts::default() },
     };
-    Ok(Outcome { name, counts, elapsed: started.elapsed() })
+    Ok(Outcome { name, counts, suites: vec![], elapsed: started.elapsed() })
 }
 
 /// Runs test binaries. Their output is passed on to `out` as it comes, and counted.
@@ -87,12 +89,13 @@ pub fn tests(name: &'static str, mut command: Command, out: &mut impl Write) -> 
         }
     }
     let status = child.wait().context("cannot wait for the tests")?;
+    let suites = harness.take_suites();
     let mut counts = harness.finish();
     // It did not compile, or died before it could count.
     if !status.success() && counts.failed.is_empty() {
         counts.failed.push(format!("{shown} ended with {status}"));
     }
-    Ok(Outcome { name, counts, elapsed: started.elapsed() })
+    Ok(Outcome { name, counts, suites, elapsed: started.elapsed() })
 }
 
 fn announce(name: &str) {

@@ -1,9 +1,14 @@
 //! What is left on the screen when everything has run.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
+use std::time::Duration;
 
-use super::harness::{Counts, Skip};
+use super::harness::{Counts, Skip, Took};
 use super::step::Outcome;
+
+/// A suite that takes so long is listed by its name.
+const LONG: Duration = Duration::from_secs(5);
 
 /// The outcomes of all steps, in order.
 #[derive(Debug, Default)]
@@ -34,9 +39,12 @@ impl Summary {
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\n=== summary")?;
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-        for Outcome { name, counts, elapsed } in &self.outcomes {
+        for Outcome { name, counts, suites, elapsed } in &self.outcomes {
             let totals = totals(counts.passed, counts.failed.len(), counts.skipped.len());
             writeln!(out, "{name:<14} {totals:<36} {:>6.1} s", elapsed.as_secs_f64())?;
+            if let Some(slowest) = slowest(suites) {
+                writeln!(out, "               of these {slowest}")?;
+            }
             passed += counts.passed;
             failed += counts.failed.len();
             skipped += counts.skipped.len();
@@ -60,18 +68,24 @@ impl Summary {
     }
 }
 
+/// The suites that took long, the longest first: `traps 52.0 s, why 19.0 s`.
+fn slowest(suites: &[Took]) -> Option<String> {
+    let mut slow: Vec<&Took> = suites.iter().filter(|(_, took)| *took >= LONG).collect();
+    slow.sort_by_key(|(_, took)| Reverse(*took));
+    let listed: Vec<String> = slow.iter().map(|(name, took)| format!("{name} {:.1} s", took.as_secs_f64())).collect();
+    (!listed.is_empty()).then(|| listed.join(", "))
+}
+
 fn totals(passed: usize, failed: usize, skipped: usize) -> String {
     format!("{passed} passed, {failed} failed, {skipped} skipped")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn outcome(name: &'static str, counts: Counts) -> Outcome {
-        Outcome { name, counts, elapsed: Duration::from_millis(1500) }
+        Outcome { name, counts, suites: vec![], elapsed: Duration::from_millis(1500) }
     }
 
     fn text(summary: &Summary) -> String {
@@ -96,6 +110,15 @@ mod tests {
              wakelat: 8 passed, 1 failed, 1 skipped\n"
         );
         assert!(!summary.passed());
+    }
+
+    #[test]
+    fn suites_that_take_long_are_named_the_longest_first() {
+        let suite = |name: &str, seconds| (name.to_owned(), Duration::from_secs(seconds));
+        let suites = vec![suite("why", 19), suite("kernel", 1), suite("traps", 52)];
+        let mut summary = Summary::default();
+        summary.add(Outcome { suites, ..outcome("kernel tests", Counts::default()) });
+        assert!(text(&summary).contains("\n               of these traps 52.0 s, why 19.0 s\n"), "{}", text(&summary));
     }
 
     #[test]

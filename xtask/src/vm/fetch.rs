@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, bail, ensure};
@@ -17,7 +18,10 @@ use super::{
 use crate::vmlinuz;
 
 /// How many builds of a series are tried where the mirror has lost the newest ones.
-const BUILDS_TRIED: usize = 4;
+const BUILDS_TRIED: usize = 16;
+
+/// For how long a build that the mirror has lost is not asked for again.
+const GONE_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A kernel that can be booted.
 #[derive(Clone, Debug)]
@@ -67,18 +71,18 @@ pub fn lock_cache() -> anyhow::Result<(PathBuf, File)> {
 pub fn kernels(specs: &[Spec]) -> anyhow::Result<Vec<(Spec, anyhow::Result<Kernel>)>> {
     let (cache, _lock) = lock_cache()?;
     let mut suites = BTreeMap::new();
-    let kernel_of = |spec: &Spec| {
+    let kernels = specs.iter().map(|spec| {
         // Several kernels are from one suite, and without a network each try to reach it takes a while.
-        let suite = suites.entry(spec.suite).or_insert_with(|| Suite::open(&cache, spec.suite));
-        (*spec, kernel(spec, suite.as_ref(), &cache))
-    };
-    Ok(specs.iter().map(kernel_of).collect())
+        let suite = suites.entry(&spec.suite).or_insert_with(|| Suite::open(&cache, &spec.suite));
+        (spec.clone(), kernel(spec, suite.as_ref(), &cache))
+    });
+    Ok(kernels.collect())
 }
 
 fn kernel(spec: &Spec, suite: Result<&Suite, &anyhow::Error>, cache: &Path) -> anyhow::Result<Kernel> {
     let dir = cache.join("kernels").join(spec.to_string());
     fs::create_dir_all(&dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
-    let found = suite.map_err(|why| anyhow::anyhow!("{why:#}")).and_then(|suite| newest(spec, suite, &dir));
+    let found = suite.map_err(|why| anyhow::anyhow!("{why:#}")).and_then(|suite| newest(spec, suite, &dir, cache));
     found.or_else(|why| match kept(&dir) {
         Some(kernel) => {
             eprintln!("vm: {spec}: {why:#}; using the kept `{}`", kernel.package);
@@ -89,8 +93,9 @@ fn kernel(spec: &Spec, suite: Result<&Suite, &anyhow::Error>, cache: &Path) -> a
 }
 
 /// The newest build the mirror still holds; from the cache where it is there.
-fn newest(spec: &Spec, suite: &Suite, dir: &Path) -> anyhow::Result<Kernel> {
+fn newest(spec: &Spec, suite: &Suite, dir: &Path, cache: &Path) -> anyhow::Result<Kernel> {
     let builds = kernels::packages_of(spec, &suite.package_names()?);
+    let losses = Losses { dir: cache.join("gone") };
     let mut gone = None;
     for name in builds.iter().take(BUILDS_TRIED) {
         let package = suite.package(name)?;
@@ -99,12 +104,17 @@ fn newest(spec: &Spec, suite: &Suite, dir: &Path) -> anyhow::Result<Kernel> {
             eprintln!("vm: {spec}: {} (cached)", kernel.package);
             return Ok(kernel);
         }
+        if losses.has(&package.stem) {
+            gone = Some(anyhow::anyhow!("{}: {Gone}", package.stem));
+            continue;
+        }
         let staging = dir.join("staging");
         let _ = fs::remove_dir_all(&staging);
         fs::create_dir_all(&staging).with_context(|| format!("cannot create `{}`", staging.display()))?;
         let deb = match suite.download(&package, &staging) {
             Err(why) if why.is::<Gone>() => {
                 eprintln!("vm: {spec}: {}: {Gone}", package.stem);
+                losses.note(&package.stem)?;
                 gone = Some(why);
                 continue;
             }
@@ -120,6 +130,25 @@ fn newest(spec: &Spec, suite: &Suite, dir: &Path) -> anyhow::Result<Kernel> {
         return Ok(kernel);
     }
     Err(gone.unwrap_or_else(|| anyhow::anyhow!("`{}` has no package of {spec}", spec.suite)))
+}
+
+/// Builds that an index names and its mirror has lost: an empty file each, as old as the answer.
+struct Losses {
+    dir: PathBuf,
+}
+
+impl Losses {
+    fn note(&self, stem: &str) -> anyhow::Result<()> {
+        let file = self.dir.join(stem);
+        fs::create_dir_all(&self.dir)
+            .and_then(|()| fs::write(&file, ""))
+            .with_context(|| format!("cannot write `{}`", file.display()))
+    }
+
+    fn has(&self, stem: &str) -> bool {
+        let noted = fs::metadata(self.dir.join(stem)).and_then(|file| file.modified());
+        noted.ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age < GONE_FOR)
+    }
 }
 
 /// What an earlier run left, whatever its build.
@@ -243,6 +272,18 @@ mod tests {
         store(&dir.join("linux_2_amd64.btf"), b"types").unwrap();
         assert_eq!(kept(&dir).unwrap().package, "linux_2_amd64");
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_build_that_is_gone_is_not_asked_for_again_for_a_day() {
+        let losses = Losses { dir: temporary_dir("gone").join("gone") };
+        assert!(!losses.has("linux_1_amd64"));
+        losses.note("linux_1_amd64").unwrap();
+        assert!(losses.has("linux_1_amd64") && !losses.has("linux_2_amd64"));
+        let file = File::options().write(true).open(losses.dir.join("linux_1_amd64")).unwrap();
+        file.set_modified(std::time::SystemTime::now() - GONE_FOR).unwrap();
+        assert!(!losses.has("linux_1_amd64"));
+        fs::remove_dir_all(losses.dir.parent().unwrap()).unwrap();
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::{
     fetch::Kernel,
     qemu::{Accel, End, Limits, Machine, Mode, Stream},
     repeated::{self, Said},
-    table::{Row, Run},
+    table::{self, Row, Run},
     verdict::{self, Outcome, Transcript},
 };
 
@@ -29,6 +29,8 @@ pub struct Planned {
     pub name: String,
     /// How often, and how its time passes.
     pub course: Course,
+    /// The argument of the init.
+    pub task: String,
     /// The kernel, or why there is none.
     pub kernel: Result<Kernel, String>,
 }
@@ -43,12 +45,10 @@ pub struct Guests<'a> {
     pub accel: Accel,
     /// One that exceeds them has failed.
     pub limits: Limits,
-    /// The argument of the init.
-    pub task: &'a (dyn Fn(Course) -> String + Sync),
 }
 
 impl Guests<'_> {
-    fn machine<'b>(&'b self, name: &'b str, course: Course, kernel: &'b Kernel) -> Machine<'b> {
+    fn machine<'b>(&'b self, name: &'b str, course: Course, task: &str, kernel: &'b Kernel) -> Machine<'b> {
         Machine {
             emulator: self.emulator,
             name,
@@ -58,22 +58,24 @@ impl Guests<'_> {
             accel: self.accel,
             tsc_khz: clock::tsc_khz(),
             interactive: false,
-            task: (self.task)(course),
+            task: task.to_owned(),
         }
     }
 
-    /// Runs what is planned, `jobs` at a time; the rows are in the order of the plan.
+    /// Runs what is planned, `jobs` at a time, the longest first; the rows are in the order of the plan.
     pub fn run_all(&self, planned: Vec<Planned>, jobs: usize) -> Vec<Row> {
-        let waiting = Mutex::new(planned.into_iter().enumerate());
+        let mut planned: Vec<(usize, Planned)> = planned.into_iter().enumerate().collect();
+        planned.sort_by_key(|(_, guest)| guest.course.turn());
+        let waiting = Mutex::new(planned.into_iter());
         let done = Mutex::new(Vec::new());
         // A panic in one guest's thread is passed on by the scope, so nobody sees a poisoned lock.
         let next = || waiting.lock().expect("not poisoned").next();
         thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
-                    while let Some((place, Planned { name, course, kernel })) = next() {
+                    while let Some((place, Planned { name, course, task, kernel })) = next() {
                         let result = match kernel {
-                            Ok(kernel) => self.run_one(&name, course, &kernel),
+                            Ok(kernel) => self.run_one(&name, course, &task, &kernel),
                             Err(why) => Run::Skipped(why),
                         };
                         let row = Row { kernel: name, mode: course.to_string(), result };
@@ -88,9 +90,9 @@ impl Guests<'_> {
     }
 
     /// Boots one guest, as often as it is to be, and shows what it says.
-    fn run_one(&self, name: &str, course: Course, kernel: &Kernel) -> Run {
+    fn run_one(&self, name: &str, course: Course, task: &str, kernel: &Kernel) -> Run {
         let start = Instant::now();
-        let machine = self.machine(name, course, kernel);
+        let machine = self.machine(name, course, task, kernel);
         let show = |stream, line: &str| {
             let source = if stream == Stream::Console { "kernel: " } else { "" };
             println!("[{name} {course}] {source}{line}");
@@ -100,7 +102,13 @@ impl Guests<'_> {
             Course::Twice => self.repeat(&machine, show),
         };
         match outcome {
-            Ok(outcome) => Run::Done { outcome, took: start.elapsed() },
+            Ok(outcome) => {
+                let suites = outcome.suites.iter().map(|(suite, took)| (suite.as_str(), *took));
+                if suites.len() > 0 {
+                    println!("[{name} {course}] suites: {}", table::times(suites));
+                }
+                Run::Done { outcome, took: start.elapsed() }
+            }
             Err(why) => Run::Broken(format!("{why:#}")),
         }
     }
@@ -125,8 +133,8 @@ impl Guests<'_> {
     /// Where the command in it fails, or QEMU does.
     pub fn on_terminal(&self, name: &str, mode: Mode, kernel: &Kernel) -> anyhow::Result<()> {
         eprintln!("vm: {name} {mode}; Ctrl-A X ends it");
-        let machine = self.machine(name, Course::Once(mode), kernel);
-        let machine = Machine { interactive: true, task: "shell".to_owned(), ..machine };
+        let machine = self.machine(name, Course::Once(mode), "shell", kernel);
+        let machine = Machine { interactive: true, ..machine };
         match machine.boot_on_terminal()? {
             End::Exit(code @ (verdict::EXIT_SUCCESS | verdict::EXIT_FAILURE | 0)) => {
                 eprintln!(
@@ -162,9 +170,9 @@ fn transcribe(machine: &Machine, limits: Limits, mut show: impl FnMut(Stream, &s
 /// # Errors
 /// Where QEMU cannot be started.
 pub fn has_kvm(emulator: &Emulator, kernel: &Kernel, image: &Path) -> anyhow::Result<bool> {
-    let guests = Guests { emulator, image, accel: Accel::Kvm, limits: PROBE_LIMITS, task: &|_| "probe".to_owned() };
-    let failure =
-        transcribe(&guests.machine("probe", Course::Once(Mode::Smp), kernel), PROBE_LIMITS, |_, _| {})?.failure;
+    let guests = Guests { emulator, image, accel: Accel::Kvm, limits: PROBE_LIMITS };
+    let machine = guests.machine("probe", Course::Once(Mode::Smp), "probe", kernel);
+    let failure = transcribe(&machine, PROBE_LIMITS, |_, _| {})?.failure;
     if let Some(why) = &failure {
         eprintln!("vm: no KVM, using TCG: {why}");
     }

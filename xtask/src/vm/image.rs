@@ -32,11 +32,12 @@ impl Programs {
         let mut programs = Self::default();
         programs.binaries.insert("wakelat".to_owned(), dist::released()?.binary);
         // Static programs need neither a libc nor a loader in the guest.
-        let target = dist::target();
-        let mut cargo = workspace::cargo();
-        cargo.args(["test", "--no-run", "--package=wakelat-tests", "--release", "--target", &target]);
-        dist::make_static(cargo.arg("--message-format=json-render-diagnostics"), &target);
-        let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+        let mut cargo = dist::kernel_tests();
+        let output = cargo
+            .args(["--no-run", "--message-format=json-render-diagnostics"])
+            .stderr(Stdio::inherit())
+            .output()
+            .context("cannot run cargo")?;
         ensure!(output.status.success(), "the kernel tests do not build");
         for message in String::from_utf8_lossy(&output.stdout).lines() {
             programs.note(message);

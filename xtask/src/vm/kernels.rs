@@ -1,53 +1,92 @@
-//! The kernels every change is tested on.
+//! The kernels every change is tested on, and any other that a Debian suite holds.
 
-use std::fmt;
+use std::{borrow::Cow, collections::BTreeMap, fmt};
+
+use anyhow::{Context, bail};
 
 /// A kernel by what it is, not by where it lies: the newest build of it in the suite is the one that runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// Debian suite whose packages hold it.
-    pub suite: &'static str,
+    pub suite: Cow<'static, str>,
     /// The first two numbers of its version, such as `6.12`.
-    pub series: &'static str,
+    pub series: Cow<'static, str>,
     /// How it is configured.
     pub flavour: Flavour,
 }
 
 /// How Debian configures a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flavour {
     /// For virtual machines: small; has hist triggers from 6.1 on, and no tracers.
     Cloud,
+    /// For any machine; has hist triggers from 6.1 on, and no tracers.
+    Plain,
     /// PREEMPT_RT; the only one with the osnoise and timerlat tracers.
     Rt,
 }
 
 impl Flavour {
+    const ALL: [Self; 3] = [Self::Cloud, Self::Plain, Self::Rt];
+
     /// The last part of the package's name.
     pub fn package_suffix(self) -> &'static str {
         match self {
             Self::Cloud => "cloud-amd64",
+            Self::Plain => "amd64",
             Self::Rt => "rt-amd64",
+        }
+    }
+
+    /// The last part of what `--kernel` takes.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cloud => "cloud",
+            Self::Plain => "amd64",
+            Self::Rt => "rt",
         }
     }
 }
 
+impl Spec {
+    /// The series as numbers, so that 6.9 comes before 6.12.
+    pub fn age(&self) -> Vec<u64> {
+        numbers(&self.series)
+    }
+
+    /// Reads `SUITE:SERIES-FLAVOUR`.
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let parts = text.split_once(':').and_then(|(suite, rest)| Some((suite, rest.split_once('-')?)));
+        let form = "expected `SUITE:SERIES-FLAVOUR`, such as `trixie-backports:6.18-rt`";
+        let (suite, (series, flavour)) = parts.with_context(|| format!("`{text}` is not a kernel: {form}"))?;
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if suite.is_empty() || !suite.chars().all(is_word) {
+            bail!("`{suite}` is not a Debian suite: {form}");
+        }
+        if numbers(series).len() != 2 || !series.chars().all(|c| c.is_ascii_digit() || c == '.') {
+            bail!("`{series}` is not a kernel series: {form}");
+        }
+        let flavour = Flavour::ALL.into_iter().find(|known| known.name() == flavour).with_context(|| {
+            let known = Flavour::ALL.map(Flavour::name).join(", ");
+            format!("`{flavour}` is not a flavour, expected one of {known}")
+        })?;
+        Ok(Self { suite: suite.to_owned().into(), series: series.to_owned().into(), flavour })
+    }
+}
+
 impl fmt::Display for Spec {
-    /// What `--kernel` takes, such as `6.12-rt`.
+    /// What `--kernel` takes: `6.12-rt` for a kernel of the list, with its suite for any other.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flavour = match self.flavour {
-            Flavour::Cloud => "cloud",
-            Flavour::Rt => "rt",
-        };
-        f.pad(&format!("{}-{flavour}", self.series))
+        let name = format!("{}-{}", self.series, self.flavour.name());
+        if KERNELS.contains(self) { f.pad(&name) } else { f.pad(&format!("{}:{name}", self.suite)) }
     }
 }
 
 const fn spec(suite: &'static str, series: &'static str, flavour: Flavour) -> Spec {
-    Spec { suite, series, flavour }
+    Spec { suite: Cow::Borrowed(suite), series: Cow::Borrowed(series), flavour }
 }
 
-/// Oldest first. Each is there for something the others do not have.
+/// Each is in the list for something that the others do not have. Their order is that of the table, and has no other meaning.
 pub const KERNELS: &[Spec] = &[
     // sched_switch with three arguments, `task_struct.state`, no hist triggers, no osnoise.
     spec("bullseye-security", "5.10", Flavour::Cloud),
@@ -65,26 +104,51 @@ pub const KERNELS: &[Spec] = &[
     spec("trixie-backports", "7.2", Flavour::Rt),
 ];
 
-/// The kernels of the given names, in the list's order; all of them where no name is given.
+/// The kernels of the given names: those of the list in its order, then those given by their suite. The whole list where no
+/// name is given.
 ///
 /// # Errors
-/// A name that is not in the list.
+/// A name that is neither in the list nor `SUITE:SERIES-FLAVOUR`.
 pub fn select(names: &[String]) -> anyhow::Result<Vec<Spec>> {
+    if names.is_empty() {
+        return Ok(KERNELS.to_vec());
+    }
+    let mut chosen = Vec::new();
     for name in names {
-        if !KERNELS.iter().any(|kernel| kernel.to_string() == *name) {
-            let known: Vec<String> = KERNELS.iter().map(Spec::to_string).collect();
-            anyhow::bail!("no kernel `{name}` in the list; there are {}", known.join(", "));
+        let spec = match KERNELS.iter().find(|kernel| kernel.to_string() == *name) {
+            Some(listed) => listed.clone(),
+            None if name.contains(':') => Spec::parse(name)?,
+            None => {
+                let known: Vec<String> = KERNELS.iter().map(Spec::to_string).collect();
+                bail!(
+                    "no kernel `{name}` in the list, which has {}; name any other as `SUITE:SERIES-FLAVOUR`",
+                    known.join(", ")
+                );
+            }
+        };
+        if !chosen.contains(&spec) {
+            chosen.push(spec);
         }
     }
-    let wanted = |kernel: &&Spec| names.is_empty() || names.contains(&kernel.to_string());
-    Ok(KERNELS.iter().filter(wanted).copied().collect())
+    chosen.sort_by_key(|spec| KERNELS.iter().position(|kernel| kernel == spec).unwrap_or(KERNELS.len()));
+    Ok(chosen)
 }
 
-/// The first of each series.
+/// One kernel of each series, the one with the smallest configuration.
 pub fn one_of_each_series(specs: &[Spec]) -> Vec<Spec> {
-    let mut first: Vec<Spec> = specs.to_vec();
-    first.dedup_by_key(|spec| spec.series);
-    first
+    let mut chosen: BTreeMap<Vec<u64>, &Spec> = BTreeMap::new();
+    for spec in specs {
+        let smallest = chosen.entry(spec.age()).or_insert(spec);
+        if spec.flavour < smallest.flavour {
+            *smallest = spec;
+        }
+    }
+    chosen.into_values().cloned().collect()
+}
+
+/// The newest kernel of a flavour.
+pub fn newest_of(flavour: Flavour, specs: &[Spec]) -> Option<&Spec> {
+    specs.iter().filter(|spec| spec.flavour == flavour).max_by_key(|spec| spec.age())
 }
 
 /// The package names of `spec` among all the suite's, newest first.
@@ -131,23 +195,63 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), KERNELS.len());
-        let chosen = select(&owned(&["7.2-rt", "5.10-cloud"])).unwrap();
+        let chosen = select(&owned(&["7.2-rt", "5.10-cloud", "7.2-rt"])).unwrap();
         assert_eq!(chosen.iter().map(Spec::to_string).collect::<Vec<_>>(), ["5.10-cloud", "7.2-rt"]);
         assert_eq!(select(&[]).unwrap(), KERNELS);
     }
 
     #[test]
-    fn of_each_series_there_is_one() {
-        let names: Vec<String> = one_of_each_series(KERNELS).iter().map(Spec::to_string).collect();
-        assert_eq!(names, ["5.10-cloud", "6.1-cloud", "6.12-cloud", "6.19-rt", "7.2-cloud"]);
-        let rt = select(&owned(&["6.12-rt", "7.2-rt"])).unwrap();
-        assert_eq!(one_of_each_series(&rt), rt);
+    fn what_is_chosen_by_series_does_not_depend_on_the_order_of_the_list() {
+        let reversed: Vec<Spec> = KERNELS.iter().rev().cloned().collect();
+        let chosen = one_of_each_series(KERNELS);
+        assert_eq!(one_of_each_series(&reversed), chosen);
+        assert!(chosen.windows(2).all(|pair| pair[0].age() < pair[1].age()), "{chosen:?}");
+        assert!(KERNELS.iter().all(|spec| chosen.iter().any(|one| one.series == spec.series)));
+        let rt = newest_of(Flavour::Rt, KERNELS).unwrap();
+        assert_eq!(newest_of(Flavour::Rt, &reversed), Some(rt));
+        assert!(KERNELS.iter().all(|spec| spec.flavour != Flavour::Rt || spec.age() <= rt.age()));
+        assert_eq!(newest_of(Flavour::Plain, KERNELS), None);
     }
 
     #[test]
-    fn an_unknown_name_is_told_the_known_ones() {
+    fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = select(&owned(&["6.2-rt"])).unwrap_err().to_string();
-        assert!(error.starts_with("no kernel `6.2-rt` in the list; there are 5.10-cloud, 6.1-cloud"), "{error}");
+        assert!(error.starts_with("no kernel `6.2-rt` in the list, which has 5.10-cloud, 6.1-cloud"), "{error}");
+    }
+
+    #[test]
+    fn a_kernel_outside_of_the_list_is_named_by_its_suite() {
+        let chosen = select(&owned(&["bookworm:6.1-amd64", "7.2-rt", "trixie-backports:6.18-rt"])).unwrap();
+        let names: Vec<String> = chosen.iter().map(Spec::to_string).collect();
+        assert_eq!(names, ["7.2-rt", "bookworm:6.1-amd64", "trixie-backports:6.18-rt"]);
+        let listed = select(&owned(&["trixie-backports:7.2-rt"])).unwrap();
+        assert_eq!(listed, select(&owned(&["7.2-rt"])).unwrap());
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_be_one_is_an_error_that_names_the_part() {
+        for (name, part) in [
+            ("bookworm:6.1", "`bookworm:6.1` is not a kernel"),
+            ("book/worm:6.1-rt", "`book/worm` is not a Debian suite"),
+            (":6.1-rt", "`` is not a Debian suite"),
+            ("bookworm:6-rt", "`6` is not a kernel series"),
+            ("bookworm:6.1-arm", "`arm` is not a flavour, expected one of cloud, amd64, rt"),
+        ] {
+            let error = select(&owned(&[name])).unwrap_err().to_string();
+            assert!(error.starts_with(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_plain_flavour_does_not_take_the_packages_of_longer_ones() {
+        let names = owned(&[
+            "linux-image-6.1.0-48-cloud-amd64",
+            "linux-image-6.1.0-48-rt-amd64",
+            "linux-image-6.1.0-48-amd64",
+            "linux-image-6.1.0-48-amd64-unsigned",
+        ]);
+        let found = packages_of(&spec("s", "6.1", Flavour::Plain), &names);
+        assert_eq!(found, owned(&["linux-image-6.1.0-48-amd64"]));
     }
 
     #[test]

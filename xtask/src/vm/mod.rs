@@ -10,9 +10,12 @@ mod image;
 mod initramfs;
 mod instructions;
 pub mod kernels;
+mod monitor;
+mod progress;
 mod qemu;
 mod repeated;
 mod rtla;
+mod schedule;
 mod suites;
 pub mod table;
 mod unpacked;
@@ -37,7 +40,7 @@ use self::{
     guests::{Guests, Planned},
     image::{Programs, Workplace},
     instructions::Table,
-    kernels::{Flavour, Spec},
+    kernels::Spec,
     qemu::{Accel, Limits, Mode},
     table::{Row, Run},
 };
@@ -55,9 +58,12 @@ const LIMITS: Limits = Limits { silence: Duration::from_secs(180), total: Durati
 /// What is to be run where.
 #[derive(clap::Args, Debug, Default)]
 pub struct Args {
-    /// Only this kernel, such as `6.12-rt`; may be repeated [default: the whole list]
+    /// Only this kernel: `6.12-rt` of the list, or any as `SUITE:SERIES-FLAVOUR`; may be repeated [default: the whole list]
     #[arg(long = "kernel", value_name = "NAME")]
     kernels: Vec<String>,
+    /// What of the list runs with every change: all kernels, few in every mode
+    #[arg(long, conflicts_with_all = ["kernels", "mode", "test", "all_suites", "command"])]
+    everyday: bool,
     /// How the guest's time passes [default: both for tests, one kernel of each series counted, and one repeated; smp for a
     /// command]
     #[arg(long, value_enum)]
@@ -68,10 +74,11 @@ pub struct Args {
     /// Guests side by side; each takes one processor [default: one for each processor]
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
-    /// A guest that says nothing for so long has failed [default: 180]
+    /// A guest that prints nothing for so long has failed; time in which it waits for a processor of the host does not count
+    /// [default: 180]
     #[arg(long, value_name = "SECONDS")]
     silence_limit: Option<u64>,
-    /// A guest that runs longer has failed [default: 1800]
+    /// A guest that runs longer has failed, counted likewise [default: 1800]
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<u64>,
     /// Only tests whose name contains this
@@ -86,6 +93,13 @@ pub struct Args {
     /// A command for the guest instead of the tests; at a terminal, `sh` is a shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+impl Args {
+    /// What runs with every change.
+    pub fn everyday() -> Self {
+        Self { everyday: true, ..Self::default() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -103,7 +117,7 @@ enum Modes {
 }
 
 impl Modes {
-    fn courses(self) -> &'static [Course] {
+    const fn courses(self) -> &'static [Course] {
         match self {
             Self::Smp => &[Course::Once(Mode::Smp)],
             Self::Deterministic => &[Course::Once(Mode::Deterministic)],
@@ -138,10 +152,9 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     let started = Instant::now();
     let specs = kernels::select(&args.kernels)?;
-    let courses = courses(args, &specs);
     setup::ensure(Purpose::Test)?;
     let emulator = Emulator::find();
-    let planned = plan(&specs, &courses, emulator.as_ref().err())?;
+    let planned = plan(&specs, |spec| jobs(args, spec, &specs), emulator.as_ref().err())?;
     let first = planned.iter().find_map(|guest| guest.kernel.clone().ok());
     let (Some(first), Ok(emulator)) = (first, emulator) else {
         let rows = skipped(planned);
@@ -169,12 +182,9 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
             silence: args.silence_limit.map_or(LIMITS.silence, Duration::from_secs),
             total: args.time_limit.map_or(LIMITS.total, Duration::from_secs),
         },
-        task: &|course| {
-            if tests { suites::task(course, args.all_suites || args.test.is_some()) } else { "command".to_owned() }
-        },
     };
 
-    if let ([Planned { name, course: Course::Once(mode), kernel: Ok(kernel) }], false) = (&planned[..], tests)
+    if let ([Planned { name, course: Course::Once(mode), kernel: Ok(kernel), .. }], false) = (&planned[..], tests)
         && std::io::stdin().is_terminal()
         && std::io::stdout().is_terminal()
     {
@@ -190,34 +200,42 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What each kernel is booted for.
-fn courses(args: &Args, specs: &[Spec]) -> impl Fn(&Spec) -> Vec<Course> {
-    let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp });
-    // That runs repeat themselves is the emulator's doing, so that one kernel shows it; the tracers are in these alone.
-    let all = args.mode.is_none() && args.command.is_empty() && args.test.is_none() && !args.all_suites;
-    let repeated = if all { specs.iter().rfind(|spec| spec.flavour == Flavour::Rt).copied() } else { None };
-    // What happens between two processors depends on the series, and hardly on how a kernel of it is configured.
-    let counted: Vec<Spec> = if all { kernels::one_of_each_series(specs) } else { Vec::new() };
-    move |spec| {
-        let counted = counted.contains(spec).then_some(Course::Once(Mode::Counted));
-        let again = (repeated == Some(*spec)).then_some(Course::Twice);
-        modes.courses().iter().copied().chain(counted).chain(again).collect()
+/// What a kernel is booted for, each with the argument of the init.
+fn jobs(args: &Args, spec: &Spec, specs: &[Spec]) -> Vec<(Course, String)> {
+    let is_whole_list = args.mode.is_none() && args.test.is_none() && !args.all_suites && args.command.is_empty();
+    if is_whole_list {
+        let jobs = if args.everyday { schedule::everyday(spec) } else { schedule::full(spec, specs) };
+        return jobs.into_iter().map(|job| (job.course, suites::task(&job.suites))).collect();
     }
+    let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp });
+    let task = |course| match () {
+        () if !args.command.is_empty() => "command".to_owned(),
+        // A test is looked for in all suites.
+        () if args.all_suites || args.test.is_some() => suites::task(&[]),
+        () => suites::task(&suites::of(course)),
+    };
+    modes.courses().iter().map(|course| (*course, task(*course))).collect()
 }
 
 /// Each kernel in each of its courses; where there is none, or nothing to run it, with the reason.
 fn plan(
     specs: &[Spec],
-    courses: impl Fn(&Spec) -> Vec<Course>,
+    jobs: impl Fn(&Spec) -> Vec<(Course, String)>,
     no_emulator: Option<&anyhow::Error>,
 ) -> anyhow::Result<Vec<Planned>> {
     let kernels = match no_emulator {
         None => fetch::kernels(specs)?,
-        Some(why) => specs.iter().map(|spec| (*spec, Err(anyhow::anyhow!("{why:#}")))).collect(),
+        Some(why) => specs.iter().map(|spec| (spec.clone(), Err(anyhow::anyhow!("{why:#}")))).collect(),
     };
     let guests = kernels.into_iter().flat_map(|(spec, kernel)| {
         let kernel = kernel.map_err(|why| format!("{why:#}"));
-        courses(&spec).into_iter().map(move |course| Planned { name: spec.to_string(), course, kernel: kernel.clone() })
+        let jobs = jobs(&spec);
+        jobs.into_iter().map(move |(course, task)| Planned {
+            name: spec.to_string(),
+            course,
+            task,
+            kernel: kernel.clone(),
+        })
     });
     Ok(guests.collect())
 }
@@ -277,6 +295,9 @@ fn check_instructions(rows: &[Row], accept: bool) -> anyhow::Result<()> {
         ensure!(!seen.is_empty(), "no test told an instruction count: nothing to accept");
         return fs::write(&path, accepted.accepting(&seen).render())
             .with_context(|| format!("cannot write `{INSTRUCTIONS}`"));
+    }
+    for kernel in accepted.strangers(&seen) {
+        println!("vm: note: `{INSTRUCTIONS}` has no counts of {kernel}; `--accept-instructions` adds them");
     }
     let complaints = accepted.complaints(&seen);
     if !complaints.is_empty() {

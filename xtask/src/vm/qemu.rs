@@ -8,13 +8,17 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{self, RecvTimeoutError, Sender},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::Context;
 use clap::ValueEnum;
 
-use super::emulator::Emulator;
+use super::{
+    emulator::Emulator,
+    monitor::{Monitor, Socket},
+    progress::Progress,
+};
 
 /// Words for a kernel whose time is counted in instructions.
 ///
@@ -86,7 +90,7 @@ pub enum Stream {
     Console,
 }
 
-/// When to give up on a guest.
+/// When to give up on a guest. The time in which its emulator waited for a processor of the host does not count.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// After so long without a line from it: it hangs.
@@ -153,30 +157,41 @@ impl Machine<'_> {
         )
     }
 
-    /// Boots, hands over each line as it comes, and returns when the guest has ended. `on_line` also gets the time since the
-    /// start.
+    /// Boots, hands over each line as it comes, and returns when the guest has ended. `on_line` also gets how long the
+    /// emulator could have run until then.
     ///
     /// # Errors
     /// Where QEMU cannot be started.
     pub fn boot(&self, limits: Limits, mut on_line: impl FnMut(Stream, &str, Duration)) -> anyhow::Result<End> {
-        let start = Instant::now();
-        let mut qemu = self.spawn(Stdio::null, Stdio::piped)?;
+        let (mut monitor, socket) = Monitor::pair()?;
+        let mut qemu = self.spawn(Stdio::null, Stdio::piped, Some(socket))?;
+        let clock = Progress::of(qemu.id());
+        let mut spoke = Duration::ZERO;
         let (sender, lines) = mpsc::channel();
         read_lines(qemu.stdout.take(), Stream::Results, sender.clone());
         read_lines(qemu.stderr.take(), Stream::Console, sender);
         loop {
-            let left = limits.total.saturating_sub(start.elapsed());
-            match lines.recv_timeout(left.min(limits.silence)) {
-                Ok((stream, line)) => on_line(stream, &line, start.elapsed()),
+            let now = clock.now();
+            let left = limits.total.saturating_sub(now);
+            let silence = limits.silence.saturating_sub(now.saturating_sub(spoke));
+            match lines.recv_timeout(left.min(silence)) {
+                Ok((stream, line)) => {
+                    spoke = clock.now();
+                    on_line(stream, &line, spoke);
+                }
                 Err(RecvTimeoutError::Disconnected) => return Ok(end_of(qemu.wait().context("cannot wait for QEMU")?)),
+                // Its emulator had to wait for a processor meanwhile.
+                Err(RecvTimeoutError::Timeout) if !left.is_zero() && !silence.is_zero() => {}
                 Err(RecvTimeoutError::Timeout) => {
+                    let processors = monitor.processors();
                     qemu.kill().context("cannot kill QEMU")?;
                     qemu.wait().context("cannot wait for QEMU")?;
                     // The name of the test that hangs: the start of a line that has no end.
                     for (stream, line) in lines {
-                        on_line(stream, &line, start.elapsed());
+                        on_line(stream, &line, now);
                     }
-                    let was_silent = limits.silence < left;
+                    processors.iter().for_each(|line| on_line(Stream::Console, line, now));
+                    let was_silent = silence.is_zero();
                     return Ok(if was_silent { End::Silent(limits.silence) } else { End::TimeLimit(limits.total) });
                 }
             }
@@ -188,13 +203,16 @@ impl Machine<'_> {
     /// # Errors
     /// Where QEMU cannot be started.
     pub fn boot_on_terminal(&self) -> anyhow::Result<End> {
-        let mut qemu = self.spawn(Stdio::inherit, Stdio::inherit)?;
+        let mut qemu = self.spawn(Stdio::inherit, Stdio::inherit, None)?;
         Ok(end_of(qemu.wait().context("cannot wait for QEMU")?))
     }
 
-    fn spawn(&self, input: fn() -> Stdio, output: fn() -> Stdio) -> anyhow::Result<Child> {
+    fn spawn(&self, input: fn() -> Stdio, output: fn() -> Stdio, monitor: Option<Socket>) -> anyhow::Result<Child> {
         let mut command = self.emulator.command();
         command.args(self.arguments()).stdin(input()).stdout(output()).stderr(output());
+        if let Some(socket) = monitor {
+            socket.hand_over(&mut command);
+        }
         die_with_the_parent(&mut command);
         command.spawn().with_context(|| format!("cannot run {:?}", self.emulator))
     }

@@ -58,7 +58,9 @@ pub struct Outcome {
     pub boot: Option<Duration>,
     /// In the order they ran.
     pub tests: Vec<Test>,
-    /// Instructions the verifier walked through, by program.
+    /// The suites that ended, in the order they ran, and how long each took.
+    pub suites: Vec<(String, Duration)>,
+    /// Instructions the verifier walked through, by program: of all variants of a program, those of the longest.
     pub verified: BTreeMap<String, u64>,
     /// Warnings of the kernel, which do not fail a run.
     pub warnings: Vec<String>,
@@ -83,6 +85,7 @@ impl Outcome {
 pub struct Transcript {
     outcome: Outcome,
     suite: String,
+    suite_began: Duration,
     /// The test that runs, and why it is skipped where it has said so.
     running: Option<(String, Option<String>)>,
     /// Tests with a result in this suite: to be compared with libtest's own count.
@@ -107,8 +110,11 @@ impl Transcript {
         } else if let Some((test, reason)) = line.strip_prefix("SKIP ").and_then(|line| line.split_once(": ")) {
             self.skip(test, reason);
         } else if let Some((program, count)) = line.strip_prefix("VERIFIED ").and_then(|line| line.split_once(' ')) {
-            match count.trim().parse() {
-                Ok(count) => drop(self.outcome.verified.insert(program.to_owned(), count)),
+            match count.trim().parse::<u64>() {
+                Ok(count) => {
+                    let noted = self.outcome.verified.entry(program.to_owned()).or_default();
+                    *noted = count.max(*noted);
+                }
                 Err(_) => self.problems.push(format!("cannot read `{line}`")),
             }
         } else if line == "ok" {
@@ -179,13 +185,14 @@ impl Transcript {
         let (word, rest) = words.split_once(' ').unwrap_or((words, ""));
         match word {
             "boot" => (self.outcome.release, self.outcome.boot) = (Some(rest.to_owned()), Some(at)),
-            "suite" => (self.suite, self.seen_in_suite) = (rest.to_owned(), 0),
+            "suite" => (self.suite, self.suite_began, self.seen_in_suite) = (rest.to_owned(), at, 0),
             "suite-end" => {
                 // libtest ends with 101 where a test failed.
                 if !matches!(rest, "0" | "101") {
                     self.problems.push(format!("suite `{}` ended with {rest}{}", self.suite, self.during()));
                 }
                 self.settle(Fate::Failed);
+                self.outcome.suites.push((self.suite.clone(), at.saturating_sub(self.suite_began)));
             }
             "end" => self.ended = rest.parse().ok(),
             "problem" => self.problems.push(rest.to_owned()),

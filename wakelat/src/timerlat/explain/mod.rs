@@ -6,6 +6,7 @@
 
 use super::{
     assemble::{Activation, Noise, NoiseSource},
+    live::layout::comm,
     record::{Context, Task},
 };
 
@@ -36,6 +37,19 @@ pub enum Cause {
     UserSpace,
     /// What no record accounts for.
     Unexplained,
+}
+
+impl Cause {
+    /// The cause as a sum over several CPUs has it: their idle tasks, `swapper/0` and so on, all with the thread id 0
+    /// (`init_idle`, kernel/sched/core.c), are one.
+    pub fn on_any_cpu(&self) -> Self {
+        let one = |task: &Task| if task.tid == 0 { Task { tid: 0, comm: comm(b"swapper") } } else { *task };
+        match self {
+            Self::Blocking(task) => Self::Blocking(one(task)),
+            Self::Thread(task) => Self::Thread(one(task)),
+            other => other.clone(),
+        }
+    }
 }
 
 /// A share of a latency.

@@ -51,10 +51,14 @@ impl DmaLatency {
 /// Has this thread, and whatever it starts from now on, run on `cpus` alone.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// Where a CPU's number is beyond what a set can hold, or the kernel refuses.
 pub fn pin(cpus: impl IntoIterator<Item = u32>) -> std::io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus {
+        if cpu as usize >= CpuSet::MAX_CPU {
+            let why = format!("CPU `{cpu}` is beyond the {} that a thread can be bound to here", CpuSet::MAX_CPU);
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+        }
         set.set(cpu as usize);
     }
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
@@ -198,6 +202,14 @@ mod tests {
         let task = Task::read(directory.path(), 7).unwrap();
         assert_eq!((task.flags & IS_BOUND, task.policy), (IS_BOUND, 1));
         assert!(Task::read(directory.path(), 8).is_none());
+    }
+
+    #[test]
+    fn a_cpu_beyond_the_set_is_an_error() {
+        for cpu in [CpuSet::MAX_CPU as u32, u32::MAX] {
+            let error = pin([0, cpu]).unwrap_err().to_string();
+            assert!(error.contains(&cpu.to_string()), "{error}");
+        }
     }
 
     #[test]

@@ -118,7 +118,7 @@ async fn measure(
 
     let mut session = Session::set_up(config, &tracefs, &roots)?;
     if choice == SourceChoice::Buffer {
-        session.record_noises()?;
+        session.record_too(config.events)?;
     }
     session.start()?;
     // Not before: the kernel changes no tracer while somebody reads its raw buffer (`tracing_set_tracer`, trace.c).
@@ -165,7 +165,7 @@ async fn measure(
         run.stop = Some(Stop::NoReader);
     }
     let mut schedule = Schedule::new(window, Instant::now());
-    let mut tick = interval(Duration::from_nanos(config.drain_interval_ns));
+    let mut tick = interval(Duration::from_nanos(config.drain_interval_ns()));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while run.stop.is_none() {
         let mut due = None;
@@ -193,6 +193,9 @@ async fn measure(
         if output.reader_is_gone() {
             run.stop = Some(Stop::NoReader);
         }
+    }
+    if run.stop == Some(Stop::Threshold) && !run.cut.is_reached() && config.stops_unrecorded() && !shown.quiet {
+        say("a single noise stopped the run; `osnoise hist`, `--auto` and `--trace` record which");
     }
     run.end(&session, &mut output)?;
     let Run { source, users, ended_threads, mut trigger, stop, .. } = run;

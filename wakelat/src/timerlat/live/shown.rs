@@ -23,6 +23,7 @@ const REDRAW: &str = "\x1b[H\x1b[J";
 /// A run of timerlat.
 pub struct Activations {
     summing: Summing,
+    rules: Rules,
     shown: Shown,
     format: Format,
     style: Style,
@@ -31,10 +32,11 @@ pub struct Activations {
 }
 
 impl Activations {
-    /// Nothing has been said yet.
-    pub fn new(shown: Shown, format: Format, style: Style) -> Self {
-        let rules = Rules { threshold_ns: shown.threshold_ns, worst: shown.worst, resolution_ns: RESOLUTION_NS };
-        Self { summing: Summing::new(rules), shown, format, style, document: RunText::new(&rules) }
+    /// Nothing has been recorded yet; the timer's period is `period_ns`.
+    pub fn new(shown: Shown, period_ns: Option<u64>, format: Format, style: Style) -> Self {
+        let Shown { threshold_ns, worst, .. } = shown;
+        let rules = Rules { threshold_ns, worst, resolution_ns: RESOLUTION_NS, period_ns };
+        Self { summing: Summing::new(rules), rules, shown, format, style, document: RunText::new(&rules) }
     }
 
     fn show(&mut self, over: Vec<Explained>, out: &mut dyn Write) -> io::Result<()> {
@@ -72,8 +74,7 @@ impl Listener for Activations {
     }
 
     fn end(&mut self, account: &Account, out: &mut dyn Write) -> io::Result<()> {
-        let rules = Rules { threshold_ns: self.shown.threshold_ns, worst: 0, resolution_ns: RESOLUTION_NS };
-        let mut summing = std::mem::replace(&mut self.summing, Summing::new(rules));
+        let mut summing = std::mem::replace(&mut self.summing, Summing::new(self.rules));
         account.to(summing.coverage());
         let (summary, over) = summing.end();
         self.show(over, out)?;
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn a_program_has_each_activation_as_soon_as_it_is_over() {
         let shown = Shown { view: View::Trace, threshold_ns: None, worst: 0 };
-        let mut activations = Activations::new(shown, Format::Json, Style::default());
+        let mut activations = Activations::new(shown, None, Format::Json, Style::default());
         let (mut out, mut pieces) = (Vec::new(), 0);
         let mut trace = Trace::new(fixtures::DOCUMENTATION[0].as_bytes());
         while let Some(said) = trace.next().unwrap() {
@@ -162,7 +163,7 @@ mod tests {
     fn a_run_without_activations_is_a_document_too() {
         let shown = Shown { view: View::Trace, threshold_ns: Some(1), worst: 0 };
         let mut out = Vec::new();
-        Activations::new(shown, Format::Json, Style::default()).end(&Account::default(), &mut out).unwrap();
+        Activations::new(shown, None, Format::Json, Style::default()).end(&Account::default(), &mut out).unwrap();
         let document = parsed(std::str::from_utf8(&out).unwrap());
         assert_eq!((&document["threshold_ns"], &document["activations"]), (&1.into(), &serde_json::json!([])));
     }

@@ -40,6 +40,8 @@ pub fn choose(config: &TracerConfig, tracefs: &Tracefs, btf: Option<&Path>) -> R
         (SourceChoice::Buffer, ..) | (SourceChoice::Auto, false, _) | (SourceChoice::Auto, _, None) => {
             Ok(SourceChoice::Buffer)
         }
+        // The tracer writes its samples there in any case: to have them twice would take time from what is measured.
+        (SourceChoice::Auto, ..) if config.events.is_samples_only() => Ok(SourceChoice::Buffer),
         (SourceChoice::Bpf, false, _) => bail!(
             "this kernel has no tracepoint `osnoise:{sample}`, which came in Linux 6.15; leave out `--source bpf` to read \
              the trace buffer"
@@ -60,7 +62,7 @@ impl Source {
         let stacks = config.print_stack_us.is_some();
         let programs = match (choice, btf) {
             (SourceChoice::Bpf, Some(btf)) => {
-                Some(TracerPrograms::load(config.tracer.sample(), config.attach, btf, config.ring_bytes)?)
+                Some(TracerPrograms::load(config.tracer, config.events, config.attach, btf, config.ring_bytes)?)
             }
             _ => None,
         };

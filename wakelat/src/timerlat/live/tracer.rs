@@ -9,14 +9,11 @@ use super::{
     settings::{self, Setting},
 };
 use crate::{
-    config::{Tracer, TracerConfig},
+    config::{Tracer, TracerConfig, TracerEvents},
     kernel::{Roots, cpus::Cpus},
     say::say,
     tracefs::{Instance, Owner, Tracefs, TracefsError, leftovers},
 };
-
-/// The five interferences (include/trace/events/osnoise.h, from 5.14 on).
-pub const NOISES: [&str; 5] = ["irq_noise", "softirq_noise", "nmi_noise", "thread_noise", "sample_threshold"];
 
 /// A tracer that is set up, and runs or not. Dropped, it is gone and its settings are as they were.
 pub struct Session {
@@ -73,12 +70,12 @@ impl Session {
         tracefs.root().join(self.instance.file(""))
     }
 
-    /// Has the interferences recorded in the instance's buffer too.
+    /// Has the kernel record this in the instance's buffer, beside the samples.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn record_noises(&self) -> Result<()> {
-        NOISES.iter().try_for_each(|event| Ok(self.instance.write(&format!("events/osnoise/{event}/enable"), "1")?))
+    pub fn record_too(&self, events: TracerEvents) -> Result<()> {
+        events.names().try_for_each(|event| Ok(self.instance.write(&format!("events/osnoise/{event}/enable"), "1")?))
     }
 
     /// Starts the tracer's threads, which measure from now on, but record nothing yet.

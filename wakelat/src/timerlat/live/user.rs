@@ -17,7 +17,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::placement;
 use crate::{
@@ -62,7 +62,9 @@ impl UserThreads {
                 bail!("`--user-threads`: this kernel has no `{}`, which came in Linux 6.5", fd.display());
             }
             let priority = config.priority.unwrap_or(DEFAULT_PRIORITY);
-            let mut arguments: Vec<OsString> = vec!["timerlat-thread".into(), "--cpu".into(), cpu.to_string().into()];
+            let parent = std::process::id().to_string();
+            let mut arguments: Vec<OsString> = vec!["timerlat-thread".into(), "--parent".into(), parent.into()];
+            arguments.extend(["--cpu".into(), cpu.to_string().into()]);
             arguments.extend(["--priority".into(), priority.to_string().into(), "--fd".into(), fd.into_os_string()]);
             if let Some(load) = load {
                 arguments.extend(["--load".into(), load.into()]);
@@ -146,8 +148,12 @@ fn why(cpu: u32, pid: u32, status: ExitStatus) -> String {
 /// # Errors
 /// Where the kernel refuses the place, the priority or the file, or the load cannot be run.
 pub fn measure(thread: &UserThread) -> Result<()> {
+    let UserThread { parent, cpu, priority, fd, load } = thread;
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask to end with the parent")?;
-    let UserThread { cpu, priority, fd, load } = thread;
+    // A parent that ended before sends no signal (PR_SET_PDEATHSIG(2const)): this process has another one by now.
+    if getppid().is_none_or(|now| now.as_raw_nonzero().get().cast_unsigned() != *parent) {
+        bail!("the run `{parent}` that started this measuring thread has ended");
+    }
     rustix::thread::set_name(&std::ffi::CString::new(format!("timerlatu/{cpu}"))?).context("cannot take a name")?;
     placement::pin([*cpu]).with_context(|| format!("cannot run on CPU `{cpu}`"))?;
     placement::set_priority(0, *priority)?;
@@ -166,5 +172,26 @@ pub fn measure(thread: &UserThread) -> Result<()> {
             let ran = Command::new("sh").args(["-c", load]).stdin(Stdio::null()).status();
             ran.with_context(|| format!("`--user-load`: cannot run `{load}`"))?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_whose_run_has_ended_ends_too() {
+        // The test's parent is another.
+        let thread = UserThread {
+            parent: std::process::id(),
+            cpu: 0,
+            priority: Priority::Other(0),
+            fd: "/nonexistent".into(),
+            load: None,
+        };
+        let error = measure(&thread).unwrap_err().to_string();
+        assert!(error.contains("has ended"), "{error}");
+        assert_eq!(rustix::process::parent_process_death_signal().unwrap(), Some(Signal::KILL));
+        set_parent_process_death_signal(None).unwrap();
     }
 }

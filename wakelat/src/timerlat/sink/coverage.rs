@@ -27,7 +27,12 @@ pub fn render(coverage: &Coverage, style: &Style, out: &mut String) {
             pieces.push(format!("{} {what}", thousands(count)));
         }
     }
-    pieces.push(counted(coverage.noise, "noise record"));
+    if let Some(skipped @ 1..) = coverage.skipped {
+        pieces.push(format!("{} had no activation", counted(skipped, "period")));
+    }
+    if coverage.noise > 0 {
+        pieces.push(counted(coverage.noise, "interference"));
+    }
     pieces.push(format!("in {span}"));
     let pieces = pieces.into_iter().map(|piece| Line::of(Ink::Plain, piece)).collect();
     flow(Line::of(Ink::Dim, "coverage: "), pieces, ", ", style, out);

@@ -284,6 +284,7 @@ struct CoverageDocument {
     without_thread: u64,
     missing: u64,
     restarts: u64,
+    skipped: Option<u64>,
     noise: u64,
     duration_ns: u64,
     #[serde(flatten)]
@@ -299,6 +300,7 @@ impl CoverageDocument {
             without_thread: seen.without_thread,
             missing: seen.missing,
             restarts: seen.restarts,
+            skipped: coverage.skipped,
             noise: coverage.noise,
             duration_ns: coverage.duration_ns,
             losses: LossesDocument::new(coverage),
@@ -371,6 +373,7 @@ struct CpuNoiseDocument<'a> {
     irq: u64,
     softirq: u64,
     thread: u64,
+    back_to_back: u64,
     single: DistributionDocument<'a>,
 }
 
@@ -389,6 +392,7 @@ impl<'a> CpuNoiseDocument<'a> {
             irq: counts.irq,
             softirq: counts.softirq,
             thread: counts.thread,
+            back_to_back: noise.back_to_back,
             single: DistributionDocument::new(&noise.samples),
         }
     }

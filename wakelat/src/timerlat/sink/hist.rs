@@ -20,7 +20,7 @@ use crate::{
 /// Columns of the first column of the table.
 const INDEX: usize = 10;
 
-/// Columns of every other one, the space before it included.
+/// Columns of every other one at least, the space before it included.
 const COLUMN: usize = 10;
 
 /// The charts, the table, the coverage.
@@ -85,41 +85,39 @@ pub(super) struct Column<'a> {
 
 /// The table in rtla's form, as many columns below each other as it takes.
 pub(super) fn table(columns: &[Column], over: bool, style: &Style, out: &mut String) {
-    let fitting = ((style.columns() - INDEX) / COLUMN).max(1);
+    let most = columns.iter().map(|column| column.of.count()).max().unwrap_or(0);
+    let width = COLUMN.max(units::thousands(most).len() + 1);
+    let fitting = ((style.columns() - INDEX) / width).max(1);
     for columns in columns.chunks(fitting) {
-        line("Index", Ink::Title, columns, |column| column.title.clone(), style, out);
+        let line = |name: &str, ink: Ink, cell: &dyn Fn(&Column) -> String, out: &mut String| {
+            let mut line = Line::of(ink, left(name, INDEX, style));
+            let inked = if ink == Ink::Title { ink } else { Ink::Plain };
+            columns.iter().for_each(|column| line.push(inked, right(&cell(column), width)));
+            line.end(style, out);
+        };
+        line("Index", Ink::Title, &|column| column.title.clone(), out);
         let counts: Vec<[u64; 65]> = columns.iter().map(|column| powers(column.of)).collect();
         for power in (0..65).filter(|power| counts.iter().any(|counts| counts[*power] > 0)) {
             let from = if power == 0 { 0 } else { 1 << (power - 1) };
             let label = format!("{} {}", style.pick("≥", ">="), units::bound(from, style.unicode));
-            let cells: Vec<String> = counts.iter().map(|counts| units::short(counts[power])).collect();
+            let cells: Vec<String> = counts.iter().map(|counts| units::thousands(counts[power])).collect();
             let mut row = Line::of(Ink::Dim, left(&label, INDEX, style));
-            cells.iter().for_each(|cell| row.push(Ink::Plain, right(cell, COLUMN)));
+            cells.iter().for_each(|cell| row.push(Ink::Plain, right(cell, width)));
             row.end(style, out);
         }
-        line("count:", Ink::Dim, columns, |column| units::short(column.of.count()), style, out);
+        line("count:", Ink::Dim, &|column| units::thousands(column.of.count()), out);
         if over {
-            let cell = |column: &Column| column.over.map_or_else(|| "-".to_owned(), units::short);
-            line("over:", Ink::Dim, columns, cell, style, out);
+            line("over:", Ink::Dim, &|column| column.over.map_or_else(|| "-".to_owned(), units::thousands), out);
         }
         let bound = |ns| units::bound(ns, style.unicode);
-        line("min:", Ink::Dim, columns, |column| bound(column.of.min_ns()), style, out);
-        line("avg:", Ink::Dim, columns, |column| bound(column.of.mean_ns()), style, out);
+        line("min:", Ink::Dim, &|column| bound(column.of.min_ns()), out);
+        line("avg:", Ink::Dim, &|column| bound(column.of.mean_ns()), out);
         for (percent, name) in PERCENTILES {
-            line(&format!("{name}:"), Ink::Dim, columns, |column| bound(column.of.percentile_ns(percent)), style, out);
+            line(&format!("{name}:"), Ink::Dim, &|column| bound(column.of.percentile_ns(percent)), out);
         }
-        line("max:", Ink::Dim, columns, |column| bound(column.of.max_ns()), style, out);
+        line("max:", Ink::Dim, &|column| bound(column.of.max_ns()), out);
         out.push('\n');
     }
-}
-
-fn line(name: &str, ink: Ink, columns: &[Column], cell: impl Fn(&Column) -> String, style: &Style, out: &mut String) {
-    let mut line = Line::of(ink, left(name, INDEX, style));
-    for column in columns {
-        let inked = if ink == Ink::Title { ink } else { Ink::Plain };
-        line.push(inked, right(&cell(column), COLUMN));
-    }
-    line.end(style, out);
 }
 
 /// How many values there are from each power of two to the next; the first is zero alone.

@@ -17,6 +17,8 @@ mod documentation;
 #[cfg(test)]
 mod tests;
 
+use crate::aggregate::rank::Percentile;
+
 pub use coverage::render as coverage;
 pub use document::{RunText, noise as noise_json, run as json};
 
@@ -43,5 +45,10 @@ pub enum NoiseView {
 }
 
 /// The percentiles of every latency, and their names for people.
-pub const PERCENTILES: [(f64, &str); 5] =
-    [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
+pub const PERCENTILES: [(Percentile, &str); 5] = [
+    (Percentile::P50, "p50"),
+    (Percentile::P90, "p90"),
+    (Percentile::P99, "p99"),
+    (Percentile::P99_9, "p99.9"),
+    (Percentile::P99_99, "p99.99"),
+];

@@ -4,11 +4,10 @@ use super::{
     super::noise::{CpuNoise, NoiseSummary},
     coverage,
     hist::{Column, chart, table},
-    top::us,
 };
 use crate::sink::{
     style::{Ink, Style},
-    text::{Line, paragraph, right},
+    text::{Line, paragraph, right, width},
     units,
 };
 
@@ -27,8 +26,25 @@ pub fn hist(summary: &NoiseSummary, style: &Style) -> String {
                     has them traced";
         paragraph(Line::of(Ink::Warning, "note: "), Ink::Plain, text, style, &mut out);
     }
+    recording(summary, style, &mut out);
     coverage(&summary.coverage, style, &mut out);
     out
+}
+
+/// Warns where the figures are mostly those of the recording.
+fn recording(summary: &NoiseSummary, style: &Style, out: &mut String) {
+    let all = &summary.all;
+    if !all.is_mostly_recording() {
+        return;
+    }
+    let threshold = units::exact(all.threshold_above_recording_ns(), false).replace(' ', "");
+    let text = format!(
+        "{} of {} begin where the one before ended: to record a noise takes longer than the shortest that counts as one, so \
+         most of these are what recording took; `-T {threshold}` leaves them out",
+        units::thousands(all.back_to_back),
+        units::counted(all.samples.count(), "single noise"),
+    );
+    paragraph(Line::of(Ink::Warning, "warning: "), Ink::Plain, &text, style, out);
 }
 
 /// A column of the table.
@@ -38,6 +54,21 @@ struct Figure {
     cell: fn(&CpuNoise, &Style) -> String,
 }
 
+/// A column with its cells, as wide as they need.
+struct Filled {
+    title: &'static str,
+    width: usize,
+    cells: Vec<String>,
+}
+
+impl Figure {
+    fn fill(self, rows: &[(String, &CpuNoise)], style: &Style) -> Filled {
+        let cells: Vec<String> = rows.iter().map(|(_, noise)| (self.cell)(noise, style)).collect();
+        let widest = cells.iter().map(|cell| width(cell) + 1).max().unwrap_or(0);
+        Filled { title: self.title, width: widest.max(self.columns), cells }
+    }
+}
+
 /// In rtla's words and order. Times are in µs, as in rtla.
 const FIGURES: [Figure; 11] = [
     Figure { title: "Period", columns: 7, cell: |noise, _| count(noise.periods) },
@@ -45,7 +76,7 @@ const FIGURES: [Figure; 11] = [
     Figure { title: "Noise", columns: 11, cell: |noise, _| units::thousands(noise.noise_ns() / 1_000) },
     Figure { title: "% CPU", columns: 10, cell: available },
     Figure { title: "Max Noise", columns: 11, cell: |noise, _| periods(noise, noise.max_noise_ns / 1_000) },
-    Figure { title: "Max Single", columns: 12, cell: |noise, _| us(noise.max_single_ns()) },
+    Figure { title: "Max Single", columns: 12, cell: |noise, _| units::thousands(noise.max_single_ns() / 1_000) },
     Figure { title: "HW", columns: 8, cell: |noise, _| units::thousands(noise.counts().hw) },
     Figure { title: "NMI", columns: 6, cell: |noise, _| units::thousands(noise.counts().nmi) },
     Figure { title: "IRQ", columns: 8, cell: |noise, _| units::thousands(noise.counts().irq) },
@@ -72,26 +103,27 @@ fn available(noise: &CpuNoise, _: &Style) -> String {
 /// A line for each CPU. Columns that do not fit beside the others stand below them.
 pub fn top(summary: &NoiseSummary, style: &Style) -> String {
     let mut out = String::new();
-    let mut figures = &FIGURES[..];
-    while !figures.is_empty() {
+    let all = (summary.cpus.len() > 1).then_some(("all".to_owned(), &summary.all));
+    let rows: Vec<(String, &CpuNoise)> =
+        summary.cpus.iter().map(|(cpu, noise)| (cpu.to_string(), noise)).chain(all).collect();
+    let mut columns: &[Filled] = &FIGURES.map(|figure| figure.fill(&rows, style));
+    while !columns.is_empty() {
         let mut room = style.columns() - CPU;
-        let fitting = figures.iter().take_while(|figure| match room.checked_sub(figure.columns) {
+        let fitting = columns.iter().take_while(|column| match room.checked_sub(column.width) {
             Some(rest) => {
                 room = rest;
                 true
             }
             None => false,
         });
-        let (these, rest) = figures.split_at(fitting.count().max(1));
-        figures = rest;
+        let (these, rest) = columns.split_at(fitting.count().max(1));
+        columns = rest;
         let mut title = Line::of(Ink::Title, format!("{:>CPU$}", "CPU"));
-        these.iter().for_each(|figure| title.push(Ink::Title, right(figure.title, figure.columns)));
+        these.iter().for_each(|column| title.push(Ink::Title, right(column.title, column.width)));
         title.end(style, &mut out);
-        let all = (summary.cpus.len() > 1).then_some(("all".to_owned(), &summary.all));
-        let cpus = summary.cpus.iter().map(|(cpu, noise)| (cpu.to_string(), noise));
-        for (name, noise) in cpus.chain(all) {
+        for (index, (name, _)) in rows.iter().enumerate() {
             let mut line = Line::of(Ink::Plain, format!("{name:>CPU$}"));
-            these.iter().for_each(|figure| line.push(Ink::Plain, right(&(figure.cell)(noise, style), figure.columns)));
+            these.iter().for_each(|column| line.push(Ink::Plain, right(&column.cells[index], column.width)));
             line.end(style, &mut out);
         }
         out.push('\n');
@@ -99,10 +131,12 @@ pub fn top(summary: &NoiseSummary, style: &Style) -> String {
     let mut text = format!("times are in {}; % CPU is what was left to the workload", style.pick("µs", "us"));
     if summary.all.periods == 0 {
         text.push_str(
-            ", known when a period ends; noise is the sum of the single noises, counts are of the noise records",
+            ", known when a period ends; without one, noise is the sum of the single noises, and counts are of what was \
+             recorded",
         );
     }
     paragraph(Line::new(), Ink::Dim, &text, style, &mut out);
+    recording(summary, style, &mut out);
     coverage(&summary.coverage, style, &mut out);
     out
 }

@@ -6,13 +6,14 @@ use crate::{
     timerlat::{
         fixtures,
         noise::NoiseSummary,
+        record::{Event, Record},
         summary::{Rules, Summary, Summing},
         text::{RESOLUTION_NS, Said, Trace},
     },
 };
 
 pub(super) fn summary_of(text: &str, threshold_ns: Option<u64>) -> Summary {
-    let mut summing = Summing::new(Rules { threshold_ns, worst: 3, resolution_ns: RESOLUTION_NS });
+    let mut summing = Summing::new(Rules { threshold_ns, worst: 3, resolution_ns: RESOLUTION_NS, period_ns: None });
     let mut trace = Trace::new(text.as_bytes());
     while let Some(said) = trace.next().unwrap() {
         match said {
@@ -80,6 +81,31 @@ fn every_view_of_a_capture() {
     let noise = noise_of(capture("7.2-rt"));
     assert_snapshot!("capture_osnoise_top", osnoise::top(&noise, &unicode(120)));
     assert_snapshot!("capture_osnoise_hist", osnoise::hist(&noise, &unicode(80)));
+}
+
+#[test]
+fn a_histogram_of_what_recording_took_says_so() {
+    let mut noise = NoiseSummary::default();
+    for index in 0..200 {
+        let event = Event::SampleThreshold { start_ns: index * 5_100, duration_ns: 5_100, interference: 0 };
+        noise.push(&Record { at_ns: (index + 1) * 5_100, cpu: 0, task: None, event });
+    }
+    for text in [osnoise::hist(&noise, &unicode(80)), osnoise::top(&noise, &unicode(80))] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("warning: 199 of 200 single noises begin where the one before ended"), "{text}");
+        assert!(text.contains("`-T 11us` leaves them out"), "{text}");
+    }
+}
+
+#[test]
+fn the_counts_of_a_histogram_are_exact() {
+    let mut noise = NoiseSummary::default();
+    for index in 0..12_345 {
+        let event = Event::SampleThreshold { start_ns: index * 10_000, duration_ns: 5_000, interference: 0 };
+        noise.push(&Record { at_ns: index * 10_000 + 5_000, cpu: 0, task: None, event });
+    }
+    let text = osnoise::hist(&noise, &unicode(80));
+    assert!(text.contains("count:        12,345") && !text.contains("12.3k"), "{text}");
 }
 
 #[test]

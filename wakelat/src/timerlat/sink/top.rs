@@ -77,8 +77,23 @@ fn row(name: &str, latencies: &Latencies, contexts: &[Context], figures: &[&str]
     line.end(style, out);
 }
 
-/// µs to one decimal, without it from 100,000 on.
-pub(super) fn us(ns: u64) -> String {
+/// µs to one decimal, without it from 10,000 on.
+fn us(ns: u64) -> String {
     let tenths = (u128::from(ns) + 50) / 100;
-    if tenths < 1_000_000 { format!("{}.{}", tenths / 10, tenths % 10) } else { (tenths / 10).to_string() }
+    match units::thousands(tenths / 10) {
+        whole if tenths < 100_000 => format!("{whole}.{}", tenths % 10),
+        whole => whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microseconds_have_their_commas_and_no_more_digits_than_there_is_room_for() {
+        let texts = [0, 49, 50, 5_631_700, 9_999_949, 9_999_950, 999_999_400].map(us);
+        assert_eq!(texts, ["0.0", "0.0", "0.1", "5,631.7", "9,999.9", "10,000", "999,999"]);
+        assert!(texts.iter().all(|text| text.len() < FIGURE), "{texts:?}");
+    }
 }

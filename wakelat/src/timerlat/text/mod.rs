@@ -18,6 +18,10 @@ const LONGEST: usize = 8192;
 /// Functions of a stack that are kept: as many as timerlat keeps (`MAX_CALLS`, kernel/trace/trace_osnoise.c, 5.14 to 7.2).
 const DEEPEST: usize = 256;
 
+/// Bytes without a line of a trace after which reading ends: the logs of a whole run of tests are shorter, and what has no
+/// end, such as a device, ends too.
+const BARREN: u64 = 16 * 1024 * 1024;
+
 /// The precision of a time stamp in the text: ns. `start` of noise has all of its digits.
 pub const RESOLUTION_NS: u64 = 1_000;
 
@@ -79,6 +83,8 @@ pub struct Trace<R> {
     input: R,
     line: Vec<u8>,
     number: u64,
+    /// Bytes since the last line that was one of a trace.
+    barren: u64,
     /// The line has been read and belongs to the next call.
     held: bool,
 }
@@ -86,13 +92,14 @@ pub struct Trace<R> {
 impl<R: BufRead> Trace<R> {
     /// The trace in `input`.
     pub fn new(input: R) -> Self {
-        Self { input, line: Vec::new(), number: 0, held: false }
+        Self { input, line: Vec::new(), number: 0, barren: 0, held: false }
     }
 
     /// The next thing it says; none at its end.
     ///
     /// # Errors
-    /// Those of `input`. What a line is not is told by the inner result.
+    /// Those of `input`, and where it goes on and on without a line of a trace. The inner result is an error where a line is
+    /// none.
     #[allow(clippy::should_implement_trait, reason = "an iterator of results of results would be worse to read")]
     pub fn next(&mut self) -> std::io::Result<Option<Result<Said, ParseError>>> {
         while self.advance()? {
@@ -101,18 +108,21 @@ impl<R: BufRead> Trace<R> {
                 Line::Lost { cpu, events } => Said::Lost { cpu, events },
                 Line::Overwritten(events) => Said::Overwritten(events),
                 Line::Foreign => return Ok(Some(Err(self.error(ErrorKind::Foreign)))),
-                Line::Event(head, body) => match body {
-                    Body::Event(event) => Said::Record(record(&head, event)),
-                    Body::Stack => {
-                        let frames = self.frames()?;
-                        Said::Record(record(&head, Event::Stack { seq: None, frames }))
+                Line::Event(head, body) => {
+                    self.barren = 0;
+                    match body {
+                        Body::Event(event) => Said::Record(record(&head, event)),
+                        Body::Stack => {
+                            let frames = self.frames()?;
+                            Said::Record(record(&head, Event::Stack { seq: None, frames }))
+                        }
+                        Body::Other => {
+                            self.frames()?;
+                            Said::Other
+                        }
+                        Body::Broken(expected) => return Ok(Some(Err(self.error(ErrorKind::Broken(expected))))),
                     }
-                    Body::Other => {
-                        self.frames()?;
-                        Said::Other
-                    }
-                    Body::Broken(expected) => return Ok(Some(Err(self.error(ErrorKind::Broken(expected))))),
-                },
+                }
             };
             return Ok(Some(Ok(said)));
         }
@@ -158,6 +168,11 @@ impl<R: BufRead> Trace<R> {
             any = true;
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let taken = end.unwrap_or(chunk.len());
+            self.barren += taken as u64;
+            if self.barren > BARREN {
+                let why = format!("{} MiB without a line of a trace, up to line {}", BARREN >> 20, self.number + 1);
+                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
+            }
             let kept = taken.min(LONGEST - self.line.len());
             self.line.extend_from_slice(&chunk[..kept]);
             self.input.consume(taken + usize::from(end.is_some()));

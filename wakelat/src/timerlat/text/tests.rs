@@ -1,3 +1,5 @@
+use std::io::{self, BufReader, Read};
+
 use super::*;
 use crate::{
     timerlat::{
@@ -150,4 +152,27 @@ fn a_number_that_is_too_large_is_an_error_and_no_wrong_figure() {
         let line = format!("<idle>-0 [000] d.h1 {stamp}: nmi_noise: start 1.000000001 duration 1 ns");
         assert!(said(&line)[0].is_err(), "{line}");
     }
+}
+
+/// Reads to the end, or to the error that ends it.
+fn read_all(input: impl Read) -> io::Result<usize> {
+    let (mut trace, mut records) = (Trace::new(BufReader::new(input)), 0);
+    while let Some(said) = trace.next()? {
+        records += usize::from(said.is_ok());
+    }
+    Ok(records)
+}
+
+#[test]
+fn what_goes_on_and_on_without_a_trace_is_given_up() {
+    const LINE: &[u8] =
+        b"timerlat/5-1035 [005] .......   548.771104: #402268 context thread timer_latency     39960 ns\n";
+    // As `/dev/zero`, one line without an end; and as `/dev/urandom`, lines of anything, behind a trace.
+    let noise = [&[0xa5; 4_095][..], b"\n"].concat().repeat(5_000);
+    for error in [read_all(io::repeat(0)), read_all(LINE.chain(&noise[..]))].map(|read| read.unwrap_err()) {
+        assert!(error.to_string().contains("16 MiB without a line of a trace"), "{error}");
+    }
+    // A long log around each of its lines is no reason.
+    let log = &noise[..noise.len() / 2];
+    assert_eq!(read_all(LINE.chain(log).chain(LINE).chain(log).chain(LINE)).unwrap(), 3);
 }

@@ -1,6 +1,7 @@
 //! Who woke whom, and how long those who were woken waited.
 
 use crate::{
+    aggregate::rank::Percentile,
     report::KeyPart,
     sink::{
         Style,
@@ -81,7 +82,7 @@ pub fn draw(summary: &Summary, style: &Style, out: &mut String) {
             line.push(Ink::Dim, right(&units::short(pair.waits.count), WAITS));
         }
         if p99 {
-            line.push(Ink::Dim, right(&time(pair.waits.percentile_ns(99).into()), P99));
+            line.push(Ink::Dim, right(&time(pair.waits.percentile_ns(Percentile::P99).into()), P99));
         }
         if longest {
             line.push(Ink::Dim, right(&time(pair.waits.max_ns.into()), LONGEST));

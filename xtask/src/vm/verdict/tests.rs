@@ -36,7 +36,16 @@ fn a_good_run_passes_with_its_release_boot_time_and_counts() {
     assert_eq!(outcome.release.as_deref(), Some("6.12.117+deb12-rt-amd64"));
     assert_eq!(outcome.boot, Some(Duration::from_millis(1)));
     assert_eq!(outcome.counts(), (2, 0, 0));
+    assert_eq!(outcome.suites, [("kernel".to_owned(), Duration::from_millis(9))]);
     assert_eq!(outcome.verified, BTreeMap::from([("sched_switch".to_owned(), 412)]));
+}
+
+#[test]
+fn of_all_variants_of_a_program_the_longest_counts() {
+    let again = "VERIFIED sched_switch 9141\nVERIFIED sched_switch 16417\nVERIFIED sched_switch 500\nok";
+    let outcome = read(&GOOD.replace("VERIFIED sched_switch 412\nok", again), "", End::Exit(33));
+    assert_eq!(outcome.failure, None);
+    assert_eq!(outcome.verified, BTreeMap::from([("sched_switch".to_owned(), 16_417)]));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::SumDocument;
 use crate::{
+    aggregate::rank::Percentile,
     report::KeyPart,
     sink::document::key,
     why::wakers::{Ranking, Waking},
@@ -29,8 +30,8 @@ impl<'a> WakingDocument<'a> {
             waker: &pair.waker,
             wakee: &pair.wakee,
             sum: SumDocument { sum_ns: waits.ns, max_ns: waits.max_ns, waits: waits.count },
-            p50_ns: waits.percentile_ns(50),
-            p99_ns: waits.percentile_ns(99),
+            p50_ns: waits.percentile_ns(Percentile::P50),
+            p99_ns: waits.percentile_ns(Percentile::P99),
         }
     }
 }
@@ -40,6 +41,7 @@ impl<'a> WakingDocument<'a> {
 pub(super) struct RestDocument {
     sum_ns: u128,
     waits: u64,
+    error_ns: u128,
 }
 
 impl RestDocument {
@@ -49,6 +51,7 @@ impl RestDocument {
         Self {
             sum_ns: ranking.all.ns - written(|pair| pair.waits.ns),
             waits: ranking.all.count - u64::try_from(waits).unwrap_or(ranking.all.count),
+            error_ns: ranking.error_ns,
         }
     }
 }

@@ -1,0 +1,117 @@
+//! Every command that streams events, while both CPUs wake and switch tasks as fast as they can: each comes back, and knows
+//! what became of every wakeup.
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use wakelat_tests::{
+    machine, once,
+    report::Terms,
+    suite::{self, Outcome},
+    task::Place,
+    wakelat::{Ended, Wakelat, command},
+    workload::{Performance, PingPong, Staged, Workload},
+};
+
+fn main() {
+    suite::main(once![
+        a_busy_machine_is_measured_with_samples,
+        a_busy_machine_is_asked_why,
+        a_busy_machine_is_traced,
+        a_busy_machine_is_traced_with_every_switch,
+        a_busy_machine_is_recorded,
+        a_busy_machine_is_counted_in_the_kernel,
+    ]);
+}
+
+/// Two tasks on each of two CPUs that hand a byte to and fro without a pause.
+fn busy_pairs() -> Result<[Staged; 2], suite::Skip> {
+    // A second or two in an emulator, less elsewhere.
+    let rounds = 3000;
+    let pair = |cpu| {
+        let place = Place::other(cpu);
+        Workload::PingPong(PingPong { rounds, ping: place, pong: place, patient: false, rest_ns: 0 }).stage()
+    };
+    Ok(machine::two_cpus()?.map(pair))
+}
+
+/// Runs wakelat on the pairs, both of which perform at once.
+fn measured(arguments: &[&str]) -> Result<(Ended, [Performance; 2]), suite::Skip> {
+    let pairs = busy_pairs()?;
+    let wakelat = Wakelat::measuring(command(&[arguments, &["--comm", "wl-p?ng"]].concat()));
+    let performers = pairs.map(|mut pair| std::thread::spawn(move || (pair.perform(), pair)));
+    let performed = performers.map(|performer| performer.join().expect("the load performs"));
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    // Only now, as the end of a task is a wakeup, too.
+    let performances = performed.map(|(performance, _pair)| performance);
+    Ok((ended, performances))
+}
+
+/// Runs a command that needs the ring buffer: it accounts for every wakeup, or is refused where the kernel's would freeze the
+/// machine.
+fn streams(arguments: &[&str]) -> Outcome {
+    if machine::ring_buffer_may_sleep() {
+        let refused = Wakelat::start(command(arguments)).end();
+        refused.assert_refused(1, &["ring buffer", "PREEMPT_RT"]);
+        return Ok(());
+    }
+    let (ended, performances) = measured(arguments)?;
+    assert_accounts(&ended, &performances);
+    Ok(())
+}
+
+/// Asserts that each time a task blocked is one wakeup in the coverage: measured, or counted as lost.
+fn assert_accounts(ended: &Ended, performances: &[Performance; 2]) {
+    assert!(ended.status.success(), "{ended:#?}");
+    let documents = serde_json::Deserializer::from_str(&ended.stdout).into_iter::<Value>();
+    let last = documents.map(|document| document.expect("a document")).last().expect("a document at the end");
+    let terms: Terms = serde_json::from_value(last["coverage"].clone()).expect("its coverage");
+    assert_accounted(&terms, performances);
+}
+
+fn assert_accounted(terms: &Terms, performances: &[Performance; 2]) {
+    let blocked: u64 = performances.iter().map(Performance::blocked).sum();
+    let untraced: u64 = performances.iter().map(|performance| performance.untraced).sum();
+    let accounted = terms.delivered + terms.start_map_full + terms.ring_full + terms.discarded + terms.stale;
+    println!("\n  {blocked} wakeups, {terms:?}");
+    assert!((blocked.saturating_sub(untraced)..=blocked).contains(&accounted), "{blocked} wakeups: {terms:?}");
+    assert!(terms.delivered > 0, "{terms:?}");
+}
+
+fn a_busy_machine_is_measured_with_samples() -> Outcome {
+    streams(&["hist", "--json", "--mode", "samples"])
+}
+
+fn a_busy_machine_is_asked_why() -> Outcome {
+    streams(&["why", "--json"])
+}
+
+fn a_busy_machine_is_traced() -> Outcome {
+    streams(&["trace", "--json"])
+}
+
+fn a_busy_machine_is_traced_with_every_switch() -> Outcome {
+    streams(&["trace", "--all", "--json"])
+}
+
+fn a_busy_machine_is_recorded() -> Outcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("busy.wakelat");
+    let file = file.to_str().expect("a path");
+    let record = ["record", "-o", file];
+    if machine::ring_buffer_may_sleep() {
+        return streams(&record);
+    }
+    let (ended, performances) = measured(&record)?;
+    assert!(ended.status.success(), "{ended:#?}");
+    let shown = Wakelat::start(command(&["why", "--json", "-i", file])).end();
+    assert_accounts(&shown, &performances);
+    Ok(())
+}
+
+/// Without the ring buffer: what is left where that is refused.
+fn a_busy_machine_is_counted_in_the_kernel() -> Outcome {
+    let (ended, performances) = measured(&["hist", "--json", "--mode", "aggregate"])?;
+    assert_accounts(&ended, &performances);
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! How long an emulator could have run: time on the host without the time spent waiting for a processor there.
+//!
+//! A guest on a busy host prints late without hanging. Linux accounts for each thread how long it was runnable and had no
+//! CPU (`/proc/PID/task/TID/schedstat`, second field, ns; Documentation/scheduler/sched-stats.rst).
+
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+/// The clock of one process: it stands still while the process's thread that waits most for a CPU waits for one.
+pub struct Progress {
+    started: Instant,
+    tasks: PathBuf,
+}
+
+impl Progress {
+    /// That of a process that begins now.
+    pub fn of(pid: u32) -> Self {
+        Self { started: Instant::now(), tasks: format!("/proc/{pid}/task").into() }
+    }
+
+    /// How long it could have run so far. Of a process that is gone, or on a kernel without this account: how long ago it
+    /// began.
+    pub fn now(&self) -> Duration {
+        self.started.elapsed().saturating_sub(self.starved())
+    }
+
+    fn starved(&self) -> Duration {
+        let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten();
+        let waited = tasks.filter_map(|task| waited_ns(&fs::read_to_string(task.path().join("schedstat")).ok()?));
+        Duration::from_nanos(waited.max().unwrap_or(0))
+    }
+}
+
+/// `time on a CPU, time waiting for one, slices`: the second.
+fn waited_ns(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_spent_waiting_for_a_cpu_is_the_second_number() {
+        assert_eq!(waited_ns("71234567 8901 23\n"), Some(8901));
+        assert_eq!(waited_ns(""), None);
+    }
+
+    #[test]
+    fn the_clock_goes_on_and_is_not_ahead_of_the_hosts() {
+        let before = Instant::now();
+        let clock = Progress::of(std::process::id());
+        let first = clock.now();
+        while clock.now() == first {}
+        assert!(clock.now() <= before.elapsed());
+    }
+}

@@ -1,0 +1,128 @@
+//! Which kernel is booted for what. Pure.
+
+use super::{
+    course::Course,
+    kernels::{self, Flavour, Spec},
+    qemu::Mode,
+    suites,
+};
+
+/// One boot, or two of the same: how, and which suites.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// How often the kernel is booted, and how its time passes.
+    pub course: Course,
+    /// The suites, as the init takes them.
+    pub suites: Vec<&'static str>,
+}
+
+/// What a kernel is worth with every change, besides the short suites on two processors, which every kernel runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The cross-check with hist triggers on two processors.
+    Triggers,
+    /// The tracers on two processors.
+    Tracers,
+    /// All suites of the deterministic mode.
+    Deterministic,
+    /// Planted causes between two processors.
+    Counted,
+    /// Whole reports, twice.
+    Repeated,
+}
+
+/// The oldest and the newest kernel, one between them, and the oldest with hist triggers and with tracers. What is not here
+/// runs the short suites with every change, and all suites with `--full`.
+const EVERYDAY: &[(&str, &[Part])] = &[
+    ("5.10-cloud", &[Part::Deterministic, Part::Counted]),
+    ("6.1-cloud", &[Part::Triggers]),
+    ("6.1-rt", &[Part::Tracers]),
+    ("6.12-rt", &[Part::Deterministic]),
+    ("7.2-cloud", &[Part::Counted]),
+    ("7.2-rt", &[Part::Deterministic, Part::Repeated]),
+];
+
+/// What runs with every change.
+pub fn everyday(spec: &Spec) -> Vec<Job> {
+    let name = spec.to_string();
+    let parts = EVERYDAY.iter().find(|(kernel, _)| *kernel == name).map_or(&[][..], |(_, parts)| parts);
+    let mut smp = suites::SHORT.to_vec();
+    let mut jobs = Vec::new();
+    for part in parts {
+        match part {
+            Part::Triggers => smp.extend(suites::TRIGGERS),
+            Part::Tracers => smp.extend(suites::TRACERS),
+            Part::Deterministic => jobs.push(whole(Course::Once(Mode::Deterministic))),
+            Part::Counted => jobs.push(whole(Course::Once(Mode::Counted))),
+            Part::Repeated => jobs.push(whole(Course::Twice)),
+        }
+    }
+    jobs.insert(0, Job { course: Course::Once(Mode::Smp), suites: smp });
+    jobs
+}
+
+/// All suites in all modes. One kernel of each series is counted: what happens between two processors depends on the series,
+/// and hardly on how a kernel of it is configured. One is booted twice: that runs repeat themselves is the emulator's doing.
+pub fn full(spec: &Spec, all: &[Spec]) -> Vec<Job> {
+    let mut jobs = vec![whole(Course::Once(Mode::Smp)), whole(Course::Once(Mode::Deterministic))];
+    if kernels::one_of_each_series(all).contains(spec) {
+        jobs.push(whole(Course::Once(Mode::Counted)));
+    }
+    // The newest with tracers, which only these have.
+    if kernels::newest_of(Flavour::Rt, all) == Some(spec) {
+        jobs.push(whole(Course::Twice));
+    }
+    jobs
+}
+
+/// All suites of a course.
+pub fn whole(course: Course) -> Job {
+    Job { course, suites: suites::of(course) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::kernels::KERNELS;
+
+    fn modes(jobs: &[Job]) -> Vec<String> {
+        jobs.iter().map(|job| job.course.to_string()).collect()
+    }
+
+    #[test]
+    fn every_kernel_runs_on_two_processors_every_day_and_verifies_all_programs() {
+        for spec in KERNELS {
+            let jobs = everyday(spec);
+            assert_eq!(jobs[0].course, Course::Once(Mode::Smp), "{spec}");
+            assert!(jobs[0].suites.starts_with(suites::SHORT), "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_runs_every_day_is_in_the_full_list() {
+        for spec in KERNELS {
+            let full = full(spec, KERNELS);
+            for job in everyday(spec) {
+                let whole = full.iter().find(|whole| whole.course == job.course);
+                let whole = whole.unwrap_or_else(|| panic!("{spec} is not {} in the full list", job.course));
+                assert!(job.suites.iter().all(|suite| whole.suites.contains(suite)), "{spec} {}", job.course);
+            }
+        }
+    }
+
+    #[test]
+    fn everyday_names_kernels_of_the_list() {
+        for (name, _) in EVERYDAY {
+            assert!(KERNELS.iter().any(|spec| spec.to_string() == *name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_full_list_has_every_kernel_in_both_modes_and_one_of_each_series_counted() {
+        let all: Vec<_> = KERNELS.iter().map(|spec| modes(&full(spec, KERNELS))).collect();
+        assert!(all.iter().all(|modes| modes.starts_with(&["smp".to_owned(), "deterministic".to_owned()])));
+        let with = |mode: &str| all.iter().filter(|modes| modes.iter().any(|known| known == mode)).count();
+        assert_eq!(with("counted"), kernels::one_of_each_series(KERNELS).len());
+        assert_eq!(with("repeated"), 1);
+    }
+}
