@@ -19,6 +19,7 @@ use super::{
     Collector, Moves, Settings,
     attach::{self, Way},
     budget::Budget,
+    gate::Gate,
     histograms::Histograms,
     records::Records,
     stacks::Stacks,
@@ -124,6 +125,7 @@ impl Collector {
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
             budget: Budget::take(&mut ebpf)?,
+            gate: Gate::take(&mut ebpf)?,
             running: Array::try_from(take(&mut ebpf, "RUNNING")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
             here: settings

@@ -3,6 +3,7 @@
 mod attach;
 mod budget;
 mod counters;
+mod gate;
 mod histograms;
 mod load;
 mod records;
@@ -134,6 +135,7 @@ pub struct Collector {
     counters: PerCpuArray<MapData, Counters>,
     /// What the programs may do under a limit.
     budget: budget::Budget,
+    gate: gate::Gate,
     /// What each CPU runs, where no more than the records of classic tracepoints is known.
     running: Array<MapData, u32>,
     /// What each CPU is at, where events are told.
