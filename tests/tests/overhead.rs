@@ -155,14 +155,16 @@ fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> Outcome {
     /// Samples of the same waits, drawn independently.
     const SAMPLES: usize = 8;
     const TIMES: usize = 2;
-    /// Of 16 intervals that hold their percentile in 95 of 100 cases, fewer than these do so once in two thousand times.
-    const HELD_AT_LEAST: u32 = 12;
+    /// Of 16 intervals that hold their percentile in 95 of 100 cases, more than these miss it once in a thousand times.
+    const MISSED_AT_MOST: u32 = 4;
+    /// A sample of a few periods may not know how much periods differ, and then gives no interval.
+    const GIVEN_AT_LEAST: u32 = 8;
     real_time()?;
     let mine = ["--comm", "wl-receiver"];
-    let limit = percent(share_of_all(Attach::Btf, MANY_TASKS) / 5.0);
-    let mut held = [0; 3];
+    let limit = percent(share_of_all(Attach::Btf, MANY_TASKS) / 3.0);
+    let (mut given, mut missed) = ([0; 3], [0; 3]);
     for _ in 0..TIMES {
-        let load = Messaging { messages: 1_500, ..MANY_TASKS };
+        let load = Messaging { messages: 2_000, ..MANY_TASKS };
         let mut staged = Workload::Messaging(load).stage();
         let full = Wakelat::hist(Attach::Btf, &mine);
         let start = || Wakelat::hist(Attach::Btf, &[&mine[..], &["--max-overhead", &limit]].concat());
@@ -176,16 +178,18 @@ fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> Outcome {
             let sample = only_group(report);
             assert!(sample.count < full.count, "not all waits were measured");
             let intervals = sample.percentile_intervals_ns.expect("asked for");
-            for (held, percent) in held.iter_mut().zip(["50", "90", "99"]) {
+            for (index, percent) in ["50", "90", "99"].into_iter().enumerate() {
                 let (exact_ns, interval) = (full.percentiles_ns[percent], intervals[percent]);
                 println!("  p{percent}: {exact_ns} of all, {} in {interval:?}", sample.percentiles_ns[percent]);
-                *held += u32::from(interval.is_some_and(|interval| {
-                    interval.low_ns <= exact_ns && interval.high_ns.is_none_or(|high_ns| exact_ns <= high_ns)
-                }));
+                let Some(interval) = interval else { continue };
+                let holds = interval.low_ns <= exact_ns && interval.high_ns.is_none_or(|high_ns| exact_ns <= high_ns);
+                given[index] += 1;
+                missed[index] += u32::from(!holds);
             }
         }
     }
-    assert!(held.iter().all(|held| *held >= HELD_AT_LEAST), "{held:?} of {}", SAMPLES * TIMES);
+    assert!(given.iter().all(|given| *given >= GIVEN_AT_LEAST), "{given:?} intervals of {}", SAMPLES * TIMES);
+    assert!(missed.iter().all(|missed| *missed <= MISSED_AT_MOST), "{missed:?} of {given:?} miss the percentile");
     Ok(())
 }
 

@@ -346,9 +346,7 @@ impl Run<'_> {
             }
             Step::Return => {
                 collector.attach()?;
-                if let Some(period) = self.account.come_back()? {
-                    self.windows.begin_period(period);
-                }
+                self.account.come_back()?.into_iter().for_each(|period| self.windows.begin_period(period));
             }
         }
         Ok(())
