@@ -82,10 +82,23 @@ fn who_wakes_whom_has_every_wakeup_once(attach: Attach) -> Outcome {
         let waits = number(&pair["waits"]);
         assert!(waits + performance.untraced >= ROUNDS, "{waits} of {ROUNDS}: {pair}");
         assert!(waits <= performance.wakeups[wakee], "{pair}, {performance:?}");
-        assert!(number(&pair["p50_ns"]) <= number(&pair["p99_ns"]), "{pair}");
-        assert!(number(&pair["p99_ns"]) <= number(&pair["max_ns"]), "{pair}");
+        assert_percentiles_fit_the_sum(pair);
+        let longest_ns = performance.known.waits_ns.iter().max().expect("rounds");
+        assert!(number(&pair["max_ns"]) <= *longest_ns, "userspace saw {longest_ns} ns: {pair}");
     }
     Ok(())
+}
+
+/// Asserts that as many waits are as long as the percentiles say as fits their exact sum: those above a percentile are not shorter, and
+/// those up to it are not longer. A percentile may read up to a 31st too high.
+fn assert_percentiles_fit_the_sum(pair: &Value) {
+    let [waits, sum_ns, max_ns] = ["waits", "sum_ns", "max_ns"].map(|name| number(&pair[name]));
+    let [p50_ns, p99_ns] = ["p50_ns", "p99_ns"].map(|name| number(&pair[name]));
+    let [to_p50, to_p99] = [50, 99].map(|percent| (waits * percent).div_ceil(100));
+    let least_ns = ((to_p99 - to_p50) * p50_ns + (waits - to_p99) * p99_ns) / 32 * 31;
+    let most_ns = to_p50 * p50_ns + (to_p99 - to_p50) * p99_ns + (waits - to_p99) * max_ns;
+    assert!((least_ns..=most_ns).contains(&sum_ns), "{sum_ns} is not within {least_ns}..={most_ns}: {pair}");
+    assert!(p99_ns <= max_ns, "{pair}");
 }
 
 fn the_parts_of_each_line_add_up(attach: Attach) -> Outcome {
