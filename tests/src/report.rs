@@ -18,6 +18,12 @@ pub struct Report {
     pub start_unix_ns: u64,
     /// How long it was: ns.
     pub duration_ns: u64,
+    /// How long it was to be: ns.
+    #[serde(default)]
+    pub requested_ns: Option<u64>,
+    /// Intervals that have no report and are part of it.
+    #[serde(default)]
+    pub skipped_intervals: u64,
     /// Where the waits were counted.
     #[serde(default)]
     pub mode: String,

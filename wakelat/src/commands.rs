@@ -76,9 +76,15 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<Stop> {
         }
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.terminal && live.output.format == sink::Format::Human;
+            let redrawn = style.terminal && live.output.format == sink::Format::Human && !live.output.quiet;
             let period_ns = live.tracer.timer_period_ns();
-            let mut listener = timerlat::live::Activations::new(config.shown, period_ns, live.output.format, style);
+            let mut listener = timerlat::live::Activations::new(
+                config.shown,
+                period_ns,
+                live.tracer.user.is_some(),
+                live.output.format,
+                style,
+            );
             live_run(live, redrawn && config.shown.view == timerlat::sink::View::Top, &mut listener)
         }
     }
@@ -92,13 +98,13 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
     match &config.origin {
         Origin::Saved(saved) => {
             let (style, _) = style(&saved.output);
-            timerlat::run::osnoise(saved, config.view, &style).map(|()| Stop::Done)
+            timerlat::run::osnoise(saved, config.shown, &style).map(|()| Stop::Done)
         }
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.terminal && live.output.format == sink::Format::Human;
-            let mut listener = timerlat::live::Noises::new(config.view, live.output.format, style);
-            live_run(live, redrawn && config.view == timerlat::sink::NoiseView::Top, &mut listener)
+            let redrawn = style.terminal && live.output.format == sink::Format::Human && !live.output.quiet;
+            let mut listener = timerlat::live::Noises::new(config.shown, live.output.format, style);
+            live_run(live, redrawn && config.shown.view == timerlat::sink::NoiseView::Top, &mut listener)
         }
     }
 }

@@ -40,7 +40,7 @@ pub use parts::PartName;
 pub use refusal::Refusal;
 pub use resources::ResourceFlags;
 pub use threshold::ThresholdFlags;
-pub use timerlat::{NoiseViewName, OsnoiseFlags, SavedFlags, TimerlatFlags, ViewName};
+pub use timerlat::{HistogramFlags, NoiseViewName, OsnoiseFlags, SavedFlags, TimerlatFlags, ViewName};
 pub use tracer::TracerFlags;
 pub use verify::VerifyFlags;
 pub use window::WindowFlags;

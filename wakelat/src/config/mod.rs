@@ -18,6 +18,7 @@ mod signal;
 mod threshold;
 mod timerlat;
 mod tracer;
+mod tracer_events;
 mod verify;
 mod window;
 
@@ -48,9 +49,9 @@ pub use resources::{Attach, Resources};
 pub use threshold::{Action, ThresholdConfig};
 pub use timerlat::{Live, Origin, OsnoiseConfig, TimerlatConfig};
 pub use tracer::{
-    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, TracerEvents, UserThread,
-    UserThreads,
+    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, UserThread, UserThreads,
 };
+pub use tracer_events::TracerEvents;
 pub use verify::VerifyConfig;
 pub(crate) use verify::trigger_filter;
 pub use window::Window;

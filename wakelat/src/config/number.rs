@@ -37,6 +37,22 @@ pub fn worst(text: &str) -> Result<usize, String> {
     within(text, 0..=1000)
 }
 
+/// How wide a bucket of a histogram is, as rtla takes it.
+///
+/// # Errors
+/// Where it is not a number from 1 to a million.
+pub fn bucket_size(text: &str) -> Result<u64, String> {
+    within(text, 1..=1_000_000)
+}
+
+/// How many buckets a histogram has.
+///
+/// # Errors
+/// Where it is not a number from 1 to ten million.
+pub fn entries(text: &str) -> Result<u64, String> {
+    within(text, 1..=10_000_000)
+}
+
 /// How many groups; the limit keeps them within a few GB.
 ///
 /// # Errors
@@ -59,6 +75,14 @@ pub fn start_entries(text: &str) -> Result<u32, String> {
 /// Where it is not a number from 1 to 99.
 pub fn rt_priority(text: &str) -> Result<u8, String> {
     within(text, 1..=99)
+}
+
+/// The reader's real-time priority, or 0 for none.
+///
+/// # Errors
+/// Where it is not a number from 0 to 99.
+pub fn reader_priority(text: &str) -> Result<u8, String> {
+    within(text, 0..=99)
 }
 
 /// The longest way out of idle: µs, as `/dev/cpu_dma_latency` takes it (an s32).
@@ -106,6 +130,7 @@ mod tests {
     #[test]
     fn the_limits_themselves_are_accepted() {
         assert_eq!((rt_priority("1"), rt_priority("99")), (Ok(1), Ok(99)));
+        assert_eq!((reader_priority("0"), reader_priority("99")), (Ok(0), Ok(99)));
         assert_eq!(start_entries("4194304"), Ok(MAX_TASKS));
         assert_eq!(id("4294967295"), Ok(u32::MAX));
     }

@@ -320,5 +320,6 @@ pub fn report(summary: &Summary) -> Report {
     report.coverage.preemptions = Some(terms(of(true)));
     report.coverage.events_lost = Some(summary.told.lost);
     report.duration_ns = 1_000 * MS;
+    report.requested_ns = Some(1_000 * MS);
     report
 }

@@ -24,7 +24,7 @@ use self::{
 use super::words;
 use crate::{
     report::{KeyPart, Report},
-    sink::document::{CoverageDocument, OverheadDocument, from_name, key},
+    sink::document::{CoverageDocument, OverheadDocument, WindowDocument, from_name, key},
     timeline::{
         event::Source,
         part::{Culprit, Part, Who},
@@ -59,6 +59,8 @@ struct WhyDocument<'a> {
     kernel: &'a str,
     start_unix_ns: u64,
     duration_ns: u64,
+    #[serde(flatten)]
+    window: WindowDocument,
     from: &'static str,
     classes: Vec<GroupDocument<'a>>,
     groups: Vec<WithWorst<'a>>,
@@ -98,6 +100,7 @@ impl<'a> WhyDocument<'a> {
             kernel: &report.kernel,
             start_unix_ns: report.start_unix_ns,
             duration_ns: report.duration_ns,
+            window: WindowDocument::new(report),
             from: from_name(summary.from),
             classes: summary.classes.iter().map(group).collect(),
             groups: summary.groups.iter().map(with_worst).collect(),
