@@ -13,7 +13,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// A value that the named flag does not take.
-    pub(super) fn usage(flag: &str, why: impl fmt::Display) -> Self {
+    pub(crate) fn usage(flag: &str, why: impl fmt::Display) -> Self {
         Self::Usage(format!("`{flag}`: {why}"))
     }
 
