@@ -79,6 +79,7 @@ mod tests {
             cpu: 1,
             prev_cpu: None,
             waker_tid: Some(9),
+            parts: Default::default(),
         }
     }
 

@@ -65,6 +65,13 @@ pub fn available_memory() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
+/// What to give `--ring-size` so that the switches of any other load on this machine find room as well: an eighth of the memory that is
+/// available, at most 256 MiB, in bytes.
+pub fn ring_size() -> String {
+    let room = (available_memory() / 8).clamp(4 << 20, 256 << 20);
+    (1u64 << room.ilog2()).to_string()
+}
+
 /// Context switches of all CPUs since the machine started (`ctxt` in `/proc/stat`, `show_stat`, fs/proc/stat.c).
 ///
 /// # Panics

@@ -1,6 +1,6 @@
 //! The JSON report, read as any other program would read it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,6 +18,12 @@ pub struct Report {
     pub start_unix_ns: u64,
     /// How long it was: ns.
     pub duration_ns: u64,
+    /// How long it was to be: ns.
+    #[serde(default)]
+    pub requested_ns: Option<u64>,
+    /// Intervals that have no report and are part of it.
+    #[serde(default)]
+    pub skipped_intervals: u64,
     /// Where the waits were counted.
     #[serde(default)]
     pub mode: String,
@@ -28,7 +34,7 @@ pub struct Report {
 }
 
 /// Waits with one key and class.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Deserialize)]
 pub struct Group {
     /// What they have in common.
     pub key: BTreeMap<String, Value>,
@@ -158,6 +164,9 @@ pub struct Wait {
     pub prev_cpu: Option<u32>,
     /// Who woke it.
     pub waker_tid: Option<u32>,
+    /// The ns of each part, where `--parts` asks for them.
+    #[serde(default)]
+    pub parts: BTreeMap<String, u64>,
 }
 
 impl Wait {
@@ -278,11 +287,19 @@ impl Report {
     fn assert_sound(&self) {
         assert_eq!(self.schema, "wakelat.report/1");
         self.coverage.wakeups.assert_identity("wakeups");
-        assert_eq!(self.count("wakeup") + self.count("new"), self.coverage.wakeups.delivered, "{self:#?}");
+        assert_eq!(self.count("wakeup") + self.count("new"), self.coverage.wakeups.delivered, "{self:?}");
         let preemptions = self.coverage.preemptions.unwrap_or_default();
         preemptions.assert_identity("preemptions");
-        assert_eq!(self.count("preempted"), preemptions.delivered, "{self:#?}");
+        assert_eq!(self.count("preempted"), preemptions.delivered, "{self:?}");
         self.groups.iter().for_each(Group::assert_sound);
+    }
+}
+
+/// Without the buckets, of which there may be hundreds.
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, class, count, sum_ns, min_ns, max_ns, .. } = self;
+        write!(f, "{class} {key:?}: {count} waits, {sum_ns} ns together, {min_ns} to {max_ns} ns")
     }
 }
 

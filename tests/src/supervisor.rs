@@ -8,13 +8,12 @@
 
 use std::{fs, ops::Sub};
 
-/// No task of the loads is woken more often than this: ns.
-const SHORTEST_PERIOD_NS: u64 = 10_000;
-
-/// What the threads of process 1 have run so far (`/proc/<pid>/schedstat`, Documentation/scheduler/sched-stats.rst).
+/// How long the threads of process 1 have run so far, and how often they have come to a CPU (`/proc/<pid>/schedstat`,
+/// Documentation/scheduler/sched-stats.rst).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Supervisor {
-    on_cpu_ns: u64,
+    /// ns.
+    pub ran_ns: u64,
     slices: u64,
 }
 
@@ -22,19 +21,20 @@ impl Supervisor {
     /// Up to now.
     pub fn now() -> Self {
         let mut all = Self::default();
-        for task in fs::read_dir("/proc/1/task").into_iter().flatten().flatten() {
+        for thread in fs::read_dir("/proc/1/task").into_iter().flatten().flatten() {
             // A thread may be gone by now.
-            let line = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            let line = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
             let mut words = line.split_whitespace().map(|word| word.parse().unwrap_or(0));
-            all.on_cpu_ns += words.next().unwrap_or(0);
+            all.ran_ns += words.next().unwrap_or(0);
             all.slices += words.nth(1).unwrap_or(0);
         }
         all
     }
 
-    /// How many waits may have gone unseen meanwhile: one at the end of each slice, and others by interrupts within.
-    pub fn untraced(&self) -> u64 {
-        self.slices + self.on_cpu_ns / SHORTEST_PERIOD_NS
+    /// How many waits of so many tasks may have gone unseen meanwhile. While such a thread has a CPU, each task may be woken there by an
+    /// interrupt, once, as it cannot run before that thread has gone; and one of them comes after it.
+    pub fn untraced(&self, tasks: usize) -> u64 {
+        self.slices * tasks.max(2) as u64
     }
 }
 
@@ -42,9 +42,6 @@ impl Sub for Supervisor {
     type Output = Self;
 
     fn sub(self, earlier: Self) -> Self {
-        Self {
-            on_cpu_ns: self.on_cpu_ns.saturating_sub(earlier.on_cpu_ns),
-            slices: self.slices.saturating_sub(earlier.slices),
-        }
+        Self { ran_ns: self.ran_ns.saturating_sub(earlier.ran_ns), slices: self.slices.saturating_sub(earlier.slices) }
     }
 }

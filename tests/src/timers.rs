@@ -2,11 +2,14 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd},
     time::Duration,
 };
 
-use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::resource::{Resource, getrlimit, rlim_t, setrlimit},
+};
 
 /// Timers of user space (`timerfd_create(2)`), on CLOCK_MONOTONIC. As long as they exist, so many descriptors are allowed.
 pub struct Timers {
@@ -39,6 +42,16 @@ impl Timers {
     pub fn wait(&self) {
         let mut expirations = [0; 8];
         nix::unistd::read(self.all.last().expect("at least one"), &mut expirations).expect("it expires");
+    }
+
+    /// Whether the last of them has expired.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn have_expired(&self) -> bool {
+        let last = self.all.last().expect("at least one");
+        let mut last = [PollFd::new(last.as_fd(), PollFlags::POLLIN)];
+        poll(&mut last, PollTimeout::ZERO).expect("a timer can be polled") > 0
     }
 }
 

@@ -58,7 +58,7 @@ impl Attach {
     }
 
     /// The arguments for `hist`.
-    const fn arguments(self) -> &'static [&'static str] {
+    pub const fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Btf => &["--attach", "btf"],
             Self::Raw => &["--attach", "raw"],

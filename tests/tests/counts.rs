@@ -82,7 +82,7 @@ fn a_sleeper_waits_as_long_as_its_hog_runs(attach: Attach) -> Outcome {
     // As many as the hog made; the kernel may have had it sleep for a lock besides, which is soon over.
     let buckets = report.groups.iter().flat_map(|group| &group.buckets);
     let behind_hog: u64 = buckets.filter(|bucket| bucket.to_ns > spin_ns).map(|bucket| bucket.count).sum();
-    assert!(behind_hog + performance.untraced >= performance.known.wakeups["wl-sleeper"], "{report:#?}");
+    assert!(behind_hog + performance.untraced >= performance.known.wakeups["wl-sleeper"], "{report:?}");
     assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
     assert_near_user_times(&report, &performance);
     let sleeper = staged.tid("wl-sleeper");
@@ -120,7 +120,7 @@ fn t21_a_task_of_one_millisecond_is_counted_by_its_own_id(attach: Attach) -> Out
     let (report, performance, _staged) = measure(attach, load, &["--class", "new", "--comm", "wl-forker"]);
     report.coverage.wakeups.assert_complete(children, &performance);
     // A group for each child.
-    assert!(report.groups.iter().all(|group| group.count == 1 && group.class == "new"), "{report:#?}");
+    assert!(report.groups.iter().all(|group| group.count == 1 && group.class == "new"), "{report:?}");
     Ok(())
 }
 

@@ -43,7 +43,7 @@ fn filtered(attach: Attach, arguments: &[&str]) -> (Report, Performance) {
 /// Asserts that `report`, made by name, is about `comm` alone, and has all of its wakeups.
 fn assert_only(report: &Report, performance: &Performance, comm: &str) {
     let (terms, wakeups) = (report.coverage.wakeups, performance.wakeups[comm]);
-    assert_eq!(report.with("comm", comm).count(), report.groups.len(), "others than `{comm}`: {report:#?}");
+    assert_eq!(report.with("comm", comm).count(), report.groups.len(), "others than `{comm}`: {report:?}");
     terms.assert_complete(wakeups, performance);
     assert!(terms.begun() <= wakeups, "{terms:?}");
 }
@@ -51,7 +51,7 @@ fn assert_only(report: &Report, performance: &Performance, comm: &str) {
 /// Asserts that `report`, made by name and something else, has `wakeups` of `comm`, whoever else there may be.
 fn assert_among_others(report: &Report, performance: &Performance, comm: &str, wakeups: u64) {
     let found: u64 = report.with("comm", comm).map(|group| group.count).sum();
-    assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{report:#?}");
+    assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{report:?}");
 }
 
 fn t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: Attach) -> Outcome {
@@ -122,7 +122,7 @@ fn a_priority_selects_its_tasks(attach: Attach) -> Outcome {
     let performance = staged.perform();
     let report = wakelat.report();
     assert_among_others(&report, &performance, "wl-sleeper", performance.wakeups());
-    assert!(report.groups.iter().all(|group| group.key["prio"] == 66), "{report:#?}");
+    assert!(report.groups.iter().all(|group| group.key["prio"] == 66), "{report:?}");
     Ok(())
 }
 
@@ -132,8 +132,8 @@ fn a_policy_selects_its_tasks(attach: Attach) -> Outcome {
     let performance = staged.perform();
     let report = wakelat.report();
     assert_among_others(&report, &performance, "wl-sleeper", performance.wakeups());
-    assert_eq!(report.with("comm", "wl-main").count(), 0, "the load's main task is SCHED_OTHER: {report:#?}");
-    assert!(report.groups.iter().all(|group| group.key["policy"] == report.groups[0].key["policy"]), "{report:#?}");
+    assert_eq!(report.with("comm", "wl-main").count(), 0, "the load's main task is SCHED_OTHER: {report:?}");
+    assert!(report.groups.iter().all(|group| group.key["policy"] == report.groups[0].key["policy"]), "{report:?}");
     Ok(())
 }
 
@@ -147,7 +147,7 @@ fn a_cpu_selects_the_waits_that_end_on_it(attach: Attach) -> Outcome {
         let report = wakelat.report();
         let wakeups = if cpu == last { performance.wakeups() } else { 0 };
         assert_among_others(&report, &performance, "wl-sleeper", wakeups);
-        assert!(report.with("cpu", if cpu == first { last } else { first }).next().is_none(), "{report:#?}");
+        assert!(report.with("cpu", if cpu == first { last } else { first }).next().is_none(), "{report:?}");
     }
     Ok(())
 }
@@ -160,7 +160,7 @@ fn t08_a_wait_below_the_threshold_leaves_nothing_behind(attach: Attach) -> Outco
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--threshold", "1s"]);
     let performance = staged.perform();
     let report = wakelat.report();
-    assert!(report.groups.is_empty(), "{report:#?}");
+    assert!(report.groups.is_empty(), "{report:?}");
     let (terms, wakeups) = (report.coverage.wakeups, performance.wakeups());
     assert_eq!(terms.begun(), terms.stale, "{terms:?}");
     let ended = wakeups.saturating_sub(performance.untraced)..=wakeups;
@@ -180,7 +180,7 @@ fn a_threshold_lets_exactly_the_longer_waits_through(attach: Attach) -> Outcome 
     // The kernel may have had it sleep for a lock besides, which is soon over.
     let behind_hog = performance.known.wakeups["wl-sleeper"].saturating_sub(performance.untraced);
     let found: u64 = report.with("comm", "wl-sleeper").map(|group| group.count).sum();
-    assert!((behind_hog..=performance.wakeups()).contains(&found), "{behind_hog}: {report:#?}");
-    assert!(report.groups.iter().all(|group| group.min_ns >= 1_000_000), "{report:#?}");
+    assert!((behind_hog..=performance.wakeups()).contains(&found), "{behind_hog}: {report:?}");
+    assert!(report.groups.iter().all(|group| group.min_ns >= 1_000_000), "{report:?}");
     Ok(())
 }

@@ -154,7 +154,7 @@ fn t20_intervals_add_up_to_the_whole(attach: Attach) -> Outcome {
     // Half a second at least, on any machine.
     let load = Sleeper { rounds: 1000, sleep_ns: 500_000, place: Place::fifo(machine::one_cpu()) };
     let mut staged = Workload::Sleeper(load).stage();
-    let wakelat = Wakelat::hist(attach, &["--comm", "wl-sleeper", "20ms"]);
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-sleeper", "100ms"]);
     let performance = staged.perform();
     let reports = wakelat.reports();
     let used = reports.iter().filter(|report| !report.groups.is_empty()).count();

@@ -14,11 +14,15 @@ use wakelat_common::{
 use crate::{
     sample,
     timeline::{self, Sender},
+    window,
 };
 
 /// Something of `source` begins.
 #[inline(always)]
 pub fn enter(source: u8) {
+    if !window::is_open() {
+        return;
+    }
     let Some(here) = timeline::here() else { return };
     // SAFETY: the pointer is to this CPU's own entry, and only this source writes this word while it is under way; no
     // arguments, no side effects.
@@ -28,6 +32,9 @@ pub fn enter(source: u8) {
 /// It ends. Where its beginning was not seen, or its CPU was switched meanwhile, nothing is told of it.
 #[inline(always)]
 pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
+    if !window::is_open() {
+        return;
+    }
     let Some(here) = timeline::here() else { return };
     // SAFETY: as in `enter`.
     let from_ns = core::mem::take(unsafe { &mut (*here).from_ns[usize::from(from)] });
@@ -36,6 +43,9 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     }
     // SAFETY: no arguments, no side effects.
     let (to_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    if !window::contains(to_ns) {
+        return;
+    }
     let sender = if from == source::SOFTIRQ { Sender::Softirq } else { Sender::Uninterrupted };
     let Some((mut slot, lost)) = timeline::reserve(here, sender) else { return };
     slot.write(Noise { kind: kind::NOISE, source: from, reserved: 0, cpu, lost, number, from_ns, to_ns, name: name() });
@@ -52,7 +62,7 @@ pub fn nameless() -> [u8; COMM_LEN] {
 #[inline(always)]
 pub fn idle(state: u32) {
     // `PWR_EVENT_EXIT` (include/trace/events/power.h) is -1.
-    if state >= u8::MAX.into() {
+    if state >= u8::MAX.into() || !window::is_open() {
         return;
     }
     let Some(here) = timeline::here() else { return };

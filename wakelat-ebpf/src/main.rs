@@ -45,6 +45,8 @@ mod turn;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
 #[cfg(target_arch = "bpf")]
+mod window;
+#[cfg(target_arch = "bpf")]
 mod work;
 
 #[cfg(not(target_arch = "bpf"))]

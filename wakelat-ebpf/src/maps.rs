@@ -121,4 +121,11 @@ impl Tally {
             *count
         }
     }
+
+    /// Takes back one that was counted by this run of the program.
+    #[inline(always)]
+    pub fn take_back(self, counter: Counter) {
+        // SAFETY: as in `count`.
+        unsafe { (&mut (*self.0).0)[counter as usize] -= 1 };
+    }
 }

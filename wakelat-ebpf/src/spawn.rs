@@ -7,14 +7,21 @@ use crate::{
     sample,
     task::TaskFields,
     timeline::{self, Sender},
+    window,
 };
 
 /// Tells of it. `child` is the thread that was made, 0 where none was.
 #[inline(always)]
 pub fn tell<T: TaskFields>(task: T, child: u32) {
+    if !window::is_open() {
+        return;
+    }
     let Some(here) = timeline::here() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    if !window::contains(at_ns) {
+        return;
+    }
     let Some((mut slot, lost)) = timeline::reserve(here, Sender::Task) else { return };
     let exec = (child == 0).into();
     let (pid, comm) = (task.pid(), task.comm());

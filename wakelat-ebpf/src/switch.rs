@@ -18,6 +18,7 @@ use crate::{
     sample, share, starts,
     task::TaskFields,
     timeline::{self, tells},
+    window,
 };
 
 /// A wait that has ended, and is to be delivered.
@@ -32,8 +33,8 @@ pub struct Ending<'entry> {
 
 /// When and where a switch happens.
 pub trait At: Copy {
-    /// ns of CLOCK_MONOTONIC.
-    fn now(self) -> u64;
+    /// ns of CLOCK_MONOTONIC; none where that is past the end of the window.
+    fn now(self) -> Option<u64>;
 
     /// The CPU.
     fn cpu(self) -> u32;
@@ -45,9 +46,10 @@ pub struct AskKernel;
 
 impl At for AskKernel {
     #[inline(always)]
-    fn now(self) -> u64 {
+    fn now(self) -> Option<u64> {
         // SAFETY: no arguments, no side effects.
-        unsafe { bpf_ktime_get_ns() }
+        let now = unsafe { bpf_ktime_get_ns() };
+        window::contains(now).then_some(now)
     }
 
     #[inline(always)]
@@ -60,6 +62,9 @@ impl At for AskKernel {
 /// Both halves; the one that leaves first.
 #[inline(always)]
 pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next: T) {
+    if !window::is_open() {
+        return;
+    }
     let prev_pid = prev.pid();
     // Idle neither waits nor is preempted, and its number is one for all CPUs.
     if prev_pid != 0 {
@@ -130,7 +135,13 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
         }
         return;
     }
-    let (now, cpu) = (at.now(), at.cpu());
+    let Some(now) = at.now() else {
+        if wanted {
+            tally.take_back(Counter::Seen);
+        }
+        return;
+    };
+    let cpu = at.cpu();
     let begin = |entry: &mut Entry| {
         entry.start.preempt(now, pid, cpu, wanted, leaving);
         entry.start.level = level;
@@ -151,7 +162,7 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
     }
 }
 
-/// The wait is over: its start is consumed on every path. Before that, `deliver` is given it where it is to be delivered;
+/// The wait is over: its start is consumed on every path, unless the window ended before the wait did. Before that, `deliver` is given it where it is to be delivered;
 /// otherwise it is counted. `warn` is given the start and the end of the first that is impossible.
 #[inline(always)]
 pub fn switch_in<T: TaskFields, Delivered>(
@@ -163,9 +174,10 @@ pub fn switch_in<T: TaskFields, Delivered>(
     let entry = starts::find(next)?;
     // SAFETY: as in `switch_out`.
     let Entry { start, course } = unsafe { &mut *entry };
+    // A wait that ends after the window stays, and is found at the end as one that goes on.
+    let now = if start.is_wanted() { at.now()? } else { 0 };
     start.switch_in(|start| {
         let class = Class::from_u8(start.class)?;
-        let now = at.now();
         if !filter::wants_cpu(|| at.cpu()) {
             Tally::of(class)?.count(Counter::Filtered);
             return None;

@@ -13,7 +13,7 @@ use wakelat_common::{
     timeline::{Here, Moved, Woken, kind, part},
 };
 
-use crate::{filter, maps::TIMELINE, sample, starts, task::TaskFields};
+use crate::{filter, maps::TIMELINE, sample, starts, task::TaskFields, window};
 
 /// What this CPU is at. Its count of losses is read by user space.
 #[btf_map]
@@ -76,6 +76,9 @@ pub fn reserve<R: 'static>(here: *mut Here, sender: Sender) -> Option<(RingBufEn
 /// `task` is about to be moved to the run queue of `to_cpu`.
 #[inline(always)]
 pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
+    if !window::is_open() {
+        return;
+    }
     let mut waits = false;
     if let Some(entry) = starts::find(task) {
         // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake, move or switch it.
@@ -92,6 +95,9 @@ pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
     let Some(here) = here() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    if !window::contains(at_ns) {
+        return;
+    }
     let Some((mut slot, lost)) = reserve(here, Sender::Uninterrupted) else { return };
     slot.write(Moved {
         kind: kind::MOVED,
@@ -115,6 +121,9 @@ pub fn woken<T: TaskFields>(task: T, pid: u32, class: Class) {
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, waker_pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
+    if !window::contains(at_ns) {
+        return;
+    }
     let Some((mut slot, lost)) = reserve(here, Sender::Uninterrupted) else { return };
     slot.write(Woken {
         kind: kind::WOKEN,

@@ -23,6 +23,7 @@ use crate::{
     switch::{self, At, Ending},
     task::{Read, Task, TaskFields as _, name_of},
     timeline::{self, Sender, tells},
+    window,
 };
 
 /// How many switches a CPU tells between two looks at how full the ring buffer is. Must be a power of two.
@@ -32,8 +33,14 @@ const LOOK_EVERY: u32 = 16;
 /// its slice ends.
 #[inline(always)]
 pub fn turn<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, next: Task<R>) {
+    if !window::is_open() {
+        return;
+    }
     // SAFETY: no arguments, no side effects.
     let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    if !window::contains(now) {
+        return;
+    }
     let (prev_pid, next_pid) = (prev.pid(), next.pid());
     let leaving = prev.leaves(preempt);
     let at = Instant { now, cpu };
@@ -54,7 +61,7 @@ pub fn turn<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, ne
     }
 }
 
-/// When and where a switch is, known beforehand.
+/// When and where a switch is, known beforehand, and within the window.
 #[derive(Clone, Copy)]
 struct Instant {
     now: u64,
@@ -63,8 +70,8 @@ struct Instant {
 
 impl At for Instant {
     #[inline(always)]
-    fn now(self) -> u64 {
-        self.now
+    fn now(self) -> Option<u64> {
+        Some(self.now)
     }
 
     #[inline(always)]

@@ -18,13 +18,20 @@ use crate::{
     share, stack, starts,
     task::TaskFields,
     timeline::{self, tells},
+    window,
 };
 
 /// Remembers when, by whom and from which CPU. Fires in the waker's context, before the task is placed.
 #[inline(always)]
 pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
+    if !window::is_open() {
+        return;
+    }
     // SAFETY: no arguments, no side effects; so it is wherever these helpers are called.
     let (now, waker) = unsafe { (bpf_ktime_get_ns(), bpf_get_current_pid_tgid() as u32) };
+    if !window::contains(now) {
+        return;
+    }
     let (pid, prev_cpu) = (task.pid(), task.cpu());
     // Where the clock starts here, whoever is watched by the time of its wakeup needs it.
     if FROM_WAKING.load() == 0 && share::watched(pid).is_none() {
@@ -77,6 +84,9 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
 /// Starts the clock, unless nothing waits or the clock runs already.
 #[inline(always)]
 pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
+    if !window::is_open() {
+        return;
+    }
     let Some(tally) = Tally::of(class) else { return };
     let pid = task.pid();
     if tells(part::WAKEUPS) {
@@ -105,6 +115,10 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     }
     // SAFETY: as in `waking`.
     let now = unsafe { bpf_ktime_get_ns() };
+    if !window::contains(now) {
+        tally.take_back(Counter::Seen);
+        return;
+    }
     if class == Class::New {
         // No `sched_waking` came before.
         stack::of_waker(ctx, pid, now);

@@ -6,6 +6,7 @@ use wakelat_common::timeline::{Work, kind};
 use crate::{
     sample, task,
     timeline::{self, Sender},
+    window,
 };
 
 /// In place of a function: the work ends.
@@ -14,13 +15,16 @@ pub const NONE: u64 = 0;
 /// Tells of it.
 #[inline(always)]
 pub fn tell(function: u64) {
-    if !task::is_worker() {
+    if !window::is_open() || !task::is_worker() {
         return;
     }
     let Some(here) = timeline::here() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
+    if !window::contains(at_ns) {
+        return;
+    }
     let Some((mut slot, lost)) = timeline::reserve(here, Sender::Task) else { return };
     slot.write(Work { kind: kind::WORK, reserved: [0; 3], cpu, lost, pid, at_ns, function });
     sample::submit(slot, false);

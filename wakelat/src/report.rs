@@ -17,8 +17,17 @@ pub struct Report {
     pub kernel: String,
     /// When the window began: ns since 1970-01-01 UTC.
     pub start_unix_ns: u64,
-    /// How long it was: ns.
+    /// How long it was: ns. Nothing counts that ended at its end or later.
     pub duration_ns: u64,
+    /// How long it was to be: ns; none where that was left open, and where a signal or a threshold ended it.
+    pub requested_ns: Option<u64>,
+    /// Intervals that have no report: they ended before wakelat came to write one, and are part of this window.
+    pub skipped_intervals: u64,
+    /// How long wakelat's reader was runnable and waited for a CPU in this window: ns; none where the kernel does not count it.
+    pub reader_waited_ns: Option<u64>,
+    /// Waits of which a line was to be written, or events where events are shown, that were left out because the output was
+    /// blocked.
+    pub not_written: u64,
     /// What to add to CLOCK_MONOTONIC to have ns since 1970-01-01 UTC, as it stood when the window began.
     pub unix_offset_ns: i64,
     /// From which event latency counts.
@@ -73,6 +82,19 @@ pub struct ProgramTime {
     pub switches: u64,
     /// How long the account was on: ns.
     pub accounted_ns: u64,
+}
+
+impl Report {
+    /// Whether the window was a tenth longer or shorter than it was to be.
+    pub fn is_of_another_length(&self) -> bool {
+        self.requested_ns
+            .is_some_and(|requested_ns| self.duration_ns.abs_diff(requested_ns) >= requested_ns.div_ceil(10))
+    }
+
+    /// Whether the reader waited for a CPU for a tenth of the window or more: it may be late with everything.
+    pub fn reader_was_starved(&self) -> bool {
+        self.reader_waited_ns.is_some_and(|waited_ns| waited_ns >= self.duration_ns.div_ceil(10))
+    }
 }
 
 impl Overhead {

@@ -7,6 +7,7 @@ mod bench;
 mod build;
 mod core_check;
 mod dist;
+mod mutants;
 mod privilege;
 mod run;
 mod setup;
@@ -35,6 +36,8 @@ enum Command {
     Dist(dist::Args),
     /// Measure what wakelat and other tools cost, side by side
     Bench(bench::Args),
+    /// Plant bugs, one at a time, and show which tests notice
+    Mutants(mutants::Args),
     /// Apply the CO-RE relocations against the BTF of kernels, without running them
     CoreCheck(core_check::Args),
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Vm(args) => vm::main(&args),
         Command::Dist(args) => dist::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Mutants(args) => mutants::main(&args),
         Command::CoreCheck(args) => core_check::main(&args),
     };
     done.unwrap_or_else(|error| {

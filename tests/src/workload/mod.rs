@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
@@ -19,6 +20,7 @@ use crate::{
     supervisor::Supervisor,
 };
 
+mod clocked;
 mod cross_wake;
 mod forks;
 mod hogs;
@@ -33,6 +35,7 @@ mod stage;
 mod victim;
 mod wake_race;
 
+pub use clocked::Took;
 pub use cross_wake::CrossWake;
 pub use forks::Forks;
 pub use hogs::Hogs;
@@ -88,28 +91,14 @@ pub struct Known {
     pub wakeups: BTreeMap<String, u64>,
     /// Waits measured by the tasks: from the waker's clock read before its system call to the wakee's after its own: ns.
     pub waits_ns: Vec<u64>,
-    /// How long each cause of a wait took by its own clock, by its name, where the load plants causes.
-    pub took: BTreeMap<String, Took>,
-}
-
-/// How long something took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Took {
-    /// Without what interrupted it, and what it did at its beginning and end: ns.
-    pub least_ns: u64,
-    /// With both: ns.
-    pub most_ns: u64,
-}
-
-impl Took {
-    /// Neither less nor more.
-    pub const fn exactly(ns: u64) -> Self {
-        Self { least_ns: ns, most_ns: ns }
-    }
+    /// When the first clock of each of `waits_ns` was read, where the load keeps that: ns of CLOCK_MONOTONIC.
+    pub began_ns: Vec<u64>,
+    /// How long each cause of a wait took by its own clock, by its name and wait by wait, where the load plants causes.
+    pub took: BTreeMap<String, Vec<Took>>,
 }
 
 /// What a performance was, as the load and the kernel know it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Performance {
     /// By the load.
     pub known: Known,
@@ -123,6 +112,21 @@ pub struct Performance {
     pub duration_ns: u64,
     /// How many of its waits may be seen by no instrument: see [`crate::supervisor`].
     pub untraced: u64,
+    /// How long tasks ran meanwhile that may be seen by no instrument, on any CPU: ns.
+    pub hidden_ns: u64,
+}
+
+/// Without the waits one by one, of which there may be thousands.
+impl fmt::Debug for Performance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Performance")
+            .field("known.wakeups", &self.known.wakeups)
+            .field("wakeups", &self.wakeups)
+            .field("accounts", &self.accounts)
+            .field("duration_ns", &self.duration_ns)
+            .field("untraced", &self.untraced)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Performance {
@@ -196,10 +200,11 @@ impl Staged {
         let duration_ns = begin.elapsed().as_nanos() as u64;
         let after = self.accounts().into_iter();
         let accounts: BTreeMap<u32, Account> = after.map(|(tid, after)| (tid, after - before[&tid])).collect();
-        let untraced = (Supervisor::now() - supervisor).untraced();
+        let supervisor = Supervisor::now() - supervisor;
+        let (untraced, hidden_ns) = (supervisor.untraced(self.tids.len()), supervisor.ran_ns);
         let wakeups =
             known.wakeups.iter().map(|(name, said)| (name.clone(), self.wakeups(name, *said, &accounts))).collect();
-        Performance { known, wakeups, accounts, duration_ns, untraced }
+        Performance { known, wakeups, accounts, duration_ns, untraced, hidden_ns }
     }
 
     /// How often the task `name` blocked, which the load `said` as well.

@@ -1,12 +1,13 @@
 //! A task that waits for a cause that is known, for a time that is.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known, Took,
+    Known,
+    clocked::{Clocked, Took},
     stage::{Pipe, Stage},
     victim::{Victim, rest},
 };
@@ -22,7 +23,8 @@ use crate::{
 /// Above the victim.
 const ABOVE: Policy = Policy::Fifo(50);
 
-/// `wl-sleeper`, an ordinary task, waits on `cpu` for a cause.
+/// `wl-sleeper` waits on `cpu` for a cause. It is SCHED_FIFO, of a lower priority than those who plant the cause: ordinary tasks of
+/// the machine have no part in its waits, and the one that leaves the CPU to it is always one of the load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Planted {
     /// How often.
@@ -58,7 +60,8 @@ pub enum Cause {
         for_ns: u64,
     },
     /// `wl-first`, on another CPU, wakes it, while its own is in the interrupt of timers that expire at one instant and takes no
-    /// other.
+    /// other: `interrupt`, of which only the least is known: from the end of the waking system call to the last look at a timer that
+    /// had not expired yet. The most is the wait.
     Deaf {
         /// The other CPU.
         from: usize,
@@ -75,57 +78,36 @@ pub enum Cause {
 
 impl Planted {
     pub(super) fn perform(self, stage: &mut Stage) -> Known {
-        let place = if matches!(self.cause, Cause::Deaf { .. }) { Place::fifo } else { Place::other };
-        let victim = Victim::stage(stage, self.rounds, place(self.cpu));
-        let took = Shared::new(4);
-        let names = match self.cause {
+        let victim = Victim::stage(stage, self.rounds, Place::fifo(self.cpu));
+        let names: &[&str] = match self.cause {
+            Cause::InTurn { .. } | Cause::Moved { .. } => &["wl-first", "wl-second"],
+            Cause::Softirq { .. } => &["send"],
+            Cause::Timers { .. } | Cause::Deaf { .. } => &["interrupt"],
+        };
+        let took = Clocked::new(names, self.rounds);
+        match self.cause {
             Cause::InTurn { spins_ns, turns } => in_turn(stage, &victim, &took, &self, spins_ns, turns),
             Cause::Moved { to, spins_ns } => moved(stage, &victim, &took, [self.cpu, to], spins_ns, self.rounds),
             Cause::Softirq { receivers, for_ns } => softirq(stage, &victim, &took, self.cpu, receivers, for_ns),
             Cause::Timers { timers } => interrupt(stage, &victim, &took, self.cpu, timers),
-            Cause::Deaf { from, timers } => deaf(stage, &victim, [from, self.cpu], timers),
-        };
+            Cause::Deaf { from, timers } => deaf(stage, &victim, &took, [from, self.cpu], timers, self.rounds),
+        }
         stage.go();
         stage.until_done();
-        let took = took.chunks(2).map(|ns| Took { least_ns: ns[0].load(SeqCst), most_ns: ns[1].load(SeqCst) });
-        let took = names.iter().map(|name| (*name).to_owned()).zip(took).collect();
-        Known { took, ..victim.known() }
+        Known { took: took.known(), ..victim.known() }
     }
-}
-
-/// Adds to the times of a cause: at least what `work` says, and at most what it takes.
-fn timed(took: &[AtomicU64], cause: usize, work: impl FnOnce() -> u64) {
-    let begin_ns = now_ns();
-    let least_ns = work();
-    let most_ns = now_ns() - begin_ns;
-    took[2 * cause].fetch_add(least_ns, SeqCst);
-    took[2 * cause + 1].fetch_add(most_ns, SeqCst);
-}
-
-/// Adds what is known exactly.
-fn exactly(took: &[AtomicU64], ns: u64) {
-    took[..2].iter().for_each(|bound| _ = bound.fetch_add(ns, SeqCst));
 }
 
 fn above(cpu: usize) -> Place {
     Place { cpu: Some(cpu), policy: ABOVE }
 }
 
-const TASKS: &[&str] = &["wl-first", "wl-second"];
-
-fn in_turn(
-    stage: &mut Stage,
-    victim: &Victim,
-    took: &Shared,
-    planted: &Planted,
-    spins_ns: [u64; 2],
-    turns: u64,
-) -> &'static [&'static str] {
+fn in_turn(stage: &mut Stage, victim: &Victim, took: &Clocked, planted: &Planted, spins_ns: [u64; 2], turns: u64) {
     let (to_first, to_second) = (Pipe::new(), Pipe::new());
     stage.task("wl-second", above(planted.cpu), |_| {
-        for _ in 0..planted.rounds * turns {
+        for turn in 0..planted.rounds * turns {
             to_second.take();
-            timed(took, 1, || spin(spins_ns[1]));
+            took.time(1, (turn / turns) as usize, || spin(spins_ns[1]));
             to_first.put();
         }
     });
@@ -133,35 +115,35 @@ fn in_turn(
         let mut waker = victim.waker();
         gate.wait();
         while waker.is_due() {
+            let round = waker.round();
             waker.wake();
             for _ in 0..turns {
-                timed(took, 0, || spin(spins_ns[0]));
+                took.time(0, round, || spin(spins_ns[0]));
                 to_second.put();
                 to_first.take();
             }
             rest();
         }
     });
-    TASKS
 }
 
 fn moved(
     stage: &mut Stage,
     victim: &Victim,
-    took: &Shared,
+    took: &Clocked,
     [here, there]: [usize; 2],
     spins_ns: [u64; 2],
     rounds: u64,
-) -> &'static [&'static str] {
+) {
     const READY: usize = 0;
     const MOVED: usize = 1;
     let flags = Shared::new(2);
     let to_second = Pipe::new();
     let until = |flag: usize| spin_until(|| flags[flag].swap(0, SeqCst) != 0);
     stage.task("wl-second", above(there), |_| {
-        for _ in 0..rounds {
+        for round in 0..rounds {
             to_second.take();
-            timed(took, 1, || {
+            took.time(1, round as usize, || {
                 flags[READY].store(1, SeqCst);
                 until(MOVED);
                 spin(spins_ns[1])
@@ -173,7 +155,7 @@ fn moved(
         gate.wait();
         while waker.is_due() {
             pin(waker.tid(), here);
-            timed(took, 0, || {
+            took.time(0, waker.round(), || {
                 waker.wake();
                 let own_ns = spin(spins_ns[0]);
                 // The other CPU is idle until it is needed, so that processors that take turns do not do so meanwhile.
@@ -186,35 +168,29 @@ fn moved(
             rest();
         }
     });
-    TASKS
 }
 
-fn softirq(
-    stage: &mut Stage,
-    victim: &Victim,
-    took: &Shared,
-    cpu: usize,
-    receivers: u64,
-    for_ns: u64,
-) -> &'static [&'static str] {
+fn softirq(stage: &mut Stage, victim: &Victim, took: &Clocked, cpu: usize, receivers: u64, for_ns: u64) {
     stage.task("wl-first", above(cpu), |gate| {
         let broadcast = Broadcast::to(receivers);
         let mut waker = victim.waker();
         gate.wait();
         while waker.is_due() {
+            let round = waker.round();
             waker.wake();
-            let begin_ns = now_ns();
-            while now_ns() < begin_ns + for_ns {
-                broadcast.send();
-            }
-            exactly(took, now_ns() - begin_ns);
+            took.time(0, round, || {
+                let begin_ns = now_ns();
+                while now_ns() < begin_ns + for_ns {
+                    broadcast.send();
+                }
+                now_ns() - begin_ns
+            });
             rest();
         }
     });
-    &["send"]
 }
 
-fn interrupt(stage: &mut Stage, victim: &Victim, took: &Shared, cpu: usize, count: u64) -> &'static [&'static str] {
+fn interrupt(stage: &mut Stage, victim: &Victim, took: &Clocked, cpu: usize, count: u64) {
     stage.task("wl-first", above(cpu), |gate| {
         let timers = Timers::new(count);
         let mut waker = victim.waker();
@@ -228,6 +204,7 @@ fn interrupt(stage: &mut Stage, victim: &Victim, took: &Shared, cpu: usize, coun
                 }
                 // To set them took longer than ever, as where the hypervisor has the CPU: they expire for nobody.
             };
+            let round = waker.round();
             waker.wake();
             let mut last_ns = now_ns();
             assert!(last_ns < at_ns, "the timers expired before anybody waited");
@@ -236,14 +213,14 @@ fn interrupt(stage: &mut Stage, victim: &Victim, took: &Shared, cpu: usize, coun
             while last_ns < inside_ns {
                 let now_ns = now_ns();
                 if now_ns >= inside_ns {
-                    exactly(took, now_ns - last_ns);
+                    let skipped_ns = now_ns - last_ns;
+                    took.add(0, round, Took { least_ns: skipped_ns, most_ns: skipped_ns });
                 }
                 last_ns = now_ns;
             }
             rest();
         }
     });
-    &["interrupt"]
 }
 
 /// Has `count` timers expire together, and says when. They expire on the CPU of the calling task.
@@ -255,12 +232,12 @@ fn expire_together(timers: &Timers, count: u64) -> u64 {
 }
 
 /// The victim's whole wait is that for its CPU to take the interrupt.
-fn deaf(stage: &mut Stage, victim: &Victim, [from, cpu]: [usize; 2], count: u64) -> &'static [&'static str] {
+fn deaf(stage: &mut Stage, victim: &Victim, took: &Clocked, [from, cpu]: [usize; 2], count: u64, rounds: u64) {
     let at_ns = Shared::new(1);
     let (due, set) = (Pipe::new(), Pipe::new());
-    let rounds = victim.rounds();
+    // Of both tasks: one sets them, the other sees them expire.
+    let timers = Timers::new(count);
     stage.task("wl-second", above(cpu), |_| {
-        let timers = Timers::new(count);
         for _ in 0..rounds {
             due.take();
             at_ns[0].store(expire_together(&timers, count), SeqCst);
@@ -275,8 +252,17 @@ fn deaf(stage: &mut Stage, victim: &Victim, [from, cpu]: [usize; 2], count: u64)
             set.take();
             let at_ns = at_ns[0].load(SeqCst);
             block_until(at_ns + 300_000);
+            let round = waker.round();
             waker.wake();
+            let (woken_ns, mut least_ns) = (now_ns(), 0);
+            loop {
+                let asked_ns = now_ns();
+                if timers.have_expired() {
+                    break;
+                }
+                least_ns = asked_ns - woken_ns;
+            }
+            took.add(0, round, Took { least_ns, most_ns: u64::MAX });
         }
     });
-    &[]
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Known,
+    clocked::Clocked,
     stage::Stage,
     victim::{Victim, rest},
 };
@@ -64,17 +65,20 @@ pub struct BehindHog {
 impl BehindHog {
     pub(super) fn perform(self, stage: &mut Stage) -> Known {
         let victim = Victim::stage(stage, self.rounds, Place { cpu: Some(self.cpu), policy: self.sleeper });
+        let took = Clocked::new(&["wl-hog"], self.rounds);
         stage.task("wl-hog", Place { cpu: Some(self.cpu), policy: Policy::Fifo(50) }, |gate| {
             let mut waker = victim.waker();
             gate.wait();
             while waker.is_due() {
-                waker.wake();
-                spin(self.spin_ns);
+                took.time(0, waker.round(), || {
+                    waker.wake();
+                    spin(self.spin_ns)
+                });
                 rest();
             }
         });
         stage.go();
         stage.until_done();
-        victim.known()
+        Known { took: took.known(), ..victim.known() }
     }
 }

@@ -17,6 +17,7 @@ use crate::{
 pub struct Victim {
     tid: u32,
     pipe: Pipe,
+    began: Shared,
     times: Shared,
     blocked: Shared,
 }
@@ -26,22 +27,17 @@ const NOT_YET: u64 = u64::MAX;
 impl Victim {
     /// One that is woken `rounds` times.
     pub fn stage(stage: &mut Stage, rounds: u64, place: Place) -> Self {
-        let (times, blocked) = (Shared::new(rounds as usize), Shared::new(1));
+        let [began, times] = [Shared::new(rounds as usize), Shared::new(rounds as usize)];
+        let blocked = Shared::new(1);
         let pipe = Pipe::new();
         let tid = stage.task("wl-sleeper", place, |_| {
-            for time in times.iter() {
+            for (began, time) in began.iter().zip(times.iter()) {
                 pipe.take();
-                let now_ns = now_ns();
-                time.store(now_ns - time.load(SeqCst), SeqCst);
+                time.store(now_ns() - began.load(SeqCst), SeqCst);
                 blocked[0].store(blocked_count(), SeqCst);
             }
         });
-        Self { tid, pipe, times, blocked }
-    }
-
-    /// How often it is woken.
-    pub fn rounds(&self) -> usize {
-        self.times.len()
+        Self { tid, pipe, began, times, blocked }
     }
 
     /// For the one task that wakes it.
@@ -54,6 +50,7 @@ impl Victim {
         Known {
             wakeups: [("wl-sleeper".to_owned(), self.times.len() as u64)].into(),
             waits_ns: self.times.iter().map(|time| time.load(SeqCst)).collect(),
+            began_ns: self.began.iter().map(|began| began.load(SeqCst)).collect(),
             ..Known::default()
         }
     }
@@ -84,9 +81,14 @@ impl Waker<'_> {
         true
     }
 
+    /// How often it has been woken: the round that the next [`Self::wake`] begins.
+    pub fn round(&self) -> usize {
+        self.round
+    }
+
     /// Wakes it.
     pub fn wake(&mut self) {
-        self.victim.times[self.round].store(now_ns(), SeqCst);
+        self.victim.began[self.round].store(now_ns(), SeqCst);
         self.round += 1;
         self.victim.pipe.put();
     }

@@ -79,7 +79,7 @@ impl Key {
 
 /// The keys of one wait: what was not asked for is blank, so that equal means the same group. Plain data, so that
 /// finding a wait's group allocates nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupKey {
     class: GroupClass,
     tid: u32,

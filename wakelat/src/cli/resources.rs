@@ -30,7 +30,8 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span::with_unit, allow_hyphen_values = true)]
     pub drain_interval: u64,
 
-    /// Run the collector under SCHED_FIFO with this priority, 1-99
-    #[arg(long, value_name = "PRIO", value_parser = number::rt_priority, allow_hyphen_values = true)]
+    /// SCHED_FIFO priority of the reader, 1-99, or 0 for none [default: 1, where this user may and real-time tasks are
+    /// throttled]
+    #[arg(long, value_name = "PRIO", value_parser = number::reader_priority, allow_hyphen_values = true)]
     pub rt_priority: Option<u8>,
 }

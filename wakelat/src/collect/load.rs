@@ -18,6 +18,7 @@ use wakelat_common::{
 use super::{
     Collector, Moves, Settings,
     attach::{self, Way},
+    gate::Gate,
     histograms::Histograms,
     records::Records,
     stacks::Stacks,
@@ -123,6 +124,7 @@ impl Collector {
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
             level: Array::try_from(take(&mut ebpf, "LEVEL")?)?,
+            gate: Gate::take(&mut ebpf)?,
             running: Array::try_from(take(&mut ebpf, "RUNNING")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
             here: settings

@@ -2,6 +2,7 @@
 
 mod attach;
 mod counters;
+mod gate;
 mod histograms;
 mod load;
 mod records;
@@ -132,6 +133,7 @@ pub struct Collector {
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
     level: Array<MapData, u32>,
+    gate: gate::Gate,
     /// What each CPU runs, where no more than the records of classic tracepoints is known.
     running: Array<MapData, u32>,
     /// What each CPU is at, where events are told.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use rustix::fs::Mode;
 
 use super::{run, style, why::timeline};
@@ -20,14 +20,18 @@ use crate::{
 /// `record`: everything that happens, to a file.
 ///
 /// # Errors
-/// Those of [`crate::session::run`].
+/// Those of [`crate::session::run`], and where the reader of a pipe goes before the end.
 pub fn record(config: &Config, parts: Parts) -> Result<Stop> {
     let header =
         Header { version: env!("CARGO_PKG_VERSION").to_owned(), from: config.from, merged: config.merged, parts };
     // A recording holds the names of all users' tasks: as with perf's, only its owner reads it.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let aside = (!config.output.quiet).then(|| style(&config.output).0);
-    run(config, &mut Record { header: Some(header), timeline: timeline(parts), recorder: Recorder::default(), aside })
+    let mut view = Record { header: Some(header), timeline: timeline(parts), recorder: Recorder::default(), aside };
+    match run(config, &mut view)? {
+        Stop::NoReader => bail!("the recording cannot be read: what was reading it has closed it before its end"),
+        stop => Ok(stop),
+    }
 }
 
 struct Record {

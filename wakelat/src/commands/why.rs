@@ -29,7 +29,13 @@ pub fn why(config: &Config, why: &config::Why) -> Result<Stop> {
     let mut folded = why.stacks.folded.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
     let roles: Vec<Role> = roles.into_iter().filter(|(told, _)| *told).map(|(_, role)| role).collect();
-    let shown = Shown { by: &config.by, max_groups: config.max_groups, worst: why.worst, output: &config.output };
+    let shown = Shown {
+        by: &config.by,
+        max_groups: config.max_groups,
+        worst: why.worst,
+        output: &config.output,
+        is_live: true,
+    };
     let mut view = shown.view(why.parts, config.from, config.merged, &roles);
     if folded.is_some() {
         view.summing.fold();
@@ -50,7 +56,7 @@ pub fn why_recorded(config: &config::Recorded) -> Result<Stop> {
     let unreadable = || format!("cannot read {}", input::name(input));
     let mut recording = Recording::open(input::open(input).with_context(unreadable)?).with_context(unreadable)?;
     let header = recording.header();
-    let shown = Shown { by, max_groups: *max_groups, worst: *worst, output };
+    let shown = Shown { by, max_groups: *max_groups, worst: *worst, output, is_live: false };
     let mut view = shown.view(header.parts, header.from, header.merged, &[]);
     let mut out = Output::open(output.path.as_deref())?;
     let mut names = Recorded::default();
@@ -73,6 +79,8 @@ struct Shown<'a> {
     max_groups: usize,
     worst: usize,
     output: &'a OutputConfig,
+    /// The waits are those of this machine now, and not of a recording.
+    is_live: bool,
 }
 
 impl Shown<'_> {
@@ -92,6 +100,7 @@ impl Shown<'_> {
             worst: self.worst,
             untold: untold.into_iter().filter(|(told, _)| !told).map(|(_, what)| what).collect(),
             stacks: roles.to_vec(),
+            own_pid: self.is_live.then(std::process::id),
         };
         Why {
             timeline: Timeline { stacks: roles.iter().fold(0, |roles, role| roles | role.bit()), ..timeline(parts) },
@@ -160,9 +169,12 @@ impl View for Why {
             self.summing.add_stacks(&mut summary, counts, stacks, &self.known);
         }
         self.summing.begin();
+        // The groups of the report are the first that came, those of the summary the largest.
+        let mut report = report.clone();
+        report.coverage.groups_merged = summary.groups_merged;
         if self.json {
-            return why::sink::json(&summary, report, out);
+            return why::sink::json(&summary, &report, out);
         }
-        out.write_all(why::sink::text(&summary, report, &self.style).as_bytes())
+        out.write_all(why::sink::text(&summary, &report, &self.style).as_bytes())
     }
 }

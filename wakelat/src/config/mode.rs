@@ -15,6 +15,10 @@ pub enum ModeChoice {
     Samples,
 }
 
+/// The shortest interval for histograms in the kernel: ns. To take them out at its end, all CPUs have to leave the programs,
+/// which takes some 10 ms (`synchronize_rcu()`, kernel/rcu/tree.c).
+const SHORTEST_COUNTED_NS: u64 = 100_000_000;
+
 /// The mode for what `config` asks.
 pub(super) fn mode(choice: ModeChoice, config: &Config) -> Result<Mode, ConfigError> {
     match (choice, needs_samples(config)) {
@@ -22,7 +26,7 @@ pub(super) fn mode(choice: ModeChoice, config: &Config) -> Result<Mode, ConfigEr
         (ModeChoice::Auto | ModeChoice::Aggregate, None) => Ok(Mode::Aggregate),
         (ModeChoice::Aggregate, Some(why)) => Err(ConfigError::usage(
             "--mode",
-            format!("`aggregate` does not do: {why}; use `--mode auto`, or group by `cpu` and `class` alone"),
+            format!("`aggregate` does not do: {why}; use `--mode auto`, or what `aggregate` can count"),
         )),
     }
 }
@@ -31,6 +35,9 @@ pub(super) fn mode(choice: ModeChoice, config: &Config) -> Result<Mode, ConfigEr
 fn needs_samples(config: &Config) -> Option<String> {
     if let Some(key) = config.by.iter().copied().find(|key: &Key| !key.is_counted()) {
         return Some(format!("`--by {}` needs a sample of each wait", key.name()));
+    }
+    if config.window.interval_ns.is_some_and(|interval_ns| interval_ns < SHORTEST_COUNTED_NS) {
+        return Some("intervals shorter than `100ms` need a sample of each wait".to_owned());
     }
     if config.max_overhead_ppm.is_some() {
         return Some(

@@ -62,6 +62,14 @@ pub fn rt_priority(text: &str) -> Result<u8, String> {
     within(text, 1..=99)
 }
 
+/// The reader's real-time priority, or 0 for none.
+///
+/// # Errors
+/// Where it is not a number from 0 to 99.
+pub fn reader_priority(text: &str) -> Result<u8, String> {
+    within(text, 0..=99)
+}
+
 /// The longest way out of idle: µs, as `/dev/cpu_dma_latency` takes it (an s32).
 ///
 /// # Errors
@@ -112,6 +120,7 @@ mod tests {
     #[test]
     fn the_limits_themselves_are_accepted() {
         assert_eq!((rt_priority("1"), rt_priority("99")), (Ok(1), Ok(99)));
+        assert_eq!((reader_priority("0"), reader_priority("99")), (Ok(0), Ok(99)));
         assert_eq!(start_entries("4194304"), Ok(MAX_TASKS));
         assert_eq!(id("4194304"), Ok(MAX_TASKS));
     }

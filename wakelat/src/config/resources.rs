@@ -20,7 +20,7 @@ pub struct Resources {
     pub timeline_ring_bytes: u32,
     /// How often the ring buffer is emptied, however little is in it: ns.
     pub drain_interval_ns: u64,
-    /// SCHED_FIFO priority of the collector, 1–99; none to leave its policy alone.
+    /// SCHED_FIFO priority of the reader, 1–99, or 0 for none; none where it was left open.
     pub rt_priority: Option<u8>,
 }
 

@@ -3,7 +3,8 @@
 use super::{ConfigError, span};
 use crate::cli::WindowFlags;
 
-/// The shortest interval: reading the kernel's counters and showing a result takes about a tenth of it.
+/// The shortest interval: reading the kernel's counters and showing a result takes a good part of it. Where it takes more,
+/// intervals are skipped.
 const MIN_INTERVAL_NS: u64 = 1_000_000;
 
 /// For how long and in which steps. All ns; where several limits are given, the first one reached ends the run.

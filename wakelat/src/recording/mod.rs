@@ -35,7 +35,7 @@ pub use write::Recorder;
 pub const MAGIC: [u8; 8] = *b"wakelat\n";
 
 /// Counts the forms that frames have had: a file of another form is refused, not guessed at.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The longest frame, in bytes: several times what the longest path of a cgroup takes (`PATH_MAX`, include/uapi/linux/limits.h). What
 /// says that it is longer is none, and nobody makes room for it.

@@ -1,5 +1,9 @@
 //! The clocks: what the programs stamp with, what people read, and what this process takes.
 
+use std::{fs, time::Duration};
+
+use tokio::time::Instant;
+
 /// ns of CLOCK_MONOTONIC, the clock of `bpf_ktime_get_ns()`.
 pub fn monotonic_ns() -> u64 {
     u64::try_from(read(libc::CLOCK_MONOTONIC)).unwrap_or(0)
@@ -17,6 +21,18 @@ pub fn unix_offset_ns() -> i64 {
 /// ns that this process has been on a CPU, in user space and in the kernel, all threads together.
 pub fn cpu_ns() -> u64 {
     u64::try_from(read(libc::CLOCK_PROCESS_CPUTIME_ID)).unwrap_or(0)
+}
+
+/// The instant of CLOCK_MONOTONIC for timers.
+pub fn instant(at_ns: u64) -> Instant {
+    Instant::now() + Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))
+}
+
+/// ns that the calling thread has been runnable and waited for a CPU; none where the kernel does not count it
+/// (Documentation/scheduler/sched-stats.rst).
+pub fn run_delay_ns() -> Option<u64> {
+    let schedstat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    schedstat.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn read(clock: libc::clockid_t) -> i64 {

@@ -14,33 +14,37 @@ pub(crate) mod schedule;
 pub(crate) mod scheduling;
 pub(crate) mod settings;
 pub(crate) mod stop;
+mod view;
 mod window;
+mod writer;
 
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    time::{Instant, MissedTickBehavior, interval, sleep_until},
+    time::{MissedTickBehavior, interval, sleep_until},
 };
 
-pub use self::stop::Stop;
 use self::{
     account::{Account, Step},
     action::Trigger,
+    clock::monotonic_ns,
     names::Directory,
     output::{Output, Written},
     progress::Progress,
     schedule::{Cut, Schedule},
     stop::Signals,
     window::{Reading, Windows},
+    writer::Writer,
 };
+pub use self::{stop::Stop, view::View};
 use crate::{
-    aggregate::key::{Key, Names},
-    collect::{Collector, Timeline},
+    aggregate::key::Key,
+    collect::{Collector, Totals},
     config::Config,
     decode::decode,
-    report::{Mode, Report},
+    report::Mode,
     say::say,
     timeline::{
         self,
@@ -49,80 +53,6 @@ use crate::{
     },
     wait::Wait,
 };
-
-/// What a command shows of a run.
-pub trait View {
-    /// Whether it shows single waits: then they are given as they come.
-    fn shows_waits(&self) -> bool {
-        false
-    }
-
-    /// What it shows of the course of events on each CPU, if anything: then that is given as it comes. Waits have to be
-    /// counted in user space ([`Mode::Samples`]).
-    fn shows_events(&self) -> Option<Timeline> {
-        None
-    }
-
-    /// Whether each report covers all since the start, and not only what is new.
-    fn is_cumulative(&self) -> bool {
-        false
-    }
-
-    /// The programs are loaded, and not attached yet.
-    fn loaded(&mut self, _collector: &mut Collector) {}
-
-    /// Before anything else.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    fn begin(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    /// One wait.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    fn wait(
-        &mut self,
-        _wait: &Wait,
-        _unix_offset_ns: i64,
-        _names: &dyn Names,
-        _out: &mut dyn Write,
-    ) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    /// One event, in the order of its CPU. Those of the warm-up come, too, for what they tell of what comes after it, but
-    /// without the waits that ended in it; [`View::warmed_up`] stands between. Where [`View::shows_waits`], a wait was given
-    /// to [`View::wait`] before its event.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    fn event(
-        &mut self,
-        _event: &Event,
-        _unix_offset_ns: i64,
-        _names: &dyn Names,
-        _out: &mut dyn Write,
-    ) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    /// The warm-up has ended: what came so far is only the past of what comes.
-    ///
-    /// # Errors
-    /// Those of `out`, and where what was counted so far cannot be read.
-    fn warmed_up(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    /// A window has ended.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    fn report(&mut self, report: &Report, out: &mut dyn Write) -> std::io::Result<()>;
-}
 
 /// Where the run takes place.
 #[derive(Clone, Debug, Default)]
@@ -149,21 +79,25 @@ pub fn run(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> 
 }
 
 async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> {
-    let mut output = Output::open(config.output.path.as_deref())?;
     let names = Directory::new(place.cgroup_mount.clone());
-    if let Some(priority) = config.resources.rt_priority {
-        settings::raise_priority(priority)?;
-    }
+    let priority = settings::raise_priority(config.resources.rt_priority)?;
     let mut signals = Signals::catch()?;
     let shows_events = view.shows_events();
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
     view.loaded(&mut collector);
+    let output = Writer::start(Output::open(config.output.path.as_deref())?, priority)?;
     let mut account = Account::open(&collector, config.max_overhead_ppm)?;
     collector.attach()?;
-    // The window begins at once: on a machine with too much to do, whatever came before it would take its time.
-    let mut schedule = Schedule::new(&config.window, Instant::now());
+    // Events count from here on, and wakelat may be slow from here on: where the programs know the end, it is exact.
+    let (spent, reader_waited_ns) = (account.so_far()?, clock::run_delay_ns());
+    let begun = Reading { at_ns: monotonic_ns(), reader_waited_ns, spent, ..Reading::default() };
+    let mut schedule = Schedule::new(&config.window, begun.at_ns);
+    if let Some(end_at_ns) = schedule.end_at_ns() {
+        collector.end_at(end_at_ns)?;
+    }
+    collector.open()?;
     let mut run = Run {
-        windows: Windows::new(config, &place.kernel, account.cpus(), account.so_far()?, shows_events.is_some()),
+        windows: Windows::new(config, &place.kernel, account.cpus(), &begun, shows_events.is_some()),
         account,
         decoder: shows_events.map(|_| Decoder::default()),
         reasons: config.by.contains(&Key::Part).then(|| timeline::Timeline::new(config.from)),
@@ -171,14 +105,14 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
         names,
         view,
+        output,
         stop: None,
     };
     if !config.output.quiet {
         say("measuring");
     }
-    if output.write(|out| run.view.begin(out))? == Written::NoReader {
-        run.stop = Some(Stop::NoReader);
-    }
+    let begun = run.output.write(|out| run.view.begin(out));
+    run.look(begun)?;
     let waiting = "cannot wait for the ring buffer";
     let bell = collector.bell().context(waiting)?;
     // SAFETY: an OwnedFd is one descriptor, open as long as it lives.
@@ -191,29 +125,35 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         tokio::select! {
             biased;
             () = signals.first() => run.stop = Some(Stop::Signalled),
-            () = sleep_until(schedule.next_at()), if schedule.has_next() => cut = Some(schedule.pass()),
-            () = sleep_until(run.account.next_at()) => {
+            // Before the cuts: where these are always due, the limit of the overhead is held nevertheless.
+            () = sleep_until(run.account.next_at()), if !schedule.is_over(monotonic_ns()) => {
                 match run.account.step(&mut collector)? {
                     Step::Go => continue,
-                    step => run.follow(step, &mut collector, &mut output)?,
+                    step => run.follow(step, &mut collector)?,
                 }
             }
+            () = schedule.next_is_due() => cut = schedule.pass(monotonic_ns()),
             rung = bell.readable() => rung.context(waiting)?.clear_ready(),
             // In a rest nothing comes.
             _ = drain.tick(), if !run.account.is_resting() => {}
         }
         match cut {
             Some(Cut::End) => run.stop = Some(Stop::Done),
-            Some(cut) => run.cut(&mut collector, cut, &mut output)?,
-            None => run.drain(&mut collector, &mut output)?,
+            Some(cut) => run.cut(&mut collector, cut, &mut schedule)?,
+            None => run.drain(&mut collector)?,
         }
         progress.show(&schedule, run.windows.received());
-        if output.reader_is_gone() {
+        if run.output.reader_is_gone() {
             run.stop = Some(Stop::NoReader);
         }
     }
     progress.clear();
-    run.end(&mut collector, &mut output)?;
+    run.end(&mut collector, &schedule, config.output.quiet)?;
+    // Nothing runs in the kernel any more, however long the output takes.
+    drop((bell, collector));
+    if run.output.finish()? == Written::NoReader {
+        run.stop = Some(Stop::NoReader);
+    }
     if let Some(trigger) = &mut run.trigger {
         trigger.finish()?;
     }
@@ -241,47 +181,56 @@ struct Run<'a> {
     threshold_ns: Option<u64>,
     names: Directory,
     view: &'a mut dyn View,
+    output: Writer,
     stop: Option<Stop>,
 }
 
 impl Run<'_> {
     /// Takes all that is in the ring buffer now; what comes meanwhile waits for the next time.
-    fn drain(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
-        let capacity = collector.ring_capacity();
-        let mut failed = None;
-        let written = output.write(|out| {
-            let drained = collector.drain(capacity, |record| {
-                let event = match &mut self.decoder {
-                    Some(decoder) => decoder.decode(record)?,
-                    None => return self.take(&decode(record)?, out).map(|_| ()),
-                };
-                self.take_event(event, out)
-            });
-            // Only an error of the writer is the writer's to judge.
-            match drained.map_err(|error| error.downcast::<std::io::Error>()) {
-                Ok(_) => Ok(()),
-                Err(Ok(io)) => Err(io),
-                Err(Err(other)) => {
-                    failed = Some(other);
-                    Ok(())
-                }
+    fn drain(&mut self, collector: &mut Collector) -> Result<()> {
+        self.drain_up_to(collector.ring_capacity(), collector).map(|_| ())
+    }
+
+    /// Takes up to `limit` records out of the ring buffer. Returns how many there were.
+    fn drain_up_to(&mut self, limit: usize, collector: &mut Collector) -> Result<usize> {
+        let drained = collector.drain(limit, |record| match &mut self.decoder {
+            Some(decoder) => {
+                let event = decoder.decode(record)?;
+                self.take_event(event)
             }
-        })?;
-        if written == Written::NoReader {
+            None => self.take(&decode(record)?).map(|_| ()),
+        });
+        // Only an error of the output is the output's to judge.
+        let (records, written) = match drained.map_err(|error| error.downcast::<std::io::Error>()) {
+            Ok(records) => (records, self.output.send()),
+            Err(Ok(error)) => (0, self.output.judge(error)),
+            Err(Err(other)) => return Err(other),
+        };
+        self.look(written)?;
+        Ok(records)
+    }
+
+    /// Ends the run where nobody reads the output any more.
+    fn look(&mut self, written: Result<Written>) -> Result<()> {
+        if written? == Written::NoReader {
             self.stop = Some(Stop::NoReader);
         }
-        failed.map_or(Ok(()), Err)
+        Ok(())
     }
 
     /// Returns whether the wait is in the report: it is not where it belongs to the warm-up.
-    fn take(&mut self, wait: &Wait, out: &mut dyn Write) -> Result<bool> {
+    fn take(&mut self, wait: &Wait) -> Result<bool> {
         if !self.windows.record(wait) {
             return Ok(false);
         }
         if self.view.shows_waits() {
             self.names.learn(wait.tid, wait.comm);
             self.names.learn(wait.prev_tid, wait.prev_comm);
-            self.view.wait(wait, self.windows.unix_offset_ns(), &self.names, out)?;
+            if self.output.is_full() {
+                self.windows.leave_unwritten();
+            } else {
+                self.view.wait(wait, self.windows.unix_offset_ns(), &self.names, &mut self.output)?;
+            }
         }
         if self.threshold_ns.is_some_and(|threshold_ns| wait.latency_ns >= threshold_ns) {
             self.windows.count_over();
@@ -294,13 +243,13 @@ impl Run<'_> {
         Ok(true)
     }
 
-    fn take_event(&mut self, mut event: Event, out: &mut dyn Write) -> Result<()> {
+    fn take_event(&mut self, mut event: Event) -> Result<()> {
         if let What::Turn(turn) = &mut event.what {
             for task in [&turn.prev, &turn.next] {
                 self.names.learn(task.tid, task.comm);
             }
             if let Some(waited) = &turn.waited
-                && !self.take(&waited.wait, out)?
+                && !self.take(&waited.wait)?
             {
                 turn.waited = None;
             }
@@ -308,53 +257,89 @@ impl Run<'_> {
         if let Some(account) = self.reasons.as_mut().and_then(|reasons| reasons.push(&event)) {
             self.windows.record_parts(account);
         }
-        Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, out)?)
+        if self.output.is_full() {
+            // To a view it is one that found no room in the ring buffer.
+            self.windows.leave_unwritten();
+            return Ok(());
+        }
+        Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, &mut self.output)?)
     }
 
-    /// Takes all there is: what was counted, and what was delivered.
-    fn take_all(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
+    /// Takes all there is: what was counted, and what was delivered. Returns when it began to.
+    fn take_all(&mut self, collector: &mut Collector) -> Result<u64> {
+        let at_ns = monotonic_ns();
         collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
-        self.drain(collector, output)
+        self.drain(collector)?;
+        Ok(at_ns)
     }
 
     /// Ends a window while the programs go on.
-    fn cut(&mut self, collector: &mut Collector, cut: Cut, output: &mut Output) -> Result<()> {
-        let totals = collector.totals_around(|collector| self.take_all(collector, output))?;
-        let reading = Reading {
-            totals,
-            missed: collector.missed()?,
-            spent: self.account.spent(collector)?,
-            watched_one_in: self.account.watched_one_in(),
-        };
+    fn cut(&mut self, collector: &mut Collector, cut: Cut, schedule: &mut Schedule) -> Result<()> {
+        if let Cut::Interval { skipped } = cut {
+            self.skip(skipped);
+            if self.output.is_full() {
+                // The next report that can be written covers this interval, too.
+                self.skip(1);
+                return self.drain(collector);
+            }
+        }
+        let mut at_ns = 0;
+        let totals = collector.totals_around(|collector| {
+            at_ns = self.take_all(collector)?;
+            Ok(())
+        })?;
+        let requested_ns = if self.view.is_cumulative() { None } else { schedule.requested_ns(cut) };
+        let reading = Reading { totals, ..self.read(collector, at_ns, requested_ns)? };
         if cut == Cut::WarmUp {
             self.begin(&reading);
-            if output.write(|out| self.view.warmed_up(out))? == Written::NoReader {
-                self.stop = Some(Stop::NoReader);
+            schedule.begin(at_ns);
+            if let Some(end_at_ns) = schedule.end_at_ns() {
+                collector.end_at(end_at_ns)?;
             }
-            return Ok(());
+            let written = self.output.write(|out| self.view.warmed_up(out));
+            return self.look(written);
         }
         let report = self.windows.cut(&reading, &self.names);
-        if output.write(|out| self.view.report(&report, out))? == Written::NoReader {
-            self.stop = Some(Stop::NoReader);
-        }
+        let written = self.output.write(|out| self.view.report(&report, out));
+        self.look(written)?;
         if !self.view.is_cumulative() {
             self.begin(&reading);
         }
         Ok(())
     }
 
+    /// Intervals ended that have no report: they are part of the window under way, where each window begins anew.
+    fn skip(&mut self, intervals: u64) {
+        if !self.view.is_cumulative() {
+            self.windows.skip(intervals);
+        }
+    }
+
+    /// All but the counters of a window that ends at `at_ns`.
+    fn read(&mut self, collector: &Collector, at_ns: u64, requested_ns: Option<u64>) -> Result<Reading> {
+        Ok(Reading {
+            at_ns,
+            reader_waited_ns: clock::run_delay_ns(),
+            requested_ns,
+            totals: Totals::default(),
+            missed: collector.missed()?,
+            spent: self.account.spent(collector)?,
+            watched_one_in: self.account.watched_one_in(),
+        })
+    }
+
     /// Does what the limit of the overhead asks for.
-    fn follow(&mut self, step: Step, collector: &mut Collector, output: &mut Output) -> Result<()> {
+    fn follow(&mut self, step: Step, collector: &mut Collector) -> Result<()> {
         match step {
             Step::Go => {}
             Step::Period(period) => {
                 // What came until now is of the period before.
-                self.drain(collector, output)?;
+                self.drain(collector)?;
                 self.windows.begin_period(period);
             }
             Step::Rest(rest) => {
                 collector.detach_and(|| self.account.leave(rest))?;
-                self.take_all(collector, output)?;
+                self.take_all(collector)?;
                 self.windows.cut_off(&collector.take_waiting()?);
             }
             Step::Return => {
@@ -372,22 +357,63 @@ impl Run<'_> {
         self.account.begin_window();
     }
 
-    /// Ends the run: nothing runs in the kernel any more, so that the account is exact.
-    fn end(&mut self, collector: &mut Collector, output: &mut Output) -> Result<()> {
-        let duration_ns = self.windows.elapsed_ns();
-        let spent = self.account.spent(collector)?;
-        collector.detach()?;
-        self.take_all(collector, output)?;
-        let reading = Reading {
-            totals: collector.totals()?,
-            missed: collector.missed()?,
-            spent,
-            watched_one_in: self.account.watched_one_in(),
+    /// Ends the window, and works off what is left of it.
+    fn end(&mut self, collector: &mut Collector, schedule: &Schedule, quiet: bool) -> Result<()> {
+        let is_done = self.stop == Some(Stop::Done);
+        let end_at_ns = match schedule.end_at_ns().filter(|_| is_done) {
+            Some(end_at_ns) => end_at_ns,
+            None => end_now(collector, schedule.end_at_ns())?,
         };
-        let report = self.windows.end(duration_ns, &reading, &collector.take_waiting()?, &self.names);
+        collector.close()?;
+        self.skip(schedule.uncut(end_at_ns));
+        let requested_ns =
+            if self.view.is_cumulative() { schedule.length_ns() } else { schedule.requested_ns(Cut::End) };
+        let reading = self.read(collector, end_at_ns, requested_ns.filter(|_| is_done))?;
+        collector.detach()?;
+        self.take_all_that_is_left(collector, end_at_ns, quiet)?;
+        let reading = Reading { totals: collector.totals()?, missed: collector.missed()?, ..reading };
+        let report = self.windows.end(&reading, &collector.take_waiting()?, &self.names);
         if self.stop != Some(Stop::NoReader) {
-            output.write(|out| self.view.report(&report, out))?;
+            let written = self.output.write(|out| self.view.report(&report, out));
+            self.look(written)?;
         }
         Ok(())
     }
+
+    fn take_all_that_is_left(&mut self, collector: &mut Collector, end_at_ns: u64, quiet: bool) -> Result<()> {
+        /// Records between two looks at the clock.
+        const AT_ONCE: usize = 4_096;
+        const NOTICEABLE_NS: u64 = 300_000_000;
+        collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
+        let mut said = quiet;
+        while self.drain_up_to(AT_ONCE, collector)? > 0 {
+            if !said && monotonic_ns().saturating_sub(end_at_ns) > NOTICEABLE_NS {
+                say("the window has ended; reading what is left in the ring buffer");
+                said = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ends the window at an instant that the programs know before it comes, or at `end_at_ns` if that is earlier. Returns the instant
+/// once it has passed.
+fn end_now(collector: &mut Collector, end_at_ns: Option<u64>) -> Result<u64> {
+    /// Longer than it takes to write a map.
+    const AHEAD_NS: u64 = 100_000;
+    let end_at_ns = loop {
+        let at_ns = monotonic_ns() + AHEAD_NS;
+        if let Some(end_at_ns) = end_at_ns.filter(|end_at_ns| *end_at_ns <= at_ns) {
+            break end_at_ns;
+        }
+        collector.end_at(at_ns)?;
+        // Where this thread lost its CPU meanwhile, some programs may have known it too late.
+        if monotonic_ns() < at_ns {
+            break at_ns;
+        }
+    };
+    while monotonic_ns() < end_at_ns {
+        std::hint::spin_loop();
+    }
+    Ok(end_at_ns)
 }

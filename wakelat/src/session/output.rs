@@ -1,22 +1,33 @@
 //! Where results go, and what it means when they no longer can.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufWriter, IsTerminal as _, Write},
     os::fd::{AsRawFd as _, RawFd},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Result};
 
 /// The file or standard output, and its name for error messages.
 pub struct Output {
-    writer: BufWriter<Box<dyn Write>>,
+    writer: BufWriter<Box<dyn Write + Send>>,
     name: String,
-    fd: Option<RawFd>,
-    /// The file as it was before, which it stays until something is to be written: what never starts costs nobody a file.
-    former: Option<File>,
+    pipe: Pipe,
+    /// The file, until something is to be written.
+    untouched: Option<Untouched>,
 }
+
+/// A file to which nothing was written yet: a run that never starts leaves it as it was.
+struct Untouched {
+    file: File,
+    /// Where it is, if it was not there before.
+    created: Option<PathBuf>,
+}
+
+/// Standard output, where it can be a pipe.
+#[derive(Clone, Copy, Debug)]
+pub struct Pipe(Option<RawFd>);
 
 /// How a write ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,20 +46,37 @@ impl Output {
     pub fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else {
             let stdout = io::stdout();
-            let fd = (!stdout.is_terminal()).then(|| stdout.as_raw_fd());
-            return Ok(Self::to(Box::new(stdout), "standard output".to_owned(), fd, None));
+            let pipe = Pipe((!stdout.is_terminal()).then(|| stdout.as_raw_fd()));
+            let mut output = Self::to(Box::new(stdout), "standard output");
+            output.pipe = pipe;
+            return Ok(output);
         };
         let open = || {
+            let created = path.symlink_metadata().is_err();
             let file = File::options().write(true).create(true).truncate(false).open(path)?;
             // A pipe or a device has nothing that could be taken from it.
-            let former = file.metadata()?.is_file().then(|| file.try_clone()).transpose()?;
-            Ok::<_, io::Error>(Self::to(Box::new(file), path.display().to_string(), None, former))
+            let untouched = file.metadata()?.is_file().then(|| file.try_clone()).transpose()?;
+            let untouched = untouched.map(|file| Untouched { file, created: created.then(|| path.to_owned()) });
+            let mut output = Self::to(Box::new(file), &format!("`{}`", path.display()));
+            output.untouched = untouched;
+            Ok::<_, io::Error>(output)
         };
         open().with_context(|| format!("cannot write to `{}`", path.display()))
     }
 
-    fn to(writer: Box<dyn Write>, name: String, fd: Option<RawFd>, former: Option<File>) -> Self {
-        Self { writer: BufWriter::new(writer), name, fd, former }
+    /// What `writer` takes, by this name in error messages.
+    pub(super) fn to(writer: Box<dyn Write + Send>, name: &str) -> Self {
+        Self { writer: BufWriter::new(writer), name: name.to_owned(), pipe: Pipe(None), untouched: None }
+    }
+
+    /// How error messages name it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Standard output, where it can be a pipe.
+    pub fn pipe(&self) -> Pipe {
+        self.pipe
     }
 
     /// Writes what `write` writes, and sends it on its way.
@@ -56,7 +84,7 @@ impl Output {
     /// # Errors
     /// Where it cannot be written, as on a full disk; a reader that has gone is no error.
     pub fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
-        let emptied = self.former.take().map_or(Ok(()), |file| file.set_len(0));
+        let emptied = self.untouched.take().map_or(Ok(()), |untouched| untouched.file.set_len(0));
         match emptied.and_then(|()| write(&mut self.writer)).and_then(|()| self.writer.flush()) {
             Ok(()) => Ok(Written::All),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Written::NoReader),
@@ -66,7 +94,14 @@ impl Output {
 
     /// Whether the reader of a pipe has gone: there may be nothing to write for a long time.
     pub fn reader_is_gone(&self) -> bool {
-        let Some(fd) = self.fd else { return false };
+        self.pipe.reader_is_gone()
+    }
+}
+
+impl Pipe {
+    /// Whether its reader has gone.
+    pub fn reader_is_gone(self) -> bool {
+        let Some(fd) = self.0 else { return false };
         let mut poll = libc::pollfd { fd, events: 0, revents: 0 };
         // SAFETY: one pollfd of ours, and no waiting.
         let ready = unsafe { libc::poll(&mut poll, 1, 0) };
@@ -74,10 +109,17 @@ impl Output {
     }
 }
 
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(path) = self.untouched.take().and_then(|untouched| untouched.created) {
+            // An empty file would look like a result. Where it cannot be removed, nothing depends on it.
+            _ = fs::remove_file(path);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
@@ -94,6 +136,16 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
         Output::open(Some(&path)).unwrap().write(|_| Ok(())).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "");
+    }
+
+    #[test]
+    fn a_file_to_which_nothing_was_written_does_not_appear() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        drop(Output::open(Some(&path)).unwrap());
+        assert!(!path.exists());
+        Output::open(Some(&path)).unwrap().write(|_| Ok(())).unwrap();
+        assert!(path.exists());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::schedule::Schedule;
+use super::{clock::monotonic_ns, schedule::Schedule};
 use crate::{config::Config, report::Mode};
 
 /// How often the line changes.
@@ -34,9 +34,8 @@ impl Progress {
         let now = Instant::now();
         let Some(next_at) = self.next_at.filter(|next_at| *next_at <= now) else { return };
         self.next_at = Some(next_at.max(now - EVERY) + EVERY);
-        let (begun, end) = schedule.span();
-        let passed = now.saturating_duration_since(begun).as_secs_f64();
-        let of = end.map_or(String::new(), |end| format!(" of {:.1}", (end - begun).as_secs_f64()));
+        let passed = monotonic_ns().saturating_sub(schedule.begun_at_ns()) as f64 / 1e9;
+        let of = schedule.length_ns().map_or(String::new(), |length_ns| format!(" of {:.1}", length_ns as f64 / 1e9));
         let samples = if self.counted { String::new() } else { format!(", {samples} samples") };
         draw(&format!("{passed:.1}{of} s{samples}; Ctrl-C ends it"));
         self.shown = true;

@@ -1,18 +1,22 @@
-//! When windows end: pure, on instants given.
+//! When windows end: pure, on instants given. Instants are ns of CLOCK_MONOTONIC.
 
-use std::time::Duration;
+use std::future::pending;
 
-use tokio::time::Instant;
+use tokio::time::sleep_until;
 
+use super::clock::instant;
 use crate::config::Window;
 
 /// What happens at an instant of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The warm-up is over: the first window begins.
+    /// The warm-up is over: the first window begins ([`Schedule::begin`]).
     WarmUp,
     /// An interval is over, and another begins.
-    Interval,
+    Interval {
+        /// Intervals that ended before it and were not cut, because the reader came too late.
+        skipped: u64,
+    },
     /// The run is over.
     End,
 }
@@ -20,92 +24,142 @@ pub enum Cut {
 /// The instants of a run that are known beforehand.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    warm_up: Option<Instant>,
-    interval: Option<Duration>,
+    warm_up_until_ns: Option<u64>,
+    interval_ns: Option<u64>,
+    length_ns: Option<u64>,
+    begun_at_ns: u64,
     /// End of the interval under way.
-    next_interval: Option<Instant>,
-    end: Option<Instant>,
-    begun: Instant,
+    next_interval_ns: Option<u64>,
+    end_at_ns: Option<u64>,
 }
 
 impl Schedule {
-    /// A run that begins `now`.
-    pub fn new(window: &Window, now: Instant) -> Self {
-        let warm_up = Duration::from_nanos(window.warm_up_ns);
-        let begun = now + warm_up;
-        let interval = window.interval_ns.map(Duration::from_nanos);
-        let by_duration = window.duration_ns.map(Duration::from_nanos);
+    /// A run that begins at `now_ns`.
+    pub fn new(window: &Window, now_ns: u64) -> Self {
+        let interval_ns = window.interval_ns;
+        let by_count = interval_ns.zip(window.count).map(|(interval_ns, count)| interval_ns.saturating_mul(count));
+        let mut schedule = Self {
+            warm_up_until_ns: (window.warm_up_ns > 0).then(|| now_ns.saturating_add(window.warm_up_ns)),
+            interval_ns,
+            length_ns: [window.duration_ns, by_count].into_iter().flatten().min(),
+            begun_at_ns: now_ns.saturating_add(window.warm_up_ns),
+            next_interval_ns: None,
+            end_at_ns: None,
+        };
+        if schedule.warm_up_until_ns.is_none() {
+            schedule.begin(now_ns);
+        }
+        schedule
+    }
+
+    /// The first window begins: it is as long as asked for, however late that is.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.warm_up_until_ns = None;
+        self.begun_at_ns = now_ns;
         // What is too far in the future for the clock never comes.
-        let by_count = interval.zip(window.count).map(|(interval, count)| {
-            u32::try_from(count).ok().and_then(|count| interval.checked_mul(count)).unwrap_or(Duration::MAX)
-        });
-        let length = [by_duration, by_count].into_iter().flatten().min();
-        Self {
-            warm_up: (window.warm_up_ns > 0).then_some(begun),
-            interval,
-            next_interval: interval.and_then(|interval| begun.checked_add(interval)),
-            end: length.and_then(|length| begun.checked_add(length)),
-            begun,
+        let after = |length_ns: Option<u64>| length_ns.and_then(|length_ns| now_ns.checked_add(length_ns));
+        self.next_interval_ns = after(self.interval_ns);
+        self.end_at_ns = after(self.length_ns);
+    }
+
+    /// When the next cut is due; none where nothing is to come.
+    pub fn next_at_ns(&self) -> Option<u64> {
+        match self.warm_up_until_ns {
+            None => [self.next_interval_ns, self.end_at_ns].into_iter().flatten().min(),
+            warm_up => warm_up,
         }
     }
 
-    /// Whether anything is to come.
-    pub fn has_next(&self) -> bool {
-        self.next().is_some()
-    }
-
-    /// When the next cut is; some instant that has passed where there is none.
-    pub fn next_at(&self) -> Instant {
-        self.next().map_or(self.begun, |(at, _)| at)
-    }
-
-    /// Passes the next cut, and says which it was.
-    pub fn pass(&mut self) -> Cut {
-        let Some((at, cut)) = self.next() else { return Cut::End };
-        match cut {
-            Cut::WarmUp => self.warm_up = None,
-            // From where it was due, not from now: delays do not add up.
-            Cut::Interval => self.next_interval = self.interval.and_then(|interval| at.checked_add(interval)),
-            Cut::End => {}
+    /// Waits until the next cut is due.
+    pub async fn next_is_due(&self) {
+        match self.next_at_ns() {
+            Some(at_ns) => sleep_until(instant(at_ns)).await,
+            None => pending().await,
         }
-        cut
     }
 
-    /// When the first window begins, and when the run ends, where that is known.
-    pub fn span(&self) -> (Instant, Option<Instant>) {
-        (self.begun, self.end)
+    /// When the run ends; none where that is not known, or not known before the warm-up is over.
+    pub fn end_at_ns(&self) -> Option<u64> {
+        self.end_at_ns
     }
 
-    fn next(&self) -> Option<(Instant, Cut)> {
-        if let Some(at) = self.warm_up {
-            return Some((at, Cut::WarmUp));
+    /// When the first window begins, or was to begin.
+    pub fn begun_at_ns(&self) -> u64 {
+        self.begun_at_ns
+    }
+
+    /// How long the window that ends with `cut` was to be: ns.
+    pub fn requested_ns(&self, cut: Cut) -> Option<u64> {
+        match (cut, self.interval_ns, self.length_ns) {
+            (Cut::WarmUp, ..) => None,
+            (Cut::Interval { .. }, interval_ns, _) => interval_ns,
+            // The last interval may be a shorter one.
+            (Cut::End, Some(interval_ns), Some(length_ns)) => match length_ns % interval_ns {
+                0 => Some(interval_ns),
+                rest_ns => Some(rest_ns),
+            },
+            (Cut::End, _, length_ns) => length_ns,
+        }
+    }
+
+    /// Intervals that had ended at `end_at_ns` and were not cut, where the run ended then.
+    pub fn uncut(&self, end_at_ns: u64) -> u64 {
+        let due_ns = self.next_interval_ns.filter(|due_ns| *due_ns < end_at_ns);
+        due_ns.zip(self.interval_ns).map_or(0, |(due_ns, interval_ns)| (end_at_ns - due_ns).div_ceil(interval_ns))
+    }
+
+    /// Whether the run has ended.
+    pub fn is_over(&self, now_ns: u64) -> bool {
+        self.end_at_ns.is_some_and(|end_at_ns| end_at_ns <= now_ns)
+    }
+
+    /// How long the whole run was to be: ns.
+    pub fn length_ns(&self) -> Option<u64> {
+        self.length_ns
+    }
+
+    /// Passes what is due at `now_ns`, if anything is. The end comes before all else; of several intervals that have ended
+    /// only the last is cut.
+    pub fn pass(&mut self, now_ns: u64) -> Option<Cut> {
+        if let Some(warm_up_until_ns) = self.warm_up_until_ns {
+            return (warm_up_until_ns <= now_ns).then_some(Cut::WarmUp);
         }
         // An end at the end of an interval is an end.
-        match (self.next_interval, self.end) {
-            (Some(interval), Some(end)) if interval < end => Some((interval, Cut::Interval)),
-            (_, Some(end)) => Some((end, Cut::End)),
-            (Some(interval), None) => Some((interval, Cut::Interval)),
-            (None, None) => None,
+        if self.end_at_ns.is_some_and(|end_at_ns| end_at_ns <= now_ns) {
+            return Some(Cut::End);
         }
+        let due_ns = self.next_interval_ns.filter(|due_ns| *due_ns <= now_ns)?;
+        let interval_ns = self.interval_ns?;
+        let skipped = (now_ns - due_ns) / interval_ns;
+        // From where it was due, not from now: delays do not add up.
+        self.next_interval_ns = due_ns.checked_add((skipped + 1).saturating_mul(interval_ns));
+        Some(Cut::Interval { skipped })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
+    const BEGIN: u64 = 1_000 * SECOND;
+    const INTERVAL: Cut = Cut::Interval { skipped: 0 };
 
-    fn cuts(window: Window, limit: usize) -> Vec<(u64, Cut)> {
-        let now = Instant::now();
-        let mut schedule = Schedule::new(&window, now);
+    /// What is passed, and when (in seconds since the beginning), where each cut is `late_ns` late.
+    fn cuts(window: Window, limit: usize, late_ns: u64) -> Vec<(u64, Cut)> {
+        let mut schedule = Schedule::new(&window, BEGIN);
         let mut cuts = Vec::new();
-        while schedule.has_next() && cuts.len() < limit {
-            let at = (schedule.next_at() - now).as_secs();
-            let cut = schedule.pass();
-            cuts.push((at, cut));
-            if cut == Cut::End {
-                break;
+        while let Some(at_ns) = schedule.next_at_ns().filter(|_| cuts.len() < limit) {
+            let now_ns = at_ns + late_ns;
+            assert_eq!(schedule.pass(at_ns - 1), None);
+            let cut = schedule.pass(now_ns).expect("something is due");
+            cuts.push(((now_ns - BEGIN) / SECOND, cut));
+            match cut {
+                Cut::WarmUp => schedule.begin(now_ns),
+                Cut::Interval { .. } => {}
+                Cut::End => break,
             }
         }
         cuts
@@ -114,13 +168,13 @@ mod tests {
     #[test]
     fn a_duration_is_one_window() {
         let window = Window { duration_ns: Some(3 * SECOND), ..Window::default() };
-        assert_eq!(cuts(window, 9), [(3, Cut::End)]);
+        assert_eq!(cuts(window, 9, 0), [(3, Cut::End)]);
     }
 
     #[test]
     fn a_count_of_intervals_ends_with_the_last_one() {
         let window = Window { interval_ns: Some(2 * SECOND), count: Some(3), ..Window::default() };
-        assert_eq!(cuts(window, 9), [(2, Cut::Interval), (4, Cut::Interval), (6, Cut::End)]);
+        assert_eq!(cuts(window, 9, 0), [(2, INTERVAL), (4, INTERVAL), (6, Cut::End)]);
     }
 
     #[test]
@@ -131,7 +185,12 @@ mod tests {
             duration_ns: Some(3 * SECOND),
             ..Window::default()
         };
-        assert_eq!(cuts(window, 9), [(2, Cut::Interval), (3, Cut::End)]);
+        assert_eq!(cuts(window, 9, 0), [(2, INTERVAL), (3, Cut::End)]);
+        let schedule = Schedule::new(&window, BEGIN);
+        assert_eq!(
+            (schedule.requested_ns(INTERVAL), schedule.requested_ns(Cut::End)),
+            (Some(2 * SECOND), Some(SECOND))
+        );
     }
 
     #[test]
@@ -142,19 +201,67 @@ mod tests {
             duration_ns: Some(2 * SECOND),
             ..Window::default()
         };
-        assert_eq!(cuts(window, 9), [(5, Cut::WarmUp), (6, Cut::Interval), (7, Cut::End)]);
+        assert_eq!(cuts(window, 9, 0), [(5, Cut::WarmUp), (6, INTERVAL), (7, Cut::End)]);
+    }
+
+    #[test]
+    fn a_late_end_of_the_warm_up_takes_nothing_from_the_window() {
+        let window = Window { warm_up_ns: 5 * SECOND, duration_ns: Some(2 * SECOND), ..Window::default() };
+        let mut schedule = Schedule::new(&window, BEGIN);
+        assert_eq!((schedule.end_at_ns(), schedule.pass(BEGIN + 8 * SECOND)), (None, Some(Cut::WarmUp)));
+        schedule.begin(BEGIN + 8 * SECOND);
+        assert_eq!(schedule.end_at_ns(), Some(BEGIN + 10 * SECOND));
     }
 
     #[test]
     fn without_a_limit_only_a_signal_ends_it() {
-        assert_eq!(cuts(Window::default(), 9), []);
+        assert_eq!(cuts(Window::default(), 9, 0), []);
         let window = Window { interval_ns: Some(SECOND), ..Window::default() };
-        assert_eq!(cuts(window, 2), [(1, Cut::Interval), (2, Cut::Interval)]);
+        assert_eq!(cuts(window, 2, 0), [(1, INTERVAL), (2, INTERVAL)]);
     }
 
     #[test]
-    fn an_end_beyond_the_clock_never_comes() {
-        let window = Window { interval_ns: Some(u64::MAX), count: Some(u64::MAX), ..Window::default() };
-        assert!(Schedule::new(&window, Instant::now()).pass() != Cut::WarmUp);
+    fn intervals_that_a_late_reader_missed_are_skipped_and_counted() {
+        let window = Window { interval_ns: Some(SECOND), count: Some(10), ..Window::default() };
+        let late = cuts(window, 9, 3 * SECOND + SECOND / 2);
+        let three = Cut::Interval { skipped: 3 };
+        assert_eq!(late, [(4, three), (8, three), (12, Cut::End)]);
+    }
+
+    #[test]
+    fn the_end_comes_before_all_intervals_that_were_missed() {
+        let window = Window { interval_ns: Some(SECOND), count: Some(1_000), ..Window::default() };
+        let mut schedule = Schedule::new(&window, BEGIN);
+        assert_eq!(schedule.pass(BEGIN + 1_000 * SECOND), Some(Cut::End));
+        // They are part of the last window.
+        assert_eq!(schedule.uncut(BEGIN + 1_000 * SECOND), 999);
+        assert_eq!([SECOND, SECOND + 1].map(|since_ns| schedule.uncut(BEGIN + since_ns)), [0, 1]);
+    }
+
+    #[test]
+    fn an_end_that_the_clock_never_reaches_does_not_come() {
+        let window = Window { interval_ns: Some(u64::MAX / 2), count: Some(u64::MAX), ..Window::default() };
+        let mut schedule = Schedule::new(&window, BEGIN);
+        assert_eq!(schedule.end_at_ns(), None);
+        assert_eq!(schedule.pass(BEGIN + u64::MAX / 2), Some(INTERVAL));
+        // The end of the next interval is behind the last instant of the clock.
+        assert_eq!((schedule.next_at_ns(), schedule.pass(u64::MAX)), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn every_interval_is_cut_or_skipped_once(interval_ns in 1..1_000u64, steps in prop::collection::vec(0..5_000u64, 1..50)) {
+            let window = Window { interval_ns: Some(interval_ns), ..Window::default() };
+            let mut schedule = Schedule::new(&window, BEGIN);
+            let (mut now_ns, mut passed) = (BEGIN, 0);
+            for step in steps {
+                now_ns += step;
+                if let Some(Cut::Interval { skipped }) = schedule.pass(now_ns) {
+                    passed += skipped + 1;
+                }
+                prop_assert_eq!(passed, (now_ns - BEGIN) / interval_ns);
+                prop_assert_eq!(schedule.pass(now_ns), None);
+            }
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! From what was asked for to what the kernel side is told.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::{
+    fs,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+};
 
 use anyhow::{Context as _, Result};
 
@@ -57,12 +60,40 @@ fn drawn() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Makes this process SCHED_FIFO, so that it is not starved by the load it measures; what it starts stays as it is.
+/// Makes this thread SCHED_FIFO, so that it is not starved by the load it measures; what it starts stays as it is. `asked`: the
+/// priority asked for, 0 for none at all. Where none was asked for, it is the lowest one, if the kernel leaves other tasks
+/// their share of the CPU nevertheless. Returns the priority in force, if there is one.
 ///
 /// # Errors
-/// Where the kernel refuses.
-pub fn raise_priority(priority: u8) -> Result<()> {
-    scheduling::set_own_priority(Priority::Fifo(priority)).with_context(|| {
-        format!("cannot run at real-time priority `{priority}`; it takes CAP_SYS_NICE or an RLIMIT_RTPRIO of as much")
-    })
+/// Where the kernel refuses what was asked for.
+pub fn raise_priority(asked: Option<u8>) -> Result<Option<Priority>> {
+    const LOWEST: Priority = Priority::Fifo(1);
+    match asked {
+        Some(0) => Ok(None),
+        Some(priority) => {
+            scheduling::set_own_priority(Priority::Fifo(priority)).with_context(|| {
+                format!(
+                    "cannot run at real-time priority `{priority}`; it takes CAP_SYS_NICE or an RLIMIT_RTPRIO of as much"
+                )
+            })?;
+            Ok(Some(Priority::Fifo(priority)))
+        }
+        None if !is_throttled() => {
+            log::info!("the reader has no real-time priority: this machine lets real-time tasks have a CPU for ever");
+            Ok(None)
+        }
+        None => match scheduling::set_own_priority(LOWEST) {
+            Ok(()) => Ok(Some(LOWEST)),
+            Err(error) => {
+                log::info!("the reader has no real-time priority: {error}");
+                Ok(None)
+            }
+        },
+    }
+}
+
+/// Whether real-time tasks leave others some of each CPU (Documentation/scheduler/sched-rt-group.rst).
+fn is_throttled() -> bool {
+    let runtime_us = fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
+    runtime_us.is_ok_and(|runtime_us| runtime_us.trim().parse().is_ok_and(|runtime_us: i64| runtime_us >= 0))
 }

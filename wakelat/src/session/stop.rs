@@ -1,11 +1,15 @@
 //! Why a run ends, and the signals that end it.
 
 use std::{
+    future::poll_fn,
     io,
+    mem::MaybeUninit,
+    ptr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
+    task::Poll,
 };
 
 use anyhow::{Context as _, Result};
@@ -27,9 +31,10 @@ pub enum Stop {
     NoReader,
 }
 
-/// The signals that end a run: the first with its result so far, the next at once, as if it were not caught, whatever the
+/// The signals that end a run, but for those that were ignored when it started, as `nohup` and a shell that puts it into the
+/// background do: the first with its result so far, the next at once, as if it were not caught, whatever the
 /// run is blocked in. Whoever asks twice means it.
-pub struct Signals([Signal; 3]);
+pub struct Signals(Vec<Signal>);
 
 /// Signals this close to the first are one with it: ns. `timeout` (coreutils) sends to its child and then to its group, and
 /// a terminal that closes to a shell, which passes it on.
@@ -48,7 +53,8 @@ impl Signals {
 
     fn caught() -> io::Result<Self> {
         let first_at_ns = Arc::new(AtomicU64::new(0));
-        for kind in KINDS.map(|kind| kind.as_raw_value()) {
+        let caught: Vec<SignalKind> = KINDS.into_iter().filter(|kind| !is_ignored(*kind)).collect();
+        for kind in caught.iter().map(|kind| kind.as_raw_value()) {
             let first_at_ns = Arc::clone(&first_at_ns);
             // Where the signal arrives, as the run may be where it hears of none: writing to a pipe that nobody empties, or
             // waiting for a command.
@@ -62,17 +68,39 @@ impl Signals {
             // SAFETY: an atomic, clock_gettime(2) and what that library offers for handlers: all async-signal-safe.
             unsafe { register(kind, again) }?;
         }
-        let [interrupt, terminate, hangup] = KINDS;
-        Ok(Self([signal(interrupt)?, signal(terminate)?, signal(hangup)?]))
+        Ok(Self(caught.into_iter().map(signal).collect::<io::Result<_>>()?))
     }
 
     /// Waits for the first of them.
     pub async fn first(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.0;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
+        poll_fn(|context| {
+            let came = self.0.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
+            if came { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+/// Whether whatever started this process, or this process itself, ignores the signal.
+fn is_ignored(kind: SignalKind) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: no new action is given, and the present one is written to an action of ours.
+    let known = unsafe { libc::sigaction(kind.as_raw_value(), ptr::null(), action.as_mut_ptr()) } == 0;
+    // SAFETY: zeros are an action, too.
+    known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_ignored_where_it_was_before_the_start() {
+        // No other test uses this signal, and its default does nothing either.
+        let kind = SignalKind::window_change();
+        assert!(!is_ignored(kind));
+        // SAFETY: takes two numbers.
+        unsafe { libc::signal(kind.as_raw_value(), libc::SIG_IGN) };
+        assert!(is_ignored(kind));
     }
 }

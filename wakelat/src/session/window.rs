@@ -2,10 +2,7 @@
 
 use wakelat_common::{Class, Classes, histogram::Histogram, start::Start};
 
-use super::{
-    clock::{monotonic_ns, unix_offset_ns},
-    meter::Spent,
-};
+use super::{clock::unix_offset_ns, meter::Spent};
 use crate::{
     aggregate::{
         Groups,
@@ -44,12 +41,22 @@ pub struct Windows {
     wakeups_rested: u64,
     preemptions_rested: u64,
     before: Before,
+    /// Intervals of this window that have no report.
+    skipped_intervals: u64,
+    /// Waits or events of this window that were not written.
+    not_written: u64,
     warming_up: bool,
 }
 
 /// What the kernel has counted, and what measuring has taken, since the start.
 #[derive(Clone, Copy, Default)]
 pub struct Reading {
+    /// When the window ends: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// How long the reader has waited for a CPU: ns; none where the kernel does not count it.
+    pub reader_waited_ns: Option<u64>,
+    /// How long the window was to be: ns; none where that was left open.
+    pub requested_ns: Option<u64>,
     /// The counters of the programs.
     pub totals: Totals,
     /// Events for which the kernel skipped a program; none where it does not count them.
@@ -70,11 +77,12 @@ struct Before {
     missed: Option<u64>,
     spent: Spent,
     events_lost: u64,
+    reader_waited_ns: Option<u64>,
 }
 
 impl Windows {
-    /// The first window begins now, unless there is a warm-up. There are `cpus`, and by now it has taken `spent`.
-    pub fn new(config: &Config, kernel: &str, cpus: u32, spent: Spent, with_events: bool) -> Self {
+    /// The first window begins with `reading`, unless there is a warm-up. There are `cpus`.
+    pub fn new(config: &Config, kernel: &str, cpus: u32, reading: &Reading, with_events: bool) -> Self {
         let mut groups = Groups::new(config.by.clone(), config.merged, config.max_groups);
         if config.max_overhead_ppm.is_some() {
             groups.begin_period(Period::FIRST);
@@ -95,7 +103,15 @@ impl Windows {
             preemptions_received: 0,
             wakeups_rested: 0,
             preemptions_rested: 0,
-            before: Before { at_ns: monotonic_ns(), unix_offset_ns: unix_offset_ns(), spent, ..Before::default() },
+            before: Before {
+                at_ns: reading.at_ns,
+                unix_offset_ns: unix_offset_ns(),
+                spent: reading.spent,
+                reader_waited_ns: reading.reader_waited_ns,
+                ..Before::default()
+            },
+            skipped_intervals: 0,
+            not_written: 0,
             warming_up: config.window.warm_up_ns > 0,
         }
     }
@@ -161,31 +177,37 @@ impl Windows {
         self.before.unix_offset_ns
     }
 
-    /// How long the window has lasted: ns.
-    pub fn elapsed_ns(&self) -> u64 {
-        monotonic_ns() - self.before.at_ns
+    /// Intervals ended, and are part of the window under way.
+    pub fn skip(&mut self, intervals: u64) {
+        self.skipped_intervals += intervals;
+    }
+
+    /// A wait or an event was not written.
+    pub fn leave_unwritten(&mut self) {
+        self.not_written += 1;
     }
 
     /// A new window begins with this reading.
     pub fn begin(&mut self, reading: &Reading) {
         let (wakeups, preemptions) = self.accounts(&reading.totals);
-        let Reading { missed, spent, .. } = *reading;
-        let (at_ns, unix_offset_ns) = (monotonic_ns(), unix_offset_ns());
-        let events_lost = reading.totals.events_lost;
-        self.before = Before { at_ns, unix_offset_ns, wakeups, preemptions, missed, spent, events_lost };
+        let Reading { at_ns, missed, spent, reader_waited_ns, .. } = *reading;
+        let (events_lost, unix_offset_ns) = (reading.totals.events_lost, unix_offset_ns());
+        self.before =
+            Before { at_ns, unix_offset_ns, wakeups, preemptions, missed, spent, events_lost, reader_waited_ns };
         self.groups.clear();
+        (self.skipped_intervals, self.not_written) = (0, 0);
         self.over = 0;
         self.warming_up = false;
     }
 
     /// The window so far, while the programs run.
     pub fn cut(&mut self, reading: &Reading, names: &dyn Names) -> Report {
-        self.report(self.elapsed_ns(), reading, None, names)
+        self.report(reading, None, names)
     }
 
     /// The window at its end: the programs are detached, the ring buffer is empty, `waiting` is all that still waits.
-    pub fn end(&mut self, duration_ns: u64, reading: &Reading, waiting: &[Start], names: &dyn Names) -> Report {
-        self.report(duration_ns, reading, Some(waiting), names)
+    pub fn end(&mut self, reading: &Reading, waiting: &[Start], names: &dyn Names) -> Report {
+        self.report(reading, Some(waiting), names)
     }
 
     /// What this window took, where it has taken `spent` by now.
@@ -213,13 +235,13 @@ impl Windows {
         )
     }
 
-    fn report(&mut self, duration_ns: u64, reading: &Reading, waiting: Option<&[Start]>, names: &dyn Names) -> Report {
+    fn report(&mut self, reading: &Reading, waiting: Option<&[Start]>, names: &dyn Names) -> Report {
+        let duration_ns = reading.at_ns.saturating_sub(self.before.at_ns);
         let (wakeups, preemptions) = self.accounts(&reading.totals);
         let of = |preempted: bool| {
             waiting.map(|waiting| waiting.iter().filter(|start| is_preemption(start) == preempted).count() as u64)
         };
-        // Not the window's end: the programs went on for a moment, and some of these began in it.
-        let ended_at_ns = monotonic_ns();
+        let ended_at_ns = reading.at_ns;
         let oldest_censored = waiting.into_iter().flatten().min_by_key(|start| start.at_ns).map(|start| Maximum {
             latency_ns: ended_at_ns.saturating_sub(start.at_ns),
             at_ns: ended_at_ns,
@@ -236,6 +258,12 @@ impl Windows {
             start_unix_ns: u64::try_from(i128::from(self.before.at_ns) + i128::from(self.before.unix_offset_ns))
                 .unwrap_or(0),
             duration_ns,
+            requested_ns: reading.requested_ns,
+            skipped_intervals: self.skipped_intervals,
+            reader_waited_ns: reading
+                .reader_waited_ns
+                .map(|waited_ns| waited_ns.saturating_sub(self.before.reader_waited_ns.unwrap_or(0))),
+            not_written: self.not_written,
             unix_offset_ns: self.before.unix_offset_ns,
             from: self.from,
             mode: self.mode,

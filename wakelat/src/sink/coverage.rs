@@ -38,6 +38,7 @@ pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
     if let Some(nothing) = nothing(report, style) {
         paragraph(Line::new(), Ink::Title, &nothing, style, out);
     }
+    window(report, style, out);
     // Said once, of both.
     let mut missed_unknown = coverage.missed.is_none();
     if coverage.preemptions.is_none() || coverage.wakeups != Terms::default() {
@@ -60,6 +61,21 @@ pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
     sampling(report, style, out);
     overhead(report, style, out);
     warnings(report, style, out);
+}
+
+/// How long the window was, and how long it was to be where that is something else.
+fn window(report: &Report, style: &Style, out: &mut String) {
+    let time = |ns| duration(ns, style.unicode);
+    let length = time(report.duration_ns);
+    let requested_ns = report.requested_ns.filter(|_| report.is_of_another_length());
+    let skipped = (report.skipped_intervals > 0).then(|| counted(report.skipped_intervals, "interval"));
+    if requested_ns.is_none() && skipped.is_none() {
+        return paragraph(Line::of(Ink::Dim, "window: "), Ink::Plain, &length, style, out);
+    }
+    let requested = requested_ns.map(|requested_ns| format!(", not the {} asked for", time(requested_ns)));
+    let skipped = skipped.map(|skipped| format!("; {skipped} ended in it before wakelat came to report them"));
+    let text = [Some(length), requested, skipped].into_iter().flatten().collect::<String>();
+    paragraph(Line::of(Ink::Warning, "! window: "), Ink::Warning, &text, style, out);
 }
 
 /// Why a report has no wait to show, if it has none.
@@ -216,6 +232,19 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
         warn(format!(
             "{} between waits lost: the ring buffer was full; raise `--ring-size` or give the reader `--rt-priority`",
             counted(lost, "event")
+        ));
+    }
+    if report.not_written > 0 {
+        let what = counted(report.not_written, if coverage.events_lost.is_some() { "event" } else { "wait" });
+        warn(format!(
+            "{what} not written: the output was blocked; read it faster, write to a file with `--output`, or narrow the filter"
+        ));
+    }
+    if let Some(waited_ns) = report.reader_waited_ns.filter(|_| report.reader_was_starved()) {
+        warn(format!(
+            "wakelat's reader waited for a CPU for {} ({}); give it CAP_SYS_NICE or `--rt-priority`, or leave it a CPU",
+            duration(waited_ns, style.unicode),
+            share(waited_ns, report.duration_ns)
         ));
     }
     if coverage.groups_merged > 0 {

@@ -116,6 +116,7 @@ impl CsvReports {
             let name = name.replace('.', "_");
             [format!("{name}_low_ns"), format!("{name}_high_ns")]
         }));
+        columns.extend(["requested_ns", "skipped_intervals", "reader_waited_ns", "not_written"].map(str::to_owned));
         columns
     }
 
@@ -170,6 +171,8 @@ impl CsvReports {
             cells.push(optional(interval.map(|interval| interval.low_ns)));
             cells.push(optional(interval.and_then(|interval| interval.high_ns)));
         }
+        cells.extend([optional(report.requested_ns), report.skipped_intervals.to_string()]);
+        cells.extend([optional(report.reader_waited_ns), report.not_written.to_string()]);
         cells
     }
 }

@@ -22,6 +22,8 @@ pub struct ReportDocument<'a> {
     kernel: &'a str,
     start_unix_ns: u64,
     duration_ns: u64,
+    #[serde(flatten)]
+    window: WindowDocument,
     from: &'static str,
     mode: &'static str,
     groups: Vec<GroupDocument<'a>>,
@@ -30,6 +32,22 @@ pub struct ReportDocument<'a> {
     threshold: Option<ThresholdDocument>,
     overhead: Option<OverheadDocument>,
     sampling: Option<SamplingDocument>,
+}
+
+/// How a window came about.
+#[derive(Serialize)]
+pub struct WindowDocument {
+    requested_ns: Option<u64>,
+    skipped_intervals: u64,
+    reader_waited_ns: Option<u64>,
+    not_written: u64,
+}
+
+impl WindowDocument {
+    pub fn new(report: &Report) -> Self {
+        let Report { requested_ns, skipped_intervals, reader_waited_ns, not_written, .. } = *report;
+        Self { requested_ns, skipped_intervals, reader_waited_ns, not_written }
+    }
 }
 
 #[derive(Serialize)]
@@ -251,6 +269,7 @@ impl<'a> ReportDocument<'a> {
             kernel: &report.kernel,
             start_unix_ns: report.start_unix_ns,
             duration_ns: report.duration_ns,
+            window: WindowDocument::new(report),
             from: from_name(report.from),
             mode: mode_name(report.mode),
             groups: groups.iter().map(|group| GroupDocument::new(group, report)).collect(),

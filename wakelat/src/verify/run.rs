@@ -51,9 +51,7 @@ pub fn run(config: &VerifyConfig, place: &Place, release: &Release, style: &Styl
 }
 
 async fn measure(config: &VerifyConfig, place: &Place, release: &Release) -> Result<Verification> {
-    if let Some(priority) = config.resources.rt_priority {
-        settings::raise_priority(priority)?;
-    }
+    settings::raise_priority(config.resources.rt_priority)?;
     let mut signals = Signals::catch()?;
     let roots = Roots::default();
     let tracefs = tracefs(config, &roots.proc);
@@ -144,11 +142,13 @@ impl<'a> Run<'a> {
         let loaded = tracefs
             .map(|tracefs| Ok::<_, anyhow::Error>((Collector::load(&settings_of(config, place, true))?, tracefs)));
         ours.attach()?;
+        ours.open()?;
         // The programs first, so that whatever the triggers see has been seen by them; and one right behind the other,
         // so that little lies between their readings of the clock.
         let theirs = match loaded.map(|loaded| {
             let (mut collector, tracefs) = loaded?;
             collector.attach()?;
+            collector.open()?;
             let triggers = Triggers::place(&tracefs, &Owner::this(proc)?, recipe)?;
             Ok::<_, anyhow::Error>((collector, triggers))
         }) {

@@ -1,18 +1,25 @@
-//! Sums by key in a table of bounded size. Where it is full the smaller ones make room, and are counted together: whoever comes
-//! late and takes much is told apart all the same.
+//! Sums by key in a table of bounded size, with a bound on what that costs: Space-Saving (Metwally, Agrawal, El Abbadi 2005) in
+//! batches.
+//!
+//! A key that leaves the table takes with it at most [`Rest::error`], and one that comes to the table is taken to have had as much
+//! before: so its true sum is at least the one shown, and at most [`Rest::error`] more. Keys leave by what they may have had, the
+//! least first, so that one that adds up slowly stays as long as newcomers add up more slowly still.
+//!
+//! The bound, for a table that goes on with `kept` keys: each time keys leave, `kept` and one more have all had at least as much
+//! above the former error as the error grows. So the error is at most the sum of everything divided by `kept + 1`.
+
+use std::{cmp::Reverse, collections::hash_map, hash::Hash};
 
 use crate::hash::HashMap;
 
-use std::{cmp::Reverse, collections::hash_map::Entry, hash::Hash};
-
 /// What a table adds up.
 pub trait Sum {
-    /// How much it is: ns.
-    fn ns(&self) -> u128;
+    /// How much it is: ns, or how many.
+    fn size(&self) -> u128;
 }
 
 impl Sum for u128 {
-    fn ns(&self) -> u128 {
+    fn size(&self) -> u128 {
         *self
     }
 }
@@ -20,17 +27,27 @@ impl Sum for u128 {
 /// Sums by key, and the rest.
 #[derive(Clone, Debug)]
 pub struct Bounded<K, V> {
-    kept: HashMap<K, V>,
+    kept: HashMap<K, Entry<V>>,
     rest: Rest,
 }
 
-/// Those that are no longer told apart.
+/// The sum of a key since it came to the table.
+#[derive(Clone, Debug)]
+struct Entry<V> {
+    sum: V,
+    /// It had at most this much before.
+    before: u128,
+}
+
+/// The keys that are not in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rest {
-    /// What they had together: ns.
-    pub ns: u128,
-    /// How many they are. One that came again afterwards may be among them more than once.
+    /// Their sum, without what they had in the table afterwards: ns, or how many.
+    pub sum: u128,
+    /// How many times a key left the table: one that came back may have left it again.
     pub count: u64,
+    /// None of them has more than this, and the sum of a key in the table is at most this much too low: ns, or how many.
+    pub error: u128,
 }
 
 impl<K, V> Default for Bounded<K, V> {
@@ -39,96 +56,127 @@ impl<K, V> Default for Bounded<K, V> {
     }
 }
 
+impl<V: Sum> Entry<V> {
+    fn at_most(&self) -> u128 {
+        self.sum.size() + self.before
+    }
+}
+
 impl<K: Copy + Ord + Hash, V: Sum> Bounded<K, V> {
-    /// The sum of a key, `empty` where it is new.
+    /// The sum of a key, `empty` where it is not in the table.
     pub fn entry(&mut self, key: K, empty: impl FnOnce() -> V) -> &mut V {
-        self.kept.entry(key).or_insert_with(empty)
+        let before = self.rest.error;
+        &mut self.kept.entry(key).or_insert_with(|| Entry { sum: empty(), before }).sum
     }
 
-    /// That of a key that is told apart.
+    /// The sum of a key that is in the table.
     pub fn get(&self, key: &K) -> Option<&V> {
-        self.kept.get(key)
+        self.kept.get(key).map(|entry| &entry.sum)
     }
 
-    /// The same, to be changed.
+    /// The sum of a key that is in the table, to be changed.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.kept.get_mut(key)
+        self.kept.get_mut(key).map(|entry| &mut entry.sum)
     }
 
-    /// How many are told apart.
-    pub fn told_apart(&self) -> usize {
+    /// How many keys are in the table.
+    pub fn size(&self) -> usize {
         self.kept.len()
     }
 
-    /// All that are told apart, in no order.
-    pub fn values(&self) -> impl Iterator<Item = &V> {
-        self.kept.values()
+    /// All that are in the table, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.kept.iter().map(|(key, entry)| (key, &entry.sum))
     }
 
-    /// Where there are more than `limit`, keeps the larger half of so many. Returns whether there were.
-    pub fn make_room(&mut self, limit: usize) -> bool {
+    /// All sums in the table, in no order.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.kept.values().map(|entry| &entry.sum)
+    }
+
+    /// All sums in the table, in no order, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.kept.values_mut().map(|entry| &mut entry.sum)
+    }
+
+    /// Where there are more than `limit` keys, goes on with the largest seven eighths of so many, and gives the others to `leaves`.
+    /// Returns whether there were.
+    pub fn make_room(&mut self, limit: usize, leaves: impl FnMut(K, V)) -> bool {
         let is_full = self.kept.len() > limit;
         if is_full {
-            self.keep(limit / 2);
+            self.keep(limit - limit / 8, leaves);
         }
         is_full
     }
 
-    /// Keeps the `most` largest, of equal ones the first by key: whatever the order in which they came.
-    pub fn keep(&mut self, most: usize) {
+    /// Goes on with the `most` largest keys, of equal ones the first by key, whatever the order in which they came; gives the others
+    /// to `leaves`.
+    pub fn keep(&mut self, most: usize, mut leaves: impl FnMut(K, V)) {
         if self.kept.len() <= most {
             return;
         }
-        let smaller: Vec<K> = self.ranking().into_iter().skip(most).map(|(key, _)| key).collect();
-        for key in smaller {
-            if let Some(sum) = self.kept.remove(&key) {
-                self.rest.add(Rest { ns: sum.ns(), count: 1 });
+        let mut order: Vec<(Reverse<u128>, K)> =
+            self.kept.iter().map(|(key, entry)| (Reverse(entry.at_most()), *key)).collect();
+        let (_, (Reverse(largest), _), _) = order.select_nth_unstable(most);
+        self.rest.error = self.rest.error.max(*largest);
+        for (_, key) in &order[most..] {
+            if let Some(Entry { sum, .. }) = self.kept.remove(key) {
+                self.rest.sum += sum.size();
+                self.rest.count += 1;
+                leaves(*key, sum);
             }
         }
     }
 
-    /// Adds all of another table; `add` adds what both have.
+    /// Adds all of another table; `add` adds what both have. The bounds of both add up.
     pub fn merge(&mut self, other: &Self, add: impl Fn(&mut V, &V))
     where
         V: Clone,
     {
-        for (key, sum) in &other.kept {
+        for (key, entry) in &mut self.kept {
+            entry.before += other.kept.get(key).map_or(other.rest.error, |other| other.before);
+        }
+        for (key, theirs) in &other.kept {
             match self.kept.entry(*key) {
-                Entry::Occupied(mut same) => add(same.get_mut(), sum),
-                Entry::Vacant(none) => _ = none.insert(sum.clone()),
+                hash_map::Entry::Occupied(mut ours) => add(&mut ours.get_mut().sum, &theirs.sum),
+                hash_map::Entry::Vacant(none) => {
+                    none.insert(Entry { sum: theirs.sum.clone(), before: theirs.before + self.rest.error });
+                }
             }
         }
-        self.rest.add(other.rest);
+        self.rest.sum += other.rest.sum;
+        self.rest.count += other.rest.count;
+        self.rest.error += other.rest.error;
     }
 
-    /// Forgets all.
+    /// Forgets everything.
     pub fn clear(&mut self) {
         self.kept.clear();
         self.rest = Rest::default();
     }
 
-    /// All that are told apart, the largest first; equal ones by key, so that the order is always the same.
+    /// The table, the largest sum first; equal ones by key, so that the order is always the same.
     pub fn ranking(&self) -> Vec<(K, &V)> {
-        let mut all: Vec<(K, &V)> = self.kept.iter().map(|(key, sum)| (*key, sum)).collect();
-        all.sort_unstable_by_key(|(key, sum)| (Reverse(sum.ns()), *key));
+        let mut all: Vec<(K, &V)> = self.iter().map(|(key, sum)| (*key, sum)).collect();
+        all.sort_unstable_by_key(|(key, sum)| (Reverse(sum.size()), *key));
         all
     }
 
-    /// Those that are not.
+    /// The table for good, in no order.
+    pub fn into_sums(self) -> impl Iterator<Item = (K, V)> {
+        self.kept.into_iter().map(|(key, entry)| (key, entry.sum))
+    }
+
+    /// The keys that are not in the table.
     pub fn rest(&self) -> Rest {
         self.rest
     }
 }
 
-impl Rest {
-    fn add(&mut self, other: Self) {
-        self.ns += other.ns;
-        self.count += other.count;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -138,52 +186,91 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_late_and_takes_much_is_told_apart() {
+    fn a_key_that_comes_late_and_has_much_is_in_the_table() {
         let mut table = Bounded::default();
         for key in 0..1_000 {
             *table.entry(key, || 0u128) += 5;
-            table.make_room(10);
+            table.make_room(10, |_, _| ());
         }
         for _ in 0..1_000 {
             *table.entry(7_777, || 0) += 7;
             *table.entry(table.rest().count as u32 + 10_000, || 0) += 5;
-            table.make_room(10);
+            table.make_room(10, |_, _| ());
         }
-        assert_eq!(ranking(&table)[0], (7_777, 7_000));
+        let (first, ns) = ranking(&table)[0];
+        assert_eq!(first, 7_777);
+        assert!(ns <= 7_000 && ns + table.rest().error >= 7_000, "{ns}, {:?}", table.rest());
+    }
+
+    /// Half of the table are keys that live on; short-lived ones pass through the other half. A key that comes late and has half
+    /// as much as each of those is never among the larger half, and has more than all that pass.
+    #[test]
+    fn a_steady_key_adds_up_beside_long_lived_ones_and_a_stream_of_short_lived_ones() {
+        const LIMIT: u32 = 1_024;
+        const LATE: u32 = 1_000_000_000;
+        let (mut table, mut whole) = (Bounded::default(), 0);
+        for round in 0..200 {
+            for key in 0..LIMIT / 2 {
+                *table.entry(key, || 0u128) += 10_000;
+            }
+            *table.entry(LATE, || 0) += 5_000;
+            for short in 0..LIMIT {
+                *table.entry(LIMIT * (1 + round) + short, || 0) += 1;
+                table.make_room(LIMIT as usize, |_, _| ());
+            }
+            whole += u128::from(LIMIT / 2) * 10_000 + 5_000 + u128::from(LIMIT);
+        }
+        let late = *table.get(&LATE).expect("it had more than any that passed");
+        let error = table.rest().error;
+        assert!(late <= 200 * 5_000 && late + error >= 200 * 5_000, "{late}, {error}");
+        assert!(error * u128::from(LIMIT - LIMIT / 8 + 1) <= whole && error < 5_000, "{error}");
     }
 
     #[test]
     fn of_equal_ones_the_first_by_key_stay() {
         let mut table = Bounded::default();
         [9, 3, 7, 1, 5].into_iter().for_each(|key| *table.entry(key, || 0u128) += 2);
-        table.keep(2);
-        assert_eq!((ranking(&table), table.rest()), (vec![(1, 2), (3, 2)], Rest { ns: 6, count: 3 }));
+        table.keep(2, |_, _| ());
+        assert_eq!((ranking(&table), table.rest()), (vec![(1, 2), (3, 2)], Rest { sum: 6, count: 3, error: 2 }));
     }
 
     proptest! {
         #[test]
-        fn nothing_is_lost_in_a_table_of_any_size(
+        fn every_sum_is_within_the_error_in_a_table_of_any_size(
             sums in prop::collection::vec((0..30u32, 0..100u64), 0..200), limit in 0..20usize, at in 0..200usize,
         ) {
             let whole: u128 = sums.iter().map(|(_, ns)| u128::from(*ns)).sum();
+            let mut exact: BTreeMap<u32, u128> = (0..30).map(|key| (key, 0)).collect();
+            sums.iter().for_each(|(key, ns)| *exact.entry(*key).or_default() += u128::from(*ns));
             let add = |sums: &[(u32, u64)]| {
                 let mut table = Bounded::default();
+                let mut left = 0;
                 for (key, ns) in sums {
                     *table.entry(*key, || 0u128) += u128::from(*ns);
-                    table.make_room(limit);
-                    assert!(table.told_apart() <= limit);
+                    table.make_room(limit, |_, sum| left += sum);
+                    assert!(table.size() <= limit);
                 }
+                assert_eq!(table.rest().sum, left);
                 table
             };
-            let whole_of = |table: &Bounded<u32, u128>| ranking(table).iter().map(|(_, ns)| ns).sum::<u128>() + table.rest().ns;
+            let check = |table: &Bounded<u32, u128>| {
+                for (key, exact) in &exact {
+                    let (known, error) = (table.get(key).copied().unwrap_or(0), table.rest().error);
+                    assert!(known <= *exact && *exact <= known + error, "{key}: {known} of {exact}, {error}");
+                }
+                let told: u128 = ranking(table).iter().map(|(_, ns)| ns).sum();
+                assert_eq!(told + table.rest().sum, whole);
+            };
+            let one_table = add(&sums);
+            check(&one_table);
+            prop_assert!(one_table.rest().error * (limit - limit / 8 + 1) as u128 <= whole);
             let (first, second) = sums.split_at(at.min(sums.len()));
             let (first, second) = (add(first), add(second));
             let (mut one, mut other) = (first.clone(), second.clone());
             one.merge(&second, |mine, ns| *mine += ns);
             other.merge(&first, |mine, ns| *mine += ns);
-            prop_assert_eq!(whole_of(&add(&sums)), whole);
+            check(&one);
             prop_assert_eq!((ranking(&one), one.rest()), (ranking(&other), other.rest()));
-            prop_assert_eq!(whole_of(&one), whole);
         }
     }
 }

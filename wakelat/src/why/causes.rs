@@ -37,16 +37,20 @@ pub enum Name {
     Noise(Source),
     /// A cgroup.
     Cgroup(Option<u64>),
-    /// So many tasks, none of whom stands out.
+    /// wakelat itself.
+    Own,
+    /// So many tasks, none of which stands out.
     Many(usize),
     /// The part says it all.
     Nobody,
 }
 
 impl Cause {
-    fn of(culprit: &Culprit) -> Self {
+    /// What a culprit is known by, where `own_pid` is wakelat's process.
+    fn of(culprit: &Culprit, own_pid: Option<u32>) -> Self {
         let name = match culprit.who {
             Who::Task(_) if culprit.part == Part::RtThrottled => Name::Nobody,
+            Who::Task(task) if own_pid == Some(task.pid) => Name::Own,
             Who::Task(task) => Name::Task(task.comm),
             Who::Noise(source) => Name::Noise(source),
             Who::Cgroup(id) => Name::Cgroup(id),
@@ -71,6 +75,7 @@ pub struct Causes {
     victims: Bounded<Comm, PartSum>,
     pairs: Bounded<(Comm, Cause), PartSum>,
     room: [usize; 3],
+    own_pid: Option<u32>,
 }
 
 impl Default for Causes {
@@ -80,23 +85,28 @@ impl Default for Causes {
 }
 
 impl Causes {
+    /// Nothing yet. Tasks of the process `own_pid` are wakelat itself.
+    pub fn new(own_pid: Option<u32>) -> Self {
+        Self { own_pid, ..Self::default() }
+    }
+
     /// With room for so many causes, names that wait, and pairs.
     fn with_room(room: [usize; 3]) -> Self {
-        Self { all: Bounded::default(), victims: Bounded::default(), pairs: Bounded::default(), room }
+        Self { all: Bounded::default(), victims: Bounded::default(), pairs: Bounded::default(), room, own_pid: None }
     }
 
     /// Adds a wait. It counts once for each cause, of however many tasks that is the name.
     pub fn add(&mut self, account: &Account) {
         let comm = account.waiter.comm;
         self.victims.entry(comm, PartSum::default).add(account.latency_ns);
-        for (cause, _, ns) in together(account, |culprit| Some(Cause::of(culprit))) {
+        for (cause, _, ns) in together(account, |culprit| Some(Cause::of(culprit, self.own_pid))) {
             self.all.entry(cause, PartSum::default).add(ns);
             self.pairs.entry((comm, cause), PartSum::default).add(ns);
         }
         let [causes, victims, pairs] = self.room;
-        self.all.make_room(causes);
-        self.victims.make_room(victims);
-        self.pairs.make_room(pairs);
+        self.all.make_room(causes, |_, _| ());
+        self.victims.make_room(victims, |_, _| ());
+        self.pairs.make_room(pairs, |_, _| ());
     }
 
     /// Forgets all.
@@ -111,7 +121,7 @@ impl Causes {
         self.all.ranking().into_iter().map(|(cause, sum)| (cause, *sum)).collect()
     }
 
-    /// What those had that are not told apart.
+    /// The causes that there was no room for.
     pub fn rest(&self) -> Rest {
         self.all.rest()
     }
@@ -169,16 +179,16 @@ mod tests {
                 sums.add(&account);
                 sums.make_room(room);
                 whole.add(&account);
-                prop_assert!(causes.all.told_apart() <= room && causes.victims.told_apart() <= room && causes.pairs.told_apart() <= room);
-                prop_assert!(sums.told_apart() <= room);
+                prop_assert!(causes.all.size() <= room && causes.victims.size() <= room && causes.pairs.size() <= room);
+                prop_assert!(sums.culprits_known() <= room);
             }
             let of_parts: u128 = whole.parts().iter().map(|(_, sum)| sum.ns).sum();
             prop_assert_eq!(of_parts, whole.ns);
-            prop_assert_eq!(causes.ranking().iter().map(|(_, sum)| sum.ns).sum::<u128>() + causes.rest().ns, whole.ns);
-            prop_assert_eq!(sums.culprits().iter().map(|one| one.sum.ns).sum::<u128>() + sums.rest().ns, whole.ns);
+            prop_assert_eq!(causes.ranking().iter().map(|(_, sum)| sum.ns).sum::<u128>() + causes.rest().sum, whole.ns);
+            prop_assert_eq!(sums.culprits().iter().map(|one| one.sum.ns).sum::<u128>() + sums.rest().sum, whole.ns);
             prop_assert_eq!(sums.parts(), whole.parts());
             let victims: u128 = causes.victims(0).iter().map(|(_, ns)| ns).sum();
-            prop_assert_eq!(victims + causes.victims.rest().ns, whole.ns);
+            prop_assert_eq!(victims + causes.victims.rest().sum, whole.ns);
         }
 
         #[test]
@@ -192,7 +202,7 @@ mod tests {
             }
             prop_assert_eq!(causes.rest(), Rest::default());
             for (cause, sum) in causes.ranking() {
-                let of_it = sums.culprits().into_iter().filter(|one| Cause::of(&one.culprit) == cause);
+                let of_it = sums.culprits().into_iter().filter(|one| Cause::of(&one.culprit, None) == cause);
                 prop_assert_eq!(of_it.map(|one| one.sum.ns).sum::<u128>(), sum.ns);
                 // The longest of one task is not the longest of its name.
                 prop_assert!(sum.ns <= u128::from(sum.max_ns) * u128::from(sum.waits));

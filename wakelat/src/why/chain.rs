@@ -2,16 +2,27 @@
 
 use wakelat_common::start::Leaving;
 
-use crate::{hash::HashMap, timeline::event::Turn, wait::Comm};
+use super::bounded::{Bounded, Rest, Sum};
+use crate::{timeline::event::Turn, wait::Comm};
 
-/// Pairs that are kept apart; further ones are counted together.
+/// Pairs that are kept apart.
 const PAIRS: usize = 16_384;
 
 /// Preemptions, by the names of both tasks.
 #[derive(Debug, Default)]
 pub struct Chains {
-    pairs: HashMap<(Comm, Comm), u64>,
-    rest: u64,
+    pairs: Bounded<(Comm, Comm), Count>,
+    all: u64,
+}
+
+/// How often.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count(u64);
+
+impl Sum for Count {
+    fn size(&self) -> u128 {
+        self.0.into()
+    }
 }
 
 /// A task took the CPU from another that could have gone on.
@@ -29,30 +40,49 @@ impl Chains {
     /// Adds a switch, if it is a preemption of a task that the filter takes.
     pub fn add(&mut self, turn: &Turn) {
         let preempted = matches!(turn.leaving, Leaving::Runnable | Leaving::RunnableYetWakeable);
-        if !preempted || !turn.prev.wanted || turn.prev.tid == 0 || turn.next.tid == 0 {
-            return;
+        if preempted && turn.prev.wanted && turn.prev.tid != 0 && turn.next.tid != 0 {
+            self.count(turn.prev.comm, turn.next.comm);
         }
-        let pair = (turn.prev.comm, turn.next.comm);
-        if self.pairs.len() < PAIRS || self.pairs.contains_key(&pair) {
-            *self.pairs.entry(pair).or_default() += 1;
-        } else {
-            self.rest += 1;
-        }
+    }
+
+    fn count(&mut self, from: Comm, to: Comm) {
+        self.all += 1;
+        self.pairs.entry((from, to), Count::default).0 += 1;
+        self.pairs.make_room(PAIRS, |_, _| ());
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
         self.pairs.clear();
-        self.rest = 0;
+        self.all = 0;
     }
 
     /// The first `limit`, the most frequent first, and the number of all preemptions.
     pub fn ranking(&self, limit: usize) -> (Vec<Chain>, u64) {
-        let mut all: Vec<Chain> =
-            self.pairs.iter().map(|((from, to), count)| Chain { from: *from, to: *to, count: *count }).collect();
-        all.sort_by_key(|chain| (std::cmp::Reverse(chain.count), chain.from, chain.to));
-        let count = all.iter().map(|chain| chain.count).sum::<u64>() + self.rest;
-        all.truncate(limit);
-        (all, count)
+        let first = self.pairs.ranking().into_iter().take(limit);
+        (first.map(|((from, to), count)| Chain { from, to, count: count.0 }).collect(), self.all)
+    }
+
+    /// The pairs that there was no room for.
+    pub fn rest(&self) -> Rest {
+        self.pairs.rest()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frequent_pair_that_comes_after_the_table_is_full_is_the_first() {
+        let comm = |name: String| Comm::new(name.as_bytes());
+        let mut chains = Chains::default();
+        let all = PAIRS as u32 + PAIRS as u32 / 2;
+        (0..all).for_each(|n| chains.count(comm(format!("short{n}")), comm("a".to_owned())));
+        (0..1_000).for_each(|_| chains.count(comm("late".to_owned()), comm("hog".to_owned())));
+        let (first, preemptions) = chains.ranking(1);
+        assert_eq!((first[0].from, preemptions), (comm("late".to_owned()), u64::from(all) + 1_000));
+        let rest = chains.rest();
+        assert!(first[0].count <= 1_000 && u128::from(first[0].count) + rest.error >= 1_000, "{first:?}, {rest:?}");
     }
 }

@@ -41,8 +41,8 @@ impl Names for Paths {
         }
     }
 
-    fn comm(&self, _: u32) -> Option<Comm> {
-        None
+    fn comm(&self, tid: u32) -> Option<Comm> {
+        (tid == 900).then(|| Comm::new(b"wrk"))
     }
 
     fn namespace(&self, tid: u32) -> Option<Namespace> {
@@ -283,7 +283,16 @@ pub fn stories() -> BTreeMap<&'static str, Stream> {
 pub fn summary(events: &[Event], from: From, by: &[Key]) -> Summary {
     let with_stacks = events.iter().any(|event| matches!(event.what, What::Stack(_)));
     let stacks = if with_stacks { vec![Role::Waker, Role::Wakee] } else { Vec::new() };
-    let rules = Rules { from, by: by.to_vec(), merged: false, max_groups: 100, worst: 1, untold: Vec::new(), stacks };
+    let rules = Rules {
+        from,
+        by: by.to_vec(),
+        merged: false,
+        max_groups: 100,
+        worst: 1,
+        untold: Vec::new(),
+        stacks,
+        own_pid: None,
+    };
     let mut summing = Summing::new(rules);
     let mut known = Known::default();
     for event in events {
@@ -311,5 +320,6 @@ pub fn report(summary: &Summary) -> Report {
     report.coverage.preemptions = Some(terms(of(true)));
     report.coverage.events_lost = Some(summary.told.lost);
     report.duration_ns = 1_000 * MS;
+    report.requested_ns = Some(1_000 * MS);
     report
 }

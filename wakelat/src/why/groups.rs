@@ -3,6 +3,7 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
+    bounded::{Bounded, Sum},
     longest::{Exemplar, Longest},
     stacks::Pair,
     summary::Rules,
@@ -11,7 +12,6 @@ use super::{
 };
 use crate::{
     aggregate::key::{GroupKey, Key, Names, by_name},
-    hash::HashMap,
     report::{GroupClass, KeyPart, KeyValue},
     timeline::Account,
 };
@@ -19,6 +19,9 @@ use crate::{
 /// Culprits that are told apart in a class, and in all groups together.
 const OF_CLASS: usize = 16_384;
 const OF_GROUPS: usize = 65_536;
+
+/// Groups that are kept apart until the end of the window, of which the largest are shown.
+const GROUPS: usize = 16_384;
 
 /// Bytes that the longest waits of all groups take together.
 const BYTES: usize = 16 << 20;
@@ -38,6 +41,18 @@ pub struct Group {
     pub worst_given_up: u64,
 }
 
+/// The groups of a window.
+#[derive(Clone, Debug, Default)]
+pub struct Ranked {
+    /// The one that waited longest first; empty where none was asked for.
+    pub groups: Vec<Group>,
+    /// How many waits are in the groups `(other)`.
+    pub waits_merged: u64,
+    /// The wait of a group is at most this much longer than shown: a group that was among the smallest for a time is in `(other)`
+    /// with what it had until then. ns.
+    pub error_ns: u128,
+}
+
 /// The waits of a window.
 #[derive(Debug)]
 pub struct Groups {
@@ -46,9 +61,9 @@ pub struct Groups {
     max_groups: usize,
     worst: usize,
     classes: BTreeMap<GroupClass, Sums>,
-    groups: HashMap<GroupKey, Waits>,
-    /// Those of groups for which there was no room.
-    others: HashMap<GroupClass, Sums>,
+    groups: Bounded<GroupKey, Waits>,
+    /// The waits of groups for which there was no room.
+    others: BTreeMap<GroupClass, Sums>,
     /// Culprits that are told apart in groups, and the bytes that the longest waits take.
     culprits: usize,
     bytes: usize,
@@ -58,6 +73,7 @@ pub struct Groups {
 /// How much is kept.
 #[derive(Clone, Copy, Debug)]
 struct Room {
+    groups: usize,
     of_class: usize,
     of_groups: usize,
     bytes: usize,
@@ -69,6 +85,12 @@ struct Waits {
     longest: Longest,
 }
 
+impl Sum for Waits {
+    fn size(&self) -> u128 {
+        self.sums.ns
+    }
+}
+
 impl Groups {
     /// No waits yet.
     pub fn new(rules: &Rules) -> Self {
@@ -78,11 +100,11 @@ impl Groups {
             max_groups: rules.max_groups,
             worst: rules.worst,
             classes: BTreeMap::new(),
-            groups: HashMap::default(),
-            others: HashMap::default(),
+            groups: Bounded::default(),
+            others: BTreeMap::new(),
             culprits: 0,
             bytes: 0,
-            room: Room { of_class: OF_CLASS, of_groups: OF_GROUPS, bytes: BYTES },
+            room: Room { groups: GROUPS.max(rules.max_groups), of_class: OF_CLASS, of_groups: OF_GROUPS, bytes: BYTES },
         }
     }
 
@@ -97,28 +119,39 @@ impl Groups {
             return false;
         }
         let key = GroupKey::new(&account.waited.wait, &self.by, self.merged);
-        let has_room = self.groups.len() < self.max_groups || self.groups.contains_key(&key);
-        let mut is_longest = false;
-        let sums = if has_room {
-            let Waits { sums, longest } = self.groups.entry(key).or_default();
-            let before = longest.bytes();
-            is_longest = longest.offer(account, stacks, self.worst, works);
-            self.bytes = self.bytes - before + longest.bytes();
-            sums
-        } else {
-            self.others.entry(class).or_default()
-        };
-        let before = sums.told_apart();
+        let Waits { sums, longest } = self.groups.entry(key, Waits::default);
+        let (bytes, culprits) = (longest.bytes(), sums.culprits_known());
+        let is_longest = longest.offer(account, stacks, self.worst, works);
+        self.bytes = self.bytes - bytes + longest.bytes();
         sums.add(account);
-        self.culprits += sums.told_apart() - before;
+        self.culprits += sums.culprits_known() - culprits;
+        self.make_room();
         self.share_out();
         self.give_up();
         is_longest
     }
 
+    /// Where there are too many groups, the smallest go on together, by class.
+    fn make_room(&mut self) {
+        let mut leaving = Vec::new();
+        if !self.groups.make_room(self.room.groups, |key, waits| leaving.push((key, waits))) {
+            return;
+        }
+        // Adding up bounded tables depends on the order.
+        leaving.sort_unstable_by_key(|(key, _)| *key);
+        for (key, waits) in leaving {
+            let others = self.others.entry(key.class()).or_default();
+            others.merge(&waits.sums);
+            others.make_room(self.room.of_class);
+        }
+        self.bytes = self.groups.values().map(|waits| waits.longest.bytes()).sum();
+        let kept = self.groups.values().map(|waits| waits.sums.culprits_known()).sum::<usize>();
+        self.culprits = kept + self.others.values().map(Sums::culprits_known).sum::<usize>();
+    }
+
     /// Where culprits take too much room, each group goes on with an equal share of half of it.
     fn share_out(&mut self) {
-        let groups = self.groups.len() + self.others.len();
+        let groups = self.groups.size() + self.others.len();
         if self.culprits <= self.room.of_groups.max(2 * groups) {
             return;
         }
@@ -126,7 +159,7 @@ impl Groups {
         self.culprits = 0;
         for sums in self.groups.values_mut().map(|waits| &mut waits.sums).chain(self.others.values_mut()) {
             sums.keep(share);
-            self.culprits += sums.told_apart();
+            self.culprits += sums.culprits_known();
         }
     }
 
@@ -164,36 +197,42 @@ impl Groups {
         (self.culprits, self.bytes) = (0, 0);
     }
 
-    /// All waits, class by class, the one that took longest first.
-    pub fn classes(&self) -> Vec<Group> {
-        let class = |(class, sums): (&GroupClass, &Sums)| Group {
-            key: Vec::new(),
-            class: *class,
-            sums: sums.clone(),
-            worst: Vec::new(),
-            worst_given_up: 0,
-        };
-        sorted(self.classes.iter().map(class))
+    /// Takes all waits, class by class, the one that took longest first.
+    pub fn take_classes(&mut self) -> Vec<Group> {
+        let classes = std::mem::take(&mut self.classes).into_iter();
+        sorted(classes.map(|(class, sums)| Group::of_sums(Vec::new(), class, sums)))
     }
 
-    /// The groups asked for, the one that waited longest first; empty where none was asked for.
-    pub fn groups(&self, names: &dyn Names) -> Vec<Group> {
-        let groups = self.groups.iter().map(|(key, waits)| ((key.class(), key.parts(&self.by, names)), waits.clone()));
-        let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
-        let others = self.others.iter().map(|(class, sums)| {
-            let waits = Waits { sums: sums.clone(), longest: Longest::default() };
-            ((*class, self.by.iter().map(other).collect()), waits)
-        });
+    /// Takes the groups asked for: the `max_groups` that waited longest, and what the others come to by class.
+    pub fn take(&mut self, names: &dyn Names) -> Ranked {
+        let error_ns = self.groups.rest().error;
+        let kept = std::mem::take(&mut self.groups).into_sums();
+        let named = kept.map(|(key, waits)| ((key.class(), key.parts(&self.by, names)), waits));
         let add = |mine: &mut Waits, other: &Waits| {
             mine.sums.merge(&other.sums);
             mine.longest.merge(&other.longest, self.worst);
         };
-        let groups = by_name(groups.chain(others), add);
-        sorted(groups.into_iter().map(|((class, key), Waits { sums, longest })| {
+        let mut groups = sorted(by_name(named, add).into_iter().map(|((class, key), Waits { sums, longest })| {
             let asked_for = if longest.has_given_up() { sums.waits.min(self.worst as u64) } else { 0 };
             let worst_given_up = asked_for.saturating_sub(longest.waits().len() as u64);
             Group { key, class, sums, worst: longest.into_waits(), worst_given_up }
-        }))
+        }));
+        let mut others = std::mem::take(&mut self.others);
+        for group in groups.split_off(groups.len().min(self.max_groups)) {
+            others.entry(group.class).or_default().merge(&group.sums);
+        }
+        let waits_merged = others.values().map(|sums| sums.waits).sum();
+        let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
+        let others = others.into_iter();
+        groups.extend(others.map(|(class, sums)| Group::of_sums(self.by.iter().map(other).collect(), class, sums)));
+        Ranked { groups: sorted(groups.into_iter()), waits_merged, error_ns }
+    }
+}
+
+impl Group {
+    /// Without its longest waits.
+    fn of_sums(key: Vec<KeyPart>, class: GroupClass, sums: Sums) -> Self {
+        Self { key, class, sums, worst: Vec::new(), worst_given_up: 0 }
     }
 }
 
@@ -211,6 +250,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        hash::HashMap,
         report::From,
         timeline::{
             Timeline,
@@ -228,6 +268,7 @@ mod tests {
             worst: 3,
             untold: Vec::new(),
             stacks: Vec::new(),
+            own_pid: None,
         };
         Groups { room, ..Groups::new(&rules) }
     }
@@ -254,20 +295,55 @@ mod tests {
 
     #[test]
     fn each_group_has_its_longest_waits_and_classes_and_others_have_none() {
-        let mut all = groups(Room { of_class: 9, of_groups: 9, bytes: 1_000_000 });
+        let mut all = groups(Room { groups: 99, of_class: 9, of_groups: 9, bytes: 1_000_000 });
         let waits: Vec<(u8, u32, u64)> =
             (0..10).flat_map(|waiter| (1..=4).map(move |ns| (waiter, 1, ns * 100))).collect();
         for account in accounts(&waits) {
             all.add(&account, Pair::default(), &Works::default());
         }
-        let groups = all.groups(&Paths);
+        let groups = all.take(&Paths).groups;
         assert_eq!(groups.len(), 9);
         for group in &groups {
             let is_other = group.key[0].value == KeyValue::Text("(other)".to_owned());
             assert_eq!(latencies(group), if is_other { vec![] } else { vec![400, 300, 200] });
             assert_eq!(group.worst_given_up, 0);
         }
-        assert!(all.classes().iter().all(|class| class.worst.is_empty()));
+        assert!(all.take_classes().iter().all(|class| class.worst.is_empty()));
+    }
+
+    #[test]
+    fn the_largest_groups_are_shown_however_late_they_come() {
+        let mut all = groups(Room { groups: 99, of_class: 9, of_groups: 99, bytes: 1_000_000 });
+        let waits: Vec<(u8, u32, u64)> = (0..20).map(|waiter| (waiter, 1, 100 * (1 + u64::from(waiter)))).collect();
+        for account in accounts(&waits) {
+            all.add(&account, Pair::default(), &Works::default());
+        }
+        let ranked = all.take(&Paths);
+        let shown: Vec<(String, u128)> =
+            ranked.groups.iter().map(|group| (group.key[0].value.to_string(), group.sums.ns)).collect();
+        let others = (1..=12).map(|n| n * 100).sum::<u128>();
+        let largest = (12..20).rev().map(|waiter| (format!("waits{waiter}"), 100 * (1 + waiter)));
+        let expected: Vec<_> = [("(other)".to_owned(), others)].into_iter().chain(largest).collect();
+        assert_eq!((shown, ranked.waits_merged, ranked.error_ns), (expected, 12, 0));
+    }
+
+    #[test]
+    fn with_room_for_few_groups_the_wait_of_each_is_within_the_error() {
+        let mut all = groups(Room { groups: 8, of_class: 9, of_groups: 99, bytes: 1_000_000 });
+        let waits: Vec<(u8, u32, u64)> = (0..200).map(|n| (if n % 2 == 0 { 77 } else { n }, 1, 100)).collect();
+        for account in accounts(&waits) {
+            all.add(&account, Pair::default(), &Works::default());
+        }
+        let ranked = all.take(&Paths);
+        assert_eq!(ranked.groups.iter().map(|group| group.sums.ns).sum::<u128>(), 20_000);
+        let found =
+            ranked.groups.iter().find(|group| group.key[0].value.to_string() == "waits77").expect("it is the largest");
+        assert!(
+            found.sums.ns <= 10_100 && found.sums.ns + ranked.error_ns >= 10_000,
+            "{} {}",
+            found.sums.ns,
+            ranked.error_ns
+        );
     }
 
     proptest! {
@@ -276,20 +352,20 @@ mod tests {
             waits in prop::collection::vec((0..10u8, 1..12u32, 1..500u64), 1..60),
             of_class in 1..20usize, of_groups in 1..40usize, bytes in 1..40_000usize,
         ) {
-            let room = Room { of_class, of_groups, bytes };
+            let room = Room { groups: 99, of_class, of_groups, bytes };
             let mut all = groups(room);
             let mut longest: HashMap<String, Vec<u64>> = HashMap::default();
             for account in accounts(&waits) {
                 all.add(&account, Pair::default(), &Works::default());
                 longest.entry(account.waiter.comm.to_string()).or_default().push(account.latency_ns);
                 prop_assert!(all.bytes <= bytes);
-                prop_assert!(all.culprits <= of_groups.max(2 * (all.groups.len() + all.others.len())));
-                let kept = all.groups.values().map(|waits| waits.sums.told_apart());
-                prop_assert_eq!(kept.sum::<usize>() + all.others.values().map(Sums::told_apart).sum::<usize>(), all.culprits);
+                prop_assert!(all.culprits <= of_groups.max(2 * (all.groups.size() + all.others.len())));
+                let kept = all.groups.values().map(|waits| waits.sums.culprits_known());
+                prop_assert_eq!(kept.sum::<usize>() + all.others.values().map(Sums::culprits_known).sum::<usize>(), all.culprits);
             }
-            for group in all.classes().into_iter().chain(all.groups(&Paths)) {
+            for group in all.take_classes().into_iter().chain(all.take(&Paths).groups) {
                 let told: u128 = group.sums.culprits().iter().map(|one| one.sum.ns).sum();
-                prop_assert_eq!(told + group.sums.rest().ns, group.sums.ns);
+                prop_assert_eq!(told + group.sums.rest().sum, group.sums.ns);
                 let Some(longest) = group.key.first().and_then(|part| longest.get_mut(&part.value.to_string())) else {
                     continue;
                 };
@@ -303,12 +379,12 @@ mod tests {
         #[test]
         fn the_same_waits_give_the_same(waits in prop::collection::vec((0..10u8, 1..12u32, 1..50u64), 1..60)) {
             let told = || {
-                let mut all = groups(Room { of_class: 5, of_groups: 20, bytes: 10_000 });
+                let mut all = groups(Room { groups: 7, of_class: 5, of_groups: 20, bytes: 10_000 });
                 for account in accounts(&waits) {
                     all.add(&account, Pair::default(), &Works::default());
                 }
                 let told = |group: Group| (group.key.clone(), group.sums.culprits(), group.sums.rest(), latencies(&group));
-                all.classes().into_iter().chain(all.groups(&Paths)).map(told).collect::<Vec<_>>()
+                all.take_classes().into_iter().chain(all.take(&Paths).groups).map(told).collect::<Vec<_>>()
             };
             prop_assert_eq!(told(), told());
         }

@@ -25,6 +25,19 @@ pub const TASKS: u64 = 20;
 pub struct Storms {
     made_by: MadeBy,
     makers: Bounded<Comm, Made>,
+    tasks: u64,
+    programs: u64,
+}
+
+/// The tasks that were made in a window, in the way or not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forks {
+    /// How many.
+    pub tasks: u64,
+    /// How many times a task took another program.
+    pub programs: u64,
+    /// The names that made most: tasks made, and programs that these took.
+    pub makers: Vec<(Comm, u64, u64)>,
 }
 
 /// The name of the one that made each task, in two halves: the older one goes where the younger is full.
@@ -32,6 +45,8 @@ pub struct Storms {
 struct MadeBy {
     young: HashMap<u32, Comm>,
     old: HashMap<u32, Comm>,
+    /// Tasks that went with an older half.
+    dropped: u64,
 }
 
 /// What tasks of one name made.
@@ -58,7 +73,7 @@ pub struct Storm {
 }
 
 impl Sum for Made {
-    fn ns(&self) -> u128 {
+    fn size(&self) -> u128 {
         self.had.ns
     }
 }
@@ -66,7 +81,8 @@ impl Sum for Made {
 impl MadeBy {
     fn push(&mut self, child: u32, maker: Comm) {
         if self.young.len() >= CHILDREN {
-            self.old = std::mem::take(&mut self.young);
+            let old = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+            self.dropped += old.len() as u64;
         }
         self.young.insert(child, maker);
     }
@@ -88,6 +104,10 @@ impl MadeBy {
 impl Storms {
     /// Takes note of a task that made another, or took another program.
     pub fn push(&mut self, spawn: &Spawn) {
+        match spawn.child {
+            Some(_) => self.tasks += 1,
+            None => self.programs += 1,
+        }
         let maker = match spawn.child {
             Some(child) => {
                 self.made_by.push(child, spawn.comm);
@@ -99,7 +119,7 @@ impl Storms {
         let made = self.makers.entry(maker, Made::default);
         made.tasks += u64::from(spawn.child.is_some());
         made.programs += u64::from(spawn.child.is_none());
-        self.makers.make_room(MAKERS);
+        self.makers.make_room(MAKERS, |_, _| ());
     }
 
     /// Adds a wait. It counts once for each maker, behind however many of its tasks it was.
@@ -116,12 +136,29 @@ impl Storms {
         for (maker, _, ns) in together(account, |culprit| made_by(&culprit.who)) {
             self.makers.entry(maker, Made::default).had.add(ns);
         }
-        self.makers.make_room(MAKERS);
+        self.makers.make_room(MAKERS, |_, _| ());
     }
 
     /// Forgets what was made and what it had, and not who made whom.
     pub fn clear(&mut self) {
         self.makers.clear();
+        (self.tasks, self.programs) = (0, 0);
+        self.made_by.dropped = 0;
+    }
+
+    /// The tasks that were made, and the `limit` names that made most of them.
+    pub fn forks(&self, limit: usize) -> Forks {
+        let mut makers: Vec<(Comm, u64, u64)> =
+            self.makers.iter().map(|(comm, made)| (*comm, made.tasks, made.programs)).collect();
+        makers.retain(|(_, tasks, _)| *tasks > 0);
+        makers.sort_unstable_by_key(|(comm, tasks, _)| (std::cmp::Reverse(*tasks), *comm));
+        makers.truncate(limit);
+        Forks { tasks: self.tasks, programs: self.programs, makers }
+    }
+
+    /// Tasks whose maker is no longer known: they, and the programs that they take, count for no storm any more.
+    pub fn dropped(&self) -> u64 {
+        self.made_by.dropped
     }
 
     /// Those that stand out in a window of `duration_ns`, whose waits took `whole_ns` together; the largest first.
@@ -143,7 +180,7 @@ impl Storms {
         self.makers.ranking().into_iter().filter(is_storm).map(storm).collect()
     }
 
-    /// What those tasks had whose makers are not told apart.
+    /// The makers that there was no room for.
     pub fn rest(&self) -> Rest {
         self.makers.rest()
     }
@@ -206,6 +243,21 @@ mod tests {
     }
 
     #[test]
+    fn tasks_that_are_in_nobodys_way_are_counted() {
+        let mut storms = Storms::default();
+        let (bash, cron) = (Comm::new(b"bash"), Comm::new(b"cron"));
+        let mut spawn = |tid, comm, child| storms.push(&Spawn { at_ns: 1, tid, comm, child });
+        (0..900).for_each(|child| spawn(10, bash, Some(100 + child)));
+        spawn(11, cron, Some(5_000));
+        (0..900).for_each(|child| spawn(100 + child, bash, None));
+        let makers = vec![(bash, 900, 900), (cron, 1, 0)];
+        assert_eq!(storms.forks(9), Forks { tasks: 901, programs: 900, makers: makers.clone() });
+        assert_eq!(storms.forks(1).makers, makers[..1]);
+        storms.clear();
+        assert_eq!(storms.forks(9), Forks::default());
+    }
+
+    #[test]
     fn what_nobody_waited_for_is_none() {
         let mut storms = Storms::default();
         (0..100).for_each(|child| {
@@ -245,5 +297,7 @@ mod tests {
         }
         assert_eq!((made_by.get(1), made_by.get(2)), (Some(make), None));
         assert!(made_by.young.len() <= CHILDREN && made_by.old.len() <= CHILDREN);
+        let kept = made_by.young.len() + made_by.old.len();
+        assert_eq!(made_by.dropped, (2 + 4 * CHILDREN - kept) as u64);
     }
 }

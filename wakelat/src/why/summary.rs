@@ -8,12 +8,12 @@ use super::{
     chain::{Chain, Chains},
     finding::{Finding, findings},
     folded::Folded,
-    groups::{Group, Groups},
+    groups::{Group, Groups, Ranked},
     imposed::{Antagonist, Imposed},
     longest::{Exemplar, Longest},
     names::Known,
     stacks::{Code, Counts, Pair, Shown, Stacks},
-    storms::{Storm, Storms},
+    storms::{Forks, Storm, Storms},
     sums::Sums,
     wakers::{Ranking, Wakings},
     works::{self, WorkSum, Worker, Works},
@@ -29,7 +29,7 @@ use crate::{
         part::Who,
         stack::Role,
     },
-    wait::Namespace,
+    wait::{Comm, Namespace},
 };
 
 /// What is asked for.
@@ -49,6 +49,8 @@ pub struct Rules {
     pub untold: Vec<&'static str>,
     /// Whose stacks are told.
     pub stacks: Vec<Role>,
+    /// wakelat's own process, where it measures now.
+    pub own_pid: Option<u32>,
 }
 
 /// A window under way.
@@ -80,6 +82,10 @@ pub struct Summary {
     pub classes: Vec<Group>,
     /// The groups asked for, the one that waited longest first; empty where none was asked for.
     pub groups: Vec<Group>,
+    /// How many waits are in a group `(other)`.
+    pub groups_merged: u64,
+    /// The wait of a group is at most this much longer than shown: ns.
+    pub groups_error_ns: u128,
     /// Those most in the way.
     pub antagonists: Vec<Antagonist>,
     /// How many there are of them.
@@ -90,18 +96,24 @@ pub struct Summary {
     pub chains: Vec<Chain>,
     /// How many preemptions there were.
     pub preemptions: u64,
+    /// The pairs of preemptions that there was no room for.
+    pub chains_rest: Rest,
     /// Who woke whom, the pair that waited longest first.
     pub wakings: Ranking,
     /// What the workers of workqueues did while others waited for them, the most first.
     pub works: BTreeMap<Worker, Vec<WorkSum>>,
     /// Those works that are not told apart.
     pub works_rest: Rest,
+    /// Beginnings and ends of works that there was no room for.
+    pub works_dropped: u64,
     /// The names of the functions in the works of the longest waits, by their addresses.
     pub functions: BTreeMap<u64, String>,
     /// Who made many tasks that were in the way.
     pub storms: Vec<Storm>,
     /// Makers of tasks that are not told apart, by what their tasks had.
     pub storms_rest: Rest,
+    /// Tasks whose maker is no longer known.
+    pub storms_dropped: u64,
     /// The longest waits, the longest first.
     pub worst: Vec<Exemplar>,
     /// What stands out.
@@ -120,10 +132,19 @@ pub struct Summary {
     pub cgroups: BTreeMap<u64, String>,
     /// The PID namespaces of the tasks of the longest waits, by their thread ids; of those in one of their own.
     pub namespaces: BTreeMap<u32, Namespace>,
+    /// The names of those who woke the tasks of the longest waits.
+    pub wakers: BTreeMap<u32, Comm>,
+    /// The tasks that were made.
+    pub forks: Forks,
+    /// wakelat's own process, where the waits are of this machine.
+    pub own_pid: Option<u32>,
 }
 
 /// Antagonists, chains and pairs of waker and wakee that are kept in a summary.
 const RANKED: usize = 100;
+
+/// Names that made tasks, in a summary.
+const FORKERS: usize = 10;
 
 impl Summing {
     /// Nothing added up yet.
@@ -131,11 +152,11 @@ impl Summing {
         let (timeline, wakings) = (Timeline::new(rules.from), Wakings::new(&rules.by));
         let (groups, stacks) = (Groups::new(&rules), Stacks::new(rules.from));
         Self {
+            causes: Causes::new(rules.own_pid),
             rules,
             timeline,
             before: Told::default(),
             groups,
-            causes: Causes::default(),
             imposed: Imposed::default(),
             chains: Chains::default(),
             wakings,
@@ -219,26 +240,32 @@ impl Summing {
         self.throttling_unknown = 0;
     }
 
-    /// The window so far, of `duration_ns`.
-    pub fn summary(&self, duration_ns: u64, names: &dyn Names) -> Summary {
+    /// Ends a window of `duration_ns`: its groups are taken, and [`Self::begin`] has to follow.
+    pub fn summary(&mut self, duration_ns: u64, names: &dyn Names) -> Summary {
         let (antagonists, all_antagonists) = self.imposed.ranking(RANKED);
         let (chains, preemptions) = self.chains.ranking(RANKED);
         let told = self.timeline.told();
+        let Ranked { groups, waits_merged, error_ns } = self.groups.take(names);
         let mut summary = Summary {
             from: self.rules.from,
-            classes: self.groups.classes(),
-            groups: self.groups.groups(names),
+            classes: self.groups.take_classes(),
+            groups,
+            groups_merged: waits_merged,
+            groups_error_ns: error_ns,
             antagonists,
             all_antagonists,
             antagonists_rest: self.imposed.rest(),
             chains,
             preemptions,
+            chains_rest: self.chains.rest(),
             wakings: self.wakings.ranking(RANKED, names),
             works: self.works.sums(names),
             works_rest: self.works.rest(),
+            works_dropped: self.works.dropped(),
             functions: BTreeMap::new(),
             storms: Vec::new(),
             storms_rest: self.storms.rest(),
+            storms_dropped: self.storms.dropped(),
             worst: self.worst.waits().to_vec(),
             findings: Vec::new(),
             findings_rest: self.causes.rest(),
@@ -248,12 +275,17 @@ impl Summing {
             stacks: None,
             cgroups: BTreeMap::new(),
             namespaces: BTreeMap::new(),
+            wakers: BTreeMap::new(),
+            forks: self.storms.forks(FORKERS),
+            own_pid: self.rules.own_pid,
         };
         let all = summary.all();
         summary.findings = findings(&self.causes, &all, duration_ns);
         summary.storms = self.storms.storms(all.ns, duration_ns);
         let works = summary.exemplars().flat_map(|one| &one.account.works).map(|did| did.function);
         summary.functions = works.map(|address| (address, works::name(address, names))).collect();
+        let wakers = summary.exemplars().filter_map(|one| one.account.waited.wait.waker_tid);
+        summary.wakers = wakers.filter_map(|tid| names.comm(tid).map(|comm| (tid, comm))).collect();
         let tids = summary.exemplars().map(|one| one.account.waited.wait.tid);
         summary.namespaces = tids.filter_map(|tid| names.namespace(tid).map(|namespace| (tid, namespace))).collect();
         summary.cgroups = summary.cgroup_ids().into_iter().map(|id| (id, names.cgroup(id))).collect();

@@ -46,13 +46,13 @@ pub struct CulpritSum {
 }
 
 impl Sum for PartSum {
-    fn ns(&self) -> u128 {
+    fn size(&self) -> u128 {
         self.ns
     }
 }
 
 impl Sum for CulpritSum {
-    fn ns(&self) -> u128 {
+    fn size(&self) -> u128 {
         self.sum.ns
     }
 }
@@ -120,19 +120,19 @@ impl Sums {
         self.culprits.merge(&other.culprits, CulpritSum::merge);
     }
 
-    /// Where more than `limit` culprits are told apart, goes on with the larger half of so many.
+    /// Where there are more than `limit` culprits, goes on with the larger ones.
     pub fn make_room(&mut self, limit: usize) {
-        self.culprits.make_room(limit);
+        self.culprits.make_room(limit, |_, _| ());
     }
 
     /// Goes on with the `most` largest culprits.
     pub fn keep(&mut self, most: usize) {
-        self.culprits.keep(most);
+        self.culprits.keep(most, |_, _| ());
     }
 
-    /// How many culprits are told apart.
-    pub fn told_apart(&self) -> usize {
-        self.culprits.told_apart()
+    /// How many culprits are known one by one.
+    pub fn culprits_known(&self) -> usize {
+        self.culprits.size()
     }
 
     /// What a part had.
@@ -153,7 +153,7 @@ impl Sums {
         self.culprits.ranking().into_iter().map(|(_, culprit)| *culprit).collect()
     }
 
-    /// What those had who are not told apart.
+    /// The culprits that there was no room for.
     pub fn rest(&self) -> Rest {
         self.culprits.rest()
     }

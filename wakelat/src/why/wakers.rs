@@ -4,30 +4,32 @@ use std::collections::BTreeMap;
 
 use wakelat_common::bucket;
 
-use super::names::Known;
+use super::{
+    bounded::{Bounded, Sum},
+    names::Known,
+};
 use crate::{
     aggregate::{
         key::{GroupKey, Key, Names, by_name},
         rank::Percentile,
     },
-    hash::HashMap,
     report::{KeyPart, KeyValue},
     wait::Wait,
 };
 
-/// Pairs that are kept apart; the waits of further ones are counted together.
+/// Pairs that are kept apart; the waits of the others are counted together.
 const PAIRS: usize = 4096;
 
 /// Wakeups that led to a wait, by who woke whom.
 #[derive(Debug)]
 pub struct Wakings {
     keys: Vec<Key>,
-    pairs: HashMap<(Waker, GroupKey), Waits>,
+    pairs: Bounded<(Waker, GroupKey), Waits>,
     rest: Waits,
 }
 
 /// Who woke a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Waker {
     /// An interrupt on an idle CPU.
     Idle,
@@ -68,6 +70,14 @@ pub struct Ranking {
     pub pairs: Vec<Waking>,
     /// The waits of all, also of those for which there was no room.
     pub all: Waits,
+    /// The waits of a pair are at most this much longer in total than shown, for want of room: ns.
+    pub error_ns: u128,
+}
+
+impl Sum for Waits {
+    fn size(&self) -> u128 {
+        self.ns
+    }
 }
 
 impl Waits {
@@ -101,7 +111,7 @@ impl Wakings {
         if keys.is_empty() || keys.iter().all(|key| matches!(key, Key::Tid | Key::Pid)) {
             keys.insert(0, Key::Comm);
         }
-        Self { keys, pairs: HashMap::default(), rest: Waits::default() }
+        Self { keys, pairs: Bounded::default(), rest: Waits::default() }
     }
 
     /// Adds a wait, if its task was woken.
@@ -120,11 +130,8 @@ impl Wakings {
             None => Waker::Unknown,
         };
         let pair = (waker, key(wait));
-        if self.pairs.len() < PAIRS || self.pairs.contains_key(&pair) {
-            self.pairs.entry(pair).or_default().add(wait.latency_ns);
-        } else {
-            self.rest.add(wait.latency_ns);
-        }
+        self.pairs.entry(pair, Waits::default).add(wait.latency_ns);
+        self.pairs.make_room(PAIRS, |_, waits| self.rest.merge(&waits));
     }
 
     /// Forgets all.
@@ -153,7 +160,7 @@ impl Wakings {
         // Equal ones stay in the order of their names.
         pairs.sort_by_key(|pair| std::cmp::Reverse((pair.waits.ns, pair.waits.count)));
         pairs.truncate(limit);
-        Ranking { pairs, all }
+        Ranking { pairs, all, error_ns: self.pairs.rest().error }
     }
 }
 
@@ -248,7 +255,8 @@ mod tests {
             (ranking.pairs.len(), ranking.all.count, ranking.all.ns),
             (1, PAIRS as u64 + 3, (PAIRS as u128 + 3) * 5)
         );
-        assert_eq!(wakings.ranking(usize::MAX, &Paths).pairs.len(), PAIRS);
+        assert!(wakings.ranking(usize::MAX, &Paths).pairs.len() <= PAIRS);
+        assert_eq!(ranking.error_ns, 5);
         wakings.clear();
         assert_eq!(wakings.ranking(1, &Paths), Ranking::default());
     }

@@ -30,6 +30,8 @@ pub type Worker = (u32, Comm);
 pub struct Works {
     workers: HashMap<u32, VecDeque<Change>>,
     had: Bounded<(Worker, u64), u128>,
+    /// Beginnings and ends that there was no room for.
+    dropped: u64,
 }
 
 /// From here on a worker is at something else.
@@ -57,22 +59,25 @@ impl Works {
             let last = |changes: &VecDeque<Change>| changes.back().map_or(0, |last| last.at_ns);
             let mut workers: Vec<(u64, u32)> = self.workers.iter().map(|(tid, all)| (last(all), *tid)).collect();
             workers.sort_unstable();
-            workers.iter().take(WORKERS / 2).for_each(|(_, tid)| _ = self.workers.remove(tid));
+            for (_, tid) in workers.iter().take(WORKERS / 2) {
+                self.dropped += self.workers.remove(tid).map_or(0, |changes| changes.len() as u64);
+            }
         }
         let changes = self.workers.entry(work.tid).or_default();
         if changes.len() >= CHANGES {
             changes.pop_front();
+            self.dropped += 1;
         }
         changes.push_back(Change { at_ns: work.at_ns, function: work.function });
     }
 
     /// Adds a wait.
     pub fn add(&mut self, account: &Account) {
-        let Self { workers, had } = self;
+        let Self { workers, had, .. } = self;
         each(workers, account, |task, did| {
             *had.entry(((task.tid, task.comm), did.function), || 0) += u128::from(did.ns);
         });
-        had.make_room(WORKS);
+        had.make_room(WORKS, |_, _| ());
     }
 
     /// Notes in a wait itself what workers did in their shares of it.
@@ -91,6 +96,12 @@ impl Works {
     /// Forgets what works had, and not what workers are at.
     pub fn clear(&mut self) {
         self.had.clear();
+        self.dropped = 0;
+    }
+
+    /// Beginnings and ends of works that there was no room for: a wait that began before the oldest that is known lacks them.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// What the works of each worker had, the most first.
@@ -105,7 +116,7 @@ impl Works {
         sums
     }
 
-    /// What those works had that are not told apart.
+    /// The works that there was no room for.
     pub fn rest(&self) -> Rest {
         self.had.rest()
     }
@@ -210,7 +221,7 @@ mod tests {
     fn what_is_kept_is_bounded() {
         let mut all = Works::default();
         (0..CHANGES as u64 + 5).for_each(|at| all.push(&work(7, at, 0xa, at % 2 == 1)));
-        assert_eq!(all.workers[&7].len(), CHANGES);
+        assert_eq!((all.workers[&7].len(), all.dropped()), (CHANGES, 5));
         (0..WORKERS as u32 + 5).for_each(|tid| all.push(&work(100 + tid, 1, 0xa, true)));
         assert!(all.workers.len() <= WORKERS);
         all.push(&work(5, 2, 0xa, false));

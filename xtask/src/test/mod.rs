@@ -1,7 +1,7 @@
 //! `cargo xtask test`: what has to hold before a change is merged, here and in CI.
 
 mod guests;
-mod harness;
+pub mod harness;
 mod step;
 mod summary;
 

@@ -36,7 +36,7 @@ const COUNTED: &[&str] = &["why:either_cpu", "why:on_an_idle_cpu", "why:from_ano
 /// What depends on the kernel, as much as every kernel of the list is worth under emulation. `suite:text` runs only the tests
 /// with `text` in their names; a suite that is not built is not run. All ways to attach have one body each, so one or two of
 /// them do. The others say nothing that the host's kernel does not say as well (`bad_places`, `losses`, `overhead`,
-/// `workloads`), take minutes in an emulator (`traps`), or need programs that are not in the guest (`peers`).
+/// `window`, `workloads`), take minutes in an emulator (`traps`), or need programs that are not in the guest (`peers`).
 pub fn of(course: Course) -> Vec<&'static str> {
     match course {
         Course::Once(Mode::Smp) => [SHORT, TRIGGERS, TRACERS].concat(),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     placement::{self, DmaLatency},
@@ -164,7 +164,7 @@ async fn measure(
     if output.write(|out| run.listener.begin(out))? == Written::NoReader {
         run.stop = Some(Stop::NoReader);
     }
-    let mut schedule = Schedule::new(window, Instant::now());
+    let mut schedule = Schedule::new(window, clock::monotonic_ns());
     let mut tick = interval(Duration::from_nanos(config.drain_interval_ns()));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while run.stop.is_none() {
@@ -172,17 +172,20 @@ async fn measure(
         tokio::select! {
             biased;
             () = signals.first() => run.stop = Some(Stop::Signalled),
-            () = sleep_until(schedule.next_at()), if schedule.has_next() => due = Some(schedule.pass()),
+            () = schedule.next_is_due() => due = schedule.pass(clock::monotonic_ns()),
             _ = tick.tick() => {}
         }
         let records = run.source.take()?;
         match due {
             Some(Due::End) => run.stop = Some(Stop::Done),
-            Some(Due::WarmUp) => run.begin(&session)?,
-            Some(Due::Interval) | None => {}
+            Some(Due::WarmUp) => {
+                schedule.begin(clock::monotonic_ns());
+                run.begin(&session)?;
+            }
+            Some(Due::Interval { .. }) | None => {}
         }
         run.hear(records, u64::MAX, &mut output)?;
-        if due == Some(Due::Interval) {
+        if matches!(due, Some(Due::Interval { .. })) {
             run.interval(&mut output)?;
         }
         run.look_after_users()?;

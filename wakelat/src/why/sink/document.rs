@@ -1,6 +1,7 @@
 //! `wakelat.why/1`, as docs/output.md describes it.
 
 mod account;
+mod findings;
 mod place;
 mod stacks;
 mod storms;
@@ -13,19 +14,17 @@ use serde::Serialize;
 
 use self::{
     account::AccountDocument,
+    findings::FindingDocument,
     place::ContainerDocument,
     stacks::CountsDocument,
-    storms::StormDocument,
+    storms::{ForksDocument, StormDocument},
     wakings::{RestDocument, WakingDocument},
     works::WorkDocument,
 };
-use super::{finding, words};
+use super::words;
 use crate::{
     report::{KeyPart, Report},
-    sink::{
-        Style,
-        document::{CoverageDocument, OverheadDocument, from_name, key},
-    },
+    sink::document::{CoverageDocument, OverheadDocument, WindowDocument, from_name, key},
     timeline::{
         event::Source,
         part::{Culprit, Part, Who},
@@ -33,9 +32,7 @@ use crate::{
     why::{
         Summary,
         bounded::Rest,
-        causes::Name,
         chain::Chain,
-        finding::{Finding, Victim},
         groups::Group,
         imposed::Antagonist,
         longest::Exemplar,
@@ -62,13 +59,18 @@ struct WhyDocument<'a> {
     kernel: &'a str,
     start_unix_ns: u64,
     duration_ns: u64,
+    #[serde(flatten)]
+    window: WindowDocument,
     from: &'static str,
     classes: Vec<GroupDocument<'a>>,
     groups: Vec<WithWorst<'a>>,
+    groups_error_ns: u128,
     antagonists: Vec<AntagonistDocument>,
     antagonists_rest: NotToldDocument,
     works_rest: NotToldDocument,
+    works_dropped: u64,
     preemptions: Vec<ChainDocument>,
+    preemptions_rest: ChainsRestDocument,
     wakings: Vec<WakingDocument<'a>>,
     wakings_rest: RestDocument,
     worst: Vec<AccountDocument<'a>>,
@@ -76,6 +78,8 @@ struct WhyDocument<'a> {
     findings_rest: NotToldDocument,
     storms: Vec<StormDocument>,
     storms_rest: NotToldDocument,
+    storms_dropped: u64,
+    forks: ForksDocument,
     timeline: TimelineDocument<'a>,
     stacks: Option<CountsDocument>,
     coverage: CoverageDocument,
@@ -96,13 +100,17 @@ impl<'a> WhyDocument<'a> {
             kernel: &report.kernel,
             start_unix_ns: report.start_unix_ns,
             duration_ns: report.duration_ns,
+            window: WindowDocument::new(report),
             from: from_name(summary.from),
             classes: summary.classes.iter().map(group).collect(),
             groups: summary.groups.iter().map(with_worst).collect(),
+            groups_error_ns: summary.groups_error_ns,
             antagonists: summary.antagonists.iter().map(|one| AntagonistDocument::new(one, summary)).collect(),
             antagonists_rest: NotToldDocument::new(summary.antagonists_rest),
             works_rest: NotToldDocument::new(summary.works_rest),
+            works_dropped: summary.works_dropped,
             preemptions: summary.chains.iter().map(ChainDocument::new).collect(),
+            preemptions_rest: ChainsRestDocument::new(summary),
             wakings: summary.wakings.pairs.iter().map(WakingDocument::new).collect(),
             wakings_rest: RestDocument::new(&summary.wakings),
             worst: summary.worst.iter().map(worst).collect(),
@@ -110,6 +118,8 @@ impl<'a> WhyDocument<'a> {
             findings_rest: NotToldDocument::new(summary.findings_rest),
             storms: summary.storms.iter().map(StormDocument::new).collect(),
             storms_rest: NotToldDocument::new(summary.storms_rest),
+            storms_dropped: summary.storms_dropped,
+            forks: ForksDocument::new(&summary.forks),
             timeline: TimelineDocument {
                 events: summary.told.events,
                 lost: summary.told.lost,
@@ -152,11 +162,12 @@ struct WithWorst<'a> {
 struct NotToldDocument {
     sum_ns: u128,
     count: u64,
+    error_ns: u128,
 }
 
 impl NotToldDocument {
     fn new(rest: Rest) -> Self {
-        Self { sum_ns: rest.ns, count: rest.count }
+        Self { sum_ns: rest.sum, count: rest.count, error_ns: rest.error }
     }
 }
 
@@ -317,49 +328,18 @@ impl ChainDocument {
     }
 }
 
+/// The preemptions of pairs that are not listed.
 #[derive(Serialize)]
-struct FindingDocument {
-    part: &'static str,
-    #[serde(flatten)]
-    who: WhoDocument,
-    tasks: Option<usize>,
-    sum_ns: u128,
-    of_ns: u128,
-    victims: Vec<VictimDocument>,
-    evidence: String,
-    remedy: &'static str,
+struct ChainsRestDocument {
+    count: u64,
+    error: u128,
 }
 
-impl FindingDocument {
-    fn new(found: &Finding, summary: &Summary) -> Self {
-        let who = match found.cause.name {
-            Name::Task(comm) => {
-                WhoDocument { kind: Some("task"), name: Some(comm.to_string()), ..WhoDocument::default() }
-            }
-            Name::Noise(source) => WhoDocument::noise(&source),
-            Name::Cgroup(id) => WhoDocument::new(&Who::Cgroup(id), summary),
-            Name::Many(_) | Name::Nobody => WhoDocument::default(),
-        };
-        let victim =
-            |victim: &Victim| VictimDocument { comm: victim.comm.to_string(), sum_ns: victim.ns, of_ns: victim.of_ns };
-        Self {
-            part: found.cause.part.name(),
-            who,
-            tasks: if let Name::Many(tasks) = found.cause.name { Some(tasks) } else { None },
-            sum_ns: found.sum.ns,
-            of_ns: found.whole_ns,
-            victims: found.victims.iter().map(victim).collect(),
-            evidence: finding::evidence(found, &summary.cgroups, &Style::default()),
-            remedy: finding::remedy(found),
-        }
+impl ChainsRestDocument {
+    fn new(summary: &Summary) -> Self {
+        let listed: u64 = summary.chains.iter().map(|chain| chain.count).sum();
+        Self { count: summary.preemptions - listed, error: summary.chains_rest.error }
     }
-}
-
-#[derive(Serialize)]
-struct VictimDocument {
-    comm: String,
-    sum_ns: u128,
-    of_ns: u128,
 }
 
 #[derive(Serialize)]

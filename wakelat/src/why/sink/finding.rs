@@ -4,6 +4,7 @@ use super::words;
 use crate::{
     sink::{Style, text::clean, units},
     timeline::{event::Source, part::Part},
+    wait::Comm,
     why::{
         causes::{Cause, Name},
         finding::Finding,
@@ -38,8 +39,11 @@ fn cause(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
         Name::Noise(source) => words::noise(source, style),
         Name::Cgroup(id) => words::throttled(*id, cgroups, style),
         Name::Many(tasks) => format!("{} tasks of different names", units::thousands(*tasks as u64)),
-        Name::Nobody => String::new(),
+        Name::Own | Name::Nobody => String::new(),
     };
+    if finding.cause.name == Name::Own {
+        return "wakelat's own reader: what measuring costs".to_owned();
+    }
     match part {
         Part::Placement => "the waker's choice of a CPU and its way to the run queue".to_owned(),
         Part::Ipi => "the interrupt that calls the CPU, and its way out of idle".to_owned(),
@@ -67,9 +71,26 @@ fn is_its_own(finding: &Finding) -> bool {
     finding.victims.len() == 1 && finding.victims[0].comm == comm
 }
 
+/// Whether a name is that of a kernel thread of one CPU, such as `ksoftirqd/1` or `kworker/0:1H`: nothing else can have its CPU
+/// (`kthread_create_on_cpu()`, kernel/kthread.c, 6.12). Workers of unbound workqueues are `kworker/uPOOL:ID`.
+fn is_bound(comm: Comm) -> bool {
+    let name = comm.to_string();
+    let Some((thread, cpu)) = name.split_once('/') else { return false };
+    let number = if thread == "kworker" { cpu.split_once(':').map_or("", |(cpu, _)| cpu) } else { cpu };
+    !thread.is_empty() && !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+}
+
 /// What to do about it.
 pub fn remedy(finding: &Finding) -> &'static str {
     match (finding.cause.part, finding.cause.name) {
+        (_, Name::Own) => {
+            "fewer events: fewer `--parts`, or `wakelat hist`, which counts in the kernel; or keep wakelat on a CPU of its own \
+             (`taskset -c CPU wakelat ...`)"
+        }
+        (Part::Higher | Part::Same | Part::Lower, Name::Task(comm)) if is_bound(comm) => {
+            "it is bound to its CPU: find what gives it work (/proc/softirqs for ksoftirqd, `--parts` with works for kworkers), or \
+             keep the task that waits on other CPUs (`taskset`, cpuset)"
+        }
         (Part::Placement, _) => {
             "the waker was interrupted, or contended for the run queue's lock: look at what it does there"
         }
@@ -106,5 +127,35 @@ pub fn remedy(finding: &Finding) -> &'static str {
         }
         (Part::Stolen, _) => "fewer virtual CPUs for each of the host's, or pin them",
         (Part::Unexplained, _) => "look below for what was lost: a larger `--ring-size`, or fewer `--parts`",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::sums::PartSum;
+
+    fn finding(name: Name) -> Finding {
+        let sum = PartSum { ns: 5_000_000, max_ns: 5_000_000, waits: 1 };
+        Finding { cause: Cause { part: Part::Same, name }, sum, whole_ns: 20_000_000, victims: Vec::new() }
+    }
+
+    #[test]
+    fn what_its_own_reader_takes_is_named_as_the_cost_of_measuring() {
+        let own = finding(Name::Own);
+        let evidence = evidence(&own, &words::Cgroups::default(), &Style::default());
+        assert_eq!(evidence, "25.0 % of all wait (5.0 ms of 20.0 ms) is wakelat's own reader: what measuring costs");
+        assert!(remedy(&own).starts_with("fewer events"));
+    }
+
+    #[test]
+    fn a_kernel_thread_of_one_cpu_is_not_to_be_moved() {
+        let remedy = |name: &str| remedy(&finding(Name::Task(Comm::new(name.as_bytes()))));
+        for bound in ["ksoftirqd/1", "kworker/0:1H-kb", "migration/12"] {
+            assert!(remedy(bound).starts_with("it is bound to its CPU"), "{bound}");
+        }
+        for free in ["nginx", "kworker/u16:3-ev", "irq/24-nvme0q1", "/1", "a/b"] {
+            assert!(remedy(free).starts_with("keep the two on different CPUs"), "{free}");
+        }
     }
 }

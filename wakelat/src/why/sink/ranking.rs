@@ -87,6 +87,9 @@ fn victims(one: &Antagonist) -> String {
 fn name(one: &Antagonist, summary: &Summary, style: &Style) -> String {
     let name = words::who(&one.who, &summary.cgroups, style);
     let Who::Task(task) = one.who else { return name };
+    if summary.own_pid == Some(task.pid) {
+        return format!("{name} (wakelat's own)");
+    }
     let works = summary.works.get(&(task.tid, task.comm)).into_iter().flatten();
     let functions: Vec<&str> = works.map(|work| work.function.as_str()).collect();
     words::at_work(name, &functions, style)
@@ -124,6 +127,11 @@ pub fn chains(summary: &Summary, style: &Style, out: &mut String) {
         let shown: u64 = summary.chains.iter().take(LINES).map(|chain| chain.count).sum();
         let more = units::thousands(summary.preemptions - shown);
         Line::of(Ink::Dim, format!("  {more} more, of other pairs")).end(style, out);
+    }
+    if summary.chains_rest.count > 0 {
+        let error = units::thousands(u64::try_from(summary.chains_rest.error).unwrap_or(u64::MAX));
+        let text = format!("counts may be up to {error} too low: there were too many pairs to keep");
+        paragraph(Line::of(Ink::Dim, "  "), Ink::Dim, &text, style, out);
     }
     out.push('\n');
 }

@@ -6,7 +6,7 @@ use crate::{
     sink::{
         Style, coverage, shares,
         style::Ink,
-        text::{Line, flow, paragraph},
+        text::{Line, clean, flow, paragraph},
         units,
         words::figure,
     },
@@ -143,8 +143,42 @@ fn told(summary: &Summary, style: &Style, out: &mut String) {
             paragraph(Line::of(Ink::Dim, "note: "), Ink::Plain, &format!("{what}: {rest}"), style, out);
         }
     }
+    let time = |ns| units::duration(ns, style.unicode);
+    let mut note = |text: String| paragraph(Line::of(Ink::Dim, "note: "), Ink::Plain, &text, style, out);
+    if summary.groups_error_ns > 0 {
+        let error = time(summary.groups_error_ns);
+        note(format!("groups may have waited up to {error} more than shown: there were too many to keep"));
+    }
+    if summary.wakings.error_ns > 0 {
+        let error = time(summary.wakings.error_ns);
+        note(format!("who wakes whom: waits of a pair may be up to {error} longer: there were too many pairs to keep"));
+    }
+    if summary.works_dropped > 0 {
+        let dropped = units::counted(summary.works_dropped, "event");
+        note(format!("{dropped} of kworkers dropped: there were too many to keep; functions may be missing"));
+    }
+    if summary.storms_dropped > 0 {
+        let dropped = units::counted(summary.storms_dropped, "task");
+        note(format!("{dropped} too old for their parents to be kept: their time is in no storm"));
+    }
+    forks(summary, style, out);
     if !summary.untold.is_empty() {
         let text = format!("not told apart: {}", summary.untold.join(", "));
         paragraph(Line::of(Ink::Dim, "note: "), Ink::Plain, &text, style, out);
     }
+}
+
+/// The tasks that were made: `forks: 901 tasks, 900 programs started; `bash` 900, `cron` 1`.
+fn forks(summary: &Summary, style: &Style, out: &mut String) {
+    const MAKERS: usize = 3;
+    let forks = &summary.forks;
+    if forks.tasks == 0 && forks.programs == 0 {
+        return;
+    }
+    let first = [units::counted(forks.tasks, "task"), format!("{} started", units::counted(forks.programs, "program"))];
+    let makers = forks.makers.iter().take(MAKERS);
+    let makers =
+        makers.map(|(comm, tasks, _)| format!("by `{}` {}", clean(&comm.to_string(), style), units::thousands(*tasks)));
+    let pieces = first.into_iter().chain(makers).map(|text| Line::of(Ink::Plain, text)).collect();
+    flow(Line::of(Ink::Dim, "forks: "), pieces, "; ", style, out);
 }

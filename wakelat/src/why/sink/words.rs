@@ -132,11 +132,13 @@ pub fn throttled(id: Option<u64>, cgroups: &Cgroups, style: &Style) -> String {
     }
 }
 
-/// Those for whom a table had no room: `1.2 ms of 345 others, not told apart`. None where there are none.
+/// Those for whom a table had no room: `345 others: 1.2 ms; times above are at most 30.0 µs too low`. None where
+/// there are none.
 pub fn rest(rest: Rest, style: &Style) -> Option<String> {
     let others = units::counted(rest.count, "other");
-    let told = || format!("{} of {others}, not told apart", units::duration(rest.ns, style.unicode));
-    (rest.count > 0).then(told)
+    let time = |ns| units::duration(ns, style.unicode);
+    (rest.count > 0)
+        .then(|| format!("{others}: {}; times above are at most {} too low", time(rest.sum), time(rest.error)))
 }
 
 /// Why something is unexplained.

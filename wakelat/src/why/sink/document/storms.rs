@@ -4,7 +4,11 @@ use serde::Serialize;
 
 use crate::{
     sink::Style,
-    why::{sink::storm, storms::Storm},
+    wait::Comm,
+    why::{
+        sink::storm,
+        storms::{Forks, Storm},
+    },
 };
 
 /// Tasks of one name made many others, and those were in the way.
@@ -30,5 +34,31 @@ impl StormDocument {
             evidence: storm::evidence(found, &Style::default()),
             remedy: storm::REMEDY,
         }
+    }
+}
+
+/// The tasks that were made.
+#[derive(Serialize)]
+pub(super) struct ForksDocument {
+    tasks: u64,
+    programs: u64,
+    makers: Vec<MakerDocument>,
+}
+
+#[derive(Serialize)]
+struct MakerDocument {
+    comm: String,
+    tasks: u64,
+    programs: u64,
+}
+
+impl ForksDocument {
+    pub(super) fn new(forks: &Forks) -> Self {
+        let maker = |(comm, tasks, programs): &(Comm, u64, u64)| MakerDocument {
+            comm: comm.to_string(),
+            tasks: *tasks,
+            programs: *programs,
+        };
+        Self { tasks: forks.tasks, programs: forks.programs, makers: forks.makers.iter().map(maker).collect() }
     }
 }

@@ -41,6 +41,7 @@ impl<'a> WakingDocument<'a> {
 pub(super) struct RestDocument {
     sum_ns: u128,
     waits: u64,
+    error_ns: u128,
 }
 
 impl RestDocument {
@@ -50,6 +51,7 @@ impl RestDocument {
         Self {
             sum_ns: ranking.all.ns - written(|pair| pair.waits.ns),
             waits: ranking.all.count - u64::try_from(waits).unwrap_or(ranking.all.count),
+            error_ns: ranking.error_ns,
         }
     }
 }

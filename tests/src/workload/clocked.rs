@@ -1,0 +1,88 @@
+//! How long the causes of waits took, round by round, by the clock of those who are the causes.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{clock::now_ns, shared::Shared};
+
+/// How long something took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Took {
+    /// Without what interrupted it, and what it did at its beginning and end: ns.
+    pub least_ns: u64,
+    /// With both: ns.
+    pub most_ns: u64,
+}
+
+impl Took {
+    /// What any `count` of these took together: not less than the shortest of them, not more than the longest.
+    pub fn any(count: u64, all: &[Self]) -> Self {
+        let mut least: Vec<u64> = all.iter().map(|took| took.least_ns).collect();
+        let mut most: Vec<u64> = all.iter().map(|took| took.most_ns).collect();
+        least.sort_unstable();
+        most.sort_unstable_by(|a, b| b.cmp(a));
+        let first = |all: &[u64]| all.iter().take(count as usize).sum();
+        Self { least_ns: first(&least), most_ns: first(&most) }
+    }
+}
+
+/// Causes and their rounds, shared by the tasks of a load.
+pub struct Clocked {
+    names: &'static [&'static str],
+    rounds: usize,
+    ns: Shared,
+}
+
+impl Clocked {
+    /// Of these causes, none of which has taken any time.
+    pub fn new(names: &'static [&'static str], rounds: u64) -> Self {
+        Self { names, rounds: rounds as usize, ns: Shared::new(2 * names.len() * rounds as usize) }
+    }
+
+    /// Adds to the time of the `cause`-th cause in `round`.
+    pub fn add(&self, cause: usize, round: usize, took: Took) {
+        let first = 2 * (cause * self.rounds + round);
+        self.ns[first].fetch_add(took.least_ns, SeqCst);
+        self.ns[first + 1].fetch_add(took.most_ns, SeqCst);
+    }
+
+    /// Adds at least the ns that `work` returns, and at most what it takes.
+    pub fn time(&self, cause: usize, round: usize, work: impl FnOnce() -> u64) {
+        let begin_ns = now_ns();
+        let least_ns = work();
+        self.add(cause, round, Took { least_ns, most_ns: now_ns() - begin_ns });
+    }
+
+    /// Each cause by its name, round by round.
+    pub fn known(&self) -> BTreeMap<String, Vec<Took>> {
+        let ns = |index: usize| self.ns[index].load(SeqCst);
+        let took = |index: usize| Took { least_ns: ns(2 * index), most_ns: ns(2 * index + 1) };
+        let of = |cause: usize| (cause * self.rounds..(cause + 1) * self.rounds).map(took).collect();
+        self.names.iter().enumerate().map(|(cause, name)| ((*name).to_owned(), of(cause))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_two_of_three_are_between_the_shortest_and_the_longest() {
+        let all = [(5, 6), (1, 2), (3, 9)].map(|(least_ns, most_ns)| Took { least_ns, most_ns });
+        assert_eq!(Took::any(2, &all), Took { least_ns: 4, most_ns: 15 });
+        assert_eq!(Took::any(3, &all), Took { least_ns: 9, most_ns: 17 });
+        assert_eq!(Took::any(0, &all), Took::default());
+    }
+
+    #[test]
+    fn each_cause_has_its_own_rounds() {
+        let clocked = Clocked::new(&["a", "b"], 2);
+        clocked.add(1, 0, Took { least_ns: 7, most_ns: 8 });
+        clocked.add(1, 0, Took { least_ns: 1, most_ns: 1 });
+        clocked.time(0, 1, || 3);
+        let known = clocked.known();
+        assert_eq!(known["b"], [Took { least_ns: 8, most_ns: 9 }, Took::default()]);
+        assert_eq!((known["a"][0], known["a"][1].least_ns), (Took::default(), 3));
+    }
+}

@@ -1,0 +1,224 @@
+//! A window is as long as it was to be, whatever keeps wakelat from its end: a stopped reader, a blocked output.
+
+use std::{
+    fs,
+    io::Read as _,
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use nix::sys::{
+    resource::{Resource, setrlimit},
+    signal::{SigHandler, Signal, signal},
+};
+use serde_json::Value;
+use wakelat_tests::{
+    attached_every_mode, attached_typed, machine, once, procfs,
+    report::{Report, Wait},
+    suite::{self, Outcome, Skip},
+    task::Place,
+    wakelat::{Attach, Ended, Wakelat, command},
+    workload::{Performance, Sleeper, Workload, until},
+};
+
+fn main() {
+    let counted = attached_every_mode![
+        a_reader_that_is_stopped_counts_nothing_after_the_end,
+        intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted,
+    ];
+    let others = attached_typed![
+        events_after_the_end_are_in_no_output,
+        the_programs_end_with_the_window_while_the_output_is_blocked,
+        a_recording_whose_reader_has_gone_is_a_failure,
+    ];
+    let once = once![
+        a_signal_that_was_ignored_at_the_start_ends_nothing,
+        a_run_that_fails_before_it_measures_leaves_no_file,
+        the_reader_has_a_real_time_priority_where_others_keep_their_share,
+    ];
+    suite::main(counted.into_iter().chain(others).chain(once));
+}
+
+/// The window asked for: ns.
+const WINDOW_NS: u64 = 200_000_000;
+/// How long the sleeper of [`sleeper`] sleeps: ns.
+const SLEEP_NS: u64 = 500_000;
+/// Wakeups of the sleeper that a window has room for, and one at each end.
+const MOST_IN_WINDOW: u64 = WINDOW_NS / SLEEP_NS + 2;
+
+/// A sleeper that goes on for three times the window, at least.
+fn sleeper() -> Workload {
+    Workload::Sleeper(Sleeper {
+        rounds: 3 * WINDOW_NS / SLEEP_NS,
+        sleep_ns: SLEEP_NS,
+        place: Place::fifo(machine::one_cpu()),
+    })
+}
+
+/// Starts `command`, stops it once it measures, and lets it go on when a sleeper has been woken all through its window and long
+/// after.
+fn stopped_over_its_end(command: Command) -> (Ended, Performance) {
+    let mut staged = sleeper().stage();
+    let wakelat = Wakelat::measuring(command);
+    wakelat.stall();
+    let performance = staged.perform();
+    assert!(performance.duration_ns > 2 * WINDOW_NS, "{performance:?}");
+    wakelat.signal(Signal::SIGCONT);
+    (wakelat.end(), performance)
+}
+
+fn a_reader_that_is_stopped_counts_nothing_after_the_end(attach: Attach) -> Outcome {
+    let mut line = vec!["hist", "--json", "--comm", "wl-sleeper", "-d", "200ms"];
+    line.extend(attach.arguments());
+    let (ended, performance) = stopped_over_its_end(command(&line));
+    let [report] = &ended.reports()[..] else { panic!("{ended:#?}") };
+    assert_eq!((report.duration_ns, report.requested_ns), (WINDOW_NS, Some(WINDOW_NS)));
+    let terms = report.coverage.wakeups;
+    assert!((1..=MOST_IN_WINDOW).contains(&terms.delivered), "{terms:?}, {performance:?}");
+    let end_unix_ns = report.start_unix_ns + WINDOW_NS;
+    let latest = report.groups.iter().filter_map(|group| group.max_at_unix_ns).max();
+    assert!(latest.is_some_and(|latest| latest < end_unix_ns), "{latest:?}, {end_unix_ns}");
+    Ok(())
+}
+
+fn events_after_the_end_are_in_no_output(attach: Attach) -> Outcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat");
+    let file = file.to_str().expect("a path");
+    for command_line in [
+        &["trace", "--json", "--comm", "wl-sleeper"][..],
+        &["trace", "--all", "--json", "--comm", "wl-sleeper"],
+        &["why", "--json", "--comm", "wl-sleeper"],
+        &["record", "--comm", "wl-sleeper", "-o", file],
+    ] {
+        let line = [command_line, &["-d", "200ms", "--attach", attach.name()]].concat();
+        let (mut ended, performance) = stopped_over_its_end(command(&line));
+        assert!(ended.status.success(), "{ended:#?}");
+        if command_line[0] == "record" {
+            let shown = command(&["why", "--json", "-i", file]).output().expect("wakelat");
+            ended.stdout = String::from_utf8(shown.stdout).expect("JSON");
+        }
+        let documents: Vec<Value> =
+            serde_json::Deserializer::from_str(&ended.stdout).into_iter().map(|document| document.unwrap()).collect();
+        let report = documents.last().expect("a report");
+        assert_eq!(report["duration_ns"], WINDOW_NS, "{line:?}: {report}");
+        let delivered = report["coverage"]["delivered"].as_u64().expect("a number");
+        assert!((1..=MOST_IN_WINDOW).contains(&delivered), "{line:?}: {delivered}, {performance:?}");
+        let end_unix_ns = report["start_unix_ns"].as_u64().expect("a number") + WINDOW_NS;
+        let instants = documents.iter().filter_map(|document| document["at_unix_ns"].as_u64());
+        let late = instants.filter(|at_unix_ns| *at_unix_ns >= end_unix_ns).count();
+        assert_eq!(late, 0, "{line:?}: of {} documents", documents.len());
+    }
+    Ok(())
+}
+
+fn intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted(attach: Attach) -> Outcome {
+    let mut line = vec!["hist", "--json", "--comm", "wl-sleeper"];
+    line.extend(attach.arguments());
+    line.extend(["100ms", "1000"]);
+    let mut staged = sleeper().stage();
+    let wakelat = Wakelat::measuring(command(&line));
+    wakelat.stall();
+    let performance = staged.perform();
+    wakelat.signal(Signal::SIGCONT);
+    let reports: Vec<Report> = wakelat.reports();
+    let long = reports.iter().max_by_key(|report| report.duration_ns).expect("a report");
+    let (skipped, duration_ns) = (long.skipped_intervals, long.duration_ns);
+    println!("\n  {duration_ns} ns with {skipped} skipped, of {} reports", reports.len());
+    // It covers the whole stop: less than an interval was cut before, and nothing of it comes once more.
+    assert!(duration_ns + 200_000_000 > performance.duration_ns, "{duration_ns}, {performance:?}");
+    assert!(skipped >= duration_ns / 100_000_000 - 2, "{skipped} skipped in {duration_ns} ns");
+    let intervals: u64 = reports.iter().map(|report| 1 + report.skipped_intervals).sum();
+    let whole_ns: u64 = reports.iter().map(|report| report.duration_ns).sum();
+    assert!(intervals <= whole_ns / 100_000_000 + 2, "{intervals} intervals in {whole_ns} ns");
+    Ok(())
+}
+
+/// Whether a process has BPF programs, or links that keep them attached.
+fn has_programs(pid: u32) -> bool {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).expect("wakelat is running");
+    let links = open.flatten().filter_map(|fd| fs::read_link(fd.path()).ok());
+    links.into_iter().any(|to| to.to_string_lossy().contains("bpf"))
+}
+
+fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: Attach) -> Outcome {
+    // More than a pipe has room for (64 KiB): a wait has some 400 bytes.
+    let mut staged = sleeper().stage();
+    let line = ["trace", "--json", "--comm", "wl-sleeper", "--attach", attach.name(), "-d", "200ms"];
+    let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat");
+    let mut output = child.stdout.take().expect("a pipe");
+    let mut wakelat = Wakelat::over(child);
+    wakelat.until_measuring();
+    let performance = staged.perform();
+    // Nothing has read a byte.
+    until("the programs are gone", || !has_programs(wakelat.pid()));
+    let mut written = String::new();
+    output.read_to_string(&mut written).expect("UTF-8");
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    assert!(written.len() > 1 << 16, "{} bytes do not block a pipe", written.len());
+    let waits = Wait::parse_all(&written);
+    let report: Value = written.lines().last().map(|line| serde_json::from_str(line).unwrap()).expect("a report");
+    assert_eq!(report["duration_ns"], WINDOW_NS, "{report}");
+    let (not_written, lost) = (&report["not_written"], &report["coverage"]["ring_full"]);
+    assert_eq!((not_written, lost), (&Value::from(0), &Value::from(0)), "{report}");
+    assert_eq!(report["coverage"]["delivered"], waits.len(), "{report}");
+    assert!(waits.len() as u64 + performance.untraced > 1, "{performance:?}");
+    Ok(())
+}
+
+fn a_recording_whose_reader_has_gone_is_a_failure(attach: Attach) -> Outcome {
+    let mut child = command(&["record", "--attach", attach.name(), "-o", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("wakelat");
+    let mut start = [0; 10];
+    child.stdout.take().expect("a pipe").read_exact(&mut start).expect("a recording");
+    Wakelat::over(child).end().assert_refused(1, &["recording"]);
+    Ok(())
+}
+
+fn a_signal_that_was_ignored_at_the_start_ends_nothing() -> Outcome {
+    let mut staged = sleeper().stage();
+    let mut line = command(&["hist", "--json", "--comm", "wl-sleeper"]);
+    let ignore = || {
+        // SAFETY: nothing is called where the signal arrives.
+        unsafe { signal(Signal::SIGHUP, SigHandler::SigIgn) }.map(drop).map_err(std::io::Error::from)
+    };
+    // SAFETY: one system call between fork and exec, no allocation.
+    unsafe { line.pre_exec(ignore) };
+    let wakelat = Wakelat::measuring(line);
+    wakelat.signal(Signal::SIGHUP);
+    let performance = staged.perform();
+    let terms = wakelat.report().coverage.wakeups;
+    terms.assert_complete(performance.wakeups(), &performance);
+    Ok(())
+}
+
+fn a_run_that_fails_before_it_measures_leaves_no_file() -> Outcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.json");
+    let mut line = command(&["hist", "--json", "-o", file.to_str().expect("a path")]);
+    // Fewer descriptors than there are maps.
+    let few = || setrlimit(Resource::RLIMIT_NOFILE, 20, 20).map_err(std::io::Error::from);
+    // SAFETY: one system call between fork and exec, no allocation.
+    unsafe { line.pre_exec(few) };
+    Wakelat::start(line).end().assert_refused(1, &["error"]);
+    assert!(!Path::new(&file).exists());
+    Ok(())
+}
+
+fn the_reader_has_a_real_time_priority_where_others_keep_their_share() -> Outcome {
+    let runtime_us = fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap_or_default();
+    if runtime_us.trim().parse::<i64>().is_ok_and(|runtime_us| runtime_us < 0) {
+        return Err(Skip::because("real-time tasks are not throttled here"));
+    }
+    for (arguments, priority) in [(&[][..], 1), (&["--rt-priority", "0"], 0), (&["--rt-priority", "7"], 7)] {
+        let wakelat = Wakelat::measuring(command(&[&["hist", "--json"], arguments].concat()));
+        assert_eq!(procfs::rt_priority(wakelat.pid()), priority, "{arguments:?}");
+        wakelat.report();
+    }
+    Ok(())
+}

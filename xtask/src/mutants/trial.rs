@@ -1,0 +1,88 @@
+//! Runs suites in the scratch tree.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use super::patch::{Place, Suite};
+use super::tree::{Tree, directory};
+use crate::test::harness::{Counts, Harness};
+use crate::workspace;
+
+/// How a suite went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did not compile.
+    NotBuilt,
+    /// What its tests did.
+    Ran(Counts),
+}
+
+/// Runs `suite` in `tree`, with what it says in a log that is named after `mutant`.
+///
+/// # Errors
+/// If cargo cannot be run.
+pub fn run(tree: &Tree, mutant: &str, suite: &Suite) -> anyhow::Result<Outcome> {
+    let log = directory().join(format!("{mutant}.{}.log", suite.word().replace(['/', ':'], "-")));
+    let mut build = cargo(tree, "test");
+    match &suite.place {
+        Place::Package(package) => build.args(["--package", package, unit_tests(tree, package)]),
+        Place::Kernel(file) => {
+            // The binary that the tests run: its own build, as tests of another package do not depend on it.
+            if !logged(cargo(tree, "build").args(["--package=wakelat"]), &log)?.0 {
+                return Ok(Outcome::NotBuilt);
+            }
+            build.args(["--package=wakelat-tests", "--test", file]).env("WAKELAT", binary())
+        }
+    };
+    if !logged(build.arg("--no-run"), &log)?.0 {
+        return Ok(Outcome::NotBuilt);
+    }
+    let mut tests = cargo(tree, "test");
+    match &suite.place {
+        Place::Package(package) => tests.args(["--package", package, unit_tests(tree, package), "--"]),
+        Place::Kernel(file) => {
+            tests.args(["--package=wakelat-tests", "--test", file, "--", "--test-threads=1"]).env("WAKELAT", binary())
+        }
+    };
+    let (succeeded, text) = logged(tests.arg(&suite.filter), &log)?;
+    let mut harness = Harness::default();
+    harness.read(&text);
+    let mut counts = harness.finish();
+    if !succeeded && counts.failed.is_empty() {
+        counts.failed.push("the test binary died".to_owned());
+    }
+    Ok(Outcome::Ran(counts))
+}
+
+/// Where the unit tests of `package` are.
+fn unit_tests(tree: &Tree, package: &str) -> &'static str {
+    if tree.path().join(package).join("src/lib.rs").is_file() { "--lib" } else { "--bins" }
+}
+
+/// Whether it succeeded, and what it said, which is in `log` as well.
+fn logged(command: &mut Command, log: &Path) -> anyhow::Result<(bool, Vec<u8>)> {
+    let file = File::create(log).with_context(|| format!("cannot write `{}`", log.display()))?;
+    command.stdout(file.try_clone().context("no file descriptor left")?).stderr(file);
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    Ok((status.success(), fs::read(log).with_context(|| format!("cannot read `{}`", log.display()))?))
+}
+
+/// One target directory for all mutants, so that each builds no more than it changes.
+fn cargo(tree: &Tree, verb: &str) -> Command {
+    let mut cargo = Command::new(workspace::cargo_path());
+    cargo.arg(verb).current_dir(tree.path()).env("CARGO_TARGET_DIR", target()).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    // Those of the xtask that runs us are of another tree.
+    cargo.env_remove("CARGO_MANIFEST_DIR").env("CARGO_PROFILE_TEST_DEBUG", "0");
+    cargo
+}
+
+fn target() -> PathBuf {
+    directory().join("target")
+}
+
+fn binary() -> PathBuf {
+    target().join("debug/wakelat")
+}

@@ -1,0 +1,99 @@
+//! What a mutant's trials come to. Pure.
+
+use super::{patch::Suite, trial::Outcome};
+use crate::test::harness::Counts;
+
+/// What became of a mutant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every suite noticed it, by these tests.
+    Caught(Vec<String>),
+    /// These suites ran and did not.
+    Uncaught(Vec<String>),
+    /// This kernel or machine runs none of the tests that would have to notice it, for this reason.
+    NotTried(String),
+    /// Its patch does not apply, or what it makes does not compile.
+    Stale(String),
+}
+
+impl Verdict {
+    /// From the outcomes of its suites. `known` holds, for each, the tests that fail without any mutant.
+    pub fn of(trials: &[(Suite, Outcome, Vec<String>)]) -> Self {
+        let (mut caught, mut uncaught, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
+        for (suite, outcome, known) in trials {
+            let Outcome::Ran(Counts { passed, failed, skipped: skips }) = outcome else {
+                return Self::Stale(format!("does not compile for {}", suite.word()));
+            };
+            let mut noticed = failed.iter().filter(|test| !known.contains(test)).peekable();
+            match (noticed.peek(), skips.first()) {
+                (Some(_), _) => caught.extend(noticed.map(|test| named(suite, test))),
+                (None, Some(skip)) if *passed == 0 => skipped.push(format!("{}: {}", skip.test, skip.reason)),
+                _ => uncaught.push(suite.word()),
+            }
+        }
+        match skipped.into_iter().next() {
+            _ if !uncaught.is_empty() => Self::Uncaught(uncaught),
+            Some(reason) if caught.is_empty() => Self::NotTried(reason),
+            _ => Self::Caught(caught),
+        }
+    }
+
+    /// Whether nothing has to be done about it.
+    pub fn is_fine(&self) -> bool {
+        matches!(self, Self::Caught(_) | Self::NotTried(_))
+    }
+
+    /// For the table: a word, and what there is to say of it.
+    pub fn words(&self) -> (&'static str, String) {
+        /// More of them say no more.
+        const SHOWN: usize = 3;
+        match self {
+            Self::Caught(tests) if tests.len() > SHOWN => {
+                ("caught", format!("{} and {} more", tests[..SHOWN].join(", "), tests.len() - SHOWN))
+            }
+            Self::Caught(tests) => ("caught", tests.join(", ")),
+            Self::Uncaught(suites) => ("NOT CAUGHT", format!("by {}", suites.join(", "))),
+            Self::NotTried(reason) => ("not tried", reason.clone()),
+            Self::Stale(reason) => ("STALE", reason.clone()),
+        }
+    }
+}
+
+/// The test without the modules it is in, which the suite's word says well enough.
+fn named(suite: &Suite, test: &str) -> String {
+    let test = test.rsplit("::").next().unwrap_or(test);
+    format!("{}: {test}", suite.word())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::patch::Place;
+    use super::*;
+    use crate::test::harness::Skip;
+
+    fn trial(passed: usize, failed: &[&str], skipped: &[&str], known: &[&str]) -> (Suite, Outcome, Vec<String>) {
+        let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let skipped = names(skipped).into_iter().map(|test| Skip { test, reason: "needs root".to_owned() }).collect();
+        let suite = Suite { place: Place::Kernel("traps".to_owned()), filter: String::new() };
+        (suite, Outcome::Ran(Counts { passed, failed: names(failed), skipped }), names(known))
+    }
+
+    #[test]
+    fn every_suite_must_notice() {
+        let caught = trial(3, &["t06"], &[], &[]);
+        assert_eq!(Verdict::of(std::slice::from_ref(&caught)), Verdict::Caught(vec!["traps: t06".to_owned()]));
+        let passed = trial(3, &[], &["t05"], &[]);
+        assert_eq!(Verdict::of(&[caught, passed]), Verdict::Uncaught(vec!["traps".to_owned()]));
+    }
+
+    #[test]
+    fn a_test_that_fails_anyhow_notices_nothing() {
+        assert!(!Verdict::of(&[trial(3, &["t06"], &[], &["t06"])]).is_fine());
+    }
+
+    #[test]
+    fn no_test_that_runs_is_not_a_mutant_that_got_away() {
+        assert!(matches!(Verdict::of(&[trial(0, &[], &["t06"], &[])]), Verdict::NotTried(_)));
+        assert!(!Verdict::of(&[trial(0, &[], &[], &[])]).is_fine(), "a filter that matches nothing");
+    }
+}
