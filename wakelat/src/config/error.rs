@@ -18,7 +18,7 @@ impl ConfigError {
     }
 
     /// A value of the named flag that this machine cannot serve.
-    pub(super) fn unmet(flag: &str, why: impl fmt::Display) -> Self {
+    pub(crate) fn unmet(flag: &str, why: impl fmt::Display) -> Self {
         Self::Unmet(format!("`{flag}`: {why}"))
     }
 }

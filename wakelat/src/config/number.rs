@@ -38,6 +38,22 @@ pub fn worst(text: &str) -> Result<usize, String> {
     within(text, 0..=1000)
 }
 
+/// How wide a bucket of a histogram is, as rtla takes it.
+///
+/// # Errors
+/// Where it is not a number from 1 to a million.
+pub fn bucket_size(text: &str) -> Result<u64, String> {
+    within(text, 1..=1_000_000)
+}
+
+/// How many buckets a histogram has.
+///
+/// # Errors
+/// Where it is not a number from 1 to ten million.
+pub fn entries(text: &str) -> Result<u64, String> {
+    within(text, 1..=10_000_000)
+}
+
 /// How many groups; the limit keeps them within a few GB.
 ///
 /// # Errors
