@@ -33,6 +33,7 @@ use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 use crate::{config::Command, events::EventsFlags, hist_trigger::cli::HistTriggerFlags, kernel::Machine};
 
 pub use common::CommonFlags;
+pub use doctor::DoctorFlags;
 pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 pub use grouping::GroupingFlags;
 pub use output::{OutputFlags, PaperFlags};
@@ -61,7 +62,8 @@ Exit codes:
   0  done
   1  failed: a missing privilege or kernel feature, a file, a process
   2  wrong usage: nothing was started
-  3  stopped by --on-threshold stop; the numbers of verify do not agree";
+  3  stopped by --on-threshold stop; the numbers of verify do not agree
+  4  verify could not compare: hist triggers cannot be used";
 
 /// How long a Linux task waits between being woken and running, why, and whether the number can be trusted
 #[derive(Debug, Parser)]
@@ -90,7 +92,7 @@ enum Verb {
     TimerlatThread(tracer::ThreadFlags),
     HistTrigger(HistTriggerFlags),
     Events(EventsFlags),
-    Doctor(doctor::DoctorFlags),
+    Doctor(DoctorFlags),
 }
 
 /// What was asked for.
@@ -142,7 +144,7 @@ fn parse_on(
         Verb::TimerlatThread(flags) => Command::TimerlatThread(flags.into()),
         Verb::HistTrigger(flags) => Command::HistTrigger(flags),
         Verb::Events(flags) => Command::Events(flags),
-        Verb::Doctor(flags) => Command::Doctor(flags.doctor()),
+        Verb::Doctor(flags) => Command::Doctor(flags),
     };
     Ok(Invocation { command, verbosity: verbose })
 }

@@ -48,7 +48,7 @@ impl Collector {
 
     fn events_lost(&self) -> Result<u64> {
         let Some(here) = &self.here else { return Ok(0) };
-        Ok(here.get(&0, 0).context("cannot read the counters")?.iter().map(Here::lost).sum())
+        Ok(here.get(&0, 0).context("cannot read the counters")?.iter().map(|here: &Here| here.lost).sum())
     }
 
     /// What the kernel has accounted to the programs. It does so while somebody asks for it (`BPF_ENABLE_STATS`, since

@@ -1,6 +1,7 @@
 //! The live kernel as a source: loads the BPF programs, attaches them, and reads what they give.
 
 mod attach;
+mod barrier;
 mod counters;
 mod gate;
 mod histograms;
@@ -17,7 +18,6 @@ use aya::{
     Ebpf,
     maps::{Array, MapData, PerCpuArray, RingBuf},
 };
-use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
 
 pub use self::stacks::Stacks;
@@ -127,8 +127,7 @@ pub struct Selection {
 pub struct Collector {
     ebpf: Ebpf,
     attached: Vec<attach::Attached>,
-    /// Rare messages of the programs, on their way to the log.
-    diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
+    barrier: barrier::Barrier,
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,

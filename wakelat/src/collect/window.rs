@@ -46,9 +46,6 @@ impl Collector {
     /// # Errors
     /// What `take` returns.
     pub fn drain(&mut self, limit: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
-        if let Some(diagnostics) = &mut self.diagnostics {
-            diagnostics.flush();
-        }
         let mut records = 0;
         while records < limit {
             let Some(record) = self.ring.next() else { break };
@@ -79,7 +76,7 @@ impl Collector {
     pub fn detach_and(&mut self, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
         attach::detach(&mut self.ebpf, &mut self.attached)?;
         meanwhile()?;
-        attach::wait_until_done();
+        self.barrier.wait()?;
         Ok(())
     }
 

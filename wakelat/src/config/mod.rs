@@ -28,7 +28,7 @@ use wakelat_common::Classes;
 
 use crate::{
     aggregate::key::Key,
-    cli::{CommonFlags, GroupingFlags},
+    cli::{CommonFlags, DoctorFlags, GroupingFlags},
     events::EventsFlags,
     hist_trigger::cli::HistTriggerFlags,
     kernel::Machine,
@@ -84,7 +84,7 @@ pub enum Command {
     /// The tracepoints and their state.
     Events(EventsFlags),
     /// What this kernel and this user can do.
-    Doctor(Doctor),
+    Doctor(DoctorFlags),
 }
 
 /// A measurement.
@@ -287,11 +287,4 @@ pub struct All {
     pub shown: Shown,
     /// The CPUs that have a column each, rising; empty where none was asked for.
     pub map: Vec<u32>,
-}
-
-/// What `doctor` is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doctor {
-    /// The checklist as JSON.
-    pub json: bool,
 }

@@ -28,6 +28,8 @@ pub struct VerifyConfig {
     pub resources: Resources,
     /// What was decided differently from what was typed.
     pub notes: Vec<String>,
+    /// Whether to fail at once if the triggers cannot be compared.
+    pub require_triggers: bool,
     /// The error to make on wakelat's own side, for tests.
     pub plant: Option<Plant>,
 }
@@ -59,6 +61,7 @@ impl VerifyConfig {
             output: OutputConfig::new(&flags.output())?,
             resources,
             notes,
+            require_triggers: flags.require_triggers,
             plant: flags.plant,
         })
     }
