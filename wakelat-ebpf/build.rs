@@ -12,8 +12,9 @@ fn main() {
                 ("prio", I32),
                 ("flags", U32),
                 ("policy", U32),
-                // A u8 in 7.2.
+                // Each a u8 in 7.2.
                 ("on_cpu", any_width(I32)),
+                ("on_rq", any_width(I32)),
                 ("__state", U32),
                 ("comm", array(CHAR, 16)),
                 ("cgroups", pointer("css_set")),

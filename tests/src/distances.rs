@@ -76,6 +76,7 @@ mod tests {
             latency_ns: 30,
             delivery_ns: Some(12),
             tid: 7,
+            pid: None,
             cpu: 1,
             prev_cpu: None,
             waker_tid: Some(9),

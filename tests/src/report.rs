@@ -158,6 +158,8 @@ pub struct Wait {
     pub delivery_ns: Option<u64>,
     /// Who waited.
     pub tid: u32,
+    /// Its process.
+    pub pid: Option<u32>,
     /// Where it ended.
     pub cpu: u32,
     /// Where the task ran before.

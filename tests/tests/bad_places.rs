@@ -35,6 +35,7 @@ fn main() {
         without_btf_the_kernel_option_is_named_to_those_who_insist,
         without_btf_it_measures_all_the_same,
         without_tracefs_it_measures_all_the_same,
+        verify_without_tracefs_does_not_blame_the_kernel,
         a_ring_that_is_too_large_is_refused,
         a_closed_pipe_ends_with_zero,
         a_full_disk_is_a_failure_with_a_message,
@@ -198,6 +199,41 @@ fn without_tracefs_it_measures_all_the_same() -> Outcome {
         Ok(())
     });
     assert_measures(command);
+    Ok(())
+}
+
+fn verify_without_tracefs_does_not_blame_the_kernel() -> Outcome {
+    const TRACEFS: &str = "/sys/kernel/tracing";
+    let unmounted = || {
+        for path in ["/sys/kernel/debug", TRACEFS] {
+            // EINVAL where it is not mounted anyway.
+            let _ = umount2(path, MntFlags::MNT_DETACH);
+        }
+        Ok(())
+    };
+    // Still in the list of mounts, but there is nothing below it that this process may use.
+    let closed = || {
+        let _ = umount2("/sys/kernel/debug", MntFlags::MNT_DETACH);
+        mount(None::<&str>, TRACEFS, Some("tmpfs"), MsFlags::empty(), None::<&str>)
+    };
+    for (reason, remedy, prepare) in [
+        ("tracefs_not_mounted", "mount -t tracefs", unmounted as fn() -> nix::Result<()>),
+        ("tracefs_closed", "closed to this user", closed),
+    ] {
+        let verify = |arguments: &[&str]| {
+            let mut command = command(&[&["verify", "--json", "-d", "100ms"], arguments].concat());
+            in_own_mounts(&mut command, prepare);
+            Wakelat::start(command).end()
+        };
+        let ended = verify(&[]);
+        let document: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
+        assert_eq!(document["not_compared"]["reason"], reason, "{document:#}");
+        assert!(!document["not_compared"]["text"].to_string().contains("CONFIG_HIST_TRIGGERS"), "{document:#}");
+        // In so short a window on a busy machine one of the checks may disagree.
+        let code = if document["verdict"] == "disagree" { 3 } else { 4 };
+        assert_eq!(ended.status.code(), Some(code), "{ended:#?}");
+        verify(&["--require-triggers"]).assert_refused(1, &["--require-triggers", remedy]);
+    }
     Ok(())
 }
 

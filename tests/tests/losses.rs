@@ -9,7 +9,7 @@ use wakelat_tests::{
     sysctl::Sysctl,
     task::Place,
     wakelat::{Attach, Wakelat},
-    workload::{Hogs, ManyThreads, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until},
+    workload::{Forks, Hogs, ManyThreads, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until},
 };
 
 fn main() {
@@ -17,6 +17,7 @@ fn main() {
     suite::main(counted.into_iter().chain(attached![
         t09_with_room_for_sixteen_every_thread_is_still_accounted_for,
         threads_that_share_a_place_lose_nothing,
+        the_dead_give_their_places_back,
         t17_a_stalled_reader_loses_and_says_how_much,
         t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits,
         t18_under_twice_the_load_every_wakeup_is_accounted_for,
@@ -99,6 +100,26 @@ fn threads_that_share_a_place_lose_nothing(attach: Attach) -> Outcome {
     let terms = wakelat.report().coverage.wakeups;
     let wakeups = wakeups_since(before, &staged, THREADS);
     terms.assert_complete(wakeups, &performance);
+    Ok(())
+}
+
+fn the_dead_give_their_places_back(attach: Attach) -> Outcome {
+    // Room for 64 is 32 places and a map of 32. The children take each place several times; the threads that come after them
+    // are more than the map has room for.
+    const THREADS: u64 = 48;
+    let place = Place::other(machine::one_cpu());
+    let mut children = Workload::Forks(Forks { children: 200, run_ns: 0, place }).stage();
+    let mut threads = Workload::ManyThreads(ManyThreads { threads: THREADS }).stage();
+    let before = blocked(&threads);
+    let arguments = ["--comm", "wl-[fm]*", "--class", "wakeup,new", "--by", "comm", "--start-entries", "64"];
+    let wakelat = Wakelat::hist(attach, &arguments);
+    children.perform();
+    let performance = threads.perform();
+    let report = wakelat.report();
+    let wakeups = wakeups_since(before, &threads, THREADS);
+    assert_eq!(report.coverage.wakeups.start_map_full, 0, "{:?}", report.coverage.wakeups);
+    let found: u64 = report.with("comm", "wl-many").map(|group| group.count).sum();
+    assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{found} of {wakeups}");
     Ok(())
 }
 

@@ -135,12 +135,25 @@ impl Start {
         woken
     }
 
+    /// A wakeup found the task running: the `sched_waking` before it belongs to no wait.
+    #[inline(always)]
+    pub fn woken_running(&mut self) {
+        if self.at_ns == 0 {
+            self.waking_at_ns = 0;
+        }
+    }
+
     /// The task loses a CPU, or is new: what it still owns of a wait is left over from a switch-in that was missed.
-    /// Returns the class of such a wait, where somebody asked for it.
+    /// Returns the class of such a wait, where it was asked for. What is known of a waker stays: a task on its way to sleep may
+    /// have been through its `sched_waking` already, and its `sched_wakeup` follows.
     #[inline(always)]
     pub fn leave(&mut self) -> Option<Class> {
-        let left = core::mem::take(&mut self.at_ns) != 0 && self.wanted != 0;
-        if left { Class::from_u8(self.class) } else { None }
+        if self.at_ns == 0 {
+            // Not written: see `forget` in wakelat-ebpf/src/starts.rs.
+            return None;
+        }
+        self.at_ns = 0;
+        if self.wanted != 0 { Class::from_u8(self.class) } else { None }
     }
 
     /// The task lost its CPU `cpu` and waits from now; `leaving` says how it lost it.
@@ -162,6 +175,8 @@ impl Start {
     #[inline(always)]
     pub fn switch_in<Told>(&mut self, tell: impl FnOnce(&Self) -> Option<Told>) -> Option<Told> {
         if self.at_ns == 0 {
+            // Its `sched_wakeup` was not seen, or not sampled.
+            self.waking_at_ns = 0;
             return None;
         }
         let told = if self.wanted == 0 { None } else { tell(self) };
@@ -198,5 +213,43 @@ impl Start {
         } else {
             DELIVERY_UNKNOWN
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task whose next wakeup has no `sched_waking`, after `before`: its delivery.
+    fn delivery_of_the_next(before: impl FnOnce(&mut Start)) -> u64 {
+        let mut start = Start::IDLE;
+        start.waking(100, 7, 0);
+        before(&mut start);
+        start.wakeup(900, 1, Class::Wakeup, false);
+        start.delivery_ns()
+    }
+
+    #[test]
+    fn a_waking_of_a_running_task_is_not_the_next_waits() {
+        assert_eq!(delivery_of_the_next(Start::woken_running), DELIVERY_UNKNOWN);
+    }
+
+    #[test]
+    fn a_waking_whose_wakeup_was_not_seen_ends_where_the_task_runs() {
+        assert_eq!(delivery_of_the_next(|start| assert_eq!(start.switch_in(|_| Some(())), None)), DELIVERY_UNKNOWN);
+    }
+
+    #[test]
+    fn a_waking_on_the_way_to_sleep_belongs_to_the_wakeup_that_follows() {
+        assert_eq!(delivery_of_the_next(|start| assert_eq!(start.leave(), None)), 800);
+    }
+
+    #[test]
+    fn a_wakeup_of_a_waiting_task_leaves_its_wait_as_it_is() {
+        let mut start = Start::IDLE;
+        start.waking(100, 7, 0);
+        start.wakeup(110, 1, Class::Wakeup, false);
+        start.woken_running();
+        assert_eq!(start.delivery_ns(), 10);
     }
 }

@@ -48,9 +48,9 @@ pub struct Here {
     /// When what is under way began, by [`source`]: ns of CLOCK_MONOTONIC, 0 where nothing is. One of each at most: handlers
     /// and the CPU's own interrupts run with interrupts off, and softirqs one after the other.
     pub from_ns: [u64; 3],
-    /// Records that found no room so far: of softirqs, which an interrupt may interrupt at any instruction, of what none
-    /// does, and of works, which both may. So each is written by one at a time.
-    pub lost: [u64; 3],
+    /// Records that found no room so far. Written by one instruction, as an interrupt may come between any two and lose a
+    /// record of its own.
+    pub lost: u64,
     /// Switches so far. Wraps.
     pub turns: u32,
     /// One more than the last C-state that was entered; 0 where none was since the last switch.
@@ -76,6 +76,8 @@ pub struct Came {
     pub policy: u32,
     /// 1 where a record told of it.
     pub is_told: u32,
+    /// Its cgroup; 0 where that is not asked for.
+    pub cgroup_id: u64,
     /// Its name, as two words of the machine's byte order.
     pub comm: [u64; 2],
 }
@@ -91,12 +93,6 @@ impl Here {
         }
         let hidden = switches.wrapping_sub(before).wrapping_sub(1);
         if hidden < HIDDEN_UNKNOWN as u64 { hidden as u32 } else { HIDDEN_UNKNOWN }
-    }
-
-    /// All records that found no room so far.
-    #[inline(always)]
-    pub const fn lost(&self) -> u64 {
-        self.lost[0] + self.lost[1] + self.lost[2]
     }
 }
 
@@ -386,7 +382,7 @@ pub const fn leaving_of(number: u8) -> Option<Leaving> {
 
 // The layouts are a contract with objects built elsewhere: no padding, nothing moves by accident.
 const _: () = {
-    assert!(size_of::<Here>() == 104);
+    assert!(size_of::<Here>() == 96);
     assert!(size_of::<Turn>() == 120);
     assert!(core::mem::offset_of!(Turn, comm) == 104);
     assert!(size_of::<FullTurn>() == 168);

@@ -8,14 +8,10 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::{
     sample::COMM_LEN,
-    timeline::{Noise, kind, source},
+    timeline::{Noise, kind},
 };
 
-use crate::{
-    sample,
-    timeline::{self, Sender},
-    window,
-};
+use crate::{sample, timeline, window};
 
 /// Something of `source` begins.
 #[inline(always)]
@@ -46,8 +42,7 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     if !window::contains(to_ns) {
         return;
     }
-    let sender = if from == source::SOFTIRQ { Sender::Softirq } else { Sender::Uninterrupted };
-    let Some((mut slot, lost)) = timeline::reserve(here, sender) else { return };
+    let Some((mut slot, lost)) = timeline::reserve(here) else { return };
     slot.write(Noise { kind: kind::NOISE, source: from, reserved: 0, cpu, lost, number, from_ns, to_ns, name: name() });
     sample::submit(slot, false);
 }
@@ -66,11 +61,12 @@ pub fn idle(state: u32) {
         return;
     }
     let Some(here) = timeline::here() else { return };
-    // SAFETY: the pointer is to this CPU's own entry, and switches are not under way while it idles.
-    let here = unsafe { &mut *here };
-    here.idle_state = state + 1;
-    if here.came.pid != 0 && here.idle_since_ns == 0 {
-        // SAFETY: no arguments, no side effects.
-        here.idle_since_ns = unsafe { bpf_ktime_get_ns() };
+    // SAFETY: the pointer is to this CPU's own entry, of which only the idle task and switches write these words, and no switch
+    // is under way while the CPU idles; no arguments, no side effects.
+    unsafe {
+        (*here).idle_state = state + 1;
+        if (*here).came.pid != 0 && (*here).idle_since_ns == 0 {
+            (*here).idle_since_ns = bpf_ktime_get_ns();
+        }
     }
 }

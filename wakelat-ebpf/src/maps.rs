@@ -1,5 +1,7 @@
 //! The maps and the load-time configuration.
 
+use core::arch::asm;
+
 use aya_ebpf::{
     Global,
     btf_maps::{Array, HashMap, PerCpuArray, RingBuf},
@@ -74,6 +76,16 @@ pub static AGGREGATE: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static TRIGGER_RULES: Global<u32> = Global::new(0);
 
+/// 1: `sched_switch` reports a task that blocks on a lock as preempted, as PREEMPT_RT does up to 5.14. Whether it is on the
+/// run queue decides.
+#[unsafe(no_mangle)]
+pub static BLOCKED_AS_PREEMPTED: Global<u32> = Global::new(0);
+
+/// 1: a program may interrupt another on its CPU. From 6.2 on the kernel runs no program of a raw or typed tracepoint in
+/// between itself (`__bpf_trace_run()`, kernel/trace/bpf_trace.c).
+#[unsafe(no_mangle)]
+static PROGRAMS_NEST: Global<u32> = Global::new(0);
+
 /// What is told of the course of events: bits of [`wakelat_common::timeline::part`].
 #[unsafe(no_mangle)]
 pub static TIMELINE: Global<u32> = Global::new(0);
@@ -114,18 +126,36 @@ impl Tally {
     /// Counts one; returns how many there are now on this CPU.
     #[inline(always)]
     pub fn count(self, counter: Counter) -> u64 {
-        // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
-        unsafe {
-            let count = &mut (*self.0).0[counter as usize];
-            *count += 1;
-            *count
-        }
+        self.add(counter, 1)
     }
 
     /// Takes back one that was counted by this run of the program.
     #[inline(always)]
     pub fn take_back(self, counter: Counter) {
-        // SAFETY: as in `count`.
-        unsafe { (&mut (*self.0).0)[counter as usize] -= 1 };
+        self.add(counter, -1);
     }
+
+    #[inline(always)]
+    fn add(self, counter: Counter, value: i64) -> u64 {
+        // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
+        let count = unsafe { &raw mut (*self.0).0[counter as usize] };
+        // Programs run with interrupts off, except if a task wakes itself: there an interrupt may wake another task and count
+        // it between two instructions of this program, unless the kernel skips the program then.
+        if PROGRAMS_NEST.load() != 0 {
+            add(count, value);
+        } else {
+            // SAFETY: as above, and no other program writes this counter meanwhile.
+            unsafe { *count = (*count).wrapping_add_signed(value) };
+        }
+        // SAFETY: as above; a word is read at once.
+        unsafe { count.read_volatile() }
+    }
+}
+
+/// Adds to a word of a map by one instruction. Compare-and-exchange and additions that return the sum came in 5.12; older
+/// kernels refuse every program of an object that has one (kernel/bpf/verifier.c, `resolve_pseudo_ldimm64()`).
+#[inline(always)]
+pub fn add(word: *mut u64, value: i64) {
+    // SAFETY: an aligned word in a value of a map.
+    unsafe { asm!("lock *(u64 *)({word} + 0) += {value}", word = in(reg) word, value = in(reg) value) };
 }

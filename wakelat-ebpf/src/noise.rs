@@ -31,10 +31,8 @@ fn say(kind: u32, fill: impl FnOnce(&mut Said)) {
         }
         return;
     };
-    // SAFETY: `Said` is integers alone, for which any bytes are a value.
-    let said = unsafe { slot.assume_init_mut() };
-    *said = Said { kind, cpu, at_ns, pid, comm: bpf_get_current_comm().unwrap_or_default(), ..Said::default() };
-    fill(said);
+    let comm = bpf_get_current_comm().unwrap_or_default();
+    fill(slot.write(Said { kind, cpu, at_ns, pid, comm, ..Said::default() }));
     // The reader comes by itself: a machine whose latencies are measured is not to be woken for each of them.
     sample::submit(slot, false);
 }

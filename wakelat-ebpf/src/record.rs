@@ -11,7 +11,10 @@ use wakelat_common::{
     start::Leaving,
 };
 
-use crate::task::{TaskFields, name_of};
+use crate::{
+    maps::BLOCKED_AS_PREEMPTED,
+    task::{self, TaskFields, name_of},
+};
 
 /// Where the fields of the three wakeup events are.
 #[unsafe(no_mangle)]
@@ -152,6 +155,10 @@ impl TaskFields for Recorded {
     #[inline(always)]
     fn leaves(self, _preempt: bool) -> Leaving {
         if self.state & PREEMPTED != 0 {
+            // The task that leaves is the one that runs here until the switch is done.
+            if BLOCKED_AS_PREEMPTED.load() != 0 && !task::current_stays_runnable() {
+                return Leaving::Asleep;
+            }
             Leaving::RunnableYetWakeable
         } else if self.state == 0 {
             Leaving::Runnable

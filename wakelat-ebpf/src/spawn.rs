@@ -3,12 +3,7 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{Spawn, kind};
 
-use crate::{
-    sample,
-    task::TaskFields,
-    timeline::{self, Sender},
-    window,
-};
+use crate::{sample, task::TaskFields, timeline, window};
 
 /// Tells of it. `child` is the thread that was made, 0 where none was.
 #[inline(always)]
@@ -22,7 +17,7 @@ pub fn tell<T: TaskFields>(task: T, child: u32) {
     if !window::contains(at_ns) {
         return;
     }
-    let Some((mut slot, lost)) = timeline::reserve(here, Sender::Task) else { return };
+    let Some((mut slot, lost)) = timeline::reserve(here) else { return };
     let exec = (child == 0).into();
     let (pid, comm) = (task.pid(), task.comm());
     slot.write(Spawn { kind: kind::SPAWN, exec, reserved: 0, cpu, lost, pid, at_ns, child, reserved2: 0, comm });

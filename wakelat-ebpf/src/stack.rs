@@ -16,13 +16,7 @@ use wakelat_common::{
     timeline::kind,
 };
 
-use crate::{
-    filter,
-    maps::wants,
-    sample, share,
-    task::TaskFields,
-    timeline::{self, Sender},
-};
+use crate::{filter, maps::wants, sample, share, task::TaskFields, timeline};
 
 /// Stacks of the kernel by their number. Read by user space. The loader gives it room where any are asked for.
 #[btf_map]
@@ -33,8 +27,8 @@ static KERNEL_STACKS: StackTrace<1, 0, DEPTH> = StackTrace::new();
 #[btf_map]
 static USER_STACKS: StackTrace<1, 0, DEPTH> = StackTrace::new();
 
-/// What this CPU may spend on stacks. Its counts are read by user space. Programs on the scheduler's tracepoints run with
-/// interrupts off, so none comes between two others.
+/// What this CPU may spend on stacks. Its counts are read by user space. Stacks are taken with interrupts off, so that none
+/// comes between two others: by the kernel's locks, except where a task wakes itself, of which no stack is taken.
 #[btf_map]
 static STACK_BUDGET: PerCpuArray<Budget, 1> = PerCpuArray::new();
 
@@ -77,7 +71,7 @@ pub fn of_leaver<T: TaskFields>(ctx: &impl StackIdContext, task: T, pid: u32, le
 #[inline(always)]
 fn tell(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
     let (Some(budget), Some(here)) = (STACK_BUDGET.get_ptr_mut(0), timeline::here()) else { return };
-    // SAFETY: the pointer is to this CPU's own entry, and nothing on this CPU interrupts a wakeup or a switch.
+    // SAFETY: the pointer is to this CPU's own entry, and interrupts are off: see there.
     let budget = unsafe { &mut *budget };
     // SAFETY: no arguments, no side effects.
     let began_ns = unsafe { bpf_ktime_get_ns() };
@@ -90,7 +84,7 @@ fn tell(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
     // SAFETY: as above.
     let (now, cpu, by) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid()) };
     budget.pay(now.saturating_sub(began_ns), kernel, user);
-    let Some((mut slot, lost)) = timeline::reserve(here, Sender::Uninterrupted) else { return };
+    let Some((mut slot, lost)) = timeline::reserve(here) else { return };
     let (by_pid, by_tgid) = (by as u32, (by >> 32) as u32);
     slot.write(Stack { kind: kind::STACK, role, reserved: 0, cpu, lost, pid, at_ns, by_pid, by_tgid, kernel, user });
     sample::submit(slot, false);

@@ -2,8 +2,6 @@
 //! has to search. Numbers are given one after the other; threads whose last bits are the
 //! same share a place. Who came first has it until its last switch, the others are in a hash map.
 
-use core::arch::asm;
-
 use aya_ebpf::{
     Global,
     bindings::{BPF_F_MMAPABLE, BPF_NOEXIST},
@@ -12,7 +10,7 @@ use aya_ebpf::{
 };
 use wakelat_common::course::{Entry, Slot};
 
-use crate::task::TaskFields;
+use crate::{maps::add, task::TaskFields};
 
 /// Key: the last bits of a thread's number. Value: its wait, or that of another thread with these bits. Written by every
 /// program; read and emptied by user space, by its own mapping of it (since 5.5), when the programs stop. The loader sets the
@@ -47,12 +45,17 @@ pub fn find<T: TaskFields>(task: T) -> Option<*mut Entry> {
 }
 
 /// Gives `task`, which has none, an entry. Returns false where there is no room.
+///
+/// One CPU at a time does so for a task: a wakeup holds the task's `pi_lock` (`try_to_wake_up()`, kernel/sched/core.c), and a
+/// task that is switched out and has no entry yet is on a run queue, where a wakeup takes the queue's lock before its
+/// `sched_wakeup`, as the switch does. A task that wakes itself holds no lock; it has the CPU, so it gets no entry, except by
+/// the rules of a hist trigger: there two CPUs may give it two, of which the one in the map stays until the programs stop.
 #[inline(always)]
 pub fn insert<T: TaskFields>(task: T, entry: Entry) -> bool {
     let Some(place) = place_of(task) else { return false };
     let is_ours = if owner_of(place) == 0 { claim(place) } else { is_left_over(place, task.pid()) };
     if is_ours {
-        // SAFETY: the place is this task's from now on, and the kernel's locks let one CPU at a time wake or switch it.
+        // SAFETY: the place is this task's from now on, and its entry is written by one CPU at a time: see `insert`.
         unsafe {
             (*place).entry = entry;
             (&raw mut (*place).owner).write_volatile(task.identity());
@@ -67,13 +70,19 @@ pub fn insert<T: TaskFields>(task: T, entry: Entry) -> bool {
 }
 
 /// `task` is switched out for the last time: its identity may be another's soon.
+///
+/// On arm64 neither the store nor the addition orders what comes before it (Documentation/atomic_t.txt), and kernels before 5.12
+/// have no addition that does. What the task had in its place was last written when it came to its CPU, and `__schedule()` has a
+/// full barrier (`smp_mb__after_spinlock()`) between that and this switch: so no late store reaches the entry of the next owner.
+/// The exception is a wait whose switch-in was missed, which counts as stale.
 #[inline(always)]
 pub fn forget<T: TaskFields>(task: T) {
     let Some(place) = place_of(task) else { return };
     if owner_of(place) == task.identity() {
         // SAFETY: a value of the map, and this task's until the claim is given back.
         unsafe { (&raw mut (*place).owner).write_volatile(0) };
-        add(place, -1);
+        // SAFETY: as above.
+        add(unsafe { &raw mut (*place).claims }, -1);
     } else {
         _ = STARTS.remove(task.identity());
     }
@@ -101,25 +110,20 @@ fn is_left_over(place: *mut Slot, pid: u32) -> bool {
     start.pid == pid && start.at_ns == 0
 }
 
-/// Two tasks may come to an empty place at once, on two CPUs: it belongs to whose claim is the only one. Where neither is,
-/// nobody gets it this time.
+/// Two tasks may come to an empty place at once, on two CPUs: it belongs to the one whose claim is the only one. If neither is,
+/// none gets it this time.
+///
+/// Each reads the claims after its own addition to the same word, and of two additions one comes last, which reads two at
+/// least: never do both get the place.
 #[inline(always)]
 fn claim(place: *mut Slot) -> bool {
-    add(place, 1);
-    // SAFETY: a value of the map. The one that has just been added is in what is read.
-    let alone = unsafe { (&raw const (*place).claims).read_volatile() } == 1;
-    if !alone {
-        add(place, -1);
+    // SAFETY: a value of the map.
+    let claims = unsafe { &raw mut (*place).claims };
+    add(claims, 1);
+    // SAFETY: as above. The one that has just been added is in what is read.
+    let is_only = unsafe { claims.read_volatile() } == 1;
+    if !is_only {
+        add(claims, -1);
     }
-    alone
-}
-
-/// Adds to the claims atomically. Compare-and-exchange would say more, but kernels before 5.12 know this alone, and refuse
-/// every program of an object with another (kernel/bpf/verifier.c, `resolve_pseudo_ldimm64()`).
-#[inline(always)]
-fn add(place: *mut Slot, claims: i64) {
-    // SAFETY: an aligned word in a value of the map.
-    unsafe {
-        asm!("lock *(u64 *)({word} + 0) += {claims}", word = in(reg) &raw mut (*place).claims, claims = in(reg) claims);
-    }
+    is_only
 }

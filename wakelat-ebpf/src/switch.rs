@@ -1,10 +1,6 @@
 //! A CPU goes from one task to the next: `sched_switch`.
 
-use aya_ebpf::{
-    EbpfContext,
-    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
-};
-use aya_log_ebpf::warn;
+use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::{
     Class, Counter,
     course::{Course, Entry},
@@ -13,7 +9,7 @@ use wakelat_common::{
 };
 
 use crate::{
-    filter, histogram,
+    budget, filter, histogram,
     maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, wants},
     sample, share, starts,
     task::TaskFields,
@@ -61,8 +57,8 @@ impl At for AskKernel {
 
 /// Both halves; the one that leaves first.
 #[inline(always)]
-pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, next: T) {
-    if !window::is_open() {
+pub fn switch<T: TaskFields>(preempt: bool, prev: T, next: T) {
+    if !window::is_open() || !budget::allows_run() {
         return;
     }
     let prev_pid = prev.pid();
@@ -70,25 +66,16 @@ pub fn switch<T: TaskFields>(ctx: &impl EbpfContext, preempt: bool, prev: T, nex
     if prev_pid != 0 {
         switch_out(prev, prev_pid, prev.leaves(preempt), AskKernel);
     }
-    let next_pid = next.pid();
-    if next_pid == 0 {
+    if next.pid() == 0 {
         return;
     }
-    let warn = |at_ns: u64, now: u64| warn_of_impossible(ctx, next_pid, at_ns, now);
-    switch_in(next, AskKernel, warn, |ending| {
+    switch_in(next, AskKernel, |ending| {
         if AGGREGATE.load() != 0 {
             histogram::add(ending, prev, next);
         } else if let Some(tally) = Tally::of(ending.class) {
             sample::deliver(tally, ending, prev, next);
         }
     });
-}
-
-/// Apart, as a message's instructions are more than all others of a switch.
-#[cold]
-#[inline(never)]
-fn warn_of_impossible(ctx: &impl EbpfContext, pid: u32, at_ns: u64, now: u64) {
-    warn!(ctx, "a wait of pid {} from {} to {} cannot be timed", pid, at_ns, now);
 }
 
 /// The task had the CPU, so it cannot have been waiting; if it could go on, it waits from now.
@@ -100,7 +87,9 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
     }
     let known = starts::find(prev);
     if let Some(entry) = known {
-        // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake or switch it.
+        // SAFETY: the entry is this task's. A switch holds the lock of its run queue; so do the wakeup that begins a wait and
+        // the one that finds the task on the queue. `sched_waking` holds only the task's `pi_lock`, and may write what it knows
+        // of the waker meanwhile: words of their own, each written at once, which no wait that begins here shows.
         let left = unsafe { (*entry).start.leave() };
         if let Some(tally) = left.and_then(Tally::of) {
             tally.count(Counter::Stale);
@@ -162,13 +151,12 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
     }
 }
 
-/// The wait is over: its start is consumed on every path, unless the window ended before the wait did. Before that, `deliver` is given it where it is to be delivered;
-/// otherwise it is counted. `warn` is given the start and the end of the first that is impossible.
+/// The wait is over: its start is consumed on every path, unless the window ended before the wait did. Before that, `deliver` is
+/// given it where it is to be delivered; otherwise it is counted.
 #[inline(always)]
 pub fn switch_in<T: TaskFields, Delivered>(
     next: T,
     at: impl At,
-    warn: impl FnOnce(u64, u64),
     deliver: impl FnOnce(Ending) -> Delivered,
 ) -> Option<Delivered> {
     let entry = starts::find(next)?;
@@ -183,9 +171,7 @@ pub fn switch_in<T: TaskFields, Delivered>(
             return None;
         }
         let Some(latency_ns) = start.latency_ns(now, FROM_WAKING.load() != 0) else {
-            if Tally::of(class)?.count(Counter::Discarded) == 1 {
-                warn(start.at_ns, now);
-            }
+            Tally::of(class)?.count(Counter::Discarded);
             return None;
         };
         if latency_ns < THRESHOLD_NS.load() {

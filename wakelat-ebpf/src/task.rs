@@ -9,9 +9,12 @@ use core::{marker::PhantomData, ptr};
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel, bpf_probe_read_kernel_str_bytes};
 use wakelat_common::{course::Clocks, sample::COMM_LEN, start::Leaving};
 
-use crate::accessors::{
-    cgroup, cgroup_subsys_state, css_set, irqaction, kernfs_node, osnoise_sample, task_struct, task_struct___pre_5_14,
-    task_struct___pre_5_16, thread_info, timerlat_sample, work_struct,
+use crate::{
+    accessors::{
+        cgroup, cgroup_subsys_state, css_set, irqaction, kernfs_node, osnoise_sample, task_struct,
+        task_struct___pre_5_14, task_struct___pre_5_16, thread_info, timerlat_sample, work_struct,
+    },
+    maps::BLOCKED_AS_PREEMPTED,
 };
 
 /// How a program may read kernel memory.
@@ -144,6 +147,14 @@ impl<R: Read> Task<R> {
         clocks::rt_throttled(self)
     }
 
+    /// Whether it is on a run queue.
+    #[inline(always)]
+    fn on_rq(self) -> bool {
+        let at = task_struct::on_rq(self.raw);
+        // An int became a byte in 7.2.
+        if task_struct::on_rq_size() == 1 { R::read(at) != 0 } else { R::read(at.cast::<u32>()) != 0 }
+    }
+
     /// How often its CPU has gone from one task to another, by the kernel's own count; 0 where it cannot be read.
     #[inline(always)]
     pub fn switches(self) -> u64 {
@@ -214,9 +225,10 @@ impl<R: Read> TaskFields for Task<R> {
         }
     }
 
+    /// Under the lock of its run queue, after the kernel took it off if it blocks (`__schedule()`, kernel/sched/core.c).
     #[inline(always)]
     fn leaves(self, preempt: bool) -> Leaving {
-        Leaving::of(preempt, self.state())
+        Leaving::of(preempt && (BLOCKED_AS_PREEMPTED.load() == 0 || self.on_rq()), self.state())
     }
 
     #[inline(always)]
@@ -290,6 +302,13 @@ impl<R: Read> Work<R> {
     pub fn function(&self) -> u64 {
         R::read(work_struct::func(self.raw)) as u64
     }
+}
+
+/// Whether the task that runs here, and is about to leave its CPU, stays on a run queue.
+#[inline(always)]
+pub fn current_stays_runnable() -> bool {
+    // SAFETY: no arguments, no side effects.
+    Task::<Probe>::new(unsafe { bpf_get_current_task() } as *const u8).on_rq()
 }
 
 /// Whether the thread that runs here is a worker of a workqueue, and not one that a softirq with works interrupted.

@@ -13,7 +13,13 @@ use wakelat_common::{
     timeline::{Here, Moved, Woken, kind, part},
 };
 
-use crate::{filter, maps::TIMELINE, sample, starts, task::TaskFields, window};
+use crate::{
+    filter,
+    maps::{TIMELINE, add},
+    sample, starts,
+    task::TaskFields,
+    window,
+};
 
 /// What this CPU is at. Its count of losses is read by user space.
 #[btf_map]
@@ -43,31 +49,17 @@ pub fn clocks_of_wait<T: TaskFields>(task: T, course: &Course) -> Clocks {
     if tells(part::CLOCKS) { task.clocks_of_wait(course.follows_throttling()) } else { Clocks::UNKNOWN }
 }
 
-/// Who sends a record.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Sender {
-    /// What runs with interrupts off.
-    Uninterrupted,
-    /// A softirq.
-    Softirq,
-    /// A task, with interrupts on.
-    Task,
-}
-
-/// A place for a record, and how many were lost so far; counts one more where there is no room.
+/// A place for a record, and how many were lost so far; counts one more where there is no room. An interrupt may send records
+/// of its own between any two instructions: then this record, which comes before those, may count more as lost than they do.
 #[inline(always)]
-pub fn reserve<R: 'static>(here: *mut Here, sender: Sender) -> Option<(RingBufEntry<R>, u32)> {
-    // SAFETY: the pointer is to this CPU's own entry, of which each sender writes its own word.
-    let here = unsafe { &mut *here };
+pub fn reserve<R: 'static>(here: *mut Here) -> Option<(RingBufEntry<R>, u32)> {
+    // SAFETY: this CPU's own entry, of which no reference is held: a program that interrupts this one writes it, too.
+    let lost = unsafe { &raw mut (*here).lost };
     match sample::reserve() {
-        Some(slot) => Some((slot, here.lost() as u32)),
+        // SAFETY: as above; a word is read at once.
+        Some(slot) => Some((slot, unsafe { lost.read_volatile() } as u32)),
         None => {
-            let word = match sender {
-                Sender::Softirq => 0,
-                Sender::Uninterrupted => 1,
-                Sender::Task => 2,
-            };
-            here.lost[word] += 1;
+            add(lost, 1);
             None
         }
     }
@@ -81,7 +73,8 @@ pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
     }
     let mut waits = false;
     if let Some(entry) = starts::find(task) {
-        // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake, move or switch it.
+        // SAFETY: as in `switch_out`: a task is moved under the lock of the run queue that it leaves, or, while it is on none,
+        // under its own (`set_task_cpu()`, kernel/sched/core.c).
         let entry = unsafe { &mut *entry };
         if entry.start.at_ns != 0 {
             entry.course.leave_cpu(clocks_of_wait(task, &entry.course));
@@ -98,7 +91,7 @@ pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
     if !window::contains(at_ns) {
         return;
     }
-    let Some((mut slot, lost)) = reserve(here, Sender::Uninterrupted) else { return };
+    let Some((mut slot, lost)) = reserve(here) else { return };
     slot.write(Moved {
         kind: kind::MOVED,
         waits: waits.into(),
@@ -124,7 +117,7 @@ pub fn woken<T: TaskFields>(task: T, pid: u32, class: Class) {
     if !window::contains(at_ns) {
         return;
     }
-    let Some((mut slot, lost)) = reserve(here, Sender::Uninterrupted) else { return };
+    let Some((mut slot, lost)) = reserve(here) else { return };
     slot.write(Woken {
         kind: kind::WOKEN,
         class: class as u8,

@@ -22,7 +22,7 @@ use crate::{
     sample, stack,
     switch::{self, At, Ending},
     task::{Read, Task, TaskFields as _, name_of},
-    timeline::{self, Sender, tells},
+    timeline::{self, tells},
     window,
 };
 
@@ -49,9 +49,8 @@ pub fn turn<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, ne
         switch::switch_out(prev, prev_pid, leaving, at);
     }
     let mut waited = Waited::NONE;
-    // One that is impossible is counted alone: there is no room on the stack for a message beside the record.
     if next_pid != 0
-        && let Some(told) = switch::switch_in(next, at, |_, _| {}, |ending| Waited::of(ending, next))
+        && let Some(told) = switch::switch_in(next, at, |ending| Waited::of(ending, next))
     {
         waited = told;
     }
@@ -150,9 +149,8 @@ fn tell<R: Read>(
     waited: Waited,
 ) -> bool {
     let Some(here) = timeline::here() else { return false };
-    // SAFETY: the pointer is to this CPU's own entry, and nothing on this CPU interrupts a switch.
-    let (idle_state, look) = unsafe { pass(&mut *here, prev_pid == 0) };
-    // SAFETY: as above.
+    let (idle_state, look) = pass(here, prev_pid == 0);
+    // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing writes it meanwhile.
     let (hidden, idle_since_ns) = unsafe { ((*here).pass(prev.switches()), mem::take(&mut (*here).idle_since_ns)) };
     let mut flags = waited.flags;
     // Of a task that leaves the CPU asleep, and of one that comes, nobody wants to know unless each is shown.
@@ -195,19 +193,19 @@ fn tell<R: Read>(
         delivery_ns: waited.delivery_ns,
         throttled_ns: waited.throttled_ns,
         stolen_ns: waited.stolen_ns,
-        cgroup_id: if with_cgroup { next.cgroup_id() } else { 0 },
+        cgroup_id: came.cgroup_id,
         comm: name_of(came.comm),
     };
     // SAFETY: as above.
     let told = unsafe { mem::replace(&mut (*here).came, came) };
     let is_as_told = (hidden == 0 || hidden == HIDDEN_UNKNOWN) && is_as_told(prev, prev_pid, told);
     let sent = if is_as_told {
-        timeline::reserve(here, Sender::Uninterrupted).map(|(mut slot, lost)| {
+        timeline::reserve(here).map(|(mut slot, lost)| {
             slot.write(turn(kind::TURN, lost));
             sample::submit(slot, look);
         })
     } else {
-        timeline::reserve(here, Sender::Uninterrupted).map(|(mut slot, lost)| {
+        timeline::reserve(here).map(|(mut slot, lost)| {
             slot.write(FullTurn {
                 turn: turn(kind::FULL_TURN, lost),
                 prev_tgid: prev.tgid(),
@@ -231,7 +229,8 @@ fn tell<R: Read>(
 /// `task` comes, and a record is to tell of it.
 #[inline(always)]
 fn came<R: Read>(task: Task<R>, pid: u32) -> Came {
-    Came { pid, prio: task.prio(), policy: task.policy(), is_told: 1, comm: task.comm_words() }
+    let cgroup_id = if WITH_CGROUP.load() != 0 { task.cgroup_id() } else { 0 };
+    Came { pid, prio: task.prio(), policy: task.policy(), is_told: 1, cgroup_id, comm: task.comm_words() }
 }
 
 /// Whether what was `told` by the last record still holds of the task that leaves.
@@ -241,12 +240,15 @@ fn is_as_told<R: Read>(prev: Task<R>, pid: u32, told: Came) -> bool {
         && told.pid == pid
         && told.prio == prev.prio()
         && told.policy == prev.policy()
+        && (WITH_CGROUP.load() == 0 || told.cgroup_id == prev.cgroup_id())
         && told.comm == prev.comm_words()
 }
 
 /// One more switch `here`. Returns the last C-state, where the CPU comes `from_idle`, and whether to look at the ring buffer.
 #[inline(always)]
-fn pass(here: &mut Here, from_idle: bool) -> (u8, bool) {
+fn pass(here: *mut Here, from_idle: bool) -> (u8, bool) {
+    // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so no other reference into it is in use.
+    let here = unsafe { &mut *here };
     if tells(part::NOISE) {
         // On PREEMPT_RT a softirq may lose the CPU like any code of its thread: what is under way belongs to the thread.
         here.from_ns[source::SOFTIRQ as usize] = 0;

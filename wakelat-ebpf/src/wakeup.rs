@@ -4,7 +4,6 @@ use aya_ebpf::{
     helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns},
     programs::tracing::StackIdContext,
 };
-use aya_log_ebpf::warn;
 use wakelat_common::{
     Class, Counter,
     course::{Course, Entry},
@@ -13,7 +12,7 @@ use wakelat_common::{
 };
 
 use crate::{
-    filter,
+    budget, filter,
     maps::{FROM_WAKING, TRIGGER_RULES, Tally, wants},
     share, stack, starts,
     task::TaskFields,
@@ -24,7 +23,7 @@ use crate::{
 /// Remembers when, by whom and from which CPU. Fires in the waker's context, before the task is placed.
 #[inline(always)]
 pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
-    if !window::is_open() {
+    if !window::is_open() || !budget::allows_run() {
         return;
     }
     // SAFETY: no arguments, no side effects; so it is wherever these helpers are called.
@@ -39,8 +38,14 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
     }
     // To a trigger on this event it is where the clock starts, whatever the task does, and nothing else is.
     let starts = TRIGGER_RULES.load() != 0 && FROM_WAKING.load() != 0;
+    // A task wakes itself, or an interrupt wakes the task that it interrupted: it has the CPU, so no wait can begin. The kernel
+    // holds no lock here and has interrupts on (`try_to_wake_up()`, kernel/sched/core.c), so its entry may be in use.
+    if waker == pid && !starts {
+        return;
+    }
     if let Some(entry) = starts::find(task) {
-        // SAFETY: the entry is this task's, and the kernel's locks let one CPU at a time wake or switch it.
+        // SAFETY: the entry is this task's, and the waker holds its `pi_lock`, so that no other CPU wakes it. One may switch it
+        // meanwhile: see `switch_out`.
         let Entry { start, course } = unsafe { &mut *entry };
         if starts {
             *start = Start { pid, ..Start::IDLE };
@@ -84,7 +89,7 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
 /// Starts the clock, unless nothing waits or the clock runs already.
 #[inline(always)]
 pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
-    if !window::is_open() {
+    if !window::is_open() || !budget::allows_run() {
         return;
     }
     let Some(tally) = Tally::of(class) else { return };
@@ -111,6 +116,7 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     // It runs: nothing waits, and a start would be consumed by an unrelated switch-in much later.
     if !trigger_rules && task.on_cpu() {
         settle(task, tally, Counter::WokenRunning);
+        forget_waker(task, pid);
         return;
     }
     // SAFETY: as in `waking`.
@@ -124,7 +130,7 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
         stack::of_waker(ctx, pid, now);
     }
     if let Some(entry) = starts::find(task) {
-        // SAFETY: as in `waking`.
+        // SAFETY: the entry is this task's, and the lock of its run queue is held.
         let Entry { start, course } = unsafe { &mut *entry };
         if class == Class::New
             && let Some(tally) = start.leave().and_then(Tally::of)
@@ -143,8 +149,19 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     entry.start.level = level;
     entry.start.wakeup(now, pid, class, trigger_rules);
     set_out(task, &entry.start, &mut entry.course);
-    if !starts::insert(task, entry) && settle(task, tally, Counter::StartMapFull) == Some(1) {
-        warn!(ctx, "there is no room for the starts of further tasks: their wakeups are lost, and counted");
+    if !starts::insert(task, entry) {
+        settle(task, tally, Counter::StartMapFull);
+    }
+}
+
+/// The task runs, so that no wait begins with what `sched_waking` left.
+#[inline(always)]
+fn forget_waker<T: TaskFields>(task: T, pid: u32) {
+    let by_itself = bpf_get_current_pid_tgid() as u32 == pid;
+    // A task that wakes itself holds no lock, and its `sched_waking` left nothing.
+    if !by_itself && let Some(entry) = starts::find(task) {
+        // SAFETY: the entry is this task's, and the lock of its run queue is held.
+        unsafe { (*entry).start.woken_running() };
     }
 }
 
@@ -163,11 +180,6 @@ fn set_out<T: TaskFields>(task: T, start: &Start, course: &mut Course) {
 /// Counts a wakeup that starts no wait: there is no switch-in whose CPU the filter could judge, so it judges the one the
 /// task is on.
 #[inline(always)]
-fn settle<T: TaskFields>(task: T, tally: Tally, counter: Counter) -> Option<u64> {
-    if filter::wants_cpu(|| task.cpu()) {
-        Some(tally.count(counter))
-    } else {
-        tally.count(Counter::Filtered);
-        None
-    }
+fn settle<T: TaskFields>(task: T, tally: Tally, counter: Counter) {
+    tally.count(if filter::wants_cpu(|| task.cpu()) { counter } else { Counter::Filtered });
 }

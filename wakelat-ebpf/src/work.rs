@@ -3,11 +3,7 @@
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{Work, kind};
 
-use crate::{
-    sample, task,
-    timeline::{self, Sender},
-    window,
-};
+use crate::{sample, task, timeline, window};
 
 /// In place of a function: the work ends.
 pub const NONE: u64 = 0;
@@ -25,7 +21,7 @@ pub fn tell(function: u64) {
     if !window::contains(at_ns) {
         return;
     }
-    let Some((mut slot, lost)) = timeline::reserve(here, Sender::Task) else { return };
+    let Some((mut slot, lost)) = timeline::reserve(here) else { return };
     slot.write(Work { kind: kind::WORK, reserved: [0; 3], cpu, lost, pid, at_ns, function });
     sample::submit(slot, false);
 }

@@ -14,12 +14,13 @@ use wakelat_common::filter::part;
 
 use crate::{
     aggregate::key::{Key, Names},
+    cli::{OutputFlags, PaperFlags},
     collect::Timeline,
     config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, Table, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
-    report::Report,
+    report::{Mode, Report},
     say::say,
-    session::{self, Place, Stop, View},
+    session::{self, Place, Stop, View, output::Output},
     sink::{self, Reports, Style, Waits},
     timerlat, verify,
     wait::Wait,
@@ -76,9 +77,15 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<Stop> {
         }
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.terminal && live.output.format == sink::Format::Human;
+            let redrawn = style.terminal && live.output.format == sink::Format::Human && !live.output.quiet;
             let period_ns = live.tracer.timer_period_ns();
-            let mut listener = timerlat::live::Activations::new(config.shown, period_ns, live.output.format, style);
+            let mut listener = timerlat::live::Activations::new(
+                config.shown,
+                period_ns,
+                live.tracer.user.is_some(),
+                live.output.format,
+                style,
+            );
             live_run(live, redrawn && config.shown.view == timerlat::sink::View::Top, &mut listener)
         }
     }
@@ -92,13 +99,13 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
     match &config.origin {
         Origin::Saved(saved) => {
             let (style, _) = style(&saved.output);
-            timerlat::run::osnoise(saved, config.view, &style).map(|()| Stop::Done)
+            timerlat::run::osnoise(saved, config.shown, &style).map(|()| Stop::Done)
         }
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.terminal && live.output.format == sink::Format::Human;
-            let mut listener = timerlat::live::Noises::new(config.view, live.output.format, style);
-            live_run(live, redrawn && config.view == timerlat::sink::NoiseView::Top, &mut listener)
+            let redrawn = style.terminal && live.output.format == sink::Format::Human && !live.output.quiet;
+            let mut listener = timerlat::live::Noises::new(config.shown, live.output.format, style);
+            live_run(live, redrawn && config.shown.view == timerlat::sink::NoiseView::Top, &mut listener)
         }
     }
 }
@@ -112,21 +119,20 @@ fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Liste
     timerlat::live::run(&live.tracer, &window, &live.output, listener)
 }
 
-/// A command that measures nothing: writes to standard output what `write` writes. A reader that has gone is no error.
+/// A command that measures nothing: writes what `write` writes, also what it wrote before an error. A reader that has gone is no
+/// error.
 ///
 /// # Errors
-/// Those of `write`.
-pub fn print(write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
-    let (style, _) = terminal(false);
-    let mut out = io::BufWriter::new(io::stdout());
-    match write(&style, &mut out).and_then(|()| Ok(out.flush()?)) {
-        Err(error)
-            if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) =>
-        {
-            Ok(())
-        }
-        written => written,
+/// Those of `write`, and if the output cannot be written.
+pub fn print(paper: &PaperFlags, write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
+    let config = OutputConfig::new(&OutputFlags { paper: paper.clone(), ..OutputFlags::default() })?;
+    let (style, _) = style(&config);
+    let mut text = Vec::new();
+    let result = write(&style, &mut text);
+    if result.is_ok() || !text.is_empty() {
+        Output::open(config.path.as_deref())?.write(|out| out.write_all(&text))?;
     }
+    result
 }
 
 fn run(config: &Config, view: &mut dyn View) -> Result<Stop> {
@@ -136,7 +142,7 @@ fn run(config: &Config, view: &mut dyn View) -> Result<Stop> {
 /// Where the run takes place, if it can.
 fn ready(config: &Config) -> Result<Place> {
     let features = Features::detect(config.resources.btf.as_deref());
-    features.check_can_measure(&config.resources)?;
+    features.check_can_measure(&config.resources, config.mode)?;
     if !config.output.quiet {
         config.notes.iter().for_each(say);
     }
@@ -147,13 +153,13 @@ fn ready(config: &Config) -> Result<Place> {
     Ok(place(features))
 }
 
-/// `verify`: the same window by hist triggers. Returns whether the numbers agree.
+/// `verify`: the same window by hist triggers.
 ///
 /// # Errors
 /// Those of [`verify::run`].
-pub fn verify(config: &VerifyConfig) -> Result<bool> {
+pub fn verify(config: &VerifyConfig) -> Result<verify::Verdict> {
     let features = Features::detect(config.resources.btf.as_deref());
-    features.check_can_measure(&config.resources)?;
+    features.check_can_measure(&config.resources, Mode::Samples)?;
     if !config.output.quiet {
         config.notes.iter().for_each(say);
     }

@@ -6,11 +6,16 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::{
-    config::{Attach, Doctor},
+    config::Attach,
     kernel::{
-        Features, Roots,
+        Features, Machine, Roots,
         requirement::{self, Requirement, State},
         tracefs::Tracefs,
+    },
+    sink::{
+        Style,
+        style::Ink,
+        text::{Line, clean, width},
     },
     timerlat::live::former,
     tracefs::{self, leftovers},
@@ -28,42 +33,90 @@ struct Checklist<'a> {
 /// Looks at this kernel and this user, and writes what was found. Returns whether measuring is possible.
 ///
 /// # Errors
-/// Where writing fails.
-pub fn run(doctor: Doctor, out: &mut dyn Write) -> Result<bool> {
-    write(&Features::detect(None), doctor, out)
+/// If writing fails.
+pub fn run(json: bool, style: &Style, out: &mut dyn Write) -> Result<bool> {
+    write(&Features::detect(None), machine(Machine::detect()), json, style, out)
 }
 
-fn write(features: &Features, doctor: Doctor, out: &mut dyn Write) -> Result<bool> {
-    let needed = requirement::all(features, Attach::Auto);
+/// What every command that measures reads of procfs and sysfs before it looks at anything else; none if all is there.
+fn machine(detected: Result<Machine>) -> Option<Requirement> {
+    let error = detected.err()?;
+    let remedy = "mount them: `mount -t proc proc /proc`, `mount -t sysfs sysfs /sys`";
+    Some(Requirement::missing("procfs and sysfs", format!("{error:#}"), remedy))
+}
+
+fn write(
+    features: &Features,
+    machine: Option<Requirement>,
+    json: bool,
+    style: &Style,
+    out: &mut dyn Write,
+) -> Result<bool> {
+    let needed: Vec<_> = machine.into_iter().chain(requirement::all(features, Attach::Auto)).collect();
     let can_measure = needed.iter().all(|requirement| requirement.state != State::Missing);
     let checks: Vec<_> = [kernel(features)].into_iter().chain(needed).chain(useful(features)).collect();
-    if doctor.json {
+    if json {
         let kernel = features.release.to_string();
         let list = Checklist { schema: "wakelat.doctor/1", kernel, can_measure, checks: &checks };
-        serde_json::to_writer_pretty(&mut *out, &list)?;
+        serde_json::to_writer(&mut *out, &list)?;
         writeln!(out)?;
     } else {
-        text(&checks, can_measure, out)?;
+        out.write_all(text(&checks, can_measure, style).as_bytes())?;
     }
     Ok(can_measure)
 }
 
-fn text(checks: &[Requirement], can_measure: bool, out: &mut dyn Write) -> Result<()> {
-    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+/// Columns below which the findings go below the names.
+const BESIDE: usize = 72;
+
+fn text(checks: &[Requirement], can_measure: bool, style: &Style) -> String {
+    let mut out = String::new();
+    let names = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for Requirement { name, state, found, remedy } in checks {
-        let word = match state {
-            State::Ok => "ok",
-            State::Missing => "missing",
-            State::Note => "note",
+        let (ink, word) = match state {
+            State::Ok => (Ink::Plain, "ok"),
+            State::Missing => (Ink::Warning, "missing"),
+            State::Note => (Ink::Strong, "note"),
         };
-        writeln!(out, "{word:<7}  {name:<width$}  {found}")?;
+        let mut head = Line::of(ink, format!("{word:<7}"));
+        head.push(Ink::Plain, format!("  {name:<names$}  "));
+        if style.columns() < BESIDE {
+            head.end(style, &mut out);
+            head = Line::of(Ink::Plain, "  ");
+        }
+        let indent = " ".repeat(head.width());
+        wrapped(head, &clean(found, style), style, &mut out);
         if let Some(remedy) = remedy {
-            writeln!(out, "{:<7}  {:<width$}  -> {remedy}", "", "")?;
+            wrapped(Line::of(Ink::Plain, format!("{indent}-> ")), &clean(remedy, style), style, &mut out);
         }
     }
     let verdict = if can_measure { "wakelat can measure here" } else { "wakelat cannot measure here" };
-    writeln!(out, "\n{verdict}")?;
-    Ok(())
+    out.push('\n');
+    Line::of(Ink::Strong, verdict).end(style, &mut out);
+    out
+}
+
+/// Text behind `head`, broken between words but not within a command in backticks, and never cut: commands are copied.
+fn wrapped(head: Line, text: &str, style: &Style, out: &mut String) {
+    let indent = head.width();
+    let mut line = head;
+    let mut quoted = false;
+    let pieces = text.split(|c: char| {
+        quoted ^= c == '`';
+        c == ' ' && !quoted
+    });
+    for piece in pieces {
+        if line.width() > indent {
+            if line.width() + 1 + width(piece) > style.columns() {
+                line.end_within(usize::MAX, style, out);
+                line = Line::of(Ink::Plain, " ".repeat(indent));
+            } else {
+                line.push(Ink::Plain, " ");
+            }
+        }
+        line.push(Ink::Plain, piece);
+    }
+    line.end_within(usize::MAX, style, out);
 }
 
 fn kernel(features: &Features) -> Requirement {
@@ -165,12 +218,17 @@ mod tests {
         btf::KernelBtf, cpus::Cpus, privilege::Privileges, release::Release, requirement::tests::everything,
     };
 
-    fn shown(features: &Features, json: bool) -> (bool, String) {
+    fn shown_at(features: &Features, json: bool, width: usize) -> (bool, String) {
         let mut out = Vec::new();
-        let can_measure = write(features, Doctor { json }, &mut out).unwrap();
+        let style = Style { width, ..Style::default() };
+        let can_measure = write(features, None, json, &style, &mut out).unwrap();
         // The binary's path in the remedy is the test's own.
         let exe = std::env::current_exe().unwrap().display().to_string();
         (can_measure, String::from_utf8(out).unwrap().replace(&exe, "/usr/bin/wakelat"))
+    }
+
+    fn shown(features: &Features, json: bool) -> (bool, String) {
+        shown_at(features, json, 80)
     }
 
     /// An old kernel without anything, and a user without privilege.
@@ -211,6 +269,7 @@ mod tests {
     #[test]
     fn the_checklist_as_json_says_the_same() {
         let (_, text) = shown(&nothing(), true);
+        assert_eq!((text.lines().count(), text.starts_with("{\"schema\":\"wakelat.doctor/1\",")), (1, true), "{text}");
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["schema"], "wakelat.doctor/1");
         assert_eq!(json["can_measure"], false);
@@ -221,9 +280,39 @@ mod tests {
     }
 
     #[test]
-    fn the_doctor_works_for_anybody_on_this_machine() {
+    fn no_line_is_wider_than_the_terminal_but_for_a_command_that_is() {
+        for width in [40, 80] {
+            for features in [nothing(), everything()] {
+                let (_, text) = shown_at(&features, false, width);
+                let is_command = |line: &str| line.trim().trim_start_matches("-> ").starts_with('`');
+                assert!(text.lines().all(|line| line.len() <= width || is_command(line)), "{width}:\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_command_can_read_is_missing() {
+        let why = machine(Err(anyhow::anyhow!("cannot read `/proc/self/mountinfo`"))).unwrap();
         let mut out = Vec::new();
-        run(Doctor { json: false }, &mut out).unwrap();
+        let can_measure = write(&everything(), Some(why), false, &Style::default(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            !can_measure && text.contains("cannot read `/proc/self/mountinfo`") && text.contains("mount -t proc"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn every_field_is_documented_and_every_documented_field_is_written() {
+        use crate::sink::documentation::{all_paths, documented};
+        let document = serde_json::from_str(&shown(&nothing(), true).1).unwrap();
+        assert_eq!(documented("Checklist: `wakelat.doctor/1`"), all_paths(&document));
+    }
+
+    #[test]
+    fn the_doctor_needs_no_privilege_on_this_machine() {
+        let mut out = Vec::new();
+        run(false, &Style::default(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.ends_with("wakelat can measure here\n") || text.ends_with("wakelat cannot measure here\n"));
     }

@@ -8,18 +8,23 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
+use crate::cli::PaperFlags;
+use crate::config::ConfigError;
 use crate::hist_trigger::Trigger;
 use crate::kernel::format::{Field, Format};
 use crate::sink::style::{Ink, Style};
-use crate::sink::text::{Line, clean, left};
+use crate::sink::text::{Line, clean, left, right};
 use crate::sink::units;
 use crate::tracefs::Tracefs;
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat events                 all tracepoints, a line each
+  wakelat events                 all tracepoints, one per line
+  wakelat events --systems       how many each system has, and how many are on
+  wakelat events --enabled       tracepoints that are on, or have a trigger or filter
   wakelat events 'sched:*wak*'   those, with their fields
-  wakelat events sched_switch    in whatever system it is";
+  wakelat events sched_switch    of any system
+  wakelat events 'kprobes:*'     the kprobe events of this machine";
 
 /// List tracepoints: their fields, whether they are on, their filters and triggers
 #[derive(Clone, Debug, Args)]
@@ -32,9 +37,21 @@ pub struct EventsFlags {
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
 
-    /// A JSON document per tracepoint
+    /// Only tracepoints that are on, or have a trigger or a filter
     #[arg(long)]
+    enabled: bool,
+
+    /// One line per system instead of one per tracepoint
+    #[arg(long, conflicts_with = "json")]
+    systems: bool,
+
+    /// A JSON document per tracepoint
+    #[arg(long, help_heading = "Output")]
     json: bool,
+
+    /// Where and how the list is written.
+    #[command(flatten)]
+    pub paper: PaperFlags,
 }
 
 /// A tracepoint and its state in one instance of tracefs.
@@ -76,6 +93,11 @@ impl Event {
         }))
     }
 
+    /// Whether anything happens at it: it is on, or has a trigger or a filter.
+    fn is_in_use(&self) -> bool {
+        self.enabled || self.filter.is_some() || !self.triggers.is_empty()
+    }
+
     /// `sched:sched_switch`
     pub fn name(&self) -> String {
         format!("{}:{}", self.system, self.format.name)
@@ -113,7 +135,7 @@ impl Event {
     fn document(&self) -> Json {
         let fields: Vec<Json> = self.format.fields.iter().map(document_of).collect();
         json!({
-            "schema": "wakelat.event/1",
+            "schema": "wakelat.tracepoint/1",
             "system": self.system,
             "event": self.format.name,
             "id": self.format.id,
@@ -145,24 +167,23 @@ pub fn run(flags: &EventsFlags, style: &Style, out: &mut dyn Write) -> Result<()
 }
 
 fn list(tracefs: &Tracefs, flags: &EventsFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
-    let mut root = tracefs.root().to_owned();
-    if let Some(instance) = &flags.instance {
-        root = root.join("instances").join(instance);
-        if !root.is_dir() {
-            bail!("there is no tracefs instance `{instance}`");
-        }
-    }
+    let root = tracefs.instance(flags.instance.as_deref())?;
     let directories = directories(&root.join("events"), flags.glob.as_deref())?;
     if directories.is_empty() {
         let glob = flags.glob.as_deref().unwrap_or("*");
         bail!("no tracepoint matches `{glob}`; quote a pattern such as 'sched:*', so that the shell leaves it alone");
     }
     let columns = directories.keys().map(String::len).max().unwrap_or(0);
+    let mut systems: BTreeMap<String, System> = BTreeMap::new();
     for (name, directory) in &directories {
         let system = name.split(':').next().unwrap_or_default();
-        let Some(event) = Event::read(system, directory)? else { continue };
+        let Some(event) = Event::read(system, directory)?.filter(|event| !flags.enabled || event.is_in_use()) else {
+            continue;
+        };
         let mut text = String::new();
-        if flags.json {
+        if flags.systems {
+            systems.entry(event.system.clone()).or_default().add(&event);
+        } else if flags.json {
             text = format!("{}\n", event.document());
         } else {
             event.line(columns, style).end_within(usize::MAX, style, &mut text);
@@ -172,13 +193,63 @@ fn list(tracefs: &Tracefs, flags: &EventsFlags, style: &Style, out: &mut dyn Wri
         }
         out.write_all(text.as_bytes())?;
     }
+    out.write_all(summary(&systems, style).as_bytes())?;
     Ok(())
 }
 
+/// What a system has.
+#[derive(Default)]
+struct System {
+    events: u64,
+    enabled: u64,
+    triggers: u64,
+    filters: u64,
+}
+
+impl System {
+    fn add(&mut self, event: &Event) {
+        self.events += 1;
+        self.enabled += u64::from(event.enabled);
+        self.triggers += event.triggers.len() as u64;
+        self.filters += u64::from(event.filter.is_some());
+    }
+}
+
+/// A line for each system.
+fn summary(systems: &BTreeMap<String, System>, style: &Style) -> String {
+    let mut out = String::new();
+    let names = systems.keys().map(String::len).max().unwrap_or(0);
+    let counts = systems.values().map(|system| units::thousands(system.events).len()).max().unwrap_or(0);
+    for (name, System { events, enabled, triggers, filters }) in systems {
+        let mut line = Line::of(Ink::Title, left(name, names, style));
+        line.push(Ink::Plain, format!("  {}", right(&units::thousands(*events), counts)));
+        for (count, text) in [
+            (*enabled, format!("{} on", units::thousands(*enabled))),
+            (*triggers, units::counted(*triggers, "trigger")),
+            (*filters, units::counted(*filters, "filter")),
+        ] {
+            if count > 0 {
+                line.push(Ink::Strong, format!("  {text}"));
+            }
+        }
+        line.end(style, &mut out);
+    }
+    out
+}
+
 /// The directories of the events that match, by name.
+///
+/// # Errors
+/// If the pattern is none ([`ConfigError::Usage`]), or the directory cannot be read.
 fn directories(events: &Path, glob: Option<&str>) -> Result<BTreeMap<String, PathBuf>> {
-    let pattern = wildmatch::WildMatch::new(&glob.unwrap_or("*").replacen('/', ":", 1));
-    let whole = glob.is_some_and(|glob| glob.contains([':', '/']));
+    let text = glob.unwrap_or("*").replacen('/', ":", 1);
+    let pattern = glob::Pattern::new(&text).map_err(|error| {
+        ConfigError::usage(
+            "GLOB",
+            format!("`{text}` is not a shell pattern: {} at character {}", error.msg, error.pos + 1),
+        )
+    })?;
+    let whole = text.contains(':');
     let mut found = BTreeMap::new();
     let systems = std::fs::read_dir(events).with_context(|| format!("`{}`", events.display()))?;
     for system in systems.flatten().filter(|entry| entry.path().is_dir()) {
@@ -267,5 +338,32 @@ mod tests {
     fn a_pattern_that_matches_nothing_says_so() {
         assert!(listed(&["nothing*"]).unwrap_err().to_string().contains("`nothing*`"));
         assert!(listed(&["--instance", "x"]).unwrap_err().to_string().contains("instance `x`"));
+    }
+
+    #[test]
+    fn a_bad_pattern_is_wrong_usage() {
+        let error = listed(&["sched:[a"]).unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(ConfigError::Usage(_))), "{error:#}");
+        assert!(error.to_string().contains("`sched:[a` is not a shell pattern"), "{error:#}");
+        assert!(listed(&["sched_[wm]*"]).unwrap().contains("sched_migrate_task"));
+    }
+
+    #[test]
+    fn enabled_lists_what_is_in_use() {
+        let lines = listed(&["--enabled"]).unwrap();
+        let names: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(names, ["sched:sched_switch", "sched:sched_waking"]);
+    }
+
+    #[test]
+    fn a_system_is_a_line_with_what_is_on() {
+        assert_eq!(listed(&["--systems"]).unwrap(), "sched  3  1 on  2 triggers  1 filter\n");
+    }
+
+    #[test]
+    fn every_field_is_documented_and_every_documented_field_is_written() {
+        use crate::sink::documentation::{all_paths, documented};
+        let document = serde_json::from_str(&listed(&["--json", "sched_switch"]).unwrap()).unwrap();
+        assert_eq!(documented("Tracepoints: `wakelat.tracepoint/1`"), all_paths(&document));
     }
 }

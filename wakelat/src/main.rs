@@ -1,12 +1,12 @@
 //! The command: the only place that ends the process.
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 use anyhow::Result;
 use wakelat::{
     cli::{self, Invocation},
     commands,
-    config::{Command, Lines},
+    config::{Command, ConfigError, Lines},
     doctor, events, hist_trigger,
     say::say,
     session::Stop,
@@ -25,10 +25,20 @@ fn main() -> ExitCode {
     match run(&command) {
         Ok(code) => code,
         Err(error) => {
-            say(format_args!("error: {error:#}"));
-            ExitCode::FAILURE
+            let remedy =
+                if is_out_of_files(&error) { "; raise the limit, for example with `ulimit -n 1024`" } else { "" };
+            say(format_args!("error: {error:#}{remedy}"));
+            // Some flags can be judged by their input only.
+            let is_usage = matches!(error.downcast_ref(), Some(ConfigError::Usage(_)));
+            ExitCode::from(if is_usage { 2 } else { 1 })
         }
     }
+}
+
+/// Whether the process has as many files open as it may.
+fn is_out_of_files(error: &anyhow::Error) -> bool {
+    let is = |cause: &io::Error| cause.raw_os_error() == Some(libc::EMFILE);
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(is))
 }
 
 fn run(command: &Command) -> Result<ExitCode> {
@@ -41,10 +51,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Why(config, why) => commands::why(config, why)?,
         Command::WhyRecorded(recorded) => commands::why_recorded(recorded)?,
         Command::Record(config, parts) => commands::record(config, *parts)?,
-        Command::Verify(config) => {
-            let agrees = commands::verify(config)?;
-            return Ok(if agrees { ExitCode::SUCCESS } else { ExitCode::from(3) });
-        }
+        Command::Verify(config) => return Ok(commands::verify(config)?.exit_code().into()),
         Command::Timerlat(config) => commands::timerlat(config)?,
         Command::Osnoise(config) => commands::osnoise(config)?,
         Command::TimerlatThread(thread) => {
@@ -52,17 +59,17 @@ fn run(command: &Command) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         Command::HistTrigger(flags) => {
-            commands::print(|style, out| hist_trigger::cli::run(flags, style, out))?;
+            commands::print(flags.paper(), |style, out| hist_trigger::cli::run(flags, style, out))?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Events(flags) => {
-            commands::print(|style, out| events::run(flags, style, out))?;
+            commands::print(&flags.paper, |style, out| events::run(flags, style, out))?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Doctor(doctor) => {
             let mut can_measure = false;
-            commands::print(|_, out| {
-                can_measure = doctor::run(*doctor, out)?;
+            commands::print(&doctor.paper, |style, out| {
+                can_measure = doctor::run(doctor.json, style, out)?;
                 Ok(())
             })?;
             return Ok(if can_measure { ExitCode::SUCCESS } else { ExitCode::FAILURE });

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use wakelat::hist_trigger::parse::{ErrorKind, Extent, parse};
+use wakelat::hist_trigger::parse::{ErrorKind, Extent, Histograms, parse};
 use wakelat::hist_trigger::write::kernel_text;
 use wakelat::hist_trigger::{Histogram, Key, Saved, Totals, Value};
 
@@ -99,7 +99,7 @@ fn every_transcript_is_read_up_to_where_it_was_cut() {
                     let lines = part[..cut].lines().count() as u64;
                     let error = parse(&part.as_bytes()[..cut], Extent::Whole).unwrap_err();
                     assert!(error.line == lines, "{name}: {error}");
-                    assert!(matches!(error.kind, ErrorKind::Unexpected { .. }), "{name}: {error}");
+                    assert!(matches!(error.kind, ErrorKind::Entry { .. }), "{name}: {error}");
                 }
             }
         }
@@ -112,10 +112,14 @@ fn an_output_cut_at_any_byte_is_an_error_that_names_the_last_line() {
     let whole = fixture("6.12-timer_start.hist");
     let end = whole.len() - 1;
     for cut in 1..end {
-        // Cut right behind a digit of the last number, nobody can tell.
-        let Err(error) = parse(&whole[..cut], Extent::Whole) else {
-            assert!(whole[cut..].trim_ascii().is_empty(), "{cut}");
-            continue;
+        let error = match parse(&whole[..cut], Extent::Whole) {
+            Err(error) => error,
+            // Cut behind a digit of the last number it may be whole, and cut in its title it is no histogram.
+            Ok(read) => {
+                let in_title = cut < "# event histogram".len() && read.is_empty();
+                assert!(in_title || whole[cut..].trim_ascii().is_empty(), "{cut}");
+                continue;
+            }
         };
         let last = whole[..cut].split_inclusive(|byte| *byte == b'\n').count() as u64;
         assert!(error.line == last || error.line + 1 == last, "{cut}: {error}");
@@ -157,4 +161,35 @@ fn a_missing_entry_is_noticed() {
     let lost: String = text.lines().filter(|line| !line.contains("143 }")).map(|line| format!("{line}\n")).collect();
     let error = parse(lost.as_bytes(), Extent::Whole).unwrap_err();
     assert!(matches!(error.kind, ErrorKind::Count { said: 7, read: 6 }), "{error}");
+}
+
+#[test]
+fn what_is_no_histogram_is_skipped_and_counted() {
+    let text = String::from_utf8(fixture("6.12-sched_process_fork.hist")).unwrap();
+    let read = |input: &str, extent| {
+        let mut histograms = Histograms::new(input.as_bytes(), extent);
+        let all: Vec<_> = histograms.by_ref().collect::<Result<_, _>>().unwrap();
+        (all, histograms.skipped().clone())
+    };
+    let (plain, none) = read(&text, Extent::Whole);
+    assert_eq!((plain.len(), none.lines), (1, 0));
+    let serial = text.replace('\n', "\r\n");
+    let in_the_middle = text.replacen("\n{ ", "\n[    5.1] a line of the kernel's log\n{ ", 3);
+    for (input, skipped, first) in [
+        (format!("\u{feff}{text}"), 0, None),
+        (format!("root@host:~# {text}"), 0, None),
+        (format!("root@host:~# cat hist\n{serial}root@host:~# \n"), 2, Some((1, "root@host:~# cat hist"))),
+        (in_the_middle, 3, Some((6, "[    5.1] a line of the kernel's log"))),
+    ] {
+        let (histograms, found) = read(&input, Extent::Whole);
+        assert_eq!(histograms, plain, "{input}");
+        assert_eq!(found.lines, skipped, "{input}");
+        assert_eq!(found.first.as_ref().map(|(line, text)| (*line, text.as_str())), first);
+    }
+}
+
+#[test]
+fn binary_data_is_refused_at_its_first_line() {
+    let error = parse(&b"\x7fELF\0\0\n# event histogram\n"[..], Extent::Whole).unwrap_err();
+    assert!(error.line == 1 && matches!(error.kind, ErrorKind::Binary), "{error}");
 }

@@ -281,7 +281,7 @@ fn an_entry_without_end_is_refused_at_its_line() {
         "# event histogram\n#\n# trigger info: hist:keys=a:vals=hitcount:sort=hitcount:size=2048 [active]\n#\n\n{ a: x";
     let error = parse(format!("{head}{}", "\nx".repeat(1 << 20)).as_bytes(), Extent::Whole).unwrap_err();
     assert_eq!(error.line, 6, "{error}");
-    assert!(matches!(error.kind, ErrorKind::Unexpected { .. }), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Entry { .. }), "{error}");
 }
 
 #[test]

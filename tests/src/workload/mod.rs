@@ -32,8 +32,10 @@ mod planted;
 mod signal_storm;
 mod sleeper;
 mod stage;
+mod thread_pair;
 mod victim;
 mod wake_race;
+mod woken_twice;
 
 pub use clocked::Took;
 pub use cross_wake::CrossWake;
@@ -47,7 +49,9 @@ pub use planted::{Cause, Planted};
 pub use signal_storm::SignalStorm;
 pub use sleeper::{BehindHog, Sleeper};
 use stage::Stage;
+pub use thread_pair::ThreadPair;
 pub use wake_race::WakeRace;
+pub use woken_twice::WokenTwice;
 
 /// The first argument with which a test binary performs a workload, the second being its description.
 pub const ARGUMENT: &str = "--perform";
@@ -80,8 +84,12 @@ pub enum Workload {
     Sleeper(Sleeper),
     /// See [`BehindHog`].
     BehindHog(BehindHog),
+    /// See [`ThreadPair`].
+    ThreadPair(ThreadPair),
     /// See [`WakeRace`].
     WakeRace(WakeRace),
+    /// See [`WokenTwice`].
+    WokenTwice(WokenTwice),
 }
 
 /// What a load knows of itself.
@@ -296,7 +304,9 @@ pub fn perform_if_asked() {
         Workload::SignalStorm(load) => load.perform(&mut stage),
         Workload::Sleeper(load) => load.perform(&mut stage),
         Workload::BehindHog(load) => load.perform(&mut stage),
+        Workload::ThreadPair(load) => load.perform(&mut stage),
         Workload::WakeRace(load) => load.perform(&mut stage),
+        Workload::WokenTwice(load) => load.perform(&mut stage),
     };
     stage.leave(&known);
 }

@@ -43,6 +43,6 @@ fn classic_sched_switch(ctx: *mut c_void) -> u32 {
     // SAFETY: no arguments, no side effects.
     let cpu = unsafe { bpf_get_smp_processor_id() };
     // What became of the one that leaves is in the record.
-    switch::switch(&ctx, false, Recorded::prev(&ctx), Recorded::next(&ctx, cpu));
+    switch::switch(false, Recorded::prev(&ctx), Recorded::next(&ctx, cpu));
     PASS_ON
 }

@@ -2,19 +2,17 @@
 
 use clap::Args;
 
-use crate::config::Doctor;
+use super::PaperFlags;
 
 /// What this kernel and this user can do, and what to do about the rest; needs no privilege
-#[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 where measuring is possible, 1 where it is not")]
-pub(super) struct DoctorFlags {
-    /// The checklist as JSON
-    #[arg(long)]
-    json: bool,
-}
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Exit codes: 0 if measuring is possible, 1 if it is not")]
+pub struct DoctorFlags {
+    /// The checklist as one JSON document
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 
-impl DoctorFlags {
-    pub(super) fn doctor(&self) -> Doctor {
-        Doctor { json: self.json }
-    }
+    /// Where and how the checklist is written.
+    #[command(flatten)]
+    pub paper: PaperFlags,
 }

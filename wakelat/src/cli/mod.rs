@@ -33,6 +33,7 @@ use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 use crate::{config::Command, events::EventsFlags, hist_trigger::cli::HistTriggerFlags, kernel::Machine};
 
 pub use common::CommonFlags;
+pub use doctor::DoctorFlags;
 pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 pub use grouping::GroupingFlags;
 pub use output::{OutputFlags, PaperFlags};
@@ -40,7 +41,7 @@ pub use parts::PartName;
 pub use refusal::Refusal;
 pub use resources::ResourceFlags;
 pub use threshold::ThresholdFlags;
-pub use timerlat::{NoiseViewName, OsnoiseFlags, SavedFlags, TimerlatFlags, ViewName};
+pub use timerlat::{HistogramFlags, NoiseViewName, OsnoiseFlags, SavedFlags, TimerlatFlags, ViewName};
 pub use tracer::TracerFlags;
 pub use verify::VerifyFlags;
 pub use window::WindowFlags;
@@ -61,7 +62,8 @@ Exit codes:
   0  done
   1  failed: a missing privilege or kernel feature, a file, a process
   2  wrong usage: nothing was started
-  3  stopped by --on-threshold stop; the numbers of verify do not agree";
+  3  stopped by --on-threshold stop; the numbers of verify do not agree
+  4  verify could not compare: hist triggers cannot be used";
 
 /// How long a Linux task waits between being woken and running, why, and whether the number can be trusted
 #[derive(Debug, Parser)]
@@ -90,7 +92,7 @@ enum Verb {
     TimerlatThread(tracer::ThreadFlags),
     HistTrigger(HistTriggerFlags),
     Events(EventsFlags),
-    Doctor(doctor::DoctorFlags),
+    Doctor(DoctorFlags),
 }
 
 /// What was asked for.
@@ -115,12 +117,25 @@ fn command() -> clap::Command {
     Flags::command().mut_subcommand("why", why::with_defaults).mut_subcommand("record", record::with_defaults)
 }
 
+/// `wakelat help hist` is `wakelat hist --help`.
+fn with_help_as_a_flag(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|arg| arg == "help") {
+        args.remove(1);
+        args.push("--help".into());
+    }
+    args
+}
+
 /// Like [`parse`], for a machine that is looked at only where flags have to be judged by it.
 fn parse_on(
     args: impl IntoIterator<Item = OsString>,
     machine: impl FnOnce() -> Result<Machine>,
 ) -> Result<Invocation, Refusal> {
-    let Flags { verb, verbose } = Flags::from_arg_matches(&command().try_get_matches_from(args)?)?;
+    let args = with_help_as_a_flag(args.into_iter().collect());
+    let known = command();
+    let typed = args.iter().skip(1).find_map(|arg| known.find_subcommand(arg)).map(|verb| verb.get_name().to_owned());
+    let matches = known.try_get_matches_from(args).map_err(|error| Refusal::of(error, typed.as_deref()))?;
+    let Flags { verb, verbose } = Flags::from_arg_matches(&matches)?;
     let command = match verb {
         Verb::Hist(flags) => Command::Hist(flags.config(&machine()?)?),
         Verb::Top(flags) => {
@@ -142,7 +157,7 @@ fn parse_on(
         Verb::TimerlatThread(flags) => Command::TimerlatThread(flags.into()),
         Verb::HistTrigger(flags) => Command::HistTrigger(flags),
         Verb::Events(flags) => Command::Events(flags),
-        Verb::Doctor(flags) => Command::Doctor(flags.doctor()),
+        Verb::Doctor(flags) => Command::Doctor(flags),
     };
     Ok(Invocation { command, verbosity: verbose })
 }

@@ -46,9 +46,25 @@ pub struct TimerlatFlags {
     #[arg(long, value_name = "TIME", value_parser = span::microseconds_as_ns, allow_hyphen_values = true)]
     pub threshold: Option<u64>,
 
+    /// Show latencies in nanoseconds throughout
+    #[arg(short, long)]
+    pub nano: bool,
+
+    /// Leave the latencies of the interrupt out of hist
+    #[arg(long)]
+    pub no_irq: bool,
+
+    /// Leave the latencies of the thread out of hist
+    #[arg(long)]
+    pub no_thread: bool,
+
     /// How many of the worst activations why draws, or hist, top and why give with --json [default: 3]
     #[arg(long, value_name = "N", value_parser = number::worst, allow_hyphen_values = true)]
     pub worst: Option<usize>,
+
+    /// The histogram.
+    #[command(flatten)]
+    pub histogram: HistogramFlags,
 
     /// For how long.
     #[command(flatten)]
@@ -70,6 +86,10 @@ pub struct OsnoiseFlags {
     /// The saved and shared flags.
     #[command(flatten)]
     pub saved: SavedFlags,
+
+    /// The histogram.
+    #[command(flatten)]
+    pub histogram: HistogramFlags,
 
     /// For how long.
     #[command(flatten)]
@@ -93,9 +113,37 @@ pub struct SavedFlags {
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 
+    /// Nothing but the result: no notes, and top only at the end
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+
     /// Where, and how it is to look.
     #[command(flatten)]
     pub paper: PaperFlags,
+
+    /// Of rtla, and refused: a trace of further events
+    #[arg(short, long, aliases = ["trigger", "filter"], value_name = "EVENT", value_parser = refused_event, hide = true)]
+    pub event: Option<std::convert::Infallible>,
+}
+
+/// What wakelat saves is what it reads, which it can write as text.
+fn refused_event(_: &str) -> Result<std::convert::Infallible, String> {
+    Err("wakelat saves the records of the tracers and no other events; record these beside the run in a tracefs instance of \
+         your own, such as `mkdir instances/mine; echo 1 > instances/mine/events/sched/enable`"
+        .to_owned())
+}
+
+/// The buckets of hist, in rtla's words. Without any of these flags, there is a bucket for each power of two.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Histogram")]
+pub struct HistogramFlags {
+    /// Count in buckets of N microseconds, or with --nano of N nanoseconds [default: powers of two, or 1 with --entries]
+    #[arg(short, long, value_name = "N", value_parser = number::bucket_size, allow_hyphen_values = true)]
+    pub bucket_size: Option<u64>,
+
+    /// Have N such buckets; longer values are counted as over [default: 256 with --bucket-size]
+    #[arg(short = 'E', long, value_name = "N", value_parser = number::entries, allow_hyphen_values = true)]
+    pub entries: Option<u64>,
 }
 
 /// A view of timerlat, as typed.
@@ -123,7 +171,7 @@ pub enum NoiseViewName {
 impl SavedFlags {
     /// The flags for output that all commands share.
     pub fn output(&self) -> OutputFlags {
-        OutputFlags { json: self.json, paper: self.paper.clone(), ..OutputFlags::default() }
+        OutputFlags { json: self.json, quiet: self.quiet, paper: self.paper.clone(), ..OutputFlags::default() }
     }
 }
 

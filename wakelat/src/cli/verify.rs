@@ -11,15 +11,21 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat verify                       all tasks, ten seconds
-  wakelat verify -d 60s --comm 'nginx*' some tasks, a minute
-  wakelat verify --json                for programs: see `agree`
+  wakelat verify                         all tasks, ten seconds
+  wakelat verify -d 60s --comm 'nginx*'  some tasks, a minute
+  wakelat verify --require-triggers -q   for scripts: fails at once without hist triggers
 
-Of a process that `--pid` names, the threads are measured that it has now.
+`--pid` selects the threads that a process has now.
 
-Exit codes: 0 where the numbers agree, 3 where they do not";
+Exit codes:
+  0  the numbers agree
+  1  failed; with --require-triggers: hist triggers cannot be used
+  2  wrong usage
+  3  the numbers do not agree
+  4  not compared: no hist triggers in this kernel, or tracefs not mounted or closed;
+     what else was compared agrees";
 
-/// Measure the same window with the kernel's own hist triggers, and lay both side by side
+/// Measure the same window with BPF and with the kernel's own hist triggers, and compare
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct VerifyFlags {
@@ -34,6 +40,10 @@ pub struct VerifyFlags {
     /// Where the clock starts: on the run queue (wakeup), or with the waker (waking)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true)]
     pub from: FromEvent,
+
+    /// Fail at once if hist triggers cannot be used, instead of making only the checks that need none
+    #[arg(long)]
+    pub require_triggers: bool,
 
     /// One JSON document, integers in ns
     #[arg(long, help_heading = "Output")]

@@ -1,7 +1,5 @@
 //! Attaching: which tracepoints a question needs, in which order, and by which of the kernel's ways.
 
-use std::{thread::sleep, time::Duration};
-
 use anyhow::{Context as _, Result, bail};
 use aya::{
     Btf, Ebpf,
@@ -230,21 +228,7 @@ pub(super) fn attach(ebpf: &mut Ebpf, attached: &mut [Attached]) -> Result<()> {
     attached.iter_mut().try_for_each(|program| program.attach(ebpf))
 }
 
-/// Detaches all that are attached, the last first. A program that runs at the moment goes on: see [`wait_until_done`].
+/// Detaches all that are attached, the last first. A program that runs at the moment goes on: see [`super::barrier`].
 pub(super) fn detach(ebpf: &mut Ebpf, attached: &mut [Attached]) -> Result<()> {
     attached.iter_mut().rev().try_for_each(|program| program.detach(ebpf))
-}
-
-/// Waits until every program that runs now has come to its end.
-pub(super) fn wait_until_done() {
-    /// Longer than any program on a tracepoint of the scheduler runs.
-    const LONGER_THAN_ANY_RUN: Duration = Duration::from_millis(10);
-    // A global memory barrier waits for every CPU to leave the code that runs with preemption off, tracepoints among it
-    // (kernel/sched/membarrier.c: synchronize_rcu).
-    // SAFETY: the call takes integers and touches no memory of ours.
-    let waited = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) } == 0;
-    if !waited {
-        // nohz_full forbids it.
-        sleep(LONGER_THAN_ANY_RUN);
-    }
 }

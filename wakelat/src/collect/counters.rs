@@ -48,7 +48,7 @@ impl Collector {
 
     fn events_lost(&self) -> Result<u64> {
         let Some(here) = &self.here else { return Ok(0) };
-        Ok(here.get(&0, 0).context("cannot read the counters")?.iter().map(Here::lost).sum())
+        Ok(here.get(&0, 0).context("cannot read the counters")?.iter().map(|here: &Here| here.lost).sum())
     }
 
     /// What the kernel has accounted to the programs. It does so while somebody asks for it (`BPF_ENABLE_STATS`, since
@@ -62,6 +62,7 @@ impl Collector {
             let Some(program) = attached.program(&self.ebpf) else { continue };
             let info = program.info().context("cannot ask the kernel about a program")?;
             runs.ns += u64::try_from(info.run_time().as_nanos()).unwrap_or(u64::MAX);
+            runs.count += info.run_count();
             if attached.tracepoint == "sched_switch" {
                 runs.switches = info.run_count();
             }

@@ -10,7 +10,11 @@ use wakelat_common::{
     histogram::{Histogram, slot},
 };
 
-use super::{Collector, attach, load::take};
+use super::{
+    Collector,
+    barrier::{Barrier, Quiet},
+    load::take,
+};
 
 /// The histograms of all CPUs.
 pub(super) struct Histograms {
@@ -27,15 +31,14 @@ impl Histograms {
     }
 
     /// Has the programs write to the other half. Afterwards none writes to this one any more.
-    fn swap(&mut self) -> Result<()> {
+    fn swap(&mut self, barrier: &Barrier) -> Result<Quiet> {
         self.written ^= 1;
         self.half.set(0, self.written, 0).context("cannot change the half of the histograms")?;
-        attach::wait_until_done();
-        Ok(())
+        barrier.wait()
     }
 
-    /// Takes what is in one half, to which no program may write meanwhile, and leaves it empty.
-    fn take_half(&mut self, half: u32, take: &mut impl FnMut(Class, &Histogram)) -> Result<()> {
+    /// Takes what is in one half, to which no program writes any more, and leaves it empty.
+    fn take_half(&mut self, half: u32, _quiet: Quiet, take: &mut impl FnMut(Class, &Histogram)) -> Result<()> {
         for class in Class::ALL {
             let slot = slot(class, half);
             let per_cpu = self.map.get(&slot, 0).context("cannot read the histograms")?;
@@ -60,7 +63,7 @@ impl Collector {
     pub fn take_counted(&mut self, mut take: impl FnMut(Class, &Histogram)) -> Result<()> {
         let Some(histograms) = &mut self.histograms else { return Ok(()) };
         let half = histograms.written;
-        histograms.swap()?;
-        histograms.take_half(half, &mut take)
+        let quiet = histograms.swap(&self.barrier)?;
+        histograms.take_half(half, quiet, &mut take)
     }
 }

@@ -1,13 +1,12 @@
 //! Loading: the embedded object, its load-time configuration, its maps.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use aya::{
-    Btf, Ebpf, EbpfLoader,
-    maps::{Array, HashMap, Map, MapData, PerCpuArray, RingBuf},
+    Btf, Ebpf, EbpfError, EbpfLoader,
+    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
 };
-use aya_log::EbpfLogger;
 use wakelat_common::{
     filter::{Filter, part},
     histogram::HISTOGRAMS,
@@ -18,13 +17,18 @@ use wakelat_common::{
 use super::{
     Collector, Moves, Settings,
     attach::{self, Way},
+    barrier::Barrier,
+    budget::Budget,
     gate::Gate,
     histograms::Histograms,
     records::Records,
     stacks::Stacks,
     starts::{Room, Starts},
 };
-use crate::{config::Attach, kernel::btf::has_tracepoint};
+use crate::{
+    config::Attach,
+    kernel::{btf, release::Release},
+};
 
 /// The BPF programs, compiled by the build script.
 pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
@@ -41,7 +45,9 @@ impl Collector {
     }
 
     fn load_by_best_way(settings: &Settings) -> Result<Self> {
-        let btf = settings.btf.as_deref().map(read_types).transpose()?;
+        let types = settings.btf.as_deref().map(read_types).transpose()?;
+        let blocked_as_preempted = types.as_deref().is_some_and(btf::reports_blocked_as_preempted);
+        let btf = types.map(parse_types).transpose()?;
         let ways: &[Way] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[Way::Typed, Way::Raw],
             (Attach::Auto, None) | (Attach::Classic, _) => &[Way::Classic],
@@ -57,10 +63,10 @@ impl Collector {
             ),
             None => ways,
         };
-        Self::load_object(settings, ways, btf.as_ref())
+        Self::load_object(settings, ways, btf.as_ref(), blocked_as_preempted)
     }
 
-    fn load_object(settings: &Settings, ways: &[Way], btf: Option<&Btf>) -> Result<Self> {
+    fn load_object(settings: &Settings, ways: &[Way], btf: Option<&Btf>, blocked_as_preempted: bool) -> Result<Self> {
         let records = match &settings.tracefs {
             Some(tracefs) if ways.contains(&Way::Classic) => Records::read(tracefs)?,
             _ => Records::default(),
@@ -78,6 +84,8 @@ impl Collector {
             ("WITH_CGROUP", flag(settings.with_cgroup)),
             ("AGGREGATE", flag(settings.aggregate)),
             ("TRIGGER_RULES", flag(settings.trigger_rules)),
+            ("BLOCKED_AS_PREEMPTED", flag(blocked_as_preempted)),
+            ("PROGRAMS_NEST", flag(!Release::running().is_at_least(6, 2))),
             ("SHARED_OUT", flag(settings.salt.is_some())),
             ("TIMELINE", timeline_parts(settings)),
             ("STACK_ROLES", stack_roles.into()),
@@ -111,19 +119,15 @@ impl Collector {
         }
         let mut ebpf = loader.load(OBJECT).map_err(|error| explain(error, settings))?;
         fill_filter(&mut ebpf, settings)?;
-        let exists = |tracepoint: &str| btf.is_some_and(|btf| has_tracepoint(btf, tracepoint));
+        let exists = |tracepoint: &str| btf.is_some_and(|types| btf::has_tracepoint(types, tracepoint));
         let attached = attach::verify(&mut ebpf, &attach::targets(settings, exists), ways, btf)?;
         let starts = Starts::take(&mut ebpf, room.places)?;
-        // From here on the programs hold their maps.
-        let diagnostics = EbpfLogger::init(&mut ebpf)
-            .inspect_err(|error| log::warn!("diagnostics of the BPF programs will not be shown: {error}"))
-            .ok();
         Ok(Self {
             stacks: (stack_roles != 0).then(|| Stacks::take(&mut ebpf)).transpose()?,
             histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
-            level: Array::try_from(take(&mut ebpf, "LEVEL")?)?,
+            budget: Budget::take(&mut ebpf)?,
             gate: Gate::take(&mut ebpf)?,
             running: Array::try_from(take(&mut ebpf, "RUNNING")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
@@ -135,7 +139,7 @@ impl Collector {
                 .transpose()?,
             starts,
             attached,
-            diagnostics,
+            barrier: Barrier::new()?,
             ebpf,
         })
     }
@@ -164,10 +168,14 @@ fn timeline_parts(settings: &Settings) -> u32 {
     parts.iter().filter(|(told, _)| *told).fold(0, |parts, (_, part)| parts | part)
 }
 
+/// The bytes of the kernel's types.
+pub(super) fn read_types(path: &Path) -> Result<Vec<u8>> {
+    btf::read(path)?.with_context(|| format!("there is no file `{}` with the kernel's types", path.display()))
+}
+
 /// The kernel's types.
-pub(super) fn read_types(path: &Path) -> Result<Btf> {
-    Btf::parse_file(path, Default::default())
-        .with_context(|| format!("cannot read the kernel's types from `{}`", path.display()))
+pub(super) fn parse_types(bytes: Vec<u8>) -> Result<Btf> {
+    Btf::parse(&bytes, Default::default()).context("cannot understand the kernel's types")
 }
 
 /// CPUs that may ever be numbered: entries of maps that have a CPU for a key.
@@ -207,20 +215,82 @@ fn fill_set<K: aya::Pod>(ebpf: &mut Ebpf, name: &str, keys: &[K]) -> Result<()> 
 }
 
 /// The loader's error with what the user can do about it.
-fn explain(error: aya::EbpfError, settings: &Settings) -> anyhow::Error {
-    let text = error.to_string();
-    let error = anyhow!(error);
-    if text.contains("SAMPLES") {
-        error.context(format!(
-            "the kernel refuses a ring buffer of `{}` bytes; give a smaller `--ring-size`",
-            settings.ring_bytes
-        ))
-    } else if text.contains("STARTS") || text.contains("PLACES") {
-        error.context(format!(
-            "the kernel refuses a table of `{}` starts; give fewer `--start-entries`",
-            settings.start_entries
-        ))
-    } else {
-        error.context("cannot load the BPF programs")
+fn explain(error: EbpfError, settings: &Settings) -> anyhow::Error {
+    let what = match &error {
+        // Too many open files are no matter of the map's size.
+        EbpfError::MapError(MapError::CreateError { io_error, .. }) if is_out_of_files(io_error) => None,
+        EbpfError::MapError(MapError::CreateError { name, .. }) => match name.as_str() {
+            "SAMPLES" => Some(format!(
+                "the kernel refuses a ring buffer of `{}` bytes; give a smaller `--ring-size`",
+                settings.ring_bytes
+            )),
+            "STARTS" | "PLACES" => Some(format!(
+                "the kernel refuses a table of `{}` starts; give fewer `--start-entries`",
+                settings.start_entries
+            )),
+            _ => None,
+        },
+        _ => None,
+    };
+    anyhow!(error).context(what.unwrap_or_else(|| "cannot load the BPF programs".to_owned()))
+}
+
+/// The process has as many files open as it may.
+fn is_out_of_files(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMFILE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use wakelat_common::{Classes, filter::Filter};
+
+    use super::*;
+    use crate::collect::Selection;
+
+    fn settings() -> Settings {
+        let filter = Selection {
+            parts: 0,
+            filter: Box::new(Filter::default()),
+            tgids: Vec::new(),
+            pids: Vec::new(),
+            cgroup_ids: Vec::new(),
+        };
+        Settings {
+            attach: Attach::Auto,
+            btf: None,
+            tracefs: None,
+            start_entries: 64,
+            ring_bytes: 4096,
+            classes: Classes(0),
+            threshold_ns: 0,
+            aggregate: false,
+            with_waking: false,
+            from_waking: false,
+            with_cgroup: false,
+            trigger_rules: false,
+            timeline: None,
+            salt: None,
+            filter,
+        }
+    }
+
+    fn refused(map: &str, io_error: Error) -> String {
+        explain(MapError::CreateError { name: map.to_owned(), io_error }.into(), &settings()).to_string()
+    }
+
+    #[test]
+    fn a_map_that_is_refused_is_explained_by_its_name_and_not_by_the_words_of_the_error() {
+        let memory = || Error::from(ErrorKind::OutOfMemory);
+        assert!(refused("SAMPLES", memory()).contains("give a smaller `--ring-size`"));
+        assert!(refused("STARTS", memory()).contains("give fewer `--start-entries`"));
+        assert!(refused("PLACES", memory()).contains("give fewer `--start-entries`"));
+        assert_eq!(refused("FILTER", Error::other("SAMPLES")), "cannot load the BPF programs");
+    }
+
+    #[test]
+    fn too_many_open_files_are_no_matter_of_a_maps_size() {
+        assert_eq!(refused("SAMPLES", Error::from_raw_os_error(libc::EMFILE)), "cannot load the BPF programs");
     }
 }

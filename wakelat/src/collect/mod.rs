@@ -1,6 +1,8 @@
 //! The live kernel as a source: loads the BPF programs, attaches them, and reads what they give.
 
 mod attach;
+mod barrier;
+mod budget;
 mod counters;
 mod gate;
 mod histograms;
@@ -17,10 +19,9 @@ use aya::{
     Ebpf,
     maps::{Array, MapData, PerCpuArray, RingBuf},
 };
-use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
 
-pub use self::stacks::Stacks;
+pub use self::{budget::RunCounts, stacks::Stacks};
 use crate::config::Attach;
 
 /// What the programs are to do.
@@ -127,12 +128,12 @@ pub struct Selection {
 pub struct Collector {
     ebpf: Ebpf,
     attached: Vec<attach::Attached>,
-    /// Rare messages of the programs, on their way to the log.
-    diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
+    barrier: barrier::Barrier,
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
-    level: Array<MapData, u32>,
+    /// What the programs may do under a limit.
+    budget: budget::Budget,
     gate: gate::Gate,
     /// What each CPU runs, where no more than the records of classic tracepoints is known.
     running: Array<MapData, u32>,
@@ -150,6 +151,8 @@ pub struct Collector {
 pub struct Runs {
     /// The time that all of them ran: ns, one reading of the clock for each run included.
     pub ns: u64,
+    /// How often they ran, together.
+    pub count: u64,
     /// How often the one on `sched_switch` ran.
     pub switches: u64,
 }

@@ -32,7 +32,7 @@ impl TracerPrograms {
     /// # Errors
     /// Where the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(tracer: Tracer, events: TracerEvents, attach: Attach, btf: &Path, ring_bytes: u32) -> Result<Self> {
-        let btf = load::read_types(btf)?;
+        let btf = load::parse_types(load::read_types(btf)?)?;
         let ways: &[Way] = match attach {
             Attach::Raw => &[Way::Raw],
             Attach::Btf => &[Way::Typed],

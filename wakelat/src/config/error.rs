@@ -13,12 +13,12 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// A value that the named flag does not take.
-    pub(super) fn usage(flag: &str, why: impl fmt::Display) -> Self {
+    pub(crate) fn usage(flag: &str, why: impl fmt::Display) -> Self {
         Self::Usage(format!("`{flag}`: {why}"))
     }
 
     /// A value of the named flag that this machine cannot serve.
-    pub(super) fn unmet(flag: &str, why: impl fmt::Display) -> Self {
+    pub(crate) fn unmet(flag: &str, why: impl fmt::Display) -> Self {
         Self::Unmet(format!("`{flag}`: {why}"))
     }
 }

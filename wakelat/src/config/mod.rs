@@ -18,6 +18,7 @@ mod signal;
 mod threshold;
 mod timerlat;
 mod tracer;
+mod tracer_events;
 mod verify;
 mod window;
 
@@ -27,7 +28,7 @@ use wakelat_common::Classes;
 
 use crate::{
     aggregate::key::Key,
-    cli::{CommonFlags, GroupingFlags},
+    cli::{CommonFlags, DoctorFlags, GroupingFlags},
     events::EventsFlags,
     hist_trigger::cli::HistTriggerFlags,
     kernel::Machine,
@@ -48,9 +49,9 @@ pub use resources::{Attach, Resources};
 pub use threshold::{Action, ThresholdConfig};
 pub use timerlat::{Live, Origin, OsnoiseConfig, TimerlatConfig};
 pub use tracer::{
-    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, TracerEvents, UserThread,
-    UserThreads,
+    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, UserThread, UserThreads,
 };
+pub use tracer_events::TracerEvents;
 pub use verify::VerifyConfig;
 pub(crate) use verify::trigger_filter;
 pub use window::Window;
@@ -83,7 +84,7 @@ pub enum Command {
     /// The tracepoints and their state.
     Events(EventsFlags),
     /// What this kernel and this user can do.
-    Doctor(Doctor),
+    Doctor(DoctorFlags),
 }
 
 /// A measurement.
@@ -286,11 +287,4 @@ pub struct All {
     pub shown: Shown,
     /// The CPUs that have a column each, rising; empty where none was asked for.
     pub map: Vec<u32>,
-}
-
-/// What `doctor` is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doctor {
-    /// The checklist as JSON.
-    pub json: bool,
 }

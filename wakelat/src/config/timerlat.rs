@@ -2,10 +2,11 @@
 
 use super::{ConfigError, OutputConfig, TracerConfig, TracerEvents, Window};
 use crate::{
-    cli::{OsnoiseFlags, Refusal, SavedFlags, TimerlatFlags, WindowFlags},
+    cli::{HistogramFlags, OsnoiseFlags, Refusal, SavedFlags, TimerlatFlags, WindowFlags},
     timerlat::{
-        run::{Saved, Shown},
-        sink::{NoiseView, View},
+        linear::Bins,
+        run::{NoiseShown, Saved, Shown},
+        sink::{Form, NoiseView, View},
     },
 };
 
@@ -24,11 +25,14 @@ pub struct OsnoiseConfig {
     /// Of what.
     pub origin: Origin,
     /// What of it is shown.
-    pub view: NoiseView,
+    pub shown: NoiseShown,
 }
 
 /// How many of the worst activations are shown where nothing else is asked for.
 const WORST: usize = 3;
+
+/// The buckets of rtla's histograms where nothing else is asked for (Documentation/tools/rtla/common_hist_options.rst).
+const ENTRIES: u64 = 256;
 
 /// Where records come from.
 #[derive(Clone, Debug)]
@@ -62,7 +66,33 @@ impl TimerlatConfig {
                 "nothing draws the worst here; leave it out, or ask for `why`, or for `hist` or `top` with `--json`";
             return Err(ConfigError::usage("--worst", why).into());
         }
-        let shown = Shown { view, threshold_ns: flags.threshold, worst: flags.worst.unwrap_or(WORST) };
+        let (hist, text) = (view == View::Hist, !flags.saved.json);
+        for (flag, given) in [("--no-irq", flags.no_irq), ("--no-thread", flags.no_thread)] {
+            if given && !(hist && text) {
+                return Err(ConfigError::usage(
+                    flag,
+                    "only the histogram leaves one out; ask for `hist` without `--json`",
+                )
+                .into());
+            }
+        }
+        if flags.no_irq && flags.no_thread && !flags.live.user_threads {
+            return Err(
+                ConfigError::usage("--no-irq", "with `--no-thread` nothing is left; leave out one of them").into()
+            );
+        }
+        if flags.nano && !(text && matches!(view, View::Hist | View::Top)) {
+            let why =
+                "`why`, `trace` and `--json` show latencies to the nanosecond in any case; ask for `hist` or `top`";
+            return Err(ConfigError::usage("--nano", why).into());
+        }
+        let shown = Shown {
+            view,
+            threshold_ns: flags.threshold,
+            worst: flags.worst.unwrap_or(WORST),
+            form: Form { nano: flags.nano, irq: !flags.no_irq, thread: !flags.no_thread },
+            bins: bins(&flags.histogram, hist && text, flags.nano)?,
+        };
         let events = |config: &TracerConfig| TracerEvents::of_timerlat(view, config.trace.is_some());
         Ok(Self { origin: origin(&flags.saved, &flags.window, tracer, events)?, shown })
     }
@@ -76,8 +106,22 @@ impl OsnoiseConfig {
     ) -> Result<Self, Refusal> {
         let events =
             |config: &TracerConfig| TracerEvents::of_osnoise(view, config.trace.is_some(), config.wants_single_noise);
-        Ok(Self { origin: origin(&flags.saved, &flags.window, tracer, events)?, view })
+        let bins = bins(&flags.histogram, view == NoiseView::Hist && !flags.saved.json, false)?;
+        let shown = NoiseShown { view, bins };
+        Ok(Self { origin: origin(&flags.saved, &flags.window, tracer, events)?, shown })
     }
+}
+
+/// The buckets of one width, where one of their flags is given; `shown` where the result is their table.
+fn bins(flags: &HistogramFlags, shown: bool, nano: bool) -> Result<Option<Bins>, ConfigError> {
+    let HistogramFlags { bucket_size, entries } = *flags;
+    let Some(flag) = bucket_size.map(|_| "--bucket-size").or(entries.map(|_| "--entries")) else { return Ok(None) };
+    if !shown {
+        let why = "it is for the table of `hist`; JSON has buckets of its own, of powers of two and finer";
+        return Err(ConfigError::usage(flag, why));
+    }
+    let unit_ns = if nano { 1 } else { 1_000 };
+    Ok(Some(Bins { width_ns: bucket_size.unwrap_or(1) * unit_ns, entries: entries.unwrap_or(ENTRIES) }))
 }
 
 /// The saved trace, where one is given; the machine is looked at only without.

@@ -28,6 +28,8 @@ pub struct VerifyConfig {
     pub resources: Resources,
     /// What was decided differently from what was typed.
     pub notes: Vec<String>,
+    /// Whether to fail at once if the triggers cannot be compared.
+    pub require_triggers: bool,
     /// The error to make on wakelat's own side, for tests.
     pub plant: Option<Plant>,
 }
@@ -59,6 +61,7 @@ impl VerifyConfig {
             output: OutputConfig::new(&flags.output())?,
             resources,
             notes,
+            require_triggers: flags.require_triggers,
             plant: flags.plant,
         })
     }
@@ -69,9 +72,8 @@ impl VerifyConfig {
 /// # Errors
 /// Where a name is not UTF-8.
 pub(crate) fn trigger_filter(flags: &TaskFlags, tids: Vec<u32>) -> Result<TriggerFilter, ConfigError> {
-    let ranges = |ranges: &Option<Ranges>| -> Vec<RangeInclusive<i64>> {
-        ranges.iter().flat_map(Ranges::iter).cloned().collect()
-    };
+    let ranges =
+        |ranges: &[Ranges]| -> Vec<RangeInclusive<i64>> { ranges.iter().flat_map(Ranges::iter).cloned().collect() };
     let comm = |pattern: &OsString| {
         let text = pattern.to_str().map(str::to_owned);
         text.ok_or_else(|| {

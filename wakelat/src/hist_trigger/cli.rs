@@ -1,28 +1,37 @@
 //! `wakelat hist-trigger`
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::parse::{Extent, Histograms};
-use super::recipe::{Buckets, DEFAULT_SIZE, Recipe};
-use super::show::{self, Unit};
-use super::{Histogram, json};
-use crate::cli::TaskFlags;
-use crate::config::trigger_filter;
+use super::chart::{self, Selection};
+use super::json;
+use super::recipe::{Buckets, DEFAULT_SIZE, LatencyKey, Recipe, RecipeError};
+use super::show;
+use super::source::SourceFlags;
+use super::unit::{Unit, units_of};
+use crate::cli::{PaperFlags, TaskFlags};
+use crate::config::{ConfigError, span, trigger_filter};
 use crate::kernel::release::Release;
 use crate::report::From;
 use crate::sink::Style;
-use crate::tracefs::{Tracefs, TracefsError};
+use crate::tracefs::Tracefs;
 
 const EXAMPLES: &str = "\
 Examples:
   wakelat hist-trigger chart sched:sched_switch            the hist triggers on an event, live
   cat events/kmem/kmalloc/hist | wakelat hist-trigger show any output of the kernel's
+  wakelat hist-trigger chart --key lat --log2 --unit us log the distribution of one of several keys
   wakelat hist-trigger print --comm 'nginx*'               shell commands that measure without wakelat";
+
+const PRINT_HELP: &str = "\
+Of a process that `--pid` names, the threads are measured that it has when the commands run.
+
+Examples:
+  wakelat hist-trigger print --kernel 6.1 -d 1m            latency in powers of two, for a minute
+  wakelat hist-trigger print --by tid,prio --exact         each latency by thread and priority";
 
 /// Read and show the kernel's own histograms, or print the commands that make one
 #[derive(Clone, Debug, Args)]
@@ -39,25 +48,9 @@ enum Verb {
     /// A chart of one value
     Chart(ChartFlags),
     /// A JSON document per histogram
-    Json(SourceFlags),
+    Json(JsonFlags),
     /// The shell commands that measure wakeup latency with no tool at all
     Print(PrintFlags),
-}
-
-/// Where the histograms come from.
-#[derive(Clone, Debug, Args)]
-struct SourceFlags {
-    /// A file with what `cat events/…/hist` printed, - for standard input, or an event such as sched:sched_switch
-    #[arg(value_name = "FILE|EVENT", default_value = "-")]
-    source: String,
-
-    /// Take the event's triggers in this tracefs instance
-    #[arg(long, value_name = "NAME")]
-    instance: Option<String>,
-
-    /// Take an excerpt too, in which the end with the totals is missing
-    #[arg(long)]
-    excerpt: bool,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -65,38 +58,77 @@ struct ShowFlags {
     #[command(flatten)]
     source: SourceFlags,
 
-    /// Unit of the keys that are buckets: none, ns, us
+    /// Unit of the key that is in buckets, or of the only key: none, ns, us
     #[arg(long, value_name = "UNIT", hide_possible_values = true)]
     unit: Option<Unit>,
+
+    /// A JSON document per histogram instead, like `hist-trigger json`
+    #[arg(long, help_heading = "Output", conflicts_with = "unit")]
+    json: bool,
+
+    #[command(flatten)]
+    paper: PaperFlags,
 }
 
 #[derive(Clone, Debug, Args)]
 struct ChartFlags {
     #[command(flatten)]
-    show: ShowFlags,
+    source: SourceFlags,
 
     /// The value that the bars show; the hit count by default
     #[arg(long, value_name = "NAME")]
     value: Option<String>,
+
+    /// Show this key only, and add up entries that differ in the others
+    #[arg(long, value_name = "NAME")]
+    key: Option<String>,
+
+    /// Add the numbers of the key up in powers of two
+    #[arg(long)]
+    log2: bool,
+
+    /// Unit of the key: none, ns, us
+    #[arg(long, value_name = "UNIT", hide_possible_values = true)]
+    unit: Option<Unit>,
+
+    #[command(flatten)]
+    paper: PaperFlags,
 }
 
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Of a process that `--pid` names, the threads are measured that it has when the commands run.")]
+struct JsonFlags {
+    #[command(flatten)]
+    source: SourceFlags,
+
+    #[command(flatten)]
+    paper: PaperFlags,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(after_help = PRINT_HELP)]
 struct PrintFlags {
     /// Where the clock starts: on the run queue (wakeup), or with the waker (waking)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", value_parser = ["wakeup", "waking"], hide_possible_values = true)]
     from: String,
 
-    /// Buckets of this width in ns instead of powers of two
-    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    /// Count by these keys too, two at most: tid, prio, comm, cpu
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', hide_possible_values = true)]
+    by: Vec<LatencyKey>,
+
+    /// Buckets of this width, such as 10us, instead of powers of two; a bare number is ns
+    #[arg(long, value_name = "TIME", value_parser = bucket_width, allow_hyphen_values = true)]
     width: Option<u64>,
 
-    /// Room for this many threads
+    /// Count each latency by itself instead of in powers of two
+    #[arg(long, conflicts_with = "width")]
+    exact: bool,
+
+    /// Number of entries each table has room for, 128-131072
     #[arg(long, value_name = "ENTRIES", default_value_t = DEFAULT_SIZE, value_parser = clap::value_parser!(u32).range(128..=131_072))]
     size: u32,
 
-    /// How long to measure
-    #[arg(short, long, value_name = "SECONDS", default_value_t = 10)]
+    /// How long to measure; a bare number is seconds
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = span::seconds, allow_hyphen_values = true)]
     duration: u64,
 
     /// The kernel that the commands are for, such as 6.1; the running one by default
@@ -106,121 +138,87 @@ struct PrintFlags {
     /// Which tasks, and where.
     #[command(flatten)]
     tasks: TaskFlags,
+
+    #[command(flatten)]
+    paper: PaperFlags,
+}
+
+/// The width of buckets: ns.
+fn bucket_width(text: &str) -> Result<u64, String> {
+    let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let width_ns = span::with_unit(&if is_bare { format!("{text}ns") } else { text.to_owned() })?;
+    // The kernel keeps the width in an `unsigned long`, and a bucket of more than a second shows nothing.
+    if width_ns > 1_000_000_000 { Err(format!("`{text}` is too wide; expected at most `1s`")) } else { Ok(width_ns) }
+}
+
+impl HistTriggerFlags {
+    /// Where and how the result is written.
+    pub fn paper(&self) -> &PaperFlags {
+        match &self.verb {
+            Verb::Show(flags) => &flags.paper,
+            Verb::Chart(flags) => &flags.paper,
+            Verb::Json(flags) => &flags.paper,
+            Verb::Print(flags) => &flags.paper,
+        }
+    }
 }
 
 /// Does what was asked for.
 ///
 /// # Errors
-/// Where the input cannot be read or is not what hist triggers print; where a kernel has no hist triggers.
+/// If the input cannot be read or is not what hist triggers print, the kernel has no hist triggers, or a flag does not fit the
+/// input ([`ConfigError::Usage`]).
 pub fn run(flags: &HistTriggerFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
+    let document = |histogram: &_| Ok(format!("{}\n", json::document(histogram)));
+    let usage = |misfit: super::fold::Misfit| ConfigError::Usage(misfit.to_string());
     match &flags.verb {
-        Verb::Show(flags) => {
-            flags.source.each(out, |histogram| Ok(show::table(histogram, flags.unit(histogram), style)))
-        }
-        Verb::Chart(flags) => flags.show.source.each(out, |histogram| {
-            let unit = flags.show.unit(histogram);
-            show::chart(histogram, flags.value.as_deref(), unit, style).with_context(|| {
-                let sums: Vec<&str> = histogram
-                    .value_names
-                    .iter()
-                    .filter(|name| histogram.column(name).is_some())
-                    .map(String::as_str)
-                    .collect();
-                match &flags.value {
-                    Some(value) => format!("no sum is called `{value}`; the histogram has `{}`", sums.join("`, `")),
-                    None => "the histogram has no sum that bars could show".to_owned(),
-                }
-            })
+        Verb::Show(flags) if flags.json => flags.source.each(out, document),
+        Verb::Show(flags) => flags.source.each(out, |histogram| {
+            let units = units_of(&histogram.trigger.keys, flags.unit).map_err(usage)?;
+            Ok(show::table(histogram, &units, style))
         }),
-        Verb::Json(flags) => flags.each(out, |histogram| Ok(format!("{}\n", json::document(histogram)))),
+        Verb::Chart(flags) => {
+            let selection = Selection { value: flags.value.clone(), key: flags.key.clone(), log2: flags.log2 };
+            flags
+                .source
+                .each(out, |histogram| Ok(chart::chart(histogram, &selection, flags.unit, style).map_err(usage)?))
+        }
+        Verb::Json(flags) => flags.source.each(out, document),
         Verb::Print(flags) => flags.print(out),
     }
-}
-
-impl ShowFlags {
-    fn unit(&self, histogram: &Histogram) -> Unit {
-        self.unit.unwrap_or_else(|| show::unit_of(&histogram.trigger.keys))
-    }
-}
-
-impl SourceFlags {
-    /// Writes one histogram after another, so that what comes before an error is not lost.
-    fn each(&self, out: &mut dyn Write, text: impl Fn(&Histogram) -> Result<String>) -> Result<()> {
-        let (name, input) = self.open()?;
-        let extent = if self.excerpt { Extent::Excerpt } else { Extent::Whole };
-        let mut any = false;
-        for histogram in Histograms::new(input, extent) {
-            let text = text(&histogram.with_context(|| name.clone())?)?;
-            if std::mem::replace(&mut any, true) {
-                writeln!(out)?;
-            }
-            out.write_all(text.as_bytes())?;
-        }
-        if !any {
-            bail!("{name} has no hist trigger; `wakelat hist-trigger print` shows how to make one");
-        }
-        Ok(())
-    }
-
-    fn open(&self) -> Result<(String, Box<dyn BufRead>)> {
-        let source = self.source.as_str();
-        if source == "-" {
-            return Ok(("standard input".to_owned(), Box::new(io::stdin().lock())));
-        }
-        let name = format!("`{source}`");
-        let event = event_of(source).filter(|_| self.instance.is_some() || !Path::new(source).exists());
-        let Some(event) = event else {
-            let file = File::open(source).with_context(|| name.clone())?;
-            return Ok((name, Box::new(BufReader::new(file))));
-        };
-        let tracefs = Tracefs::mounted()?;
-        let mut root = tracefs.root().to_owned();
-        if let Some(instance) = &self.instance {
-            root = root.join("instances").join(instance);
-            if !root.is_dir() {
-                bail!("there is no tracefs instance `{instance}`");
-            }
-        }
-        let directory = root.join("events").join(event);
-        if !directory.is_dir() {
-            return Err(TracefsError::NoEvent(source.replacen('/', ":", 1)).into());
-        }
-        let path = directory.join("hist");
-        if !path.exists() {
-            return Err(TracefsError::NoHistTriggers.into());
-        }
-        let file = File::open(&path).with_context(|| format!("`{}`", path.display()))?;
-        Ok((name, Box::new(BufReader::new(file))))
-    }
-}
-
-/// `sched:sched_switch` or `sched/sched_switch` as a path below `events`; none where it is no event's name.
-pub(crate) fn event_of(text: &str) -> Option<String> {
-    let (system, event) = text.split_once([':', '/'])?;
-    let name =
-        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    (name(system) && name(event)).then(|| format!("{system}/{event}"))
 }
 
 impl PrintFlags {
     fn print(&self, out: &mut dyn Write) -> Result<()> {
         let kernel = match &self.kernel {
             Some(text) if Release::parse(text).is_at_least(1, 0) => Release::parse(text),
-            Some(text) => bail!("`{text}` is not a kernel version; expected one such as `6.1`"),
+            Some(text) => {
+                let why = format!("`{text}` is not a kernel version; expected one such as `6.1`");
+                return Err(ConfigError::usage("--kernel", why).into());
+            }
             None => Release::running(),
         };
         let recipe = Recipe {
             event: "wakeup_latency".to_owned(),
             from: if self.from == "waking" { From::Waking } else { From::Wakeup },
             filter: trigger_filter(&self.tasks, self.tasks.tid.clone())?,
+            by: self.by.clone(),
             buckets: match self.width {
-                None => Buckets::Log2,
-                Some(width_ns) => Buckets::Linear { width_ns, size: self.size },
+                _ if self.exact => None,
+                None => Some(Buckets::Log2),
+                Some(width_ns) => Some(Buckets::Linear { width_ns, size: self.size }),
             },
             sum: false,
             size: self.size,
         };
-        recipe.check(&kernel)?;
+        recipe.check(&kernel).map_err(|error| match &error {
+            RecipeError::Pattern(_) => ConfigError::usage("--comm", error),
+            RecipeError::Keys => ConfigError::usage("--by", error),
+            RecipeError::Kernel(_) | RecipeError::Linear(_) if self.kernel.is_some() => {
+                ConfigError::usage("--kernel", error)
+            }
+            RecipeError::Kernel(_) | RecipeError::Linear(_) => ConfigError::Unmet(error.to_string()),
+        })?;
         // The commands are often for another machine, where tracefs is where it is everywhere.
         let here = self.kernel.is_none().then(|| Tracefs::mounted().ok()).flatten();
         let root = here.as_ref().map_or(Path::new("/sys/kernel/tracing"), Tracefs::root);
@@ -285,22 +283,18 @@ mod tests {
     #[test]
     fn an_output_that_is_cut_off_is_an_error_and_an_excerpt_on_request() {
         let error = run_with(&["show", &fixture(KMALLOC)]).unwrap_err();
-        assert!(format!("{error:#}").contains("line 8: the input ends here, before `Totals:`"), "{error:#}");
+        let text = format!("{error:#}");
+        assert!(
+            text.contains("line 8: the input ends here, before `Totals:`") && text.contains("`--excerpt`"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_value_that_is_not_there_is_refused_with_those_that_are() {
         let error = run_with(&["chart", "--excerpt", "--value", "x", &fixture(KMALLOC)]).unwrap_err();
-        assert_eq!(format!("{error:#}"), "no sum is called `x`; the histogram has `hitcount`, `bytes_req`");
-    }
-
-    #[test]
-    fn an_events_name_is_told_from_a_path() {
-        assert_eq!(event_of("sched:sched_switch").as_deref(), Some("sched/sched_switch"));
-        assert_eq!(event_of("sched/sched_switch").as_deref(), Some("sched/sched_switch"));
-        for path in ["./hist", "/sys/x", "hist", "a/b/c", "../x", "a:", ":b", "a/..", "a b:c"] {
-            assert_eq!(event_of(path), None, "{path}");
-        }
+        assert_eq!(format!("{error:#}"), "`--value`: no value `x`; expected one of `hitcount`, `bytes_req`");
+        assert!(matches!(error.downcast_ref(), Some(ConfigError::Usage(_))));
     }
 
     #[test]
@@ -316,5 +310,77 @@ mod tests {
         assert!(error(&["--kernel", "new"]).contains("expected one such as `6.1`"));
         assert!(print(&["--kernel", "5.15", "--width", "1000"]).unwrap().contains("lat.buckets=1000"));
         assert!(print(&["--kernel", "6.1", "--from", "waking"]).unwrap().contains("onmatch(sched.sched_waking)"));
+    }
+
+    #[test]
+    fn wrong_usage_is_an_error_of_usage() {
+        for args in [
+            &["print", "--kernel", "foo"][..],
+            &["print", "--kernel", "3.10"],
+            &["print", "--kernel", "6.1", "--comm", "a'b"],
+            &["print", "--kernel", "6.1", "--by", "tid,prio,cpu"],
+            &["show", env!("CARGO_MANIFEST_DIR")],
+            &["chart", "--key", "x", &fixture("7.2-latency.hist")],
+        ] {
+            let error = run_with(args).unwrap_err();
+            assert!(matches!(error.downcast_ref(), Some(ConfigError::Usage(_))), "{args:?}: {error:#}");
+            assert_eq!(format!("{error:#}").matches("directory").count(), usize::from(args[0] == "show"), "{error:#}");
+        }
+    }
+
+    #[test]
+    fn a_duration_has_a_unit_and_a_width_has_one_or_is_ns() {
+        let print = |args: &[&str]| run_with(&[&["print", "--kernel", "6.1"], args].concat());
+        assert!(print(&["-d", "1m"]).unwrap().contains("\nsleep 60\n"));
+        assert!(print(&["-d", "7"]).unwrap().contains("\nsleep 7\n"));
+        for width in ["10000", "10us"] {
+            assert!(print(&["--width", width]).unwrap().contains("keys=lat.buckets=10000:"));
+        }
+        for (width, why) in [("0", "`0ns` is no time at all"), ("2s", "`2s` is too wide; expected at most `1s`")] {
+            assert!(print(&["--width", width]).unwrap_err().to_string().contains(why), "{width}");
+        }
+    }
+
+    #[test]
+    fn the_recipe_of_the_how_to_can_be_printed() {
+        let text = run_with(&["print", "--kernel", "6.1", "--by", "tid,prio", "--exact"]).unwrap();
+        assert!(text.contains("echo 'hist:keys=pid,prio,lat:sort=pid,lat:size=16384' >>"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_histogram_and_one_of_shares_alone_have_a_chart() {
+        let empty = run_with(&["chart", &fixture("6.1-sched_migrate_task.hist")]).unwrap();
+        assert!(empty.contains("\nnothing was counted\n0 hits, 0 entries, none dropped\n"), "{empty}");
+        let shares = run_with(&["chart", &fixture("7.2-hrtimer_cancel.hist")]).unwrap();
+        insta::assert_snapshot!("shares_chart", shares);
+    }
+
+    #[test]
+    fn stacks_are_numbered_in_the_chart_and_listed_below_it() {
+        insta::assert_snapshot!("stacks_chart", run_with(&["chart", &fixture("6.12-sched_waking.hist")]).unwrap());
+    }
+
+    /// Every transcript holds a whole histogram, lines of a test's log, and a histogram that its log cut off.
+    #[test]
+    fn a_log_is_read_up_to_the_histogram_that_it_cut_and_as_an_excerpt_to_its_end() {
+        for kernel in ["6.1-cloud", "6.1-rt", "6.12-cloud", "6.12-rt", "6.18-cloud", "6.18-rt", "7.0-rt", "7.2-cloud"] {
+            let file = fixture(&format!("hist-triggers-{kernel}.txt"));
+            let mut out = Vec::new();
+            let command = Command::try_parse_from(["hist-trigger", "show", &file]).unwrap();
+            let error = run(&command.flags, &Style::default(), &mut out).unwrap_err();
+            assert!(format!("{error:#}").contains("or read what there is with `--excerpt`"), "{kernel}: {error:#}");
+            let first = String::from_utf8(out).unwrap();
+            let all = run_with(&["show", "--excerpt", &file]).unwrap();
+            assert_eq!((first.matches("hist:keys").count(), all.matches("hist:keys").count()), (1, 2), "{kernel}");
+        }
+        let error = run_with(&["show", &fixture("hist-triggers-5.10-cloud.txt")]).unwrap_err().to_string();
+        assert!(error.contains("has no output of a hist trigger; line 1 is `VMLAB"), "{error}");
+    }
+
+    #[test]
+    fn show_writes_json_too() {
+        let file = fixture("7.2-latency.hist");
+        assert_eq!(run_with(&["show", "--json", &file]).unwrap(), run_with(&["json", &file]).unwrap());
+        assert!(run_with(&["json", &file]).unwrap().starts_with(r#"{"schema":"wakelat.hist-trigger/1","#));
     }
 }

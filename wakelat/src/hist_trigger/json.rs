@@ -38,28 +38,19 @@ fn entry(histogram: &Histogram, entry: &Entry) -> Json {
     let keys: Map<String, Json> = histogram.key_names.iter().cloned().zip(entry.keys.iter().map(key)).collect();
     let values: Map<String, Json> =
         histogram.value_names.iter().cloned().zip(entry.values.iter().map(|one| value(*one))).collect();
-    let mut document = json!({ "keys": keys, "values": values });
-    if !entry.tracked.is_empty() {
-        document["tracked"] = entry
-            .tracked
-            .iter()
-            .map(|tracked| {
-                let saved: Map<String, Json> = tracked
-                    .saved
-                    .iter()
-                    .map(|(name, saved)| {
-                        let saved = match saved {
-                            Saved::Number(number) => json!(number),
-                            Saved::Text(text) => json!(text),
-                        };
-                        (name.clone(), saved)
-                    })
-                    .collect();
-                json!({ "handler": tracked.handler, "value": tracked.value, "saved": saved })
-            })
-            .collect();
-    }
-    document
+    let tracked: Vec<Json> = entry
+        .tracked
+        .iter()
+        .map(|tracked| {
+            let saved = |(name, saved): &(String, Saved)| match saved {
+                Saved::Number(number) => (name.clone(), json!(number)),
+                Saved::Text(text) => (name.clone(), json!(text)),
+            };
+            let saved: Map<String, Json> = tracked.saved.iter().map(saved).collect();
+            json!({ "handler": tracked.handler, "value": tracked.value, "saved": saved })
+        })
+        .collect();
+    json!({ "keys": keys, "values": values, "tracked": tracked })
 }
 
 fn key(key: &Key) -> Json {
@@ -81,5 +72,23 @@ fn value(value: Value) -> Json {
         Value::Number(number) | Value::Hex(number) => json!(number),
         Value::Percent(percent) => json!(percent.map(|percent| f64::from(percent) / 100.0)),
         Value::Bar(filled) => json!(f64::from(filled) / 20.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hist_trigger::parse::{Extent, parse};
+    use crate::sink::documentation::{all_paths, documented};
+
+    #[test]
+    fn every_field_is_documented_and_every_documented_field_is_written() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/hist/7.2-sched_switch-onmax.hist");
+        let text = std::fs::read(path).unwrap();
+        let mut written = all_paths(&document(&parse(&text[..], Extent::Whole).unwrap()[0]));
+        // Which keys, values and saved fields there are is the trigger's.
+        let own = ["entries[].keys.", "entries[].values.", "entries[].tracked[].saved."];
+        written.retain(|path| !own.iter().any(|own| path.starts_with(own)));
+        assert_eq!(documented("Hist triggers: `wakelat.hist-trigger/1`"), written);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use super::parse::{ErrorKind, ParseError};
+use super::error::{ErrorKind, ParseError};
 
 /// Longest line, and longest entry of several lines, that is read. The kernel's own limit for a symbol is 512 characters
 /// and for a stack 16 of them (`HIST_STACKTRACE_DEPTH`, kernel/trace/trace.h).
@@ -17,11 +17,13 @@ pub(super) struct Lines<R> {
     pub number: u64,
     /// Whether it is to be read once more.
     pub held: bool,
+    /// Whether lines end with a carriage return, as a serial console writes them: it is no part of the line.
+    pub carriage_returns: bool,
 }
 
 impl<R: BufRead> Lines<R> {
     pub fn new(input: R) -> Self {
-        Self { input, line: Vec::new(), number: 0, held: false }
+        Self { input, line: Vec::new(), number: 0, held: false, carriage_returns: false }
     }
 
     /// The next line without its end; none at the end of the input.
@@ -51,6 +53,9 @@ impl<R: BufRead> Lines<R> {
             let last = end.is_some() || chunk.is_empty();
             self.input.consume(taken + usize::from(end.is_some()));
             if last {
+                if self.carriage_returns && self.line.last() == Some(&b'\r') {
+                    self.line.pop();
+                }
                 return Ok(Some(&self.line));
             }
         }

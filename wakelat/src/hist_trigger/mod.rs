@@ -1,18 +1,24 @@
 //! The kernel's own histograms: `hist:` triggers on tracepoints, read, shown and written down as shell commands.
 //!
-//! [`parse`] reads what `cat events/…/hist` prints, whatever the trigger; [`show`] makes a table, a chart or JSON of it;
+//! [`parse`] reads what `cat events/…/hist` prints, whatever the trigger; [`show`], [`chart`] and [`json`] show it;
 //! [`recipe`] is the trigger recipe for wakeup latency, which `print` spells out for a shell and `verify` installs.
 //! All but [`cli`] is pure.
 
 pub mod bucket;
+pub mod chart;
 pub mod cli;
 mod entry;
+mod error;
+mod fold;
 pub mod json;
 mod lines;
 pub mod parse;
 pub mod recipe;
+mod script;
 pub mod show;
+mod source;
 pub mod trigger;
+pub mod unit;
 pub mod write;
 
 pub use trigger::{Field, Modifier, SortKey, Trigger};
@@ -46,7 +52,7 @@ pub struct Entry {
 }
 
 /// One key of an entry. The formats are those of `hist_trigger_print_key` (kernel/trace/trace_events_hist.c, 4.7 to 7.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A plain number. The kernel prints negative ones as if they were unsigned.
     Number(u64),

@@ -1,13 +1,17 @@
-//! Reads what the kernel prints of hist triggers, one histogram at a time, line by line: garbage of any size is refused at
-//! its first line, and an input that stops in the middle is told from one that is whole.
+//! Reads what the kernel prints of hist triggers, one histogram at a time, line by line. Lines between and before histograms
+//! that are none of theirs are skipped and counted, so that a log or a terminal session can be read; binary data is refused
+//! at its first line. A histogram that stops in the middle is distinguished from a whole one by its totals.
 
 use std::io::BufRead;
 
+use super::error::MAX_ENTRIES;
 use super::lines::{Lines, MAX_ENTRY, beginning};
 use super::{Entry, Histogram, Totals, Trigger, entry};
 
-/// The largest table a trigger can have: `1 << TRACING_MAP_BITS_MAX` (kernel/trace/tracing_map.h).
-const MAX_ENTRIES: usize = 1 << 17;
+pub use super::error::{ErrorKind, ParseError};
+
+/// The first line of a histogram.
+const TITLE: &[u8] = b"# event histogram";
 
 /// Whether the end may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,74 +19,8 @@ pub enum Extent {
     /// Every histogram ends with its `Totals:`, and has as many entries as these say.
     #[default]
     Whole,
-    /// The input is an excerpt, as in a document: the end of the last histogram may be missing.
+    /// The input is an excerpt, as in a document or in a log that was cut: the end of any histogram may be missing.
     Excerpt,
-}
-
-/// Why an input is not the output of a hist trigger.
-#[derive(Debug)]
-pub struct ParseError {
-    /// The line at fault, counted from 1.
-    pub line: u64,
-    /// What is wrong with it.
-    pub kind: ErrorKind,
-}
-
-/// What is wrong with a line.
-#[derive(Debug)]
-pub enum ErrorKind {
-    /// It cannot be read.
-    Io(std::io::Error),
-    /// It is longer than the kernel writes.
-    TooLong,
-    /// Something else was expected.
-    Unexpected {
-        /// What was expected.
-        expected: &'static str,
-        /// The line's beginning.
-        found: String,
-    },
-    /// The input ends before this was found.
-    Cut {
-        /// What was expected.
-        expected: &'static str,
-    },
-    /// Entries are missing, or there are some too many.
-    Count {
-        /// What `Entries:` says.
-        said: u64,
-        /// How many were read.
-        read: u64,
-    },
-    /// More entries than the kernel's largest table has.
-    TooMany,
-}
-
-impl std::fmt::Display for ParseError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {}: ", self.line)?;
-        match &self.kind {
-            ErrorKind::Io(error) => error.fmt(f),
-            ErrorKind::TooLong => write!(f, "more than {MAX_ENTRY} bytes, which no hist trigger writes"),
-            ErrorKind::Unexpected { expected, found } => write!(f, "expected {expected}, found `{found}`"),
-            ErrorKind::Cut { expected } => {
-                write!(f, "the input ends here, before {expected}; save the whole output of `cat events/…/hist`")
-            }
-            ErrorKind::Count { said, read } => {
-                write!(f, "`Entries: {said}`, but {read} were read: lines are missing or were added")
-            }
-            ErrorKind::TooMany => write!(f, "more than {MAX_ENTRIES} entries, which no hist trigger has"),
-        }
-    }
-}
-
-impl std::error::Error for ParseError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.kind {
-            ErrorKind::Io(error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 /// The histograms of an input, one after the other: an event has one for each of its hist triggers. Ends after the
@@ -91,12 +29,36 @@ pub struct Histograms<R> {
     lines: Lines<R>,
     extent: Extent,
     ended: bool,
+    skipped: Skipped,
+}
+
+/// Lines that are not the output of a hist trigger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many.
+    pub lines: u64,
+    /// The first: its number, counted from 1, and its beginning.
+    pub first: Option<(u64, String)>,
+}
+
+impl Skipped {
+    fn add(&mut self, number: u64, line: &[u8]) {
+        self.lines += 1;
+        self.first.get_or_insert_with(|| (number, beginning(line)));
+    }
 }
 
 impl<R: BufRead> Histograms<R> {
     /// Reads from `input`, one histogram in memory at a time.
     pub fn new(input: R, extent: Extent) -> Self {
-        Self { lines: Lines::new(input), extent, ended: false }
+        Self { lines: Lines::new(input), extent, ended: false, skipped: Skipped::default() }
+    }
+}
+
+impl<R> Histograms<R> {
+    /// What was skipped so far.
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
     }
 }
 
@@ -123,42 +85,78 @@ impl<R: BufRead> Iterator for Histograms<R> {
 
 impl<R: BufRead> Histograms<R> {
     fn histogram(&mut self) -> Result<Option<Histogram>, ParseError> {
-        loop {
-            match self.lines.next()? {
-                None => return Ok(None),
-                Some(line) if line.trim_ascii().is_empty() => {}
-                Some(b"# event histogram") => break,
-                Some(_) => return Err(self.lines.unexpected("`# event histogram`")),
-            }
+        if !self.find_title()? {
+            return Ok(None);
         }
         let mut section = Section::new(self.head()?);
+        let whole = self.extent == Extent::Whole;
         loop {
             let Some(line) = self.lines.next()? else {
-                section.end_entry(&self.lines)?;
-                if self.extent == Extent::Excerpt {
-                    return Ok(Some(section.histogram));
-                }
-                return Err(self.lines.cut("`Totals:`"));
+                self.end_section(&mut section)?;
+                return if whole { Err(self.lines.cut("`Totals:`")) } else { Ok(Some(section.histogram)) };
             };
             if line == b"Totals:" {
                 break;
             }
             // An excerpt may leave the end of any histogram out.
-            if line == b"# event histogram" && self.extent == Extent::Excerpt {
-                section.end_entry(&self.lines)?;
+            if !whole && line.ends_with(TITLE) {
                 self.lines.held = true;
+                self.end_section(&mut section)?;
                 return Ok(Some(section.histogram));
             }
-            section.take(&self.lines)?;
+            match section.take(&self.lines) {
+                Ok(true) => {}
+                Ok(false) => self.skipped.add(self.lines.number, &self.lines.line),
+                Err(error) => {
+                    self.skip_entry(error)?;
+                    return Ok(Some(section.histogram));
+                }
+            }
         }
-        section.end_entry(&self.lines)?;
+        self.end_section(&mut section)?;
         let totals = self.totals()?;
         let read = section.histogram.entries.len() as u64;
-        if totals.entries != read && self.extent == Extent::Whole {
+        if totals.entries != read && whole {
             return Err(self.lines.error(ErrorKind::Count { said: totals.entries, read }));
         }
         section.histogram.totals = Some(totals);
         Ok(Some(section.histogram))
+    }
+
+    /// Ends the entry that is being read.
+    fn end_section(&mut self, section: &mut Section) -> Result<(), ParseError> {
+        section.end_entry(&self.lines).or_else(|error| self.skip_entry(error))
+    }
+
+    /// Skips an entry that was cut off, with the lines behind it that were taken for its own, where that is allowed.
+    fn skip_entry(&mut self, error: ParseError) -> Result<(), ParseError> {
+        match error {
+            ParseError { line, kind: ErrorKind::Entry { found, .. } } if self.extent == Extent::Excerpt => {
+                self.skipped.add(line, found.as_bytes());
+                self.skipped.lines += self.lines.number.saturating_sub(line);
+                Ok(())
+            }
+            error => Err(error),
+        }
+    }
+
+    /// Goes on to the next histogram; false at the end of the input. A byte order mark or a prompt may precede its title.
+    fn find_title(&mut self) -> Result<bool, ParseError> {
+        loop {
+            self.lines.carriage_returns = false;
+            let Some(line) = self.lines.next()? else { return Ok(false) };
+            if line.contains(&0) {
+                return Err(self.lines.error(ErrorKind::Binary));
+            }
+            let text = line.trim_ascii_end();
+            if text.ends_with(TITLE) {
+                self.lines.carriage_returns = line.ends_with(b"\r");
+                return Ok(true);
+            }
+            if !text.is_empty() {
+                self.skipped.add(self.lines.number, &self.lines.line);
+            }
+        }
     }
 
     /// Reads up to the entries.
@@ -224,8 +222,8 @@ impl Section {
         Self { histogram, open: Open::Nothing, text: Vec::new(), text_line: 0 }
     }
 
-    /// Takes one line of the part between the head and the totals.
-    fn take<R>(&mut self, lines: &Lines<R>) -> Result<(), ParseError> {
+    /// Takes one line of the part between the head and the totals. False if it is no line of a histogram.
+    fn take<R>(&mut self, lines: &Lines<R>) -> Result<bool, ParseError> {
         let line = lines.line.as_slice();
         match self.open {
             Open::Snapshot if !line.is_empty() => {
@@ -233,34 +231,32 @@ impl Section {
                     return Err(lines.error(ErrorKind::TooLong));
                 }
                 self.histogram.snapshot.push(String::from_utf8_lossy(line).into_owned());
-                Ok(())
             }
             // A line break in a key: the entry goes on.
-            Open::Entry => self.go_on(lines),
+            Open::Entry => self.go_on(lines)?,
             _ if line.starts_with(b"{ ") => {
                 self.end_entry(lines)?;
                 self.begin(Open::Entry, lines);
-                self.close_if_complete(lines)
+                self.close_if_complete(lines)?;
             }
             _ if (line.starts_with(b"\tmax: ") || line.starts_with(b"\tchanged: "))
                 && !self.histogram.entries.is_empty() =>
             {
                 self.end_entry(lines)?;
                 self.begin(Open::Tracked, lines);
-                Ok(())
             }
             _ if line.starts_with(b"Snapshot taken") => {
                 self.end_entry(lines)?;
                 self.open = Open::Snapshot;
                 self.histogram.snapshot.push(String::from_utf8_lossy(line).into_owned());
-                Ok(())
             }
             _ if line.trim_ascii().is_empty() || line == b"#" && self.histogram.entries.is_empty() => {
-                self.end_entry(lines)
+                self.end_entry(lines)?;
             }
-            Open::Tracked => self.go_on(lines),
-            _ => Err(lines.unexpected("an entry `{ key: value } hitcount: number` or `Totals:`")),
+            Open::Tracked => self.go_on(lines)?,
+            _ => return Ok(false),
         }
+        Ok(true)
     }
 
     fn begin<R>(&mut self, open: Open, lines: &Lines<R>) {
@@ -326,6 +322,6 @@ impl Section {
             [_] => "an entry with one key, as the trigger says, and its values",
             _ => "an entry with the keys that the trigger says, and its values",
         };
-        ParseError { line: self.text_line, kind: ErrorKind::Unexpected { expected, found: beginning(&self.text) } }
+        ParseError { line: self.text_line, kind: ErrorKind::Entry { expected, found: beginning(&self.text) } }
     }
 }

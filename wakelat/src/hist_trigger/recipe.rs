@@ -9,7 +9,6 @@
 //! - `clock=mono` everywhere: it is the clock of BPF, and the triggers of one instance must agree on one.
 //! - It is taken away in the opposite order: who owns a variable can only go after its readers (EBUSY).
 
-use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 use crate::kernel::release::Release;
@@ -47,6 +46,32 @@ pub enum Buckets {
     },
 }
 
+/// A key beside the latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LatencyKey {
+    /// The thread
+    Tid,
+    /// Its kernel priority
+    Prio,
+    /// Its name
+    Comm,
+    /// The CPU on which the wait ends
+    Cpu,
+}
+
+impl LatencyKey {
+    /// The field of the synthetic event. `cpu` is a name for every event's CPU: since 5.14 it is `common_cpu`, and `cpu` is
+    /// still taken (`parse_field`, kernel/trace/trace_events_hist.c).
+    const fn field(self) -> &'static str {
+        match self {
+            Self::Tid => "pid",
+            Self::Prio => "prio",
+            Self::Comm => "comm",
+            Self::Cpu => "cpu",
+        }
+    }
+}
+
 /// What the triggers are to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
@@ -56,8 +81,10 @@ pub struct Recipe {
     pub from: From,
     /// Who counts.
     pub filter: TriggerFilter,
-    /// The buckets.
-    pub buckets: Buckets,
+    /// Keys beside the latency, two at most.
+    pub by: Vec<LatencyKey>,
+    /// The buckets; none to count each latency by itself.
+    pub buckets: Option<Buckets>,
     /// Whether the latencies are summed up beside being counted. The entries then come in the order of their sums, for
     /// the kernel takes `sort=lat` for the sum's name.
     pub sum: bool,
@@ -83,6 +110,8 @@ pub enum RecipeError {
     Linear(String),
     /// A pattern has a character that no filter of the kernel takes.
     Pattern(String),
+    /// The trigger would have more keys than a kernel takes, or one twice.
+    Keys,
 }
 
 impl std::fmt::Display for RecipeError {
@@ -99,6 +128,9 @@ impl std::fmt::Display for RecipeError {
                     f,
                     "kernel `{kernel}` has no `.buckets`, which came with 5.14; leave the width out for powers of two"
                 )
+            }
+            Self::Keys => {
+                f.write_str("a trigger takes three different keys, and the latency is one of them; give two at most")
             }
             Self::Pattern(pattern) => {
                 write!(
@@ -121,7 +153,11 @@ impl Recipe {
         if !kernel.is_at_least(4, 17) {
             return Err(RecipeError::Kernel(kernel.to_string()));
         }
-        if matches!(self.buckets, Buckets::Linear { .. }) && !kernel.is_at_least(5, 14) {
+        // `TRACING_MAP_KEYS_MAX`, kernel/trace/tracing_map.h.
+        if self.by.len() > 2 || matches!(self.by[..], [one, other] if one == other) {
+            return Err(RecipeError::Keys);
+        }
+        if matches!(self.buckets, Some(Buckets::Linear { .. })) && !kernel.is_at_least(5, 14) {
             return Err(RecipeError::Linear(kernel.to_string()));
         }
         let odd = |character: char| matches!(character, '"' | '\'' | '\\') || character.is_control();
@@ -143,13 +179,19 @@ impl Recipe {
             From::Wakeup => "sched_wakeup",
             From::Waking => "sched_waking",
         };
-        let buckets = match self.buckets {
-            Buckets::Log2 => "lat.log2".to_owned(),
-            Buckets::Linear { width_ns, .. } => format!("lat.buckets={width_ns}"),
+        let latency = match self.buckets {
+            None => "lat".to_owned(),
+            Some(Buckets::Log2) => "lat.log2".to_owned(),
+            Some(Buckets::Linear { width_ns, .. }) => format!("lat.buckets={width_ns}"),
         };
+        let keys: Vec<&str> = self.by.iter().map(|key| key.field()).chain([latency.as_str()]).collect();
+        // By two fields at most (`TRACING_MAP_SORT_KEYS_MAX`), and not by the CPU, whose name differs between kernels.
+        let first = self.by.iter().find(|key| **key != LatencyKey::Cpu).map(|key| key.field());
+        let sort: Vec<&str> = first.into_iter().chain(["lat"]).collect();
         let room = match self.buckets {
-            Buckets::Log2 => String::new(),
-            Buckets::Linear { size, .. } => format!(":size={size}"),
+            Some(Buckets::Linear { size, .. }) => format!(":size={size}"),
+            Some(Buckets::Log2) if self.by.is_empty() => String::new(),
+            _ => format!(":size={size}"),
         };
         let values = if self.sum { ":vals=lat" } else { "" };
         [
@@ -170,7 +212,12 @@ impl Recipe {
             },
             Placed {
                 event: format!("synthetic/{event}"),
-                trigger: format!("hist:keys={buckets}{values}:sort=lat{room}{}", self.judged_last()),
+                trigger: format!(
+                    "hist:keys={}{values}:sort={}{room}{}",
+                    keys.join(","),
+                    sort.join(","),
+                    self.judged_last()
+                ),
             },
         ]
     }
@@ -186,82 +233,7 @@ impl Recipe {
             any(self.filter.cpus.iter().map(|range| within("cpu", range))),
         ])
     }
-
-    /// The shell commands that measure for `seconds` with no tool at all, and take everything away again.
-    /// `threads_of` names processes whose threads are looked up when the commands run.
-    pub fn shell(&self, kernel: &Release, tracefs: &str, threads_of: &[u32], seconds: u64) -> String {
-        let mut text = String::new();
-        self.write_shell(&mut text, kernel, tracefs, threads_of, seconds)
-            .expect("a string takes whatever is written to it");
-        text
-    }
-
-    fn write_shell(
-        &self,
-        out: &mut String,
-        kernel: &Release,
-        tracefs: &str,
-        threads_of: &[u32],
-        seconds: u64,
-    ) -> std::fmt::Result {
-        let event = &self.event;
-        writeln!(out, "# Wakeup latency by hist triggers alone, for Linux {kernel}. To be run as root.")?;
-        writeln!(out, "# The kernel needs CONFIG_HIST_TRIGGERS: there must be a file events/sched/sched_switch/hist.")?;
-        for line in LIMITS {
-            writeln!(out, "# {line}")?;
-        }
-        writeln!(out, "cd {tracefs}")?;
-        let triggers = match threads_of {
-            [] => self.triggers(),
-            _ => {
-                let tasks: Vec<String> = threads_of.iter().map(|pid| format!("/proc/{pid}/task/*")).collect();
-                writeln!(out, "# The threads that the processes have now; later ones are not measured.")?;
-                writeln!(out, "tids=$(ls -d {} | sed 's|.*/||')", tasks.join(" "))?;
-                for (variable, field) in [("woken", "pid"), ("next", "next_pid")] {
-                    writeln!(out, "{variable}=$(echo $tids | sed 's/ / || {field} == /g; s/^/{field} == /')")?;
-                }
-                let [mut start, mut switch, last] = self.triggers();
-                // Threads named by themselves have to belong to the processes as well.
-                for (placed, variable) in [(&mut start, "woken"), (&mut switch, "next")] {
-                    let joined = if placed.trigger.contains(" if ") { " &&" } else { " if" };
-                    placed.trigger = format!("{}{joined} ('\"${variable}\"')", placed.trigger);
-                }
-                [start, switch, last]
-            }
-        };
-        writeln!(out, "echo '{}' >> synthetic_events", self.synthetic_event())?;
-        writeln!(out, "mkdir instances/{event}")?;
-        for placed in &triggers {
-            writeln!(out, "echo '{}' >> instances/{event}/events/{}/trigger", placed.trigger, placed.event)?;
-        }
-        writeln!(out, "sleep {seconds}")?;
-        writeln!(out, "cat instances/{event}/events/synthetic/{event}/hist")?;
-        writeln!(
-            out,
-            "# Everything is taken away again, in the opposite order. Mind the >>: a single > would delete all"
-        )?;
-        writeln!(
-            out,
-            "# triggers of an event, other people's too. If a command above failed, run these all the same."
-        )?;
-        for placed in triggers.iter().rev() {
-            writeln!(out, "echo '!{}' >> instances/{event}/events/{}/trigger", placed.trigger, placed.event)?;
-        }
-        writeln!(out, "rmdir instances/{event}")?;
-        writeln!(out, "echo '!{event}' >> synthetic_events")
-    }
 }
-
-/// What a trigger cannot do, said in front of every script.
-const LIMITS: [&str; 7] = [
-    "What triggers cannot do:",
-    "- filter by cgroup, scheduling policy or class, or follow a process as it makes new threads;",
-    "- tell a wakeup of a running task, after which nothing waits, from any other: its start stays behind,",
-    "  and the task's next switch-in without a wakeup, as after a preemption, gives a bogus long wait;",
-    "- keep the earliest of several wakeups: a later one restarts the clock;",
-    "- see new tasks' first wait (sched_wakeup_new) or the wait after a preemption;",
-    "- say who waited longest and when. What finds no room in a table is counted in `Dropped:`.",
-];
 
 fn tids(field: &str, tids: &[u32]) -> String {
     any(tids.iter().map(|tid| format!("{field} == {tid}")))
@@ -299,7 +271,8 @@ mod tests {
             event: "wakelat_1_2".into(),
             from: From::Wakeup,
             filter,
-            buckets: Buckets::Log2,
+            by: Vec::new(),
+            buckets: Some(Buckets::Log2),
             sum: false,
             size: DEFAULT_SIZE,
         }
@@ -316,6 +289,23 @@ mod tests {
                 "hist:keys=lat.log2:sort=lat",
             ]
         );
+    }
+
+    #[test]
+    fn latencies_are_counted_by_other_keys_too() {
+        let counted = |by: &[LatencyKey], buckets| {
+            let recipe = Recipe { by: by.to_vec(), buckets, ..recipe(TriggerFilter::default()) };
+            (recipe.check(&Release::parse("6.1")), recipe.triggers()[2].trigger.clone())
+        };
+        use LatencyKey::{Comm, Cpu, Prio, Tid};
+        assert_eq!(counted(&[Tid, Prio], None), (Ok(()), "hist:keys=pid,prio,lat:sort=pid,lat:size=16384".to_owned()));
+        assert_eq!(
+            counted(&[Cpu, Comm], Some(Buckets::Log2)),
+            (Ok(()), "hist:keys=cpu,comm,lat.log2:sort=comm,lat:size=16384".to_owned())
+        );
+        assert_eq!(counted(&[], None).1, "hist:keys=lat:sort=lat:size=16384");
+        assert_eq!(counted(&[Tid, Prio, Cpu], None).0, Err(RecipeError::Keys));
+        assert_eq!(counted(&[Tid, Tid], None).0, Err(RecipeError::Keys));
     }
 
     #[test]
@@ -339,8 +329,10 @@ mod tests {
 
     #[test]
     fn a_kernel_without_the_means_is_refused() {
-        let linear =
-            Recipe { buckets: Buckets::Linear { width_ns: 1000, size: 2048 }, ..recipe(TriggerFilter::default()) };
+        let linear = Recipe {
+            buckets: Some(Buckets::Linear { width_ns: 1000, size: 2048 }),
+            ..recipe(TriggerFilter::default())
+        };
         let kernel = |text| Release::parse(text);
         assert!(matches!(recipe(TriggerFilter::default()).check(&kernel("4.16.0")), Err(RecipeError::Kernel(_))));
         assert!(matches!(linear.check(&kernel("5.10")), Err(RecipeError::Linear(_))));
@@ -354,17 +346,5 @@ mod tests {
             let recipe = recipe(TriggerFilter { comms: vec![pattern.into()], ..TriggerFilter::default() });
             assert!(matches!(recipe.check(&Release::parse("6.1")), Err(RecipeError::Pattern(_))), "{pattern}");
         }
-    }
-
-    #[test]
-    fn the_commands_append_only_and_remove_readers_before_owners() {
-        let shell = recipe(TriggerFilter::default()).shell(&Release::parse("6.1"), "/sys/kernel/tracing", &[1], 10);
-        let commands: Vec<&str> = shell.lines().filter(|line| !line.starts_with('#')).collect();
-        assert!(commands.iter().all(|line| line.matches('>').count() != 1), "{shell}");
-        let at = |text: &str| commands.iter().position(|line| line.contains(text)).unwrap();
-        assert!(at("'!hist:keys=lat") < at("'!hist:keys=next_pid"));
-        assert!(at("'!hist:keys=next_pid") < at("'!hist:keys=pid"));
-        assert!(at("'!hist:keys=pid") < at("rmdir") && at("rmdir") < at("'!wakelat_1_2'"));
-        assert!(at("tids=") < at("woken="));
     }
 }

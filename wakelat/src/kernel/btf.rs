@@ -1,9 +1,14 @@
 //! What the kernel says of its own types.
 
+mod file;
+mod types;
+
 use std::{collections::HashSet, path::Path};
 
 use aya_obj::btf::{Btf, BtfKind};
-use bytes::Buf as _;
+
+use self::types::Types;
+pub use file::read;
 
 /// The tracepoints that wakelat's programs sit on.
 pub const TRACEPOINTS: [&str; 4] = ["sched_waking", "sched_wakeup", "sched_wakeup_new", "sched_switch"];
@@ -19,53 +24,80 @@ pub enum KernelBtf {
     Present {
         /// Those of [`TRACEPOINTS`] that the kernel lacks.
         missing_tracepoints: Vec<&'static str>,
-        /// The kernel has the BPF ring buffer (mainline from 5.8 on).
-        ring_buffer: bool,
+        /// The BPF ring buffer.
+        ring_buffer: RingBuffer,
     },
+}
+
+/// The BPF ring buffer of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingBuffer {
+    /// The kernel has none: mainline has one from 5.8 on.
+    Missing,
+    /// Programs on the scheduler's tracepoints can use it.
+    Usable,
+    /// Its lock sleeps: a program on a tracepoint of the scheduler that uses it can freeze the machine.
+    ///
+    /// `struct bpf_ringbuf` (kernel/bpf/ringbuf.c) began with a `spinlock_t`, which PREEMPT_RT makes a sleeping lock.
+    /// `bpf_ringbuf_reserve()` takes it, and the scheduler calls programs with the lock of a run queue held: two CPUs that
+    /// meet there deadlock. Linux 6.12 made it a `raw_spinlock_t`, as did later releases of some older stable series.
+    Sleeps,
 }
 
 impl KernelBtf {
     /// Reads the file, which is `/sys/kernel/btf/vmlinux` on a kernel with `CONFIG_DEBUG_INFO_BTF`.
     pub fn read(path: &Path) -> Self {
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Self::Missing,
-            Err(error) => return Self::Unusable(format!("cannot read `{}`: {error}", path.display())),
+        let bytes = match file::read(path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Self::Missing,
+            Err(error) => return Self::Unusable(format!("{error:#}")),
         };
-        let Some(strings) = strings(&bytes) else {
-            return Self::Unusable(format!(
-                "cannot understand `{}`: it is no BTF of this machine's kind",
-                path.display()
-            ));
+        Types::find(&bytes).map_or_else(
+            || Self::Unusable(format!("cannot understand `{}`: its BTF is broken", path.display())),
+            |types| Self::of(&types),
+        )
+    }
+
+    fn of(types: &Types) -> Self {
+        let names: HashSet<&[u8]> = types.names().filter(|name| name.starts_with(b"b")).collect();
+        let ring_buffer = if !names.contains(&b"bpf_ringbuf"[..]) {
+            // The type rather than the version: distributions bring it to older kernels.
+            RingBuffer::Missing
+        } else if types.structure_of_member("bpf_ringbuf", "spinlock").is_some_and(|lock| sleeps(types, lock)) {
+            RingBuffer::Sleeps
+        } else {
+            RingBuffer::Usable
         };
-        // Only the names are looked at: what stands behind them takes the loader a third of a start to read.
-        let names: HashSet<&[u8]> = strings.split(|byte| *byte == 0).filter(|name| name.starts_with(b"b")).collect();
         Self::Present {
             // The kernel declares one typedef per tracepoint for typed programs (include/trace/bpf_probe.h).
             missing_tracepoints: TRACEPOINTS
                 .into_iter()
                 .filter(|name| !names.contains(format!("btf_trace_{name}").as_bytes()))
                 .collect(),
-            // kernel/bpf/ringbuf.c. The type rather than the version: distributions bring it to older kernels.
-            ring_buffer: names.contains(&b"bpf_ringbuf"[..]),
+            ring_buffer,
         }
     }
 }
 
-/// The names in a BTF, each with a NUL behind it (`struct btf_header`, include/uapi/linux/btf.h); none where it is not one.
-fn strings(btf: &[u8]) -> Option<&[u8]> {
-    const MAGIC: u16 = 0xeb9f;
-    const VERSION: u8 = 1;
-    const HEADER: usize = 24;
-    let mut header = btf.get(..HEADER)?;
-    let (magic, version, _flags) = (header.get_u16_ne(), header.get_u8(), header.get_u8());
-    let length = usize::try_from(header.get_u32_ne()).ok()?;
-    let (_types_at, _types_length) = (header.get_u32_ne(), header.get_u32_ne());
-    let (at, strings) = (usize::try_from(header.get_u32_ne()).ok()?, usize::try_from(header.get_u32_ne()).ok()?);
-    if magic != MAGIC || version != VERSION {
-        return None;
-    }
-    btf.get(length.checked_add(at)?..)?.get(..strings)
+/// The inner lock of a `spinlock_t` under PREEMPT_RT, up to 5.14 and from 5.15 on (include/linux/spinlock_types.h, before
+/// 5.15 with the patches for PREEMPT_RT). Without PREEMPT_RT there is a `raw_spinlock` in a union.
+const INNER_LOCKS: [&[u8]; 2] = [b"rt_mutex", b"rt_mutex_base"];
+
+/// Whether tasks sleep where they wait for a lock of this type.
+fn sleeps(types: &Types, lock: u32) -> bool {
+    types.structures_within(lock).any(|inner| INNER_LOCKS.contains(&inner))
+}
+
+/// Whether the kernel reports a task that blocks on a contended lock as preempted.
+///
+/// Up to 5.14 with PREEMPT_RT, such a task leaves its CPU by `preempt_schedule_lock()`, so that `sched_switch` has `preempt`
+/// set although the task is off the run queue. Linux 5.15 brought the mainline form of these locks, with `struct
+/// rt_mutex_base` and with `SM_RTLOCK_WAIT` (kernel/sched/core.c), which leaves `preempt` clear.
+pub fn reports_blocked_as_preempted(btf: &[u8]) -> bool {
+    let inner_of_spinlock = |types: &Types| {
+        Some(types.structures_within(types.structure_of_typedef("spinlock_t")?).any(|it| it == INNER_LOCKS[0]))
+    };
+    Types::find(btf).as_ref().and_then(inner_of_spinlock).unwrap_or(false)
 }
 
 /// Whether the kernel has the tracepoint `name`: it declares one typedef for each, for typed programs
@@ -77,6 +109,99 @@ pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Writes the records of a BTF, as include/uapi/linux/btf.h has them.
+    #[derive(Default)]
+    pub(super) struct Writer {
+        records: Vec<u8>,
+        count: u32,
+        strings: Vec<u8>,
+    }
+
+    impl Writer {
+        fn name(&mut self, name: &str) -> u32 {
+            // The first name is empty.
+            if self.strings.is_empty() {
+                self.strings.push(0);
+            }
+            let at = self.strings.len() as u32;
+            self.strings.extend_from_slice(name.as_bytes());
+            self.strings.push(0);
+            at
+        }
+
+        fn add(&mut self, words: &[u32]) -> u32 {
+            words.iter().for_each(|word| self.records.extend_from_slice(&word.to_ne_bytes()));
+            self.count += 1;
+            self.count
+        }
+
+        pub(super) fn structure(&mut self, name: &str, members: &[(&str, u32)]) -> u32 {
+            const STRUCT: u32 = 4;
+            let mut words = vec![self.name(name), STRUCT << 24 | members.len() as u32, 0];
+            for (name, of) in members {
+                words.extend([self.name(name), *of, 0]);
+            }
+            self.add(&words)
+        }
+
+        pub(super) fn typedef(&mut self, name: &str, of: u32) -> u32 {
+            const TYPEDEF: u32 = 8;
+            let name = self.name(name);
+            self.add(&[name, TYPEDEF << 24, of])
+        }
+
+        pub(super) fn bytes(&self) -> Vec<u8> {
+            let length = self.records.len() as u32;
+            let words = [24, 0, length, length, self.strings.len() as u32];
+            let header = [0xeb9f_u16.to_ne_bytes(), [1, 0]].concat();
+            [
+                header,
+                words.iter().flat_map(|word| word.to_ne_bytes()).collect(),
+                self.records.clone(),
+                self.strings.clone(),
+            ]
+            .concat()
+        }
+    }
+
+    /// The locks of a kernel: `spinlock_t` with `inner` in it, `raw_spinlock_t`, and a ring buffer whose lock is a `ring_lock`.
+    pub(super) fn kernel(inner: &str, ring_lock: &str) -> Vec<u8> {
+        let mut btf = Writer::default();
+        let raw = btf.structure("raw_spinlock", &[]);
+        let inner = btf.structure(inner, &[("wait_lock", raw)]);
+        let sleeping = btf.structure("spinlock", &[("lock", inner)]);
+        let spinlock = btf.typedef("spinlock_t", sleeping);
+        let raw_spinlock = btf.typedef("raw_spinlock_t", raw);
+        let ring_lock = if ring_lock == "spinlock_t" { spinlock } else { raw_spinlock };
+        btf.structure("bpf_ringbuf", &[("waitq", raw), ("spinlock", ring_lock)]);
+        btf.bytes()
+    }
+
+    fn ring_buffer(btf: &[u8]) -> RingBuffer {
+        match KernelBtf::of(&Types::find(btf).unwrap()) {
+            KernelBtf::Present { ring_buffer, .. } => ring_buffer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_ring_buffer_under_a_sleeping_lock_is_recognised() {
+        for inner in ["rt_mutex", "rt_mutex_base"] {
+            assert_eq!(ring_buffer(&kernel(inner, "spinlock_t")), RingBuffer::Sleeps, "{inner}");
+            assert_eq!(ring_buffer(&kernel(inner, "raw_spinlock_t")), RingBuffer::Usable, "{inner}");
+        }
+        // Without PREEMPT_RT a `spinlock_t` spins.
+        assert_eq!(ring_buffer(&kernel("raw_spinlock", "spinlock_t")), RingBuffer::Usable);
+    }
+
+    #[test]
+    fn only_the_locks_before_5_15_report_a_blocked_task_as_preempted() {
+        assert!(reports_blocked_as_preempted(&kernel("rt_mutex", "spinlock_t")));
+        assert!(!reports_blocked_as_preempted(&kernel("rt_mutex_base", "raw_spinlock_t")));
+        assert!(!reports_blocked_as_preempted(&kernel("raw_spinlock", "spinlock_t")));
+        assert!(!reports_blocked_as_preempted(b"no BTF"));
+    }
 
     #[test]
     fn a_missing_file_and_one_that_is_no_btf_are_told_apart() {
@@ -93,7 +218,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("vmlinux");
         std::fs::write(&path, Btf::new().to_bytes()).unwrap();
-        let expected = KernelBtf::Present { missing_tracepoints: TRACEPOINTS.to_vec(), ring_buffer: false };
+        let expected =
+            KernelBtf::Present { missing_tracepoints: TRACEPOINTS.to_vec(), ring_buffer: RingBuffer::Missing };
         assert_eq!(KernelBtf::read(&path), expected);
     }
 
@@ -107,6 +233,9 @@ mod tests {
         }
         std::fs::write(&path, btf.to_bytes()).unwrap();
         let missing_tracepoints = vec!["sched_waking", "sched_wakeup"];
-        assert_eq!(KernelBtf::read(&path), KernelBtf::Present { missing_tracepoints, ring_buffer: false });
+        assert_eq!(
+            KernelBtf::read(&path),
+            KernelBtf::Present { missing_tracepoints, ring_buffer: RingBuffer::Missing }
+        );
     }
 }

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::{
     Roots,
-    btf::KernelBtf,
+    btf::{KernelBtf, RingBuffer},
     cgroup,
     cpus::Cpus,
     mounts,
@@ -18,13 +18,18 @@ use super::{
     requirement,
     tracefs::Tracefs,
 };
-use crate::config::{Attach, Resources};
+use crate::{
+    config::{Attach, Resources},
+    report::Mode,
+};
 
 /// What this kernel and this user can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
     /// The kernel's release.
     pub release: Release,
+    /// The kernel is fully preemptible (`CONFIG_PREEMPT_RT`), as `uname -v` says (init/Makefile, scripts/mkcompile_h).
+    pub preempt_rt: bool,
     /// Where the kernel's types are looked for.
     pub btf_path: PathBuf,
     /// What it says of its own types.
@@ -59,10 +64,14 @@ pub enum Lockdown {
 }
 
 impl Features {
-    /// This kernel and this user. The kernel's types are in `btf`, where they are not where they usually are.
+    /// This kernel and this user. The kernel's types are in `btf`, where they are not where they usually are; it must exist.
     pub fn detect(btf: Option<&Path>) -> Self {
         let roots = Roots::default();
-        Self::detect_in(&roots, btf.unwrap_or(&roots.btf()))
+        let mut features = Self::detect_in(&roots, btf.unwrap_or(&roots.btf()));
+        if let (Some(path), KernelBtf::Missing) = (btf, &features.btf) {
+            features.btf = KernelBtf::Unusable(format!("there is no file `{}`, given with `--btf`", path.display()));
+        }
+        features
     }
 
     /// This kernel and this user, with procfs and sysfs from elsewhere. What cannot be read is taken for absent.
@@ -71,6 +80,7 @@ impl Features {
         let clock = "devices/system/clocksource/clocksource0/current_clocksource";
         Self {
             release: Release::running(),
+            preempt_rt: is_preempt_rt(&rustix::system::uname().version().to_string_lossy()),
             btf: KernelBtf::read(btf),
             btf_path: btf.to_owned(),
             privileges: Privileges::detect(roots),
@@ -94,17 +104,28 @@ impl Features {
         attach == Attach::Classic || attach == Attach::Auto && self.btf == KernelBtf::Missing
     }
 
+    /// The BPF ring buffer. A kernel that does not publish its types is judged by its version: Linux 6.12 was the first whose
+    /// ring buffer has a lock that spins under PREEMPT_RT.
+    pub fn ring_buffer(&self) -> RingBuffer {
+        match &self.btf {
+            KernelBtf::Present { ring_buffer, .. } => *ring_buffer,
+            _ if !self.release.is_at_least(5, 8) => RingBuffer::Missing,
+            _ if self.preempt_rt && !self.release.is_at_least(6, 12) => RingBuffer::Sleeps,
+            _ => RingBuffer::Usable,
+        }
+    }
+
     /// The kernel counts the events for which it skipped a program (`bpf_prog_info.recursion_misses`, from 5.12 on).
     pub fn counts_missed_runs(&self) -> bool {
         self.release.is_at_least(5, 12)
     }
 
-    /// Whether a measurement that takes these resources can begin.
+    /// Whether a measurement that takes these resources and counts in this mode can begin.
     ///
     /// # Errors
     /// The first thing that is missing, with its remedy.
-    pub fn check_can_measure(&self, resources: &Resources) -> Result<()> {
-        requirement::check(self, resources)
+    pub fn check_can_measure(&self, resources: &Resources, mode: Mode) -> Result<()> {
+        requirement::check(self, resources, mode)
     }
 }
 
@@ -115,6 +136,11 @@ fn lockdown(text: &str) -> Lockdown {
         Some(("confidentiality", _)) => Lockdown::Confidentiality,
         _ => Lockdown::None,
     }
+}
+
+/// The word is one of `#1 SMP PREEMPT_RT Debian 5.10.251-1 (2026-02-11)`.
+fn is_preempt_rt(version: &str) -> bool {
+    version.split_whitespace().any(|word| word == "PREEMPT_RT")
 }
 
 /// This process has run, so a kernel that counts has counted: time on a CPU, time waiting, number of slices.
@@ -139,6 +165,33 @@ mod tests {
     fn schedstat_that_stays_zero_does_not_count() {
         assert!(schedstat("1200 30 4\n"));
         assert!(!schedstat("0 0 0\n") && !schedstat(""));
+    }
+
+    #[test]
+    fn a_file_that_is_named_and_missing_is_no_kernel_without_btf() {
+        let features = Features::detect(Some(Path::new("/nonexistent/vmlinux")));
+        assert_eq!(
+            features.btf,
+            KernelBtf::Unusable("there is no file `/nonexistent/vmlinux`, given with `--btf`".to_owned())
+        );
+    }
+
+    #[test]
+    fn preempt_rt_is_a_word_of_the_kernels_version() {
+        assert!(is_preempt_rt("#1 SMP PREEMPT_RT Debian 5.10.251-1 (2026-02-11)"));
+        assert!(!is_preempt_rt("#1 SMP PREEMPT_DYNAMIC Debian 6.12.117-1 (2026-02-11)"));
+    }
+
+    #[test]
+    fn without_btf_the_ring_buffer_of_an_old_rt_kernel_is_not_trusted() {
+        let of = |release: &str, preempt_rt| {
+            let release = Release::parse(release);
+            Features { release, preempt_rt, btf: KernelBtf::Missing, ..requirement::tests::everything() }.ring_buffer()
+        };
+        assert_eq!(of("5.10.0-43-rt-amd64", true), RingBuffer::Sleeps);
+        assert_eq!(of("6.12.0-rt-amd64", true), RingBuffer::Usable);
+        assert_eq!(of("5.10.0-46-cloud-amd64", false), RingBuffer::Usable);
+        assert_eq!(of("5.4.0", false), RingBuffer::Missing);
     }
 
     #[test]

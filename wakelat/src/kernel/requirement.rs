@@ -3,8 +3,16 @@
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::{Features, btf::KernelBtf, features::Lockdown, tracefs::Tracefs};
-use crate::config::{Attach, Resources};
+use super::{
+    Features,
+    btf::{KernelBtf, RingBuffer},
+    features::Lockdown,
+    tracefs::Tracefs,
+};
+use crate::{
+    config::{Attach, Resources},
+    report::Mode,
+};
 
 /// One thing that wakelat needs or can use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,6 +60,7 @@ impl Requirement {
 pub fn all(features: &Features, attach: Attach) -> Vec<Requirement> {
     let mut all = vec![capabilities(features), lockdown(features.lockdown)];
     all.extend(types(features, attach));
+    all.push(ring_buffer(features, Mode::Aggregate));
     all.push(attachment(features, attach));
     all
 }
@@ -60,8 +69,9 @@ pub fn all(features: &Features, attach: Attach) -> Vec<Requirement> {
 ///
 /// # Errors
 /// The first thing that is missing, with its remedy.
-pub(super) fn check(features: &Features, resources: &Resources) -> Result<()> {
+pub(super) fn check(features: &Features, resources: &Resources, mode: Mode) -> Result<()> {
     let mut needed = all(features, resources.attach);
+    needed.push(ring_buffer(features, mode));
     needed.extend(resources.rt_priority.map(|priority| rt_priority(features, priority)));
     match needed.into_iter().find(|requirement| requirement.state == State::Missing) {
         Some(Requirement { found, remedy, .. }) => bail!("{found}; {}", remedy.unwrap_or_default()),
@@ -133,7 +143,7 @@ fn types(features: &Features, attach: Attach) -> Vec<Requirement> {
     const NAME: &str = "kernel types (BTF)";
     let path = features.btf_path.display();
     let records = features.only_records(attach);
-    let (missing_tracepoints, ring_buffer) = match &features.btf {
+    let missing_tracepoints = match &features.btf {
         KernelBtf::Missing => {
             let found = format!("the kernel has no BTF at `{path}`");
             let remedy = "use a kernel built with `CONFIG_DEBUG_INFO_BTF=y`, as most distributions' are, or give its BTF \
@@ -147,7 +157,7 @@ fn types(features: &Features, attach: Attach) -> Vec<Requirement> {
         KernelBtf::Unusable(why) => {
             return vec![Requirement::missing(NAME, why, "check that the file is the kernel's own and can be read")];
         }
-        KernelBtf::Present { missing_tracepoints, ring_buffer } => (missing_tracepoints, *ring_buffer),
+        KernelBtf::Present { missing_tracepoints, .. } => missing_tracepoints,
     };
     let tracepoints = if missing_tracepoints.is_empty() {
         Requirement::ok("tracepoints", super::btf::TRACEPOINTS.join(", "))
@@ -158,16 +168,33 @@ fn types(features: &Features, attach: Attach) -> Vec<Requirement> {
             "use a kernel built with `CONFIG_TRACEPOINTS=y` and `CONFIG_BPF_EVENTS=y`",
         )
     };
-    let ring = if ring_buffer {
-        Requirement::ok("ring buffer", "there")
-    } else {
-        Requirement::missing(
-            "ring buffer",
-            format!("the kernel `{}` has no BPF ring buffer", features.release),
+    vec![Requirement::ok(NAME, path.to_string()), tracepoints]
+}
+
+/// Counting in the kernel takes a ring buffer that nothing is written to; all else writes to it.
+fn ring_buffer(features: &Features, mode: Mode) -> Requirement {
+    const NAME: &str = "ring buffer";
+    let release = &features.release;
+    match (features.ring_buffer(), mode) {
+        (RingBuffer::Usable, _) => Requirement::ok(NAME, "there"),
+        (RingBuffer::Missing, _) => Requirement::missing(
+            NAME,
+            format!("the kernel `{release}` has no BPF ring buffer"),
             "use Linux 5.8 or later, built with `CONFIG_BPF_SYSCALL=y`",
-        )
-    };
-    vec![Requirement::ok(NAME, path.to_string()), tracepoints, ring]
+        ),
+        (RingBuffer::Sleeps, mode) => {
+            let found = format!(
+                "on the kernel `{release}` the BPF ring buffer can freeze the machine: with PREEMPT_RT its lock sleeps"
+            );
+            let remedy = "only `hist` and `top` in mode `aggregate` work without it (`--by` none, `cpu` or `class`); or use \
+                          Linux 6.12 or later";
+            if mode == Mode::Aggregate {
+                Requirement::note(NAME, found, remedy)
+            } else {
+                Requirement::missing(NAME, found, remedy)
+            }
+        }
+    }
 }
 
 fn attachment(features: &Features, attach: Attach) -> Requirement {
@@ -175,9 +202,14 @@ fn attachment(features: &Features, attach: Attach) -> Requirement {
     if features.only_records(attach) {
         return match features.tracefs {
             Tracefs::Open { .. } => Requirement::ok(NAME, "classic tracepoints"),
-            Tracefs::Closed(_) | Tracefs::NotMounted => Requirement::missing(
+            Tracefs::Closed(ref path) => Requirement::missing(
                 NAME,
-                "classic tracepoints need tracefs, which is not there for this user",
+                format!("classic tracepoints need tracefs, and `{}` is closed to this user", path.display()),
+                "run it with `sudo`",
+            ),
+            Tracefs::NotMounted => Requirement::missing(
+                NAME,
+                "classic tracepoints need tracefs, which is not mounted",
                 "mount -t tracefs nodev /sys/kernel/tracing",
             ),
         };
@@ -205,8 +237,9 @@ pub(crate) mod tests {
     pub(crate) fn everything() -> Features {
         Features {
             release: Release::parse("6.12.0"),
+            preempt_rt: false,
             btf_path: "/sys/kernel/btf/vmlinux".into(),
-            btf: KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: true },
+            btf: KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBuffer::Usable },
             privileges: Privileges {
                 effective: CapabilitySet::all(),
                 first_user_namespace: true,
@@ -240,24 +273,24 @@ pub(crate) mod tests {
     }
 
     fn error(features: &Features, attach: Attach) -> String {
-        format!("{:#}", check(features, &resources(attach)).unwrap_err())
+        format!("{:#}", check(features, &resources(attach), Mode::Samples).unwrap_err())
     }
 
     #[test]
     fn a_real_time_priority_is_a_privilege_of_its_own() {
         let mut features = everything();
         let asked = Resources { rt_priority: Some(50), ..resources(Attach::Auto) };
-        check(&features, &asked).unwrap();
+        check(&features, &asked, Mode::Samples).unwrap();
         features.privileges.max_rt_priority = 49;
-        check(&features, &resources(Attach::Auto)).unwrap();
-        let text = check(&features, &asked).unwrap_err().to_string();
+        check(&features, &resources(Attach::Auto), Mode::Samples).unwrap();
+        let text = check(&features, &asked, Mode::Samples).unwrap_err().to_string();
         assert!(text.contains("`cap_sys_nice` is missing") && text.contains("ulimit -r 50"), "{text}");
     }
 
     #[test]
     fn with_everything_there_measuring_can_begin() {
         for attach in [Attach::Auto, Attach::Btf, Attach::Raw] {
-            check(&everything(), &resources(attach)).unwrap();
+            check(&everything(), &resources(attach), Mode::Samples).unwrap();
         }
     }
 
@@ -292,34 +325,51 @@ pub(crate) mod tests {
     #[test]
     fn without_btf_classic_tracepoints_will_do_where_tracefs_is_mounted() {
         let features = Features { btf: KernelBtf::Missing, ..everything() };
-        check(&features, &resources(Attach::Auto)).unwrap();
-        check(&features, &resources(Attach::Classic)).unwrap();
+        check(&features, &resources(Attach::Auto), Mode::Samples).unwrap();
+        check(&features, &resources(Attach::Classic), Mode::Samples).unwrap();
         let blind = Features { tracefs: Tracefs::NotMounted, ..features };
         assert!(error(&blind, Attach::Auto).contains("mount -t tracefs"));
-        check(&Features { tracefs: Tracefs::NotMounted, ..everything() }, &resources(Attach::Auto)).unwrap();
+        let closed = Features { tracefs: Tracefs::Closed("/sys/kernel/tracing".into()), ..everything() };
+        let text = error(&closed, Attach::Classic);
+        assert!(text.contains("closed to this user; run it with `sudo`") && !text.contains("mount"), "{text}");
+        check(&Features { tracefs: Tracefs::NotMounted, ..everything() }, &resources(Attach::Auto), Mode::Samples)
+            .unwrap();
     }
 
     #[test]
     fn a_missing_tracepoint_and_a_missing_ring_buffer_are_named() {
-        let btf = KernelBtf::Present { missing_tracepoints: vec!["sched_waking"], ring_buffer: true };
+        let btf = KernelBtf::Present { missing_tracepoints: vec!["sched_waking"], ring_buffer: RingBuffer::Usable };
         assert!(error(&Features { btf, ..everything() }, Attach::Auto).contains("lacks `sched_waking`"));
-        let btf = KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: false };
+        let btf = KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBuffer::Missing };
         let text = error(&Features { btf, ..everything() }, Attach::Auto);
         assert!(text.contains("`6.12.0` has no BPF ring buffer") && text.contains("5.8"), "{text}");
+    }
+
+    #[test]
+    fn a_ring_buffer_that_can_freeze_the_machine_is_refused_and_counting_in_the_kernel_is_not() {
+        let btf = KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBuffer::Sleeps };
+        let features = Features { release: Release::parse("5.10.0-43-rt-amd64"), btf, ..everything() };
+        let text = error(&features, Attach::Auto);
+        assert!(text.contains("`5.10.0-43-rt-amd64` the BPF ring buffer can freeze the machine"), "{text}");
+        assert!(text.contains("mode `aggregate`"), "{text}");
+        check(&features, &resources(Attach::Auto), Mode::Aggregate).unwrap();
+        let checklist = all(&features, Attach::Auto);
+        assert_eq!(checklist.iter().find(|check| check.name == "ring buffer").unwrap().state, State::Note);
     }
 
     #[test]
     fn lockdown_for_confidentiality_forbids_measuring() {
         let features = Features { lockdown: Lockdown::Confidentiality, ..everything() };
         assert!(error(&features, Attach::Auto).contains("lockdown=integrity"));
-        check(&Features { lockdown: Lockdown::Integrity, ..everything() }, &resources(Attach::Auto)).unwrap();
+        check(&Features { lockdown: Lockdown::Integrity, ..everything() }, &resources(Attach::Auto), Mode::Samples)
+            .unwrap();
     }
 
     #[test]
     fn typed_tracepoints_are_missed_only_where_they_are_asked_for() {
         let features = Features { release: Release::parse("5.4.0-rh"), ..everything() };
-        check(&features, &resources(Attach::Auto)).unwrap();
-        check(&features, &resources(Attach::Raw)).unwrap();
+        check(&features, &resources(Attach::Auto), Mode::Samples).unwrap();
+        check(&features, &resources(Attach::Raw), Mode::Samples).unwrap();
         assert!(error(&features, Attach::Btf).contains("`--attach auto`"));
     }
 }

@@ -17,6 +17,16 @@ pub struct Event {
     pub what: What,
 }
 
+impl Event {
+    /// How many events of its CPU are missing between the one before, whose number was `last`, and this one. `last` becomes the
+    /// number of this one; one that does not go on counts as the next.
+    pub fn follow(&self, last: &mut u32) -> u32 {
+        let missing = self.seq.wrapping_sub(*last).wrapping_sub(1) as i32;
+        *last = last.wrapping_add(1).wrapping_add(missing.max(0) as u32);
+        missing.max(0) as u32
+    }
+}
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
@@ -192,4 +202,26 @@ pub struct Woken {
     pub target_cpu: u32,
     /// The thread on the CPU where this happened; 0 is idle.
     pub waker_tid: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(seqs: &[u32]) -> Vec<u32> {
+        let what = || What::Work(Work { at_ns: 1, tid: 1, function: None });
+        let mut last = seqs[0].wrapping_sub(1);
+        seqs.iter().map(|seq| Event { cpu: 0, seq: *seq, what: what() }.follow(&mut last)).collect()
+    }
+
+    #[test]
+    fn a_number_that_comes_twice_is_no_loss() {
+        assert_eq!(missing(&[7, 9, 9, 11]), [0, 1, 0, 0]);
+        assert_eq!(missing(&[7, 10, 9, 12]), [0, 2, 0, 0]);
+    }
+
+    #[test]
+    fn numbers_go_on_behind_the_largest() {
+        assert_eq!(missing(&[u32::MAX - 1, u32::MAX, 1]), [0, 0, 1]);
+    }
 }

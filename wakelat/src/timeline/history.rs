@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    event::{Noise, Occupant, Source, Turn},
+    event::{Event, Noise, Occupant, Source, Turn},
     part::{Runner, Unknown},
 };
 
@@ -71,10 +71,9 @@ pub struct History {
 }
 
 impl History {
-    /// Takes note that a record with this number came, about a time until `at_ns`. Returns how many before it were lost.
-    pub fn number(&mut self, seq: u32, at_ns: u64) -> u32 {
-        let lost = seq.wrapping_sub(self.last_seq).wrapping_sub(1);
-        self.last_seq = seq;
+    /// Takes note that an event came, about a time until `at_ns`. Returns how many before it were lost.
+    pub fn follow(&mut self, event: &Event, at_ns: u64) -> u32 {
+        let lost = event.follow(&mut self.last_seq);
         match self.until_ns {
             None => self.until_ns = Some(at_ns),
             Some(_) if lost > 0 => {

@@ -6,6 +6,8 @@
 
 pub mod assemble;
 pub mod explain;
+pub mod finding;
+pub mod linear;
 pub mod live;
 pub mod noise;
 mod periods;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    linear::{Bins, Linear},
     record::{Event, Record},
     summary::Coverage,
 };
@@ -23,6 +24,8 @@ pub struct NoiseSummary {
     pub all: CpuNoise,
     /// What was seen and what was not.
     pub coverage: Coverage,
+    /// Buckets of one width in which single noises are counted too, where they are asked for.
+    pub bins: Option<Bins>,
     first_at_ns: Option<u64>,
 }
 
@@ -44,6 +47,8 @@ pub struct CpuNoise {
     /// The single noises that were recorded (`sample_threshold`): from one reading of the clock to the next, with the
     /// interferences between them.
     pub samples: Distribution,
+    /// Their counts in buckets of one width: empty where none are asked for.
+    pub linear: Linear,
     /// Those of them that begin where the one before ended, with no interference between.
     pub back_to_back: u64,
     /// What the records of interferences and single noises say themselves.
@@ -115,7 +120,7 @@ impl CpuNoise {
         interference == 0 && before.is_some_and(|end_ns| start_ns.abs_diff(end_ns) <= BACK_TO_BACK_NS)
     }
 
-    fn push(&mut self, record: &Record, follows: bool) {
+    fn push(&mut self, record: &Record, follows: bool, bins: Option<Bins>) {
         self.back_to_back += u64::from(follows);
         match &record.event {
             Event::Osnoise(period) => {
@@ -139,6 +144,9 @@ impl CpuNoise {
                 self.seen.hw += u64::from(*interference == 0);
                 let (tid, comm) = record.task.map_or((0, Comm::default()), |task| (task.tid, task.comm));
                 let (latency_ns, at_ns, cpu) = (*duration_ns, record.at_ns, record.cpu);
+                if let Some(bins) = bins {
+                    self.linear.record(bins, latency_ns);
+                }
                 self.samples.record(Maximum { latency_ns, at_ns, tid, comm, cpu });
             }
             Event::NmiNoise { .. } => self.seen.nmi += 1,
@@ -151,6 +159,11 @@ impl CpuNoise {
 }
 
 impl NoiseSummary {
+    /// An empty run that counts single noises in `bins` too.
+    pub fn new(bins: Option<Bins>) -> Self {
+        Self { bins, ..Self::default() }
+    }
+
     /// Takes a record. What the timerlat tracer says is passed over.
     pub fn push(&mut self, record: &Record) {
         if matches!(record.event, Event::Timerlat { .. } | Event::Stack { .. } | Event::Stopped { .. }) {
@@ -162,8 +175,8 @@ impl NoiseSummary {
         coverage.noise += u64::from(!matches!(record.event, Event::Osnoise(_) | Event::SampleThreshold { .. }));
         let cpu = self.cpus.entry(record.cpu).or_default();
         let follows = cpu.follows(&record.event);
-        cpu.push(record, follows);
-        self.all.push(record, follows);
+        cpu.push(record, follows, self.bins);
+        self.all.push(record, follows, self.bins);
     }
 
     /// Takes note of lost records of a CPU.

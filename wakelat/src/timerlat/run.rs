@@ -6,9 +6,10 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{
     explain::Explained,
+    linear::Bins,
     noise::NoiseSummary,
-    record::Record,
-    sink::{self, NoiseView, View},
+    record::{Context, Record},
+    sink::{self, Form, NoiseView, View},
     summary::{Coverage, Rules, Summary, Summing},
     text::{ErrorKind, RESOLUTION_NS, Said, Trace},
 };
@@ -39,6 +40,26 @@ pub struct Shown {
     pub threshold_ns: Option<u64>,
     /// How many of the worst are drawn.
     pub worst: usize,
+    /// How people see latencies.
+    pub form: Form,
+    /// Buckets of one width, where they are asked for.
+    pub bins: Option<Bins>,
+}
+
+impl Shown {
+    /// What decides how activations are added up, from records of this precision.
+    pub fn rules(&self, resolution_ns: u64, period_ns: Option<u64>) -> Rules {
+        Rules { threshold_ns: self.threshold_ns, worst: self.worst, resolution_ns, period_ns, bins: self.bins }
+    }
+}
+
+/// What of an osnoise trace is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoiseShown {
+    /// The view.
+    pub view: NoiseView,
+    /// Buckets of one width, where they are asked for.
+    pub bins: Option<Bins>,
 }
 
 /// Explains a saved timerlat trace.
@@ -51,17 +72,22 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
     let mut out = Output::open(saved.output.path.as_deref())?;
     let json = saved.output.format == Format::Json;
     let lines = shown.view == View::Trace && !json;
-    let rules =
-        Rules { threshold_ns: shown.threshold_ns, worst: shown.worst, resolution_ns: RESOLUTION_NS, period_ns: None };
+    let rules = shown.rules(RESOLUTION_NS, None);
     let mut summing = Summing::new(rules);
     let mut document = sink::RunText::new(&rules);
-    let mut titled = false;
+    let mut table: Option<sink::trace::Lines> = None;
     // The first line of a `trace` may be long in coming: it is written when it is known.
     let mut show = |over: Vec<Explained>, out: &mut Output| -> Result<Written> {
         if lines && !over.is_empty() {
-            let head = if std::mem::replace(&mut titled, true) { String::new() } else { sink::trace::head(style) };
-            let text: String = over.iter().map(|one| sink::trace::line(one, style)).collect();
-            return out.write(|out| out.write_all((head + &text).as_bytes()));
+            let mut text = String::new();
+            let lines = table.get_or_insert_with(|| {
+                // The first activation says whether threads of user space measure.
+                let lines = sink::trace::Lines::new(style.clone(), over.iter().any(|one| one.context == Context::User));
+                text = lines.head();
+                lines
+            });
+            over.iter().for_each(|one| text.push_str(&lines.line(one)));
+            return out.write(|out| out.write_all(text.as_bytes()));
         }
         if json && shown.view == View::Trace && !over.is_empty() {
             let text = document.activations(&over)?;
@@ -91,17 +117,17 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
     let text = match (json, shown.view) {
         (true, View::Trace) => document.end(&summary)?,
         (true, _) => sink::json(&summary, &summary.worst)?,
-        (false, view) => text(view, &summary, style),
+        (false, _) => text(shown, &summary, style),
     };
     out.write(|out| out.write_all(text.as_bytes()))?;
     Ok(())
 }
 
 /// What a view shows at the end.
-pub(super) fn text(view: View, summary: &Summary, style: &Style) -> String {
-    match view {
-        View::Hist => sink::hist::text(summary, style),
-        View::Top => sink::top::text(summary, style),
+pub(super) fn text(shown: Shown, summary: &Summary, style: &Style) -> String {
+    match shown.view {
+        View::Hist => sink::hist::text(summary, shown.form, style),
+        View::Top => sink::top::text(summary, shown.form, style),
         View::Why => sink::why::text(summary, style),
         View::Trace => {
             let mut out = String::new();
@@ -115,11 +141,11 @@ pub(super) fn text(view: View, summary: &Summary, style: &Style) -> String {
 ///
 /// # Errors
 /// Where the file cannot be read, holds no osnoise trace, or the result cannot be written.
-pub fn osnoise(saved: &Saved, view: NoiseView, style: &Style) -> Result<()> {
+pub fn osnoise(saved: &Saved, shown: NoiseShown, style: &Style) -> Result<()> {
     let name = name(&saved.from);
     let input = open(&saved.from).with_context(|| format!("cannot read {name}"))?;
     let mut out = Output::open(saved.output.path.as_deref())?;
-    let mut summary = NoiseSummary::default();
+    let mut summary = NoiseSummary::new(shown.bins);
     // A file may hold a timerlat trace before: its noise is not the workload's.
     let mut before: Vec<Record> = Vec::new();
     let mut trace = Trace::new(input);
@@ -145,7 +171,7 @@ pub fn osnoise(saved: &Saved, view: NoiseView, style: &Style) -> Result<()> {
     if summary.is_empty() {
         bail!("{}", nothing(&name, "osnoise", &summary.coverage));
     }
-    let text = match (saved.output.format, view) {
+    let text = match (saved.output.format, shown.view) {
         (Format::Json, _) => sink::noise_json(&summary)?,
         (_, NoiseView::Hist) => sink::osnoise::hist(&summary, style),
         (_, NoiseView::Top) => sink::osnoise::top(&summary, style),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     assemble::{Assembled, Assembler},
     explain::{Cause, Explained},
+    linear::{Bins, Linear},
     periods::Periods,
     record::{Context, Event, Lost, Record},
 };
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// What decides how activations are added up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// The latency from which an activation is explained: ns; all of them where there is none.
     pub threshold_ns: Option<u64>,
@@ -24,6 +25,8 @@ pub struct Rules {
     pub resolution_ns: u64,
     /// The time between two activations: ns; none where the source does not say.
     pub period_ns: Option<u64>,
+    /// Buckets of one width in which latencies are counted too, where they are asked for.
+    pub bins: Option<Bins>,
 }
 
 /// What a run comes to.
@@ -51,6 +54,7 @@ pub struct Summary {
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     contexts: [Distribution; 3],
+    linear: [Linear; 3],
     current: [Option<u64>; 3],
     /// Activations whose last latency reached the threshold.
     pub over: u64,
@@ -60,6 +64,11 @@ impl Latencies {
     /// The distribution of a context.
     pub fn of(&self, context: Context) -> &Distribution {
         &self.contexts[context as usize]
+    }
+
+    /// The counts of a context in buckets of one width: empty where none are asked for.
+    pub fn linear(&self, context: Context) -> &Linear {
+        &self.linear[context as usize]
     }
 
     /// The last latency of a context: ns.
@@ -75,6 +84,8 @@ pub struct ShareSum {
     pub ns: u128,
     /// The most in one activation: ns.
     pub max_ns: u64,
+    /// The latency of that activation: ns.
+    pub max_of_ns: u64,
     /// How many activations it had a share in.
     pub activations: u64,
     /// In how many pieces.
@@ -230,6 +241,9 @@ impl Summary {
                 let Some(measured) = one.activation.measured(context) else { continue };
                 let (tid, comm) = measured.task.map_or((0, Comm::default()), |task| (task.tid, task.comm));
                 latencies.current[context as usize] = Some(measured.latency_ns);
+                if let Some(bins) = self.rules.bins {
+                    latencies.linear[context as usize].record(bins, measured.latency_ns);
+                }
                 latencies.contexts[context as usize].record(Maximum {
                     latency_ns: measured.latency_ns,
                     at_ns: measured.at_ns,
@@ -248,7 +262,9 @@ impl Summary {
         for share in &one.shares {
             let sum = self.shares.entry(share.cause.on_any_cpu()).or_default();
             sum.ns += u128::from(share.ns);
-            sum.max_ns = sum.max_ns.max(share.ns);
+            if share.ns > sum.max_ns {
+                (sum.max_ns, sum.max_of_ns) = (share.ns, one.latency_ns);
+            }
             sum.activations += 1;
             sum.times += share.times;
         }
@@ -287,7 +303,7 @@ mod tests {
     };
 
     fn sum(text: &str, threshold_ns: Option<u64>, worst: usize) -> Summary {
-        let mut summing = Summing::new(Rules { threshold_ns, worst, resolution_ns: 1_000, period_ns: None });
+        let mut summing = Summing::new(Rules { threshold_ns, worst, resolution_ns: 1_000, ..Rules::default() });
         let mut trace = Trace::new(text.as_bytes());
         while let Some(said) = trace.next().unwrap() {
             if let Ok(Said::Record(record)) = said {

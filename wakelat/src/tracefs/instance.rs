@@ -3,7 +3,7 @@
 use std::{fs, io, path::PathBuf};
 
 use super::{Owner, Tracefs, TracefsError};
-use crate::hist_trigger::recipe::{Placed, Recipe};
+use crate::hist_trigger::recipe::Placed;
 
 /// An instance, its triggers and its synthetic events. They go when it is closed or dropped, also by a panic; after a
 /// SIGKILL they stay until [`super::leftovers::remove`] finds them.
@@ -97,18 +97,6 @@ impl Instance {
         self.write(&format!("events/{}/trigger", placed.event), &placed.trigger)?;
         self.made.push(Made::Trigger(placed));
         Ok(())
-    }
-
-    /// Places all that a recipe needs. What was placed before an error goes with the instance.
-    ///
-    /// # Errors
-    /// Those of the parts.
-    pub fn add_recipe(&mut self, recipe: &Recipe) -> Result<(), TracefsError> {
-        if !self.tracefs.has_hist_triggers() {
-            return Err(TracefsError::NoHistTriggers);
-        }
-        self.add_synthetic_event(&recipe.synthetic_event())?;
-        recipe.triggers().into_iter().try_for_each(|placed| self.add_trigger(placed))
     }
 
     /// Takes everything away, the instance too. All is tried, and tried again at the next call where it failed.

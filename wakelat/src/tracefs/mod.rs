@@ -34,6 +34,8 @@ pub enum TracefsError {
     NoHistTriggers,
     /// The kernel has no such event.
     NoEvent(String),
+    /// There is no such instance.
+    NoInstance(String),
     /// The instance is there already.
     InstanceTaken(String),
     /// The synthetic event is there already.
@@ -61,12 +63,13 @@ impl fmt::Display for TracefsError {
                 f.write_str("tracefs is not mounted; run `mount -t tracefs nodev /sys/kernel/tracing` as root")
             }
             Self::Closed(path) => write!(f, "`{}` is closed to this user; run as root", path.display()),
-            Self::NoHistTriggers => f.write_str(
-                "this kernel has no hist triggers: `events/sched/sched_switch/hist` is not there; they need a kernel with CONFIG_HIST_TRIGGERS",
-            ),
+            Self::NoHistTriggers => {
+                f.write_str("this kernel has no hist triggers; they need a kernel with CONFIG_HIST_TRIGGERS")
+            }
             Self::NoEvent(event) => {
                 write!(f, "this kernel has no event `{event}`; `wakelat events` lists those it has")
             }
+            Self::NoInstance(name) => write!(f, "there is no tracefs instance `{name}`"),
             Self::InstanceTaken(name) => write!(
                 f,
                 "the tracefs instance `{name}` is there already; if nobody uses it, remove it with `rmdir instances/{name}`"
@@ -118,9 +121,27 @@ impl Tracefs {
         &self.root
     }
 
+    /// The directory of an instance, or of the top level if none is named.
+    ///
+    /// # Errors
+    /// If there is no instance of that name.
+    pub fn instance(&self, name: Option<&str>) -> Result<PathBuf, TracefsError> {
+        let Some(name) = name else { return Ok(self.root.clone()) };
+        let directory = self.root.join("instances").join(name);
+        if directory.is_dir() { Ok(directory) } else { Err(TracefsError::NoInstance(name.to_owned())) }
+    }
+
     /// Whether the kernel has hist triggers.
-    pub fn has_hist_triggers(&self) -> bool {
-        self.root.join("events/sched/sched_switch/hist").exists()
+    ///
+    /// # Errors
+    /// [`TracefsError::NoHistTriggers`] if it has none; another error if this user may not look.
+    pub fn need_hist_triggers(&self) -> Result<(), TracefsError> {
+        let file = Path::new("events/sched/sched_switch/hist");
+        match self.root.join(file).try_exists() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(TracefsError::NoHistTriggers),
+            Err(error) => Err(self.failed("looking at", file, error)),
+        }
     }
 
     /// A file's text.
@@ -202,6 +223,22 @@ mod tests {
         assert_eq!(Tracefs::find(&mounts("own")).unwrap().root(), path("debug/tracing"));
         fs::create_dir_all(path("own/events")).unwrap();
         assert_eq!(Tracefs::find(&mounts("own")).unwrap().root(), path("own"));
+    }
+
+    #[test]
+    fn only_a_kernel_that_was_looked_at_can_lack_hist_triggers() {
+        let directory = tempfile::tempdir().unwrap();
+        let event = directory.path().join("events/sched/sched_switch");
+        let tracefs = Tracefs::at(directory.path());
+        fs::create_dir_all(event.parent().unwrap()).unwrap();
+        // A file is no directory to look into, for root neither.
+        fs::write(&event, "").unwrap();
+        assert!(matches!(tracefs.need_hist_triggers(), Err(TracefsError::Io { .. })));
+        fs::remove_file(&event).unwrap();
+        fs::create_dir(&event).unwrap();
+        assert!(matches!(tracefs.need_hist_triggers(), Err(TracefsError::NoHistTriggers)));
+        fs::write(event.join("hist"), "").unwrap();
+        tracefs.need_hist_triggers().unwrap();
     }
 
     #[test]

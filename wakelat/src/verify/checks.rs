@@ -47,9 +47,12 @@ impl Outcome {
 /// was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    runs_before: u64,
-    kernel: u64,
-    runs_after: u64,
+    /// Runs before.
+    pub runs_before: u64,
+    /// Context switches.
+    pub kernel: u64,
+    /// Runs after.
+    pub runs_after: u64,
 }
 
 impl Switches {
@@ -70,6 +73,9 @@ const UNTRACED_SHARE: u64 = 20;
 /// Of a thousand waits at most one may be in one account alone, besides those that untraced switches hide.
 const UNSEEN_SHARE: u64 = 1_000;
 
+/// Waits that may be in one account alone in a window of any size.
+const UNSEEN_LEAST: u64 = 2;
+
 /// Every context switch the kernel counts (`nr_switches`, `__schedule()` in kernel/sched/core.c) passes `sched_switch`, so
 /// the program there has run as often, or was skipped by the kernel. On some hosted machines no tracepoint fires in a few
 /// threads, for nobody: a small share may be missing, and is said. Returns the check and how many switches were not traced.
@@ -82,43 +88,50 @@ pub fn ctxt(open: Switches, close: Switches, missed: u64, cpus: u64) -> (Check, 
     let agree = kernel >= fewest && untraced <= kernel / UNTRACED_SHARE;
     let runs = close.runs_before.saturating_sub(open.runs_before);
     let mut found = format!(
-        "the kernel switched {} times, and the program on `sched_switch` ran {} times",
-        units::thousands(kernel),
-        units::thousands(runs)
+        "{} by the kernel, {} of the program on `sched_switch`",
+        context_switches(kernel),
+        units::counted(runs, "run"),
     );
     if missed > 0 {
-        found.push_str(&format!(" and was skipped {} times", units::thousands(missed)));
+        found.push_str(&format!(", {} skipped by the kernel", units::thousands(missed)));
     }
-    found.push_str(&match (untraced, kernel < fewest) {
-        (_, true) => "; it cannot run more often than that".to_owned(),
-        (0, _) => format!("; the readings allow for {}", units::thousands(most.saturating_sub(fewest))),
-        _ => format!(
-            "; {} switches ({}) passed no tracepoint, for any tool on this machine, of at most 5 %",
+    if kernel < fewest {
+        found.push_str("; more runs than switches are impossible");
+    } else if untraced > 0 {
+        found.push_str(&format!(
+            "; {} ({}) fired no tracepoint, which a hosted machine may do to any tool (limit: 5 %)",
             units::thousands(untraced),
             units::share(untraced, kernel)
-        ),
-    });
+        ));
+    } else {
+        found.push_str(&format!("; {} may be between two readings", units::thousands(most.saturating_sub(fewest))));
+    }
     let numbers = vec![("kernel", kernel), ("runs", runs), ("missed", missed), ("untraced", untraced)];
     let outcome = if agree { Outcome::Agree } else { Outcome::Disagree };
     (Check { name: "ctxt", outcome, found, numbers }, untraced)
 }
 
+fn context_switches(count: u64) -> String {
+    format!("{} context switch{}", units::thousands(count), if count == 1 { "" } else { "es" })
+}
+
 /// A task is given a CPU once for each wait, and the kernel counts both that and the time. The number of waits must be the
-/// same, but for what untraced switches hide. Where it is, the kernel's time is a lower bound: it comes from the run queue's clock,
+/// same, but for what untraced switches hide, and for `waiting`: tasks that waited already when the programs were attached,
+/// so that only the kernel knows of the wait. Where it is, the kernel's time is a lower bound: it comes from the run queue's clock,
 /// which is not read again between a wakeup that preempts and the switch that follows (`rq_clock_skip_update` in
 /// `wakeup_preempt`, kernel/sched/core.c), so that such a wait is 0 to it.
 ///
 /// `classic`: what the kernel does not count cannot be told apart from other preemptions, and may be any part of them.
-pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, clock_ns: u64, classic: bool) -> Check {
-    let hidden = 2 * untraced + lost + sums.kernel_waits / UNSEEN_SHARE + sums.tasks.min(8);
+pub fn schedstat(sums: &Sums, waiting: u64, untraced: u64, lost: u64, clock_ns: u64, classic: bool) -> Check {
+    let hidden = 2 * untraced + lost + waiting + sums.ambiguous + (sums.kernel_waits / UNSEEN_SHARE).max(UNSEEN_LEAST);
     let most = sums.own_waits + if classic { sums.uncounted } else { 0 };
     let apart = sums.kernel_waits.abs_diff(sums.kernel_waits.clamp(sums.own_waits, most));
     let allowed_ns = sums.kernel_ns / 20 + u128::from(clock_ns) * u128::from(sums.kernel_waits);
     let agree = apart <= hidden && sums.kernel_ns <= sums.own_ns + allowed_ns;
     let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
     let mut found = format!(
-        "{}; number of waits, to be the same: {} by the kernel, {} by wakelat, of which {} may be in one account alone; \
-         where it is, their time, a bound: {} by wakelat, to be no less than the kernel's {} but for {} for its clock",
+        "{}; waits: {} by the kernel, {} by wakelat (may differ by {}); time of the tasks with equal counts: {} by wakelat, \
+         {} by the kernel (wakelat may be below by {})",
         units::counted(sums.tasks, "task"),
         units::thousands(sums.kernel_waits),
         units::thousands(sums.own_waits),
@@ -129,7 +142,7 @@ pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, clock_ns: u64, classic: 
     );
     if sums.uncounted > 0 {
         found.push_str(&format!(
-            "; besides, {} after a preemption on the way to sleep, which the kernel does not count",
+            "; the kernel does not count {} of tasks that were preempted on their way to sleep",
             units::counted(sums.uncounted, "wait")
         ));
     }
@@ -139,6 +152,8 @@ pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, clock_ns: u64, classic: 
         ("kernel_waits", sums.kernel_waits),
         ("wakelat_waits", sums.own_waits),
         ("uncounted", sums.uncounted),
+        ("ambiguous", sums.ambiguous),
+        ("waiting", waiting),
         ("kernel_ns", short(sums.kernel_ns)),
         ("wakelat_ns", short(sums.own_ns)),
         ("tolerated_waits", hidden),
@@ -179,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn a_small_share_without_tracepoint_is_said_and_a_large_one_is_not_accepted() {
+    fn a_small_share_without_tracepoint_is_reported_and_a_large_one_is_not_accepted() {
         let (small, untraced) = ctxt(switches(0, 0), switches(10_000, 9_950), 0, 2);
         assert_eq!((small.outcome, untraced), (Outcome::Agree, 45));
-        assert!(small.found.contains("passed no tracepoint"), "{small:?}");
+        assert!(small.found.contains("45 (0.5 %) fired no tracepoint"), "{small:?}");
         assert_eq!(ctxt(switches(0, 0), switches(10_000, 9_400), 0, 2).0.outcome, Outcome::Disagree);
     }
 
@@ -199,13 +214,14 @@ mod tests {
             kernel_waits: 10_000,
             own_waits: 10_000,
             uncounted: 0,
+            ambiguous: 0,
             kernel_ns: 500_000_000,
             own_ns: 520_000_000,
         }
     }
 
     fn judged(sums: Sums, untraced: u64) -> Outcome {
-        schedstat(&sums, untraced, 0, 5_000, false).outcome
+        schedstat(&sums, 0, untraced, 0, 5_000, false).outcome
     }
 
     #[test]
@@ -216,11 +232,24 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_count_is_said_and_where_it_cannot_be_told_apart_it_may_be_counted() {
+    fn a_task_that_waited_before_the_window_and_a_wait_at_a_reading_may_be_in_one_account_alone() {
+        let judged = |own_waits, waiting, ambiguous| {
+            schedstat(&Sums { own_waits, ambiguous, ..sums() }, waiting, 0, 0, 5_000, false).outcome
+        };
+        assert_eq!((judged(9_990, 0, 0), judged(9_989, 0, 0)), (Outcome::Agree, Outcome::Disagree));
+        assert_eq!((judged(9_970, 20, 0), judged(9_969, 20, 0)), (Outcome::Agree, Outcome::Disagree));
+        assert_eq!((judged(9_985, 0, 5), judged(9_984, 0, 5)), (Outcome::Agree, Outcome::Disagree));
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_count_is_reported_and_classic_tracepoints_may_count_it() {
         let sums = Sums { uncounted: 300, ..sums() };
         let judged = |kernel_waits, classic| {
-            let check = schedstat(&Sums { kernel_waits, ..sums }, 0, 0, 5_000, classic);
-            assert!(check.found.contains("300 waits after a preemption on the way to sleep"), "{check:?}");
+            let check = schedstat(&Sums { kernel_waits, ..sums }, 0, 0, 0, 5_000, classic);
+            assert!(
+                check.found.contains("does not count 300 waits of tasks that were preempted on their way to sleep"),
+                "{check:?}"
+            );
             check.outcome
         };
         assert_eq!(judged(10_000, false), Outcome::Agree);

@@ -12,6 +12,7 @@
 //! difference it does not explain is none of the clock's, however small.
 
 use super::side::{Exact, Range, Side};
+use crate::sink::units::{counted, thousands};
 
 /// By how much two readings of the clock for the same wait may differ: ns. A wait has two ends, and between the two
 /// programs that read the clock at one of them lies a tracepoint's list of probes: some hundred ns, and a few µs where an
@@ -84,6 +85,8 @@ pub enum Fault {
         bpf: u64,
         /// On the trigger's side.
         trigger: u64,
+        /// By how much they may differ.
+        tolerated: u64,
     },
     /// More waits have moved across an edge than lie near it.
     Moved {
@@ -161,7 +164,7 @@ impl Comparison {
             faults.push(Fault::Dropped { dropped });
         }
         if bpf.abs_diff(trigger) > self.tolerance.waits {
-            faults.push(Fault::Count { bpf, trigger });
+            faults.push(Fault::Count { bpf, trigger, tolerated: self.tolerance.waits });
         }
         // Only the edge with the most unexplained waits: one error moves waits across many edges. Above the last bucket
         // nothing moves; what is missing there is missing altogether, and is a matter of the count.
@@ -190,24 +193,38 @@ impl Comparison {
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Nothing => f.write_str("neither side saw a single wait, so nothing was verified"),
-            Self::Dropped { dropped } => {
-                write!(f, "{dropped} events were dropped for want of room, so the two did not count the same")
-            }
-            Self::Count { bpf, trigger } => {
-                write!(
-                    f,
-                    "wakelat counted {bpf} waits and the trigger {trigger}, which differ by {}",
-                    bpf.abs_diff(*trigger)
-                )
-            }
+            Self::Nothing => f.write_str("neither side has a wait, so nothing was compared"),
+            Self::Dropped { dropped } => write!(
+                f,
+                "{} for want of room; give more with `--start-entries` and `--ring-size`",
+                match dropped {
+                    1 => "1 event was dropped".to_owned(),
+                    _ => format!("{} events were dropped", thousands(*dropped)),
+                }
+            ),
+            Self::Count { bpf, trigger, tolerated } => write!(
+                f,
+                "the counts differ by {}: {} by wakelat, {} by the hist trigger; {} may be on one side only",
+                thousands(bpf.abs_diff(*trigger)),
+                thousands(*bpf),
+                thousands(*trigger),
+                counted(*tolerated, "wait"),
+            ),
             Self::Moved { edge_ns, moved, explained } => write!(
                 f,
-                "{moved} waits are on the other side of {edge_ns} ns, of which two readings of the clock explain {explained}"
+                "{} on the other side of {} ns; differences between clock readings explain {}",
+                match moved {
+                    1 => "1 wait is".to_owned(),
+                    _ => format!("{} waits are", thousands(*moved)),
+                },
+                thousands(*edge_ns),
+                thousands(*explained)
             ),
             Self::Sum { difference_ns, explained_ns } => write!(
                 f,
-                "the sums differ by {difference_ns} ns, of which two readings of the clock explain {explained_ns} ns"
+                "the sums differ by {} ns; differences between clock readings explain {} ns",
+                thousands(*difference_ns),
+                thousands(*explained_ns)
             ),
         }
     }
@@ -256,7 +273,11 @@ mod tests {
     fn one_lost_wait_in_a_hundred_is_found() {
         let lost: Vec<u64> = waits().into_iter().enumerate().filter(|(i, _)| i % 100 != 0).map(|(_, v)| v).collect();
         let comparison = compared(&lost, &waits(), BUCKETS[0]);
-        assert!(comparison.faults.contains(&Fault::Count { bpf: 9_900, trigger: 10_000 }), "{:?}", comparison.faults);
+        assert!(
+            comparison.faults.contains(&Fault::Count { bpf: 9_900, trigger: 10_000, tolerated: 0 }),
+            "{:?}",
+            comparison.faults
+        );
     }
 
     #[test]

@@ -2,20 +2,20 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use aya::sys::{Stats, enable_stats};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use wakelat_common::{Class, Classes, Counter, filter::part};
 
 use super::{
     checks::{self, Check, Switches},
-    compare::{self, Comparison, Tolerance},
-    document,
+    compare, document,
+    judge::{Measured, NotCompared, Verdict},
     schedstat::Accounts,
     side::Exact,
-    summary::{self, Rules, Verification},
-    triggers::{Counted, Triggers},
-    waits::{Tally, Waits},
+    text,
+    triggers::Triggers,
+    waits::Waits,
     window::{Moment, Window},
 };
 use crate::{
@@ -23,41 +23,42 @@ use crate::{
     config::{Attach, Format, VerifyConfig},
     decode::decode,
     hist_trigger::recipe::{Buckets, DEFAULT_SIZE, Recipe},
-    kernel::{privilege, release::Release, roots::Roots},
+    kernel::{privilege, release::Release, roots::Roots, switches},
     report::From,
     say::say,
     session::{Place, clock::monotonic_ns, output::Output, settings, stop::Signals},
     sink::Style,
-    tracefs::{Owner, Tracefs, TracefsError, leftovers},
+    tracefs::{Owner, Tracefs, leftovers},
 };
 
 /// The largest table of a trigger (`TRACING_MAP_BITS_MAX`, kernel/trace/tracing_map.h).
 const MAX_SIZE: u32 = 1 << 17;
 
-/// Measures, shows what was found, and says whether the numbers agree. Blocks.
+/// Measures, judges and shows the result. Blocks.
 ///
 /// # Errors
-/// Where the kernel refuses to measure or the output cannot be written. Nothing stays attached or in tracefs.
-pub fn run(config: &VerifyConfig, place: &Place, release: &Release, style: &Style) -> Result<bool> {
+/// If the kernel refuses to measure, the output cannot be written, or triggers are required and cannot be placed. Nothing
+/// stays attached or in tracefs.
+pub fn run(config: &VerifyConfig, place: &Place, release: &Release, style: &Style) -> Result<Verdict> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
     let mut output = Output::open(config.output.path.as_deref())?;
-    let verification = runtime.block_on(measure(config, place, release))?;
+    let verification = runtime.block_on(measure(config, place, release))?.judge();
     output.write(|out| match config.output.format {
         Format::Json => writeln!(out, "{}", document::of(&verification)),
-        Format::Human | Format::Csv => out.write_all(summary::text(&verification, style).as_bytes()),
+        Format::Human | Format::Csv => out.write_all(text::text(&verification, style).as_bytes()),
     })?;
-    Ok(verification.agrees())
+    Ok(verification.verdict())
 }
 
-async fn measure(config: &VerifyConfig, place: &Place, release: &Release) -> Result<Verification> {
+async fn measure(config: &VerifyConfig, place: &Place, release: &Release) -> Result<Measured> {
     // Not by default: a reader that takes the CPU from tasks while it reads their accounts adds waits to these.
     if config.resources.rt_priority.is_some() {
         settings::raise_priority(config.resources.rt_priority)?;
     }
     let mut signals = Signals::catch()?;
     let roots = Roots::default();
-    let tracefs = tracefs(config, &roots.proc);
+    let tracefs = tracefs(config, &roots.proc)?;
     let recipe = recipe(config, &Owner::this(&roots.proc)?);
     if tracefs.is_ok() {
         recipe.check(release).map_err(|error| anyhow!(error))?;
@@ -82,17 +83,34 @@ async fn measure(config: &VerifyConfig, place: &Place, release: &Release) -> Res
     run.close(&place.kernel)
 }
 
-/// tracefs, where the kernel has hist triggers, or why not. What a killed run left there is removed.
-fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Tracefs, String> {
-    let tracefs = Tracefs::mounted().map_err(|error| error.to_string())?;
-    for (leftover, removed) in leftovers::remove(&tracefs, proc) {
-        match removed {
-            Ok(()) if config.output.quiet => {}
-            Ok(()) => say(format_args!("removed the {leftover}")),
-            Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
+/// tracefs, if it and hist triggers can be used, or why not. What a killed run left there is removed.
+///
+/// # Errors
+/// If triggers are required and cannot be used, or something else is wrong with tracefs.
+fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Result<Tracefs, NotCompared>> {
+    let usable = Tracefs::mounted().and_then(|tracefs| {
+        for (leftover, removed) in leftovers::remove(&tracefs, proc) {
+            match removed {
+                Ok(()) if config.output.quiet => {}
+                Ok(()) => say(format_args!("removed the {leftover}")),
+                Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
+            }
         }
+        tracefs.need_hist_triggers().map(|()| tracefs)
+    });
+    usable.map_or_else(|error| without_triggers(config, error.into()).map(Err), |tracefs| Ok(Ok(tracefs)))
+}
+
+/// Why the triggers are not compared, if the measurement may go on without them.
+///
+/// # Errors
+/// The error itself if triggers are required, or if it is another one than those of [`NotCompared`].
+fn without_triggers(config: &VerifyConfig, error: anyhow::Error) -> Result<NotCompared> {
+    match error.downcast_ref().and_then(NotCompared::of) {
+        Some(why) if config.require_triggers => bail!("`--require-triggers`: {why}"),
+        Some(why) => Ok(why),
+        None => Err(error),
     }
-    if tracefs.has_hist_triggers() { Ok(tracefs) } else { Err(TracefsError::NoHistTriggers.to_string()) }
 }
 
 fn recipe(config: &VerifyConfig, owner: &Owner) -> Recipe {
@@ -100,7 +118,8 @@ fn recipe(config: &VerifyConfig, owner: &Owner) -> Recipe {
         event: owner.event(),
         from: config.from,
         filter: config.triggers.clone(),
-        buckets: Buckets::Log2,
+        by: Vec::new(),
+        buckets: Some(Buckets::Log2),
         sum: true,
         size: config.resources.start_entries.next_power_of_two().clamp(DEFAULT_SIZE, MAX_SIZE),
     }
@@ -111,7 +130,7 @@ struct Run<'a> {
     config: &'a VerifyConfig,
     proc: &'a Path,
     /// The trigger's rules by BPF and by triggers; or why there are none.
-    theirs: Result<(Collector, Triggers), String>,
+    theirs: Result<(Collector, Triggers), NotCompared>,
     /// wakelat's own rules.
     ours: Collector,
     /// The programs know of a task what is in trace records.
@@ -120,6 +139,8 @@ struct Run<'a> {
     stats: Result<std::os::fd::OwnedFd, String>,
     waits: Waits,
     accounts: Option<Accounts>,
+    /// Runnable tasks when the accounts were opened.
+    waiting: u64,
     round: u64,
     opened: Opened,
 }
@@ -137,7 +158,7 @@ impl<'a> Run<'a> {
         config: &'a VerifyConfig,
         place: &Place,
         proc: &'a Path,
-        tracefs: Result<Tracefs, String>,
+        tracefs: Result<Tracefs, NotCompared>,
         recipe: &Recipe,
     ) -> Result<Self> {
         let stats = enable_stats(Stats::RunTime).map_err(|error| error.to_string());
@@ -148,14 +169,17 @@ impl<'a> Run<'a> {
         ours.open()?;
         // The programs first, so that whatever the triggers see has been seen by them; and one right behind the other,
         // so that little lies between their readings of the clock.
-        let theirs = match loaded.map(|loaded| {
+        let placed = loaded.map(|loaded| {
             let (mut collector, tracefs) = loaded?;
             collector.attach()?;
             collector.open()?;
             let triggers = Triggers::place(&tracefs, &Owner::this(proc)?, recipe)?;
             Ok::<_, anyhow::Error>((collector, triggers))
-        }) {
-            Ok(placed) => Ok(placed?),
+        });
+        let theirs = match placed {
+            Ok(Ok(placed)) => Ok(placed),
+            // Reading may be allowed in tracefs, and writing not.
+            Ok(Err(error)) => Err(without_triggers(config, error)?),
             Err(why) => Err(why),
         };
         let never = Moment { before_ns: u64::MAX, after_ns: u64::MAX };
@@ -177,6 +201,7 @@ impl<'a> Run<'a> {
             stats,
             waits: Waits::new(window, Exact::new(Buckets::Log2, clock_ns), config.plant),
             accounts: None,
+            waiting: 0,
             round: 0,
             opened: Opened::default(),
         })
@@ -188,10 +213,12 @@ impl<'a> Run<'a> {
         // Of a task of which only some waits are measured, the kernel's account says nothing.
         if filter.parts & (part::CPU | part::PRIO) == 0 && privilege::first_pid_namespace(&Roots::default()) {
             let wanted_tid = |tid| filter.pids.is_empty() || filter.pids.contains(&tid);
-            self.accounts =
-                Some(Accounts::open(self.proc, monotonic_ns, |tid, comm| wanted_tid(tid) && filter.wants_comm(comm)));
+            let wanted = |tid, comm: &_| wanted_tid(tid) && filter.wants_comm(comm);
+            // Whatever waited when the programs were attached and has not run since is among these.
+            self.waiting = switches::runnable(self.proc)?;
+            self.accounts = Some(Accounts::open(self.proc, monotonic_ns, self.waits.window.clock_ns, wanted));
         }
-        self.opened.switches = self.switches()?;
+        self.opened.switches = self.read_switches()?;
         self.drain()?;
         self.opened.ours = self.ours.totals()?;
         self.waits.window.counting_on = match &mut self.theirs {
@@ -235,13 +262,13 @@ impl<'a> Run<'a> {
     }
 
     /// The window ends; everything goes.
-    fn close(mut self, kernel: &str) -> Result<Verification> {
+    fn close(mut self, kernel: &str) -> Result<Measured> {
         let off = match &self.theirs {
             Ok((_, triggers)) => triggers.end()?,
             Err(_) => now(),
         };
         self.waits.window.counting_off = Some(off);
-        let switches = self.switches()?;
+        let switches = self.read_switches()?;
         self.drain()?;
         if let Some(accounts) = &mut self.accounts {
             accounts.close(self.proc, monotonic_ns);
@@ -260,30 +287,24 @@ impl<'a> Run<'a> {
             Err(_) => 0,
         };
         let Self { config, theirs, mut waits, opened, .. } = self;
-        let (counted, no_triggers) = match theirs {
+        let counted = match theirs {
             Ok((_, triggers)) => {
                 let counted = triggers.counted()?;
                 triggers.close()?;
-                (Some(counted), None)
+                Ok(counted)
             }
-            Err(why) => (None, Some(why)),
+            Err(why) => Err(why),
         };
         waits.exact.side.totals.dropped = lost_by_bpf;
-        let waiting = totals.wakeups[Counter::WokenWaiting] - opened.ours.wakeups[Counter::WokenWaiting];
-        if waiting == 0 {
-            // Nothing can have restarted a clock: these were held up between two readings.
-            waits.own.restarted = Tally::default();
-        }
         let since = |counter| totals.wakeups[counter] - opened.ours.wakeups[counter];
-        Ok(Verification {
+        Ok(Measured {
             kernel: kernel.to_owned(),
-            duration_ns: waits.window.length_ns(),
             from: config.from,
-            comparison: counted.as_ref().map(|counted| compared(&waits, counted)),
-            no_triggers,
-            tables: counted.map(|counted| counted.tables),
             switching_ns: waits.window.counting_on.length_ns() + off.length_ns(),
-            rules: Rules { own: waits.own, woken_running: since(Counter::WokenRunning), woken_waiting: waiting },
+            waits,
+            counted,
+            woken_running: since(Counter::WokenRunning),
+            woken_waiting: since(Counter::WokenWaiting),
             checks,
         })
     }
@@ -294,24 +315,24 @@ impl<'a> Run<'a> {
             (Some(open), Some(close), _) => checks::ctxt(open, close, missed, cpus),
             (.., stats) => {
                 let why = stats.as_ref().err().map_or("", String::as_str);
-                (checks::unknown("ctxt", format!("the kernel does not count the runs of programs: {why}")), 0)
+                (checks::unknown("ctxt", format!("the kernel does not count program runs: {why}")), 0)
             }
         };
         let schedstat = match &self.accounts {
             None => checks::unknown(
                 "schedstat",
-                "the kernel's account is of whole tasks, in the machine's own pid namespace; leave `--cpus` and `--prio` out",
+                "the kernel accounts for whole tasks, by the ids of the first pid namespace; leave out `--cpus` and `--prio`",
             ),
             Some(accounts) => {
                 let lost = lost(&self.opened.ours, totals) + missed;
                 let clock_ns = self.waits.window.clock_ns;
-                checks::schedstat(&accounts.sums(), untraced, lost, clock_ns, self.classic)
+                checks::schedstat(&accounts.sums(), self.waiting, untraced, lost, clock_ns, self.classic)
             }
         };
         Ok(vec![schedstat, ctxt])
     }
 
-    fn switches(&self) -> Result<Option<Switches>> {
+    fn read_switches(&self) -> Result<Option<Switches>> {
         self.stats.is_ok().then(|| Switches::read(self.proc, || Ok(self.ours.runs()?.switches))).transpose()
     }
 }
@@ -319,12 +340,6 @@ impl<'a> Run<'a> {
 fn now() -> Moment {
     let now_ns = monotonic_ns();
     Moment { before_ns: now_ns, after_ns: now_ns }
-}
-
-fn compared(waits: &Waits, counted: &Counted) -> Comparison {
-    // Half a percent, and two in any case: see `Tolerance`.
-    let held_up = (waits.exact.side.count() / 200).max(2);
-    Comparison::new(&waits.exact, counted.side.clone(), Tolerance { waits: waits.ambiguous, held_up })
 }
 
 /// Waits that found no room, or cannot be.

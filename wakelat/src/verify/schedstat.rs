@@ -6,12 +6,13 @@
 
 use std::{collections::HashMap, fs, path::Path};
 
+use super::window::{Moment, Side};
 use crate::wait::{Comm, Wait};
 
 /// The accounts of the tasks that live through the window.
-#[derive(Default)]
 pub struct Accounts {
     tasks: HashMap<u32, Task>,
+    clock_ns: u64,
 }
 
 struct Task {
@@ -21,12 +22,13 @@ struct Task {
     waits: u64,
     waited_ns: u128,
     uncounted: u64,
+    ambiguous: u64,
 }
 
-/// An account at one instant.
+/// An account, read at some time in `moment`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
-    at_ns: u64,
+    moment: Moment,
     waits: u64,
     waited_ns: u64,
 }
@@ -44,22 +46,25 @@ pub struct Sums {
     pub own_waits: u64,
     /// Waits after a preemption on the way to sleep, which the kernel does not count.
     pub uncounted: u64,
-    /// The kernel's run-queue wait of the tasks whose number of waits is the same: ns. Nothing bounds a wait that is in
-    /// one account alone.
+    /// Waits that ended while their task's account was being read: the kernel's account may have them or not.
+    pub ambiguous: u64,
+    /// The kernel's run-queue wait of the tasks whose number of waits is the same, none of them ambiguous: ns. Nothing
+    /// bounds a wait that only one account has.
     pub kernel_ns: u128,
     /// wakelat's, of the same tasks: ns.
     pub own_ns: u128,
 }
 
 impl Accounts {
-    /// Opens an account for each task there is, as far as `wanted`.
-    pub fn open(proc: &Path, now_ns: impl Fn() -> u64, wanted: impl Fn(u32, &Comm) -> bool) -> Self {
+    /// Opens an account for each task there is, as far as `wanted`. The kernel counts a wait within `clock_ns` of the time that
+    /// wakelat's program reads at its end.
+    pub fn open(proc: &Path, now_ns: impl Fn() -> u64, clock_ns: u64, wanted: impl Fn(u32, &Comm) -> bool) -> Self {
         let tasks = tids(proc).filter_map(|(tid, path)| {
             let comm = comm(&path)?;
             let opened = wanted(tid, &comm).then(|| Reading::of(&path, &now_ns)).flatten()?;
-            Some((tid, Task { comm, opened, closed: None, waits: 0, waited_ns: 0, uncounted: 0 }))
+            Some((tid, Task { comm, opened, closed: None, waits: 0, waited_ns: 0, uncounted: 0, ambiguous: 0 }))
         });
-        Self { tasks: tasks.collect() }
+        Self { tasks: tasks.collect(), clock_ns }
     }
 
     /// Whether anybody has an account.
@@ -70,9 +75,14 @@ impl Accounts {
     /// Adds a wait as wakelat sees it; `latency_ns` on the run queue.
     pub fn add(&mut self, wait: &Wait, latency_ns: u64) {
         let Some(task) = self.tasks.get_mut(&wait.tid) else { return };
-        let until_ns = task.closed.map_or(u64::MAX, |closed| closed.at_ns);
-        if !(task.opened.at_ns..until_ns).contains(&wait.at_ns) {
-            return;
+        let side = |reading: Reading| reading.moment.side(wait.at_ns, self.clock_ns);
+        match (side(task.opened), task.closed.map_or(Side::Before, side)) {
+            (Side::Before, _) | (_, Side::After) => return,
+            (Side::Between, _) | (_, Side::Between) => {
+                task.ambiguous += 1;
+                return;
+            }
+            (Side::After, Side::Before) => {}
         }
         // Of the time the kernel's is a lower bound in any case.
         task.waited_ns += u128::from(latency_ns);
@@ -102,7 +112,8 @@ impl Accounts {
             sums.kernel_waits += waits;
             sums.own_waits += task.waits;
             sums.uncounted += task.uncounted;
-            if waits == task.waits {
+            sums.ambiguous += task.ambiguous;
+            if waits == task.waits && task.ambiguous == 0 {
                 sums.kernel_ns += u128::from(closed.waited_ns.saturating_sub(task.opened.waited_ns));
                 sums.own_ns += task.waited_ns;
             }
@@ -113,9 +124,9 @@ impl Accounts {
 
 impl Reading {
     fn of(task: &Path, now_ns: impl Fn() -> u64) -> Option<Self> {
-        let text = fs::read_to_string(task.join("schedstat")).ok()?;
+        let (moment, text) = Moment::of(now_ns, || fs::read_to_string(task.join("schedstat"))).ok()?;
         let (waits, waited_ns) = parse(&text)?;
-        Some(Self { at_ns: now_ns(), waits, waited_ns })
+        Some(Self { moment, waits, waited_ns })
     }
 }
 
@@ -162,8 +173,8 @@ mod tests {
 
     #[test]
     fn waits_between_the_two_readings_are_compared() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, |_, _| true);
-        for at_ns in [49, 50, 80, 99, 100] {
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, |_, _| true);
+        for at_ns in [49, 51, 70, 80, 99] {
             accounts.add(&wait(7, at_ns), 10);
         }
         accounts.add(&wait(8, 80), 10);
@@ -173,13 +184,31 @@ mod tests {
         accounts.add(&wait(7, 101), 10);
         let sums = accounts.sums();
         assert_eq!((sums.tasks, sums.tasks_differ), (1, 0));
-        assert_eq!((sums.kernel_waits, sums.own_waits), (5, 5));
+        assert_eq!((sums.kernel_waits, sums.own_waits, sums.ambiguous), (5, 5, 0));
         assert_eq!((sums.kernel_ns, sums.own_ns), (45, 50));
     }
 
     #[test]
+    fn a_wait_that_ends_while_its_account_is_read_may_be_in_it_or_not() {
+        // Both readings begin when the clock shows 50 and 150, and end at 60 and 160.
+        let clock = |first: u64| {
+            let next = std::cell::Cell::new(first);
+            move || next.replace(next.get() + 10)
+        };
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), clock(50), 2, |_, _| true);
+        accounts.close(proc(7, 12, 1_030).path(), clock(150));
+        for at_ns in [47, 48, 62, 63, 147, 148, 162, 163] {
+            accounts.add(&wait(7, at_ns), 10);
+        }
+        let sums = accounts.sums();
+        assert_eq!((sums.own_waits, sums.ambiguous, sums.kernel_waits), (2, 4, 2));
+        // Which of them the kernel's time has is not known either.
+        assert_eq!((sums.own_ns, sums.kernel_ns), (0, 0));
+    }
+
+    #[test]
     fn where_the_number_differs_the_time_says_nothing() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, |_, _| true);
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, |_, _| true);
         accounts.add(&wait(7, 80), 10);
         accounts.close(proc(7, 12, 90_000).path(), || 100);
         let sums = accounts.sums();
@@ -189,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_wait_after_a_preemption_on_the_way_to_sleep_is_not_in_the_kernels_account() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, |_, _| true);
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, |_, _| true);
         accounts.add(&wait(7, 80), 10);
         accounts.add(&Wait { wakeable: true, ..wait(7, 90) }, 10);
         accounts.close(proc(7, 11, 1_010).path(), || 100);
@@ -199,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_task_that_ends_or_comes_is_left_out() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, |_, _| true);
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, |_, _| true);
         accounts.close(proc(8, 14, 1_045).path(), || 100);
         assert_eq!(accounts.sums(), Sums::default());
     }
@@ -208,7 +237,7 @@ mod tests {
     fn only_those_wanted_have_an_account() {
         let open = |name: &[u8]| {
             let wanted = Comm::new(name);
-            Accounts::open(proc(7, 1, 1).path(), || 50, move |tid, comm| tid == 7 && *comm == wanted)
+            Accounts::open(proc(7, 1, 1).path(), || 50, 0, move |tid, comm| tid == 7 && *comm == wanted)
         };
         assert!(!open(b"name").is_empty() && open(b"other").is_empty());
     }

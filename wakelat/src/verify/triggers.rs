@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{side::Side, window::Moment};
+use super::{judge::Counted, side::Side, window::Moment};
 use crate::{
     hist_trigger::{
-        Histogram, Totals,
+        Histogram,
         parse::{self, Extent},
         recipe::{Placed, Recipe},
     },
@@ -27,15 +27,6 @@ pub struct Triggers {
     pub starts_on: Moment,
     /// As above, for ends.
     pub ends_on: Moment,
-}
-
-/// What the three triggers have counted.
-#[derive(Clone, Debug, Default)]
-pub struct Counted {
-    /// The latencies. `dropped` is that of all three.
-    pub side: Side,
-    /// Totals of the tables of starts, of ends and of latencies.
-    pub tables: [Totals; 3],
 }
 
 impl Triggers {

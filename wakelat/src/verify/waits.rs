@@ -24,6 +24,13 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// These, all in ns.
+    pub fn of(latencies_ns: &[u64]) -> Self {
+        let mut tally = Self::default();
+        latencies_ns.iter().for_each(|latency_ns| tally.add(*latency_ns));
+        tally
+    }
+
     fn add(&mut self, latency_ns: u64) {
         self.count += 1;
         self.sum_ns += u128::from(latency_ns);
@@ -36,8 +43,9 @@ impl Tally {
 pub struct Own {
     /// By [`Class`], in its order.
     pub classes: [Tally; 3],
-    /// Waits under the trigger's rules that began at an earlier wakeup by wakelat's: by how much they are too short.
-    pub restarted: Tally,
+    /// By how much the trigger's rules began a wait later than wakelat's, where the clock's tolerance does not explain it: ns,
+    /// one for each such wait. A second wakeup restarted the clock, or something held the CPU up between the two readings.
+    pub late_ns: Vec<u64>,
     /// Waits under the trigger's rules where no wait began at a wakeup: the start was left behind by a wakeup of a task
     /// that was running. Bogus, and as long as they appear.
     pub bogus: Tally,
@@ -157,7 +165,7 @@ impl Pending {
                 Some((_, wait)) if wait.class == Class::Wakeup => {
                     let late_ns = began_ns(&theirs).saturating_sub(began_ns(&wait));
                     if late_ns > clock_ns {
-                        own.restarted.add(late_ns);
+                        own.late_ns.push(late_ns);
                     }
                 }
                 Some(_) => own.bogus.add(theirs.latency_ns),
@@ -217,7 +225,7 @@ mod tests {
         waits.finish();
         assert_eq!(waits.exact.side.count(), 2);
         assert_eq!(waits.own.classes[0].count, 2);
-        assert_eq!((waits.own.bogus, waits.own.unknown, waits.own.restarted), Default::default());
+        assert_eq!((waits.own.bogus, waits.own.unknown, waits.own.late_ns), Default::default());
     }
 
     #[test]
@@ -226,7 +234,7 @@ mod tests {
         waits.by_trigger_rules(&wait(Class::Wakeup, 4_700, 5_000), 0);
         waits.by_own_rules(&wait(Class::Wakeup, 4_000, 5_000), 0);
         waits.finish();
-        assert_eq!(waits.own.restarted, Tally { count: 1, sum_ns: 700, max_ns: 700 });
+        assert_eq!(waits.own.late_ns, [700]);
     }
 
     #[test]

@@ -28,6 +28,28 @@ impl Moment {
     pub fn length_ns(&self) -> u64 {
         self.after_ns - self.before_ns
     }
+
+    /// Where an instant lies, read by a clock that may differ from this one's by `clock_ns`.
+    pub fn side(&self, at_ns: u64, clock_ns: u64) -> Side {
+        if at_ns.saturating_add(clock_ns) < self.before_ns {
+            Side::Before
+        } else if at_ns > self.after_ns.saturating_add(clock_ns) {
+            Side::After
+        } else {
+            Side::Between
+        }
+    }
+}
+
+/// Where an instant lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Before the moment.
+    Before,
+    /// Maybe before it, maybe after it.
+    Between,
+    /// After it.
+    After,
 }
 
 /// Where a wait lies.
@@ -79,21 +101,8 @@ impl Window {
     }
 
     fn side(&self, moment: Moment, at_ns: u64) -> Side {
-        if at_ns.saturating_add(self.clock_ns) < moment.before_ns {
-            Side::Before
-        } else if at_ns > moment.after_ns.saturating_add(self.clock_ns) {
-            Side::After
-        } else {
-            Side::Between
-        }
+        moment.side(at_ns, self.clock_ns)
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Before,
-    Between,
-    After,
 }
 
 #[cfg(test)]

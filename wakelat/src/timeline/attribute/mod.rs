@@ -54,7 +54,7 @@ impl Timeline {
             What::Stack(stack) => stack.at_ns,
         };
         self.told.events += 1;
-        self.told.lost += u64::from(history.number(event.seq, at_ns));
+        self.told.lost += u64::from(history.follow(event, at_ns));
         let account = match &event.what {
             What::Turn(turn) => {
                 history.turn(turn);

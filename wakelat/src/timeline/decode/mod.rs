@@ -29,6 +29,8 @@ pub struct Decoder {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     decoded: u32,
+    /// Records lost so far, by the record that counts most.
+    lost: u32,
     came: Option<Occupant>,
 }
 
@@ -64,9 +66,13 @@ impl Decoder {
             kind::STACK => stack(&mut record)?,
             _ => woken(&mut record)?,
         };
-        let decoded = &mut self.cpus.entry(cpu).or_default().decoded;
-        *decoded = decoded.wrapping_add(1);
-        Ok(Event { cpu, seq: decoded.wrapping_add(lost), what })
+        let known = self.cpus.entry(cpu).or_default();
+        known.decoded = known.decoded.wrapping_add(1);
+        // A record that an interrupt came into may count losses that records behind it do not (wakelat-ebpf, timeline.rs).
+        if (lost.wrapping_sub(known.lost) as i32) > 0 {
+            known.lost = lost;
+        }
+        Ok(Event { cpu, seq: known.decoded.wrapping_add(known.lost), what })
     }
 
     fn turn(&mut self, record: &mut &[u8], is_full: bool) -> Result<Told, DecodeError> {

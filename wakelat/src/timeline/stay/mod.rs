@@ -159,9 +159,10 @@ impl Stays {
     /// Whether events of this CPU are missing before this one.
     fn follow(&mut self, event: &Event) -> Option<Line> {
         let cpu = self.cpus.entry(event.cpu).or_default();
-        let steps = event.seq.wrapping_sub(cpu.seq);
-        cpu.seq = event.seq;
-        let events = steps.checked_sub(2)? + 1;
+        let events = event.follow(&mut cpu.seq);
+        if events == 0 {
+            return None;
+        }
         cpu.current = None;
         let at_ns = at_ns(&event.what);
         self.whole_since_ns = self.whole_since_ns.max(at_ns);

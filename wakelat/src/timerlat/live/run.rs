@@ -108,8 +108,9 @@ async fn measure(
     let tracefs = Tracefs::mounted()?;
     let features = Features::detect(None);
     privilege::raise_memory_limit(&features.release)?;
+    let ring_buffer = features.ring_buffer();
     let btf = matches!(features.btf, KernelBtf::Present { .. }).then_some(features.btf_path);
-    let choice = source::choose(config, &tracefs, btf.as_deref())?;
+    let choice = source::choose(config, &tracefs, btf.as_deref(), ring_buffer)?;
     if let Some(cpus) = &config.house_keeping {
         placement::keep_house(cpus)?;
     }

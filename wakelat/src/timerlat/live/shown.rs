@@ -9,7 +9,7 @@ use crate::{
         explain::Explained,
         noise::NoiseSummary,
         record::Record,
-        run::{self, Shown},
+        run::{self, NoiseShown, Shown},
         sink::{self, NoiseView, RunText, View},
         summary::{Rules, Summing},
     },
@@ -27,23 +27,24 @@ pub struct Activations {
     shown: Shown,
     format: Format,
     style: Style,
+    lines: sink::trace::Lines,
     /// For a program that is shown each activation.
     document: RunText,
 }
 
 impl Activations {
-    /// Nothing has been recorded yet; the timer's period is `period_ns`.
-    pub fn new(shown: Shown, period_ns: Option<u64>, format: Format, style: Style) -> Self {
-        let Shown { threshold_ns, worst, .. } = shown;
-        let rules = Rules { threshold_ns, worst, resolution_ns: RESOLUTION_NS, period_ns };
-        Self { summing: Summing::new(rules), rules, shown, format, style, document: RunText::new(&rules) }
+    /// Nothing has been recorded yet. The timer's period is `period_ns`; threads of `user` space measure or do not.
+    pub fn new(shown: Shown, period_ns: Option<u64>, user: bool, format: Format, style: Style) -> Self {
+        let rules = shown.rules(RESOLUTION_NS, period_ns);
+        let lines = sink::trace::Lines::new(style.clone(), user);
+        Self { summing: Summing::new(rules), rules, shown, format, style, lines, document: RunText::new(&rules) }
     }
 
     fn show(&mut self, over: Vec<Explained>, out: &mut dyn Write) -> io::Result<()> {
         match (self.shown.view, self.format) {
             (View::Trace, Format::Json) => out.write_all(self.document.activations(&over)?.as_bytes())?,
             (View::Trace, _) => {
-                let lines: String = over.iter().map(|one| sink::trace::line(one, &self.style)).collect();
+                let lines: String = over.iter().map(|one| self.lines.line(one)).collect();
                 out.write_all(lines.as_bytes())?;
             }
             _ => {}
@@ -55,7 +56,7 @@ impl Activations {
 impl Listener for Activations {
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
         if self.shown.view == View::Trace && self.format != Format::Json {
-            out.write_all(sink::trace::head(&self.style).as_bytes())?;
+            out.write_all(self.lines.head().as_bytes())?;
         }
         Ok(())
     }
@@ -70,7 +71,7 @@ impl Listener for Activations {
     }
 
     fn interval(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        write!(out, "{REDRAW}{}", sink::top::text(self.summing.so_far(), &self.style))
+        write!(out, "{REDRAW}{}", sink::top::text(self.summing.so_far(), self.shown.form, &self.style))
     }
 
     fn end(&mut self, account: &Account, out: &mut dyn Write) -> io::Result<()> {
@@ -81,7 +82,7 @@ impl Listener for Activations {
         let text = match (self.format, self.shown.view) {
             (Format::Json, View::Trace) => self.document.end(&summary)?,
             (Format::Json, _) => sink::json(&summary, &summary.worst)?,
-            (_, view) => run::text(view, &summary, &self.style),
+            _ => run::text(self.shown, &summary, &self.style),
         };
         let redraw = if account.redrawn { REDRAW } else { "" };
         write!(out, "{redraw}{text}")
@@ -98,8 +99,8 @@ pub struct Noises {
 
 impl Noises {
     /// Nothing has been said yet.
-    pub fn new(view: NoiseView, format: Format, style: Style) -> Self {
-        Self { summary: NoiseSummary::default(), view, format, style }
+    pub fn new(shown: NoiseShown, format: Format, style: Style) -> Self {
+        Self { summary: NoiseSummary::new(shown.bins), view: shown.view, format, style }
     }
 }
 
@@ -136,14 +137,15 @@ mod tests {
         sink::documentation::parsed,
         timerlat::{
             fixtures,
+            sink::Form,
             text::{Said, Trace},
         },
     };
 
     #[test]
     fn a_program_has_each_activation_as_soon_as_it_is_over() {
-        let shown = Shown { view: View::Trace, threshold_ns: None, worst: 0 };
-        let mut activations = Activations::new(shown, None, Format::Json, Style::default());
+        let shown = Shown { view: View::Trace, threshold_ns: None, worst: 0, form: Form::default(), bins: None };
+        let mut activations = Activations::new(shown, None, false, Format::Json, Style::default());
         let (mut out, mut pieces) = (Vec::new(), 0);
         let mut trace = Trace::new(fixtures::DOCUMENTATION[0].as_bytes());
         while let Some(said) = trace.next().unwrap() {
@@ -161,9 +163,11 @@ mod tests {
 
     #[test]
     fn a_run_without_activations_is_a_document_too() {
-        let shown = Shown { view: View::Trace, threshold_ns: Some(1), worst: 0 };
+        let shown = Shown { view: View::Trace, threshold_ns: Some(1), worst: 0, form: Form::default(), bins: None };
         let mut out = Vec::new();
-        Activations::new(shown, None, Format::Json, Style::default()).end(&Account::default(), &mut out).unwrap();
+        Activations::new(shown, None, false, Format::Json, Style::default())
+            .end(&Account::default(), &mut out)
+            .unwrap();
         let document = parsed(std::str::from_utf8(&out).unwrap());
         assert_eq!((&document["threshold_ns"], &document["activations"]), (&1.into(), &serde_json::json!([])));
     }

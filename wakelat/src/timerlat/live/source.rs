@@ -8,7 +8,7 @@ use super::{buffer::Buffer, clock::LocalClock, said, threads::Threads};
 use crate::{
     collect::tracer::TracerPrograms,
     config::{SourceChoice, TracerConfig},
-    kernel::symbols::Symbols,
+    kernel::{btf::RingBuffer, symbols::Symbols},
     session::clock,
     timerlat::record::{Event, Frame, Lost, Record},
     tracefs::Tracefs,
@@ -32,9 +32,23 @@ pub struct Source {
 /// Which source a run has on this kernel.
 ///
 /// # Errors
-/// Where BPF was asked for and the samples are no tracepoints.
-pub fn choose(config: &TracerConfig, tracefs: &Tracefs, btf: Option<&Path>) -> Result<SourceChoice> {
+/// If BPF was asked for, and the samples are no tracepoints, or the ring buffer cannot be used.
+pub fn choose(
+    config: &TracerConfig,
+    tracefs: &Tracefs,
+    btf: Option<&Path>,
+    ring_buffer: RingBuffer,
+) -> Result<SourceChoice> {
     let sample = config.tracer.sample();
+    if ring_buffer == RingBuffer::Sleeps {
+        return match config.source {
+            SourceChoice::Auto | SourceChoice::Buffer => Ok(SourceChoice::Buffer),
+            SourceChoice::Bpf => bail!(
+                "on this kernel the BPF ring buffer can freeze the machine: with PREEMPT_RT its lock sleeps; leave out \
+                 `--source bpf` to read the trace buffer, or use Linux 6.12 or later"
+            ),
+        };
+    }
     let has_sample = tracefs.root().join("events/osnoise").join(sample).exists();
     match (config.source, has_sample, btf) {
         (SourceChoice::Buffer, ..) | (SourceChoice::Auto, false, _) | (SourceChoice::Auto, _, None) => {

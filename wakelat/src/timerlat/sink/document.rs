@@ -7,13 +7,13 @@ use serde::{Serialize, Serializer};
 use super::{
     super::{
         explain::{Cause, Explained, Share},
-        noise::{CpuNoise, NoiseSummary},
+        finding::{Finding, findings},
         record::{Context, Lost, softirq_name},
         summary::{Coverage, Latencies, Rules, ShareSum, Summary},
     },
-    PERCENTILES, words,
+    PERCENTILES, finding, words,
 };
-use crate::aggregate::distribution::Distribution;
+use crate::{aggregate::distribution::Distribution, sink::Style};
 
 /// `wakelat.timerlat/1` of a run, and of the activations that it is to bear.
 ///
@@ -59,6 +59,7 @@ impl RunText {
         let sums = serde_json::to_string(&SumsDocument {
             all: LatenciesDocument::new(None, &summary.all),
             cpus: summary.cpus.iter().map(|(cpu, latencies)| LatenciesDocument::new(Some(*cpu), latencies)).collect(),
+            findings: findings(summary).iter().map(FindingDocument::new).collect(),
             explained: ExplainedDocument {
                 activations: summary.explained,
                 sum_ns: summary.explained_ns,
@@ -79,24 +80,6 @@ impl RunText {
     }
 }
 
-/// `wakelat.osnoise/1` of a run.
-///
-/// # Errors
-/// None that a run could give: all keys are text.
-pub fn noise(summary: &NoiseSummary) -> serde_json::Result<String> {
-    let document = NoiseDocument {
-        schema: "wakelat.osnoise/1",
-        all: CpuNoiseDocument::new(None, &summary.all),
-        cpus: summary.cpus.iter().map(|(cpu, noise)| CpuNoiseDocument::new(Some(*cpu), noise)).collect(),
-        coverage: NoiseCoverageDocument {
-            noise: summary.coverage.noise,
-            duration_ns: summary.coverage.duration_ns,
-            losses: LossesDocument::new(&summary.coverage),
-        },
-    };
-    Ok(serde_json::to_string(&document)? + "\n")
-}
-
 #[derive(Serialize)]
 struct HeadDocument {
     schema: &'static str,
@@ -107,6 +90,7 @@ struct HeadDocument {
 struct SumsDocument<'a> {
     all: LatenciesDocument<'a>,
     cpus: Vec<LatenciesDocument<'a>>,
+    findings: Vec<FindingDocument>,
     explained: ExplainedDocument,
     coverage: CoverageDocument,
 }
@@ -130,7 +114,7 @@ impl<'a> LatenciesDocument<'a> {
 }
 
 #[derive(Serialize)]
-struct DistributionDocument<'a> {
+pub(super) struct DistributionDocument<'a> {
     count: u64,
     sum_ns: u128,
     min_ns: u64,
@@ -155,7 +139,7 @@ fn percentiles<S: Serializer>(of: &Distribution, serializer: S) -> Result<S::Ok,
 }
 
 impl<'a> DistributionDocument<'a> {
-    fn new(of: &'a Distribution) -> Self {
+    pub(super) fn new(of: &'a Distribution) -> Self {
         let buckets = of.buckets().into_iter();
         Self {
             count: of.count(),
@@ -198,6 +182,34 @@ impl CauseDocument {
 }
 
 #[derive(Serialize)]
+struct FindingDocument {
+    #[serde(flatten)]
+    cause: CauseDocument,
+    sum_ns: u128,
+    of_ns: u128,
+    max_ns: u64,
+    max_of_ns: u64,
+    evidence: String,
+    remedy: String,
+}
+
+impl FindingDocument {
+    fn new(found: &Finding) -> Self {
+        let Finding { cause, sum, whole_ns } = found;
+        let style = Style { unicode: true, width: usize::MAX, ..Style::default() };
+        Self {
+            cause: CauseDocument::new(cause),
+            sum_ns: sum.ns,
+            of_ns: *whole_ns,
+            max_ns: sum.max_ns,
+            max_of_ns: sum.max_of_ns,
+            evidence: finding::evidence(found, &style),
+            remedy: finding::remedy(found),
+        }
+    }
+}
+
+#[derive(Serialize)]
 struct SumDocument {
     #[serde(flatten)]
     cause: CauseDocument,
@@ -209,7 +221,7 @@ struct SumDocument {
 
 impl SumDocument {
     fn new((cause, sum): (&Cause, &ShareSum)) -> Self {
-        let ShareSum { ns, max_ns, activations, times } = *sum;
+        let ShareSum { ns, max_ns, activations, times, .. } = *sum;
         Self { cause: CauseDocument::new(cause), sum_ns: ns, max_ns, activations, times }
     }
 }
@@ -309,7 +321,7 @@ impl CoverageDocument {
 }
 
 #[derive(Serialize)]
-struct LossesDocument {
+pub(super) struct LossesDocument {
     lost: Vec<LostDocument>,
     overwritten: u64,
     missed: Option<u64>,
@@ -326,7 +338,7 @@ struct LostDocument {
 }
 
 impl LossesDocument {
-    fn new(coverage: &Coverage) -> Self {
+    pub(super) fn new(coverage: &Coverage) -> Self {
         let cpus: std::collections::BTreeSet<u32> =
             coverage.lost.keys().chain(coverage.lost_unknown.keys()).copied().collect();
         let of = |lost: &Lost, cpu| lost.get(&cpu).copied().unwrap_or(0);
@@ -339,61 +351,6 @@ impl LossesDocument {
             other: coverage.other,
             broken: coverage.broken.lines,
             foreign: coverage.foreign.lines,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct NoiseDocument<'a> {
-    schema: &'static str,
-    all: CpuNoiseDocument<'a>,
-    cpus: Vec<CpuNoiseDocument<'a>>,
-    coverage: NoiseCoverageDocument,
-}
-
-#[derive(Serialize)]
-struct NoiseCoverageDocument {
-    noise: u64,
-    duration_ns: u64,
-    #[serde(flatten)]
-    losses: LossesDocument,
-}
-
-#[derive(Serialize)]
-struct CpuNoiseDocument<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu: Option<u32>,
-    periods: u64,
-    runtime_ns: u64,
-    noise_ns: u128,
-    max_noise_ns: u64,
-    max_single_ns: u64,
-    hw: u64,
-    nmi: u64,
-    irq: u64,
-    softirq: u64,
-    thread: u64,
-    back_to_back: u64,
-    single: DistributionDocument<'a>,
-}
-
-impl<'a> CpuNoiseDocument<'a> {
-    fn new(cpu: Option<u32>, noise: &'a CpuNoise) -> Self {
-        let counts = noise.counts();
-        Self {
-            cpu,
-            periods: noise.periods,
-            runtime_ns: noise.runtime_ns,
-            noise_ns: noise.noise_ns(),
-            max_noise_ns: noise.max_noise_ns,
-            max_single_ns: noise.max_single_ns(),
-            hw: counts.hw,
-            nmi: counts.nmi,
-            irq: counts.irq,
-            softirq: counts.softirq,
-            thread: counts.thread,
-            back_to_back: noise.back_to_back,
-            single: DistributionDocument::new(&noise.samples),
         }
     }
 }

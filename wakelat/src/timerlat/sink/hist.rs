@@ -1,11 +1,14 @@
 //! `timerlat hist` for people: a chart of each context, and the histogram of each CPU in rtla's words.
 
+use std::collections::BTreeSet;
+
 use super::{
     super::{
+        linear::{Bins, Linear},
         record::Context,
         summary::{Latencies, Summary},
     },
-    PERCENTILES, coverage, words,
+    Form, PERCENTILES, coverage, words,
 };
 use crate::{
     aggregate::distribution::Distribution,
@@ -24,27 +27,32 @@ const INDEX: usize = 10;
 const COLUMN: usize = 10;
 
 /// The charts, the table, the coverage.
-pub fn text(summary: &Summary, style: &Style) -> String {
+pub fn text(summary: &Summary, form: Form, style: &Style) -> String {
     let mut out = String::new();
-    for context in summary.contexts() {
-        let of = summary.all.of(context);
-        if of.count() > 0 {
-            chart(words::latency(context), "activation", of, style, &mut out);
-        }
-    }
+    let contexts: Vec<Context> = summary.contexts().into_iter().filter(|context| form.shows(*context)).collect();
     let columns: Vec<Column> = summary
         .cpus
         .iter()
         .flat_map(|(cpu, latencies)| {
-            let of = |context: Context| Column {
+            contexts.iter().map(move |context| Column {
                 title: format!("{}-{cpu:03}", context.name()),
-                of: latencies.of(context),
-                over: (Some(context) == last(latencies)).then_some(latencies.over),
-            };
-            summary.contexts().into_iter().map(of).collect::<Vec<_>>()
+                of: latencies.of(*context),
+                linear: latencies.linear(*context),
+                over: (Some(*context) == last(latencies)).then_some(latencies.over),
+            })
         })
         .collect();
-    table(&columns, summary.rules.threshold_ns.is_some(), style, &mut out);
+    if let Some(bins) = summary.rules.bins {
+        linear(&columns, bins, form.nano, style, &mut out);
+    } else {
+        for context in &contexts {
+            let of = summary.all.of(*context);
+            if of.count() > 0 {
+                chart(words::latency(*context), "activation", of, style, &mut out);
+            }
+        }
+        table(&columns, summary.rules.threshold_ns.is_some(), form.nano, style, &mut out);
+    }
     coverage(&summary.coverage, style, &mut out);
     out
 }
@@ -80,43 +88,85 @@ pub(super) fn chart(title: &str, things: &str, of: &Distribution, style: &Style,
 pub(super) struct Column<'a> {
     pub title: String,
     pub of: &'a Distribution,
+    pub linear: &'a Linear,
     pub over: Option<u64>,
 }
 
-/// The table in rtla's form, as many columns below each other as it takes.
-pub(super) fn table(columns: &[Column], over: bool, style: &Style, out: &mut String) {
+/// Columns of the table that stand beside each other, and how wide each is.
+struct Block<'a> {
+    columns: &'a [Column<'a>],
+    width: usize,
+}
+
+impl Block<'_> {
+    /// A line of it.
+    fn line(&self, name: &str, ink: Ink, cell: impl Fn(&Column) -> String, style: &Style, out: &mut String) {
+        let mut line = Line::of(ink, left(name, INDEX, style));
+        let inked = if ink == Ink::Title { ink } else { Ink::Plain };
+        self.columns.iter().for_each(|column| line.push(inked, right(&cell(column), self.width)));
+        line.end(style, out);
+    }
+
+    /// The lines below the counts.
+    fn sums(&self, nano: bool, style: &Style, out: &mut String) {
+        let time = |ns| time(ns, nano, style);
+        self.line("min:", Ink::Dim, |column| time(column.of.min_ns()), style, out);
+        self.line("avg:", Ink::Dim, |column| time(column.of.mean_ns()), style, out);
+        for (percent, name) in PERCENTILES {
+            self.line(&format!("{name}:"), Ink::Dim, |column| time(column.of.percentile_ns(percent)), style, out);
+        }
+        self.line("max:", Ink::Dim, |column| time(column.of.max_ns()), style, out);
+        out.push('\n');
+    }
+}
+
+/// As many columns beside each other as there is room for.
+fn blocks<'a>(columns: &'a [Column<'a>], style: &Style) -> impl Iterator<Item = Block<'a>> {
     let most = columns.iter().map(|column| column.of.count()).max().unwrap_or(0);
     let width = COLUMN.max(units::thousands(most).len() + 1);
     let fitting = ((style.columns() - INDEX) / width).max(1);
-    for columns in columns.chunks(fitting) {
-        let line = |name: &str, ink: Ink, cell: &dyn Fn(&Column) -> String, out: &mut String| {
-            let mut line = Line::of(ink, left(name, INDEX, style));
-            let inked = if ink == Ink::Title { ink } else { Ink::Plain };
-            columns.iter().for_each(|column| line.push(inked, right(&cell(column), width)));
-            line.end(style, out);
-        };
-        line("Index", Ink::Title, &|column| column.title.clone(), out);
-        let counts: Vec<[u64; 65]> = columns.iter().map(|column| powers(column.of)).collect();
-        for power in (0..65).filter(|power| counts.iter().any(|counts| counts[*power] > 0)) {
+    columns.chunks(fitting).map(move |columns| Block { columns, width })
+}
+
+fn time(ns: u64, nano: bool, style: &Style) -> String {
+    if nano { units::thousands(ns) } else { units::bound(ns, style.unicode) }
+}
+
+/// The table in rtla's form, with a row for each power of two, as many columns below each other as it takes.
+pub(super) fn table(columns: &[Column], over: bool, nano: bool, style: &Style, out: &mut String) {
+    for block in blocks(columns, style) {
+        block.line(if nano { "Index ns" } else { "Index" }, Ink::Title, |column| column.title.clone(), style, out);
+        let powers = |column: &Column| powers(column.of);
+        let seen: Vec<usize> = (0..65).filter(|power| block.columns.iter().any(|of| powers(of)[*power] > 0)).collect();
+        for power in seen {
             let from = if power == 0 { 0 } else { 1 << (power - 1) };
-            let label = format!("{} {}", style.pick("≥", ">="), units::bound(from, style.unicode));
-            let cells: Vec<String> = counts.iter().map(|counts| units::thousands(counts[power])).collect();
-            let mut row = Line::of(Ink::Dim, left(&label, INDEX, style));
-            cells.iter().for_each(|cell| row.push(Ink::Plain, right(cell, width)));
-            row.end(style, out);
+            let label = format!("{} {}", style.pick("≥", ">="), time(from, nano, style));
+            block.line(&label, Ink::Dim, |column| units::thousands(powers(column)[power]), style, out);
         }
-        line("count:", Ink::Dim, &|column| units::thousands(column.of.count()), out);
+        block.line("count:", Ink::Dim, |column| units::thousands(column.of.count()), style, out);
         if over {
-            line("over:", Ink::Dim, &|column| column.over.map_or_else(|| "-".to_owned(), units::thousands), out);
+            let cell = |column: &Column| column.over.map_or_else(|| "-".to_owned(), units::thousands);
+            block.line("over:", Ink::Dim, cell, style, out);
         }
-        let bound = |ns| units::bound(ns, style.unicode);
-        line("min:", Ink::Dim, &|column| bound(column.of.min_ns()), out);
-        line("avg:", Ink::Dim, &|column| bound(column.of.mean_ns()), out);
-        for (percent, name) in PERCENTILES {
-            line(&format!("{name}:"), Ink::Dim, &|column| bound(column.of.percentile_ns(percent)), out);
+        block.sums(nano, style, out);
+    }
+}
+
+/// The same with rtla's rows: buckets of one width, by where they begin, without empty ones.
+pub(super) fn linear(columns: &[Column], bins: Bins, nano: bool, style: &Style, out: &mut String) {
+    let unit_ns = if nano { 1 } else { 1_000 };
+    let unit = if nano { "ns" } else { style.pick("µs", "us") };
+    for block in blocks(columns, style) {
+        block.line(&format!("Index {unit}"), Ink::Title, |column| column.title.clone(), style, out);
+        let seen: BTreeSet<u64> =
+            block.columns.iter().flat_map(|column| column.linear.counts.keys().copied()).collect();
+        for bin in seen {
+            let cell = |column: &Column| units::thousands(column.linear.counts.get(&bin).copied().unwrap_or(0));
+            block.line(&(bin * (bins.width_ns / unit_ns)).to_string(), Ink::Dim, cell, style, out);
         }
-        line("max:", Ink::Dim, &|column| bound(column.of.max_ns()), out);
-        out.push('\n');
+        block.line("over:", Ink::Dim, |column| units::thousands(column.linear.over), style, out);
+        block.line("count:", Ink::Dim, |column| units::thousands(column.of.count()), style, out);
+        block.sums(nano, style, out);
     }
 }
 

@@ -4,7 +4,9 @@
 
 mod coverage;
 mod document;
+mod finding;
 pub mod hist;
+mod noise_document;
 pub mod osnoise;
 mod timeline;
 pub mod top;
@@ -17,10 +19,12 @@ mod documentation;
 #[cfg(test)]
 mod tests;
 
+use super::record::Context;
 use crate::aggregate::rank::Percentile;
 
 pub use coverage::render as coverage;
-pub use document::{RunText, noise as noise_json, run as json};
+pub use document::{RunText, run as json};
+pub use noise_document::noise as noise_json;
 
 /// What of a run of timerlat people see; programs see all of it in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +37,34 @@ pub enum View {
     Trace,
     /// Where the time went.
     Why,
+}
+
+/// How people see the latencies of a run of timerlat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// In ns throughout, and not in the unit that reads best.
+    pub nano: bool,
+    /// With those of the interrupt.
+    pub irq: bool,
+    /// With those of the thread.
+    pub thread: bool,
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self { nano: false, irq: true, thread: true }
+    }
+}
+
+impl Form {
+    /// Whether the latencies of `context` are shown.
+    fn shows(self, context: Context) -> bool {
+        match context {
+            Context::Irq => self.irq,
+            Context::Thread => self.thread,
+            Context::User => true,
+        }
+    }
 }
 
 /// What of a run of osnoise people see.

@@ -3,7 +3,7 @@
 use super::{
     super::noise::{CpuNoise, NoiseSummary},
     coverage,
-    hist::{Column, chart, table},
+    hist::{Column, chart, linear, table},
 };
 use crate::sink::{
     style::{Ink, Style},
@@ -15,12 +15,22 @@ use crate::sink::{
 pub fn hist(summary: &NoiseSummary, style: &Style) -> String {
     let mut out = String::new();
     if summary.all.samples.count() > 0 {
-        chart("single noise", "noise", &summary.all.samples, style, &mut out);
-        let column = |(cpu, noise): (&u32, &'_ CpuNoise)| (format!("CPU-{cpu:03}"), noise.samples.clone());
-        let columns: Vec<_> = summary.cpus.iter().map(column).collect();
-        let columns: Vec<Column> =
-            columns.iter().map(|(title, of)| Column { title: title.clone(), of, over: None }).collect();
-        table(&columns, false, style, &mut out);
+        let columns: Vec<Column> = summary
+            .cpus
+            .iter()
+            .map(|(cpu, noise)| Column {
+                title: format!("CPU-{cpu:03}"),
+                of: &noise.samples,
+                linear: &noise.linear,
+                over: None,
+            })
+            .collect();
+        if let Some(bins) = summary.bins {
+            linear(&columns, bins, false, style, &mut out);
+        } else {
+            chart("single noise", "noise", &summary.all.samples, style, &mut out);
+            table(&columns, false, false, style, &mut out);
+        }
     } else {
         let text = "single noises are not in this trace; `echo 1 > events/osnoise/sample_threshold/enable` in tracefs \
                     has them traced";

@@ -5,6 +5,7 @@ use crate::{
     sink::{Style, style::NARROWEST, text::width},
     timerlat::{
         fixtures,
+        linear::Bins,
         noise::NoiseSummary,
         record::{Event, Record},
         summary::{Rules, Summary, Summing},
@@ -13,7 +14,7 @@ use crate::{
 };
 
 pub(super) fn summary_of(text: &str, threshold_ns: Option<u64>) -> Summary {
-    let mut summing = Summing::new(Rules { threshold_ns, worst: 3, resolution_ns: RESOLUTION_NS, period_ns: None });
+    let mut summing = Summing::new(Rules { threshold_ns, worst: 3, resolution_ns: RESOLUTION_NS, ..Rules::default() });
     let mut trace = Trace::new(text.as_bytes());
     while let Some(said) = trace.next().unwrap() {
         match said {
@@ -73,11 +74,14 @@ fn the_documentation_shows_what_is_drawn() {
 fn every_view_of_a_capture() {
     let summary = summary_of(capture("6.12-rt"), Some(200_000));
     assert_snapshot!("capture_why", why::text(&summary, &unicode(100)));
-    assert_snapshot!("capture_hist", hist::text(&summary, &unicode(80)));
-    assert_snapshot!("capture_top", top::text(&summary, &unicode(80)));
-    assert_snapshot!("capture_top_narrow", top::text(&summary, &unicode(NARROWEST)));
-    let lines: String = summary.worst.iter().map(|one| trace::line(one, &unicode(80))).collect();
-    assert_snapshot!("capture_trace", trace::head(&unicode(80)) + &lines);
+    assert_snapshot!("capture_hist", hist::text(&summary, Form::default(), &unicode(80)));
+    assert_snapshot!("capture_top", top::text(&summary, Form::default(), &unicode(80)));
+    assert_snapshot!("capture_top_narrow", top::text(&summary, Form::default(), &unicode(NARROWEST)));
+    for (name, columns, terminal) in [("file", 80, false), ("terminal", 80, true), ("narrow", NARROWEST, true)] {
+        let table = trace::Lines::new(Style { terminal, ..unicode(columns) }, false);
+        let lines: String = summary.worst.iter().map(|one| table.line(one)).collect();
+        assert_snapshot!(format!("capture_trace_{name}"), table.head() + &lines);
+    }
     let noise = noise_of(capture("7.2-rt"));
     assert_snapshot!("capture_osnoise_top", osnoise::top(&noise, &unicode(120)));
     assert_snapshot!("capture_osnoise_hist", osnoise::hist(&noise, &unicode(80)));
@@ -116,10 +120,10 @@ fn nothing_is_wider_than_the_terminal_and_ascii_is_ascii() {
             let style = Style { width: columns, terminal: true, ..Style::default() };
             let views = [
                 why::text(&summary, &style),
-                hist::text(&summary, &style),
-                top::text(&summary, &style),
-                trace::head(&style),
-                summary.worst.iter().map(|one| trace::line(one, &style)).collect(),
+                hist::text(&summary, Form::default(), &style),
+                top::text(&summary, Form::default(), &style),
+                trace::Lines::new(style.clone(), true).head(),
+                summary.worst.iter().map(|one| trace::Lines::new(style.clone(), true).line(one)).collect(),
                 osnoise::top(&noise, &style),
                 osnoise::hist(&noise, &style),
             ];
@@ -131,4 +135,40 @@ fn nothing_is_wider_than_the_terminal_and_ascii_is_ascii() {
             }
         }
     }
+}
+
+#[test]
+fn a_name_is_whole_where_columns_are_few() {
+    let text = why::text(&summary_of(fixtures::DOCUMENTATION[1], None), &unicode(NARROWEST));
+    for name in ["cc1/87882", "local_timer:236", "qxl:21"] {
+        assert!(text.lines().filter(|line| line.trim_start().starts_with(name)).count() >= 2, "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_report_opens_with_its_finding() {
+    let text = why::text(&summary_of(fixtures::DOCUMENTATION[2], None), &unicode(400));
+    let evidence = "97.5 % of all latency (838.7 µs of 860.0 µs) is `insmod/1026`, which had the CPU";
+    assert!(text.starts_with(&format!("▸ {evidence}")), "{text}");
+    assert!(text.contains("  remedy: find where it keeps preemption off"), "{text}");
+}
+
+#[test]
+fn a_histogram_in_buckets_of_one_width_is_rtlas() {
+    let bins = Some(Bins { width_ns: 2_000, entries: 5 });
+    let mut summing = Summing::new(Rules { resolution_ns: RESOLUTION_NS, bins, ..Rules::default() });
+    let mut trace = Trace::new(fixtures::DOCUMENTATION[0].as_bytes());
+    while let Some(said) = trace.next().unwrap() {
+        if let Ok(Said::Record(record)) = said {
+            summing.push(record);
+        }
+    }
+    let (summary, _) = summing.end();
+    let only_threads = Form { irq: false, ..Form::default() };
+    assert_snapshot!("hist_linear", hist::text(&summary, Form::default(), &unicode(80)));
+    assert_snapshot!(
+        "hist_linear_threads_nano",
+        hist::text(&summary, Form { nano: true, ..only_threads }, &unicode(80))
+    );
+    assert_snapshot!("top_nano", top::text(&summary, Form { nano: true, ..Form::default() }, &unicode(80)));
 }

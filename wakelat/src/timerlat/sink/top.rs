@@ -5,7 +5,7 @@ use super::{
         record::Context,
         summary::{Latencies, Summary},
     },
-    coverage, words,
+    Form, coverage, words,
 };
 use crate::sink::{
     style::{Ink, Style},
@@ -23,16 +23,17 @@ const FIGURE: usize = 8;
 const FIGURES: [&str; 4] = ["cur", "min", "avg", "max"];
 
 /// The table and the coverage. Contexts that do not fit beside each other stand below each other.
-pub fn text(summary: &Summary, style: &Style) -> String {
+pub fn text(summary: &Summary, form: Form, style: &Style) -> String {
     let mut out = String::new();
     let fitting = (style.columns() - HEAD) / (FIGURES.len() * FIGURE);
     let figures = if fitting == 0 { &FIGURES[1..] } else { &FIGURES[..] };
     let over = summary.rules.threshold_ns.is_some();
+    let unit = if form.nano { "ns" } else { style.pick("µs", "us") };
     for contexts in summary.contexts().chunks(fitting.max(1)) {
         let mut groups = Line::of(Ink::Plain, " ".repeat(HEAD));
         let mut titles = Line::of(Ink::Title, format!("{:>3}{}", "CPU", right("count", HEAD - 3)));
         for context in contexts {
-            let title = format!("{} ({})", words::latency(*context), style.pick("µs", "us"));
+            let title = format!("{} ({})", words::latency(*context), unit);
             let room = figures.len() * FIGURE;
             let before = (room.saturating_sub(width(&title))).div_ceil(2).max(1);
             let after = room.saturating_sub(before + width(&title));
@@ -42,10 +43,10 @@ pub fn text(summary: &Summary, style: &Style) -> String {
         groups.end(style, &mut out);
         titles.end(style, &mut out);
         for (cpu, latencies) in &summary.cpus {
-            row(&cpu.to_string(), latencies, contexts, figures, style, &mut out);
+            row(&cpu.to_string(), latencies, contexts, figures, form, style, &mut out);
         }
         if summary.cpus.len() > 1 {
-            row("all", &summary.all, contexts, figures, style, &mut out);
+            row("all", &summary.all, contexts, figures, form, style, &mut out);
         }
         out.push('\n');
     }
@@ -59,16 +60,25 @@ pub fn text(summary: &Summary, style: &Style) -> String {
     out
 }
 
-fn row(name: &str, latencies: &Latencies, contexts: &[Context], figures: &[&str], style: &Style, out: &mut String) {
+fn row(
+    name: &str,
+    latencies: &Latencies,
+    contexts: &[Context],
+    figures: &[&str],
+    form: Form,
+    style: &Style,
+    out: &mut String,
+) {
+    let time = |ns: u64| if form.nano { units::thousands(ns) } else { us(ns) };
     let count = Context::ALL.map(|context| latencies.of(context).count()).into_iter().max().unwrap_or(0);
     let mut line = Line::of(Ink::Plain, format!("{name:>3}{}", right(&units::thousands(count), HEAD - 3)));
     for context in contexts {
         let of = latencies.of(*context);
-        let some = |ns| if of.count() > 0 { us(ns) } else { "-".to_owned() };
+        let some = |ns| if of.count() > 0 { time(ns) } else { "-".to_owned() };
         // The last of all CPUs would be of any of them.
         if figures.len() == FIGURES.len() {
             let current = latencies.current_ns(*context).filter(|_| name != "all");
-            line.push(Ink::Plain, right(&current.map_or_else(|| "-".to_owned(), us), FIGURE));
+            line.push(Ink::Plain, right(&current.map_or_else(|| "-".to_owned(), time), FIGURE));
         }
         line.push(Ink::Plain, right(&some(of.min_ns()), FIGURE));
         line.push(Ink::Plain, right(&some(of.mean_ns()), FIGURE));

@@ -1,8 +1,8 @@
 //! `timerlat why` for people: the worst activations on their time lines, and where the time of all went.
 
 use super::{
-    super::{explain::Explained, summary::Summary},
-    coverage, timeline, words,
+    super::{explain::Explained, finding::findings, summary::Summary},
+    coverage, finding, timeline, words,
 };
 use crate::sink::{
     shares,
@@ -17,6 +17,20 @@ const CAUSES: usize = 20;
 /// The worst activations, the sum, the coverage.
 pub fn text(summary: &Summary, style: &Style) -> String {
     let mut out = String::new();
+    let found = findings(summary);
+    for one in &found {
+        paragraph(
+            Line::of(Ink::Title, style.pick("▸ ", "> ")),
+            Ink::Strong,
+            &finding::evidence(one, style),
+            style,
+            &mut out,
+        );
+        paragraph(Line::of(Ink::Dim, "  remedy: "), Ink::Plain, &finding::remedy(one), style, &mut out);
+    }
+    if !found.is_empty() {
+        out.push('\n');
+    }
     for one in &summary.worst {
         activation(one, style, &mut out);
         out.push('\n');

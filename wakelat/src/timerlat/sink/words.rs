@@ -6,17 +6,24 @@ use super::super::{
 };
 use crate::sink::{style::Style, text::clean, units};
 
+/// Columns below which a name comes before what it is, so that what is cut is not the name.
+const NARROW: usize = 60;
+
 /// A cause, for people.
 pub fn cause(cause: &Cause, style: &Style) -> String {
+    let named = |what: &str, name: String| match style.columns() {
+        ..NARROW => format!("{name} ({what})"),
+        _ => format!("{what} {name}"),
+    };
     match cause {
         Cause::IrqDelay => "IRQ delay".to_owned(),
         Cause::IdleExit => "IRQ delay (exit from idle)".to_owned(),
-        Cause::TimerIrq(name, vector) => format!("timer IRQ {}:{vector}", clean(name, style)),
-        Cause::Irq(name, vector) => format!("IRQ {}:{vector}", clean(name, style)),
-        Cause::Softirq(vector) => format!("softirq {}:{vector}", softirq_name(*vector).unwrap_or("unknown")),
+        Cause::TimerIrq(name, vector) => named("timer IRQ", format!("{}:{vector}", clean(name, style))),
+        Cause::Irq(name, vector) => named("IRQ", format!("{}:{vector}", clean(name, style))),
+        Cause::Softirq(vector) => named("softirq", format!("{}:{vector}", softirq_name(*vector).unwrap_or("unknown"))),
         Cause::Nmi => "NMI".to_owned(),
-        Cause::Blocking(thread) => format!("blocking thread {}", task(*thread, style)),
-        Cause::Thread(thread) => format!("thread {}", task(*thread, style)),
+        Cause::Blocking(thread) => named("blocking thread", task(*thread, style)),
+        Cause::Thread(thread) => named("thread", task(*thread, style)),
         Cause::Scheduling => "scheduling".to_owned(),
         Cause::UserSpace => "user space".to_owned(),
         Cause::Unexplained => "unexplained".to_owned(),
@@ -40,7 +47,7 @@ pub fn kind(cause: &Cause) -> &'static str {
     }
 }
 
-/// A thread: `cc1/87882`, `swapper/0 (idle)`.
+/// A thread: `cc1/87882`; any idle task: `idle`.
 pub fn task(task: Task, style: &Style) -> String {
     let comm = clean(&task.comm.to_string(), style);
     if task.tid == 0 { "idle".to_owned() } else { format!("{comm}/{}", task.tid) }

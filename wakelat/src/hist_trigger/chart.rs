@@ -1,0 +1,164 @@
+//! A chart of a hist trigger's histogram.
+
+use std::collections::{HashMap, HashSet};
+
+use super::fold::{Kind, Misfit, Rows, range};
+use super::show::{foot, head};
+use super::unit::{Unit, key_text, units_of};
+use super::{Field, Histogram, Key};
+use crate::sink::chart::bar;
+use crate::sink::style::{Ink, Style};
+use crate::sink::text::{Line, clean, fit, left, paragraph, right, width};
+use crate::sink::units;
+
+pub use super::fold::Selection;
+
+/// Bars longer than this say no more, shorter ones say too little.
+const BAR: std::ops::RangeInclusive<usize> = 10..=60;
+
+/// Columns beside the key, the value and the bar: spaces and the share.
+const BESIDE: usize = 14;
+
+/// The shortest a key may be cut to.
+const KEY: usize = 8;
+
+/// A bar for each entry, or for each value of one key. Buckets come in rising order, with a mark where empty ones lie
+/// between; other keys in the kernel's order.
+///
+/// # Errors
+/// If the selection names what the histogram does not have.
+pub fn chart(
+    histogram: &Histogram,
+    selection: &Selection,
+    unit: Option<Unit>,
+    style: &Style,
+) -> Result<String, Misfit> {
+    let rows = Rows::of(histogram, selection)?;
+    let mut out = String::new();
+    head(histogram, style, &mut out);
+    if rows.rows.is_empty() {
+        Line::of(Ink::Plain, "nothing was counted").end(style, &mut out);
+        foot(histogram, style, &mut out);
+        return Ok(out);
+    }
+    let fields: Vec<Field> = rows.keys.iter().map(|index| histogram.trigger.keys[*index].clone()).collect();
+    let units = units_of(&fields, unit)?;
+    let unit = |column: usize| units.get(column).copied().unwrap_or_default();
+    let names: Vec<&str> = rows.keys.iter().map(|index| histogram.key_names[*index].as_str()).collect();
+    let value = rows.value.as_deref().unwrap_or_default();
+    Line::of(Ink::Title, format!("{}: {value}", names.join(", "))).end(style, &mut out);
+    bars(&rows, &unit, style, &mut out);
+    stacks(&rows, style, &mut out);
+    percentiles(&rows, unit(0), style, &mut out);
+    foot(histogram, style, &mut out);
+    Ok(out)
+}
+
+fn bars(rows: &Rows, unit: &dyn Fn(usize) -> Unit, style: &Style, out: &mut String) {
+    let largest = rows.rows.iter().map(|(_, value)| *value).max().unwrap_or(0);
+    let total: u64 = rows.rows.iter().fold(0, |total, (_, value)| total.saturating_add(*value));
+    let figure = |value: u64| match rows.kind {
+        Kind::Sum => units::thousands(value),
+        Kind::Percent => format!("{}.{:02} %", value / 100, value % 100),
+        Kind::Bar => String::new(),
+    };
+    let figures = rows.rows.iter().map(|(_, value)| width(&figure(*value))).max().unwrap_or(0);
+    let room = style.columns().saturating_sub(figures + BESIDE + BAR.start());
+    let stacks: HashMap<&Key, usize> = distinct_stacks(rows).into_iter().zip(1..).collect();
+    let labels: Vec<String> = rows
+        .rows
+        .iter()
+        .map(|(keys, _)| {
+            let text = |(column, key): (usize, &Key)| {
+                let text = clean(&key_text(key, unit(column), style), style);
+                match stacks.get(key) {
+                    Some(number) => format!("#{number} {text}"),
+                    None => text,
+                }
+            };
+            label(keys.iter().enumerate().map(text).collect(), room, style)
+        })
+        .collect();
+    let widest = labels.iter().map(|label| width(label)).max().unwrap_or(0);
+    let room = style.columns().saturating_sub(widest + figures + BESIDE).clamp(*BAR.start(), *BAR.end());
+    let buckets = rows.rows.iter().all(|(keys, _)| range(keys).is_some());
+    let mut before: Option<(u64, u64)> = None;
+    for ((keys, value), text) in rows.rows.iter().zip(&labels) {
+        let here = range(keys).filter(|_| buckets);
+        if let (Some((_, end)), Some((from, _))) = (before, here)
+            && end.checked_add(1).is_some_and(|next| next < from)
+        {
+            Line::of(Ink::Dim, format!(" {}", right(style.pick("⋮", ":"), widest))).end(style, out);
+        }
+        before = here;
+        let text = if buckets { right(text, widest) } else { left(text, widest, style) };
+        let share = if rows.kind == Kind::Sum { units::share(*value, total) } else { String::new() };
+        Line::of(Ink::Dim, format!(" {text}"))
+            .and(Ink::Plain, format!("  {}", right(&figure(*value), figures)))
+            .and(Ink::Dim, format!("  {}  ", right(&share, 7)))
+            .and(Ink::Bar, bar(*value, largest, room, style))
+            .end(style, out);
+    }
+}
+
+/// The keys of a row in `room` columns. The longest is cut first: the others may be all that distinguishes two rows.
+fn label(mut keys: Vec<String>, room: usize, style: &Style) -> String {
+    loop {
+        let label = keys.join(", ");
+        let excess = width(&label).saturating_sub(room);
+        let Some(longest) = keys.iter_mut().max_by_key(|key| width(key)).filter(|key| excess > 0 && width(key) > KEY)
+        else {
+            return label;
+        };
+        *longest = fit(longest, width(longest).saturating_sub(excess).max(KEY), style);
+    }
+}
+
+/// The stacks among the keys, each once, in the order of the rows.
+fn distinct_stacks(rows: &Rows) -> Vec<&Key> {
+    let mut seen = HashSet::new();
+    let keys = rows.rows.iter().flat_map(|(keys, _)| keys);
+    keys.filter(|key| matches!(key, Key::Stack(_)) && seen.insert(*key)).collect()
+}
+
+/// The whole of each stack that a row names by its number, innermost function first.
+fn stacks(rows: &Rows, style: &Style, out: &mut String) {
+    for (index, stack) in distinct_stacks(rows).into_iter().enumerate() {
+        let Key::Stack(functions) = stack else { continue };
+        let calls = functions.iter().map(|function| clean(function, style)).collect::<Vec<_>>();
+        let text = calls.join(style.pick(" ← ", " <- "));
+        paragraph(Line::of(Ink::Dim, format!(" #{} ", index + 1)), Ink::Dim, &text, style, out);
+    }
+}
+
+/// The percentiles of a quantity: of buckets, and of numbers whose unit is known.
+fn percentiles(rows: &Rows, unit: Unit, style: &Style, out: &mut String) {
+    let buckets = rows.rows.iter().all(|(keys, _)| range(keys).is_some());
+    if !buckets && unit == Unit::None {
+        return;
+    }
+    let sign = if buckets { style.pick("≤ ", "<= ") } else { "" };
+    let one = |(name, per_mille): (&str, u64)| {
+        Some(format!("{name} {sign}{}", unit.bound(rows.percentile(per_mille)?, style)))
+    };
+    let all: Option<Vec<String>> =
+        [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999), ("max", 1_000)].into_iter().map(one).collect();
+    if let Some(all) = all {
+        paragraph(Line::of(Ink::Plain, " "), Ink::Plain, &all.join("  "), style, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_key_is_cut_and_the_others_stay() {
+        let style = Style { unicode: true, ..Style::default() };
+        let keys = || vec!["__x64_sys_sched_getaffinity+0x83/0x110".to_owned(), "4711".to_owned()];
+        assert_eq!(label(keys(), 20, &style), "__x64_sys_sch…, 4711");
+        assert_eq!(label(keys(), 80, &style), "__x64_sys_sched_getaffinity+0x83/0x110, 4711");
+        // There is an end to it.
+        assert_eq!(label(keys(), 3, &style), "__x64_s…, 4711");
+    }
+}

@@ -1,0 +1,248 @@
+//! What a chart shows of a histogram: one value of each entry, folded to one key or into powers of two where asked for.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::bucket::{log2_bucket, log2_range};
+use super::{Histogram, Key, Value};
+
+/// What to show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The value; the first that bars can show if none is named.
+    pub value: Option<String>,
+    /// The only key to keep: entries that differ in the others are added up.
+    pub key: Option<String>,
+    /// Whether to add numbers up in the kernel's powers of two.
+    pub log2: bool,
+}
+
+/// What a chart shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// The indexes of the keys that are shown.
+    pub keys: Vec<usize>,
+    /// The value's name; none if the histogram is empty and has no names.
+    pub value: Option<String>,
+    /// What the value is.
+    pub kind: Kind,
+    /// A row for each combination of keys: numbers and buckets rising if they are the only key, otherwise in the order of
+    /// the kernel.
+    pub rows: Vec<(Vec<Key>, u64)>,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A count or a sum.
+    Sum,
+    /// Hundredths of a per cent.
+    Percent,
+    /// Twentieths of the largest.
+    Bar,
+}
+
+/// Why a selection does not fit a histogram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// There is no such value; what there is.
+    Value(String, Vec<String>),
+    /// There is no such key; what there is.
+    Key(String, Vec<String>),
+    /// There are several keys, and one has to be named.
+    Several(Vec<String>),
+    /// The key is not a number.
+    NotANumber(String),
+    /// A unit could be that of any of these keys.
+    Unit(Vec<String>),
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: &[String]| format!("`{}`", names.join("`, `"));
+        match self {
+            Self::Value(name, known) => write!(f, "`--value`: no value `{name}`; expected one of {}", list(known)),
+            Self::Key(name, known) => write!(f, "`--key`: no key `{name}`; expected one of {}", list(known)),
+            Self::Several(known) => write!(f, "`--log2`: several keys; name one with `--key`: {}", list(known)),
+            Self::Unit(known) => {
+                write!(f, "`--unit`: several keys could have it: {}; `chart --key` shows one of them", list(known))
+            }
+            Self::NotANumber(name) => write!(f, "`--log2`: the key `{name}` is not a plain number"),
+        }
+    }
+}
+
+impl std::error::Error for Misfit {}
+
+impl Rows {
+    /// The rows of a histogram.
+    ///
+    /// # Errors
+    /// If the selection names what the histogram does not have.
+    pub fn of(histogram: &Histogram, selection: &Selection) -> Result<Self, Misfit> {
+        let mut keys: Vec<usize> = (0..histogram.key_names.len()).collect();
+        if let Some(name) = selection.key.as_ref().filter(|_| !histogram.entries.is_empty()) {
+            keys.retain(|index| histogram.key_names[*index] == *name);
+            if keys.is_empty() {
+                return Err(Misfit::Key(name.clone(), histogram.key_names.clone()));
+            }
+        }
+        let (value, kind, values) = column(histogram, selection.value.as_deref())?;
+        let mut places: HashMap<Vec<Key>, usize> = HashMap::new();
+        let mut rows: Vec<(Vec<Key>, u64)> = Vec::new();
+        for (entry, value) in histogram.entries.iter().zip(values) {
+            let mut key: Vec<Key> = keys.iter().filter_map(|index| entry.keys.get(*index).cloned()).collect();
+            if selection.log2 {
+                key = vec![in_powers_of_two(key, histogram, &keys)?];
+            }
+            let place = *places.entry(key.clone()).or_insert(rows.len());
+            match rows.get_mut(place) {
+                Some((_, sum)) => *sum = sum.saturating_add(value),
+                None => rows.push((key, value)),
+            }
+        }
+        let is_folded = selection.key.is_some() || selection.log2;
+        if rows.iter().all(|(key, _)| range(key).is_some())
+            || is_folded && rows.iter().all(|(key, _)| matches!(key[..], [Key::Number(_)]))
+        {
+            rows.sort_by_key(|(key, _)| extent(key));
+        }
+        Ok(Self { keys, value, kind, rows })
+    }
+
+    /// The values below which `per_mille` of a thousand lie, and the largest, as bounds: none if the rows are not numbers, or
+    /// do not count anything.
+    pub fn percentile(&self, per_mille: u64) -> Option<u64> {
+        let all: u64 = self.rows.iter().fold(0, |all, (_, count)| all.saturating_add(*count));
+        if self.kind != Kind::Sum || self.value.as_deref() != Some("hitcount") || all == 0 {
+            return None;
+        }
+        let rank = u64::try_from((u128::from(all) * u128::from(per_mille)).div_ceil(1_000)).unwrap_or(u64::MAX);
+        let mut rising: Vec<((u64, u64), u64)> =
+            self.rows.iter().map(|(key, count)| Some((extent(key)?, *count))).collect::<Option<_>>()?;
+        rising.sort_unstable();
+        let mut below = 0u64;
+        rising.into_iter().find_map(|((_, to), count)| {
+            below = below.saturating_add(count);
+            (below >= rank).then_some(to)
+        })
+    }
+}
+
+/// A value of each entry: the one asked for, or the first, a sum if there is one.
+fn column(histogram: &Histogram, asked: Option<&str>) -> Result<(Option<String>, Kind, Vec<u64>), Misfit> {
+    let names = &histogram.value_names;
+    let is_sum = |name: &&String| histogram.column(name).is_some();
+    let name = match asked {
+        _ if histogram.entries.is_empty() => return Ok((None, Kind::Sum, Vec::new())),
+        Some(asked) => names.iter().find(|name| *name == asked),
+        None => names.iter().find(is_sum).or(names.first()),
+    };
+    let Some(name) = name else { return Err(Misfit::Value(asked.unwrap_or_default().to_owned(), names.clone())) };
+    let index = names.iter().position(|candidate| candidate == name).unwrap_or_default();
+    let mut kind = Kind::Sum;
+    let values = histogram.entries.iter().map(|entry| match entry.values.get(index) {
+        Some(Value::Number(number) | Value::Hex(number)) => *number,
+        Some(Value::Percent(hundredths)) => {
+            kind = Kind::Percent;
+            hundredths.unwrap_or(0).into()
+        }
+        Some(Value::Bar(filled)) => {
+            kind = Kind::Bar;
+            (*filled).into()
+        }
+        None => 0,
+    });
+    let values = values.collect();
+    Ok((Some(name.clone()), kind, values))
+}
+
+fn in_powers_of_two(key: Vec<Key>, histogram: &Histogram, keys: &[usize]) -> Result<Key, Misfit> {
+    match &key[..] {
+        [Key::Number(number) | Key::Hex(number)] => Ok(Key::Log2(log2_bucket(*number))),
+        [_] => Err(Misfit::NotANumber(keys.iter().map(|index| histogram.key_names[*index].clone()).collect())),
+        _ => Err(Misfit::Several(histogram.key_names.clone())),
+    }
+}
+
+/// Smallest and largest value of a key that is one bucket.
+pub fn range(key: &[Key]) -> Option<(u64, u64)> {
+    match key {
+        [Key::Log2(power)] => Some(log2_range(*power)),
+        [Key::Range(from, to)] => Some((*from, *to)),
+        _ => None,
+    }
+}
+
+/// Smallest and largest value of a key that is one bucket or one number.
+fn extent(key: &[Key]) -> Option<(u64, u64)> {
+    match key {
+        [Key::Number(number)] => Some((*number, *number)),
+        _ => range(key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hist_trigger::parse::{Extent, parse};
+
+    /// As the how-to ends: each latency of each thread and priority by itself.
+    const BY_THREAD: &str = "\
+# event histogram
+#
+# trigger info: hist:keys=pid,prio,lat:vals=hitcount:sort=pid,lat:size=2048 [active]
+#
+
+{ pid:         19, prio:        120, lat:          3 } hitcount:          4
+{ pid:         19, prio:        120, lat:          8 } hitcount:          2
+{ pid:         20, prio:         98, lat:          3 } hitcount:          1
+{ pid:         20, prio:         98, lat:        100 } hitcount:          3
+
+Totals:
+    Hits: 10
+    Entries: 4
+    Dropped: 0
+";
+
+    fn rows(key: Option<&str>, log2: bool) -> Result<Rows, Misfit> {
+        let histograms = parse(BY_THREAD.as_bytes(), Extent::Whole).unwrap();
+        Rows::of(&histograms[0], &Selection { value: None, key: key.map(str::to_owned), log2 })
+    }
+
+    #[test]
+    fn entries_that_differ_in_other_keys_are_added_up() {
+        let lat = rows(Some("lat"), false).unwrap();
+        assert_eq!(
+            lat.rows,
+            [3, 8, 100].map(|lat| vec![Key::Number(lat)]).into_iter().zip([5, 2, 3]).collect::<Vec<_>>()
+        );
+        let prio = rows(Some("prio"), false).unwrap();
+        assert_eq!(prio.rows, [(vec![Key::Number(98)], 4), (vec![Key::Number(120)], 6)]);
+        assert_eq!(rows(None, false).unwrap().rows.len(), 4);
+    }
+
+    #[test]
+    fn numbers_fall_in_the_kernels_powers_of_two() {
+        let lat = rows(Some("lat"), true).unwrap();
+        assert_eq!(
+            lat.rows,
+            [2, 3, 7].map(|power| vec![Key::Log2(power)]).into_iter().zip([5, 2, 3]).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn percentiles_are_by_rank_and_upper_bounds_of_buckets() {
+        let exact = rows(Some("lat"), false).unwrap();
+        assert_eq!([0, 500, 501, 700, 701, 1_000].map(|pm| exact.percentile(pm).unwrap()), [3, 3, 8, 8, 100, 100]);
+        assert_eq!(rows(Some("lat"), true).unwrap().percentile(990), Some(128));
+        assert_eq!(rows(None, false).unwrap().percentile(500), None, "several keys are not a number");
+    }
+
+    #[test]
+    fn what_a_histogram_does_not_have_is_refused_with_what_it_has() {
+        let said = |result: Result<Rows, Misfit>| result.unwrap_err().to_string();
+        assert_eq!(said(rows(Some("cpu"), false)), "`--key`: no key `cpu`; expected one of `pid`, `prio`, `lat`");
+        assert_eq!(said(rows(None, true)), "`--log2`: several keys; name one with `--key`: `pid`, `prio`, `lat`");
+    }
+}

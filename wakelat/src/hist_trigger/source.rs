@@ -1,0 +1,110 @@
+//! Where the histograms come from: a file, standard input, or an event of this kernel.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+
+use super::Histogram;
+use super::parse::{Extent, Histograms, Skipped};
+use crate::config::ConfigError;
+use crate::tracefs::{Tracefs, TracefsError};
+
+/// Where the histograms come from.
+#[derive(Clone, Debug, Args)]
+pub(super) struct SourceFlags {
+    /// A file with what `cat events/…/hist` printed, - for standard input, or an event such as sched:sched_switch
+    #[arg(value_name = "FILE|EVENT", default_value = "-")]
+    source: String,
+
+    /// Take the event's triggers in this tracefs instance
+    #[arg(long, value_name = "NAME")]
+    instance: Option<String>,
+
+    /// Accept histograms that are cut off, as in a document or a log
+    #[arg(long)]
+    excerpt: bool,
+}
+
+impl SourceFlags {
+    /// Writes one histogram after another, so that what comes before an error is not lost.
+    pub(super) fn each(&self, out: &mut dyn Write, text: impl Fn(&Histogram) -> Result<String>) -> Result<()> {
+        let (name, input) = self.open()?;
+        let mut histograms = Histograms::new(input, if self.excerpt { Extent::Excerpt } else { Extent::Whole });
+        let mut any = false;
+        for histogram in &mut histograms {
+            let text = text(&histogram.with_context(|| name.clone())?)?;
+            if std::mem::replace(&mut any, true) {
+                writeln!(out)?;
+            }
+            out.write_all(text.as_bytes())?;
+        }
+        match histograms.skipped() {
+            Skipped { first: Some((line, found)), .. } if !any => {
+                bail!("{name} has no output of a hist trigger; line {line} is `{found}`, expected `# event histogram`")
+            }
+            _ if !any => {
+                bail!("{name} has no hist trigger; `wakelat hist-trigger print` prints the commands that make one")
+            }
+            Skipped { lines, first: Some((line, found)) } => {
+                log::warn!(
+                    "{name}: skipped {lines} lines that are no output of a hist trigger; line {line} is `{found}`"
+                );
+            }
+            Skipped { first: None, .. } => {}
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> Result<(String, Box<dyn BufRead>)> {
+        let source = self.source.as_str();
+        if source == "-" {
+            return Ok(("standard input".to_owned(), Box::new(io::stdin().lock())));
+        }
+        let name = format!("`{source}`");
+        let event = event_of(source).filter(|_| self.instance.is_some() || !Path::new(source).exists());
+        let Some(event) = event else {
+            let file = File::open(source).with_context(|| name.clone())?;
+            if file.metadata()?.is_dir() {
+                return Err(ConfigError::usage("FILE", format!("{name} is a directory; expected a file or `-`")).into());
+            }
+            return Ok((name, Box::new(BufReader::new(file))));
+        };
+        let tracefs = Tracefs::mounted()?;
+        let root = tracefs.instance(self.instance.as_deref())?;
+        let directory = root.join("events").join(event);
+        if !directory.is_dir() {
+            return Err(TracefsError::NoEvent(source.replacen('/', ":", 1)).into());
+        }
+        let path = directory.join("hist");
+        if !path.exists() {
+            return Err(TracefsError::NoHistTriggers.into());
+        }
+        let file = File::open(&path).with_context(|| format!("`{}`", path.display()))?;
+        Ok((name, Box::new(BufReader::new(file))))
+    }
+}
+
+/// `sched:sched_switch` or `sched/sched_switch` as a path below `events`; none where it is no event's name.
+fn event_of(text: &str) -> Option<String> {
+    let (system, event) = text.split_once([':', '/'])?;
+    let name =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    (name(system) && name(event)).then(|| format!("{system}/{event}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_events_name_is_no_path() {
+        assert_eq!(event_of("sched:sched_switch").as_deref(), Some("sched/sched_switch"));
+        assert_eq!(event_of("sched/sched_switch").as_deref(), Some("sched/sched_switch"));
+        for path in ["./hist", "/sys/x", "hist", "a/b/c", "../x", "a:", ":b", "a/..", "a b:c"] {
+            assert_eq!(event_of(path), None, "{path}");
+        }
+    }
+}

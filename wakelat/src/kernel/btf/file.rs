@@ -1,0 +1,84 @@
+//! The bytes of a BTF, from a file of its own or from the `vmlinux` that holds it.
+
+use std::{
+    fs::File,
+    io::{ErrorKind, Read as _, Seek as _},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use object::{Object as _, ObjectSection as _, read::ReadCache};
+
+/// The longest BTF that is read: bytes. Those of distributions' kernels have 4 to 12 MB.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Reads the BTF in `path`: BTF as it is, or the section `.BTF` of an ELF file. Nothing where there is no such file.
+///
+/// # Errors
+/// Where the file cannot be read, or is neither, or has more than 256 MiB of BTF.
+pub fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    };
+    bytes(file).with_context(|| format!("cannot read `{}`", path.display())).map(Some)
+}
+
+fn bytes(mut file: File) -> Result<Vec<u8>> {
+    const BTF: [u8; 2] = 0xeb9f_u16.to_ne_bytes();
+    const ELF: [u8; 4] = *b"\x7fELF";
+    let mut magic = Vec::new();
+    (&file).take(4).read_to_end(&mut magic)?;
+    if magic.starts_with(&BTF) {
+        let mut bytes = magic;
+        (&file).take(MAX_BYTES).read_to_end(&mut bytes)?;
+        ensure!(bytes.len() as u64 <= MAX_BYTES, "it is longer than any kernel's BTF: expected at most 256 MiB");
+        return Ok(bytes);
+    }
+    if magic != ELF {
+        bail!("expected BTF of this machine's byte order, or an ELF file with a section `.BTF`");
+    }
+    file.rewind()?;
+    // A `vmlinux` with debug information has up to a gigabyte: what is not asked for is not read.
+    let cache = ReadCache::new(file);
+    let elf = object::File::parse(&cache).context("the ELF file is broken")?;
+    let section = elf
+        .section_by_name(".BTF")
+        .context("the ELF file has no section `.BTF`; use one built with `CONFIG_DEBUG_INFO_BTF=y`")?;
+    ensure!(section.size() <= MAX_BYTES, "its section `.BTF` is longer than any kernel's: expected at most 256 MiB");
+    Ok(section.data().context("the section `.BTF` is cut short")?.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use object::write::{Object, SectionKind};
+
+    use super::*;
+
+    fn error(path: &Path) -> String {
+        format!("{:#}", read(path).unwrap_err())
+    }
+
+    fn elf(section: &str, data: &[u8]) -> Vec<u8> {
+        let mut elf = Object::new(object::BinaryFormat::Elf, object::Architecture::X86_64, object::Endianness::Little);
+        let id = elf.add_section(Vec::new(), section.into(), SectionKind::ReadOnlyData);
+        elf.append_section_data(id, data, 1);
+        elf.write().unwrap()
+    }
+
+    #[test]
+    fn an_endless_file_is_refused_after_its_first_bytes() {
+        assert!(error(Path::new("/dev/zero")).contains("expected BTF of this machine's byte order"));
+    }
+
+    #[test]
+    fn a_vmlinux_gives_the_btf_that_it_holds() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("vmlinux");
+        std::fs::write(&path, elf(".BTF", b"what the kernel would publish")).unwrap();
+        assert_eq!(read(&path).unwrap().unwrap(), b"what the kernel would publish");
+        std::fs::write(&path, elf(".data", b"something else")).unwrap();
+        assert!(error(&path).contains("no section `.BTF`"), "{}", error(&path));
+    }
+}

@@ -1,0 +1,403 @@
+//! The judgement of what was measured. Pure: plain data in, a [`Verification`] out.
+
+use std::{fmt, path::PathBuf};
+
+use wakelat_common::Class;
+
+use super::{
+    checks::{Check, Outcome},
+    compare::{Comparison, Fault, Tolerance},
+    side::Side,
+    waits::{Tally, Waits},
+};
+use crate::{hist_trigger::Totals, report::From, tracefs::TracefsError};
+
+/// Of 200 waits one may be held up between the two readings of the clock at one of its ends, and [`HELD_UP_LEAST`] in any
+/// case: see [`Tolerance::held_up`].
+const HELD_UP_SHARE: u64 = 200;
+
+/// Waits that may be held up in a window of any size.
+const HELD_UP_LEAST: u64 = 2;
+
+/// What one window yielded, before it is judged.
+pub struct Measured {
+    /// The kernel's release.
+    pub kernel: String,
+    /// Where the clock started.
+    pub from: From,
+    /// Both streams of waits, complete.
+    pub waits: Waits,
+    /// What the triggers counted, or why none were placed.
+    pub counted: Result<Counted, NotCompared>,
+    /// How long it took to switch counting on and off: ns.
+    pub switching_ns: u64,
+    /// Wakeups of running tasks.
+    pub woken_running: u64,
+    /// Wakeups of waiting tasks.
+    pub woken_waiting: u64,
+    /// The checks that need no trigger.
+    pub checks: Vec<Check>,
+}
+
+/// What the three triggers have counted.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// The latencies. `dropped` is that of all three.
+    pub side: Side,
+    /// Totals of the tables of starts, of ends and of latencies.
+    pub tables: [Totals; 3],
+}
+
+/// Why the hist triggers were not compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotCompared {
+    /// The kernel has no hist triggers.
+    NoHistTriggers,
+    /// tracefs is mounted nowhere that this process sees. Whether the kernel has hist triggers is not known.
+    NotMounted,
+    /// tracefs is closed to this user. Whether the kernel has hist triggers is not known.
+    Closed(PathBuf),
+}
+
+/// What a verification found.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// The kernel's release.
+    pub kernel: String,
+    /// The length of the window: ns.
+    pub duration_ns: u64,
+    /// Where the clock started.
+    pub from: From,
+    /// Both sides, or why the triggers were not compared.
+    pub comparison: Result<Comparison, NotCompared>,
+    /// Totals of the triggers' tables of starts, of ends and of latencies.
+    pub tables: Option<[Totals; 3]>,
+    /// How long it took to switch counting on and off: ns. A wait that ends meanwhile may be on one side only.
+    pub switching_ns: u64,
+    /// The same window under both sets of rules.
+    pub rules: Rules,
+    /// The checks that need no trigger.
+    pub checks: Vec<Check>,
+}
+
+/// The same window under wakelat's rules, and what the trigger's rules make of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Waits by [`Class`], in its order.
+    pub classes: [Tally; 3],
+    /// Wakeups of running tasks: no wait begins, but the trigger starts its clock.
+    pub woken_running: u64,
+    /// Wakeups of waiting tasks: the trigger restarts its clock.
+    pub woken_waiting: u64,
+    /// Waits of the trigger that began at no wakeup: see [`super::waits::Own::bogus`].
+    pub bogus: Tally,
+    /// Waits of the trigger that are too short because a wakeup restarted its clock, and by how much. At most one for
+    /// each of the wakeups that can do so: the ones that differ most.
+    pub restarted: Tally,
+    /// Waits whose two readings of the start differ by more than the clock's tolerance, though no wakeup can have restarted
+    /// the clock: something held the CPU up between the readings. By how much they differ.
+    pub held_up: Tally,
+    /// Waits after a wakeup that the trigger's rules miss.
+    pub unknown: Tally,
+}
+
+/// The outcome of a verification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The triggers were compared, and everything agrees.
+    Agree,
+    /// Something that was compared does not agree.
+    Disagree,
+    /// The triggers were not compared; what else was compared agrees.
+    NotCompared,
+}
+
+impl Verdict {
+    /// The word for it in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agree => "agree",
+            Self::Disagree => "disagree",
+            Self::NotCompared => "not_compared",
+        }
+    }
+
+    /// The exit code of `verify`.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Agree => 0,
+            Self::Disagree => 3,
+            Self::NotCompared => 4,
+        }
+    }
+}
+
+impl NotCompared {
+    /// The reason that an error of tracefs is; none where it is another error.
+    pub fn of(error: &TracefsError) -> Option<Self> {
+        match error {
+            TracefsError::NoHistTriggers => Some(Self::NoHistTriggers),
+            TracefsError::NotMounted => Some(Self::NotMounted),
+            TracefsError::Closed(path) => Some(Self::Closed(path.clone())),
+            _ => None,
+        }
+    }
+
+    /// The word for it in JSON.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::NoHistTriggers => "no_hist_triggers",
+            Self::NotMounted => "tracefs_not_mounted",
+            Self::Closed(_) => "tracefs_closed",
+        }
+    }
+}
+
+impl fmt::Display for NotCompared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = match self {
+            Self::NoHistTriggers => TracefsError::NoHistTriggers,
+            Self::NotMounted => TracefsError::NotMounted,
+            Self::Closed(path) => TracefsError::Closed(path.clone()),
+        };
+        error.fmt(f)
+    }
+}
+
+impl std::error::Error for NotCompared {}
+
+impl Measured {
+    /// Compares the two sides and splits what the trigger's rules get wrong by its cause.
+    pub fn judge(self) -> Verification {
+        let Self { kernel, from, waits, counted, switching_ns, woken_running, woken_waiting, checks } = self;
+        let count = waits.exact.side.count();
+        let tolerance = Tolerance { waits: waits.ambiguous, held_up: (count / HELD_UP_SHARE).max(HELD_UP_LEAST) };
+        let (comparison, tables) = match counted {
+            Ok(Counted { side, tables }) => (Ok(Comparison::new(&waits.exact, side, tolerance)), Some(tables)),
+            Err(why) => (Err(why), None),
+        };
+        let mut late_ns = waits.own.late_ns;
+        late_ns.sort_unstable_by(|one, other| other.cmp(one));
+        let restarts = usize::try_from(woken_waiting).unwrap_or(usize::MAX).min(late_ns.len());
+        let (restarted, held_up) = late_ns.split_at(restarts);
+        Verification {
+            kernel,
+            duration_ns: waits.window.length_ns(),
+            from,
+            comparison,
+            tables,
+            switching_ns,
+            rules: Rules {
+                classes: waits.own.classes,
+                woken_running,
+                woken_waiting,
+                bogus: waits.own.bogus,
+                restarted: Tally::of(restarted),
+                held_up: Tally::of(held_up),
+                unknown: waits.own.unknown,
+            },
+            checks,
+        }
+    }
+}
+
+impl Verification {
+    /// The outcome.
+    pub fn verdict(&self) -> Verdict {
+        let disagrees = |check: &Check| check.outcome == Outcome::Disagree;
+        match &self.comparison {
+            _ if self.checks.iter().any(disagrees) => Verdict::Disagree,
+            Ok(comparison) if comparison.agrees() => Verdict::Agree,
+            Ok(_) => Verdict::Disagree,
+            Err(_) => Verdict::NotCompared,
+        }
+    }
+
+    /// Why the two sides disagree; empty where they agree or were not compared.
+    pub fn faults(&self) -> &[Fault] {
+        self.comparison.as_ref().map_or(&[], |comparison| &comparison.faults)
+    }
+}
+
+impl Rules {
+    /// The waits of one class.
+    pub fn of(&self, class: Class) -> &Tally {
+        &self.classes[class as usize]
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::{
+        hist_trigger::recipe::Buckets,
+        sink::fixtures,
+        verify::{
+            checks,
+            side::Exact,
+            window::{Moment, Window},
+        },
+        wait::Wait,
+    };
+
+    const CLOCK_NS: u64 = 5_000;
+
+    /// Latencies far from any edge between two buckets: no reading of the clock moves them.
+    const SHORT_NS: u64 = 24_000;
+    const LONG_NS: u64 = 200_000;
+
+    /// Two streams of waits of the same tasks, under both sets of rules.
+    fn waits(count: u64) -> Waits {
+        let at = |at_ns| Moment { before_ns: at_ns, after_ns: at_ns };
+        let window = Window {
+            starts_on: at(1_000_000),
+            ends_on: at(2_000_000),
+            counting_on: at(3_000_000),
+            counting_off: Some(at(2_003_000_000)),
+            clock_ns: CLOCK_NS,
+        };
+        let mut waits = Waits::new(window, Exact::new(Buckets::Log2, CLOCK_NS), None);
+        for index in 0..count {
+            waits.by_trigger_rules(&wait(index, 0), 0);
+            waits.by_own_rules(&wait(index, 0), 0);
+        }
+        waits
+    }
+
+    /// The wait number `index`, whose clock was restarted after `late_ns`.
+    fn wait(index: u64, late_ns: u64) -> Wait {
+        let at_ns = 10_000_000 + index * 100_000;
+        Wait { class: Class::Wakeup, at_ns, latency_ns: SHORT_NS - late_ns, tid: 7, ..fixtures::wait() }
+    }
+
+    /// A trigger that counted `count` waits, `moved` of them in another bucket.
+    fn trigger(count: u64, moved: u64) -> Counted {
+        let mut exact = Exact::new(Buckets::Log2, 0);
+        (0..count).for_each(|index| exact.record(if index < moved { LONG_NS } else { SHORT_NS }));
+        Counted { side: exact.side, ..Counted::default() }
+    }
+
+    pub(in crate::verify) fn measured(counted: Result<Counted, NotCompared>, waits: Waits) -> Measured {
+        Measured {
+            kernel: "6.12.0".to_owned(),
+            from: From::Wakeup,
+            waits,
+            counted,
+            switching_ns: 26_800_000,
+            woken_running: 3,
+            woken_waiting: 0,
+            checks: vec![Check {
+                name: "ctxt",
+                outcome: Outcome::Agree,
+                found: "the same".to_owned(),
+                numbers: vec![],
+            }],
+        }
+    }
+
+    fn faults(count: u64, moved: u64) -> Vec<Fault> {
+        measured(Ok(trigger(count, moved)), waits(count)).judge().faults().to_vec()
+    }
+
+    #[test]
+    fn one_wait_in_two_hundred_may_be_held_up_and_no_more() {
+        assert_eq!(faults(1_000, 5), []);
+        assert_eq!(faults(1_000, 6), [Fault::Moved { edge_ns: 32_768, moved: 6, explained: 5 }]);
+        assert_eq!(faults(1_199, 5), []);
+        assert_eq!(faults(1_199, 6).len(), 1);
+        assert_eq!(faults(1_200, 6), []);
+    }
+
+    #[test]
+    fn of_few_waits_two_may_be_held_up() {
+        assert_eq!(faults(100, 2), []);
+        assert_eq!(faults(100, 3), [Fault::Moved { edge_ns: 32_768, moved: 3, explained: 2 }]);
+    }
+
+    #[test]
+    fn waits_that_ended_while_counting_was_switched_may_be_on_one_side() {
+        let verification = |tolerated| {
+            let mut waits = waits(1_000);
+            waits.ambiguous = tolerated;
+            measured(Ok(trigger(1_012, 0)), waits).judge()
+        };
+        assert_eq!(verification(12).verdict(), Verdict::Agree);
+        let fault = Fault::Count { bpf: 1_000, trigger: 1_012, tolerated: 11 };
+        assert_eq!((verification(11).verdict(), verification(11).faults()), (Verdict::Disagree, &[fault][..]));
+    }
+
+    #[test]
+    fn each_wakeup_of_a_waiting_task_restarts_one_clock_and_the_rest_were_held_up() {
+        let rules = |woken_waiting| {
+            let mut waits = waits(0);
+            for (index, late_ns) in [6_000, 12_000, 9_000].into_iter().enumerate() {
+                waits.by_trigger_rules(&wait(index as u64, late_ns), 0);
+                waits.by_own_rules(&wait(index as u64, 0), 0);
+            }
+            waits.finish();
+            Measured { woken_waiting, ..measured(Err(NotCompared::NotMounted), waits) }.judge().rules
+        };
+        let tally = |count, sum_ns, max_ns| Tally { count, sum_ns, max_ns };
+        for (woken_waiting, restarted, held_up) in [
+            (0, tally(0, 0, 0), tally(3, 27_000, 12_000)),
+            (1, tally(1, 12_000, 12_000), tally(2, 15_000, 9_000)),
+            (9, tally(3, 27_000, 12_000), tally(0, 0, 0)),
+        ] {
+            let rules = rules(woken_waiting);
+            assert_eq!((rules.restarted, rules.held_up), (restarted, held_up), "{woken_waiting} wakeups");
+        }
+    }
+
+    #[test]
+    fn without_triggers_nothing_was_compared_and_a_failed_check_still_counts() {
+        for why in [NotCompared::NoHistTriggers, NotCompared::NotMounted, NotCompared::Closed("/t".into())] {
+            let mut measured = measured(Err(why), waits(10));
+            measured.checks.push(checks::unknown("schedstat", "not here"));
+            let mut verification = measured.judge();
+            assert_eq!((verification.verdict(), verification.verdict().exit_code()), (Verdict::NotCompared, 4));
+            verification.checks[0].outcome = Outcome::Disagree;
+            assert_eq!((verification.verdict(), verification.verdict().exit_code()), (Verdict::Disagree, 3));
+        }
+        let agrees = measured(Ok(trigger(10, 0)), waits(10)).judge();
+        assert_eq!((agrees.verdict(), agrees.verdict().exit_code()), (Verdict::Agree, 0));
+    }
+
+    #[test]
+    fn a_kernel_that_was_not_looked_at_is_not_said_to_lack_triggers() {
+        assert!(NotCompared::NoHistTriggers.to_string().contains("CONFIG_HIST_TRIGGERS"));
+        for (why, remedy) in
+            [(NotCompared::NotMounted, "mount -t tracefs"), (NotCompared::Closed("/t".into()), "as root")]
+        {
+            let text = why.to_string();
+            assert!(text.contains(remedy) && !text.contains("kernel has no"), "{text}");
+        }
+    }
+
+    /// A window with something in every row.
+    pub(in crate::verify) fn rich() -> Verification {
+        let mut waits = waits(400);
+        waits.ambiguous = 25;
+        waits.own.classes[Class::Preempted as usize] = Tally { count: 42, sum_ns: 90_000_000, max_ns: 8_100_000 };
+        waits.own.late_ns = vec![128_900, 6_000];
+        waits.own.bogus = Tally { count: 2, sum_ns: 18_000_000, max_ns: 16_000_000 };
+        waits.finish();
+        let mut counted = trigger(412, 2);
+        counted.tables[0] = Totals { hits: 500, entries: 20, dropped: 0 };
+        let mut measured = Measured { woken_waiting: 1, ..measured(Ok(counted), waits) };
+        let sums = super::super::schedstat::Sums {
+            tasks: 20,
+            tasks_differ: 2,
+            kernel_waits: 2_451,
+            own_waits: 2_439,
+            uncounted: 28,
+            ambiguous: 3,
+            kernel_ns: 722_700_000,
+            own_ns: 724_000_000,
+        };
+        let schedstat = checks::schedstat(&sums, 5, 11, 0, CLOCK_NS, false);
+        let switches = |kernel, runs| checks::Switches { runs_before: runs, kernel, runs_after: runs };
+        let (ctxt, _) = checks::ctxt(switches(0, 0), switches(9_547, 9_534), 0, 2);
+        measured.checks = vec![schedstat, ctxt];
+        measured.judge()
+    }
+}
