@@ -1,5 +1,7 @@
 //! A recording says what was said where it was made, as often as one asks.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
@@ -52,6 +54,8 @@ fn a_recording_is_shown_by_any_key(attach: Attach) -> Outcome {
     let file = directory.path().join("file.wakelat");
     let file = file.to_str().expect("a path");
     let performance = recorded(attach, file);
+    let mode = std::fs::metadata(file).expect("the recording").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "others may read it: {mode:o}");
     let document = why(file, &[]);
     let waits = sum(&document["classes"], "count");
     assert_eq!(waits, document["coverage"]["delivered"], "{document}");

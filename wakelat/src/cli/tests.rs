@@ -101,8 +101,8 @@ fn the_window_takes_seconds_and_units() {
 #[test]
 fn every_filter_is_put_in_force() {
     let config = config(
-        "wakelat hist -p 100,200 -p 100 -t 101 --comm 'nginx*' --comm redis --cgroup /kubepods --cgroup kubepods \
-         -C 0,2-3 --prio -1,100-139 --policy fifo,deadline --include-self",
+        "wakelat hist -p 100,200 -p 100 -t 101 --comm 'nginx*,redis' --comm '?' --cgroup /kubepods --cgroup kubepods \
+         -C 0 -C 2-3 --prio -1 --prio 100-139 --policy fifo,deadline --include-self",
     );
     let all = part::TGID | part::PID | part::COMM | part::CGROUP | part::CPU | part::PRIO | part::POLICY;
     assert_eq!(config.filter.parts, all);
@@ -299,6 +299,7 @@ fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
         "wakelat hist --warm-up soon",
         "wakelat hist -p nginx",
         "wakelat hist -p 0",
+        "wakelat hist -p 99999999999",
         "wakelat hist -p 101",
         "wakelat hist -p 200 -t 101",
         "wakelat hist --comm ''",
@@ -324,6 +325,7 @@ fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
         "wakelat hist --by pid,pid",
         "wakelat hist --by ''",
         "wakelat hist --max-groups 0",
+        "wakelat hist --threshold 0",
         "wakelat hist --threshold 500",
         "wakelat hist --threshold 0us",
         "wakelat hist --on-threshold stop",
@@ -345,9 +347,13 @@ fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
         "wakelat top -n 0",
         "wakelat top 1 10",
         "wakelat trace --by pid",
+        "wakelat record -d 1s",
+        "wakelat hist -o",
         "wakelat trace -MVw",
         "wakelat trace --all --class new",
         "wakelat trace --all --threshold 1ms",
+        "wakelat why --stacks=foo",
+        "wakelat why -i file --stacks",
         "wakelat why --stacks --worst 0",
         "wakelat timerlat --worst 1001",
         "wakelat timerlat hist --worst 3",
@@ -410,6 +416,17 @@ fn help_is_grouped_and_has_examples() {
         said += &format!("\n----- {} -----\n{}", verb.get_name(), verb.clone().term_width(100).render_help());
     }
     insta::assert_snapshot!(said);
+}
+
+#[test]
+fn help_is_a_command_as_well_as_a_flag() {
+    let help = |line: &str| match parse_on(words(line), || unreachable!("help needs no machine")) {
+        Err(refusal @ Refusal::Help(_)) => refusal.to_string(),
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(help("wakelat help"), help("wakelat --help"));
+    assert_eq!(help("wakelat help hist"), help("wakelat hist --help"));
+    assert_eq!(help("wakelat help hist-trigger print"), help("wakelat hist-trigger print --help"));
 }
 
 #[test]
