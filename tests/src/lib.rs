@@ -33,4 +33,5 @@ pub mod trace_buffer;
 pub mod tracefs;
 pub mod tracer;
 pub mod wakelat;
+pub mod why;
 pub mod workload;

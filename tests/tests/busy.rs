@@ -26,7 +26,7 @@ fn main() {
 /// Two tasks on each of two CPUs that hand a byte to and fro without a pause.
 fn busy_pairs() -> Result<[Staged; 2], suite::Skip> {
     // A second or two in an emulator, less elsewhere.
-    let rounds = 3000;
+    let rounds = 2000;
     let pair = |cpu| {
         let place = Place::other(cpu);
         Workload::PingPong(PingPong { rounds, ping: place, pong: place, patient: false, rest_ns: 0 }).stage()

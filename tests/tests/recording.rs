@@ -1,5 +1,7 @@
 //! A recording says what was said where it was made, as often as one asks.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
@@ -7,17 +9,26 @@ use wakelat_tests::{
     suite::{self, Outcome},
     task::Policy,
     wakelat::{Attach, Wakelat, command},
-    workload::{BehindHog, Workload},
+    workload::{BehindHog, Cause, Performance, Planted, Took, Workload},
 };
 
 fn main() {
-    suite::main(attached_typed![a_recording_is_shown_by_any_key, a_recording_that_was_cut_short_is_refused]);
+    suite::main(attached_typed![
+        a_recording_is_shown_by_any_key,
+        a_recording_has_the_migrations,
+        a_recording_that_was_cut_short_is_refused,
+    ]);
 }
 
-/// A recording of a task behind a hog, and what the workload says of it.
-fn recorded(attach: Attach, file: &str) -> wakelat_tests::workload::Performance {
+/// A recording of a task behind a hog, and what the workload knows of it.
+fn recorded(attach: Attach, file: &str) -> Performance {
     let load = BehindHog { rounds: 40, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
-    let mut staged = Workload::BehindHog(load).stage();
+    recorded_of(attach, file, Workload::BehindHog(load))
+}
+
+/// A recording of the `wl-sleeper` of a load.
+fn recorded_of(attach: Attach, file: &str, load: Workload) -> Performance {
+    let mut staged = load.stage();
     let tid = staged.tid("wl-sleeper").to_string();
     let line = ["record", "--attach", attach.name(), "--class", "wakeup", "--tid", &tid, "-o", file];
     let record = Wakelat::measuring(command(&line));
@@ -43,6 +54,8 @@ fn a_recording_is_shown_by_any_key(attach: Attach) -> Outcome {
     let file = directory.path().join("file.wakelat");
     let file = file.to_str().expect("a path");
     let performance = recorded(attach, file);
+    let mode = std::fs::metadata(file).expect("the recording").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "others may read it: {mode:o}");
     let document = why(file, &[]);
     let waits = sum(&document["classes"], "count");
     assert_eq!(waits, document["coverage"]["delivered"], "{document}");
@@ -54,6 +67,28 @@ fn a_recording_is_shown_by_any_key(attach: Attach) -> Outcome {
         for of in ["count", "sum_ns"] {
             assert_eq!(sum(&by_key["groups"], of), sum(&document["classes"], of), "by {key}: {by_key}");
         }
+    }
+    Ok(())
+}
+
+/// Without them, the time on the CPU that the task left would go to what runs on the one it came to.
+fn a_recording_has_the_migrations(attach: Attach) -> Outcome {
+    let [cpu, to] = machine::two_cpus()?;
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file.wakelat");
+    let file = file.to_str().expect("a path");
+    let cause = Cause::Moved { to, spins_ns: [3_000_000, 6_000_000] };
+    let performance = recorded_of(attach, file, Workload::Planted(Planted { rounds: 10, cpu, cause }));
+    let wakeups = &why(file, &[])["classes"][0];
+    assert_eq!(wakeups["moved"], wakeups["count"], "{}", wakeups["parts"]);
+    let count = wakeups["count"].as_u64().expect("a number");
+    let culprits = wakeups["culprits"].as_array().expect("a list");
+    for (name, took) in &performance.known.took {
+        let its = culprits.iter().filter(|culprit| culprit["name"] == **name && culprit["part"] == "higher");
+        let found_ns: u64 = its.map(|culprit| culprit["sum_ns"].as_u64().expect("a number")).sum();
+        let least_ns = Took::any(count, took).least_ns;
+        println!("\n  {name}: {found_ns} ns by the recording, at least {least_ns} by its own clock");
+        assert!(found_ns * 20 >= least_ns * 19, "{name} has {found_ns} of {least_ns} ns: {}", wakeups["parts"]);
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ fn main() {
         required_triggers_that_a_kernel_lacks_are_an_error,
         verify_of_all_tasks_agrees_under_load,
         verify_finds_every_planted_error,
-        verify_of_all_tasks_agrees_under_messages_and_still_finds_planted_errors,
+        verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits,
         verify_leaves_nothing_behind_when_it_is_ended,
         what_a_killed_verify_left_is_removed_and_nothing_else,
         verify_refuses_what_no_trigger_can_do,
@@ -222,24 +222,22 @@ fn verify_finds_every_planted_error() -> Outcome {
     Ok(())
 }
 
-fn verify_of_all_tasks_agrees_under_messages_and_still_finds_planted_errors() -> Outcome {
+/// One planted error is enough here: what each of them does to a comparison is known from the unit tests of `judge` and
+/// `compare`, and that each reaches it from `verify_finds_every_planted_error`.
+fn verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits() -> Outcome {
     tracefs::need_hist_triggers()?;
     let load = Messaging { groups: 2, fan: 5, messages: 60 };
-    for planted in [None, Some("restart"), Some("lose"), Some("shift")] {
-        // One wait in ten moves, spread over a dozen buckets: not more than an emulator on a busy host holds up.
-        if planted == Some("restart") && !machine::has_own_time() {
-            continue;
-        }
-        // Of tasks that live inside of the window nothing is ambiguous, so that a single wait that is missing is found.
-        let arguments = planted
-            .map_or_else(Vec::new, |planted| vec!["--plant", planted, "--comm", "wl-sender", "--comm", "wl-receiver"]);
-        let (code, document, ..) = verified(Workload::Messaging(load.clone()), &arguments);
-        println!("\n  {planted:?}: exit {code}: {}", document["comparison"]["reasons"]);
+    // Of tasks that live inside of the window nothing is ambiguous, so that a single wait that is missing is found.
+    let lost = ["--plant", "lose", "--comm", "wl-sender", "--comm", "wl-receiver"];
+    for arguments in [&[][..], &lost] {
+        let (code, document, ..) = verified(Workload::Messaging(load.clone()), arguments);
+        println!("\n  {arguments:?}: exit {code}: {}", document["comparison"]["reasons"]);
         say(&document);
-        println!("  {}", document["checks"][0]["found"]);
-        match planted {
-            None => assert_agrees(code, &document),
-            Some(_) => assert_eq!(code, 3, "{document:#}"),
+        if arguments.is_empty() {
+            assert_agrees(code, &document);
+        } else {
+            assert_eq!(code, 3, "{document:#}");
+            assert!(document["comparison"]["reasons"].to_string().contains("the counts differ by"), "{document:#}");
         }
         // The error was planted in one of the two histograms, and nowhere else.
         assert_checks(&document);

@@ -41,4 +41,6 @@ mod pod {
     unsafe impl aya::Pod for crate::record::Offsets {}
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::histogram::Histogram {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for crate::share::Runs {}
 }

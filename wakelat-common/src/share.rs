@@ -6,6 +6,21 @@
 /// The highest level: one task in 32,768.
 pub const MAX_LEVEL: u8 = 15;
 
+/// Runs of the programs that a CPU takes from the budget of all CPUs at once: so few runs share a cache line with others.
+pub const RUNS_TAKEN_AT_ONCE: i64 = 32;
+
+/// Runs of all programs on one CPU, under a limit.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Runs {
+    /// Runs that measured, since the start.
+    pub measured: u64,
+    /// Runs after the programs had stopped.
+    pub stopped: u64,
+    /// Runs that this CPU has taken from the budget and not used yet.
+    pub taken: i64,
+}
+
 /// Whether thread `pid` is watched at `level`, in the run of `salt`.
 #[inline(always)]
 pub const fn watches(pid: u32, salt: u64, level: u8) -> bool {

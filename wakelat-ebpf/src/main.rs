@@ -9,6 +9,8 @@ mod accessors {
     include!(concat!(env!("OUT_DIR"), "/core.rs"));
 }
 #[cfg(target_arch = "bpf")]
+mod budget;
+#[cfg(target_arch = "bpf")]
 mod entry;
 #[cfg(target_arch = "bpf")]
 mod filter;

@@ -9,7 +9,7 @@ static LEVEL: Array<u32, 1> = Array::new();
 
 /// 1: not all tasks are watched.
 #[unsafe(no_mangle)]
-static SHARED_OUT: Global<u32> = Global::new(0);
+pub static SHARED_OUT: Global<u32> = Global::new(0);
 
 /// Drawn for this run.
 #[unsafe(no_mangle)]

@@ -9,7 +9,7 @@ use wakelat_common::{
 };
 
 use crate::{
-    filter, histogram,
+    budget, filter, histogram,
     maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, wants},
     sample, share, starts,
     task::TaskFields,
@@ -58,7 +58,7 @@ impl At for AskKernel {
 /// Both halves; the one that leaves first.
 #[inline(always)]
 pub fn switch<T: TaskFields>(preempt: bool, prev: T, next: T) {
-    if !window::is_open() {
+    if !window::is_open() || !budget::allows_run() {
         return;
     }
     let prev_pid = prev.pid();

@@ -12,7 +12,7 @@ use wakelat_common::{
 };
 
 use crate::{
-    filter,
+    budget, filter,
     maps::{FROM_WAKING, TRIGGER_RULES, Tally, wants},
     share, stack, starts,
     task::TaskFields,
@@ -23,7 +23,7 @@ use crate::{
 /// Remembers when, by whom and from which CPU. Fires in the waker's context, before the task is placed.
 #[inline(always)]
 pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
-    if !window::is_open() {
+    if !window::is_open() || !budget::allows_run() {
         return;
     }
     // SAFETY: no arguments, no side effects; so it is wherever these helpers are called.
@@ -89,7 +89,7 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
 /// Starts the clock, unless nothing waits or the clock runs already.
 #[inline(always)]
 pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
-    if !window::is_open() {
+    if !window::is_open() || !budget::allows_run() {
         return;
     }
     let Some(tally) = Tally::of(class) else { return };

@@ -13,25 +13,25 @@ const HEADING: &str = "Who is measured (all filters judge the task that waits)";
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = HEADING)]
 pub struct TaskFlags {
-    /// Only these processes, with all their threads
+    /// Only these processes, with all their threads; a list, repeatable
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
     pub pid: Vec<u32>,
 
-    /// Only these threads
+    /// Only these threads; a list, repeatable
     #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
     pub tid: Vec<u32>,
 
-    /// Only tasks whose name matches a shell pattern such as 'nginx*'; repeatable
-    #[arg(long, value_name = "GLOB")]
+    /// Only tasks whose name matches one of these shell patterns, such as 'nginx*'; a list, repeatable
+    #[arg(long, value_name = "GLOB", value_delimiter = ',')]
     pub comm: Vec<OsString>,
 
-    /// Only waits that end on these CPUs, such as 0-3,8
+    /// Only waits that end on these CPUs, such as 0-3,8; repeatable
     #[arg(short = 'C', long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
-    pub cpus: Option<Ranges>,
+    pub cpus: Vec<Ranges>,
 
-    /// Only these kernel priorities: 0-99 real-time, 100-139 fair, -1 deadline
+    /// Only these kernel priorities: 0-99 real-time, 100-139 fair, -1 deadline; repeatable
     #[arg(long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
-    pub prio: Option<Ranges>,
+    pub prio: Vec<Ranges>,
 }
 
 /// Who is measured.

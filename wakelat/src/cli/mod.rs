@@ -120,12 +120,25 @@ fn command() -> clap::Command {
         .mut_subcommand("record", record::with_defaults)
 }
 
+/// `wakelat help hist` is `wakelat hist --help`.
+fn with_help_as_a_flag(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|arg| arg == "help") {
+        args.remove(1);
+        args.push("--help".into());
+    }
+    args
+}
+
 /// Like [`parse`], for a machine that is looked at only where flags have to be judged by it.
 fn parse_on(
     args: impl IntoIterator<Item = OsString>,
     machine: impl FnOnce() -> Result<Machine>,
 ) -> Result<Invocation, Refusal> {
-    let Flags { verb, verbose } = Flags::from_arg_matches(&command().try_get_matches_from(args)?)?;
+    let args = with_help_as_a_flag(args.into_iter().collect());
+    let known = command();
+    let typed = args.iter().skip(1).find_map(|arg| known.find_subcommand(arg)).map(|verb| verb.get_name().to_owned());
+    let matches = known.try_get_matches_from(args).map_err(|error| Refusal::of(error, typed.as_deref()))?;
+    let Flags { verb, verbose } = Flags::from_arg_matches(&matches)?;
     let command = match verb {
         Verb::Hist(flags) => Command::Hist(flags.config(&machine()?)?),
         Verb::Top(flags) => {

@@ -8,9 +8,8 @@ use crate::recording::Parts;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Reasons")]
 pub(super) struct PartsFlags {
-    /// What to tell from the task that has the CPU: noise (interrupts, softirqs), idle (C-states), quota (throttling,
-    /// stolen time); forks (storms of new tasks), works (what kworkers did); or tasks, which is none of them. What is not
-    /// told apart is not attached
+    /// Which causes to separate from run time: noise (interrupts, softirqs), idle (C-states), quota (throttling, stolen
+    /// time), forks (storms of new tasks), works (what kworkers did); or tasks, for none. Probes for the others are not attached
     #[arg(
         long,
         value_name = "LIST",

@@ -20,7 +20,7 @@ Examples:
   wakelat why -i file.wakelat --by cgroup      the same minute by cgroup
   ssh HOST wakelat record -d 10s -o - | wakelat why -i -   measured there, shown here";
 
-/// Keep in a file all that `why` is made of, to be looked at later, elsewhere, and more than once
+/// Record to a file; look at it later, anywhere, with `why -i`
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RecordFlags {

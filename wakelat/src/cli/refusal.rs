@@ -57,14 +57,21 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl From<clap::Error> for Refusal {
-    fn from(error: clap::Error) -> Self {
+impl Refusal {
+    /// Of a command line that clap does not take; `command` is the command that was typed, where there is one.
+    pub(super) fn of(error: clap::Error, command: Option<&str>) -> Self {
         match error.kind() {
             ErrorKind::DisplayHelp
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Self::Help(error),
-            _ => Self::Usage(usage::text(&error)),
+            _ => Self::Usage(usage::text(&error, command)),
         }
+    }
+}
+
+impl From<clap::Error> for Refusal {
+    fn from(error: clap::Error) -> Self {
+        Self::of(error, None)
     }
 }
 

@@ -18,8 +18,7 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub btf: Option<PathBuf>,
 
-    /// Room for the starts of so many tasks [default: four times the threads there are now and an eighth more, at least
-    /// 18432]
+    /// Maximum number of tasks tracked at once [default: 4.5 times the present number of threads, at least 18432]
     #[arg(long, value_name = "N", value_parser = number::start_entries, allow_hyphen_values = true)]
     pub start_entries: Option<u32>,
 

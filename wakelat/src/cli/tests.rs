@@ -101,8 +101,8 @@ fn the_window_takes_seconds_and_units() {
 #[test]
 fn every_filter_is_put_in_force() {
     let config = config(
-        "wakelat hist -p 100,200 -p 100 -t 101 --comm 'nginx*' --comm redis --cgroup /kubepods --cgroup kubepods \
-         -C 0,2-3 --prio -1,100-139 --policy fifo,deadline --include-self",
+        "wakelat hist -p 100,200 -p 100 -t 101 --comm 'nginx*,redis' --comm '?' --cgroup /kubepods --cgroup kubepods \
+         -C 0 -C 2-3 --prio -1 --prio 100-139 --policy fifo,deadline --include-self",
     );
     let all = part::TGID | part::PID | part::COMM | part::CGROUP | part::CPU | part::PRIO | part::POLICY;
     assert_eq!(config.filter.parts, all);
@@ -280,96 +280,7 @@ fn a_machine_that_cannot_be_read_is_a_failure_not_a_usage_error() {
 /// Every line ends with 2 and says what was wrong and what is accepted.
 #[test]
 fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
-    let lines = [
-        "wakelat hits",
-        "wakelat nothing",
-        "wakelat --frob hist",
-        "wakelat hist --frob",
-        "wakelat hist --jsn",
-        "wakelat hist extra",
-        "wakelat hist 1 2 3",
-        "wakelat hist 0",
-        "wakelat hist 100us",
-        "wakelat hist 1 0",
-        "wakelat hist 1 99999999999999999999",
-        "wakelat hist 1h 18446744073709551615",
-        "wakelat hist -d",
-        "wakelat hist -d 0",
-        "wakelat hist -d 5x",
-        "wakelat hist -d -5s",
-        "wakelat hist --duration=-5s",
-        "wakelat hist -d 99999999999h",
-        "wakelat hist -d 1s -d 2s",
-        "wakelat hist --warm-up soon",
-        "wakelat hist -p nginx",
-        "wakelat hist -p 0",
-        "wakelat hist -p 101",
-        "wakelat hist -p 200 -t 101",
-        "wakelat hist --comm ''",
-        "wakelat hist --comm 'a[b'",
-        "wakelat hist --comm systemd-journald",
-        "wakelat hist --cgroup /nope",
-        "wakelat hist --cgroup ROOT/v1/kubepods",
-        "wakelat hist --cgroup ROOT/plain",
-        "wakelat hist --cpus 4",
-        "wakelat hist --cpus 0-1000000000000",
-        "wakelat hist --cpus -1",
-        "wakelat hist --cpus 3-0",
-        "wakelat hist --cpus all",
-        "wakelat hist --prio 140",
-        "wakelat hist --prio -2",
-        "wakelat hist --prio high",
-        "wakelat hist --policy normal",
-        "wakelat hist --class sleep",
-        "wakelat hist --class runqueue,new",
-        "wakelat hist --from sleep",
-        "wakelat hist --from waking --class new",
-        "wakelat hist --by name",
-        "wakelat hist --by pid,pid",
-        "wakelat hist --by ''",
-        "wakelat hist --max-groups 0",
-        "wakelat hist --threshold 500",
-        "wakelat hist --threshold 0us",
-        "wakelat hist --on-threshold stop",
-        "wakelat hist --threshold 1ms --on-threshold halt",
-        "wakelat hist --threshold 1ms --on-threshold signal:USR1",
-        "wakelat hist --json --csv",
-        "wakelat hist -o ROOT/plain",
-        "wakelat hist --color sometimes",
-        "wakelat hist --attach kprobe",
-        "wakelat hist --start-entries 1",
-        "wakelat hist --start-entries 5000000",
-        "wakelat hist --ring-size 4X",
-        "wakelat hist --ring-size 0",
-        "wakelat hist --ring-size 3G",
-        "wakelat hist --drain-interval 20",
-        "wakelat hist --drain-interval 1us",
-        "wakelat hist --rt-priority 100",
-        "wakelat top --sort name",
-        "wakelat top -n 0",
-        "wakelat top 1 10",
-        "wakelat trace --by pid",
-        "wakelat trace -MVw",
-        "wakelat trace --all --class new",
-        "wakelat trace --all --threshold 1ms",
-        "wakelat why --stacks --worst 0",
-        "wakelat timerlat --worst 1001",
-        "wakelat timerlat hist --worst 3",
-        "wakelat timerlat trace --worst 3 --json",
-        "wakelat timerlat --on-threshold continue",
-        "wakelat timerlat -s 1us --on-threshold exec:true",
-        "wakelat osnoise -T 1us --on-threshold stop",
-        "wakelat timerlat -e sched:sched_switch",
-        "wakelat osnoise --trigger hist:keys=pid",
-        "wakelat timerlat hist --no-irq --no-thread",
-        "wakelat timerlat --no-irq",
-        "wakelat timerlat hist -b 0",
-        "wakelat timerlat hist -E 10 --json",
-        "wakelat osnoise -b 5",
-        "wakelat timerlat --nano",
-        "wakelat doctor -p 1",
-        "wakelat hist --quiet=yes",
-    ];
+    let lines = include_str!("wrong_usage.txt").lines();
     let mut said = String::new();
     for line in lines {
         let (text, code) = refused(line, |_| {});
@@ -414,6 +325,17 @@ fn help_is_grouped_and_has_examples() {
         said += &format!("\n----- {} -----\n{}", verb.get_name(), verb.clone().term_width(100).render_help());
     }
     insta::assert_snapshot!(said);
+}
+
+#[test]
+fn help_is_a_command_as_well_as_a_flag() {
+    let help = |line: &str| match parse_on(words(line), || unreachable!("help needs no machine")) {
+        Err(refusal @ Refusal::Help(_)) => refusal.to_string(),
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(help("wakelat help"), help("wakelat --help"));
+    assert_eq!(help("wakelat help hist"), help("wakelat hist --help"));
+    assert_eq!(help("wakelat help hist-trigger print"), help("wakelat hist-trigger print --help"));
 }
 
 #[test]

@@ -110,8 +110,12 @@ pub struct SavedFlags {
     pub from: Option<PathBuf>,
 
     /// JSON, one document, integers in ns
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "Output", conflicts_with = "csv")]
     pub json: bool,
+
+    /// CSV, integers in ns
+    #[arg(long, help_heading = "Output")]
+    pub csv: bool,
 
     /// Nothing but the result: no notes, and top only at the end
     #[arg(short, long, help_heading = "Output")]
@@ -171,7 +175,13 @@ pub enum NoiseViewName {
 impl SavedFlags {
     /// The flags for output that all commands share.
     pub fn output(&self) -> OutputFlags {
-        OutputFlags { json: self.json, quiet: self.quiet, paper: self.paper.clone(), ..OutputFlags::default() }
+        OutputFlags {
+            json: self.json,
+            csv: self.csv,
+            quiet: self.quiet,
+            paper: self.paper.clone(),
+            ..OutputFlags::default()
+        }
     }
 }
 

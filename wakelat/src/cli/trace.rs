@@ -15,7 +15,9 @@ Examples:
   wakelat trace --comm 'postgres*' -d 5s --csv       every wait of some tasks
   wakelat trace --threshold 9ms --on-threshold stop  the first long one; exit 3
   wakelat trace --parts --from waking -d 1s          and where the time of each went
-  wakelat trace --all -MVw -d 1s                     every switch, with all that leads to it";
+  wakelat trace --all -MVw -d 1s                     every switch, with all that leads to it
+
+Lines fit the terminal; in a pipe or a file they have their full width.";
 
 /// One line a wait, as it happens: every one, or those of the threshold or more
 #[derive(Debug, Args)]
@@ -40,22 +42,26 @@ struct AllFlags {
     all: bool,
 
     /// Show moves to another CPU as well
-    #[arg(short = 'M', long, requires = "all")]
+    #[arg(short = 'M', long)]
     migrations: bool,
 
     /// Show wakeups as well
-    #[arg(short = 'w', long, requires = "all")]
+    #[arg(short = 'w', long)]
     wakeups: bool,
 
     /// Show a column for each CPU: s where a task leaves it, i where idle does, m a move, w a wakeup
-    #[arg(short = 'V', long, requires = "all")]
+    #[arg(short = 'V', long)]
     cpu_map: bool,
 }
 
 impl TraceFlags {
     pub(super) fn config(self, machine: &Machine) -> Result<(Config, Lines), ConfigError> {
-        let mut config = Config::new(&self.common, machine)?;
         let all = self.all;
+        let of_all = [("--migrations", all.migrations), ("--wakeups", all.wakeups), ("--cpu-map", all.cpu_map)];
+        if let (false, Some((flag, _))) = (all.all, of_all.iter().find(|(_, given)| *given)) {
+            return Err(ConfigError::usage(flag, "only the view of every switch shows this; add `--all`"));
+        }
+        let mut config = Config::new(&self.common, machine)?;
         if !all.all {
             if self.parts {
                 config.set_parts()?;

@@ -4,13 +4,13 @@ use std::error::Error as _;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// One line: what was wrong, what is accepted.
-pub(super) fn text(error: &clap::Error) -> String {
+/// One line: what was wrong, what is accepted. `command` is the command that was typed, where there is one.
+pub(super) fn text(error: &clap::Error, command: Option<&str>) -> String {
     let typed = strings(error, ContextKind::InvalidArg).join("`, `");
     let argument = name(&typed);
     let value = strings(error, ContextKind::InvalidValue).join(" ");
     let accepted = strings(error, ContextKind::ValidValue);
-    let see = see_help(error);
+    let see = see_help(error, command);
     match error.kind() {
         ErrorKind::InvalidValue if value.is_empty() => match accepted.as_slice() {
             [] => format!("`{typed}` needs a value; {see}"),
@@ -41,16 +41,18 @@ pub(super) fn text(error: &clap::Error) -> String {
                 format!("`{argument}` and `{}` exclude one another; give one of them", name(&prior))
             }
         }
-        ErrorKind::MissingRequiredArgument => format!("`{typed}` is missing, and something else given needs it; {see}"),
+        ErrorKind::MissingRequiredArgument => format!("`{typed}` is missing; {see}"),
         ErrorKind::TooManyValues => format!("`{argument}` takes no value, but was given `{value}`"),
         ErrorKind::InvalidUtf8 => format!("an argument is not UTF-8; {see}"),
         _ => error.kind().as_str().map_or_else(|| error.to_string(), |text| format!("{text}; {see}")),
     }
 }
 
-/// The flag or positional without its value: `--cpus <LIST>` is `--cpus`, `[COUNT]` is `COUNT`.
+/// The flag or positional without its value: `--cpus <LIST>` is `--cpus`, `--stacks[=<LIST>]` is `--stacks`, `[COUNT]` is
+/// `COUNT`.
 fn name(typed: &str) -> &str {
-    typed.split_once(" <").map_or(typed, |(name, _)| name).trim_matches(['[', ']'])
+    let value = typed.find(" <").or_else(|| typed.find("[="));
+    value.map_or(typed, |at| &typed[..at]).trim_matches(['[', ']'])
 }
 
 fn strings(error: &clap::Error, kind: ContextKind) -> Vec<String> {
@@ -71,8 +73,9 @@ fn one_of(words: &[String]) -> String {
     }
 }
 
-/// Where to read on: the command's own help, whose name begins the usage line that comes with the error.
-fn see_help(error: &clap::Error) -> String {
+/// Where to read on: the command's own help. Its name begins the usage line that comes with most errors; of the others, it is
+/// the one that was typed.
+fn see_help(error: &clap::Error, typed: Option<&str>) -> String {
     let usage = match error.get(ContextKind::Usage) {
         Some(ContextValue::StyledStr(usage)) => usage.to_string(),
         _ => String::new(),
@@ -82,5 +85,9 @@ fn see_help(error: &clap::Error) -> String {
         .split_whitespace()
         .take_while(|word| word.starts_with(|first: char| first.is_ascii_alphabetic()))
         .collect();
-    format!("see `{} --help`", if command.is_empty() { "wakelat".to_owned() } else { command.join(" ") })
+    match (command.is_empty(), typed) {
+        (false, _) => format!("see `{} --help`", command.join(" ")),
+        (true, Some(typed)) => format!("see `wakelat {typed} --help`"),
+        (true, None) => "see `wakelat --help`".to_owned(),
+    }
 }

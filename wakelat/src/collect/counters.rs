@@ -62,6 +62,7 @@ impl Collector {
             let Some(program) = attached.program(&self.ebpf) else { continue };
             let info = program.info().context("cannot ask the kernel about a program")?;
             runs.ns += u64::try_from(info.run_time().as_nanos()).unwrap_or(u64::MAX);
+            runs.count += info.run_count();
             if attached.tracepoint == "sched_switch" {
                 runs.switches = info.run_count();
             }

@@ -2,6 +2,7 @@
 
 mod attach;
 mod barrier;
+mod budget;
 mod counters;
 mod gate;
 mod histograms;
@@ -20,7 +21,7 @@ use aya::{
 };
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
 
-pub use self::stacks::Stacks;
+pub use self::{budget::RunCounts, stacks::Stacks};
 use crate::config::Attach;
 
 /// What the programs are to do.
@@ -131,7 +132,8 @@ pub struct Collector {
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
-    level: Array<MapData, u32>,
+    /// What the programs may do under a limit.
+    budget: budget::Budget,
     gate: gate::Gate,
     /// What each CPU runs, where no more than the records of classic tracepoints is known.
     running: Array<MapData, u32>,
@@ -149,6 +151,8 @@ pub struct Collector {
 pub struct Runs {
     /// The time that all of them ran: ns, one reading of the clock for each run included.
     pub ns: u64,
+    /// How often they ran, together.
+    pub count: u64,
     /// How often the one on `sched_switch` ran.
     pub switches: u64,
 }

@@ -33,14 +33,6 @@ impl Collector {
         attach::attach(&mut self.ebpf, &mut self.attached)
     }
 
-    /// From now on, waits that begin are watched of one task in 2^`level`, where not all tasks may be.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to write the map.
-    pub fn watch_one_in_two_to_the(&mut self, level: u8) -> Result<()> {
-        self.level.set(0, u32::from(level), 0).context("cannot change how many tasks are watched")
-    }
-
     /// Gives up to `limit` records that wait in the ring buffer to `take`, oldest first. Returns how many there were.
     ///
     /// # Errors
@@ -66,16 +58,16 @@ impl Collector {
     /// # Errors
     /// Where a program cannot be detached.
     pub fn detach(&mut self) -> Result<()> {
-        self.detach_and(|| Ok(()))
+        self.detach_and(|_| Ok(()))
     }
 
     /// As [`Self::detach`]. Calls `meanwhile` when no program is called any more, and those that run may not have come to their end.
     ///
     /// # Errors
     /// Those of [`Self::detach`], and of `meanwhile`.
-    pub fn detach_and(&mut self, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub fn detach_and(&mut self, meanwhile: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
         attach::detach(&mut self.ebpf, &mut self.attached)?;
-        meanwhile()?;
+        meanwhile(self)?;
         self.barrier.wait()?;
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::{Result, bail};
+use rustix::fs::Mode;
 
 use super::{run, style, why::timeline};
 use crate::{
@@ -23,6 +24,8 @@ use crate::{
 pub fn record(config: &Config, parts: Parts) -> Result<Stop> {
     let header =
         Header { version: env!("CARGO_PKG_VERSION").to_owned(), from: config.from, merged: config.merged, parts };
+    // A recording holds the names of all users' tasks: as with perf's, only its owner reads it.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let aside = (!config.output.quiet).then(|| style(&config.output).0);
     let mut view = Record { header: Some(header), timeline: timeline(parts), recorder: Recorder::default(), aside };
     match run(config, &mut view)? {

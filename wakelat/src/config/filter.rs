@@ -55,10 +55,10 @@ impl FilterConfig {
         config.require(part::CGROUP, !config.cgroups.is_empty());
         config.require(part::OTHERS, !flags.include_self);
         config.comms(&flags.tasks.comm)?;
-        if let Some(cpus) = &flags.tasks.cpus {
+        for cpus in &flags.tasks.cpus {
             config.cpus(cpus, machine)?;
         }
-        if let Some(prios) = &flags.tasks.prio {
+        for prios in &flags.tasks.prio {
             config.prios(prios)?;
         }
         for policy in &flags.policy {

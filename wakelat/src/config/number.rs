@@ -2,7 +2,8 @@
 
 use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
 
-/// There are never more threads (`PID_MAX_LIMIT`, include/linux/threads.h), so no map of starts needs more room.
+/// There are never more threads, and none has a higher number (`PID_MAX_LIMIT`, include/linux/threads.h), so no map of starts
+/// needs more room.
 const MAX_TASKS: u32 = 4 * 1024 * 1024;
 
 /// The id of a process or thread.
@@ -10,7 +11,7 @@ const MAX_TASKS: u32 = 4 * 1024 * 1024;
 /// # Errors
 /// Where it is not a number that an id can be; 0 is the idle task, which never waits.
 pub fn id(text: &str) -> Result<u32, String> {
-    at_least_one(text)
+    at_least_one(text, MAX_TASKS)
 }
 
 /// How many intervals.
@@ -18,7 +19,7 @@ pub fn id(text: &str) -> Result<u32, String> {
 /// # Errors
 /// Where it is not a number of at least 1.
 pub fn count(text: &str) -> Result<u64, String> {
-    at_least_one(text)
+    at_least_one(text, u64::MAX)
 }
 
 /// How many rows.
@@ -26,7 +27,7 @@ pub fn count(text: &str) -> Result<u64, String> {
 /// # Errors
 /// Where it is not a number of at least 1.
 pub fn rows(text: &str) -> Result<usize, String> {
-    at_least_one(text)
+    at_least_one(text, usize::MAX)
 }
 
 /// How many waits are drawn.
@@ -116,9 +117,14 @@ fn within<T: FromStr + PartialOrd + Display>(text: &str, accepted: RangeInclusiv
     }
 }
 
-fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+fn at_least_one<T: FromStr + PartialOrd + From<u8> + Display>(text: &str, most: T) -> Result<T, String> {
     match text.parse() {
-        Ok(number) if number >= T::from(1) => Ok(number),
+        Ok(number) if number >= T::from(1) && number <= most => Ok(number),
+        Ok(number) if number < T::from(1) => Err(format!("`{text}` is not accepted; expected a number of at least 1")),
+        // It is a number, and has more digits than any that is accepted.
+        _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(format!("`{text}` is too large; expected at most {most}"))
+        }
         _ => Err(format!("`{text}` is not accepted; expected a number of at least 1")),
     }
 }
@@ -132,7 +138,7 @@ mod tests {
         assert_eq!((rt_priority("1"), rt_priority("99")), (Ok(1), Ok(99)));
         assert_eq!((reader_priority("0"), reader_priority("99")), (Ok(0), Ok(99)));
         assert_eq!(start_entries("4194304"), Ok(MAX_TASKS));
-        assert_eq!(id("4294967295"), Ok(u32::MAX));
+        assert_eq!(id("4194304"), Ok(MAX_TASKS));
     }
 
     #[test]
@@ -145,12 +151,20 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_is_too_large_is_refused_with_the_largest() {
+        for text in ["4194305", "4294967296", "99999999999"] {
+            assert_eq!(id(text), Err(format!("`{text}` is too large; expected at most 4194304")));
+        }
+        assert!(count("99999999999999999999").is_err_and(|error| error.ends_with("at most 18446744073709551615")));
+    }
+
+    #[test]
     fn what_lies_outside_or_is_no_number_is_refused_with_the_limits() {
         for text in ["0", "100", "256", "-1", "", "x", "1.5", "0x10"] {
             let expected = format!("`{text}` is not accepted; expected a number from 1 to 99");
             assert_eq!(rt_priority(text), Err(expected));
         }
-        assert!(id("0").is_err() && id("4294967296").is_err() && count("0").is_err() && rows("0").is_err());
+        assert!(id("0").is_err() && count("0").is_err() && rows("0").is_err());
         assert!(groups("1000001").is_err() && start_entries("4194305").is_err());
     }
 }

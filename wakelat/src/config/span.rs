@@ -11,6 +11,10 @@ pub const MAX_NS: u64 = 3650 * 24 * 3600 * 1_000_000_000;
 /// Where it has no unit, an unknown one, is negative, zero, finer than 1 ns or longer than [`MAX_NS`].
 pub fn with_unit(text: &str) -> Result<u64, String> {
     if is_bare(text) {
+        // No unit would help: zero of any is refused.
+        if text.parse() == Ok(0.0) {
+            return positive(text, 0);
+        }
         return Err(format!("`{text}` has no unit; expected one of ns, us, ms, s, m, h, such as `{text}us`"));
     }
     positive(text, nanoseconds(text)?)
@@ -136,7 +140,10 @@ mod tests {
             assert!(with_unit(text).unwrap_err().contains("no time at all"), "{text}");
             assert!(seconds(text).unwrap_err().contains("no time at all"), "{text}");
         }
-        assert!(seconds("0").is_err() && seconds("0.0").is_err());
+        for text in ["0", "0.0"] {
+            assert!(seconds(text).is_err(), "{text}");
+            assert!(with_unit(text).unwrap_err().contains("no time at all"), "{text}");
+        }
     }
 
     #[test]

@@ -66,14 +66,12 @@ impl TimerlatConfig {
                 "nothing draws the worst here; leave it out, or ask for `why`, or for `hist` or `top` with `--json`";
             return Err(ConfigError::usage("--worst", why).into());
         }
-        let (hist, text) = (view == View::Hist, !flags.saved.json);
+        let (hist, text) = (view == View::Hist, !flags.saved.json && !flags.saved.csv);
         for (flag, given) in [("--no-irq", flags.no_irq), ("--no-thread", flags.no_thread)] {
             if given && !(hist && text) {
-                return Err(ConfigError::usage(
-                    flag,
-                    "only the histogram leaves one out; ask for `hist` without `--json`",
-                )
-                .into());
+                return Err(
+                    ConfigError::usage(flag, "only the histogram leaves one out; ask for `hist` as text").into()
+                );
             }
         }
         if flags.no_irq && flags.no_thread && !flags.live.user_threads {
@@ -82,8 +80,7 @@ impl TimerlatConfig {
             );
         }
         if flags.nano && !(text && matches!(view, View::Hist | View::Top)) {
-            let why =
-                "`why`, `trace` and `--json` show latencies to the nanosecond in any case; ask for `hist` or `top`";
+            let why = "`why`, `trace`, `--json` and `--csv` show latencies to the nanosecond in any case; ask for `hist` or `top`";
             return Err(ConfigError::usage("--nano", why).into());
         }
         let shown = Shown {
@@ -91,7 +88,7 @@ impl TimerlatConfig {
             threshold_ns: flags.threshold,
             worst: flags.worst.unwrap_or(WORST),
             form: Form { nano: flags.nano, irq: !flags.no_irq, thread: !flags.no_thread },
-            bins: bins(&flags.histogram, hist && text, flags.nano)?,
+            bins: bins(&flags.histogram, hist && !flags.saved.json, flags.nano)?,
         };
         let events = |config: &TracerConfig| TracerEvents::of_timerlat(view, config.trace.is_some());
         Ok(Self { origin: origin(&flags.saved, &flags.window, tracer, events)?, shown })

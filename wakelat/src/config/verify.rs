@@ -72,9 +72,8 @@ impl VerifyConfig {
 /// # Errors
 /// Where a name is not UTF-8.
 pub(crate) fn trigger_filter(flags: &TaskFlags, tids: Vec<u32>) -> Result<TriggerFilter, ConfigError> {
-    let ranges = |ranges: &Option<Ranges>| -> Vec<RangeInclusive<i64>> {
-        ranges.iter().flat_map(Ranges::iter).cloned().collect()
-    };
+    let ranges =
+        |ranges: &[Ranges]| -> Vec<RangeInclusive<i64>> { ranges.iter().flat_map(Ranges::iter).cloned().collect() };
     let comm = |pattern: &OsString| {
         let text = pattern.to_str().map(str::to_owned);
         text.ok_or_else(|| {

@@ -17,13 +17,12 @@ use tokio::time::Instant;
 
 use super::{
     clock::{cpu_ns, monotonic_ns},
-    limit::Limit,
+    limit::{Limit, Reading},
     meter::{Meter, Presence, Slice, Spent},
-    rest::Budget,
 };
 use crate::{
     aggregate::sampled::Period,
-    collect::{Collector, Runs},
+    collect::{Collector, RunCounts, Runs},
     kernel::{Roots, switches},
 };
 
@@ -35,9 +34,6 @@ const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(640);
 /// Switches that tell what one takes to some percent.
 const ENOUGH_SWITCHES: u64 = 500;
-
-/// The same as [`EVERY`] where a limit is to be held by what the slices show, and there are no rests to do it.
-const OFTEN: Duration = Duration::from_millis(500);
 
 /// What measuring takes.
 pub struct Account {
@@ -67,25 +63,12 @@ pub enum Step {
 /// A limit to hold.
 struct Limited {
     limit: Limit,
-    budget: Budget,
     /// The lowest and the highest level in force since the window began.
     levels: (u8, u8),
-    /// As it was when the last slice ended.
-    at_slice: Mark,
-    /// As it was when the last period ended.
-    at_period: Mark,
     period: Period,
-    /// When the period ends, or the rest.
+    period_began_at_ns: u64,
+    /// When the period ends, or the pause.
     until: Instant,
-}
-
-/// How things stood at one instant: ns.
-#[derive(Clone, Copy)]
-struct Mark {
-    at_ns: u64,
-    rested_ns: u64,
-    tool_ns: u64,
-    programs_ns: u64,
 }
 
 /// A slice under way.
@@ -95,6 +78,7 @@ struct UnderWay {
     began_at: Instant,
     began_at_ns: u64,
     before: Runs,
+    stopped_before: u64,
     looked_at_after: Duration,
 }
 
@@ -104,7 +88,7 @@ impl Account {
     ///
     /// # Errors
     /// Where procfs or the kernel does not tell, or there is a limit and the kernel accounts nothing.
-    pub fn open(collector: &Collector, limit_ppm: Option<u32>) -> Result<Self> {
+    pub fn open(collector: &mut Collector, limit_ppm: Option<u32>) -> Result<Self> {
         let proc = Roots::default().proc;
         let switches = switches::count(&proc)?;
         let online = aya::util::online_cpus()
@@ -113,16 +97,19 @@ impl Account {
         let slice_at = Instant::now();
         let (presence, meter) = (Presence::new(switches), Meter::new(0));
         let mut account = Self { limited: None, presence, proc, cpus, meter, under_way: None, slice_at };
-        let mark = account.mark()?;
-        account.limited = limit_ppm.map(|ppm| {
-            let budget = Budget::new(ppm, cpus);
-            let until = slice_at + Duration::from_nanos(budget.period_ns());
-            let (limit, period) = (Limit::new(ppm), Period::FIRST);
-            Limited { limit, budget, levels: (0, 0), at_slice: mark, at_period: mark, period, until }
-        });
         account.begin(collector)?;
-        if account.limited.is_some() && account.under_way.is_none() {
-            bail!("`--max-overhead` cannot be held: the kernel accounts programs for those with CAP_SYS_ADMIN alone");
+        if let Some(ppm) = limit_ppm {
+            if account.under_way.is_none() {
+                bail!(
+                    "`--max-overhead` cannot be held: the kernel accounts programs for those with CAP_SYS_ADMIN alone"
+                );
+            }
+            let now = reading(collector)?;
+            let limit = Limit::new(ppm, cpus, now);
+            collector.allow_runs(limit.runs())?;
+            let until = slice_at + Duration::from_nanos(limit.period_ns());
+            let (period, period_began_at_ns) = (Period::FIRST, now.at_ns);
+            account.limited = Some(Limited { limit, levels: (0, 0), period, period_began_at_ns, until });
         }
         Ok(account)
     }
@@ -158,20 +145,37 @@ impl Account {
         }
     }
 
-    /// Begins a slice, or ends the one under way if it has shown enough; ends a period or a rest.
+    /// The reader was woken. Where it was because the programs have used up what they may take, [`Self::step`] is due now.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn wake(&mut self, collector: &Collector) -> Result<()> {
+        if let Some(limited) = self.limited.as_mut().filter(|_| self.presence.is_present())
+            && collector.stopped_at_ns()?.is_some()
+        {
+            log::debug!("the programs have used up their runs");
+            limited.until = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Begins a slice, or ends the one under way if it has shown enough; ends a period or a pause.
     ///
     /// # Errors
     /// Where procfs or the kernel does not tell.
     pub fn step(&mut self, collector: &mut Collector) -> Result<Step> {
         if self.is_resting() {
-            return Ok(Step::Return);
+            return self.end_pause(collector);
         }
         // A period ends when it was to end, whatever the slice under way has shown by then: if it depended on what happens in
         // it, what it stands for would not be known.
-        let is_over = self.limited.as_ref().is_some_and(|limited| limited.until <= Instant::now());
+        let is_over = match &self.limited {
+            Some(limited) => limited.until <= Instant::now() || collector.stopped_at_ns()?.is_some(),
+            None => false,
+        };
         let Some(under_way) = &mut self.under_way else {
             if is_over {
-                return self.end_period();
+                return self.end_period(collector);
             }
             self.begin(collector)?;
             return Ok(Step::Go);
@@ -182,55 +186,62 @@ impl Account {
             self.slice_at = under_way.began_at + under_way.looked_at_after;
             return Ok(Step::Go);
         }
-        let has_to_look = self.limited.as_ref().is_some_and(|limited| limited.period.stands_for == 1.0);
-        self.slice_at = under_way.began_at + if has_to_look { OFTEN } else { EVERY };
-        if let Some(slice) = self.end(collector)? {
-            self.hold_limit(&slice, collector)?;
+        self.slice_at = under_way.began_at + EVERY;
+        self.end(collector)?;
+        if is_over {
+            return self.end_period(collector);
         }
-        if is_over { self.end_period() } else { Ok(Step::Go) }
-    }
-
-    /// Watches fewer tasks, or more, after what `slice` has shown.
-    fn hold_limit(&mut self, slice: &Slice, collector: &mut Collector) -> Result<()> {
-        let mark = self.mark()?;
-        let Some(limited) = &mut self.limited else { return Ok(()) };
-        let last = std::mem::replace(&mut limited.at_slice, mark);
-        let watched_ns = mark.at_ns - last.at_ns - (mark.rested_ns - last.rested_ns);
-        let of_tool = (mark.tool_ns - last.tool_ns) as f64 / watched_ns.max(1) as f64;
-        let of_programs = slice.programs_ns as f64 / slice.length_ns.max(1) as f64;
-        let share = (of_tool + of_programs) / f64::from(self.cpus);
-        if limited.limit.step(share) {
-            let level = limited.limit.level();
-            collector.watch_one_in_two_to_the(level)?;
-            limited.levels = (limited.levels.0.min(level), limited.levels.1.max(level));
-            // Whether it was the right one is to be known soon.
-            self.slice_at = Instant::now();
-        } else if limited.limit.is_exceeded_by(share) && limited.period.stands_for == 1.0 {
-            // There were no rests until now, and there have to be.
-            limited.until = Instant::now();
+        if let Some(limited) = &self.limited {
+            collector.allow_runs(limited.limit.runs())?;
         }
-        Ok(())
+        Ok(Step::Go)
     }
 
     /// A period has ended: what comes now?
-    fn end_period(&mut self) -> Result<Step> {
-        let mark = self.mark()?;
+    fn end_period(&mut self, collector: &mut Collector) -> Result<Step> {
         let Some(limited) = &mut self.limited else { return Ok(Step::Go) };
-        let last = std::mem::replace(&mut limited.at_period, mark);
-        let taken_ns = mark.tool_ns - last.tool_ns + mark.programs_ns.saturating_sub(last.programs_ns);
-        let may_rest = limited.limit.is_at_fewest();
-        if let Some(rest_ns) = limited.budget.rest_ns(mark.at_ns - last.at_ns, taken_ns, may_rest, random()) {
-            return Ok(Step::Rest(Duration::from_nanos(rest_ns)));
+        let now = reading(collector)?;
+        let stopped_at_ns = collector.stopped_at_ns()?;
+        let measured_ns = stopped_at_ns.unwrap_or(now.at_ns).saturating_sub(limited.period_began_at_ns);
+        let level = limited.limit.level();
+        let pause_ns = limited.limit.end_period(now, measured_ns, stopped_at_ns.is_some(), random());
+        log::debug!("measured for {measured_ns} ns, pause of {pause_ns:?} ns: {:?}", limited.limit);
+        if limited.limit.level() != level {
+            limited.change_level(collector)?;
+            // Whether it is the right one is to be known soon.
+            self.slice_at = Instant::now();
         }
+        if let Some(pause_ns) = pause_ns {
+            return Ok(Step::Rest(Duration::from_nanos(pause_ns)));
+        }
+        collector.allow_runs(limited.limit.runs())?;
         Ok(Step::Period(limited.begin_period(0)))
+    }
+
+    /// A pause was to end now: does it?
+    fn end_pause(&mut self, collector: &mut Collector) -> Result<Step> {
+        if let Some(limited) = &mut self.limited {
+            if let Some(more_ns) = limited.limit.end_pause(reading(collector)?) {
+                limited.until = Instant::now() + Duration::from_nanos(more_ns);
+                return Ok(Step::Go);
+            }
+            collector.clear_stop()?;
+            collector.allow_runs(limited.limit.runs())?;
+        }
+        // The whole of a period that begins: its first runs take longer than the others.
+        if self.slice_at <= Instant::now() {
+            self.begin(collector)?;
+        }
+        Ok(Step::Return)
     }
 
     /// The programs are detached from now on, for so long.
     ///
     /// # Errors
     /// Where procfs does not tell.
-    pub fn leave(&mut self, rest: Duration) -> Result<()> {
-        self.presence.leave(switches::count(&self.proc)?, monotonic_ns());
+    pub fn leave(&mut self, collector: &Collector, rest: Duration) -> Result<()> {
+        let left_at_ns = collector.stopped_at_ns()?.unwrap_or_else(monotonic_ns);
+        self.presence.leave(switches::count(&self.proc)?, left_at_ns);
         if let Some(limited) = &mut self.limited {
             limited.until = Instant::now() + rest;
         }
@@ -269,11 +280,6 @@ impl Account {
         self.so_far()
     }
 
-    fn mark(&mut self) -> Result<Mark> {
-        let Spent { tool_ns, rested_ns, programs_ns, .. } = self.so_far()?;
-        Ok(Mark { at_ns: monotonic_ns(), rested_ns, tool_ns, programs_ns: programs_ns.unwrap_or(0) })
-    }
-
     fn begin(&mut self, collector: &Collector) -> Result<()> {
         let began_at = Instant::now();
         self.slice_at = began_at + EVERY;
@@ -281,16 +287,18 @@ impl Account {
             Ok(stats) => {
                 self.slice_at = began_at + SHORTEST;
                 let (before, began_at_ns) = (collector.runs()?, monotonic_ns());
+                let stopped_before = collector.run_counts()?.stopped;
                 let looked_at_after = SHORTEST;
-                self.under_way = Some(UnderWay { _stats: stats, began_at, began_at_ns, before, looked_at_after });
+                self.under_way =
+                    Some(UnderWay { _stats: stats, began_at, began_at_ns, before, stopped_before, looked_at_after });
             }
             Err(error) => log::info!("the kernel does not account programs for this user: {error}"),
         }
         Ok(())
     }
 
-    fn end(&mut self, collector: &Collector) -> Result<Option<Slice>> {
-        let Some(under_way) = self.under_way.take() else { return Ok(None) };
+    fn end(&mut self, collector: &Collector) -> Result<()> {
+        let Some(under_way) = self.under_way.take() else { return Ok(()) };
         let runs = collector.runs()?;
         let slice = Slice {
             programs_ns: runs.ns - under_way.before.ns,
@@ -298,19 +306,40 @@ impl Account {
             length_ns: monotonic_ns() - under_way.began_at_ns,
         };
         self.meter.add(&slice, self.presence.switches(switches::count(&self.proc)?));
-        Ok(Some(slice))
+        if let Some(limited) = &mut self.limited {
+            let now = reading(collector)?;
+            let count = runs.count - under_way.before.count;
+            let stopped = (now.stopped - under_way.stopped_before).min(count);
+            limited.limit.charge(now);
+            limited.limit.reprice(slice.programs_ns, count - stopped, stopped);
+        }
+        Ok(())
     }
 }
 
 impl Limited {
-    /// The next period begins, after so long a rest.
+    /// The next period begins, after so long a pause.
     fn begin_period(&mut self, rest_ns: u64) -> Period {
-        let length_ns = self.budget.period_ns();
+        let length_ns = self.limit.period_ns();
         self.until = Instant::now() + Duration::from_nanos(length_ns);
+        self.period_began_at_ns = monotonic_ns();
         let stands_for = 1.0 + rest_ns as f64 / length_ns as f64;
         self.period = Period { number: self.period.number + 1, stands_for };
         self.period
     }
+
+    fn change_level(&mut self, collector: &mut Collector) -> Result<()> {
+        let level = self.limit.level();
+        collector.sample_one_in_two_to_the(level)?;
+        self.levels = (self.levels.0.min(level), self.levels.1.max(level));
+        Ok(())
+    }
+}
+
+/// How things stand.
+fn reading(collector: &Collector) -> Result<Reading> {
+    let RunCounts { measured, stopped } = collector.run_counts()?;
+    Ok(Reading { at_ns: monotonic_ns(), measured, stopped, tool_ns: cpu_ns() })
 }
 
 /// A number from 0 to 1 that nobody could have known: from the seed of the library's hash maps.

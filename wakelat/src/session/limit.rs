@@ -1,131 +1,230 @@
-//! `--max-overhead`: how many tasks may be watched, from what the last slice of the account showed. Pure.
+//! `--max-overhead`: how many tasks to sample, how long to measure, and how long to pause. Pure.
 //!
-//! Where the fewest are still too dear, the programs have to rest: see [`super::rest`].
+//! A token bucket of CPU time. It fills at [`AIM`] of the limit and is debited for all that measuring takes: each run of a
+//! program at the price that the last slice of the account has shown, and wakelat's own CPU time. A period begins when the bucket holds
+//! what the period is expected to take; where it takes more than the bucket holds, the programs stop by themselves
+//! ([`Limit::runs`]), however late user space is. So what measuring takes in a stretch of time is at most what flows in
+//! meanwhile and what the bucket held when it began: in 10 s, 8.5 s and 0.92 s of the limit, and in a run of at least a second, no
+//! more than its length. The rest of the limit is for what a run costs more between slices than in them.
 
 use wakelat_common::share::MAX_LEVEL;
 
+/// The part of the limit that flows in.
+const AIM: f64 = 0.85;
+/// A period and the pause after it are about as long as this together: ns. So a run of some seconds has several.
+const ROUND_NS: f64 = 6e8;
+/// What the bucket holds, in what flows in during a round.
+const CAPACITY_ROUNDS: f64 = 1.8;
+/// What is expected of the next period may be too little by so much.
+const MARGIN: f64 = 1.2;
+/// What the bucket holds at first, as the time in which the whole limit takes as much: ns.
+const AT_FIRST_NS: f64 = (1.0 - AIM) * 1e9;
+/// What a run may take before a slice has shown it: ns, more than on any machine that is not emulated.
+const FIRST_PRICE_NS: f64 = 1_000.0;
+
+/// So many runs show as much of the price as is known from earlier slices.
+const MANY_RUNS: f64 = 1_000.0;
+/// What the call of a program takes that returns at once, as a part of what a run takes that measures: at least.
+const CALL: f64 = 0.25;
+
+const FIRST_PERIOD_NS: f64 = 1e8;
+const SHORTEST_PERIOD_NS: f64 = 1e7;
+const LONGEST_PERIOD_NS: f64 = 1e9;
+/// To detach and attach takes about a millisecond of CPU time: shorter pauses save less than they cost.
+const SHORTEST_PAUSE_NS: f64 = 5e7;
+
 /// One task in 8. To call the programs takes about as long then as what they and the reader do for these: with fewer, much less
-/// would be told, and little less taken.
-const FEWEST: u8 = 3;
+/// would be measured, and little less taken.
+const FEWEST_TASKS: u8 = 3;
 
-const _: () = assert!(FEWEST <= MAX_LEVEL);
+const _: () = assert!(FEWEST_TASKS <= MAX_LEVEL);
 
-/// Slices in a row that leave room before more tasks are watched: what they show is a sample.
+/// Sampling twice as many tasks at most doubles the overhead: up to this part of the limit it still holds afterwards.
+const ROOM: f64 = 0.4;
+/// Periods in a row that leave room before more tasks are sampled.
 const CALM: u32 = 3;
 
-/// The part of the limit to aim at, for the same reason.
-pub(super) const AIM: f64 = 0.9;
-
-/// Watching twice as many tasks at most doubles the overhead: up to this part of the limit it still holds afterwards.
-const ROOM: f64 = 0.4;
-
-/// Keeps the overhead below a limit, by the level at which tasks are watched.
+/// Keeps the overhead below a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// Share of the time of all CPUs.
-    share: f64,
+    /// ns of CPU time that flow in in a ns.
+    inflow: f64,
+    cpus: f64,
+    /// ns of CPU time in the bucket; less than 0 where more was taken than it held.
+    tokens: f64,
+    last: Reading,
+    /// ns that a run of a program takes.
+    price: f64,
+    /// Whether a slice has shown it.
+    is_priced: bool,
+    /// ns of wakelat's own CPU time that come with it.
+    price_of_tool: f64,
+    /// Runs since the last slice: they get the price that the next one shows.
+    unpriced: u64,
+    /// Since the last period ended.
+    round: Round,
     level: u8,
     calm: u32,
+    period_ns: f64,
+    /// What the bucket has to hold before the next period begins.
+    needed: f64,
+}
+
+/// What was counted up to one instant since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Runs of programs that measured.
+    pub measured: u64,
+    /// Runs after the programs had stopped, until they were detached.
+    pub stopped: u64,
+    /// wakelat's own CPU time: ns.
+    pub tool_ns: u64,
+}
+
+/// What a period, and the pause before it, have taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    length_ns: u64,
+    runs: u64,
+    tool_ns: u64,
 }
 
 impl Limit {
-    /// Of so many millionths of the time of all CPUs. To begin with, every task is watched.
-    pub fn new(ppm: u32) -> Self {
-        Self { share: f64::from(ppm) / 1e6, level: 0, calm: 0 }
+    /// A limit of `ppm` millionths of the time of `cpus`. To begin with, every task is sampled.
+    pub fn new(ppm: u32, cpus: u32, now: Reading) -> Self {
+        let limit = f64::from(ppm) / 1e6 * f64::from(cpus);
+        Self {
+            inflow: AIM * limit,
+            cpus: f64::from(cpus),
+            tokens: limit * AT_FIRST_NS,
+            last: now,
+            price: FIRST_PRICE_NS,
+            is_priced: false,
+            price_of_tool: 0.0,
+            unpriced: 0,
+            round: Round::default(),
+            level: 0,
+            calm: 0,
+            period_ns: FIRST_PERIOD_NS,
+            needed: 0.0,
+        }
     }
 
-    /// The level in force.
+    /// One task in 2 to the power of this is sampled.
     pub fn level(&self) -> u8 {
         self.level
     }
 
-    /// Whether as few tasks are watched as can be.
-    pub fn is_at_fewest(&self) -> bool {
-        self.level == FEWEST
+    /// How long the next period is to be: ns.
+    pub fn period_ns(&self) -> u64 {
+        self.period_ns as u64
     }
 
-    /// Whether `share` is too much, and nothing is to be had by watching fewer tasks.
-    pub fn is_exceeded_by(&self, share: f64) -> bool {
-        self.is_at_fewest() && share > AIM * self.share
+    /// How many runs the bucket holds now.
+    pub fn runs(&self) -> u64 {
+        (self.tokens / (self.price + self.price_of_tool)) as u64
     }
 
-    /// Measuring took `share` of the time of all CPUs while the programs were attached. Returns whether another level is in force from now on.
-    pub fn step(&mut self, share: f64) -> bool {
-        let before = self.level;
-        if share > AIM * self.share {
-            // What is to be had by watching fewer is proportional to them, at best.
-            let halvings = (share / (AIM * self.share)).log2().ceil().max(1.0) as u8;
-            self.level = self.level.saturating_add(halvings).min(FEWEST);
+    /// Debits what was taken up to `now`.
+    pub fn charge(&mut self, now: Reading) {
+        let last = std::mem::replace(&mut self.last, now);
+        let length_ns = now.at_ns.saturating_sub(last.at_ns);
+        let tool_ns = now.tool_ns.saturating_sub(last.tool_ns);
+        // A program that has stopped returns at once, and is still called: it is debited as if it measured.
+        let runs = (now.measured - last.measured) + (now.stopped - last.stopped);
+        self.tokens = (self.tokens + self.inflow * length_ns as f64).min(self.capacity());
+        self.tokens -= runs as f64 * self.price + tool_ns as f64;
+        self.unpriced += runs;
+        self.round.length_ns += length_ns;
+        self.round.runs += runs;
+        self.round.tool_ns += tool_ns;
+    }
+
+    /// A slice of the account has shown that `measured` runs, and `stopped` ones after the programs had stopped, took `programs_ns`.
+    /// Corrects what the runs since the slice before were charged, up to the last [`Self::charge`].
+    pub fn reprice(&mut self, programs_ns: u64, measured: u64, stopped: u64) {
+        if measured == 0 {
+            return;
+        }
+        // Which part the stopped ones took is not known: no more than the others, and no less than a call.
+        let (measured, stopped) = (measured as f64, stopped as f64);
+        let at_least = programs_ns as f64 / (measured + stopped);
+        let at_most = programs_ns as f64 / (measured + CALL * stopped);
+        let shown = self.price.clamp(at_least, at_most);
+        // Of the runs since the slice before, half are taken to be like that one, and half like this one. A few runs show
+        // little: the first after the programs are attached, or ones that an interrupt or the hypervisor made long.
+        let (part, weight) =
+            if self.is_priced { (0.5, (measured + stopped) / (measured + stopped + MANY_RUNS)) } else { (1.0, 1.0) };
+        let price = self.price + weight * (shown - self.price);
+        let unpriced = part * std::mem::take(&mut self.unpriced) as f64;
+        self.tokens = (self.tokens + unpriced * (self.price - price)).min(self.capacity());
+        (self.price, self.is_priced) = (price, true);
+    }
+
+    /// A period has ended in which the programs measured for `measured_ns`; `has_stopped`: by themselves, before its planned end.
+    /// Returns how long to pause before the next, if at all: ns. `random` is from 0 to 1.
+    pub fn end_period(&mut self, now: Reading, measured_ns: u64, has_stopped: bool, random: f64) -> Option<u64> {
+        self.charge(now);
+        let round = std::mem::take(&mut self.round);
+        let measured_ns = measured_ns.max(1) as f64;
+        let programs_ns = round.runs as f64 * self.price;
+        self.price_of_tool =
+            if round.runs == 0 { 0.0 } else { (round.tool_ns as f64 / round.runs as f64).min(self.price) };
+        let of_tool = round.tool_ns as f64 / round.length_ns.max(1) as f64;
+        self.adjust_level((programs_ns / measured_ns + of_tool) / self.cpus);
+        // Neither what a period takes nor what it is to take depends on what happens in it, so that periods are a fair sample
+        // of the time: its length is known beforehand, and the pause before it ends at random.
+        let taken = programs_ns + round.tool_ns as f64;
+        let aim = self.inflow * ROUND_NS;
+        let longer = (aim / taken.max(1.0)).clamp(0.1, 4.0);
+        self.period_ns = (measured_ns * longer).clamp(SHORTEST_PERIOD_NS, LONGEST_PERIOD_NS);
+        let expected = MARGIN * (taken * self.period_ns / measured_ns).min(aim);
+        if self.tokens >= expected && !has_stopped {
+            return None;
+        }
+        self.needed = (expected + random * (CAPACITY_ROUNDS - MARGIN) * aim).min(self.capacity());
+        Some(self.missing_ns().max(SHORTEST_PAUSE_NS) as u64)
+    }
+
+    /// A pause was to end now. Returns for how long it has to go on, where what came with it has taken too much: ns.
+    pub fn end_pause(&mut self, now: Reading) -> Option<u64> {
+        self.charge(now);
+        // What the timer and rounding leave is not worth another pause.
+        let missing_ns = self.missing_ns();
+        (missing_ns > SHORTEST_PAUSE_NS / 10.0).then_some(missing_ns as u64)
+    }
+
+    fn capacity(&self) -> f64 {
+        CAPACITY_ROUNDS * ROUND_NS * self.inflow
+    }
+
+    /// How long it takes until the bucket holds what is needed: ns.
+    fn missing_ns(&self) -> f64 {
+        ((self.needed - self.tokens) / self.inflow).max(0.0)
+    }
+
+    /// Samples fewer tasks, or more, where measuring took `share` of the time of all CPUs.
+    fn adjust_level(&mut self, share: f64) {
+        let aim = self.inflow / self.cpus;
+        if share > aim {
+            // What is to be had by sampling fewer is proportional to them, at best.
+            let halvings = (share / aim).log2().ceil().max(1.0) as u8;
+            self.level = self.level.saturating_add(halvings).min(FEWEST_TASKS);
             self.calm = 0;
         } else {
-            self.calm = if share <= ROOM * self.share { self.calm + 1 } else { 0 };
+            self.calm = if share <= ROOM / AIM * aim { self.calm + 1 } else { 0 };
             if self.calm >= CALM && self.level > 0 {
                 self.level -= 1;
                 self.calm = 0;
+                // Until a slice shows it.
+                self.price *= 2.0;
+                self.price_of_tool *= 2.0;
             }
         }
-        self.level != before
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// What measuring takes at `level`: a share for all tasks, and one for each wait watched.
-    fn overhead(floor: f64, watched: f64, level: u8) -> f64 {
-        floor + watched / f64::from(1u32 << level)
-    }
-
-    #[test]
-    fn little_load_is_watched_whole() {
-        let mut limit = Limit::new(5_000);
-        assert!(!(0..100).any(|_| limit.step(0.004)));
-        assert_eq!(limit.level(), 0);
-    }
-
-    #[test]
-    fn where_the_events_alone_exceed_the_limit_as_few_as_can_be_are_watched() {
-        let mut limit = Limit::new(5_000);
-        (0..20).for_each(|_| {
-            limit.step(0.02);
-        });
-        assert!(limit.is_at_fewest());
-    }
-
-    proptest! {
-        #[test]
-        fn a_steady_load_is_below_the_limit_after_a_few_slices_or_watched_least(
-            ppm in 1_000..100_000u32, floor in 0.0..0.85, watched in 0.0..0.5,
-        ) {
-            let limit_share = f64::from(ppm) / 1e6;
-            let floor = floor * limit_share;
-            let mut limit = Limit::new(ppm);
-            let mut shares: Vec<f64> = Vec::new();
-            for _ in 0..200 {
-                let share = overhead(floor, watched, limit.level());
-                shares.push(share);
-                limit.step(share);
-            }
-            prop_assert!(
-                shares[16..].iter().all(|share| *share <= limit_share)
-                    || limit.is_at_fewest() && shares[16..].iter().all(|share| *share == shares[16]),
-                "{shares:?}"
-            );
-        }
-
-        #[test]
-        fn a_load_that_has_gone_is_watched_whole_again(watched in 0.01..0.5) {
-            let mut limit = Limit::new(5_000);
-            (0..20).for_each(|_| {
-                limit.step(overhead(0.0, watched, limit.level()));
-            });
-            (0..100).for_each(|_| {
-                limit.step(0.0);
-            });
-            prop_assert_eq!(limit.level(), 0);
-        }
-    }
-}
+mod tests;

@@ -11,7 +11,6 @@ mod meter;
 mod names;
 pub(crate) mod output;
 mod progress;
-mod rest;
 pub(crate) mod schedule;
 pub(crate) mod scheduling;
 pub(crate) mod settings;
@@ -94,7 +93,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
     view.loaded(&mut collector);
     let output = Writer::start(Output::open(config.output.path.as_deref())?, priority)?;
-    let mut account = Account::open(&collector, config.max_overhead_ppm)?;
+    let mut account = Account::open(&mut collector, config.max_overhead_ppm)?;
     collector.attach()?;
     // Events count from here on, and wakelat may be slow from here on: where the programs know the end, it is exact.
     let (spent, reader_waited_ns) = (account.so_far()?, clock::run_delay_ns());
@@ -149,7 +148,10 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
                 Answer::Report | Answer::Nothing => continue,
             },
             () = schedule.next_is_due() => cut = schedule.pass(monotonic_ns()),
-            rung = bell.readable() => rung.context(waiting)?.clear_ready(),
+            rung = bell.readable() => {
+                rung.context(waiting)?.clear_ready();
+                run.account.wake(&collector)?;
+            }
             // In a rest nothing comes.
             _ = drain.tick(), if !run.account.is_resting() => {}
         }
@@ -360,15 +362,13 @@ impl Run<'_> {
                 self.windows.begin_period(period);
             }
             Step::Rest(rest) => {
-                collector.detach_and(|| self.account.leave(rest))?;
+                collector.detach_and(|collector| self.account.leave(collector, rest))?;
                 self.take_all(collector)?;
                 self.windows.cut_off(&collector.take_waiting()?);
             }
             Step::Return => {
                 collector.attach()?;
-                if let Some(period) = self.account.come_back()? {
-                    self.windows.begin_period(period);
-                }
+                self.account.come_back()?.into_iter().for_each(|period| self.windows.begin_period(period));
             }
         }
         Ok(())

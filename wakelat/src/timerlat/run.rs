@@ -70,12 +70,18 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
     let name = name(&saved.from);
     let input = open(&saved.from).with_context(|| format!("cannot read {name}"))?;
     let mut out = Output::open(saved.output.path.as_deref())?;
-    let json = saved.output.format == Format::Json;
-    let lines = shown.view == View::Trace && !json;
+    let format = saved.output.format;
+    let (json, lines) = (format == Format::Json, shown.view == View::Trace && format == Format::Human);
     let rules = shown.rules(RESOLUTION_NS, None);
     let mut summing = Summing::new(rules);
     let mut document = sink::RunText::new(&rules);
     let mut table: Option<sink::trace::Lines> = None;
+    let mut has_titles = false;
+    let mut csv = |over: &[Explained]| {
+        let titles =
+            if std::mem::replace(&mut has_titles, true) { String::new() } else { sink::csv::titles(View::Trace)? };
+        Ok::<_, std::io::Error>(titles + &sink::csv::activations(over)?)
+    };
     // The first line of a `trace` may be long in coming: it is written when it is known.
     let mut show = |over: Vec<Explained>, out: &mut Output| -> Result<Written> {
         if lines && !over.is_empty() {
@@ -89,8 +95,8 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
             over.iter().for_each(|one| text.push_str(&lines.line(one)));
             return out.write(|out| out.write_all(text.as_bytes()));
         }
-        if json && shown.view == View::Trace && !over.is_empty() {
-            let text = document.activations(&over)?;
+        if shown.view == View::Trace && !over.is_empty() {
+            let text = if json { document.activations(&over)? } else { csv(&over)? };
             return out.write(|out| out.write_all(text.as_bytes()));
         }
         Ok(Written::All)
@@ -114,10 +120,13 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
     if summary.cpus.is_empty() {
         bail!("{}", nothing(&name, "timerlat", &summary.coverage));
     }
-    let text = match (json, shown.view) {
-        (true, View::Trace) => document.end(&summary)?,
-        (true, _) => sink::json(&summary, &summary.worst)?,
-        (false, _) => text(shown, &summary, style),
+    let text = match (format, shown.view) {
+        (Format::Json, View::Trace) => document.end(&summary)?,
+        (Format::Json, _) => sink::json(&summary, &summary.worst)?,
+        // The titles are there already.
+        (Format::Csv, View::Trace) if has_titles => String::new(),
+        (Format::Csv, view) => sink::csv::run(view, &summary)?,
+        (Format::Human, _) => text(shown, &summary, style),
     };
     out.write(|out| out.write_all(text.as_bytes()))?;
     Ok(())
@@ -173,6 +182,7 @@ pub fn osnoise(saved: &Saved, shown: NoiseShown, style: &Style) -> Result<()> {
     }
     let text = match (saved.output.format, shown.view) {
         (Format::Json, _) => sink::noise_json(&summary)?,
+        (Format::Csv, view) => sink::csv::noise(view, &summary)?,
         (_, NoiseView::Hist) => sink::osnoise::hist(&summary, style),
         (_, NoiseView::Top) => sink::osnoise::top(&summary, style),
     };

@@ -52,7 +52,10 @@ pub fn run(config: &VerifyConfig, place: &Place, release: &Release, style: &Styl
 }
 
 async fn measure(config: &VerifyConfig, place: &Place, release: &Release) -> Result<Measured> {
-    settings::raise_priority(config.resources.rt_priority)?;
+    // Not by default: a reader that takes the CPU from tasks while it reads their accounts adds waits to these.
+    if config.resources.rt_priority.is_some() {
+        settings::raise_priority(config.resources.rt_priority)?;
+    }
     let mut signals = Signals::catch()?;
     let roots = Roots::default();
     let tracefs = tracefs(config, &roots.proc)?;

@@ -19,8 +19,8 @@ impl Tree {
     /// If git fails.
     pub fn new() -> anyhow::Result<Self> {
         let root = workspace::root();
-        // A commit of the working files that no branch has; nothing where they are those of HEAD.
-        let changed = git(&root, &["stash", "create"])?;
+        // A commit of the working files that no branch has; none, and depending on git's version an error, where they are those of HEAD.
+        let changed = git(&root, &["stash", "create"]).unwrap_or_default();
         let commit = if changed.is_empty() { git(&root, &["rev-parse", "HEAD"])? } else { changed };
         let path = directory().join("tree");
         if path.join(".git").exists() {

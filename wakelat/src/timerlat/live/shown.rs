@@ -43,6 +43,7 @@ impl Activations {
     fn show(&mut self, over: Vec<Explained>, out: &mut dyn Write) -> io::Result<()> {
         match (self.shown.view, self.format) {
             (View::Trace, Format::Json) => out.write_all(self.document.activations(&over)?.as_bytes())?,
+            (View::Trace, Format::Csv) => out.write_all(sink::csv::activations(&over)?.as_bytes())?,
             (View::Trace, _) => {
                 let lines: String = over.iter().map(|one| self.lines.line(one)).collect();
                 out.write_all(lines.as_bytes())?;
@@ -55,10 +56,11 @@ impl Activations {
 
 impl Listener for Activations {
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        if self.shown.view == View::Trace && self.format != Format::Json {
-            out.write_all(self.lines.head().as_bytes())?;
+        match (self.shown.view, self.format) {
+            (View::Trace, Format::Csv) => out.write_all(sink::csv::titles(View::Trace)?.as_bytes()),
+            (View::Trace, Format::Human) => out.write_all(self.lines.head().as_bytes()),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn record(&mut self, record: Record, out: &mut dyn Write) -> io::Result<()> {
@@ -82,7 +84,9 @@ impl Listener for Activations {
         let text = match (self.format, self.shown.view) {
             (Format::Json, View::Trace) => self.document.end(&summary)?,
             (Format::Json, _) => sink::json(&summary, &summary.worst)?,
-            _ => run::text(self.shown, &summary, &self.style),
+            (Format::Csv, View::Trace) => String::new(),
+            (Format::Csv, view) => sink::csv::run(view, &summary)?,
+            (Format::Human, _) => run::text(self.shown, &summary, &self.style),
         };
         let redraw = if account.redrawn { REDRAW } else { "" };
         write!(out, "{redraw}{text}")
@@ -122,6 +126,7 @@ impl Listener for Noises {
         account.to(&mut self.summary.coverage);
         let text = match (self.format, self.view) {
             (Format::Json, _) => sink::noise_json(&self.summary)?,
+            (Format::Csv, view) => sink::csv::noise(view, &self.summary)?,
             (_, NoiseView::Hist) => sink::osnoise::hist(&self.summary, &self.style),
             (_, NoiseView::Top) => sink::osnoise::top(&self.summary, &self.style),
         };

@@ -271,11 +271,7 @@ impl ActivationDocument {
         Self {
             cpu: activation.cpu,
             seq: activation.seq,
-            context: match one.context {
-                Context::Irq => "irq",
-                Context::Thread => "thread",
-                Context::User => "user",
-            },
+            context: words::context(one.context),
             latency_ns: one.latency_ns,
             due_at_ns: one.due_at_ns,
             irq_ns,

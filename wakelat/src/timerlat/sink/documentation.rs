@@ -1,6 +1,9 @@
 //! docs/output.md against what is written: neither can change without the other.
 
-use super::tests::{noise_of, summary_of};
+use super::{
+    NoiseView, View, csv,
+    tests::{noise_of, summary_of},
+};
 use crate::{
     sink::documentation::{all_paths, documented, example, parsed},
     timerlat::{
@@ -51,5 +54,15 @@ fn the_examples_are_what_is_written() {
 fn every_field_is_documented_and_every_documented_field_is_written() {
     for (title, written) in [(TIMERLAT, timerlat()), (OSNOISE, osnoise())] {
         assert_eq!(documented(title), all_paths(&parsed(&written)), "{title}");
+    }
+}
+
+#[test]
+fn every_column_is_documented_in_its_order() {
+    let page = include_str!("../../../../docs/output.md");
+    let views = [View::Hist, View::Top, View::Trace, View::Why].map(csv::columns);
+    for columns in views.into_iter().chain([NoiseView::Hist, NoiseView::Top].map(csv::noise_columns)) {
+        let columns = columns.join(",");
+        assert!(page.contains(&format!("\n```csv\n{columns}\n```\n")), "{columns}");
     }
 }

@@ -3,6 +3,7 @@
 //! As in [`crate::sink`]: no I/O but the writer that is given, no clock, and under every view the coverage.
 
 mod coverage;
+pub mod csv;
 mod document;
 mod finding;
 pub mod hist;

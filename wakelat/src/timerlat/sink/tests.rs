@@ -172,3 +172,27 @@ fn a_histogram_in_buckets_of_one_width_is_rtlas() {
     );
     assert_snapshot!("top_nano", top::text(&summary, Form { nano: true, ..Form::default() }, &unicode(80)));
 }
+
+#[test]
+fn the_rows_of_activations_add_up_and_tables_have_their_columns() {
+    for (name, text) in fixtures::CAPTURES {
+        let (summary, noise) = (summary_of(text, None), noise_of(text));
+        let rows = csv::activations(&summary.worst).unwrap();
+        let of = |row: &str, from: usize, to: usize| -> u64 {
+            row.split(',').skip(from).take(to - from).map(|cell| cell.parse::<u64>().unwrap()).sum()
+        };
+        let columns = csv::columns(View::Trace).len();
+        for row in rows.lines() {
+            assert_eq!(of(row, 8, columns - 1), of(row, 3, 4), "{name}: {row}");
+        }
+        let tables = [View::Hist, View::Top, View::Why].map(|view| csv::run(view, &summary).unwrap());
+        let noises = [NoiseView::Hist, NoiseView::Top].map(|view| csv::noise(view, &noise).unwrap());
+        for table in tables.iter().chain(&noises) {
+            let widths: Vec<usize> = table.lines().map(|line| line.split(',').count()).collect();
+            assert!(widths.windows(2).all(|pair| pair[0] == pair[1]), "{name}: {table}");
+        }
+        let counted: u64 = tables[0].lines().skip(1).map(|row| of(row, 4, 5)).sum();
+        let count = |context| summary.all.of(context).count();
+        assert_eq!(counted, count(Context::Irq) + count(Context::Thread) + count(Context::User), "{name}");
+    }
+}

@@ -53,6 +53,15 @@ pub fn task(task: Task, style: &Style) -> String {
     if task.tid == 0 { "idle".to_owned() } else { format!("{comm}/{}", task.tid) }
 }
 
+/// A context, for programs.
+pub fn context(context: Context) -> &'static str {
+    match context {
+        Context::Irq => "irq",
+        Context::Thread => "thread",
+        Context::User => "user",
+    }
+}
+
 /// A context's latency, for people.
 pub fn latency(context: Context) -> &'static str {
     match context {

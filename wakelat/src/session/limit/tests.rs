@@ -1,0 +1,291 @@
+//! The limit against a model of a machine: load in steps, a late reader, prices that vary, and an account that sees them late.
+
+use proptest::{collection::vec, prelude::*};
+use wakelat_common::share::scatter;
+
+use super::*;
+
+const SECOND_NS: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+/// What happens on the machine from some instant on.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    lasts_ns: u64,
+    /// Runs of programs in a second.
+    runs: f64,
+    /// ns that a run takes, where its task is not sampled, and more where it is.
+    called_ns: f64,
+    sampled_ns: f64,
+    /// How late the reader comes.
+    late_ns: u64,
+}
+
+/// The machine, and what measuring has taken on it.
+struct Machine {
+    loads: Vec<Load>,
+    now_ns: u64,
+    reading: Reading,
+    taken_ns: f64,
+    /// Instants, and what was taken up to them.
+    taken: Vec<(u64, f64)>,
+    /// ns that the programs have taken since the slice began, and the runs of it.
+    slice: (f64, Reading),
+    random: u64,
+}
+
+/// How often the account looks.
+const SLICE_EVERY_NS: u64 = 2 * SECOND_NS;
+
+impl Machine {
+    fn new(loads: Vec<Load>, random: u64) -> Self {
+        let reading = Reading::default();
+        Self { loads, now_ns: 0, reading, taken_ns: 0.0, taken: vec![(0, 0.0)], slice: (0.0, reading), random }
+    }
+
+    fn load(&self) -> Load {
+        let mut at_ns = self.now_ns;
+        for load in &self.loads {
+            match at_ns.checked_sub(load.lasts_ns) {
+                Some(later_ns) => at_ns = later_ns,
+                None => return *load,
+            }
+        }
+        *self.loads.last().expect("there is a load")
+    }
+
+    fn random(&mut self) -> f64 {
+        self.random = scatter(self.random + 1);
+        self.random as f64 / u64::MAX as f64
+    }
+
+    fn take(&mut self, tool_ns: f64) {
+        self.reading.tool_ns += tool_ns as u64;
+        self.taken_ns += tool_ns;
+        self.taken.push((self.now_ns, self.taken_ns));
+    }
+
+    /// The programs are attached for `ns`, and may have `runs`. Returns for how long they measured.
+    fn measure(&mut self, limit: &Limit, ns: u64, mut runs: u64) -> u64 {
+        const STEP: u64 = MS / 2;
+        let until_ns = self.now_ns + ns;
+        let mut measured_ns = 0;
+        while self.now_ns < until_ns {
+            let load = self.load();
+            let varied = 0.9 + 0.2 * self.random();
+            let due = (load.runs * STEP as f64 / 1e9) as u64;
+            let measured = due.min(runs);
+            runs -= measured;
+            let sampled = load.sampled_ns / f64::from(1u32 << limit.level());
+            let programs_ns = varied * (due as f64 * load.called_ns + measured as f64 * sampled);
+            self.reading.measured += measured;
+            self.reading.stopped += due - measured;
+            self.slice.0 += programs_ns;
+            self.taken_ns += programs_ns;
+            self.now_ns += STEP;
+            if measured == due {
+                measured_ns += STEP;
+            }
+            // The reader takes half as much for a sample as the program.
+            self.take(measured as f64 * sampled / 2.0);
+            if measured < due && until_ns.saturating_sub(self.now_ns) > load.late_ns {
+                // It is woken.
+                return measured_ns + self.measure_stopped(load.late_ns);
+            }
+        }
+        measured_ns
+    }
+
+    /// The programs have stopped, and the reader is late.
+    fn measure_stopped(&mut self, ns: u64) -> u64 {
+        let load = self.load();
+        let due = (load.runs * ns as f64 / 1e9) as u64;
+        self.reading.stopped += due;
+        let programs_ns = due as f64 * load.called_ns;
+        self.slice.0 += programs_ns;
+        self.taken_ns += programs_ns;
+        self.now_ns += ns;
+        self.take(0.0);
+        0
+    }
+
+    fn show_slice(&mut self, limit: &mut Limit) {
+        let now = Reading { at_ns: self.now_ns, ..self.reading };
+        let (programs_ns, since) = std::mem::replace(&mut self.slice, (0.0, now));
+        limit.charge(now);
+        limit.reprice(programs_ns as u64, now.measured - since.measured, now.stopped - since.stopped);
+    }
+
+    /// Holds `ppm` for `length_ns`, where a pause takes `pause_costs_ns`.
+    fn run(&mut self, ppm: u32, length_ns: u64, pause_costs_ns: f64) -> Limit {
+        let mut limit = Limit::new(ppm, 2, self.reading);
+        let mut slice_due_ns = 0;
+        while self.now_ns < length_ns {
+            if slice_due_ns <= self.now_ns {
+                self.slice = (0.0, self.reading);
+            }
+            let late_ns = (self.random() * self.load().late_ns as f64) as u64;
+            let measured_ns = self.measure(&limit, limit.period_ns() + late_ns, limit.runs());
+            if slice_due_ns <= self.now_ns {
+                self.show_slice(&mut limit);
+                slice_due_ns = self.now_ns + SLICE_EVERY_NS;
+            }
+            let has_stopped = measured_ns + MS < limit.period_ns();
+            let now = Reading { at_ns: self.now_ns, ..self.reading };
+            let (level, random) = (limit.level(), self.random());
+            let mut pause = limit.end_period(now, measured_ns, has_stopped, random);
+            if limit.level() != level {
+                slice_due_ns = self.now_ns;
+            }
+            if pause.is_some() {
+                self.take(pause_costs_ns / 2.0);
+            }
+            while let Some(ns) = pause {
+                self.now_ns += ns;
+                self.take(pause_costs_ns / 2.0 * f64::from(u8::from(limit.last.at_ns == now.at_ns)));
+                pause = limit.end_pause(Reading { at_ns: self.now_ns, ..self.reading });
+            }
+        }
+        limit
+    }
+
+    /// The most that was taken in any stretch of `ns`, as a share of two CPUs' time.
+    fn most_in(&self, ns: u64) -> f64 {
+        let mut first = 0;
+        let mut most: f64 = 0.0;
+        for (at_ns, taken_ns) in &self.taken {
+            while self.taken[first].0 + ns < *at_ns {
+                first += 1;
+            }
+            // From the instant before the stretch began: nothing in it is left out.
+            most = most.max(taken_ns - self.taken[first].1);
+        }
+        most / ns as f64 / 2.0
+    }
+
+    /// The share of two CPUs' time that was taken from the start until `at_ns`, or a little later.
+    fn up_to(&self, at_ns: u64) -> f64 {
+        let found = self.taken.iter().find(|(taken_at_ns, _)| *taken_at_ns >= at_ns).or(self.taken.last());
+        found.map_or(0.0, |(taken_at_ns, taken_ns)| taken_ns / *taken_at_ns as f64 / 2.0)
+    }
+}
+
+fn load() -> impl Strategy<Value = Load> {
+    (100 * MS..5 * SECOND_NS, 1.0..6.1, 20.0..80.0, 30.0..250.0, 0..50 * MS).prop_map(
+        |(lasts_ns, runs, called_ns, sampled_ns, late_ns)| Load {
+            lasts_ns,
+            runs: 10f64.powf(runs),
+            called_ns,
+            sampled_ns,
+            late_ns,
+        },
+    )
+}
+
+fn steady(runs: f64) -> Vec<Load> {
+    vec![Load { lasts_ns: u64::MAX, runs, called_ns: 40.0, sampled_ns: 120.0, late_ns: 0 }]
+}
+
+proptest! {
+    #[test]
+    fn the_limit_holds_in_any_ten_seconds_and_from_the_first_second_on(
+        loads in vec(load(), 1..12), ppm in 4_000..50_000u32, pause_costs_ns in 0.0..2e6, random: u64,
+    ) {
+        let mut machine = Machine::new(loads, random);
+        machine.run(ppm, 30 * SECOND_NS, pause_costs_ns);
+        let limit = f64::from(ppm) / 1e6;
+        let most = machine.most_in(10 * SECOND_NS);
+        prop_assert!(most <= limit, "{most} in 10 s of {limit}");
+        for seconds in 1..30 {
+            let share = machine.up_to(seconds * SECOND_NS);
+            prop_assert!(share <= limit, "{share} in {seconds} s of {limit}");
+        }
+    }
+
+    #[test]
+    fn a_steady_load_above_the_limit_takes_most_of_it(
+        ppm in 4_000..50_000u32, times in 2.0..30.0f64, pause_costs_ns in 0.0..1e6, random: u64,
+    ) {
+        // As much as this times the limit, with one task in eight.
+        let limit = f64::from(ppm) / 1e6;
+        let mut machine = Machine::new(steady(times * limit * 2e9 / 60.0), random);
+        let at_end = machine.run(ppm, 60 * SECOND_NS, pause_costs_ns);
+        prop_assert_eq!(at_end.level(), FEWEST_TASKS);
+        let share = machine.up_to(60 * SECOND_NS) / limit;
+        prop_assert!((0.7..=1.0).contains(&share), "{share}");
+    }
+}
+
+#[test]
+fn a_load_that_takes_little_is_measured_whole_and_without_pauses() {
+    let mut machine = Machine::new(steady(10_000.0), 1);
+    let at_end = machine.run(5_000, 20 * SECOND_NS, 0.0);
+    // 160 ns a run, and 60 ns of the reader's.
+    let all = 10_000.0 * 220.0 / 2e9;
+    assert_eq!(at_end.level(), 0);
+    assert!((machine.up_to(20 * SECOND_NS) / all - 1.0).abs() < 0.05, "{}", machine.up_to(20 * SECOND_NS) / all);
+}
+
+#[test]
+fn a_load_that_has_gone_is_measured_whole_again() {
+    let mut loads = steady(1e6);
+    loads[0].lasts_ns = 10 * SECOND_NS;
+    loads.extend(steady(1_000.0));
+    let mut machine = Machine::new(loads, 1);
+    assert_eq!(machine.run(5_000, 10 * SECOND_NS, 1e6).level(), FEWEST_TASKS);
+    let mut machine = Machine { taken: vec![(0, 0.0)], ..Machine::new(machine.loads, 1) };
+    assert_eq!(machine.run(5_000, 40 * SECOND_NS, 1e6).level(), 0);
+}
+
+#[test]
+fn as_many_halvings_as_the_excess_has_at_once() {
+    let mut limit = Limit::new(10_000, 2, Reading::default());
+    // 3.2 % of two CPUs' time: 4 times what is aimed at, and less than 4 times the limit.
+    limit.adjust_level(0.032);
+    assert_eq!(limit.level(), 2);
+    limit.adjust_level(0.009);
+    assert_eq!(limit.level(), FEWEST_TASKS);
+}
+
+#[test]
+fn a_late_reader_of_programs_that_have_stopped_pauses_for_what_their_calls_took() {
+    let mut limit = Limit::new(10_000, 1, Reading::default());
+    limit.reprice(100_000, 1_000, 0);
+    let measured = Reading { at_ns: 10 * MS, measured: 10_000, ..Reading::default() };
+    let in_time = limit.clone().end_period(measured, 10 * MS, true, 0.0).unwrap();
+    let late = limit.end_period(Reading { stopped: 10_000, ..measured }, 10 * MS, true, 0.0).unwrap();
+    // 1 ms of CPU time, at 0.85 % of one CPU.
+    assert!(late - in_time >= (1e6 / 0.0085) as u64, "{in_time} {late}");
+}
+
+#[test]
+fn runs_after_a_stop_take_at_most_what_others_do_and_at_least_a_call() {
+    let mut limit = Limit::new(10_000, 1, Reading::default());
+    limit.reprice(400_000, 1_000, 4_000);
+    assert_eq!(limit.price, 200.0);
+    let mut cheaper = Limit { price: 10.0, ..Limit::new(10_000, 1, Reading::default()) };
+    cheaper.reprice(400_000, 1_000, 4_000);
+    assert_eq!(cheaper.price, 80.0);
+    limit.reprice(0, 0, 4_000);
+    assert_eq!(limit.price, 200.0);
+}
+
+#[test]
+fn a_few_long_runs_change_the_price_little() {
+    let mut limit = Limit::new(10_000, 1, Reading::default());
+    limit.reprice(10_000_000, 100_000, 0);
+    limit.reprice(1_000_000, 10, 0);
+    assert!((100.0..1_200.0).contains(&limit.price), "{}", limit.price);
+    (0..20).for_each(|_| limit.reprice(2_000_000, 10_000, 0));
+    assert!((limit.price - 200.0).abs() < 1.0, "{}", limit.price);
+}
+
+#[test]
+fn what_a_slice_shows_corrects_what_was_charged_before_it() {
+    let mut limit = Limit::new(10_000, 1, Reading::default());
+    let before = limit.tokens;
+    limit.charge(Reading { measured: 1_000, ..Reading::default() });
+    assert_eq!(limit.tokens, before - 1_000.0 * FIRST_PRICE_NS);
+    limit.reprice(100_000, 1_000, 0);
+    assert_eq!(limit.tokens, before - 100_000.0);
+}
