@@ -14,7 +14,7 @@ pub fn head(report: &Report, last_only: bool, sort: &str, style: &Style) -> Stri
     let since = clock::time_of_day(report.start_unix_ns, &style.zone);
     let since = since.split('.').next().unwrap_or_default();
     let covers = if last_only { format!("last {length}") } else { format!("all since {since} ({length})") };
-    let other = if last_only { "i: all from now on" } else { "i: last interval" };
+    let other = if last_only { "i: cumulative" } else { "i: last interval" };
     let text = [covers, other.to_owned(), format!("s: sort by {sort}"), "q: quit".to_owned()];
     let text = text.join(style.pick(" · ", " | "));
     let mut out = String::new();
