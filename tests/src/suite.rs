@@ -3,7 +3,10 @@
 //! The test binary is also the workload: run with [`workload::ARGUMENT`] it performs one instead of testing, so that
 //! one file is all that a virtual machine needs.
 
-use std::fs::File;
+use std::{
+    fs::File,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+};
 
 use libtest_mimic::{Arguments, Completion, Trial};
 use nix::fcntl::{Flock, FlockArg};
@@ -123,9 +126,22 @@ pub fn main(cases: impl IntoIterator<Item = Case>) {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
+/// Ends the running test as skipped, from any depth.
+pub fn leave(skip: Skip) -> ! {
+    resume_unwind(Box::new(skip))
+}
+
+/// Runs a test to its end, or to where it [leaves](leave).
+fn outcome_of(body: impl FnOnce() -> Outcome) -> Outcome {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| match payload.downcast::<Skip>() {
+        Ok(skip) => Err(*skip),
+        Err(panic) => resume_unwind(panic),
+    })
+}
+
 fn trial(name: String, body: impl FnOnce() -> Outcome + Send + 'static) -> Trial {
     let shown = name.clone();
-    Trial::ignorable_test(name, move || match root().and_then(|()| body()) {
+    Trial::ignorable_test(name, move || match root().and_then(|()| outcome_of(body)) {
         Ok(()) => Ok(Completion::Completed),
         Err(Skip(reason)) => {
             println!("\nSKIP {shown}: {reason}");

@@ -15,7 +15,11 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::report::{Report, Wait};
+use crate::{
+    machine,
+    report::{Report, Wait},
+    suite::{self, Skip},
+};
 
 /// How long anything that should happen at once may take; generous, as an emulator may be running the kernel.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -176,6 +180,10 @@ impl Wakelat {
             if line.trim_end() == MEASURING {
                 return;
             }
+        }
+        if machine::ring_buffer_may_sleep() && self.stderr.contains("PREEMPT_RT") {
+            // That it is refused is asserted by the suite `busy`.
+            suite::leave(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
         }
         panic!("wakelat ended ({:?}) before it measured:\n{}", self.child.wait(), self.stderr);
     }

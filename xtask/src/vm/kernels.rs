@@ -90,6 +90,8 @@ const fn spec(suite: &'static str, series: &'static str, flavour: Flavour) -> Sp
 pub const KERNELS: &[Spec] = &[
     // sched_switch with three arguments, `task_struct.state`, no hist triggers, no osnoise.
     spec("bullseye-security", "5.10", Flavour::Cloud),
+    // PREEMPT_RT as patches: a ring buffer whose lock sleeps, and tasks that block on a lock as if they were preempted.
+    spec("bullseye-security", "5.10", Flavour::Rt),
     // The oldest hist triggers.
     spec("bookworm-security", "6.1", Flavour::Cloud),
     // Event records with one more common field; timerlat without sample tracepoints and without `timerlat_fd`.
