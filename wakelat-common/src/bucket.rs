@@ -38,35 +38,25 @@ pub const fn upper(index: usize) -> u64 {
     if index + 1 >= BUCKETS { u64::MAX } else { lower(index + 1) }
 }
 
-/// floor(log2(value)) for value > 0, by halving: the BPF instruction set cannot count leading zeros.
+/// floor(log2(value)) for value > 0, by halving: the BPF instruction set cannot count leading zeros. Without a branch: the
+/// verifier would follow each of the 64 ways through six of them, for each way that leads here.
 #[inline(always)]
 const fn log2(value: u64) -> u32 {
-    let mut rest = value;
-    let mut log2 = 0;
-    if rest >> 32 != 0 {
-        rest >>= 32;
-        log2 += 32;
-    }
-    if rest >> 16 != 0 {
-        rest >>= 16;
-        log2 += 16;
-    }
-    if rest >> 8 != 0 {
-        rest >>= 8;
-        log2 += 8;
-    }
-    if rest >> 4 != 0 {
-        rest >>= 4;
-        log2 += 4;
-    }
-    if rest >> 2 != 0 {
-        rest >>= 2;
-        log2 += 2;
-    }
-    if rest >> 1 != 0 {
-        log2 += 1;
-    }
-    log2
+    let (rest, by_32) = halve(value, 32);
+    let (rest, by_16) = halve(rest, 16);
+    let (rest, by_8) = halve(rest, 8);
+    let (rest, by_4) = halve(rest, 4);
+    let (rest, by_2) = halve(rest, 2);
+    by_32 + by_16 + by_8 + by_4 + by_2 + (rest >> 1) as u32
+}
+
+/// For `value` below 2^(2 `bits`): its upper half and `bits` if that is not 0, otherwise `value` and 0.
+#[inline(always)]
+const fn halve(value: u64, bits: u32) -> (u64, u32) {
+    // All bits of a half, added to a half, carry into the next bit unless that half is 0.
+    let carry = ((value >> bits) + ((1 << bits) - 1)) >> bits;
+    let by = (carry as u32) * bits;
+    (value >> by, by)
 }
 
 #[cfg(test)]

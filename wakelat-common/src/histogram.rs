@@ -54,25 +54,27 @@ impl Histogram {
     /// the first stay.
     #[inline(always)]
     pub fn record(&mut self, latency_ns: u64, sample: impl FnOnce() -> Sample) {
-        if latency_ns >= self.keep_from_ns {
-            self.keep(sample());
-        }
-        if self.count == 0 || latency_ns < self.min_ns {
+        let before = self.count;
+        if before == 0 || latency_ns < self.min_ns {
             self.min_ns = latency_ns;
         }
-        self.count += 1;
+        self.count = before + 1;
         self.sum_ns += latency_ns;
         self.buckets[bucket::index(latency_ns) & (SLOTS - 1)] += 1;
+        // Last: the verifier follows what comes after a branch once for each way through it.
+        if latency_ns >= self.keep_from_ns {
+            self.keep(before, sample());
+        }
     }
 
-    /// In place of the shortest of those that are kept, or in the next empty place.
+    /// Keeps a wait in place of the shortest one kept, or in the next empty place. `before`: how many waits came before it.
     #[inline(always)]
-    fn keep(&mut self, sample: Sample) {
-        let filled = self.count >= WORST as u64;
-        let place = if filled { self.shortest_of_the_longest() } else { self.count as usize };
+    fn keep(&mut self, before: u64, sample: Sample) {
+        let filled = before >= WORST as u64;
+        let place = if filled { self.shortest_of_the_longest() } else { before as usize };
         self.worst[place & (WORST - 1)] = sample;
         // This one is the last of the first ones, or of those after.
-        if self.count + 1 >= WORST as u64 {
+        if before + 1 >= WORST as u64 {
             self.keep_from_ns = self.worst[self.shortest_of_the_longest() & (WORST - 1)].latency_ns + 1;
         }
     }
