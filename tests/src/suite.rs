@@ -9,7 +9,10 @@ use std::{
 };
 
 use libtest_mimic::{Arguments, Completion, Trial};
-use nix::fcntl::{Flock, FlockArg};
+use nix::{
+    fcntl::{Flock, FlockArg},
+    sys::signal::{SigHandler, Signal, signal},
+};
 
 use crate::{wakelat::Attach, workload};
 
@@ -118,12 +121,22 @@ macro_rules! from_each_source {
 /// If the lock that keeps two test binaries apart cannot be had.
 pub fn main(cases: impl IntoIterator<Item = Case>) {
     workload::perform_if_asked();
+    take_signals();
     let mut arguments = Arguments::from_args();
     // Tests measure the whole machine: side by side they would measure each other.
     arguments.test_threads = Some(1);
     let trials = cases.into_iter().flat_map(Case::trials).collect();
     let _alone = (!arguments.list).then(wait_until_alone);
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Has signals do what they do by default, also in the programs under test: a shell starts what runs in its background with
+/// SIGINT ignored, and wakelat then ignores it too.
+fn take_signals() {
+    for ending in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM] {
+        // SAFETY: no handler is installed.
+        unsafe { signal(ending, SigHandler::SigDfl) }.expect("the signal exists");
+    }
 }
 
 /// Ends the running test as skipped, from any depth.

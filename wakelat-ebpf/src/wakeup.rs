@@ -4,6 +4,7 @@ use aya_ebpf::{
     helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns},
     programs::tracing::StackIdContext,
 };
+use aya_log_ebpf::info;
 use wakelat_common::{
     Class, Counter,
     course::{Course, Entry},
@@ -149,8 +150,8 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     entry.start.level = level;
     entry.start.wakeup(now, pid, class, trigger_rules);
     set_out(task, &entry.start, &mut entry.course);
-    if !starts::insert(task, entry) {
-        settle(task, tally, Counter::StartMapFull);
+    if !starts::insert(task, entry) && settle(task, tally, Counter::StartMapFull) == Some(1) {
+        info!(ctx, "the table of tasks is full: the wakeup of pid {} is the first on this CPU that finds no room", pid);
     }
 }
 
@@ -178,8 +179,13 @@ fn set_out<T: TaskFields>(task: T, start: &Start, course: &mut Course) {
 }
 
 /// Counts a wakeup that starts no wait: there is no switch-in whose CPU the filter could judge, so it judges the one the
-/// task is on.
+/// task is on. Returns how many `counter` has counted on this CPU, if this wakeup is one of them.
 #[inline(always)]
-fn settle<T: TaskFields>(task: T, tally: Tally, counter: Counter) {
-    tally.count(if filter::wants_cpu(|| task.cpu()) { counter } else { Counter::Filtered });
+fn settle<T: TaskFields>(task: T, tally: Tally, counter: Counter) -> Option<u64> {
+    if filter::wants_cpu(|| task.cpu()) {
+        Some(tally.count(counter))
+    } else {
+        tally.count(Counter::Filtered);
+        None
+    }
 }

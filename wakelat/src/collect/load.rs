@@ -7,6 +7,7 @@ use aya::{
     Btf, Ebpf, EbpfError, EbpfLoader,
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
 };
+use aya_log::{EbpfLogger, Level};
 use wakelat_common::{
     filter::{Filter, part},
     histogram::HISTOGRAMS,
@@ -94,9 +95,11 @@ impl Collector {
         let room = Room::of(settings.start_entries);
         let place_bits = room.place_bits();
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many ids in the filter");
+        let log_level = log_level(settings);
         let mut loader = EbpfLoader::new();
         loader
             .btf(btf)
+            .override_global(aya_log::LEVEL, &log_level, true)
             .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
             .override_global("RING_MARK", &ring_mark, true)
             .override_global("SALT", &salt, true)
@@ -122,6 +125,7 @@ impl Collector {
         let exists = |tracepoint: &str| btf.is_some_and(|types| btf::has_tracepoint(types, tracepoint));
         let attached = attach::verify(&mut ebpf, &attach::targets(settings, exists), ways, btf)?;
         let starts = Starts::take(&mut ebpf, room.places)?;
+        let messages = (log_level > 0).then(|| EbpfLogger::init(&mut ebpf)).transpose()?;
         Ok(Self {
             stacks: (stack_roles != 0).then(|| Stacks::take(&mut ebpf)).transpose()?,
             histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
@@ -139,6 +143,7 @@ impl Collector {
                 .transpose()?,
             starts,
             attached,
+            messages,
             barrier: Barrier::new()?,
             ebpf,
         })
@@ -152,6 +157,12 @@ fn give_back_memory() {
     unsafe {
         libc::malloc_trim(0);
     }
+}
+
+/// The level of the programs' messages, which `-v` shows; 0: none. They go through a ring buffer of their own, which programs
+/// that aggregate leave alone, as they also run where a ring buffer can freeze the machine.
+fn log_level(settings: &Settings) -> u8 {
+    if !settings.aggregate && log::log_enabled!(log::Level::Info) { Level::Info as u8 } else { 0 }
 }
 
 /// Bits of [`timeline::part`].

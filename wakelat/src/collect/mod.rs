@@ -19,6 +19,7 @@ use aya::{
     Ebpf,
     maps::{Array, MapData, PerCpuArray, RingBuf},
 };
+use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
 
 pub use self::{budget::RunCounts, stacks::Stacks};
@@ -128,6 +129,8 @@ pub struct Selection {
 pub struct Collector {
     ebpf: Ebpf,
     attached: Vec<attach::Attached>,
+    /// Messages of the programs, on their way to the log, if they are shown.
+    messages: Option<EbpfLogger<&'static dyn log::Log>>,
     barrier: barrier::Barrier,
     ring: RingBuf<MapData>,
     ring_bytes: u32,

@@ -38,6 +38,9 @@ impl Collector {
     /// # Errors
     /// What `take` returns.
     pub fn drain(&mut self, limit: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
+        if let Some(messages) = &mut self.messages {
+            messages.flush();
+        }
         let mut records = 0;
         while records < limit {
             let Some(record) = self.ring.next() else { break };

@@ -30,15 +30,15 @@ pub fn key(key: &[KeyPart], style: &Style) -> Option<String> {
     let value_of = |name: &str| key.iter().find(|part| part.name == name).map(|part| part.value.to_string());
     // A thread's name and its id belong together, wherever they stand in the key.
     let task = value_of("comm").zip(value_of("tid"));
-    let process = value_of("comm").zip(value_of("pid")).filter(|_| task.is_none());
+    let leader = value_of("comm").zip(value_of("pid")).filter(|_| task.is_none());
     let waker = value_of("waker_comm").zip(value_of("waker"));
     let parts: Vec<String> = key
         .iter()
         .filter_map(|part| match (part.name, &task) {
             ("tid", Some(_)) => None,
             ("comm", Some((comm, tid))) => Some(format!("{comm}/{tid}")),
-            ("pid", None) if process.is_some() => process.as_ref().map(|(comm, pid)| format!("{comm}, pid {pid}")),
-            ("comm", None) if process.is_some() => None,
+            ("pid", None) if leader.is_some() => leader.as_ref().map(|(comm, pid)| format!("{comm}, pid {pid}")),
+            ("comm", None) if leader.is_some() => None,
             ("comm" | "cgroup", _) => Some(part.value.to_string()),
             ("container", _) if part.value.to_string() == "(none)" => Some("no container".to_owned()),
             ("cpu", _) => Some(format!("CPU {}", part.value)),
