@@ -30,8 +30,8 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span::with_unit, allow_hyphen_values = true)]
     pub drain_interval: u64,
 
-    /// SCHED_FIFO priority of the reader, 1-99, or 0 for none [default: 1, where this user may and real-time tasks are
-    /// throttled]
+    /// SCHED_FIFO priority of the reader, 1-99, or 0 for none [default: 1 where that delays no other task: if the kernel
+    /// aggregates, with a limit of the overhead, and after the window; none for other windows]
     #[arg(long, value_name = "PRIO", value_parser = number::reader_priority, allow_hyphen_values = true)]
     pub rt_priority: Option<u8>,
 }

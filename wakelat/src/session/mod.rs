@@ -87,7 +87,7 @@ pub fn run(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> 
 async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<Stop> {
     let names = Directory::new(place.cgroup_mount.clone());
     names.prepare(&config.by);
-    let priority = settings::raise_priority(config.resources.rt_priority)?;
+    let priority = settings::raise_priority(config.resources.rt_priority, settings::reader_is_light(config))?;
     let mut signals = Signals::catch()?;
     let shows_events = view.shows_events();
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
@@ -111,6 +111,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         trigger: config.threshold.as_ref().map(|threshold| Trigger::new(threshold.action.clone())),
         threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
         by: &config.by,
+        rt_priority: config.resources.rt_priority,
         names,
         view,
         output,
@@ -199,6 +200,8 @@ struct Run<'a> {
     threshold_ns: Option<u64>,
     /// What waits are grouped by.
     by: &'a [Key],
+    /// The real-time priority asked for, 0 for none; none where it was left open.
+    rt_priority: Option<u8>,
     names: Directory,
     view: &'a mut dyn View,
     output: Writer,
@@ -387,6 +390,8 @@ impl Run<'_> {
             None => end_now(collector, schedule.end_at_ns())?,
         };
         collector.close()?;
+        // Nothing is measured any more that this could delay.
+        self.output.hurry(settings::raise_priority(self.rt_priority, true)?);
         self.skip(schedule.uncut(end_at_ns));
         let requested_ns =
             if self.view.is_cumulative() { schedule.length_ns() } else { schedule.requested_ns(Cut::End) };

@@ -61,12 +61,13 @@ fn drawn() -> u64 {
 }
 
 /// Makes this thread SCHED_FIFO, so that it is not starved by the load it measures; what it starts stays as it is. `asked`: the
-/// priority asked for, 0 for none at all. Where none was asked for, it is the lowest one, if the kernel leaves other tasks
-/// their share of the CPU nevertheless. Returns the priority in force, if there is one.
+/// priority asked for, 0 for none at all. If none was asked for, it is the lowest one where that is free: `is_free` says whether
+/// it delays no task that is measured, and the kernel has to leave other tasks their share of the CPU. Returns the priority in
+/// force, if there is one.
 ///
 /// # Errors
 /// Where the kernel refuses what was asked for.
-pub fn raise_priority(asked: Option<u8>) -> Result<Option<Priority>> {
+pub fn raise_priority(asked: Option<u8>, is_free: bool) -> Result<Option<Priority>> {
     const LOWEST: Priority = Priority::Fifo(1);
     match asked {
         Some(0) => Ok(None),
@@ -78,6 +79,7 @@ pub fn raise_priority(asked: Option<u8>) -> Result<Option<Priority>> {
             })?;
             Ok(Some(Priority::Fifo(priority)))
         }
+        None if !is_free => Ok(None),
         None if !is_throttled() => {
             log::info!("the reader has no real-time priority: this machine lets real-time tasks have a CPU for ever");
             Ok(None)
@@ -90,6 +92,13 @@ pub fn raise_priority(asked: Option<u8>) -> Result<Option<Priority>> {
             }
         },
     }
+}
+
+/// Whether the reader has so little to do during a window that a real-time priority delays no other task noticeably: the
+/// programs aggregate, or a limit of the overhead bounds its work. A reader of single samples would hold a CPU for as long as
+/// the records of an interval take it.
+pub fn reader_is_light(config: &Config) -> bool {
+    config.mode == Mode::Aggregate || config.max_overhead_ppm.is_some()
 }
 
 /// Whether real-time tasks leave others some of each CPU (Documentation/scheduler/sched-rt-group.rst).

@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Receiver, Sender, channel, sync_channel},
     },
     thread::{self, JoinHandle},
 };
@@ -27,6 +27,8 @@ const CAPACITY: usize = 1 << 25;
 
 /// A queue of what is to be written. Writing to it neither blocks nor fails.
 pub struct Writer {
+    /// The thread's number.
+    tid: u32,
     pending: Vec<u8>,
     /// Chunks for the thread; none once there are no more to come.
     chunks: Option<Sender<Vec<u8>>>,
@@ -47,7 +49,9 @@ impl Writer {
         let unwritten = Arc::new(AtomicUsize::new(0));
         let (chunks, received) = channel();
         let left = Arc::clone(&unwritten);
+        let (started, tid) = sync_channel(1);
         let work = move || {
+            _ = started.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
             if let Some(priority) = priority {
                 // Without it the output may be slow, which is found and reported.
                 _ = scheduling::set_own_priority(priority);
@@ -56,7 +60,16 @@ impl Writer {
         };
         let thread = thread::Builder::new().name("wakelat-output".to_owned()).spawn(work);
         let thread = Some(thread.context("cannot start the thread that writes the output")?);
-        Ok(Self { pending: Vec::new(), chunks: Some(chunks), unwritten, thread, pipe, name })
+        let tid = tid.recv().context("the thread that writes the output has ended")?;
+        Ok(Self { tid, pending: Vec::new(), chunks: Some(chunks), unwritten, thread, pipe, name })
+    }
+
+    /// Has the thread run with this priority from now on, if there is one and the kernel allows it.
+    pub fn hurry(&self, priority: Option<Priority>) {
+        if let Some(priority) = priority {
+            // A thread that has ended has nothing left to write.
+            _ = scheduling::set_priority(self.tid, priority);
+        }
     }
 
     /// Whether the output is blocked: nothing more is to be queued that can be left out.

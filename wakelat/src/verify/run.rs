@@ -54,7 +54,7 @@ pub fn run(config: &VerifyConfig, place: &Place, release: &Release, style: &Styl
 async fn measure(config: &VerifyConfig, place: &Place, release: &Release) -> Result<Measured> {
     // Not by default: a reader that takes the CPU from tasks while it reads their accounts adds waits to these.
     if config.resources.rt_priority.is_some() {
-        settings::raise_priority(config.resources.rt_priority)?;
+        settings::raise_priority(config.resources.rt_priority, false)?;
     }
     let mut signals = Signals::catch()?;
     let roots = Roots::default();
