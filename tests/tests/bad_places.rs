@@ -1,9 +1,10 @@
 //! Bad input and bad places: each has a clear message with its remedy, or a clean end with the result so far.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{BufRead, BufReader, Read},
     os::unix::process::CommandExt,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -343,12 +344,16 @@ fn a_second_signal_ends_a_run_that_nobody_reads() -> Outcome {
     let unread = child.stdout.take().expect("piped");
     // A page: less than the lines of the workload.
     fcntl(&unread, FcntlArg::F_SETPIPE_SZ(4096)).expect("a pipe can be made smaller");
-    let in_syscall = format!("/proc/{}/syscall", child.id());
+    let threads = format!("/proc/{}/task", child.id());
     let mut wakelat = Wakelat::over(child);
     wakelat.until_measuring();
     staged.perform();
     let writing = format!("{} 0x1 ", libc::SYS_write);
-    until("the pipe is full", || std::fs::read_to_string(&in_syscall).is_ok_and(|line| line.starts_with(&writing)));
+    until("the pipe is full", || {
+        let in_syscall = |thread: &Path| fs::read_to_string(thread.join("syscall")).unwrap_or_default();
+        let mut threads = fs::read_dir(&threads).expect("wakelat runs").flatten();
+        threads.any(|thread| in_syscall(&thread.path()).starts_with(&writing))
+    });
     wakelat.signal(Signal::SIGTERM);
     until("a second signal has ended it", || {
         wakelat.signal(Signal::SIGTERM);

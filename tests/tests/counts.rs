@@ -82,7 +82,10 @@ fn a_sleeper_waits_as_long_as_its_hog_runs(attach: Attach) -> Outcome {
     // As many as the hog made; the kernel may have had it sleep for a lock besides, which is soon over.
     let buckets = report.groups.iter().flat_map(|group| &group.buckets);
     let behind_hog: u64 = buckets.filter(|bucket| bucket.to_ns > spin_ns).map(|bucket| bucket.count).sum();
-    assert!(behind_hog + performance.untraced >= performance.known.wakeups["wl-sleeper"], "{report:?}");
+    let known = performance.known.wakeups["wl-sleeper"];
+    // A wait in which it slept for a lock came in two pieces.
+    let in_pieces = performance.wakeups() - known;
+    assert!(behind_hog + performance.untraced + in_pieces >= known, "{behind_hog} of {known}: {report:?}");
     assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
     assert_near_user_times(&report, &performance);
     let sleeper = staged.tid("wl-sleeper");

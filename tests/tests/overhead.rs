@@ -164,7 +164,7 @@ fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> Outcome {
     let limit = percent(share_of_all(Attach::Btf, MANY_TASKS) / 3.0);
     let (mut given, mut missed) = ([0; 3], [0; 3]);
     for _ in 0..TIMES {
-        let load = Messaging { messages: 2_000, ..MANY_TASKS };
+        let load = Messaging { messages: 8_000, ..MANY_TASKS };
         let mut staged = Workload::Messaging(load).stage();
         let full = Wakelat::hist(Attach::Btf, &mine);
         let start = || Wakelat::hist(Attach::Btf, &[&mine[..], &["--max-overhead", &limit]].concat());

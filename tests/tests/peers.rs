@@ -36,6 +36,13 @@ fn assert_same_count(what: &str, found: u64, expected: u64) {
     assert!(apart * 1000 <= expected, "{what}: {found} by wakelat, {expected} by the other");
 }
 
+/// Asserts that wakelat counted what the other did but for one in a thousand, and at most one in two hundred more.
+fn assert_at_least(what: &str, found: u64, least: u64) {
+    println!("\n  {what}: {found} by wakelat, at least {least} by the other");
+    assert!(found + least / 1000 >= least, "{what}: {found} by wakelat, {least} by the other");
+    assert!(found <= least + least / 200, "{what}: {found} by wakelat, {least} by the other");
+}
+
 fn perf_counts_the_same_events_of_a_pinned_pipe(attach: Attach) -> Outcome {
     perf_counts_the_same_events(attach, Some(machine::one_cpu()))
 }
@@ -71,7 +78,8 @@ fn perf_counts_the_same_events(attach: Attach, cpu: Option<usize>) -> Outcome {
     let wakeups = report.coverage.wakeups;
     let preemptions = report.coverage.preemptions.expect("asked for");
     println!("\n  {wakeups:?}\n  {preemptions:?}");
-    assert_same_count("wakeups", wakeups.wanted(), perf_wakeups);
+    // What a machine keeps from perf: perf's figure is a lower bound, and close. See below.
+    assert_at_least("wakeups", wakeups.wanted(), perf_wakeups);
     let switch_ins = wakeups.delivered + preemptions.delivered;
     // Some kernels keep switches from perf and from ftrace that they count and show to BPF: docs/semantics.md, "When
     // instruments disagree". There, perf's figure is a lower bound, and the kernel's count of all switches an upper one.

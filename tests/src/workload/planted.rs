@@ -14,7 +14,7 @@ use super::{
 use crate::{
     broadcast::Broadcast,
     clock::{block_until, now_ns, spin, spin_until},
-    machine,
+    machine, procfs,
     shared::Shared,
     task::{Place, Policy, pin},
     timers::Timers,
@@ -173,9 +173,14 @@ fn moved(
 fn softirq(stage: &mut Stage, victim: &Victim, took: &Clocked, cpu: usize, receivers: u64, for_ns: u64) {
     stage.task("wl-first", above(cpu), |gate| {
         let broadcast = Broadcast::to(receivers);
+        let ksoftirqd = procfs::named(&format!("ksoftirqd/{cpu}"));
         let mut waker = victim.waker();
         gate.wait();
         while waker.is_due() {
+            // While it is runnable, kernels up to 6.3 leave it all softirqs (kernel/softirq.c, `ksoftirqd_running()`).
+            while ksoftirqd.iter().any(|tid| procfs::state(*tid) == Some('R')) {
+                rest();
+            }
             let round = waker.round();
             waker.wake();
             took.time(0, round, || {
