@@ -155,8 +155,9 @@ fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> Outcome {
     /// Samples of the same waits, drawn independently.
     const SAMPLES: usize = 8;
     const TIMES: usize = 2;
-    /// Of 16 intervals that hold their percentile in 95 of 100 cases, more than these miss it once in a thousand times.
-    const MISSED_AT_MOST: u32 = 4;
+    /// Of 16 intervals that hold their percentile in 80 of 100 cases, as they do with few periods (docs/overhead.md), more than
+    /// these miss it once in a thousand times.
+    const MISSED_AT_MOST: u32 = 9;
     /// A sample of a few periods may not know how much periods differ, and then gives no interval.
     const GIVEN_AT_LEAST: u32 = 8;
     real_time()?;
