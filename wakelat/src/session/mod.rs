@@ -19,7 +19,7 @@ mod view;
 mod window;
 mod writer;
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use tokio::{
@@ -50,7 +50,6 @@ use crate::{
     collect::{Collector, Totals},
     config::Config,
     decode::decode,
-    report::Mode,
     say::say,
     timeline::{
         self,
@@ -126,7 +125,7 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let bell = collector.bell().context(waiting)?;
     // SAFETY: an OwnedFd is one descriptor, open as long as it lives.
     let bell = unsafe { AsyncFd::register_with_interest(bell, Interest::READABLE) }.context(waiting)?;
-    let mut drain = interval(drain_interval(config));
+    let mut drain = interval(settings::drain_interval(config));
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
     let mut console = run.view.takes_input().then(Console::open).transpose()?;
@@ -177,15 +176,6 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         trigger.finish()?;
     }
     Ok(run.stop.unwrap_or(Stop::Done))
-}
-
-/// How often to look for what has come. Where waits are counted in the kernel, only windows end.
-fn drain_interval(config: &Config) -> Duration {
-    const NOTHING_COMES: Duration = Duration::from_millis(250);
-    match config.mode {
-        Mode::Samples => Duration::from_nanos(config.resources.drain_interval_ns),
-        Mode::Aggregate => NOTHING_COMES,
-    }
 }
 
 /// A run under way.

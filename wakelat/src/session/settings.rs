@@ -3,6 +3,7 @@
 use std::{
     fs,
     hash::{BuildHasher as _, Hasher as _, RandomState},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result};
@@ -91,6 +92,15 @@ pub fn raise_priority(asked: Option<u8>, is_free: bool) -> Result<Option<Priorit
                 Ok(None)
             }
         },
+    }
+}
+
+/// How often to look for what has come. Where waits are counted in the kernel, only windows end.
+pub fn drain_interval(config: &Config) -> Duration {
+    const NOTHING_COMES: Duration = Duration::from_millis(250);
+    match config.mode {
+        Mode::Samples => Duration::from_nanos(config.resources.drain_interval_ns),
+        Mode::Aggregate => NOTHING_COMES,
     }
 }
 
