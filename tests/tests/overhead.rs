@@ -162,7 +162,11 @@ fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> Outcome {
     const GIVEN_AT_LEAST: u32 = 8;
     real_time()?;
     let mine = ["--comm", "wl-receiver"];
-    let limit = percent(share_of_all(Attach::Btf, MANY_TASKS) / 3.0);
+    let share = share_of_all(Attach::Btf, MANY_TASKS);
+    let limit = percent(share / 3.0);
+    // While all are measured, the load has that much less of the CPUs that it fills, and its waits are as much longer than in
+    // the pauses, which the exact percentiles know as well.
+    let lengthened = |exact_ns: u64| (exact_ns as f64 * (1.0 + share)) as u64;
     let (mut given, mut missed) = ([0; 3], [0; 3]);
     for _ in 0..TIMES {
         let load = Messaging { messages: 8_000, ..MANY_TASKS };
@@ -183,7 +187,8 @@ fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> Outcome {
                 let (exact_ns, interval) = (full.percentiles_ns[percent], intervals[percent]);
                 println!("  p{percent}: {exact_ns} of all, {} in {interval:?}", sample.percentiles_ns[percent]);
                 let Some(interval) = interval else { continue };
-                let holds = interval.low_ns <= exact_ns && interval.high_ns.is_none_or(|high_ns| exact_ns <= high_ns);
+                let holds = interval.low_ns <= lengthened(exact_ns)
+                    && interval.high_ns.is_none_or(|high_ns| exact_ns <= high_ns);
                 given[index] += 1;
                 missed[index] += u32::from(!holds);
             }

@@ -153,9 +153,11 @@ fn on_an_idle_cpu_nobody_is_in_the_way(attach: Attach) -> Outcome {
     let (by_cpu_ns, all_ns) = (by_cpu.iter().sum::<u64>(), number(&wakeups["sum_ns"]));
     println!("\n  idle for {idle_ns} of {} ns: {waits} of {} waits", performance.duration_ns, performance.wakeups());
     println!("  nobody in the way: {by_cpu_ns} of {all_ns} ns");
-    // Idle at least half as often as the kernel says that it was for long.
+    // Idle at least half as often as the kernel says that it was for long, if that was most of the time: of little of it, a few
+    // ticks of the kernel's account, few wakeups are a fair sample.
+    let was_idle = idle_ns * 2 > performance.duration_ns;
     let due = u128::from(performance.wakeups()) * u128::from(idle_ns) / u128::from(performance.duration_ns) / 2;
-    assert!(u128::from(waits) >= due, "{waits} of {due} waits for the way out of idle: {wakeups}");
+    assert!(!was_idle || u128::from(waits) >= due, "{waits} of {due} waits for the way out of idle: {wakeups}");
     if machine::has_own_time() && idle_ns * 10 > performance.duration_ns * 9 {
         assert!(by_cpu_ns * 2 > all_ns - part(&wakeups, "stolen"), "tasks were in the way: {wakeups}");
         // Nobody else but the reader is on an emulated machine.
@@ -219,7 +221,10 @@ fn a_wakeup_sent_to_a_cpu_waits_until_that_takes_interrupts(attach: Attach) -> O
         // Where another task has that CPU, the waker itself puts this one on its queue, and no interrupt is sent.
         if ipi_ns > 0 {
             sent += 1;
-            assert!(ipi_ns >= least.least_ns, "the CPU was in an interrupt for {} ns: {wait:?}", least.least_ns);
+            // Where one interrupt of the timers ends before they all have expired, the CPU takes the wakeup there, and the rest
+            // of the wait is the next one.
+            let found_ns = ipi_ns + wait.parts["idle"] + wait.parts["irq"];
+            assert!(found_ns >= least.least_ns, "the CPU was in an interrupt for {} ns: {wait:?}", least.least_ns);
         }
     }
     if idle_ns * 4 < duration_ns * 3 {
