@@ -57,6 +57,8 @@ fn every_program_passes_the_verifier() {
     } else {
         &[]
     };
+    // The harness has begun a line with the test's name.
+    println!();
     for attach in Attach::ALL {
         // Counted in the kernel, and as samples with all that they tell.
         for more in [&[][..], &["--by", "waker"]] {
