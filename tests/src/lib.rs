@@ -13,6 +13,7 @@ pub mod clock;
 pub mod compare;
 pub mod distances;
 pub mod golden;
+pub mod kernel_log;
 pub mod machine;
 pub mod perf_sched;
 pub mod procfs;
