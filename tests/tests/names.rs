@@ -127,7 +127,9 @@ impl Woken {
     fn begin(attach: Attach) -> Self {
         task::name("wl-wakee");
         Place::other(machine::one_cpu()).take();
-        let line = ["hist", "--json", "--attach", attach.name(), "--comm", "wl-wakee", "--by", "waker", "600ms"];
+        // All since the start, so that names are not forgotten with each interval.
+        let line =
+            ["top", "--json", "--attach", attach.name(), "--comm", "wl-wakee", "--by", "waker", "--interval", "600ms"];
         let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut wakelat = Wakelat::over(child);

@@ -36,6 +36,7 @@ fn main() {
     let once = once![
         a_signal_that_was_ignored_at_the_start_ends_nothing,
         a_run_that_fails_before_it_measures_leaves_no_file,
+        where_memory_is_too_little_an_error_says_so,
         the_reader_has_a_real_time_priority_where_that_delays_no_other_task,
     ];
     suite::main(counted.into_iter().chain(others).chain(once));
@@ -240,6 +241,26 @@ fn a_run_that_fails_before_it_measures_leaves_no_file() -> Outcome {
     unsafe { line.pre_exec(few) };
     Wakelat::start(line).end().assert_refused(1, &["error"]);
     assert!(!Path::new(&file).exists());
+    Ok(())
+}
+
+fn where_memory_is_too_little_an_error_says_so() -> Outcome {
+    const STEP: u64 = 16 << 20;
+    for arguments in [&["hist"][..], &["why", "--ring-size", "16M"]] {
+        let ended_within = |limit: u64| {
+            let mut line = command(&[arguments, &["--json", "-d", "1ms"]].concat());
+            let room = move || setrlimit(Resource::RLIMIT_AS, limit, limit).map_err(std::io::Error::from);
+            // SAFETY: one system call between fork and exec, no allocation.
+            unsafe { line.pre_exec(room) };
+            Wakelat::start(line).end()
+        };
+        let mut ends = (1..=10).rev().map(|steps| ended_within(steps * STEP));
+        assert!(ends.next().is_some_and(|ended| ended.status.success()), "{arguments:?} fails with 160 MiB");
+        let refused = ends.find(|ended| !ended.status.success()).expect("a process takes memory");
+        refused.assert_refused(1, &["ulimit -v"]);
+        // Lower still, there may be no room for the binary itself.
+        ends.next().expect("a lower limit").assert_refused(1, &["ulimit -v"]);
+    }
     Ok(())
 }
 
