@@ -12,6 +12,8 @@ pub mod cgroup;
 pub mod clock;
 pub mod compare;
 pub mod distances;
+pub mod echo;
+pub mod gate;
 pub mod golden;
 pub mod machine;
 pub mod perf_sched;

@@ -49,7 +49,7 @@ fn measure(attach: Attach, load: Workload) -> (Report, Performance) {
 }
 
 fn t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on(attach: Attach) -> Outcome {
-    let rounds = if machine::is_emulated() { 1000 } else { 5000 };
+    let rounds = if machine::is_emulated() { 1000 } else { 2500 };
     let cpus = [machine::cpus()[0], machine::one_cpu()];
     let race = WakeRace { rounds, cpus, preemptor: true, rest_ns: 1_000_000 };
     let (report, performance) = measure(attach, Workload::WakeRace(race));
@@ -219,7 +219,7 @@ fn t16_a_second_set_of_programs_takes_nothing_from_the_first(attach: Attach) -> 
 
 fn t22_starvation_is_as_long_as_it_was(attach: Attach) -> Outcome {
     machine::two_cpus()?;
-    let seconds = if machine::is_emulated() { 3 } else { 15 };
+    let seconds = if machine::is_emulated() { 3 } else { 9 };
     let spin_ns = seconds * 1_000_000_000;
     // Both are real-time, as the kernel lets ordinary tasks run now and then behind a real-time one.
     let load = BehindHog { rounds: 1, spin_ns, cpu: machine::one_cpu(), sleeper: Policy::Fifo(5) };

@@ -65,7 +65,7 @@ fn a_cross_wake_blocks_as_often_as_it_says() -> Outcome {
 
 fn a_storm_preempts() -> Outcome {
     let cpu = machine::one_cpu();
-    let race = WakeRace { rounds: 20_000, cpus: [machine::cpus()[0], cpu], preemptor: true, rest_ns: 1_000_000 };
+    let race = WakeRace { rounds: 4_000, cpus: [machine::cpus()[0], cpu], preemptor: true, rest_ns: 1_000_000 };
     let mut staged = Workload::WakeRace(race).stage();
     let performance = staged.perform();
     let wakee = performance.accounts[&staged.tid("wl-wakee")];

@@ -391,10 +391,13 @@ pub(super) mod tests {
             own_waits: 2_439,
             uncounted: 28,
             ambiguous: 3,
+            waiting: 5,
+            unexplained: 4,
             kernel_ns: 722_700_000,
+            unfinished_ns: 0,
             own_ns: 724_000_000,
         };
-        let schedstat = checks::schedstat(&sums, 5, 11, 0, CLOCK_NS, false);
+        let schedstat = checks::schedstat(&sums, 11, 0, CLOCK_NS);
         let switches = |kernel, runs| checks::Switches { runs_before: runs, kernel, runs_after: runs };
         let (ctxt, _) = checks::ctxt(switches(0, 0), switches(9_547, 9_534), 0, 2);
         measured.checks = vec![schedstat, ctxt];

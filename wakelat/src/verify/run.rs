@@ -23,7 +23,7 @@ use crate::{
     config::{Attach, Format, VerifyConfig},
     decode::decode,
     hist_trigger::recipe::{Buckets, DEFAULT_SIZE, Recipe},
-    kernel::{privilege, release::Release, roots::Roots, switches},
+    kernel::{privilege, release::Release, roots::Roots},
     report::From,
     say::say,
     session::{Place, clock::monotonic_ns, output::Output, settings, stop::Signals},
@@ -139,8 +139,6 @@ struct Run<'a> {
     stats: Result<std::os::fd::OwnedFd, String>,
     waits: Waits,
     accounts: Option<Accounts>,
-    /// Runnable tasks when the accounts were opened.
-    waiting: u64,
     round: u64,
     opened: Opened,
 }
@@ -201,7 +199,6 @@ impl<'a> Run<'a> {
             stats,
             waits: Waits::new(window, Exact::new(Buckets::Log2, clock_ns), config.plant),
             accounts: None,
-            waiting: 0,
             round: 0,
             opened: Opened::default(),
         })
@@ -214,9 +211,8 @@ impl<'a> Run<'a> {
         if filter.parts & (part::CPU | part::PRIO) == 0 && privilege::first_pid_namespace(&Roots::default()) {
             let wanted_tid = |tid| filter.pids.is_empty() || filter.pids.contains(&tid);
             let wanted = |tid, comm: &_| wanted_tid(tid) && filter.wants_comm(comm);
-            // Whatever waited when the programs were attached and has not run since is among these.
-            self.waiting = switches::runnable(self.proc)?;
-            self.accounts = Some(Accounts::open(self.proc, monotonic_ns, self.waits.window.clock_ns, wanted));
+            let clock_ns = self.waits.window.clock_ns;
+            self.accounts = Some(Accounts::open(self.proc, monotonic_ns, clock_ns, self.classic, wanted));
         }
         self.opened.switches = self.read_switches()?;
         self.drain()?;
@@ -325,8 +321,7 @@ impl<'a> Run<'a> {
             ),
             Some(accounts) => {
                 let lost = lost(&self.opened.ours, totals) + missed;
-                let clock_ns = self.waits.window.clock_ns;
-                checks::schedstat(&accounts.sums(), self.waiting, untraced, lost, clock_ns, self.classic)
+                checks::schedstat(&accounts.sums(), untraced, lost, self.waits.window.clock_ns)
             }
         };
         Ok(vec![schedstat, ctxt])

@@ -1,10 +1,18 @@
 //! The kernel's own account of every task, in `/proc/TID/schedstat`: how often it was given a CPU, and for how long it had
 //! been runnable without one (`sched_info`, kernel/sched/stats.h, 5.10 to 7.2).
 //!
-//! A task that is preempted while its state says that it sleeps waits like any other, but not to the kernel, which asks for
-//! that state only (`sched_info_depart`): such a wait is neither counted there nor timed.
+//! The two accounts of a task agree but for its borders, which are known:
+//!
+//! - A task that waits when the programs attach and still waits when its account is opened has one wait that only the kernel
+//!   counts. Its state is `R` at the opening.
+//! - A wait that ends while an account is read may be in it or not.
+//! - The kernel times a wait in pieces, one for each run queue: a move adds the piece before it (`sched_info_dequeue`). So
+//!   its account may have pieces of a wait that is not over when the account is closed.
+//! - A task that is preempted while its state says that it sleeps waits like any other, but not to the kernel, which asks for
+//!   that state only (`sched_info_depart`): it neither counts nor times such a wait, unless the task moves to another run
+//!   queue, where its wait begins for the kernel (`sched_info_enqueue`).
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{collections::HashMap, fs, io, path::Path};
 
 use super::window::{Moment, Side};
 use crate::wait::{Comm, Wait};
@@ -13,6 +21,7 @@ use crate::wait::{Comm, Wait};
 pub struct Accounts {
     tasks: HashMap<u32, Task>,
     clock_ns: u64,
+    classic: bool,
 }
 
 struct Task {
@@ -21,7 +30,11 @@ struct Task {
     closed: Option<Reading>,
     waits: u64,
     waited_ns: u128,
+    /// When the last of these waits ended.
+    last_end_ns: Option<u64>,
     uncounted: u64,
+    /// Those of the uncounted waits that the kernel may count.
+    maybe_counted: u64,
     ambiguous: u64,
 }
 
@@ -29,6 +42,8 @@ struct Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
     moment: Moment,
+    /// The task was on a run queue or had a CPU at the beginning of the moment.
+    runnable: bool,
     waits: u64,
     waited_ns: u64,
 }
@@ -48,9 +63,15 @@ pub struct Sums {
     pub uncounted: u64,
     /// Waits that ended while their task's account was being read: the kernel's account may have them or not.
     pub ambiguous: u64,
-    /// The kernel's run-queue wait of the tasks whose number of waits is the same, none of them ambiguous: ns. Nothing
-    /// bounds a wait that only one account has.
+    /// Tasks that were runnable when their account was opened: each may have one wait that only the kernel counts.
+    pub waiting: u64,
+    /// Waits in one account only that no border of their task's account explains.
+    pub unexplained: u64,
+    /// The kernel's run-queue wait of the tasks whose number of waits is the same, none of them ambiguous, without
+    /// `unfinished_ns`: ns. Nothing bounds a wait that only one account has.
     pub kernel_ns: u128,
+    /// The part of the kernel's time that pieces of waits that were not over at the end may explain: ns.
+    pub unfinished_ns: u128,
     /// wakelat's, of the same tasks: ns.
     pub own_ns: u128,
 }
@@ -58,13 +79,22 @@ pub struct Sums {
 impl Accounts {
     /// Opens an account for each task there is, as far as `wanted`. The kernel counts a wait within `clock_ns` of the time that
     /// wakelat's program reads at its end.
-    pub fn open(proc: &Path, now_ns: impl Fn() -> u64, clock_ns: u64, wanted: impl Fn(u32, &Comm) -> bool) -> Self {
+    ///
+    /// `classic`: the programs cannot distinguish a preemption on the way to sleep from others, so that the kernel may count
+    /// any wait after one.
+    pub fn open(
+        proc: &Path,
+        now_ns: impl Fn() -> u64,
+        clock_ns: u64,
+        classic: bool,
+        wanted: impl Fn(u32, &Comm) -> bool,
+    ) -> Self {
         let tasks = tids(proc).filter_map(|(tid, path)| {
             let comm = comm(&path)?;
             let opened = wanted(tid, &comm).then(|| Reading::of(&path, &now_ns)).flatten()?;
-            Some((tid, Task { comm, opened, closed: None, waits: 0, waited_ns: 0, uncounted: 0, ambiguous: 0 }))
+            Some((tid, Task::new(comm, opened)))
         });
-        Self { tasks: tasks.collect(), clock_ns }
+        Self { tasks: tasks.collect(), clock_ns, classic }
     }
 
     /// Whether anybody has an account.
@@ -86,7 +116,13 @@ impl Accounts {
         }
         // Of the time the kernel's is a lower bound in any case.
         task.waited_ns += u128::from(latency_ns);
-        *if wait.wakeable { &mut task.uncounted } else { &mut task.waits } += 1;
+        task.last_end_ns = task.last_end_ns.max(Some(wait.at_ns));
+        if wait.wakeable {
+            task.uncounted += 1;
+            task.maybe_counted += u64::from(self.classic || wait.prev_cpu != Some(wait.cpu));
+        } else {
+            task.waits += 1;
+        }
     }
 
     /// Closes the accounts. What is still to come is added where it ended before.
@@ -107,14 +143,21 @@ impl Accounts {
         for task in self.tasks.values() {
             let Some(closed) = task.closed else { continue };
             let waits = closed.waits.saturating_sub(task.opened.waits);
+            let waiting = u64::from(task.opened.runnable);
+            let most = task.waits + waiting + task.ambiguous + task.maybe_counted;
             sums.tasks += 1;
             sums.tasks_differ += u64::from(waits != task.waits);
             sums.kernel_waits += waits;
             sums.own_waits += task.waits;
             sums.uncounted += task.uncounted;
             sums.ambiguous += task.ambiguous;
+            sums.waiting += waiting;
+            sums.unexplained += waits.abs_diff(waits.clamp(task.waits, most));
             if waits == task.waits && task.ambiguous == 0 {
-                sums.kernel_ns += u128::from(closed.waited_ns.saturating_sub(task.opened.waited_ns));
+                let kernel_ns = u128::from(closed.waited_ns.saturating_sub(task.opened.waited_ns));
+                let unfinished_ns = kernel_ns.saturating_sub(task.waited_ns).min(task.unfinished_ns(&closed));
+                sums.kernel_ns += kernel_ns - unfinished_ns;
+                sums.unfinished_ns += unfinished_ns;
                 sums.own_ns += task.waited_ns;
             }
         }
@@ -122,12 +165,46 @@ impl Accounts {
     }
 }
 
-impl Reading {
-    fn of(task: &Path, now_ns: impl Fn() -> u64) -> Option<Self> {
-        let (moment, text) = Moment::of(now_ns, || fs::read_to_string(task.join("schedstat"))).ok()?;
-        let (waits, waited_ns) = parse(&text)?;
-        Some(Self { moment, waits, waited_ns })
+impl Task {
+    fn new(comm: Comm, opened: Reading) -> Self {
+        Self {
+            comm,
+            opened,
+            closed: None,
+            waits: 0,
+            waited_ns: 0,
+            last_end_ns: None,
+            uncounted: 0,
+            maybe_counted: 0,
+            ambiguous: 0,
+        }
     }
+
+    /// The most that the kernel's account may have of a wait that was not over when it was closed: ns. It began after the last wait
+    /// that was over; or, if the task was not runnable, after its state was read.
+    fn unfinished_ns(&self, closed: &Reading) -> u128 {
+        match (closed.runnable, self.last_end_ns) {
+            (false, _) => closed.moment.length_ns().into(),
+            (true, Some(last_end_ns)) => closed.moment.after_ns.saturating_sub(last_end_ns).into(),
+            (true, None) => u128::MAX,
+        }
+    }
+}
+
+impl Reading {
+    /// Reads the task's state first: a wait that lasts while the account is read either shows in the state or begins after it.
+    fn of(task: &Path, now_ns: impl Fn() -> u64) -> Option<Self> {
+        let read =
+            || io::Result::Ok((fs::read_to_string(task.join("stat"))?, fs::read_to_string(task.join("schedstat"))?));
+        let (moment, (stat, schedstat)) = Moment::of(now_ns, read).ok()?;
+        let (waits, waited_ns) = parse(&schedstat)?;
+        Some(Self { moment, runnable: is_runnable(&stat), waits, waited_ns })
+    }
+}
+
+/// Whether the state, behind the name in parentheses, is `R` (proc_pid_stat(5)).
+fn is_runnable(stat: &str) -> bool {
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
 /// Number and length of the waits, from `ON_CPU_NS WAITED_NS TIMES` (`proc_pid_schedstat`, fs/proc/base.c).
@@ -161,19 +238,24 @@ mod tests {
         Wait { tid, at_ns, class: Class::Preempted, ..fixtures::wait() }
     }
 
-    /// A procfs with one thread that has waited so often for so long.
+    /// A procfs with one thread that sleeps and has waited so often for so long.
     fn proc(tid: u32, waits: u64, waited_ns: u64) -> tempfile::TempDir {
+        proc_in_state('S', tid, waits, waited_ns)
+    }
+
+    fn proc_in_state(state: char, tid: u32, waits: u64, waited_ns: u64) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         let task = directory.path().join(format!("{tid}/task/{tid}"));
         fs::create_dir_all(&task).unwrap();
         fs::write(task.join("comm"), "name\n").unwrap();
+        fs::write(task.join("stat"), format!("{tid} (a) R ) {state} 1 1 0")).unwrap();
         fs::write(task.join("schedstat"), format!("77 {waited_ns} {waits}\n")).unwrap();
         directory
     }
 
     #[test]
     fn waits_between_the_two_readings_are_compared() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, |_, _| true);
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
         for at_ns in [49, 51, 70, 80, 99] {
             accounts.add(&wait(7, at_ns), 10);
         }
@@ -195,7 +277,7 @@ mod tests {
             let next = std::cell::Cell::new(first);
             move || next.replace(next.get() + 10)
         };
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), clock(50), 2, |_, _| true);
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), clock(50), 2, false, |_, _| true);
         accounts.close(proc(7, 12, 1_030).path(), clock(150));
         for at_ns in [47, 48, 62, 63, 147, 148, 162, 163] {
             accounts.add(&wait(7, at_ns), 10);
@@ -208,7 +290,7 @@ mod tests {
 
     #[test]
     fn where_the_number_differs_the_time_says_nothing() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, |_, _| true);
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
         accounts.add(&wait(7, 80), 10);
         accounts.close(proc(7, 12, 90_000).path(), || 100);
         let sums = accounts.sums();
@@ -218,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_wait_after_a_preemption_on_the_way_to_sleep_is_not_in_the_kernels_account() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, |_, _| true);
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
         accounts.add(&wait(7, 80), 10);
         accounts.add(&Wait { wakeable: true, ..wait(7, 90) }, 10);
         accounts.close(proc(7, 11, 1_010).path(), || 100);
@@ -227,8 +309,64 @@ mod tests {
     }
 
     #[test]
+    fn only_a_task_that_was_runnable_at_the_opening_may_have_one_wait_more_in_the_kernels_account() {
+        for (state, kernel_waits, unexplained) in [('S', 1, 0), ('S', 2, 1), ('R', 2, 0), ('R', 3, 1), ('R', 0, 1)] {
+            let opened = proc_in_state(state, 7, 10, 1_000);
+            let mut accounts = Accounts::open(opened.path(), || 50, 0, false, |_, _| true);
+            accounts.add(&wait(7, 80), 10);
+            accounts.close(proc(7, 10 + kernel_waits, 1_010).path(), || 100);
+            let sums = accounts.sums();
+            assert_eq!(sums.unexplained, unexplained, "{state}, {kernel_waits} waits: {sums:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_too_many_of_one_task_does_not_make_up_for_one_that_another_lacks() {
+        let directory = |waits: [u64; 2]| {
+            let both = tempfile::tempdir().unwrap();
+            for (tid, waits) in (7..).zip(waits) {
+                let one = proc(tid, waits, 0);
+                fs::rename(one.path().join(tid.to_string()), both.path().join(tid.to_string())).unwrap();
+            }
+            both
+        };
+        let mut accounts = Accounts::open(directory([0, 0]).path(), || 50, 0, false, |_, _| true);
+        accounts.add(&wait(7, 80), 10);
+        accounts.add(&wait(7, 90), 10);
+        accounts.close(directory([1, 1]).path(), || 100);
+        let sums = accounts.sums();
+        assert_eq!((sums.kernel_waits, sums.own_waits, sums.unexplained), (2, 2, 2));
+    }
+
+    #[test]
+    fn what_the_kernel_has_of_a_wait_that_is_not_over_is_no_difference() {
+        // 30 ns of the kernel's time lie in no wait that is over; the last one ended 20 ns before the account was closed.
+        for (state, own_waits, unfinished_ns) in [('S', 1, 0), ('R', 1, 20), ('R', 0, 30)] {
+            let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+            (0..own_waits).for_each(|_| accounts.add(&wait(7, 80), 10));
+            let closed = proc_in_state(state, 7, 10 + own_waits, 1_030 + 10 * own_waits);
+            accounts.close(closed.path(), || 100);
+            let sums = accounts.sums();
+            assert_eq!(
+                (sums.unfinished_ns, sums.kernel_ns),
+                (unfinished_ns, 30 + 10 * u128::from(own_waits) - unfinished_ns)
+            );
+        }
+    }
+
+    #[test]
+    fn a_preemption_on_the_way_to_sleep_counts_for_the_kernel_where_the_task_moved() {
+        for (prev_cpu, classic, unexplained) in [(1, false, 1), (0, false, 0), (1, true, 0)] {
+            let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, classic, |_, _| true);
+            accounts.add(&Wait { wakeable: true, cpu: 1, prev_cpu: Some(prev_cpu), ..wait(7, 90) }, 10);
+            accounts.close(proc(7, 11, 1_010).path(), || 100);
+            assert_eq!(accounts.sums().unexplained, unexplained, "from CPU {prev_cpu}, classic: {classic}");
+        }
+    }
+
+    #[test]
     fn a_task_that_ends_or_comes_is_left_out() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, |_, _| true);
+        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
         accounts.close(proc(8, 14, 1_045).path(), || 100);
         assert_eq!(accounts.sums(), Sums::default());
     }
@@ -237,7 +375,7 @@ mod tests {
     fn only_those_wanted_have_an_account() {
         let open = |name: &[u8]| {
             let wanted = Comm::new(name);
-            Accounts::open(proc(7, 1, 1).path(), || 50, 0, move |tid, comm| tid == 7 && *comm == wanted)
+            Accounts::open(proc(7, 1, 1).path(), || 50, 0, false, move |tid, comm| tid == 7 && *comm == wanted)
         };
         assert!(!open(b"name").is_empty() && open(b"other").is_empty());
     }
