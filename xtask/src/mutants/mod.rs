@@ -5,7 +5,7 @@ mod tree;
 mod trial;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -47,25 +47,31 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(tree::directory()).context("cannot make `target/mutants`")?;
     let tree = Tree::new()?;
     tree.restore()?;
-    let mut known = BTreeMap::new();
-    let mut is_fine = true;
+    // What needs no kernel is tried first: it is built and run in seconds.
+    patches.sort_by_key(Patch::needs_kernel);
+    let known = failing_without(&tree, &patches)?;
+    let (mut caught, mut away) = (0, Vec::new());
     for patch in &patches {
         let begin = Instant::now();
-        let verdict = try_out(&tree, patch, &mut known)?;
+        let verdict = try_out(&tree, patch, &known)?;
         let (word, more) = verdict.words();
         writeln!(out, "{:<44} {word:<10} {:>4} s  {more}", patch.name, begin.elapsed().as_secs())?;
-        is_fine &= verdict.is_fine();
+        match verdict {
+            Verdict::Caught(_) => caught += 1,
+            Verdict::NotTried(_) => {}
+            Verdict::Uncaught(_) | Verdict::Stale(_) => away.push(&*patch.name),
+        }
     }
     writeln!(out, "logs: {}", tree::directory().display())?;
-    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    writeln!(out, "{}", summary(patches.len(), caught, &away))?;
+    Ok(if away.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plants a mutant, runs its suites and takes it out. What fails without a mutant is looked up once for each suite.
-fn try_out(tree: &Tree, patch: &Patch, known: &mut BTreeMap<Suite, Vec<String>>) -> anyhow::Result<Verdict> {
-    for suite in &patch.suites {
-        if known.contains_key(suite) {
-            continue;
-        }
+/// The tests of all suites that fail without a mutant. All before the first mutant, so that the tree is built without one only once.
+fn failing_without(tree: &Tree, patches: &[Patch]) -> anyhow::Result<BTreeMap<Suite, Vec<String>>> {
+    let suites: BTreeSet<&Suite> = patches.iter().flat_map(|patch| &patch.suites).collect();
+    let mut known = BTreeMap::new();
+    for suite in suites {
         let Outcome::Ran(counts) = trial::run(tree, "none", suite)? else {
             bail!("without a mutant, {} does not compile: see `{}`", suite.word(), tree::directory().display());
         };
@@ -74,11 +80,45 @@ fn try_out(tree: &Tree, patch: &Patch, known: &mut BTreeMap<Suite, Vec<String>>)
         }
         known.insert(suite.clone(), counts.failed);
     }
+    Ok(known)
+}
+
+/// Plants a mutant, runs its suites until one does not notice, and takes it out.
+fn try_out(tree: &Tree, patch: &Patch, known: &BTreeMap<Suite, Vec<String>>) -> anyhow::Result<Verdict> {
     if let Err(error) = tree.apply(&patch.path) {
         return Ok(Verdict::Stale(format!("{error:#}")));
     }
-    let run = |suite: &Suite| Ok((suite.clone(), trial::run(tree, &patch.name, suite)?, known[suite].clone()));
-    let trials: anyhow::Result<Vec<_>> = patch.suites.iter().map(run).collect();
+    let mut trials = Vec::new();
+    for suite in &patch.suites {
+        trials.push((suite.clone(), trial::run(tree, &patch.name, suite)?, known[suite].clone()));
+        if !Verdict::of(&trials).is_fine() {
+            break;
+        }
+    }
     tree.restore()?;
-    Ok(Verdict::of(&trials?))
+    Ok(Verdict::of(&trials))
+}
+
+/// The last line, for `all` mutants.
+fn summary(all: usize, caught: usize, away: &[&str]) -> String {
+    let mut line = format!("mutants: {caught} caught, {} not", away.len());
+    if !away.is_empty() {
+        line += &format!(" ({})", away.join(", "));
+    }
+    let untried = all - caught - away.len();
+    if untried > 0 {
+        line += &format!(", {untried} not tried");
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_names_those_that_got_away() {
+        assert_eq!(summary(3, 3, &[]), "mutants: 3 caught, 0 not");
+        assert_eq!(summary(4, 1, &["07-a", "21-b"]), "mutants: 1 caught, 2 not (07-a, 21-b), 1 not tried");
+    }
 }

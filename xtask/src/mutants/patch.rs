@@ -23,7 +23,7 @@ pub struct Patch {
     pub path: PathBuf,
     /// What it breaks.
     pub breaks: String,
-    /// The suites of which each must fail.
+    /// The suites of which each must fail, those first that need no kernel.
     pub suites: Vec<Suite>,
 }
 
@@ -72,16 +72,30 @@ impl Patch {
             Ok(line.with_context(|| format!("no line begins with `{name}`"))?.trim())
         };
         let suites = field("Caught by:")?.split(',').map(|word| Suite::parse(word.trim()));
+        let mut suites: Vec<_> = suites.collect::<anyhow::Result<_>>()?;
+        suites.sort_by_key(Suite::needs_kernel);
         Ok(Self {
             name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             path: path.to_owned(),
             breaks: field("Breaks:")?.to_owned(),
-            suites: suites.collect::<anyhow::Result<_>>()?,
+            suites,
         })
     }
 }
 
+impl Patch {
+    /// Whether one of its suites does.
+    pub fn needs_kernel(&self) -> bool {
+        self.suites.iter().any(Suite::needs_kernel)
+    }
+}
+
 impl Suite {
+    /// Whether its tests are on the running kernel. They take longer to build and to run.
+    fn needs_kernel(&self) -> bool {
+        matches!(self.place, Place::Kernel(_))
+    }
+
     /// From `PLACE` or `PLACE/FILTER`, where the place is a package or a file of `tests/tests`.
     fn parse(word: &str) -> anyhow::Result<Self> {
         let (place, filter) = word.split_once('/').unwrap_or((word, ""));
@@ -114,8 +128,8 @@ mod tests {
         let text = "Breaks: the clock\nCaught by: traps/t06, wakelat-common\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n";
         let patch = Patch::parse(Path::new("/x/01-clock.patch"), text).unwrap();
         assert_eq!((&*patch.name, &*patch.breaks), ("01-clock", "the clock"));
-        assert_eq!(patch.suites.iter().map(Suite::word).collect::<Vec<_>>(), ["traps/t06", "wakelat-common"]);
-        assert_eq!(patch.suites[0].place, Place::Kernel("traps".to_owned()));
+        assert_eq!(patch.suites.iter().map(Suite::word).collect::<Vec<_>>(), ["wakelat-common", "traps/t06"]);
+        assert_eq!(patch.suites[1].place, Place::Kernel("traps".to_owned()));
         assert!(Patch::parse(Path::new("a.patch"), "Breaks: it\n--- a\nCaught by: traps\n").is_err());
         assert!(Patch::parse(Path::new("a.patch"), "Breaks: it\nCaught by: nothing-like-it\n").is_err());
     }

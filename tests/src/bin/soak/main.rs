@@ -60,7 +60,7 @@ fn hist_with_samples() -> Outcome {
 fn top() -> Outcome {
     if machine::ring_buffer_may_sleep() {
         streams(&["top", "--json"])?;
-        Run::begin()?.measure(wakelat(&["top", "--json", "--mode", "aggregate"])).assert_code(&[0]);
+        Run::begin()?.measure(wakelat(&["top", "--json", "--mode", "aggregate", "--by", "cpu"])).assert_code(&[0]);
         return Ok(());
     }
     streams(&["top", "--json"])
