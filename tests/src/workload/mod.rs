@@ -23,6 +23,7 @@ use crate::{
 mod clocked;
 mod cross_wake;
 mod forks;
+mod held;
 mod hogs;
 mod many_threads;
 mod messaging;
@@ -40,6 +41,7 @@ mod woken_twice;
 pub use clocked::Took;
 pub use cross_wake::CrossWake;
 pub use forks::Forks;
+pub use held::Held;
 pub use hogs::Hogs;
 pub use many_threads::{ManyThreads, THREAD_BYTES};
 pub use messaging::Messaging;
@@ -66,6 +68,8 @@ pub enum Workload {
     CrossWake(CrossWake),
     /// See [`Forks`].
     Forks(Forks),
+    /// See [`Held`].
+    Held(Held),
     /// See [`Hogs`].
     Hogs(Hogs),
     /// See [`ManyThreads`].
@@ -295,6 +299,7 @@ pub fn perform_if_asked() {
     let known = match workload {
         Workload::CrossWake(load) => load.perform(&mut stage),
         Workload::Forks(load) => load.perform(&mut stage),
+        Workload::Held(load) => load.perform(&mut stage),
         Workload::Hogs(load) => load.perform(&mut stage),
         Workload::ManyThreads(load) => load.perform(&mut stage),
         Workload::Messaging(load) => load.perform(&mut stage),

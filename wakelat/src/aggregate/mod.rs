@@ -79,6 +79,21 @@ impl Groups {
         self.period = Some(period);
     }
 
+    /// The period under way has ended, of which `length_ns` were measured: now its waits have a weight.
+    pub fn end_period(&mut self, length_ns: u64) {
+        self.distributions().for_each(|distribution| distribution.end_period(length_ns));
+    }
+
+    /// `length_ns` of the period under way were measured so far.
+    pub fn measured(&mut self, length_ns: u64) {
+        self.distributions().for_each(|distribution| distribution.measured(length_ns));
+    }
+
+    fn distributions(&mut self) -> impl Iterator<Item = &mut Distribution> {
+        let waits = self.groups.values_mut().chain(self.others.values_mut());
+        waits.map(|waits| Rc::make_mut(&mut waits.distribution))
+    }
+
     /// Adds one wait to its group.
     pub fn record(&mut self, wait: &Wait) {
         let key = GroupKey::new(wait, &self.keys, self.merged);
@@ -128,6 +143,10 @@ impl Groups {
         self.groups.clear();
         self.others.clear();
         self.waits_merged = 0;
+        if let Some(period) = &mut self.period {
+            // What is left of the period under way is measured whole, and belongs to no pause.
+            period.rest_ns = 0;
+        }
     }
 
     /// How many waits the last report has in the group `(other)`, because there were too many groups. Of groups by part, which a wait
@@ -142,9 +161,7 @@ impl Groups {
     pub fn report(&mut self, names: &dyn Names, drawn: Option<Drawn>) -> Vec<Group> {
         if let Some(drawn) = drawn {
             let up_to = if self.keys.contains(&Key::Tid) { 0 } else { drawn.up_to };
-            for waits in self.groups.values_mut().chain(self.others.values_mut()) {
-                Rc::make_mut(&mut waits.distribution).draw(Drawn { up_to, ..drawn });
-            }
+            self.distributions().for_each(|distribution| distribution.draw(Drawn { up_to, ..drawn }));
         }
         let ranking = self.groups.ranking();
         let (shown, rest) = ranking.split_at(self.limit.min(ranking.len()));
