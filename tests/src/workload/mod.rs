@@ -29,6 +29,7 @@ mod many_threads;
 mod messaging;
 mod migration;
 mod ping_pong;
+mod pipe;
 mod planted;
 mod signal_storm;
 mod sleeper;
@@ -47,6 +48,7 @@ pub use many_threads::{ManyThreads, THREAD_BYTES};
 pub use messaging::Messaging;
 pub use migration::Migration;
 pub use ping_pong::PingPong;
+pub use pipe::Pipe;
 pub use planted::{Cause, Planted};
 pub use signal_storm::SignalStorm;
 pub use sleeper::{BehindHog, Sleeper};
@@ -80,6 +82,8 @@ pub enum Workload {
     Migration(Migration),
     /// See [`PingPong`].
     PingPong(PingPong),
+    /// See [`Pipe`].
+    Pipe(Pipe),
     /// See [`Planted`].
     Planted(Planted),
     /// See [`SignalStorm`].
@@ -305,6 +309,7 @@ pub fn perform_if_asked() {
         Workload::Messaging(load) => load.perform(&mut stage),
         Workload::Migration(load) => load.perform(&mut stage),
         Workload::PingPong(load) => load.perform(&mut stage),
+        Workload::Pipe(load) => load.perform(&mut stage),
         Workload::Planted(load) => load.perform(&mut stage),
         Workload::SignalStorm(load) => load.perform(&mut stage),
         Workload::Sleeper(load) => load.perform(&mut stage),
