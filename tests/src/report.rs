@@ -106,6 +106,9 @@ pub struct Coverage {
     pub preemptions: Option<Terms>,
     /// Events for which the kernel skipped a program; none before 5.12.
     pub missed: Option<u64>,
+    /// Whether all that was `filtered` is of wakelat's own threads.
+    #[serde(default)]
+    pub filtered_is_own: bool,
 }
 
 /// The terms of one identity.

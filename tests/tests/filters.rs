@@ -4,17 +4,21 @@ use wakelat_tests::{
     attached, attached_every_mode,
     cgroup::Hierarchy,
     machine,
+    procfs::{self, Account},
     report::Report,
     suite::{self, Outcome},
     task::{Place, Policy},
     wakelat::{Attach, Wakelat},
-    workload::{BehindHog, Performance, PingPong, Sleeper, Workload},
+    workload::{BehindHog, Performance, PingPong, Sleeper, Workload, until},
 };
 
 const ROUNDS: u64 = 1000;
 
 fn main() {
-    let counted = attached_every_mode![t08_a_wait_below_the_threshold_leaves_nothing_behind];
+    let counted = attached_every_mode![
+        t08_a_wait_below_the_threshold_leaves_nothing_behind,
+        without_a_filter_only_wakelats_own_threads_are_excluded,
+    ];
     suite::main(counted.into_iter().chain(attached![
         t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups,
         t14_a_name_of_two_that_wake_each_other_has_only_its_own_wakeups,
@@ -52,6 +56,22 @@ fn assert_only(report: &Report, performance: &Performance, comm: &str) {
 fn assert_among_others(report: &Report, performance: &Performance, comm: &str, wakeups: u64) {
     let found: u64 = report.with("comm", comm).map(|group| group.count).sum();
     assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{report:?}");
+}
+
+fn without_a_filter_only_wakelats_own_threads_are_excluded(attach: Attach) -> Outcome {
+    let wakelat = Wakelat::hist(attach, &[]);
+    let own = |wakelat: &Wakelat| {
+        let threads = procfs::other_threads(wakelat.pid());
+        threads.into_iter().chain([wakelat.pid()]).map(|tid| Account::of(tid).voluntary).sum::<u64>()
+    };
+    let begun = own(&wakelat);
+    until("wakelat has been woken", || own(&wakelat) > begun + 1);
+    let report = wakelat.report();
+    let terms = report.coverage.wakeups;
+    assert!(report.coverage.filtered_is_own && (1..=terms.seen).contains(&terms.filtered), "{:?}", report.coverage);
+    let (report, _) = filtered(attach, &["--comm", "wl-ping"]);
+    assert!(!report.coverage.filtered_is_own && report.coverage.wakeups.filtered > 0, "{:?}", report.coverage);
+    Ok(())
 }
 
 fn t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: Attach) -> Outcome {

@@ -1,19 +1,30 @@
-//! What is lost is counted: with too little room, a reader that stands still, and a machine with too much to do.
+//! What is lost is counted: with too little room, a reader that stands still, a switch that no program sees, and a machine with too
+//! much to do.
+
+use std::{io::pipe, os::fd::AsFd as _, thread};
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
-    attached, attached_every_mode, machine,
+    attached, attached_every_mode,
+    byte::{put_byte, take_byte},
+    gate::Gate,
+    machine,
     procfs::{self, Account},
     report::Terms,
     suite::{self, Outcome, Skip},
+    supervisor::Supervisor,
     sysctl::Sysctl,
-    task::Place,
+    task::{self, Place},
     wakelat::{Attach, Wakelat},
     workload::{Forks, Hogs, ManyThreads, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until},
 };
 
 fn main() {
-    let counted = attached_every_mode![t09_with_room_for_all_no_thread_is_lost, t20_intervals_add_up_to_the_whole];
+    let counted = attached_every_mode![
+        t09_with_room_for_all_no_thread_is_lost,
+        t20_intervals_add_up_to_the_whole,
+        a_wait_whose_end_no_program_sees_is_stale,
+    ];
     suite::main(counted.into_iter().chain(attached![
         t09_with_room_for_sixteen_every_thread_is_still_accounted_for,
         threads_that_share_a_place_lose_nothing,
@@ -120,6 +131,43 @@ fn the_dead_give_their_places_back(attach: Attach) -> Outcome {
     assert_eq!(report.coverage.wakeups.start_map_full, 0, "{:?}", report.coverage.wakeups);
     let found: u64 = report.with("comm", "wl-many").map(|group| group.count).sum();
     assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{found} of {wakeups}");
+    Ok(())
+}
+
+fn a_wait_whose_end_no_program_sees_is_stale(attach: Attach) -> Outcome {
+    const ROUNDS: u64 = 100;
+    // Of one real-time priority on one CPU, neither preempts the other: each runs when the other blocks.
+    let place = Place::fifo(machine::one_cpu());
+    let (wakeups, waker) = pipe().expect("no file descriptors left");
+    let (turns, turn) = pipe().expect("no file descriptors left");
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-unseen"]);
+    let (gate, supervisor) = (Gate::of(wakelat.pid()), Supervisor::now());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            place.take();
+            task::name("wl-unseen");
+            for _ in 0..ROUNDS {
+                put_byte(turn.as_fd());
+                // It leaves the CPU with the wait before still open, and is woken.
+                take_byte(wakeups.as_fd());
+                gate.open();
+            }
+        });
+        scope.spawn(|| {
+            place.take();
+            task::name("wl-waker");
+            for _ in 0..ROUNDS {
+                take_byte(turns.as_fd());
+                put_byte(waker.as_fd());
+                gate.close();
+            }
+        });
+    });
+    let untraced = (Supervisor::now() - supervisor).untraced(2);
+    let terms = wakelat.report().coverage.wakeups;
+    println!("\n  {terms:?}, {untraced} untraced");
+    assert!(terms.stale.abs_diff(ROUNDS) <= untraced, "{terms:?}, {untraced} untraced");
+    assert!(terms.delivered <= untraced, "{terms:?}, {untraced} untraced");
     Ok(())
 }
 

@@ -1,19 +1,43 @@
 //! Names are of the moment at which a task waited, or was there: what is gone by the report has the name that it had.
 
+use std::{
+    ffi::CStr,
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+    sync::mpsc::{Receiver, TryRecvError, channel},
+    thread,
+};
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
-    attached,
+    attached, attached_typed,
     cgroup::Hierarchy,
+    echo::Echo,
     machine,
+    procfs::{self, Account},
     suite::{self, Outcome},
+    supervisor::Supervisor,
+    task::{self, Place},
     wakelat::{Attach, Wakelat, command},
-    workload::{PingPong, Workload},
+    workload::{PingPong, Workload, until},
 };
 
 fn main() {
-    suite::main(attached![a_cgroup_that_is_removed_has_its_path, processes_and_threads_that_ended_have_their_names]);
+    let by_types = attached![
+        a_cgroup_that_is_removed_has_its_path,
+        processes_and_threads_that_ended_have_their_names,
+        each_wait_has_the_name_that_its_task_had,
+    ];
+    suite::main(by_types.into_iter().chain(attached_typed![
+        a_waker_that_renames_itself_has_its_new_name,
+        a_waker_that_starts_another_program_has_its_name,
+        a_waker_with_the_number_of_one_that_ended_has_its_own_name,
+    ]));
 }
+
+const FIRST: &CStr = c"wl-first";
+const SECOND: &CStr = c"wl-second";
 
 fn ping_pong() -> Workload {
     Workload::PingPong(PingPong::on_one(machine::one_cpu(), 500))
@@ -65,4 +89,120 @@ fn processes_and_threads_that_ended_have_their_names(attach: Attach) -> Outcome 
         }
     }
     Ok(())
+}
+
+fn each_wait_has_the_name_that_its_task_had(attach: Attach) -> Outcome {
+    let echo = Echo::start(FIRST, SECOND, None)?;
+    let blocked = || {
+        until("the echo is blocked", || procfs::is_blocked(echo.tid()));
+        Account::of(echo.tid()).voluntary
+    };
+    let begun = blocked();
+    let hist = Wakelat::hist(attach, &["--by", "comm", "--comm", "wl-*", "--mode", "samples"]);
+    let supervisor = Supervisor::now();
+    (0..200).for_each(|_| echo.echo());
+    // The wait for what it is told to do next ended under its first name.
+    echo.rename();
+    let renamed = blocked();
+    (0..100).for_each(|_| echo.echo());
+    let ended = blocked();
+    let untraced = (Supervisor::now() - supervisor).untraced(1);
+    let report = hist.report();
+    for (name, waits) in [("wl-first", renamed - begun), ("wl-second", ended - renamed)] {
+        let found: u64 = report.with("comm", name).map(|group| group.count).sum();
+        assert!((waits.saturating_sub(untraced)..=waits).contains(&found), "{found} of {waits}: {report:?}");
+        assert!(found > 0, "{report:?}");
+    }
+    Ok(())
+}
+
+/// What the test's thread is woken by, and what wakelat reports of that, interval by interval.
+struct Woken {
+    wakelat: Wakelat,
+    reports: Receiver<Value>,
+}
+
+impl Woken {
+    /// To be made by the thread that is woken, on the CPU of whatever it starts from then on.
+    fn begin(attach: Attach) -> Self {
+        task::name("wl-wakee");
+        Place::other(machine::one_cpu()).take();
+        // All since the start, so that names are not forgotten with each interval.
+        let line =
+            ["top", "--json", "--attach", attach.name(), "--comm", "wl-wakee", "--by", "waker", "--interval", "600ms"];
+        let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat");
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut wakelat = Wakelat::over(child);
+        wakelat.until_measuring();
+        let (sender, reports) = channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let report = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                _ = sender.send(report);
+            }
+        });
+        Self { wakelat, reports }
+    }
+
+    /// Is woken by `waker` until a report calls it `name`, which is soon: a name is looked up twice a second.
+    fn until_called(&self, waker: &Echo, name: &str) {
+        let mut called = Vec::new();
+        while called.last().is_none_or(|last| last != name) {
+            assert!(called.len() < 20, "not once `{name}`: {called:?}");
+            waker.echo();
+            match self.reports.try_recv() {
+                Ok(report) => called.extend(name_of(waker.tid(), &report)),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => panic!("wakelat {} has ended", self.wakelat.pid()),
+            }
+        }
+        println!("\n  {called:?}");
+    }
+}
+
+/// What a report calls the waker `tid`, if it woke anything.
+fn name_of(tid: u32, report: &Value) -> Option<String> {
+    let mut groups = report["groups"].as_array().expect("a report has groups").iter();
+    let group = groups.find(|group| group["key"]["waker"] == tid)?;
+    Some(group["key"]["waker_comm"].as_str().unwrap_or("").to_owned())
+}
+
+/// Runs `body` in a thread that may be renamed and moved.
+fn in_a_thread(body: impl FnOnce() -> Outcome + Send) -> Outcome {
+    thread::scope(|scope| scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
+
+fn a_waker_that_renames_itself_has_its_new_name(attach: Attach) -> Outcome {
+    in_a_thread(|| {
+        let woken = Woken::begin(attach);
+        let waker = Echo::start(FIRST, SECOND, None)?;
+        woken.until_called(&waker, "wl-first");
+        waker.rename();
+        woken.until_called(&waker, "wl-second");
+        Ok(())
+    })
+}
+
+fn a_waker_that_starts_another_program_has_its_name(attach: Attach) -> Outcome {
+    in_a_thread(|| {
+        let woken = Woken::begin(attach);
+        let waker = Echo::start(FIRST, SECOND, None)?;
+        woken.until_called(&waker, "wl-first");
+        let name = waker.exec();
+        woken.until_called(&waker, name);
+        Ok(())
+    })
+}
+
+fn a_waker_with_the_number_of_one_that_ended_has_its_own_name(attach: Attach) -> Outcome {
+    in_a_thread(|| {
+        let woken = Woken::begin(attach);
+        let first = Echo::start(FIRST, FIRST, None)?;
+        let tid = first.tid();
+        woken.until_called(&first, "wl-first");
+        drop(first);
+        let second = Echo::start(SECOND, SECOND, Some(tid))?;
+        woken.until_called(&second, "wl-second");
+        Ok(())
+    })
 }

@@ -19,7 +19,7 @@ use wakelat_tests::{
     suite::{self, Outcome, Skip},
     task::Place,
     wakelat::{Attach, Ended, Wakelat, command},
-    workload::{Performance, Sleeper, Workload, until},
+    workload::{Performance, PingPong, Sleeper, Workload, until},
 };
 
 fn main() {
@@ -30,11 +30,13 @@ fn main() {
     let others = attached_typed![
         events_after_the_end_are_in_no_output,
         the_programs_end_with_the_window_while_the_output_is_blocked,
+        waits_that_a_blocked_output_has_no_room_for_are_counted,
         a_recording_whose_reader_has_gone_is_a_failure,
     ];
     let once = once![
         a_signal_that_was_ignored_at_the_start_ends_nothing,
         a_run_that_fails_before_it_measures_leaves_no_file,
+        where_memory_is_too_little_an_error_says_so,
         the_reader_has_a_real_time_priority_where_that_delays_no_other_task,
     ];
     suite::main(counted.into_iter().chain(others).chain(once));
@@ -168,6 +170,38 @@ fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: Attach) 
     Ok(())
 }
 
+fn waits_that_a_blocked_output_has_no_room_for_are_counted(attach: Attach) -> Outcome {
+    /// What may wait for the output to be written (`CAPACITY` in wakelat/src/session/writer.rs), and the shortest line of a wait.
+    const QUEUE: u64 = 32 << 20;
+    const SHORTEST: u64 = 300;
+    let place = Place::other(machine::one_cpu());
+    let load =
+        PingPong { ping: place, pong: place, ..PingPong::on_one(machine::one_cpu(), QUEUE / SHORTEST / 2 + 20_000) };
+    let mut staged = Workload::PingPong(load).stage();
+    let ring_size = machine::ring_size();
+    let line = ["trace", "--json", "--comm", "wl-p?ng", "--attach", attach.name(), "--ring-size", &ring_size];
+    let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat");
+    let mut output = child.stdout.take().expect("a pipe");
+    let mut wakelat = Wakelat::over(child);
+    wakelat.until_measuring();
+    staged.begin();
+    staged.await_outcome();
+    wakelat.signal(Signal::SIGINT);
+    // Nothing has read a byte until the window has ended.
+    until("the programs are gone", || !has_programs(wakelat.pid()));
+    let mut written = String::new();
+    output.read_to_string(&mut written).expect("UTF-8");
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    let report: Value = written.lines().last().map(|line| serde_json::from_str(line).unwrap()).expect("a report");
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{report}"));
+    let (not_written, delivered) = (number(&report["not_written"]), number(&report["coverage"]["delivered"]));
+    println!("\n  {delivered} waits, {not_written} not written");
+    assert!(written.len() as u64 >= QUEUE && not_written > 0, "{} bytes, {report}", written.len());
+    assert_eq!(Wait::parse_all(&written).len() as u64 + not_written, delivered, "{report}");
+    Ok(())
+}
+
 fn a_recording_whose_reader_has_gone_is_a_failure(attach: Attach) -> Outcome {
     let mut child = command(&["record", "--attach", attach.name(), "-o", "-"])
         .stdout(Stdio::piped())
@@ -207,6 +241,26 @@ fn a_run_that_fails_before_it_measures_leaves_no_file() -> Outcome {
     unsafe { line.pre_exec(few) };
     Wakelat::start(line).end().assert_refused(1, &["error"]);
     assert!(!Path::new(&file).exists());
+    Ok(())
+}
+
+fn where_memory_is_too_little_an_error_says_so() -> Outcome {
+    const STEP: u64 = 16 << 20;
+    for arguments in [&["hist"][..], &["why", "--ring-size", "16M"]] {
+        let ended_within = |limit: u64| {
+            let mut line = command(&[arguments, &["--json", "-d", "1ms"]].concat());
+            let room = move || setrlimit(Resource::RLIMIT_AS, limit, limit).map_err(std::io::Error::from);
+            // SAFETY: one system call between fork and exec, no allocation.
+            unsafe { line.pre_exec(room) };
+            Wakelat::start(line).end()
+        };
+        let mut ends = (1..=10).rev().map(|steps| ended_within(steps * STEP));
+        assert!(ends.next().is_some_and(|ended| ended.status.success()), "{arguments:?} fails with 160 MiB");
+        let refused = ends.find(|ended| !ended.status.success()).expect("a process takes memory");
+        refused.assert_refused(1, &["ulimit -v"]);
+        // Lower still, there may be no room for the binary itself.
+        ends.next().expect("a lower limit").assert_refused(1, &["ulimit -v"]);
+    }
     Ok(())
 }
 

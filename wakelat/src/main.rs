@@ -3,6 +3,7 @@
 use std::{io, process::ExitCode};
 
 use anyhow::Result;
+use rustix::process::{Resource, getrlimit};
 use wakelat::{
     cli::{self, Invocation},
     commands,
@@ -25,8 +26,13 @@ fn main() -> ExitCode {
     match run(&command) {
         Ok(code) => code,
         Err(error) => {
-            let remedy =
-                if is_out_of_files(&error) { "; raise the limit, for example with `ulimit -n 1024`" } else { "" };
+            let remedy = if has_failed_by(&error, libc::EMFILE) {
+                "; raise the limit, for example with `ulimit -n 1024`"
+            } else if has_failed_by(&error, libc::ENOMEM) && getrlimit(Resource::As).current.is_some() {
+                "; raise the limit, for example with `ulimit -v unlimited`"
+            } else {
+                ""
+            };
             say(format_args!("error: {error:#}{remedy}"));
             // Some flags can be judged by their input only.
             let is_usage = matches!(error.downcast_ref(), Some(ConfigError::Usage(_)));
@@ -35,9 +41,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the process has as many files open as it may.
-fn is_out_of_files(error: &anyhow::Error) -> bool {
-    let is = |cause: &io::Error| cause.raw_os_error() == Some(libc::EMFILE);
+/// Whether a system call failed for this reason.
+fn has_failed_by(error: &anyhow::Error, errno: i32) -> bool {
+    let is = |cause: &io::Error| cause.raw_os_error() == Some(errno);
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(is))
 }
 

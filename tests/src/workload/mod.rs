@@ -23,11 +23,13 @@ use crate::{
 mod clocked;
 mod cross_wake;
 mod forks;
+mod held;
 mod hogs;
 mod many_threads;
 mod messaging;
 mod migration;
 mod ping_pong;
+mod pipe;
 mod planted;
 mod signal_storm;
 mod sleeper;
@@ -40,11 +42,13 @@ mod woken_twice;
 pub use clocked::Took;
 pub use cross_wake::CrossWake;
 pub use forks::Forks;
+pub use held::Held;
 pub use hogs::Hogs;
 pub use many_threads::{ManyThreads, THREAD_BYTES};
 pub use messaging::Messaging;
 pub use migration::Migration;
 pub use ping_pong::PingPong;
+pub use pipe::Pipe;
 pub use planted::{Cause, Planted};
 pub use signal_storm::SignalStorm;
 pub use sleeper::{BehindHog, Sleeper};
@@ -66,6 +70,8 @@ pub enum Workload {
     CrossWake(CrossWake),
     /// See [`Forks`].
     Forks(Forks),
+    /// See [`Held`].
+    Held(Held),
     /// See [`Hogs`].
     Hogs(Hogs),
     /// See [`ManyThreads`].
@@ -76,6 +82,8 @@ pub enum Workload {
     Migration(Migration),
     /// See [`PingPong`].
     PingPong(PingPong),
+    /// See [`Pipe`].
+    Pipe(Pipe),
     /// See [`Planted`].
     Planted(Planted),
     /// See [`SignalStorm`].
@@ -295,11 +303,13 @@ pub fn perform_if_asked() {
     let known = match workload {
         Workload::CrossWake(load) => load.perform(&mut stage),
         Workload::Forks(load) => load.perform(&mut stage),
+        Workload::Held(load) => load.perform(&mut stage),
         Workload::Hogs(load) => load.perform(&mut stage),
         Workload::ManyThreads(load) => load.perform(&mut stage),
         Workload::Messaging(load) => load.perform(&mut stage),
         Workload::Migration(load) => load.perform(&mut stage),
         Workload::PingPong(load) => load.perform(&mut stage),
+        Workload::Pipe(load) => load.perform(&mut stage),
         Workload::Planted(load) => load.perform(&mut stage),
         Workload::SignalStorm(load) => load.perform(&mut stage),
         Workload::Sleeper(load) => load.perform(&mut stage),

@@ -77,9 +77,23 @@ impl Distribution {
         }
     }
 
-    /// Says of a wait that was recorded that its task `tid` was drawn at `level`, and that it was watched in `period`.
+    /// Says of a wait that was recorded that its task `tid` was sampled at `level` in `period`.
     pub fn record_sampled(&mut self, tid: u32, level: u8, period: Period, latency_ns: u64) {
         self.sampled.get_or_insert_default().record(tid, level, period, latency_ns);
+    }
+
+    /// `length_ns` of the period under way were measured so far.
+    pub fn measured(&mut self, length_ns: u64) {
+        if let Some(sampled) = &mut self.sampled {
+            sampled.measured(length_ns);
+        }
+    }
+
+    /// The period under way has ended, of which `length_ns` were measured.
+    pub fn end_period(&mut self, length_ns: u64) {
+        if let Some(sampled) = &mut self.sampled {
+            sampled.end_period(length_ns);
+        }
     }
 
     /// Says what was in force.

@@ -1,37 +1,57 @@
-//! What waits of a random subset of tasks, and of random parts of the time, tell of the waits of all: pure.
+//! Estimates the percentiles of all waits from the waits of a random subset of tasks, in random periods of time: pure.
 //!
-//! Tasks are drawn, not waits, and a task's waits resemble each other. So how far a percentile may be off is not judged from the
-//! number of waits, but from how much parts of the drawn tasks differ: the drawn tasks are split at random into
-//! `PARTS`, and the spread over the parts of the share of waits up to the percentile gives that share's standard error (the
-//! method of random groups, Wolter, "Introduction to Variance Estimation"). The same is done with the periods in which waits
-//! were watched, where there were rests between them, and the two variances are added: what both have in common counts twice, so
-//! that the sum is rather too large (Ohlsson 1996, on samples crossed like these). The bounds are the values at which the share is that much
-//! lower and higher (Woodruff 1952). Each wait stands for as many as its level and its period say.
+//! **Weights.** A wait is recorded if its task is sampled and if it begins and ends in one period. Its weight is the inverse of the
+//! probability of that (Horvitz and Thompson 1952): the sampling rate of its task, and for a period of length `P` after a
+//! pause `R`, `(R + P) / (P - L)` for a wait of length `L`. Long waits are cut off by the beginning of a period more often than short ones: of the instants
+//! at which a wait of length `L` can end in the period, it is seen from its beginning at `P - L` only (the weights of Miles and
+//! Lantuéjoul for objects that lie wholly within a window; Baddeley 1999, "Spatial sampling and censoring").
+//!
+//! **Variance.** Tasks and periods are sampled, not waits, and the waits of one task or period resemble each other. So tasks and periods are
+//! split into `PARTS`, and the spread over the parts of the share of waits up to the percentile gives the variance of
+//! that share (random groups; Wolter, "Introduction to Variance Estimation"). The variances by tasks and by periods are added; what both have in
+//! common counts twice, and is taken off as if waits were independent otherwise (Cameron, Gelbach and Miller 2011).
+//!
+//! **Interval.** The variance is that of so many independent waits (the effective sample size), fewer where few parts show
+//! it (by the squared ratio of the normal quantile to Student's; Korn and Graubard 1998). The interval is that of order statistics for as many independent waits
+//! (Hahn and Meeker, "Statistical Intervals", 5.2): it needs no assumption about the distribution, and it is open where the sample is
+//! too small to bound the percentile.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use wakelat_common::{bucket, share::scatter};
 
 use super::rank::{Percentile, first};
 
-/// Parts of the drawn tasks, and of the periods. More would tell the spread better, of which there are as many as tasks at best.
+/// Parts of the sampled tasks, and of the periods.
 const PARTS: usize = 64;
 
-/// In how many of a hundred intervals the percentile of all tasks lies, by the quantiles of `quantile`.
+/// The probability with which an interval holds the percentile of all waits: percent.
 pub const CONFIDENCE_PERCENT: u32 = 95;
 
-/// A stretch of time in which waits were watched.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A wait that is longer than this part of its period has the weight of one that is not: few are seen, and each would weigh too much.
+const LONGEST: f64 = 0.9;
+
+/// A stretch of time in which waits are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// The how manieth of the run.
+    /// Periods of the run before it.
     pub number: u64,
-    /// For how much it stands, of its own length: 1, and the rest before it.
-    pub stands_for: f64,
+    /// The pause before it: ns; 0 for none.
+    pub rest_ns: u64,
 }
 
 impl Period {
-    /// The first, with no rest before it.
-    pub const FIRST: Self = Self { number: 0, stands_for: 1.0 };
+    /// The first, with no pause before it.
+    pub const FIRST: Self = Self { number: 0, rest_ns: 0 };
+
+    /// The weight of a wait in this period, of which `length_ns` were measured.
+    fn weight(self, length_ns: u64, latency_ns: f64) -> f64 {
+        if self.rest_ns == 0 {
+            return 1.0;
+        }
+        let length_ns = length_ns.max(1) as f64;
+        (self.rest_ns as f64 + length_ns) / (length_ns - latency_ns.min(LONGEST * length_ns))
+    }
 }
 
 /// What was in force in a window, whether there was a wait or not.
@@ -43,16 +63,27 @@ pub struct Drawn {
     pub with_rests: bool,
 }
 
-/// Waits of drawn tasks.
+/// Waits of sampled tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Sampled {
-    /// For how many they stand, by bucket and part of the tasks.
+    /// Their weight, by bucket and part of the tasks.
     by_task: BTreeMap<(u16, u8), f64>,
-    /// The same by part of the periods, of those with a rest before them: the others stand for themselves.
+    /// Their weight by bucket and part of the periods, only for periods with a pause before them: the others are certain.
     by_period: BTreeMap<(u16, u8), f64>,
     sums: Sums,
     /// What was in force, and what of that was in force when a wait was recorded.
     drawn: (Drawn, Drawn),
+    current: Current,
+}
+
+/// The period under way: its waits have no weight before its length is known.
+#[derive(Clone, Debug, Default)]
+struct Current {
+    period: Period,
+    /// What was measured of it so far: ns.
+    length_ns: u64,
+    /// Waits by bucket, level and part of the tasks.
+    waits: BTreeMap<(u16, u8, u8), u64>,
 }
 
 /// Of all waits.
@@ -88,27 +119,53 @@ struct Part {
 }
 
 impl Sampled {
-    /// Adds a wait of `tid`, drawn at `level` and watched in `period`.
+    /// Adds a wait of `tid`, sampled at `level` in `period`.
     pub fn record(&mut self, tid: u32, level: u8, period: Period, latency_ns: u64) {
-        let bucket = bucket::index(latency_ns) as u16;
-        let of_level = f64::from(1u32 << level);
-        let stands_for = of_level * period.stands_for;
-        *self.by_task.entry((bucket, part(tid.into()))).or_default() += stands_for;
-        let is_after_rest = period.stands_for > 1.0;
-        if is_after_rest {
-            *self.by_period.entry((bucket, part(period.number))).or_default() += stands_for;
+        self.current.period = period;
+        *self.current.waits.entry((bucket::index(latency_ns) as u16, level, part(tid.into()))).or_default() += 1;
+    }
+
+    /// `length_ns` of the period under way were measured so far.
+    pub fn measured(&mut self, length_ns: u64) {
+        self.current.length_ns = length_ns;
+    }
+
+    /// The period under way has ended, of which `length_ns` were measured.
+    pub fn end_period(&mut self, length_ns: u64) {
+        let Current { period, waits, .. } = std::mem::take(&mut self.current);
+        let is_after_rest = period.rest_ns > 0;
+        for ((bucket, level, part), count) in waits {
+            let middle_ns = middle_ns(bucket);
+            let (count, of_level) = (count as f64, f64::from(1u32 << level));
+            let of_period = period.weight(length_ns, middle_ns);
+            let stands_for = of_level * of_period;
+            *self.by_task.entry((bucket, part)).or_default() += count * stands_for;
+            if is_after_rest {
+                *self.by_period.entry((bucket, (period.number % PARTS as u64) as u8)).or_default() +=
+                    count * stands_for;
+            }
+            self.drawn.1.add(Drawn { up_to: level, with_rests: is_after_rest });
+            self.sums.add(&Sums {
+                recorded: count,
+                stand_for: count * stands_for,
+                squares: count * stands_for.powi(2),
+                of_drawn: count * of_period,
+                after_rests: if is_after_rest { count * stands_for } else { 0.0 },
+                of_watched: if is_after_rest { count * of_level } else { 0.0 },
+                least: stands_for,
+                most: stands_for,
+            });
         }
-        self.drawn.1.add(Drawn { up_to: level, with_rests: is_after_rest });
-        self.sums.add(&Sums {
-            recorded: 1.0,
-            stand_for: stands_for,
-            squares: stands_for.powi(2),
-            of_drawn: period.stands_for,
-            after_rests: if is_after_rest { stands_for } else { 0.0 },
-            of_watched: if is_after_rest { of_level } else { 0.0 },
-            least: stands_for,
-            most: stands_for,
-        });
+    }
+
+    /// The same with the period under way as if it had ended.
+    fn ended(&self) -> Cow<'_, Self> {
+        if self.current.waits.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let mut ended = self.clone();
+        ended.end_period(self.current.length_ns);
+        Cow::Owned(ended)
     }
 
     /// Says what was in force.
@@ -124,11 +181,16 @@ impl Sampled {
         for (ours, theirs) in [(&mut self.by_task, &other.by_task), (&mut self.by_period, &other.by_period)] {
             theirs.iter().for_each(|(key, stand_for)| *ours.entry(*key).or_default() += stand_for);
         }
+        if !other.current.waits.is_empty() {
+            (self.current.period, self.current.length_ns) = (other.current.period, other.current.length_ns);
+        }
+        other.current.waits.iter().for_each(|(key, count)| *self.current.waits.entry(*key).or_default() += count);
     }
 
     /// Whether all waits stand for equally many.
     pub fn is_even(&self) -> bool {
-        self.sums.least == self.sums.most
+        let Sums { least, most, .. } = self.ended().sums;
+        least == most
     }
 
     /// The waits by bucket, each for as many as it stands for; rising.
@@ -140,48 +202,59 @@ impl Sampled {
 
     /// The percentile of the waits of all tasks: ns, the largest value of its bucket. 0 where there is no wait.
     pub fn percentile_ns(&self, percentile: Percentile) -> u64 {
-        let buckets = self.weighted();
+        let buckets = self.ended().weighted();
         percentile.find_weighted(&buckets).map_or(0, |bucket| bucket::upper(bucket.into()).saturating_sub(1))
     }
 
-    /// Where the percentile of the waits of all tasks lies. None where that cannot be told from tasks of one part or periods of one,
-    /// or where no task was drawn at the highest level, or watched after a rest: of the time in which that was so nothing is known
-    /// then.
+    /// Where the percentile of the waits of all tasks lies. None where one part of the tasks or of the periods has all waits,
+    /// or where no wait was recorded at the highest level, or after a pause, although they were in force.
     pub fn interval(&self, percentile: Percentile) -> Option<Interval> {
+        self.ended().interval_of_ended(percentile)
+    }
+
+    fn interval_of_ended(&self, percentile: Percentile) -> Option<Interval> {
         let (in_force, known) = self.drawn;
         if in_force.up_to > known.up_to || in_force.with_rests && !known.with_rests {
             return None;
         }
         let share = percentile.share();
+        let of_one = share * (1.0 - share);
+        if of_one == 0.0 {
+            // The shortest and the longest of all: no sample bounds them.
+            return None;
+        }
         let buckets = self.weighted();
         let found = percentile.find_weighted(&buckets)?;
         let Sums { recorded, stand_for, squares, of_drawn, after_rests, of_watched, .. } = self.sums;
-        // What is known of all is certain: only the part that was not seen can differ.
+        // Only what was not seen can differ.
         let unseen = |seen: f64, of: f64| if seen < of { 1.0 - seen / of } else { 0.0 };
         let unseen_waits = unseen(recorded, stand_for);
         if unseen_waits == 0.0 {
             let bucket = usize::from(found);
             return Some(Interval { low_ns: bucket::lower(bucket), high_ns: Some(bucket::upper(bucket) - 1) });
         }
-        let tasks = parts(&self.by_task, found);
-        let found_share = tasks.iter().map(|part| part.up_to).sum::<f64>() / stand_for;
-        let mut freedom = usize::MAX;
-        let mut between = 0.0;
-        let periods = parts(&self.by_period, found);
-        for (parts, unseen) in [(tasks, unseen(of_drawn, stand_for)), (periods, unseen(of_watched, after_rests))] {
-            if unseen > 0.0 {
-                let (variance, used) = spread(&parts, found_share)?;
-                between += unseen * variance / stand_for.powi(2);
-                freedom = freedom.min(used - 1);
+        let found_share = parts(&self.by_task, found).iter().map(|part| part.up_to).sum::<f64>() / stand_for;
+        // Never less than of independent waits: parts may agree by chance, all the more where the percentile is near an end.
+        let of_waits = unseen_waits * of_one * squares / stand_for.powi(2);
+        let by = |parts: &BTreeMap<_, _>, unseen: f64| {
+            if unseen == 0.0 {
+                return Some((0.0, 1.0));
             }
-        }
-        // Parts may agree by chance, all the more where the percentile is near an end: it is never less than for single waits.
-        let of_waits = unseen_waits * share * (1.0 - share) * squares / stand_for.powi(2);
-        let width = quantile(freedom) * between.max(of_waits).sqrt();
-        let low = at(&buckets, (share - width).max(0.0)).unwrap_or(0);
-        let high = (share + width < 1.0).then(|| at(&buckets, share + width)).flatten();
+            let (variance, used) = spread(&self::parts(parts, found), found_share)?;
+            Some((unseen * variance / stand_for.powi(2), used - 1.0))
+        };
+        let (by_task, of_tasks) = by(&self.by_task, unseen(of_drawn, stand_for))?;
+        let (by_period, of_periods) = by(&self.by_period, unseen(of_watched, after_rests))?;
+        let in_both = if by_task > 0.0 && by_period > 0.0 { of_waits } else { 0.0 };
+        let variance = (by_task + by_period - in_both).max(of_waits);
+        // Of the two degrees of freedom, that of their sum (Satterthwaite 1946).
+        let freedom = (by_task + by_period).powi(2) / (by_task.powi(2) / of_tasks + by_period.powi(2) / of_periods);
+        let effective = of_one / variance * (NORMAL / quantile(freedom)).powi(2);
+        let (below, up_to) = ranks(effective, share);
+        let low = below.and_then(|share| at(&buckets, share));
+        let high = up_to.and_then(|share| at(&buckets, share));
         Some(Interval {
-            low_ns: if share - width <= 0.0 { 0 } else { bucket::lower(low.into()) },
+            low_ns: low.map_or(0, |low| bucket::lower(low.into())),
             high_ns: high.map(|bucket| bucket::upper(bucket.into()).saturating_sub(1)),
         })
     }
@@ -211,7 +284,13 @@ impl Sums {
     }
 }
 
-/// The part to which what has this number belongs.
+/// The middle of a bucket: ns.
+fn middle_ns(bucket: u16) -> f64 {
+    let bucket = usize::from(bucket);
+    (bucket::lower(bucket) as f64 + bucket::upper(bucket) as f64) / 2.0
+}
+
+/// The part to which the task of this number belongs.
 fn part(number: u64) -> u8 {
     (scatter(number) % PARTS as u64) as u8
 }
@@ -231,13 +310,13 @@ fn parts(counts: &BTreeMap<(u16, u8), f64>, bucket: u16) -> [Part; PARTS] {
 
 /// The variance of the number of waits up to a value, where of all of them it is `share`; and how many equal parts would tell
 /// as much (Kish 1965): a few that stand for very many tell little. None where it is less than two.
-fn spread(parts: &[Part; PARTS], share: f64) -> Option<(f64, usize)> {
+fn spread(parts: &[Part; PARTS], share: f64) -> Option<(f64, f64)> {
     let all: f64 = parts.iter().map(|part| part.all).sum();
     let used = all.powi(2) / parts.iter().map(|part| part.all.powi(2)).sum::<f64>();
     // Not a number where there is no wait.
     let is_enough = used >= 2.0;
     let spread: f64 = parts.iter().map(|part| (part.up_to - share * part.all).powi(2)).sum();
-    is_enough.then_some((spread * used / (used - 1.0), used as usize))
+    is_enough.then_some((spread * used / (used - 1.0), used))
 }
 
 /// The first bucket up to which at least `share` of the waits are.
@@ -245,16 +324,54 @@ fn at(buckets: &BTreeMap<u16, f64>, share: f64) -> Option<u16> {
     first(buckets, |up_to, all| up_to >= share * all)
 }
 
+/// The shares of the sample between which the percentile of all lies, where the sample is as good as `size` independent waits; none where it may
+/// lie below the shortest or above the longest of them.
+fn ranks(size: f64, share: f64) -> (Option<f64>, Option<f64>) {
+    let (low, high) = ranks_from(size, share.min(1.0 - share));
+    let mirrored = |share: Option<f64>| share.map(|share| 1.0 - share);
+    if share <= 0.5 { (low, high) } else { (mirrored(high), mirrored(low)) }
+}
+
+/// The same for a share of at most a half.
+fn ranks_from(size: f64, share: f64) -> (Option<f64>, Option<f64>) {
+    const TAIL: f64 = (1.0 - CONFIDENCE_PERCENT as f64 / 100.0) / 2.0;
+    /// From this variance on, a binomial number is normal.
+    const MANY: f64 = 100.0;
+    if size * share * (1.0 - share) > MANY {
+        let width = NORMAL * (share * (1.0 - share) / size).sqrt();
+        return (Some(share - width), Some(share + width));
+    }
+    // How many of the waits are up to the percentile is binomial: the wait of rank `r` is above it if fewer than `r` are, and
+    // below it if `r` or more are.
+    let size = size.floor();
+    let mut probability = (1.0 - share).powf(size);
+    let mut fewer = probability;
+    let mut low = None;
+    for rank in (1..=size as u32).map(f64::from) {
+        if fewer <= TAIL {
+            low = Some(rank / size);
+        }
+        if 1.0 - fewer <= TAIL {
+            return (low, Some(rank / size));
+        }
+        probability *= (size - rank + 1.0) / rank * share / (1.0 - share);
+        fewer += probability;
+    }
+    (low, None)
+}
+
+/// The quantile of the normal distribution for a two-sided interval of [`CONFIDENCE_PERCENT`].
+const NORMAL: f64 = 1.959_964;
+
 /// The quantile of Student's distribution for a two-sided interval of [`CONFIDENCE_PERCENT`].
-fn quantile(freedom: usize) -> f64 {
+fn quantile(freedom: f64) -> f64 {
     const FEW: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-    const NORMAL: f64 = 1.959_964;
     // The first terms of the expansion about the normal distribution: right to a thousandth or two from 11 on.
-    let freedom_f = freedom as f64;
     let expanded = NORMAL
-        + (NORMAL.powi(3) + NORMAL) / (4.0 * freedom_f)
-        + (5.0 * NORMAL.powi(5) + 16.0 * NORMAL.powi(3) + 3.0 * NORMAL) / (96.0 * freedom_f.powi(2));
-    FEW.get(freedom.wrapping_sub(1)).copied().unwrap_or(expanded)
+        + (NORMAL.powi(3) + NORMAL) / (4.0 * freedom)
+        + (5.0 * NORMAL.powi(5) + 16.0 * NORMAL.powi(3) + 3.0 * NORMAL) / (96.0 * freedom.powi(2));
+    // Not a number where nothing differs.
+    if freedom.is_nan() { NORMAL } else { FEW.get((freedom as usize).max(1) - 1).copied().unwrap_or(expanded) }
 }
 
 #[cfg(test)]

@@ -68,11 +68,11 @@ impl Collector {
     ///
     /// # Errors
     /// Those of [`Self::detach`], and of `meanwhile`.
-    pub fn detach_and(&mut self, meanwhile: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
+    pub fn detach_and<T>(&mut self, meanwhile: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         attach::detach(&mut self.ebpf, &mut self.attached)?;
-        meanwhile(self)?;
+        let result = meanwhile(self)?;
         self.barrier.wait()?;
-        Ok(())
+        Ok(result)
     }
 
     /// Forgets what is kept of every task and CPU once the programs are detached: by the time they are attached again, it will

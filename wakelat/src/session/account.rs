@@ -84,11 +84,10 @@ struct UnderWay {
 
 impl Account {
     /// Begins with a slice, of which nothing shows where the kernel does not let this user have one (`CAP_SYS_ADMIN`).
-    /// `limit_ppm`: the limit to hold, in millionths of the time of all CPUs.
     ///
     /// # Errors
-    /// Where procfs or the kernel does not tell, or there is a limit and the kernel accounts nothing.
-    pub fn open(collector: &mut Collector, limit_ppm: Option<u32>) -> Result<Self> {
+    /// Where procfs or the kernel does not tell.
+    pub fn open(collector: &mut Collector) -> Result<Self> {
         let proc = Roots::default().proc;
         let switches = switches::count(&proc)?;
         let online = aya::util::online_cpus()
@@ -98,20 +97,37 @@ impl Account {
         let (presence, meter) = (Presence::new(switches), Meter::new(0));
         let mut account = Self { limited: None, presence, proc, cpus, meter, under_way: None, slice_at };
         account.begin(collector)?;
-        if let Some(ppm) = limit_ppm {
-            if account.under_way.is_none() {
-                bail!(
-                    "`--max-overhead` cannot be held: the kernel accounts programs for those with CAP_SYS_ADMIN alone"
-                );
-            }
-            let now = reading(collector)?;
-            let limit = Limit::new(ppm, cpus, now);
-            collector.allow_runs(limit.runs())?;
-            let until = slice_at + Duration::from_nanos(limit.period_ns());
-            let (period, period_began_at_ns) = (Period::FIRST, now.at_ns);
-            account.limited = Some(Limited { limit, levels: (0, 0), period, period_began_at_ns, until });
-        }
         Ok(account)
+    }
+
+    /// Attaches the programs, and holds from then on a limit of `limit_ppm` millionths of the time of all CPUs, if there is one. Where the
+    /// limit has no room yet for detaching them, they are detached at once, and the run begins with a pause.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to attach them, or there is a limit and the kernel accounts nothing for this user.
+    pub fn attach(&mut self, collector: &mut Collector, limit_ppm: Option<u32>) -> Result<()> {
+        let before_ns = cpu_ns();
+        collector.attach()?;
+        let Some(ppm) = limit_ppm else { return Ok(()) };
+        if self.under_way.is_none() {
+            bail!("`--max-overhead` needs CAP_SYS_ADMIN: the kernel accounts programs for no other user");
+        }
+        let now = reading(collector)?;
+        let attaching_ns = now.tool_ns - before_ns;
+        let mut limit = Limit::new(ppm, self.cpus, attaching_ns, now);
+        let pause_ns = limit.first_pause();
+        log::debug!("attached in {attaching_ns} ns, pause of {pause_ns:?} ns: {limit:?}");
+        collector.allow_runs(limit.runs())?;
+        let until = Instant::now() + Duration::from_nanos(limit.period_ns());
+        let (period, period_began_at_ns) = (Period::FIRST, now.at_ns);
+        self.limited = Some(Limited { limit, levels: (0, 0), period, period_began_at_ns, until });
+        if let Some(pause_ns) = pause_ns {
+            collector.detach_and(|collector| self.leave(collector, Duration::from_nanos(pause_ns)))?;
+            // What that took is before measuring, as attaching is.
+            let now = reading(collector)?;
+            self.limited.iter_mut().for_each(|limited| limited.limit.skip_to(now));
+        }
+        Ok(())
     }
 
     /// One task of how many was watched since the window began, at least and at most; none where there is no limit.
@@ -235,26 +251,28 @@ impl Account {
         Ok(Step::Return)
     }
 
-    /// The programs are detached from now on, for so long.
+    /// The programs are detached from now on, for so long. Returns since when they do not measure: ns of CLOCK_MONOTONIC.
     ///
     /// # Errors
     /// Where procfs does not tell.
-    pub fn leave(&mut self, collector: &Collector, rest: Duration) -> Result<()> {
+    pub fn leave(&mut self, collector: &Collector, rest: Duration) -> Result<u64> {
         let left_at_ns = collector.stopped_at_ns()?.unwrap_or_else(monotonic_ns);
         self.presence.leave(switches::count(&self.proc)?, left_at_ns);
         if let Some(limited) = &mut self.limited {
             limited.until = Instant::now() + rest;
         }
-        Ok(())
+        Ok(left_at_ns)
     }
 
     /// They are attached again. Returns the period that begins; none where there is no limit to rest for.
     ///
     /// # Errors
     /// Where procfs does not tell.
-    pub fn come_back(&mut self) -> Result<Option<Period>> {
+    pub fn come_back(&mut self, collector: &Collector) -> Result<Option<Period>> {
         let rest_ns = self.presence.come_back(switches::count(&self.proc)?, monotonic_ns());
-        Ok(self.limited.as_mut().map(|limited| limited.begin_period(rest_ns)))
+        let Some(limited) = &mut self.limited else { return Ok(None) };
+        limited.limit.begin_period(reading(collector)?);
+        Ok(Some(limited.begin_period(rest_ns)))
     }
 
     /// What it has come to, as far as the slices that have ended tell.
@@ -323,8 +341,7 @@ impl Limited {
         let length_ns = self.limit.period_ns();
         self.until = Instant::now() + Duration::from_nanos(length_ns);
         self.period_began_at_ns = monotonic_ns();
-        let stands_for = 1.0 + rest_ns as f64 / length_ns as f64;
-        self.period = Period { number: self.period.number + 1, stands_for };
+        self.period = Period { number: self.period.number + 1, rest_ns };
         self.period
     }
 

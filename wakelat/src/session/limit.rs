@@ -1,24 +1,32 @@
 //! `--max-overhead`: how many tasks to sample, how long to measure, and how long to pause. Pure.
 //!
-//! A token bucket of CPU time. It fills at [`AIM`] of the limit and is debited for all that measuring takes: each run of a
+//! A token bucket of CPU time. It fills at a part of the limit and is debited for all that measuring takes: each run of a
 //! program at the price that the last slice of the account has shown, and wakelat's own CPU time. A period begins when the bucket holds
-//! what the period is expected to take; where it takes more than the bucket holds, the programs stop by themselves
-//! ([`Limit::runs`]), however late user space is. So what measuring takes in a stretch of time is at most what flows in
-//! meanwhile and what the bucket held when it began: in 10 s, 8.5 s and 0.92 s of the limit, and in a run of at least a second, no
-//! more than its length. The rest of the limit is for what a run costs more between slices than in them.
+//! what the period and the pause after it are expected to take. Where the period takes more, the programs stop by themselves
+//! ([`Limit::runs`]), however late user space is, and what it takes to detach them is still in the bucket. So what measuring takes in
+//! a stretch of time is at most what flows in meanwhile and what the bucket held when it began: in 10 s, 9.42 s of the limit, and in
+//! a run of at least a second, no more than its length. The rest of the limit is for what a run costs more between slices than in them.
+//!
+//! A small limit takes longer rounds, as detaching and attaching takes the same CPU time whatever the limit: the bucket is larger then,
+//! and fills the slower.
 
 use wakelat_common::share::MAX_LEVEL;
 
-/// The part of the limit that flows in.
-const AIM: f64 = 0.85;
+/// What may be taken in 10 s, in ns of the limit: what flows in meanwhile, and what the bucket holds at most.
+const WINDOW_NS: f64 = 1e10;
+const IN_WINDOW_NS: f64 = 9.42e9;
 /// A period and the pause after it are about as long as this together: ns. So a run of some seconds has several.
 const ROUND_NS: f64 = 6e8;
+/// The same where attaching and detaching takes so much that shorter rounds would leave too little for measuring: at most.
+const LONGEST_ROUND_NS: f64 = 6e9;
+/// What flows in in a round is so many times what attaching and detaching takes, at least, while rounds may be longer.
+const OF_PAUSE: f64 = 3.0;
 /// What the bucket holds, in what flows in during a round.
 const CAPACITY_ROUNDS: f64 = 1.8;
 /// What is expected of the next period may be too little by so much.
 const MARGIN: f64 = 1.2;
-/// What the bucket holds at first, as the time in which the whole limit takes as much: ns.
-const AT_FIRST_NS: f64 = (1.0 - AIM) * 1e9;
+/// From then on the limit holds over the run: ns. So the bucket holds at first what does not flow in until then.
+const FIRST_NS: f64 = 1e9;
 /// What a run may take before a slice has shown it: ns, more than on any machine that is not emulated.
 const FIRST_PRICE_NS: f64 = 1_000.0;
 
@@ -39,16 +47,16 @@ const FEWEST_TASKS: u8 = 3;
 
 const _: () = assert!(FEWEST_TASKS <= MAX_LEVEL);
 
-/// Sampling twice as many tasks at most doubles the overhead: up to this part of the limit it still holds afterwards.
-const ROOM: f64 = 0.4;
+/// Sampling twice as many tasks at most doubles the overhead: up to this part of what flows in there is enough for it.
+const ROOM: f64 = 0.47;
 /// Periods in a row that leave room before more tasks are sampled.
 const CALM: u32 = 3;
 
 /// Keeps the overhead below a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// ns of CPU time that flow in in a ns.
-    inflow: f64,
+    /// ns of CPU time that may be taken in a ns.
+    limit: f64,
     cpus: f64,
     /// ns of CPU time in the bucket; less than 0 where more was taken than it held.
     tokens: f64,
@@ -59,6 +67,8 @@ pub struct Limit {
     is_priced: bool,
     /// ns of wakelat's own CPU time that come with it.
     price_of_tool: f64,
+    /// ns of CPU time that detaching and attaching take together.
+    price_of_pause: f64,
     /// Runs since the last slice: they get the price that the next one shows.
     unpriced: u64,
     /// Since the last period ended.
@@ -89,27 +99,45 @@ struct Round {
     length_ns: u64,
     runs: u64,
     tool_ns: u64,
+    /// In the pause, and to end it.
+    of_pause_ns: u64,
 }
 
 impl Limit {
-    /// A limit of `ppm` millionths of the time of `cpus`. To begin with, every task is sampled.
-    pub fn new(ppm: u32, cpus: u32, now: Reading) -> Self {
-        let limit = f64::from(ppm) / 1e6 * f64::from(cpus);
-        Self {
-            inflow: AIM * limit,
+    /// A limit of `ppm` millionths of the time of `cpus`, from `now` on, where to attach the programs took `attaching_ns` of CPU time. To begin
+    /// with, every task is sampled.
+    pub fn new(ppm: u32, cpus: u32, attaching_ns: u64, now: Reading) -> Self {
+        let limit = Self {
+            limit: f64::from(ppm) / 1e6 * f64::from(cpus),
             cpus: f64::from(cpus),
-            tokens: limit * AT_FIRST_NS,
+            tokens: 0.0,
             last: now,
             price: FIRST_PRICE_NS,
             is_priced: false,
             price_of_tool: 0.0,
+            price_of_pause: 2.0 * attaching_ns as f64,
             unpriced: 0,
             round: Round::default(),
             level: 0,
             calm: 0,
             period_ns: FIRST_PERIOD_NS,
             needed: 0.0,
+        };
+        Self { tokens: (limit.limit - limit.inflow()) * FIRST_NS, ..limit }
+    }
+
+    /// How long to pause before the first period, where the bucket does not hold what it takes to end one: ns.
+    pub fn first_pause(&mut self) -> Option<u64> {
+        if self.tokens >= 2.0 * self.reserve() {
+            return None;
         }
+        self.needed = (MARGIN * self.inflow() * self.round_ns()).min(self.capacity());
+        Some(self.missing_ns() as u64)
+    }
+
+    /// What was taken up to `now` does not count.
+    pub fn skip_to(&mut self, now: Reading) {
+        self.last = now;
     }
 
     /// One task in 2 to the power of this is sampled.
@@ -124,7 +152,8 @@ impl Limit {
 
     /// How many runs the bucket holds now.
     pub fn runs(&self) -> u64 {
-        (self.tokens / (self.price + self.price_of_tool)) as u64
+        // Without what it takes to detach: none where that is all.
+        ((self.tokens - self.reserve()) / (self.price + self.price_of_tool)) as u64
     }
 
     /// Debits what was taken up to `now`.
@@ -134,7 +163,7 @@ impl Limit {
         let tool_ns = now.tool_ns.saturating_sub(last.tool_ns);
         // A program that has stopped returns at once, and is still called: it is debited as if it measured.
         let runs = (now.measured - last.measured) + (now.stopped - last.stopped);
-        self.tokens = (self.tokens + self.inflow * length_ns as f64).min(self.capacity());
+        self.tokens = (self.tokens + self.inflow() * length_ns as f64).min(self.capacity());
         self.tokens -= runs as f64 * self.price + tool_ns as f64;
         self.unpriced += runs;
         self.round.length_ns += length_ns;
@@ -170,51 +199,83 @@ impl Limit {
         let round = std::mem::take(&mut self.round);
         let measured_ns = measured_ns.max(1) as f64;
         let programs_ns = round.runs as f64 * self.price;
-        self.price_of_tool =
-            if round.runs == 0 { 0.0 } else { (round.tool_ns as f64 / round.runs as f64).min(self.price) };
+        let reading_ns = (round.tool_ns - round.of_pause_ns) as f64;
+        self.price_of_tool = if round.runs == 0 { 0.0 } else { (reading_ns / round.runs as f64).min(self.price) };
         let of_tool = round.tool_ns as f64 / round.length_ns.max(1) as f64;
         self.adjust_level((programs_ns / measured_ns + of_tool) / self.cpus);
         // Neither what a period takes nor what it is to take depends on what happens in it, so that periods are a fair sample
         // of the time: its length is known beforehand, and the pause before it ends at random.
-        let taken = programs_ns + round.tool_ns as f64;
-        let aim = self.inflow * ROUND_NS;
+        let taken = programs_ns + reading_ns;
+        let aim = self.inflow() * self.round_ns() - self.price_of_pause;
+        let aim = aim.max(self.price_of_pause / OF_PAUSE);
         let longer = (aim / taken.max(1.0)).clamp(0.1, 4.0);
         self.period_ns = (measured_ns * longer).clamp(SHORTEST_PERIOD_NS, LONGEST_PERIOD_NS);
         let expected = MARGIN * (taken * self.period_ns / measured_ns).min(aim);
-        if self.tokens >= expected && !has_stopped {
+        if self.tokens >= expected + self.reserve() && !has_stopped {
             return None;
         }
-        self.needed = (expected + random * (CAPACITY_ROUNDS - MARGIN) * aim).min(self.capacity());
+        let needed = expected + self.price_of_pause;
+        // At random up to the capacity, or where that is too little, to as much more as a third of it.
+        self.needed = needed + random * (self.capacity() - needed).max(0.0).min((CAPACITY_ROUNDS - MARGIN) * aim);
         Some(self.missing_ns().max(SHORTEST_PAUSE_NS) as u64)
     }
 
     /// A pause was to end now. Returns for how long it has to go on, where what came with it has taken too much: ns.
     pub fn end_pause(&mut self, now: Reading) -> Option<u64> {
         self.charge(now);
+        if self.capacity() < self.price_of_pause {
+            // Not even to attach is within the limit.
+            return Some(LONGEST_ROUND_NS as u64);
+        }
+        self.needed = self.needed.min(self.capacity());
         // What the timer and rounding leave is not worth another pause.
         let missing_ns = self.missing_ns();
         (missing_ns > SHORTEST_PAUSE_NS / 10.0).then_some(missing_ns as u64)
     }
 
+    /// The programs are attached again: a period begins.
+    pub fn begin_period(&mut self, now: Reading) {
+        self.charge(now);
+        self.round.of_pause_ns = self.round.tool_ns;
+        let shown = self.round.tool_ns as f64;
+        // At once where it is more, and slowly where it is less.
+        self.price_of_pause = shown.max(0.5 * (self.price_of_pause + shown));
+    }
+
+    /// How long a period and its pause are to be together: ns.
+    fn round_ns(&self) -> f64 {
+        (OF_PAUSE * self.price_of_pause / self.limit).clamp(ROUND_NS, LONGEST_ROUND_NS)
+    }
+
+    /// ns of CPU time that flow in in a ns.
+    fn inflow(&self) -> f64 {
+        self.limit * IN_WINDOW_NS / (WINDOW_NS + CAPACITY_ROUNDS * self.round_ns())
+    }
+
     fn capacity(&self) -> f64 {
-        CAPACITY_ROUNDS * ROUND_NS * self.inflow
+        CAPACITY_ROUNDS * self.round_ns() * self.inflow()
+    }
+
+    /// What it takes to detach: ns.
+    fn reserve(&self) -> f64 {
+        self.price_of_pause / 2.0
     }
 
     /// How long it takes until the bucket holds what is needed: ns.
     fn missing_ns(&self) -> f64 {
-        ((self.needed - self.tokens) / self.inflow).max(0.0)
+        ((self.needed - self.tokens) / self.inflow()).max(0.0)
     }
 
     /// Samples fewer tasks, or more, where measuring took `share` of the time of all CPUs.
     fn adjust_level(&mut self, share: f64) {
-        let aim = self.inflow / self.cpus;
+        let aim = self.inflow() / self.cpus;
         if share > aim {
             // What is to be had by sampling fewer is proportional to them, at best.
             let halvings = (share / aim).log2().ceil().max(1.0) as u8;
             self.level = self.level.saturating_add(halvings).min(FEWEST_TASKS);
             self.calm = 0;
         } else {
-            self.calm = if share <= ROOM / AIM * aim { self.calm + 1 } else { 0 };
+            self.calm = if share <= ROOM * aim { self.calm + 1 } else { 0 };
             if self.calm >= CALM && self.level > 0 {
                 self.level -= 1;
                 self.calm = 0;

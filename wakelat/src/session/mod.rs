@@ -92,8 +92,8 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
     let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
     view.loaded(&mut collector);
     let output = Writer::start(Output::open(config.output.path.as_deref())?, priority)?;
-    let mut account = Account::open(&mut collector, config.max_overhead_ppm)?;
-    collector.attach()?;
+    let mut account = Account::open(&mut collector)?;
+    account.attach(&mut collector, config.max_overhead_ppm)?;
     // Events count from here on, and wakelat may be slow from here on: where the programs know the end, it is exact.
     let (spent, reader_waited_ns) = (account.so_far()?, clock::run_delay_ns());
     let begun = Reading { at_ns: monotonic_ns(), reader_waited_ns, spent, ..Reading::default() };
@@ -351,17 +351,21 @@ impl Run<'_> {
             Step::Go => {}
             Step::Period(period) => {
                 // What came until now is of the period before.
+                let at_ns = monotonic_ns();
                 self.drain(collector)?;
-                self.windows.begin_period(period);
+                self.windows.end_period(at_ns);
+                self.windows.begin_period(period, at_ns);
             }
             Step::Rest(rest) => {
-                collector.detach_and(|collector| self.account.leave(collector, rest))?;
+                let left_at_ns = collector.detach_and(|collector| self.account.leave(collector, rest))?;
                 self.take_all(collector)?;
+                self.windows.end_period(left_at_ns);
                 self.windows.cut_off(&collector.take_waiting()?);
             }
             Step::Return => {
                 collector.attach()?;
-                self.account.come_back()?.into_iter().for_each(|period| self.windows.begin_period(period));
+                let period = self.account.come_back(collector)?;
+                period.into_iter().for_each(|period| self.windows.begin_period(period, monotonic_ns()));
             }
         }
         Ok(())

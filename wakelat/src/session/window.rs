@@ -31,6 +31,8 @@ pub struct Windows {
     /// Events between waits are told, too.
     with_events: bool,
     groups: Groups,
+    /// When the period under way began: ns of CLOCK_MONOTONIC.
+    period_began_at_ns: u64,
     /// There is no filter but the one that excludes wakelat's own threads.
     filters_only_itself: bool,
     /// Groups have what waits spent in parts, and not their latency.
@@ -99,6 +101,7 @@ impl Windows {
             threshold_ns: config.threshold.as_ref().map(|threshold| threshold.threshold_ns),
             with_events,
             groups,
+            period_began_at_ns: reading.at_ns,
             filters_only_itself: config.filter.parts == part::OTHERS,
             by_part: config.by.contains(&Key::Part),
             over: 0,
@@ -153,9 +156,15 @@ impl Windows {
         }
     }
 
-    /// Waits that come from now on are of `period`.
-    pub fn begin_period(&mut self, period: Period) {
+    /// Waits that come from now on are of `period`, which begins at `at_ns`.
+    pub fn begin_period(&mut self, period: Period, at_ns: u64) {
+        self.period_began_at_ns = at_ns;
         self.groups.begin_period(period);
+    }
+
+    /// The period under way ended at `at_ns`.
+    pub fn end_period(&mut self, at_ns: u64) {
+        self.groups.end_period(at_ns.saturating_sub(self.period_began_at_ns));
     }
 
     /// These were going on when a rest began: nobody will see their ends.
@@ -198,6 +207,7 @@ impl Windows {
         self.before =
             Before { at_ns, unix_offset_ns, wakeups, preemptions, missed, spent, events_lost, reader_waited_ns };
         self.groups.clear();
+        self.period_began_at_ns = at_ns;
         (self.skipped_intervals, self.not_written) = (0, 0);
         self.over = 0;
         self.warming_up = false;
@@ -256,6 +266,9 @@ impl Windows {
         let drawn = reading
             .watched_one_in
             .map(|(_, most)| Drawn { up_to: most.trailing_zeros() as u8, with_rests: rested_ns > 0 });
+        if drawn.is_some() {
+            self.groups.measured(ended_at_ns.saturating_sub(self.period_began_at_ns));
+        }
         Report {
             kernel: self.kernel.clone(),
             start_unix_ns: u64::try_from(i128::from(self.before.at_ns) + i128::from(self.before.unix_offset_ns))

@@ -87,6 +87,16 @@ pub struct Args {
     /// All test binaries, not only those that every kernel is worth its time for; `--test` looks in all of them too
     #[arg(long, conflicts_with = "command")]
     all_suites: bool,
+    /// In place of the tests, every command that measures for so long each, while two pipes keep two processors busy
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        default_missing_value = "600",
+        value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with_all = ["everyday", "mode", "all_suites", "accept_instructions", "command"]
+    )]
+    soak: Option<u64>,
     /// Take the verifier's instruction counts of this run as the accepted ones
     #[arg(long, conflicts_with = "command")]
     accept_instructions: bool,
@@ -180,7 +190,7 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
         accel: accel(&emulator, args.accel, &first, &workplace.image)?,
         limits: Limits {
             silence: args.silence_limit.map_or(LIMITS.silence, Duration::from_secs),
-            total: args.time_limit.map_or(LIMITS.total, Duration::from_secs),
+            total: args.time_limit.map_or_else(|| usual_limit(args.soak), Duration::from_secs),
         },
     };
 
@@ -200,8 +210,18 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// How long a guest may run in which each command measures for `soak` seconds, if it does.
+fn usual_limit(soak: Option<u64>) -> Duration {
+    /// More than there are.
+    const COMMANDS: u64 = 20;
+    LIMITS.total + Duration::from_secs(soak.map_or(0, |seconds| COMMANDS * seconds))
+}
+
 /// What a kernel is booted for, each with the argument of the init.
 fn jobs(args: &Args, spec: &Spec, specs: &[Spec]) -> Vec<(Course, String)> {
+    if let Some(seconds) = args.soak {
+        return vec![(Course::Once(Mode::Smp), format!("soak={seconds}"))];
+    }
     let is_whole_list = args.mode.is_none() && args.test.is_none() && !args.all_suites && args.command.is_empty();
     if is_whole_list {
         let jobs = if args.everyday { schedule::everyday(spec) } else { schedule::full(spec, specs) };

@@ -26,6 +26,18 @@ pub const EXIT_FAILURE: i32 = 35;
 /// QEMU ends so by itself when the guest reboots, which under `panic=-1` is a panic.
 const EXIT_REBOOT: i32 = 0;
 
+/// What is in a line by which the kernel reports that it is broken or stuck. Of a stall there are three: `self-detected stall on
+/// CPU`, `detected stalls on CPUs/tasks` and `detected expedited stalls` (kernel/rcu/tree_stall.h, kernel/rcu/tree_exp.h).
+const REPORTS: &[&str] = &[
+    "BUG: ",
+    "Oops",
+    "LOCKUP",
+    "detected stall",
+    "detected expedited stalls",
+    "blocked for more than",
+    "general protection fault",
+];
+
 /// How many of the console's last lines go into a verdict that has nothing better to show.
 const CONSOLE_TAIL: usize = 4;
 
@@ -135,10 +147,7 @@ impl Transcript {
         }
         if let Some((_, reason)) = text.split_once("Kernel panic - not syncing: ") {
             self.panic.get_or_insert_with(|| reason.to_owned());
-        } else if ["BUG: ", "Oops", "LOCKUP", "detected stalls", "blocked for more than", "general protection fault"]
-            .iter()
-            .any(|sign| text.contains(sign))
-        {
+        } else if REPORTS.iter().any(|sign| text.contains(sign)) {
             self.problems.push(format!("the kernel said `{text}`"));
         } else if text.contains("WARNING: ") {
             self.outcome.warnings.push(text.to_owned());

@@ -1,8 +1,8 @@
 //! The first process of a test machine: it mounts what tests need, runs them one suite after another, and ends the machine
 //! with a code that says how it went.
 //!
-//! Its last argument is the task: `tests`, which may be followed by the suites such as `tests=kernel,counts:cpus`, `command`,
-//! `shell` or `probe`; the words that go with it are in `/job`. What it and its children print goes to the debug console, so
+//! Its last argument is the task: `tests`, which may be followed by the suites such as `tests=kernel,counts:cpus`,
+//! `soak=SECONDS`, `command`, `shell` or `probe`; the words that go with it are in `/job`. What it and its children print goes to the debug console, so
 //! that the serial console is the kernel's alone; lines that begin with `##vm` are its own.
 
 use std::process::ExitCode;

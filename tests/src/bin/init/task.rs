@@ -20,6 +20,7 @@ use nix::{
 use crate::machine;
 
 const TESTS: &str = "/tests";
+const SOAK: &str = "/bin/soak";
 const BUSYBOX: &str = "/bin/busybox";
 
 /// Runs the task with all output on the debug console, and tells whether it succeeded.
@@ -47,9 +48,10 @@ pub fn reported(task: &str, problems: &[String]) -> bool {
     let code = match task {
         "probe" => 0,
         "tests" => tests(suites),
+        "soak" => soak(suites),
         "command" => command(),
         _ => {
-            println!("##vm problem no task `{task}`: expected `tests`, `command`, `shell` or `probe`");
+            println!("##vm problem no task `{task}`: expected `tests`, `soak`, `command`, `shell` or `probe`");
             2
         }
     };
@@ -98,16 +100,30 @@ fn tests(chosen: Option<&str>) -> i32 {
     }
     let mut failed = 0;
     for (suite, text) in suites {
-        let name = suite.file_name().unwrap_or_default().display();
-        println!("##vm suite {name}\nsuite {name}");
         let mut command = program(suite);
-        // One at a time, so that the line of the test that hangs is the last one.
-        command.args(["--test-threads=1", "--nocapture"]).args(text).args(job()).stdin(Stdio::null());
-        let code = run(&mut command);
-        println!("##vm suite-end {code}");
-        failed = failed.max((code != 0).into());
+        command.args(text);
+        failed = failed.max((tested(suite, &mut command) != 0).into());
     }
     failed
+}
+
+/// Runs each command that measures for so many seconds, or those that the words of the job choose.
+fn soak(seconds: Option<&str>) -> i32 {
+    let suite = Path::new(SOAK);
+    let mut command = program(suite);
+    command.envs(seconds.map(|seconds| ("WAKELAT_SOAK", seconds)));
+    (tested(suite, &mut command) != 0).into()
+}
+
+/// Runs a suite with the words of the job.
+fn tested(suite: &Path, command: &mut Command) -> i32 {
+    let name = suite.file_name().unwrap_or_default().display();
+    println!("##vm suite {name}\nsuite {name}");
+    // One at a time, so that the line of the test that hangs is the last one.
+    command.args(["--test-threads=1", "--nocapture"]).args(job()).stdin(Stdio::null());
+    let code = run(command);
+    println!("##vm suite-end {code}");
+    code
 }
 
 /// Runs the words of the job as one command.

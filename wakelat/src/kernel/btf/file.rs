@@ -1,12 +1,14 @@
 //! The bytes of a BTF, from a file of its own or from the `vmlinux` that holds it.
 
 use std::{
+    collections::TryReserveError,
     fs::File,
-    io::{ErrorKind, Read as _, Seek as _},
+    hint::black_box,
+    io::{self, ErrorKind, Read as _, Seek as _},
     path::Path,
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Error, Result, bail, ensure};
 use object::{Object as _, ObjectSection as _, read::ReadCache};
 
 /// The longest BTF that is read: bytes. Those of distributions' kernels have 4 to 12 MB.
@@ -15,14 +17,39 @@ const MAX_BYTES: u64 = 256 << 20;
 /// Reads the BTF in `path`: BTF as it is, or the section `.BTF` of an ELF file. Nothing where there is no such file.
 ///
 /// # Errors
-/// Where the file cannot be read, or is neither, or has more than 256 MiB of BTF.
+/// Where the file cannot be read, or is neither, or has more than 256 MiB of BTF, and where there is not enough memory to parse it
+/// and to load the programs: a process that runs out of memory there ends without a message.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
     };
-    bytes(file).with_context(|| format!("cannot read `{}`", path.display())).map(Some)
+    let bytes = bytes(file).and_then(|bytes| reserve(room_for(bytes.len())).map(|()| bytes));
+    let bytes = bytes.map_err(|error| if is_out_of_memory(&error) { Error::msg(OUT_OF_MEMORY) } else { error });
+    bytes.with_context(|| format!("cannot read `{}`", path.display())).map(Some)
+}
+
+const OUT_OF_MEMORY: &str = "there is not enough memory; raise the limit, for example with `ulimit -v unlimited`";
+
+/// How much more than a BTF of so many bytes wakelat takes at most until it measures: bytes, without the ring buffer. With a BTF of
+/// 5.5 MB it is 25 MB.
+fn room_for(btf: usize) -> usize {
+    4 * btf + (16 << 20)
+}
+
+/// Asks for so many bytes, and gives them back.
+fn reserve(bytes: usize) -> Result<()> {
+    let mut room = Vec::<u8>::new();
+    room.try_reserve_exact(bytes)?;
+    // Otherwise the compiler may leave out what nothing uses.
+    black_box(&room);
+    Ok(())
+}
+
+fn is_out_of_memory(error: &Error) -> bool {
+    error.is::<TryReserveError>()
+        || error.downcast_ref().is_some_and(|e: &io::Error| e.kind() == ErrorKind::OutOfMemory)
 }
 
 fn bytes(mut file: File) -> Result<Vec<u8>> {
@@ -55,6 +82,12 @@ mod tests {
     use object::write::{Object, SectionKind};
 
     use super::*;
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error() {
+        assert!(is_out_of_memory(&reserve(isize::MAX as usize).unwrap_err()));
+        assert!(reserve(1 << 20).is_ok());
+    }
 
     fn error(path: &Path) -> String {
         format!("{:#}", read(path).unwrap_err())

@@ -118,8 +118,10 @@ impl Machine {
 
     /// Holds `ppm` for `length_ns`, where a pause takes `pause_costs_ns`.
     fn run(&mut self, ppm: u32, length_ns: u64, pause_costs_ns: f64) -> Limit {
-        let mut limit = Limit::new(ppm, 2, self.reading);
+        let mut limit = Limit::new(ppm, 2, (pause_costs_ns / 2.0) as u64, self.reading);
         let mut slice_due_ns = 0;
+        let first = limit.first_pause();
+        self.pause(&mut limit, first, pause_costs_ns / 2.0, length_ns);
         while self.now_ns < length_ns {
             if slice_due_ns <= self.now_ns {
                 self.slice = (0.0, self.reading);
@@ -133,20 +135,32 @@ impl Machine {
             let has_stopped = measured_ns + MS < limit.period_ns();
             let now = Reading { at_ns: self.now_ns, ..self.reading };
             let (level, random) = (limit.level(), self.random());
-            let mut pause = limit.end_period(now, measured_ns, has_stopped, random);
+            let pause = limit.end_period(now, measured_ns, has_stopped, random);
             if limit.level() != level {
                 slice_due_ns = self.now_ns;
             }
             if pause.is_some() {
                 self.take(pause_costs_ns / 2.0);
             }
-            while let Some(ns) = pause {
-                self.now_ns += ns;
-                self.take(pause_costs_ns / 2.0 * f64::from(u8::from(limit.last.at_ns == now.at_ns)));
-                pause = limit.end_pause(Reading { at_ns: self.now_ns, ..self.reading });
-            }
+            self.pause(&mut limit, pause, pause_costs_ns / 2.0, length_ns);
         }
         limit
+    }
+
+    /// Pauses for as long as the limit asks for, and then attaches.
+    fn pause(&mut self, limit: &mut Limit, mut pause: Option<u64>, attaching_ns: f64, until_ns: u64) {
+        let pauses = pause.is_some();
+        while let Some(ns) = pause {
+            self.now_ns += ns;
+            if self.now_ns >= until_ns {
+                return;
+            }
+            pause = limit.end_pause(Reading { at_ns: self.now_ns, ..self.reading });
+        }
+        if pauses {
+            self.take(attaching_ns);
+            limit.begin_period(Reading { at_ns: self.now_ns, ..self.reading });
+        }
     }
 
     /// The most that was taken in any stretch of `ns`, as a share of two CPUs' time.
@@ -216,6 +230,35 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn a_tenth_of_a_percent_holds_on_an_overloaded_machine_where_a_pause_takes_as_much_as_a_second_of_it(
+        runs in 1e4..1.5e6f64, pause_costs_ns in 5e5..2e6, ppm in 1_000..4_000u32, random: u64,
+    ) {
+        let loads = vec![Load { lasts_ns: u64::MAX, runs, called_ns: 60.0, sampled_ns: 200.0, late_ns: MS }];
+        let mut machine = Machine::new(loads, random);
+        machine.run(ppm, 40 * SECOND_NS, pause_costs_ns);
+        let limit = f64::from(ppm) / 1e6;
+        let most = machine.most_in(10 * SECOND_NS);
+        prop_assert!(most <= limit, "{most} in 10 s of {limit}");
+        for tenths in 10..400 {
+            let share = machine.up_to(tenths * SECOND_NS / 10);
+            prop_assert!(share <= limit, "{share} in {tenths} tenths of a second of {limit}");
+        }
+        // And it is made use of.
+        prop_assert!(machine.reading.measured > 1_000, "{:?}", machine.reading);
+        prop_assert!(machine.up_to(40 * SECOND_NS) >= limit / 4.0, "{}", machine.up_to(40 * SECOND_NS));
+    }
+}
+
+#[test]
+fn where_not_even_a_pause_is_within_the_limit_nothing_is_measured() {
+    // 5 ms, where 100 us may be taken in a second.
+    let mut machine = Machine::new(steady(1e5), 1);
+    machine.run(50, 60 * SECOND_NS, 5e6);
+    assert_eq!(machine.reading.measured, 0);
+}
+
 #[test]
 fn a_load_that_takes_little_is_measured_whole_and_without_pauses() {
     let mut machine = Machine::new(steady(10_000.0), 1);
@@ -239,7 +282,7 @@ fn a_load_that_has_gone_is_measured_whole_again() {
 
 #[test]
 fn as_many_halvings_as_the_excess_has_at_once() {
-    let mut limit = Limit::new(10_000, 2, Reading::default());
+    let mut limit = Limit::new(10_000, 2, 0, Reading::default());
     // 3.2 % of two CPUs' time: 4 times what is aimed at, and less than 4 times the limit.
     limit.adjust_level(0.032);
     assert_eq!(limit.level(), 2);
@@ -249,7 +292,7 @@ fn as_many_halvings_as_the_excess_has_at_once() {
 
 #[test]
 fn a_late_reader_of_programs_that_have_stopped_pauses_for_what_their_calls_took() {
-    let mut limit = Limit::new(10_000, 1, Reading::default());
+    let mut limit = Limit::new(10_000, 1, 0, Reading::default());
     limit.reprice(100_000, 1_000, 0);
     let measured = Reading { at_ns: 10 * MS, measured: 10_000, ..Reading::default() };
     let in_time = limit.clone().end_period(measured, 10 * MS, true, 0.0).unwrap();
@@ -260,10 +303,10 @@ fn a_late_reader_of_programs_that_have_stopped_pauses_for_what_their_calls_took(
 
 #[test]
 fn runs_after_a_stop_take_at_most_what_others_do_and_at_least_a_call() {
-    let mut limit = Limit::new(10_000, 1, Reading::default());
+    let mut limit = Limit::new(10_000, 1, 0, Reading::default());
     limit.reprice(400_000, 1_000, 4_000);
     assert_eq!(limit.price, 200.0);
-    let mut cheaper = Limit { price: 10.0, ..Limit::new(10_000, 1, Reading::default()) };
+    let mut cheaper = Limit { price: 10.0, ..Limit::new(10_000, 1, 0, Reading::default()) };
     cheaper.reprice(400_000, 1_000, 4_000);
     assert_eq!(cheaper.price, 80.0);
     limit.reprice(0, 0, 4_000);
@@ -272,7 +315,7 @@ fn runs_after_a_stop_take_at_most_what_others_do_and_at_least_a_call() {
 
 #[test]
 fn a_few_long_runs_change_the_price_little() {
-    let mut limit = Limit::new(10_000, 1, Reading::default());
+    let mut limit = Limit::new(10_000, 1, 0, Reading::default());
     limit.reprice(10_000_000, 100_000, 0);
     limit.reprice(1_000_000, 10, 0);
     assert!((100.0..1_200.0).contains(&limit.price), "{}", limit.price);
@@ -282,7 +325,7 @@ fn a_few_long_runs_change_the_price_little() {
 
 #[test]
 fn what_a_slice_shows_corrects_what_was_charged_before_it() {
-    let mut limit = Limit::new(10_000, 1, Reading::default());
+    let mut limit = Limit::new(10_000, 1, 0, Reading::default());
     let before = limit.tokens;
     limit.charge(Reading { measured: 1_000, ..Reading::default() });
     assert_eq!(limit.tokens, before - 1_000.0 * FIRST_PRICE_NS);

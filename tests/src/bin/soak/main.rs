@@ -1,0 +1,132 @@
+//! Every command that measures, one after another and for a long time each, while a pipe keeps each of two CPUs busy: the
+//! machine goes on, the kernel reports nothing, and the command comes back.
+//!
+//! `$WAKELAT_SOAK` says for how many seconds each. The init of a test machine sets it: `cargo xtask vm --soak`.
+
+use std::process::{Command, Stdio};
+
+use wakelat_tests::{
+    machine, once,
+    suite::{self, Outcome},
+    tracefs, tracer,
+    wakelat::command,
+};
+
+mod run;
+
+use run::{Run, seconds};
+
+fn main() {
+    suite::main(once![
+        hist,
+        hist_with_samples,
+        top,
+        trace,
+        trace_all,
+        why,
+        record,
+        verify,
+        timerlat,
+        osnoise,
+        hist_trigger,
+    ]);
+}
+
+/// `wakelat` with these arguments, measuring for as long as is asked for.
+fn wakelat(arguments: &[&str]) -> Command {
+    command(&[arguments, &["-d", &format!("{}s", seconds())]].concat())
+}
+
+/// A command that needs the ring buffer: it is refused where the kernel's would freeze the machine, which is then left alone.
+fn streams(arguments: &[&str]) -> Outcome {
+    if machine::ring_buffer_may_sleep() {
+        Run::refused(wakelat(arguments), &["ring buffer", "PREEMPT_RT"]);
+        return Ok(());
+    }
+    Run::begin()?.measure(wakelat(arguments)).assert_code(&[0]);
+    Ok(())
+}
+
+fn hist() -> Outcome {
+    Run::begin()?.measure(wakelat(&["hist", "--json", "--mode", "aggregate"])).assert_code(&[0]);
+    Ok(())
+}
+
+fn hist_with_samples() -> Outcome {
+    streams(&["hist", "--json", "--mode", "samples"])
+}
+
+/// Where its own choice is refused, counting in the kernel is what is left.
+fn top() -> Outcome {
+    if machine::ring_buffer_may_sleep() {
+        streams(&["top", "--json"])?;
+        Run::begin()?.measure(wakelat(&["top", "--json", "--mode", "aggregate"])).assert_code(&[0]);
+        return Ok(());
+    }
+    streams(&["top", "--json"])
+}
+
+fn trace() -> Outcome {
+    streams(&["trace", "--json"])
+}
+
+fn trace_all() -> Outcome {
+    streams(&["trace", "--all", "--json"])
+}
+
+fn why() -> Outcome {
+    streams(&["why", "--json"])
+}
+
+/// Read as it comes, as a guest has no room for it.
+fn record() -> Outcome {
+    let record = ["record", "-o", "-"];
+    if machine::ring_buffer_may_sleep() {
+        return streams(&record);
+    }
+    let run = Run::begin()?;
+    let mut recorder = wakelat(&record).stdout(Stdio::piped()).spawn().expect("wakelat can be run");
+    let recording = recorder.stdout.take().expect("piped");
+    let mut reader = command(&["why", "--json", "-i", "-"]);
+    reader.stdin(recording);
+    run.measure(reader).assert_code(&[0]);
+    let status = recorder.wait().expect("a child can be waited for");
+    assert!(status.success(), "the recorder ended with {status}");
+    Ok(())
+}
+
+fn verify() -> Outcome {
+    if machine::ring_buffer_may_sleep() {
+        return streams(&["verify", "--json"]);
+    }
+    // 4: there are no hist triggers to compare with.
+    let agreed = if tracefs::has_hist_triggers() { 0 } else { 4 };
+    Run::begin()?.measure(wakelat(&["verify", "--json"])).assert_code(&[agreed]);
+    Ok(())
+}
+
+fn timerlat() -> Outcome {
+    tracer::need("timerlat")?;
+    Run::begin()?.measure(wakelat(&["timerlat", "--json"])).assert_code(&[0]);
+    Ok(())
+}
+
+fn osnoise() -> Outcome {
+    tracer::need("osnoise")?;
+    Run::begin()?.measure(wakelat(&["osnoise", "--json"])).assert_code(&[0]);
+    Ok(())
+}
+
+/// The commands that it prints, run by a shell.
+fn hist_trigger() -> Outcome {
+    tracefs::need_hist_triggers()?;
+    let printed = command(&["hist-trigger", "print", "-d", &seconds().to_string()]).output();
+    let printed = printed.expect("wakelat can be run");
+    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    let script = String::from_utf8(printed.stdout).expect("shell commands are text");
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", &script]);
+    Run::begin()?.measure(shell).assert_code(&[0]);
+    assert!(!tracefs::path("instances/wakeup_latency").exists(), "the commands leave their instance behind");
+    Ok(())
+}

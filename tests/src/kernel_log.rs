@@ -1,0 +1,73 @@
+//! What the kernel says in its log while a test runs.
+
+use std::{
+    fs::File,
+    io::{ErrorKind, Read as _, Seek as _, SeekFrom},
+    os::unix::fs::OpenOptionsExt as _,
+};
+
+/// What is in a line by which the kernel reports that it is broken or stuck: a lockup of a CPU (kernel/watchdog.c), a task that
+/// hangs (kernel/hung_task.c), a stall of RCU (kernel/rcu/tree_stall.h, kernel/rcu/tree_exp.h), a bug.
+const REPORTS: [&str; 6] =
+    ["BUG: ", "Oops", "LOCKUP", "detected stall", "detected expedited stalls", "blocked for more than"];
+
+/// The log from one moment on.
+pub struct KernelLog(File);
+
+impl KernelLog {
+    /// From now on.
+    ///
+    /// # Panics
+    /// If the log cannot be read.
+    pub fn from_now() -> Self {
+        let log = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
+        let mut log = log.unwrap_or_else(|error| panic!("/dev/kmsg: {error}"));
+        // After the last record (Documentation/ABI/testing/dev-kmsg).
+        log.seek(SeekFrom::End(0)).expect("the end of the log is a place in it");
+        Self(log)
+    }
+
+    /// What the kernel has reported since then or since it was last asked.
+    ///
+    /// # Panics
+    /// If the log cannot be read.
+    pub fn reports(&mut self) -> Vec<String> {
+        let mut record = [0; 8192];
+        let mut reports = Vec::new();
+        loop {
+            match self.0.read(&mut record) {
+                Ok(length) => reports.extend(report(&String::from_utf8_lossy(&record[..length]))),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return reports,
+                // Records were overwritten before they were read: the next read gives the oldest there is.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
+                Err(error) => panic!("/dev/kmsg: {error}"),
+            }
+        }
+    }
+}
+
+/// The text of a record, `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT`, if it is a report.
+fn report(record: &str) -> Option<String> {
+    let (_, text) = record.split_once(';')?;
+    let text = text.lines().next()?;
+    REPORTS.iter().any(|sign| text.contains(sign)).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lockups_stalls_and_hung_tasks_are_reports() {
+        for text in [
+            "watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [a:12]",
+            "INFO: task a:12 blocked for more than 120 seconds.",
+            "rcu: INFO: rcu_preempt self-detected stall on CPU",
+            "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+            "BUG: scheduling while atomic: a/12/0x00000002",
+        ] {
+            assert_eq!(report(&format!("3,912,40000000,-;{text}\n SUBSYSTEM=cpu\n")).as_deref(), Some(text));
+        }
+        assert_eq!(report("4,911,39000000,-;sched: RT throttling activated\n"), None);
+    }
+}
