@@ -3,7 +3,8 @@
 use std::{collections::HashSet, fs, io, process::Command};
 
 use wakelat_tests::{
-    machine,
+    machine, once,
+    suite::{self, Outcome, Skip},
     wakelat::{self, Attach},
 };
 
@@ -11,27 +12,22 @@ use wakelat_tests::{
 const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_MAP_TYPE_RINGBUF: u32 = 27;
 
-#[test]
-fn the_kernel_publishes_its_types() {
-    let Ok(btf) = fs::read("/sys/kernel/btf/vmlinux") else {
-        println!("SKIP the_kernel_publishes_its_types: no `/sys/kernel/btf/vmlinux`");
-        return;
-    };
+fn main() {
+    suite::main(once![the_kernel_publishes_its_types, a_ring_buffer_can_be_made, every_program_passes_the_verifier]);
+}
+
+fn the_kernel_publishes_its_types() -> Outcome {
+    let btf = fs::read("/sys/kernel/btf/vmlinux").map_err(|_| Skip::because("no `/sys/kernel/btf/vmlinux`"))?;
     // Magic and version: Linux, `include/uapi/linux/btf.h`.
     assert_eq!(btf[..3], [0x9f, 0xeb, 1]);
     let names: HashSet<&[u8]> = btf.split(|byte| *byte == 0).collect();
     for name in ["task_struct", "btf_trace_sched_switch", "btf_trace_sched_wakeup"] {
         assert!(names.contains(name.as_bytes()), "no `{name}`");
     }
+    Ok(())
 }
 
-#[test]
-fn a_ring_buffer_can_be_made() {
-    // SAFETY: takes no argument and only reads the caller's identity.
-    if unsafe { libc::geteuid() } != 0 {
-        println!("SKIP a_ring_buffer_can_be_made: needs root");
-        return;
-    }
+fn a_ring_buffer_can_be_made() -> Outcome {
     // map_type, key_size, value_size, max_entries: the size in bytes, at least a page.
     let attributes = [BPF_MAP_TYPE_RINGBUF, 0, 0, 4096];
     // SAFETY: the attributes are as long as said, are only read, and outlive the call.
@@ -39,17 +35,12 @@ fn a_ring_buffer_can_be_made() {
     assert!(fd >= 0, "{}", io::Error::last_os_error());
     // SAFETY: the descriptor was just made and belongs to nobody else.
     unsafe { libc::close(fd as i32) };
+    Ok(())
 }
 
 /// Has each program verified, and prints how many instructions that took: `cargo xtask vm` compares them with the accepted
 /// ones.
-#[test]
-fn every_program_passes_the_verifier() {
-    // SAFETY: takes no argument and only reads the caller's identity.
-    if unsafe { libc::geteuid() } != 0 {
-        println!("SKIP every_program_passes_the_verifier: needs root");
-        return;
-    }
+fn every_program_passes_the_verifier() -> Outcome {
     let tracers: &[&str] = if fs::exists("/sys/kernel/tracing/events/osnoise/timerlat_sample").is_ok_and(|there| there)
         && fs::read_to_string("/sys/kernel/tracing/available_tracers").is_ok_and(|all| all.contains("timerlat"))
     {
@@ -79,6 +70,7 @@ fn every_program_passes_the_verifier() {
             tell_verified(&[*tracer, "-d", "1ms", "--source", "bpf", "--attach", attach.name()]);
         }
     }
+    Ok(())
 }
 
 /// Runs wakelat, and prints how many instructions each of its programs took.

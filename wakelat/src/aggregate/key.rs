@@ -145,6 +145,11 @@ impl GroupKey {
         self.class
     }
 
+    /// The part of the time of waits that the group is of, where groups are by part.
+    pub fn part(&self) -> Option<Part> {
+        self.part
+    }
+
     /// The key in words, part by part.
     pub fn parts(&self, keys: &[Key], names: &dyn Names) -> Vec<KeyPart> {
         let number = |value: u32| KeyValue::Number(value.into());

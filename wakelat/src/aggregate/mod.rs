@@ -1,5 +1,6 @@
 //! Waits to groups of distributions: pure, no I/O, no clock.
 
+pub mod bounded;
 pub mod container;
 pub mod coverage;
 pub mod distribution;
@@ -14,6 +15,7 @@ use std::{collections::BTreeMap, rc::Rc};
 use wakelat_common::{Class, histogram::Histogram};
 
 use self::{
+    bounded::{Bounded, Sum},
     distribution::{Distribution, Maximum},
     key::{GroupKey, Key, Names, by_name},
     sampled::{Drawn, Period},
@@ -22,23 +24,32 @@ use self::{
 use crate::{
     hash::HashMap,
     report::{Group, GroupClass, KeyPart, KeyValue},
-    timeline::Account,
+    timeline::{Account, part::Part},
     wait::{Comm, Wait},
 };
+
+/// Groups that are kept until the window ends, however few are shown.
+const ROOM: usize = 16_384;
 
 /// The groups of one window.
 #[derive(Debug)]
 pub struct Groups {
     keys: Vec<Key>,
     merged: bool,
+    /// Groups that are shown: those that waited longest.
     limit: usize,
+    /// Groups that are kept.
+    room: usize,
     /// Where not all is watched: what the waits that come now were drawn with.
     period: Option<Period>,
-    groups: HashMap<GroupKey, Waits>,
-    /// Waits of groups that found no room.
-    others: HashMap<GroupClass, Waits>,
+    groups: Bounded<GroupKey, Waits>,
+    /// Waits of groups that made room.
+    others: Others,
     waits_merged: u64,
 }
+
+/// Waits whose groups are not told apart, by class and by part.
+type Others = HashMap<(GroupClass, Option<Part>), Waits>;
 
 /// The waits of one group.
 #[derive(Clone, Debug, Default)]
@@ -49,15 +60,16 @@ struct Waits {
 }
 
 impl Groups {
-    /// No waits yet. `merged` puts all classes into one; at most `limit` groups are kept apart.
+    /// No waits yet. `merged` puts all classes into one; the `limit` groups that waited longest are shown apart.
     pub fn new(keys: Vec<Key>, merged: bool, limit: usize) -> Self {
         Self {
             keys,
             merged,
             limit,
+            room: ROOM.max(limit),
             period: None,
-            groups: HashMap::default(),
-            others: HashMap::default(),
+            groups: Bounded::default(),
+            others: Others::default(),
             waits_merged: 0,
         }
     }
@@ -85,25 +97,19 @@ impl Groups {
     /// Adds one wait to its group.
     pub fn record(&mut self, wait: &Wait) {
         let key = GroupKey::new(wait, &self.keys, self.merged);
-        let has_room = self.add(key, wait, wait.latency_ns, |group| group.worst.offer(wait));
-        self.waits_merged += u64::from(!has_room);
+        self.add(key, wait, wait.latency_ns, |group| group.worst.offer(wait));
     }
 
     /// Adds what one wait spent in each part to the groups of these.
     pub fn record_parts(&mut self, account: &Account) {
         let wait = &account.waited.wait;
         let key = GroupKey::new(wait, &self.keys, self.merged);
-        let mut has_room = true;
-        account.parts().for_each(|(part, ns)| has_room &= self.add(key.in_part(part), wait, ns, |_| {}));
-        self.waits_merged += u64::from(!has_room);
+        account.parts().for_each(|(part, ns)| self.add(key.in_part(part), wait, ns, |_| {}));
     }
 
-    /// Returns whether there is room for the group.
-    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64, keep: impl FnOnce(&mut Waits)) -> bool {
+    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64, keep: impl FnOnce(&mut Waits)) {
         let latest = Maximum { latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
-        let has_room = self.groups.len() < self.limit || self.groups.contains_key(&key);
-        let group =
-            if has_room { self.groups.entry(key).or_default() } else { self.others.entry(key.class()).or_default() };
+        let group = self.groups.entry(key, Waits::default);
         let distribution = Rc::make_mut(&mut group.distribution);
         distribution.record(latest);
         if let Some(period) = self.period {
@@ -112,7 +118,13 @@ impl Groups {
             distribution.record_sampled(wait.tid, level, period, latency_ns);
         }
         keep(group);
-        has_room
+        self.make_room();
+    }
+
+    /// Where there are too many groups, those that waited least are told apart no longer.
+    fn make_room(&mut self) {
+        let others = &mut self.others;
+        self.groups.make_room(self.room, |key, waits| others.entry((key.class(), key.part())).or_default().add(&waits));
     }
 
     /// Adds what one CPU has counted of one class, the longest of which are `worst`. Keys that are neither must not have been
@@ -120,14 +132,10 @@ impl Groups {
     pub fn add_counted(&mut self, class: Class, histogram: &Histogram, worst: impl Iterator<Item = Wait>) {
         let key = GroupKey::on_cpu(class, histogram.cpu(), &self.keys, self.merged);
         let counted = Distribution::counted(histogram);
-        let group = if self.groups.len() < self.limit || self.groups.contains_key(&key) {
-            self.groups.entry(key).or_default()
-        } else {
-            self.waits_merged += counted.count();
-            self.others.entry(key.class()).or_default()
-        };
+        let group = self.groups.entry(key, Waits::default);
         Rc::make_mut(&mut group.distribution).add(&counted);
         worst.for_each(|wait| group.worst.offer(&wait));
+        self.make_room();
     }
 
     /// Forgets all waits, and keeps the memory.
@@ -141,7 +149,8 @@ impl Groups {
         }
     }
 
-    /// How many waits went to the group `(other)` because there were too many groups.
+    /// How many waits the last report has in the group `(other)`, because there were too many groups. Of groups by part, which a wait
+    /// may have several of, it is as many as have one part there, at most.
     pub fn merged(&self) -> u64 {
         self.waits_merged
     }
@@ -154,12 +163,18 @@ impl Groups {
             let up_to = if self.keys.contains(&Key::Tid) { 0 } else { drawn.up_to };
             self.distributions().for_each(|distribution| distribution.draw(Drawn { up_to, ..drawn }));
         }
-        let groups =
-            self.groups.iter().map(|(key, waits)| ((key.class(), key.parts(&self.keys, names)), waits.clone()));
+        let ranking = self.groups.ranking();
+        let (shown, rest) = ranking.split_at(self.limit.min(ranking.len()));
+        let mut others = self.others.clone();
+        for (key, waits) in rest {
+            others.entry((key.class(), key.part())).or_default().add(waits);
+        }
+        self.waits_merged = waits_in(&others);
+        let shown = shown.iter().map(|(key, waits)| ((key.class(), key.parts(&self.keys, names)), (*waits).clone()));
         let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
         let others =
-            self.others.iter().map(|(class, waits)| ((*class, self.keys.iter().map(other).collect()), waits.clone()));
-        let mut groups: Vec<Group> = by_name(groups.chain(others), Waits::add)
+            others.into_iter().map(|((class, _), waits)| ((class, self.keys.iter().map(other).collect()), waits));
+        let mut groups: Vec<Group> = by_name(shown.chain(others), Waits::add)
             .into_iter()
             .map(|((class, key), waits)| Group {
                 key,
@@ -177,6 +192,22 @@ impl Groups {
         });
         groups
     }
+}
+
+impl Sum for Waits {
+    fn size(&self) -> u128 {
+        self.distribution.sum_ns()
+    }
+}
+
+/// How many waits are not told apart: each once, though it may have several parts.
+fn waits_in(others: &Others) -> u64 {
+    let mut by_class = BTreeMap::new();
+    for ((class, _), waits) in others {
+        let most: &mut u64 = by_class.entry(*class).or_default();
+        *most = waits.distribution.count().max(*most);
+    }
+    by_class.values().sum()
 }
 
 impl Waits {
@@ -256,8 +287,47 @@ mod tests {
         for (limit, merged) in [(parts, 0), (parts - 1, 1), (0, 1)] {
             let mut groups = Groups::new(vec![Key::Part], false, limit);
             groups.record_parts(&accounts[0]);
+            groups.report(&Paths, None);
             assert_eq!(groups.merged(), merged, "room for {limit}");
         }
+    }
+
+    fn shown(report: &[Group]) -> Vec<(String, u64)> {
+        report.iter().map(|group| (group.key[0].value.to_string(), group.distribution.count())).collect()
+    }
+
+    #[test]
+    fn the_groups_that_waited_longest_are_shown_however_late_they_come() {
+        let mut groups = Groups::new(vec![Key::Tid], false, 2);
+        let mut add = |tid, waits| (0..waits).for_each(|_| groups.record(&Wait { tid, latency_ns: 100, ..wait() }));
+        (1..=5).for_each(|tid| add(tid, 1));
+        add(6, 7);
+        add(2, 3);
+        let expected = [("6", 7), ("2", 4), ("(other)", 4)].map(|(tid, waits)| (tid.to_owned(), waits));
+        let mut report = shown(&groups.report(&Paths, None));
+        report.sort_by_key(|(tid, waits)| (tid == "(other)", std::cmp::Reverse(*waits)));
+        assert_eq!(report, expected);
+        assert_eq!(groups.merged(), 4);
+        // A report changes nothing.
+        assert_eq!(groups.report(&Paths, None).len(), 3);
+        assert_eq!(groups.merged(), 4);
+    }
+
+    #[test]
+    fn where_groups_have_to_make_room_no_wait_is_lost_and_a_steady_one_stays() {
+        let mut groups = Groups::new(vec![Key::Tid], false, 4);
+        groups.room = 64;
+        for tid in 1..=10_000 {
+            groups.record(&Wait { tid, latency_ns: 100, ..wait() });
+            groups.record(&Wait { tid: 20_000, latency_ns: 90, ..wait() });
+        }
+        let report = groups.report(&Paths, None);
+        let counts = shown(&report);
+        let steady = counts.iter().find(|(tid, _)| tid == "20000").expect("it waited longest");
+        assert_eq!(steady.1, 10_000);
+        assert_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 20_000);
+        assert_eq!(groups.merged(), 20_000 - 10_000 - 3);
+        assert!(groups.groups.size() <= 64);
     }
 
     #[test]
@@ -267,8 +337,6 @@ mod tests {
             groups.record(&Wait { cgroup_id: Some(cgroup_id), ..wait() });
         }
         let report = groups.report(&Paths, None);
-        let shown: Vec<(String, u64)> =
-            report.iter().map(|group| (group.key[0].value.to_string(), group.distribution.count())).collect();
-        assert_eq!(shown, [("3f4e5d6c7b8a".to_owned(), 3), ("(none)".to_owned(), 1)]);
+        assert_eq!(shown(&report), [("3f4e5d6c7b8a".to_owned(), 3), ("(none)".to_owned(), 1)]);
     }
 }

@@ -24,7 +24,7 @@ pub struct GroupingFlags {
     #[arg(short = 'L', long)]
     pub per_thread: bool,
 
-    /// Groups to keep; the waits of any further one go into a group named (other)
+    /// Groups to show: those that waited longest; the others are in (other)
     #[arg(long, value_name = "N", default_value = "16384", value_parser = number::groups, allow_hyphen_values = true)]
     pub max_groups: usize,
 

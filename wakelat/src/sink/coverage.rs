@@ -256,7 +256,7 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
     }
     if coverage.groups_merged > 0 {
         warn(format!(
-            "{} in (other): there was no room for their groups; raise `--max-groups`",
+            "{} in (other): their groups waited least; raise `--max-groups`",
             counted(coverage.groups_merged, "wait")
         ));
     }

@@ -160,7 +160,7 @@ pub fn width(text: &str) -> usize {
     text.chars().map(|character| character.width().unwrap_or(0)).sum()
 }
 
-/// `text`, cut to `columns` with a sign that it was.
+/// `text`, cut to `columns` with a sign that it was. A number is never cut: of one that has no room nothing is left.
 pub fn fit(text: &str, columns: usize, style: &Style) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -175,6 +175,15 @@ pub fn fit(text: &str, columns: usize, style: &Style) -> String {
             fits
         })
         .collect();
+    let mut rest = text[short.len()..].chars();
+    let is_digit = |next: Option<char>| next.is_some_and(|next| next.is_ascii_digit());
+    let cuts_a_number = match rest.next() {
+        Some('.' | ',') => is_digit(rest.next()),
+        next => is_digit(next),
+    };
+    if cuts_a_number {
+        short.truncate(short.trim_end_matches(|last: char| last.is_ascii_digit() || matches!(last, '.' | ',')).len());
+    }
     if columns > 0 {
         short.push(style.pick('…', '~'));
     }
@@ -243,6 +252,21 @@ mod tests {
         assert_eq!(fit("nginx-worker", 5, &Style::default()), "ngin~");
         assert_eq!(fit("漢字漢字", 4, &unicode()), "漢…");
         assert_eq!(left("漢字漢字", 4, &unicode()), "漢… ");
+    }
+
+    #[test]
+    fn a_number_is_never_cut() {
+        for (text, columns, cut) in [
+            ("wl-pong, prio 120", 16, "wl-pong, prio …"),
+            ("wl-pong, prio 120, cpu 1", 18, "wl-pong, prio 120…"),
+            ("rustc/2780", 9, "rustc/…"),
+            ("delivery 1,234", 11, "delivery …"),
+            ("softirqs 0.4 %", 11, "softirqs …"),
+            ("1234", 3, "…"),
+        ] {
+            assert_eq!(fit(text, columns, &unicode()), cut, "{text}");
+            assert_eq!(width(&left(text, columns, &unicode())), columns, "{text}");
+        }
     }
 
     #[test]

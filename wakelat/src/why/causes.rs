@@ -1,10 +1,8 @@
 //! What the waits of a window went to, by cause: what findings are made of. However many threads there are, a cause is known by
 //! its name.
 
-use super::{
-    bounded::{Bounded, Rest},
-    sums::{PartSum, together},
-};
+use super::sums::{PartSum, together};
+use crate::aggregate::bounded::{Bounded, Rest};
 use crate::{
     timeline::{
         Account,

@@ -2,7 +2,7 @@
 
 use wakelat_common::start::Leaving;
 
-use super::bounded::{Bounded, Rest, Sum};
+use crate::aggregate::bounded::{Bounded, Rest, Sum};
 use crate::{timeline::event::Turn, wait::Comm};
 
 /// Pairs that are kept apart.

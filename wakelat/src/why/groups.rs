@@ -3,13 +3,13 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
-    bounded::{Bounded, Sum},
     longest::{Exemplar, Longest},
     stacks::Pair,
     summary::Rules,
     sums::Sums,
     works::Works,
 };
+use crate::aggregate::bounded::{Bounded, Sum};
 use crate::{
     aggregate::key::{GroupKey, Key, Names, by_name},
     report::{GroupClass, KeyPart, KeyValue},

@@ -1,9 +1,7 @@
 //! Who was in the way: the time that each task or interrupt had while others waited for it.
 
-use super::{
-    bounded::{Bounded, Rest, Sum},
-    sums::{PartSum, together},
-};
+use super::sums::{PartSum, together};
+use crate::aggregate::bounded::{Bounded, Rest, Sum};
 use crate::{
     hash::HashSet,
     timeline::{

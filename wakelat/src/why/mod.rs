@@ -3,7 +3,6 @@
 //!
 //! [`summary`] adds up what [`crate::timeline`] says of each wait, [`finding`] draws conclusions, and [`sink`] shows both.
 
-pub mod bounded;
 pub mod causes;
 pub mod chain;
 pub mod finding;

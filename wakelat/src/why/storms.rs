@@ -1,10 +1,10 @@
 //! Who makes many tasks, and how long others waited for those.
 
 use super::{
-    bounded::{Bounded, Rest, Sum},
     finding::{OF_WINDOW, SHARE},
     sums::{PartSum, together},
 };
+use crate::aggregate::bounded::{Bounded, Rest, Sum};
 use crate::{
     hash::HashMap,
     timeline::{Account, event::Spawn, part::Who},

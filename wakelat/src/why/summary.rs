@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::{
-    bounded::Rest,
     causes::Causes,
     chain::{Chain, Chains},
     finding::{Finding, findings},
@@ -18,6 +17,7 @@ use super::{
     wakers::{Ranking, Wakings},
     works::{self, WorkSum, Worker, Works},
 };
+use crate::aggregate::bounded::Rest;
 use crate::{
     aggregate::key::{Key, Names},
     hash::HashSet,

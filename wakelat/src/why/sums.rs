@@ -1,6 +1,6 @@
 //! Accounts of waits, added up: by part, and by who or what had the time.
 
-use super::bounded::{Bounded, Rest, Sum};
+use crate::aggregate::bounded::{Bounded, Rest, Sum};
 use crate::timeline::{
     Account,
     part::{Culprit, CulpritKey, Part},

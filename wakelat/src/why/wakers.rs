@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use wakelat_common::bucket;
 
-use super::{
-    bounded::{Bounded, Sum},
-    names::Known,
-};
+use super::names::Known;
+use crate::aggregate::bounded::{Bounded, Sum};
 use crate::{
     aggregate::{
         key::{GroupKey, Key, Names, by_name},

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::bounded::{Bounded, Rest};
+use crate::aggregate::bounded::{Bounded, Rest};
 use crate::{
     aggregate::key::Names,
     hash::HashMap,

@@ -8,6 +8,7 @@ mod storms;
 mod wakings;
 mod works;
 
+use crate::aggregate::bounded::Rest;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -31,7 +32,6 @@ use crate::{
     },
     why::{
         Summary,
-        bounded::Rest,
         chain::Chain,
         groups::Group,
         imposed::Antagonist,

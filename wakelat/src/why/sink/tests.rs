@@ -1,3 +1,4 @@
+use crate::aggregate::bounded::Rest;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
@@ -7,10 +8,7 @@ use crate::{
     report::From,
     sink::{Style, style::NARROWEST, text::width},
     timeline::part::Part,
-    why::{
-        bounded::Rest,
-        fixtures::{self, report, stories, summary},
-    },
+    why::fixtures::{self, report, stories, summary},
 };
 
 fn unicode(width: usize) -> Style {

@@ -1,5 +1,6 @@
 //! What parts and culprits are called in text for people.
 
+use crate::aggregate::bounded::Rest;
 use std::collections::BTreeMap;
 
 use wakelat_common::timeline::vector;
@@ -12,7 +13,6 @@ use crate::{
         part::{Culprit, Part, Runner, Unknown, Who},
     },
     timerlat::record::softirq_name,
-    why::bounded::Rest,
 };
 
 /// Paths of cgroups.
