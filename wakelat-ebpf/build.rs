@@ -1,9 +1,9 @@
 //! Writes the accessors for the kernel fields that `src/task.rs` reads: one row a field, with real CO-RE relocations.
 
-use core_accessors::{CHAR, I32, I64, Kernel, U8, U32, U64, any_width, array, embedded, pointer};
+use core_accessors::{AccessorTable, CHAR, I32, I64, U8, U32, U64, any_width, array, embedded, pointer};
 
 fn main() {
-    Kernel::new()
+    AccessorTable::new()
         .structure(
             "task_struct",
             [

@@ -17,25 +17,25 @@ pub enum Counter {
     /// Waits that began, or would have: each ends up in exactly one of the other terms.
     Seen,
     /// Samples put in the ring buffer.
-    Delivered,
+    Measured,
     /// Wakeups that found the task on a CPU: nothing waits.
-    WokenRunning,
+    AlreadyRunning,
     /// Wakeups that found the task waiting already: the earlier start stays.
-    WokenWaiting,
+    AlreadyQueued,
     /// Refused by what the user asked for: the filter or the threshold.
     Filtered,
     /// Those of `Filtered` that passed the filter and fell below the threshold.
     BelowThreshold,
     /// No room in the map of starts.
-    StartMapFull,
+    TaskTableFull,
     /// No room in the ring buffer.
-    RingFull,
+    RingBufferFull,
     /// The end was before the start, or nobody saw the event from which to count.
-    Discarded,
+    Invalid,
     /// A start whose switch-in was never seen.
-    Stale,
+    MissedSwitch,
     /// Of tasks that were not drawn, where not all are watched ([`crate::share`]); no filter has judged them.
-    NotWatched,
+    NotSampled,
 }
 
 /// How many counters there are.
@@ -45,16 +45,16 @@ impl Counter {
     /// All of them, in the order of [`Counters`].
     pub const ALL: [Self; COUNTERS] = [
         Self::Seen,
-        Self::Delivered,
-        Self::WokenRunning,
-        Self::WokenWaiting,
+        Self::Measured,
+        Self::AlreadyRunning,
+        Self::AlreadyQueued,
         Self::Filtered,
         Self::BelowThreshold,
-        Self::StartMapFull,
-        Self::RingFull,
-        Self::Discarded,
-        Self::Stale,
-        Self::NotWatched,
+        Self::TaskTableFull,
+        Self::RingBufferFull,
+        Self::Invalid,
+        Self::MissedSwitch,
+        Self::NotSampled,
     ];
 }
 

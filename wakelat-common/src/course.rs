@@ -1,21 +1,21 @@
 //! What is known of the course of a wait beside its beginning and its end, and the clocks from which it comes.
 
-use crate::{sample::CPU_UNKNOWN, start::Start, timeline::flag};
+use crate::{sample::CPU_UNKNOWN, start::PendingWait, timeline::flag};
 
 /// What is kept of a task: the value in the map of starts. An entry stays while its task lives and is written in place:
 /// that costs half of an insert and a delete per wakeup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Entry {
+pub struct TrackedTask {
     /// Its wait.
-    pub start: Start,
+    pub pending: PendingWait,
     /// The wait's course, where that is told; otherwise never touched.
-    pub course: Course,
+    pub context: WaitContext,
 }
 
-impl Entry {
+impl TrackedTask {
     /// The entry of a task that does not wait.
-    pub const IDLE: Self = Self { start: Start::IDLE, course: Course::NONE };
+    pub const IDLE: Self = Self { pending: PendingWait::IDLE, context: WaitContext::NONE };
 }
 
 /// A place in the table of starts.
@@ -25,15 +25,15 @@ pub struct Slot {
     /// The identity of the task whose it is; 0 while it is nobody's.
     pub owner: u64,
     /// How many tasks have it, or have just reached for it.
-    pub claims: u64,
+    pub refcount: u64,
     /// What is kept of that task.
-    pub entry: Entry,
+    pub task: TrackedTask,
 }
 
 /// The course of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Course {
+pub struct WaitContext {
     /// On whose run queue the wait began.
     pub cpu: u32,
     /// Where `sched_waking` fired.
@@ -45,16 +45,16 @@ pub struct Course {
     /// Bits of [`flag`].
     flags: u8,
     /// How often the task was moved while it waited; 255 is that or more.
-    pub moves: u8,
+    pub migrations: u8,
     /// Of [`count`].
     throttling: u8,
     /// 1 where the task was moved, and its clocks are settled.
-    settled: u8,
+    clocks_final: u8,
     /// Zero.
     reserved: u32,
 }
 
-const _: () = assert!(size_of::<Entry>() == 64);
+const _: () = assert!(size_of::<TrackedTask>() == 64);
 
 /// What the throttling of a task's group means for its wait.
 mod count {
@@ -87,7 +87,7 @@ pub enum Throttling {
     /// Its group has quota left, or none is set; that may change while it waits.
     Possible,
     /// It has to wait for quota.
-    Under,
+    Throttled,
     /// Nobody can tell.
     Unknown,
 }
@@ -99,7 +99,7 @@ impl Clocks {
 
 /// What the clocks say of a wait that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct ClockDeltas {
     /// How much of it the task's group was out of quota: ns.
     pub throttled_ns: u64,
     /// How much of it the hypervisor had the CPU: ns.
@@ -108,7 +108,7 @@ pub struct Parts {
     pub flags: u8,
 }
 
-impl Course {
+impl WaitContext {
     /// Of a wait that has not begun.
     pub const NONE: Self = Self {
         cpu: CPU_UNKNOWN,
@@ -116,9 +116,9 @@ impl Course {
         throttled_ns: 0,
         stolen_ns: 0,
         flags: 0,
-        moves: 0,
+        migrations: 0,
         throttling: count::NOTHING,
-        settled: 0,
+        clocks_final: 0,
         reserved: 0,
     };
 
@@ -128,48 +128,52 @@ impl Course {
         let (throttling, more) = match clocks.throttling {
             Throttling::Exempt => (count::NOTHING, 0),
             Throttling::Possible => (count::ALL, 0),
-            Throttling::Under => (count::ALL, flag::THROTTLED_AT_START),
+            Throttling::Throttled => (count::ALL, flag::THROTTLED_AT_START),
             Throttling::Unknown => (count::UNKNOWN, flag::THROTTLING_UNKNOWN),
         };
         self.cpu = cpu;
         self.throttled_ns = clocks.throttled_ns;
         self.stolen_ns = clocks.stolen_ns;
         self.flags = more | if remote { flag::REMOTE } else { 0 };
-        self.moves = 0;
+        self.migrations = 0;
         self.throttling = throttling;
-        self.settled = 0;
+        self.clocks_final = 0;
     }
 
     /// Whether the clock of throttling says something of this wait.
     #[inline(always)]
     pub const fn follows_throttling(&self) -> bool {
-        self.throttling == count::ALL && self.settled == 0
+        self.throttling == count::ALL && self.clocks_final == 0
     }
 
     /// The waiting task is about to be moved to another CPU, with clocks of its own: `clocks` are those it leaves. What comes
     /// later is not told: the kernel moves no task of a throttled group to balance the load (`throttled_lb_pair()`,
     /// kernel/sched/fair.c).
     #[inline(always)]
-    pub fn leave_cpu(&mut self, clocks: Clocks) {
-        self.moves = self.moves.saturating_add(1);
-        if self.settled == 0 {
+    pub fn migrate(&mut self, clocks: Clocks) {
+        self.migrations = self.migrations.saturating_add(1);
+        if self.clocks_final == 0 {
             self.throttled_ns = clocks.throttled_ns.saturating_sub(self.throttled_ns);
             self.stolen_ns = clocks.stolen_ns.saturating_sub(self.stolen_ns);
-            self.settled = 1;
+            self.clocks_final = 1;
         }
     }
 
     /// What the clocks say of the wait, which took `longest_ns` at most, now that it is over: nothing where one went backwards.
     #[inline(always)]
-    pub fn end(&self, clocks: Clocks, longest_ns: u64) -> Parts {
-        let (throttled_ns, stolen_ns) = if self.settled != 0 {
+    pub fn end(&self, clocks: Clocks, longest_ns: u64) -> ClockDeltas {
+        let (throttled_ns, stolen_ns) = if self.clocks_final != 0 {
             (self.throttled_ns, self.stolen_ns)
         } else {
             (clocks.throttled_ns.saturating_sub(self.throttled_ns), clocks.stolen_ns.saturating_sub(self.stolen_ns))
         };
         let throttled_ns = if self.throttling == count::ALL { throttled_ns } else { 0 };
         // The kernel reads its clock some ns before the event.
-        Parts { throttled_ns: throttled_ns.min(longest_ns), stolen_ns: stolen_ns.min(longest_ns), flags: self.flags }
+        ClockDeltas {
+            throttled_ns: throttled_ns.min(longest_ns),
+            stolen_ns: stolen_ns.min(longest_ns),
+            flags: self.flags,
+        }
     }
 }
 
@@ -181,17 +185,17 @@ mod tests {
         Clocks { throttled_ns, stolen_ns, throttling }
     }
 
-    fn begun(at: Clocks) -> Course {
-        let mut course = Course::NONE;
+    fn begun(at: Clocks) -> WaitContext {
+        let mut course = WaitContext::NONE;
         course.begin(1, false, at);
         course
     }
 
     #[test]
     fn a_wait_for_quota_takes_as_long_as_the_clock_went_on() {
-        let under = begun(clocks(100, 7, Throttling::Under));
+        let under = begun(clocks(100, 7, Throttling::Throttled));
         let parts = under.end(clocks(190, 9, Throttling::Possible), 120);
-        assert_eq!(parts, Parts { throttled_ns: 90, stolen_ns: 2, flags: flag::THROTTLED_AT_START });
+        assert_eq!(parts, ClockDeltas { throttled_ns: 90, stolen_ns: 2, flags: flag::THROTTLED_AT_START });
         let later = begun(clocks(100, 0, Throttling::Possible));
         assert_eq!(later.end(clocks(130, 0, Throttling::Possible), 120).throttled_ns, 30);
     }
@@ -204,25 +208,25 @@ mod tests {
 
     #[test]
     fn nobody_is_throttled_for_longer_than_the_wait() {
-        let under = begun(clocks(100, 5, Throttling::Under));
+        let under = begun(clocks(100, 5, Throttling::Throttled));
         let parts = under.end(clocks(400, 405, Throttling::Possible), 120);
         assert_eq!((parts.throttled_ns, parts.stolen_ns), (120, 120));
     }
 
     #[test]
     fn a_clock_that_went_backwards_says_nothing() {
-        let under = begun(clocks(100, 100, Throttling::Under));
+        let under = begun(clocks(100, 100, Throttling::Throttled));
         let parts = under.end(clocks(99, 99, Throttling::Possible), 120);
         assert_eq!((parts.throttled_ns, parts.stolen_ns), (0, 0));
     }
 
     #[test]
     fn a_moved_wait_keeps_what_it_had_before() {
-        let mut course = begun(clocks(100, 10, Throttling::Under));
-        course.leave_cpu(clocks(150, 11, Throttling::Under));
-        course.leave_cpu(clocks(9_000, 9_000, Throttling::Possible));
+        let mut course = begun(clocks(100, 10, Throttling::Throttled));
+        course.migrate(clocks(150, 11, Throttling::Throttled));
+        course.migrate(clocks(9_000, 9_000, Throttling::Possible));
         let parts = course.end(clocks(1, 1, Throttling::Possible), 1_000);
-        assert_eq!((parts.throttled_ns, parts.stolen_ns, course.moves), (50, 1, 2));
+        assert_eq!((parts.throttled_ns, parts.stolen_ns, course.migrations), (50, 1, 2));
     }
 
     #[test]

@@ -71,16 +71,16 @@ impl Histogram {
     #[inline(always)]
     fn keep(&mut self, before: u64, sample: Sample) {
         let filled = before >= WORST as u64;
-        let place = if filled { self.shortest_of_the_longest() } else { before as usize };
+        let place = if filled { self.shortest_kept() } else { before as usize };
         self.worst[place & (WORST - 1)] = sample;
         // This one is the last of the first ones, or of those after.
         if before + 1 >= WORST as u64 {
-            self.keep_from_ns = self.worst[self.shortest_of_the_longest() & (WORST - 1)].latency_ns + 1;
+            self.keep_from_ns = self.worst[self.shortest_kept() & (WORST - 1)].latency_ns + 1;
         }
     }
 
     #[inline(always)]
-    fn shortest_of_the_longest(&self) -> usize {
+    fn shortest_kept(&self) -> usize {
         let (mut least, mut shortest_ns) = (0, self.worst[0].latency_ns);
         for (place, sample) in self.worst.iter().enumerate() {
             if sample.latency_ns < shortest_ns {

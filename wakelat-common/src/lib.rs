@@ -28,13 +28,13 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding: any bytes are a value, and every byte is initialised.
     unsafe impl aya::Pod for crate::Counters {}
     // SAFETY: as above.
-    unsafe impl aya::Pod for crate::course::Entry {}
+    unsafe impl aya::Pod for crate::course::TrackedTask {}
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::course::Slot {}
     // SAFETY: as above.
-    unsafe impl aya::Pod for crate::timeline::Here {}
+    unsafe impl aya::Pod for crate::timeline::CpuState {}
     // SAFETY: as above.
-    unsafe impl aya::Pod for crate::stack::Budget {}
+    unsafe impl aya::Pod for crate::stack::StackBudget {}
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::filter::Filter {}
     // SAFETY: as above.
@@ -42,5 +42,5 @@ mod pod {
     // SAFETY: as above.
     unsafe impl aya::Pod for crate::histogram::Histogram {}
     // SAFETY: as above.
-    unsafe impl aya::Pod for crate::share::Runs {}
+    unsafe impl aya::Pod for crate::share::CpuRuns {}
 }

@@ -22,12 +22,12 @@ pub struct Sample {
     /// What record this is: [`KIND_SAMPLE`].
     pub kind: u8,
     /// The level at which its task was watched ([`crate::share`]): it stands for 2^level waits.
-    pub level: u8,
+    pub sampling_shift: u8,
     /// A [`crate::Class`], as its number.
     pub class: u8,
     /// 1 where the task was preempted although its state said that it sleeps, or that is not known: see
     /// [`crate::start::Start::wakeable`].
-    pub wakeable: u8,
+    pub preempted_sleeping: u8,
     /// Where it runs now.
     pub cpu: u32,
     /// When it was switched in: ns of CLOCK_MONOTONIC.
@@ -64,9 +64,9 @@ impl Sample {
     /// Nothing.
     pub const NONE: Self = Self {
         kind: 0,
-        level: 0,
+        sampling_shift: 0,
         class: 0,
-        wakeable: 0,
+        preempted_sleeping: 0,
         cpu: 0,
         at_ns: 0,
         latency_ns: 0,

@@ -11,7 +11,7 @@ use crate::{
 /// The wait of one task, kept in its [`crate::course::Entry`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Start {
+pub struct PendingWait {
     /// When the wait began: ns of CLOCK_MONOTONIC; 0 while the task does not wait.
     pub at_ns: u64,
     /// The waiting thread, for the account of tasks still waiting at the end.
@@ -29,37 +29,37 @@ pub struct Start {
     /// already is not taken for a new wait.
     pub wanted: u8,
     /// 1 where the task lost its CPU although its state said that it sleeps: [`Leaving::RunnableYetWakeable`].
-    pub wakeable: u8,
+    pub preempted_sleeping: u8,
     /// The level in force when the wait began ([`crate::share`]).
-    pub level: u8,
+    pub sampling_shift: u8,
 }
 
-const _: () = assert!(size_of::<Start>() == 32);
+const _: () = assert!(size_of::<PendingWait>() == 32);
 
 /// What a wakeup meant for its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Woken {
+pub enum WakeupOutcome {
     /// It waits from now.
     Started,
     /// It waited already: the earlier start stays, or, by the rules of a hist trigger, the later one replaced it.
-    Waiting,
+    AlreadyQueued,
 }
 
 /// What becomes of a task that loses its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(serde::Serialize, serde::Deserialize))]
-pub enum Leaving {
+pub enum PrevState {
     /// It could go on, and waits for a CPU again.
     Runnable,
     /// The same, but its state says that it sleeps: only such a task can be woken while it waits.
-    RunnableYetWakeable,
+    PreemptedSleeping,
     /// It sleeps until it is woken.
-    Asleep,
+    Sleeping,
     /// It never comes back.
     Dead,
 }
 
-impl Leaving {
+impl PrevState {
     /// From the arguments of `sched_switch` and the state of the task that leaves. `TASK_DEAD` (include/linux/sched.h)
     /// is the state of a task's last switch; the same from 5.10 to 7.2.
     #[inline(always)]
@@ -69,27 +69,27 @@ impl Leaving {
             Self::Runnable
         } else if preempt {
             // It had announced that it would sleep, but lost its CPU before it could: it stays on the run queue.
-            Self::RunnableYetWakeable
+            Self::PreemptedSleeping
         } else if state & TASK_DEAD != 0 {
             Self::Dead
         } else {
-            Self::Asleep
+            Self::Sleeping
         }
     }
 
     /// Whether it waits from now, where it is remembered: always where preemptions are `wanted`, and otherwise where a
     /// wakeup could be taken for the beginning of its wait. So no figure depends on which classes were asked for.
     #[inline(always)]
-    pub const fn is_remembered(self, wanted: bool) -> bool {
+    pub const fn starts_wait(self, wanted: bool) -> bool {
         match self {
             Self::Runnable => wanted,
-            Self::RunnableYetWakeable => true,
-            Self::Asleep | Self::Dead => false,
+            Self::PreemptedSleeping => true,
+            Self::Sleeping | Self::Dead => false,
         }
     }
 }
 
-impl Start {
+impl PendingWait {
     /// The entry of a task that does not wait.
     pub const IDLE: Self = Self {
         at_ns: 0,
@@ -99,8 +99,8 @@ impl Start {
         prev_cpu: CPU_UNKNOWN,
         class: 0,
         wanted: 0,
-        wakeable: 0,
-        level: 0,
+        preempted_sleeping: 0,
+        sampling_shift: 0,
     };
 
     /// Whether it is a wait, and one that was asked for.
@@ -123,21 +123,21 @@ impl Start {
     /// `sched_wakeup` or `sched_wakeup_new` of a task that no CPU runs. The earliest start wins, unless `latest_wins` as
     /// it does in a hist trigger.
     #[inline(always)]
-    pub fn wakeup(&mut self, now_ns: u64, pid: u32, class: Class, latest_wins: bool) -> Woken {
-        let woken = if self.at_ns != 0 { Woken::Waiting } else { Woken::Started };
-        if woken != Woken::Waiting || latest_wins {
+    pub fn wakeup(&mut self, now_ns: u64, pid: u32, class: Class, latest_wins: bool) -> WakeupOutcome {
+        let woken = if self.at_ns != 0 { WakeupOutcome::AlreadyQueued } else { WakeupOutcome::Started };
+        if woken != WakeupOutcome::AlreadyQueued || latest_wins {
             self.at_ns = now_ns;
             self.pid = pid;
             self.class = class as u8;
             self.wanted = 1;
-            self.wakeable = 0;
+            self.preempted_sleeping = 0;
         }
         woken
     }
 
     /// A wakeup found the task running: the `sched_waking` before it belongs to no wait.
     #[inline(always)]
-    pub fn woken_running(&mut self) {
+    pub fn already_running(&mut self) {
         if self.at_ns == 0 {
             self.waking_at_ns = 0;
         }
@@ -147,7 +147,7 @@ impl Start {
     /// Returns the class of such a wait, where it was asked for. What is known of a waker stays: a task on its way to sleep may
     /// have been through its `sched_waking` already, and its `sched_wakeup` follows.
     #[inline(always)]
-    pub fn leave(&mut self) -> Option<Class> {
+    pub fn switch_out(&mut self) -> Option<Class> {
         if self.at_ns == 0 {
             // Not written: see `forget` in wakelat-ebpf/src/starts.rs.
             return None;
@@ -158,14 +158,14 @@ impl Start {
 
     /// The task lost its CPU `cpu` and waits from now; `leaving` says how it lost it.
     #[inline(always)]
-    pub fn preempt(&mut self, now_ns: u64, pid: u32, cpu: u32, wanted: bool, leaving: Leaving) {
+    pub fn preempt(&mut self, now_ns: u64, pid: u32, cpu: u32, wanted: bool, leaving: PrevState) {
         *self = Self {
             at_ns: now_ns,
             pid,
             prev_cpu: cpu,
             class: Class::Preempted as u8,
             wanted: wanted as u8,
-            wakeable: matches!(leaving, Leaving::RunnableYetWakeable) as u8,
+            preempted_sleeping: matches!(leaving, PrevState::PreemptedSleeping) as u8,
             ..Self::IDLE
         };
     }
@@ -221,8 +221,8 @@ mod tests {
     use super::*;
 
     /// A task whose next wakeup has no `sched_waking`, after `before`: its delivery.
-    fn delivery_of_the_next(before: impl FnOnce(&mut Start)) -> u64 {
-        let mut start = Start::IDLE;
+    fn delivery_of_the_next(before: impl FnOnce(&mut PendingWait)) -> u64 {
+        let mut start = PendingWait::IDLE;
         start.waking(100, 7, 0);
         before(&mut start);
         start.wakeup(900, 1, Class::Wakeup, false);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_waking_of_a_running_task_is_not_the_next_waits() {
-        assert_eq!(delivery_of_the_next(Start::woken_running), DELIVERY_UNKNOWN);
+        assert_eq!(delivery_of_the_next(PendingWait::already_running), DELIVERY_UNKNOWN);
     }
 
     #[test]
@@ -241,15 +241,15 @@ mod tests {
 
     #[test]
     fn a_waking_on_the_way_to_sleep_belongs_to_the_wakeup_that_follows() {
-        assert_eq!(delivery_of_the_next(|start| assert_eq!(start.leave(), None)), 800);
+        assert_eq!(delivery_of_the_next(|start| assert_eq!(start.switch_out(), None)), 800);
     }
 
     #[test]
     fn a_wakeup_of_a_waiting_task_leaves_its_wait_as_it_is() {
-        let mut start = Start::IDLE;
+        let mut start = PendingWait::IDLE;
         start.waking(100, 7, 0);
         start.wakeup(110, 1, Class::Wakeup, false);
-        start.woken_running();
+        start.already_running();
         assert_eq!(start.delivery_ns(), 10);
     }
 }

@@ -3,24 +3,24 @@
 //! Programs send them where the question is what a wait consists of. A CPU's records come in its own order, and carry the
 //! number of those lost so far, so that a missing one is known to be missing.
 
-use crate::{sample::COMM_LEN, start::Leaving};
+use crate::{sample::COMM_LEN, start::PrevState};
 
 /// What a record is: the number it begins with. They have numbers of their own, beside [`crate::sample::KIND_SAMPLE`].
 pub mod kind {
     /// A [`super::Turn`].
-    pub const TURN: u8 = 2;
+    pub const SWITCH: u8 = 2;
     /// A [`super::Noise`].
-    pub const NOISE: u8 = 3;
+    pub const INTERRUPT: u8 = 3;
     /// A [`super::Moved`].
-    pub const MOVED: u8 = 4;
+    pub const MIGRATION: u8 = 4;
     /// A [`super::Woken`].
-    pub const WOKEN: u8 = 5;
+    pub const WAKEUP: u8 = 5;
     /// A [`super::FullTurn`].
-    pub const FULL_TURN: u8 = 6;
+    pub const SWITCH_FULL: u8 = 6;
     /// A [`super::Work`].
-    pub const WORK: u8 = 16;
+    pub const WORK_ITEM: u8 = 16;
     /// A [`super::Spawn`].
-    pub const SPAWN: u8 = 17;
+    pub const FORK_EXEC: u8 = 17;
     /// A [`crate::stack::Stack`].
     pub const STACK: u8 = 18;
 }
@@ -28,23 +28,23 @@ pub mod kind {
 /// Bits of the load-time integer that says what is told, so that the verifier removes what is not.
 pub mod part {
     /// Every switch; without it, nothing.
-    pub const TURNS: u32 = 1;
+    pub const SWITCHES: u32 = 1;
     /// Interrupts and softirqs.
-    pub const NOISE: u32 = 1 << 1;
+    pub const INTERRUPTS: u32 = 1 << 1;
     /// The clocks of throttling and of stolen time.
     pub const CLOCKS: u32 = 1 << 2;
     /// Moves of all tasks measured, and not only of those that wait.
-    pub const ALL_MOVES: u32 = 1 << 3;
+    pub const ALL_MIGRATIONS: u32 = 1 << 3;
     /// Wakeups.
     pub const WAKEUPS: u32 = 1 << 4;
     /// What the filter says of each task at a switch, and not only of those that are preempted.
-    pub const VERDICTS: u32 = 1 << 5;
+    pub const FILTER_RESULTS: u32 = 1 << 5;
 }
 
 /// What a CPU is at, between two of its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Here {
+pub struct CpuState {
     /// When what is under way began, by [`source`]: ns of CLOCK_MONOTONIC, 0 where nothing is. One of each at most: handlers
     /// and the CPU's own interrupts run with interrupts off, and softirqs one after the other.
     pub from_ns: [u64; 3],
@@ -52,22 +52,22 @@ pub struct Here {
     /// record of its own.
     pub lost: u64,
     /// Switches so far. Wraps.
-    pub turns: u32,
+    pub switches_seen: u32,
     /// One more than the last C-state that was entered; 0 where none was since the last switch.
     pub idle_state: u32,
     /// The kernel's own count of this CPU's switches at the last one that was seen (`rq.nr_switches`, which
     /// `__schedule()`, kernel/sched/core.c, raises before the tracepoint); 0 before the first, or where it cannot be read.
-    pub switches: u64,
+    pub nr_switches: u64,
     /// When the idle task was found running although the last switch was to another: ns of CLOCK_MONOTONIC; 0 where it was not.
     pub idle_since_ns: u64,
     /// Who came by the last switch.
-    pub came: Came,
+    pub current: CurrentTask,
 }
 
 /// A task that came to a CPU, as a record told of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Came {
+pub struct CurrentTask {
     /// The thread.
     pub pid: u32,
     /// Its priority.
@@ -75,24 +75,24 @@ pub struct Came {
     /// Its policy.
     pub policy: u32,
     /// 1 where a record told of it.
-    pub is_told: u32,
+    pub is_recorded: u32,
     /// Its cgroup; 0 where that is not asked for.
     pub cgroup_id: u64,
     /// Its name, as two words of the machine's byte order.
     pub comm: [u64; 2],
 }
 
-impl Here {
+impl CpuState {
     /// Takes note of a switch, of which the kernel says that it is number `switches`. Returns how many before it were not
     /// seen, or [`HIDDEN_UNKNOWN`].
     #[inline(always)]
-    pub fn pass(&mut self, switches: u64) -> u32 {
-        let before = core::mem::replace(&mut self.switches, switches);
+    pub fn count_unseen(&mut self, switches: u64) -> u32 {
+        let before = core::mem::replace(&mut self.nr_switches, switches);
         if before == 0 || switches == 0 {
-            return HIDDEN_UNKNOWN;
+            return UNSEEN_UNKNOWN;
         }
         let hidden = switches.wrapping_sub(before).wrapping_sub(1);
-        if hidden < HIDDEN_UNKNOWN as u64 { hidden as u32 } else { HIDDEN_UNKNOWN }
+        if hidden < UNSEEN_UNKNOWN as u64 { hidden as u32 } else { UNSEEN_UNKNOWN }
     }
 }
 
@@ -100,7 +100,7 @@ impl Here {
 pub const NO_WAIT: u8 = u8::MAX;
 
 /// How many switches were not seen is not known.
-pub const HIDDEN_UNKNOWN: u32 = u32::MAX;
+pub const UNSEEN_UNKNOWN: u32 = u32::MAX;
 
 /// A C-state that is not known.
 pub const IDLE_STATE_UNKNOWN: u8 = u8::MAX;
@@ -128,15 +128,15 @@ pub mod flag {
 /// own header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Turn {
+pub struct SwitchRecord {
     /// [`kind::TURN`] or [`kind::FULL_TURN`].
     pub kind: u8,
     /// Of the wait.
-    pub level: u8,
+    pub sampling_shift: u8,
     /// Of the wait; [`NO_WAIT`] where none ended, and then what is of a wait means nothing.
     pub class: u8,
     /// Of the wait.
-    pub wakeable: u8,
+    pub preempted_sleeping: u8,
     /// Where.
     pub cpu: u32,
     /// When: ns of CLOCK_MONOTONIC.
@@ -145,13 +145,13 @@ pub struct Turn {
     /// between taking one and taking a place in the ring buffer.
     pub lost: u32,
     /// What becomes of the task that leaves: [`leaving_number`].
-    pub leaving: u8,
+    pub prev_state: u8,
     /// Bits of [`flag`].
     pub flags: u8,
     /// The last C-state that the CPU entered, where it comes from idle; or [`IDLE_STATE_UNKNOWN`].
     pub idle_state: u8,
     /// Of the wait: how often the task was moved to another CPU; 255 is that or more.
-    pub moves: u8,
+    pub migrations: u8,
     /// The thread that leaves.
     pub prev_pid: u32,
     /// The thread that comes.
@@ -189,9 +189,9 @@ pub struct Turn {
 /// The same, where the task that leaves is not the one that came by the last record, or has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct FullTurn {
+pub struct SwitchRecordFull {
     /// The switch.
-    pub turn: Turn,
+    pub switch: SwitchRecord,
     /// The process of the task that leaves.
     pub prev_tgid: u32,
     /// Its priority.
@@ -199,11 +199,11 @@ pub struct FullTurn {
     /// Its policy.
     pub prev_policy: u32,
     /// How many switches of this CPU no program has seen since the last one that one did; or [`HIDDEN_UNKNOWN`].
-    pub hidden: u32,
+    pub unseen: u32,
     /// When the task that leaves came, by the kernel's own account (`sched_info.last_arrival`): ns of CLOCK_MONOTONIC, some
     /// hundred ns off as the kernel reads its clock before the tracepoint. Of idle, of which it keeps none, when the CPU first
     /// entered a C-state, if that came unseen. 0 where nobody tells.
-    pub came_ns: u64,
+    pub switched_in_ns: u64,
     /// Its cgroup.
     pub prev_cgroup_id: u64,
     /// Its name.
@@ -213,7 +213,7 @@ pub struct FullTurn {
 /// An interrupt or softirq has come to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Noise {
+pub struct InterruptRecord {
     /// [`kind::NOISE`].
     pub kind: u8,
     /// Of [`source`].
@@ -261,11 +261,11 @@ pub mod vector {
 /// A task was moved to another CPU (`sched_migrate_task`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Moved {
+pub struct MigrationRecord {
     /// [`kind::MOVED`].
     pub kind: u8,
     /// 1 where it waited.
-    pub waits: u8,
+    pub waiting: u8,
     /// Zero.
     pub reserved: u16,
     /// Where the event fired.
@@ -287,7 +287,7 @@ pub struct Moved {
 /// A task was woken (`sched_wakeup`, `sched_wakeup_new`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Woken {
+pub struct WakeupRecord {
     /// [`kind::WOKEN`].
     pub kind: u8,
     /// A [`crate::Class`], as its number.
@@ -315,7 +315,7 @@ pub struct Woken {
 /// A worker of a workqueue begins or ends a work (`workqueue_execute_start`, `workqueue_execute_end`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Work {
+pub struct WorkItemRecord {
     /// [`kind::WORK`].
     pub kind: u8,
     /// Zero.
@@ -335,7 +335,7 @@ pub struct Work {
 /// A task made another, or took another program (`sched_process_fork`, `sched_process_exec`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Spawn {
+pub struct ForkExecRecord {
     /// [`kind::SPAWN`].
     pub kind: u8,
     /// 1 where it took another program.
@@ -360,38 +360,38 @@ pub struct Spawn {
 
 /// [`Leaving`] as a number.
 #[inline(always)]
-pub const fn leaving_number(leaving: Leaving) -> u8 {
+pub const fn prev_state_to_u8(leaving: PrevState) -> u8 {
     match leaving {
-        Leaving::Runnable => 0,
-        Leaving::RunnableYetWakeable => 1,
-        Leaving::Asleep => 2,
-        Leaving::Dead => 3,
+        PrevState::Runnable => 0,
+        PrevState::PreemptedSleeping => 1,
+        PrevState::Sleeping => 2,
+        PrevState::Dead => 3,
     }
 }
 
 /// The inverse of [`leaving_number`].
-pub const fn leaving_of(number: u8) -> Option<Leaving> {
+pub const fn prev_state_from_u8(number: u8) -> Option<PrevState> {
     match number {
-        0 => Some(Leaving::Runnable),
-        1 => Some(Leaving::RunnableYetWakeable),
-        2 => Some(Leaving::Asleep),
-        3 => Some(Leaving::Dead),
+        0 => Some(PrevState::Runnable),
+        1 => Some(PrevState::PreemptedSleeping),
+        2 => Some(PrevState::Sleeping),
+        3 => Some(PrevState::Dead),
         _ => None,
     }
 }
 
 // The layouts are a contract with objects built elsewhere: no padding, nothing moves by accident.
 const _: () = {
-    assert!(size_of::<Here>() == 96);
-    assert!(size_of::<Turn>() == 120);
-    assert!(core::mem::offset_of!(Turn, comm) == 104);
-    assert!(size_of::<FullTurn>() == 168);
-    assert!(core::mem::offset_of!(FullTurn, prev_comm) == 152);
-    assert!(size_of::<Noise>() == 48);
-    assert!(size_of::<Moved>() == 48);
-    assert!(size_of::<Woken>() == 48);
-    assert!(size_of::<Work>() == 32);
-    assert!(size_of::<Spawn>() == 48);
+    assert!(size_of::<CpuState>() == 96);
+    assert!(size_of::<SwitchRecord>() == 120);
+    assert!(core::mem::offset_of!(SwitchRecord, comm) == 104);
+    assert!(size_of::<SwitchRecordFull>() == 168);
+    assert!(core::mem::offset_of!(SwitchRecordFull, prev_comm) == 152);
+    assert!(size_of::<InterruptRecord>() == 48);
+    assert!(size_of::<MigrationRecord>() == 48);
+    assert!(size_of::<WakeupRecord>() == 48);
+    assert!(size_of::<WorkItemRecord>() == 32);
+    assert!(size_of::<ForkExecRecord>() == 48);
 };
 
 #[cfg(test)]
@@ -400,16 +400,16 @@ mod tests {
 
     #[test]
     fn switches_that_no_program_saw_are_counted_by_the_kernels_own_count() {
-        let mut here = Here::default();
-        let hidden = [7, 8, 10, 11, 0, 12, 5].map(|switches| here.pass(switches));
-        assert_eq!(hidden, [HIDDEN_UNKNOWN, 0, 1, 0, HIDDEN_UNKNOWN, HIDDEN_UNKNOWN, HIDDEN_UNKNOWN]);
+        let mut here = CpuState::default();
+        let hidden = [7, 8, 10, 11, 0, 12, 5].map(|switches| here.count_unseen(switches));
+        assert_eq!(hidden, [UNSEEN_UNKNOWN, 0, 1, 0, UNSEEN_UNKNOWN, UNSEEN_UNKNOWN, UNSEEN_UNKNOWN]);
     }
 
     #[test]
     fn what_becomes_of_a_task_survives_being_a_number() {
-        for leaving in [Leaving::Runnable, Leaving::RunnableYetWakeable, Leaving::Asleep, Leaving::Dead] {
-            assert_eq!(leaving_of(leaving_number(leaving)), Some(leaving));
+        for leaving in [PrevState::Runnable, PrevState::PreemptedSleeping, PrevState::Sleeping, PrevState::Dead] {
+            assert_eq!(prev_state_from_u8(prev_state_to_u8(leaving)), Some(leaving));
         }
-        assert_eq!(leaving_of(4), None);
+        assert_eq!(prev_state_from_u8(4), None);
     }
 }

@@ -26,7 +26,7 @@ pub mod kind {
 /// One thing that a tracer or an interference said. What a kind has not is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Said {
+pub struct TracerRecord {
     /// Of [`kind`].
     pub kind: u32,
     /// Where.
@@ -58,7 +58,7 @@ pub struct Said {
 
 // The layout is a contract with objects built elsewhere: no padding, nothing moves by accident.
 const _: () = {
-    assert!(size_of::<Said>() == 128);
-    assert!(core::mem::offset_of!(Said, pid) == 48);
-    assert!(core::mem::offset_of!(Said, comm) == 80);
+    assert!(size_of::<TracerRecord>() == 128);
+    assert!(core::mem::offset_of!(TracerRecord, pid) == 48);
+    assert!(core::mem::offset_of!(TracerRecord, comm) == 80);
 };

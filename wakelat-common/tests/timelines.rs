@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use wakelat_common::{
     Class::{self, New, Preempted, Wakeup},
     sample::CPU_UNKNOWN,
-    start::{Leaving, Start, Woken},
+    start::{PendingWait, PrevState, WakeupOutcome},
 };
 
 const COLUMN_NS: u64 = 1000;
@@ -26,7 +26,7 @@ struct Observer {
     preempted_wanted: bool,
     from_waking: bool,
     latest_wins: bool,
-    start: Option<Start>,
+    start: Option<PendingWait>,
     /// Class, latency in µs.
     waits: Vec<(Class, u64)>,
     seen: u64,
@@ -37,8 +37,8 @@ struct Observer {
 }
 
 impl Observer {
-    fn entry(&mut self) -> &mut Start {
-        self.start.get_or_insert(Start::IDLE)
+    fn entry(&mut self) -> &mut PendingWait {
+        self.start.get_or_insert(PendingWait::IDLE)
     }
 
     fn wakeup(&mut self, now_ns: u64, class: Class, running: bool) {
@@ -48,22 +48,22 @@ impl Observer {
             return;
         }
         let latest_wins = self.latest_wins;
-        let left = if class == New { self.entry().leave() } else { None };
+        let left = if class == New { self.entry().switch_out() } else { None };
         self.stale += u64::from(left.is_some());
-        if self.entry().wakeup(now_ns, 1, class, latest_wins) == Woken::Waiting {
+        if self.entry().wakeup(now_ns, 1, class, latest_wins) == WakeupOutcome::AlreadyQueued {
             self.woken_waiting += 1;
         }
     }
 
-    fn switch_out(&mut self, now_ns: u64, leaving: Leaving) {
+    fn switch_out(&mut self, now_ns: u64, leaving: PrevState) {
         if self.latest_wins {
             return;
         }
-        let left = self.entry().leave();
+        let left = self.entry().switch_out();
         self.stale += u64::from(left.is_some());
-        if leaving == Leaving::Dead {
+        if leaving == PrevState::Dead {
             self.start = None;
-        } else if leaving.is_remembered(self.preempted_wanted) {
+        } else if leaving.starts_wait(self.preempted_wanted) {
             let wanted = self.preempted_wanted;
             self.entry().preempt(now_ns, 1, 0, wanted, leaving);
         }
@@ -78,7 +78,7 @@ impl Observer {
         }
     }
 
-    fn watch(mut self, drawing: &str, marks: &str) -> Self {
+    fn replay(mut self, drawing: &str, marks: &str) -> Self {
         let states: Vec<char> = drawing.chars().collect();
         let mark = |at: usize| marks.chars().nth(at).unwrap_or(' ');
         for at in 0..states.len() {
@@ -96,11 +96,11 @@ impl Observer {
                 ('~', '=') => self.switch_in(now_ns),
                 ('=', '~') => {
                     let state = if mark(at) == 's' { 1 } else { 0 };
-                    self.switch_out(now_ns, Leaving::of(true, state));
+                    self.switch_out(now_ns, PrevState::of(true, state));
                 }
                 ('=', '_') => {
                     let state = if mark(at) == 'x' { 0x80 } else { 1 };
-                    self.switch_out(now_ns, Leaving::of(false, state));
+                    self.switch_out(now_ns, PrevState::of(false, state));
                 }
                 (_, state) if mark(at) == 'w' => self.wakeup(now_ns, Wakeup, state == '='),
                 _ => {}
@@ -110,85 +110,85 @@ impl Observer {
     }
 }
 
-fn watch(drawing: &str, marks: &str) -> Observer {
-    Observer { preempted_wanted: true, ..Observer::default() }.watch(drawing, marks)
+fn replay(drawing: &str, marks: &str) -> Observer {
+    Observer { preempted_wanted: true, ..Observer::default() }.replay(drawing, marks)
 }
 
 #[test]
 fn a_wakeup_lasts_from_the_run_queue_to_the_cpu() {
-    assert_eq!(watch("__~~~==__", "").waits, [(Wakeup, 3)]);
+    assert_eq!(replay("__~~~==__", "").waits, [(Wakeup, 3)]);
 }
 
 #[test]
 fn the_first_wait_of_a_new_task_is_a_class_of_its_own() {
-    assert_eq!(watch("~~==_~=", "n").waits, [(New, 2), (Wakeup, 1)]);
+    assert_eq!(replay("~~==_~=", "n").waits, [(New, 2), (Wakeup, 1)]);
 }
 
 #[test]
 fn t01_a_task_preempted_on_its_way_to_sleep_is_not_asleep() {
-    let seen = watch("_~==~~==_", "    s    ");
+    let seen = replay("_~==~~==_", "    s    ");
     assert_eq!(seen.waits, [(Wakeup, 1), (Preempted, 2)]);
 }
 
 #[test]
 fn t03_only_the_tasks_own_state_and_preempt_decide_what_becomes_of_it() {
-    assert_eq!(Leaving::of(false, 0), Leaving::Runnable);
-    assert_eq!(Leaving::of(true, 0), Leaving::Runnable);
-    assert_eq!(Leaving::of(true, 1), Leaving::RunnableYetWakeable);
-    assert_eq!(Leaving::of(false, 1), Leaving::Asleep);
-    assert_eq!(Leaving::of(false, 0x80), Leaving::Dead);
+    assert_eq!(PrevState::of(false, 0), PrevState::Runnable);
+    assert_eq!(PrevState::of(true, 0), PrevState::Runnable);
+    assert_eq!(PrevState::of(true, 1), PrevState::PreemptedSleeping);
+    assert_eq!(PrevState::of(false, 1), PrevState::Sleeping);
+    assert_eq!(PrevState::of(false, 0x80), PrevState::Dead);
 }
 
 #[test]
 fn t05_a_wakeup_of_a_running_task_leaves_nothing_behind() {
-    let seen = watch("_~====____~~=", "    w        ");
+    let seen = replay("_~====____~~=", "    w        ");
     assert_eq!(seen.waits, [(Wakeup, 1), (Wakeup, 2)]);
     assert_eq!((seen.seen, seen.woken_running, seen.stale), (3, 1, 0));
 }
 
 #[test]
 fn t05_by_the_rules_of_a_trigger_it_becomes_a_wait_that_never_was() {
-    let seen = Observer { latest_wins: true, ..Observer::default() }.watch("_~====~~=", "    w    ");
+    let seen = Observer { latest_wins: true, ..Observer::default() }.replay("_~====~~=", "    w    ");
     assert_eq!(seen.waits, [(Wakeup, 1), (Wakeup, 4)]);
 }
 
 #[test]
 fn t06_a_second_wakeup_does_not_restart_the_clock() {
-    let seen = watch("_~==~~~~==", "    s w   ");
+    let seen = replay("_~==~~~~==", "    s w   ");
     assert_eq!(seen.waits, [(Wakeup, 1), (Preempted, 4)]);
     assert_eq!((seen.seen, seen.woken_waiting), (2, 1));
 }
 
 #[test]
 fn t06_by_the_rules_of_a_trigger_it_does() {
-    let seen = Observer { latest_wins: true, ..Observer::default() }.watch("_~~~~=", "   w  ");
+    let seen = Observer { latest_wins: true, ..Observer::default() }.replay("_~~~~=", "   w  ");
     assert_eq!(seen.waits, [(Wakeup, 2)]);
 }
 
 #[test]
 fn t07_delivery_counts_only_where_it_was_asked_for() {
-    let wakeup = watch("__~~=", "  k  ");
+    let wakeup = replay("__~~=", "  k  ");
     assert_eq!(wakeup.waits, [(Wakeup, 2)]);
-    let waking = Observer { from_waking: true, ..Observer::default() }.watch("__~~=", "  k  ");
+    let waking = Observer { from_waking: true, ..Observer::default() }.replay("__~~=", "  k  ");
     assert_eq!(waking.waits, [(Wakeup, 3)]);
 }
 
 #[test]
 fn t07_without_its_sched_waking_no_such_latency_is_made_up() {
-    let seen = Observer { from_waking: true, ..Observer::default() }.watch("__~~==__~=", "  k       ");
+    let seen = Observer { from_waking: true, ..Observer::default() }.replay("__~~==__~=", "  k       ");
     assert_eq!((seen.waits.as_slice(), seen.impossible), ([(Wakeup, 3)].as_slice(), 1));
 }
 
 #[test]
 fn t10_nothing_of_a_dead_task_is_left_to_the_next_of_its_number() {
-    let seen = watch("_~==_____~~==", "    x    n   ");
+    let seen = replay("_~==_____~~==", "    x    n   ");
     assert_eq!(seen.waits, [(Wakeup, 1), (New, 2)]);
-    assert!(watch("_~==_", "    x").start.is_none());
+    assert!(replay("_~==_", "    x").start.is_none());
 }
 
 #[test]
 fn t12_an_end_before_its_start_is_no_latency() {
-    let mut start = Start::IDLE;
+    let mut start = PendingWait::IDLE;
     start.wakeup(5000, 1, Wakeup, false);
     assert_eq!(start.switch_in(|wait| wait.latency_ns(4999, false)), None);
     start.wakeup(5000, 1, Wakeup, false);
@@ -197,7 +197,7 @@ fn t12_an_end_before_its_start_is_no_latency() {
 
 #[test]
 fn a_missed_switch_in_is_stale_and_not_a_long_wait() {
-    let seen = watch("_~====__~~=", "  m        ");
+    let seen = replay("_~====__~~=", "  m        ");
     assert_eq!((seen.waits.as_slice(), seen.stale), ([(Wakeup, 2)].as_slice(), 1));
 }
 
@@ -212,7 +212,7 @@ fn a_missed_death_is_not_a_wait_of_the_next_task() {
 
 #[test]
 fn a_wakeup_whose_sched_waking_was_missed_shows_nothing_of_the_one_before() {
-    let mut start = Start::IDLE;
+    let mut start = PendingWait::IDLE;
     start.waking(1000, 7, 3);
     start.wakeup(2000, 1, Wakeup, false);
     assert_eq!(start.switch_in(|wait| Some(wait.prev_cpu)), Some(3));
@@ -222,7 +222,7 @@ fn a_wakeup_whose_sched_waking_was_missed_shows_nothing_of_the_one_before() {
 }
 
 /// A course of events that a kernel could show: it begins asleep, and sleep ends in waiting, not in running.
-fn course() -> impl Strategy<Value = (String, String)> {
+fn schedule() -> impl Strategy<Value = (String, String)> {
     let stretch = (1usize..6, 1usize..6, 1usize..6, 0usize..3, prop::bool::ANY);
     prop::collection::vec(stretch, 1..20).prop_map(|stretches| {
         let (mut drawing, mut marks) = (String::new(), String::new());
@@ -246,8 +246,8 @@ fn course() -> impl Strategy<Value = (String, String)> {
 
 proptest! {
     #[test]
-    fn the_waits_of_all_classes_are_all_the_waiting_there_was((drawing, marks) in course()) {
-        let seen = watch(&drawing, &marks);
+    fn the_waits_of_all_classes_are_all_the_waiting_there_was((drawing, marks) in schedule()) {
+        let seen = replay(&drawing, &marks);
         let drawn = drawing.chars().filter(|state| *state == '~').count() as u64;
         prop_assert_eq!(seen.waits.iter().map(|(_, wait)| wait).sum::<u64>(), drawn);
         prop_assert_eq!((seen.stale, seen.impossible, seen.woken_running, seen.woken_waiting), (0, 0, 0, 0));
@@ -255,7 +255,7 @@ proptest! {
 
     #[test]
     fn every_wakeup_is_one_term_of_the_identity(
-        (drawing, marks) in course(),
+        (drawing, marks) in schedule(),
         noise in prop::collection::vec(0usize..200, 0..20),
     ) {
         // Wakeup events at any time but while the task sleeps, where one would have an effect.
@@ -266,16 +266,16 @@ proptest! {
                 marks[at] = 'w';
             }
         }
-        let seen = watch(&drawing, &marks.into_iter().collect::<String>());
+        let seen = replay(&drawing, &marks.into_iter().collect::<String>());
         let delivered = seen.waits.iter().filter(|(class, _)| *class == Wakeup).count() as u64;
         prop_assert_eq!(seen.seen, delivered + seen.woken_running + seen.woken_waiting);
     }
 
     #[test]
-    fn no_figure_depends_on_which_classes_were_asked_for((drawing, marks) in course()) {
+    fn no_figure_depends_on_which_classes_were_asked_for((drawing, marks) in schedule()) {
         let wakeups = |observer: Observer| -> Vec<(Class, u64)> {
             observer.waits.into_iter().filter(|(class, _)| *class == Wakeup).collect()
         };
-        prop_assert_eq!(wakeups(Observer::default().watch(&drawing, &marks)), wakeups(watch(&drawing, &marks)));
+        prop_assert_eq!(wakeups(Observer::default().replay(&drawing, &marks)), wakeups(replay(&drawing, &marks)));
     }
 }

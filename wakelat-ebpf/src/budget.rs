@@ -12,13 +12,13 @@ use aya_ebpf::{
     helpers::bpf_ktime_get_ns,
     macros::btf_map,
 };
-use wakelat_common::share::{RUNS_TAKEN_AT_ONCE, Runs};
+use wakelat_common::share::{CpuRuns, RUNS_PER_BATCH};
 
-use crate::{maps::SAMPLES, share::SHARED_OUT};
+use crate::{maps::SAMPLES, share::SAMPLING};
 
 /// Runs of this CPU. Read by user space.
 #[btf_map]
-static RUNS: PerCpuArray<Runs, 1> = PerCpuArray::new();
+static RUNS: PerCpuArray<CpuRuns, 1> = PerCpuArray::new();
 
 /// Runs that no CPU has taken yet. Set by user space, also while the programs run.
 #[btf_map]
@@ -31,7 +31,7 @@ static STOPPED_AT: Array<u64, 1> = Array::new();
 /// Counts this run of a program. Returns whether it may measure.
 #[inline(always)]
 pub fn allows_run() -> bool {
-    if SHARED_OUT.load() == 0 {
+    if SAMPLING.load() == 0 {
         return true;
     }
     let (Some(runs), Some(stopped_at)) = (RUNS.get_ptr_mut(0), STOPPED_AT.get_ptr_mut(0)) else { return false };
@@ -43,8 +43,8 @@ pub fn allows_run() -> bool {
             return false;
         }
         (*runs).measured += 1;
-        if (*runs).taken > 0 {
-            (*runs).taken -= 1;
+        if (*runs).reserved > 0 {
+            (*runs).reserved -= 1;
             return true;
         }
     }
@@ -54,14 +54,14 @@ pub fn allows_run() -> bool {
 /// Takes runs for this CPU, or stops all where none are left and wakes the reader.
 #[cold]
 #[inline(never)]
-fn take_more(runs: *mut Runs, stopped_at: *mut u64) -> bool {
+fn take_more(runs: *mut CpuRuns, stopped_at: *mut u64) -> bool {
     let Some(left) = RUNS_LEFT.get_ptr_mut(0) else { return false };
     // SAFETY: an aligned word of a map. CPUs that read it at once may take more than is left, by what one of them takes.
     unsafe {
         if left.read_volatile() > 0 {
             // The one atomic operation that kernels before 5.12 know, as in `starts`.
-            asm!("lock *(u64 *)({left} + 0) += {taken}", left = in(reg) left, taken = in(reg) -RUNS_TAKEN_AT_ONCE);
-            (*runs).taken = RUNS_TAKEN_AT_ONCE - 1;
+            asm!("lock *(u64 *)({left} + 0) += {taken}", left = in(reg) left, taken = in(reg) -RUNS_PER_BATCH);
+            (*runs).reserved = RUNS_PER_BATCH - 1;
             return true;
         }
         stopped_at.write_volatile(bpf_ktime_get_ns());

@@ -11,7 +11,7 @@ use crate::{
 #[inline(always)]
 pub fn wants<T: TaskFields>(task: T, pid: u32) -> bool {
     let parts = FILTER_PARTS.load();
-    if parts & part::OTHERS != 0 && task.is_of(OWN_TGID.load()) {
+    if parts & part::OTHERS != 0 && task.is_in_process(OWN_TGID.load()) {
         return false;
     }
     if parts & part::TGID != 0 && TGIDS.get_ptr(task.tgid()).is_none() {

@@ -6,7 +6,7 @@ use aya_ebpf::{
 };
 use wakelat_common::histogram::{HISTOGRAMS as ENTRIES, Histogram, slot};
 
-use crate::{sample::sample, switch::Ending, task::TaskFields};
+use crate::{sample::sample, switch::EndedWait, task::TaskFields};
 
 /// Key: a [`slot`]. Value: this CPU's waits of that class. Read and cleared by user space, half by half.
 #[btf_map]
@@ -19,7 +19,7 @@ static HALF: Array<u32, 1> = Array::new();
 
 /// Adds a wait to its class.
 #[inline(always)]
-pub fn add<T: TaskFields>(ending: Ending, prev: T, next: T) {
+pub fn add<T: TaskFields>(ending: EndedWait, prev: T, next: T) {
     let Some(half) = HALF.get(0) else { return };
     // SAFETY: a word of a map is always there, and is written at once.
     let half = unsafe { core::ptr::read_volatile(half) };

@@ -8,7 +8,7 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::{
     sample::COMM_LEN,
-    timeline::{Noise, kind},
+    timeline::{InterruptRecord, kind},
 };
 
 use crate::{sample, timeline, window};
@@ -19,7 +19,7 @@ pub fn enter(source: u8) {
     if !window::is_open() {
         return;
     }
-    let Some(here) = timeline::here() else { return };
+    let Some(here) = timeline::cpu_state() else { return };
     // SAFETY: the pointer is to this CPU's own entry, and only this source writes this word while it is under way; no
     // arguments, no side effects.
     unsafe { (*here).from_ns[usize::from(source)] = bpf_ktime_get_ns() };
@@ -31,7 +31,7 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     if !window::is_open() {
         return;
     }
-    let Some(here) = timeline::here() else { return };
+    let Some(here) = timeline::cpu_state() else { return };
     // SAFETY: as in `enter`.
     let from_ns = core::mem::take(unsafe { &mut (*here).from_ns[usize::from(from)] });
     if from_ns == 0 {
@@ -43,7 +43,17 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
         return;
     }
     let Some((mut slot, lost)) = timeline::reserve(here) else { return };
-    slot.write(Noise { kind: kind::NOISE, source: from, reserved: 0, cpu, lost, number, from_ns, to_ns, name: name() });
+    slot.write(InterruptRecord {
+        kind: kind::INTERRUPT,
+        source: from,
+        reserved: 0,
+        cpu,
+        lost,
+        number,
+        from_ns,
+        to_ns,
+        name: name(),
+    });
     sample::submit(slot, false);
 }
 
@@ -60,12 +70,12 @@ pub fn idle(state: u32) {
     if state >= u8::MAX.into() || !window::is_open() {
         return;
     }
-    let Some(here) = timeline::here() else { return };
+    let Some(here) = timeline::cpu_state() else { return };
     // SAFETY: the pointer is to this CPU's own entry, of which only the idle task and switches write these words, and no switch
     // is under way while the CPU idles; no arguments, no side effects.
     unsafe {
         (*here).idle_state = state + 1;
-        if (*here).came.pid != 0 && (*here).idle_since_ns == 0 {
+        if (*here).current.pid != 0 && (*here).idle_since_ns == 0 {
             (*here).idle_since_ns = bpf_ktime_get_ns();
         }
     }

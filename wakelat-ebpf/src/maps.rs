@@ -88,11 +88,11 @@ static PROGRAMS_NEST: Global<u32> = Global::new(0);
 
 /// What is told of the course of events: bits of [`wakelat_common::timeline::part`].
 #[unsafe(no_mangle)]
-pub static TIMELINE: Global<u32> = Global::new(0);
+pub static TIMELINE_FEATURES: Global<u32> = Global::new(0);
 
 /// The reader is woken where this many bytes wait for it; otherwise it comes by itself.
 #[unsafe(no_mangle)]
-static RING_MARK: Global<u64> = Global::new(u64::MAX);
+static RING_WATERMARK: Global<u64> = Global::new(u64::MAX);
 
 /// Whether `class` was asked for.
 #[inline(always)]
@@ -102,18 +102,18 @@ pub fn wants(class: Class) -> bool {
 
 /// Whether the ring buffer has filled up to the mark.
 #[inline(always)]
-pub fn ring_is_at_mark() -> bool {
+pub fn ring_is_at_watermark() -> bool {
     const BPF_RB_AVAIL_DATA: u64 = 0;
     // SAFETY: the map is a ring buffer.
     let waiting = unsafe { bpf_ringbuf_query(core::ptr::from_ref(&SAMPLES).cast_mut().cast(), BPF_RB_AVAIL_DATA) };
-    waiting >= RING_MARK.load()
+    waiting >= RING_WATERMARK.load()
 }
 
 /// This CPU's counters of one subject.
 #[derive(Clone, Copy)]
-pub struct Tally(*mut Counters);
+pub struct CpuCounters(*mut Counters);
 
-impl Tally {
+impl CpuCounters {
     #[inline(always)]
     pub fn of(class: Class) -> Option<Self> {
         let subject = match class {
@@ -131,7 +131,7 @@ impl Tally {
 
     /// Takes back one that was counted by this run of the program.
     #[inline(always)]
-    pub fn take_back(self, counter: Counter) {
+    pub fn uncount(self, counter: Counter) {
         self.add(counter, -1);
     }
 

@@ -10,21 +10,21 @@ use aya_ebpf::{
     macros::{btf_tracepoint, raw_tracepoint},
     programs::{BtfTracePointContext, RawTracePointContext},
 };
-use wakelat_common::tracer::{NAME_LEN, Said, kind};
+use wakelat_common::tracer::{NAME_LEN, TracerRecord, kind};
 
 use crate::{
     maps::TRACER_LOST,
     sample,
-    task::{Direct, OsnoiseSample, Probe, Read, Task, TaskFields, TimerlatSample},
+    task::{Direct, KernelOsnoiseSample, KernelTimerlatSample, Probe, Read, Task, TaskFields},
 };
 
 /// Sends what `fill` adds to when, where and during whom; counts what finds no room.
 #[inline(always)]
-fn say(kind: u32, fill: impl FnOnce(&mut Said)) {
+fn emit(kind: u32, fill: impl FnOnce(&mut TracerRecord)) {
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
-    let Some(mut slot) = sample::reserve::<Said>() else {
+    let Some(mut slot) = sample::reserve::<TracerRecord>() else {
         if let Some(lost) = TRACER_LOST.get_ptr_mut(0) {
             // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
             unsafe { *lost += 1 };
@@ -32,15 +32,15 @@ fn say(kind: u32, fill: impl FnOnce(&mut Said)) {
         return;
     };
     let comm = bpf_get_current_comm().unwrap_or_default();
-    fill(slot.write(Said { kind, cpu, at_ns, pid, comm, ..Said::default() }));
+    fill(slot.write(TracerRecord { kind, cpu, at_ns, pid, comm, ..TracerRecord::default() }));
     // The reader comes by itself: a machine whose latencies are measured is not to be woken for each of them.
     sample::submit(slot, false);
 }
 
 #[inline(always)]
 fn irq(vector: i32, name: *const u8, start_ns: u64, duration_ns: u64) {
-    say(kind::IRQ, |said| {
-        *said = Said { number: vector, start_ns, duration_ns, ..*said };
+    emit(kind::IRQ, |said| {
+        *said = TracerRecord { number: vector, start_ns, duration_ns, ..*said };
         // SAFETY: the helper checks the address. A name that cannot be read stays empty.
         _ = unsafe { bpf_probe_read_kernel_str_bytes(name, &mut said.name) };
     });
@@ -48,35 +48,35 @@ fn irq(vector: i32, name: *const u8, start_ns: u64, duration_ns: u64) {
 
 #[inline(always)]
 fn thread<R: Read>(task: Task<R>, start_ns: u64, duration_ns: u64) {
-    say(kind::THREAD, |said| {
-        *said = Said { number: task.pid() as i32, start_ns, duration_ns, ..*said };
+    emit(kind::THREAD, |said| {
+        *said = TracerRecord { number: task.pid() as i32, start_ns, duration_ns, ..*said };
         said.name[..NAME_LEN / 2].copy_from_slice(&task.comm());
     });
 }
 
 #[inline(always)]
 fn interference(kind: u32, number: i32, start_ns: u64, duration_ns: u64) {
-    say(kind, |said| *said = Said { number, start_ns, duration_ns, ..*said });
+    emit(kind, |said| *said = TracerRecord { number, start_ns, duration_ns, ..*said });
 }
 
 #[inline(always)]
 fn threshold(start_ns: u64, duration_ns: u64, extra: u64) {
-    say(kind::THRESHOLD, |said| *said = Said { start_ns, duration_ns, extra, ..*said });
+    emit(kind::THRESHOLD, |said| *said = TracerRecord { start_ns, duration_ns, extra, ..*said });
 }
 
 #[inline(always)]
-fn timerlat<R: Read>(sample: TimerlatSample<R>) {
-    say(kind::TIMERLAT, |said| {
+fn timerlat<R: Read>(sample: KernelTimerlatSample<R>) {
+    emit(kind::TIMERLAT, |said| {
         let counts = [sample.seqnum(), 0, 0, 0, 0];
-        *said = Said { number: sample.context(), duration_ns: sample.latency_ns(), counts, ..*said };
+        *said = TracerRecord { number: sample.context(), duration_ns: sample.latency_ns(), counts, ..*said };
     });
 }
 
 #[inline(always)]
-fn osnoise<R: Read>(sample: OsnoiseSample<R>) {
-    say(kind::OSNOISE, |said| {
+fn osnoise<R: Read>(sample: KernelOsnoiseSample<R>) {
+    emit(kind::OSNOISE, |said| {
         let (extra, duration_ns, max_us) = (sample.runtime_us(), sample.noise_us(), sample.max_us());
-        *said = Said { extra, duration_ns, max_us, counts: sample.counts(), ..*said };
+        *said = TracerRecord { extra, duration_ns, max_us, counts: sample.counts(), ..*said };
     });
 }
 
@@ -148,25 +148,25 @@ fn raw_sample_threshold(ctx: RawTracePointContext) -> i32 {
 // TP_PROTO(struct timerlat_sample *s)
 #[btf_tracepoint(function = "timerlat_sample")]
 fn timerlat_sample(ctx: BtfTracePointContext) -> i32 {
-    timerlat(TimerlatSample::<Direct>::new(ctx.arg(0)));
+    timerlat(KernelTimerlatSample::<Direct>::new(ctx.arg(0)));
     0
 }
 
 #[raw_tracepoint(tracepoint = "timerlat_sample")]
 fn raw_timerlat_sample(ctx: RawTracePointContext) -> i32 {
-    timerlat(TimerlatSample::<Probe>::new(ctx.arg(0)));
+    timerlat(KernelTimerlatSample::<Probe>::new(ctx.arg(0)));
     0
 }
 
 // TP_PROTO(struct osnoise_sample *s)
 #[btf_tracepoint(function = "osnoise_sample")]
 fn osnoise_sample(ctx: BtfTracePointContext) -> i32 {
-    osnoise(OsnoiseSample::<Direct>::new(ctx.arg(0)));
+    osnoise(KernelOsnoiseSample::<Direct>::new(ctx.arg(0)));
     0
 }
 
 #[raw_tracepoint(tracepoint = "osnoise_sample")]
 fn raw_osnoise_sample(ctx: RawTracePointContext) -> i32 {
-    osnoise(OsnoiseSample::<Probe>::new(ctx.arg(0)));
+    osnoise(KernelOsnoiseSample::<Probe>::new(ctx.arg(0)));
     0
 }

@@ -8,7 +8,7 @@ use wakelat_common::{
     course::Clocks,
     record::{Offsets, POLICY_UNKNOWN},
     sample::COMM_LEN,
-    start::Leaving,
+    start::PrevState,
 };
 
 use crate::{
@@ -35,7 +35,7 @@ static RUNNING: Array<u32, 1> = Array::new();
 
 /// A task in a record.
 #[derive(Clone, Copy)]
-pub struct Recorded {
+pub struct TracepointTask {
     pid: u32,
     prio: i32,
     /// `target_cpu` of a wakeup.
@@ -45,7 +45,7 @@ pub struct Recorded {
     comm: *const [u64; 2],
 }
 
-impl Recorded {
+impl TracepointTask {
     /// The task of a wakeup.
     #[inline(always)]
     pub fn woken(ctx: &TracePointContext) -> Self {
@@ -101,7 +101,7 @@ const PREEMPTED: u64 = 0x100;
 /// `prev_state` at a task's last switch: `EXIT_DEAD` or `EXIT_ZOMBIE`.
 const EXITED: u64 = 0x30;
 
-impl TaskFields for Recorded {
+impl TaskFields for TracepointTask {
     /// Its number: another task may be given it as soon as this one is reaped.
     #[inline(always)]
     fn identity(self) -> u64 {
@@ -119,7 +119,7 @@ impl TaskFields for Recorded {
     }
 
     #[inline(always)]
-    fn is_of(self, tgid: u32) -> bool {
+    fn is_in_process(self, tgid: u32) -> bool {
         self.pid == tgid
     }
 
@@ -153,19 +153,19 @@ impl TaskFields for Recorded {
     /// The record says whether the task was preempted, but then not what its state was: any preempted task may be one
     /// that is woken while it waits.
     #[inline(always)]
-    fn leaves(self, _preempt: bool) -> Leaving {
+    fn prev_state(self, _preempt: bool) -> PrevState {
         if self.state & PREEMPTED != 0 {
             // The task that leaves is the one that runs here until the switch is done.
             if BLOCKED_AS_PREEMPTED.load() != 0 && !task::current_stays_runnable() {
-                return Leaving::Asleep;
+                return PrevState::Sleeping;
             }
-            Leaving::RunnableYetWakeable
+            PrevState::PreemptedSleeping
         } else if self.state == 0 {
-            Leaving::Runnable
+            PrevState::Runnable
         } else if self.state & EXITED != 0 {
-            Leaving::Dead
+            PrevState::Dead
         } else {
-            Leaving::Asleep
+            PrevState::Sleeping
         }
     }
 

@@ -8,23 +8,23 @@ use aya_ebpf::{
 use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE};
 
 use crate::{
-    maps::{SAMPLES, Tally, WITH_CGROUP, ring_is_at_mark},
-    switch::Ending,
+    maps::{CpuCounters, SAMPLES, WITH_CGROUP, ring_is_at_watermark},
+    switch::EndedWait,
     task::TaskFields,
 };
 
 /// How many samples a CPU delivers between two looks at how full the ring buffer is. Must be a power of two.
-const LOOK_EVERY: u64 = 16;
+const CHECK_RING_EVERY: u64 = 16;
 
 /// All that is known at the end of a wait, as user space takes it.
 #[inline(always)]
-pub fn sample<T: TaskFields>(ending: Ending, prev: T, next: T) -> Sample {
-    let Ending { start, now, latency_ns, .. } = ending;
+pub fn sample<T: TaskFields>(ending: EndedWait, prev: T, next: T) -> Sample {
+    let EndedWait { pending: start, now, latency_ns, .. } = ending;
     Sample {
         kind: KIND_SAMPLE,
-        level: start.level,
+        sampling_shift: start.sampling_shift,
         class: start.class,
-        wakeable: start.wakeable,
+        preempted_sleeping: start.preempted_sleeping,
         // SAFETY: no arguments, no side effects.
         cpu: unsafe { bpf_get_smp_processor_id() },
         at_ns: now,
@@ -46,16 +46,16 @@ pub fn sample<T: TaskFields>(ending: Ending, prev: T, next: T) -> Sample {
 
 /// Puts the sample in the ring buffer, or counts that there was no room.
 #[inline(always)]
-pub fn deliver<T: TaskFields>(tally: Tally, ending: Ending, prev: T, next: T) {
+pub fn emit<T: TaskFields>(tally: CpuCounters, ending: EndedWait, prev: T, next: T) {
     let Some(mut slot) = SAMPLES.reserve_untyped::<Sample>(0) else {
-        tally.count(Counter::RingFull);
+        tally.count(Counter::RingBufferFull);
         return;
     };
     slot.write(sample(ending, prev, next));
     // A wakeup of the reader per sample would cost ten times what the sample costs, and measure itself.
-    let delivered = tally.count(Counter::Delivered);
-    let look = delivered & (LOOK_EVERY - 1) == 0;
-    slot.submit(if look && ring_is_at_mark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
+    let delivered = tally.count(Counter::Measured);
+    let look = delivered & (CHECK_RING_EVERY - 1) == 0;
+    slot.submit(if look && ring_is_at_watermark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
 }
 
 /// A place for a record in the ring buffer, if there is room.
@@ -67,5 +67,5 @@ pub fn reserve<R: 'static>() -> Option<RingBufEntry<R>> {
 /// The record is complete. `look`: whether to look at how full the ring buffer is, and call the reader.
 #[inline(always)]
 pub fn submit<R: 'static>(slot: RingBufEntry<R>, look: bool) {
-    slot.submit(if look && ring_is_at_mark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
+    slot.submit(if look && ring_is_at_watermark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
 }

@@ -1,17 +1,17 @@
 //! A task makes another, or takes another program.
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
-use wakelat_common::timeline::{Spawn, kind};
+use wakelat_common::timeline::{ForkExecRecord, kind};
 
 use crate::{sample, task::TaskFields, timeline, window};
 
 /// Tells of it. `child` is the thread that was made, 0 where none was.
 #[inline(always)]
-pub fn tell<T: TaskFields>(task: T, child: u32) {
+pub fn emit<T: TaskFields>(task: T, child: u32) {
     if !window::is_open() {
         return;
     }
-    let Some(here) = timeline::here() else { return };
+    let Some(here) = timeline::cpu_state() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     if !window::contains(at_ns) {
@@ -20,6 +20,17 @@ pub fn tell<T: TaskFields>(task: T, child: u32) {
     let Some((mut slot, lost)) = timeline::reserve(here) else { return };
     let exec = (child == 0).into();
     let (pid, comm) = (task.pid(), task.comm());
-    slot.write(Spawn { kind: kind::SPAWN, exec, reserved: 0, cpu, lost, pid, at_ns, child, reserved2: 0, comm });
+    slot.write(ForkExecRecord {
+        kind: kind::FORK_EXEC,
+        exec,
+        reserved: 0,
+        cpu,
+        lost,
+        pid,
+        at_ns,
+        child,
+        reserved2: 0,
+        comm,
+    });
     sample::submit(slot, false);
 }

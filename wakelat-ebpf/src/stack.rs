@@ -11,8 +11,8 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class,
-    stack::{Budget, DEPTH, Stack, role},
-    start::Leaving,
+    stack::{DEPTH, StackBudget, StackRecord, role},
+    start::PrevState,
     timeline::kind,
 };
 
@@ -30,7 +30,7 @@ static USER_STACKS: StackTrace<1, 0, DEPTH> = StackTrace::new();
 /// What this CPU may spend on stacks. Its counts are read by user space. Stacks are taken with interrupts off, so that none
 /// comes between two others: by the kernel's locks, except where a task wakes itself, of which no stack is taken.
 #[btf_map]
-static STACK_BUDGET: PerCpuArray<Budget, 1> = PerCpuArray::new();
+static STACK_BUDGET: PerCpuArray<StackBudget, 1> = PerCpuArray::new();
 
 /// Whose stacks are asked for: bits of [`role`].
 #[unsafe(no_mangle)]
@@ -38,39 +38,39 @@ static STACK_ROLES: Global<u32> = Global::new(0);
 
 /// Whether stacks of this role are asked for: a constant by the time a program is verified.
 #[inline(always)]
-fn tells(role: u8) -> bool {
+fn role_enabled(role: u8) -> bool {
     STACK_ROLES.load() & role as u32 != 0
 }
 
 /// The task on the CPU wakes or makes thread `pid`.
 #[inline(always)]
 pub fn of_waker(ctx: &impl StackIdContext, pid: u32, at_ns: u64) {
-    if tells(role::WAKER) && share::watched(pid).is_some() {
-        tell(ctx, role::WAKER, pid, at_ns);
+    if role_enabled(role::WAKER) && share::sampled(pid).is_some() {
+        emit(ctx, role::WAKER, pid, at_ns);
     }
 }
 
 /// `task`, thread `pid`, is on the CPU and about to leave it. Its stack is told where a wait of a class that is asked for may
 /// begin or follow.
 #[inline(always)]
-pub fn of_leaver<T: TaskFields>(ctx: &impl StackIdContext, task: T, pid: u32, leaving: Leaving, at_ns: u64) {
-    if !tells(role::WAKEE) {
+pub fn of_prev<T: TaskFields>(ctx: &impl StackIdContext, task: T, pid: u32, leaving: PrevState, at_ns: u64) {
+    if !role_enabled(role::WAKEE) {
         return;
     }
     let class = match leaving {
-        Leaving::Runnable | Leaving::RunnableYetWakeable => Class::Preempted,
-        Leaving::Asleep => Class::Wakeup,
-        Leaving::Dead => return,
+        PrevState::Runnable | PrevState::PreemptedSleeping => Class::Preempted,
+        PrevState::Sleeping => Class::Wakeup,
+        PrevState::Dead => return,
     };
-    if wants(class) && share::watched(pid).is_some() && filter::wants(task, pid) {
-        tell(ctx, role::WAKEE, pid, at_ns);
+    if wants(class) && share::sampled(pid).is_some() && filter::wants(task, pid) {
+        emit(ctx, role::WAKEE, pid, at_ns);
     }
 }
 
 /// Takes both stacks of the task on the CPU, and sends their numbers.
 #[inline(always)]
-fn tell(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
-    let (Some(budget), Some(here)) = (STACK_BUDGET.get_ptr_mut(0), timeline::here()) else { return };
+fn emit(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
+    let (Some(budget), Some(here)) = (STACK_BUDGET.get_ptr_mut(0), timeline::cpu_state()) else { return };
     // SAFETY: the pointer is to this CPU's own entry, and interrupts are off: see there.
     let budget = unsafe { &mut *budget };
     // SAFETY: no arguments, no side effects.
@@ -86,6 +86,18 @@ fn tell(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
     budget.pay(now.saturating_sub(began_ns), kernel, user);
     let Some((mut slot, lost)) = timeline::reserve(here) else { return };
     let (by_pid, by_tgid) = (by as u32, (by >> 32) as u32);
-    slot.write(Stack { kind: kind::STACK, role, reserved: 0, cpu, lost, pid, at_ns, by_pid, by_tgid, kernel, user });
+    slot.write(StackRecord {
+        kind: kind::STACK,
+        role,
+        reserved: 0,
+        cpu,
+        lost,
+        pid,
+        at_ns,
+        by_pid,
+        by_tgid,
+        kernel,
+        user,
+    });
     sample::submit(slot, false);
 }

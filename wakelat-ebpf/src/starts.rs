@@ -8,7 +8,7 @@ use aya_ebpf::{
     btf_maps::{Array, HashMap},
     macros::btf_map,
 };
-use wakelat_common::course::{Entry, Slot};
+use wakelat_common::course::{Slot, TrackedTask};
 
 use crate::{maps::add, task::TaskFields};
 
@@ -16,32 +16,32 @@ use crate::{maps::add, task::TaskFields};
 /// program; read and emptied by user space, by its own mapping of it (since 5.5), when the programs stop. The loader sets the
 /// number of places, a power of two.
 #[btf_map]
-static PLACES: Array<Slot, 16384, { BPF_F_MMAPABLE as usize }> = Array::new();
+static TASK_SLOTS: Array<Slot, 16384, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// Key: the identity of a task whose place was taken. Value: its wait. Full: the wakeup counts as `start_map_full`. The
 /// loader sets the number of entries.
 #[btf_map]
-static STARTS: HashMap<u64, Entry, 2048> = HashMap::new();
+static TASK_OVERFLOW: HashMap<u64, TrackedTask, 2048> = HashMap::new();
 
 /// 1: there is something in [`STARTS`], or was.
 #[btf_map]
-static CROWDED: Array<u32, 1> = Array::new();
+static OVERFLOW_USED: Array<u32, 1> = Array::new();
 
 /// The bits of a thread's number that say its place: the number of places, less one.
 #[unsafe(no_mangle)]
-static PLACE_BITS: Global<u32> = Global::new(0);
+static SLOT_MASK: Global<u32> = Global::new(0);
 
 /// What is kept of `task`, if it has an entry.
 #[inline(always)]
-pub fn find<T: TaskFields>(task: T) -> Option<*mut Entry> {
-    let place = place_of(task)?;
+pub fn find<T: TaskFields>(task: T) -> Option<*mut TrackedTask> {
+    let place = slot_of(task)?;
     if owner_of(place) == task.identity() {
         // SAFETY: a value of the map.
-        return Some(unsafe { &raw mut (*place).entry });
+        return Some(unsafe { &raw mut (*place).task });
     }
     // SAFETY: a word of a map is always there, and is read at once.
-    let crowded = CROWDED.get(0).is_some_and(|crowded| unsafe { core::ptr::read_volatile(crowded) } != 0);
-    if crowded { STARTS.get_ptr_mut(task.identity()) } else { None }
+    let crowded = OVERFLOW_USED.get(0).is_some_and(|crowded| unsafe { core::ptr::read_volatile(crowded) } != 0);
+    if crowded { TASK_OVERFLOW.get_ptr_mut(task.identity()) } else { None }
 }
 
 /// Gives `task`, which has none, an entry. Returns false where there is no room.
@@ -51,22 +51,22 @@ pub fn find<T: TaskFields>(task: T) -> Option<*mut Entry> {
 /// `sched_wakeup`, as the switch does. A task that wakes itself holds no lock; it has the CPU, so it gets no entry, except by
 /// the rules of a hist trigger: there two CPUs may give it two, of which the one in the map stays until the programs stop.
 #[inline(always)]
-pub fn insert<T: TaskFields>(task: T, entry: Entry) -> bool {
-    let Some(place) = place_of(task) else { return false };
-    let is_ours = if owner_of(place) == 0 { claim(place) } else { is_left_over(place, task.pid()) };
+pub fn insert<T: TaskFields>(task: T, entry: TrackedTask) -> bool {
+    let Some(place) = slot_of(task) else { return false };
+    let is_ours = if owner_of(place) == 0 { try_acquire(place) } else { is_stale(place, task.pid()) };
     if is_ours {
         // SAFETY: the place is this task's from now on, and its entry is written by one CPU at a time: see `insert`.
         unsafe {
-            (*place).entry = entry;
+            (*place).task = entry;
             (&raw mut (*place).owner).write_volatile(task.identity());
         }
         return true;
     }
-    if let Some(crowded) = CROWDED.get_ptr_mut(0) {
+    if let Some(crowded) = OVERFLOW_USED.get_ptr_mut(0) {
         // SAFETY: a word is written at once, and always the same.
         unsafe { crowded.write_volatile(1) };
     }
-    STARTS.insert(task.identity(), entry, BPF_NOEXIST.into()).is_ok()
+    TASK_OVERFLOW.insert(task.identity(), entry, BPF_NOEXIST.into()).is_ok()
 }
 
 /// `task` is switched out for the last time: its identity may be another's soon.
@@ -76,21 +76,21 @@ pub fn insert<T: TaskFields>(task: T, entry: Entry) -> bool {
 /// full barrier (`smp_mb__after_spinlock()`) between that and this switch: so no late store reaches the entry of the next owner.
 /// The exception is a wait whose switch-in was missed, which counts as stale.
 #[inline(always)]
-pub fn forget<T: TaskFields>(task: T) {
-    let Some(place) = place_of(task) else { return };
+pub fn remove<T: TaskFields>(task: T) {
+    let Some(place) = slot_of(task) else { return };
     if owner_of(place) == task.identity() {
         // SAFETY: a value of the map, and this task's until the claim is given back.
         unsafe { (&raw mut (*place).owner).write_volatile(0) };
         // SAFETY: as above.
-        add(unsafe { &raw mut (*place).claims }, -1);
+        add(unsafe { &raw mut (*place).refcount }, -1);
     } else {
-        _ = STARTS.remove(task.identity());
+        _ = TASK_OVERFLOW.remove(task.identity());
     }
 }
 
 #[inline(always)]
-fn place_of<T: TaskFields>(task: T) -> Option<*mut Slot> {
-    PLACES.get_ptr_mut(task.pid() & PLACE_BITS.load())
+fn slot_of<T: TaskFields>(task: T) -> Option<*mut Slot> {
+    TASK_SLOTS.get_ptr_mut(task.pid() & SLOT_MASK.load())
 }
 
 /// The identity of the task that has the place; 0 where nobody has.
@@ -104,9 +104,9 @@ fn owner_of(place: *mut Slot) -> u64 {
 /// switch, or where exec gave the number to another thread of the process (fs/exec.c, `de_thread()`). A wait that is left
 /// in it is told at the end, as one that never ended.
 #[inline(always)]
-fn is_left_over(place: *mut Slot, pid: u32) -> bool {
+fn is_stale(place: *mut Slot, pid: u32) -> bool {
     // SAFETY: a value of the map; nobody but a thread of this number writes a wait of this number in it.
-    let start = unsafe { &(*place).entry.start };
+    let start = unsafe { &(*place).task.pending };
     start.pid == pid && start.at_ns == 0
 }
 
@@ -116,9 +116,9 @@ fn is_left_over(place: *mut Slot, pid: u32) -> bool {
 /// Each reads the claims after its own addition to the same word, and of two additions one comes last, which reads two at
 /// least: never do both get the place.
 #[inline(always)]
-fn claim(place: *mut Slot) -> bool {
+fn try_acquire(place: *mut Slot) -> bool {
     // SAFETY: a value of the map.
-    let claims = unsafe { &raw mut (*place).claims };
+    let claims = unsafe { &raw mut (*place).refcount };
     add(claims, 1);
     // SAFETY: as above. The one that has just been added is in what is read.
     let is_only = unsafe { claims.read_volatile() } == 1;

@@ -3,32 +3,32 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::{
     Class, Counter,
-    course::{Course, Entry},
-    start::{Leaving, Start},
+    course::{TrackedTask, WaitContext},
+    start::{PendingWait, PrevState},
     timeline::part,
 };
 
 use crate::{
     budget, filter, histogram,
-    maps::{AGGREGATE, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, Tally, wants},
+    maps::{AGGREGATE, CpuCounters, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, wants},
     sample, share, starts,
     task::TaskFields,
-    timeline::{self, tells},
+    timeline::{self, feature_enabled},
     window,
 };
 
 /// A wait that has ended, and is to be delivered.
 #[derive(Clone, Copy)]
-pub struct Ending<'entry> {
+pub struct EndedWait<'entry> {
     pub class: Class,
-    pub start: &'entry Start,
-    pub course: &'entry Course,
+    pub pending: &'entry PendingWait,
+    pub context: &'entry WaitContext,
     pub now: u64,
     pub latency_ns: u64,
 }
 
 /// When and where a switch happens.
-pub trait At: Copy {
+pub trait SwitchContext: Copy {
     /// ns of CLOCK_MONOTONIC; none where that is past the end of the window.
     fn now(self) -> Option<u64>;
 
@@ -38,9 +38,9 @@ pub trait At: Copy {
 
 /// Asked for where it is needed: many switches need neither, and each is a call.
 #[derive(Clone, Copy)]
-pub struct AskKernel;
+pub struct LazySwitchContext;
 
-impl At for AskKernel {
+impl SwitchContext for LazySwitchContext {
     #[inline(always)]
     fn now(self) -> Option<u64> {
         // SAFETY: no arguments, no side effects.
@@ -64,25 +64,25 @@ pub fn switch<T: TaskFields>(preempt: bool, prev: T, next: T) {
     let prev_pid = prev.pid();
     // Idle neither waits nor is preempted, and its number is one for all CPUs.
     if prev_pid != 0 {
-        switch_out(prev, prev_pid, prev.leaves(preempt), AskKernel);
+        switch_out(prev, prev_pid, prev.prev_state(preempt), LazySwitchContext);
     }
     if next.pid() == 0 {
         return;
     }
-    switch_in(next, AskKernel, |ending| {
+    switch_in(next, LazySwitchContext, |ending| {
         if AGGREGATE.load() != 0 {
             histogram::add(ending, prev, next);
-        } else if let Some(tally) = Tally::of(ending.class) {
-            sample::deliver(tally, ending, prev, next);
+        } else if let Some(tally) = CpuCounters::of(ending.class) {
+            sample::emit(tally, ending, prev, next);
         }
     });
 }
 
 /// The task had the CPU, so it cannot have been waiting; if it could go on, it waits from now.
 #[inline(always)]
-pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl At) {
+pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl SwitchContext) {
     // A trigger knows no task that leaves, except that here the dead make room.
-    if TRIGGER_RULES.load() != 0 && leaving != Leaving::Dead {
+    if TRIGGER_RULES.load() != 0 && leaving != PrevState::Dead {
         return;
     }
     let known = starts::find(prev);
@@ -90,30 +90,30 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
         // SAFETY: the entry is this task's. A switch holds the lock of its run queue; so do the wakeup that begins a wait and
         // the one that finds the task on the queue. `sched_waking` holds only the task's `pi_lock`, and may write what it knows
         // of the waker meanwhile: words of their own, each written at once, which no wait that begins here shows.
-        let left = unsafe { (*entry).start.leave() };
-        if let Some(tally) = left.and_then(Tally::of) {
-            tally.count(Counter::Stale);
+        let left = unsafe { (*entry).pending.switch_out() };
+        if let Some(tally) = left.and_then(CpuCounters::of) {
+            tally.count(Counter::MissedSwitch);
         }
-        if leaving == Leaving::Dead {
+        if leaving == PrevState::Dead {
             // The last switch: its address may be another task's soon.
-            starts::forget(prev);
+            starts::remove(prev);
             return;
         }
     }
     let mut wanted = wants(Class::Preempted);
-    if !leaving.is_remembered(wanted) {
+    if !leaving.starts_wait(wanted) {
         return;
     }
-    let Some(tally) = Tally::of(Class::Preempted) else { return };
+    let Some(tally) = CpuCounters::of(Class::Preempted) else { return };
     if wanted {
         tally.count(Counter::Seen);
     }
-    let level = share::watched(pid);
+    let level = share::sampled(pid);
     if level.is_none() && wanted {
-        tally.count(Counter::NotWatched);
+        tally.count(Counter::NotSampled);
         // From here on as of a class that was not asked for.
         wanted = false;
-        if !leaving.is_remembered(wanted) {
+        if !leaving.starts_wait(wanted) {
             return;
         }
     }
@@ -126,16 +126,16 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
     }
     let Some(now) = at.now() else {
         if wanted {
-            tally.take_back(Counter::Seen);
+            tally.uncount(Counter::Seen);
         }
         return;
     };
     let cpu = at.cpu();
-    let begin = |entry: &mut Entry| {
-        entry.start.preempt(now, pid, cpu, wanted, leaving);
-        entry.start.level = level;
-        if tells(part::TURNS) {
-            entry.course.begin(cpu, false, timeline::clocks(prev));
+    let begin = |entry: &mut TrackedTask| {
+        entry.pending.preempt(now, pid, cpu, wanted, leaving);
+        entry.pending.sampling_shift = level;
+        if feature_enabled(part::SWITCHES) {
+            entry.context.begin(cpu, false, timeline::clocks(prev));
         }
     };
     if let Some(entry) = known {
@@ -143,10 +143,10 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
         begin(unsafe { &mut *entry });
         return;
     }
-    let mut entry = Entry::IDLE;
+    let mut entry = TrackedTask::IDLE;
     begin(&mut entry);
     if !starts::insert(prev, entry) && wanted {
-        let counter = if filter::wants_cpu(|| cpu) { Counter::StartMapFull } else { Counter::Filtered };
+        let counter = if filter::wants_cpu(|| cpu) { Counter::TaskTableFull } else { Counter::Filtered };
         tally.count(counter);
     }
 }
@@ -156,30 +156,30 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: Leaving, at: impl A
 #[inline(always)]
 pub fn switch_in<T: TaskFields, Delivered>(
     next: T,
-    at: impl At,
-    deliver: impl FnOnce(Ending) -> Delivered,
+    at: impl SwitchContext,
+    deliver: impl FnOnce(EndedWait) -> Delivered,
 ) -> Option<Delivered> {
     let entry = starts::find(next)?;
     // SAFETY: as in `switch_out`.
-    let Entry { start, course } = unsafe { &mut *entry };
+    let TrackedTask { pending: start, context: course } = unsafe { &mut *entry };
     // A wait that ends after the window stays, and is found at the end as one that goes on.
     let now = if start.is_wanted() { at.now()? } else { 0 };
     start.switch_in(|start| {
         let class = Class::from_u8(start.class)?;
         if !filter::wants_cpu(|| at.cpu()) {
-            Tally::of(class)?.count(Counter::Filtered);
+            CpuCounters::of(class)?.count(Counter::Filtered);
             return None;
         }
         let Some(latency_ns) = start.latency_ns(now, FROM_WAKING.load() != 0) else {
-            Tally::of(class)?.count(Counter::Discarded);
+            CpuCounters::of(class)?.count(Counter::Invalid);
             return None;
         };
         if latency_ns < THRESHOLD_NS.load() {
-            let tally = Tally::of(class)?;
+            let tally = CpuCounters::of(class)?;
             tally.count(Counter::Filtered);
             tally.count(Counter::BelowThreshold);
             return None;
         }
-        Some(deliver(Ending { class, start, course, now, latency_ns }))
+        Some(deliver(EndedWait { class, pending: start, context: course, now, latency_ns }))
     })
 }

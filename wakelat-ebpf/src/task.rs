@@ -7,7 +7,7 @@ mod clocks;
 use core::{marker::PhantomData, ptr};
 
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel, bpf_probe_read_kernel_str_bytes};
-use wakelat_common::{course::Clocks, sample::COMM_LEN, start::Leaving};
+use wakelat_common::{course::Clocks, sample::COMM_LEN, start::PrevState};
 
 use crate::{
     accessors::{
@@ -61,7 +61,7 @@ pub trait TaskFields: Copy {
     fn tgid(self) -> u32;
 
     /// Whether it belongs to the process `tgid`, which has one thread.
-    fn is_of(self, tgid: u32) -> bool;
+    fn is_in_process(self, tgid: u32) -> bool;
 
     /// Kernel priority.
     fn prio(self) -> i32;
@@ -79,7 +79,7 @@ pub trait TaskFields: Copy {
     fn cpu(self) -> u32;
 
     /// What becomes of it at a `sched_switch` that takes its CPU.
-    fn leaves(self, preempt: bool) -> Leaving;
+    fn prev_state(self, preempt: bool) -> PrevState;
 
     /// Id of its cgroup in the v2 hierarchy: the inode number of the cgroup's directory; 0 where it is not known.
     fn cgroup_id(self) -> u64;
@@ -157,14 +157,14 @@ impl<R: Read> Task<R> {
 
     /// How often its CPU has gone from one task to another, by the kernel's own count; 0 where it cannot be read.
     #[inline(always)]
-    pub fn switches(self) -> u64 {
-        clocks::switches(self)
+    pub fn nr_switches(self) -> u64 {
+        clocks::nr_switches(self)
     }
 
     /// When it came to the CPU that it is on, by the kernel's own account, if now is `now`: 0 where that is not kept.
     #[inline(always)]
-    pub fn came_ns(self, now: u64) -> u64 {
-        clocks::came_ns(self, now)
+    pub fn switched_in_ns(self, now: u64) -> u64 {
+        clocks::switched_in_ns(self, now)
     }
 }
 
@@ -187,7 +187,7 @@ impl<R: Read> TaskFields for Task<R> {
     }
 
     #[inline(always)]
-    fn is_of(self, tgid: u32) -> bool {
+    fn is_in_process(self, tgid: u32) -> bool {
         self.tgid() == tgid
     }
 
@@ -227,8 +227,8 @@ impl<R: Read> TaskFields for Task<R> {
 
     /// Under the lock of its run queue, after the kernel took it off if it blocks (`__schedule()`, kernel/sched/core.c).
     #[inline(always)]
-    fn leaves(self, preempt: bool) -> Leaving {
-        Leaving::of(preempt && (BLOCKED_AS_PREEMPTED.load() == 0 || self.on_rq()), self.state())
+    fn prev_state(self, preempt: bool) -> PrevState {
+        PrevState::of(preempt && (BLOCKED_AS_PREEMPTED.load() == 0 || self.on_rq()), self.state())
     }
 
     #[inline(always)]
@@ -238,12 +238,12 @@ impl<R: Read> TaskFields for Task<R> {
 
     #[inline(always)]
     fn clocks(self) -> Clocks {
-        clocks::at_beginning(self)
+        clocks::at_start(self)
     }
 
     #[inline(always)]
     fn clocks_of_wait(self, throttling: bool) -> Clocks {
-        clocks::under_way(self, throttling)
+        clocks::during_wait(self, throttling)
     }
 
     #[inline(always)]
@@ -286,12 +286,12 @@ impl<R: Read> IrqAction<R> {
 }
 
 /// What a workqueue is to do (include/linux/workqueue.h, workqueue_types.h).
-pub struct Work<R> {
+pub struct WorkStruct<R> {
     raw: *const work_struct,
     how: PhantomData<R>,
 }
 
-impl<R: Read> Work<R> {
+impl<R: Read> WorkStruct<R> {
     #[inline(always)]
     pub fn new(raw: *const u8) -> Self {
         Self { raw: raw.cast(), how: PhantomData }
@@ -322,12 +322,12 @@ pub fn is_worker() -> bool {
 }
 
 /// A sample of the timerlat tracer (include/linux/trace.h, from 6.15 on).
-pub struct TimerlatSample<R> {
+pub struct KernelTimerlatSample<R> {
     raw: *const timerlat_sample,
     how: PhantomData<R>,
 }
 
-impl<R: Read> TimerlatSample<R> {
+impl<R: Read> KernelTimerlatSample<R> {
     #[inline(always)]
     pub fn new(raw: *const u8) -> Self {
         Self { raw: raw.cast(), how: PhantomData }
@@ -352,12 +352,12 @@ impl<R: Read> TimerlatSample<R> {
 }
 
 /// A sample of the osnoise tracer (include/linux/trace.h, from 6.15 on).
-pub struct OsnoiseSample<R> {
+pub struct KernelOsnoiseSample<R> {
     raw: *const osnoise_sample,
     how: PhantomData<R>,
 }
 
-impl<R: Read> OsnoiseSample<R> {
+impl<R: Read> KernelOsnoiseSample<R> {
     #[inline(always)]
     pub fn new(raw: *const u8) -> Self {
         Self { raw: raw.cast(), how: PhantomData }

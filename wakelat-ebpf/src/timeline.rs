@@ -9,13 +9,13 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class,
-    course::{Clocks, Course},
-    timeline::{Here, Moved, Woken, kind, part},
+    course::{Clocks, WaitContext},
+    timeline::{CpuState, MigrationRecord, WakeupRecord, kind, part},
 };
 
 use crate::{
     filter,
-    maps::{TIMELINE, add},
+    maps::{TIMELINE_FEATURES, add},
     sample, starts,
     task::TaskFields,
     window,
@@ -23,36 +23,36 @@ use crate::{
 
 /// What this CPU is at. Its count of losses is read by user space.
 #[btf_map]
-static HERE: PerCpuArray<Here, 1> = PerCpuArray::new();
+static CPU_STATE: PerCpuArray<CpuState, 1> = PerCpuArray::new();
 
 /// Whether `part` is told: a constant by the time a program is verified.
 #[inline(always)]
-pub fn tells(part: u32) -> bool {
-    TIMELINE.load() & part != 0
+pub fn feature_enabled(part: u32) -> bool {
+    TIMELINE_FEATURES.load() & part != 0
 }
 
 /// This CPU's entry.
 #[inline(always)]
-pub fn here() -> Option<*mut Here> {
-    HERE.get_ptr_mut(0)
+pub fn cpu_state() -> Option<*mut CpuState> {
+    CPU_STATE.get_ptr_mut(0)
 }
 
 /// The clocks of a task's run queue as its wait begins, where they are told.
 #[inline(always)]
 pub fn clocks<T: TaskFields>(task: T) -> Clocks {
-    if tells(part::CLOCKS) { task.clocks() } else { Clocks::UNKNOWN }
+    if feature_enabled(part::CLOCKS) { task.clocks() } else { Clocks::UNKNOWN }
 }
 
 /// Those that matter to a wait under way.
 #[inline(always)]
-pub fn clocks_of_wait<T: TaskFields>(task: T, course: &Course) -> Clocks {
-    if tells(part::CLOCKS) { task.clocks_of_wait(course.follows_throttling()) } else { Clocks::UNKNOWN }
+pub fn clocks_of_wait<T: TaskFields>(task: T, course: &WaitContext) -> Clocks {
+    if feature_enabled(part::CLOCKS) { task.clocks_of_wait(course.follows_throttling()) } else { Clocks::UNKNOWN }
 }
 
 /// A place for a record, and how many were lost so far; counts one more where there is no room. An interrupt may send records
 /// of its own between any two instructions: then this record, which comes before those, may count more as lost than they do.
 #[inline(always)]
-pub fn reserve<R: 'static>(here: *mut Here) -> Option<(RingBufEntry<R>, u32)> {
+pub fn reserve<R: 'static>(here: *mut CpuState) -> Option<(RingBufEntry<R>, u32)> {
     // SAFETY: this CPU's own entry, of which no reference is held: a program that interrupts this one writes it, too.
     let lost = unsafe { &raw mut (*here).lost };
     match sample::reserve() {
@@ -67,7 +67,7 @@ pub fn reserve<R: 'static>(here: *mut Here) -> Option<(RingBufEntry<R>, u32)> {
 
 /// `task` is about to be moved to the run queue of `to_cpu`.
 #[inline(always)]
-pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
+pub fn emit_migration<T: TaskFields>(task: T, to_cpu: u32) {
     if !window::is_open() {
         return;
     }
@@ -76,25 +76,25 @@ pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
         // SAFETY: as in `switch_out`: a task is moved under the lock of the run queue that it leaves, or, while it is on none,
         // under its own (`set_task_cpu()`, kernel/sched/core.c).
         let entry = unsafe { &mut *entry };
-        if entry.start.at_ns != 0 {
-            entry.course.leave_cpu(clocks_of_wait(task, &entry.course));
+        if entry.pending.at_ns != 0 {
+            entry.context.migrate(clocks_of_wait(task, &entry.context));
         }
-        waits = entry.start.is_wanted();
+        waits = entry.pending.is_wanted();
     }
     let pid = task.pid();
-    if !waits && !(tells(part::ALL_MOVES) && filter::wants(task, pid)) {
+    if !waits && !(feature_enabled(part::ALL_MIGRATIONS) && filter::wants(task, pid)) {
         return;
     }
-    let Some(here) = here() else { return };
+    let Some(here) = cpu_state() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     if !window::contains(at_ns) {
         return;
     }
     let Some((mut slot, lost)) = reserve(here) else { return };
-    slot.write(Moved {
-        kind: kind::MOVED,
-        waits: waits.into(),
+    slot.write(MigrationRecord {
+        kind: kind::MIGRATION,
+        waiting: waits.into(),
         reserved: 0,
         cpu,
         lost,
@@ -109,8 +109,8 @@ pub fn moved<T: TaskFields>(task: T, to_cpu: u32) {
 
 /// `task` is woken, whatever that means for it.
 #[inline(always)]
-pub fn woken<T: TaskFields>(task: T, pid: u32, class: Class) {
-    let Some(here) = here() else { return };
+pub fn emit_wakeup<T: TaskFields>(task: T, pid: u32, class: Class) {
+    let Some(here) = cpu_state() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, waker_pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
@@ -118,8 +118,8 @@ pub fn woken<T: TaskFields>(task: T, pid: u32, class: Class) {
         return;
     }
     let Some((mut slot, lost)) = reserve(here) else { return };
-    slot.write(Woken {
-        kind: kind::WOKEN,
+    slot.write(WakeupRecord {
+        kind: kind::WAKEUP,
         class: class as u8,
         running: task.on_cpu().into(),
         reserved: 0,

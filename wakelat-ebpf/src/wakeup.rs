@@ -7,17 +7,17 @@ use aya_ebpf::{
 use aya_log_ebpf::info;
 use wakelat_common::{
     Class, Counter,
-    course::{Course, Entry},
-    start::{Start, Woken},
+    course::{TrackedTask, WaitContext},
+    start::{PendingWait, WakeupOutcome},
     timeline::part,
 };
 
 use crate::{
     budget, filter,
-    maps::{FROM_WAKING, TRIGGER_RULES, Tally, wants},
+    maps::{CpuCounters, FROM_WAKING, TRIGGER_RULES, wants},
     share, stack, starts,
     task::TaskFields,
-    timeline::{self, tells},
+    timeline::{self, feature_enabled},
     window,
 };
 
@@ -34,7 +34,7 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
     }
     let (pid, prev_cpu) = (task.pid(), task.cpu());
     // Where the clock starts here, whoever is watched by the time of its wakeup needs it.
-    if FROM_WAKING.load() == 0 && share::watched(pid).is_none() {
+    if FROM_WAKING.load() == 0 && share::sampled(pid).is_none() {
         return;
     }
     // To a trigger on this event it is where the clock starts, whatever the task does, and nothing else is.
@@ -47,16 +47,16 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
     if let Some(entry) = starts::find(task) {
         // SAFETY: the entry is this task's, and the waker holds its `pi_lock`, so that no other CPU wakes it. One may switch it
         // meanwhile: see `switch_out`.
-        let Entry { start, course } = unsafe { &mut *entry };
+        let TrackedTask { pending: start, context: course } = unsafe { &mut *entry };
         if starts {
-            *start = Start { pid, ..Start::IDLE };
+            *start = PendingWait { pid, ..PendingWait::IDLE };
         }
         start.waking(now, waker, prev_cpu);
         // Whoever wakes a task that waits already has nothing to do with its wait.
         if start.at_ns == 0 {
             stack::of_waker(ctx, pid, now);
         }
-        if tells(part::TURNS) {
+        if feature_enabled(part::SWITCHES) {
             // SAFETY: as above.
             course.waker_cpu = unsafe { bpf_get_smp_processor_id() };
         }
@@ -67,22 +67,22 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
     }
     // The first time: a task that the filter refuses takes no entry. One that has an entry was judged before.
     if filter::wants(task, pid) {
-        let mut entry = Entry { start: Start { pid, ..Start::IDLE }, ..Entry::IDLE };
-        entry.start.waking(now, waker, prev_cpu);
+        let mut entry = TrackedTask { pending: PendingWait { pid, ..PendingWait::IDLE }, ..TrackedTask::IDLE };
+        entry.pending.waking(now, waker, prev_cpu);
         stack::of_waker(ctx, pid, now);
-        if tells(part::TURNS) {
+        if feature_enabled(part::SWITCHES) {
             // SAFETY: as above.
-            entry.course.waker_cpu = unsafe { bpf_get_smp_processor_id() };
+            entry.context.waker_cpu = unsafe { bpf_get_smp_processor_id() };
         }
         if starts {
-            entry.start.wakeup(now, pid, Class::Wakeup, true);
+            entry.pending.wakeup(now, pid, Class::Wakeup, true);
         }
         // Where there is no room, the wakeup that follows counts it, if one does.
         if !starts::insert(task, entry)
             && starts
-            && let Some(tally) = Tally::of(Class::Wakeup)
+            && let Some(tally) = CpuCounters::of(Class::Wakeup)
         {
-            tally.count(Counter::StartMapFull);
+            tally.count(Counter::TaskTableFull);
         }
     }
 }
@@ -93,11 +93,11 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     if !window::is_open() || !budget::allows_run() {
         return;
     }
-    let Some(tally) = Tally::of(class) else { return };
+    let Some(tally) = CpuCounters::of(class) else { return };
     let pid = task.pid();
-    if tells(part::WAKEUPS) {
+    if feature_enabled(part::WAKEUPS) {
         if filter::wants(task, pid) {
-            timeline::woken(task, pid, class);
+            timeline::emit_wakeup(task, pid, class);
         }
         // Also where nobody asked for waits that begin like this.
         if !wants(class) {
@@ -105,8 +105,8 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
         }
     }
     tally.count(Counter::Seen);
-    let Some(level) = share::watched(pid) else {
-        tally.count(Counter::NotWatched);
+    let Some(level) = share::sampled(pid) else {
+        tally.count(Counter::NotSampled);
         return;
     };
     if !filter::wants(task, pid) {
@@ -116,14 +116,14 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     let trigger_rules = TRIGGER_RULES.load() != 0;
     // It runs: nothing waits, and a start would be consumed by an unrelated switch-in much later.
     if !trigger_rules && task.on_cpu() {
-        settle(task, tally, Counter::WokenRunning);
-        forget_waker(task, pid);
+        count_without_wait(task, tally, Counter::AlreadyRunning);
+        clear_waker(task, pid);
         return;
     }
     // SAFETY: as in `waking`.
     let now = unsafe { bpf_ktime_get_ns() };
     if !window::contains(now) {
-        tally.take_back(Counter::Seen);
+        tally.uncount(Counter::Seen);
         return;
     }
     if class == Class::New {
@@ -132,44 +132,44 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     }
     if let Some(entry) = starts::find(task) {
         // SAFETY: the entry is this task's, and the lock of its run queue is held.
-        let Entry { start, course } = unsafe { &mut *entry };
+        let TrackedTask { pending: start, context: course } = unsafe { &mut *entry };
         if class == Class::New
-            && let Some(tally) = start.leave().and_then(Tally::of)
+            && let Some(tally) = start.switch_out().and_then(CpuCounters::of)
         {
-            tally.count(Counter::Stale);
+            tally.count(Counter::MissedSwitch);
         }
-        if start.wakeup(now, pid, class, trigger_rules) == Woken::Waiting {
-            settle(task, tally, Counter::WokenWaiting);
+        if start.wakeup(now, pid, class, trigger_rules) == WakeupOutcome::AlreadyQueued {
+            count_without_wait(task, tally, Counter::AlreadyQueued);
         } else {
-            start.level = level;
-            set_out(task, start, course);
+            start.sampling_shift = level;
+            begin_context(task, start, course);
         }
         return;
     }
-    let mut entry = Entry::IDLE;
-    entry.start.level = level;
-    entry.start.wakeup(now, pid, class, trigger_rules);
-    set_out(task, &entry.start, &mut entry.course);
-    if !starts::insert(task, entry) && settle(task, tally, Counter::StartMapFull) == Some(1) {
+    let mut entry = TrackedTask::IDLE;
+    entry.pending.sampling_shift = level;
+    entry.pending.wakeup(now, pid, class, trigger_rules);
+    begin_context(task, &entry.pending, &mut entry.context);
+    if !starts::insert(task, entry) && count_without_wait(task, tally, Counter::TaskTableFull) == Some(1) {
         info!(ctx, "the table of tasks is full: the wakeup of pid {} is the first on this CPU that finds no room", pid);
     }
 }
 
 /// The task runs, so that no wait begins with what `sched_waking` left.
 #[inline(always)]
-fn forget_waker<T: TaskFields>(task: T, pid: u32) {
+fn clear_waker<T: TaskFields>(task: T, pid: u32) {
     let by_itself = bpf_get_current_pid_tgid() as u32 == pid;
     // A task that wakes itself holds no lock, and its `sched_waking` left nothing.
     if !by_itself && let Some(entry) = starts::find(task) {
         // SAFETY: the entry is this task's, and the lock of its run queue is held.
-        unsafe { (*entry).start.woken_running() };
+        unsafe { (*entry).pending.already_running() };
     }
 }
 
 /// The course of a wait begins, where it is told.
 #[inline(always)]
-fn set_out<T: TaskFields>(task: T, start: &Start, course: &mut Course) {
-    if !tells(part::TURNS) {
+fn begin_context<T: TaskFields>(task: T, start: &PendingWait, course: &mut WaitContext) {
+    if !feature_enabled(part::SWITCHES) {
         return;
     }
     // SAFETY: as in `waking`.
@@ -181,7 +181,7 @@ fn set_out<T: TaskFields>(task: T, start: &Start, course: &mut Course) {
 /// Counts a wakeup that starts no wait: there is no switch-in whose CPU the filter could judge, so it judges the one the
 /// task is on. Returns how many `counter` has counted on this CPU, if this wakeup is one of them.
 #[inline(always)]
-fn settle<T: TaskFields>(task: T, tally: Tally, counter: Counter) -> Option<u64> {
+fn count_without_wait<T: TaskFields>(task: T, tally: CpuCounters, counter: Counter) -> Option<u64> {
     if filter::wants_cpu(|| task.cpu()) {
         Some(tally.count(counter))
     } else {

@@ -1,7 +1,7 @@
 //! A worker of a workqueue begins or ends a work.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
-use wakelat_common::timeline::{Work, kind};
+use wakelat_common::timeline::{WorkItemRecord, kind};
 
 use crate::{sample, task, timeline, window};
 
@@ -10,11 +10,11 @@ pub const NONE: u64 = 0;
 
 /// Tells of it.
 #[inline(always)]
-pub fn tell(function: u64) {
+pub fn emit(function: u64) {
     if !window::is_open() || !task::is_worker() {
         return;
     }
-    let Some(here) = timeline::here() else { return };
+    let Some(here) = timeline::cpu_state() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
@@ -22,6 +22,6 @@ pub fn tell(function: u64) {
         return;
     }
     let Some((mut slot, lost)) = timeline::reserve(here) else { return };
-    slot.write(Work { kind: kind::WORK, reserved: [0; 3], cpu, lost, pid, at_ns, function });
+    slot.write(WorkItemRecord { kind: kind::WORK_ITEM, reserved: [0; 3], cpu, lost, pid, at_ns, function });
     sample::submit(slot, false);
 }

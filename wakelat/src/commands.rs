@@ -16,12 +16,12 @@ use wakelat_common::filter::part;
 use crate::{
     aggregate::key::{Key, Names},
     cli::{OutputFlags, PaperFlags},
-    collect::Timeline,
+    collect::TimelineSettings,
     config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, TimerlatConfig, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
     report::{Mode, Report},
-    say::say,
-    session::{self, Place, Stop, View, output::Output},
+    say::status,
+    session::{self, Environment, StopReason, View, output::Output},
     sink::{self, Reports, Style, Waits},
     timerlat, verify,
     wait::Wait,
@@ -37,7 +37,7 @@ pub use why::{why, why_recorded};
 ///
 /// # Errors
 /// Those of [`session::run`].
-pub fn hist(config: &Config) -> Result<Stop> {
+pub fn hist(config: &Config) -> Result<StopReason> {
     let (style, _) = style(&config.output);
     let reports = config.output.format.reports(sink::View::Chart, &keys(config), style);
     run(config, &mut Hist { reports, timeline: of_parts(config) })
@@ -47,7 +47,7 @@ pub fn hist(config: &Config) -> Result<Stop> {
 ///
 /// # Errors
 /// Those of [`session::run`].
-pub fn trace(config: &Config) -> Result<Stop> {
+pub fn trace(config: &Config) -> Result<StopReason> {
     let (style, _) = style(&config.output);
     run(config, &mut Trace { aside: aside(config, &style), waits: config.output.format.waits(style) })
 }
@@ -56,11 +56,11 @@ pub fn trace(config: &Config) -> Result<Stop> {
 ///
 /// # Errors
 /// Those of [`timerlat::run::timerlat`] and [`timerlat::live::run`].
-pub fn timerlat(config: &TimerlatConfig) -> Result<Stop> {
+pub fn timerlat(config: &TimerlatConfig) -> Result<StopReason> {
     match &config.origin {
         Origin::Saved(saved) => {
             let (style, _) = style(&saved.output);
-            timerlat::run::timerlat(saved, config.shown, &style).map(|()| Stop::Done)
+            timerlat::run::timerlat(saved, config.shown, &style).map(|()| StopReason::Done)
         }
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
@@ -82,11 +82,11 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<Stop> {
 ///
 /// # Errors
 /// Those of [`timerlat::run::osnoise`] and [`timerlat::live::run`].
-pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
+pub fn osnoise(config: &OsnoiseConfig) -> Result<StopReason> {
     match &config.origin {
         Origin::Saved(saved) => {
             let (style, _) = style(&saved.output);
-            timerlat::run::osnoise(saved, config.shown, &style).map(|()| Stop::Done)
+            timerlat::run::osnoise(saved, config.shown, &style).map(|()| StopReason::Done)
         }
         Origin::Live(live) => {
             let (style, _) = style(&live.output);
@@ -97,7 +97,7 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<Stop> {
     }
 }
 
-fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Listener) -> Result<Stop> {
+fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Listener) -> Result<StopReason> {
     const REDRAWN_EVERY_NS: u64 = 1_000_000_000;
     let mut window = live.window;
     if redrawn {
@@ -122,16 +122,16 @@ pub fn print(paper: &PaperFlags, write: impl FnOnce(&Style, &mut dyn Write) -> R
     result
 }
 
-fn run(config: &Config, view: &mut dyn View) -> Result<Stop> {
+fn run(config: &Config, view: &mut dyn View) -> Result<StopReason> {
     session::run(config, &ready(config)?, view)
 }
 
 /// Where the run takes place, if it can.
-fn ready(config: &Config) -> Result<Place> {
+fn ready(config: &Config) -> Result<Environment> {
     let features = Features::detect(config.resources.btf.as_deref());
     features.check_can_measure(&config.resources, config.mode)?;
     if !config.output.quiet {
-        config.notes.iter().for_each(say);
+        config.notes.iter().for_each(status);
     }
     privilege::raise_memory_limit(&features.release)?;
     if features.only_records(config.resources.attach) {
@@ -148,7 +148,7 @@ pub fn verify(config: &VerifyConfig) -> Result<verify::Verdict> {
     let features = Features::detect(config.resources.btf.as_deref());
     features.check_can_measure(&config.resources, Mode::Samples)?;
     if !config.output.quiet {
-        config.notes.iter().for_each(say);
+        config.notes.iter().for_each(status);
     }
     privilege::raise_memory_limit(&features.release)?;
     let (style, _) = style(&config.output);
@@ -156,8 +156,8 @@ pub fn verify(config: &VerifyConfig) -> Result<verify::Verdict> {
     verify::run(config, &place(features), &release, &style)
 }
 
-fn place(features: Features) -> Place {
-    Place {
+fn place(features: Features) -> Environment {
+    Environment {
         kernel: features.release.to_string(),
         cgroup_mount: features.cgroup_v2,
         btf: matches!(features.btf, KernelBtf::Present { .. }).then_some(features.btf_path),
@@ -220,17 +220,17 @@ fn terminal(file: bool) -> (Style, Option<usize>) {
 }
 
 /// What has to be known where waits are grouped by part.
-fn of_parts(config: &Config) -> Option<Timeline> {
-    config.by.contains(&Key::Part).then_some(Timeline::OF_WAITS)
+fn of_parts(config: &Config) -> Option<TimelineSettings> {
+    config.by.contains(&Key::Component).then_some(TimelineSettings::OF_WAITS)
 }
 
 struct Hist {
     reports: Box<dyn Reports>,
-    timeline: Option<Timeline>,
+    timeline: Option<TimelineSettings>,
 }
 
 impl View for Hist {
-    fn shows_events(&self) -> Option<Timeline> {
+    fn shows_events(&self) -> Option<TimelineSettings> {
         self.timeline
     }
 

@@ -23,13 +23,13 @@ pub enum DecodeError {
     /// A class that is not known.
     Class(u8),
     /// What became of a task is not known.
-    Leaving(u8),
+    PrevState(u8),
     /// What took the CPU is not known.
     Source(u8),
     /// Whose stack it is is not known.
     Role(u8),
     /// Of the thread that leaves no record told.
-    Leaver(u32),
+    UnknownPrev(u32),
 }
 
 impl std::fmt::Display for DecodeError {
@@ -40,12 +40,12 @@ impl std::fmt::Display for DecodeError {
             }
             Self::Kind(kind) => write!(f, "a record of the unknown kind `{kind}` in the ring buffer"),
             Self::Class(class) => write!(f, "a record of class `{class}` in the ring buffer, expected 0 to 2"),
-            Self::Leaving(leaving) => {
+            Self::PrevState(leaving) => {
                 write!(f, "a task that leaves as `{leaving}` in the ring buffer, expected 0 to 3")
             }
             Self::Source(source) => write!(f, "an interrupt of source `{source}` in the ring buffer, expected 0 to 2"),
             Self::Role(role) => write!(f, "a stack of role `{role}` in the ring buffer, expected 1 or 2"),
-            Self::Leaver(tid) => write!(f, "a switch from thread `{tid}` in the ring buffer, which had not come"),
+            Self::UnknownPrev(tid) => write!(f, "a switch from thread `{tid}` in the ring buffer, which had not come"),
         }?;
         f.write_str("; the BPF programs and this program do not belong together")
     }
@@ -73,9 +73,9 @@ pub(crate) fn expect_length(record: &[u8], expected: usize) -> Result<(), Decode
 fn sample(record: &mut &[u8]) -> Sample {
     Sample {
         kind: record.get_u8(),
-        level: record.get_u8(),
+        sampling_shift: record.get_u8(),
         class: record.get_u8(),
-        wakeable: record.get_u8(),
+        preempted_sleeping: record.get_u8(),
         cpu: record.get_u32_ne(),
         at_ns: record.get_u64_ne(),
         latency_ns: record.get_u64_ne(),
@@ -122,8 +122,8 @@ pub(crate) fn wait(sample: &Sample) -> Result<Wait, DecodeError> {
         prev_tid: sample.prev_pid,
         prev_comm: Comm::new(&sample.prev_comm),
         prev_prio: sample.prev_prio,
-        wakeable: sample.wakeable != 0,
-        level: sample.level,
+        preempted_sleeping: sample.preempted_sleeping != 0,
+        sampling_shift: sample.sampling_shift,
     })
 }
 
@@ -146,7 +146,7 @@ mod tests {
     /// The bytes of a record, field by field, as C lays it out.
     fn bytes(sample: &Sample) -> Vec<u8> {
         let mut bytes = Vec::new();
-        bytes.extend([sample.kind, sample.level, sample.class, sample.wakeable]);
+        bytes.extend([sample.kind, sample.sampling_shift, sample.class, sample.preempted_sleeping]);
         bytes.extend(sample.cpu.to_ne_bytes());
         for long in [sample.at_ns, sample.latency_ns, sample.delivery_ns, sample.cgroup_id] {
             bytes.extend(long.to_ne_bytes());
@@ -167,7 +167,7 @@ mod tests {
     fn a_sample() -> Sample {
         Sample {
             kind: KIND_SAMPLE,
-            level: 3,
+            sampling_shift: 3,
             class: Class::Wakeup as u8,
             cpu: 1,
             at_ns: 2,
@@ -184,7 +184,7 @@ mod tests {
             prev_prio: 120,
             comm: *b"waits\0..........",
             prev_comm: *b"ran\0............",
-            wakeable: 1,
+            preempted_sleeping: 1,
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!((wait.delivery_ns, wait.cgroup_id, wait.tid, wait.pid), (Some(4), Some(5), 6, 7));
         assert_eq!((wait.prio, wait.policy, wait.prev_cpu), (-1, 6, Some(0)));
         assert_eq!((wait.waker_tid, wait.prev_tid, wait.prev_prio), (Some(8), 9, 120));
-        assert!(wait.wakeable);
+        assert!(wait.preempted_sleeping);
         assert_eq!((wait.comm.as_bytes(), wait.prev_comm.as_bytes()), (&b"waits"[..], &b"ran"[..]));
     }
 

@@ -9,8 +9,8 @@ use wakelat::{
     commands,
     config::{Command, ConfigError, Lines},
     doctor, events, hist_trigger,
-    say::say,
-    session::Stop,
+    say::status,
+    session::StopReason,
     timerlat,
 };
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
             } else {
                 ""
             };
-            say(format_args!("error: {error:#}{remedy}"));
+            status(format_args!("error: {error:#}{remedy}"));
             // Some flags can be judged by their input only.
             let is_usage = matches!(error.downcast_ref(), Some(ConfigError::Usage(_)));
             ExitCode::from(if is_usage { 2 } else { 1 })
@@ -81,7 +81,7 @@ fn run(command: &Command) -> Result<ExitCode> {
             return Ok(if can_measure { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
     };
-    Ok(if stop == Stop::Threshold { ExitCode::from(3) } else { ExitCode::SUCCESS })
+    Ok(if stop == StopReason::Threshold { ExitCode::from(3) } else { ExitCode::SUCCESS })
 }
 
 /// Messages go to standard error: warnings always, more with `-v`, anything with RUST_LOG.

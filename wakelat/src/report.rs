@@ -31,7 +31,7 @@ pub struct Report {
     /// What to add to CLOCK_MONOTONIC to have ns since 1970-01-01 UTC, as it stood when the window began.
     pub unix_offset_ns: i64,
     /// From which event latency counts.
-    pub from: From,
+    pub from: LatencyFrom,
     /// Where the waits were counted.
     pub mode: Mode,
     /// The groups, ordered by class and then by falling count. A recording has none: they are made anew.
@@ -86,7 +86,7 @@ pub struct ProgramTime {
 
 impl Report {
     /// Whether the window was a tenth longer or shorter than it was to be.
-    pub fn is_of_another_length(&self) -> bool {
+    pub fn has_unexpected_length(&self) -> bool {
         self.requested_ns
             .is_some_and(|requested_ns| self.duration_ns.abs_diff(requested_ns) >= requested_ns.div_ceil(10))
     }
@@ -118,7 +118,7 @@ impl ProgramTime {
 
 /// Where the clock of a `wakeup` starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum From {
+pub enum LatencyFrom {
     /// `sched_wakeup`: the task is on a run queue.
     #[default]
     Wakeup,
@@ -203,16 +203,16 @@ impl GroupClass {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     /// Of wakeups: classes `wakeup` and `new`.
-    pub wakeups: Terms,
+    pub wakeups: CoverageTerms,
     /// Of preemptions, where that class was asked for.
-    pub preemptions: Option<Terms>,
+    pub preemptions: Option<CoverageTerms>,
     /// Events for which the kernel skipped a program because one was active already; none where the kernel does not
     /// count them (before 5.12).
     pub missed: Option<u64>,
     /// Events between waits for which there was no room in the ring buffer; none where only waits were asked for.
     pub events_lost: Option<u64>,
     /// The longest wait among the censored: the task and how long it had waited when the run ended.
-    pub oldest_censored: Option<Maximum>,
+    pub oldest_waiting: Option<Maximum>,
     /// Waits whose group found no room in user space: they are in a group keyed `(other)`.
     pub groups_merged: u64,
     /// There was no filter but the one that excludes wakelat's own threads: what it refused is theirs. A recording does not know.
@@ -222,52 +222,52 @@ pub struct Coverage {
 
 /// The terms of one accounting identity; see [`wakelat_common::counter`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct CoverageTerms {
     /// Waits that began in this window, and those carried into it.
     pub seen: u64,
     /// Of `seen`: waits that were still going on when the window before ended.
     pub carried: u64,
     /// Samples counted in the groups.
-    pub delivered: u64,
+    pub measured: u64,
     /// Wakeups of a task that was on a CPU.
-    pub woken_running: u64,
+    pub already_running: u64,
     /// Wakeups of a task that waited already.
-    pub woken_waiting: u64,
+    pub already_queued: u64,
     /// Refused by the filter or the threshold.
     pub filtered: u64,
     /// Of `filtered`: below the threshold.
     pub below_threshold: u64,
     /// Of tasks that were not drawn, where not all are watched.
-    pub not_watched: u64,
+    pub not_sampled: u64,
     /// No room in the map of starts.
-    pub start_map_full: u64,
+    pub task_table_full: u64,
     /// No room in the ring buffer.
-    pub ring_full: u64,
+    pub ring_buffer_full: u64,
     /// The end was before the start, or nobody saw the event from which to count.
-    pub discarded: u64,
+    pub invalid: u64,
     /// The switch-in was never seen.
-    pub stale: u64,
+    pub missed_switch: u64,
     /// Still waiting when the window ended, or a rest began.
-    pub censored: u64,
+    pub still_waiting: u64,
     /// Of `censored`: when a rest began.
-    pub rested: u64,
+    pub paused: u64,
 }
 
-impl Terms {
+impl CoverageTerms {
     /// `seen` less all the others: 0 where every wait is accounted for.
     pub fn unaccounted(&self) -> i128 {
         i128::from(self.seen)
             - [
-                self.delivered,
-                self.woken_running,
-                self.woken_waiting,
+                self.measured,
+                self.already_running,
+                self.already_queued,
                 self.filtered,
-                self.not_watched,
-                self.start_map_full,
-                self.ring_full,
-                self.discarded,
-                self.stale,
-                self.censored,
+                self.not_sampled,
+                self.task_table_full,
+                self.ring_buffer_full,
+                self.invalid,
+                self.missed_switch,
+                self.still_waiting,
             ]
             .into_iter()
             .map(i128::from)
@@ -276,7 +276,7 @@ impl Terms {
 
     /// Waits that were asked for and are in no group because something went wrong.
     pub fn lost(&self) -> u64 {
-        self.start_map_full + self.ring_full + self.discarded + self.stale
+        self.task_table_full + self.ring_buffer_full + self.invalid + self.missed_switch
     }
 }
 

@@ -88,9 +88,9 @@ pub struct Wait {
     /// That thread's kernel priority.
     pub prev_prio: i32,
     /// It was preempted while its state said that it sleeps; from a classic tracepoint, it may have been.
-    pub wakeable: bool,
+    pub preempted_sleeping: bool,
     /// Its task was watched as one of 2^level.
-    pub level: u8,
+    pub sampling_shift: u8,
 }
 
 /// The PID namespace of a thread, and its number there.

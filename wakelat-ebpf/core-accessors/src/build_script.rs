@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::PathBuf, process};
 
-use crate::{Accessors, Kernel};
+use crate::{AccessorTable, Accessors};
 
 /// What bpf-linker has to be told beside the name of the module: what LLVM must not do to the programs.
 ///
@@ -11,7 +11,7 @@ use crate::{Accessors, Kernel};
 /// the time of these passes, loads that do not change have left the loop, and making a constant costs an instruction.
 pub const LINKER_ARGS: [&str; 2] = ["--llvm-args=-disable-machine-licm", "--llvm-args=-disable-postra-machine-licm"];
 
-impl Kernel {
+impl AccessorTable {
     /// Writes `core.ll` and `core.rs` into `OUT_DIR`, and has cargo link the former into the binaries where the target is
     /// BPF. To be called from a build script, which is run again when itself has changed, and at no other time.
     ///

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt};
 
 use crate::{
     rust::rust_name,
-    types::{Kind, Structure},
+    types::{Structure, TypeKind},
 };
 
 /// What is wrong with a table.
@@ -122,7 +122,7 @@ fn fields(structure: &Structure, known: &HashSet<String>) -> Result<(), Error> {
                 return Err(Error::DuplicateAccessor { structure, accessor });
             }
         }
-        if field.ty.0 == Kind::NestedArray {
+        if field.ty.0 == TypeKind::NestedArray {
             return Err(Error::ArrayElement { structure, field: name });
         }
         if let Some(unknown) = field.structure().filter(|name| !known.contains(&rust_name(name))) {
@@ -139,7 +139,7 @@ fn recursion<'a>(structures: &'a [Structure], at: &'a Structure, path: &mut Vec<
     }
     path.push(&at.name);
     for field in &at.fields {
-        if let Kind::Embedded(name) = field.ty.0 {
+        if let TypeKind::Embedded(name) = field.ty.0 {
             let inner = structures.iter().find(|structure| structure.name == name);
             inner.map_or(Ok(()), |inner| recursion(structures, inner, path))?;
         }
@@ -150,11 +150,11 @@ fn recursion<'a>(structures: &'a [Structure], at: &'a Structure, path: &mut Vec<
 
 #[cfg(test)]
 mod tests {
-    use crate::{CHAR, I32, Kernel, Type, array, embedded, pointer};
+    use crate::{AccessorTable, CHAR, I32, Type, array, embedded, pointer};
 
     /// What is wrong with a structure `a` of these fields, beside a harmless `b`.
     fn message<const N: usize>(fields: [(&'static str, Type); N]) -> String {
-        let kernel = Kernel::new().structure("a", fields).structure("b", [("field", I32)]);
+        let kernel = AccessorTable::new().structure("a", fields).structure("b", [("field", I32)]);
         kernel.accessors().unwrap_err().to_string()
     }
 
@@ -163,18 +163,18 @@ mod tests {
         for name in ["", "_", "1st", "a-b", "a.b", "a b", "größe"] {
             let expected = format!("`{name}` is not a C identifier; use letters, digits and `_`, no digit first");
             assert_eq!(message([(name, I32)]), expected);
-            assert_eq!(Kernel::new().structure(name, []).accessors().unwrap_err().to_string(), expected);
+            assert_eq!(AccessorTable::new().structure(name, []).accessors().unwrap_err().to_string(), expected);
         }
     }
 
     #[test]
     fn a_structure_is_there_once() {
-        let kernel = Kernel::new().structure("a", [("x", I32)]).structure("a", [("y", I32)]);
+        let kernel = AccessorTable::new().structure("a", [("x", I32)]).structure("a", [("y", I32)]);
         assert_eq!(
             kernel.accessors().unwrap_err().to_string(),
             "`a` is there twice; join its fields, or give one a flavour, as `a___old`"
         );
-        Kernel::new().structure("a", [("x", I32)]).structure("a___old", [("x", I32)]).accessors().unwrap();
+        AccessorTable::new().structure("a", [("x", I32)]).structure("a___old", [("x", I32)]).accessors().unwrap();
     }
 
     #[test]
@@ -212,9 +212,9 @@ mod tests {
     fn a_structure_does_not_contain_itself() {
         let expected = "`a` contains itself; use `pointer` where the field is one";
         assert_eq!(message([("x", embedded("a"))]), expected);
-        let around = Kernel::new().structure("a", [("x", embedded("b"))]).structure("b", [("y", embedded("a"))]);
+        let around = AccessorTable::new().structure("a", [("x", embedded("b"))]).structure("b", [("y", embedded("a"))]);
         assert_eq!(around.accessors().unwrap_err().to_string(), expected);
         let twice = [("x", embedded("b")), ("y", embedded("b")), ("z", pointer("a"))];
-        Kernel::new().structure("a", twice).structure("b", []).accessors().unwrap();
+        AccessorTable::new().structure("a", twice).structure("b", []).accessors().unwrap();
     }
 }

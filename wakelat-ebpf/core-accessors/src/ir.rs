@@ -8,7 +8,7 @@ use std::{collections::HashMap, fmt::Write as _};
 
 use crate::{
     layout,
-    types::{Element, Kind, Structure, Type},
+    types::{Element, Structure, Type, TypeKind},
 };
 
 /// `source_filename` has to come first: it is how bpf-linker tells LLVM IR from other input.
@@ -55,7 +55,7 @@ fn definitions(Structure { name, fields }: &Structure, node: Node) -> String {
         let null_access = access.replace("%this", "null");
         // What LLVM cannot look into it cannot fold into a load.
         let address = match field.ty.0 {
-            Kind::AnyWidth(_) => "  %address = call ptr asm \"\", \"=r,0\"(ptr %field)\n  ret ptr %address",
+            TypeKind::AnyWidth(_) => "  %address = call ptr asm \"\", \"=r,0\"(ptr %field)\n  ret ptr %address",
             _ => "  ret ptr %field",
         };
         _ = write!(
@@ -73,7 +73,7 @@ define i32 @{symbol}.exists() alwaysinline {{
 }}
 "
         );
-        if let Kind::AnyWidth(_) = field.ty.0 {
+        if let TypeKind::AnyWidth(_) = field.ty.0 {
             _ = write!(
                 ir,
                 "
@@ -95,11 +95,11 @@ fn ir_type(ty: Type) -> String {
         Element::Pointer(_) => "ptr".to_owned(),
     };
     match ty.0 {
-        Kind::One(one) => element(one),
-        Kind::AnyWidth(scalar) => element(Element::Scalar(scalar)),
-        Kind::Array(of, len) => format!("[{len} x {}]", element(of)),
-        Kind::Embedded(structure) => format!("%{structure}"),
-        Kind::NestedArray => unreachable!("checked: arrays hold elements"),
+        TypeKind::One(one) => element(one),
+        TypeKind::AnyWidth(scalar) => element(Element::Scalar(scalar)),
+        TypeKind::Array(of, len) => format!("[{len} x {}]", element(of)),
+        TypeKind::Embedded(structure) => format!("%{structure}"),
+        TypeKind::NestedArray => unreachable!("checked: arrays hold elements"),
     }
 }
 
@@ -146,11 +146,11 @@ impl<'a> DebugInfo<'a> {
 
     fn structure(&mut self, structure: &Structure) -> Node {
         let this = self.structure_nodes[structure.name.as_str()];
-        let (extent, offsets) = layout::of_structure(self.structures, structure);
+        let (extent, offsets) = layout::struct_layout(self.structures, structure);
         let mut members = vec![];
         for (field, offset) in structure.fields.iter().zip(offsets) {
             let ty = self.ty(field.ty);
-            let size = layout::of_type(self.structures, field.ty).size;
+            let size = layout::type_layout(self.structures, field.ty).size;
             let member = self.node(format!(
                 "!DIDerivedType(tag: DW_TAG_member, name: \"{}\", scope: {this}, baseType: {ty}, size: {size}, offset: {offset})",
                 field.name
@@ -167,10 +167,10 @@ impl<'a> DebugInfo<'a> {
 
     fn ty(&mut self, ty: Type) -> Node {
         match ty.0 {
-            Kind::One(element) => self.element(element),
-            Kind::AnyWidth(scalar) => self.element(Element::Scalar(scalar)),
-            Kind::Array(element, len) => {
-                let size = layout::of_type(self.structures, ty).size;
+            TypeKind::One(element) => self.element(element),
+            TypeKind::AnyWidth(scalar) => self.element(Element::Scalar(scalar)),
+            TypeKind::Array(element, len) => {
+                let size = layout::type_layout(self.structures, ty).size;
                 let element = self.element(element);
                 let range = self.node(format!("!DISubrange(count: {len})"));
                 let ranges = self.node(format!("!{{{range}}}"));
@@ -178,8 +178,8 @@ impl<'a> DebugInfo<'a> {
                     "!DICompositeType(tag: DW_TAG_array_type, baseType: {element}, size: {size}, elements: {ranges})"
                 ))
             }
-            Kind::Embedded(structure) => self.structure_nodes[structure],
-            Kind::NestedArray => unreachable!("checked: arrays hold elements"),
+            TypeKind::Embedded(structure) => self.structure_nodes[structure],
+            TypeKind::NestedArray => unreachable!("checked: arrays hold elements"),
         }
     }
 

@@ -2,50 +2,50 @@
 //!
 //! None of it outlives the loader, which puts the running kernel's numbers in place of these.
 
-use crate::types::{Element, Kind, Structure, Type};
+use crate::types::{Element, Structure, Type, TypeKind};
 
 /// What a type takes up, in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct TypeLayout {
     pub(crate) size: usize,
     pub(crate) align: usize,
 }
 
 /// The extent of a type.
-pub(crate) fn of_type(structures: &[Structure], ty: Type) -> Extent {
+pub(crate) fn type_layout(structures: &[Structure], ty: Type) -> TypeLayout {
     match ty.0 {
-        Kind::One(element) => of_element(element),
-        Kind::AnyWidth(scalar) => of_element(Element::Scalar(scalar)),
-        Kind::Array(element, len) => {
-            let Extent { size, align } = of_element(element);
-            Extent { size: size * len, align }
+        TypeKind::One(element) => element_layout(element),
+        TypeKind::AnyWidth(scalar) => element_layout(Element::Scalar(scalar)),
+        TypeKind::Array(element, len) => {
+            let TypeLayout { size, align } = element_layout(element);
+            TypeLayout { size: size * len, align }
         }
-        Kind::Embedded(name) => {
+        TypeKind::Embedded(name) => {
             let structure = structures.iter().find(|structure| structure.name == name);
-            of_structure(structures, structure.expect("checked: the structure is in the table")).0
+            struct_layout(structures, structure.expect("checked: the structure is in the table")).0
         }
-        Kind::NestedArray => unreachable!("checked: arrays hold elements"),
+        TypeKind::NestedArray => unreachable!("checked: arrays hold elements"),
     }
 }
 
 /// The extent of one element.
-pub(crate) fn of_element(element: Element) -> Extent {
+pub(crate) fn element_layout(element: Element) -> TypeLayout {
     let size = match element {
         Element::Scalar(scalar) => scalar.bits,
         Element::Pointer(_) => 64,
     };
-    Extent { size, align: size }
+    TypeLayout { size, align: size }
 }
 
 /// The extent of a structure, and its fields' offsets in bits.
-pub(crate) fn of_structure(structures: &[Structure], structure: &Structure) -> (Extent, Vec<usize>) {
-    let mut whole = Extent { size: 0, align: 8 };
+pub(crate) fn struct_layout(structures: &[Structure], structure: &Structure) -> (TypeLayout, Vec<usize>) {
+    let mut whole = TypeLayout { size: 0, align: 8 };
     let mut offsets = vec![];
     for field in &structure.fields {
-        let extent = of_type(structures, field.ty);
+        let extent = type_layout(structures, field.ty);
         let offset = whole.size.next_multiple_of(extent.align);
         offsets.push(offset);
-        whole = Extent { size: offset + extent.size, align: whole.align.max(extent.align) };
+        whole = TypeLayout { size: offset + extent.size, align: whole.align.max(extent.align) };
     }
     whole.size = whole.size.next_multiple_of(whole.align);
     (whole, offsets)

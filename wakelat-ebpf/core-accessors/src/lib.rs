@@ -104,12 +104,12 @@ mod types;
 pub use build_script::LINKER_ARGS;
 pub use check::Error;
 pub use types::{BOOL, CHAR, I8, I16, I32, I64, Type, U8, U16, U32, U64, any_width, array, embedded, pointer};
-use types::{Field, Structure};
+use types::{StructField, Structure};
 
 /// The part of the kernel's types that a BPF program reads.
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is written before `write_for_build_script`"]
-pub struct Kernel {
+pub struct AccessorTable {
     structures: Vec<Structure>,
 }
 
@@ -122,7 +122,7 @@ pub struct Accessors {
     pub rust: String,
 }
 
-impl Kernel {
+impl AccessorTable {
     /// A kernel of which nothing is read yet.
     pub fn new() -> Self {
         Self::default()
@@ -132,7 +132,7 @@ impl Kernel {
     ///
     /// A structure that is only pointed to may have none.
     pub fn structure(mut self, name: &str, fields: impl IntoIterator<Item = (&'static str, Type)>) -> Self {
-        let fields = fields.into_iter().map(|(name, ty)| Field { name: name.to_owned(), ty }).collect();
+        let fields = fields.into_iter().map(|(name, ty)| StructField { name: name.to_owned(), ty }).collect();
         self.structures.push(Structure { name: name.to_owned(), fields });
         self
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{
     ir,
-    types::{Element, Field, Kind, Structure, Type},
+    types::{Element, StructField, Structure, Type, TypeKind},
 };
 
 /// Names that Rust has reserved in any edition, or gives a meaning where a type or function is declared (The Rust
@@ -49,7 +49,7 @@ pub struct {ty} {{
 }
 
 /// The functions of a field. The declarations are `safe`: computing an address harms nobody, whatever it is.
-fn functions(structure: &Structure, field: &Field) -> String {
+fn functions(structure: &Structure, field: &StructField) -> String {
     let (structure_name, name) = (&structure.name, &field.name);
     let (function, ty, symbol) = (rust_name(name), rust_type(field.ty), ir::symbol(structure_name, name));
     let this = rust_name(structure_name);
@@ -99,7 +99,7 @@ fn functions(structure: &Structure, field: &Field) -> String {
         "bool",
         "exists",
     );
-    if let Kind::AnyWidth(_) = field.ty.0 {
+    if let TypeKind::AnyWidth(_) = field.ty.0 {
         constant(
             &format!("{name}_size"),
             &format!("How many bytes `{name}` has in the running kernel's `struct {structure_name}`"),
@@ -116,10 +116,10 @@ fn rust_type(ty: Type) -> String {
         Element::Pointer(structure) => format!("*const {}", rust_name(structure)),
     };
     match ty.0 {
-        Kind::One(one) => element(one),
-        Kind::AnyWidth(_) => "u8".to_owned(),
-        Kind::Array(of, len) => format!("[{}; {len}]", element(of)),
-        Kind::Embedded(structure) => rust_name(structure),
-        Kind::NestedArray => unreachable!("checked: arrays hold elements"),
+        TypeKind::One(one) => element(one),
+        TypeKind::AnyWidth(_) => "u8".to_owned(),
+        TypeKind::Array(of, len) => format!("[{}; {len}]", element(of)),
+        TypeKind::Embedded(structure) => rust_name(structure),
+        TypeKind::NestedArray => unreachable!("checked: arrays hold elements"),
     }
 }

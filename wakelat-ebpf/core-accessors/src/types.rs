@@ -2,10 +2,10 @@
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Type(pub(crate) Kind);
+pub struct Type(pub(crate) TypeKind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TypeKind {
     One(Element),
     Array(Element, usize),
     Embedded(&'static str),
@@ -32,7 +32,7 @@ pub(crate) struct Scalar {
 }
 
 const fn scalar(scalar: &'static Scalar) -> Type {
-    Type(Kind::One(Element::Scalar(scalar)))
+    Type(TypeKind::One(Element::Scalar(scalar)))
 }
 
 /// `bool`: `bool` in Rust.
@@ -59,19 +59,21 @@ pub const U64: Type = scalar(&Scalar { c: "unsigned long", rust: "u64", bits: 64
 /// `element name[len]`: `[element; len]` in Rust. The elements are numbers or pointers.
 pub const fn array(element: Type, len: usize) -> Type {
     Type(match element.0 {
-        Kind::One(element) => Kind::Array(element, len),
-        Kind::Array(..) | Kind::Embedded(_) | Kind::AnyWidth(_) | Kind::NestedArray => Kind::NestedArray,
+        TypeKind::One(element) => TypeKind::Array(element, len),
+        TypeKind::Array(..) | TypeKind::Embedded(_) | TypeKind::AnyWidth(_) | TypeKind::NestedArray => {
+            TypeKind::NestedArray
+        }
     })
 }
 
 /// `struct structure *name`: `*const structure` in Rust. The structure has to be in the table.
 pub const fn pointer(structure: &'static str) -> Type {
-    Type(Kind::One(Element::Pointer(structure)))
+    Type(TypeKind::One(Element::Pointer(structure)))
 }
 
 /// `struct structure name`: a structure within a structure, which has to be in the table.
 pub const fn embedded(structure: &'static str) -> Type {
-    Type(Kind::Embedded(structure))
+    Type(TypeKind::Embedded(structure))
 }
 
 /// A number that kernels have in different widths, such as an `int` that became a `u8`: `u8` in Rust, which is its first
@@ -81,29 +83,29 @@ pub const fn embedded(structure: &'static str) -> Type {
 /// offset stays out of the load: its address is computed by an instruction of its own, whatever is read there.
 pub const fn any_width(number: Type) -> Type {
     Type(match number.0 {
-        Kind::One(Element::Scalar(scalar)) => Kind::AnyWidth(scalar),
-        _ => Kind::NestedArray,
+        TypeKind::One(Element::Scalar(scalar)) => TypeKind::AnyWidth(scalar),
+        _ => TypeKind::NestedArray,
     })
 }
 
 /// A row of the table.
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
+pub(crate) struct StructField {
     pub(crate) name: String,
     pub(crate) ty: Type,
 }
 
-impl Field {
+impl StructField {
     /// The structure that the field points to or consists of.
     pub(crate) fn structure(&self) -> Option<&'static str> {
         match self.ty.0 {
-            Kind::One(Element::Pointer(name)) | Kind::Array(Element::Pointer(name), _) | Kind::Embedded(name) => {
-                Some(name)
-            }
-            Kind::One(Element::Scalar(_))
-            | Kind::Array(Element::Scalar(_), _)
-            | Kind::AnyWidth(_)
-            | Kind::NestedArray => None,
+            TypeKind::One(Element::Pointer(name))
+            | TypeKind::Array(Element::Pointer(name), _)
+            | TypeKind::Embedded(name) => Some(name),
+            TypeKind::One(Element::Scalar(_))
+            | TypeKind::Array(Element::Scalar(_), _)
+            | TypeKind::AnyWidth(_)
+            | TypeKind::NestedArray => None,
         }
     }
 }
@@ -112,5 +114,5 @@ impl Field {
 #[derive(Clone, Debug)]
 pub(crate) struct Structure {
     pub(crate) name: String,
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Vec<StructField>,
 }

@@ -2,11 +2,11 @@
 
 use std::{env, fs, path::Path, process::Command};
 
-use core_accessors::{CHAR, I32, Kernel, U32, array, embedded, pointer};
+use core_accessors::{AccessorTable, CHAR, I32, U32, array, embedded, pointer};
 
 /// A small table with a row of each sort.
-fn kernel() -> Kernel {
-    Kernel::new()
+fn kernel() -> AccessorTable {
+    AccessorTable::new()
         .structure(
             "task_struct",
             [

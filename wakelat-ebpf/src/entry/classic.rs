@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use aya_ebpf::{helpers::bpf_get_smp_processor_id, programs::TracePointContext};
 use wakelat_common::Class;
 
-use crate::{record::Recorded, switch, wakeup};
+use crate::{record::TracepointTask, switch, wakeup};
 
 /// What a program on a classic tracepoint returns to let the event go on to whoever else counts it: 0 would hide it from
 /// every other user of perf (kernel/trace/bpf_trace.c, `trace_call_bpf`). aya's macro returns 0 whatever the program says,
@@ -16,7 +16,7 @@ const PASS_ON: u32 = 1;
 #[unsafe(link_section = "tracepoint")]
 fn classic_sched_waking(ctx: *mut c_void) -> u32 {
     let ctx = TracePointContext::new(ctx);
-    wakeup::waking(&ctx, Recorded::woken(&ctx));
+    wakeup::waking(&ctx, TracepointTask::woken(&ctx));
     PASS_ON
 }
 
@@ -24,7 +24,7 @@ fn classic_sched_waking(ctx: *mut c_void) -> u32 {
 #[unsafe(link_section = "tracepoint")]
 fn classic_sched_wakeup(ctx: *mut c_void) -> u32 {
     let ctx = TracePointContext::new(ctx);
-    wakeup::wakeup(&ctx, Recorded::woken(&ctx), Class::Wakeup);
+    wakeup::wakeup(&ctx, TracepointTask::woken(&ctx), Class::Wakeup);
     PASS_ON
 }
 
@@ -32,7 +32,7 @@ fn classic_sched_wakeup(ctx: *mut c_void) -> u32 {
 #[unsafe(link_section = "tracepoint")]
 fn classic_sched_wakeup_new(ctx: *mut c_void) -> u32 {
     let ctx = TracePointContext::new(ctx);
-    wakeup::wakeup(&ctx, Recorded::woken(&ctx), Class::New);
+    wakeup::wakeup(&ctx, TracepointTask::woken(&ctx), Class::New);
     PASS_ON
 }
 
@@ -43,6 +43,6 @@ fn classic_sched_switch(ctx: *mut c_void) -> u32 {
     // SAFETY: no arguments, no side effects.
     let cpu = unsafe { bpf_get_smp_processor_id() };
     // What became of the one that leaves is in the record.
-    switch::switch(false, Recorded::prev(&ctx), Recorded::next(&ctx, cpu));
+    switch::switch(false, TracepointTask::prev(&ctx), TracepointTask::next(&ctx, cpu));
     PASS_ON
 }

@@ -8,7 +8,7 @@ use wakelat_common::{
 
 use crate::{
     interrupt, spawn, switch,
-    task::{Direct, IrqAction, Task, TaskFields as _, Work},
+    task::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
     timeline, turn, wakeup, work,
 };
 
@@ -44,16 +44,16 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 
 // In place of the one above, where every switch is told.
 #[btf_tracepoint(function = "sched_switch")]
-fn turn(ctx: BtfTracePointContext) -> i32 {
+fn switch_record(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    turn::turn(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+    turn::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
     0
 }
 
 // TP_PROTO(struct task_struct *p, int dest_cpu)
 #[btf_tracepoint(function = "sched_migrate_task")]
 fn sched_migrate_task(ctx: BtfTracePointContext) -> i32 {
-    timeline::moved(Task::<Direct>::new(ctx.arg(0)), ctx.arg::<u64>(1) as u32);
+    timeline::emit_migration(Task::<Direct>::new(ctx.arg(0)), ctx.arg::<u64>(1) as u32);
     0
 }
 
@@ -94,21 +94,21 @@ fn softirq_exit(ctx: BtfTracePointContext) -> i32 {
 // TP_PROTO(struct task_struct *parent, struct task_struct *child)
 #[btf_tracepoint(function = "sched_process_fork")]
 fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
-    spawn::tell(Task::<Direct>::new(ctx.arg(0)), Task::<Direct>::new(ctx.arg(1)).pid());
+    spawn::emit(Task::<Direct>::new(ctx.arg(0)), Task::<Direct>::new(ctx.arg(1)).pid());
     0
 }
 
 // TP_PROTO(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
 #[btf_tracepoint(function = "sched_process_exec")]
 fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
-    spawn::tell(Task::<Direct>::new(ctx.arg(0)), 0);
+    spawn::emit(Task::<Direct>::new(ctx.arg(0)), 0);
     0
 }
 
 // TP_PROTO(struct work_struct *work), include/trace/events/workqueue.h
 #[btf_tracepoint(function = "workqueue_execute_start")]
 fn workqueue_execute_start(ctx: BtfTracePointContext) -> i32 {
-    work::tell(Work::<Direct>::new(ctx.arg(0)).function());
+    work::emit(WorkStruct::<Direct>::new(ctx.arg(0)).function());
     0
 }
 
@@ -116,7 +116,7 @@ fn workqueue_execute_start(ctx: BtfTracePointContext) -> i32 {
 // the function.
 #[btf_tracepoint(function = "workqueue_execute_end")]
 fn workqueue_execute_end(_ctx: BtfTracePointContext) -> i32 {
-    work::tell(work::NONE);
+    work::emit(work::NONE);
     0
 }
 

@@ -25,19 +25,22 @@ const SCHED_EXT: u32 = 7;
 /// The clocks as a wait begins. To be asked under the lock of the task's run queue, whose clock is up to date then; so are
 /// those below. What does not matter to the task is not read.
 #[inline(always)]
-pub(super) fn at_beginning<R: Read>(task: Task<R>) -> Clocks {
+pub(super) fn at_start<R: Read>(task: Task<R>) -> Clocks {
     let Some(group) = group(task) else {
         // Without groups nobody has a quota.
         return Clocks { throttling: Throttling::Exempt, ..Clocks::UNKNOWN };
     };
-    let stolen_ns = stolen_ns::<R>(queue::<R>(group));
+    let stolen_ns = stolen_ns::<R>(runqueue::<R>(group));
     if is_exempt(task) {
         return Clocks { throttled_ns: 0, stolen_ns, throttling: Throttling::Exempt };
     }
     match throttled::<R>(group) {
         Some((throttled_ns, is_throttled)) => {
-            let throttling =
-                if is_throttled || task_struct::throttled_exists() { Throttling::Under } else { Throttling::Possible };
+            let throttling = if is_throttled || task_struct::throttled_exists() {
+                Throttling::Throttled
+            } else {
+                Throttling::Possible
+            };
             Clocks { throttled_ns, stolen_ns, throttling }
         }
         None => Clocks { stolen_ns, ..Clocks::UNKNOWN },
@@ -46,10 +49,10 @@ pub(super) fn at_beginning<R: Read>(task: Task<R>) -> Clocks {
 
 /// The clocks of a wait under way; that of throttling only if `throttling`.
 #[inline(always)]
-pub(super) fn under_way<R: Read>(task: Task<R>, throttling: bool) -> Clocks {
+pub(super) fn during_wait<R: Read>(task: Task<R>, throttling: bool) -> Clocks {
     let Some(group) = group(task) else { return Clocks::UNKNOWN };
     let throttled_ns = if throttling { throttled::<R>(group).map_or(0, |(throttled_ns, _)| throttled_ns) } else { 0 };
-    Clocks { throttled_ns, stolen_ns: stolen_ns::<R>(queue::<R>(group)), ..Clocks::UNKNOWN }
+    Clocks { throttled_ns, stolen_ns: stolen_ns::<R>(runqueue::<R>(group)), ..Clocks::UNKNOWN }
 }
 
 /// Whether quotas do not concern it.
@@ -78,12 +81,12 @@ fn stolen_ns<R: Read>(queue: *const rq) -> u64 {
 fn throttled<R: Read>(group: *const cfs_rq) -> Option<(u64, bool)> {
     if cfs_rq::throttled_clock_self_time_exists() {
         let since = R::read(cfs_rq::throttled_clock_self(group));
-        let now = if since != 0 { R::read(rq::clock(queue::<R>(group))) } else { 0 };
+        let now = if since != 0 { R::read(rq::clock(runqueue::<R>(group))) } else { 0 };
         Some((R::read(cfs_rq::throttled_clock_self_time(group)) + now.saturating_sub(since), since != 0))
     } else if cfs_rq::throttled_clock_pelt_time_exists() {
         let is_throttled = R::read(cfs_rq::throttle_count(group)) != 0;
         let under_way = if is_throttled {
-            let queue = queue::<R>(group);
+            let queue = runqueue::<R>(group);
             // As `rq_clock_pelt()` (kernel/sched/pelt.h) has it.
             let now = R::read(rq::clock_pelt(queue)).wrapping_sub(R::read(rq::lost_idle_time(queue)));
             now.saturating_sub(R::read(cfs_rq::throttled_clock_pelt(group)))
@@ -101,24 +104,24 @@ fn throttled<R: Read>(group: *const cfs_rq) -> Option<(u64, bool)> {
 #[inline(always)]
 pub(super) fn rt_throttled<R: Read>(task: Task<R>) -> bool {
     rt_rq::rt_throttled_exists()
-        && group(task).is_some_and(|group| R::read(rt_rq::rt_throttled(rq::rt(queue::<R>(group)))) != 0)
+        && group(task).is_some_and(|group| R::read(rt_rq::rt_throttled(rq::rt(runqueue::<R>(group)))) != 0)
 }
 
 /// How often the CPU of the task's run queue has gone from one task to another; 0 where the queue is not known.
 #[inline(always)]
-pub(super) fn switches<R: Read>(task: Task<R>) -> u64 {
-    group(task).map_or(0, |group| R::read(rq::nr_switches(queue::<R>(group))))
+pub(super) fn nr_switches<R: Read>(task: Task<R>) -> u64 {
+    group(task).map_or(0, |group| R::read(rq::nr_switches(runqueue::<R>(group))))
 }
 
 /// When the task came to the CPU that it is on, if now is `now`: ns; 0 where the kernel keeps no such account. It does so by
 /// the run queue's clock (`sched_info_arrive()`, kernel/sched/stats.h), and after the tracepoint.
 #[inline(always)]
-pub(super) fn came_ns<R: Read>(task: Task<R>, now: u64) -> u64 {
+pub(super) fn switched_in_ns<R: Read>(task: Task<R>, now: u64) -> u64 {
     if !sched_info::last_arrival_exists() {
         return 0;
     }
     let arrival = R::read(sched_info::last_arrival(task_struct::sched_info(task.raw)));
-    let clock = group(task).map_or(0, |group| R::read(rq::clock(queue::<R>(group))));
+    let clock = group(task).map_or(0, |group| R::read(rq::clock(runqueue::<R>(group))));
     if arrival == 0 || arrival > clock { 0 } else { now.saturating_sub(clock - arrival) }
 }
 
@@ -130,6 +133,6 @@ fn group<R: Read>(task: Task<R>) -> Option<*const cfs_rq> {
 
 /// The run queue of a CPU, of which that is a part.
 #[inline(always)]
-fn queue<R: Read>(group: *const cfs_rq) -> *const rq {
+fn runqueue<R: Read>(group: *const cfs_rq) -> *const rq {
     R::read(cfs_rq::rq(group))
 }

@@ -10,7 +10,7 @@ use wakelat_common::{
 
 use super::{
     rank::Percentile,
-    sampled::{Drawn, Period, Sampled},
+    sampled::{Period, SampledDistribution, SamplingState},
     values::Values,
 };
 use crate::wait::Comm;
@@ -25,7 +25,7 @@ pub struct Distribution {
     max: Option<Maximum>,
     values: Values,
     /// Where only drawn tasks were watched: what they tell of all.
-    sampled: Option<Box<Sampled>>,
+    sampled: Option<Box<SampledDistribution>>,
 }
 
 /// The longest wait and whose it was.
@@ -97,14 +97,14 @@ impl Distribution {
     }
 
     /// Says what was in force.
-    pub fn draw(&mut self, drawn: Drawn) {
+    pub fn add_sampling_state(&mut self, drawn: SamplingState) {
         if let Some(sampled) = &mut self.sampled {
-            sampled.draw(drawn);
+            sampled.add_state(drawn);
         }
     }
 
     /// What the drawn tasks tell of all, where only drawn ones were watched.
-    pub fn sampled(&self) -> Option<&Sampled> {
+    pub fn sampled(&self) -> Option<&SampledDistribution> {
         self.sampled.as_deref()
     }
 

@@ -7,7 +7,7 @@ use wakelat_common::Class;
 use super::container::Container;
 use crate::{
     report::{GroupClass, KeyPart, KeyValue},
-    timeline::part::Part,
+    timeline::part::Component,
     wait::{Comm, Namespace, Wait, policy_name},
 };
 
@@ -35,7 +35,7 @@ pub enum Key {
     /// Thread that did the waking.
     Waker,
     /// What the time of a wait went to: then a group has the time that each wait spent in it.
-    Part,
+    Component,
 }
 
 impl Key {
@@ -51,7 +51,7 @@ impl Key {
         Self::Policy,
         Self::Class,
         Self::Waker,
-        Self::Part,
+        Self::Component,
     ];
 
     /// Whether the kernel side can count by it without telling one wait from another.
@@ -72,7 +72,7 @@ impl Key {
             Self::Policy => "policy",
             Self::Class => "class",
             Self::Waker => "waker",
-            Self::Part => "part",
+            Self::Component => "part",
         }
     }
 }
@@ -90,7 +90,7 @@ pub struct GroupKey {
     prio: i32,
     policy: u32,
     waker_tid: Option<u32>,
-    part: Option<Part>,
+    component: Option<Component>,
 }
 
 impl GroupKey {
@@ -106,7 +106,7 @@ impl GroupKey {
             prio: 0,
             policy: 0,
             waker_tid: None,
-            part: None,
+            component: None,
         }
     }
 
@@ -122,7 +122,7 @@ impl GroupKey {
                 Key::Cpu => group.cpu = wait.cpu,
                 Key::Prio => group.prio = wait.prio,
                 Key::Policy => group.policy = wait.policy,
-                Key::Class | Key::Part => {}
+                Key::Class | Key::Component => {}
                 Key::Waker => group.waker_tid = wait.waker_tid,
             }
         }
@@ -130,8 +130,8 @@ impl GroupKey {
     }
 
     /// This key, of the time that such waits spent in a part.
-    pub fn in_part(self, part: Part) -> Self {
-        Self { part: Some(part), ..self }
+    pub fn with_component(self, part: Component) -> Self {
+        Self { component: Some(part), ..self }
     }
 
     /// The key of waits of which nothing is known but their class and the CPU on which they ended.
@@ -146,12 +146,12 @@ impl GroupKey {
     }
 
     /// The part of the time of waits that the group is of, where groups are by part.
-    pub fn part(&self) -> Option<Part> {
-        self.part
+    pub fn part(&self) -> Option<Component> {
+        self.component
     }
 
     /// The key in words, part by part.
-    pub fn parts(&self, keys: &[Key], names: &dyn Names) -> Vec<KeyPart> {
+    pub fn key_parts(&self, keys: &[Key], names: &dyn Names) -> Vec<KeyPart> {
         let number = |value: u32| KeyValue::Number(value.into());
         let mut parts = Vec::new();
         for key in keys {
@@ -187,7 +187,7 @@ impl GroupKey {
                     beside = comm.map(|comm| KeyPart { name: "waker_comm", value: KeyValue::Text(comm.to_string()) });
                     self.waker_tid.map_or_else(|| KeyValue::Text("unknown".to_owned()), number)
                 }
-                Key::Part => KeyValue::Text(self.part.unwrap_or(Part::Unexplained).name().to_owned()),
+                Key::Component => KeyValue::Text(self.component.unwrap_or(Component::Unexplained).name().to_owned()),
             };
             parts.push(KeyPart { name: key.name(), value });
             parts.extend(beside);

@@ -18,13 +18,13 @@ use self::{
     bounded::{Bounded, Sum},
     distribution::{Distribution, Maximum},
     key::{GroupKey, Key, Names, by_name},
-    sampled::{Drawn, Period},
-    worst::Worst,
+    sampled::{Period, SamplingState},
+    worst::WorstWaits,
 };
 use crate::{
     hash::HashMap,
     report::{Group, GroupClass, KeyPart, KeyValue},
-    timeline::{Account, part::Part},
+    timeline::{Breakdown, part::Component},
     wait::{Comm, Wait},
 };
 
@@ -42,21 +42,21 @@ pub struct Groups {
     room: usize,
     /// Where not all is watched: what the waits that come now were drawn with.
     period: Option<Period>,
-    groups: Bounded<GroupKey, Waits>,
+    groups: Bounded<GroupKey, WaitStats>,
     /// Waits of groups that made room.
     others: Others,
     waits_merged: u64,
 }
 
 /// Waits whose groups are not told apart, by class and by part.
-type Others = HashMap<(GroupClass, Option<Part>), Waits>;
+type Others = HashMap<(GroupClass, Option<Component>), WaitStats>;
 
 /// The waits of one group.
 #[derive(Clone, Debug, Default)]
-struct Waits {
+struct WaitStats {
     /// Shared with the report under way, so that a report copies no histogram; a wait that comes while one exists would.
     distribution: Rc<Distribution>,
-    worst: Worst,
+    worst: WorstWaits,
 }
 
 impl Groups {
@@ -101,20 +101,20 @@ impl Groups {
     }
 
     /// Adds what one wait spent in each part to the groups of these.
-    pub fn record_parts(&mut self, account: &Account) {
-        let wait = &account.waited.wait;
+    pub fn record_breakdown(&mut self, account: &Breakdown) {
+        let wait = &account.ended_wait.wait;
         let key = GroupKey::new(wait, &self.keys, self.merged);
-        account.parts().for_each(|(part, ns)| self.add(key.in_part(part), wait, ns, |_| {}));
+        account.components().for_each(|(part, ns)| self.add(key.with_component(part), wait, ns, |_| {}));
     }
 
-    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64, keep: impl FnOnce(&mut Waits)) {
+    fn add(&mut self, key: GroupKey, wait: &Wait, latency_ns: u64, keep: impl FnOnce(&mut WaitStats)) {
         let latest = Maximum { latency_ns, at_ns: wait.at_ns, tid: wait.tid, comm: wait.comm, cpu: wait.cpu };
-        let group = self.groups.entry(key, Waits::default);
+        let group = self.groups.entry(key, WaitStats::default);
         let distribution = Rc::make_mut(&mut group.distribution);
         distribution.record(latest);
         if let Some(period) = self.period {
             // A group of one task is of one that was drawn, and of nobody else.
-            let level = if self.keys.contains(&Key::Tid) { 0 } else { wait.level };
+            let level = if self.keys.contains(&Key::Tid) { 0 } else { wait.sampling_shift };
             distribution.record_sampled(wait.tid, level, period, latency_ns);
         }
         keep(group);
@@ -132,7 +132,7 @@ impl Groups {
     pub fn add_counted(&mut self, class: Class, histogram: &Histogram, worst: impl Iterator<Item = Wait>) {
         let key = GroupKey::on_cpu(class, histogram.cpu(), &self.keys, self.merged);
         let counted = Distribution::counted(histogram);
-        let group = self.groups.entry(key, Waits::default);
+        let group = self.groups.entry(key, WaitStats::default);
         Rc::make_mut(&mut group.distribution).add(&counted);
         worst.for_each(|wait| group.worst.offer(&wait));
         self.make_room();
@@ -145,7 +145,7 @@ impl Groups {
         self.waits_merged = 0;
         if let Some(period) = &mut self.period {
             // What is left of the period under way is measured whole, and belongs to no pause.
-            period.rest_ns = 0;
+            period.pause_ns = 0;
         }
     }
 
@@ -158,10 +158,11 @@ impl Groups {
     /// The groups by class, and then by falling count; equal counts by key, so that the order is always the same. `drawn`
     /// was in force, where not all was watched. The report has to be dropped before the next wait is recorded: the waits of both
     /// are the same memory.
-    pub fn report(&mut self, names: &dyn Names, drawn: Option<Drawn>) -> Vec<Group> {
+    pub fn report(&mut self, names: &dyn Names, drawn: Option<SamplingState>) -> Vec<Group> {
         if let Some(drawn) = drawn {
-            let up_to = if self.keys.contains(&Key::Tid) { 0 } else { drawn.up_to };
-            self.distributions().for_each(|distribution| distribution.draw(Drawn { up_to, ..drawn }));
+            let up_to = if self.keys.contains(&Key::Tid) { 0 } else { drawn.max_shift };
+            self.distributions()
+                .for_each(|distribution| distribution.add_sampling_state(SamplingState { max_shift: up_to, ..drawn }));
         }
         let ranking = self.groups.ranking();
         let (shown, rest) = ranking.split_at(self.limit.min(ranking.len()));
@@ -170,11 +171,12 @@ impl Groups {
             others.entry((key.class(), key.part())).or_default().add(waits);
         }
         self.waits_merged = waits_in(&others);
-        let shown = shown.iter().map(|(key, waits)| ((key.class(), key.parts(&self.keys, names)), (*waits).clone()));
+        let shown =
+            shown.iter().map(|(key, waits)| ((key.class(), key.key_parts(&self.keys, names)), (*waits).clone()));
         let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
         let others =
             others.into_iter().map(|((class, _), waits)| ((class, self.keys.iter().map(other).collect()), waits));
-        let mut groups: Vec<Group> = by_name(shown.chain(others), Waits::add)
+        let mut groups: Vec<Group> = by_name(shown.chain(others), WaitStats::add)
             .into_iter()
             .map(|((class, key), waits)| Group {
                 run_ns: None,
@@ -195,7 +197,7 @@ impl Groups {
     }
 }
 
-impl Sum for Waits {
+impl Sum for WaitStats {
     fn size(&self) -> u128 {
         self.distribution.sum_ns()
     }
@@ -211,7 +213,7 @@ fn waits_in(others: &Others) -> u64 {
     by_class.values().sum()
 }
 
-impl Waits {
+impl WaitStats {
     fn add(&mut self, other: &Self) {
         Rc::make_mut(&mut self.distribution).add(&other.distribution);
         other.worst.waits().iter().for_each(|wait| self.worst.offer(wait));
@@ -228,11 +230,11 @@ fn wakers(waits: &[Wait], names: &dyn Names) -> BTreeMap<u32, Comm> {
 mod tests {
     use super::*;
     use crate::{
-        report::From,
+        report::LatencyFrom,
         sink::fixtures::wait,
         timeline::{
             Timeline,
-            fixtures::{Stream, irq, task},
+            fixtures::{EventStream, irq, task},
         },
     };
 
@@ -277,17 +279,17 @@ mod tests {
 
     #[test]
     fn a_wait_without_room_counts_once_however_many_parts_it_has() {
-        let mut stream = Stream::default();
-        stream.turn(0, 0, task(1, "hog"));
-        stream.noise(0, (300, 310), irq(1, "x"));
-        stream.ends(0, (100, 900), task(2, "waiter"));
-        let mut timeline = Timeline::new(From::Wakeup);
-        let accounts: Vec<Account> = stream.events.iter().filter_map(|event| timeline.push(event).cloned()).collect();
-        let parts = accounts[0].parts().count();
+        let mut stream = EventStream::default();
+        stream.switch(0, 0, task(1, "hog"));
+        stream.interrupt(0, (300, 310), irq(1, "x"));
+        stream.end_wait(0, (100, 900), task(2, "waiter"));
+        let mut timeline = Timeline::new(LatencyFrom::Wakeup);
+        let accounts: Vec<Breakdown> = stream.events.iter().filter_map(|event| timeline.push(event).cloned()).collect();
+        let parts = accounts[0].components().count();
         assert_eq!((accounts.len(), parts), (1, 2));
         for (limit, merged) in [(parts, 0), (parts - 1, 1), (0, 1)] {
-            let mut groups = Groups::new(vec![Key::Part], false, limit);
-            groups.record_parts(&accounts[0]);
+            let mut groups = Groups::new(vec![Key::Component], false, limit);
+            groups.record_breakdown(&accounts[0]);
             groups.report(&Paths, None);
             assert_eq!(groups.merged(), merged, "room for {limit}");
         }

@@ -31,7 +31,7 @@ impl Percentile {
     }
 
     /// The same as a share: 0 to 1. For statistics only: a rank is never computed from it.
-    pub fn share(self) -> f64 {
+    pub fn fraction(self) -> f64 {
         f64::from(self.0) / f64::from(WHOLE)
     }
 

@@ -18,18 +18,18 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use wakelat_common::{bucket, share::scatter};
+use wakelat_common::{bucket, share::fmix64};
 
 use super::rank::{Percentile, first};
 
 /// Parts of the sampled tasks, and of the periods.
-const PARTS: usize = 64;
+const RANDOM_GROUPS: usize = 64;
 
 /// The probability with which an interval holds the percentile of all waits: percent.
 pub const CONFIDENCE_PERCENT: u32 = 95;
 
 /// A wait that is longer than this part of its period has the weight of one that is not: few are seen, and each would weigh too much.
-const LONGEST: f64 = 0.9;
+const MAX_LATENCY_SHARE: f64 = 0.9;
 
 /// A stretch of time in which waits are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,42 +37,42 @@ pub struct Period {
     /// Periods of the run before it.
     pub number: u64,
     /// The pause before it: ns; 0 for none.
-    pub rest_ns: u64,
+    pub pause_ns: u64,
 }
 
 impl Period {
     /// The first, with no pause before it.
-    pub const FIRST: Self = Self { number: 0, rest_ns: 0 };
+    pub const FIRST: Self = Self { number: 0, pause_ns: 0 };
 
     /// The weight of a wait in this period, of which `length_ns` were measured.
     fn weight(self, length_ns: u64, latency_ns: f64) -> f64 {
-        if self.rest_ns == 0 {
+        if self.pause_ns == 0 {
             return 1.0;
         }
         let length_ns = length_ns.max(1) as f64;
-        (self.rest_ns as f64 + length_ns) / (length_ns - latency_ns.min(LONGEST * length_ns))
+        (self.pause_ns as f64 + length_ns) / (length_ns - latency_ns.min(MAX_LATENCY_SHARE * length_ns))
     }
 }
 
 /// What was in force in a window, whether there was a wait or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drawn {
+pub struct SamplingState {
     /// Tasks were drawn at levels up to this.
-    pub up_to: u8,
+    pub max_shift: u8,
     /// There were rests.
-    pub with_rests: bool,
+    pub with_pauses: bool,
 }
 
 /// Waits of sampled tasks.
 #[derive(Clone, Debug, Default)]
-pub struct Sampled {
+pub struct SampledDistribution {
     /// Their weight, by bucket and part of the tasks.
     by_task: BTreeMap<(u16, u8), f64>,
     /// Their weight by bucket and part of the periods, only for periods with a pause before them: the others are certain.
     by_period: BTreeMap<(u16, u8), f64>,
-    sums: Sums,
+    sums: WeightSums,
     /// What was in force, and what of that was in force when a wait was recorded.
-    drawn: (Drawn, Drawn),
+    in_force_and_recorded: (SamplingState, SamplingState),
     current: Current,
 }
 
@@ -88,23 +88,23 @@ struct Current {
 
 /// Of all waits.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct WeightSums {
     recorded: f64,
-    stand_for: f64,
-    squares: f64,
+    weight: f64,
+    squared_weights: f64,
     /// For how many they stand of the tasks that were drawn.
-    of_drawn: f64,
+    period_weight: f64,
     /// Of those with a rest before them, for how many they stand, and for how many of the time that was watched.
-    after_rests: f64,
-    of_watched: f64,
+    weight_after_pauses: f64,
+    shift_weight_after_pauses: f64,
     /// The least and the most that one stands for.
-    least: f64,
-    most: f64,
+    min_weight: f64,
+    max_weight: f64,
 }
 
 /// Where a percentile of the waits of all tasks lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// Not below this: ns.
     pub low_ns: u64,
     /// Not above this: ns; none where the drawn tasks do not tell.
@@ -113,16 +113,17 @@ pub struct Interval {
 
 /// One part of what was drawn: its waits up to a value, and all of them, each for as many as it stands for.
 #[derive(Clone, Copy, Default)]
-struct Part {
+struct RandomGroup {
     up_to: f64,
     all: f64,
 }
 
-impl Sampled {
+impl SampledDistribution {
     /// Adds a wait of `tid`, sampled at `level` in `period`.
     pub fn record(&mut self, tid: u32, level: u8, period: Period, latency_ns: u64) {
         self.current.period = period;
-        *self.current.waits.entry((bucket::index(latency_ns) as u16, level, part(tid.into()))).or_default() += 1;
+        *self.current.waits.entry((bucket::index(latency_ns) as u16, level, random_group(tid.into()))).or_default() +=
+            1;
     }
 
     /// `length_ns` of the period under way were measured so far.
@@ -133,7 +134,7 @@ impl Sampled {
     /// The period under way has ended, of which `length_ns` were measured.
     pub fn end_period(&mut self, length_ns: u64) {
         let Current { period, waits, .. } = std::mem::take(&mut self.current);
-        let is_after_rest = period.rest_ns > 0;
+        let is_after_rest = period.pause_ns > 0;
         for ((bucket, level, part), count) in waits {
             let middle_ns = middle_ns(bucket);
             let (count, of_level) = (count as f64, f64::from(1u32 << level));
@@ -141,19 +142,19 @@ impl Sampled {
             let stands_for = of_level * of_period;
             *self.by_task.entry((bucket, part)).or_default() += count * stands_for;
             if is_after_rest {
-                *self.by_period.entry((bucket, (period.number % PARTS as u64) as u8)).or_default() +=
+                *self.by_period.entry((bucket, (period.number % RANDOM_GROUPS as u64) as u8)).or_default() +=
                     count * stands_for;
             }
-            self.drawn.1.add(Drawn { up_to: level, with_rests: is_after_rest });
-            self.sums.add(&Sums {
+            self.in_force_and_recorded.1.add(SamplingState { max_shift: level, with_pauses: is_after_rest });
+            self.sums.add(&WeightSums {
                 recorded: count,
-                stand_for: count * stands_for,
-                squares: count * stands_for.powi(2),
-                of_drawn: count * of_period,
-                after_rests: if is_after_rest { count * stands_for } else { 0.0 },
-                of_watched: if is_after_rest { count * of_level } else { 0.0 },
-                least: stands_for,
-                most: stands_for,
+                weight: count * stands_for,
+                squared_weights: count * stands_for.powi(2),
+                period_weight: count * of_period,
+                weight_after_pauses: if is_after_rest { count * stands_for } else { 0.0 },
+                shift_weight_after_pauses: if is_after_rest { count * of_level } else { 0.0 },
+                min_weight: stands_for,
+                max_weight: stands_for,
             });
         }
     }
@@ -169,14 +170,14 @@ impl Sampled {
     }
 
     /// Says what was in force.
-    pub fn draw(&mut self, drawn: Drawn) {
-        self.drawn.0.add(drawn);
+    pub fn add_state(&mut self, drawn: SamplingState) {
+        self.in_force_and_recorded.0.add(drawn);
     }
 
     /// Adds all of `other`.
     pub fn add(&mut self, other: &Self) {
-        self.drawn.0.add(other.drawn.0);
-        self.drawn.1.add(other.drawn.1);
+        self.in_force_and_recorded.0.add(other.in_force_and_recorded.0);
+        self.in_force_and_recorded.1.add(other.in_force_and_recorded.1);
         self.sums.add(&other.sums);
         for (ours, theirs) in [(&mut self.by_task, &other.by_task), (&mut self.by_period, &other.by_period)] {
             theirs.iter().for_each(|(key, stand_for)| *ours.entry(*key).or_default() += stand_for);
@@ -189,7 +190,7 @@ impl Sampled {
 
     /// Whether all waits stand for equally many.
     pub fn is_even(&self) -> bool {
-        let Sums { least, most, .. } = self.ended().sums;
+        let WeightSums { min_weight: least, max_weight: most, .. } = self.ended().sums;
         least == most
     }
 
@@ -208,16 +209,16 @@ impl Sampled {
 
     /// Where the percentile of the waits of all tasks lies. None where one part of the tasks or of the periods has all waits,
     /// or where no wait was recorded at the highest level, or after a pause, although they were in force.
-    pub fn interval(&self, percentile: Percentile) -> Option<Interval> {
+    pub fn interval(&self, percentile: Percentile) -> Option<ConfidenceInterval> {
         self.ended().interval_of_ended(percentile)
     }
 
-    fn interval_of_ended(&self, percentile: Percentile) -> Option<Interval> {
-        let (in_force, known) = self.drawn;
-        if in_force.up_to > known.up_to || in_force.with_rests && !known.with_rests {
+    fn interval_of_ended(&self, percentile: Percentile) -> Option<ConfidenceInterval> {
+        let (in_force, known) = self.in_force_and_recorded;
+        if in_force.max_shift > known.max_shift || in_force.with_pauses && !known.with_pauses {
             return None;
         }
-        let share = percentile.share();
+        let share = percentile.fraction();
         let of_one = share * (1.0 - share);
         if of_one == 0.0 {
             // The shortest and the longest of all: no sample bounds them.
@@ -225,22 +226,33 @@ impl Sampled {
         }
         let buckets = self.weighted();
         let found = percentile.find_weighted(&buckets)?;
-        let Sums { recorded, stand_for, squares, of_drawn, after_rests, of_watched, .. } = self.sums;
+        let WeightSums {
+            recorded,
+            weight: stand_for,
+            squared_weights: squares,
+            period_weight: of_drawn,
+            weight_after_pauses: after_rests,
+            shift_weight_after_pauses: of_watched,
+            ..
+        } = self.sums;
         // Only what was not seen can differ.
         let unseen = |seen: f64, of: f64| if seen < of { 1.0 - seen / of } else { 0.0 };
         let unseen_waits = unseen(recorded, stand_for);
         if unseen_waits == 0.0 {
             let bucket = usize::from(found);
-            return Some(Interval { low_ns: bucket::lower(bucket), high_ns: Some(bucket::upper(bucket) - 1) });
+            return Some(ConfidenceInterval {
+                low_ns: bucket::lower(bucket),
+                high_ns: Some(bucket::upper(bucket) - 1),
+            });
         }
-        let found_share = parts(&self.by_task, found).iter().map(|part| part.up_to).sum::<f64>() / stand_for;
+        let found_share = random_groups(&self.by_task, found).iter().map(|part| part.up_to).sum::<f64>() / stand_for;
         // Never less than of independent waits: parts may agree by chance, all the more where the percentile is near an end.
         let of_waits = unseen_waits * of_one * squares / stand_for.powi(2);
         let by = |parts: &BTreeMap<_, _>, unseen: f64| {
             if unseen == 0.0 {
                 return Some((0.0, 1.0));
             }
-            let (variance, used) = spread(&self::parts(parts, found), found_share)?;
+            let (variance, used) = spread(&self::random_groups(parts, found), found_share)?;
             Some((unseen * variance / stand_for.powi(2), used - 1.0))
         };
         let (by_task, of_tasks) = by(&self.by_task, unseen(of_drawn, stand_for))?;
@@ -253,33 +265,33 @@ impl Sampled {
         let (below, up_to) = ranks(effective, share);
         let low = below.and_then(|share| at(&buckets, share));
         let high = up_to.and_then(|share| at(&buckets, share));
-        Some(Interval {
+        Some(ConfidenceInterval {
             low_ns: low.map_or(0, |low| bucket::lower(low.into())),
             high_ns: high.map(|bucket| bucket::upper(bucket.into()).saturating_sub(1)),
         })
     }
 }
 
-impl Drawn {
+impl SamplingState {
     fn add(&mut self, other: Self) {
-        self.up_to = self.up_to.max(other.up_to);
-        self.with_rests |= other.with_rests;
+        self.max_shift = self.max_shift.max(other.max_shift);
+        self.with_pauses |= other.with_pauses;
     }
 }
 
-impl Sums {
+impl WeightSums {
     fn add(&mut self, other: &Self) {
         if self.recorded == 0.0 {
             *self = *other;
         } else if other.recorded > 0.0 {
             self.recorded += other.recorded;
-            self.stand_for += other.stand_for;
-            self.squares += other.squares;
-            self.of_drawn += other.of_drawn;
-            self.after_rests += other.after_rests;
-            self.of_watched += other.of_watched;
-            self.least = self.least.min(other.least);
-            self.most = self.most.max(other.most);
+            self.weight += other.weight;
+            self.squared_weights += other.squared_weights;
+            self.period_weight += other.period_weight;
+            self.weight_after_pauses += other.weight_after_pauses;
+            self.shift_weight_after_pauses += other.shift_weight_after_pauses;
+            self.min_weight = self.min_weight.min(other.min_weight);
+            self.max_weight = self.max_weight.max(other.max_weight);
         }
     }
 }
@@ -291,13 +303,13 @@ fn middle_ns(bucket: u16) -> f64 {
 }
 
 /// The part to which the task of this number belongs.
-fn part(number: u64) -> u8 {
-    (scatter(number) % PARTS as u64) as u8
+fn random_group(number: u64) -> u8 {
+    (fmix64(number) % RANDOM_GROUPS as u64) as u8
 }
 
 /// The parts, with their waits in buckets up to `bucket`.
-fn parts(counts: &BTreeMap<(u16, u8), f64>, bucket: u16) -> [Part; PARTS] {
-    let mut parts = [Part::default(); PARTS];
+fn random_groups(counts: &BTreeMap<(u16, u8), f64>, bucket: u16) -> [RandomGroup; RANDOM_GROUPS] {
+    let mut parts = [RandomGroup::default(); RANDOM_GROUPS];
     for ((at, part), stand_for) in counts {
         let part = &mut parts[usize::from(*part)];
         part.all += stand_for;
@@ -310,7 +322,7 @@ fn parts(counts: &BTreeMap<(u16, u8), f64>, bucket: u16) -> [Part; PARTS] {
 
 /// The variance of the number of waits up to a value, where of all of them it is `share`; and how many equal parts would tell
 /// as much (Kish 1965): a few that stand for very many tell little. None where it is less than two.
-fn spread(parts: &[Part; PARTS], share: f64) -> Option<(f64, f64)> {
+fn spread(parts: &[RandomGroup; RANDOM_GROUPS], share: f64) -> Option<(f64, f64)> {
     let all: f64 = parts.iter().map(|part| part.all).sum();
     let used = all.powi(2) / parts.iter().map(|part| part.all.powi(2)).sum::<f64>();
     // Not a number where there is no wait.

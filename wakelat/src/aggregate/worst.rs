@@ -8,9 +8,9 @@ use crate::wait::Wait;
 
 /// The longest first; of equally long ones the earliest.
 #[derive(Clone, Debug, Default)]
-pub struct Worst(Vec<Wait>);
+pub struct WorstWaits(Vec<Wait>);
 
-impl Worst {
+impl WorstWaits {
     /// Keeps `wait` if it is one of the longest so far.
     pub fn offer(&mut self, wait: &Wait) {
         let order = |wait: &Wait| (Reverse(wait.latency_ns), wait.at_ns);
@@ -40,7 +40,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_longest_are_kept_in_any_order_of_arrival(mut values in prop::collection::vec(0..50u64, 0..40)) {
-            let mut worst = Worst::default();
+            let mut worst = WorstWaits::default();
             for (at_ns, latency_ns) in (0..).zip(&values) {
                 worst.offer(&Wait { at_ns, latency_ns: *latency_ns, ..wait() });
             }

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::recording::Parts;
+use crate::recording::CollectedEvents;
 
 /// What is told from the task that has the CPU.
 #[derive(Clone, Debug, Args)]
@@ -38,14 +38,14 @@ pub enum PartName {
 }
 
 impl PartsFlags {
-    pub(super) fn parts(&self) -> Parts {
+    pub(super) fn parts(&self) -> CollectedEvents {
         let with = |part| self.parts.contains(&part);
-        Parts {
-            noise: with(PartName::Noise),
+        CollectedEvents {
+            irq: with(PartName::Noise),
             idle: with(PartName::Idle),
-            quota: with(PartName::Quota),
-            works: with(PartName::Works),
-            forks: with(PartName::Forks),
+            throttling: with(PartName::Quota),
+            workqueue: with(PartName::Works),
+            fork: with(PartName::Forks),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     config::{Config, ConfigError},
     kernel::Machine,
-    recording::Parts,
+    recording::CollectedEvents,
 };
 
 const EXAMPLES: &str = "\
@@ -38,7 +38,7 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
 }
 
 impl RecordFlags {
-    pub(super) fn parts(&self) -> Parts {
+    pub(super) fn parts(&self) -> CollectedEvents {
         self.parts.parts()
     }
 

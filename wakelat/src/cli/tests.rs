@@ -7,7 +7,7 @@ use crate::{
     aggregate::key::Key,
     config::{Action, Attach, Colour, Config, Format, Table, ThresholdConfig},
     kernel::machine,
-    report::{From, Mode},
+    report::{LatencyFrom, Mode},
     sink::table::Sort,
 };
 
@@ -52,7 +52,7 @@ fn nothing_asked_for_is_wakeups_of_all_tasks_until_ctrl_c() {
     assert_eq!(config.window, crate::config::Window::default());
     assert_eq!(config.filter.parts, part::OTHERS);
     assert_eq!((config.classes, config.merged), (Classes::NONE.with(Class::Wakeup), false));
-    assert_eq!((config.from, config.by.len(), config.max_groups), (From::Wakeup, 0, 16384));
+    assert_eq!((config.from, config.by.len(), config.max_groups), (LatencyFrom::Wakeup, 0, 16384));
     assert_eq!(config.threshold, None);
     assert_eq!((config.output.format, &config.output.path, config.output.colour), (Format::Human, &None, Colour::Auto));
     assert!(!config.output.ascii && !config.output.quiet && !config.output.timestamps);
@@ -129,7 +129,7 @@ fn run_queue_latency_is_had_by_name_only() {
     assert_eq!(merged("wakelat hist --class wakeup,new,preempted"), (all, false));
     assert_eq!(merged("wakelat hist --class runqueue"), (all, true));
     assert_eq!(merged("wakelat hist --class preempted"), (Classes::NONE.with(Class::Preempted), false));
-    assert_eq!(config("wakelat hist --from waking").from, From::Waking);
+    assert_eq!(config("wakelat hist --from waking").from, LatencyFrom::Waking);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::CommonFlags;
 use crate::{
     config::{All, Config, ConfigError, Lines},
     kernel::Machine,
-    timeline::stay::Shown,
+    timeline::stay::SchedLineOptions,
 };
 
 const EXAMPLES: &str = "\
@@ -70,7 +70,8 @@ impl TraceFlags {
             return Ok((config, Lines::Waits));
         }
         config.set_all_classes()?;
-        let shown = Shown { idle: config.filter.wants_any_task(), migrations: all.migrations, wakeups: all.wakeups };
+        let shown =
+            SchedLineOptions { idle: config.filter.wants_any_task(), migrations: all.migrations, wakeups: all.wakeups };
         let cpus = machine.cpus.iter().filter(|cpu| all.cpu_map && config.filter.wants_cpu(*cpu));
         let map = cpus.collect();
         Ok((config, Lines::Switches(All { shown, map })))

@@ -11,7 +11,7 @@ use super::Settings;
 
 /// A way to attach programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum AttachMethod {
     /// Typed tracepoints (tp_btf): kernel memory is read by plain loads.
     Typed,
     /// Raw tracepoints (raw_tp): kernel memory is read by helper calls.
@@ -20,7 +20,7 @@ pub(super) enum Way {
     Classic,
 }
 
-impl Way {
+impl AttachMethod {
     /// What the names of its programs begin with.
     fn prefix(self) -> &'static str {
         match self {
@@ -40,9 +40,9 @@ impl Way {
 }
 
 /// A verified program and the tracepoint it goes to.
-pub(super) struct Attached {
+pub(super) struct LoadedProgram {
     /// Its name in the object.
-    program: String,
+    name: String,
     pub(super) tracepoint: &'static str,
     link: Option<Link>,
 }
@@ -55,103 +55,108 @@ enum Link {
 
 /// A program and where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct ProgramSpec {
     tracepoint: &'static str,
     /// Its name in the object, behind the prefix of the way.
     program: &'static str,
 }
 
-impl Target {
+impl ProgramSpec {
     /// A program named after its tracepoint.
     pub(super) const fn new(tracepoint: &'static str) -> Self {
         Self { tracepoint, program: tracepoint }
     }
 }
 
-struct Point {
-    target: Target,
+struct AttachPoint {
+    program: ProgramSpec,
     needed: fn(&Settings) -> bool,
 }
 
-impl Point {
+impl AttachPoint {
     const fn new(tracepoint: &'static str, needed: fn(&Settings) -> bool) -> Self {
-        Self { target: Target::new(tracepoint), needed }
+        Self { program: ProgramSpec::new(tracepoint), needed }
     }
 }
 
 /// In the order of attaching: whoever ends or describes a wait is there before whoever starts one. Detaching goes the
 /// other way round.
-const POINTS: [Point; 5] = [
-    Point::new("sched_switch", |settings| settings.timeline.is_none()),
+const SCHED_POINTS: [AttachPoint; 5] = [
+    AttachPoint::new("sched_switch", |settings| settings.timeline.is_none()),
     // In place of that one, where every switch is told.
-    Point {
-        target: Target { tracepoint: "sched_switch", program: "turn" },
+    AttachPoint {
+        program: ProgramSpec { tracepoint: "sched_switch", program: "switch_record" },
         needed: |settings| settings.timeline.is_some(),
     },
-    Point::new("sched_waking", |settings| {
+    AttachPoint::new("sched_waking", |settings| {
         settings.classes.contains(Class::Wakeup) && (settings.with_waking || settings.from_waking)
     }),
-    Point::new("sched_wakeup", |settings| {
+    AttachPoint::new("sched_wakeup", |settings| {
         // Under the trigger's rules the clock starts at one event alone.
         (settings.classes.contains(Class::Wakeup) && !(settings.trigger_rules && settings.from_waking))
-            || tells_wakeups(settings)
+            || records_wakeups(settings)
     }),
-    Point::new("sched_wakeup_new", |settings| settings.classes.contains(Class::New) || tells_wakeups(settings)),
+    AttachPoint::new("sched_wakeup_new", |settings| settings.classes.contains(Class::New) || records_wakeups(settings)),
 ];
 
 /// What happens between waits, in the order of attaching: whatever ends before what begins it. Not every kernel has all:
 /// those of `irq_vectors` are x86's (arch/x86/include/asm/trace/irq_vectors.h).
-const EVENTS: [Point; 20] = [
-    Point::new("sched_migrate_task", |settings| settings.timeline.is_some()),
-    Point::new("cpu_idle", |settings| settings.timeline.is_some_and(|timeline| timeline.idle)),
-    Point::new("sched_process_exec", tells_forks),
-    Point::new("sched_process_fork", tells_forks),
-    Point::new("workqueue_execute_end", tells_works),
-    Point::new("workqueue_execute_start", tells_works),
-    Point::new("irq_handler_exit", tells_noise),
-    Point::new("irq_handler_entry", tells_noise),
-    Point::new("softirq_exit", tells_noise),
-    Point::new("softirq_entry", tells_noise),
-    Point::new("local_timer_exit", tells_noise),
-    Point::new("local_timer_entry", tells_noise),
-    Point::new("reschedule_exit", tells_noise),
-    Point::new("reschedule_entry", tells_noise),
-    Point::new("call_function_exit", tells_noise),
-    Point::new("call_function_entry", tells_noise),
-    Point::new("call_function_single_exit", tells_noise),
-    Point::new("call_function_single_entry", tells_noise),
-    Point::new("irq_work_exit", tells_noise),
-    Point::new("irq_work_entry", tells_noise),
+const EVENT_POINTS: [AttachPoint; 20] = [
+    AttachPoint::new("sched_migrate_task", |settings| settings.timeline.is_some()),
+    AttachPoint::new("cpu_idle", |settings| settings.timeline.is_some_and(|timeline| timeline.idle)),
+    AttachPoint::new("sched_process_exec", records_forks),
+    AttachPoint::new("sched_process_fork", records_forks),
+    AttachPoint::new("workqueue_execute_end", records_work_items),
+    AttachPoint::new("workqueue_execute_start", records_work_items),
+    AttachPoint::new("irq_handler_exit", records_interrupts),
+    AttachPoint::new("irq_handler_entry", records_interrupts),
+    AttachPoint::new("softirq_exit", records_interrupts),
+    AttachPoint::new("softirq_entry", records_interrupts),
+    AttachPoint::new("local_timer_exit", records_interrupts),
+    AttachPoint::new("local_timer_entry", records_interrupts),
+    AttachPoint::new("reschedule_exit", records_interrupts),
+    AttachPoint::new("reschedule_entry", records_interrupts),
+    AttachPoint::new("call_function_exit", records_interrupts),
+    AttachPoint::new("call_function_entry", records_interrupts),
+    AttachPoint::new("call_function_single_exit", records_interrupts),
+    AttachPoint::new("call_function_single_entry", records_interrupts),
+    AttachPoint::new("irq_work_exit", records_interrupts),
+    AttachPoint::new("irq_work_entry", records_interrupts),
 ];
 
-fn tells_noise(settings: &Settings) -> bool {
-    settings.timeline.is_some_and(|timeline| timeline.noise)
+fn records_interrupts(settings: &Settings) -> bool {
+    settings.timeline.is_some_and(|timeline| timeline.interrupts)
 }
 
-fn tells_forks(settings: &Settings) -> bool {
+fn records_forks(settings: &Settings) -> bool {
     settings.timeline.is_some_and(|timeline| timeline.forks)
 }
 
-fn tells_works(settings: &Settings) -> bool {
-    settings.timeline.is_some_and(|timeline| timeline.works)
+fn records_work_items(settings: &Settings) -> bool {
+    settings.timeline.is_some_and(|timeline| timeline.work_items)
 }
 
-fn tells_wakeups(settings: &Settings) -> bool {
+fn records_wakeups(settings: &Settings) -> bool {
     settings.timeline.is_some_and(|timeline| timeline.wakeups)
 }
 
 /// What `settings` need, the program on `sched_switch` first; of [`EVENTS`] those that `exists` says the kernel has.
-pub(super) fn targets(settings: &Settings, exists: impl Fn(&str) -> bool) -> Vec<Target> {
-    let needed = |points: &[Point]| -> Vec<Target> {
-        points.iter().filter(|point| (point.needed)(settings)).map(|point| point.target).collect()
+pub(super) fn needed_programs(settings: &Settings, exists: impl Fn(&str) -> bool) -> Vec<ProgramSpec> {
+    let needed = |points: &[AttachPoint]| -> Vec<ProgramSpec> {
+        points.iter().filter(|point| (point.needed)(settings)).map(|point| point.program).collect()
     };
-    let (on_switch, starters) = POINTS.split_at(2);
-    let events = needed(&EVENTS).into_iter().filter(|event| exists(event.tracepoint));
+    let (on_switch, starters) = SCHED_POINTS.split_at(2);
+    let events = needed(&EVENT_POINTS).into_iter().filter(|event| exists(event.tracepoint));
     needed(on_switch).into_iter().chain(events).chain(needed(starters)).collect()
 }
 
 /// Has the kernel verify the programs of `targets`, by the first of `ways` that it takes. Attaches nothing.
-pub(super) fn verify(ebpf: &mut Ebpf, targets: &[Target], ways: &[Way], btf: Option<&Btf>) -> Result<Vec<Attached>> {
+pub(super) fn verify(
+    ebpf: &mut Ebpf,
+    targets: &[ProgramSpec],
+    ways: &[AttachMethod],
+    btf: Option<&Btf>,
+) -> Result<Vec<LoadedProgram>> {
     let mut refused: Option<anyhow::Error> = None;
     for way in ways {
         match verify_by(ebpf, targets, *way, btf) {
@@ -168,9 +173,14 @@ pub(super) fn verify(ebpf: &mut Ebpf, targets: &[Target], ways: &[Way], btf: Opt
     Err(refused.unwrap_or_else(|| anyhow::anyhow!("there is no way to attach to this kernel")))
 }
 
-fn verify_by(ebpf: &mut Ebpf, targets: &[Target], way: Way, btf: Option<&Btf>) -> Result<Vec<Attached>> {
-    let load = |target: &Target| {
-        let Target { tracepoint, program } = *target;
+fn verify_by(
+    ebpf: &mut Ebpf,
+    targets: &[ProgramSpec],
+    way: AttachMethod,
+    btf: Option<&Btf>,
+) -> Result<Vec<LoadedProgram>> {
+    let load = |target: &ProgramSpec| {
+        let ProgramSpec { tracepoint, program } = *target;
         let name = format!("{}{program}", way.prefix());
         let loaded = match (ebpf.program_mut(&name), btf) {
             (Some(Program::BtfTracePoint(program)), Some(btf)) => program.load(tracepoint, btf),
@@ -182,7 +192,7 @@ fn verify_by(ebpf: &mut Ebpf, targets: &[Target], way: Way, btf: Option<&Btf>) -
         if let Some(instructions) = ebpf.program(&name).and_then(verified_instructions) {
             log::info!("program {name}: {instructions} instructions verified");
         }
-        Ok(Attached { program: name, tracepoint, link: None })
+        Ok(LoadedProgram { name, tracepoint, link: None })
     };
     targets.iter().map(load).collect()
 }
@@ -192,9 +202,9 @@ fn verified_instructions(program: &Program) -> Option<u32> {
     program.info().ok()?.verified_instruction_count()
 }
 
-impl Attached {
+impl LoadedProgram {
     fn attach(&mut self, ebpf: &mut Ebpf) -> Result<()> {
-        let name = &self.program;
+        let name = &self.name;
         let link = match ebpf.program_mut(name) {
             Some(Program::BtfTracePoint(program)) => BtfTracePoint::attach(program).map(Link::Typed),
             Some(Program::RawTracePoint(program)) => RawTracePoint::attach(program, self.tracepoint).map(Link::Raw),
@@ -208,7 +218,7 @@ impl Attached {
     }
 
     fn detach(&mut self, ebpf: &mut Ebpf) -> Result<()> {
-        match (self.link.take(), ebpf.program_mut(&self.program)) {
+        match (self.link.take(), ebpf.program_mut(&self.name)) {
             (Some(Link::Typed(link)), Some(Program::BtfTracePoint(program))) => program.detach(link)?,
             (Some(Link::Raw(link)), Some(Program::RawTracePoint(program))) => program.detach(link)?,
             (Some(Link::Classic(link)), Some(Program::TracePoint(program))) => program.detach(link)?,
@@ -219,16 +229,16 @@ impl Attached {
 
     /// The program and what the kernel knows of it.
     pub(super) fn program<'a>(&self, ebpf: &'a Ebpf) -> Option<&'a Program> {
-        ebpf.program(&self.program)
+        ebpf.program(&self.name)
     }
 }
 
 /// Attaches all, in their order.
-pub(super) fn attach(ebpf: &mut Ebpf, attached: &mut [Attached]) -> Result<()> {
+pub(super) fn attach(ebpf: &mut Ebpf, attached: &mut [LoadedProgram]) -> Result<()> {
     attached.iter_mut().try_for_each(|program| program.attach(ebpf))
 }
 
 /// Detaches all that are attached, the last first. A program that runs at the moment goes on: see [`super::barrier`].
-pub(super) fn detach(ebpf: &mut Ebpf, attached: &mut [Attached]) -> Result<()> {
+pub(super) fn detach(ebpf: &mut Ebpf, attached: &mut [LoadedProgram]) -> Result<()> {
     attached.iter_mut().rev().try_for_each(|program| program.detach(ebpf))
 }

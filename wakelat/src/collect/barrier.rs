@@ -20,7 +20,7 @@ pub(super) struct Barrier {
 }
 
 /// No program that ran before runs any more.
-pub(super) struct Quiet(());
+pub(super) struct Quiescent(());
 
 impl Barrier {
     /// # Errors
@@ -34,7 +34,7 @@ impl Barrier {
 
     /// # Errors
     /// If the kernel refuses the update.
-    pub(super) fn wait(&self) -> Result<Quiet> {
+    pub(super) fn wait(&self) -> Result<Quiescent> {
         let (key, value) = (0_u32, self.inner.as_raw_fd());
         let mut attr = empty();
         // SAFETY: all fields of the union are plain numbers.
@@ -43,7 +43,7 @@ impl Barrier {
         update.key = (&raw const key).addr() as u64;
         update.__bindgen_anon_1.value = (&raw const value).addr() as u64;
         bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attr).context("cannot wait for the BPF programs to end")?;
-        Ok(Quiet(()))
+        Ok(Quiescent(()))
     }
 }
 

@@ -5,16 +5,16 @@ use aya::{
     Ebpf,
     maps::{Array, MapData, PerCpuArray},
 };
-use wakelat_common::share::Runs;
+use wakelat_common::share::CpuRuns;
 
 use super::{Collector, load::take};
 
 /// The maps of `wakelat-ebpf/src/budget.rs`, and the sampling level.
-pub(super) struct Budget {
-    runs: PerCpuArray<MapData, Runs>,
+pub(super) struct RunBudget {
+    runs: PerCpuArray<MapData, CpuRuns>,
     left: Array<MapData, i64>,
     stopped_at_ns: Array<MapData, u64>,
-    level: Array<MapData, u32>,
+    sampling_shift: Array<MapData, u32>,
 }
 
 /// Runs of all programs on all CPUs since the start.
@@ -26,13 +26,13 @@ pub struct RunCounts {
     pub stopped: u64,
 }
 
-impl Budget {
+impl RunBudget {
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         Ok(Self {
             runs: PerCpuArray::try_from(take(ebpf, "RUNS")?)?,
             left: Array::try_from(take(ebpf, "RUNS_LEFT")?)?,
             stopped_at_ns: Array::try_from(take(ebpf, "STOPPED_AT")?)?,
-            level: Array::try_from(take(ebpf, "LEVEL")?)?,
+            sampling_shift: Array::try_from(take(ebpf, "SAMPLING_SHIFT")?)?,
         })
     }
 }
@@ -42,8 +42,8 @@ impl Collector {
     ///
     /// # Errors
     /// Where the kernel refuses to write the map.
-    pub fn sample_one_in_two_to_the(&mut self, level: u8) -> Result<()> {
-        self.budget.level.set(0, u32::from(level), 0).context("cannot change how many tasks are sampled")
+    pub fn set_sampling_shift(&mut self, level: u8) -> Result<()> {
+        self.budget.sampling_shift.set(0, u32::from(level), 0).context("cannot change how many tasks are sampled")
     }
 
     /// The programs may have `runs` from now on, unless they have stopped.

@@ -4,17 +4,17 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use anyhow::{Context as _, Result};
 use aya::Ebpf;
-use wakelat_common::{Counter, Counters, counter::Subject, timeline::Here};
+use wakelat_common::{Counter, Counters, counter::Subject, timeline::CpuState};
 
-use super::{Collector, Runs, Totals, attach::Attached};
+use super::{Collector, CounterTotals, ProgramStats, attach::LoadedProgram};
 
 impl Collector {
     /// The counters, all CPUs together. Exact once the programs are detached.
     ///
     /// # Errors
     /// Where the kernel refuses to read the map.
-    pub fn totals(&self) -> Result<Totals> {
-        Ok(Totals {
+    pub fn totals(&self) -> Result<CounterTotals> {
+        Ok(CounterTotals {
             wakeups: self.sum(Subject::Wakeups)?,
             preemptions: self.sum(Subject::Preemptions)?,
             events_lost: self.events_lost()?,
@@ -26,7 +26,7 @@ impl Collector {
     ///
     /// # Errors
     /// Where the kernel refuses to read the map, and those of `between`.
-    pub fn totals_around(&mut self, between: impl FnOnce(&mut Self) -> Result<()>) -> Result<Totals> {
+    pub fn totals_around(&mut self, between: impl FnOnce(&mut Self) -> Result<()>) -> Result<CounterTotals> {
         let mut totals = self.totals()?;
         between(self)?;
         let now = self.totals()?;
@@ -47,8 +47,8 @@ impl Collector {
     }
 
     fn events_lost(&self) -> Result<u64> {
-        let Some(here) = &self.here else { return Ok(0) };
-        Ok(here.get(&0, 0).context("cannot read the counters")?.iter().map(|here: &Here| here.lost).sum())
+        let Some(here) = &self.cpu_states else { return Ok(0) };
+        Ok(here.get(&0, 0).context("cannot read the counters")?.iter().map(|here: &CpuState| here.lost).sum())
     }
 
     /// What the kernel has accounted to the programs. It does so while somebody asks for it (`BPF_ENABLE_STATS`, since
@@ -56,9 +56,9 @@ impl Collector {
     ///
     /// # Errors
     /// Where the kernel does not tell.
-    pub fn runs(&self) -> Result<Runs> {
-        let mut runs = Runs::default();
-        for attached in &self.attached {
+    pub fn program_stats(&self) -> Result<ProgramStats> {
+        let mut runs = ProgramStats::default();
+        for attached in &self.programs {
             let Some(program) = attached.program(&self.ebpf) else { continue };
             let info = program.info().context("cannot ask the kernel about a program")?;
             runs.ns += u64::try_from(info.run_time().as_nanos()).unwrap_or(u64::MAX);
@@ -76,12 +76,12 @@ impl Collector {
     /// # Errors
     /// Where the file descriptors' state cannot be read.
     pub fn missed(&self) -> Result<Option<u64>> {
-        missed(&self.ebpf, &self.attached)
+        missed(&self.ebpf, &self.programs)
     }
 }
 
 /// See [`Collector::missed`].
-pub(super) fn missed(ebpf: &Ebpf, attached: &[Attached]) -> Result<Option<u64>> {
+pub(super) fn missed(ebpf: &Ebpf, attached: &[LoadedProgram]) -> Result<Option<u64>> {
     let mut missed = None;
     for attached in attached {
         let Some(program) = attached.program(ebpf) else { continue };

@@ -9,12 +9,12 @@ use aya::{
 use super::{Collector, load::take};
 
 /// Words that the programs test at each event.
-pub(super) struct Gate {
+pub(super) struct WindowGate {
     open: Array<MapData, u32>,
     end_at_ns: Array<MapData, u64>,
 }
 
-impl Gate {
+impl WindowGate {
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         let (open, end_at_ns) = (take(ebpf, ".data.open")?, take(ebpf, ".data.end")?);
         Ok(Self { open: Array::try_from(open)?, end_at_ns: Array::try_from(end_at_ns)? })

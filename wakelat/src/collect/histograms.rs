@@ -12,7 +12,7 @@ use wakelat_common::{
 
 use super::{
     Collector,
-    barrier::{Barrier, Quiet},
+    barrier::{Barrier, Quiescent},
     load::take,
 };
 
@@ -31,14 +31,14 @@ impl Histograms {
     }
 
     /// Has the programs write to the other half. Afterwards none writes to this one any more.
-    fn swap(&mut self, barrier: &Barrier) -> Result<Quiet> {
+    fn swap(&mut self, barrier: &Barrier) -> Result<Quiescent> {
         self.written ^= 1;
         self.half.set(0, self.written, 0).context("cannot change the half of the histograms")?;
         barrier.wait()
     }
 
     /// Takes what is in one half, to which no program writes any more, and leaves it empty.
-    fn take_half(&mut self, half: u32, _quiet: Quiet, take: &mut impl FnMut(Class, &Histogram)) -> Result<()> {
+    fn take_half(&mut self, half: u32, _quiet: Quiescent, take: &mut impl FnMut(Class, &Histogram)) -> Result<()> {
         for class in Class::ALL {
             let slot = slot(class, half);
             let per_cpu = self.map.get(&slot, 0).context("cannot read the histograms")?;

@@ -11,20 +11,20 @@ use aya_log::{EbpfLogger, Level};
 use wakelat_common::{
     filter::{Filter, part},
     histogram::HISTOGRAMS,
-    stack::ROOM,
+    stack::MAX_STACKS,
     timeline,
 };
 
 use super::{
-    Collector, Moves, Settings,
-    attach::{self, Way},
+    Collector, MigrationScope, Settings,
+    attach::{self, AttachMethod},
     barrier::Barrier,
-    budget::Budget,
-    gate::Gate,
+    budget::RunBudget,
+    gate::WindowGate,
     histograms::Histograms,
-    records::Records,
-    stacks::Stacks,
-    starts::{Room, Starts},
+    records::RecordOffsets,
+    stacks::StackMaps,
+    starts::{TaskTable, TaskTableSize},
 };
 use crate::{
     config::Attach,
@@ -40,24 +40,24 @@ impl Collector {
     /// # Errors
     /// Where the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(settings: &Settings) -> Result<Self> {
-        let collector = Self::load_by_best_way(settings);
-        give_back_memory();
+        let collector = Self::load_by_best_method(settings);
+        trim_heap();
         collector
     }
 
-    fn load_by_best_way(settings: &Settings) -> Result<Self> {
+    fn load_by_best_method(settings: &Settings) -> Result<Self> {
         let types = settings.btf.as_deref().map(read_types).transpose()?;
         let blocked_as_preempted = types.as_deref().is_some_and(btf::reports_blocked_as_preempted);
         let btf = types.map(parse_types).transpose()?;
-        let ways: &[Way] = match (settings.attach, &btf) {
-            (Attach::Auto, Some(_)) => &[Way::Typed, Way::Raw],
-            (Attach::Auto, None) | (Attach::Classic, _) => &[Way::Classic],
-            (Attach::Btf, _) => &[Way::Typed],
-            (Attach::Raw, _) => &[Way::Raw],
+        let ways: &[AttachMethod] = match (settings.attach, &btf) {
+            (Attach::Auto, Some(_)) => &[AttachMethod::Typed, AttachMethod::Raw],
+            (Attach::Auto, None) | (Attach::Classic, _) => &[AttachMethod::Classic],
+            (Attach::Btf, _) => &[AttachMethod::Typed],
+            (Attach::Raw, _) => &[AttachMethod::Raw],
         };
         // What tells it has no other entries (wakelat-ebpf/src/entry/raw.rs says why).
         let ways = match settings.timeline {
-            Some(_) if ways.contains(&Way::Typed) => &[Way::Typed],
+            Some(_) if ways.contains(&AttachMethod::Typed) => &[AttachMethod::Typed],
             Some(_) => bail!(
                 "what happens between waits is told by typed tracepoints alone; use a kernel with BTF, or give its BTF with \
                  `--btf FILE`, and leave out `--attach` or give `btf`"
@@ -67,16 +67,21 @@ impl Collector {
         Self::load_object(settings, ways, btf.as_ref(), blocked_as_preempted)
     }
 
-    fn load_object(settings: &Settings, ways: &[Way], btf: Option<&Btf>, blocked_as_preempted: bool) -> Result<Self> {
+    fn load_object(
+        settings: &Settings,
+        ways: &[AttachMethod],
+        btf: Option<&Btf>,
+        blocked_as_preempted: bool,
+    ) -> Result<Self> {
         let records = match &settings.tracefs {
-            Some(tracefs) if ways.contains(&Way::Classic) => Records::read(tracefs)?,
-            _ => Records::default(),
+            Some(tracefs) if ways.contains(&AttachMethod::Classic) => RecordOffsets::read(tracefs)?,
+            _ => RecordOffsets::default(),
         };
         // A mark at a quarter leaves the reader time to come.
         let ring_mark = u64::from(settings.ring_bytes / 4);
         let flag = |on: bool| u32::from(on);
         let stack_roles = settings.timeline.map_or(0, |timeline| timeline.stacks);
-        let stacks = if stack_roles != 0 { ROOM } else { 1 };
+        let stacks = if stack_roles != 0 { MAX_STACKS } else { 1 };
         let globals32 = [
             ("CLASSES", settings.classes.0),
             ("FILTER_PARTS", settings.filter.parts),
@@ -87,13 +92,13 @@ impl Collector {
             ("TRIGGER_RULES", flag(settings.trigger_rules)),
             ("BLOCKED_AS_PREEMPTED", flag(blocked_as_preempted)),
             ("PROGRAMS_NEST", flag(!Release::running().is_at_least(6, 2))),
-            ("SHARED_OUT", flag(settings.salt.is_some())),
-            ("TIMELINE", timeline_parts(settings)),
+            ("SAMPLING", flag(settings.sampling_seed.is_some())),
+            ("TIMELINE_FEATURES", timeline_features(settings)),
             ("STACK_ROLES", stack_roles.into()),
         ];
-        let salt = settings.salt.unwrap_or(0);
-        let room = Room::of(settings.start_entries);
-        let place_bits = room.place_bits();
+        let salt = settings.sampling_seed.unwrap_or(0);
+        let room = TaskTableSize::of(settings.max_tasks);
+        let place_bits = room.slot_mask();
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many ids in the filter");
         let log_level = log_level(settings);
         let mut loader = EbpfLoader::new();
@@ -101,14 +106,14 @@ impl Collector {
             .btf(btf)
             .override_global(aya_log::LEVEL, &log_level, true)
             .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
-            .override_global("RING_MARK", &ring_mark, true)
-            .override_global("SALT", &salt, true)
-            .override_global("PLACE_BITS", &place_bits, true)
+            .override_global("RING_WATERMARK", &ring_mark, true)
+            .override_global("SAMPLING_SEED", &salt, true)
+            .override_global("SLOT_MASK", &place_bits, true)
             .override_global("WAKEUP_OFFSETS", &records.woken, true)
             .override_global("PREV_OFFSETS", &records.prev, true)
             .override_global("NEXT_OFFSETS", &records.next, true)
-            .map_max_entries("PLACES", room.places)
-            .map_max_entries("STARTS", room.map)
+            .map_max_entries("TASK_SLOTS", room.slots)
+            .map_max_entries("TASK_OVERFLOW", room.overflow)
             .map_max_entries("RUNNING", nr_cpus()?)
             .map_max_entries("SAMPLES", settings.ring_bytes)
             .map_max_entries("KERNEL_STACKS", stacks)
@@ -123,26 +128,26 @@ impl Collector {
         let mut ebpf = loader.load(OBJECT).map_err(|error| explain(error, settings))?;
         fill_filter(&mut ebpf, settings)?;
         let exists = |tracepoint: &str| btf.is_some_and(|types| btf::has_tracepoint(types, tracepoint));
-        let attached = attach::verify(&mut ebpf, &attach::targets(settings, exists), ways, btf)?;
-        let starts = Starts::take(&mut ebpf, room.places)?;
+        let attached = attach::verify(&mut ebpf, &attach::needed_programs(settings, exists), ways, btf)?;
+        let starts = TaskTable::take(&mut ebpf, room.slots)?;
         let messages = (log_level > 0).then(|| EbpfLogger::init(&mut ebpf)).transpose()?;
         Ok(Self {
-            stacks: (stack_roles != 0).then(|| Stacks::take(&mut ebpf)).transpose()?,
+            stacks: (stack_roles != 0).then(|| StackMaps::take(&mut ebpf)).transpose()?,
             histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
             ring_bytes: settings.ring_bytes,
             ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
-            budget: Budget::take(&mut ebpf)?,
-            gate: Gate::take(&mut ebpf)?,
+            budget: RunBudget::take(&mut ebpf)?,
+            gate: WindowGate::take(&mut ebpf)?,
             running: Array::try_from(take(&mut ebpf, "RUNNING")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
-            here: settings
+            cpu_states: settings
                 .timeline
-                .map(|_| take(&mut ebpf, "HERE"))
+                .map(|_| take(&mut ebpf, "CPU_STATE"))
                 .transpose()?
                 .map(PerCpuArray::try_from)
                 .transpose()?,
-            starts,
-            attached,
+            task_table: starts,
+            programs: attached,
             messages,
             barrier: Barrier::new()?,
             ebpf,
@@ -151,7 +156,7 @@ impl Collector {
 }
 
 /// The kernel's types take some 25 MiB while the programs are loaded, in small pieces, which the allocator would keep.
-fn give_back_memory() {
+fn trim_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number, and frees only what nothing uses.
     unsafe {
@@ -166,15 +171,15 @@ fn log_level(settings: &Settings) -> u8 {
 }
 
 /// Bits of [`timeline::part`].
-fn timeline_parts(settings: &Settings) -> u32 {
+fn timeline_features(settings: &Settings) -> u32 {
     let Some(told) = settings.timeline else { return 0 };
     let parts = [
-        (true, timeline::part::TURNS),
-        (told.noise, timeline::part::NOISE),
+        (true, timeline::part::SWITCHES),
+        (told.interrupts, timeline::part::INTERRUPTS),
         (told.clocks, timeline::part::CLOCKS),
-        (told.moves == Moves::All, timeline::part::ALL_MOVES),
+        (told.migrations == MigrationScope::All, timeline::part::ALL_MIGRATIONS),
         (told.wakeups, timeline::part::WAKEUPS),
-        (told.verdicts, timeline::part::VERDICTS),
+        (told.filter_results, timeline::part::FILTER_RESULTS),
     ];
     parts.iter().filter(|(told, _)| *told).fold(0, |parts, (_, part)| parts | part)
 }
@@ -235,9 +240,9 @@ fn explain(error: EbpfError, settings: &Settings) -> anyhow::Error {
                 "the kernel refuses a ring buffer of `{}` bytes; give a smaller `--ring-size`",
                 settings.ring_bytes
             )),
-            "STARTS" | "PLACES" => Some(format!(
+            "TASK_OVERFLOW" | "TASK_SLOTS" => Some(format!(
                 "the kernel refuses a table of `{}` starts; give fewer `--start-entries`",
-                settings.start_entries
+                settings.max_tasks
             )),
             _ => None,
         },
@@ -258,10 +263,10 @@ mod tests {
     use wakelat_common::{Classes, filter::Filter};
 
     use super::*;
-    use crate::collect::Selection;
+    use crate::collect::FilterSettings;
 
     fn settings() -> Settings {
-        let filter = Selection {
+        let filter = FilterSettings {
             parts: 0,
             filter: Box::new(Filter::default()),
             tgids: Vec::new(),
@@ -272,7 +277,7 @@ mod tests {
             attach: Attach::Auto,
             btf: None,
             tracefs: None,
-            start_entries: 64,
+            max_tasks: 64,
             ring_bytes: 4096,
             classes: Classes(0),
             threshold_ns: 0,
@@ -282,7 +287,7 @@ mod tests {
             with_cgroup: false,
             trigger_rules: false,
             timeline: None,
-            salt: None,
+            sampling_seed: None,
             filter,
         }
     }
@@ -295,8 +300,8 @@ mod tests {
     fn a_map_that_is_refused_is_explained_by_its_name_and_not_by_the_words_of_the_error() {
         let memory = || Error::from(ErrorKind::OutOfMemory);
         assert!(refused("SAMPLES", memory()).contains("give a smaller `--ring-size`"));
-        assert!(refused("STARTS", memory()).contains("give fewer `--start-entries`"));
-        assert!(refused("PLACES", memory()).contains("give fewer `--start-entries`"));
+        assert!(refused("TASK_OVERFLOW", memory()).contains("give fewer `--start-entries`"));
+        assert!(refused("TASK_SLOTS", memory()).contains("give fewer `--start-entries`"));
         assert_eq!(refused("FILTER", Error::other("SAMPLES")), "cannot load the BPF programs");
     }
 

@@ -20,9 +20,9 @@ use aya::{
     maps::{Array, MapData, PerCpuArray, RingBuf},
 };
 use aya_log::EbpfLogger;
-use wakelat_common::{Classes, Counters, filter::Filter, timeline::Here};
+use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
 
-pub use self::{budget::RunCounts, stacks::Stacks};
+pub use self::{budget::RunCounts, stacks::StackMaps};
 use crate::config::Attach;
 
 /// What the programs are to do.
@@ -35,7 +35,7 @@ pub struct Settings {
     /// Where tracefs is mounted: the layout of classic tracepoints' records is read there.
     pub tracefs: Option<PathBuf>,
     /// Tasks that the table of starts has room for: at least 2.
-    pub start_entries: u32,
+    pub max_tasks: u32,
     /// Bytes of the ring buffer: a power of two, at least a page.
     pub ring_bytes: u32,
     /// The classes to deliver.
@@ -53,22 +53,22 @@ pub struct Settings {
     /// Whether to measure by the rules of the hist-trigger recipe.
     pub trigger_rules: bool,
     /// What to tell of the course of events on each CPU; none where only waits are asked for.
-    pub timeline: Option<Timeline>,
+    pub timeline: Option<TimelineSettings>,
     /// Whether not all tasks may be watched: then the number that decides, drawn for this run.
-    pub salt: Option<u64>,
+    pub sampling_seed: Option<u64>,
     /// Who is measured.
-    pub filter: Selection,
+    pub filter: FilterSettings,
 }
 
 /// What is told of the course of events on each CPU, beside every switch. What is not asked for is not attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeline {
+pub struct TimelineSettings {
     /// Interrupts and softirqs.
-    pub noise: bool,
+    pub interrupts: bool,
     /// C-states.
     pub idle: bool,
     /// Moves from one CPU to another.
-    pub moves: Moves,
+    pub migrations: MigrationScope,
     /// Wakeups, also of tasks that run or wait already.
     pub wakeups: bool,
     /// The cgroups of the tasks at a switch.
@@ -76,43 +76,43 @@ pub struct Timeline {
     /// How much of a wait the task's group was out of quota, and how much of it the hypervisor had the CPU.
     pub clocks: bool,
     /// The works of workqueues.
-    pub works: bool,
+    pub work_items: bool,
     /// Tasks that make others, or take another program.
     pub forks: bool,
     /// Whose stacks: bits of [`wakelat_common::stack::role`]; 0 for none.
     pub stacks: u8,
     /// Whether the filter takes the tasks at a switch; without it, only whether it takes one that is preempted.
-    pub verdicts: bool,
+    pub filter_results: bool,
 }
 
 /// Whose moves from one CPU to another are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moves {
+pub enum MigrationScope {
     /// Those of tasks that wait and are measured.
     Waiting,
     /// Those of all tasks.
     All,
 }
 
-impl Timeline {
+impl TimelineSettings {
     /// All that it takes to say where a wait went.
     pub const OF_WAITS: Self = Self {
-        noise: true,
+        interrupts: true,
         idle: true,
-        moves: Moves::Waiting,
+        migrations: MigrationScope::Waiting,
         wakeups: false,
         cgroups: false,
         clocks: true,
-        works: false,
+        work_items: false,
         forks: false,
         stacks: 0,
-        verdicts: false,
+        filter_results: false,
     };
 }
 
 /// Who is measured: a filter with the ids that have maps of their own.
 #[derive(Clone)]
-pub struct Selection {
+pub struct FilterSettings {
     /// Bits of [`wakelat_common::filter::part`]: what is in force.
     pub parts: u32,
     /// Names, priorities, policies, CPUs.
@@ -128,7 +128,7 @@ pub struct Selection {
 /// Loaded programs and their maps. Dropping it detaches and unloads everything.
 pub struct Collector {
     ebpf: Ebpf,
-    attached: Vec<attach::Attached>,
+    programs: Vec<attach::LoadedProgram>,
     /// Messages of the programs, on their way to the log, if they are shown.
     messages: Option<EbpfLogger<&'static dyn log::Log>>,
     barrier: barrier::Barrier,
@@ -136,22 +136,22 @@ pub struct Collector {
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
     /// What the programs may do under a limit.
-    budget: budget::Budget,
-    gate: gate::Gate,
+    budget: budget::RunBudget,
+    gate: gate::WindowGate,
     /// What each CPU runs, where no more than the records of classic tracepoints is known.
     running: Array<MapData, u32>,
     /// What each CPU is at, where events are told.
-    here: Option<PerCpuArray<MapData, Here>>,
-    starts: starts::Starts,
+    cpu_states: Option<PerCpuArray<MapData, CpuState>>,
+    task_table: starts::TaskTable,
     /// Where stacks are taken, and nobody has asked for them yet.
-    stacks: Option<Stacks>,
+    stacks: Option<StackMaps>,
     /// Where waits are counted in the kernel.
     histograms: Option<histograms::Histograms>,
 }
 
 /// What the kernel has accounted to the programs while it did so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Runs {
+pub struct ProgramStats {
     /// The time that all of them ran: ns, one reading of the clock for each run included.
     pub ns: u64,
     /// How often they ran, together.
@@ -162,7 +162,7 @@ pub struct Runs {
 
 /// The kernel's own account at one instant, all CPUs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct CounterTotals {
     /// Classes `wakeup` and `new`.
     pub wakeups: Counters,
     /// Class `preempted`.

@@ -9,13 +9,13 @@ use crate::kernel::format::Format;
 
 /// Load-time offsets of the three kinds of task in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Records {
+pub(super) struct RecordOffsets {
     pub woken: Offsets,
     pub prev: Offsets,
     pub next: Offsets,
 }
 
-impl Records {
+impl RecordOffsets {
     /// Reads the `format` files below `tracefs`.
     pub fn read(tracefs: &Path) -> Result<Self> {
         let format = |event: &str| {

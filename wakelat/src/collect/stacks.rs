@@ -7,18 +7,18 @@ use aya::{
     Ebpf,
     maps::{MapData, PerCpuArray, StackTraceMap},
 };
-use wakelat_common::stack::Budget;
+use wakelat_common::stack::StackBudget;
 
 use super::load::take;
 
 /// The kernel's maps of stacks. They outlive the programs.
-pub struct Stacks {
+pub struct StackMaps {
     kernel: StackTraceMap<MapData>,
     user: StackTraceMap<MapData>,
-    budgets: PerCpuArray<MapData, Budget>,
+    budgets: PerCpuArray<MapData, StackBudget>,
 }
 
-impl Stacks {
+impl StackMaps {
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         Ok(Self {
             kernel: StackTraceMap::try_from(take(ebpf, "KERNEL_STACKS")?)?,
@@ -41,7 +41,7 @@ impl Stacks {
     ///
     /// # Errors
     /// Where the kernel refuses to read the map.
-    pub fn budgets(&self) -> io::Result<Vec<Budget>> {
+    pub fn budgets(&self) -> io::Result<Vec<StackBudget>> {
         self.budgets.get(&0, 0).map(|budgets| budgets.to_vec()).map_err(io::Error::other)
     }
 }

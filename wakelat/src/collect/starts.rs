@@ -12,22 +12,22 @@ use aya::{
     maps::{HashMap, Map, MapData, MapError},
 };
 use wakelat_common::{
-    course::{Entry, Slot},
-    start::Start,
+    course::{Slot, TrackedTask},
+    start::PendingWait,
 };
 
 use super::load::take;
 
 /// Where the programs keep the starts.
-pub(super) struct Starts {
-    places: Places,
+pub(super) struct TaskTable {
+    slots: TaskSlots,
     /// Those whose place was taken.
-    map: HashMap<MapData, u64, Entry>,
+    overflow: HashMap<MapData, u64, TrackedTask>,
 }
 
 /// A place for each of the last bits of a thread's number: the kernel's own memory, mapped. To ask the kernel for one after the
 /// other takes as long as programs may run in a second.
-struct Places {
+struct TaskSlots {
     first: NonNull<Slot>,
     count: usize,
     /// Keeps the memory.
@@ -35,49 +35,49 @@ struct Places {
 }
 
 /// How many tasks a table has room for, place by place and in the map beside it.
-pub(super) struct Room {
+pub(super) struct TaskTableSize {
     /// Places: a power of two.
-    pub places: u32,
+    pub slots: u32,
     /// Entries of the map.
-    pub map: u32,
+    pub overflow: u32,
 }
 
-impl Room {
+impl TaskTableSize {
     /// For `tasks` of them, if they share no more places than the map has entries.
     pub(super) fn of(tasks: u32) -> Self {
-        let places = 1 << (tasks - 1).max(1).ilog2();
-        Self { places, map: (tasks - places).max(1) }
+        let slots = 1 << (tasks - 1).max(1).ilog2();
+        Self { slots, overflow: (tasks - slots).max(1) }
     }
 
     /// The bits of a thread's number that say its place.
-    pub(super) fn place_bits(&self) -> u32 {
-        self.places - 1
+    pub(super) fn slot_mask(&self) -> u32 {
+        self.slots - 1
     }
 }
 
-impl Starts {
+impl TaskTable {
     /// Takes them out of the object, which has `places`.
     pub(super) fn take(ebpf: &mut Ebpf, places: u32) -> Result<Self> {
-        let Map::Array(map) = take(ebpf, "PLACES")? else { bail!("`PLACES` of the BPF object is no array") };
-        Ok(Self { places: Places::map(map, places as usize)?, map: HashMap::try_from(take(ebpf, "STARTS")?)? })
+        let Map::Array(map) = take(ebpf, "TASK_SLOTS")? else { bail!("`PLACES` of the BPF object is no array") };
+        Ok(Self { slots: TaskSlots::map(map, places as usize)?, overflow: HashMap::try_from(take(ebpf, "TASK_OVERFLOW")?)? })
     }
 
     /// Forgets all waits, once no program runs. Returns those asked for.
-    pub(super) fn take_waiting(&mut self) -> Result<Vec<Start>> {
+    pub(super) fn take_pending(&mut self) -> Result<Vec<PendingWait>> {
         let mut waiting = Vec::new();
-        self.places.empty(|start| waiting.push(start));
-        let others: Vec<(u64, Entry)> =
-            self.map.iter().collect::<Result<_, MapError>>().context("cannot read the starts")?;
+        self.slots.empty(|start| waiting.push(start));
+        let others: Vec<(u64, TrackedTask)> =
+            self.overflow.iter().collect::<Result<_, MapError>>().context("cannot read the starts")?;
         for (identity, entry) in others {
-            self.map.remove(&identity).context("cannot forget a start")?;
-            waiting.push(entry.start);
+            self.overflow.remove(&identity).context("cannot forget a start")?;
+            waiting.push(entry.pending);
         }
-        waiting.retain(Start::is_wanted);
+        waiting.retain(PendingWait::is_wanted);
         Ok(waiting)
     }
 }
 
-impl Places {
+impl TaskSlots {
     fn map(map: MapData, count: usize) -> Result<Self> {
         let (bytes, access) = (count * size_of::<Slot>(), libc::PROT_READ | libc::PROT_WRITE);
         let fd = map.fd().as_fd().as_raw_fd();
@@ -89,13 +89,13 @@ impl Places {
     }
 
     /// Empties all places, and gives `take` what was in them.
-    fn empty(&mut self, mut take: impl FnMut(Start)) {
+    fn empty(&mut self, mut take: impl FnMut(PendingWait)) {
         for index in 0..self.count {
             // SAFETY: within the mapping, which is ours alone while no program runs; a slot is plain numbers.
             unsafe {
                 let slot = self.first.add(index);
-                if (&raw const (*slot.as_ptr()).claims).read_volatile() != 0 {
-                    take((&raw const (*slot.as_ptr()).entry.start).read_volatile());
+                if (&raw const (*slot.as_ptr()).refcount).read_volatile() != 0 {
+                    take((&raw const (*slot.as_ptr()).task.pending).read_volatile());
                     slot.write_volatile(Slot::default());
                 }
             }
@@ -103,7 +103,7 @@ impl Places {
     }
 }
 
-impl Drop for Places {
+impl Drop for TaskSlots {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and nobody has a reference into it.
         unsafe { libc::munmap(self.first.as_ptr().cast(), self.count * size_of::<Slot>()) };
@@ -119,8 +119,8 @@ mod tests {
         for (tasks, places, map) in
             [(2, 1, 1), (3, 2, 1), (16, 8, 8), (18_432, 16_384, 2_048), (65_536, 32_768, 32_768)]
         {
-            let room = Room::of(tasks);
-            assert_eq!((room.places, room.map), (places, map), "{tasks}");
+            let room = TaskTableSize::of(tasks);
+            assert_eq!((room.slots, room.overflow), (places, map), "{tasks}");
         }
     }
 }

@@ -7,10 +7,10 @@ use aya::{
     Ebpf, EbpfLoader,
     maps::{MapData, PerCpuArray, RingBuf},
 };
-use wakelat_common::tracer::Said;
+use wakelat_common::tracer::TracerRecord;
 
 use super::{
-    attach::{self, Attached, Target, Way},
+    attach::{self, AttachMethod, LoadedProgram, ProgramSpec},
     counters,
     load::{self, OBJECT},
 };
@@ -19,7 +19,7 @@ use crate::config::{Attach, Tracer, TracerEvents};
 /// Loaded programs. Dropping it detaches and unloads everything.
 pub struct TracerPrograms {
     ebpf: Ebpf,
-    attached: Vec<Attached>,
+    programs: Vec<LoadedProgram>,
     ring: RingBuf<MapData>,
     /// How many records the ring buffer holds at most.
     ring_capacity: usize,
@@ -33,27 +33,27 @@ impl TracerPrograms {
     /// Where the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(tracer: Tracer, events: TracerEvents, attach: Attach, btf: &Path, ring_bytes: u32) -> Result<Self> {
         let btf = load::parse_types(load::read_types(btf)?)?;
-        let ways: &[Way] = match attach {
-            Attach::Raw => &[Way::Raw],
-            Attach::Btf => &[Way::Typed],
-            Attach::Auto | Attach::Classic => &[Way::Typed, Way::Raw],
+        let ways: &[AttachMethod] = match attach {
+            Attach::Raw => &[AttachMethod::Raw],
+            Attach::Btf => &[AttachMethod::Typed],
+            Attach::Auto | Attach::Classic => &[AttachMethod::Typed, AttachMethod::Raw],
         };
         let mut ebpf = EbpfLoader::new()
             .btf(Some(&btf))
             .map_max_entries("SAMPLES", ring_bytes)
             // Of the maps of waits, nothing is used.
-            .map_max_entries("STARTS", 1)
+            .map_max_entries("TASK_OVERFLOW", 1)
             .map_max_entries("HISTOGRAMS", 1)
             .load(OBJECT)
             .context("cannot load the BPF programs")?;
         // Interferences come first: whatever a sample sums up is there before it.
-        let targets: Vec<Target> = events.names().chain([tracer.sample()]).map(Target::new).collect();
+        let targets: Vec<ProgramSpec> = events.names().chain([tracer.sample()]).map(ProgramSpec::new).collect();
         let attached = attach::verify(&mut ebpf, &targets, ways, Some(&btf))?;
         Ok(Self {
             ring: RingBuf::try_from(load::take(&mut ebpf, "SAMPLES")?)?,
-            ring_capacity: ring_bytes as usize / size_of::<Said>(),
+            ring_capacity: ring_bytes as usize / size_of::<TracerRecord>(),
             lost: PerCpuArray::try_from(load::take(&mut ebpf, "TRACER_LOST")?)?,
-            attached,
+            programs: attached,
             ebpf,
         })
     }
@@ -63,7 +63,7 @@ impl TracerPrograms {
     /// # Errors
     /// Where the kernel refuses one of the tracepoints.
     pub fn attach(&mut self) -> Result<()> {
-        attach::attach(&mut self.ebpf, &mut self.attached)
+        attach::attach(&mut self.ebpf, &mut self.programs)
     }
 
     /// Stops listening: afterwards no program runs any more.
@@ -71,7 +71,7 @@ impl TracerPrograms {
     /// # Errors
     /// Where a program cannot be detached.
     pub fn detach(&mut self) -> Result<()> {
-        attach::detach(&mut self.ebpf, &mut self.attached).map(|_| ())
+        attach::detach(&mut self.ebpf, &mut self.programs).map(|_| ())
     }
 
     /// Gives the records that wait in the ring buffer to `take`, in their order: as many as it can hold. What is said
@@ -101,6 +101,6 @@ impl TracerPrograms {
     /// # Errors
     /// Where the kernel does not tell.
     pub fn missed(&self) -> Result<Option<u64>> {
-        counters::missed(&self.ebpf, &self.attached)
+        counters::missed(&self.ebpf, &self.programs)
     }
 }

@@ -3,9 +3,9 @@
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result};
-use wakelat_common::{Sample, start::Start, timeline::Work};
+use wakelat_common::{Sample, start::PendingWait, timeline::WorkItemRecord};
 
-use super::{Collector, Stacks, attach};
+use super::{Collector, StackMaps, attach};
 
 /// Before each record of a ring buffer: bytes (`BPF_RINGBUF_HDR_SZ`, include/uapi/linux/bpf.h).
 const RECORD_HEADER: usize = 8;
@@ -15,13 +15,13 @@ impl Collector {
     ///
     /// # Errors
     /// Where the process may open no more.
-    pub fn bell(&self) -> std::io::Result<OwnedFd> {
+    pub fn ring_fd(&self) -> std::io::Result<OwnedFd> {
         // SAFETY: the ring buffer is ours and open for the length of this call.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned()
     }
 
     /// The stacks that are taken, once, where any are.
-    pub fn take_stacks(&mut self) -> Option<Stacks> {
+    pub fn take_stacks(&mut self) -> Option<StackMaps> {
         self.stacks.take()
     }
 
@@ -30,7 +30,7 @@ impl Collector {
     /// # Errors
     /// Where the kernel refuses one of the tracepoints.
     pub fn attach(&mut self) -> Result<()> {
-        attach::attach(&mut self.ebpf, &mut self.attached)
+        attach::attach(&mut self.ebpf, &mut self.programs)
     }
 
     /// Gives up to `limit` records that wait in the ring buffer to `take`, oldest first. Returns how many there were.
@@ -52,7 +52,7 @@ impl Collector {
 
     /// How many records the ring buffer holds at most.
     pub fn ring_capacity(&self) -> usize {
-        let shortest = if self.here.is_some() { size_of::<Work>() } else { size_of::<Sample>() };
+        let shortest = if self.cpu_states.is_some() { size_of::<WorkItemRecord>() } else { size_of::<Sample>() };
         self.ring_bytes as usize / (RECORD_HEADER + shortest)
     }
 
@@ -69,7 +69,7 @@ impl Collector {
     /// # Errors
     /// Those of [`Self::detach`], and of `meanwhile`.
     pub fn detach_and<T>(&mut self, meanwhile: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
-        attach::detach(&mut self.ebpf, &mut self.attached)?;
+        attach::detach(&mut self.ebpf, &mut self.programs)?;
         let result = meanwhile(self)?;
         self.barrier.wait()?;
         Ok(result)
@@ -80,10 +80,10 @@ impl Collector {
     ///
     /// # Errors
     /// Where the kernel refuses to read or write the maps.
-    pub fn take_waiting(&mut self) -> Result<Vec<Start>> {
+    pub fn take_pending(&mut self) -> Result<Vec<PendingWait>> {
         for cpu in 0..self.running.len() {
             self.running.set(cpu, 0, 0).context("cannot forget what each CPU runs")?;
         }
-        self.starts.take_waiting()
+        self.task_table.take_pending()
     }
 }

@@ -8,11 +8,11 @@ use rustix::fs::Mode;
 use super::{run, style, why::timeline};
 use crate::{
     aggregate::key::Names,
-    collect::Timeline,
+    collect::TimelineSettings,
     config::Config,
-    recording::{Header, Parts, Recorder},
+    recording::{CollectedEvents, Header, Recorder},
     report::Report,
-    session::{Stop, View},
+    session::{StopReason, View},
     sink::{self, Style},
     timeline::event::Event,
 };
@@ -21,15 +21,19 @@ use crate::{
 ///
 /// # Errors
 /// Those of [`crate::session::run`], and where the reader of a pipe goes before the end.
-pub fn record(config: &Config, parts: Parts) -> Result<Stop> {
-    let header =
-        Header { version: env!("CARGO_PKG_VERSION").to_owned(), from: config.from, merged: config.merged, parts };
+pub fn record(config: &Config, parts: CollectedEvents) -> Result<StopReason> {
+    let header = Header {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        from: config.from,
+        merged: config.merged,
+        collected: parts,
+    };
     // A recording holds the names of all users' tasks: as with perf's, only its owner reads it.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let aside = (!config.output.quiet).then(|| style(&config.output).0);
     let mut view = Record { header: Some(header), timeline: timeline(parts), recorder: Recorder::default(), aside };
     match run(config, &mut view)? {
-        Stop::NoReader => bail!("the recording cannot be read: what was reading it has closed it before its end"),
+        StopReason::NoReader => bail!("the recording cannot be read: what was reading it has closed it before its end"),
         stop => Ok(stop),
     }
 }
@@ -37,14 +41,14 @@ pub fn record(config: &Config, parts: Parts) -> Result<Stop> {
 struct Record {
     /// Until it is written.
     header: Option<Header>,
-    timeline: Timeline,
+    timeline: TimelineSettings,
     recorder: Recorder,
     /// How the coverage is to look on standard error, for whoever recorded.
     aside: Option<Style>,
 }
 
 impl View for Record {
-    fn shows_events(&self) -> Option<Timeline> {
+    fn shows_events(&self) -> Option<TimelineSettings> {
         Some(self.timeline)
     }
 

@@ -6,7 +6,7 @@ use std::{
     io,
 };
 
-use wakelat_common::stack::Budget;
+use wakelat_common::stack::StackBudget;
 
 use crate::{
     collect,
@@ -14,13 +14,13 @@ use crate::{
         code::{Code, Place},
         symbols::Symbols,
     },
-    timeline::stack::{Stack, Trace},
+    timeline::stack::{StackEvent, StackId},
     why::stacks::{self, Counts, Frames, Nameless, Pair},
 };
 
 /// Stacks by names. Each is looked up once.
 pub struct Stacks {
-    stacks: collect::Stacks,
+    stacks: collect::StackMaps,
     before: Counts,
     symbols: OnceCell<Symbols>,
     code: Code,
@@ -32,7 +32,7 @@ pub struct Stacks {
 
 impl Stacks {
     /// Nothing looked up yet.
-    pub fn new(stacks: collect::Stacks) -> Self {
+    pub fn new(stacks: collect::StackMaps) -> Self {
         Self {
             stacks,
             before: Counts::default(),
@@ -47,7 +47,7 @@ impl Stacks {
     /// Takes note of where the code of both tasks is, whose wait is one of the longest.
     pub fn note(&mut self, stacks: &Pair) {
         for stack in [stacks.waker, stacks.wakee].into_iter().flatten() {
-            let Stack { by_pid: pid, user: Trace::Number(number), .. } = stack else { continue };
+            let StackEvent { by_pid: pid, user: StackId::Id(number), .. } = stack else { continue };
             if self.places.contains_key(&(pid, number)) {
                 continue;
             }
@@ -65,11 +65,11 @@ impl Stacks {
     /// Where the kernel refuses to read the map.
     pub fn counts(&mut self) -> io::Result<Counts> {
         let budgets = self.stacks.budgets()?;
-        let sum = |count: fn(&Budget) -> u64| budgets.iter().map(count).sum();
+        let sum = |count: fn(&StackBudget) -> u64| budgets.iter().map(count).sum();
         let now = Counts {
             taken: sum(|budget| budget.taken),
             over_budget: sum(|budget| budget.over_budget),
-            no_room: sum(|budget| budget.no_room),
+            no_room: sum(|budget| budget.map_full),
             no_kernel: sum(|budget| budget.no_kernel),
             no_user: sum(|budget| budget.no_user),
             given_up: 0,
@@ -79,7 +79,7 @@ impl Stacks {
     }
 
     fn look_up_kernel(&self, number: u32) -> Frames {
-        let Some(addresses) = self.stacks.in_kernel(number) else { return Frames::Missing(Trace::Nothing) };
+        let Some(addresses) = self.stacks.in_kernel(number) else { return Frames::Missing(StackId::Missing) };
         let symbols = self.symbols.get_or_init(Symbols::of_kernel);
         if symbols.is_empty() {
             return Frames::Bare(hex(&addresses), Nameless::Hidden);
@@ -90,7 +90,7 @@ impl Stacks {
     }
 
     fn look_up_user(&self, pid: u32, number: u32) -> Frames {
-        let Some(addresses) = self.stacks.in_user(number) else { return Frames::Missing(Trace::Nothing) };
+        let Some(addresses) = self.stacks.in_user(number) else { return Frames::Missing(StackId::Missing) };
         let calls: Vec<u64> = calls(&addresses).collect();
         if let Some(names) = self.code.names(pid, &calls) {
             return Frames::Named(names);
@@ -101,13 +101,13 @@ impl Stacks {
 }
 
 impl stacks::Code for Stacks {
-    fn kernel(&self, trace: Trace) -> Frames {
-        let Trace::Number(number) = trace else { return Frames::Missing(trace) };
+    fn kernel(&self, trace: StackId) -> Frames {
+        let StackId::Id(number) = trace else { return Frames::Missing(trace) };
         self.kernel.borrow_mut().entry(number).or_insert_with(|| self.look_up_kernel(number)).clone()
     }
 
-    fn user(&self, pid: u32, trace: Trace) -> Frames {
-        let Trace::Number(number) = trace else { return Frames::Missing(trace) };
+    fn user(&self, pid: u32, trace: StackId) -> Frames {
+        let StackId::Id(number) = trace else { return Frames::Missing(trace) };
         self.user.borrow_mut().entry((pid, number)).or_insert_with(|| self.look_up_user(pid, number)).clone()
     }
 }

@@ -10,11 +10,11 @@ use anyhow::Result;
 use super::{keys, of_parts, run, style, terminal};
 use crate::{
     aggregate::key::Key,
-    collect::Timeline,
+    collect::TimelineSettings,
     config::{Config, Table},
     kernel::run_time::RunTimes,
     report::{Group, KeyValue, Report},
-    session::{Answer, Input, Stop, View},
+    session::{Input, InputAction, StopReason, View},
     sink::{self, Reports, Style, screen},
 };
 
@@ -22,7 +22,7 @@ use crate::{
 ///
 /// # Errors
 /// Those of [`crate::session::run`].
-pub fn top(config: &Config, table: Table) -> Result<Stop> {
+pub fn top(config: &Config, table: Table) -> Result<StopReason> {
     let (style, _) = style(&config.output);
     let keys = keys(config);
     let view = sink::View::Table { sort: table.sort, limit: table.limit };
@@ -43,7 +43,7 @@ struct Top {
     reports: Box<dyn Reports>,
     /// Each table takes the place of the one before.
     redrawn: bool,
-    timeline: Option<Timeline>,
+    timeline: Option<TimelineSettings>,
     /// Where each group is one thread.
     run_times: Option<RunTimes>,
     table: Table,
@@ -96,7 +96,7 @@ impl Top {
 }
 
 impl View for Top {
-    fn shows_events(&self) -> Option<Timeline> {
+    fn shows_events(&self) -> Option<TimelineSettings> {
         self.timeline
     }
 
@@ -108,15 +108,15 @@ impl View for Top {
         self.redrawn
     }
 
-    fn input(&mut self, input: Input) -> Answer {
+    fn input(&mut self, input: Input) -> InputAction {
         match input {
-            Input::Key(b'q' | b'Q') => return Answer::Quit,
+            Input::Key(b'q' | b'Q') => return InputAction::Quit,
             Input::Key(b'i') => self.table.last_only ^= true,
             Input::Key(b's') => self.table.sort = self.table.sort.next(),
             Input::Resized => {}
-            Input::Key(_) => return Answer::Nothing,
+            Input::Key(_) => return InputAction::Nothing,
         }
-        Answer::Report
+        InputAction::Report
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {

@@ -7,14 +7,14 @@ use anyhow::Result;
 use super::{aside, run, style};
 use crate::{
     aggregate::key::Names,
-    collect::{Moves, Timeline},
+    collect::{MigrationScope, TimelineSettings},
     config::{All, Config, FilterConfig},
     report::Report,
-    session::{Stop, View},
+    session::{StopReason, View},
     sink::{self, Events, Style},
     timeline::{
         event::Event,
-        stay::{Shown, Stays},
+        stay::{SchedLineOptions, SliceTracker},
     },
 };
 
@@ -22,10 +22,10 @@ use crate::{
 ///
 /// # Errors
 /// Those of [`crate::session::run`].
-pub fn trace_all(config: &Config, all: &All) -> Result<Stop> {
+pub fn trace_all(config: &Config, all: &All) -> Result<StopReason> {
     let (style, _) = style(&config.output);
     let mut view = TraceAll {
-        stays: Stays::new(all.shown),
+        stays: SliceTracker::new(all.shown),
         aside: aside(config, &style),
         events: config.output.format.events(&all.map, style),
         shown: all.shown,
@@ -37,9 +37,9 @@ pub fn trace_all(config: &Config, all: &All) -> Result<Stop> {
 
 /// Shows events as lines.
 struct TraceAll<'a> {
-    stays: Stays,
+    stays: SliceTracker,
     events: Box<dyn Events>,
-    shown: Shown,
+    shown: SchedLineOptions,
     /// Judges by the CPU; of the rest the kernel side does.
     filter: &'a FilterConfig,
     warming_up: bool,
@@ -48,18 +48,18 @@ struct TraceAll<'a> {
 }
 
 impl View for TraceAll<'_> {
-    fn shows_events(&self) -> Option<Timeline> {
-        Some(Timeline {
-            noise: false,
+    fn shows_events(&self) -> Option<TimelineSettings> {
+        Some(TimelineSettings {
+            interrupts: false,
             idle: false,
-            moves: if self.shown.migrations { Moves::All } else { Moves::Waiting },
+            migrations: if self.shown.migrations { MigrationScope::All } else { MigrationScope::Waiting },
             wakeups: self.shown.wakeups,
             cgroups: false,
             clocks: false,
-            works: false,
+            work_items: false,
             forks: false,
             stacks: 0,
-            verdicts: true,
+            filter_results: true,
         })
     }
 

@@ -10,7 +10,7 @@ use crate::{
     collect,
     config::Config,
     report::Report,
-    session::{Stop, View},
+    session::{StopReason, View},
     sink::{self, Accounts, Style},
     timeline::{Timeline, event::Event},
 };
@@ -19,7 +19,7 @@ use crate::{
 ///
 /// # Errors
 /// Those of [`crate::session::run`].
-pub fn trace_parts(config: &Config) -> Result<Stop> {
+pub fn trace_parts(config: &Config) -> Result<StopReason> {
     let (style, _) = style(&config.output);
     let mut view = TraceParts {
         reasons: Timeline::new(config.from),
@@ -38,8 +38,8 @@ struct TraceParts {
 }
 
 impl View for TraceParts {
-    fn shows_events(&self) -> Option<collect::Timeline> {
-        Some(collect::Timeline::OF_WAITS)
+    fn shows_events(&self) -> Option<collect::TimelineSettings> {
+        Some(collect::TimelineSettings::OF_WAITS)
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {

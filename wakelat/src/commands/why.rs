@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result};
 use super::{ready, stacks::Stacks, style};
 use crate::{
     aggregate::key::{Key, Names},
-    collect::{Collector, Timeline},
+    collect::{Collector, TimelineSettings},
     config::{self, Config, OutputConfig},
-    recording::{Frame, Parts, Recorded, Recording},
-    report::{From, Report},
+    recording::{CollectedEvents, Frame, RecordedNames, Recording},
+    report::{LatencyFrom, Report},
     session::{
-        self, Stop, View, input,
-        output::{Output, Written},
+        self, StopReason, View, input,
+        output::{Output, WriteResult},
     },
     sink::{Format, Style},
     timeline::{event::Event, stack::Role},
@@ -24,7 +24,7 @@ use crate::{
 ///
 /// # Errors
 /// Those of [`crate::session::run`], and where the file of folded stacks cannot be written.
-pub fn why(config: &Config, why: &config::Why) -> Result<Stop> {
+pub fn why(config: &Config, why: &config::Why) -> Result<StopReason> {
     let place = ready(config)?;
     let mut folded = why.stacks.folded.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
@@ -51,16 +51,16 @@ pub fn why(config: &Config, why: &config::Why) -> Result<Stop> {
 ///
 /// # Errors
 /// Where the file cannot be read or is no whole recording, or the result cannot be written.
-pub fn why_recorded(config: &config::Recorded) -> Result<Stop> {
+pub fn why_recorded(config: &config::Recorded) -> Result<StopReason> {
     let config::Recorded { input, by, max_groups, worst, output } = config;
     let unreadable = || format!("cannot read {}", input::name(input));
     let mut recording = Recording::open(input::open(input).with_context(unreadable)?).with_context(unreadable)?;
     let header = recording.header();
     let shown = Shown { by, max_groups: *max_groups, worst: *worst, output, is_live: false };
-    let mut view = shown.view(header.parts, header.from, header.merged, &[]);
+    let mut view = shown.view(header.collected, header.from, header.merged, &[]);
     let mut out = Output::open(output.path.as_deref())?;
-    let mut names = Recorded::default();
-    let mut written = Written::All;
+    let mut names = RecordedNames::default();
+    let mut written = WriteResult::All;
     while let Some(frame) = recording.frame().with_context(unreadable)? {
         names.learn(&frame);
         match frame {
@@ -70,7 +70,7 @@ pub fn why_recorded(config: &config::Recorded) -> Result<Stop> {
             _ => {}
         }
     }
-    Ok(if written == Written::NoReader { Stop::NoReader } else { Stop::Done })
+    Ok(if written == WriteResult::NoReader { StopReason::NoReader } else { StopReason::Done })
 }
 
 /// What is asked about waits, wherever they come from.
@@ -85,12 +85,12 @@ struct Shown<'a> {
 
 impl Shown<'_> {
     /// Of waits of which `parts` are told, and the stacks of these.
-    fn view(&self, parts: Parts, from: From, merged: bool, roles: &[Role]) -> Why {
+    fn view(&self, parts: CollectedEvents, from: LatencyFrom, merged: bool, roles: &[Role]) -> Why {
         let (style, _) = style(self.output);
         let untold = [
-            (parts.noise, "interrupts and softirqs"),
+            (parts.irq, "interrupts and softirqs"),
             (parts.idle, "C-states"),
-            (parts.quota, "throttling and stolen time"),
+            (parts.throttling, "throttling and stolen time"),
         ];
         let rules = why::Rules {
             from,
@@ -103,7 +103,10 @@ impl Shown<'_> {
             own_pid: self.is_live.then(std::process::id),
         };
         Why {
-            timeline: Timeline { stacks: roles.iter().fold(0, |roles, role| roles | role.bit()), ..timeline(parts) },
+            timeline: TimelineSettings {
+                stacks: roles.iter().fold(0, |roles, role| roles | role.bit()),
+                ..timeline(parts)
+            },
             summing: why::Summing::new(rules),
             known: why::Known::default(),
             stacks: None,
@@ -114,14 +117,22 @@ impl Shown<'_> {
 }
 
 /// What has to be told, for `parts` to be.
-pub(super) fn timeline(parts: Parts) -> Timeline {
-    let Parts { noise, idle, quota, works, forks } = parts;
-    Timeline { noise, idle, clocks: quota, works, forks, cgroups: true, ..Timeline::OF_WAITS }
+pub(super) fn timeline(parts: CollectedEvents) -> TimelineSettings {
+    let CollectedEvents { irq: noise, idle, throttling: quota, workqueue: works, fork: forks } = parts;
+    TimelineSettings {
+        interrupts: noise,
+        idle,
+        clocks: quota,
+        work_items: works,
+        forks,
+        cgroups: true,
+        ..TimelineSettings::OF_WAITS
+    }
 }
 
 /// Adds up events, and shows the sum.
 struct Why {
-    timeline: Timeline,
+    timeline: TimelineSettings,
     summing: why::Summing,
     known: why::Known,
     /// Where stacks are asked for, and the programs are loaded.
@@ -144,7 +155,7 @@ impl Why {
 }
 
 impl View for Why {
-    fn shows_events(&self) -> Option<Timeline> {
+    fn shows_events(&self) -> Option<TimelineSettings> {
         Some(self.timeline)
     }
 

@@ -5,7 +5,7 @@ use wakelat_common::{Class, Classes};
 use super::ConfigError;
 use crate::{
     cli::{ClassName, FilterFlags, FromEvent},
-    report::From,
+    report::LatencyFrom,
 };
 
 /// The classes asked for, and whether they go into one.
@@ -33,10 +33,10 @@ pub(super) fn all() -> Classes {
 }
 
 /// From which event a wakeup's clock starts.
-pub(super) fn from(flags: &FilterFlags, classes: Classes) -> Result<From, ConfigError> {
+pub(super) fn from(flags: &FilterFlags, classes: Classes) -> Result<LatencyFrom, ConfigError> {
     match flags.from {
-        FromEvent::Wakeup => Ok(From::Wakeup),
-        FromEvent::Waking if classes.contains(Class::Wakeup) => Ok(From::Waking),
+        FromEvent::Wakeup => Ok(LatencyFrom::Wakeup),
+        FromEvent::Waking if classes.contains(Class::Wakeup) => Ok(LatencyFrom::Waking),
         FromEvent::Waking => Err(ConfigError::usage(
             "--from",
             "only a wakeup has a `waking` before it; add `wakeup` to `--class` or leave `--from` out",

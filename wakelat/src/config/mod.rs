@@ -32,10 +32,10 @@ use crate::{
     events::EventsFlags,
     hist_trigger::cli::HistTriggerFlags,
     kernel::Machine,
-    recording::Parts,
-    report::{From, Mode},
+    recording::CollectedEvents,
+    report::{LatencyFrom, Mode},
     sink::table::Sort,
-    timeline::stay::Shown,
+    timeline::stay::SchedLineOptions,
 };
 
 pub use crate::kernel::cgroup::Cgroup;
@@ -70,7 +70,7 @@ pub enum Command {
     /// The same, of a recording.
     WhyRecorded(Recorded),
     /// Everything that happens, to a file.
-    Record(Config, Parts),
+    Record(Config, CollectedEvents),
     /// The same window by hist triggers.
     Verify(VerifyConfig),
     /// The timerlat tracer, explained.
@@ -99,7 +99,7 @@ pub struct Config {
     /// Run-queue latency was asked for by name: all classes go into one.
     pub merged: bool,
     /// Where the clock of a `wakeup` starts.
-    pub from: From,
+    pub from: LatencyFrom,
     /// By what waits are grouped, in this order, each at most once; empty for one group per class.
     pub by: Vec<Key>,
     /// Groups user space keeps before it merges further ones into one.
@@ -177,7 +177,7 @@ impl Config {
         self.by = grouping::keys(flags, default, machine)?;
         self.max_groups = flags.max_groups;
         self.mode = mode::mode(flags.mode, self)?;
-        if self.by.contains(&Key::Part) { self.refuse_limit() } else { Ok(()) }
+        if self.by.contains(&Key::Component) { self.refuse_limit() } else { Ok(()) }
     }
 
     /// What happens on a CPU is told of all tasks or of none.
@@ -224,7 +224,7 @@ impl Config {
 
 /// Whether `why` can show groups of waits by these keys, and like this.
 fn check_reasons(by: &[Key], flags: &GroupingFlags, output: &OutputConfig) -> Result<(), ConfigError> {
-    if by.contains(&Key::Part) {
+    if by.contains(&Key::Component) {
         return Err(ConfigError::usage("--by", "`part` is what `why` shows of every group; leave it out"));
     }
     if flags.mode == ModeChoice::Aggregate {
@@ -244,7 +244,7 @@ pub struct Why {
     /// How many of the longest waits are drawn.
     pub worst: usize,
     /// What is told from the task that has the CPU.
-    pub parts: Parts,
+    pub parts: CollectedEvents,
     /// Whose stacks are shown.
     pub stacks: StacksConfig,
 }
@@ -286,7 +286,7 @@ pub enum Lines {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct All {
     /// What is shown beside the stays of tasks on CPUs.
-    pub shown: Shown,
+    pub shown: SchedLineOptions,
     /// The CPUs that have a column each, rising; empty where none was asked for.
     pub map: Vec<u32>,
 }

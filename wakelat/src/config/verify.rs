@@ -7,7 +7,7 @@ use crate::{
     cli::{FromEvent, TaskFlags, VerifyFlags},
     hist_trigger::recipe::TriggerFilter,
     kernel::Machine,
-    report::From,
+    report::LatencyFrom,
     verify::plant::Plant,
 };
 
@@ -17,7 +17,7 @@ pub struct VerifyConfig {
     /// How long to measure: ns.
     pub duration_ns: u64,
     /// Where the clock starts.
-    pub from: From,
+    pub from: LatencyFrom,
     /// Who is measured, as wakelat's own side takes it. Processes are the threads that they have now.
     pub filter: FilterConfig,
     /// The same, as triggers take it.
@@ -53,8 +53,8 @@ impl VerifyConfig {
         Ok(Self {
             duration_ns: flags.duration,
             from: match flags.from {
-                FromEvent::Wakeup => From::Wakeup,
-                FromEvent::Waking => From::Waking,
+                FromEvent::Wakeup => LatencyFrom::Wakeup,
+                FromEvent::Waking => LatencyFrom::Waking,
             },
             filter,
             triggers,

@@ -15,7 +15,7 @@ use super::unit::{Unit, units_of};
 use crate::cli::{PaperFlags, TaskFlags};
 use crate::config::{ConfigError, span, trigger_filter};
 use crate::kernel::release::Release;
-use crate::report::From;
+use crate::report::LatencyFrom;
 use crate::sink::Style;
 use crate::tracefs::Tracefs;
 
@@ -200,7 +200,7 @@ impl PrintFlags {
         };
         let recipe = Recipe {
             event: "wakeup_latency".to_owned(),
-            from: if self.from == "waking" { From::Waking } else { From::Wakeup },
+            from: if self.from == "waking" { LatencyFrom::Waking } else { LatencyFrom::Wakeup },
             filter: trigger_filter(&self.tasks, self.tasks.tid.clone())?,
             by: self.by.clone(),
             buckets: match self.width {

@@ -12,7 +12,7 @@
 use std::ops::RangeInclusive;
 
 use crate::kernel::release::Release;
-use crate::report::From;
+use crate::report::LatencyFrom;
 
 /// Entries of the tables that are keyed by thread: the ids of all threads that ever appear must fit, for an entry never
 /// leaves its table, and what finds no room is `Dropped`.
@@ -78,7 +78,7 @@ pub struct Recipe {
     /// Name of the synthetic event: letters, digits and `_`.
     pub event: String,
     /// Where the clock starts.
-    pub from: From,
+    pub from: LatencyFrom,
     /// Who counts.
     pub filter: TriggerFilter,
     /// Keys beside the latency, two at most.
@@ -176,8 +176,8 @@ impl Recipe {
     pub fn triggers(&self) -> [Placed; 3] {
         let Self { event, size, .. } = self;
         let start = match self.from {
-            From::Wakeup => "sched_wakeup",
-            From::Waking => "sched_waking",
+            LatencyFrom::Wakeup => "sched_wakeup",
+            LatencyFrom::Waking => "sched_waking",
         };
         let latency = match self.buckets {
             None => "lat".to_owned(),
@@ -269,7 +269,7 @@ mod tests {
     fn recipe(filter: TriggerFilter) -> Recipe {
         Recipe {
             event: "wakelat_1_2".into(),
-            from: From::Wakeup,
+            from: LatencyFrom::Wakeup,
             filter,
             by: Vec::new(),
             buckets: Some(Buckets::Log2),

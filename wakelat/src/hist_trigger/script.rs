@@ -95,7 +95,7 @@ const LIMITS: [&str; 7] = [
 mod tests {
     use super::*;
     use crate::hist_trigger::recipe::{Buckets, DEFAULT_SIZE, TriggerFilter};
-    use crate::report::From;
+    use crate::report::LatencyFrom;
 
     #[test]
     fn the_commands_append_only_and_remove_readers_before_owners() {
@@ -113,7 +113,7 @@ mod tests {
     fn recipe() -> Recipe {
         Recipe {
             event: "wakelat_1_2".into(),
-            from: From::Wakeup,
+            from: LatencyFrom::Wakeup,
             filter: TriggerFilter::default(),
             by: Vec::new(),
             buckets: Some(Buckets::Log2),

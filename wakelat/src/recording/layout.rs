@@ -2,23 +2,26 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-use wakelat_common::{Class, start::Leaving};
+use wakelat_common::{Class, start::PrevState};
 
-use super::{Frame, Header, Parts};
+use super::{CollectedEvents, Frame, Header};
 use crate::{
     aggregate::distribution::Maximum,
-    report::{Coverage, From, Mode, Overhead, ProgramTime, Report, Sampling, Terms, Threshold},
+    report::{Coverage, CoverageTerms, LatencyFrom, Mode, Overhead, ProgramTime, Report, Sampling, Threshold},
     timeline::{
-        event::{Event, Moved, Noise, Occupant, Source, Spawn, Turn, Unseen, Waited, What, Woken, Work},
-        stack::{Role, Stack, Trace},
+        event::{
+            DetailedWait, Event, EventKind, ForkExecEvent, InterruptEvent, InterruptSource, MigrationEvent,
+            SwitchEvent, TaskInfo, Unseen, WakeupEvent, WorkItemEvent,
+        },
+        stack::{Role, StackEvent, StackId},
     },
     wait::{Comm, Namespace, Wait},
 };
 
 /// Fields have values of their own, so that none takes another's place unseen.
-fn occupant(first: u32, cgroup_id: Option<u64>) -> Occupant {
+fn occupant(first: u32, cgroup_id: Option<u64>) -> TaskInfo {
     let comm = Comm::new(b"nginx");
-    Occupant { tid: first, pid: first + 1, comm, prio: -1, policy: first + 2, cgroup_id, wanted: true }
+    TaskInfo { tid: first, pid: first + 1, comm, prio: -1, policy: first + 2, cgroup_id, wanted: true }
 }
 
 fn wait(class: Class) -> Wait {
@@ -39,74 +42,94 @@ fn wait(class: Class) -> Wait {
         prev_tid: 12,
         prev_comm: Comm::new(b"cc1plus"),
         prev_prio: 13,
-        wakeable: true,
-        level: 14,
+        preempted_sleeping: true,
+        sampling_shift: 14,
     }
 }
 
-fn waited(class: Class) -> Waited {
-    Waited {
+fn detailed_wait(class: Class) -> DetailedWait {
+    DetailedWait {
         wait: wait(class),
         cpu: Some(15),
         waker_cpu: Some(16),
         remote: false,
-        moves: 17,
+        migrations: 17,
         throttled_ns: Some(18),
         throttled_at_start: true,
         stolen_ns: 19,
     }
 }
 
-fn turn(leaving: Leaving) -> Turn {
-    let unseen = Some(Unseen { switches: Some(20), came_ns: Some(21) });
+fn switch(leaving: PrevState) -> SwitchEvent {
+    let unseen = Some(Unseen { switches: Some(20), switched_in_ns: Some(21) });
     let (prev, next) = (occupant(22, Some(25)), occupant(26, None));
-    Turn { at_ns: 29, prev, unseen, leaving, next, waited: None, idle_state: Some(30), rt_throttled: true }
-}
-
-fn turns() -> Vec<What> {
-    let leaving = [Leaving::Runnable, Leaving::RunnableYetWakeable, Leaving::Asleep, Leaving::Dead].map(turn);
-    let classes = Class::ALL.map(|class| Turn { waited: Some(waited(class)), ..turn(Leaving::Asleep) });
-    leaving.into_iter().chain(classes).map(|turn| What::Turn(Box::new(turn))).collect()
-}
-
-fn events() -> Vec<What> {
-    let comm = Comm::new(b"make");
-    let noise = |source| What::Noise(Noise { source, from_ns: 1, to_ns: 2 });
-    let stack = |role, kernel, user| What::Stack(Stack { at_ns: 1, role, tid: 2, by_tid: 3, by_pid: 4, kernel, user });
-    let others = [
-        noise(Source::Irq { number: 3, name: Comm::new(b"eth0") }),
-        noise(Source::Vector(4)),
-        noise(Source::Softirq(5)),
-        What::Moved(Moved { at_ns: 1, tid: 2, comm, waits: true, from_cpu: 3, to_cpu: 4 }),
-        What::Woken(Woken { at_ns: 1, tid: 2, comm, new: true, running: false, target_cpu: 3, waker_tid: 4 }),
-        What::Work(Work { at_ns: 1, tid: 2, function: Some(0xffff_ffff_8100_0000) }),
-        What::Spawn(Spawn { at_ns: 1, tid: 2, comm, child: Some(3) }),
-        stack(Role::Waker, Trace::Number(5), Trace::NoRoom),
-        stack(Role::Wakee, Trace::Nothing, Trace::Number(6)),
-    ];
-    turns().into_iter().chain(others).collect()
-}
-
-fn terms(first: u64) -> Terms {
-    Terms {
-        seen: first,
-        carried: first + 1,
-        delivered: first + 2,
-        woken_running: first + 3,
-        woken_waiting: first + 4,
-        filtered: first + 5,
-        below_threshold: first + 6,
-        not_watched: first + 7,
-        start_map_full: first + 8,
-        ring_full: first + 9,
-        discarded: first + 10,
-        stale: first + 11,
-        censored: first + 12,
-        rested: first + 13,
+    SwitchEvent {
+        at_ns: 29,
+        prev,
+        unseen,
+        prev_state: leaving,
+        next,
+        ended_wait: None,
+        idle_state: Some(30),
+        rt_throttled: true,
     }
 }
 
-fn report(from: From, mode: Mode) -> Report {
+fn switches() -> Vec<EventKind> {
+    let leaving = [PrevState::Runnable, PrevState::PreemptedSleeping, PrevState::Sleeping, PrevState::Dead].map(switch);
+    let classes =
+        Class::ALL.map(|class| SwitchEvent { ended_wait: Some(detailed_wait(class)), ..switch(PrevState::Sleeping) });
+    leaving.into_iter().chain(classes).map(|turn| EventKind::Switch(Box::new(turn))).collect()
+}
+
+fn events() -> Vec<EventKind> {
+    let comm = Comm::new(b"make");
+    let noise = |source| EventKind::Interrupt(InterruptEvent { source, from_ns: 1, to_ns: 2 });
+    let stack = |role, kernel, user| {
+        EventKind::Stack(StackEvent { at_ns: 1, role, tid: 2, by_tid: 3, by_pid: 4, kernel, user })
+    };
+    let others = [
+        noise(InterruptSource::Irq { number: 3, name: Comm::new(b"eth0") }),
+        noise(InterruptSource::Vector(4)),
+        noise(InterruptSource::Softirq(5)),
+        EventKind::Migration(MigrationEvent { at_ns: 1, tid: 2, comm, waiting: true, from_cpu: 3, to_cpu: 4 }),
+        EventKind::Wakeup(WakeupEvent {
+            at_ns: 1,
+            tid: 2,
+            comm,
+            new: true,
+            running: false,
+            target_cpu: 3,
+            waker_tid: 4,
+        }),
+        EventKind::WorkItem(WorkItemEvent { at_ns: 1, tid: 2, function: Some(0xffff_ffff_8100_0000) }),
+        EventKind::ForkExec(ForkExecEvent { at_ns: 1, tid: 2, comm, child: Some(3) }),
+        stack(Role::Waker, StackId::Id(5), StackId::MapFull),
+        stack(Role::Wakee, StackId::Missing, StackId::Id(6)),
+    ];
+    switches().into_iter().chain(others).collect()
+}
+
+fn terms(first: u64) -> CoverageTerms {
+    CoverageTerms {
+        seen: first,
+        carried: first + 1,
+        measured: first + 2,
+        already_running: first + 3,
+        already_queued: first + 4,
+        filtered: first + 5,
+        below_threshold: first + 6,
+        not_sampled: first + 7,
+        task_table_full: first + 8,
+        ring_buffer_full: first + 9,
+        invalid: first + 10,
+        missed_switch: first + 11,
+        still_waiting: first + 12,
+        paused: first + 13,
+    }
+}
+
+fn report(from: LatencyFrom, mode: Mode) -> Report {
     let oldest = Maximum { latency_ns: 7, at_ns: 8, tid: 9, comm: Comm::new(b"nginx"), cpu: 10 };
     let programs = ProgramTime { ns: 11, switches: 12, accounted_ns: 13 };
     Report {
@@ -126,7 +149,7 @@ fn report(from: From, mode: Mode) -> Report {
             preemptions: Some(terms(40)),
             missed: Some(4),
             events_lost: Some(5),
-            oldest_censored: Some(oldest),
+            oldest_waiting: Some(oldest),
             groups_merged: 6,
             filtered_is_own: false,
         },
@@ -137,11 +160,11 @@ fn report(from: From, mode: Mode) -> Report {
 }
 
 fn every_frame() -> Vec<Frame<'static>> {
-    let parts = Parts { noise: true, idle: false, quota: true, works: true, forks: false };
-    let header = |from| Frame::Header(Header { version: "0.1.0".to_owned(), from, merged: true, parts });
+    let parts = CollectedEvents { irq: true, idle: false, throttling: true, workqueue: true, fork: false };
+    let header = |from| Frame::Header(Header { version: "0.1.0".to_owned(), from, merged: true, collected: parts });
     let mut frames = vec![
-        header(From::Wakeup),
-        header(From::Waking),
+        header(LatencyFrom::Wakeup),
+        header(LatencyFrom::Waking),
         Frame::Cgroup { id: 7, path: "/user.slice".into() },
         Frame::Task { tid: 300, comm: Comm::new(b"make") },
         Frame::Namespace { tid: 300, namespace: Some(Namespace { pid_ns: Some(4_026_532_301), tid: 17 }) },
@@ -149,9 +172,9 @@ fn every_frame() -> Vec<Frame<'static>> {
         Frame::Function { address: 0xa, name: Some("vmstat_update".into()) },
         Frame::WarmedUp,
     ];
-    frames.extend(events().into_iter().map(|what| Frame::Event(Cow::Owned(Event { cpu: 200, seq: 300, what }))));
+    frames.extend(events().into_iter().map(|what| Frame::Event(Cow::Owned(Event { cpu: 200, seq: 300, kind: what }))));
     frames.extend(
-        [(From::Wakeup, Mode::Aggregate), (From::Waking, Mode::Samples)]
+        [(LatencyFrom::Wakeup, Mode::Aggregate), (LatencyFrom::Waking, Mode::Samples)]
             .map(|(from, mode)| Frame::End(Box::new(report(from, mode)))),
     );
     frames
@@ -166,14 +189,14 @@ fn kind(frame: &Frame<'_>) -> &'static str {
         Frame::Namespace { .. } => "namespace",
         Frame::Function { .. } => "function",
         Frame::WarmedUp => "warmed up",
-        Frame::Event(event) => match event.what {
-            What::Turn(_) => "turn",
-            What::Noise(_) => "noise",
-            What::Moved(_) => "moved",
-            What::Woken(_) => "woken",
-            What::Work(_) => "work",
-            What::Spawn(_) => "spawn",
-            What::Stack(_) => "stack",
+        Frame::Event(event) => match event.kind {
+            EventKind::Switch(_) => "turn",
+            EventKind::Interrupt(_) => "noise",
+            EventKind::Migration(_) => "moved",
+            EventKind::Wakeup(_) => "woken",
+            EventKind::WorkItem(_) => "work",
+            EventKind::ForkExec(_) => "spawn",
+            EventKind::Stack(_) => "stack",
         },
         Frame::End(_) => "end",
     }

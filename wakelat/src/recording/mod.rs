@@ -21,13 +21,13 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    report::{From, Report},
+    report::{LatencyFrom, Report},
     timeline::event::Event,
     wait::{Comm, Namespace},
 };
 
-pub use error::Error;
-pub use names::Recorded;
+pub use error::RecordingError;
+pub use names::RecordedNames;
 pub use read::Recording;
 pub use write::Recorder;
 
@@ -39,7 +39,7 @@ pub const FORMAT: u32 = 2;
 
 /// The longest frame, in bytes: several times what the longest path of a cgroup takes (`PATH_MAX`, include/uapi/linux/limits.h). What
 /// says that it is longer is none, and nobody makes room for it.
-const LONGEST: u32 = 1 << 16;
+const MAX_FRAME_BYTES: u32 = 1 << 16;
 
 /// What stands in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -89,24 +89,24 @@ pub struct Header {
     /// The wakelat that wrote it.
     pub version: String,
     /// Where the clock of a wakeup starts.
-    pub from: From,
+    pub from: LatencyFrom,
     /// Run-queue latency was asked for by name: all classes are one.
     pub merged: bool,
     /// What was told of the course of events.
-    pub parts: Parts,
+    pub collected: CollectedEvents,
 }
 
 /// What is told apart from the task that has the CPU, beside every switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parts {
+pub struct CollectedEvents {
     /// Interrupts and softirqs.
-    pub noise: bool,
+    pub irq: bool,
     /// C-states.
     pub idle: bool,
     /// Throttling and stolen time.
-    pub quota: bool,
+    pub throttling: bool,
     /// What the workers of workqueues do.
-    pub works: bool,
+    pub workqueue: bool,
     /// Who makes many tasks.
-    pub forks: bool,
+    pub fork: bool,
 }

@@ -9,14 +9,14 @@ use crate::{
 
 /// The names that stand in a recording, up to where it was read.
 #[derive(Clone, Debug, Default)]
-pub struct Recorded {
+pub struct RecordedNames {
     cgroups: HashMap<u64, String>,
     tasks: HashMap<u32, Comm>,
     namespaces: HashMap<u32, Option<Namespace>>,
     functions: HashMap<u64, Option<String>>,
 }
 
-impl Recorded {
+impl RecordedNames {
     /// Takes note of the name in a frame, if one is in it.
     pub fn learn(&mut self, frame: &Frame<'_>) {
         match frame {
@@ -31,7 +31,7 @@ impl Recorded {
     }
 }
 
-impl Names for Recorded {
+impl Names for RecordedNames {
     fn cgroup(&self, id: u64) -> String {
         self.cgroups.get(&id).cloned().unwrap_or_else(|| format!("(cgroup {id})"))
     }

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 
 use crc32fast::Hasher;
 
-use super::{Error, FORMAT, Frame, Header, LONGEST, MAGIC};
+use super::{FORMAT, Frame, Header, MAGIC, MAX_FRAME_BYTES, RecordingError};
 
 /// A recording, read frame by frame.
 #[derive(Debug)]
@@ -23,22 +23,22 @@ impl<R: Read> Recording<R> {
     ///
     /// # Errors
     /// Where it cannot be read, or is no recording that this wakelat knows.
-    pub fn open(input: R) -> Result<Self, Error> {
+    pub fn open(input: R) -> Result<Self, RecordingError> {
         let header =
-            Header { version: String::new(), from: Default::default(), merged: false, parts: Default::default() };
+            Header { version: String::new(), from: Default::default(), merged: false, collected: Default::default() };
         let mut recording = Self { input, at: 0, checksum: Hasher::new(), events: 0, ended: false, header };
-        let is_whole = |error| if is_end(&error) { Error::NotARecording } else { error };
+        let is_whole = |error| if is_end(&error) { RecordingError::NotARecording } else { error };
         if recording.bytes::<8>().map_err(is_whole)? != MAGIC {
-            return Err(Error::NotARecording);
+            return Err(RecordingError::NotARecording);
         }
         match u32::from_le_bytes(recording.bytes()?) {
             FORMAT => {}
-            other => return Err(Error::OtherFormat(other)),
+            other => return Err(RecordingError::UnsupportedFormat(other)),
         }
         let at = recording.at;
         match recording.frame()? {
             Some(Frame::Header(header)) => Ok(Self { header, ..recording }),
-            _ => Err(Error::Damaged { at }),
+            _ => Err(RecordingError::Damaged { at }),
         }
     }
 
@@ -51,22 +51,22 @@ impl<R: Read> Recording<R> {
     ///
     /// # Errors
     /// Where it cannot be read, is damaged, ends before that, or goes on behind it.
-    pub fn frame(&mut self) -> Result<Option<Frame<'static>>, Error> {
+    pub fn frame(&mut self) -> Result<Option<Frame<'static>>, RecordingError> {
         if self.ended {
             return Ok(None);
         }
         let at = self.at;
         let (length, checksum) = (u32::from_le_bytes(self.bytes()?), u32::from_le_bytes(self.bytes()?));
-        if length > LONGEST {
-            return Err(Error::Damaged { at });
+        if length > MAX_FRAME_BYTES {
+            return Err(RecordingError::Damaged { at });
         }
         let mut bytes = vec![0; length as usize];
         self.fill(&mut bytes)?;
         self.checksum.update(&bytes);
         if self.checksum.clone().finalize() != checksum {
-            return Err(Error::Damaged { at });
+            return Err(RecordingError::Damaged { at });
         }
-        let Ok((frame, [])) = postcard::take_from_bytes(&bytes) else { return Err(Error::Damaged { at }) };
+        let Ok((frame, [])) = postcard::take_from_bytes(&bytes) else { return Err(RecordingError::Damaged { at }) };
         match &frame {
             Frame::Event(_) => self.events += 1,
             Frame::End(_) => self.end()?,
@@ -76,32 +76,32 @@ impl<R: Read> Recording<R> {
     }
 
     /// Nothing comes any more.
-    fn end(&mut self) -> Result<(), Error> {
+    fn end(&mut self) -> Result<(), RecordingError> {
         self.ended = true;
         let at = self.at;
         match self.bytes::<1>() {
-            Ok(_) => Err(Error::GoesOn { at }),
+            Ok(_) => Err(RecordingError::TrailingData { at }),
             Err(error) if is_end(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], RecordingError> {
         let mut bytes = [0; N];
         self.fill(&mut bytes)?;
         Ok(bytes)
     }
 
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Error> {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RecordingError> {
         self.input.read_exact(bytes).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => Error::CutShort { events: self.events },
-            _ => Error::Io(error),
+            ErrorKind::UnexpectedEof => RecordingError::Truncated { events: self.events },
+            _ => RecordingError::Io(error),
         })?;
         self.at += bytes.len() as u64;
         Ok(())
     }
 }
 
-fn is_end(error: &Error) -> bool {
-    matches!(error, Error::CutShort { .. })
+fn is_end(error: &RecordingError) -> bool {
+    matches!(error, RecordingError::Truncated { .. })
 }

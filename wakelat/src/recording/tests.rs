@@ -1,15 +1,15 @@
 use std::cell::Cell;
 
-use wakelat_common::{Class, start::Leaving};
+use wakelat_common::{Class, start::PrevState};
 
 use super::*;
 use crate::{
     aggregate::key::{Key, Names},
-    report::From,
+    report::LatencyFrom,
     sink::fixtures,
     timeline::{
-        event::{Turn, What, Work},
-        fixtures::{Stream, idle, task},
+        event::{EventKind, SwitchEvent, WorkItemEvent},
+        fixtures::{EventStream, idle, task},
     },
     why::{
         self,
@@ -20,9 +20,9 @@ use crate::{
 fn header() -> Header {
     Header {
         version: "0.0.0".to_owned(),
-        from: From::Waking,
+        from: LatencyFrom::Waking,
         merged: true,
-        parts: Parts { noise: true, works: true, ..Parts::default() },
+        collected: CollectedEvents { irq: true, workqueue: true, ..CollectedEvents::default() },
     }
 }
 
@@ -31,15 +31,15 @@ fn recorded(events: &[Event]) -> Vec<u8> {
     let mut recorder = Recorder::default();
     recorder.begin(header(), &mut file).unwrap();
     events.iter().for_each(|event| recorder.event(event, &Paths, &mut file).unwrap());
-    recorder.end(&report(&summary(events, From::Waking, &[])), &mut file).unwrap();
+    recorder.end(&report(&summary(events, LatencyFrom::Waking, &[])), &mut file).unwrap();
     file
 }
 
 /// All events, the names up to the end, and how it ended.
-fn replayed(file: &[u8]) -> (Vec<Event>, Recorded, Option<Report>) {
+fn replayed(file: &[u8]) -> (Vec<Event>, RecordedNames, Option<Report>) {
     let mut recording = Recording::open(file).unwrap();
     assert_eq!(recording.header(), &header());
-    let (mut events, mut names, mut end) = (Vec::new(), Recorded::default(), None);
+    let (mut events, mut names, mut end) = (Vec::new(), RecordedNames::default(), None);
     while let Some(frame) = recording.frame().unwrap() {
         names.learn(&frame);
         match frame {
@@ -52,7 +52,7 @@ fn replayed(file: &[u8]) -> (Vec<Event>, Recorded, Option<Report>) {
 }
 
 /// How reading it to its end ends.
-fn read(file: &[u8]) -> Result<(), Error> {
+fn read(file: &[u8]) -> Result<(), RecordingError> {
     let mut recording = Recording::open(file)?;
     while recording.frame()?.is_some() {}
     Ok(())
@@ -85,8 +85,8 @@ fn sealed(contents: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// All that `why` says of some events.
-fn said(events: &[Event]) -> String {
-    let summary = summary(events, From::Waking, &[Key::Comm]);
+fn recorded_lines(events: &[Event]) -> String {
+    let summary = summary(events, LatencyFrom::Waking, &[Key::Comm]);
     let mut json = Vec::new();
     why::sink::json(&summary, &report(&summary), &mut json).unwrap();
     String::from_utf8(json).unwrap()
@@ -97,8 +97,8 @@ fn a_recording_says_what_was_said_when_it_was_recorded() {
     for (name, stream) in stories() {
         let (events, _, end) = replayed(&recorded(&stream.events));
         assert_eq!(events, stream.events, "{name}");
-        assert_eq!(said(&events), said(&stream.events), "{name}");
-        let (end, report) = (end.expect("an end"), report(&summary(&events, From::Waking, &[])));
+        assert_eq!(recorded_lines(&events), recorded_lines(&stream.events), "{name}");
+        let (end, report) = (end.expect("an end"), report(&summary(&events, LatencyFrom::Waking, &[])));
         let account = |report: Report| (report.coverage, report.duration_ns, report.overhead);
         assert_eq!(account(end), account(report));
     }
@@ -117,8 +117,8 @@ fn a_file_that_is_not_all_there_is_refused() {
     let file = recorded(&stories()["one_hog"].events);
     for length in 0..file.len() {
         match read(&file[..length]) {
-            Err(Error::NotARecording) => assert!(length < 8, "{length}"),
-            Err(Error::CutShort { .. }) => assert!(length >= 8, "{length}"),
+            Err(RecordingError::NotARecording) => assert!(length < 8, "{length}"),
+            Err(RecordingError::Truncated { .. }) => assert!(length >= 8, "{length}"),
             other => panic!("{length}: {other:?}"),
         }
     }
@@ -127,13 +127,13 @@ fn a_file_that_is_not_all_there_is_refused() {
 #[test]
 fn what_is_no_recording_is_refused() {
     let file = recorded(&stories()["two_hogs"].events);
-    assert!(matches!(Recording::open(&b"# tracer: nop\n#\n"[..]), Err(Error::NotARecording)));
+    assert!(matches!(Recording::open(&b"# tracer: nop\n#\n"[..]), Err(RecordingError::NotARecording)));
     let mut other = file.clone();
     other[8] = 9;
-    assert!(matches!(Recording::open(&other[..]), Err(Error::OtherFormat(9))));
+    assert!(matches!(Recording::open(&other[..]), Err(RecordingError::UnsupportedFormat(9))));
     let mut longer = file.clone();
     longer[12..16].fill(0xff);
-    assert!(matches!(Recording::open(&longer[..]), Err(Error::Damaged { at: 12 })));
+    assert!(matches!(Recording::open(&longer[..]), Err(RecordingError::Damaged { at: 12 })));
 }
 
 #[test]
@@ -157,11 +157,11 @@ fn a_frame_that_is_missing_or_in_another_place_is_damage() {
         let mut twice = frames.clone();
         twice.insert(at, frames[at].clone());
         for changed in [missing, twice] {
-            assert!(matches!(read(&file_of(&changed)), Err(Error::Damaged { .. })), "{at}");
+            assert!(matches!(read(&file_of(&changed)), Err(RecordingError::Damaged { .. })), "{at}");
         }
         let mut swapped = frames.clone();
         swapped.swap(at, at + 1);
-        assert!(matches!(read(&file_of(&swapped)), Err(Error::Damaged { .. })), "{at}");
+        assert!(matches!(read(&file_of(&swapped)), Err(RecordingError::Damaged { .. })), "{at}");
     }
 }
 
@@ -170,7 +170,7 @@ fn what_stands_behind_the_end_is_not_overlooked() {
     let file = recorded(&stories()["one_hog"].events);
     for more in [&file[..], &[0]] {
         let length = file.len() as u64;
-        assert!(matches!(read(&[&file, more].concat()), Err(Error::GoesOn { at }) if at == length));
+        assert!(matches!(read(&[&file, more].concat()), Err(RecordingError::TrailingData { at }) if at == length));
     }
 }
 
@@ -179,7 +179,7 @@ fn what_stands_behind_the_content_of_a_frame_is_not_overlooked() {
     let mut content = postcard::to_stdvec(&Frame::Header(header())).unwrap();
     assert_eq!(Recording::open(&sealed(&[content.clone()])[..]).unwrap().header(), &header());
     content.push(0);
-    assert!(matches!(Recording::open(&sealed(&[content])[..]), Err(Error::Damaged { at: 12 })));
+    assert!(matches!(Recording::open(&sealed(&[content])[..]), Err(RecordingError::Damaged { at: 12 })));
 }
 
 #[test]
@@ -193,7 +193,12 @@ fn whatever_stands_in_a_frame_is_no_panic() {
             // A number that has become another is read as that; what is no frame any more is told as such.
             if let Err(error) = read(&sealed(&contents)) {
                 assert!(
-                    matches!(error, Error::Damaged { .. } | Error::CutShort { .. } | Error::GoesOn { .. }),
+                    matches!(
+                        error,
+                        RecordingError::Damaged { .. }
+                            | RecordingError::Truncated { .. }
+                            | RecordingError::TrailingData { .. }
+                    ),
                     "{error}"
                 );
             }
@@ -204,7 +209,8 @@ fn whatever_stands_in_a_frame_is_no_panic() {
 
 #[test]
 fn what_no_reader_takes_is_not_written() {
-    let event = Event { cpu: 0, seq: 1, what: What::Work(Work { at_ns: 1, tid: 2, function: Some(0xa) }) };
+    let event =
+        Event { cpu: 0, seq: 1, kind: EventKind::WorkItem(WorkItemEvent { at_ns: 1, tid: 2, function: Some(0xa) }) };
     struct Long;
     impl Names for Long {
         fn cgroup(&self, _: u64) -> String {
@@ -217,7 +223,7 @@ fn what_no_reader_takes_is_not_written() {
             None
         }
         fn function(&self, _: u64) -> Option<String> {
-            Some("a".repeat(LONGEST as usize))
+            Some("a".repeat(MAX_FRAME_BYTES as usize))
         }
     }
     let (mut recorder, mut file) = (Recorder::default(), Vec::new());
@@ -250,24 +256,25 @@ impl Names for Reused {
 /// Waits of thread 5, each woken by 77, and what a reader knows of both when each has ended.
 fn known_after_each_wait(
     reused: &Reused,
-    owners: &[(Option<Namespace>, &[Turn])],
+    owners: &[(Option<Namespace>, &[SwitchEvent])],
 ) -> Vec<(Option<Namespace>, Option<Comm>)> {
     let (mut recorder, mut file) = (Recorder::default(), Vec::new());
     recorder.begin(header(), &mut file).unwrap();
     for (namespace, turns) in owners {
         reused.0.set(*namespace);
         for turn in *turns {
-            let event = Event { cpu: 0, seq: 1, what: What::Turn(Box::new(turn.clone())) };
+            let event = Event { cpu: 0, seq: 1, kind: EventKind::Switch(Box::new(turn.clone())) };
             recorder.event(&event, reused, &mut file).unwrap();
         }
     }
     recorder.end(&fixtures::report(Vec::new()), &mut file).unwrap();
-    let (mut recording, mut names, mut known) = (Recording::open(&file[..]).unwrap(), Recorded::default(), Vec::new());
+    let (mut recording, mut names, mut known) =
+        (Recording::open(&file[..]).unwrap(), RecordedNames::default(), Vec::new());
     while let Some(frame) = recording.frame().unwrap() {
         names.learn(&frame);
         if let Frame::Event(event) = frame
-            && let What::Turn(turn) = &event.what
-            && turn.waited.is_some()
+            && let EventKind::Switch(turn) = &event.kind
+            && turn.ended_wait.is_some()
         {
             known.push((names.namespace(5), names.comm(77)));
         }
@@ -279,23 +286,23 @@ fn known_after_each_wait(
 fn a_number_that_is_given_again_is_asked_about_again() {
     let of = |pid_ns, tid| Some(Namespace { pid_ns: Some(pid_ns), tid });
     let waits = |class: Class| {
-        let mut stream = Stream::default();
-        let waited = stream.ends(0, (10, 20), task(5, "waits"));
+        let mut stream = EventStream::default();
+        let waited = stream.end_wait(0, (10, 20), task(5, "waits"));
         (waited.wait.class, waited.wait.waker_tid) = (class, Some(77));
-        match stream.events.remove(0).what {
-            What::Turn(turn) => *turn,
+        match stream.events.remove(0).kind {
+            EventKind::Switch(turn) => *turn,
             other => panic!("{other:?}"),
         }
     };
-    let dies = |tid: u32| Turn {
+    let dies = |tid: u32| SwitchEvent {
         prev: task(tid, "dies"),
         next: idle(),
-        waited: None,
-        leaving: Leaving::Dead,
+        ended_wait: None,
+        prev_state: PrevState::Dead,
         ..waits(Class::New)
     };
     let (inside, outside) = (Some(Comm::new(b"inside")), Some(Comm::new(b"outside")));
-    let owners: [(Option<Namespace>, &[Turn]); 3] = [
+    let owners: [(Option<Namespace>, &[SwitchEvent]); 3] = [
         (of(1, 10), &[waits(Class::Wakeup), waits(Class::Wakeup), dies(77), dies(5)]),
         (None, &[waits(Class::Wakeup), dies(5)]),
         (of(3, 30), &[waits(Class::Preempted)]),
@@ -303,7 +310,7 @@ fn a_number_that_is_given_again_is_asked_about_again() {
     let known = known_after_each_wait(&Reused(Cell::default()), &owners);
     assert_eq!(known, [(of(1, 10), inside), (of(1, 10), inside), (None, outside), (of(3, 30), outside)]);
     // Nobody has seen the first one die.
-    let owners: [(Option<Namespace>, &[Turn]); 2] =
+    let owners: [(Option<Namespace>, &[SwitchEvent]); 2] =
         [(of(1, 10), &[waits(Class::Wakeup)]), (None, &[waits(Class::New)])];
     let known = known_after_each_wait(&Reused(Cell::default()), &owners);
     assert_eq!(known, [(of(1, 10), inside), (None, inside)]);

@@ -6,14 +6,14 @@ use std::{
 };
 
 use crc32fast::Hasher;
-use wakelat_common::{Class, start::Leaving};
+use wakelat_common::{Class, start::PrevState};
 
-use super::{FORMAT, Frame, Header, LONGEST, MAGIC};
+use super::{FORMAT, Frame, Header, MAGIC, MAX_FRAME_BYTES};
 use crate::{
     aggregate::key::Names,
     hash::HashSet,
     report::Report,
-    timeline::event::{Event, Waited, What, Work},
+    timeline::event::{DetailedWait, Event, EventKind, WorkItemEvent},
 };
 
 /// Writes a recording, frame by frame.
@@ -44,12 +44,12 @@ impl Recorder {
 
     /// One event, and before it what nobody may be able to name later.
     pub fn event(&mut self, event: &Event, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
-        match &event.what {
-            What::Work(Work { function: Some(address), .. }) if self.functions.insert(*address) => {
+        match &event.kind {
+            EventKind::WorkItem(WorkItemEvent { function: Some(address), .. }) if self.functions.insert(*address) => {
                 let name = names.function(*address).map(Cow::Owned);
                 self.write(&Frame::Function { address: *address, name }, out)?;
             }
-            What::Turn(turn) => {
+            EventKind::Switch(turn) => {
                 for task in [&turn.prev, &turn.next] {
                     self.tasks.insert(task.tid);
                     if let Some(id) = task.cgroup_id
@@ -59,12 +59,12 @@ impl Recorder {
                     }
                 }
                 // The death of who had the number before may not have been seen.
-                let is_new = |waited: Waited| waited.wait.class == Class::New;
-                if turn.waited.is_some_and(|waited| self.waiters.insert(turn.next.tid) || is_new(waited)) {
+                let is_new = |waited: DetailedWait| waited.wait.class == Class::New;
+                if turn.ended_wait.is_some_and(|waited| self.waiters.insert(turn.next.tid) || is_new(waited)) {
                     let (tid, namespace) = (turn.next.tid, names.namespace(turn.next.tid));
                     self.write(&Frame::Namespace { tid, namespace }, out)?;
                 }
-                if let Some(tid) = turn.waited.and_then(|waited| waited.wait.waker_tid)
+                if let Some(tid) = turn.ended_wait.and_then(|waited| waited.wait.waker_tid)
                     && self.tasks.insert(tid)
                     && let Some(comm) = names.comm(tid)
                 {
@@ -73,8 +73,8 @@ impl Recorder {
             }
             _ => {}
         }
-        if let What::Turn(turn) = &event.what
-            && turn.leaving == Leaving::Dead
+        if let EventKind::Switch(turn) = &event.kind
+            && turn.prev_state == PrevState::Dead
         {
             // Its number may be given to another, of whom nothing is known.
             self.tasks.remove(&turn.prev.tid);
@@ -96,9 +96,10 @@ impl Recorder {
     fn write(&mut self, frame: &Frame<'_>, out: &mut dyn Write) -> io::Result<()> {
         self.bytes.clear();
         self.bytes = postcard::to_extend(frame, std::mem::take(&mut self.bytes)).map_err(io::Error::other)?;
-        let length = u32::try_from(self.bytes.len()).ok().filter(|length| *length <= LONGEST);
+        let length = u32::try_from(self.bytes.len()).ok().filter(|length| *length <= MAX_FRAME_BYTES);
         let length = length.ok_or_else(|| {
-            let why = format!("{} bytes are one piece of a recording, which has {LONGEST} at most", self.bytes.len());
+            let why =
+                format!("{} bytes are one piece of a recording, which has {MAX_FRAME_BYTES} at most", self.bytes.len());
             io::Error::other(why)
         })?;
         self.checksum.update(&self.bytes);

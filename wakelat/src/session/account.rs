@@ -17,54 +17,54 @@ use tokio::time::Instant;
 
 use super::{
     clock::{cpu_ns, monotonic_ns},
-    limit::{Limit, Reading},
-    meter::{Meter, Presence, Slice, Spent},
+    limit::{LimitReading, OverheadLimit},
+    meter::{AttachedTime, MeasuredSlice, OverheadCost, ProgramTimeEstimate},
 };
 use crate::{
     aggregate::sampled::Period,
-    collect::{Collector, RunCounts, Runs},
+    collect::{Collector, ProgramStats, RunCounts},
     kernel::{Roots, switches},
 };
 
 /// From the beginning of one slice to that of the next.
-const EVERY: Duration = Duration::from_secs(2);
+const SLICE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a slice is where much happens: 1 % of the time.
-const SHORTEST: Duration = Duration::from_millis(20);
+const SHORTEST_SLICE: Duration = Duration::from_millis(20);
 /// How long it is at most.
-const LONGEST: Duration = Duration::from_millis(640);
+const LONGEST_SLICE: Duration = Duration::from_millis(640);
 /// Switches that tell what one takes to some percent.
 const ENOUGH_SWITCHES: u64 = 500;
 
 /// What measuring takes.
-pub struct Account {
-    limited: Option<Limited>,
-    presence: Presence,
+pub struct OverheadMonitor {
+    limit_state: Option<LimitState>,
+    attached_time: AttachedTime,
     proc: PathBuf,
     cpus: u32,
-    meter: Meter,
-    under_way: Option<UnderWay>,
+    program_time: ProgramTimeEstimate,
+    open_slice: Option<OpenSlice>,
     /// When to begin a slice, or to look at the one under way.
     slice_at: Instant,
 }
 
 /// What is to be done now.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step {
+pub enum OverheadAction {
     /// Nothing: only the account was due.
-    Go,
+    Nothing,
     /// A period has ended, and this one begins at once.
-    Period(Period),
+    NewPeriod(Period),
     /// The programs are to be detached: [`Account::leave`].
-    Rest(Duration),
+    Pause(Duration),
     /// They are to be attached again: [`Account::come_back`].
-    Return,
+    Resume,
 }
 
 /// A limit to hold.
-struct Limited {
-    limit: Limit,
+struct LimitState {
+    limit: OverheadLimit,
     /// The lowest and the highest level in force since the window began.
-    levels: (u8, u8),
+    shift_range: (u8, u8),
     period: Period,
     period_began_at_ns: u64,
     /// When the period ends, or the pause.
@@ -72,17 +72,17 @@ struct Limited {
 }
 
 /// A slice under way.
-struct UnderWay {
+struct OpenSlice {
     /// The kernel accounts as long as this is open.
     _stats: OwnedFd,
     began_at: Instant,
     began_at_ns: u64,
-    before: Runs,
+    before: ProgramStats,
     stopped_before: u64,
     looked_at_after: Duration,
 }
 
-impl Account {
+impl OverheadMonitor {
     /// Begins with a slice, of which nothing shows where the kernel does not let this user have one (`CAP_SYS_ADMIN`).
     ///
     /// # Errors
@@ -94,9 +94,17 @@ impl Account {
             .map_err(|(path, error)| anyhow!(error).context(format!("cannot read `{path}`")))?;
         let cpus = u32::try_from(online.len()).unwrap_or(u32::MAX);
         let slice_at = Instant::now();
-        let (presence, meter) = (Presence::new(switches), Meter::new(0));
-        let mut account = Self { limited: None, presence, proc, cpus, meter, under_way: None, slice_at };
-        account.begin(collector)?;
+        let (presence, meter) = (AttachedTime::new(switches), ProgramTimeEstimate::new(0));
+        let mut account = Self {
+            limit_state: None,
+            attached_time: presence,
+            proc,
+            cpus,
+            program_time: meter,
+            open_slice: None,
+            slice_at,
+        };
+        account.begin_slice(collector)?;
         Ok(account)
     }
 
@@ -109,36 +117,36 @@ impl Account {
         let before_ns = cpu_ns();
         collector.attach()?;
         let Some(ppm) = limit_ppm else { return Ok(()) };
-        if self.under_way.is_none() {
+        if self.open_slice.is_none() {
             bail!("`--max-overhead` needs CAP_SYS_ADMIN: the kernel accounts programs for no other user");
         }
         let now = reading(collector)?;
         let attaching_ns = now.tool_ns - before_ns;
-        let mut limit = Limit::new(ppm, self.cpus, attaching_ns, now);
+        let mut limit = OverheadLimit::new(ppm, self.cpus, attaching_ns, now);
         let pause_ns = limit.first_pause();
         log::debug!("attached in {attaching_ns} ns, pause of {pause_ns:?} ns: {limit:?}");
         collector.allow_runs(limit.runs())?;
         let until = Instant::now() + Duration::from_nanos(limit.period_ns());
         let (period, period_began_at_ns) = (Period::FIRST, now.at_ns);
-        self.limited = Some(Limited { limit, levels: (0, 0), period, period_began_at_ns, until });
+        self.limit_state = Some(LimitState { limit, shift_range: (0, 0), period, period_began_at_ns, until });
         if let Some(pause_ns) = pause_ns {
-            collector.detach_and(|collector| self.leave(collector, Duration::from_nanos(pause_ns)))?;
+            collector.detach_and(|collector| self.pause(collector, Duration::from_nanos(pause_ns)))?;
             // What that took is before measuring, as attaching is.
             let now = reading(collector)?;
-            self.limited.iter_mut().for_each(|limited| limited.limit.skip_to(now));
+            self.limit_state.iter_mut().for_each(|limited| limited.limit.skip_to(now));
         }
         Ok(())
     }
 
     /// One task of how many was watched since the window began, at least and at most; none where there is no limit.
-    pub fn watched_one_in(&self) -> Option<(u32, u32)> {
-        self.limited.as_ref().map(|Limited { levels: (least, most), .. }| (1 << least, 1 << most))
+    pub fn sampled_one_in(&self) -> Option<(u32, u32)> {
+        self.limit_state.as_ref().map(|LimitState { shift_range: (least, most), .. }| (1 << least, 1 << most))
     }
 
     /// Another window begins.
     pub fn begin_window(&mut self) {
-        if let Some(limited) = &mut self.limited {
-            limited.levels = (limited.limit.level(), limited.limit.level());
+        if let Some(limited) = &mut self.limit_state {
+            limited.shift_range = (limited.limit.sampling_shift(), limited.limit.sampling_shift());
         }
     }
 
@@ -148,14 +156,14 @@ impl Account {
     }
 
     /// Whether the programs are detached for now.
-    pub fn is_resting(&self) -> bool {
-        !self.presence.is_present()
+    pub fn is_paused(&self) -> bool {
+        !self.attached_time.is_attached()
     }
 
     /// When [`Self::step`] is due.
     pub fn next_at(&self) -> Instant {
-        match &self.limited {
-            Some(limited) if self.is_resting() => limited.until,
+        match &self.limit_state {
+            Some(limited) if self.is_paused() => limited.until,
             Some(limited) => self.slice_at.min(limited.until),
             None => self.slice_at,
         }
@@ -165,8 +173,8 @@ impl Account {
     ///
     /// # Errors
     /// Where the kernel does not tell.
-    pub fn wake(&mut self, collector: &Collector) -> Result<()> {
-        if let Some(limited) = self.limited.as_mut().filter(|_| self.presence.is_present())
+    pub fn reader_woken(&mut self, collector: &Collector) -> Result<()> {
+        if let Some(limited) = self.limit_state.as_mut().filter(|_| self.attached_time.is_attached())
             && collector.stopped_at_ns()?.is_some()
         {
             log::debug!("the programs have used up their runs");
@@ -179,86 +187,86 @@ impl Account {
     ///
     /// # Errors
     /// Where procfs or the kernel does not tell.
-    pub fn step(&mut self, collector: &mut Collector) -> Result<Step> {
-        if self.is_resting() {
+    pub fn step(&mut self, collector: &mut Collector) -> Result<OverheadAction> {
+        if self.is_paused() {
             return self.end_pause(collector);
         }
         // A period ends when it was to end, whatever the slice under way has shown by then: if it depended on what happens in
         // it, what it stands for would not be known.
-        let is_over = match &self.limited {
+        let is_over = match &self.limit_state {
             Some(limited) => limited.until <= Instant::now() || collector.stopped_at_ns()?.is_some(),
             None => false,
         };
-        let Some(under_way) = &mut self.under_way else {
+        let Some(under_way) = &mut self.open_slice else {
             if is_over {
                 return self.end_period(collector);
             }
-            self.begin(collector)?;
-            return Ok(Step::Go);
+            self.begin_slice(collector)?;
+            return Ok(OverheadAction::Nothing);
         };
-        let seen = collector.runs()?.switches - under_way.before.switches;
-        if seen < ENOUGH_SWITCHES && under_way.looked_at_after < LONGEST && !is_over {
+        let seen = collector.program_stats()?.switches - under_way.before.switches;
+        if seen < ENOUGH_SWITCHES && under_way.looked_at_after < LONGEST_SLICE && !is_over {
             under_way.looked_at_after *= 2;
             self.slice_at = under_way.began_at + under_way.looked_at_after;
-            return Ok(Step::Go);
+            return Ok(OverheadAction::Nothing);
         }
-        self.slice_at = under_way.began_at + EVERY;
-        self.end(collector)?;
+        self.slice_at = under_way.began_at + SLICE_INTERVAL;
+        self.end_slice(collector)?;
         if is_over {
             return self.end_period(collector);
         }
-        if let Some(limited) = &self.limited {
+        if let Some(limited) = &self.limit_state {
             collector.allow_runs(limited.limit.runs())?;
         }
-        Ok(Step::Go)
+        Ok(OverheadAction::Nothing)
     }
 
     /// A period has ended: what comes now?
-    fn end_period(&mut self, collector: &mut Collector) -> Result<Step> {
-        let Some(limited) = &mut self.limited else { return Ok(Step::Go) };
+    fn end_period(&mut self, collector: &mut Collector) -> Result<OverheadAction> {
+        let Some(limited) = &mut self.limit_state else { return Ok(OverheadAction::Nothing) };
         let now = reading(collector)?;
         let stopped_at_ns = collector.stopped_at_ns()?;
         let measured_ns = stopped_at_ns.unwrap_or(now.at_ns).saturating_sub(limited.period_began_at_ns);
-        let level = limited.limit.level();
+        let level = limited.limit.sampling_shift();
         let pause_ns = limited.limit.end_period(now, measured_ns, stopped_at_ns.is_some(), random());
         log::debug!("measured for {measured_ns} ns, pause of {pause_ns:?} ns: {:?}", limited.limit);
-        if limited.limit.level() != level {
-            limited.change_level(collector)?;
+        if limited.limit.sampling_shift() != level {
+            limited.change_shift(collector)?;
             // Whether it is the right one is to be known soon.
             self.slice_at = Instant::now();
         }
         if let Some(pause_ns) = pause_ns {
-            return Ok(Step::Rest(Duration::from_nanos(pause_ns)));
+            return Ok(OverheadAction::Pause(Duration::from_nanos(pause_ns)));
         }
         collector.allow_runs(limited.limit.runs())?;
-        Ok(Step::Period(limited.begin_period(0)))
+        Ok(OverheadAction::NewPeriod(limited.begin_period(0)))
     }
 
     /// A pause was to end now: does it?
-    fn end_pause(&mut self, collector: &mut Collector) -> Result<Step> {
-        if let Some(limited) = &mut self.limited {
+    fn end_pause(&mut self, collector: &mut Collector) -> Result<OverheadAction> {
+        if let Some(limited) = &mut self.limit_state {
             if let Some(more_ns) = limited.limit.end_pause(reading(collector)?) {
                 limited.until = Instant::now() + Duration::from_nanos(more_ns);
-                return Ok(Step::Go);
+                return Ok(OverheadAction::Nothing);
             }
             collector.clear_stop()?;
             collector.allow_runs(limited.limit.runs())?;
         }
         // The whole of a period that begins: its first runs take longer than the others.
         if self.slice_at <= Instant::now() {
-            self.begin(collector)?;
+            self.begin_slice(collector)?;
         }
-        Ok(Step::Return)
+        Ok(OverheadAction::Resume)
     }
 
     /// The programs are detached from now on, for so long. Returns since when they do not measure: ns of CLOCK_MONOTONIC.
     ///
     /// # Errors
     /// Where procfs does not tell.
-    pub fn leave(&mut self, collector: &Collector, rest: Duration) -> Result<u64> {
+    pub fn pause(&mut self, collector: &Collector, rest: Duration) -> Result<u64> {
         let left_at_ns = collector.stopped_at_ns()?.unwrap_or_else(monotonic_ns);
-        self.presence.leave(switches::count(&self.proc)?, left_at_ns);
-        if let Some(limited) = &mut self.limited {
+        self.attached_time.detach(switches::count(&self.proc)?, left_at_ns);
+        if let Some(limited) = &mut self.limit_state {
             limited.until = Instant::now() + rest;
         }
         Ok(left_at_ns)
@@ -268,9 +276,9 @@ impl Account {
     ///
     /// # Errors
     /// Where procfs does not tell.
-    pub fn come_back(&mut self, collector: &Collector) -> Result<Option<Period>> {
-        let rest_ns = self.presence.come_back(switches::count(&self.proc)?, monotonic_ns());
-        let Some(limited) = &mut self.limited else { return Ok(None) };
+    pub fn resume(&mut self, collector: &Collector) -> Result<Option<Period>> {
+        let rest_ns = self.attached_time.attach(switches::count(&self.proc)?, monotonic_ns());
+        let Some(limited) = &mut self.limit_state else { return Ok(None) };
         limited.limit.begin_period(reading(collector)?);
         Ok(Some(limited.begin_period(rest_ns)))
     }
@@ -279,52 +287,52 @@ impl Account {
     ///
     /// # Errors
     /// Where procfs does not tell.
-    pub fn so_far(&mut self) -> Result<Spent> {
-        let switches = self.presence.switches(switches::count(&self.proc)?);
-        Ok(self.meter.spent(switches, self.presence.rested_ns(monotonic_ns()), cpu_ns()))
+    pub fn cost_so_far(&mut self) -> Result<OverheadCost> {
+        let switches = self.attached_time.switches(switches::count(&self.proc)?);
+        Ok(self.program_time.cost(switches, self.attached_time.detached_ns(monotonic_ns()), cpu_ns()))
     }
 
     /// What it has come to by now. Ends the slice under way, if it is the first: nothing else is known yet.
     ///
     /// # Errors
     /// Where procfs or the kernel does not tell.
-    pub fn spent(&mut self, collector: &Collector) -> Result<Spent> {
-        let spent = self.so_far()?;
-        if spent.programs_ns.is_some() || self.under_way.is_none() {
+    pub fn cost(&mut self, collector: &Collector) -> Result<OverheadCost> {
+        let spent = self.cost_so_far()?;
+        if spent.programs_ns.is_some() || self.open_slice.is_none() {
             return Ok(spent);
         }
-        self.end(collector)?;
+        self.end_slice(collector)?;
         self.slice_at = Instant::now();
-        self.so_far()
+        self.cost_so_far()
     }
 
-    fn begin(&mut self, collector: &Collector) -> Result<()> {
+    fn begin_slice(&mut self, collector: &Collector) -> Result<()> {
         let began_at = Instant::now();
-        self.slice_at = began_at + EVERY;
+        self.slice_at = began_at + SLICE_INTERVAL;
         match enable_stats(Stats::RunTime) {
             Ok(stats) => {
-                self.slice_at = began_at + SHORTEST;
-                let (before, began_at_ns) = (collector.runs()?, monotonic_ns());
+                self.slice_at = began_at + SHORTEST_SLICE;
+                let (before, began_at_ns) = (collector.program_stats()?, monotonic_ns());
                 let stopped_before = collector.run_counts()?.stopped;
-                let looked_at_after = SHORTEST;
-                self.under_way =
-                    Some(UnderWay { _stats: stats, began_at, began_at_ns, before, stopped_before, looked_at_after });
+                let looked_at_after = SHORTEST_SLICE;
+                self.open_slice =
+                    Some(OpenSlice { _stats: stats, began_at, began_at_ns, before, stopped_before, looked_at_after });
             }
             Err(error) => log::info!("the kernel does not account programs for this user: {error}"),
         }
         Ok(())
     }
 
-    fn end(&mut self, collector: &Collector) -> Result<()> {
-        let Some(under_way) = self.under_way.take() else { return Ok(()) };
-        let runs = collector.runs()?;
-        let slice = Slice {
+    fn end_slice(&mut self, collector: &Collector) -> Result<()> {
+        let Some(under_way) = self.open_slice.take() else { return Ok(()) };
+        let runs = collector.program_stats()?;
+        let slice = MeasuredSlice {
             programs_ns: runs.ns - under_way.before.ns,
             switches: runs.switches - under_way.before.switches,
             length_ns: monotonic_ns() - under_way.began_at_ns,
         };
-        self.meter.add(&slice, self.presence.switches(switches::count(&self.proc)?));
-        if let Some(limited) = &mut self.limited {
+        self.program_time.add(&slice, self.attached_time.switches(switches::count(&self.proc)?));
+        if let Some(limited) = &mut self.limit_state {
             let now = reading(collector)?;
             let count = runs.count - under_way.before.count;
             let stopped = (now.stopped - under_way.stopped_before).min(count);
@@ -335,28 +343,28 @@ impl Account {
     }
 }
 
-impl Limited {
+impl LimitState {
     /// The next period begins, after so long a pause.
     fn begin_period(&mut self, rest_ns: u64) -> Period {
         let length_ns = self.limit.period_ns();
         self.until = Instant::now() + Duration::from_nanos(length_ns);
         self.period_began_at_ns = monotonic_ns();
-        self.period = Period { number: self.period.number + 1, rest_ns };
+        self.period = Period { number: self.period.number + 1, pause_ns: rest_ns };
         self.period
     }
 
-    fn change_level(&mut self, collector: &mut Collector) -> Result<()> {
-        let level = self.limit.level();
-        collector.sample_one_in_two_to_the(level)?;
-        self.levels = (self.levels.0.min(level), self.levels.1.max(level));
+    fn change_shift(&mut self, collector: &mut Collector) -> Result<()> {
+        let level = self.limit.sampling_shift();
+        collector.set_sampling_shift(level)?;
+        self.shift_range = (self.shift_range.0.min(level), self.shift_range.1.max(level));
         Ok(())
     }
 }
 
 /// How things stand.
-fn reading(collector: &Collector) -> Result<Reading> {
+fn reading(collector: &Collector) -> Result<LimitReading> {
     let RunCounts { measured, stopped } = collector.run_counts()?;
-    Ok(Reading { at_ns: monotonic_ns(), measured, stopped, tool_ns: cpu_ns() })
+    Ok(LimitReading { at_ns: monotonic_ns(), measured, stopped, tool_ns: cpu_ns() })
 }
 
 /// A number from 0 to 1 that nobody could have known: from the seed of the library's hash maps.

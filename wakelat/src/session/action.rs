@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result, bail};
 use crate::{config::Action, wait::Wait};
 
 /// Carries out the action, once in a run.
-pub struct Trigger {
+pub struct ActionRunner {
     action: Action,
     fired: bool,
     child: Option<Child>,
 }
 
-impl Trigger {
+impl ActionRunner {
     /// Nothing has happened yet.
     pub fn new(action: Action) -> Self {
         Self { action, fired: false, child: None }

@@ -14,7 +14,7 @@ use tokio::{
 use super::view::Input;
 
 /// How the terminal was.
-static FORMER: OnceLock<Termios> = OnceLock::new();
+static SAVED_TERMIOS: OnceLock<Termios> = OnceLock::new();
 
 /// The keyboard, whose keys come at once and are not shown.
 struct Keyboard(AsyncFd<i32>);
@@ -36,7 +36,7 @@ impl Keyboard {
         }
         // SAFETY: standard input stays open as long as the process lives.
         let fd = unsafe { AsyncFd::register_with_interest(stdin.as_raw_fd(), Interest::READABLE) }.ok()?;
-        _ = FORMER.set(former);
+        _ = SAVED_TERMIOS.set(former);
         let keyboard = Self(fd);
         tcsetattr(io::stdin(), OptionalActions::Now, &modes).ok()?;
         Some(keyboard)
@@ -99,7 +99,7 @@ async fn key(keyboard: Option<&Keyboard>) -> u8 {
 
 /// Makes the terminal what it was, if it was changed. Also called by a signal handler: tcsetattr(3) is async-signal-safe.
 pub fn restore() {
-    if let Some(former) = FORMER.get() {
+    if let Some(former) = SAVED_TERMIOS.get() {
         _ = tcsetattr(io::stdin(), OptionalActions::Now, former);
     }
 }

@@ -10,7 +10,7 @@
 //! A small limit takes longer rounds, as detaching and attaching takes the same CPU time whatever the limit: the bucket is larger then,
 //! and fills the slower.
 
-use wakelat_common::share::MAX_LEVEL;
+use wakelat_common::share::MAX_SAMPLING_SHIFT;
 
 /// What may be taken in 10 s, in ns of the limit: what flows in meanwhile, and what the bucket holds at most.
 const WINDOW_NS: f64 = 1e10;
@@ -43,24 +43,24 @@ const SHORTEST_PAUSE_NS: f64 = 5e7;
 
 /// One task in 8. To call the programs takes about as long then as what they and the reader do for these: with fewer, much less
 /// would be measured, and little less taken.
-const FEWEST_TASKS: u8 = 3;
+const MAX_SHIFT: u8 = 3;
 
-const _: () = assert!(FEWEST_TASKS <= MAX_LEVEL);
+const _: () = assert!(MAX_SHIFT <= MAX_SAMPLING_SHIFT);
 
 /// Sampling twice as many tasks at most doubles the overhead: up to this part of what flows in there is enough for it.
-const ROOM: f64 = 0.47;
+const HEADROOM: f64 = 0.47;
 /// Periods in a row that leave room before more tasks are sampled.
-const CALM: u32 = 3;
+const CALM_PERIODS: u32 = 3;
 
 /// Keeps the overhead below a limit.
 #[derive(Clone, Copy, Debug)]
-pub struct Limit {
+pub struct OverheadLimit {
     /// ns of CPU time that may be taken in a ns.
     limit: f64,
     cpus: f64,
     /// ns of CPU time in the bucket; less than 0 where more was taken than it held.
     tokens: f64,
-    last: Reading,
+    last: LimitReading,
     /// ns that a run of a program takes.
     price: f64,
     /// Whether a slice has shown it.
@@ -73,8 +73,8 @@ pub struct Limit {
     unpriced: u64,
     /// Since the last period ended.
     round: Round,
-    level: u8,
-    calm: u32,
+    sampling_shift: u8,
+    calm_periods: u32,
     period_ns: f64,
     /// What the bucket has to hold before the next period begins.
     needed: f64,
@@ -82,7 +82,7 @@ pub struct Limit {
 
 /// What was counted up to one instant since the start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reading {
+pub struct LimitReading {
     /// ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Runs of programs that measured.
@@ -103,10 +103,10 @@ struct Round {
     of_pause_ns: u64,
 }
 
-impl Limit {
+impl OverheadLimit {
     /// A limit of `ppm` millionths of the time of `cpus`, from `now` on, where to attach the programs took `attaching_ns` of CPU time. To begin
     /// with, every task is sampled.
-    pub fn new(ppm: u32, cpus: u32, attaching_ns: u64, now: Reading) -> Self {
+    pub fn new(ppm: u32, cpus: u32, attaching_ns: u64, now: LimitReading) -> Self {
         let limit = Self {
             limit: f64::from(ppm) / 1e6 * f64::from(cpus),
             cpus: f64::from(cpus),
@@ -118,8 +118,8 @@ impl Limit {
             price_of_pause: 2.0 * attaching_ns as f64,
             unpriced: 0,
             round: Round::default(),
-            level: 0,
-            calm: 0,
+            sampling_shift: 0,
+            calm_periods: 0,
             period_ns: FIRST_PERIOD_NS,
             needed: 0.0,
         };
@@ -136,13 +136,13 @@ impl Limit {
     }
 
     /// What was taken up to `now` does not count.
-    pub fn skip_to(&mut self, now: Reading) {
+    pub fn skip_to(&mut self, now: LimitReading) {
         self.last = now;
     }
 
     /// One task in 2 to the power of this is sampled.
-    pub fn level(&self) -> u8 {
-        self.level
+    pub fn sampling_shift(&self) -> u8 {
+        self.sampling_shift
     }
 
     /// How long the next period is to be: ns.
@@ -157,7 +157,7 @@ impl Limit {
     }
 
     /// Debits what was taken up to `now`.
-    pub fn charge(&mut self, now: Reading) {
+    pub fn charge(&mut self, now: LimitReading) {
         let last = std::mem::replace(&mut self.last, now);
         let length_ns = now.at_ns.saturating_sub(last.at_ns);
         let tool_ns = now.tool_ns.saturating_sub(last.tool_ns);
@@ -194,7 +194,7 @@ impl Limit {
 
     /// A period has ended in which the programs measured for `measured_ns`; `has_stopped`: by themselves, before its planned end.
     /// Returns how long to pause before the next, if at all: ns. `random` is from 0 to 1.
-    pub fn end_period(&mut self, now: Reading, measured_ns: u64, has_stopped: bool, random: f64) -> Option<u64> {
+    pub fn end_period(&mut self, now: LimitReading, measured_ns: u64, has_stopped: bool, random: f64) -> Option<u64> {
         self.charge(now);
         let round = std::mem::take(&mut self.round);
         let measured_ns = measured_ns.max(1) as f64;
@@ -202,7 +202,7 @@ impl Limit {
         let reading_ns = (round.tool_ns - round.of_pause_ns) as f64;
         self.price_of_tool = if round.runs == 0 { 0.0 } else { (reading_ns / round.runs as f64).min(self.price) };
         let of_tool = round.tool_ns as f64 / round.length_ns.max(1) as f64;
-        self.adjust_level((programs_ns / measured_ns + of_tool) / self.cpus);
+        self.adjust_shift((programs_ns / measured_ns + of_tool) / self.cpus);
         // Neither what a period takes nor what it is to take depends on what happens in it, so that periods are a fair sample
         // of the time: its length is known beforehand, and the pause before it ends at random.
         let taken = programs_ns + reading_ns;
@@ -221,7 +221,7 @@ impl Limit {
     }
 
     /// A pause was to end now. Returns for how long it has to go on, where what came with it has taken too much: ns.
-    pub fn end_pause(&mut self, now: Reading) -> Option<u64> {
+    pub fn end_pause(&mut self, now: LimitReading) -> Option<u64> {
         self.charge(now);
         if self.capacity() < self.price_of_pause {
             // Not even to attach is within the limit.
@@ -234,7 +234,7 @@ impl Limit {
     }
 
     /// The programs are attached again: a period begins.
-    pub fn begin_period(&mut self, now: Reading) {
+    pub fn begin_period(&mut self, now: LimitReading) {
         self.charge(now);
         self.round.of_pause_ns = self.round.tool_ns;
         let shown = self.round.tool_ns as f64;
@@ -267,18 +267,18 @@ impl Limit {
     }
 
     /// Samples fewer tasks, or more, where measuring took `share` of the time of all CPUs.
-    fn adjust_level(&mut self, share: f64) {
+    fn adjust_shift(&mut self, share: f64) {
         let aim = self.inflow() / self.cpus;
         if share > aim {
             // What is to be had by sampling fewer is proportional to them, at best.
             let halvings = (share / aim).log2().ceil().max(1.0) as u8;
-            self.level = self.level.saturating_add(halvings).min(FEWEST_TASKS);
-            self.calm = 0;
+            self.sampling_shift = self.sampling_shift.saturating_add(halvings).min(MAX_SHIFT);
+            self.calm_periods = 0;
         } else {
-            self.calm = if share <= ROOM * aim { self.calm + 1 } else { 0 };
-            if self.calm >= CALM && self.level > 0 {
-                self.level -= 1;
-                self.calm = 0;
+            self.calm_periods = if share <= HEADROOM * aim { self.calm_periods + 1 } else { 0 };
+            if self.calm_periods >= CALM_PERIODS && self.sampling_shift > 0 {
+                self.sampling_shift -= 1;
+                self.calm_periods = 0;
                 // Until a slice shows it.
                 self.price *= 2.0;
                 self.price_of_tool *= 2.0;

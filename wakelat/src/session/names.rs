@@ -20,20 +20,20 @@ use crate::{
 };
 
 /// How long the name of a thread is taken for its name: no thread is looked up more often.
-const FRESH: Duration = Duration::from_millis(500);
+const NAME_MAX_AGE: Duration = Duration::from_millis(500);
 
 /// Threads whose names are kept; where there are more, the names of those that did not come lately are forgotten.
 const THREADS: usize = 65_536;
 
 /// Names known so far.
-pub struct Directory {
+pub struct NameResolver {
     /// Where /proc is.
     proc: PathBuf,
     cgroup_mount: Option<PathBuf>,
     cgroups: RefCell<HashMap<u64, String>>,
     /// Cgroups that came, and whose paths are not known yet.
     new_cgroups: RefCell<HashSet<u64>>,
-    comms: RefCell<HashMap<u32, Named>>,
+    comms: RefCell<HashMap<u32, CachedName>>,
     /// How many times [`FRESH`] has passed.
     age: Cell<u64>,
     fresh_since: Cell<Instant>,
@@ -43,12 +43,12 @@ pub struct Directory {
 
 /// A thread's name, and when it was read; none where there was no such thread.
 #[derive(Clone, Copy)]
-struct Named {
+struct CachedName {
     comm: Option<Comm>,
     age: u64,
 }
 
-impl Directory {
+impl NameResolver {
     /// `cgroup_mount` is where the v2 hierarchy is mounted, if it is.
     pub fn new(cgroup_mount: Option<PathBuf>) -> Self {
         Self {
@@ -72,11 +72,11 @@ impl Directory {
 
     /// Takes note of a thread's name from a sample.
     pub fn learn(&self, tid: u32, comm: Comm) {
-        self.comms.borrow_mut().insert(tid, Named { comm: Some(comm), age: self.age.get() });
+        self.comms.borrow_mut().insert(tid, CachedName { comm: Some(comm), age: self.age.get() });
     }
 
     /// Takes note of what a wait says of the names that groups by `keys` need, and looks up what it does not say.
-    pub fn see(&self, wait: &Wait, keys: &[Key]) {
+    pub fn learn_from(&self, wait: &Wait, keys: &[Key]) {
         for key in keys {
             match key {
                 Key::Tid => self.learn(wait.tid, wait.comm),
@@ -87,32 +87,32 @@ impl Directory {
                     self.learn(wait.tid, wait.comm);
                     wait.waker_tid.into_iter().for_each(|tid| self.refresh(tid));
                 }
-                Key::Cgroup | Key::Container => self.see_cgroup(wait.cgroup_id.unwrap_or(0)),
+                Key::Cgroup | Key::Container => self.note_cgroup(wait.cgroup_id.unwrap_or(0)),
                 _ => {}
             }
         }
     }
 
-    fn see_cgroup(&self, id: u64) {
+    fn note_cgroup(&self, id: u64) {
         if !self.cgroups.borrow().contains_key(&id) {
             self.new_cgroups.borrow_mut().insert(id);
         }
     }
 
     /// A batch of samples has been taken: looks up the cgroups that came with it, all at once.
-    pub fn settle(&self) {
+    pub fn resolve_new_cgroups(&self) {
         let new = self.new_cgroups.take();
         if !new.is_empty() {
             self.read_cgroups();
             let mut cgroups = self.cgroups.borrow_mut();
             new.into_iter().for_each(|id| _ = cgroups.entry(id).or_insert_with(|| unnamed(id)));
         }
-        if self.fresh_since.get().elapsed() >= FRESH {
-            self.grow_older();
+        if self.fresh_since.get().elapsed() >= NAME_MAX_AGE {
+            self.advance_age();
         }
     }
 
-    fn grow_older(&self) {
+    fn advance_age(&self) {
         let age = self.age.get() + 1;
         self.age.set(age);
         self.fresh_since.set(Instant::now());
@@ -134,7 +134,7 @@ impl Directory {
         let known = comms.get(&tid).copied();
         if tid != 0 && known.is_none_or(|named| named.age != age) {
             let comm = self.look_up(tid).or(known.and_then(|named| named.comm));
-            comms.insert(tid, Named { comm, age });
+            comms.insert(tid, CachedName { comm, age });
         }
     }
 
@@ -167,11 +167,11 @@ fn unnamed(id: u64) -> String {
     if id <= 1 { "/".to_owned() } else { format!("(cgroup {id}, gone)") }
 }
 
-impl Names for Directory {
+impl Names for NameResolver {
     fn cgroup(&self, id: u64) -> String {
-        self.see_cgroup(id);
+        self.note_cgroup(id);
         if self.new_cgroups.borrow().contains(&id) {
-            self.settle();
+            self.resolve_new_cgroups();
         }
         self.cgroups.borrow().get(&id).cloned().unwrap_or_else(|| unnamed(id))
     }
@@ -222,8 +222,8 @@ mod tests {
             fs::remove_dir_all(self.0.join(tid.to_string())).unwrap();
         }
 
-        fn directory(&self) -> Directory {
-            Directory { proc: self.0.clone(), ..Directory::new(None) }
+        fn directory(&self) -> NameResolver {
+            NameResolver { proc: self.0.clone(), ..NameResolver::new(None) }
         }
     }
 
@@ -237,7 +237,7 @@ mod tests {
         Wait { waker_tid: Some(tid), ..fixtures::wait() }
     }
 
-    fn name(directory: &Directory, tid: u32) -> Option<String> {
+    fn name(directory: &NameResolver, tid: u32) -> Option<String> {
         directory.comm(tid).map(|comm| comm.to_string())
     }
 
@@ -246,10 +246,10 @@ mod tests {
         let proc = Proc::new("exec");
         let directory = proc.directory();
         proc.call(77, "sh");
-        directory.see(&woken_by(77), &[Key::Waker]);
+        directory.learn_from(&woken_by(77), &[Key::Waker]);
         proc.call(77, "make");
-        directory.grow_older();
-        directory.see(&woken_by(77), &[Key::Waker]);
+        directory.advance_age();
+        directory.learn_from(&woken_by(77), &[Key::Waker]);
         assert_eq!(name(&directory, 77).as_deref(), Some("make"));
     }
 
@@ -257,11 +257,11 @@ mod tests {
     fn a_number_without_a_thread_is_looked_up_again_when_it_comes_again() {
         let proc = Proc::new("reuse");
         let directory = proc.directory();
-        directory.see(&woken_by(77), &[Key::Waker]);
+        directory.learn_from(&woken_by(77), &[Key::Waker]);
         assert_eq!(name(&directory, 77), None);
         proc.call(77, "bash");
-        directory.grow_older();
-        directory.see(&woken_by(77), &[Key::Waker]);
+        directory.advance_age();
+        directory.learn_from(&woken_by(77), &[Key::Waker]);
         assert_eq!(name(&directory, 77).as_deref(), Some("bash"));
     }
 
@@ -272,11 +272,11 @@ mod tests {
         proc.call(77, "sh");
         proc.call(1230, "nginx");
         let wait = Wait { tid: 1234, pid: 1230, ..woken_by(77) };
-        directory.see(&wait, &[Key::Pid, Key::Waker]);
+        directory.learn_from(&wait, &[Key::Pid, Key::Waker]);
         proc.end(77);
         proc.end(1230);
-        directory.grow_older();
-        directory.see(&wait, &[Key::Pid, Key::Waker]);
+        directory.advance_age();
+        directory.learn_from(&wait, &[Key::Pid, Key::Waker]);
         assert_eq!([77, 1230].map(|tid| name(&directory, tid).unwrap()), ["sh", "nginx"]);
         directory.forget_threads();
         assert_eq!(name(&directory, 77), None);
@@ -289,7 +289,7 @@ mod tests {
         proc.call(1234, "java");
         directory.refresh(1234);
         let wait = fixtures::wait();
-        directory.see(&Wait { tid: 1234, comm: Comm::new(b"GC Thread#0"), ..wait }, &[Key::Tid]);
+        directory.learn_from(&Wait { tid: 1234, comm: Comm::new(b"GC Thread#0"), ..wait }, &[Key::Tid]);
         assert_eq!(name(&directory, 1234).as_deref(), Some("GC Thread#0"));
     }
 
@@ -300,7 +300,7 @@ mod tests {
         for _ in 0..3 {
             let first = directory.age.get() as u32 * 100_000;
             (first..first + THREADS as u32).for_each(|tid| directory.learn(tid + 1, Comm::new(b"short")));
-            directory.grow_older();
+            directory.advance_age();
         }
         assert!(directory.comms.borrow().len() <= 2 * THREADS);
         assert_eq!(name(&directory, 1), None);
@@ -310,13 +310,13 @@ mod tests {
     fn a_cgroup_that_is_removed_after_its_first_wait_has_its_path() {
         use std::os::unix::fs::MetadataExt as _;
         let mount = Proc::new("cgroups");
-        let directory = Directory { cgroup_mount: Some(mount.0.clone()), ..Directory::new(None) };
+        let directory = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
         directory.prepare(&[Key::Cgroup]);
         let path = mount.0.join("job.slice");
         fs::create_dir_all(&path).unwrap();
         let id = fs::metadata(&path).unwrap().ino();
-        directory.see(&Wait { cgroup_id: Some(id), ..fixtures::wait() }, &[Key::Cgroup]);
-        directory.settle();
+        directory.learn_from(&Wait { cgroup_id: Some(id), ..fixtures::wait() }, &[Key::Cgroup]);
+        directory.resolve_new_cgroups();
         fs::remove_dir(&path).unwrap();
         assert_eq!(directory.cgroup(id), "/job.slice");
         assert_eq!(directory.cgroup(u64::MAX), format!("(cgroup {}, gone)", u64::MAX));

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 pub struct Output {
     writer: BufWriter<Box<dyn Write + Send>>,
     name: String,
-    pipe: Pipe,
+    pipe: StdoutPipe,
     /// The file, until something is to be written.
     untouched: Option<Untouched>,
 }
@@ -27,11 +27,11 @@ struct Untouched {
 
 /// Standard output, where it can be a pipe.
 #[derive(Clone, Copy, Debug)]
-pub struct Pipe(Option<RawFd>);
+pub struct StdoutPipe(Option<RawFd>);
 
 /// How a write ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteResult {
     /// It arrived.
     All,
     /// The reader has gone, as `head` does: nothing more is wanted, and nothing is wrong.
@@ -46,7 +46,7 @@ impl Output {
     pub fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else {
             let stdout = io::stdout();
-            let pipe = Pipe((!stdout.is_terminal()).then(|| stdout.as_raw_fd()));
+            let pipe = StdoutPipe((!stdout.is_terminal()).then(|| stdout.as_raw_fd()));
             let mut output = Self::to(Box::new(stdout), "standard output");
             output.pipe = pipe;
             return Ok(output);
@@ -66,7 +66,7 @@ impl Output {
 
     /// What `writer` takes, by this name in error messages.
     pub(super) fn to(writer: Box<dyn Write + Send>, name: &str) -> Self {
-        Self { writer: BufWriter::new(writer), name: name.to_owned(), pipe: Pipe(None), untouched: None }
+        Self { writer: BufWriter::new(writer), name: name.to_owned(), pipe: StdoutPipe(None), untouched: None }
     }
 
     /// How error messages name it.
@@ -75,7 +75,7 @@ impl Output {
     }
 
     /// Standard output, where it can be a pipe.
-    pub fn pipe(&self) -> Pipe {
+    pub fn pipe(&self) -> StdoutPipe {
         self.pipe
     }
 
@@ -83,11 +83,11 @@ impl Output {
     ///
     /// # Errors
     /// Where it cannot be written, as on a full disk; a reader that has gone is no error.
-    pub fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
+    pub fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<WriteResult> {
         let emptied = self.untouched.take().map_or(Ok(()), |untouched| untouched.file.set_len(0));
         match emptied.and_then(|()| write(&mut self.writer)).and_then(|()| self.writer.flush()) {
-            Ok(()) => Ok(Written::All),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Written::NoReader),
+            Ok(()) => Ok(WriteResult::All),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(WriteResult::NoReader),
             Err(error) => Err(error).with_context(|| format!("cannot write to {}", self.name)),
         }
     }
@@ -98,7 +98,7 @@ impl Output {
     }
 }
 
-impl Pipe {
+impl StdoutPipe {
     /// Whether its reader has gone.
     pub fn reader_is_gone(self) -> bool {
         let Some(fd) = self.0 else { return false };
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "of the last run, and long");
         let mut output = Output::open(Some(&path)).unwrap();
         for line in ["one\n", "two\n"] {
-            assert_eq!(output.write(|out| out.write_all(line.as_bytes())).unwrap(), Written::All);
+            assert_eq!(output.write(|out| out.write_all(line.as_bytes())).unwrap(), WriteResult::All);
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
         Output::open(Some(&path)).unwrap().write(|_| Ok(())).unwrap();

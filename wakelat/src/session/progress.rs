@@ -37,7 +37,7 @@ impl Progress {
         let now = Instant::now();
         let Some(next_at) = self.next_at.filter(|next_at| *next_at <= now) else { return };
         self.next_at = Some(next_at.max(now - EVERY) + EVERY);
-        let passed = monotonic_ns().saturating_sub(schedule.begun_at_ns()) as f64 / 1e9;
+        let passed = monotonic_ns().saturating_sub(schedule.began_at_ns()) as f64 / 1e9;
         let of = schedule.length_ns().map_or(String::new(), |length_ns| format!(" of {:.1}", length_ns as f64 / 1e9));
         let samples = if self.counted { String::new() } else { format!(", {samples} samples") };
         draw(&format!("{passed:.1}{of} s{samples}; Ctrl-C ends it"));

@@ -9,7 +9,7 @@ use crate::config::Window;
 
 /// What happens at an instant of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum WindowBoundary {
     /// The warm-up is over: the first window begins ([`Schedule::begin`]).
     WarmUp,
     /// An interval is over, and another begins.
@@ -27,7 +27,7 @@ pub struct Schedule {
     warm_up_until_ns: Option<u64>,
     interval_ns: Option<u64>,
     length_ns: Option<u64>,
-    begun_at_ns: u64,
+    began_at_ns: u64,
     /// End of the interval under way.
     next_interval_ns: Option<u64>,
     end_at_ns: Option<u64>,
@@ -42,7 +42,7 @@ impl Schedule {
             warm_up_until_ns: (window.warm_up_ns > 0).then(|| now_ns.saturating_add(window.warm_up_ns)),
             interval_ns,
             length_ns: [window.duration_ns, by_count].into_iter().flatten().min(),
-            begun_at_ns: now_ns.saturating_add(window.warm_up_ns),
+            began_at_ns: now_ns.saturating_add(window.warm_up_ns),
             next_interval_ns: None,
             end_at_ns: None,
         };
@@ -55,7 +55,7 @@ impl Schedule {
     /// The first window begins: it is as long as asked for, however late that is.
     pub fn begin(&mut self, now_ns: u64) {
         self.warm_up_until_ns = None;
-        self.begun_at_ns = now_ns;
+        self.began_at_ns = now_ns;
         // What is too far in the future for the clock never comes.
         let after = |length_ns: Option<u64>| length_ns.and_then(|length_ns| now_ns.checked_add(length_ns));
         self.next_interval_ns = after(self.interval_ns);
@@ -89,26 +89,26 @@ impl Schedule {
     }
 
     /// When the first window begins, or was to begin.
-    pub fn begun_at_ns(&self) -> u64 {
-        self.begun_at_ns
+    pub fn began_at_ns(&self) -> u64 {
+        self.began_at_ns
     }
 
     /// How long the window that ends with `cut` was to be: ns.
-    pub fn requested_ns(&self, cut: Cut) -> Option<u64> {
+    pub fn requested_ns(&self, cut: WindowBoundary) -> Option<u64> {
         match (cut, self.interval_ns, self.length_ns) {
-            (Cut::WarmUp, ..) => None,
-            (Cut::Interval { .. }, interval_ns, _) => interval_ns,
+            (WindowBoundary::WarmUp, ..) => None,
+            (WindowBoundary::Interval { .. }, interval_ns, _) => interval_ns,
             // The last interval may be a shorter one.
-            (Cut::End, Some(interval_ns), Some(length_ns)) => match length_ns % interval_ns {
+            (WindowBoundary::End, Some(interval_ns), Some(length_ns)) => match length_ns % interval_ns {
                 0 => Some(interval_ns),
                 rest_ns => Some(rest_ns),
             },
-            (Cut::End, _, length_ns) => length_ns,
+            (WindowBoundary::End, _, length_ns) => length_ns,
         }
     }
 
     /// Intervals that had ended at `end_at_ns` and were not cut, where the run ended then.
-    pub fn uncut(&self, end_at_ns: u64) -> u64 {
+    pub fn intervals_not_ended(&self, end_at_ns: u64) -> u64 {
         let due_ns = self.next_interval_ns.filter(|due_ns| *due_ns < end_at_ns);
         due_ns.zip(self.interval_ns).map_or(0, |(due_ns, interval_ns)| (end_at_ns - due_ns).div_ceil(interval_ns))
     }
@@ -125,20 +125,20 @@ impl Schedule {
 
     /// Passes what is due at `now_ns`, if anything is. The end comes before all else; of several intervals that have ended
     /// only the last is cut.
-    pub fn pass(&mut self, now_ns: u64) -> Option<Cut> {
+    pub fn take_due(&mut self, now_ns: u64) -> Option<WindowBoundary> {
         if let Some(warm_up_until_ns) = self.warm_up_until_ns {
-            return (warm_up_until_ns <= now_ns).then_some(Cut::WarmUp);
+            return (warm_up_until_ns <= now_ns).then_some(WindowBoundary::WarmUp);
         }
         // An end at the end of an interval is an end.
         if self.end_at_ns.is_some_and(|end_at_ns| end_at_ns <= now_ns) {
-            return Some(Cut::End);
+            return Some(WindowBoundary::End);
         }
         let due_ns = self.next_interval_ns.filter(|due_ns| *due_ns <= now_ns)?;
         let interval_ns = self.interval_ns?;
         let skipped = (now_ns - due_ns) / interval_ns;
         // From where it was due, not from now: delays do not add up.
         self.next_interval_ns = due_ns.checked_add((skipped + 1).saturating_mul(interval_ns));
-        Some(Cut::Interval { skipped })
+        Some(WindowBoundary::Interval { skipped })
     }
 }
 
@@ -150,21 +150,21 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
     const BEGIN: u64 = 1_000 * SECOND;
-    const INTERVAL: Cut = Cut::Interval { skipped: 0 };
+    const INTERVAL: WindowBoundary = WindowBoundary::Interval { skipped: 0 };
 
     /// What is passed, and when (in seconds since the beginning), where each cut is `late_ns` late.
-    fn cuts(window: Window, limit: usize, late_ns: u64) -> Vec<(u64, Cut)> {
+    fn cuts(window: Window, limit: usize, late_ns: u64) -> Vec<(u64, WindowBoundary)> {
         let mut schedule = Schedule::new(&window, BEGIN);
         let mut cuts = Vec::new();
         while let Some(at_ns) = schedule.next_at_ns().filter(|_| cuts.len() < limit) {
             let now_ns = at_ns + late_ns;
-            assert_eq!(schedule.pass(at_ns - 1), None);
-            let cut = schedule.pass(now_ns).expect("something is due");
+            assert_eq!(schedule.take_due(at_ns - 1), None);
+            let cut = schedule.take_due(now_ns).expect("something is due");
             cuts.push(((now_ns - BEGIN) / SECOND, cut));
             match cut {
-                Cut::WarmUp => schedule.begin(now_ns),
-                Cut::Interval { .. } => {}
-                Cut::End => break,
+                WindowBoundary::WarmUp => schedule.begin(now_ns),
+                WindowBoundary::Interval { .. } => {}
+                WindowBoundary::End => break,
             }
         }
         cuts
@@ -173,13 +173,13 @@ mod tests {
     #[test]
     fn a_duration_is_one_window() {
         let window = Window { duration_ns: Some(3 * SECOND), ..Window::default() };
-        assert_eq!(cuts(window, 9, 0), [(3, Cut::End)]);
+        assert_eq!(cuts(window, 9, 0), [(3, WindowBoundary::End)]);
     }
 
     #[test]
     fn a_count_of_intervals_ends_with_the_last_one() {
         let window = Window { interval_ns: Some(2 * SECOND), count: Some(3), ..Window::default() };
-        assert_eq!(cuts(window, 9, 0), [(2, INTERVAL), (4, INTERVAL), (6, Cut::End)]);
+        assert_eq!(cuts(window, 9, 0), [(2, INTERVAL), (4, INTERVAL), (6, WindowBoundary::End)]);
     }
 
     #[test]
@@ -190,10 +190,10 @@ mod tests {
             duration_ns: Some(3 * SECOND),
             ..Window::default()
         };
-        assert_eq!(cuts(window, 9, 0), [(2, INTERVAL), (3, Cut::End)]);
+        assert_eq!(cuts(window, 9, 0), [(2, INTERVAL), (3, WindowBoundary::End)]);
         let schedule = Schedule::new(&window, BEGIN);
         assert_eq!(
-            (schedule.requested_ns(INTERVAL), schedule.requested_ns(Cut::End)),
+            (schedule.requested_ns(INTERVAL), schedule.requested_ns(WindowBoundary::End)),
             (Some(2 * SECOND), Some(SECOND))
         );
     }
@@ -206,14 +206,14 @@ mod tests {
             duration_ns: Some(2 * SECOND),
             ..Window::default()
         };
-        assert_eq!(cuts(window, 9, 0), [(5, Cut::WarmUp), (6, INTERVAL), (7, Cut::End)]);
+        assert_eq!(cuts(window, 9, 0), [(5, WindowBoundary::WarmUp), (6, INTERVAL), (7, WindowBoundary::End)]);
     }
 
     #[test]
     fn a_late_end_of_the_warm_up_takes_nothing_from_the_window() {
         let window = Window { warm_up_ns: 5 * SECOND, duration_ns: Some(2 * SECOND), ..Window::default() };
         let mut schedule = Schedule::new(&window, BEGIN);
-        assert_eq!((schedule.end_at_ns(), schedule.pass(BEGIN + 8 * SECOND)), (None, Some(Cut::WarmUp)));
+        assert_eq!((schedule.end_at_ns(), schedule.take_due(BEGIN + 8 * SECOND)), (None, Some(WindowBoundary::WarmUp)));
         schedule.begin(BEGIN + 8 * SECOND);
         assert_eq!(schedule.end_at_ns(), Some(BEGIN + 10 * SECOND));
     }
@@ -229,18 +229,18 @@ mod tests {
     fn intervals_that_a_late_reader_missed_are_skipped_and_counted() {
         let window = Window { interval_ns: Some(SECOND), count: Some(10), ..Window::default() };
         let late = cuts(window, 9, 3 * SECOND + SECOND / 2);
-        let three = Cut::Interval { skipped: 3 };
-        assert_eq!(late, [(4, three), (8, three), (12, Cut::End)]);
+        let three = WindowBoundary::Interval { skipped: 3 };
+        assert_eq!(late, [(4, three), (8, three), (12, WindowBoundary::End)]);
     }
 
     #[test]
     fn the_end_comes_before_all_intervals_that_were_missed() {
         let window = Window { interval_ns: Some(SECOND), count: Some(1_000), ..Window::default() };
         let mut schedule = Schedule::new(&window, BEGIN);
-        assert_eq!(schedule.pass(BEGIN + 1_000 * SECOND), Some(Cut::End));
+        assert_eq!(schedule.take_due(BEGIN + 1_000 * SECOND), Some(WindowBoundary::End));
         // They are part of the last window.
-        assert_eq!(schedule.uncut(BEGIN + 1_000 * SECOND), 999);
-        assert_eq!([SECOND, SECOND + 1].map(|since_ns| schedule.uncut(BEGIN + since_ns)), [0, 1]);
+        assert_eq!(schedule.intervals_not_ended(BEGIN + 1_000 * SECOND), 999);
+        assert_eq!([SECOND, SECOND + 1].map(|since_ns| schedule.intervals_not_ended(BEGIN + since_ns)), [0, 1]);
     }
 
     #[test]
@@ -248,9 +248,9 @@ mod tests {
         let window = Window { interval_ns: Some(u64::MAX / 2), count: Some(u64::MAX), ..Window::default() };
         let mut schedule = Schedule::new(&window, BEGIN);
         assert_eq!(schedule.end_at_ns(), None);
-        assert_eq!(schedule.pass(BEGIN + u64::MAX / 2), Some(INTERVAL));
+        assert_eq!(schedule.take_due(BEGIN + u64::MAX / 2), Some(INTERVAL));
         // The end of the next interval is behind the last instant of the clock.
-        assert_eq!((schedule.next_at_ns(), schedule.pass(u64::MAX)), (None, None));
+        assert_eq!((schedule.next_at_ns(), schedule.take_due(u64::MAX)), (None, None));
     }
 
     proptest! {
@@ -261,11 +261,11 @@ mod tests {
             let (mut now_ns, mut passed) = (BEGIN, 0);
             for step in steps {
                 now_ns += step;
-                if let Some(Cut::Interval { skipped }) = schedule.pass(now_ns) {
+                if let Some(WindowBoundary::Interval { skipped }) = schedule.take_due(now_ns) {
                     passed += skipped + 1;
                 }
                 prop_assert_eq!(passed, (now_ns - BEGIN) / interval_ns);
-                prop_assert_eq!(schedule.pass(now_ns), None);
+                prop_assert_eq!(schedule.take_due(now_ns), None);
             }
         }
     }

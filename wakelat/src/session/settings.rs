@@ -8,19 +8,19 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{Place, scheduling};
+use super::{Environment, scheduling};
 use crate::{
     aggregate::key::Key,
-    collect::{Selection, Settings, Timeline},
+    collect::{FilterSettings, Settings, TimelineSettings},
     config::{Config, Priority},
-    report::{From, Mode},
+    report::{LatencyFrom, Mode},
 };
 
 /// A page, of the largest kind: a ring buffer that nothing comes through.
 const SMALLEST_RING: u32 = 1 << 16;
 
 /// The settings for `config`. `shows_waits`: somebody looks at single ones; `shows_events`: at what happened between.
-pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Option<Timeline>) -> Settings {
+pub fn of(config: &Config, place: &Environment, shows_waits: bool, shows_events: Option<TimelineSettings>) -> Settings {
     let filter = &config.filter;
     let aggregate = config.mode == Mode::Aggregate;
     let ring_bytes = match (aggregate, shows_events) {
@@ -32,21 +32,21 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Optio
         attach: config.resources.attach,
         btf: place.btf.clone(),
         tracefs: place.tracefs.clone(),
-        start_entries: config.resources.start_entries,
+        max_tasks: config.resources.start_entries,
         ring_bytes,
         classes: config.classes,
         threshold_ns: config.threshold.as_ref().map_or(0, |threshold| threshold.threshold_ns),
         aggregate,
         with_waking: shows_waits || shows_events.is_some() || config.by.contains(&Key::Waker),
-        from_waking: config.from == From::Waking,
+        from_waking: config.from == LatencyFrom::Waking,
         // Of the few waits that are kept in the kernel it costs next to nothing.
         with_cgroup: aggregate
             || config.by.iter().any(|key| matches!(key, Key::Cgroup | Key::Container))
             || shows_events.is_some_and(|timeline| timeline.cgroups),
         trigger_rules: false,
         timeline: shows_events.filter(|_| !aggregate),
-        salt: config.max_overhead_ppm.map(|_| drawn()),
-        filter: Selection {
+        sampling_seed: config.max_overhead_ppm.map(|_| random_seed()),
+        filter: FilterSettings {
             parts: filter.parts,
             filter: filter.filter.clone(),
             tgids: filter.tgids.clone(),
@@ -57,7 +57,7 @@ pub fn of(config: &Config, place: &Place, shows_waits: bool, shows_events: Optio
 }
 
 /// A number that nobody could have known: the seed of the library's hash maps.
-fn drawn() -> u64 {
+fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

@@ -20,7 +20,7 @@ use super::{clock::monotonic_ns, keyboard};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// As long as asked for.
     Done,
     /// Ctrl-C, a signal to end, the terminal closed.

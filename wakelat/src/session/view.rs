@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::{
     aggregate::key::Names,
-    collect::{Collector, Timeline},
+    collect::{Collector, TimelineSettings},
     report::Report,
     timeline::event::Event,
     wait::Wait,
@@ -19,7 +19,7 @@ pub trait View {
 
     /// What it shows of the course of events on each CPU, if anything: then that is given as it comes. Waits have to be
     /// counted in user space ([`crate::report::Mode::Samples`]).
-    fn shows_events(&self) -> Option<Timeline> {
+    fn shows_events(&self) -> Option<TimelineSettings> {
         None
     }
 
@@ -34,8 +34,8 @@ pub trait View {
     }
 
     /// Something came from the terminal. Returns what is to happen.
-    fn input(&mut self, _input: Input) -> Answer {
-        Answer::Nothing
+    fn input(&mut self, _input: Input) -> InputAction {
+        InputAction::Nothing
     }
 
     /// The programs are loaded, and not attached yet.
@@ -111,7 +111,7 @@ pub enum Input {
 
 /// What follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum InputAction {
     /// Nothing.
     Nothing,
     /// A report now, in place of at the end of the interval.

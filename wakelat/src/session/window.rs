@@ -1,20 +1,20 @@
 //! The windows of a run: their groups, and their account from what the kernel had counted before and after.
 
-use wakelat_common::{Class, Classes, filter::part, histogram::Histogram, start::Start};
+use wakelat_common::{Class, Classes, filter::part, histogram::Histogram, start::PendingWait};
 
-use super::{clock::unix_offset_ns, meter::Spent};
+use super::{clock::unix_offset_ns, meter::OverheadCost};
 use crate::{
     aggregate::{
         Groups,
-        coverage::{Account, terms},
+        coverage::{CoverageSnapshot, terms},
         distribution::Maximum,
         key::{Key, Names},
-        sampled::{Drawn, Period},
+        sampled::{Period, SamplingState},
     },
-    collect::Totals,
+    collect::CounterTotals,
     config::Config,
     decode,
-    report::{Coverage, From, Mode, Overhead, ProgramTime, Report, Sampling, Threshold},
+    report::{Coverage, LatencyFrom, Mode, Overhead, ProgramTime, Report, Sampling, Threshold},
     timeline,
     wait::{Comm, Wait},
 };
@@ -22,7 +22,7 @@ use crate::{
 /// The window under way, and what came before it.
 pub struct Windows {
     kernel: String,
-    from: From,
+    from: LatencyFrom,
     mode: Mode,
     limit_ppm: Option<u32>,
     classes: Classes,
@@ -36,14 +36,14 @@ pub struct Windows {
     /// There is no filter but the one that excludes wakelat's own threads.
     filters_only_itself: bool,
     /// Groups have what waits spent in parts, and not their latency.
-    by_part: bool,
+    by_component: bool,
     over: u64,
     /// Samples taken from the ring buffer since the start, warm-up included.
     wakeups_received: u64,
     preemptions_received: u64,
     /// Waits that were going on when a rest began, since the start.
-    wakeups_rested: u64,
-    preemptions_rested: u64,
+    wakeups_paused: u64,
+    preemptions_paused: u64,
     before: Before,
     /// Intervals of this window that have no report.
     skipped_intervals: u64,
@@ -54,7 +54,7 @@ pub struct Windows {
 
 /// What the kernel has counted, and what measuring has taken, since the start.
 #[derive(Clone, Copy, Default)]
-pub struct Reading {
+pub struct WindowReading {
     /// When the window ends: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// How long the reader has waited for a CPU: ns; none where the kernel does not count it.
@@ -62,13 +62,13 @@ pub struct Reading {
     /// How long the window was to be: ns; none where that was left open.
     pub requested_ns: Option<u64>,
     /// The counters of the programs.
-    pub totals: Totals,
+    pub totals: CounterTotals,
     /// Events for which the kernel skipped a program; none where it does not count them.
     pub missed: Option<u64>,
     /// What measuring has taken.
-    pub spent: Spent,
+    pub cost: OverheadCost,
     /// One task of how many was watched in this window, at least and at most; none where all are.
-    pub watched_one_in: Option<(u32, u32)>,
+    pub sampled_one_in: Option<(u32, u32)>,
 }
 
 /// How things stood when the window began.
@@ -76,17 +76,17 @@ pub struct Reading {
 struct Before {
     at_ns: u64,
     unix_offset_ns: i64,
-    wakeups: Account,
-    preemptions: Account,
+    wakeups: CoverageSnapshot,
+    preemptions: CoverageSnapshot,
     missed: Option<u64>,
-    spent: Spent,
+    cost: OverheadCost,
     events_lost: u64,
     reader_waited_ns: Option<u64>,
 }
 
 impl Windows {
     /// The first window begins with `reading`, unless there is a warm-up. There are `cpus`.
-    pub fn new(config: &Config, kernel: &str, cpus: u32, reading: &Reading, with_events: bool) -> Self {
+    pub fn new(config: &Config, kernel: &str, cpus: u32, reading: &WindowReading, with_events: bool) -> Self {
         let mut groups = Groups::new(config.by.clone(), config.merged, config.max_groups);
         if config.max_overhead_ppm.is_some() {
             groups.begin_period(Period::FIRST);
@@ -103,16 +103,16 @@ impl Windows {
             groups,
             period_began_at_ns: reading.at_ns,
             filters_only_itself: config.filter.parts == part::OTHERS,
-            by_part: config.by.contains(&Key::Part),
+            by_component: config.by.contains(&Key::Component),
             over: 0,
             wakeups_received: 0,
             preemptions_received: 0,
-            wakeups_rested: 0,
-            preemptions_rested: 0,
+            wakeups_paused: 0,
+            preemptions_paused: 0,
             before: Before {
                 at_ns: reading.at_ns,
                 unix_offset_ns: unix_offset_ns(),
-                spent: reading.spent,
+                cost: reading.cost,
                 reader_waited_ns: reading.reader_waited_ns,
                 ..Before::default()
             },
@@ -128,15 +128,15 @@ impl Windows {
             Class::Wakeup | Class::New => self.wakeups_received += 1,
             Class::Preempted => self.preemptions_received += 1,
         }
-        if !self.warming_up && !self.by_part {
+        if !self.warming_up && !self.by_component {
             self.groups.record(wait);
         }
         !self.warming_up
     }
 
     /// Adds what a wait that was recorded spent in each part.
-    pub fn record_parts(&mut self, account: &timeline::Account) {
-        self.groups.record_parts(account);
+    pub fn record_breakdown(&mut self, account: &timeline::Breakdown) {
+        self.groups.record_breakdown(account);
     }
 
     /// Adds what one CPU has counted of one class.
@@ -168,10 +168,10 @@ impl Windows {
     }
 
     /// These were going on when a rest began: nobody will see their ends.
-    pub fn cut_off(&mut self, waiting: &[Start]) {
+    pub fn count_paused(&mut self, waiting: &[PendingWait]) {
         let preemptions = waiting.iter().filter(|start| is_preemption(start)).count() as u64;
-        self.preemptions_rested += preemptions;
-        self.wakeups_rested += waiting.len() as u64 - preemptions;
+        self.preemptions_paused += preemptions;
+        self.wakeups_paused += waiting.len() as u64 - preemptions;
     }
 
     /// One of the waits has reached the threshold.
@@ -195,17 +195,17 @@ impl Windows {
     }
 
     /// A wait or an event was not written.
-    pub fn leave_unwritten(&mut self) {
+    pub fn count_unwritten(&mut self) {
         self.not_written += 1;
     }
 
     /// A new window begins with this reading.
-    pub fn begin(&mut self, reading: &Reading) {
-        let (wakeups, preemptions) = self.accounts(&reading.totals);
-        let Reading { at_ns, missed, spent, reader_waited_ns, .. } = *reading;
+    pub fn begin(&mut self, reading: &WindowReading) {
+        let (wakeups, preemptions) = self.snapshots(&reading.totals);
+        let WindowReading { at_ns, missed, cost: spent, reader_waited_ns, .. } = *reading;
         let (events_lost, unix_offset_ns) = (reading.totals.events_lost, unix_offset_ns());
         self.before =
-            Before { at_ns, unix_offset_ns, wakeups, preemptions, missed, spent, events_lost, reader_waited_ns };
+            Before { at_ns, unix_offset_ns, wakeups, preemptions, missed, cost: spent, events_lost, reader_waited_ns };
         self.groups.clear();
         self.period_began_at_ns = at_ns;
         (self.skipped_intervals, self.not_written) = (0, 0);
@@ -214,18 +214,18 @@ impl Windows {
     }
 
     /// The window so far, while the programs run.
-    pub fn cut(&mut self, reading: &Reading, names: &dyn Names) -> Report {
+    pub fn interval_report(&mut self, reading: &WindowReading, names: &dyn Names) -> Report {
         self.report(reading, None, names)
     }
 
     /// The window at its end: the programs are detached, the ring buffer is empty, `waiting` is all that still waits.
-    pub fn end(&mut self, reading: &Reading, waiting: &[Start], names: &dyn Names) -> Report {
+    pub fn final_report(&mut self, reading: &WindowReading, waiting: &[PendingWait], names: &dyn Names) -> Report {
         self.report(reading, Some(waiting), names)
     }
 
     /// What this window took, where it has taken `spent` by now.
-    fn overhead(&self, spent: &Spent) -> Overhead {
-        let before = &self.before.spent;
+    fn overhead(&self, spent: &OverheadCost) -> Overhead {
+        let before = &self.before.cost;
         Overhead {
             cpus: self.cpus,
             tool_ns: spent.tool_ns - before.tool_ns,
@@ -237,20 +237,20 @@ impl Windows {
         }
     }
 
-    fn accounts(&self, totals: &Totals) -> (Account, Account) {
+    fn snapshots(&self, totals: &CounterTotals) -> (CoverageSnapshot, CoverageSnapshot) {
         (
-            Account { counters: totals.wakeups, received: self.wakeups_received, rested: self.wakeups_rested },
-            Account {
+            CoverageSnapshot { counters: totals.wakeups, received: self.wakeups_received, paused: self.wakeups_paused },
+            CoverageSnapshot {
                 counters: totals.preemptions,
                 received: self.preemptions_received,
-                rested: self.preemptions_rested,
+                paused: self.preemptions_paused,
             },
         )
     }
 
-    fn report(&mut self, reading: &Reading, waiting: Option<&[Start]>, names: &dyn Names) -> Report {
+    fn report(&mut self, reading: &WindowReading, waiting: Option<&[PendingWait]>, names: &dyn Names) -> Report {
         let duration_ns = reading.at_ns.saturating_sub(self.before.at_ns);
-        let (wakeups, preemptions) = self.accounts(&reading.totals);
+        let (wakeups, preemptions) = self.snapshots(&reading.totals);
         let of = |preempted: bool| {
             waiting.map(|waiting| waiting.iter().filter(|start| is_preemption(start) == preempted).count() as u64)
         };
@@ -262,10 +262,10 @@ impl Windows {
             comm: names.comm(start.pid).unwrap_or(Comm::new(b"(gone)")),
             cpu: start.prev_cpu,
         });
-        let rested_ns = reading.spent.rested_ns - self.before.spent.rested_ns;
+        let rested_ns = reading.cost.paused_ns - self.before.cost.paused_ns;
         let drawn = reading
-            .watched_one_in
-            .map(|(_, most)| Drawn { up_to: most.trailing_zeros() as u8, with_rests: rested_ns > 0 });
+            .sampled_one_in
+            .map(|(_, most)| SamplingState { max_shift: most.trailing_zeros() as u8, with_pauses: rested_ns > 0 });
         if drawn.is_some() {
             self.groups.measured(ended_at_ns.saturating_sub(self.period_began_at_ns));
         }
@@ -292,13 +292,13 @@ impl Windows {
                     .then(|| terms(&self.before.preemptions, &preemptions, of(true))),
                 missed: reading.missed.map(|missed| missed - self.before.missed.unwrap_or(0)),
                 events_lost: self.with_events.then(|| reading.totals.events_lost - self.before.events_lost),
-                oldest_censored,
+                oldest_waiting: oldest_censored,
                 groups_merged: self.groups.merged(),
                 filtered_is_own: self.filters_only_itself,
             },
             threshold: self.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.over }),
-            overhead: Some(self.overhead(&reading.spent)),
-            sampling: self.limit_ppm.zip(reading.watched_one_in).map(|(limit_ppm, (one_in_least, one_in_most))| {
+            overhead: Some(self.overhead(&reading.cost)),
+            sampling: self.limit_ppm.zip(reading.sampled_one_in).map(|(limit_ppm, (one_in_least, one_in_most))| {
                 let measured_ns = duration_ns.saturating_sub(rested_ns);
                 Sampling { limit_ppm, one_in_least, one_in_most, measured_ns }
             }),
@@ -306,6 +306,6 @@ impl Windows {
     }
 }
 
-fn is_preemption(start: &Start) -> bool {
+fn is_preemption(start: &PendingWait) -> bool {
     start.class == Class::Preempted as u8
 }

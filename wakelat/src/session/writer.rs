@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::{
-    output::{Output, Pipe, Written},
+    output::{Output, StdoutPipe, WriteResult},
     scheduling,
 };
 use crate::config::Priority;
@@ -26,7 +26,7 @@ const CHUNK: usize = 1 << 18;
 const CAPACITY: usize = 1 << 25;
 
 /// A queue of what is to be written. Writing to it neither blocks nor fails.
-pub struct Writer {
+pub struct OutputWriter {
     /// The thread's number.
     tid: u32,
     pending: Vec<u8>,
@@ -34,12 +34,12 @@ pub struct Writer {
     chunks: Option<Sender<Vec<u8>>>,
     /// Bytes that were sent and are not written yet.
     unwritten: Arc<AtomicUsize>,
-    thread: Option<JoinHandle<Result<Written>>>,
-    pipe: Pipe,
+    thread: Option<JoinHandle<Result<WriteResult>>>,
+    pipe: StdoutPipe,
     name: String,
 }
 
-impl Writer {
+impl OutputWriter {
     /// Starts the thread, with a priority where one is given.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Writer {
     }
 
     /// Has the thread run with this priority from now on, if there is one and the kernel allows it.
-    pub fn hurry(&self, priority: Option<Priority>) {
+    pub fn set_priority(&self, priority: Option<Priority>) {
         if let Some(priority) = priority {
             // A thread that has ended has nothing left to write.
             _ = scheduling::set_priority(self.tid, priority);
@@ -81,10 +81,10 @@ impl Writer {
     ///
     /// # Errors
     /// Those of `write`, and where earlier output could not be written, as on a full disk. A reader that has gone is no error.
-    pub fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Written> {
+    pub fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<WriteResult> {
         match write(self) {
             Ok(()) => self.send(),
-            Err(error) => self.judge(error),
+            Err(error) => self.classify_error(error),
         }
     }
 
@@ -92,12 +92,12 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn send(&mut self) -> Result<Written> {
+    pub fn send(&mut self) -> Result<WriteResult> {
         self.send_pending();
         match self.thread.take_if(|thread| thread.is_finished()) {
             Some(thread) => join(thread),
-            None if self.thread.is_none() => Ok(Written::NoReader),
-            None => Ok(Written::All),
+            None if self.thread.is_none() => Ok(WriteResult::NoReader),
+            None => Ok(WriteResult::All),
         }
     }
 
@@ -105,9 +105,9 @@ impl Writer {
     ///
     /// # Errors
     /// Where it means that the output cannot be written; a reader that has gone is no error.
-    pub fn judge(&self, error: io::Error) -> Result<Written> {
+    pub fn classify_error(&self, error: io::Error) -> Result<WriteResult> {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Ok(Written::NoReader);
+            return Ok(WriteResult::NoReader);
         }
         Err(error).with_context(|| format!("cannot write to {}", self.name))
     }
@@ -121,11 +121,11 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn finish(mut self) -> Result<Written> {
+    pub fn finish(mut self) -> Result<WriteResult> {
         // Also where there is nothing: a file from an earlier run is emptied.
         self.send_pending();
         self.chunks = None;
-        self.thread.take().map_or(Ok(Written::NoReader), join)
+        self.thread.take().map_or(Ok(WriteResult::NoReader), join)
     }
 
     fn send_pending(&mut self) {
@@ -136,7 +136,7 @@ impl Writer {
     }
 }
 
-impl Write for Writer {
+impl Write for OutputWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.pending.extend_from_slice(bytes);
         if self.pending.len() >= CHUNK {
@@ -150,7 +150,7 @@ impl Write for Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for OutputWriter {
     /// A run that fails writes what it had to show until then.
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
@@ -161,18 +161,18 @@ impl Drop for Writer {
     }
 }
 
-fn write_all(mut output: Output, chunks: &Receiver<Vec<u8>>, unwritten: &AtomicUsize) -> Result<Written> {
+fn write_all(mut output: Output, chunks: &Receiver<Vec<u8>>, unwritten: &AtomicUsize) -> Result<WriteResult> {
     for chunk in chunks {
         let written = output.write(|out| out.write_all(&chunk))?;
-        if written == Written::NoReader {
+        if written == WriteResult::NoReader {
             return Ok(written);
         }
         unwritten.fetch_sub(chunk.len(), Relaxed);
     }
-    Ok(Written::All)
+    Ok(WriteResult::All)
 }
 
-fn join(thread: JoinHandle<Result<Written>>) -> Result<Written> {
+fn join(thread: JoinHandle<Result<WriteResult>>) -> Result<WriteResult> {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
@@ -182,9 +182,9 @@ mod tests {
 
     use super::*;
 
-    fn pipe() -> (io::PipeReader, Writer) {
+    fn pipe() -> (io::PipeReader, OutputWriter) {
         let (reader, writer) = io::pipe().unwrap();
-        (reader, Writer::start(Output::to(Box::new(writer), "a pipe"), None).unwrap())
+        (reader, OutputWriter::start(Output::to(Box::new(writer), "a pipe"), None).unwrap())
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
         let line = [b'x'; 4_096];
         let mut queued = 0;
         while !writer.is_full() {
-            assert_eq!(writer.write(|out| out.write_all(&line)).unwrap(), Written::All);
+            assert_eq!(writer.write(|out| out.write_all(&line)).unwrap(), WriteResult::All);
             queued += line.len();
         }
         assert!((CAPACITY..CAPACITY + (1 << 21)).contains(&queued), "{queued}");
@@ -204,7 +204,7 @@ mod tests {
         });
         // What comes at the end is written, however full the queue is.
         writer.write(|out| out.write_all(b"end")).unwrap();
-        assert_eq!(writer.finish().unwrap(), Written::All);
+        assert_eq!(writer.finish().unwrap(), WriteResult::All);
         assert_eq!(reading.join().unwrap(), queued + 3);
     }
 
@@ -212,15 +212,15 @@ mod tests {
     fn a_reader_that_has_gone_is_found_and_is_no_error() {
         let (reader, mut writer) = pipe();
         drop(reader);
-        while writer.write(|out| out.write_all(b"line\n")).unwrap() == Written::All {}
-        assert_eq!(writer.send().unwrap(), Written::NoReader);
-        assert_eq!(writer.finish().unwrap(), Written::NoReader);
+        while writer.write(|out| out.write_all(b"line\n")).unwrap() == WriteResult::All {}
+        assert_eq!(writer.send().unwrap(), WriteResult::NoReader);
+        assert_eq!(writer.finish().unwrap(), WriteResult::NoReader);
     }
 
     #[test]
     fn a_disk_that_is_full_is_an_error_with_the_name_of_the_output() {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let mut writer = Writer::start(Output::to(Box::new(full), "`/dev/full`"), None).unwrap();
+        let mut writer = OutputWriter::start(Output::to(Box::new(full), "`/dev/full`"), None).unwrap();
         // The thread may have failed before there is anything else to write.
         let written = writer.write(|out| out.write_all(b"line\n"));
         let error = format!("{:#}", written.and_then(|_| writer.finish()).unwrap_err());

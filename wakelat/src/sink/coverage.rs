@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     aggregate::sampled::CONFIDENCE_PERCENT,
-    report::{Mode, Report, Sampling, Terms},
+    report::{CoverageTerms, Mode, Report, Sampling},
 };
 
 /// Writes the coverage of a report: for views that have no place for it, such as a CSV of waits.
@@ -42,13 +42,13 @@ pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
     window(report, style, out);
     // Said once, of both.
     let mut missed_unknown = coverage.missed.is_none();
-    if coverage.preemptions.is_none() || coverage.wakeups != Terms::default() {
+    if coverage.preemptions.is_none() || coverage.wakeups != CoverageTerms::default() {
         terms("coverage: ", &coverage.wakeups, filtered, std::mem::take(&mut missed_unknown), style, out);
     }
     if let Some(preemptions) = &coverage.preemptions {
         terms("preemptions: ", preemptions, filtered, missed_unknown, style, out);
     }
-    if let Some(oldest) = coverage.oldest_censored {
+    if let Some(oldest) = coverage.oldest_waiting {
         let who = words::thread(Some(oldest.comm), oldest.tid, usize::MAX, style);
         let waited = duration(oldest.latency_ns, style.unicode);
         let pieces = [format!("{who},"), format!("for {waited}")].map(|text| Line::of(Ink::Plain, text));
@@ -68,7 +68,7 @@ pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
 fn window(report: &Report, style: &Style, out: &mut String) {
     let time = |ns| duration(ns, style.unicode);
     let length = time(report.duration_ns);
-    let requested_ns = report.requested_ns.filter(|_| report.is_of_another_length());
+    let requested_ns = report.requested_ns.filter(|_| report.has_unexpected_length());
     let skipped = (report.skipped_intervals > 0).then(|| counted(report.skipped_intervals, "interval"));
     if requested_ns.is_none() && skipped.is_none() {
         return paragraph(Line::of(Ink::Dim, "window: "), Ink::Plain, &length, style, out);
@@ -83,13 +83,13 @@ fn window(report: &Report, style: &Style, out: &mut String) {
 fn nothing(report: &Report, style: &Style) -> Option<String> {
     let coverage = &report.coverage;
     let subjects = [Some(coverage.wakeups), coverage.preemptions];
-    let sum = |term: fn(&Terms) -> u64| subjects.iter().flatten().map(term).sum::<u64>();
-    if sum(|terms| terms.delivered) > 0 || !report.groups.is_empty() {
+    let sum = |term: fn(&CoverageTerms) -> u64| subjects.iter().flatten().map(term).sum::<u64>();
+    if sum(|terms| terms.measured) > 0 || !report.groups.is_empty() {
         return None;
     }
     let what = match coverage.preemptions {
         None => "wakeup",
-        Some(_) if coverage.wakeups == Terms::default() => "preemption",
+        Some(_) if coverage.wakeups == CoverageTerms::default() => "preemption",
         Some(_) => "wakeup or preemption",
     };
     let (seen, below) = (sum(|terms| terms.seen), sum(|terms| terms.below_threshold));
@@ -108,18 +108,18 @@ fn nothing(report: &Report, style: &Style) -> Option<String> {
 }
 
 /// The terms of one subject, those that are not zero.
-fn terms(head: &str, terms: &Terms, filtered: &str, missed_unknown: bool, style: &Style, out: &mut String) {
+fn terms(head: &str, terms: &CoverageTerms, filtered: &str, missed_unknown: bool, style: &Style, out: &mut String) {
     let plain = |text: String| Line::of(Ink::Plain, text);
-    let mut pieces = vec![plain(format!("{} delivered of {} seen", thousands(terms.delivered), thousands(terms.seen)))];
+    let mut pieces = vec![plain(format!("{} delivered of {} seen", thousands(terms.measured), thousands(terms.seen)))];
     let ends = [
         (terms.carried, "carried into this window"),
-        (terms.woken_running, "found running"),
-        (terms.woken_waiting, "found waiting"),
+        (terms.already_running, "found running"),
+        (terms.already_queued, "found waiting"),
         (terms.filtered.saturating_sub(terms.below_threshold), filtered),
         (terms.below_threshold, "below the threshold"),
-        (terms.not_watched, "of tasks not watched"),
-        (terms.censored.saturating_sub(terms.rested), "still waiting"),
-        (terms.rested, "waiting when a rest began"),
+        (terms.not_sampled, "of tasks not watched"),
+        (terms.still_waiting.saturating_sub(terms.paused), "still waiting"),
+        (terms.paused, "waiting when a rest began"),
     ];
     pieces.extend(ends.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plain(format!("{} {what}", thousands(*n)))));
     let lost = terms.lost();
@@ -134,7 +134,7 @@ fn threshold(report: &Report, style: &Style, out: &mut String) {
     let Some(threshold) = &report.threshold else { return };
     // Waits below it were counted in the kernel alone where only those above it were asked for.
     let waits = [Some(report.coverage.wakeups), report.coverage.preemptions];
-    let waits: u64 = waits.iter().flatten().map(|terms| terms.delivered.saturating_add(terms.below_threshold)).sum();
+    let waits: u64 = waits.iter().flatten().map(|terms| terms.measured.saturating_add(terms.below_threshold)).sum();
     let ink = if threshold.over > 0 { Ink::Strong } else { Ink::Plain };
     let line = Line::of(Ink::Dim, "threshold: ").and(
         ink,
@@ -194,17 +194,17 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
     let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
     for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
         let losses = [
-            (terms.start_map_full, "lost: the map of starts was full; raise `--start-entries`"),
+            (terms.task_table_full, "lost: the map of starts was full; raise `--start-entries`"),
             (
-                terms.ring_full,
+                terms.ring_buffer_full,
                 "lost: the ring buffer was full; raise `--ring-size`, narrow the filter, or give the reader `--rt-priority`",
             ),
             (
-                terms.discarded,
+                terms.invalid,
                 "discarded: the beginning was not seen, or is after the end; such a wait is in no figure, and the others hold",
             ),
             (
-                terms.stale,
+                terms.missed_switch,
                 "stale: the switch that ended the wait was not seen; such a wait is in no figure, and the others hold",
             ),
         ];

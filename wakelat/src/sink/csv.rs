@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     aggregate::distribution::Distribution,
-    report::{Group, Report, Sampling, Terms},
-    timeline::{Account, part::Part, stay::Line as Event},
+    report::{CoverageTerms, Group, Report, Sampling},
+    timeline::{Breakdown, part::Component, stay::SchedLine as Event},
     wait::Wait,
 };
 
@@ -87,7 +87,7 @@ pub const EVENT_COLUMNS: [&str; 27] = [
 
 /// The columns of a wait and its parts.
 pub fn account_columns() -> Vec<String> {
-    let parts = Part::ALL.map(|part| format!("{}_ns", part.name()));
+    let parts = Component::ALL.map(|part| format!("{}_ns", part.name()));
     WAIT_COLUMNS.into_iter().map(str::to_owned).chain(parts).collect()
 }
 
@@ -105,7 +105,7 @@ impl CsvReports {
         columns.extend(PERCENTILES.iter().map(|(_, name)| format!("{}_ns", name.replace('.', "_"))));
         columns.extend(["max_ns", "max_at_unix_ns", "max_tid", "max_comm", "max_cpu"].map(str::to_owned));
         columns.extend(["threshold_ns", "over"].map(str::to_owned));
-        let names = || terms(&Terms::default()).map(|(name, _)| name);
+        let names = || terms(&CoverageTerms::default()).map(|(name, _)| name);
         columns.extend(names().map(str::to_owned));
         columns.extend(["missed", "events_lost"].map(str::to_owned));
         columns.extend(names().map(|name| format!("preemptions_{name}")));
@@ -216,8 +216,8 @@ impl Accounts for CsvAccounts {
         rows(out, |writer| writer.write_record(account_columns()))
     }
 
-    fn account(&mut self, account: &Account, context: &Context, out: &mut dyn Write) -> io::Result<()> {
-        let wait = WaitFields::new(&account.waited.wait, context);
+    fn account(&mut self, account: &Breakdown, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+        let wait = WaitFields::new(&account.ended_wait.wait, context);
         rows(out, |writer| writer.serialize((wait, part_fields(account))))
     }
 

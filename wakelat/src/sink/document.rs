@@ -8,10 +8,10 @@ use super::{Context, PERCENTILES, clock};
 use crate::{
     aggregate::{
         distribution::{Bucket, Distribution, Maximum},
-        sampled::Interval,
+        sampled::ConfidenceInterval,
     },
-    report::{Coverage, From, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, Terms},
-    timeline::{Account, part::Part},
+    report::{Coverage, CoverageTerms, Group, KeyPart, KeyValue, LatencyFrom, Mode, Overhead, Report, Sampling},
+    timeline::{Breakdown, part::Component},
     wait::{Wait, policy_name},
 };
 
@@ -98,7 +98,7 @@ pub struct CoverageDocument {
     filtered_is_own: bool,
 }
 
-struct TermsDocument(Terms);
+struct TermsDocument(CoverageTerms);
 
 #[derive(Serialize)]
 struct CensoredDocument {
@@ -145,7 +145,7 @@ pub struct WaitDocument {
     #[serde(flatten)]
     fields: WaitFields,
     #[serde(serialize_with = "parts", skip_serializing_if = "Option::is_none")]
-    parts: Option<[u64; Part::ALL.len()]>,
+    parts: Option<[u64; Component::ALL.len()]>,
 }
 
 /// A wait's fields, without nesting: also a row of CSV.
@@ -173,22 +173,22 @@ pub struct WaitFields {
 }
 
 /// The terms of an accounting identity and their names in documents.
-pub fn terms(terms: &Terms) -> [(&'static str, u64); 14] {
+pub fn terms(terms: &CoverageTerms) -> [(&'static str, u64); 14] {
     [
         ("seen", terms.seen),
         ("carried", terms.carried),
-        ("delivered", terms.delivered),
-        ("woken_running", terms.woken_running),
-        ("woken_waiting", terms.woken_waiting),
+        ("delivered", terms.measured),
+        ("woken_running", terms.already_running),
+        ("woken_waiting", terms.already_queued),
         ("filtered", terms.filtered),
         ("below_threshold", terms.below_threshold),
-        ("not_watched", terms.not_watched),
-        ("start_map_full", terms.start_map_full),
-        ("ring_full", terms.ring_full),
-        ("discarded", terms.discarded),
-        ("stale", terms.stale),
-        ("censored", terms.censored),
-        ("rested", terms.rested),
+        ("not_watched", terms.not_sampled),
+        ("start_map_full", terms.task_table_full),
+        ("ring_full", terms.ring_buffer_full),
+        ("discarded", terms.invalid),
+        ("stale", terms.missed_switch),
+        ("censored", terms.still_waiting),
+        ("rested", terms.paused),
     ]
 }
 
@@ -229,29 +229,29 @@ fn percentiles<S: Serializer>(distribution: &Distribution, serializer: S) -> Res
 /// Where the percentiles of all tasks lie, where not all were watched.
 fn intervals<S: Serializer>(distribution: &Distribution, serializer: S) -> Result<S::Ok, S::Error> {
     let Some(sampled) = distribution.sampled() else { return serializer.serialize_none() };
-    let document = |Interval { low_ns, high_ns }| IntervalDocument { low_ns, high_ns };
+    let document = |ConfidenceInterval { low_ns, high_ns }| IntervalDocument { low_ns, high_ns };
     serializer.collect_map(
         PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), sampled.interval(*percent).map(document))),
     )
 }
 
 /// What each part had of a wait, in the order of [`Part::ALL`]: ns.
-pub fn part_fields(account: &Account) -> [u64; Part::ALL.len()] {
-    let mut fields = [0; Part::ALL.len()];
-    account.parts().for_each(|(part, ns)| fields[part as usize] = ns);
+pub fn part_fields(account: &Breakdown) -> [u64; Component::ALL.len()] {
+    let mut fields = [0; Component::ALL.len()];
+    account.components().for_each(|(part, ns)| fields[part as usize] = ns);
     fields
 }
 
 /// The parts by their names.
-fn parts<S: Serializer>(parts: &Option<[u64; Part::ALL.len()]>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(Part::ALL.into_iter().map(Part::name).zip(parts.unwrap_or_default()))
+fn parts<S: Serializer>(parts: &Option<[u64; Component::ALL.len()]>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(Component::ALL.into_iter().map(Component::name).zip(parts.unwrap_or_default()))
 }
 
 /// The word for `--from`.
-pub fn from_name(from: From) -> &'static str {
+pub fn from_name(from: LatencyFrom) -> &'static str {
     match from {
-        From::Wakeup => "wakeup",
-        From::Waking => "waking",
+        LatencyFrom::Wakeup => "wakeup",
+        LatencyFrom::Waking => "waking",
     }
 }
 
@@ -342,7 +342,7 @@ impl CoverageDocument {
             missed: coverage.missed,
             events_lost: coverage.events_lost,
             preemptions: coverage.preemptions.map(TermsDocument),
-            oldest_censored: coverage.oldest_censored.map(censored),
+            oldest_censored: coverage.oldest_waiting.map(censored),
             groups_merged: coverage.groups_merged,
             filtered_is_own: coverage.filtered_is_own,
         }
@@ -356,8 +356,8 @@ impl WaitDocument {
     }
 
     /// The document of a wait whose parts are known.
-    pub fn with_parts(account: &Account, context: &Context) -> Self {
-        Self { parts: Some(part_fields(account)), ..Self::new(&account.waited.wait, context) }
+    pub fn with_parts(account: &Breakdown, context: &Context) -> Self {
+        Self { parts: Some(part_fields(account)), ..Self::new(&account.ended_wait.wait, context) }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use wakelat_common::{Class, start::Leaving};
+use wakelat_common::{Class, start::PrevState};
 
 use super::{
     Context, Format, Style, View, csv,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     aggregate::distribution::Maximum,
-    report::{KeyValue, Overhead, ProgramTime, Report, Sampling, Terms, Threshold},
+    report::{CoverageTerms, KeyValue, Overhead, ProgramTime, Report, Sampling, Threshold},
     wait::Comm,
 };
 
@@ -24,19 +24,19 @@ fn report() -> Report {
     let mut report = fixtures::report(vec![group(&key, Class::Wakeup, [9_100, 3_100_000, 830])]);
     report.groups[0].worst = vec![fixtures::wait()];
     report.groups[0].wakers = [(77, Comm::new(b"bash"))].into();
-    report.coverage.wakeups = Terms {
+    report.coverage.wakeups = CoverageTerms {
         seen: 15,
         carried: 1,
-        delivered: 3,
-        woken_running: 4,
-        woken_waiting: 1,
+        measured: 3,
+        already_running: 4,
+        already_queued: 1,
         filtered: 5,
         below_threshold: 2,
-        censored: 2,
-        ..Terms::default()
+        still_waiting: 2,
+        ..CoverageTerms::default()
     };
-    report.coverage.preemptions = Some(Terms { seen: 7, filtered: 7, ..Terms::default() });
-    report.coverage.oldest_censored =
+    report.coverage.preemptions = Some(CoverageTerms { seen: 7, filtered: 7, ..CoverageTerms::default() });
+    report.coverage.oldest_waiting =
         Some(Maximum { latency_ns: 1_200_000_000, at_ns: 0, tid: 4711, comm: Comm::new(b"cc1plus"), cpu: 0 });
     report.threshold = Some(Threshold { threshold_ns: 1_000_000, over: 1 });
     let programs = ProgramTime { ns: 8_200_000, switches: 200_000, accounted_ns: 100_000_000 };
@@ -61,7 +61,7 @@ fn written_wait() -> String {
 fn written_event() -> String {
     let mut out = Vec::new();
     let context = Context { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
-    let event = stays::tests::stay(1, 1234, 120_500, Leaving::Asleep);
+    let event = stays::tests::stay(1, 1234, 120_500, PrevState::Sleeping);
     Format::Json.events(&[], Style::default()).event(&event, &context, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }

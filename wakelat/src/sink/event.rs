@@ -3,13 +3,13 @@
 //! One set of fields for all kinds, so that a trace is one table.
 
 use serde::Serialize;
-use wakelat_common::start::Leaving;
+use wakelat_common::start::PrevState;
 
 use super::{Context, clock};
 use crate::{
     timeline::{
-        event::{Moved, Woken},
-        stay::{Line as Event, Stay},
+        event::{MigrationEvent, WakeupEvent},
+        stay::{SchedLine as Event, Slice},
     },
     wait::policy_name,
 };
@@ -72,18 +72,18 @@ impl EventFields {
             ..Self::default()
         };
         match event {
-            Event::Stay(stay) => place.stay(stay, context),
-            Event::Moved(moved) => place.moved(moved),
-            Event::Woken(woken) => place.woken(woken, context),
+            Event::Slice(stay) => place.stay(stay, context),
+            Event::Migration(moved) => place.moved(moved),
+            Event::Wakeup(woken) => place.woken(woken, context),
             Event::Lost { events, .. } => Self { event: "lost", events: Some(*events), ..place },
-            Event::Unseen { came, leaves, .. } => {
+            Event::Unseen { expected: came, switched_out: leaves, .. } => {
                 Self { event: "unseen", tid: Some(*leaves), came_tid: Some(*came), ..place }
             }
         }
     }
 
-    fn stay(self, stay: &Stay, context: &Context) -> Self {
-        let waker_tid = stay.waited.and_then(|wait| wait.waker_tid);
+    fn stay(self, stay: &Slice, context: &Context) -> Self {
+        let waker_tid = stay.wait.and_then(|wait| wait.waker_tid);
         Self {
             event: "switch",
             tid: Some(stay.task.tid),
@@ -94,14 +94,14 @@ impl EventFields {
             policy: Some(stay.task.policy),
             policy_name: Some(policy_name(stay.task.policy)),
             off_cpu_ns: stay.off_cpu_ns,
-            class: stay.waited.map(|wait| wait.class.name()),
-            latency_ns: stay.waited.map(|wait| wait.latency_ns),
-            delivery_ns: stay.waited.and_then(|wait| wait.delivery_ns),
+            class: stay.wait.map(|wait| wait.class.name()),
+            latency_ns: stay.wait.map(|wait| wait.latency_ns),
+            delivery_ns: stay.wait.and_then(|wait| wait.delivery_ns),
             run_ns: stay.run_ns,
-            leaving: Some(match stay.leaving {
-                Leaving::Runnable | Leaving::RunnableYetWakeable => "runnable",
-                Leaving::Asleep => "asleep",
-                Leaving::Dead => "dead",
+            leaving: Some(match stay.prev_state {
+                PrevState::Runnable | PrevState::PreemptedSleeping => "runnable",
+                PrevState::Sleeping => "asleep",
+                PrevState::Dead => "dead",
             }),
             next_tid: Some(stay.next.tid),
             next_comm: Some(stay.next.comm.to_string()),
@@ -111,19 +111,19 @@ impl EventFields {
         }
     }
 
-    fn moved(self, moved: &Moved) -> Self {
+    fn moved(self, moved: &MigrationEvent) -> Self {
         Self {
             event: "migration",
             tid: Some(moved.tid),
             comm: Some(moved.comm.to_string()),
             from_cpu: Some(moved.from_cpu),
             to_cpu: Some(moved.to_cpu),
-            waits: Some(moved.waits),
+            waits: Some(moved.waiting),
             ..self
         }
     }
 
-    fn woken(self, woken: &Woken, context: &Context) -> Self {
+    fn woken(self, woken: &WakeupEvent, context: &Context) -> Self {
         Self {
             event: if woken.new { "new" } else { "wakeup" },
             tid: Some(woken.tid),

@@ -6,7 +6,7 @@ use wakelat_common::Class;
 
 use crate::{
     aggregate::distribution::{Distribution, Maximum},
-    report::{Coverage, From, Group, GroupClass, KeyPart, KeyValue, Mode, Report, Terms},
+    report::{Coverage, CoverageTerms, Group, GroupClass, KeyPart, KeyValue, LatencyFrom, Mode, Report},
     wait::{Comm, Wait},
 };
 
@@ -53,11 +53,16 @@ pub fn report(groups: Vec<Group>) -> Report {
         reader_waited_ns: Some(1_000_000),
         not_written: 0,
         unix_offset_ns: (START_UNIX_NS - START_NS) as i64,
-        from: From::Wakeup,
+        from: LatencyFrom::Wakeup,
         mode: Mode::Samples,
         groups,
         coverage: Coverage {
-            wakeups: Terms { seen: delivered + 50, delivered, woken_running: 50, ..Terms::default() },
+            wakeups: CoverageTerms {
+                seen: delivered + 50,
+                measured: delivered,
+                already_running: 50,
+                ..CoverageTerms::default()
+            },
             missed: Some(0),
             ..Coverage::default()
         },
@@ -104,7 +109,7 @@ pub fn wait() -> Wait {
         prev_tid: 4711,
         prev_comm: Comm::new(b"cc1plus"),
         prev_prio: 120,
-        wakeable: false,
-        level: 0,
+        preempted_sleeping: false,
+        sampling_shift: 0,
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     report::Report,
-    timeline::{Account, stay::Line as Event},
+    timeline::{Breakdown, stay::SchedLine as Event},
     wait::Wait,
 };
 
@@ -41,7 +41,7 @@ impl Waits for Json {
 }
 
 impl Accounts for Json {
-    fn account(&mut self, account: &Account, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+    fn account(&mut self, account: &Breakdown, context: &Context, out: &mut dyn Write) -> io::Result<()> {
         line(&WaitDocument::with_parts(account, context), out)
     }
 

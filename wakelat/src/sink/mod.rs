@@ -11,8 +11,8 @@ use std::io::{self, Write};
 
 use crate::{
     aggregate::rank::Percentile,
-    report::{From, Group, Report},
-    timeline::{Account, stay::Line as Event},
+    report::{Group, LatencyFrom, Report},
+    timeline::{Breakdown, stay::SchedLine as Event},
     wait::{Comm, Wait},
 };
 
@@ -148,7 +148,7 @@ pub trait Accounts {
     ///
     /// # Errors
     /// Those of `out`.
-    fn account(&mut self, account: &Account, context: &Context, out: &mut dyn Write) -> io::Result<()>;
+    fn account(&mut self, account: &Breakdown, context: &Context, out: &mut dyn Write) -> io::Result<()>;
 
     /// As [`Waits::end`].
     ///
@@ -209,7 +209,7 @@ impl Format {
     }
 
     /// What shows waits and their parts in this form; `from` is where the latency of a wakeup begins.
-    pub fn accounts(self, from: From, style: Style) -> Box<dyn Accounts> {
+    pub fn accounts(self, from: LatencyFrom, style: Style) -> Box<dyn Accounts> {
         match self {
             Self::Human => Box::new(parts::Parts::new(from, style)),
             Self::Json => Box::new(json::Json),

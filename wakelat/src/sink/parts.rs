@@ -11,19 +11,19 @@ use super::{
     units, words,
 };
 use crate::{
-    report::{From, Report},
-    timeline::{Account, part::Part},
+    report::{LatencyFrom, Report},
+    timeline::{Breakdown, part::Component},
 };
 
 /// Lines of waits and their parts.
 pub struct Parts {
     style: Style,
-    columns: Columns<Account>,
+    columns: Columns<Breakdown>,
 }
 
-const OF_A_WAIT: [Column<Account>; 5] = [
-    Column::time(|account, context, _, style| columns::time(account.waited.wait.at_ns, context, style)),
-    Column::cpu(|account, _, _, _| account.waited.wait.cpu.to_string()),
+const OF_A_WAIT: [Column<Breakdown>; 5] = [
+    Column::time(|account, context, _, style| columns::time(account.ended_wait.wait.at_ns, context, style)),
+    Column::cpu(|account, _, _, _| account.ended_wait.wait.cpu.to_string()),
     Column {
         title: "task",
         needs: 10,
@@ -31,11 +31,11 @@ const OF_A_WAIT: [Column<Account>; 5] = [
         right: false,
         ink: Ink::Plain,
         cell: |account, _, width, style| {
-            let wait = &account.waited.wait;
+            let wait = &account.ended_wait.wait;
             words::task(wait.comm, wait.tid, wait.pid, width, style)
         },
     },
-    Column::class(|account, _, _, _| account.waited.wait.class.name().to_owned()),
+    Column::class(|account, _, _, _| account.ended_wait.wait.class.name().to_owned()),
     Column {
         title: "latency",
         needs: 8,
@@ -58,13 +58,13 @@ macro_rules! sum {
             uses: if $title.len() > 9 { $title.len() } else { 9 },
             right: true,
             ink: Ink::Plain,
-            cell: |account, _, _, style| sum(account, &[$(Part::$part),+], style),
+            cell: |account, _, _, style| sum(account, &[$(Component::$part),+], style),
         }
     };
 }
 
 /// Each part by itself, by the word that JSON has for it.
-const EACH: [Column<Account>; 12] = [
+const EACH: [Column<Breakdown>; 12] = [
     sum!("placement": Placement),
     sum!("ipi": Ipi),
     sum!("idle": Idle),
@@ -80,7 +80,7 @@ const EACH: [Column<Account>; 12] = [
 ];
 
 /// The same by what is behind them.
-const BY_KIND: [Column<Account>; 7] = [
+const BY_KIND: [Column<Breakdown>; 7] = [
     sum!("delivery": Placement Ipi),
     sum!("idle": Idle),
     sum!("tasks": Higher Same Lower),
@@ -90,7 +90,7 @@ const BY_KIND: [Column<Account>; 7] = [
     sum!("unexplained": Unexplained),
 ];
 
-const FOUR: [Column<Account>; 4] = [
+const FOUR: [Column<Breakdown>; 4] = [
     sum!("delivery": Placement Ipi),
     sum!("tasks": Higher Same Lower),
     sum!("noise": Irq Softirq),
@@ -98,36 +98,36 @@ const FOUR: [Column<Account>; 4] = [
 ];
 
 /// Where delivery is no part of the latency.
-const FOUR_WITHOUT_DELIVERY: [Column<Account>; 4] = [
+const FOUR_WITHOUT_DELIVERY: [Column<Breakdown>; 4] = [
     sum!("idle": Idle),
     sum!("tasks": Higher Same Lower),
     sum!("noise": Irq Softirq),
     sum!("other": Placement Ipi Throttled RtThrottled Stolen Unexplained),
 ];
 
-const TWO: [Column<Account>; 2] = [
+const TWO: [Column<Breakdown>; 2] = [
     sum!("tasks": Higher Same Lower),
     sum!("other": Placement Ipi Idle Irq Softirq Throttled RtThrottled Stolen Unexplained),
 ];
 
 /// The ways to show parts, the most detailed first. Each of them has every part once.
-fn ways(from: From) -> [&'static [Column<Account>]; 4] {
+fn ways(from: LatencyFrom) -> [&'static [Column<Breakdown>]; 4] {
     match from {
-        From::Waking => [&EACH, &BY_KIND, &FOUR, &TWO],
-        From::Wakeup => [&EACH[2..], &BY_KIND[1..], &FOUR_WITHOUT_DELIVERY, &TWO],
+        LatencyFrom::Waking => [&EACH, &BY_KIND, &FOUR, &TWO],
+        LatencyFrom::Wakeup => [&EACH[2..], &BY_KIND[1..], &FOUR_WITHOUT_DELIVERY, &TWO],
     }
 }
 
 impl Parts {
     /// Chooses the columns.
-    pub fn new(from: From, style: Style) -> Self {
+    pub fn new(from: LatencyFrom, style: Style) -> Self {
         let needs =
-            |columns: &'static [Column<Account>]| columns.iter().map(|column| column.needs + GAP).sum::<usize>();
+            |columns: &'static [Column<Breakdown>]| columns.iter().map(|column| column.needs + GAP).sum::<usize>();
         let gone: usize =
             OF_A_WAIT.iter().filter(|column| GO[..2].contains(&column.title)).map(|column| column.needs + GAP).sum();
         let room = style.columns() + GAP - (needs(&OF_A_WAIT) - gone);
         let ways = ways(from);
-        let fits = |way: &&'static [Column<Account>]| !style.terminal || needs(way) <= room;
+        let fits = |way: &&'static [Column<Breakdown>]| !style.terminal || needs(way) <= room;
         let way = ways.into_iter().find(fits).unwrap_or(ways[ways.len() - 1]);
         Self { columns: Columns::new(OF_A_WAIT.iter().chain(way), &GO, 0, style.clone()), style }
     }
@@ -138,7 +138,7 @@ impl Accounts for Parts {
         columns::write(&self.columns.titles(), &self.style, out)
     }
 
-    fn account(&mut self, account: &Account, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+    fn account(&mut self, account: &Breakdown, context: &Context, out: &mut dyn Write) -> io::Result<()> {
         columns::write(&self.columns.cells(account, context), &self.style, out)
     }
 
@@ -147,8 +147,8 @@ impl Accounts for Parts {
     }
 }
 
-fn sum(account: &Account, parts: &[Part], style: &Style) -> String {
-    let ns: u64 = parts.iter().map(|part| account.of(*part)).sum();
+fn sum(account: &Breakdown, parts: &[Component], style: &Style) -> String {
+    let ns: u64 = parts.iter().map(|part| account.component_ns(*part)).sum();
     if ns == 0 { style.pick("·", ".").to_owned() } else { units::duration(ns, style.unicode) }
 }
 
@@ -166,31 +166,31 @@ mod tests {
         },
         timeline::{
             Timeline,
-            event::{Event, Source},
-            fixtures::{Stream, fifo, idle, irq, task},
+            event::{Event, InterruptSource},
+            fixtures::{EventStream, fifo, idle, irq, task},
         },
     };
 
     /// Waits of several parts, from 10 ns on by their number.
-    fn accounts(from: From) -> Vec<Account> {
+    fn accounts(from: LatencyFrom) -> Vec<Breakdown> {
         const MS: u64 = 1_000_000;
         let begin = fixtures::START_NS;
-        let mut stream = Stream::default();
-        stream.turn(0, begin, task(4711, "cc1plus"));
-        stream.noise(0, (begin + 2 * MS, begin + 2 * MS + 90_000), irq(24, "nvme0q1"));
-        stream.noise(0, (begin + 3 * MS, begin + 3 * MS + 12_300), Source::Softirq(7));
-        stream.turn(0, begin + 4 * MS, fifo(99, "irq/24-nvme0q1", 49));
-        stream.turn(0, begin + 5 * MS, idle());
-        let waited = stream.ends(0, (begin + MS, begin + 5_200_000), task(1234, "nginx"));
+        let mut stream = EventStream::default();
+        stream.switch(0, begin, task(4711, "cc1plus"));
+        stream.interrupt(0, (begin + 2 * MS, begin + 2 * MS + 90_000), irq(24, "nvme0q1"));
+        stream.interrupt(0, (begin + 3 * MS, begin + 3 * MS + 12_300), InterruptSource::Softirq(7));
+        stream.switch(0, begin + 4 * MS, fifo(99, "irq/24-nvme0q1", 49));
+        stream.switch(0, begin + 5 * MS, idle());
+        let waited = stream.end_wait(0, (begin + MS, begin + 5_200_000), task(1234, "nginx"));
         (waited.wait.delivery_ns, waited.stolen_ns, waited.throttled_ns) = (Some(2_345), 55_000, Some(400_000));
-        stream.ends(0, (begin + 5 * MS, begin + 9 * MS), task(1_234_567, "kworker/u16:12"));
-        let unknown = stream.ends(1, (begin, begin + 3 * MS), task(77, "bash"));
+        stream.end_wait(0, (begin + 5 * MS, begin + 9 * MS), task(1_234_567, "kworker/u16:12"));
+        let unknown = stream.end_wait(1, (begin, begin + 3 * MS), task(77, "bash"));
         (unknown.wait.delivery_ns, unknown.remote) = (Some(150_000), true);
         let mut timeline = Timeline::new(from);
         stream.events.iter().filter_map(|event: &Event| timeline.push(event).cloned()).collect()
     }
 
-    fn trace(format: Format, from: From, style: Style) -> String {
+    fn trace(format: Format, from: LatencyFrom, style: Style) -> String {
         let context = Context { unix_offset_ns: 0, name_of: &|_| None };
         let mut out = Vec::new();
         let mut sink = format.accounts(from, style);
@@ -202,35 +202,35 @@ mod tests {
     #[test]
     fn parts_are_columns_at_any_width() {
         let human = |from, style| trace(Format::Human, from, style);
-        assert_snapshot!("parts_pipe", human(From::Waking, Style { terminal: false, ..ascii(80) }));
+        assert_snapshot!("parts_pipe", human(LatencyFrom::Waking, Style { terminal: false, ..ascii(80) }));
         for columns in [200, 120, 80, 40] {
-            assert_snapshot!(format!("parts_{columns}"), human(From::Waking, terminal(columns)));
+            assert_snapshot!(format!("parts_{columns}"), human(LatencyFrom::Waking, terminal(columns)));
         }
-        assert_snapshot!("parts_wakeup_160", human(From::Wakeup, terminal(160)));
-        assert_snapshot!("parts_wakeup_80", human(From::Wakeup, terminal(80)));
+        assert_snapshot!("parts_wakeup_160", human(LatencyFrom::Wakeup, terminal(160)));
+        assert_snapshot!("parts_wakeup_80", human(LatencyFrom::Wakeup, terminal(80)));
     }
 
     #[test]
     fn rows_have_the_columns_of_waits_and_one_for_each_part() {
-        let text = trace(Format::Csv, From::Waking, Style::default());
+        let text = trace(Format::Csv, LatencyFrom::Waking, Style::default());
         assert_snapshot!("parts_csv", text);
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let titles = reader.headers().unwrap().clone();
         let latency = titles.iter().position(|title| title == "latency_ns").unwrap();
         for row in reader.records().map(Result::unwrap) {
             let number = |cell: &str| cell.parse::<u64>().unwrap();
-            let sum: u64 = row.iter().skip(titles.len() - Part::ALL.len()).map(number).sum();
+            let sum: u64 = row.iter().skip(titles.len() - Component::ALL.len()).map(number).sum();
             assert_eq!(sum, number(&row[latency]), "{row:?}");
         }
     }
 
     #[test]
     fn a_document_has_each_part() {
-        for line in trace(Format::Json, From::Wakeup, Style::default()).lines() {
+        for line in trace(Format::Json, LatencyFrom::Wakeup, Style::default()).lines() {
             let wait: serde_json::Value = serde_json::from_str(line).unwrap();
             assert_eq!(wait["schema"], "wakelat.wait/1");
             let parts = wait["parts"].as_object().unwrap();
-            assert!(parts.keys().map(String::as_str).eq(Part::ALL.into_iter().map(Part::name)), "{line}");
+            assert!(parts.keys().map(String::as_str).eq(Component::ALL.into_iter().map(Component::name)), "{line}");
             let sum: u64 = parts.values().map(|ns| ns.as_u64().unwrap()).sum();
             assert_eq!(sum, wait["latency_ns"].as_u64().unwrap(), "{line}");
         }
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn every_way_has_every_part_once() {
-        for from in [From::Wakeup, From::Waking] {
+        for from in [LatencyFrom::Wakeup, LatencyFrom::Waking] {
             for account in accounts(from) {
                 for way in ways(from) {
                     // Each ns is shown in exactly one column: a part that stands alone makes exactly one cell.
@@ -246,8 +246,14 @@ mod tests {
                         let mut alone = account.clone();
                         alone.shares = vec![*share];
                         let context = Context { unix_offset_ns: 0, name_of: &|_| None };
-                        let shown = |column: &&Column<Account>| (column.cell)(&alone, &context, 9, &ascii(80)) != ".";
-                        assert_eq!(way.iter().filter(shown).count(), 1, "{:?} of {}", share.culprit.part, way.len());
+                        let shown = |column: &&Column<Breakdown>| (column.cell)(&alone, &context, 9, &ascii(80)) != ".";
+                        assert_eq!(
+                            way.iter().filter(shown).count(),
+                            1,
+                            "{:?} of {}",
+                            share.culprit.component,
+                            way.len()
+                        );
                     }
                 }
             }
@@ -257,7 +263,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_line_is_too_long(columns in 40..240usize, waking: bool) {
-            let from = if waking { From::Waking } else { From::Wakeup };
+            let from = if waking { LatencyFrom::Waking } else { LatencyFrom::Wakeup };
             for line in trace(Format::Human, from, terminal(columns)).lines() {
                 prop_assert!(width(line) <= columns, "{columns}: {line}");
             }

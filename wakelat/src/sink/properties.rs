@@ -11,16 +11,16 @@ use super::{
 };
 use crate::{
     aggregate::distribution::Maximum,
-    report::{From, Group, GroupClass, KeyPart, KeyValue, Report, Terms, Threshold},
+    report::{CoverageTerms, Group, GroupClass, KeyPart, KeyValue, LatencyFrom, Report, Threshold},
     wait::Comm,
 };
 
 prop_compose! {
-    fn any_terms()(values in prop::array::uniform14(any::<u64>().prop_map(|v| v >> (8 + v % 56)))) -> Terms {
-        let [seen, carried, delivered, woken_running, woken_waiting, filtered, below_threshold, start_map_full,
-            ring_full, discarded, stale, censored, rested, not_watched] = values;
-        Terms { seen, carried, delivered, woken_running, woken_waiting, filtered, below_threshold, start_map_full,
-            ring_full, discarded, stale, censored, rested, not_watched }
+    fn any_terms()(values in prop::array::uniform14(any::<u64>().prop_map(|v| v >> (8 + v % 56)))) -> CoverageTerms {
+        let [seen, carried, measured, already_running, already_queued, filtered, below_threshold, task_table_full,
+            ring_buffer_full, invalid, missed_switch, still_waiting, paused, not_sampled] = values;
+        CoverageTerms { seen, carried, measured, already_running, already_queued, filtered, below_threshold, task_table_full,
+            ring_buffer_full, invalid, missed_switch, still_waiting, paused, not_sampled }
     }
 }
 
@@ -63,10 +63,10 @@ prop_compose! {
         report.coverage.preemptions = preemptions;
         report.coverage.missed = missed;
         report.coverage.events_lost = events_lost;
-        report.coverage.oldest_censored = oldest
+        report.coverage.oldest_waiting = oldest
             .map(|comm| Maximum { latency_ns: u64::MAX, at_ns: 0, tid: u32::MAX, comm: Comm::new(&comm), cpu: 0 });
         report.threshold = over.map(|over| Threshold { threshold_ns: over / 3, over });
-        report.from = if waking { From::Waking } else { From::Wakeup };
+        report.from = if waking { LatencyFrom::Waking } else { LatencyFrom::Wakeup };
         report
     }
 }

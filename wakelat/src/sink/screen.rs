@@ -57,7 +57,7 @@ mod tests {
     fn screen(columns: usize, rows: usize) -> String {
         let mut report = many_groups(60);
         let terms = &mut report.coverage.wakeups;
-        (terms.start_map_full, terms.ring_full, terms.discarded, terms.stale) = (1, 2, 3, 4);
+        (terms.task_table_full, terms.ring_buffer_full, terms.invalid, terms.missed_switch) = (1, 2, 3, 4);
         report.coverage.missed = Some(5);
         let style = terminal(columns);
         let head = head(&report, false, "max", &style);

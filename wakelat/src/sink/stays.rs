@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use wakelat_common::start::Leaving;
+use wakelat_common::start::PrevState;
 
 use super::{
     Context, Events,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     report::Report,
-    timeline::stay::{Line as Event, Stay},
+    timeline::stay::{SchedLine as Event, Slice},
 };
 
 /// Lines of stays.
@@ -22,7 +22,7 @@ pub struct Stays {
     style: Style,
     places: Columns<Event>,
     map: Map,
-    columns: Columns<Stay>,
+    columns: Columns<Slice>,
 }
 
 /// When and where: in front of every line.
@@ -31,7 +31,7 @@ const PLACE: [Column<Event>; 2] = [
     Column::cpu(|event, _, _, _| event.cpu().to_string()),
 ];
 
-const COLUMNS: [Column<Stay>; 6] = [
+const COLUMNS: [Column<Slice>; 6] = [
     Column { title: "task", needs: 13, uses: 33, right: false, ink: Ink::Plain, cell: task },
     Column {
         title: "off cpu",
@@ -47,7 +47,7 @@ const COLUMNS: [Column<Stay>; 6] = [
         uses: 9,
         right: true,
         ink: Ink::Strong,
-        cell: |stay, _, _, style| duration(stay.waited.map(|wait| wait.latency_ns), style),
+        cell: |stay, _, _, style| duration(stay.wait.map(|wait| wait.latency_ns), style),
     },
     Column {
         title: "run",
@@ -106,13 +106,13 @@ impl Events for Stays {
         let place = self.places.cells(event, context);
         let style = &self.style;
         let (sign, rest) = match event {
-            Event::Stay(stay) => (if stay.task.tid == 0 { 'i' } else { 's' }, self.columns.cells(stay, context)),
-            Event::Moved(moved) => {
+            Event::Slice(stay) => (if stay.task.tid == 0 { 'i' } else { 's' }, self.columns.cells(stay, context)),
+            Event::Migration(moved) => {
                 let who = words::thread(Some(moved.comm), moved.tid, usize::MAX, style);
-                let waits = if moved.waits { ", while it waits" } else { "" };
+                let waits = if moved.waiting { ", while it waits" } else { "" };
                 ('m', Line::of(Ink::Dim, format!("{who} moves to CPU {}{waits}", moved.to_cpu)))
             }
-            Event::Woken(woken) => {
+            Event::Wakeup(woken) => {
                 let who = words::thread(Some(woken.comm), woken.tid, usize::MAX, style);
                 let what = if woken.new { "begins, made by" } else { "is woken by" };
                 let waker = words::thread((context.name_of)(woken.waker_tid), woken.waker_tid, usize::MAX, style);
@@ -123,7 +123,7 @@ impl Events for Stays {
                 let lost = format!("! {} lost: the ring buffer was full", units::counted(*events, "event"));
                 ('!', Line::of(Ink::Warning, lost))
             }
-            Event::Unseen { came, leaves, .. } => {
+            Event::Unseen { expected: came, switched_out: leaves, .. } => {
                 let name = |tid| words::thread((context.name_of)(tid), tid, usize::MAX, style);
                 let unseen =
                     format!("! {} leaves, where {} had come: no tracepoint showed it", name(*leaves), name(*came));
@@ -169,7 +169,7 @@ impl Map {
     }
 }
 
-fn task(stay: &Stay, _: &Context, width: usize, style: &Style) -> String {
+fn task(stay: &Slice, _: &Context, width: usize, style: &Style) -> String {
     if stay.task.tid == 0 {
         return "idle".to_owned();
     }
@@ -180,12 +180,12 @@ fn duration(ns: Option<u64>, style: &Style) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| units::duration(ns, style.unicode))
 }
 
-fn then(stay: &Stay) -> String {
-    let word = match (stay.task.tid, stay.leaving) {
+fn then(stay: &Slice) -> String {
+    let word = match (stay.task.tid, stay.prev_state) {
         (0, _) => "",
-        (_, Leaving::Runnable | Leaving::RunnableYetWakeable) => "waits",
-        (_, Leaving::Asleep) => "sleeps",
-        (_, Leaving::Dead) => "ends",
+        (_, PrevState::Runnable | PrevState::PreemptedSleeping) => "waits",
+        (_, PrevState::Sleeping) => "sleeps",
+        (_, PrevState::Dead) => "ends",
     };
     word.to_owned()
 }
@@ -202,25 +202,25 @@ pub(crate) mod tests {
             tests::{ascii, terminal},
         },
         timeline::{
-            event::{Moved, Occupant, Woken},
+            event::{MigrationEvent, TaskInfo, WakeupEvent},
             stay::tests::{task, waited},
         },
         wait::Comm,
     };
 
     /// A stay of which everything is known.
-    pub(crate) fn stay(cpu: u32, tid: u32, run_ns: u64, leaving: Leaving) -> Event {
+    pub(crate) fn stay(cpu: u32, tid: u32, run_ns: u64, leaving: PrevState) -> Event {
         let until_ns = START_NS + 789_012_345;
         let waited = waited(tid, until_ns - run_ns, 3_100_000, 1).wait;
-        let named = Occupant { comm: Comm::new(b"nginx"), pid: tid - 4, ..task(tid) };
-        Event::Stay(Box::new(Stay {
+        let named = TaskInfo { comm: Comm::new(b"nginx"), pid: tid - 4, ..task(tid) };
+        Event::Slice(Box::new(Slice {
             cpu,
             until_ns,
             task: named,
             run_ns: Some(run_ns),
             off_cpu_ns: Some(8_000_000),
-            waited: Some(waited),
-            leaving,
+            wait: Some(waited),
+            prev_state: leaving,
             next: task(4711),
         }))
     }
@@ -230,32 +230,33 @@ pub(crate) mod tests {
         let at_ns = START_NS + 789_100_000;
         let comm = Comm::new(b"nginx");
         let woken = |new, running, waker_tid| {
-            Event::Woken(Woken { at_ns, tid: 1234, comm, new, running, target_cpu: 1, waker_tid })
+            Event::Wakeup(WakeupEvent { at_ns, tid: 1234, comm, new, running, target_cpu: 1, waker_tid })
         };
-        let idle = Stay {
+        let idle = Slice {
             cpu: 1,
             until_ns: at_ns,
             task: task(0),
             run_ns: Some(2_000_000),
             off_cpu_ns: None,
-            waited: None,
-            leaving: Leaving::Runnable,
+            wait: None,
+            prev_state: PrevState::Runnable,
             next: task(1234),
         };
-        let unknown = Stay { cpu: 12, task: task(1_234_567), run_ns: None, leaving: Leaving::Asleep, ..idle.clone() };
+        let unknown =
+            Slice { cpu: 12, task: task(1_234_567), run_ns: None, prev_state: PrevState::Sleeping, ..idle.clone() };
         vec![
-            stay(0, 1234, 120_500, Leaving::Asleep),
-            Event::Stay(Box::new(idle)),
-            Event::Stay(Box::new(unknown)),
-            stay(1, 1234, 950, Leaving::RunnableYetWakeable),
-            stay(2, 1234, 4_000_000_000, Leaving::Dead),
-            Event::Moved(Moved { at_ns, tid: 1234, comm, waits: true, from_cpu: 0, to_cpu: 1 }),
-            Event::Moved(Moved { at_ns, tid: 1234, comm, waits: false, from_cpu: 0, to_cpu: 1 }),
+            stay(0, 1234, 120_500, PrevState::Sleeping),
+            Event::Slice(Box::new(idle)),
+            Event::Slice(Box::new(unknown)),
+            stay(1, 1234, 950, PrevState::PreemptedSleeping),
+            stay(2, 1234, 4_000_000_000, PrevState::Dead),
+            Event::Migration(MigrationEvent { at_ns, tid: 1234, comm, waiting: true, from_cpu: 0, to_cpu: 1 }),
+            Event::Migration(MigrationEvent { at_ns, tid: 1234, comm, waiting: false, from_cpu: 0, to_cpu: 1 }),
             woken(false, false, 77),
             woken(true, false, 0),
             woken(false, true, 78),
             Event::Lost { cpu: 1, at_ns, events: 1_200 },
-            Event::Unseen { cpu: 0, at_ns, came: 77, leaves: 1234 },
+            Event::Unseen { cpu: 0, at_ns, expected: 77, switched_out: 1234 },
         ]
     }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     aggregate::{distribution::Maximum, sampled::Period},
-    report::{From, KeyValue, Mode, Overhead, ProgramTime, Sampling, Terms, Threshold},
+    report::{CoverageTerms, KeyValue, LatencyFrom, Mode, Overhead, ProgramTime, Sampling, Threshold},
 };
 
 pub(super) fn terminal(width: usize) -> Style {
@@ -68,20 +68,21 @@ fn lossy() -> Report {
     let wakeups = &mut report.coverage.wakeups;
     wakeups.seen = 394_536;
     wakeups.carried = 3;
-    wakeups.woken_running = 188_000;
-    wakeups.woken_waiting = 12;
+    wakeups.already_running = 188_000;
+    wakeups.already_queued = 12;
     wakeups.filtered = 1_000;
     wakeups.below_threshold = 400;
-    wakeups.start_map_full = 60;
-    wakeups.ring_full = 712;
-    wakeups.discarded = 1;
-    wakeups.stale = 2;
-    wakeups.censored = 4;
-    report.coverage.preemptions = Some(Terms { seen: 1_010, delivered: 1_000, ring_full: 10, ..Terms::default() });
+    wakeups.task_table_full = 60;
+    wakeups.ring_buffer_full = 712;
+    wakeups.invalid = 1;
+    wakeups.missed_switch = 2;
+    wakeups.still_waiting = 4;
+    report.coverage.preemptions =
+        Some(CoverageTerms { seen: 1_010, measured: 1_000, ring_buffer_full: 10, ..CoverageTerms::default() });
     report.coverage.missed = Some(17);
     report.coverage.events_lost = Some(2_000);
     report.coverage.groups_merged = 5;
-    report.coverage.oldest_censored =
+    report.coverage.oldest_waiting =
         Some(Maximum { latency_ns: 1_234_567_890, at_ns: 0, tid: 4711, comm: Comm::new(b"cc1plus"), cpu: 0 });
     report.threshold = Some(Threshold { threshold_ns: 1_000_000, over: 612 });
     report
@@ -137,7 +138,7 @@ fn charts_of_unusual_shapes() {
     let outlier = group(&comm("cc1plus"), Class::Preempted, usual(50_000, 3_000).into_iter().chain([15_000_000_000]));
     insta::assert_snapshot!("chart_outlier", chart(&report(vec![outlier]), terminal(80)));
     let mut waking = report(vec![group(&[], Class::Wakeup, 0..20), group(&[], Class::Preempted, [0, u64::MAX])]);
-    waking.from = From::Waking;
+    waking.from = LatencyFrom::Waking;
     insta::assert_snapshot!("chart_small_and_largest", chart(&waking, terminal(100)));
 }
 
@@ -174,12 +175,12 @@ fn a_report_counted_in_the_kernel_says_so() {
 
 #[test]
 fn t17_every_loss_is_named_and_warned_of() {
-    type Loss = fn(&mut Terms);
+    type Loss = fn(&mut CoverageTerms);
     let losses: [(Loss, &str); 6] = [
-        (|terms| terms.start_map_full = 7, "map of starts was full"),
-        (|terms| terms.ring_full = 7, "ring buffer"),
-        (|terms| terms.discarded = 7, "discarded"),
-        (|terms| terms.stale = 7, "stale"),
+        (|terms| terms.task_table_full = 7, "map of starts was full"),
+        (|terms| terms.ring_buffer_full = 7, "ring buffer"),
+        (|terms| terms.invalid = 7, "discarded"),
+        (|terms| terms.missed_switch = 7, "stale"),
         (|terms| terms.seen += 7, "unaccounted for"),
         (|terms| terms.seen -= 7, "beyond those seen"),
     ];
@@ -207,7 +208,7 @@ fn where_not_all_tasks_were_watched_each_percentile_has_its_bounds() {
     }
     report.sampling = Some(Sampling { limit_ppm: 5_000, one_in_least: 8, one_in_most: 8, measured_ns: 10_000_000_000 });
     report.coverage.wakeups.seen += 140_000;
-    report.coverage.wakeups.not_watched = 140_000;
+    report.coverage.wakeups.not_sampled = 140_000;
     report.overhead = Some(Overhead {
         cpus: 2,
         tool_ns: 100_000_000,
@@ -219,7 +220,7 @@ fn where_not_all_tasks_were_watched_each_percentile_has_its_bounds() {
     );
     let sampling = report.sampling.as_mut().expect("as above");
     sampling.measured_ns = 2_300_000_000;
-    (report.coverage.wakeups.censored, report.coverage.wakeups.rested) = (5, 3);
+    (report.coverage.wakeups.still_waiting, report.coverage.wakeups.paused) = (5, 3);
     let text = chart(&report, terminal(240));
     for said in
         ["1 task in 8 was watched 23.0 % of the time, at random", "; 2 still waiting; 3 waiting when a rest began"]
@@ -240,19 +241,19 @@ fn t16_missed_events_are_shown_and_so_is_not_knowing_them() {
 #[test]
 fn a_report_without_waits_says_why() {
     let mut empty = report(Vec::new());
-    empty.coverage.wakeups = Terms::default();
+    empty.coverage.wakeups = CoverageTerms::default();
     let first = |report: &Report| chart(report, terminal(100)).lines().next().unwrap().to_owned();
     assert_eq!(first(&empty), "no wakeup was seen in 10.0 s");
-    empty.coverage.wakeups = Terms { seen: 12_345, filtered: 12_345, ..Terms::default() };
+    empty.coverage.wakeups = CoverageTerms { seen: 12_345, filtered: 12_345, ..CoverageTerms::default() };
     assert_eq!(first(&empty), "no wakeup matched the filter: 12,345 were refused");
     empty.coverage.wakeups =
-        Terms { seen: 50, filtered: 12, below_threshold: 12, woken_running: 38, ..Terms::default() };
+        CoverageTerms { seen: 50, filtered: 12, below_threshold: 12, already_running: 38, ..CoverageTerms::default() };
     empty.threshold = Some(Threshold { threshold_ns: 1_000_000, over: 0 });
     assert_eq!(first(&empty), "no wait reached the threshold of 1 ms: 12 were below it");
-    empty.coverage.wakeups = Terms { seen: 50, woken_running: 50, ..Terms::default() };
+    empty.coverage.wakeups = CoverageTerms { seen: 50, already_running: 50, ..CoverageTerms::default() };
     assert_eq!(first(&empty), "no wakeup led to a wait that ended in this window");
-    empty.coverage.preemptions = Some(Terms::default());
-    empty.coverage.wakeups = Terms::default();
+    empty.coverage.preemptions = Some(CoverageTerms::default());
+    empty.coverage.wakeups = CoverageTerms::default();
     assert_eq!(first(&empty), "no preemption was seen in 10.0 s");
     assert!(table(&empty, table::Sort::Max, None, terminal(80)).starts_with("no preemption was seen"));
     assert!(trace(Format::Human, &[], &empty, terminal(80)).contains("no preemption was seen"));

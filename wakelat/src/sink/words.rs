@@ -8,20 +8,20 @@ use super::{
     units,
 };
 use crate::{
-    aggregate::{distribution::Distribution, rank::Percentile, sampled::Interval},
-    report::{From, Group, GroupClass, KeyPart, KeyValue, Report},
+    aggregate::{distribution::Distribution, rank::Percentile, sampled::ConfidenceInterval},
+    report::{Group, GroupClass, KeyPart, KeyValue, LatencyFrom, Report},
     wait::Comm,
 };
 
 /// The figure a group shows, in the words of docs/semantics.md.
-pub fn figure(class: GroupClass, from: From) -> &'static str {
+pub fn figure(class: GroupClass, from: LatencyFrom) -> &'static str {
     match (class, from) {
-        (GroupClass::One(Class::Wakeup), From::Wakeup) => "wakeup latency",
-        (GroupClass::One(Class::Wakeup), From::Waking) => "wake delivery + wakeup latency",
+        (GroupClass::One(Class::Wakeup), LatencyFrom::Wakeup) => "wakeup latency",
+        (GroupClass::One(Class::Wakeup), LatencyFrom::Waking) => "wake delivery + wakeup latency",
         (GroupClass::One(Class::New), _) => "new-task latency",
         (GroupClass::One(Class::Preempted), _) => "preemption wait",
-        (GroupClass::RunQueue, From::Wakeup) => "run-queue latency",
-        (GroupClass::RunQueue, From::Waking) => "wake delivery + run-queue latency",
+        (GroupClass::RunQueue, LatencyFrom::Wakeup) => "run-queue latency",
+        (GroupClass::RunQueue, LatencyFrom::Waking) => "wake delivery + run-queue latency",
     }
 }
 
@@ -80,10 +80,12 @@ pub fn percentile(distribution: &Distribution, percentile: Percentile, style: &S
     let value = time(distribution.percentile_ns(percentile));
     let Some(sampled) = distribution.sampled() else { return value };
     match sampled.interval(percentile) {
-        Some(Interval { low_ns, high_ns: Some(high_ns) }) => {
+        Some(ConfidenceInterval { low_ns, high_ns: Some(high_ns) }) => {
             format!("{value} ({}{}{})", time(low_ns), style.pick('–', '-'), time(high_ns))
         }
-        Some(Interval { low_ns, high_ns: None }) => format!("{value} ({} {})", style.pick("≥", ">="), time(low_ns)),
+        Some(ConfidenceInterval { low_ns, high_ns: None }) => {
+            format!("{value} ({} {})", style.pick("≥", ">="), time(low_ns))
+        }
         None => format!("{value} (?)"),
     }
 }

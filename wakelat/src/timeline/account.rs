@@ -3,17 +3,17 @@
 use crate::hash::HashMap;
 
 use super::{
-    event::{Occupant, Waited},
-    part::{Culprit, CulpritKey, Part},
+    event::{DetailedWait, TaskInfo},
+    part::{Component, Culprit, CulpritKey},
 };
 
 /// Where the time of one wait went.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct Breakdown {
     /// The wait.
-    pub waited: Waited,
+    pub ended_wait: DetailedWait,
     /// The task that waited, as it was switched in.
-    pub waiter: Occupant,
+    pub waiter: TaskInfo,
     /// When the time that is accounted for began: ns of CLOCK_MONOTONIC.
     pub from_ns: u64,
     /// That time: ns. Its end is [`crate::wait::Wait::at_ns`].
@@ -25,7 +25,7 @@ pub struct Account {
     /// The same on the time line, in its order.
     pub spans: Vec<Span>,
     /// What workers of workqueues did in their shares, the most first; empty unless somebody has looked.
-    pub works: Vec<Did>,
+    pub work_items: Vec<WorkItemShare>,
     index: HashMap<CulpritKey, usize>,
 }
 
@@ -33,7 +33,7 @@ pub struct Account {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// [`Part::Placement`] or [`Part::Ipi`].
-    pub part: Part,
+    pub component: Component,
     /// How long it took: ns.
     pub ns: u64,
     /// It is part of the latency, and has a share.
@@ -66,7 +66,7 @@ pub struct Span {
 
 /// What a worker of a workqueue did in its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Did {
+pub struct WorkItemShare {
     /// Which of the shares.
     pub share: usize,
     /// The address of the function.
@@ -78,50 +78,50 @@ pub struct Did {
 /// So many shares are looked through; of more, an index is kept.
 const FEW: usize = 8;
 
-impl Account {
+impl Breakdown {
     /// Nothing accounted for yet.
-    pub(super) fn new(waited: Waited, waiter: Occupant) -> Self {
+    pub(super) fn new(ended_wait: DetailedWait, waiter: TaskInfo) -> Self {
         Self {
-            waited,
+            ended_wait,
             waiter,
             from_ns: 0,
             latency_ns: 0,
             delivery: None,
             shares: Vec::new(),
             spans: Vec::new(),
-            works: Vec::new(),
+            work_items: Vec::new(),
             index: HashMap::default(),
         }
     }
 
     /// Begins anew, in the memory that is there.
-    pub(super) fn reset(&mut self, waited: Waited, waiter: Occupant) {
+    pub(super) fn reset(&mut self, waited: DetailedWait, waiter: TaskInfo) {
         let latency_ns = waited.wait.latency_ns;
         let from_ns = waited.wait.at_ns.saturating_sub(latency_ns);
-        (self.waited, self.waiter, self.from_ns, self.latency_ns) = (waited, waiter, from_ns, latency_ns);
+        (self.ended_wait, self.waiter, self.from_ns, self.latency_ns) = (waited, waiter, from_ns, latency_ns);
         self.delivery = None;
         self.shares.clear();
         self.spans.clear();
-        self.works.clear();
+        self.work_items.clear();
         self.index.clear();
     }
 
     /// Gives a piece of the time to somebody.
-    pub(super) fn give(&mut self, culprit: Culprit, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
+    pub(super) fn add_span(&mut self, culprit: Culprit, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
         if from_ns < to_ns {
-            let share = self.add(culprit, to_ns - from_ns);
+            let share = self.add_share(culprit, to_ns - from_ns);
             self.spans.push(Span { share, cpu, from_ns, to_ns });
         }
     }
 
     /// Gives so much to somebody, of which nobody knows when it was.
-    pub(super) fn give_some(&mut self, culprit: Culprit, ns: u64) {
+    pub(super) fn add_undated(&mut self, culprit: Culprit, ns: u64) {
         if ns > 0 {
-            self.add(culprit, ns);
+            self.add_share(culprit, ns);
         }
     }
 
-    fn add(&mut self, culprit: Culprit, ns: u64) -> usize {
+    fn add_share(&mut self, culprit: Culprit, ns: u64) -> usize {
         let key = culprit.key();
         let known = if self.shares.len() <= FEW {
             self.shares.iter().position(|share| share.culprit.key() == key)
@@ -149,14 +149,14 @@ impl Account {
     }
 
     /// The parts that have any of it: ns.
-    pub fn parts(&self) -> impl Iterator<Item = (Part, u64)> + use<> {
-        let mut parts = [0; Part::ALL.len()];
-        self.shares.iter().for_each(|share| parts[share.culprit.part as usize] += share.ns);
-        Part::ALL.into_iter().zip(parts).filter(|(_, ns)| *ns > 0)
+    pub fn components(&self) -> impl Iterator<Item = (Component, u64)> + use<> {
+        let mut parts = [0; Component::ALL.len()];
+        self.shares.iter().for_each(|share| parts[share.culprit.component as usize] += share.ns);
+        Component::ALL.into_iter().zip(parts).filter(|(_, ns)| *ns > 0)
     }
 
     /// How much went to a part: ns.
-    pub fn of(&self, part: Part) -> u64 {
-        self.shares.iter().filter(|share| share.culprit.part == part).map(|share| share.ns).sum()
+    pub fn component_ns(&self, part: Component) -> u64 {
+        self.shares.iter().filter(|share| share.culprit.component == part).map(|share| share.ns).sum()
     }
 }

@@ -1,9 +1,9 @@
 //! One thing that happened on a CPU, in user words.
 
 use serde::{Deserialize, Serialize};
-use wakelat_common::start::Leaving;
+use wakelat_common::start::PrevState;
 
-use super::stack::Stack;
+use super::stack::StackEvent;
 use crate::wait::{Comm, Wait};
 
 /// One event, and its place in the order of its CPU's.
@@ -14,13 +14,13 @@ pub struct Event {
     /// That CPU's events so far, lost ones included: a step of more than one is a loss. Wraps.
     pub seq: u32,
     /// What happened.
-    pub what: What,
+    pub kind: EventKind,
 }
 
 impl Event {
     /// How many events of its CPU are missing between the one before, whose number was `last`, and this one. `last` becomes the
     /// number of this one; one that does not go on counts as the next.
-    pub fn follow(&self, last: &mut u32) -> u32 {
+    pub fn lost_since(&self, last: &mut u32) -> u32 {
         let missing = self.seq.wrapping_sub(*last).wrapping_sub(1) as i32;
         *last = last.wrapping_add(1).wrapping_add(missing.max(0) as u32);
         missing.max(0) as u32
@@ -29,26 +29,26 @@ impl Event {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
+pub enum EventKind {
     /// The CPU went from one task to the next.
-    Turn(Box<Turn>),
+    Switch(Box<SwitchEvent>),
     /// An interrupt or softirq came to its end on this CPU.
-    Noise(Noise),
+    Interrupt(InterruptEvent),
     /// A task was moved from one CPU to another.
-    Moved(Moved),
+    Migration(MigrationEvent),
     /// A task was woken.
-    Woken(Woken),
+    Wakeup(WakeupEvent),
     /// A worker of a workqueue began or ended a work.
-    Work(Work),
+    WorkItem(WorkItemEvent),
     /// A task made another, or took another program.
-    Spawn(Spawn),
+    ForkExec(ForkExecEvent),
     /// A task woke another or was about to leave its CPU, and where it was in its code.
-    Stack(Stack),
+    Stack(StackEvent),
 }
 
 /// A task made another, or took another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spawn {
+pub struct ForkExecEvent {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// The thread that did.
@@ -61,7 +61,7 @@ pub struct Spawn {
 
 /// A worker of a workqueue began or ended a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
+pub struct WorkItemEvent {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// The worker.
@@ -72,7 +72,7 @@ pub struct Work {
 
 /// A task at a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Occupant {
+pub struct TaskInfo {
     /// Thread id; 0 is idle.
     pub tid: u32,
     /// Process id.
@@ -91,20 +91,20 @@ pub struct Occupant {
 
 /// A CPU went from one task to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct SwitchEvent {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Who leaves.
-    pub prev: Occupant,
+    pub prev: TaskInfo,
     /// What nobody saw of this CPU's switches before; none where the kernel says that nothing is missing, or nobody can tell and
     /// `prev` is who had come.
     pub unseen: Option<Unseen>,
     /// What becomes of it.
-    pub leaving: Leaving,
+    pub prev_state: PrevState,
     /// Who comes.
-    pub next: Occupant,
+    pub next: TaskInfo,
     /// The wait that ends with that, where one does that is to be shown.
-    pub waited: Option<Waited>,
+    pub ended_wait: Option<DetailedWait>,
     /// The last C-state that the CPU entered, where it comes from idle and the kernel said so.
     pub idle_state: Option<u8>,
     /// Real-time tasks had used up their time on this CPU.
@@ -117,12 +117,12 @@ pub struct Unseen {
     /// How many there were since the last one that it showed.
     pub switches: Option<u32>,
     /// When the task that leaves had come, by the kernel's own account: ns of CLOCK_MONOTONIC.
-    pub came_ns: Option<u64>,
+    pub switched_in_ns: Option<u64>,
 }
 
 /// A wait, and what the kernel side knows of its course.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waited {
+pub struct DetailedWait {
     /// The wait. Its latency may include the delivery: see the run's `--from`.
     pub wait: Wait,
     /// The run queue on which it began.
@@ -132,7 +132,7 @@ pub struct Waited {
     /// The wakeup was carried out by the CPU it was for, called by an interrupt from the waker's.
     pub remote: bool,
     /// How often it was moved to another CPU while it waited; 255 is that or more.
-    pub moves: u8,
+    pub migrations: u8,
     /// How much of it the task's group was out of quota: ns. None where the kernel does not tell.
     pub throttled_ns: Option<u64>,
     /// It was out of quota when the wait began.
@@ -143,9 +143,9 @@ pub struct Waited {
 
 /// An interrupt or softirq, gross: what interrupted it has an event of its own, before this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Noise {
+pub struct InterruptEvent {
     /// What it was.
-    pub source: Source,
+    pub source: InterruptSource,
     /// When it began: ns of CLOCK_MONOTONIC.
     pub from_ns: u64,
     /// When it ended.
@@ -154,7 +154,7 @@ pub struct Noise {
 
 /// What took a CPU from its task without a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Source {
+pub enum InterruptSource {
     /// The handler of a device's interrupt.
     Irq {
         /// The interrupt's number.
@@ -170,7 +170,7 @@ pub enum Source {
 
 /// A task was moved to another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moved {
+pub struct MigrationEvent {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// The thread.
@@ -178,7 +178,7 @@ pub struct Moved {
     /// Its name.
     pub comm: Comm,
     /// It waited for a CPU.
-    pub waits: bool,
+    pub waiting: bool,
     /// The CPU whose run queue it leaves.
     pub from_cpu: u32,
     /// The one it goes to.
@@ -187,7 +187,7 @@ pub struct Moved {
 
 /// A task was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Woken {
+pub struct WakeupEvent {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// The thread.
@@ -209,9 +209,9 @@ mod tests {
     use super::*;
 
     fn missing(seqs: &[u32]) -> Vec<u32> {
-        let what = || What::Work(Work { at_ns: 1, tid: 1, function: None });
+        let what = || EventKind::WorkItem(WorkItemEvent { at_ns: 1, tid: 1, function: None });
         let mut last = seqs[0].wrapping_sub(1);
-        seqs.iter().map(|seq| Event { cpu: 0, seq: *seq, what: what() }.follow(&mut last)).collect()
+        seqs.iter().map(|seq| Event { cpu: 0, seq: *seq, kind: what() }.lost_since(&mut last)).collect()
     }
 
     #[test]

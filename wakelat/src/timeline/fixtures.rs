@@ -1,10 +1,10 @@
 //! Drawn streams of events, for the tests of all that is made of them.
 
-use wakelat_common::{Class, start::Leaving};
+use wakelat_common::{Class, start::PrevState};
 
 use super::{
-    event::{Event, Moved, Noise, Occupant, Source, Turn, Waited, What},
-    stack::Stack,
+    event::{DetailedWait, Event, EventKind, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent, TaskInfo},
+    stack::StackEvent,
 };
 use crate::{
     hash::HashMap,
@@ -12,39 +12,39 @@ use crate::{
 };
 
 /// The idle task.
-pub fn idle() -> Occupant {
+pub fn idle() -> TaskInfo {
     task(0, "swapper")
 }
 
 /// A task of the fair class.
-pub fn task(tid: u32, name: &str) -> Occupant {
-    Occupant { tid, pid: tid, comm: Comm::new(name.as_bytes()), prio: 120, policy: 0, cgroup_id: None, wanted: true }
+pub fn task(tid: u32, name: &str) -> TaskInfo {
+    TaskInfo { tid, pid: tid, comm: Comm::new(name.as_bytes()), prio: 120, policy: 0, cgroup_id: None, wanted: true }
 }
 
 /// A task under `SCHED_FIFO`, by its kernel priority.
-pub fn fifo(tid: u32, name: &str, prio: i32) -> Occupant {
-    Occupant { prio, policy: 1, ..task(tid, name) }
+pub fn fifo(tid: u32, name: &str, prio: i32) -> TaskInfo {
+    TaskInfo { prio, policy: 1, ..task(tid, name) }
 }
 
 /// An interrupt of a device.
-pub fn irq(number: u32, name: &str) -> Source {
-    Source::Irq { number, name: Comm::new(name.as_bytes()) }
+pub fn irq(number: u32, name: &str) -> InterruptSource {
+    InterruptSource::Irq { number, name: Comm::new(name.as_bytes()) }
 }
 
 /// Events of several CPUs as they happen, each CPU with its own numbers.
 #[derive(Default)]
-pub struct Stream {
+pub struct EventStream {
     /// What was drawn.
     pub events: Vec<Event>,
     seqs: HashMap<u32, u32>,
-    runs: HashMap<u32, Occupant>,
+    running: HashMap<u32, TaskInfo>,
 }
 
-impl Stream {
-    fn push(&mut self, cpu: u32, what: What) {
+impl EventStream {
+    fn push(&mut self, cpu: u32, what: EventKind) {
         let seq = self.seqs.entry(cpu).or_default();
         *seq = seq.wrapping_add(1);
-        self.events.push(Event { cpu, seq: *seq, what });
+        self.events.push(Event { cpu, seq: *seq, kind: what });
     }
 
     /// `cpu` loses so many events.
@@ -53,49 +53,57 @@ impl Stream {
     }
 
     /// A switch to `next`; before the first, a CPU is idle.
-    pub fn turn(&mut self, cpu: u32, at_ns: u64, next: Occupant) -> &mut Turn {
-        let prev = self.runs.insert(cpu, next).unwrap_or_else(idle);
-        let leaving = Leaving::Asleep;
-        let turn =
-            Turn { at_ns, prev, unseen: None, leaving, next, waited: None, idle_state: None, rt_throttled: false };
-        self.push(cpu, What::Turn(Box::new(turn)));
-        match self.events.last_mut().map(|event| &mut event.what) {
-            Some(What::Turn(turn)) => turn,
+    pub fn switch(&mut self, cpu: u32, at_ns: u64, next: TaskInfo) -> &mut SwitchEvent {
+        let prev = self.running.insert(cpu, next).unwrap_or_else(idle);
+        let leaving = PrevState::Sleeping;
+        let turn = SwitchEvent {
+            at_ns,
+            prev,
+            unseen: None,
+            prev_state: leaving,
+            next,
+            ended_wait: None,
+            idle_state: None,
+            rt_throttled: false,
+        };
+        self.push(cpu, EventKind::Switch(Box::new(turn)));
+        match self.events.last_mut().map(|event| &mut event.kind) {
+            Some(EventKind::Switch(turn)) => turn,
             _ => unreachable!(),
         }
     }
 
     /// As [`Stream::turn`], and a wait of `next` ends with it that began at `from_ns`.
-    pub fn ends(&mut self, cpu: u32, (from_ns, at_ns): (u64, u64), next: Occupant) -> &mut Waited {
-        let prev = self.runs.get(&cpu).copied().unwrap_or_else(idle);
-        let waited = waited(cpu, from_ns, at_ns, &next, &prev);
-        self.turn(cpu, at_ns, next).waited.insert(waited)
+    pub fn end_wait(&mut self, cpu: u32, (from_ns, at_ns): (u64, u64), next: TaskInfo) -> &mut DetailedWait {
+        let prev = self.running.get(&cpu).copied().unwrap_or_else(idle);
+        let waited = detailed_wait(cpu, from_ns, at_ns, &next, &prev);
+        self.switch(cpu, at_ns, next).ended_wait.insert(waited)
     }
 
     /// As [`Stream::turn`], and whoever leaves could have gone on.
-    pub fn preempts(&mut self, cpu: u32, at_ns: u64, next: Occupant) {
-        self.turn(cpu, at_ns, next).leaving = Leaving::Runnable;
+    pub fn preempt(&mut self, cpu: u32, at_ns: u64, next: TaskInfo) {
+        self.switch(cpu, at_ns, next).prev_state = PrevState::Runnable;
     }
 
     /// An interrupt or softirq has ended.
-    pub fn noise(&mut self, cpu: u32, (from_ns, to_ns): (u64, u64), source: Source) {
-        self.push(cpu, What::Noise(Noise { source, from_ns, to_ns }));
+    pub fn interrupt(&mut self, cpu: u32, (from_ns, to_ns): (u64, u64), source: InterruptSource) {
+        self.push(cpu, EventKind::Interrupt(InterruptEvent { source, from_ns, to_ns }));
     }
 
     /// A stack was taken.
-    pub fn stack(&mut self, cpu: u32, stack: Stack) {
-        self.push(cpu, What::Stack(stack));
+    pub fn stack(&mut self, cpu: u32, stack: StackEvent) {
+        self.push(cpu, EventKind::Stack(stack));
     }
 
     /// `to` takes a task that waits from `from`, and tells of it.
-    pub fn moves(&mut self, task: Occupant, at_ns: u64, from: u32, to: u32) {
-        let moved = Moved { at_ns, tid: task.tid, comm: task.comm, waits: true, from_cpu: from, to_cpu: to };
-        self.push(to, What::Moved(moved));
+    pub fn migrate(&mut self, task: TaskInfo, at_ns: u64, from: u32, to: u32) {
+        let moved = MigrationEvent { at_ns, tid: task.tid, comm: task.comm, waiting: true, from_cpu: from, to_cpu: to };
+        self.push(to, EventKind::Migration(moved));
     }
 }
 
 /// A wait of `next` on the run queue of `cpu` alone.
-pub fn waited(cpu: u32, from_ns: u64, at_ns: u64, next: &Occupant, prev: &Occupant) -> Waited {
+pub fn detailed_wait(cpu: u32, from_ns: u64, at_ns: u64, next: &TaskInfo, prev: &TaskInfo) -> DetailedWait {
     let wait = Wait {
         class: Class::Wakeup,
         at_ns,
@@ -113,15 +121,15 @@ pub fn waited(cpu: u32, from_ns: u64, at_ns: u64, next: &Occupant, prev: &Occupa
         prev_tid: prev.tid,
         prev_comm: prev.comm,
         prev_prio: prev.prio,
-        wakeable: false,
-        level: 0,
+        preempted_sleeping: false,
+        sampling_shift: 0,
     };
-    Waited {
+    DetailedWait {
         wait,
         cpu: Some(cpu),
         waker_cpu: None,
         remote: false,
-        moves: 0,
+        migrations: 0,
         throttled_ns: Some(0),
         throttled_at_start: false,
         stolen_ns: 0,

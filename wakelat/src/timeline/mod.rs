@@ -18,5 +18,5 @@ pub mod stay;
 #[cfg(test)]
 pub(crate) mod fixtures;
 
-pub use account::Account;
+pub use account::Breakdown;
 pub use attribute::Timeline;

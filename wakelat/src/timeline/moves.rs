@@ -2,21 +2,21 @@
 
 use crate::hash::HashMap;
 
-use super::event::Moved;
+use super::event::MigrationEvent;
 
 /// Tasks whose moves are remembered at most: more than wait at one time, unless they wait for long.
 const TASKS: usize = 65_536;
 
 /// Where tasks that wait were moved to, until they run.
 #[derive(Debug, Default)]
-pub struct Moves {
-    by_tid: HashMap<u32, Vec<Moved>>,
-    spare: Vec<Vec<Moved>>,
+pub struct PendingMigrations {
+    by_tid: HashMap<u32, Vec<MigrationEvent>>,
+    spare: Vec<Vec<MigrationEvent>>,
 }
 
 /// A part of a wait on one run queue; on which is not known where a move was not seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stand {
+pub struct RunqueueInterval {
     /// The CPU.
     pub cpu: Option<u32>,
     /// From when: ns of CLOCK_MONOTONIC.
@@ -25,10 +25,10 @@ pub struct Stand {
     pub to_ns: u64,
 }
 
-impl Moves {
+impl PendingMigrations {
     /// A task was moved. Only of those that wait it matters.
-    pub fn push(&mut self, moved: &Moved) {
-        if !moved.waits || self.by_tid.len() >= TASKS && !self.by_tid.contains_key(&moved.tid) {
+    pub fn push(&mut self, moved: &MigrationEvent) {
+        if !moved.waiting || self.by_tid.len() >= TASKS && !self.by_tid.contains_key(&moved.tid) {
             return;
         }
         let spare = &mut self.spare;
@@ -37,20 +37,28 @@ impl Moves {
 
     /// A task runs: where it stood, from `from_ns` to `to_ns`, where its wait began on `first` and ended on `last`. The
     /// moves are forgotten.
-    pub fn take(&mut self, tid: u32, first: Option<u32>, last: u32, from_ns: u64, to_ns: u64, stands: &mut Vec<Stand>) {
+    pub fn take(
+        &mut self,
+        tid: u32,
+        first: Option<u32>,
+        last: u32,
+        from_ns: u64,
+        to_ns: u64,
+        stands: &mut Vec<RunqueueInterval>,
+    ) {
         stands.clear();
         let mut moves = self.by_tid.remove(&tid).unwrap_or_default();
         // They may have been told of by different CPUs.
         moves.sort_by_key(|moved| moved.at_ns);
-        let inside = |moved: &&Moved| (from_ns..=to_ns).contains(&moved.at_ns);
+        let inside = |moved: &&MigrationEvent| (from_ns..=to_ns).contains(&moved.at_ns);
         let mut cpu = first.or_else(|| moves.iter().find(inside).map_or(Some(last), |moved| Some(moved.from_cpu)));
         let mut begin_ns = from_ns;
         for moved in moves.iter().filter(inside) {
             let known = cpu.filter(|cpu| *cpu == moved.from_cpu);
-            stands.push(Stand { cpu: known, from_ns: begin_ns, to_ns: moved.at_ns });
+            stands.push(RunqueueInterval { cpu: known, from_ns: begin_ns, to_ns: moved.at_ns });
             (cpu, begin_ns) = (Some(moved.to_cpu), moved.at_ns);
         }
-        stands.push(Stand { cpu: cpu.filter(|cpu| *cpu == last), from_ns: begin_ns, to_ns });
+        stands.push(RunqueueInterval { cpu: cpu.filter(|cpu| *cpu == last), from_ns: begin_ns, to_ns });
         self.spare(moves);
     }
 
@@ -61,7 +69,7 @@ impl Moves {
         }
     }
 
-    fn spare(&mut self, mut moves: Vec<Moved>) {
+    fn spare(&mut self, mut moves: Vec<MigrationEvent>) {
         if moves.capacity() > 0 {
             moves.clear();
             self.spare.push(moves);
@@ -75,10 +83,10 @@ mod tests {
     use crate::wait::Comm;
 
     fn stands(moves: &[(u64, u32, u32)], first: Option<u32>, last: u32) -> Vec<(Option<u32>, u64, u64)> {
-        let mut all = Moves::default();
+        let mut all = PendingMigrations::default();
         for (at_ns, from_cpu, to_cpu) in moves {
             let (from_cpu, to_cpu) = (*from_cpu, *to_cpu);
-            all.push(&Moved { at_ns: *at_ns, tid: 7, comm: Comm::default(), waits: true, from_cpu, to_cpu });
+            all.push(&MigrationEvent { at_ns: *at_ns, tid: 7, comm: Comm::default(), waiting: true, from_cpu, to_cpu });
         }
         let mut stands = Vec::new();
         all.take(7, first, last, 100, 200, &mut stands);

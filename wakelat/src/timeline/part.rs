@@ -1,11 +1,11 @@
 //! The words for the parts of a wait, and for who or what each went to.
 
-use super::event::{Occupant, Source};
+use super::event::{InterruptSource, TaskInfo};
 use crate::wait::Comm;
 
 /// A part of a wait. Each of its ns is in exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Part {
+pub enum Component {
     /// Delivery: the waker chose a CPU and put the task on its run queue itself.
     Placement,
     /// Delivery: the waker called the CPU by an interrupt, and that CPU put the task on its run queue.
@@ -32,7 +32,7 @@ pub enum Part {
     Unexplained,
 }
 
-impl Part {
+impl Component {
     /// All of them, in the order of the documentation.
     pub const ALL: [Self; 12] = [
         Self::Placement,
@@ -70,24 +70,24 @@ impl Part {
 
 /// Who or what had the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum Actor {
     /// A task.
-    Task(Runner),
+    Task(RunningTask),
     /// The idle task, with the last C-state that the CPU had entered where the kernel said so.
     Idle(Option<u8>),
     /// An interrupt or softirq.
-    Noise(Source),
+    Interrupt(InterruptSource),
     /// A cgroup, of which no more is known where its id is not.
     Cgroup(Option<u64>),
     /// The part says it all.
-    Nobody,
+    NoActor,
     /// Why it is not known.
-    Unknown(Unknown),
+    Unknown(UnknownReason),
 }
 
 /// A task that ran while another waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Runner {
+pub struct RunningTask {
     /// Thread id.
     pub tid: u32,
     /// Process id.
@@ -102,42 +102,43 @@ pub struct Runner {
     pub cgroup_id: Option<u64>,
 }
 
-impl From<&Occupant> for Runner {
-    fn from(occupant: &Occupant) -> Self {
-        let Occupant { tid, pid, comm, prio, policy, cgroup_id, wanted: _ } = *occupant;
+impl From<&TaskInfo> for RunningTask {
+    fn from(occupant: &TaskInfo) -> Self {
+        let TaskInfo { tid, pid, comm, prio, policy, cgroup_id, wanted: _ } = *occupant;
         Self { tid, pid, comm, prio, policy, cgroup_id }
     }
 }
 
 /// Why a time is unexplained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Unknown {
+pub enum UnknownReason {
     /// Records of the CPU were lost.
     Lost,
     /// The CPU changed its task, and the tracepoint did not show it.
-    Hidden,
+    Unseen,
     /// It is longer ago than is remembered.
-    Reach,
+    HistoryLimit,
     /// It is before the first switch seen on the CPU.
-    Before,
+    BeforeStart,
     /// On which CPU's run queue the task stood is not known.
-    Place,
+    UnknownCpu,
     /// The wait is longer than the clock has run.
     Clock,
 }
 
-impl Unknown {
+impl UnknownReason {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 6] = [Self::Lost, Self::Hidden, Self::Reach, Self::Before, Self::Place, Self::Clock];
+    pub const ALL: [Self; 6] =
+        [Self::Lost, Self::Unseen, Self::HistoryLimit, Self::BeforeStart, Self::UnknownCpu, Self::Clock];
 
     /// The word for it in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lost => "lost",
-            Self::Hidden => "hidden",
-            Self::Reach => "reach",
-            Self::Before => "before",
-            Self::Place => "place",
+            Self::Unseen => "hidden",
+            Self::HistoryLimit => "reach",
+            Self::BeforeStart => "before",
+            Self::UnknownCpu => "place",
             Self::Clock => "clock",
         }
     }
@@ -147,9 +148,9 @@ impl Unknown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Culprit {
     /// The part.
-    pub part: Part,
+    pub component: Component,
     /// Who or what in it.
-    pub who: Who,
+    pub actor: Actor,
 }
 
 /// What two shares have in common that are one: a task is its thread id and its name, as another may have the same id later; an
@@ -157,7 +158,7 @@ pub struct Culprit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CulpritKey {
     /// The part.
-    pub part: Part,
+    pub component: Component,
     kind: u8,
     id: u64,
     name: Comm,
@@ -166,23 +167,23 @@ pub struct CulpritKey {
 impl Culprit {
     /// What it is told from others by.
     pub fn key(&self) -> CulpritKey {
-        CulpritKey { part: self.part, ..self.identity() }
+        CulpritKey { component: self.component, ..self.identity() }
     }
 
     /// The same, whatever the part.
     pub fn identity(&self) -> CulpritKey {
-        let (kind, id) = match self.who {
-            Who::Task(task) => (0, task.tid.into()),
-            Who::Idle(state) => (1, state.map_or(u64::MAX, u64::from)),
-            Who::Noise(Source::Irq { number, .. }) => (2, number.into()),
-            Who::Noise(Source::Vector(vector)) => (3, vector.into()),
-            Who::Noise(Source::Softirq(vector)) => (4, vector.into()),
-            Who::Cgroup(id) => (5, id.unwrap_or(0)),
-            Who::Nobody => (6, 0),
-            Who::Unknown(why) => (7, why as u64),
+        let (kind, id) = match self.actor {
+            Actor::Task(task) => (0, task.tid.into()),
+            Actor::Idle(state) => (1, state.map_or(u64::MAX, u64::from)),
+            Actor::Interrupt(InterruptSource::Irq { number, .. }) => (2, number.into()),
+            Actor::Interrupt(InterruptSource::Vector(vector)) => (3, vector.into()),
+            Actor::Interrupt(InterruptSource::Softirq(vector)) => (4, vector.into()),
+            Actor::Cgroup(id) => (5, id.unwrap_or(0)),
+            Actor::NoActor => (6, 0),
+            Actor::Unknown(why) => (7, why as u64),
         };
-        let name = if let Who::Task(task) = self.who { task.comm } else { Comm::default() };
-        CulpritKey { part: Part::Unexplained, kind, id, name }
+        let name = if let Actor::Task(task) = self.actor { task.comm } else { Comm::default() };
+        CulpritKey { component: Component::Unexplained, kind, id, name }
     }
 }
 
@@ -211,16 +212,16 @@ pub(super) fn is_real_time(prio: i32, policy: u32) -> bool {
 }
 
 /// What a task that runs is to one that waits, given kernel priority and policy of either.
-pub(super) fn standing((waits_prio, waits_policy): (i32, u32), runner: &Runner) -> Part {
+pub(super) fn relative_priority((waits_prio, waits_policy): (i32, u32), runner: &RunningTask) -> Component {
     let (waits, runs) = (class(waits_prio, waits_policy), class(runner.prio, runner.policy));
     // Nice values share a CPU out, and keep nobody from it.
     let order = runs.cmp(&waits).then_with(|| {
         if is_real_time(waits_prio, waits_policy) { runner.prio.cmp(&waits_prio) } else { std::cmp::Ordering::Equal }
     });
     match order {
-        std::cmp::Ordering::Less => Part::Higher,
-        std::cmp::Ordering::Equal => Part::Same,
-        std::cmp::Ordering::Greater => Part::Lower,
+        std::cmp::Ordering::Less => Component::Higher,
+        std::cmp::Ordering::Equal => Component::Same,
+        std::cmp::Ordering::Greater => Component::Lower,
     }
 }
 
@@ -228,33 +229,33 @@ pub(super) fn standing((waits_prio, waits_policy): (i32, u32), runner: &Runner) 
 mod tests {
     use super::*;
 
-    fn runner(prio: i32, policy: u32) -> Runner {
-        Runner { tid: 1, pid: 1, comm: Comm::default(), prio, policy, cgroup_id: None }
+    fn runner(prio: i32, policy: u32) -> RunningTask {
+        RunningTask { tid: 1, pid: 1, comm: Comm::default(), prio, policy, cgroup_id: None }
     }
 
     #[test]
     fn classes_and_real_time_priorities_outrank_and_nice_values_do_not() {
         let (fair, nice, fifo, deadline, idle, ext) = ((120, 0), (139, 0), (49, 1), (-1, 6), (120, 5), (120, 7));
         for (waits, runs, part) in [
-            (fair, fair, Part::Same),
-            (fair, nice, Part::Same),
-            (nice, fair, Part::Same),
-            (fair, fifo, Part::Higher),
-            (fifo, fair, Part::Lower),
-            (fifo, fifo, Part::Same),
-            (fifo, (10, 2), Part::Higher),
-            (fifo, (60, 2), Part::Lower),
-            (fifo, deadline, Part::Higher),
-            (deadline, fifo, Part::Lower),
-            (fair, idle, Part::Lower),
-            (idle, fair, Part::Higher),
-            (idle, idle, Part::Same),
-            (ext, fair, Part::Higher),
-            (fair, ext, Part::Lower),
+            (fair, fair, Component::Same),
+            (fair, nice, Component::Same),
+            (nice, fair, Component::Same),
+            (fair, fifo, Component::Higher),
+            (fifo, fair, Component::Lower),
+            (fifo, fifo, Component::Same),
+            (fifo, (10, 2), Component::Higher),
+            (fifo, (60, 2), Component::Lower),
+            (fifo, deadline, Component::Higher),
+            (deadline, fifo, Component::Lower),
+            (fair, idle, Component::Lower),
+            (idle, fair, Component::Higher),
+            (idle, idle, Component::Same),
+            (ext, fair, Component::Higher),
+            (fair, ext, Component::Lower),
             // A fair task that holds a lock for a real-time one runs at its priority.
-            (fair, (49, 0), Part::Higher),
+            (fair, (49, 0), Component::Higher),
         ] {
-            assert_eq!(standing(waits, &runner(runs.0, runs.1)), part, "{waits:?} {runs:?}");
+            assert_eq!(relative_priority(waits, &runner(runs.0, runs.1)), part, "{waits:?} {runs:?}");
         }
     }
 }

@@ -24,7 +24,7 @@ impl Role {
 
 /// The stacks of a task at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stack {
+pub struct StackEvent {
     /// When: ns of CLOCK_MONOTONIC, to the ns that of the wakeup, or of the switch.
     pub at_ns: u64,
     /// Whose.
@@ -36,18 +36,18 @@ pub struct Stack {
     /// Its process.
     pub by_pid: u32,
     /// In the kernel.
-    pub kernel: Trace,
+    pub kernel: StackId,
     /// In its own code.
-    pub user: Trace,
+    pub user: StackId,
 }
 
 /// A stack in the kernel's map of stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Trace {
+pub enum StackId {
     /// Its number.
-    Number(u32),
+    Id(u32),
     /// The map had no room for it.
-    NoRoom,
+    MapFull,
     /// There is none, or not a frame of it could be read.
-    Nothing,
+    Missing,
 }

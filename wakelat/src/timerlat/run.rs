@@ -17,7 +17,7 @@ use crate::{
     config::OutputConfig,
     session::{
         input::{name, open},
-        output::{Output, Written},
+        output::{Output, WriteResult},
     },
     sink::{Format, Style},
 };
@@ -83,7 +83,7 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
         Ok::<_, std::io::Error>(titles + &sink::csv::activations(over)?)
     };
     // The first line of a `trace` may be long in coming: it is written when it is known.
-    let mut show = |over: Vec<Explained>, out: &mut Output| -> Result<Written> {
+    let mut show = |over: Vec<Explained>, out: &mut Output| -> Result<WriteResult> {
         if lines && !over.is_empty() {
             let mut text = String::new();
             let lines = table.get_or_insert_with(|| {
@@ -99,13 +99,13 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
             let text = if json { document.activations(&over)? } else { csv(&over)? };
             return out.write(|out| out.write_all(text.as_bytes()));
         }
-        Ok(Written::All)
+        Ok(WriteResult::All)
     };
     let mut trace = Trace::new(input);
     while let Some(said) = trace.next().with_context(|| format!("cannot read {name}"))? {
         match said {
             Ok(Said::Record(record)) => {
-                if show(summing.push(record), &mut out)? == Written::NoReader {
+                if show(summing.push(record), &mut out)? == WriteResult::NoReader {
                     return Ok(());
                 }
             }
@@ -114,7 +114,7 @@ pub fn timerlat(saved: &Saved, shown: Shown, style: &Style) -> Result<()> {
         }
     }
     let (summary, over) = summing.end();
-    if show(over, &mut out)? == Written::NoReader {
+    if show(over, &mut out)? == WriteResult::NoReader {
         return Ok(());
     }
     if summary.cpus.is_empty() {

@@ -9,7 +9,7 @@ use super::{
     side::Side,
     waits::Tally,
 };
-use crate::{hist_trigger::Totals, report::From};
+use crate::{hist_trigger::Totals, report::LatencyFrom};
 
 /// The document; integers in ns.
 pub fn of(verification: &Verification) -> Json {
@@ -33,8 +33,8 @@ pub fn of(verification: &Verification) -> Json {
         "kernel": verification.kernel,
         "duration_ns": verification.duration_ns,
         "from": match verification.from {
-            From::Wakeup => "wakeup",
-            From::Waking => "waking",
+            LatencyFrom::Wakeup => "wakeup",
+            LatencyFrom::Waking => "waking",
         },
         "verdict": verification.verdict().name(),
         "not_compared": verification.comparison.as_ref().err().map(|why| {

@@ -10,7 +10,7 @@ use super::{
     side::Side,
     waits::{Tally, Waits},
 };
-use crate::{hist_trigger::Totals, report::From, tracefs::TracefsError};
+use crate::{hist_trigger::Totals, report::LatencyFrom, tracefs::TracefsError};
 
 /// Of 200 waits one may be held up between the two readings of the clock at one of its ends, and [`HELD_UP_LEAST`] in any
 /// case: see [`Tolerance::held_up`].
@@ -24,7 +24,7 @@ pub struct Measured {
     /// The kernel's release.
     pub kernel: String,
     /// Where the clock started.
-    pub from: From,
+    pub from: LatencyFrom,
     /// Both streams of waits, complete.
     pub waits: Waits,
     /// What the triggers counted, or why none were placed.
@@ -67,7 +67,7 @@ pub struct Verification {
     /// The length of the window: ns.
     pub duration_ns: u64,
     /// Where the clock started.
-    pub from: From,
+    pub from: LatencyFrom,
     /// Both sides, or why the triggers were not compared.
     pub comparison: Result<Comparison, NotCompared>,
     /// Totals of the triggers' tables of starts, of ends and of latencies.
@@ -280,7 +280,7 @@ pub(super) mod tests {
     pub(in crate::verify) fn measured(counted: Result<Counted, NotCompared>, waits: Waits) -> Measured {
         Measured {
             kernel: "6.12.0".to_owned(),
-            from: From::Wakeup,
+            from: LatencyFrom::Wakeup,
             waits,
             counted,
             switching_ns: 26_800_000,

@@ -19,14 +19,14 @@ use super::{
     window::{Moment, Window},
 };
 use crate::{
-    collect::{Collector, Selection, Settings, Totals},
+    collect::{Collector, CounterTotals, FilterSettings, Settings},
     config::{Attach, Format, VerifyConfig},
     decode::decode,
     hist_trigger::recipe::{Buckets, DEFAULT_SIZE, Recipe},
     kernel::{privilege, release::Release, roots::Roots},
-    report::From,
-    say::say,
-    session::{Place, clock::monotonic_ns, output::Output, settings, stop::Signals},
+    report::LatencyFrom,
+    say::status,
+    session::{Environment, clock::monotonic_ns, output::Output, settings, stop::Signals},
     sink::Style,
     tracefs::{Owner, Tracefs, leftovers},
 };
@@ -39,7 +39,7 @@ const MAX_SIZE: u32 = 1 << 17;
 /// # Errors
 /// If the kernel refuses to measure, the output cannot be written, or triggers are required and cannot be placed. Nothing
 /// stays attached or in tracefs.
-pub fn run(config: &VerifyConfig, place: &Place, release: &Release, style: &Style) -> Result<Verdict> {
+pub fn run(config: &VerifyConfig, place: &Environment, release: &Release, style: &Style) -> Result<Verdict> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
     let mut output = Output::open(config.output.path.as_deref())?;
@@ -51,7 +51,7 @@ pub fn run(config: &VerifyConfig, place: &Place, release: &Release, style: &Styl
     Ok(verification.verdict())
 }
 
-async fn measure(config: &VerifyConfig, place: &Place, release: &Release) -> Result<Measured> {
+async fn measure(config: &VerifyConfig, place: &Environment, release: &Release) -> Result<Measured> {
     // Not by default: a reader that takes the CPU from tasks while it reads their accounts adds waits to these.
     if config.resources.rt_priority.is_some() {
         settings::raise_priority(config.resources.rt_priority, false)?;
@@ -67,7 +67,7 @@ async fn measure(config: &VerifyConfig, place: &Place, release: &Release) -> Res
     let mut run = Run::attach(config, place, &roots.proc, tracefs, &recipe)?;
     run.open()?;
     if !config.output.quiet {
-        say("measuring");
+        status("measuring");
     }
     let end = Instant::now() + Duration::from_nanos(config.duration_ns);
     let mut drain = interval(Duration::from_nanos(config.resources.drain_interval_ns));
@@ -92,7 +92,7 @@ fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Result<Tracefs, NotComp
         for (leftover, removed) in leftovers::remove(&tracefs, proc) {
             match removed {
                 Ok(()) if config.output.quiet => {}
-                Ok(()) => say(format_args!("removed the {leftover}")),
+                Ok(()) => status(format_args!("removed the {leftover}")),
                 Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
             }
         }
@@ -146,15 +146,15 @@ struct Run<'a> {
 /// How things stood when the window was opened.
 #[derive(Default)]
 struct Opened {
-    theirs: Totals,
-    ours: Totals,
+    theirs: CounterTotals,
+    ours: CounterTotals,
     switches: Option<Switches>,
 }
 
 impl<'a> Run<'a> {
     fn attach(
         config: &'a VerifyConfig,
-        place: &Place,
+        place: &Environment,
         proc: &'a Path,
         tracefs: Result<Tracefs, NotCompared>,
         recipe: &Recipe,
@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
             let wait = decode(record)?;
             waits.by_own_rules(&wait, *round);
             if let Some(accounts) = accounts {
-                let delivery_ns = if config.from == From::Waking { wait.delivery_ns.unwrap_or(0) } else { 0 };
+                let delivery_ns = if config.from == LatencyFrom::Waking { wait.delivery_ns.unwrap_or(0) } else { 0 };
                 accounts.add(&wait, wait.latency_ns.saturating_sub(delivery_ns));
             }
             Ok(())
@@ -299,13 +299,13 @@ impl<'a> Run<'a> {
             switching_ns: waits.window.counting_on.length_ns() + off.length_ns(),
             waits,
             counted,
-            woken_running: since(Counter::WokenRunning),
-            woken_waiting: since(Counter::WokenWaiting),
+            woken_running: since(Counter::AlreadyRunning),
+            woken_waiting: since(Counter::AlreadyQueued),
             checks,
         })
     }
 
-    fn checks(&self, switches: Option<Switches>, totals: &Totals, missed: u64) -> Result<Vec<Check>> {
+    fn checks(&self, switches: Option<Switches>, totals: &CounterTotals, missed: u64) -> Result<Vec<Check>> {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
         let (ctxt, untraced) = match (self.opened.switches, switches, &self.stats) {
             (Some(open), Some(close), _) => checks::ctxt(open, close, missed, cpus),
@@ -328,7 +328,7 @@ impl<'a> Run<'a> {
     }
 
     fn read_switches(&self) -> Result<Option<Switches>> {
-        self.stats.is_ok().then(|| Switches::read(self.proc, || Ok(self.ours.runs()?.switches))).transpose()
+        self.stats.is_ok().then(|| Switches::read(self.proc, || Ok(self.ours.program_stats()?.switches))).transpose()
     }
 }
 
@@ -338,12 +338,13 @@ fn now() -> Moment {
 }
 
 /// Waits that found no room, or cannot be.
-fn lost(before: &Totals, after: &Totals) -> u64 {
-    let of = |totals: &Totals| -> u64 {
+fn lost(before: &CounterTotals, after: &CounterTotals) -> u64 {
+    let of = |totals: &CounterTotals| -> u64 {
         [totals.wakeups, totals.preemptions]
             .iter()
             .flat_map(|counters| {
-                [Counter::StartMapFull, Counter::RingFull, Counter::Discarded, Counter::Stale].map(|c| counters[c])
+                [Counter::TaskTableFull, Counter::RingBufferFull, Counter::Invalid, Counter::MissedSwitch]
+                    .map(|c| counters[c])
             })
             .sum()
     };
@@ -363,7 +364,7 @@ fn clock_tolerance_ns() -> u64 {
 }
 
 /// The settings of one of the two collectors.
-fn settings_of(config: &VerifyConfig, place: &Place, trigger_rules: bool) -> Settings {
+fn settings_of(config: &VerifyConfig, place: &Environment, trigger_rules: bool) -> Settings {
     let filter = &config.filter;
     let classes = match trigger_rules {
         true => Classes::NONE.with(Class::Wakeup),
@@ -373,18 +374,18 @@ fn settings_of(config: &VerifyConfig, place: &Place, trigger_rules: bool) -> Set
         attach: config.resources.attach,
         btf: place.btf.clone(),
         tracefs: place.tracefs.clone(),
-        start_entries: config.resources.start_entries,
+        max_tasks: config.resources.start_entries,
         ring_bytes: config.resources.ring_bytes,
         classes,
         threshold_ns: 0,
         aggregate: false,
         with_waking: false,
-        from_waking: config.from == From::Waking,
+        from_waking: config.from == LatencyFrom::Waking,
         with_cgroup: false,
         trigger_rules,
         timeline: None,
-        salt: None,
-        filter: Selection {
+        sampling_seed: None,
+        filter: FilterSettings {
             // Under the trigger's rules all but the threads is judged when the wait ends.
             parts: if trigger_rules { filter.parts & part::PID } else { filter.parts },
             filter: filter.filter.clone(),

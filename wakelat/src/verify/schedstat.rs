@@ -120,7 +120,7 @@ impl Accounts {
         // Of the time the kernel's is a lower bound in any case.
         task.waited_ns += u128::from(latency_ns);
         task.last_end_ns = task.last_end_ns.max(Some(wait.at_ns));
-        if wait.wakeable {
+        if wait.preempted_sleeping {
             task.uncounted += 1;
             task.maybe_counted += u64::from(self.classic || wait.prev_cpu != Some(wait.cpu));
         } else {
@@ -290,7 +290,7 @@ mod tests {
     fn a_wait_after_a_preemption_on_the_way_to_sleep_is_not_in_the_kernels_account() {
         let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
         accounts.add(&wait(7, 80), 10);
-        accounts.add(&Wait { wakeable: true, ..wait(7, 90) }, 10);
+        accounts.add(&Wait { preempted_sleeping: true, ..wait(7, 90) }, 10);
         accounts.close(proc(7, 11, 1_010).path(), || 100);
         let sums = accounts.sums();
         assert_eq!((sums.own_waits, sums.own_ns, sums.uncounted, sums.tasks_differ), (1, 20, 1, 0));
@@ -346,7 +346,7 @@ mod tests {
     fn a_preemption_on_the_way_to_sleep_counts_for_the_kernel_where_the_task_moved() {
         for (prev_cpu, classic, unexplained) in [(1, false, 1), (0, false, 0), (1, true, 0)] {
             let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, classic, |_, _| true);
-            accounts.add(&Wait { wakeable: true, cpu: 1, prev_cpu: Some(prev_cpu), ..wait(7, 90) }, 10);
+            accounts.add(&Wait { preempted_sleeping: true, cpu: 1, prev_cpu: Some(prev_cpu), ..wait(7, 90) }, 10);
             accounts.close(proc(7, 11, 1_010).path(), || 100);
             assert_eq!(accounts.sums().unexplained, unexplained, "from CPU {prev_cpu}, classic: {classic}");
         }

@@ -9,7 +9,7 @@ use super::{
     waits::Tally,
 };
 use crate::{
-    report::From,
+    report::LatencyFrom,
     sink::{
         style::{Ink, Style},
         text::{Line, left, paragraph, right, width},
@@ -26,8 +26,8 @@ pub fn text(verification: &Verification, style: &Style) -> String {
         verification.kernel,
         units::duration(verification.duration_ns, style.unicode),
         match verification.from {
-            From::Wakeup => "wakeup",
-            From::Waking => "waking",
+            LatencyFrom::Wakeup => "wakeup",
+            LatencyFrom::Waking => "waking",
         }
     );
     paragraph(Line::new(), Ink::Dim, &title, style, &mut out);

@@ -5,9 +5,9 @@ use super::sums::{PartSum, together};
 use crate::aggregate::bounded::{Bounded, Rest};
 use crate::{
     timeline::{
-        Account,
-        event::Source,
-        part::{Culprit, Part, Who},
+        Breakdown,
+        event::InterruptSource,
+        part::{Actor, Component, Culprit},
     },
     wait::Comm,
 };
@@ -21,7 +21,7 @@ const PAIRS: usize = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cause {
     /// The part.
-    pub part: Part,
+    pub part: Component,
     /// Who in it.
     pub name: Name,
 }
@@ -32,7 +32,7 @@ pub enum Name {
     /// Tasks of this name.
     Task(Comm),
     /// An interrupt or softirq.
-    Noise(Source),
+    Noise(InterruptSource),
     /// A cgroup.
     Cgroup(Option<u64>),
     /// wakelat itself.
@@ -46,15 +46,15 @@ pub enum Name {
 impl Cause {
     /// What a culprit is known by, where `own_pid` is wakelat's process.
     fn of(culprit: &Culprit, own_pid: Option<u32>) -> Self {
-        let name = match culprit.who {
-            Who::Task(_) if culprit.part == Part::RtThrottled => Name::Nobody,
-            Who::Task(task) if own_pid == Some(task.pid) => Name::Own,
-            Who::Task(task) => Name::Task(task.comm),
-            Who::Noise(source) => Name::Noise(source),
-            Who::Cgroup(id) => Name::Cgroup(id),
-            Who::Idle(_) | Who::Nobody | Who::Unknown(_) => Name::Nobody,
+        let name = match culprit.actor {
+            Actor::Task(_) if culprit.component == Component::RtThrottled => Name::Nobody,
+            Actor::Task(task) if own_pid == Some(task.pid) => Name::Own,
+            Actor::Task(task) => Name::Task(task.comm),
+            Actor::Interrupt(source) => Name::Noise(source),
+            Actor::Cgroup(id) => Name::Cgroup(id),
+            Actor::Idle(_) | Actor::NoActor | Actor::Unknown(_) => Name::Nobody,
         };
-        Self { part: culprit.part, name }
+        Self { part: culprit.component, name }
     }
 
     /// The cgroup, where it is one.
@@ -94,7 +94,7 @@ impl Causes {
     }
 
     /// Adds a wait. It counts once for each cause, of however many tasks that is the name.
-    pub fn add(&mut self, account: &Account) {
+    pub fn add(&mut self, account: &Breakdown) {
         let comm = account.waiter.comm;
         self.victims.entry(comm, PartSum::default).add(account.latency_ns);
         for (cause, _, ns) in together(account, |culprit| Some(Cause::of(culprit, self.own_pid))) {
@@ -142,26 +142,26 @@ mod tests {
 
     use super::*;
     use crate::{
-        report::From,
+        report::LatencyFrom,
         timeline::{
             Timeline,
-            fixtures::{Stream, task},
+            fixtures::{EventStream, task},
         },
         why::sums::Sums,
     };
 
     /// Each task in turn has the CPU for so long while another waits for all of it.
-    fn accounts(turns: &[(u8, u8, u64)]) -> Vec<Account> {
-        let (mut stream, mut at_ns) = (Stream::default(), 1_000);
-        stream.turn(0, at_ns, task(1, "first"));
+    fn accounts(turns: &[(u8, u8, u64)]) -> Vec<Breakdown> {
+        let (mut stream, mut at_ns) = (EventStream::default(), 1_000);
+        stream.switch(0, at_ns, task(1, "first"));
         for (tid, waiter, ns) in turns {
             let from_ns = at_ns;
             at_ns += ns;
-            stream.turn(0, at_ns, task(100 + u32::from(*tid), &format!("runs{}", tid % 16)));
+            stream.switch(0, at_ns, task(100 + u32::from(*tid), &format!("runs{}", tid % 16)));
             at_ns += ns;
-            stream.ends(0, (from_ns, at_ns), task(10 + u32::from(*waiter), &format!("waits{waiter}")));
+            stream.end_wait(0, (from_ns, at_ns), task(10 + u32::from(*waiter), &format!("waits{waiter}")));
         }
-        let mut timeline = Timeline::new(From::Wakeup);
+        let mut timeline = Timeline::new(LatencyFrom::Wakeup);
         stream.events.iter().filter_map(|event| timeline.push(event).cloned()).collect()
     }
 

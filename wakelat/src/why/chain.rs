@@ -1,9 +1,9 @@
 //! Who took the CPU from whom, by name, and how often.
 
-use wakelat_common::start::Leaving;
+use wakelat_common::start::PrevState;
 
 use crate::aggregate::bounded::{Bounded, Rest, Sum};
-use crate::{timeline::event::Turn, wait::Comm};
+use crate::{timeline::event::SwitchEvent, wait::Comm};
 
 /// Pairs that are kept apart.
 const PAIRS: usize = 16_384;
@@ -38,8 +38,8 @@ pub struct Chain {
 
 impl Chains {
     /// Adds a switch, if it is a preemption of a task that the filter takes.
-    pub fn add(&mut self, turn: &Turn) {
-        let preempted = matches!(turn.leaving, Leaving::Runnable | Leaving::RunnableYetWakeable);
+    pub fn add(&mut self, turn: &SwitchEvent) {
+        let preempted = matches!(turn.prev_state, PrevState::Runnable | PrevState::PreemptedSleeping);
         if preempted && turn.prev.wanted && turn.prev.tid != 0 && turn.next.tid != 0 {
             self.count(turn.prev.comm, turn.next.comm);
         }

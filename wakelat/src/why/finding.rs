@@ -4,7 +4,7 @@ use super::{
     causes::{Cause, Causes, Name},
     sums::{PartSum, Sums},
 };
-use crate::{timeline::part::Part, wait::Comm};
+use crate::{timeline::part::Component, wait::Comm};
 
 /// Of somebody's wait, a cause has to have this much to stand out: percent.
 pub const SHARE: u128 = 20;
@@ -67,8 +67,8 @@ pub fn findings(causes: &Causes, all: &Sums, duration_ns: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut others = Vec::new();
     for (cause, sum) in causes.ranking() {
-        let least = if cause.part == Part::Unexplained { UNEXPLAINED } else { SHARE };
-        let victims = if cause.part == Part::Unexplained { Vec::new() } else { victims_of(cause) };
+        let least = if cause.part == Component::Unexplained { UNEXPLAINED } else { SHARE };
+        let victims = if cause.part == Component::Unexplained { Vec::new() } else { victims_of(cause) };
         let stands_out = sum.ns * 100 >= whole_ns * least || !victims.is_empty();
         if stands_out && matters(cause.part, &sum, duration_ns) {
             findings.push(Finding { cause, sum, whole_ns, victims });
@@ -76,7 +76,7 @@ pub fn findings(causes: &Causes, all: &Sums, duration_ns: u64) -> Vec<Finding> {
             others.push((cause, sum));
         }
     }
-    for part in [Part::Higher, Part::Same, Part::Lower] {
+    for part in [Component::Higher, Component::Same, Component::Lower] {
         let (sum, tasks) = crowd(part, all, &findings, &others);
         // None of them alone, all of them together.
         if tasks > 1 && sum.ns * 100 >= whole_ns * SHARE && matters(part, &sum, duration_ns) {
@@ -89,7 +89,7 @@ pub fn findings(causes: &Causes, all: &Sums, duration_ns: u64) -> Vec<Finding> {
 }
 
 /// What tasks had of a part of which none stands out, those that are not told apart among them; and how many names they have.
-fn crowd(part: Part, all: &Sums, findings: &[Finding], others: &[(Cause, PartSum)]) -> (PartSum, usize) {
+fn crowd(part: Component, all: &Sums, findings: &[Finding], others: &[(Cause, PartSum)]) -> (PartSum, usize) {
     let whole = all.part(part);
     let found_ns: u128 = findings.iter().filter(|found| found.cause.part == part).map(|found| found.sum.ns).sum();
     let others = others.iter().filter(|(cause, _)| cause.part == part);
@@ -100,21 +100,21 @@ fn crowd(part: Part, all: &Sums, findings: &[Finding], others: &[(Cause, PartSum
 }
 
 /// Whether a cause had enough for anybody to care.
-fn matters(part: Part, sum: &PartSum, duration_ns: u64) -> bool {
+fn matters(part: Component, sum: &PartSum, duration_ns: u64) -> bool {
     let long = sum.max_ns >= ONCE_NS || sum.ns >= u128::from(sum.waits) * MEAN_NS;
     // What is unexplained puts all else in doubt, however short the waits are.
-    sum.ns > 0 && (part == Part::Unexplained || long && sum.ns * OF_WINDOW >= u128::from(duration_ns))
+    sum.ns > 0 && (part == Component::Unexplained || long && sum.ns * OF_WINDOW >= u128::from(duration_ns))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        report::From,
+        report::LatencyFrom,
         timeline::{
             Timeline,
-            event::Occupant,
-            fixtures::{Stream, fifo, task},
+            event::TaskInfo,
+            fixtures::{EventStream, fifo, task},
         },
     };
 
@@ -122,18 +122,19 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     /// What stands out in a window where nginx waits so many times, each time behind `behind`, one after the other.
-    fn found(waits: u64, behind: impl Fn(u64) -> Vec<(Occupant, u64)>) -> Vec<Finding> {
-        let (mut stream, mut at_ns) = (Stream::default(), 1);
+    fn found(waits: u64, behind: impl Fn(u64) -> Vec<(TaskInfo, u64)>) -> Vec<Finding> {
+        let (mut stream, mut at_ns) = (EventStream::default(), 1);
         for wait in 0..waits {
             let from_ns = at_ns;
             for (runs, ns) in behind(wait) {
-                stream.turn(0, at_ns, runs);
+                stream.switch(0, at_ns, runs);
                 at_ns += ns;
             }
-            stream.ends(0, (from_ns, at_ns), task(1, "nginx"));
+            stream.end_wait(0, (from_ns, at_ns), task(1, "nginx"));
             at_ns += US;
         }
-        let (mut timeline, mut causes, mut sums) = (Timeline::new(From::Wakeup), Causes::default(), Sums::default());
+        let (mut timeline, mut causes, mut sums) =
+            (Timeline::new(LatencyFrom::Wakeup), Causes::default(), Sums::default());
         for event in &stream.events {
             if let Some(account) = timeline.push(event) {
                 causes.add(account);
@@ -181,8 +182,8 @@ mod tests {
     #[test]
     fn one_name_in_two_parts_is_two_causes() {
         let found = found(10, |_| vec![(task(7, "hog"), 2_000 * US), (fifo(8, "hog", 49), 2_000 * US)]);
-        let parts: Vec<Part> = found.iter().map(|found| found.cause.part).collect();
-        assert_eq!(parts, [Part::Higher, Part::Same]);
+        let parts: Vec<Component> = found.iter().map(|found| found.cause.part).collect();
+        assert_eq!(parts, [Component::Higher, Component::Same]);
     }
 
     #[test]

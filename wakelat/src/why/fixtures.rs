@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{
     aggregate::key::{Key, Names},
-    report::{From, Report, Terms},
+    report::{CoverageTerms, LatencyFrom, Report},
     sink::fixtures,
     timeline::{
-        event::{Event, Occupant, Source, Spawn, What, Work},
-        fixtures::{Stream, fifo, idle, irq, task},
-        stack::{Role, Stack, Trace},
+        event::{Event, EventKind, ForkExecEvent, InterruptSource, TaskInfo, WorkItemEvent},
+        fixtures::{EventStream, fifo, idle, irq, task},
+        stack::{Role, StackEvent, StackId},
     },
     wait::{Comm, Namespace},
 };
@@ -58,33 +58,33 @@ impl Names for Paths {
     }
 }
 
-fn nginx() -> Occupant {
-    Occupant { cgroup_id: Some(7), ..task(1234, "nginx") }
+fn nginx() -> TaskInfo {
+    TaskInfo { cgroup_id: Some(7), ..task(1234, "nginx") }
 }
 
 /// Sends requests to nginx.
-fn wrk() -> Occupant {
-    Occupant { wanted: false, ..task(900, "wrk") }
+fn wrk() -> TaskInfo {
+    TaskInfo { wanted: false, ..task(900, "wrk") }
 }
 
-fn hog(tid: u32) -> Occupant {
-    Occupant { cgroup_id: Some(8), wanted: false, ..task(tid, "stress-ng-cpu") }
+fn hog(tid: u32) -> TaskInfo {
+    TaskInfo { cgroup_id: Some(8), wanted: false, ..task(tid, "stress-ng-cpu") }
 }
 
 /// A hog has the CPU; every 10 ms nginx is woken and waits until the hog's slice is over. The tick comes every 4 ms.
-pub fn one_hog() -> Stream {
-    let mut stream = Stream::default();
-    stream.turn(1, BEGIN, wrk());
-    stream.turn(0, BEGIN, hog(4711));
+pub fn one_hog() -> EventStream {
+    let mut stream = EventStream::default();
+    stream.switch(1, BEGIN, wrk());
+    stream.switch(0, BEGIN, hog(4711));
     for round in 0..20 {
         let start = BEGIN + round * 10 * MS;
         let woken = start + 1_300_000;
         let tick = start + 4 * MS - 700_000;
-        stream.noise(0, (tick, tick + 9_000), Source::Vector(vector::LOCAL_TIMER));
-        stream.noise(0, (tick + 9_000, tick + 21_000), Source::Softirq(7));
-        let waited = stream.ends(0, (woken, start + 4 * MS), nginx());
+        stream.interrupt(0, (tick, tick + 9_000), InterruptSource::Vector(vector::LOCAL_TIMER));
+        stream.interrupt(0, (tick + 9_000, tick + 21_000), InterruptSource::Softirq(7));
+        let waited = stream.end_wait(0, (woken, start + 4 * MS), nginx());
         (waited.wait.delivery_ns, waited.waker_cpu, waited.wait.waker_tid) = (Some(1_800), Some(1), Some(900));
-        stream.turn(0, start + 5 * MS, hog(4711));
+        stream.switch(0, start + 5 * MS, hog(4711));
     }
     stream
 }
@@ -93,60 +93,60 @@ pub fn one_hog() -> Stream {
 struct Drawn;
 
 impl Code for Drawn {
-    fn kernel(&self, trace: Trace) -> Frames {
+    fn kernel(&self, trace: StackId) -> Frames {
         let names = match trace {
-            Trace::Number(1) => &["try_to_wake_up", "ep_poll_callback", "__wake_up_common", "sock_def_readable"][..],
-            Trace::Number(_) => &["__schedule", "schedule", "ep_poll", "do_epoll_wait"][..],
+            StackId::Id(1) => &["try_to_wake_up", "ep_poll_callback", "__wake_up_common", "sock_def_readable"][..],
+            StackId::Id(_) => &["__schedule", "schedule", "ep_poll", "do_epoll_wait"][..],
             missing => return Frames::Missing(missing),
         };
         Frames::Named(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    fn user(&self, _: u32, trace: Trace) -> Frames {
+    fn user(&self, _: u32, trace: StackId) -> Frames {
         match trace {
-            Trace::Number(_) => Frames::Named(vec!["epoll_wait".to_owned(), "ngx_epoll_process_events".to_owned()]),
+            StackId::Id(_) => Frames::Named(vec!["epoll_wait".to_owned(), "ngx_epoll_process_events".to_owned()]),
             missing => Frames::Missing(missing),
         }
     }
 }
 
 /// One round of [`one_hog`], and then the hog takes the CPU back: something of everything.
-pub fn one_round() -> Stream {
-    let mut stream = Stream::default();
-    stream.turn(1, BEGIN, wrk());
-    stream.turn(0, BEGIN, hog(4711));
-    stream.noise(0, (BEGIN + 3 * MS, BEGIN + 3 * MS + 9_000), Source::Vector(vector::LOCAL_TIMER));
+pub fn one_round() -> EventStream {
+    let mut stream = EventStream::default();
+    stream.switch(1, BEGIN, wrk());
+    stream.switch(0, BEGIN, hog(4711));
+    stream.interrupt(0, (BEGIN + 3 * MS, BEGIN + 3 * MS + 9_000), InterruptSource::Vector(vector::LOCAL_TIMER));
     let (role, at_ns) = (Role::Wakee, BEGIN - MS);
-    let (kernel, user) = (Trace::Number(2), Trace::Number(3));
-    stream.stack(0, Stack { at_ns, role, tid: 1234, by_tid: 1234, by_pid: 1234, kernel, user });
+    let (kernel, user) = (StackId::Id(2), StackId::Id(3));
+    stream.stack(0, StackEvent { at_ns, role, tid: 1234, by_tid: 1234, by_pid: 1234, kernel, user });
     let (role, at_ns) = (Role::Waker, BEGIN + 1_298_200);
-    let (kernel, user) = (Trace::Number(1), Trace::NoRoom);
-    stream.stack(1, Stack { at_ns, role, tid: 1234, by_tid: 900, by_pid: 900, kernel, user });
-    let waited = stream.ends(0, (BEGIN + 1_300_000, BEGIN + 4 * MS), nginx());
+    let (kernel, user) = (StackId::Id(1), StackId::MapFull);
+    stream.stack(1, StackEvent { at_ns, role, tid: 1234, by_tid: 900, by_pid: 900, kernel, user });
+    let waited = stream.end_wait(0, (BEGIN + 1_300_000, BEGIN + 4 * MS), nginx());
     (waited.wait.delivery_ns, waited.waker_cpu, waited.wait.waker_tid) = (Some(1_800), Some(1), Some(900));
-    stream.preempts(0, BEGIN + 5 * MS, hog(4711));
+    stream.preempt(0, BEGIN + 5 * MS, hog(4711));
     stream
 }
 
 /// Two hogs take turns of 3 ms; each waits, preempted, for the other, and nginx for both.
-pub fn two_hogs() -> Stream {
-    let mut stream = Stream::default();
-    stream.turn(0, BEGIN, hog(4711));
+pub fn two_hogs() -> EventStream {
+    let mut stream = EventStream::default();
+    stream.switch(0, BEGIN, hog(4711));
     for round in 0..30 {
         let at = BEGIN + (round + 1) * 3 * MS;
         let next = hog(4711 + (round as u32 + 1) % 2);
         if round == 17 {
-            stream.ends(0, (at - 7 * MS, at), nginx());
-            stream.turn(0, at + 200_000, next);
+            stream.end_wait(0, (at - 7 * MS, at), nginx());
+            stream.switch(0, at + 200_000, next);
             continue;
         }
-        stream.preempts(0, at, next);
+        stream.preempt(0, at, next);
         let last = stream.events.last_mut().unwrap();
-        let crate::timeline::event::What::Turn(turn) = &mut last.what else { unreachable!() };
+        let crate::timeline::event::EventKind::Switch(turn) = &mut last.kind else { unreachable!() };
         if round > 0 {
-            let mut waited = crate::timeline::fixtures::waited(0, at - 3 * MS, at, &turn.next, &turn.prev);
+            let mut waited = crate::timeline::fixtures::detailed_wait(0, at - 3 * MS, at, &turn.next, &turn.prev);
             waited.wait.class = Class::Preempted;
-            turn.waited = Some(waited);
+            turn.ended_wait = Some(waited);
         }
         turn.prev.wanted = true;
     }
@@ -154,31 +154,31 @@ pub fn two_hogs() -> Stream {
 }
 
 /// A FIFO thread takes the CPU from nginx for 8 ms at a time.
-pub fn fifo_thread() -> Stream {
-    let mut stream = Stream::default();
-    let rt = Occupant { wanted: false, ..fifo(99, "irq/24-nvme0q1", 49) };
-    stream.turn(1, BEGIN, nginx());
+pub fn fifo_thread() -> EventStream {
+    let mut stream = EventStream::default();
+    let rt = TaskInfo { wanted: false, ..fifo(99, "irq/24-nvme0q1", 49) };
+    stream.switch(1, BEGIN, nginx());
     for round in 0..10 {
         let at = BEGIN + round * 20 * MS + 5 * MS;
-        stream.preempts(1, at, rt);
-        stream.noise(1, (at + 2 * MS, at + 2 * MS + 40_000), irq(24, "nvme0q1"));
-        stream.ends(1, (at, at + 8 * MS), nginx()).wait.class = Class::Preempted;
+        stream.preempt(1, at, rt);
+        stream.interrupt(1, (at + 2 * MS, at + 2 * MS + 40_000), irq(24, "nvme0q1"));
+        stream.end_wait(1, (at, at + 8 * MS), nginx()).wait.class = Class::Preempted;
     }
     stream
 }
 
 /// An idle CPU wakes from its third C-state.
-pub fn idle_cpu() -> Stream {
-    let mut stream = Stream::default();
+pub fn idle_cpu() -> EventStream {
+    let mut stream = EventStream::default();
     for round in 0..50 {
         let at = BEGIN + round * 4 * MS;
-        stream.turn(2, at, idle());
+        stream.switch(2, at, idle());
         let woken = at + 2 * MS;
-        stream.noise(2, (woken - 110_000, woken - 108_000), Source::Vector(vector::RESCHEDULE));
-        let waited = stream.ends(2, (woken - 260_000, woken), nginx());
+        stream.interrupt(2, (woken - 110_000, woken - 108_000), InterruptSource::Vector(vector::RESCHEDULE));
+        let waited = stream.end_wait(2, (woken - 260_000, woken), nginx());
         (waited.wait.delivery_ns, waited.remote, waited.waker_cpu) = (Some(150_000), true, Some(0));
         waited.wait.waker_tid = Some(0);
-        let crate::timeline::event::What::Turn(turn) = &mut stream.events.last_mut().unwrap().what else {
+        let crate::timeline::event::EventKind::Switch(turn) = &mut stream.events.last_mut().unwrap().kind else {
             unreachable!()
         };
         turn.idle_state = Some(3);
@@ -187,84 +187,85 @@ pub fn idle_cpu() -> Stream {
 }
 
 /// A container has used up its quota most of the time; now and then a hog is in the way as well.
-pub fn throttled() -> Stream {
-    let mut stream = Stream::default();
-    let pod = |name| Occupant { cgroup_id: Some(42), ..task(2100, name) };
-    stream.turn(0, BEGIN, hog(4711));
+pub fn throttled() -> EventStream {
+    let mut stream = EventStream::default();
+    let pod = |name| TaskInfo { cgroup_id: Some(42), ..task(2100, name) };
+    stream.switch(0, BEGIN, hog(4711));
     for round in 0..20 {
         let at = BEGIN + round * 100 * MS;
-        let waited = stream.ends(0, (at + 20 * MS, at + 95 * MS), pod("java"));
+        let waited = stream.end_wait(0, (at + 20 * MS, at + 95 * MS), pod("java"));
         (waited.throttled_ns, waited.throttled_at_start) = (Some(62 * MS), true);
         waited.wait.class = Class::Preempted;
-        stream.turn(0, at + 98 * MS, hog(4711));
+        stream.switch(0, at + 98 * MS, hog(4711));
     }
     stream
 }
 
 /// A task that waits is taken over by another CPU, where it waits on.
-pub fn migrated() -> Stream {
-    let mut stream = Stream::default();
-    stream.turn(0, BEGIN, hog(4711));
-    stream.turn(1, BEGIN, hog(4712));
-    stream.moves(nginx(), BEGIN + 9 * MS, 0, 1);
-    let waited = stream.ends(1, (BEGIN + 2 * MS, BEGIN + 12 * MS), nginx());
-    (waited.cpu, waited.moves) = (Some(0), 1);
+pub fn migrated() -> EventStream {
+    let mut stream = EventStream::default();
+    stream.switch(0, BEGIN, hog(4711));
+    stream.switch(1, BEGIN, hog(4712));
+    stream.migrate(nginx(), BEGIN + 9 * MS, 0, 1);
+    let waited = stream.end_wait(1, (BEGIN + 2 * MS, BEGIN + 12 * MS), nginx());
+    (waited.cpu, waited.migrations) = (Some(0), 1);
     stream
 }
 
 /// Packets and timers: a softirq takes the CPU for long, interrupted by its device.
-pub fn softirqs() -> Stream {
-    let mut stream = Stream::default();
-    stream.turn(0, BEGIN, task(1, "systemd"));
+pub fn softirqs() -> EventStream {
+    let mut stream = EventStream::default();
+    stream.switch(0, BEGIN, task(1, "systemd"));
     for round in 0..40 {
         let at = BEGIN + round * 5 * MS;
         for packet in 0..4 {
             let from = at + 500_000 + packet * 300_000;
-            stream.noise(0, (from, from + 30_000), irq(31, "eth0-rx-0"));
+            stream.interrupt(0, (from, from + 30_000), irq(31, "eth0-rx-0"));
         }
-        stream.noise(0, (at + 400_000, at + 1_900_000), Source::Softirq(3));
-        stream.ends(0, (at + 450_000, at + 2 * MS), nginx()).wait.delivery_ns = Some(900);
-        stream.turn(0, at + 2 * MS + 300_000, task(1, "systemd"));
+        stream.interrupt(0, (at + 400_000, at + 1_900_000), InterruptSource::Softirq(3));
+        stream.end_wait(0, (at + 450_000, at + 2 * MS), nginx()).wait.delivery_ns = Some(900);
+        stream.switch(0, at + 2 * MS + 300_000, task(1, "systemd"));
     }
     stream
 }
 
 /// `make` makes compilers all the time, each of which has the CPU for 5 ms while nginx waits.
-pub fn storm() -> Stream {
-    let mut stream = Stream::default();
+pub fn storm() -> EventStream {
+    let mut stream = EventStream::default();
     for round in 0..40 {
         let (at, tid) = (BEGIN + u64::from(round) * 6 * MS, 5_000 + round);
         // Told by a CPU of its own.
-        let spawn =
-            |tid, name: &str, child| What::Spawn(Spawn { at_ns: at, tid, comm: Comm::new(name.as_bytes()), child });
+        let spawn = |tid, name: &str, child| {
+            EventKind::ForkExec(ForkExecEvent { at_ns: at, tid, comm: Comm::new(name.as_bytes()), child })
+        };
         for (seq, what) in [spawn(77, "make", Some(tid)), spawn(tid, "cc1", None)].into_iter().enumerate() {
-            stream.events.push(Event { cpu: 9, seq: 2 * round + seq as u32 + 1, what });
+            stream.events.push(Event { cpu: 9, seq: 2 * round + seq as u32 + 1, kind: what });
         }
-        stream.turn(0, at, Occupant { wanted: false, ..task(tid, "cc1") });
-        stream.ends(0, (at + 100_000, at + 5 * MS), nginx());
+        stream.switch(0, at, TaskInfo { wanted: false, ..task(tid, "cc1") });
+        stream.end_wait(0, (at + 100_000, at + 5 * MS), nginx());
     }
     stream
 }
 
 /// A worker of a workqueue has the CPU; most of it for one function.
-pub fn worker() -> Stream {
-    let mut stream = Stream::default();
-    let worker = Occupant { wanted: false, ..task(321, "kworker/0:1") };
+pub fn worker() -> EventStream {
+    let mut stream = EventStream::default();
+    let worker = TaskInfo { wanted: false, ..task(321, "kworker/0:1") };
     for round in 0..20 {
         let at = BEGIN + u64::from(round) * 10 * MS;
-        stream.turn(0, at, worker);
-        let work = |after_ns, function| What::Work(Work { at_ns: at + after_ns, tid: 321, function });
+        stream.switch(0, at, worker);
+        let work = |after_ns, function| EventKind::WorkItem(WorkItemEvent { at_ns: at + after_ns, tid: 321, function });
         let works = [work(100, Some(0xa)), work(MS, None), work(2 * MS, Some(0xb)), work(6 * MS, None)];
         for (seq, what) in works.into_iter().enumerate() {
-            stream.events.push(Event { cpu: 9, seq: 4 * round + seq as u32 + 1, what });
+            stream.events.push(Event { cpu: 9, seq: 4 * round + seq as u32 + 1, kind: what });
         }
-        stream.ends(0, (at + MS / 2, at + 7 * MS), nginx());
+        stream.end_wait(0, (at + MS / 2, at + 7 * MS), nginx());
     }
     stream
 }
 
 /// All stories, by name.
-pub fn stories() -> BTreeMap<&'static str, Stream> {
+pub fn stories() -> BTreeMap<&'static str, EventStream> {
     BTreeMap::from([
         ("one_hog", one_hog()),
         ("two_hogs", two_hogs()),
@@ -280,8 +281,8 @@ pub fn stories() -> BTreeMap<&'static str, Stream> {
 }
 
 /// The summary of some events; with stacks where some of them tell of any.
-pub fn summary(events: &[Event], from: From, by: &[Key]) -> Summary {
-    let with_stacks = events.iter().any(|event| matches!(event.what, What::Stack(_)));
+pub fn summary(events: &[Event], from: LatencyFrom, by: &[Key]) -> Summary {
+    let with_stacks = events.iter().any(|event| matches!(event.kind, EventKind::Stack(_)));
     let stacks = if with_stacks { vec![Role::Waker, Role::Wakee] } else { Vec::new() };
     let rules = Rules {
         from,
@@ -314,7 +315,12 @@ pub fn report(summary: &Summary) -> Report {
         let is = |group: &&super::groups::Group| (group.class.name() == "preempted") == preempted;
         summary.classes.iter().filter(is).map(|group| group.sums.waits).sum::<u64>()
     };
-    let terms = |delivered: u64| Terms { seen: delivered + 3, delivered, filtered: 3, ..Terms::default() };
+    let terms = |delivered: u64| CoverageTerms {
+        seen: delivered + 3,
+        measured: delivered,
+        filtered: 3,
+        ..CoverageTerms::default()
+    };
     report.from = summary.from;
     report.coverage.wakeups = terms(of(false));
     report.coverage.preemptions = Some(terms(of(true)));

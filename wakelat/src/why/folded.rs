@@ -13,8 +13,8 @@ use crate::{
     aggregate::key::Names as _,
     hash::HashMap,
     timeline::{
-        Account,
-        stack::{Role, Stack, Trace},
+        Breakdown,
+        stack::{Role, StackEvent, StackId},
     },
     wait::Comm,
 };
@@ -46,19 +46,19 @@ struct Key {
 struct Place {
     tid: u32,
     pid: u32,
-    kernel: Trace,
-    user: Trace,
+    kernel: StackId,
+    user: StackId,
 }
 
 impl Place {
-    fn of(stack: Stack) -> Self {
+    fn of(stack: StackEvent) -> Self {
         Self { tid: stack.by_tid, pid: stack.by_pid, kernel: stack.kernel, user: stack.user }
     }
 }
 
 impl Folded {
     /// Adds a wait.
-    pub fn add(&mut self, account: &Account, stacks: &Pair) {
+    pub fn add(&mut self, account: &Breakdown, stacks: &Pair) {
         let key = Key {
             comm: account.waiter.comm,
             waker: stacks.waker.map(Place::of),
@@ -113,7 +113,7 @@ fn line(key: &Key, roles: &[Role], code: &dyn Code, known: &Known) -> String {
 
 /// The frames of one stack, marked with `mark`.
 fn outermost_first(frames: &Frames, mark: &str) -> Vec<String> {
-    if let Frames::Missing(Trace::NoRoom) = frames {
+    if let Frames::Missing(StackId::MapFull) = frames {
         return vec![format!("[no room]{mark}")];
     }
     frames.names().iter().rev().map(|name| format!("{}{mark}", frame(name))).collect()
@@ -128,46 +128,47 @@ fn frame(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        report::From,
-        timeline::{Timeline, fixtures::Stream, fixtures::task},
+        report::LatencyFrom,
+        timeline::{Timeline, fixtures::EventStream, fixtures::task},
         why::fixtures::Paths,
     };
 
     struct Drawn;
 
     impl Code for Drawn {
-        fn kernel(&self, trace: Trace) -> Frames {
+        fn kernel(&self, trace: StackId) -> Frames {
             named(trace, &["__schedule", "pipe_read"])
         }
 
-        fn user(&self, _: u32, trace: Trace) -> Frames {
+        fn user(&self, _: u32, trace: StackId) -> Frames {
             named(trace, &["read", "a;b"])
         }
     }
 
-    fn named(trace: Trace, names: &[&str]) -> Frames {
+    fn named(trace: StackId, names: &[&str]) -> Frames {
         match trace {
-            Trace::Number(_) => Frames::Named(names.iter().map(|name| (*name).to_owned()).collect()),
+            StackId::Id(_) => Frames::Named(names.iter().map(|name| (*name).to_owned()).collect()),
             missing => Frames::Missing(missing),
         }
     }
 
-    fn stack(role: Role, number: u32, user: Trace) -> Stack {
-        Stack { at_ns: 1, role, tid: 1, by_tid: 2, by_pid: 2, kernel: Trace::Number(number), user }
+    fn stack(role: Role, number: u32, user: StackId) -> StackEvent {
+        StackEvent { at_ns: 1, role, tid: 1, by_tid: 2, by_pid: 2, kernel: StackId::Id(number), user }
     }
 
     /// Two waits with all stacks, one without a waker, one without any.
     fn written(roles: &[Role]) -> String {
-        let (mut stream, mut timeline, mut known) = (Stream::default(), Timeline::new(From::Wakeup), Known::default());
+        let (mut stream, mut timeline, mut known) =
+            (EventStream::default(), Timeline::new(LatencyFrom::Wakeup), Known::default());
         let mut folded = Folded::default();
-        stream.turn(0, 50, task(2, "waker"));
+        stream.switch(0, 50, task(2, "waker"));
         for at_ns in [1_000, 3_000, 5_000, 7_000] {
-            stream.ends(0, (at_ns, at_ns + 500), task(1, "wl;x"));
-            stream.turn(0, at_ns + 600, task(2, "waker"));
+            stream.end_wait(0, (at_ns, at_ns + 500), task(1, "wl;x"));
+            stream.switch(0, at_ns + 600, task(2, "waker"));
         }
         let all = Pair {
-            waker: Some(stack(Role::Waker, 7, Trace::NoRoom)),
-            wakee: Some(stack(Role::Wakee, 8, Trace::Number(9))),
+            waker: Some(stack(Role::Waker, 7, StackId::MapFull)),
+            wakee: Some(stack(Role::Wakee, 8, StackId::Id(9))),
         };
         let mut pairs = [all, all, Pair { waker: None, ..all }, Pair::default()].into_iter();
         for event in &stream.events {

@@ -13,7 +13,7 @@ use crate::aggregate::bounded::{Bounded, Sum};
 use crate::{
     aggregate::key::{GroupKey, Key, Names, by_name},
     report::{GroupClass, KeyPart, KeyValue},
-    timeline::Account,
+    timeline::Breakdown,
 };
 
 /// Culprits that are told apart in a class, and in all groups together.
@@ -109,8 +109,8 @@ impl Groups {
     }
 
     /// Adds a wait. Returns whether it is one of the longest of its group by now.
-    pub fn add(&mut self, account: &Account, stacks: Pair, works: &Works) -> bool {
-        let class = account.waited.wait.class;
+    pub fn add(&mut self, account: &Breakdown, stacks: Pair, works: &Works) -> bool {
+        let class = account.ended_wait.wait.class;
         let class = if self.merged { GroupClass::RunQueue } else { GroupClass::One(class) };
         let sums = self.classes.entry(class).or_default();
         sums.add(account);
@@ -118,7 +118,7 @@ impl Groups {
         if self.by.is_empty() {
             return false;
         }
-        let key = GroupKey::new(&account.waited.wait, &self.by, self.merged);
+        let key = GroupKey::new(&account.ended_wait.wait, &self.by, self.merged);
         let Waits { sums, longest } = self.groups.entry(key, Waits::default);
         let (bytes, culprits) = (longest.bytes(), sums.culprits_known());
         let is_longest = longest.offer(account, stacks, self.worst, works);
@@ -170,7 +170,7 @@ impl Groups {
             return;
         }
         let order = |(rank, one): (usize, &Exemplar)| {
-            let wait = &one.account.waited.wait;
+            let wait = &one.account.ended_wait.wait;
             (Reverse(rank), one.account.latency_ns, Reverse(wait.at_ns), wait.tid)
         };
         let all = self
@@ -207,7 +207,7 @@ impl Groups {
     pub fn take(&mut self, names: &dyn Names) -> Ranked {
         let error_ns = self.groups.rest().error;
         let kept = std::mem::take(&mut self.groups).into_sums();
-        let named = kept.map(|(key, waits)| ((key.class(), key.parts(&self.by, names)), waits));
+        let named = kept.map(|(key, waits)| ((key.class(), key.key_parts(&self.by, names)), waits));
         let add = |mine: &mut Waits, other: &Waits| {
             mine.sums.merge(&other.sums);
             mine.longest.merge(&other.longest, self.worst);
@@ -251,17 +251,17 @@ mod tests {
     use super::*;
     use crate::{
         hash::HashMap,
-        report::From,
+        report::LatencyFrom,
         timeline::{
             Timeline,
-            fixtures::{Stream, task},
+            fixtures::{EventStream, task},
         },
         why::fixtures::Paths,
     };
 
     fn groups(room: Room) -> Groups {
         let rules = Rules {
-            from: From::Wakeup,
+            from: LatencyFrom::Wakeup,
             by: vec![Key::Comm],
             merged: false,
             max_groups: 8,
@@ -274,18 +274,18 @@ mod tests {
     }
 
     /// Waits one after the other: who waits, behind how many of how many tasks, and for how long behind each.
-    fn accounts(waits: &[(u8, u32, u64)]) -> Vec<Account> {
-        let (mut stream, mut at_ns) = (Stream::default(), 1_000);
+    fn accounts(waits: &[(u8, u32, u64)]) -> Vec<Breakdown> {
+        let (mut stream, mut at_ns) = (EventStream::default(), 1_000);
         for (waiter, behind, ns) in waits {
             let from_ns = at_ns;
             for runs in 0..*behind {
-                stream.turn(0, at_ns, task(100 + runs * (1 + u32::from(*waiter)), "runs"));
+                stream.switch(0, at_ns, task(100 + runs * (1 + u32::from(*waiter)), "runs"));
                 at_ns += ns;
             }
-            stream.ends(0, (from_ns, at_ns), task(1 + u32::from(*waiter), &format!("waits{waiter}")));
+            stream.end_wait(0, (from_ns, at_ns), task(1 + u32::from(*waiter), &format!("waits{waiter}")));
             at_ns += 1;
         }
-        let mut timeline = Timeline::new(From::Wakeup);
+        let mut timeline = Timeline::new(LatencyFrom::Wakeup);
         stream.events.iter().filter_map(|event| timeline.push(event).cloned()).collect()
     }
 

@@ -5,8 +5,8 @@ use crate::aggregate::bounded::{Bounded, Rest, Sum};
 use crate::{
     hash::HashSet,
     timeline::{
-        Account,
-        part::{Culprit, CulpritKey, Who},
+        Breakdown,
+        part::{Actor, Culprit, CulpritKey},
     },
 };
 
@@ -28,7 +28,7 @@ pub struct Imposed {
 #[derive(Clone, Debug)]
 pub struct Antagonist {
     /// Who, as last seen.
-    pub who: Who,
+    pub who: Actor,
     /// The time it had while others waited, over all of them.
     pub sum: PartSum,
     victims: Victims,
@@ -50,7 +50,7 @@ impl Sum for Antagonist {
 }
 
 impl Antagonist {
-    fn new(who: Who) -> Self {
+    fn new(who: Actor) -> Self {
         Self { who, sum: PartSum::default(), victims: Victims::All(HashSet::default()) }
     }
 
@@ -86,12 +86,14 @@ impl Imposed {
     }
 
     /// Adds a wait.
-    pub fn add(&mut self, account: &Account) {
+    pub fn add(&mut self, account: &Breakdown) {
         // In whatever part it was, it is the same task.
-        let whose = |culprit: &Culprit| matches!(culprit.who, Who::Task(_) | Who::Noise(_)).then(|| culprit.identity());
+        let whose = |culprit: &Culprit| {
+            matches!(culprit.actor, Actor::Task(_) | Actor::Interrupt(_)).then(|| culprit.identity())
+        };
         for (key, culprit, ns) in together(account, whose) {
-            let known = self.by_who.entry(key, || Antagonist::new(culprit.who));
-            known.who = culprit.who;
+            let known = self.by_who.entry(key, || Antagonist::new(culprit.actor));
+            known.who = culprit.actor;
             known.sum.add(ns);
             if let Victims::All(victims) = &mut known.victims {
                 self.victims += usize::from(victims.insert(account.waiter.tid));
@@ -142,35 +144,35 @@ impl Imposed {
 mod tests {
     use super::*;
     use crate::{
-        report::From,
+        report::LatencyFrom,
         timeline::{
             Timeline,
-            event::Occupant,
-            fixtures::{Stream, fifo, task},
+            event::TaskInfo,
+            fixtures::{EventStream, fifo, task},
         },
     };
 
     /// Waits one after the other: who waits, and behind whom for 100 ns each.
-    fn imposed(room: [usize; 2], waits: &[(u32, &[Occupant])]) -> Imposed {
-        let (mut stream, mut at_ns) = (Stream::default(), 1_000);
+    fn imposed(room: [usize; 2], waits: &[(u32, &[TaskInfo])]) -> Imposed {
+        let (mut stream, mut at_ns) = (EventStream::default(), 1_000);
         for (waiter, behind) in waits {
             let from_ns = at_ns;
             for runs in *behind {
-                stream.turn(0, at_ns, *runs);
+                stream.switch(0, at_ns, *runs);
                 at_ns += 100;
             }
-            stream.ends(0, (from_ns, at_ns), task(*waiter, "waits"));
+            stream.end_wait(0, (from_ns, at_ns), task(*waiter, "waits"));
             at_ns += 10;
         }
-        let (mut timeline, mut imposed) = (Timeline::new(From::Wakeup), Imposed::with_room(room));
+        let (mut timeline, mut imposed) = (Timeline::new(LatencyFrom::Wakeup), Imposed::with_room(room));
         stream.events.iter().for_each(|event| _ = timeline.push(event).map(|account| imposed.add(account)));
         imposed
     }
 
     /// Who it is, what it had, in how many waits, and of how many.
     fn ranked(imposed: &Imposed) -> Vec<(String, u128, u64, usize, bool)> {
-        let name = |who: &Who| match who {
-            Who::Task(task) => format!("{}/{}", task.comm, task.tid),
+        let name = |who: &Actor| match who {
+            Actor::Task(task) => format!("{}/{}", task.comm, task.tid),
             _ => unreachable!(),
         };
         let all = imposed.ranking(usize::MAX).0;
@@ -194,8 +196,8 @@ mod tests {
 
     #[test]
     fn where_there_is_no_room_nothing_is_lost_and_newcomers_are_told_apart() {
-        let short: Vec<[Occupant; 1]> = (0..100).map(|tid| [task(100 + tid, "short")]).collect();
-        let mut waits: Vec<(u32, &[Occupant])> = short.iter().map(|runs| (1, &runs[..])).collect();
+        let short: Vec<[TaskInfo; 1]> = (0..100).map(|tid| [task(100 + tid, "short")]).collect();
+        let mut waits: Vec<(u32, &[TaskInfo])> = short.iter().map(|runs| (1, &runs[..])).collect();
         let hog = [task(7, "hog"), task(7, "hog")];
         (0..100).for_each(|waiter| waits.push((10 + waiter, &hog[..])));
         let imposed = imposed([10, 1_000], &waits);
@@ -212,7 +214,7 @@ mod tests {
     #[test]
     fn victims_of_those_that_had_least_are_the_first_that_are_not_told_apart() {
         let (hog, small) = ([task(7, "hog"); 4], [task(8, "small")]);
-        let mut waits: Vec<(u32, &[Occupant])> = (0..8).map(|waiter| (10 + waiter, &small[..])).collect();
+        let mut waits: Vec<(u32, &[TaskInfo])> = (0..8).map(|waiter| (10 + waiter, &small[..])).collect();
         waits.extend((0..6).map(|waiter| (20 + waiter, &hog[..])));
         // With the third of the hog's there are eleven.
         let imposed = imposed([8, 10], &waits);

@@ -6,13 +6,13 @@ use super::{
     stacks::{Pair, Sights},
     works::Works,
 };
-use crate::timeline::{Account, account::Share, part::CulpritKey};
+use crate::timeline::{Breakdown, account::Share, part::CulpritKey};
 
 /// A wait.
 #[derive(Clone, Debug)]
 pub struct Exemplar {
     /// Where its time went.
-    pub account: Account,
+    pub account: Breakdown,
     /// Its stacks.
     pub stacks: Pair,
     /// The same by names, once somebody has looked them up.
@@ -30,8 +30,8 @@ pub struct Longest {
 /// Where a wait stands among others: latency, end, thread.
 type Order = (Reverse<u64>, u64, u32);
 
-fn order(account: &Account) -> Order {
-    let wait = &account.waited.wait;
+fn order(account: &Breakdown) -> Order {
+    let wait = &account.ended_wait.wait;
     (Reverse(account.latency_ns), wait.at_ns, wait.tid)
 }
 
@@ -42,7 +42,7 @@ impl Exemplar {
 
     /// How much memory it takes.
     pub fn bytes(&self) -> usize {
-        let Account { shares, spans, works, .. } = &self.account;
+        let Breakdown { shares, spans, work_items: works, .. } = &self.account;
         // Many shares have an index beside them.
         let share = size_of::<Share>() + size_of::<(CulpritKey, usize)>();
         size_of::<Self>() + shares.len() * share + size_of_val(&spans[..]) + size_of_val(&works[..])
@@ -51,7 +51,7 @@ impl Exemplar {
 
 impl Longest {
     /// Keeps a wait where it is among the `limit` longest, with what workers did in it. Returns whether it is.
-    pub fn offer(&mut self, account: &Account, stacks: Pair, limit: usize, works: &Works) -> bool {
+    pub fn offer(&mut self, account: &Breakdown, stacks: Pair, limit: usize, works: &Works) -> bool {
         let order = order(account);
         let at = self.kept.partition_point(|other| other.order() < order);
         if at >= limit || self.given_up.is_some_and(|first| first < order) {
@@ -114,24 +114,24 @@ mod tests {
 
     use super::*;
     use crate::{
-        report::From,
+        report::LatencyFrom,
         timeline::{
             Timeline,
-            fixtures::{Stream, task},
+            fixtures::{EventStream, task},
         },
     };
 
     /// The account of a wait of so long that ended then, behind one task.
-    fn account(latency_ns: u64, at_ns: u64) -> Account {
-        let mut stream = Stream::default();
-        stream.turn(0, 1, task(7, "hog"));
-        stream.ends(0, (at_ns - latency_ns, at_ns), task(1, "waits"));
-        let mut timeline = Timeline::new(From::Wakeup);
+    fn account(latency_ns: u64, at_ns: u64) -> Breakdown {
+        let mut stream = EventStream::default();
+        stream.switch(0, 1, task(7, "hog"));
+        stream.end_wait(0, (at_ns - latency_ns, at_ns), task(1, "waits"));
+        let mut timeline = Timeline::new(LatencyFrom::Wakeup);
         stream.events.iter().find_map(|event| timeline.push(event).cloned()).unwrap()
     }
 
     fn of(longest: &Longest) -> Vec<(u64, u64)> {
-        longest.waits().iter().map(|one| (one.account.latency_ns, one.account.waited.wait.at_ns)).collect()
+        longest.waits().iter().map(|one| (one.account.latency_ns, one.account.ended_wait.wait.at_ns)).collect()
     }
 
     proptest! {

@@ -4,8 +4,8 @@ use crate::{
     aggregate::key::Names,
     hash::HashMap,
     timeline::{
-        event::{Event, Occupant, What, Work},
-        stack::Stack,
+        event::{Event, EventKind, TaskInfo, WorkItemEvent},
+        stack::StackEvent,
     },
     wait::{Comm, Namespace},
 };
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Known {
     cgroups: HashMap<u64, String>,
-    tasks: HashMap<u32, Occupant>,
+    tasks: HashMap<u32, TaskInfo>,
     /// Of wakers that were never seen to come to a CPU or to leave one.
     wakers: HashMap<u32, Comm>,
     functions: HashMap<u64, Option<String>>,
@@ -25,20 +25,20 @@ pub struct Known {
 impl Known {
     /// Takes note of those in an event.
     pub fn learn(&mut self, event: &Event, names: &dyn Names) {
-        if let What::Work(Work { function: Some(address), .. }) = &event.what {
+        if let EventKind::WorkItem(WorkItemEvent { function: Some(address), .. }) = &event.kind {
             self.functions.entry(*address).or_insert_with(|| names.function(*address));
         }
-        if let What::Stack(Stack { by_tid: tid, .. }) = &event.what {
+        if let EventKind::Stack(StackEvent { by_tid: tid, .. }) = &event.kind {
             self.learn_waker(*tid, names);
         }
-        let What::Turn(turn) = &event.what else { return };
+        let EventKind::Switch(turn) = &event.kind else { return };
         for task in [&turn.prev, &turn.next] {
             self.tasks.insert(task.tid, *task);
             if let Some(id) = task.cgroup_id {
                 self.cgroups.entry(id).or_insert_with(|| names.cgroup(id));
             }
         }
-        if let Some(tid) = turn.waited.and_then(|waited| waited.wait.waker_tid) {
+        if let Some(tid) = turn.ended_wait.and_then(|waited| waited.wait.waker_tid) {
             self.learn_waker(tid, names);
         }
     }
@@ -53,13 +53,13 @@ impl Known {
 
     /// Takes note of the namespace of the task whose wait ends in an event, and is one of the longest.
     pub fn learn_namespace(&mut self, event: &Event, names: &dyn Names) {
-        if let What::Turn(turn) = &event.what {
+        if let EventKind::Switch(turn) = &event.kind {
             self.namespaces.insert(turn.next.tid, names.namespace(turn.next.tid));
         }
     }
 
     /// A task, as it was last seen at a switch.
-    pub fn task(&self, tid: u32) -> Option<&Occupant> {
+    pub fn task(&self, tid: u32) -> Option<&TaskInfo> {
         self.tasks.get(&tid)
     }
 }

@@ -1,15 +1,15 @@
 //! Which stacks belong to a wait: where its waker was, and where the task had left its CPU.
 
-use wakelat_common::{Class, start::Leaving};
+use wakelat_common::{Class, start::PrevState};
 
 use super::Known;
 use crate::{
     aggregate::key::Names as _,
     hash::HashMap,
-    report::From,
+    report::LatencyFrom,
     timeline::{
-        event::Turn,
-        stack::{Role, Stack, Trace},
+        event::SwitchEvent,
+        stack::{Role, StackEvent, StackId},
     },
     wait::{Comm, Wait},
 };
@@ -20,9 +20,9 @@ const TASKS: usize = 1 << 16;
 /// Stacks whose waits have not ended.
 #[derive(Debug)]
 pub struct Stacks {
-    from: From,
-    wakers: HashMap<u32, Stack>,
-    wakees: HashMap<u32, Stack>,
+    from: LatencyFrom,
+    wakers: HashMap<u32, StackEvent>,
+    wakees: HashMap<u32, StackEvent>,
     given_up: u64,
 }
 
@@ -30,9 +30,9 @@ pub struct Stacks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pair {
     /// Of whoever woke or made the task.
-    pub waker: Option<Stack>,
+    pub waker: Option<StackEvent>,
     /// Of the task, where it had left its CPU.
-    pub wakee: Option<Stack>,
+    pub wakee: Option<StackEvent>,
 }
 
 /// What became of the stacks that were to be taken in a window.
@@ -60,7 +60,7 @@ pub enum Frames {
     /// By what is known without their names, mostly by address, and why.
     Bare(Vec<String>, Nameless),
     /// There is none to show, and why.
-    Missing(Trace),
+    Missing(StackId),
 }
 
 /// Why functions have no names.
@@ -75,9 +75,9 @@ pub enum Nameless {
 /// Who knows what is at an address.
 pub trait Code {
     /// A stack of the kernel.
-    fn kernel(&self, trace: Trace) -> Frames;
+    fn kernel(&self, trace: StackId) -> Frames;
     /// A stack of a process.
-    fn user(&self, pid: u32, trace: Trace) -> Frames;
+    fn user(&self, pid: u32, trace: StackId) -> Frames;
 }
 
 /// A task's stacks, to be shown.
@@ -113,13 +113,13 @@ pub struct Shown {
 
 impl Stacks {
     /// None yet. `from` is where the latency of a wakeup begins.
-    pub fn new(from: From) -> Self {
+    pub fn new(from: LatencyFrom) -> Self {
         Self { from, wakers: HashMap::default(), wakees: HashMap::default(), given_up: 0 }
     }
 
     /// Keeps a stack until its task runs. A later one takes its place: the task went to sleep again, or was woken without
     /// having to wait.
-    pub fn push(&mut self, stack: Stack) {
+    pub fn push(&mut self, stack: StackEvent) {
         let kept = match stack.role {
             Role::Waker => &mut self.wakers,
             Role::Wakee => &mut self.wakees,
@@ -132,17 +132,17 @@ impl Stacks {
     }
 
     /// A CPU goes from one task to the next: the stacks of the wait that ends with that.
-    pub fn turn(&mut self, turn: &Turn) -> Pair {
+    pub fn turn(&mut self, turn: &SwitchEvent) -> Pair {
         let (prev, next) = (turn.prev.tid, turn.next.tid);
         // The stack of this leave came just before. An older one is of another, which nobody saw the end of.
         if self.wakees.get(&prev).is_some_and(|stack| stack.at_ns != turn.at_ns) {
             self.wakees.remove(&prev);
         }
-        if turn.leaving == Leaving::Dead {
+        if turn.prev_state == PrevState::Dead {
             self.wakers.remove(&prev);
         }
         let (waker, wakee) = (self.wakers.remove(&next), self.wakees.remove(&next));
-        turn.waited.map_or(Pair::default(), |waited| pair(&waited.wait, self.from, waker, wakee))
+        turn.ended_wait.map_or(Pair::default(), |waited| pair(&waited.wait, self.from, waker, wakee))
     }
 
     /// How many were given up so far.
@@ -152,7 +152,7 @@ impl Stacks {
 }
 
 /// Which of the stacks are those of `wait`.
-fn pair(wait: &Wait, from: From, waker: Option<Stack>, wakee: Option<Stack>) -> Pair {
+fn pair(wait: &Wait, from: LatencyFrom, waker: Option<StackEvent>, wakee: Option<StackEvent>) -> Pair {
     let begin_ns = wait.at_ns.saturating_sub(wait.latency_ns);
     let waker = waker.filter(|stack| waking_ns(wait, from) == Some(stack.at_ns));
     let wakee = wakee.filter(|stack| match wait.class {
@@ -165,20 +165,20 @@ fn pair(wait: &Wait, from: From, waker: Option<Stack>, wakee: Option<Stack>) -> 
 }
 
 /// When the waker woke or made the task, where one did and that was seen: ns of CLOCK_MONOTONIC.
-fn waking_ns(wait: &Wait, from: From) -> Option<u64> {
+fn waking_ns(wait: &Wait, from: LatencyFrom) -> Option<u64> {
     let begin_ns = wait.at_ns.checked_sub(wait.latency_ns)?;
     match (wait.class, from) {
-        (Class::Wakeup, From::Wakeup) => begin_ns.checked_sub(wait.delivery_ns?),
-        (Class::Wakeup, From::Waking) | (Class::New, _) => Some(begin_ns),
+        (Class::Wakeup, LatencyFrom::Wakeup) => begin_ns.checked_sub(wait.delivery_ns?),
+        (Class::Wakeup, LatencyFrom::Waking) | (Class::New, _) => Some(begin_ns),
         (Class::Preempted, _) => None,
     }
 }
 
 /// When the task came to a run queue: ns of CLOCK_MONOTONIC.
-fn queued_ns(wait: &Wait, from: From) -> u64 {
+fn queued_ns(wait: &Wait, from: LatencyFrom) -> u64 {
     let before_ns = match from {
-        From::Waking => wait.delivery_ns.unwrap_or(0),
-        From::Wakeup => 0,
+        LatencyFrom::Waking => wait.delivery_ns.unwrap_or(0),
+        LatencyFrom::Wakeup => 0,
     };
     wait.at_ns.saturating_sub(wait.latency_ns).saturating_add(before_ns)
 }
@@ -186,7 +186,7 @@ fn queued_ns(wait: &Wait, from: From) -> u64 {
 impl Pair {
     /// By the names of functions and tasks.
     pub fn sights(&self, code: &dyn Code, known: &Known) -> Sights {
-        let sight = |stack: &Stack| Sight {
+        let sight = |stack: &StackEvent| Sight {
             tid: stack.by_tid,
             comm: known.comm(stack.by_tid),
             kernel: code.kernel(stack.kernel),
@@ -223,21 +223,26 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::fixtures::{Stream, idle, task};
+    use crate::timeline::fixtures::{EventStream, idle, task};
 
-    fn stack(role: Role, tid: u32, at_ns: u64) -> Stack {
-        let (kernel, user) = (Trace::Number(at_ns as u32), Trace::Nothing);
-        Stack { at_ns, role, tid, by_tid: 9, by_pid: 9, kernel, user }
+    fn stack(role: Role, tid: u32, at_ns: u64) -> StackEvent {
+        let (kernel, user) = (StackId::Id(at_ns as u32), StackId::Missing);
+        StackEvent { at_ns, role, tid, by_tid: 9, by_pid: 9, kernel, user }
     }
 
     /// Task 1 waits from 200 to 300, as `change` has it; its stacks were taken at `waker_ns` and `wakee_ns`.
-    fn joined(from: From, waker_ns: u64, wakee_ns: u64, change: impl FnOnce(&mut Wait)) -> (Option<u64>, Option<u64>) {
-        let mut stream = Stream::default();
-        change(&mut stream.ends(0, (200, 300), task(1, "a")).wait);
+    fn joined(
+        from: LatencyFrom,
+        waker_ns: u64,
+        wakee_ns: u64,
+        change: impl FnOnce(&mut Wait),
+    ) -> (Option<u64>, Option<u64>) {
+        let mut stream = EventStream::default();
+        change(&mut stream.end_wait(0, (200, 300), task(1, "a")).wait);
         let mut stacks = Stacks::new(from);
         stacks.push(stack(Role::Waker, 1, waker_ns));
         stacks.push(stack(Role::Wakee, 1, wakee_ns));
-        let crate::timeline::event::What::Turn(turn) = &stream.events[0].what else { unreachable!() };
+        let crate::timeline::event::EventKind::Switch(turn) = &stream.events[0].kind else { unreachable!() };
         let pair = stacks.turn(turn);
         assert_eq!(stacks.turn(turn), Pair::default(), "stacks are of one wait");
         (pair.waker.map(|stack| stack.at_ns), pair.wakee.map(|stack| stack.at_ns))
@@ -246,39 +251,39 @@ mod tests {
     #[test]
     fn a_woken_task_has_the_stack_of_its_waker_and_of_its_sleep() {
         let delivered = |wait: &mut Wait| wait.delivery_ns = Some(10);
-        assert_eq!(joined(From::Wakeup, 190, 50, delivered), (Some(190), Some(50)));
-        assert_eq!(joined(From::Waking, 200, 205, delivered), (Some(200), Some(205)));
+        assert_eq!(joined(LatencyFrom::Wakeup, 190, 50, delivered), (Some(190), Some(50)));
+        assert_eq!(joined(LatencyFrom::Waking, 200, 205, delivered), (Some(200), Some(205)));
     }
 
     #[test]
     fn a_stack_of_another_time_is_of_another_wait() {
         let delivered = |wait: &mut Wait| wait.delivery_ns = Some(10);
-        assert_eq!(joined(From::Wakeup, 189, 201, delivered), (None, None));
-        assert_eq!(joined(From::Wakeup, 190, 50, |_| ()), (None, Some(50)), "whose waker is not known");
+        assert_eq!(joined(LatencyFrom::Wakeup, 189, 201, delivered), (None, None));
+        assert_eq!(joined(LatencyFrom::Wakeup, 190, 50, |_| ()), (None, Some(50)), "whose waker is not known");
     }
 
     #[test]
     fn a_preempted_task_has_the_stack_of_its_preemption_alone() {
         let preempted = |wait: &mut Wait| wait.class = Class::Preempted;
-        assert_eq!(joined(From::Waking, 200, 200, preempted), (None, Some(200)));
-        assert_eq!(joined(From::Waking, 200, 50, preempted), (None, None));
+        assert_eq!(joined(LatencyFrom::Waking, 200, 200, preempted), (None, Some(200)));
+        assert_eq!(joined(LatencyFrom::Waking, 200, 50, preempted), (None, None));
     }
 
     #[test]
     fn a_new_task_has_the_stack_of_whoever_made_it() {
-        assert_eq!(joined(From::Waking, 200, 50, |wait| wait.class = Class::New), (Some(200), None));
+        assert_eq!(joined(LatencyFrom::Waking, 200, 50, |wait| wait.class = Class::New), (Some(200), None));
     }
 
     #[test]
     fn a_task_that_left_again_without_a_stack_has_none() {
-        let mut stream = Stream::default();
-        stream.turn(0, 60, task(1, "a"));
-        stream.turn(0, 70, idle());
-        stream.ends(0, (200, 300), task(1, "a"));
-        let mut stacks = Stacks::new(From::Wakeup);
+        let mut stream = EventStream::default();
+        stream.switch(0, 60, task(1, "a"));
+        stream.switch(0, 70, idle());
+        stream.end_wait(0, (200, 300), task(1, "a"));
+        let mut stacks = Stacks::new(LatencyFrom::Wakeup);
         // It came at 60 without being seen to.
-        let turns = stream.events.iter().skip(1).map(|event| match &event.what {
-            crate::timeline::event::What::Turn(turn) => turn,
+        let turns = stream.events.iter().skip(1).map(|event| match &event.kind {
+            crate::timeline::event::EventKind::Switch(turn) => turn,
             _ => unreachable!(),
         });
         stacks.push(stack(Role::Wakee, 1, 50));
@@ -288,7 +293,7 @@ mod tests {
 
     #[test]
     fn too_many_tasks_are_given_up_and_counted() {
-        let mut stacks = Stacks::new(From::Wakeup);
+        let mut stacks = Stacks::new(LatencyFrom::Wakeup);
         (0..=TASKS as u32).for_each(|tid| stacks.push(stack(Role::Wakee, tid, 1)));
         assert_eq!((stacks.given_up(), stacks.wakees.len()), (TASKS as u64, 1));
     }

@@ -7,7 +7,7 @@ use super::{
 use crate::aggregate::bounded::{Bounded, Rest, Sum};
 use crate::{
     hash::HashMap,
-    timeline::{Account, event::Spawn, part::Who},
+    timeline::{Breakdown, event::ForkExecEvent, part::Actor},
     wait::Comm,
 };
 
@@ -103,7 +103,7 @@ impl MadeBy {
 
 impl Storms {
     /// Takes note of a task that made another, or took another program.
-    pub fn push(&mut self, spawn: &Spawn) {
+    pub fn push(&mut self, spawn: &ForkExecEvent) {
         match spawn.child {
             Some(_) => self.tasks += 1,
             None => self.programs += 1,
@@ -123,17 +123,17 @@ impl Storms {
     }
 
     /// Adds a wait. It counts once for each maker, behind however many of its tasks it was.
-    pub fn add(&mut self, account: &Account) {
+    pub fn add(&mut self, account: &Breakdown) {
         for share in &account.shares {
-            if let Who::Task(task) = share.culprit.who {
+            if let Actor::Task(task) = share.culprit.actor {
                 self.made_by.touch(task.tid);
             }
         }
-        let made_by = |who: &Who| match who {
-            Who::Task(task) => self.made_by.get(task.tid),
+        let made_by = |who: &Actor| match who {
+            Actor::Task(task) => self.made_by.get(task.tid),
             _ => None,
         };
-        for (maker, _, ns) in together(account, |culprit| made_by(&culprit.who)) {
+        for (maker, _, ns) in together(account, |culprit| made_by(&culprit.actor)) {
             self.makers.entry(maker, Made::default).had.add(ns);
         }
         self.makers.make_room(MAKERS, |_, _| ());
@@ -190,10 +190,10 @@ impl Storms {
 mod tests {
     use super::*;
     use crate::{
-        report::From,
+        report::LatencyFrom,
         timeline::{
             Timeline,
-            fixtures::{Stream, task},
+            fixtures::{EventStream, task},
         },
     };
 
@@ -203,16 +203,16 @@ mod tests {
     fn storms(tasks: u32, duration_ns: u64) -> Vec<Storm> {
         const MS: u64 = 1_000_000;
         let mut storms = Storms::default();
-        let spawn = |tid, child| Spawn { at_ns: 1, tid, comm: Comm::new(b"make"), child };
+        let spawn = |tid, child| ForkExecEvent { at_ns: 1, tid, comm: Comm::new(b"make"), child };
         (0..tasks).for_each(|child| storms.push(&spawn(10, Some(100 + child))));
         storms.push(&spawn(100, None));
         storms.push(&spawn(99, None));
-        let mut stream = Stream::default();
-        stream.turn(0, 1, task(100, "cc1"));
-        stream.ends(0, (10 * MS, 12 * MS), task(1, "nginx"));
-        stream.turn(0, 13 * MS, task(7, "other"));
-        stream.ends(0, (20 * MS, 22 * MS), task(1, "nginx"));
-        let mut timeline = Timeline::new(From::Wakeup);
+        let mut stream = EventStream::default();
+        stream.switch(0, 1, task(100, "cc1"));
+        stream.end_wait(0, (10 * MS, 12 * MS), task(1, "nginx"));
+        stream.switch(0, 13 * MS, task(7, "other"));
+        stream.end_wait(0, (20 * MS, 22 * MS), task(1, "nginx"));
+        let mut timeline = Timeline::new(LatencyFrom::Wakeup);
         let mut whole_ns = 0;
         for event in &stream.events {
             if let Some(account) = timeline.push(event) {
@@ -246,7 +246,7 @@ mod tests {
     fn tasks_that_are_in_nobodys_way_are_counted() {
         let mut storms = Storms::default();
         let (bash, cron) = (Comm::new(b"bash"), Comm::new(b"cron"));
-        let mut spawn = |tid, comm, child| storms.push(&Spawn { at_ns: 1, tid, comm, child });
+        let mut spawn = |tid, comm, child| storms.push(&ForkExecEvent { at_ns: 1, tid, comm, child });
         (0..900).for_each(|child| spawn(10, bash, Some(100 + child)));
         spawn(11, cron, Some(5_000));
         (0..900).for_each(|child| spawn(100 + child, bash, None));
@@ -261,7 +261,7 @@ mod tests {
     fn what_nobody_waited_for_is_none() {
         let mut storms = Storms::default();
         (0..100).for_each(|child| {
-            storms.push(&Spawn { at_ns: 1, tid: 1, comm: Comm::new(b"make"), child: Some(child) });
+            storms.push(&ForkExecEvent { at_ns: 1, tid: 1, comm: Comm::new(b"make"), child: Some(child) });
         });
         assert_eq!(storms.storms(0, SECOND), []);
         // 2 ms are much of the wait, and little of the window.
@@ -272,12 +272,12 @@ mod tests {
     fn a_wait_behind_many_tasks_of_a_maker_is_one_wait() {
         let mut storms = Storms::default();
         (0..40).for_each(|child| {
-            storms.push(&Spawn { at_ns: 1, tid: 10, comm: Comm::new(b"make"), child: Some(100 + child) });
+            storms.push(&ForkExecEvent { at_ns: 1, tid: 10, comm: Comm::new(b"make"), child: Some(100 + child) });
         });
-        let mut stream = Stream::default();
-        (0..30).for_each(|n| _ = stream.turn(0, 1 + n * 1_000_000, task(100 + n as u32, "cc1")));
-        stream.ends(0, (1, 30_000_001), task(1, "nginx"));
-        let mut timeline = Timeline::new(From::Wakeup);
+        let mut stream = EventStream::default();
+        (0..30).for_each(|n| _ = stream.switch(0, 1 + n * 1_000_000, task(100 + n as u32, "cc1")));
+        stream.end_wait(0, (1, 30_000_001), task(1, "nginx"));
+        let mut timeline = Timeline::new(LatencyFrom::Wakeup);
         stream.events.iter().for_each(|event| _ = timeline.push(event).map(|account| storms.add(account)));
         let found = storms.storms(30_000_000, SECOND);
         assert_eq!(found[0].had, PartSum { ns: 30_000_000, max_ns: 30_000_000, waits: 1 });

@@ -21,12 +21,12 @@ use crate::aggregate::bounded::Rest;
 use crate::{
     aggregate::key::{Key, Names},
     hash::HashSet,
-    report::From,
+    report::LatencyFrom,
     timeline::{
         Timeline,
-        attribute::Told,
-        event::{Event, What},
-        part::Who,
+        attribute::EventCounts,
+        event::{Event, EventKind},
+        part::Actor,
         stack::Role,
     },
     wait::{Comm, Namespace},
@@ -36,7 +36,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Where the latency of a wakeup begins.
-    pub from: From,
+    pub from: LatencyFrom,
     /// By what waits are grouped; empty for one group per class.
     pub by: Vec<Key>,
     /// All classes go into one.
@@ -58,7 +58,7 @@ pub struct Rules {
 pub struct Summing {
     rules: Rules,
     timeline: Timeline,
-    before: Told,
+    before: EventCounts,
     groups: Groups,
     causes: Causes,
     imposed: Imposed,
@@ -77,7 +77,7 @@ pub struct Summing {
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// Where the latency of a wakeup begins.
-    pub from: From,
+    pub from: LatencyFrom,
     /// All waits, class by class, the one that took longest first.
     pub classes: Vec<Group>,
     /// The groups asked for, the one that waited longest first; empty where none was asked for.
@@ -121,7 +121,7 @@ pub struct Summary {
     /// Causes that are not told apart: no finding is made of them alone.
     pub findings_rest: Rest,
     /// Events that came, and that did not.
-    pub told: Told,
+    pub told: EventCounts,
     /// Waits of which the kernel does not tell how long their group was out of quota.
     pub throttling_unknown: u64,
     /// What is not told apart, in words.
@@ -155,7 +155,7 @@ impl Summing {
             causes: Causes::new(rules.own_pid),
             rules,
             timeline,
-            before: Told::default(),
+            before: EventCounts::default(),
             groups,
             imposed: Imposed::default(),
             chains: Chains::default(),
@@ -174,8 +174,8 @@ impl Summing {
     /// the longest by now, of all or of its group, returns its stacks.
     pub fn push(&mut self, event: &Event, known: &Known) -> Option<Pair> {
         let mut longest = None;
-        let stacks = match &event.what {
-            What::Turn(turn) => self.stacks.turn(turn),
+        let stacks = match &event.kind {
+            EventKind::Switch(turn) => self.stacks.turn(turn),
             _ => Pair::default(),
         };
         if let Some(account) = self.timeline.push(event) {
@@ -186,22 +186,22 @@ impl Summing {
             self.imposed.add(account);
             self.works.add(account);
             self.storms.add(account);
-            self.throttling_unknown += u64::from(account.waited.throttled_ns.is_none());
+            self.throttling_unknown += u64::from(account.ended_wait.throttled_ns.is_none());
             if let Some(folded) = &mut self.folded {
                 folded.add(account, &stacks);
             }
         }
-        match &event.what {
-            What::Turn(turn) => {
+        match &event.kind {
+            EventKind::Switch(turn) => {
                 self.chains.add(turn);
-                if let Some(waited) = &turn.waited {
+                if let Some(waited) = &turn.ended_wait {
                     self.wakings.add(&waited.wait, known);
                 }
             }
-            What::Work(work) => self.works.push(work),
-            What::Spawn(spawn) => self.storms.push(spawn),
-            What::Stack(stack) => self.stacks.push(*stack),
-            What::Noise(_) | What::Moved(_) | What::Woken(_) => {}
+            EventKind::WorkItem(work) => self.works.push(work),
+            EventKind::ForkExec(spawn) => self.storms.push(spawn),
+            EventKind::Stack(stack) => self.stacks.push(*stack),
+            EventKind::Interrupt(_) | EventKind::Migration(_) | EventKind::Wakeup(_) => {}
         }
         longest
     }
@@ -227,7 +227,7 @@ impl Summing {
 
     /// Begins a new window: the past stays known.
     pub fn begin(&mut self) {
-        self.before = self.timeline.told();
+        self.before = self.timeline.event_counts();
         self.given_up_before = self.stacks.given_up();
         self.groups.clear();
         self.causes.clear();
@@ -244,7 +244,7 @@ impl Summing {
     pub fn summary(&mut self, duration_ns: u64, names: &dyn Names) -> Summary {
         let (antagonists, all_antagonists) = self.imposed.ranking(RANKED);
         let (chains, preemptions) = self.chains.ranking(RANKED);
-        let told = self.timeline.told();
+        let told = self.timeline.event_counts();
         let Ranked { groups, waits_merged, error_ns } = self.groups.take(names);
         let mut summary = Summary {
             from: self.rules.from,
@@ -269,7 +269,7 @@ impl Summing {
             worst: self.worst.waits().to_vec(),
             findings: Vec::new(),
             findings_rest: self.causes.rest(),
-            told: Told { events: told.events - self.before.events, lost: told.lost - self.before.lost },
+            told: EventCounts { events: told.events - self.before.events, lost: told.lost - self.before.lost },
             throttling_unknown: self.throttling_unknown,
             untold: self.rules.untold.clone(),
             stacks: None,
@@ -282,11 +282,11 @@ impl Summing {
         let all = summary.all();
         summary.findings = findings(&self.causes, &all, duration_ns);
         summary.storms = self.storms.storms(all.ns, duration_ns);
-        let works = summary.exemplars().flat_map(|one| &one.account.works).map(|did| did.function);
+        let works = summary.exemplars().flat_map(|one| &one.account.work_items).map(|did| did.function);
         summary.functions = works.map(|address| (address, works::name(address, names))).collect();
-        let wakers = summary.exemplars().filter_map(|one| one.account.waited.wait.waker_tid);
+        let wakers = summary.exemplars().filter_map(|one| one.account.ended_wait.wait.waker_tid);
         summary.wakers = wakers.filter_map(|tid| names.comm(tid).map(|comm| (tid, comm))).collect();
-        let tids = summary.exemplars().map(|one| one.account.waited.wait.tid);
+        let tids = summary.exemplars().map(|one| one.account.ended_wait.wait.tid);
         summary.namespaces = tids.filter_map(|tid| names.namespace(tid).map(|namespace| (tid, namespace))).collect();
         summary.cgroups = summary.cgroup_ids().into_iter().map(|id| (id, names.cgroup(id))).collect();
         summary
@@ -301,16 +301,16 @@ impl Summary {
 
     /// All cgroups that are named in it.
     fn cgroup_ids(&self) -> HashSet<u64> {
-        let id = |who: &Who| match who {
-            Who::Task(task) => task.cgroup_id,
-            Who::Cgroup(id) => *id,
+        let id = |who: &Actor| match who {
+            Actor::Task(task) => task.cgroup_id,
+            Actor::Cgroup(id) => *id,
             _ => None,
         };
         let groups = self.classes.iter().chain(&self.groups).flat_map(|group| group.sums.culprits());
-        let groups = groups.filter_map(|culprit| id(&culprit.culprit.who));
+        let groups = groups.filter_map(|culprit| id(&culprit.culprit.actor));
         let shares = self.exemplars().flat_map(|one| &one.account.shares);
-        let shares = shares.filter_map(|share| id(&share.culprit.who));
-        let waiters = self.exemplars().filter_map(|one| one.account.waited.wait.cgroup_id);
+        let shares = shares.filter_map(|share| id(&share.culprit.actor));
+        let waiters = self.exemplars().filter_map(|one| one.account.ended_wait.wait.cgroup_id);
         let antagonists = self.antagonists.iter().filter_map(|antagonist| id(&antagonist.who));
         let findings = self.findings.iter().filter_map(|finding| finding.cause.cgroup_id());
         groups.chain(shares).chain(waiters).chain(antagonists).chain(findings).collect()

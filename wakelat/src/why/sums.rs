@@ -2,8 +2,8 @@
 
 use crate::aggregate::bounded::{Bounded, Rest, Sum};
 use crate::timeline::{
-    Account,
-    part::{Culprit, CulpritKey, Part},
+    Breakdown,
+    part::{Component, Culprit, CulpritKey},
 };
 
 /// The sum of some waits.
@@ -19,7 +19,7 @@ pub struct Sums {
     pub moved: u64,
     /// Delivery that came before the latency and is not part of it, placement and IPI.
     pub before: [PartSum; 2],
-    parts: [PartSum; Part::ALL.len()],
+    parts: [PartSum; Component::ALL.len()],
     culprits: Bounded<CulpritKey, CulpritSum>,
 }
 
@@ -93,18 +93,18 @@ impl CulpritSum {
 
 impl Sums {
     /// Adds a wait.
-    pub fn add(&mut self, account: &Account) {
+    pub fn add(&mut self, account: &Breakdown) {
         self.waits += 1;
         self.ns += u128::from(account.latency_ns);
         self.max_ns = self.max_ns.max(account.latency_ns);
-        self.moved += u64::from(account.waited.moves > 0);
+        self.moved += u64::from(account.ended_wait.migrations > 0);
         if let Some(delivery) = account.delivery.filter(|delivery| !delivery.is_counted) {
-            self.before[usize::from(delivery.part == Part::Ipi)].add(delivery.ns);
+            self.before[usize::from(delivery.component == Component::Ipi)].add(delivery.ns);
         }
-        account.parts().for_each(|(part, ns)| self.parts[part as usize].add(ns));
+        account.components().for_each(|(part, ns)| self.parts[part as usize].add(ns));
         for share in &account.shares {
             let known = self.culprits.entry(share.culprit.key(), || CulpritSum::new(share.culprit));
-            known.see(account.waited.wait.at_ns, share.culprit);
+            known.see(account.ended_wait.wait.at_ns, share.culprit);
             known.sum.add(share.ns);
         }
     }
@@ -136,14 +136,14 @@ impl Sums {
     }
 
     /// What a part had.
-    pub fn part(&self, part: Part) -> &PartSum {
+    pub fn part(&self, part: Component) -> &PartSum {
         &self.parts[part as usize]
     }
 
     /// The parts that had any of it, the largest first.
-    pub fn parts(&self) -> Vec<(Part, PartSum)> {
-        let mut parts: Vec<(Part, PartSum)> =
-            Part::ALL.into_iter().map(|part| (part, *self.part(part))).filter(|(_, sum)| sum.ns > 0).collect();
+    pub fn parts(&self) -> Vec<(Component, PartSum)> {
+        let mut parts: Vec<(Component, PartSum)> =
+            Component::ALL.into_iter().map(|part| (part, *self.part(part))).filter(|(_, sum)| sum.ns > 0).collect();
         parts.sort_by_key(|(part, sum)| (std::cmp::Reverse(sum.ns), *part));
         parts
     }
@@ -161,7 +161,7 @@ impl Sums {
 
 /// What each had of a wait, once for each `K` that `of` makes of its shares, in the order of `K`: the last of its culprits, and
 /// all that they had, ns.
-pub fn together<K: Ord>(account: &Account, of: impl Fn(&Culprit) -> Option<K>) -> Vec<(K, Culprit, u64)> {
+pub fn together<K: Ord>(account: &Breakdown, of: impl Fn(&Culprit) -> Option<K>) -> Vec<(K, Culprit, u64)> {
     let shares = account.shares.iter();
     let mut all: Vec<(K, Culprit, u64)> =
         shares.filter_map(|share| Some((of(&share.culprit)?, share.culprit, share.ns))).collect();

@@ -140,7 +140,7 @@ impl Wakings {
 
     /// The first `limit`, the one that waited longest first.
     pub fn ranking(&self, limit: usize, names: &dyn Names) -> Ranking {
-        let parts = |key: &GroupKey| key.parts(&self.keys, names);
+        let parts = |key: &GroupKey| key.key_parts(&self.keys, names);
         let mut all = self.rest.clone();
         self.pairs.values().for_each(|waits| all.merge(waits));
         let named = self.pairs.iter().map(|((waker, wakee), waits)| {
@@ -170,8 +170,8 @@ mod tests {
     use crate::{
         sink::fixtures,
         timeline::{
-            event::{Event, Occupant, What},
-            fixtures::{Stream, task},
+            event::{Event, EventKind, TaskInfo},
+            fixtures::{EventStream, task},
         },
         wait::Comm,
         why::fixtures::Paths,
@@ -189,12 +189,12 @@ mod tests {
                 (tid == 78).then(|| Comm::new(b"pinned"))
             }
         }
-        let mut stream = Stream::default();
-        stream.turn(0, 1, Occupant { cgroup_id: Some(8), pid: 70, ..task(77, "bash") });
-        stream.ends(0, (2, 3), Occupant { cgroup_id: Some(7), ..task(1234, "nginx") }).wait.waker_tid = Some(78);
+        let mut stream = EventStream::default();
+        stream.switch(0, 1, TaskInfo { cgroup_id: Some(8), pid: 70, ..task(77, "bash") });
+        stream.end_wait(0, (2, 3), TaskInfo { cgroup_id: Some(7), ..task(1234, "nginx") }).wait.waker_tid = Some(78);
         let mut known = Known::default();
         stream.events.iter().for_each(|event: &Event| {
-            assert!(matches!(event.what, What::Turn(_)));
+            assert!(matches!(event.kind, EventKind::Switch(_)));
             known.learn(event, &Proc);
         });
         known

@@ -7,10 +7,10 @@ use crate::{
     aggregate::key::Names,
     hash::HashMap,
     timeline::{
-        Account,
-        account::Did,
-        event::Work,
-        part::{Runner, Who},
+        Breakdown,
+        account::WorkItemShare,
+        event::WorkItemEvent,
+        part::{Actor, RunningTask},
     },
     wait::Comm,
 };
@@ -53,7 +53,7 @@ pub struct WorkSum {
 
 impl Works {
     /// Takes note of a beginning or an end.
-    pub fn push(&mut self, work: &Work) {
+    pub fn push(&mut self, work: &WorkItemEvent) {
         if self.workers.len() >= WORKERS && !self.workers.contains_key(&work.tid) {
             // Whoever began or ended nothing for longest gives way.
             let last = |changes: &VecDeque<Change>| changes.back().map_or(0, |last| last.at_ns);
@@ -72,7 +72,7 @@ impl Works {
     }
 
     /// Adds a wait.
-    pub fn add(&mut self, account: &Account) {
+    pub fn add(&mut self, account: &Breakdown) {
         let Self { workers, had, .. } = self;
         each(workers, account, |task, did| {
             *had.entry(((task.tid, task.comm), did.function), || 0) += u128::from(did.ns);
@@ -81,8 +81,8 @@ impl Works {
     }
 
     /// Notes in a wait itself what workers did in their shares of it.
-    pub fn note(&self, account: &mut Account) {
-        let mut works: Vec<Did> = Vec::new();
+    pub fn note(&self, account: &mut Breakdown) {
+        let mut works: Vec<WorkItemShare> = Vec::new();
         each(&self.workers, account, |_, did| {
             match works.iter_mut().find(|known| (known.share, known.function) == (did.share, did.function)) {
                 Some(known) => known.ns += did.ns,
@@ -90,7 +90,7 @@ impl Works {
             }
         });
         works.sort_by_key(|did| std::cmp::Reverse(did.ns));
-        account.works = works;
+        account.work_items = works;
     }
 
     /// Forgets what works had, and not what workers are at.
@@ -128,9 +128,13 @@ pub fn name(address: u64, names: &dyn Names) -> String {
 }
 
 /// Goes through what workers did in a wait.
-fn each(workers: &HashMap<u32, VecDeque<Change>>, account: &Account, mut each: impl FnMut(&Runner, Did)) {
+fn each(
+    workers: &HashMap<u32, VecDeque<Change>>,
+    account: &Breakdown,
+    mut each: impl FnMut(&RunningTask, WorkItemShare),
+) {
     for span in &account.spans {
-        let Who::Task(task) = &account.shares[span.share].culprit.who else { continue };
+        let Actor::Task(task) = &account.shares[span.share].culprit.actor else { continue };
         let Some(changes) = workers.get(&task.tid) else { continue };
         let first = changes.partition_point(|change| change.at_ns <= span.from_ns).saturating_sub(1);
         for (index, change) in changes.iter().enumerate().skip(first) {
@@ -140,7 +144,7 @@ fn each(workers: &HashMap<u32, VecDeque<Change>>, account: &Account, mut each: i
                 break;
             }
             let Some(function) = change.function.filter(|_| ns > 0) else { continue };
-            each(task, Did { share: span.share, function, ns });
+            each(task, WorkItemShare { share: span.share, function, ns });
         }
     }
 }
@@ -149,28 +153,28 @@ fn each(workers: &HashMap<u32, VecDeque<Change>>, account: &Account, mut each: i
 mod tests {
     use super::*;
     use crate::{
-        report::From,
+        report::LatencyFrom,
         timeline::{
             Timeline,
-            fixtures::{Stream, task},
+            fixtures::{EventStream, task},
         },
         why::fixtures::Paths,
     };
 
-    fn work(tid: u32, at_ns: u64, function: u64, ends: bool) -> Work {
-        Work { at_ns, tid, function: (!ends).then_some(function) }
+    fn work(tid: u32, at_ns: u64, function: u64, ends: bool) -> WorkItemEvent {
+        WorkItemEvent { at_ns, tid, function: (!ends).then_some(function) }
     }
 
     /// A wait from 100 to 200 behind kworker 7, which had the CPU from 50 on.
-    fn account() -> Account {
-        let mut stream = Stream::default();
-        stream.turn(0, 50, task(7, "kworker/0:1"));
-        stream.ends(0, (100, 200), task(1, "waits"));
-        let mut timeline = Timeline::new(From::Wakeup);
+    fn account() -> Breakdown {
+        let mut stream = EventStream::default();
+        stream.switch(0, 50, task(7, "kworker/0:1"));
+        stream.end_wait(0, (100, 200), task(1, "waits"));
+        let mut timeline = Timeline::new(LatencyFrom::Wakeup);
         stream.events.iter().find_map(|event| timeline.push(event).cloned()).unwrap()
     }
 
-    fn sums(works: &[Work]) -> Vec<(String, u128)> {
+    fn sums(works: &[WorkItemEvent]) -> Vec<(String, u128)> {
         let mut all = Works::default();
         works.iter().for_each(|work| all.push(work));
         all.add(&account());
@@ -211,9 +215,9 @@ mod tests {
         all.push(&work(7, 175, 0xb, false));
         let mut account = account();
         all.note(&mut account);
-        let share = account.shares.iter().position(|share| matches!(share.culprit.who, Who::Task(_))).unwrap();
-        let did = |function, ns| Did { share, function, ns };
-        assert_eq!(account.works, [did(0xb, 45), did(0xa, 40)]);
+        let share = account.shares.iter().position(|share| matches!(share.culprit.actor, Actor::Task(_))).unwrap();
+        let did = |function, ns| WorkItemShare { share, function, ns };
+        assert_eq!(account.work_items, [did(0xb, 45), did(0xa, 40)]);
         assert_eq!(sums(&works), [("vmstat_update".to_owned(), 40), ("wb_workfn".to_owned(), 20)]);
     }
 

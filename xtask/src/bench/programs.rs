@@ -32,7 +32,7 @@ impl Event {
             event if event.starts_with("wakeu") => Self::Wakeup,
             event if event.starts_with("sw") => Self::Switch,
             // wakelat's, where every switch is told.
-            _ if name == "turn" => Self::Switch,
+            _ if name == "switch_record" => Self::Switch,
             _ => Self::Other,
         }
     }
@@ -146,7 +146,7 @@ mod tests {
             ("raw_sched_wakin", Event::Waking),
             ("handle_sched_sw", Event::Switch),
             ("sched_switch", Event::Switch),
-            ("turn", Event::Switch),
+            ("switch_record", Event::Switch),
             ("sched_migrate_t", Event::Other),
             ("softirq_exit", Event::Other),
         ] {

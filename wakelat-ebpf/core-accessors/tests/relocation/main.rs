@@ -5,12 +5,12 @@ mod program;
 
 use aya_obj::btf::Btf;
 use btf::TargetKernel;
-use core_accessors::{CHAR, I32, I64, Kernel, U32, U64, array, embedded, pointer};
-use program::{Outcome::*, Program, exists, link, load, offset, relocated, run};
+use core_accessors::{AccessorTable, CHAR, I32, I64, U32, U64, array, embedded, pointer};
+use program::{Program, RunOutcome::*, exists, link, load, offset, relocated, run};
 
 /// The table of all tests.
-fn table() -> Kernel {
-    Kernel::new()
+fn table() -> AccessorTable {
+    AccessorTable::new()
         .structure(
             "task_struct",
             [

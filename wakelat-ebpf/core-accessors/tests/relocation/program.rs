@@ -5,7 +5,7 @@ use std::{env, fmt::Write as _, fs, path::Path, process::Command};
 
 use aya_obj::{Object, btf::Btf, generated::bpf_insn};
 use bpf_toolchain::Places;
-use core_accessors::{Kernel, LINKER_ARGS};
+use core_accessors::{AccessorTable, LINKER_ARGS};
 
 /// A function of LLVM IR, from `ptr %this` to `i64`.
 pub struct Program {
@@ -40,7 +40,7 @@ pub fn load(name: &'static str, accessor: &str, ty: &str) -> Program {
 }
 
 /// Links programs with the table's accessors; where there is no bpf-linker to do it, says that this test is skipped.
-pub fn link(test: &str, kernel: &Kernel, programs: &[Program]) -> Option<Object> {
+pub fn link(test: &str, kernel: &AccessorTable, programs: &[Program]) -> Option<Object> {
     let Some(linker) = Places::of_this_process().linker() else {
         println!("SKIP {test}: bpf-linker is not installed; `cargo install bpf-linker`");
         return None;
@@ -96,7 +96,7 @@ fn declaration(line: &str) -> Option<String> {
 
 /// How a program ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// With this result.
     Returned(i64),
     /// With a load of so many bytes from this address.
@@ -106,7 +106,7 @@ pub enum Outcome {
 }
 
 /// Relocates the programs for a kernel, and runs the one with that name on a structure at 0.
-pub fn run(object: &Object, kernel: &Btf, name: &str) -> Outcome {
+pub fn run(object: &Object, kernel: &Btf, name: &str) -> RunOutcome {
     interpret(&relocated(object, kernel, name))
 }
 
@@ -117,7 +117,7 @@ pub fn relocated(object: &Object, kernel: &Btf, name: &str) -> Vec<bpf_insn> {
     object.functions.values().find(|function| function.name == name).unwrap().instructions.clone()
 }
 
-fn interpret(instructions: &[bpf_insn]) -> Outcome {
+fn interpret(instructions: &[bpf_insn]) -> RunOutcome {
     // The opcodes: Documentation/bpf/standardization/instruction-set.rst in the kernel's source.
     let mut registers = [0_i64; 11];
     for instruction in instructions {
@@ -128,10 +128,10 @@ fn interpret(instructions: &[bpf_insn]) -> Outcome {
             0xbf => registers[destination] = registers[source],
             0x07 => registers[destination] += immediate,
             0x0f => registers[destination] += registers[source],
-            0x61 => return Outcome::Loaded(4, registers[source] + offset),
-            0x79 => return Outcome::Loaded(8, registers[source] + offset),
-            0x85 => return Outcome::Poisoned,
-            0x95 => return Outcome::Returned(registers[0]),
+            0x61 => return RunOutcome::Loaded(4, registers[source] + offset),
+            0x79 => return RunOutcome::Loaded(8, registers[source] + offset),
+            0x85 => return RunOutcome::Poisoned,
+            0x95 => return RunOutcome::Returned(registers[0]),
             other => panic!("opcode {other:#x} in {instructions:?}"),
         }
     }

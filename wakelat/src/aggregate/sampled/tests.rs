@@ -1,17 +1,17 @@
 //! Samples of which all is known.
 
-use wakelat_common::share::watches;
+use wakelat_common::share::is_sampled;
 
 use super::*;
 
 /// The waits of task `tid`: each task has a level and a spread of its own, as tasks do.
 fn waits(tid: u32) -> impl Iterator<Item = u64> {
-    let own = 1_000 + scatter(tid.into()) % 20_000;
-    (0..20 + tid % 40).map(move |n| own + scatter((u64::from(tid) << 32) | u64::from(n)) % 10_000)
+    let own = 1_000 + fmix64(tid.into()) % 20_000;
+    (0..20 + tid % 40).map(move |n| own + fmix64((u64::from(tid) << 32) | u64::from(n)) % 10_000)
 }
 
-fn sampled(tids: impl Iterator<Item = u32>, level: u8) -> Sampled {
-    let mut sampled = Sampled::default();
+fn sampled(tids: impl Iterator<Item = u32>, level: u8) -> SampledDistribution {
+    let mut sampled = SampledDistribution::default();
     tids.for_each(|tid| waits(tid).for_each(|wait| sampled.record(tid, level, Period::FIRST, wait)));
     sampled.end_period(0);
     sampled
@@ -29,7 +29,7 @@ struct Held {
 }
 
 impl Held {
-    fn count(&mut self, exact_ns: u64, sample: &Sampled, percent: Percentile) {
+    fn count(&mut self, exact_ns: u64, sample: &SampledDistribution, percent: Percentile) {
         let (found_ns, interval) = (sample.percentile_ns(percent), sample.interval(percent).expect("enough is known"));
         let holds = |low: u64, high: Option<u64>| low <= exact_ns && high.is_none_or(|high| exact_ns <= high);
         self.whole += u64::from(holds(interval.low_ns, interval.high_ns));
@@ -52,8 +52,8 @@ fn ninety_five_of_a_hundred_intervals_hold_the_percentile_of_all_tasks_and_few_d
     for percent in [Percentile::P50, Percentile::P90, Percentile::P99] {
         let mut held = Held::default();
         for draw in 0..DRAWS {
-            let salt = scatter(draw + 1);
-            let sample = sampled((0..TASKS).filter(|tid| watches(*tid, salt, 3)), 3);
+            let salt = fmix64(draw + 1);
+            let sample = sampled((0..TASKS).filter(|tid| is_sampled(*tid, salt, 3)), 3);
             held.count(all.percentile_ns(percent), &sample, percent);
         }
         held.assert_as_many_as_said(percent);
@@ -63,7 +63,7 @@ fn ninety_five_of_a_hundred_intervals_hold_the_percentile_of_all_tasks_and_few_d
 #[test]
 fn an_interval_from_waits_alone_would_be_too_narrow() {
     // Each task waits the same each time: what is known is as much as there are tasks.
-    let mut drawn = Sampled::default();
+    let mut drawn = SampledDistribution::default();
     (0..40u32).for_each(|tid| (0..1_000).for_each(|_| drawn.record(tid, 3, Period::FIRST, 1_000 * u64::from(tid + 1))));
     let interval = drawn.interval(Percentile::P50).unwrap();
     assert!(interval.low_ns < 18_000 && interval.high_ns.unwrap() > 23_000, "{interval:?}");
@@ -79,7 +79,7 @@ fn where_all_are_watched_the_interval_is_the_bucket() {
 
 #[test]
 fn what_was_drawn_at_a_higher_level_stands_for_more() {
-    let mut drawn = Sampled::default();
+    let mut drawn = SampledDistribution::default();
     // 800 short waits of all tasks, and 100 long ones of an eighth of them: as many.
     (0..800).for_each(|tid| drawn.record(tid, 0, Period::FIRST, 1_000));
     (0..101).for_each(|tid| drawn.record(tid, 3, Period::FIRST, 1_000_000));
@@ -102,9 +102,11 @@ fn a_few_that_stand_for_very_many_tell_little() {
 fn a_time_in_which_nobody_was_drawn_is_not_told_of() {
     let drawn = sampled(0..100, 0);
     assert!(drawn.interval(Percentile::P50).is_some());
-    for in_force in [Drawn { up_to: 4, with_rests: false }, Drawn { up_to: 0, with_rests: true }] {
+    for in_force in
+        [SamplingState { max_shift: 4, with_pauses: false }, SamplingState { max_shift: 0, with_pauses: true }]
+    {
         let mut drawn = drawn.clone();
-        drawn.draw(in_force);
+        drawn.add_state(in_force);
         assert_eq!(drawn.interval(Percentile::P50), None);
     }
 }
@@ -118,7 +120,7 @@ fn the_end_of_the_tail_is_open() {
 #[test]
 fn of_one_task_nothing_is_told_of_others() {
     assert_eq!(sampled(7..8, 3).interval(Percentile::P50), None);
-    assert_eq!(Sampled::default().interval(Percentile::P50), None);
+    assert_eq!(SampledDistribution::default().interval(Percentile::P50), None);
 }
 
 /// A wait of the simulated load.
@@ -134,7 +136,7 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> f64 {
-        self.0 = scatter(self.0.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        self.0 = fmix64(self.0.wrapping_add(0x9e37_79b9_7f4a_7c15));
         self.0 as f64 / u64::MAX as f64
     }
 
@@ -157,7 +159,7 @@ fn simulate(random: &mut Random, length_ns: u64, phase_ns: f64) -> Vec<Simulated
             scale_ns = 4e5 * 3f64.powf(2.0 * random.next() - 1.0);
         }
         let tid = (random.next() * 200.0) as u32;
-        let of_task = 2f64.powf((scatter(tid.into()) % 100) as f64 / 100.0);
+        let of_task = 2f64.powf((fmix64(tid.into()) % 100) as f64 / 100.0);
         let latency_ns = random.exponential(scale_ns * of_task) as u64;
         waits.push(Simulated { tid, began_at_ns: at_ns as u64, latency_ns });
         at_ns += random.exponential(EVERY_NS);
@@ -166,11 +168,11 @@ fn simulate(random: &mut Random, length_ns: u64, phase_ns: f64) -> Vec<Simulated
 }
 
 /// Samples `waits` of one task in two, and in about so many periods, each a fifth of the time up to the next.
-fn sample(random: &mut Random, waits: &[Simulated], periods: u64) -> Sampled {
+fn sample(random: &mut Random, waits: &[Simulated], periods: u64) -> SampledDistribution {
     let round_ns = waits.last().unwrap().began_at_ns / periods;
     let salt = random.next().to_bits();
-    let mut sample = Sampled::default();
-    sample.draw(Drawn { up_to: 1, with_rests: true });
+    let mut sample = SampledDistribution::default();
+    sample.add_state(SamplingState { max_shift: 1, with_pauses: true });
     let mut ended_at_ns = 0;
     let mut waits = waits.iter().peekable();
     let mut number = 0;
@@ -181,8 +183,8 @@ fn sample(random: &mut Random, waits: &[Simulated], periods: u64) -> Sampled {
         number += 1;
         while let Some(wait) = waits.next_if(|wait| wait.began_at_ns < ended_at_ns) {
             let is_whole = wait.began_at_ns >= begins_ns && wait.began_at_ns + wait.latency_ns <= ended_at_ns;
-            if is_whole && watches(wait.tid, salt, 1) {
-                sample.record(wait.tid, 1, Period { number, rest_ns }, wait.latency_ns);
+            if is_whole && is_sampled(wait.tid, salt, 1) {
+                sample.record(wait.tid, 1, Period { number, pause_ns: rest_ns }, wait.latency_ns);
             }
         }
         sample.end_period(length_ns);
@@ -203,14 +205,15 @@ fn ninety_five_of_a_hundred_intervals_over_few_periods_hold_the_percentile_of_al
     {
         let (mut hold, mut bounds) = ([0; 3], (0, 0));
         for run in 0..RUNS {
-            let random = &mut Random(scatter(run + 1));
+            let random = &mut Random(fmix64(run + 1));
             let waits = simulate(random, periods * 600 * MS, phase_ns);
             let mut exact: Vec<u64> = waits.iter().map(|wait| wait.latency_ns).collect();
             exact.sort_unstable();
             let sample = sample(random, &waits, periods);
             for (hold, percent) in hold.iter_mut().zip(PERCENTS) {
                 let exact_ns = exact[percent.rank(exact.len() as u64) as usize - 1];
-                let Interval { low_ns, high_ns } = sample.interval(percent).expect("periods and tasks differ");
+                let ConfidenceInterval { low_ns, high_ns } =
+                    sample.interval(percent).expect("periods and tasks differ");
                 *hold += u32::from(low_ns <= exact_ns && high_ns.is_none_or(|high_ns| exact_ns <= high_ns));
                 if percent == Percentile::P50 {
                     bounds.0 += 100 * low_ns / exact_ns;
@@ -228,9 +231,9 @@ fn ninety_five_of_a_hundred_intervals_over_few_periods_hold_the_percentile_of_al
 #[test]
 fn waits_that_the_beginning_of_a_period_cuts_off_are_made_up_for_by_the_others() {
     let random = &mut Random(7);
-    let mut sample = Sampled::default();
+    let mut sample = SampledDistribution::default();
     for number in 1..200 {
-        let period = Period { number, rest_ns: 400 * MS };
+        let period = Period { number, pause_ns: 400 * MS };
         for tid in 0..400 {
             // At any instant of the pause or the period ends a wait; three of five are short.
             let (ended_at_ms, is_short) = (500.0 * random.next() - 400.0, random.next() < 0.6);
@@ -247,11 +250,11 @@ fn waits_that_the_beginning_of_a_period_cuts_off_are_made_up_for_by_the_others()
 
 #[test]
 fn what_comes_after_a_rest_stands_for_the_time_of_the_rest() {
-    let mut drawn = Sampled::default();
+    let mut drawn = SampledDistribution::default();
     (0..800).for_each(|tid| drawn.record(tid, 0, Period::FIRST, 1_000));
     drawn.end_period(1_000_000_000);
     drawn.measured(1_000_000_000);
-    (0..101).for_each(|tid| drawn.record(tid, 0, Period { number: 1, rest_ns: 7_000_000_000 }, 1_000_000));
+    (0..101).for_each(|tid| drawn.record(tid, 0, Period { number: 1, pause_ns: 7_000_000_000 }, 1_000_000));
     assert!(!drawn.is_even());
     assert!(
         drawn.percentile_ns(Percentile::per_mille(490)) < 1_100
@@ -261,8 +264,8 @@ fn what_comes_after_a_rest_stands_for_the_time_of_the_rest() {
 
 #[test]
 fn of_one_period_nothing_is_told_of_the_rests() {
-    let mut drawn = Sampled::default();
-    (0..800).for_each(|tid| drawn.record(tid, 0, Period { number: 1, rest_ns: 7_000_000_000 }, 1_000));
+    let mut drawn = SampledDistribution::default();
+    (0..800).for_each(|tid| drawn.record(tid, 0, Period { number: 1, pause_ns: 7_000_000_000 }, 1_000));
     assert_eq!(drawn.interval(Percentile::P50), None);
 }
 

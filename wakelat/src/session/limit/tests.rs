@@ -1,7 +1,7 @@
 //! The limit against a model of a machine: load in steps, a late reader, prices that vary, and an account that sees them late.
 
 use proptest::{collection::vec, prelude::*};
-use wakelat_common::share::scatter;
+use wakelat_common::share::fmix64;
 
 use super::*;
 
@@ -25,12 +25,12 @@ struct Load {
 struct Machine {
     loads: Vec<Load>,
     now_ns: u64,
-    reading: Reading,
+    reading: LimitReading,
     taken_ns: f64,
     /// Instants, and what was taken up to them.
     taken: Vec<(u64, f64)>,
     /// ns that the programs have taken since the slice began, and the runs of it.
-    slice: (f64, Reading),
+    slice: (f64, LimitReading),
     random: u64,
 }
 
@@ -39,7 +39,7 @@ const SLICE_EVERY_NS: u64 = 2 * SECOND_NS;
 
 impl Machine {
     fn new(loads: Vec<Load>, random: u64) -> Self {
-        let reading = Reading::default();
+        let reading = LimitReading::default();
         Self { loads, now_ns: 0, reading, taken_ns: 0.0, taken: vec![(0, 0.0)], slice: (0.0, reading), random }
     }
 
@@ -55,7 +55,7 @@ impl Machine {
     }
 
     fn random(&mut self) -> f64 {
-        self.random = scatter(self.random + 1);
+        self.random = fmix64(self.random + 1);
         self.random as f64 / u64::MAX as f64
     }
 
@@ -66,7 +66,7 @@ impl Machine {
     }
 
     /// The programs are attached for `ns`, and may have `runs`. Returns for how long they measured.
-    fn measure(&mut self, limit: &Limit, ns: u64, mut runs: u64) -> u64 {
+    fn measure(&mut self, limit: &OverheadLimit, ns: u64, mut runs: u64) -> u64 {
         const STEP: u64 = MS / 2;
         let until_ns = self.now_ns + ns;
         let mut measured_ns = 0;
@@ -76,7 +76,7 @@ impl Machine {
             let due = (load.runs * STEP as f64 / 1e9) as u64;
             let measured = due.min(runs);
             runs -= measured;
-            let sampled = load.sampled_ns / f64::from(1u32 << limit.level());
+            let sampled = load.sampled_ns / f64::from(1u32 << limit.sampling_shift());
             let programs_ns = varied * (due as f64 * load.called_ns + measured as f64 * sampled);
             self.reading.measured += measured;
             self.reading.stopped += due - measured;
@@ -109,16 +109,16 @@ impl Machine {
         0
     }
 
-    fn show_slice(&mut self, limit: &mut Limit) {
-        let now = Reading { at_ns: self.now_ns, ..self.reading };
+    fn show_slice(&mut self, limit: &mut OverheadLimit) {
+        let now = LimitReading { at_ns: self.now_ns, ..self.reading };
         let (programs_ns, since) = std::mem::replace(&mut self.slice, (0.0, now));
         limit.charge(now);
         limit.reprice(programs_ns as u64, now.measured - since.measured, now.stopped - since.stopped);
     }
 
     /// Holds `ppm` for `length_ns`, where a pause takes `pause_costs_ns`.
-    fn run(&mut self, ppm: u32, length_ns: u64, pause_costs_ns: f64) -> Limit {
-        let mut limit = Limit::new(ppm, 2, (pause_costs_ns / 2.0) as u64, self.reading);
+    fn run(&mut self, ppm: u32, length_ns: u64, pause_costs_ns: f64) -> OverheadLimit {
+        let mut limit = OverheadLimit::new(ppm, 2, (pause_costs_ns / 2.0) as u64, self.reading);
         let mut slice_due_ns = 0;
         let first = limit.first_pause();
         self.pause(&mut limit, first, pause_costs_ns / 2.0, length_ns);
@@ -133,10 +133,10 @@ impl Machine {
                 slice_due_ns = self.now_ns + SLICE_EVERY_NS;
             }
             let has_stopped = measured_ns + MS < limit.period_ns();
-            let now = Reading { at_ns: self.now_ns, ..self.reading };
-            let (level, random) = (limit.level(), self.random());
+            let now = LimitReading { at_ns: self.now_ns, ..self.reading };
+            let (level, random) = (limit.sampling_shift(), self.random());
             let pause = limit.end_period(now, measured_ns, has_stopped, random);
-            if limit.level() != level {
+            if limit.sampling_shift() != level {
                 slice_due_ns = self.now_ns;
             }
             if pause.is_some() {
@@ -148,18 +148,18 @@ impl Machine {
     }
 
     /// Pauses for as long as the limit asks for, and then attaches.
-    fn pause(&mut self, limit: &mut Limit, mut pause: Option<u64>, attaching_ns: f64, until_ns: u64) {
+    fn pause(&mut self, limit: &mut OverheadLimit, mut pause: Option<u64>, attaching_ns: f64, until_ns: u64) {
         let pauses = pause.is_some();
         while let Some(ns) = pause {
             self.now_ns += ns;
             if self.now_ns >= until_ns {
                 return;
             }
-            pause = limit.end_pause(Reading { at_ns: self.now_ns, ..self.reading });
+            pause = limit.end_pause(LimitReading { at_ns: self.now_ns, ..self.reading });
         }
         if pauses {
             self.take(attaching_ns);
-            limit.begin_period(Reading { at_ns: self.now_ns, ..self.reading });
+            limit.begin_period(LimitReading { at_ns: self.now_ns, ..self.reading });
         }
     }
 
@@ -224,7 +224,7 @@ proptest! {
         let limit = f64::from(ppm) / 1e6;
         let mut machine = Machine::new(steady(times * limit * 2e9 / 60.0), random);
         let at_end = machine.run(ppm, 60 * SECOND_NS, pause_costs_ns);
-        prop_assert_eq!(at_end.level(), FEWEST_TASKS);
+        prop_assert_eq!(at_end.sampling_shift(), MAX_SHIFT);
         let share = machine.up_to(60 * SECOND_NS) / limit;
         prop_assert!((0.7..=1.0).contains(&share), "{share}");
     }
@@ -265,7 +265,7 @@ fn a_load_that_takes_little_is_measured_whole_and_without_pauses() {
     let at_end = machine.run(5_000, 20 * SECOND_NS, 0.0);
     // 160 ns a run, and 60 ns of the reader's.
     let all = 10_000.0 * 220.0 / 2e9;
-    assert_eq!(at_end.level(), 0);
+    assert_eq!(at_end.sampling_shift(), 0);
     assert!((machine.up_to(20 * SECOND_NS) / all - 1.0).abs() < 0.05, "{}", machine.up_to(20 * SECOND_NS) / all);
 }
 
@@ -275,38 +275,38 @@ fn a_load_that_has_gone_is_measured_whole_again() {
     loads[0].lasts_ns = 10 * SECOND_NS;
     loads.extend(steady(1_000.0));
     let mut machine = Machine::new(loads, 1);
-    assert_eq!(machine.run(5_000, 10 * SECOND_NS, 1e6).level(), FEWEST_TASKS);
+    assert_eq!(machine.run(5_000, 10 * SECOND_NS, 1e6).sampling_shift(), MAX_SHIFT);
     let mut machine = Machine { taken: vec![(0, 0.0)], ..Machine::new(machine.loads, 1) };
-    assert_eq!(machine.run(5_000, 40 * SECOND_NS, 1e6).level(), 0);
+    assert_eq!(machine.run(5_000, 40 * SECOND_NS, 1e6).sampling_shift(), 0);
 }
 
 #[test]
 fn as_many_halvings_as_the_excess_has_at_once() {
-    let mut limit = Limit::new(10_000, 2, 0, Reading::default());
+    let mut limit = OverheadLimit::new(10_000, 2, 0, LimitReading::default());
     // 3.2 % of two CPUs' time: 4 times what is aimed at, and less than 4 times the limit.
-    limit.adjust_level(0.032);
-    assert_eq!(limit.level(), 2);
-    limit.adjust_level(0.009);
-    assert_eq!(limit.level(), FEWEST_TASKS);
+    limit.adjust_shift(0.032);
+    assert_eq!(limit.sampling_shift(), 2);
+    limit.adjust_shift(0.009);
+    assert_eq!(limit.sampling_shift(), MAX_SHIFT);
 }
 
 #[test]
 fn a_late_reader_of_programs_that_have_stopped_pauses_for_what_their_calls_took() {
-    let mut limit = Limit::new(10_000, 1, 0, Reading::default());
+    let mut limit = OverheadLimit::new(10_000, 1, 0, LimitReading::default());
     limit.reprice(100_000, 1_000, 0);
-    let measured = Reading { at_ns: 10 * MS, measured: 10_000, ..Reading::default() };
+    let measured = LimitReading { at_ns: 10 * MS, measured: 10_000, ..LimitReading::default() };
     let in_time = limit.clone().end_period(measured, 10 * MS, true, 0.0).unwrap();
-    let late = limit.end_period(Reading { stopped: 10_000, ..measured }, 10 * MS, true, 0.0).unwrap();
+    let late = limit.end_period(LimitReading { stopped: 10_000, ..measured }, 10 * MS, true, 0.0).unwrap();
     // 1 ms of CPU time, at 0.85 % of one CPU.
     assert!(late - in_time >= (1e6 / 0.0085) as u64, "{in_time} {late}");
 }
 
 #[test]
 fn runs_after_a_stop_take_at_most_what_others_do_and_at_least_a_call() {
-    let mut limit = Limit::new(10_000, 1, 0, Reading::default());
+    let mut limit = OverheadLimit::new(10_000, 1, 0, LimitReading::default());
     limit.reprice(400_000, 1_000, 4_000);
     assert_eq!(limit.price, 200.0);
-    let mut cheaper = Limit { price: 10.0, ..Limit::new(10_000, 1, 0, Reading::default()) };
+    let mut cheaper = OverheadLimit { price: 10.0, ..OverheadLimit::new(10_000, 1, 0, LimitReading::default()) };
     cheaper.reprice(400_000, 1_000, 4_000);
     assert_eq!(cheaper.price, 80.0);
     limit.reprice(0, 0, 4_000);
@@ -315,7 +315,7 @@ fn runs_after_a_stop_take_at_most_what_others_do_and_at_least_a_call() {
 
 #[test]
 fn a_few_long_runs_change_the_price_little() {
-    let mut limit = Limit::new(10_000, 1, 0, Reading::default());
+    let mut limit = OverheadLimit::new(10_000, 1, 0, LimitReading::default());
     limit.reprice(10_000_000, 100_000, 0);
     limit.reprice(1_000_000, 10, 0);
     assert!((100.0..1_200.0).contains(&limit.price), "{}", limit.price);
@@ -325,9 +325,9 @@ fn a_few_long_runs_change_the_price_little() {
 
 #[test]
 fn what_a_slice_shows_corrects_what_was_charged_before_it() {
-    let mut limit = Limit::new(10_000, 1, 0, Reading::default());
+    let mut limit = OverheadLimit::new(10_000, 1, 0, LimitReading::default());
     let before = limit.tokens;
-    limit.charge(Reading { measured: 1_000, ..Reading::default() });
+    limit.charge(LimitReading { measured: 1_000, ..LimitReading::default() });
     assert_eq!(limit.tokens, before - 1_000.0 * FIRST_PRICE_NS);
     limit.reprice(100_000, 1_000, 0);
     assert_eq!(limit.tokens, before - 100_000.0);

@@ -1,33 +1,33 @@
 //! Events to accounts: when a wait ends, whose its time was.
 
 use super::{
-    account::{Account, Delivery},
-    event::{Event, Turn, Waited, What},
-    history::{Held, History},
-    moves::{Moves, Stand},
-    part::{Culprit, Part, Unknown, Who, is_real_time, standing},
+    account::{Breakdown, Delivery},
+    event::{DetailedWait, Event, EventKind, SwitchEvent},
+    history::{CpuOccupant, History},
+    moves::{PendingMigrations, RunqueueInterval},
+    part::{Actor, Component, Culprit, UnknownReason, is_real_time, relative_priority},
 };
-use crate::{hash::HashMap, report::From};
+use crate::{hash::HashMap, report::LatencyFrom};
 
 /// Segments that are remembered of all CPUs together, and of each at most and at least.
 const SEGMENTS: usize = 1 << 19;
-const MOST: usize = 1 << 16;
-const LEAST: usize = 1 << 12;
+const MAX_CPU_SEGMENTS: usize = 1 << 16;
+const MIN_CPU_SEGMENTS: usize = 1 << 12;
 
 /// What happened on all CPUs, as far back as there is room: some 40 MB where everything is in use.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    from: From,
+    from: LatencyFrom,
     cpus: HashMap<u32, History>,
-    moves: Moves,
-    account: Option<Account>,
-    stands: Vec<Stand>,
-    told: Told,
+    migrations: PendingMigrations,
+    breakdown: Option<Breakdown>,
+    runqueues: Vec<RunqueueInterval>,
+    counts: EventCounts,
 }
 
 /// What came, and what did not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct EventCounts {
     /// Events that came.
     pub events: u64,
     /// Events that are known to have been lost.
@@ -36,63 +36,63 @@ pub struct Told {
 
 impl Timeline {
     /// Nothing known yet. `from` is where the latency of a wakeup begins.
-    pub fn new(from: From) -> Self {
+    pub fn new(from: LatencyFrom) -> Self {
         Self { from, ..Self::default() }
     }
 
     /// Takes an event. Where a wait ends with it, says where its time went.
-    pub fn push(&mut self, event: &Event) -> Option<&Account> {
-        let limit = (SEGMENTS / self.cpus.len().max(1)).clamp(LEAST, MOST);
+    pub fn push(&mut self, event: &Event) -> Option<&Breakdown> {
+        let limit = (SEGMENTS / self.cpus.len().max(1)).clamp(MIN_CPU_SEGMENTS, MAX_CPU_SEGMENTS);
         let history = self.cpus.entry(event.cpu).or_default();
-        let at_ns = match &event.what {
-            What::Turn(turn) => turn.at_ns,
-            What::Noise(noise) => noise.to_ns,
-            What::Moved(moved) => moved.at_ns,
-            What::Woken(woken) => woken.at_ns,
-            What::Work(work) => work.at_ns,
-            What::Spawn(spawn) => spawn.at_ns,
-            What::Stack(stack) => stack.at_ns,
+        let at_ns = match &event.kind {
+            EventKind::Switch(turn) => turn.at_ns,
+            EventKind::Interrupt(noise) => noise.to_ns,
+            EventKind::Migration(moved) => moved.at_ns,
+            EventKind::Wakeup(woken) => woken.at_ns,
+            EventKind::WorkItem(work) => work.at_ns,
+            EventKind::ForkExec(spawn) => spawn.at_ns,
+            EventKind::Stack(stack) => stack.at_ns,
         };
-        self.told.events += 1;
-        self.told.lost += u64::from(history.follow(event, at_ns));
-        let account = match &event.what {
-            What::Turn(turn) => {
-                history.turn(turn);
-                self.account(event.cpu, turn)
+        self.counts.events += 1;
+        self.counts.lost += u64::from(history.follow(event, at_ns));
+        let account = match &event.kind {
+            EventKind::Switch(turn) => {
+                history.switch(turn);
+                self.break_down(event.cpu, turn)
             }
-            What::Noise(noise) => {
-                history.noise(noise);
+            EventKind::Interrupt(noise) => {
+                history.interrupt(noise);
                 false
             }
-            What::Moved(moved) => {
-                self.moves.push(moved);
+            EventKind::Migration(moved) => {
+                self.migrations.push(moved);
                 false
             }
-            What::Woken(_) | What::Work(_) | What::Spawn(_) | What::Stack(_) => false,
+            EventKind::Wakeup(_) | EventKind::WorkItem(_) | EventKind::ForkExec(_) | EventKind::Stack(_) => false,
         };
         // Not before: what has just ended may reach back as far.
         if let Some(history) = self.cpus.get_mut(&event.cpu) {
             history.shorten(limit);
         }
-        self.account.as_ref().filter(|_| account)
+        self.breakdown.as_ref().filter(|_| account)
     }
 
     /// What came so far.
-    pub fn told(&self) -> Told {
-        self.told
+    pub fn event_counts(&self) -> EventCounts {
+        self.counts
     }
 
     /// Accounts for the wait that ends with a switch, if one does.
-    fn account(&mut self, cpu: u32, turn: &Turn) -> bool {
-        let Some(waited) = turn.waited else {
-            self.moves.forget(turn.next.tid);
+    fn break_down(&mut self, cpu: u32, turn: &SwitchEvent) -> bool {
+        let Some(waited) = turn.ended_wait else {
+            self.migrations.forget(turn.next.tid);
             return false;
         };
-        let account = self.account.get_or_insert_with(|| Account::new(waited, turn.next));
+        let account = self.breakdown.get_or_insert_with(|| Breakdown::new(waited, turn.next));
         account.reset(waited, turn.next);
-        let begin_ns = before_the_queue(account, &waited, self.from);
+        let begin_ns = before_runqueue(account, &waited, self.from);
         let end_ns = waited.wait.at_ns;
-        self.moves.take(turn.next.tid, waited.cpu, cpu, begin_ns, end_ns, &mut self.stands);
+        self.migrations.take(turn.next.tid, waited.cpu, cpu, begin_ns, end_ns, &mut self.runqueues);
         // What the kernel has clocks for goes first; the others share what is left.
         let out_of_quota = waited.throttled_ns.unwrap_or(0).min(end_ns - begin_ns);
         let stolen = waited.stolen_ns.min(end_ns - begin_ns - out_of_quota);
@@ -105,11 +105,16 @@ impl Timeline {
         } else {
             (begin_ns, end_ns - out_of_quota)
         };
-        for stand in &self.stands {
+        for stand in &self.runqueues {
             let (from_ns, to_ns) = (stand.from_ns.max(begin_ns), stand.to_ns.min(end_ns - stolen));
-            queued(account, self.cpus.get(&stand.cpu.unwrap_or(u32::MAX)), stand.cpu, from_ns, to_ns);
+            on_runqueue(account, self.cpus.get(&stand.cpu.unwrap_or(u32::MAX)), stand.cpu, from_ns, to_ns);
         }
-        account.give(Culprit { part: Part::Stolen, who: Who::Nobody }, Some(cpu), end_ns - stolen, end_ns);
+        account.add_span(
+            Culprit { component: Component::Stolen, actor: Actor::NoActor },
+            Some(cpu),
+            end_ns - stolen,
+            end_ns,
+        );
         if !at_start {
             throttled(account, &waited, cpu, end_ns, end_ns + out_of_quota);
         }
@@ -119,65 +124,66 @@ impl Timeline {
 
 /// Accounts for what comes before the run queue: delivery, where it counts, and what no clock can have seen. Returns when
 /// the task was put on a run queue.
-fn before_the_queue(account: &mut Account, waited: &Waited, from: From) -> u64 {
+fn before_runqueue(account: &mut Breakdown, waited: &DetailedWait, from: LatencyFrom) -> u64 {
     let wait = &waited.wait;
     let mut begin_ns = account.from_ns;
     // Where the latency is longer than the clock has run.
     let impossible = wait.latency_ns - (wait.at_ns - begin_ns);
-    account.give_some(unknown(Unknown::Clock), impossible);
+    account.add_undated(unknown(UnknownReason::Clock), impossible);
     if let Some(ns) = wait.delivery_ns {
-        let part = if waited.remote { Part::Ipi } else { Part::Placement };
-        let is_counted = from == From::Waking;
-        account.delivery = Some(Delivery { part, ns, is_counted });
+        let part = if waited.remote { Component::Ipi } else { Component::Placement };
+        let is_counted = from == LatencyFrom::Waking;
+        account.delivery = Some(Delivery { component: part, ns, is_counted });
         if is_counted {
             let to_ns = begin_ns.saturating_add(ns).min(wait.at_ns);
-            account.give(Culprit { part, who: Who::Nobody }, None, begin_ns, to_ns);
+            account.add_span(Culprit { component: part, actor: Actor::NoActor }, None, begin_ns, to_ns);
             begin_ns = to_ns;
         }
     }
     begin_ns
 }
 
-fn throttled(account: &mut Account, waited: &Waited, cpu: u32, from_ns: u64, to_ns: u64) {
-    let who = Who::Cgroup(waited.wait.cgroup_id);
-    account.give(Culprit { part: Part::Throttled, who }, waited.cpu.or(Some(cpu)), from_ns, to_ns);
+fn throttled(account: &mut Breakdown, waited: &DetailedWait, cpu: u32, from_ns: u64, to_ns: u64) {
+    let who = Actor::Cgroup(waited.wait.cgroup_id);
+    account.add_span(Culprit { component: Component::Throttled, actor: who }, waited.cpu.or(Some(cpu)), from_ns, to_ns);
 }
 
 /// Accounts for the time on one run queue.
-fn queued(account: &mut Account, history: Option<&History>, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
+fn on_runqueue(account: &mut Breakdown, history: Option<&History>, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
     if from_ns >= to_ns {
         return;
     }
     let Some(history) = history else {
-        let why = if cpu.is_some() { Unknown::Before } else { Unknown::Place };
-        account.give(unknown(why), cpu, from_ns, to_ns);
+        let why = if cpu.is_some() { UnknownReason::BeforeStart } else { UnknownReason::UnknownCpu };
+        account.add_span(unknown(why), cpu, from_ns, to_ns);
         return;
     };
     let waiter = (account.waiter.prio, account.waiter.policy);
     history.over(from_ns, to_ns, |from_ns, to_ns, held| {
-        account.give(whose(waiter, held), cpu, from_ns, to_ns);
+        account.add_span(culprit(waiter, held), cpu, from_ns, to_ns);
     });
 }
 
 /// What a time was to a task that waited, given its priority and policy.
-fn whose(waiter: (i32, u32), held: Held) -> Culprit {
-    use super::event::Source;
+fn culprit(waiter: (i32, u32), held: CpuOccupant) -> Culprit {
+    use super::event::InterruptSource;
     let (part, who) = match held {
-        Held::Task(task, _) => (standing(waiter, &task), Who::Task(task)),
-        Held::Idle(state, _) => (Part::Idle, Who::Idle(state)),
-        Held::Noise(source @ Source::Softirq(_)) => (Part::Softirq, Who::Noise(source)),
-        Held::Noise(source) => (Part::Irq, Who::Noise(source)),
-        Held::NotYet => (Part::Unexplained, Who::Unknown(Unknown::Before)),
-        Held::Unknown(why) => (Part::Unexplained, Who::Unknown(why)),
+        CpuOccupant::Task(task, _) => (relative_priority(waiter, &task), Actor::Task(task)),
+        CpuOccupant::Idle(state, _) => (Component::Idle, Actor::Idle(state)),
+        CpuOccupant::Interrupt(source @ InterruptSource::Softirq(_)) => (Component::Softirq, Actor::Interrupt(source)),
+        CpuOccupant::Interrupt(source) => (Component::Irq, Actor::Interrupt(source)),
+        CpuOccupant::NextSwitch => (Component::Unexplained, Actor::Unknown(UnknownReason::BeforeStart)),
+        CpuOccupant::Unknown(why) => (Component::Unexplained, Actor::Unknown(why)),
     };
     // Where anybody of a lower class has the CPU because real-time tasks must not.
     let kept_out = held.is_rt_throttled() && is_real_time(waiter.0, waiter.1);
-    let part = if kept_out && matches!(part, Part::Lower | Part::Idle) { Part::RtThrottled } else { part };
-    Culprit { part, who }
+    let part =
+        if kept_out && matches!(part, Component::Lower | Component::Idle) { Component::RtThrottled } else { part };
+    Culprit { component: part, actor: who }
 }
 
-fn unknown(why: Unknown) -> Culprit {
-    Culprit { part: Part::Unexplained, who: Who::Unknown(why) }
+fn unknown(why: UnknownReason) -> Culprit {
+    Culprit { component: Component::Unexplained, actor: Actor::Unknown(why) }
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use wakelat_common::{Class, start::Leaving};
+use wakelat_common::{Class, start::PrevState};
 
 use super::super::{
-    event::{Event, Occupant, Source, Unseen},
-    fixtures::{Stream, idle, irq, task, waited},
+    event::{Event, InterruptSource, TaskInfo, Unseen},
+    fixtures::{EventStream, detailed_wait, idle, irq, task},
     part::CulpritKey,
 };
 use super::*;
@@ -25,7 +25,7 @@ struct Waiting {
     from_ns: u64,
     first: u32,
     cpu: u32,
-    moves: u8,
+    migrations: u8,
     shares: Shares,
 }
 
@@ -34,9 +34,9 @@ struct Cpu {
     runs: u32,
     since_ns: u64,
     /// What interrupts what runs: when it began, and what it is.
-    noise: Vec<(u64, Source)>,
+    interrupts: Vec<(u64, InterruptSource)>,
     /// Switches since the last one that was shown.
-    hidden: u32,
+    unseen: u32,
 }
 
 /// What is random about a schedule: which CPU, what happens there, to whom, and how long after the last.
@@ -48,11 +48,11 @@ struct Schedule {
     now_ns: u64,
     cpus: [Cpu; CPUS as usize],
     waiting: BTreeMap<u32, Waiting>,
-    stream: Stream,
+    stream: EventStream,
     expected: Vec<Shares>,
 }
 
-fn occupant(tid: u32) -> Occupant {
+fn occupant(tid: u32) -> TaskInfo {
     if tid == 0 { idle() } else { task(tid, "any") }
 }
 
@@ -61,7 +61,7 @@ impl Schedule {
         let mut schedule = Self { now_ns: 1_000, ..Self::default() };
         // Each CPU's first switch: nothing is known before it.
         for cpu in 0..CPUS {
-            schedule.stream.turn(cpu, schedule.now_ns, idle());
+            schedule.stream.switch(cpu, schedule.now_ns, idle());
         }
         for (cpu, kind, who, ns) in steps {
             schedule.pass(*ns);
@@ -84,20 +84,20 @@ impl Schedule {
         self.now_ns += ns;
         for waiting in self.waiting.values_mut() {
             let cpu = &self.cpus[waiting.cpu as usize];
-            let culprit = match (cpu.noise.last(), cpu.runs) {
-                (Some((_, source @ Source::Softirq(_))), _) => {
-                    Culprit { part: Part::Softirq, who: Who::Noise(*source) }
+            let culprit = match (cpu.interrupts.last(), cpu.runs) {
+                (Some((_, source @ InterruptSource::Softirq(_))), _) => {
+                    Culprit { component: Component::Softirq, actor: Actor::Interrupt(*source) }
                 }
-                (Some((_, source)), _) => Culprit { part: Part::Irq, who: Who::Noise(*source) },
-                (None, 0) => Culprit { part: Part::Idle, who: Who::Idle(None) },
-                (None, tid) => Culprit { part: Part::Same, who: Who::Task((&occupant(tid)).into()) },
+                (Some((_, source)), _) => Culprit { component: Component::Irq, actor: Actor::Interrupt(*source) },
+                (None, 0) => Culprit { component: Component::Idle, actor: Actor::Idle(None) },
+                (None, tid) => Culprit { component: Component::Same, actor: Actor::Task((&occupant(tid)).into()) },
             };
             *waiting.shares.entry(culprit.key()).or_default() += ns;
         }
     }
 
     fn waits(&mut self, tid: u32, cpu: u32, class: Class) {
-        let waiting = Waiting { class, from_ns: self.now_ns, first: cpu, cpu, moves: 0, shares: Shares::new() };
+        let waiting = Waiting { class, from_ns: self.now_ns, first: cpu, cpu, migrations: 0, shares: Shares::new() };
         self.waiting.insert(tid, waiting);
     }
 
@@ -114,7 +114,7 @@ impl Schedule {
         let now_ns = self.now_ns;
         let cpu = &mut self.cpus[on as usize];
         // Interrupts and softirqs run to their end.
-        if !cpu.noise.is_empty() || cpu.runs == next {
+        if !cpu.interrupts.is_empty() || cpu.runs == next {
             return;
         }
         let (prev, came_ns) = (cpu.runs, cpu.since_ns);
@@ -126,34 +126,34 @@ impl Schedule {
         }
         let cpu = &mut self.cpus[on as usize];
         if !is_shown {
-            cpu.hidden += 1;
+            cpu.unseen += 1;
             return;
         }
         let came_ns = (prev != 0).then_some(came_ns);
-        let unseen = (cpu.hidden > 0).then_some(Unseen { switches: Some(cpu.hidden), came_ns });
-        cpu.hidden = 0;
+        let unseen = (cpu.unseen > 0).then_some(Unseen { switches: Some(cpu.unseen), switched_in_ns: came_ns });
+        cpu.unseen = 0;
         let (prev, next) = (occupant(prev), occupant(next));
-        let turn = self.stream.turn(on, now_ns, next);
+        let turn = self.stream.switch(on, now_ns, next);
         (turn.prev, turn.unseen) = (prev, unseen);
-        turn.leaving = if is_preempted { Leaving::Runnable } else { Leaving::Asleep };
+        turn.prev_state = if is_preempted { PrevState::Runnable } else { PrevState::Sleeping };
         if let Some(ended) = ended {
-            let mut waited = waited(on, ended.from_ns, now_ns, &next, &prev);
-            (waited.cpu, waited.moves, waited.wait.class) = (Some(ended.first), ended.moves, ended.class);
-            turn.waited = Some(waited);
+            let mut waited = detailed_wait(on, ended.from_ns, now_ns, &next, &prev);
+            (waited.cpu, waited.migrations, waited.wait.class) = (Some(ended.first), ended.migrations, ended.class);
+            turn.ended_wait = Some(waited);
             self.expected.push(ended.shares);
         }
     }
 
     /// An interrupt at any time, or a softirq where nothing interrupts the task yet.
     fn interrupt(&mut self, cpu: u32, who: u32) {
-        let noise = &mut self.cpus[cpu as usize].noise;
+        let noise = &mut self.cpus[cpu as usize].interrupts;
         let is_softirq = noise.is_empty() && who.is_multiple_of(2);
-        noise.push((self.now_ns, if is_softirq { Source::Softirq(who % 10) } else { irq(who % 5, "device") }));
+        noise.push((self.now_ns, if is_softirq { InterruptSource::Softirq(who % 10) } else { irq(who % 5, "device") }));
     }
 
     fn resume(&mut self, cpu: u32) {
-        if let Some((from_ns, source)) = self.cpus[cpu as usize].noise.pop() {
-            self.stream.noise(cpu, (from_ns, self.now_ns), source);
+        if let Some((from_ns, source)) = self.cpus[cpu as usize].interrupts.pop() {
+            self.stream.interrupt(cpu, (from_ns, self.now_ns), source);
         }
     }
 
@@ -163,9 +163,9 @@ impl Schedule {
         // On the CPU that it leaves, an interrupt under way counts for the task that it interrupted, and a switch that was not
         // shown is not known yet: see the definition.
         let left = &self.cpus[from as usize];
-        if from != to && left.noise.is_empty() && left.hidden == 0 {
-            waiting.moves = waiting.moves.saturating_add(1);
-            self.stream.moves(occupant(*tid), self.now_ns, from, to);
+        if from != to && left.interrupts.is_empty() && left.unseen == 0 {
+            waiting.migrations = waiting.migrations.saturating_add(1);
+            self.stream.migrate(occupant(*tid), self.now_ns, from, to);
         } else {
             waiting.cpu = from;
         }
@@ -173,8 +173,8 @@ impl Schedule {
 }
 
 /// The accounts of a stream, and what each says in shares.
-fn accounts(events: &[Event]) -> Vec<(Account, Shares)> {
-    let mut timeline = Timeline::new(From::Wakeup);
+fn breakdowns(events: &[Event]) -> Vec<(Breakdown, Shares)> {
+    let mut timeline = Timeline::new(LatencyFrom::Wakeup);
     let accounts = events.iter().filter_map(|event| timeline.push(event).cloned());
     accounts
         .map(|account| {
@@ -196,9 +196,9 @@ fn some(shares: &Shares) -> Shares {
 
 /// Whether two neighbours of different CPUs may change places: not where one tells what the other builds on.
 fn may_swap(first: &Event, second: &Event) -> bool {
-    let builds_on_others = |event: &Event| match &event.what {
-        What::Turn(turn) => turn.waited.is_some_and(|waited| waited.moves > 0),
-        What::Moved(_) => true,
+    let builds_on_others = |event: &Event| match &event.kind {
+        EventKind::Switch(turn) => turn.ended_wait.is_some_and(|waited| waited.migrations > 0),
+        EventKind::Migration(_) => true,
         _ => false,
     };
     first.cpu != second.cpu && !builds_on_others(first) && !builds_on_others(second)
@@ -208,10 +208,10 @@ proptest! {
     #[test]
     fn accounts_are_what_was_drawn(steps in steps()) {
         let schedule = Schedule::of(&steps, false, false);
-        let found = accounts(&schedule.stream.events);
+        let found = breakdowns(&schedule.stream.events);
         prop_assert_eq!(found.len(), schedule.expected.len());
         for ((account, shares), expected) in found.iter().zip(&schedule.expected) {
-            prop_assert_eq!(account.of(Part::Unexplained), 0);
+            prop_assert_eq!(account.component_ns(Component::Unexplained), 0);
             prop_assert_eq!(shares, &some(expected));
         }
     }
@@ -220,15 +220,15 @@ proptest! {
     #[test]
     fn nobody_has_what_may_be_anothers(steps in steps()) {
         let schedule = Schedule::of(&steps, true, false);
-        let found = accounts(&schedule.stream.events);
+        let found = breakdowns(&schedule.stream.events);
         prop_assert_eq!(found.len(), schedule.expected.len());
         for ((account, shares), expected) in found.iter().zip(&schedule.expected) {
             for share in &account.shares {
-                if share.culprit.part == Part::Unexplained {
-                    prop_assert_eq!(share.culprit.who, Who::Unknown(Unknown::Hidden));
+                if share.culprit.component == Component::Unexplained {
+                    prop_assert_eq!(share.culprit.actor, Actor::Unknown(UnknownReason::Unseen));
                 }
             }
-            let known = shares.iter().filter(|(key, _)| key.part != Part::Unexplained);
+            let known = shares.iter().filter(|(key, _)| key.component != Component::Unexplained);
             for (key, ns) in known {
                 prop_assert!(*ns <= expected.get(key).copied().unwrap_or(0), "{key:?} has {ns}: {expected:?}");
             }
@@ -238,7 +238,7 @@ proptest! {
     #[test]
     fn what_is_lost_is_counted_and_leaves_sums_whole(steps in steps()) {
         let schedule = Schedule::of(&steps, true, true);
-        let mut timeline = Timeline::new(From::Wakeup);
+        let mut timeline = Timeline::new(LatencyFrom::Wakeup);
         let mut waits = 0;
         for event in &schedule.stream.events {
             if let Some(account) = timeline.push(event) {
@@ -247,7 +247,7 @@ proptest! {
             }
         }
         prop_assert_eq!(waits, schedule.expected.len());
-        let told = timeline.told();
+        let told = timeline.event_counts();
         let numbers: BTreeMap<u32, u32> = schedule.stream.events.iter().map(|event| (event.cpu, event.seq)).collect();
         prop_assert_eq!(told.events, schedule.stream.events.len() as u64);
         prop_assert_eq!(told.events + told.lost, numbers.values().map(|seq| u64::from(*seq)).sum::<u64>());
@@ -258,8 +258,8 @@ proptest! {
         let schedule = Schedule::of(&steps, true, false);
         let mut events = schedule.stream.events;
         let by_end = |events: &[Event]| -> BTreeMap<(u64, u32), Shares> {
-            let accounts = accounts(events).into_iter();
-            accounts.map(|(account, shares)| ((account.waited.wait.at_ns, account.waiter.tid), shares)).collect()
+            let accounts = breakdowns(events).into_iter();
+            accounts.map(|(account, shares)| ((account.ended_wait.wait.at_ns, account.waiter.tid), shares)).collect()
         };
         let in_order = by_end(&events);
         for (index, swaps) in (1..events.len()).zip(swaps) {
@@ -273,21 +273,21 @@ proptest! {
     /// Each CPU's own order is kept; between CPUs any other gives the same, as long as a move comes before the switch.
     #[test]
     fn the_order_between_cpus_does_not_matter(picks in prop::collection::vec(any::<bool>(), 60)) {
-        let mut left = Stream::default();
-        let mut right = Stream::default();
+        let mut left = EventStream::default();
+        let mut right = EventStream::default();
         for turn in 0..20u64 {
-            left.turn(0, turn * 100, task(1 + turn as u32 % 3, "left"));
-            left.noise(0, (turn * 100 + 20, turn * 100 + 50), Source::Softirq(1));
-            right.turn(1, turn * 130, task(5 + turn as u32 % 2, "right"));
+            left.switch(0, turn * 100, task(1 + turn as u32 % 3, "left"));
+            left.interrupt(0, (turn * 100 + 20, turn * 100 + 50), InterruptSource::Softirq(1));
+            right.switch(1, turn * 130, task(5 + turn as u32 % 2, "right"));
         }
-        left.ends(0, (350, 2_000), occupant(7));
-        let alone = accounts(&left.events).remove(0).1;
+        left.end_wait(0, (350, 2_000), occupant(7));
+        let alone = breakdowns(&left.events).remove(0).1;
         let (mut left, mut right) = (left.events.into_iter(), right.events.into_iter());
-        let mut mixed = Stream::default();
+        let mut mixed = EventStream::default();
         for pick in picks {
             mixed.events.extend(if pick { left.next() } else { right.next() });
         }
         mixed.events.extend(left.chain(right));
-        prop_assert_eq!(&accounts(&mixed.events)[0].1, &alone);
+        prop_assert_eq!(&breakdowns(&mixed.events)[0].1, &alone);
     }
 }

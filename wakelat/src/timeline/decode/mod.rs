@@ -5,13 +5,16 @@ use bytes::Buf;
 use wakelat_common::{
     Class,
     sample::DELIVERY_UNKNOWN,
-    stack::{self, is_without_room, role},
-    timeline::{self, HIDDEN_UNKNOWN, IDLE_STATE_UNKNOWN, NO_WAIT, flag, kind, leaving_of, source},
+    stack::{self, is_map_full, role},
+    timeline::{self, IDLE_STATE_UNKNOWN, NO_WAIT, UNSEEN_UNKNOWN, flag, kind, prev_state_from_u8, source},
 };
 
 use super::{
-    event::{Event, Moved, Noise, Occupant, Source, Spawn, Turn, Unseen, Waited, What, Woken, Work},
-    stack::{Role, Stack, Trace},
+    event::{
+        DetailedWait, Event, EventKind, ForkExecEvent, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent,
+        TaskInfo, Unseen, WakeupEvent, WorkItemEvent,
+    },
+    stack::{Role, StackEvent, StackId},
 };
 use crate::{
     decode::{DecodeError, expect_length, known_cgroup, known_cpu, name},
@@ -31,7 +34,7 @@ struct Cpu {
     decoded: u32,
     /// Records lost so far, by the record that counts most.
     lost: u32,
-    came: Option<Occupant>,
+    current: Option<TaskInfo>,
 }
 
 impl Decoder {
@@ -43,28 +46,28 @@ impl Decoder {
     pub fn decode(&mut self, mut record: &[u8]) -> Result<Event, DecodeError> {
         let kind = match record {
             [kind, ..] => *kind,
-            [] => return Err(DecodeError::Length { found: 0, expected: size_of::<timeline::Turn>() }),
+            [] => return Err(DecodeError::Length { found: 0, expected: size_of::<timeline::SwitchRecord>() }),
         };
         let expected = match kind {
-            kind::TURN => size_of::<timeline::Turn>(),
-            kind::FULL_TURN => size_of::<timeline::FullTurn>(),
-            kind::NOISE => size_of::<timeline::Noise>(),
-            kind::MOVED => size_of::<timeline::Moved>(),
-            kind::WOKEN => size_of::<timeline::Woken>(),
-            kind::WORK => size_of::<timeline::Work>(),
-            kind::SPAWN => size_of::<timeline::Spawn>(),
-            kind::STACK => size_of::<stack::Stack>(),
+            kind::SWITCH => size_of::<timeline::SwitchRecord>(),
+            kind::SWITCH_FULL => size_of::<timeline::SwitchRecordFull>(),
+            kind::INTERRUPT => size_of::<timeline::InterruptRecord>(),
+            kind::MIGRATION => size_of::<timeline::MigrationRecord>(),
+            kind::WAKEUP => size_of::<timeline::WakeupRecord>(),
+            kind::WORK_ITEM => size_of::<timeline::WorkItemRecord>(),
+            kind::FORK_EXEC => size_of::<timeline::ForkExecRecord>(),
+            kind::STACK => size_of::<stack::StackRecord>(),
             other => return Err(DecodeError::Kind(other)),
         };
         expect_length(record, expected)?;
         let (cpu, lost, what) = match kind {
-            kind::TURN | kind::FULL_TURN => self.turn(&mut record, kind == kind::FULL_TURN)?,
-            kind::NOISE => noise(&mut record)?,
-            kind::MOVED => moved(&mut record),
-            kind::WORK => work(&mut record),
-            kind::SPAWN => spawn(&mut record),
+            kind::SWITCH | kind::SWITCH_FULL => self.switch(&mut record, kind == kind::SWITCH_FULL)?,
+            kind::INTERRUPT => interrupt(&mut record)?,
+            kind::MIGRATION => migration(&mut record),
+            kind::WORK_ITEM => work_item(&mut record),
+            kind::FORK_EXEC => fork_exec(&mut record),
             kind::STACK => stack(&mut record)?,
-            _ => woken(&mut record)?,
+            _ => wakeup(&mut record)?,
         };
         let known = self.cpus.entry(cpu).or_default();
         known.decoded = known.decoded.wrapping_add(1);
@@ -72,21 +75,21 @@ impl Decoder {
         if (lost.wrapping_sub(known.lost) as i32) > 0 {
             known.lost = lost;
         }
-        Ok(Event { cpu, seq: known.decoded.wrapping_add(known.lost), what })
+        Ok(Event { cpu, seq: known.decoded.wrapping_add(known.lost), kind: what })
     }
 
-    fn turn(&mut self, record: &mut &[u8], is_full: bool) -> Result<Told, DecodeError> {
+    fn switch(&mut self, record: &mut &[u8], is_full: bool) -> Result<Decoded, DecodeError> {
         let turn = fields(record);
         let is = |flag| turn.flags & flag != 0;
-        let known = &mut self.cpus.entry(turn.cpu).or_default().came;
+        let known = &mut self.cpus.entry(turn.cpu).or_default().current;
         let (prev, unseen) = if is_full {
-            leaver(record, &turn)
+            prev_task(record, &turn)
         } else {
-            let prev = known.filter(|came| came.tid == turn.prev_pid).ok_or(DecodeError::Leaver(turn.prev_pid))?;
+            let prev = known.filter(|came| came.tid == turn.prev_pid).ok_or(DecodeError::UnknownPrev(turn.prev_pid))?;
             (prev, None)
         };
-        let prev = Occupant { wanted: is(flag::PREV_WANTED), ..prev };
-        let next = Occupant {
+        let prev = TaskInfo { wanted: is(flag::PREV_WANTED), ..prev };
+        let next = TaskInfo {
             tid: turn.pid,
             pid: turn.tgid,
             comm: Comm::new(&turn.comm),
@@ -96,37 +99,37 @@ impl Decoder {
             wanted: is(flag::NEXT_WANTED),
         };
         *known = Some(next);
-        let what = Turn {
+        let what = SwitchEvent {
             at_ns: turn.at_ns,
             prev,
             unseen,
-            leaving: leaving_of(turn.leaving).ok_or(DecodeError::Leaving(turn.leaving))?,
+            prev_state: prev_state_from_u8(turn.prev_state).ok_or(DecodeError::PrevState(turn.prev_state))?,
             next,
-            waited: waited(&turn, &prev, &next)?,
+            ended_wait: ended_wait(&turn, &prev, &next)?,
             idle_state: (turn.idle_state != IDLE_STATE_UNKNOWN).then_some(turn.idle_state),
             rt_throttled: is(flag::RT_THROTTLED),
         };
-        Ok((turn.cpu, turn.lost, What::Turn(Box::new(what))))
+        Ok((turn.cpu, turn.lost, EventKind::Switch(Box::new(what))))
     }
 }
 
 /// What each kind takes: the CPU, its records lost so far, and what happened.
-type Told = (u32, u32, What);
+type Decoded = (u32, u32, EventKind);
 
 /// The fields of a switch, in their order.
-fn fields(record: &mut &[u8]) -> timeline::Turn {
-    timeline::Turn {
+fn fields(record: &mut &[u8]) -> timeline::SwitchRecord {
+    timeline::SwitchRecord {
         kind: record.get_u8(),
-        level: record.get_u8(),
+        sampling_shift: record.get_u8(),
         class: record.get_u8(),
-        wakeable: record.get_u8(),
+        preempted_sleeping: record.get_u8(),
         cpu: record.get_u32_ne(),
         at_ns: record.get_u64_ne(),
         lost: record.get_u32_ne(),
-        leaving: record.get_u8(),
+        prev_state: record.get_u8(),
         flags: record.get_u8(),
         idle_state: record.get_u8(),
-        moves: record.get_u8(),
+        migrations: record.get_u8(),
         prev_pid: record.get_u32_ne(),
         pid: record.get_u32_ne(),
         tgid: record.get_u32_ne(),
@@ -147,7 +150,7 @@ fn fields(record: &mut &[u8]) -> timeline::Turn {
 }
 
 /// The fields behind those: the task that leaves, and what was not seen before.
-fn leaver(record: &mut &[u8], turn: &timeline::Turn) -> (Occupant, Option<Unseen>) {
+fn prev_task(record: &mut &[u8], turn: &timeline::SwitchRecord) -> (TaskInfo, Option<Unseen>) {
     let pid = record.get_u32_ne();
     let prio = record.get_i32_ne();
     let policy = record.get_u32_ne();
@@ -155,14 +158,20 @@ fn leaver(record: &mut &[u8], turn: &timeline::Turn) -> (Occupant, Option<Unseen
     let came_ns = record.get_u64_ne();
     let cgroup_id = known_cgroup(record.get_u64_ne());
     let comm = Comm::new(&name(record));
-    let unseen =
-        Unseen { switches: (hidden != HIDDEN_UNKNOWN).then_some(hidden), came_ns: (came_ns != 0).then_some(came_ns) };
-    let prev = Occupant { tid: turn.prev_pid, pid, comm, prio, policy, cgroup_id, wanted: false };
+    let unseen = Unseen {
+        switches: (hidden != UNSEEN_UNKNOWN).then_some(hidden),
+        switched_in_ns: (came_ns != 0).then_some(came_ns),
+    };
+    let prev = TaskInfo { tid: turn.prev_pid, pid, comm, prio, policy, cgroup_id, wanted: false };
     (prev, (hidden != 0).then_some(unseen))
 }
 
 /// The wait that ends with a switch, if one does.
-fn waited(turn: &timeline::Turn, prev: &Occupant, next: &Occupant) -> Result<Option<Waited>, DecodeError> {
+fn ended_wait(
+    turn: &timeline::SwitchRecord,
+    prev: &TaskInfo,
+    next: &TaskInfo,
+) -> Result<Option<DetailedWait>, DecodeError> {
     if turn.class == NO_WAIT {
         return Ok(None);
     }
@@ -185,23 +194,23 @@ fn waited(turn: &timeline::Turn, prev: &Occupant, next: &Occupant) -> Result<Opt
         prev_tid: prev.tid,
         prev_comm: prev.comm,
         prev_prio: prev.prio,
-        wakeable: turn.wakeable != 0,
-        level: turn.level,
+        preempted_sleeping: turn.preempted_sleeping != 0,
+        sampling_shift: turn.sampling_shift,
     };
     let is = |flag| turn.flags & flag != 0;
-    Ok(Some(Waited {
+    Ok(Some(DetailedWait {
         wait,
         cpu: known_cpu(turn.wait_cpu),
         waker_cpu: if class == Class::Wakeup { known_cpu(turn.waker_cpu) } else { None },
         remote: is(flag::REMOTE),
-        moves: turn.moves,
+        migrations: turn.migrations,
         throttled_ns: (!is(flag::THROTTLING_UNKNOWN)).then_some(turn.throttled_ns),
         throttled_at_start: is(flag::THROTTLED_AT_START),
         stolen_ns: turn.stolen_ns,
     }))
 }
 
-fn noise(record: &mut &[u8]) -> Result<Told, DecodeError> {
+fn interrupt(record: &mut &[u8]) -> Result<Decoded, DecodeError> {
     let _kind = record.get_u8();
     let source = record.get_u8();
     let _reserved = record.get_u16_ne();
@@ -212,15 +221,15 @@ fn noise(record: &mut &[u8]) -> Result<Told, DecodeError> {
     let to_ns = record.get_u64_ne();
     let name = Comm::new(&name(record));
     let source = match source {
-        source::IRQ => Source::Irq { number, name },
-        source::VECTOR => Source::Vector(number),
-        source::SOFTIRQ => Source::Softirq(number),
+        source::IRQ => InterruptSource::Irq { number, name },
+        source::VECTOR => InterruptSource::Vector(number),
+        source::SOFTIRQ => InterruptSource::Softirq(number),
         other => return Err(DecodeError::Source(other)),
     };
-    Ok((cpu, lost, What::Noise(Noise { source, from_ns, to_ns })))
+    Ok((cpu, lost, EventKind::Interrupt(InterruptEvent { source, from_ns, to_ns })))
 }
 
-fn moved(record: &mut &[u8]) -> Told {
+fn migration(record: &mut &[u8]) -> Decoded {
     let _kind = record.get_u8();
     let waits = record.get_u8() != 0;
     let _reserved = record.get_u16_ne();
@@ -231,20 +240,20 @@ fn moved(record: &mut &[u8]) -> Told {
     let from_cpu = record.get_u32_ne();
     let to_cpu = record.get_u32_ne();
     let comm = Comm::new(&name(record));
-    (cpu, lost, What::Moved(Moved { at_ns, tid, comm, waits, from_cpu, to_cpu }))
+    (cpu, lost, EventKind::Migration(MigrationEvent { at_ns, tid, comm, waiting: waits, from_cpu, to_cpu }))
 }
 
-fn work(record: &mut &[u8]) -> Told {
+fn work_item(record: &mut &[u8]) -> Decoded {
     let _kind_and_reserved = record.get_u32_ne();
     let cpu = record.get_u32_ne();
     let lost = record.get_u32_ne();
     let tid = record.get_u32_ne();
     let at_ns = record.get_u64_ne();
     let function = Some(record.get_u64_ne()).filter(|function| *function != 0);
-    (cpu, lost, What::Work(Work { at_ns, tid, function }))
+    (cpu, lost, EventKind::WorkItem(WorkItemEvent { at_ns, tid, function }))
 }
 
-fn spawn(record: &mut &[u8]) -> Told {
+fn fork_exec(record: &mut &[u8]) -> Decoded {
     let _kind = record.get_u8();
     let exec = record.get_u8() != 0;
     let _reserved = record.get_u16_ne();
@@ -255,10 +264,10 @@ fn spawn(record: &mut &[u8]) -> Told {
     let child = record.get_u32_ne();
     let _reserved = record.get_u32_ne();
     let comm = Comm::new(&name(record));
-    (cpu, lost, What::Spawn(Spawn { at_ns, tid, comm, child: (!exec).then_some(child) }))
+    (cpu, lost, EventKind::ForkExec(ForkExecEvent { at_ns, tid, comm, child: (!exec).then_some(child) }))
 }
 
-fn stack(record: &mut &[u8]) -> Result<Told, DecodeError> {
+fn stack(record: &mut &[u8]) -> Result<Decoded, DecodeError> {
     let _kind = record.get_u8();
     let role = match record.get_u8() {
         role::WAKER => Role::Waker,
@@ -272,17 +281,17 @@ fn stack(record: &mut &[u8]) -> Result<Told, DecodeError> {
     let at_ns = record.get_u64_ne();
     let by_tid = record.get_u32_ne();
     let by_pid = record.get_u32_ne();
-    let kernel = trace(record.get_i32_ne());
-    let user = trace(record.get_i32_ne());
-    Ok((cpu, lost, What::Stack(Stack { at_ns, role, tid, by_tid, by_pid, kernel, user })))
+    let kernel = stack_id(record.get_i32_ne());
+    let user = stack_id(record.get_i32_ne());
+    Ok((cpu, lost, EventKind::Stack(StackEvent { at_ns, role, tid, by_tid, by_pid, kernel, user })))
 }
 
 /// A stack's number, or what there was instead.
-fn trace(number: i32) -> Trace {
-    u32::try_from(number).map_or(if is_without_room(number) { Trace::NoRoom } else { Trace::Nothing }, Trace::Number)
+fn stack_id(number: i32) -> StackId {
+    u32::try_from(number).map_or(if is_map_full(number) { StackId::MapFull } else { StackId::Missing }, StackId::Id)
 }
 
-fn woken(record: &mut &[u8]) -> Result<Told, DecodeError> {
+fn wakeup(record: &mut &[u8]) -> Result<Decoded, DecodeError> {
     let _kind = record.get_u8();
     let class = record.get_u8();
     let new = match Class::from_u8(class) {
@@ -299,7 +308,7 @@ fn woken(record: &mut &[u8]) -> Result<Told, DecodeError> {
     let target_cpu = record.get_u32_ne();
     let waker_tid = record.get_u32_ne();
     let comm = Comm::new(&name(record));
-    Ok((cpu, lost, What::Woken(Woken { at_ns, tid, comm, new, running, target_cpu, waker_tid })))
+    Ok((cpu, lost, EventKind::Wakeup(WakeupEvent { at_ns, tid, comm, new, running, target_cpu, waker_tid })))
 }
 
 #[cfg(test)]

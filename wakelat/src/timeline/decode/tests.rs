@@ -1,15 +1,15 @@
 use proptest::prelude::*;
-use wakelat_common::{start::Leaving, timeline::FullTurn};
+use wakelat_common::{start::PrevState, timeline::SwitchRecordFull};
 
 use super::*;
 
 /// The bytes of a switch, field by field, as C lays it out.
-fn turn_bytes(turn: &timeline::Turn) -> Vec<u8> {
-    let mut bytes = vec![turn.kind, turn.level, turn.class, turn.wakeable];
+fn switch_bytes(turn: &timeline::SwitchRecord) -> Vec<u8> {
+    let mut bytes = vec![turn.kind, turn.sampling_shift, turn.class, turn.preempted_sleeping];
     bytes.extend(turn.cpu.to_ne_bytes());
     bytes.extend(turn.at_ns.to_ne_bytes());
     bytes.extend(turn.lost.to_ne_bytes());
-    bytes.extend([turn.leaving, turn.flags, turn.idle_state, turn.moves]);
+    bytes.extend([turn.prev_state, turn.flags, turn.idle_state, turn.migrations]);
     bytes.extend([turn.prev_pid, turn.pid, turn.tgid].map(u32::to_ne_bytes).concat());
     bytes.extend(turn.prio.to_ne_bytes());
     let cpus = [turn.policy, turn.wait_cpu, turn.waker_cpu, turn.waker_pid, turn.prev_cpu, turn.reserved];
@@ -21,12 +21,12 @@ fn turn_bytes(turn: &timeline::Turn) -> Vec<u8> {
 }
 
 /// The same with all that follows.
-fn full_bytes(full: &FullTurn) -> Vec<u8> {
-    let mut bytes = turn_bytes(&full.turn);
+fn full_bytes(full: &SwitchRecordFull) -> Vec<u8> {
+    let mut bytes = switch_bytes(&full.switch);
     bytes.extend(full.prev_tgid.to_ne_bytes());
     bytes.extend(full.prev_prio.to_ne_bytes());
-    bytes.extend([full.prev_policy, full.hidden].map(u32::to_ne_bytes).concat());
-    bytes.extend([full.came_ns, full.prev_cgroup_id].map(u64::to_ne_bytes).concat());
+    bytes.extend([full.prev_policy, full.unseen].map(u32::to_ne_bytes).concat());
+    bytes.extend([full.switched_in_ns, full.prev_cgroup_id].map(u64::to_ne_bytes).concat());
     bytes.extend(full.prev_comm);
     bytes
 }
@@ -37,19 +37,19 @@ fn named(name: &[u8]) -> [u8; 16] {
     comm
 }
 
-fn a_turn() -> timeline::Turn {
-    timeline::Turn {
-        kind: kind::FULL_TURN,
-        level: 1,
+fn a_switch() -> timeline::SwitchRecord {
+    timeline::SwitchRecord {
+        kind: kind::SWITCH_FULL,
+        sampling_shift: 1,
         class: 0,
-        wakeable: 0,
+        preempted_sleeping: 0,
         cpu: 1,
         at_ns: 2,
         lost: 20,
-        leaving: 2,
+        prev_state: 2,
         flags: flag::REMOTE | flag::NEXT_WANTED,
         idle_state: 4,
-        moves: 5,
+        migrations: 5,
         prev_pid: 9,
         pid: 6,
         tgid: 7,
@@ -69,22 +69,22 @@ fn a_turn() -> timeline::Turn {
     }
 }
 
-fn a_full_turn(turn: timeline::Turn) -> FullTurn {
-    FullTurn {
-        turn,
+fn a_full_switch(turn: timeline::SwitchRecord) -> SwitchRecordFull {
+    SwitchRecordFull {
+        switch: turn,
         prev_tgid: 6,
         prev_prio: 120,
         prev_policy: 1,
-        hidden: 0,
-        came_ns: 1,
+        unseen: 0,
+        switched_in_ns: 1,
         prev_cgroup_id: 7,
         prev_comm: named(b"ran"),
     }
 }
 
-fn decoded(turn: timeline::Turn) -> Turn {
-    match Decoder::default().decode(&full_bytes(&a_full_turn(turn))).unwrap().what {
-        What::Turn(turn) => *turn,
+fn decoded(turn: timeline::SwitchRecord) -> SwitchEvent {
+    match Decoder::default().decode(&full_bytes(&a_full_switch(turn))).unwrap().kind {
+        EventKind::Switch(turn) => *turn,
         other => panic!("{other:?}"),
     }
 }
@@ -109,62 +109,76 @@ const NAME: [u8; 16] = *b"eth0\0...........";
 
 #[test]
 fn every_field_of_a_switch_arrives() {
-    let event = Decoder::default().decode(&full_bytes(&a_full_turn(a_turn()))).unwrap();
+    let event = Decoder::default().decode(&full_bytes(&a_full_switch(a_switch()))).unwrap();
     assert_eq!((event.cpu, event.seq), (1, 21));
-    let What::Turn(turn) = event.what else { panic!("{event:?}") };
-    assert_eq!((turn.at_ns, turn.leaving, turn.idle_state, turn.rt_throttled), (2, Leaving::Asleep, Some(4), false));
+    let EventKind::Switch(turn) = event.kind else { panic!("{event:?}") };
+    assert_eq!(
+        (turn.at_ns, turn.prev_state, turn.idle_state, turn.rt_throttled),
+        (2, PrevState::Sleeping, Some(4), false)
+    );
     let prev = turn.prev;
     assert_eq!((prev.tid, prev.pid, prev.prio, prev.policy), (9, 6, 120, 1));
     assert_eq!((prev.cgroup_id, prev.wanted, prev.comm), (Some(7), false, Comm::new(b"ran")));
     let next = turn.next;
     assert_eq!((next.tid, next.pid, next.prio, next.policy), (6, 7, -1, 6));
     assert_eq!((next.cgroup_id, next.wanted, next.comm), (Some(5), true, Comm::new(b"waits")));
-    let waited = turn.waited.unwrap();
+    let waited = turn.ended_wait.unwrap();
     let wait = waited.wait;
     assert_eq!(
         (wait.class, wait.cpu, wait.at_ns, wait.latency_ns, wait.delivery_ns),
         (Class::Wakeup, 1, 2, 3, Some(4))
     );
     assert_eq!((wait.tid, wait.pid, wait.prio, wait.policy, wait.cgroup_id), (6, 7, -1, 6, Some(5)));
-    assert_eq!((wait.comm, wait.waker_tid, wait.prev_cpu, wait.level), (Comm::new(b"waits"), Some(11), Some(12), 1));
+    assert_eq!(
+        (wait.comm, wait.waker_tid, wait.prev_cpu, wait.sampling_shift),
+        (Comm::new(b"waits"), Some(11), Some(12), 1)
+    );
     assert_eq!((wait.prev_tid, wait.prev_comm, wait.prev_prio), (9, Comm::new(b"ran"), 120));
-    assert_eq!((waited.cpu, waited.waker_cpu, waited.remote, waited.moves), (Some(3), Some(2), true, 5));
+    assert_eq!((waited.cpu, waited.waker_cpu, waited.remote, waited.migrations), (Some(3), Some(2), true, 5));
     assert_eq!((waited.throttled_ns, waited.throttled_at_start, waited.stolen_ns), (Some(8), false, 9));
 }
 
 #[test]
 fn a_switch_without_a_wait_still_has_its_tasks() {
-    let mut without = a_turn();
+    let mut without = a_switch();
     without.class = NO_WAIT;
     without.idle_state = IDLE_STATE_UNKNOWN;
     without.flags = flag::RT_THROTTLED | flag::PREV_WANTED;
     let turn = decoded(without);
-    assert_eq!((turn.waited, turn.idle_state, turn.rt_throttled), (None, None, true));
+    assert_eq!((turn.ended_wait, turn.idle_state, turn.rt_throttled), (None, None, true));
     assert_eq!((turn.prev.wanted, turn.next.wanted, turn.next.tid), (true, false, 6));
 }
 
 #[test]
 fn throttling_that_no_kernel_told_of_is_unknown() {
-    let unknown = timeline::Turn { flags: flag::THROTTLING_UNKNOWN, waker_cpu: u32::MAX, ..a_turn() };
-    let waited = decoded(unknown).waited.unwrap();
+    let unknown = timeline::SwitchRecord { flags: flag::THROTTLING_UNKNOWN, waker_cpu: u32::MAX, ..a_switch() };
+    let waited = decoded(unknown).ended_wait.unwrap();
     assert_eq!((waited.throttled_ns, waited.waker_cpu), (None, None));
 }
 
 #[test]
 fn whoever_leaves_is_whoever_came_unless_told_otherwise() {
     let mut decoder = Decoder::default();
-    let mut leaves = |record: &[u8]| match decoder.decode(record)?.what {
-        What::Turn(turn) => Ok((turn.prev.tid, turn.prev.comm, turn.prev.wanted, turn.unseen)),
+    let mut leaves = |record: &[u8]| match decoder.decode(record)?.kind {
+        EventKind::Switch(turn) => Ok((turn.prev.tid, turn.prev.comm, turn.prev.wanted, turn.unseen)),
         other => panic!("{other:?}"),
     };
     let short = |cpu, prev_pid| {
         let flags = flag::PREV_WANTED;
-        turn_bytes(&timeline::Turn { kind: kind::TURN, cpu, prev_pid, pid: 8, comm: named(b"next"), flags, ..a_turn() })
+        switch_bytes(&timeline::SwitchRecord {
+            kind: kind::SWITCH,
+            cpu,
+            prev_pid,
+            pid: 8,
+            comm: named(b"next"),
+            flags,
+            ..a_switch()
+        })
     };
-    assert_eq!(leaves(&short(1, 6)), Err(DecodeError::Leaver(6)));
-    assert_eq!(leaves(&full_bytes(&a_full_turn(a_turn()))), Ok((9, Comm::new(b"ran"), false, None)));
-    assert_eq!(leaves(&short(0, 6)), Err(DecodeError::Leaver(6)));
-    assert_eq!(leaves(&short(1, 9)), Err(DecodeError::Leaver(9)));
+    assert_eq!(leaves(&short(1, 6)), Err(DecodeError::UnknownPrev(6)));
+    assert_eq!(leaves(&full_bytes(&a_full_switch(a_switch()))), Ok((9, Comm::new(b"ran"), false, None)));
+    assert_eq!(leaves(&short(0, 6)), Err(DecodeError::UnknownPrev(6)));
+    assert_eq!(leaves(&short(1, 9)), Err(DecodeError::UnknownPrev(9)));
     assert_eq!(leaves(&short(1, 6)), Ok((6, Comm::new(b"waits"), true, None)));
     assert_eq!(leaves(&short(1, 8)), Ok((8, Comm::new(b"next"), true, None)));
 }
@@ -172,40 +186,40 @@ fn whoever_leaves_is_whoever_came_unless_told_otherwise() {
 #[test]
 fn what_was_not_seen_before_a_switch_is_told() {
     let unseen = |hidden, came_ns| {
-        let full = FullTurn { hidden, came_ns, ..a_full_turn(a_turn()) };
-        match Decoder::default().decode(&full_bytes(&full)).unwrap().what {
-            What::Turn(turn) => turn.unseen,
+        let full = SwitchRecordFull { unseen: hidden, switched_in_ns: came_ns, ..a_full_switch(a_switch()) };
+        match Decoder::default().decode(&full_bytes(&full)).unwrap().kind {
+            EventKind::Switch(turn) => turn.unseen,
             other => panic!("{other:?}"),
         }
     };
     assert_eq!(unseen(0, 7), None);
-    assert_eq!(unseen(3, 7), Some(Unseen { switches: Some(3), came_ns: Some(7) }));
-    assert_eq!(unseen(HIDDEN_UNKNOWN, 0), Some(Unseen { switches: None, came_ns: None }));
+    assert_eq!(unseen(3, 7), Some(Unseen { switches: Some(3), switched_in_ns: Some(7) }));
+    assert_eq!(unseen(UNSEEN_UNKNOWN, 0), Some(Unseen { switches: None, switched_in_ns: None }));
 }
 
 #[test]
 fn every_field_of_an_interrupt_arrives() {
-    let of = |source| short(kind::NOISE, [source, 0], [1, 0, 7], [10, 20], NAME);
-    let source = |bytes: &[u8]| match Decoder::default().decode(bytes).unwrap().what {
-        What::Noise(Noise { source, from_ns: 10, to_ns: 20 }) => source,
+    let of = |source| short(kind::INTERRUPT, [source, 0], [1, 0, 7], [10, 20], NAME);
+    let source = |bytes: &[u8]| match Decoder::default().decode(bytes).unwrap().kind {
+        EventKind::Interrupt(InterruptEvent { source, from_ns: 10, to_ns: 20 }) => source,
         other => panic!("{other:?}"),
     };
-    assert_eq!(source(&of(source::IRQ)), Source::Irq { number: 7, name: Comm::new(b"eth0") });
-    assert_eq!(source(&of(source::VECTOR)), Source::Vector(7));
-    assert_eq!(source(&of(source::SOFTIRQ)), Source::Softirq(7));
+    assert_eq!(source(&of(source::IRQ)), InterruptSource::Irq { number: 7, name: Comm::new(b"eth0") });
+    assert_eq!(source(&of(source::VECTOR)), InterruptSource::Vector(7));
+    assert_eq!(source(&of(source::SOFTIRQ)), InterruptSource::Softirq(7));
     assert_eq!(Decoder::default().decode(&of(3)), Err(DecodeError::Source(3)));
 }
 
 #[test]
 fn every_field_of_a_move_and_of_a_wakeup_arrives() {
-    let moved = short(kind::MOVED, [1, 0], [1, 0, 42], [10, pair(2, 3)], NAME);
+    let moved = short(kind::MIGRATION, [1, 0], [1, 0, 42], [10, pair(2, 3)], NAME);
     let comm = Comm::new(b"eth0");
-    let expected = Moved { at_ns: 10, tid: 42, comm, waits: true, from_cpu: 2, to_cpu: 3 };
-    assert_eq!(Decoder::default().decode(&moved).unwrap().what, What::Moved(expected));
-    let woken = short(kind::WOKEN, [1, 1], [1, 0, 42], [10, pair(2, 3)], NAME);
-    let expected = Woken { at_ns: 10, tid: 42, comm, new: true, running: true, target_cpu: 2, waker_tid: 3 };
-    assert_eq!(Decoder::default().decode(&woken).unwrap().what, What::Woken(expected));
-    let preempted = short(kind::WOKEN, [2, 1], [1, 0, 42], [10, 0], NAME);
+    let expected = MigrationEvent { at_ns: 10, tid: 42, comm, waiting: true, from_cpu: 2, to_cpu: 3 };
+    assert_eq!(Decoder::default().decode(&moved).unwrap().kind, EventKind::Migration(expected));
+    let woken = short(kind::WAKEUP, [1, 1], [1, 0, 42], [10, pair(2, 3)], NAME);
+    let expected = WakeupEvent { at_ns: 10, tid: 42, comm, new: true, running: true, target_cpu: 2, waker_tid: 3 };
+    assert_eq!(Decoder::default().decode(&woken).unwrap().kind, EventKind::Wakeup(expected));
+    let preempted = short(kind::WAKEUP, [2, 1], [1, 0, 42], [10, 0], NAME);
     assert_eq!(Decoder::default().decode(&preempted), Err(DecodeError::Class(2)));
 }
 
@@ -213,15 +227,15 @@ fn every_field_of_a_move_and_of_a_wakeup_arrives() {
 fn a_lost_record_is_a_step_in_the_numbers_of_its_cpu_alone() {
     let mut decoder = Decoder::default();
     let mut seq = |cpu, lost| {
-        decoder.decode(&short(kind::NOISE, [source::SOFTIRQ, 0], [cpu, lost, 0], [1, 2], NAME)).unwrap().seq
+        decoder.decode(&short(kind::INTERRUPT, [source::SOFTIRQ, 0], [cpu, lost, 0], [1, 2], NAME)).unwrap().seq
     };
     assert_eq!([seq(0, 0), seq(0, 0), seq(1, 0), seq(0, 3), seq(1, 0), seq(0, 3)], [1, 2, 1, 6, 2, 7]);
 }
 
 #[test]
 fn a_short_a_long_and_an_unknown_record_are_refused() {
-    let full = full_bytes(&a_full_turn(a_turn()));
-    let short = turn_bytes(&timeline::Turn { kind: kind::TURN, ..a_turn() });
+    let full = full_bytes(&a_full_switch(a_switch()));
+    let short = switch_bytes(&timeline::SwitchRecord { kind: kind::SWITCH, ..a_switch() });
     for good in [&full, &short] {
         for length in 0..good.len() {
             let refused = Decoder::default().decode(&good[..length]);
@@ -232,8 +246,8 @@ fn a_short_a_long_and_an_unknown_record_are_refused() {
     let long = [full, vec![0]].concat();
     assert_eq!(Decoder::default().decode(&long), Err(DecodeError::Length { found: 169, expected: 168 }));
     assert_eq!(Decoder::default().decode(&[1, 0, 0]), Err(DecodeError::Kind(1)));
-    let leaving = a_full_turn(timeline::Turn { leaving: 4, ..a_turn() });
-    assert_eq!(Decoder::default().decode(&full_bytes(&leaving)), Err(DecodeError::Leaving(4)));
+    let leaving = a_full_switch(timeline::SwitchRecord { prev_state: 4, ..a_switch() });
+    assert_eq!(Decoder::default().decode(&full_bytes(&leaving)), Err(DecodeError::PrevState(4)));
 }
 
 proptest! {
@@ -252,10 +266,10 @@ proptest! {
 
 #[test]
 fn every_field_of_a_fork_and_of_an_exec_arrives() {
-    let spawn = |exec, child| short(kind::SPAWN, [exec, 0], [1, 0, 42], [10, pair(child, 0)], NAME);
-    let expected = |child| What::Spawn(Spawn { at_ns: 10, tid: 42, comm: Comm::new(b"eth0"), child });
-    assert_eq!(Decoder::default().decode(&spawn(0, 43)).unwrap().what, expected(Some(43)));
-    assert_eq!(Decoder::default().decode(&spawn(1, 0)).unwrap().what, expected(None));
+    let spawn = |exec, child| short(kind::FORK_EXEC, [exec, 0], [1, 0, 42], [10, pair(child, 0)], NAME);
+    let expected = |child| EventKind::ForkExec(ForkExecEvent { at_ns: 10, tid: 42, comm: Comm::new(b"eth0"), child });
+    assert_eq!(Decoder::default().decode(&spawn(0, 43)).unwrap().kind, expected(Some(43)));
+    assert_eq!(Decoder::default().decode(&spawn(1, 0)).unwrap().kind, expected(None));
 }
 
 #[test]
@@ -268,22 +282,23 @@ fn every_field_of_a_stack_arrives() {
         bytes.extend([kernel, user].map(i32::to_ne_bytes).concat());
         bytes
     };
-    let expected =
-        |role, kernel, user| What::Stack(Stack { at_ns: 10, role, tid: 42, by_tid: 7, by_pid: 8, kernel, user });
+    let expected = |role, kernel, user| {
+        EventKind::Stack(StackEvent { at_ns: 10, role, tid: 42, by_tid: 7, by_pid: 8, kernel, user })
+    };
     let event = Decoder::default().decode(&bytes(1, 77, -14)).unwrap();
-    assert_eq!((event.cpu, event.what), (1, expected(Role::Waker, Trace::Number(77), Trace::Nothing)));
+    assert_eq!((event.cpu, event.kind), (1, expected(Role::Waker, StackId::Id(77), StackId::Missing)));
     let event = Decoder::default().decode(&bytes(2, -17, -12)).unwrap();
-    assert_eq!(event.what, expected(Role::Wakee, Trace::NoRoom, Trace::NoRoom));
+    assert_eq!(event.kind, expected(Role::Wakee, StackId::MapFull, StackId::MapFull));
     assert_eq!(Decoder::default().decode(&bytes(3, 0, 0)), Err(DecodeError::Role(3)));
 }
 
 #[test]
 fn every_field_of_a_work_arrives() {
-    let bytes = |function| short(kind::WORK, [0, 0], [1, 0, 42], [10, function], NAME)[..32].to_vec();
-    let expected = |function| What::Work(Work { at_ns: 10, tid: 42, function });
+    let bytes = |function| short(kind::WORK_ITEM, [0, 0], [1, 0, 42], [10, function], NAME)[..32].to_vec();
+    let expected = |function| EventKind::WorkItem(WorkItemEvent { at_ns: 10, tid: 42, function });
     let begins = bytes(0xffff_ffff_8100_0123);
-    assert_eq!(Decoder::default().decode(&begins).unwrap().what, expected(Some(0xffff_ffff_8100_0123)));
-    assert_eq!(Decoder::default().decode(&bytes(0)).unwrap().what, expected(None));
+    assert_eq!(Decoder::default().decode(&begins).unwrap().kind, expected(Some(0xffff_ffff_8100_0123)));
+    assert_eq!(Decoder::default().decode(&bytes(0)).unwrap().kind, expected(None));
     let short = Decoder::default().decode(&begins[..31]);
     assert_eq!(short, Err(DecodeError::Length { found: 31, expected: 32 }));
 }

@@ -19,13 +19,13 @@ use super::{
 use crate::{
     config::{OutputConfig, SourceChoice, TracerConfig, Window},
     kernel::{Features, Roots, btf::KernelBtf, cpus::Cpus, privilege},
-    say::say,
+    say::status,
     session::{
-        Stop,
-        action::Trigger,
+        StopReason,
+        action::ActionRunner,
         clock,
-        output::{Output, Written},
-        schedule::{Cut as Due, Schedule},
+        output::{Output, WriteResult},
+        schedule::{Schedule, WindowBoundary as Due},
         stop::Signals,
     },
     timerlat::{
@@ -90,7 +90,12 @@ impl Account {
 ///
 /// # Errors
 /// Where this kernel or this user cannot run the tracer, or the output cannot be written. Everything is as it was before.
-pub fn run(config: &TracerConfig, window: &Window, output: &OutputConfig, listener: &mut dyn Listener) -> Result<Stop> {
+pub fn run(
+    config: &TracerConfig,
+    window: &Window,
+    output: &OutputConfig,
+    listener: &mut dyn Listener,
+) -> Result<StopReason> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
     runtime.block_on(measure(config, window, output, listener))
@@ -101,7 +106,7 @@ async fn measure(
     window: &Window,
     shown: &OutputConfig,
     listener: &mut dyn Listener,
-) -> Result<Stop> {
+) -> Result<StopReason> {
     let mut output = Output::open(shown.path.as_deref())?;
     let saved = config.trace.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let roots = Roots::default();
@@ -145,7 +150,7 @@ async fn measure(
         source,
         cut: Cut::at(Threshold::of(config)),
         threshold: Threshold::of(config),
-        trigger: (!config.stops_in_kernel()).then(|| Trigger::new(config.action.clone())),
+        trigger: (!config.stops_in_kernel()).then(|| ActionRunner::new(config.action.clone())),
         users,
         account: Account { redrawn: window.interval_ns.is_some(), ..Account::default() },
         lost: Lost::new(),
@@ -160,10 +165,10 @@ async fn measure(
         run.begin(&session)?;
     }
     if !shown.quiet {
-        say("measuring");
+        status("measuring");
     }
-    if output.write(|out| run.listener.begin(out))? == Written::NoReader {
-        run.stop = Some(Stop::NoReader);
+    if output.write(|out| run.listener.begin(out))? == WriteResult::NoReader {
+        run.stop = Some(StopReason::NoReader);
     }
     let mut schedule = Schedule::new(window, clock::monotonic_ns());
     let mut tick = interval(Duration::from_nanos(config.drain_interval_ns()));
@@ -172,13 +177,13 @@ async fn measure(
         let mut due = None;
         tokio::select! {
             biased;
-            () = signals.first() => run.stop = Some(Stop::Signalled),
-            () = schedule.next_is_due() => due = schedule.pass(clock::monotonic_ns()),
+            () = signals.first() => run.stop = Some(StopReason::Signalled),
+            () = schedule.next_is_due() => due = schedule.take_due(clock::monotonic_ns()),
             _ = tick.tick() => {}
         }
         let records = run.source.take()?;
         match due {
-            Some(Due::End) => run.stop = Some(Stop::Done),
+            Some(Due::End) => run.stop = Some(StopReason::Done),
             Some(Due::WarmUp) => {
                 schedule.begin(clock::monotonic_ns());
                 run.begin(&session)?;
@@ -192,14 +197,14 @@ async fn measure(
         run.look_after_users()?;
         // The kernel may have judged by a nanosecond that the records do not tell.
         if run.stop.is_none() && run.begun.is_some() && !session.is_recording()? {
-            run.stop = Some(Stop::Threshold);
+            run.stop = Some(StopReason::Threshold);
         }
         if output.reader_is_gone() {
-            run.stop = Some(Stop::NoReader);
+            run.stop = Some(StopReason::NoReader);
         }
     }
-    if run.stop == Some(Stop::Threshold) && !run.cut.is_reached() && config.stops_unrecorded() && !shown.quiet {
-        say("a single noise stopped the run; `osnoise hist`, `--auto` and `--trace` record which");
+    if run.stop == Some(StopReason::Threshold) && !run.cut.is_reached() && config.stops_unrecorded() && !shown.quiet {
+        status("a single noise stopped the run; `osnoise hist`, `--auto` and `--trace` record which");
     }
     run.end(&session, &mut output)?;
     let Run { source, users, ended_threads, mut trigger, stop, .. } = run;
@@ -212,7 +217,7 @@ async fn measure(
     if !ended_threads.is_empty() {
         bail!("{}", ended_threads.join("; "));
     }
-    Ok(stop.unwrap_or(Stop::Done))
+    Ok(stop.unwrap_or(StopReason::Done))
 }
 
 /// A run under way. Its parts are dropped in this order, before the session: see the end of [`measure`].
@@ -222,7 +227,7 @@ struct Run<'a> {
     cut: Cut,
     threshold: Threshold,
     /// Where the run goes on after a threshold.
-    trigger: Option<Trigger>,
+    trigger: Option<ActionRunner>,
     account: Account,
     /// Of each CPU, what the listener was told.
     lost: Lost,
@@ -231,7 +236,7 @@ struct Run<'a> {
     /// Where the records go as the tracer's own text.
     saved: Option<Output>,
     listener: &'a mut dyn Listener,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
     /// None in the warm-up.
     begun: Option<Begun>,
 }
@@ -272,18 +277,18 @@ impl Run<'_> {
         }
         let written =
             output.write(|out| records.into_iter().try_for_each(|record| self.listener.record(record, out)))?;
-        if written == Written::NoReader {
-            self.stop = Some(Stop::NoReader);
+        if written == WriteResult::NoReader {
+            self.stop = Some(StopReason::NoReader);
         }
         if self.cut.is_reached() && self.stop.is_none() {
-            self.stop = Some(Stop::Threshold);
+            self.stop = Some(StopReason::Threshold);
         }
         Ok(())
     }
 
     fn interval(&mut self, output: &mut Output) -> Result<()> {
-        if output.write(|out| self.listener.interval(out))? == Written::NoReader {
-            self.stop = Some(Stop::NoReader);
+        if output.write(|out| self.listener.interval(out))? == WriteResult::NoReader {
+            self.stop = Some(StopReason::NoReader);
         }
         Ok(())
     }
@@ -301,11 +306,11 @@ impl Run<'_> {
     fn look_after_users(&mut self) -> Result<()> {
         let Some(users) = &mut self.users else { return Ok(()) };
         for why in users.ended()? {
-            say(&why);
+            status(&why);
             self.ended_threads.push(why);
         }
         if users.all_ended() && self.stop.is_none() {
-            self.stop = Some(Stop::Done);
+            self.stop = Some(StopReason::Done);
         }
         Ok(())
     }
@@ -322,7 +327,7 @@ impl Run<'_> {
         self.hear(records, end_ns, output)?;
         let since = |missed: u64| self.begun.map_or(0, |begun| missed.saturating_sub(begun.missed));
         self.account.missed = self.source.missed()?.map(since);
-        if self.stop != Some(Stop::NoReader) {
+        if self.stop != Some(StopReason::NoReader) {
             output.write(|out| self.listener.end(&self.account, out))?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Bytes of the ring buffer to what they say. Pure: never a panic, whatever the bytes.
 
 use bytes::Buf as _;
-use wakelat_common::tracer::{NAME_LEN, Said, kind};
+use wakelat_common::tracer::{NAME_LEN, TracerRecord, kind};
 
 use super::{clock::LocalClock, layout::comm, threads::Threads};
 use crate::timerlat::record::{Context, Event, Osnoise, Record, Task};
@@ -21,7 +21,7 @@ impl std::fmt::Display for SaidError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Length(length) => {
-                write!(f, "a record of `{length}` bytes in the ring buffer, expected {}", size_of::<Said>())
+                write!(f, "a record of `{length}` bytes in the ring buffer, expected {}", size_of::<TracerRecord>())
             }
             Self::Kind(kind) => write!(f, "a record of kind `{kind}` in the ring buffer, expected 16 to 22"),
             Self::Context(context) => write!(f, "a latency of context `{context}` in the ring buffer, expected 0 to 2"),
@@ -36,7 +36,7 @@ impl std::error::Error for SaidError {}
 /// # Errors
 /// Where it is not one.
 pub fn decode(mut bytes: &[u8], clock: &mut LocalClock, threads: &mut Threads) -> Result<Record, SaidError> {
-    if bytes.len() != size_of::<Said>() {
+    if bytes.len() != size_of::<TracerRecord>() {
         return Err(SaidError::Length(bytes.len()));
     }
     let kind = bytes.get_u32_ne();
@@ -94,7 +94,7 @@ mod tests {
     use crate::timerlat::record::Context;
 
     /// The bytes of a record, field by field, as C lays it out.
-    fn bytes(said: &Said) -> Vec<u8> {
+    fn bytes(said: &TracerRecord) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(said.kind.to_ne_bytes());
         bytes.extend(said.cpu.to_ne_bytes());
@@ -109,14 +109,20 @@ mod tests {
         bytes
     }
 
-    fn read(said: &Said) -> Result<Record, SaidError> {
+    fn read(said: &TracerRecord) -> Result<Record, SaidError> {
         decode(&bytes(said), &mut LocalClock::default(), &mut Threads::default())
     }
 
     #[test]
     fn a_latency_is_read() {
-        let mut said =
-            Said { kind: kind::TIMERLAT, cpu: 3, at_ns: 9, duration_ns: 39_960, number: 1, ..Said::default() };
+        let mut said = TracerRecord {
+            kind: kind::TIMERLAT,
+            cpu: 3,
+            at_ns: 9,
+            duration_ns: 39_960,
+            number: 1,
+            ..TracerRecord::default()
+        };
         said.counts[0] = 402_268;
         said.comm[..10].copy_from_slice(b"timerlat/3");
         let record = read(&said).unwrap();
@@ -126,7 +132,8 @@ mod tests {
 
     #[test]
     fn an_interrupt_is_read_with_its_name() {
-        let mut said = Said { kind: kind::IRQ, at_ns: 900, start_ns: 500, duration_ns: 100, ..Said::default() };
+        let mut said =
+            TracerRecord { kind: kind::IRQ, at_ns: 900, start_ns: 500, duration_ns: 100, ..TracerRecord::default() };
         said.name[..11].copy_from_slice(b"local_timer");
         let desc = "local_timer".to_owned();
         assert_eq!(read(&said).unwrap().event, Event::IrqNoise { vector: 0, desc, start_ns: 800, duration_ns: 100 });
@@ -134,8 +141,11 @@ mod tests {
 
     #[test]
     fn what_is_no_record_is_refused() {
-        assert_eq!(read(&Said::default()), Err(SaidError::Kind(0)));
-        assert_eq!(read(&Said { kind: kind::TIMERLAT, number: 3, ..Said::default() }), Err(SaidError::Context(3)));
+        assert_eq!(read(&TracerRecord::default()), Err(SaidError::Kind(0)));
+        assert_eq!(
+            read(&TracerRecord { kind: kind::TIMERLAT, number: 3, ..TracerRecord::default() }),
+            Err(SaidError::Context(3))
+        );
         let short = decode(&[0; 127], &mut LocalClock::default(), &mut Threads::default());
         assert_eq!(short, Err(SaidError::Length(127)));
     }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     config::{Tracer, TracerConfig, TracerEvents},
     kernel::{Roots, cpus::Cpus},
-    say::say,
+    say::status,
     tracefs::{Instance, Owner, Tracefs, TracefsError, leftovers},
 };
 
@@ -142,14 +142,14 @@ fn set(tracefs: &Tracefs, Setting { file, value, .. }: &Setting) -> Result<(), T
 fn clean_up(tracefs: &Tracefs, notes: &Path, proc: &Path) {
     for (leftover, removed) in leftovers::remove(tracefs, proc) {
         match removed {
-            Ok(()) => say(format_args!("removed the {leftover}")),
+            Ok(()) => status(format_args!("removed the {leftover}")),
             Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
         }
     }
     for (owner, restored) in former::restore_leftovers(tracefs, notes, proc) {
         match restored {
             Ok(files) if files.is_empty() => {}
-            Ok(files) => say(format_args!(
+            Ok(files) => status(format_args!(
                 "put back `{}`, which process {} had changed and left, being killed",
                 files.join("`, `"),
                 owner.pid

@@ -27,8 +27,8 @@ use crate::{
     report::{KeyPart, Report},
     sink::document::{CoverageDocument, OverheadDocument, WindowDocument, from_name, key},
     timeline::{
-        event::Source,
-        part::{Culprit, Part, Who},
+        event::InterruptSource,
+        part::{Actor, Component, Culprit},
     },
     why::{
         Summary,
@@ -174,7 +174,8 @@ impl NotToldDocument {
 impl<'a> GroupDocument<'a> {
     fn new(group: &'a Group, summary: &Summary) -> Self {
         let sums: &Sums = &group.sums;
-        let before = [Part::Placement, Part::Ipi].into_iter().zip(&sums.before).filter(|(_, sum)| sum.waits > 0);
+        let before =
+            [Component::Placement, Component::Ipi].into_iter().zip(&sums.before).filter(|(_, sum)| sum.waits > 0);
         let culprit = |one: crate::why::sums::CulpritSum| CulpritSumDocument {
             culprit: CulpritDocument::new(&one.culprit, summary),
             sum: SumDocument::new(&one.sum),
@@ -202,7 +203,7 @@ struct PartDocument {
 }
 
 impl PartDocument {
-    fn new(part: Part, sum: &PartSum) -> Self {
+    fn new(part: Component, sum: &PartSum) -> Self {
         Self { part: part.name(), sum: SumDocument::new(sum) }
     }
 }
@@ -238,7 +239,7 @@ struct CulpritDocument {
 
 impl CulpritDocument {
     fn new(culprit: &Culprit, summary: &Summary) -> Self {
-        Self { part: culprit.part.name(), who: WhoDocument::new(&culprit.who, summary) }
+        Self { part: culprit.component.name(), who: WhoDocument::new(&culprit.actor, summary) }
     }
 }
 
@@ -257,7 +258,7 @@ struct WhoDocument {
 }
 
 impl WhoDocument {
-    fn new(who: &Who, summary: &Summary) -> Self {
+    fn new(who: &Actor, summary: &Summary) -> Self {
         let in_cgroup = |id: Option<u64>| Self {
             cgroup_id: id,
             cgroup: id.and_then(|id| summary.cgroups.get(&id).cloned()),
@@ -265,7 +266,7 @@ impl WhoDocument {
             ..Self::default()
         };
         match who {
-            Who::Task(task) => Self {
+            Actor::Task(task) => Self {
                 kind: Some("task"),
                 name: Some(task.comm.to_string()),
                 tid: Some(task.tid),
@@ -273,20 +274,20 @@ impl WhoDocument {
                 prio: Some(task.prio),
                 ..in_cgroup(task.cgroup_id)
             },
-            Who::Idle(state) => Self { kind: Some("idle"), number: state.map(u32::from), ..Self::default() },
-            Who::Noise(source) => Self::noise(source),
-            Who::Cgroup(id) => Self { kind: Some("cgroup"), ..in_cgroup(*id) },
-            Who::Nobody => Self::default(),
-            Who::Unknown(why) => Self { kind: Some("unknown"), name: Some(why.name().to_owned()), ..Self::default() },
+            Actor::Idle(state) => Self { kind: Some("idle"), number: state.map(u32::from), ..Self::default() },
+            Actor::Interrupt(source) => Self::noise(source),
+            Actor::Cgroup(id) => Self { kind: Some("cgroup"), ..in_cgroup(*id) },
+            Actor::NoActor => Self::default(),
+            Actor::Unknown(why) => Self { kind: Some("unknown"), name: Some(why.name().to_owned()), ..Self::default() },
         }
     }
 
-    fn noise(source: &Source) -> Self {
+    fn noise(source: &InterruptSource) -> Self {
         let (kind, name, number) = match source {
-            Source::Irq { number, name } => ("irq", Some(name.to_string()), Some(*number)),
+            InterruptSource::Irq { number, name } => ("irq", Some(name.to_string()), Some(*number)),
             // The number is wakelat's own.
-            Source::Vector(number) => ("vector", words::vector_name(*number).map(str::to_owned), None),
-            Source::Softirq(number) => ("softirq", Some(words::softirq(*number).to_owned()), Some(*number)),
+            InterruptSource::Vector(number) => ("vector", words::vector_name(*number).map(str::to_owned), None),
+            InterruptSource::Softirq(number) => ("softirq", Some(words::softirq(*number).to_owned()), Some(*number)),
         };
         Self { kind: Some(kind), name, number, ..Self::default() }
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     aggregate::key::Key,
-    report::From,
+    report::LatencyFrom,
     sink::documentation::{all_paths, documented, example, parsed},
     why::fixtures::{one_round, report, summary},
 };
@@ -11,7 +11,7 @@ const TITLE: &str = "Reasons: `wakelat.why/1`";
 
 /// The run that the page shows.
 fn written() -> String {
-    let summary = summary(&one_round().events, From::Wakeup, &[Key::Comm]);
+    let summary = summary(&one_round().events, LatencyFrom::Wakeup, &[Key::Comm]);
     let mut out = Vec::new();
     super::json(&summary, &report(&summary), &mut out).unwrap();
     String::from_utf8(out).unwrap()

@@ -3,7 +3,7 @@
 use super::words;
 use crate::{
     sink::{Style, text::clean, units},
-    timeline::{event::Source, part::Part},
+    timeline::{event::InterruptSource, part::Component},
     wait::Comm,
     why::{
         causes::{Cause, Name},
@@ -45,23 +45,23 @@ fn cause(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
         return "wakelat's own reader: what measuring costs".to_owned();
     }
     match part {
-        Part::Placement => "the waker's choice of a CPU and its way to the run queue".to_owned(),
-        Part::Ipi => "the interrupt that calls the CPU, and its way out of idle".to_owned(),
-        Part::Idle => "the CPU's way out of idle".to_owned(),
-        Part::Higher => format!("{name}, of a higher class or priority"),
-        Part::Same if is_its_own(finding) => format!("other {name}, all on the same CPUs"),
-        Part::Same => format!("queueing behind {name}, of the same class"),
-        Part::Lower => format!("{name}, of a lower class or priority, which was not preempted"),
-        Part::Irq | Part::Softirq => format!("{name}, on the CPU for which the task waits"),
-        Part::Throttled => {
+        Component::Placement => "the waker's choice of a CPU and its way to the run queue".to_owned(),
+        Component::Ipi => "the interrupt that calls the CPU, and its way out of idle".to_owned(),
+        Component::Idle => "the CPU's way out of idle".to_owned(),
+        Component::Higher => format!("{name}, of a higher class or priority"),
+        Component::Same if is_its_own(finding) => format!("other {name}, all on the same CPUs"),
+        Component::Same => format!("queueing behind {name}, of the same class"),
+        Component::Lower => format!("{name}, of a lower class or priority, which was not preempted"),
+        Component::Irq | Component::Softirq => format!("{name}, on the CPU for which the task waits"),
+        Component::Throttled => {
             let path = finding.cause.cgroup_id().and_then(|id| cgroups.get(&id));
             let container = path.and_then(|path| words::container(path, style));
             let container = container.map_or_else(String::new, |container| format!(", {container}"));
             format!("quota throttling of its cgroup {name}{container}")
         }
-        Part::RtThrottled => "real-time throttling".to_owned(),
-        Part::Stolen => "time that the hypervisor gave to others".to_owned(),
-        Part::Unexplained => "unexplained".to_owned(),
+        Component::RtThrottled => "real-time throttling".to_owned(),
+        Component::Stolen => "time that the hypervisor gave to others".to_owned(),
+        Component::Unexplained => "unexplained".to_owned(),
     }
 }
 
@@ -87,46 +87,50 @@ pub fn remedy(finding: &Finding) -> &'static str {
             "fewer events: fewer `--parts`, or `wakelat hist`, which counts in the kernel; or keep wakelat on a CPU of its own \
              (`taskset -c CPU wakelat ...`)"
         }
-        (Part::Higher | Part::Same | Part::Lower, Name::Task(comm)) if is_bound(comm) => {
+        (Component::Higher | Component::Same | Component::Lower, Name::Task(comm)) if is_bound(comm) => {
             "it is bound to its CPU: find what gives it work (/proc/softirqs for ksoftirqd, `--parts` with works for kworkers), or \
              keep the task that waits on other CPUs (`taskset`, cpuset)"
         }
-        (Part::Placement, _) => {
+        (Component::Placement, _) => {
             "the waker was interrupted, or contended for the run queue's lock: look at what it does there"
         }
-        (Part::Ipi | Part::Idle, _) => {
+        (Component::Ipi | Component::Idle, _) => {
             "keep the CPUs from deep C-states (`cpupower idle-set`, /dev/cpu_dma_latency), or keep waker and task on CPUs \
              that share a cache"
         }
-        (Part::Higher, _) => {
+        (Component::Higher, _) => {
             "give it a CPU of its own (`taskset`, cpuset), lower its priority, or have it run less at a time"
         }
-        (Part::Same, Name::Many(_)) => {
+        (Component::Same, Name::Many(_)) => {
             "more tasks want to run than there are CPUs: fewer threads, more CPUs, or weights (`nice`, cpu.weight)"
         }
-        (Part::Same, _) if is_its_own(finding) => "fewer threads at a time, or more CPUs for them",
-        (Part::Same, _) => "keep the two on different CPUs (`taskset`, cpuset), or weigh them (`nice`, cpu.weight)",
-        (Part::Lower, _) => {
+        (Component::Same, _) if is_its_own(finding) => "fewer threads at a time, or more CPUs for them",
+        (Component::Same, _) => {
+            "keep the two on different CPUs (`taskset`, cpuset), or weigh them (`nice`, cpu.weight)"
+        }
+        (Component::Lower, _) => {
             "look for long sections with preemption off (`wakelat timerlat -a 50us`), for a kernel that preempts lazily, and, \
              for real-time tasks, for the fair server (/sys/kernel/debug/sched/fair_server)"
         }
-        (Part::Irq, Name::Noise(Source::Irq { .. })) => {
+        (Component::Irq, Name::Noise(InterruptSource::Irq { .. })) => {
             "move it to other CPUs (/proc/irq/NUMBER/smp_affinity), or have it threaded (`threadirqs`)"
         }
-        (Part::Irq, _) => {
+        (Component::Irq, _) => {
             "keep timers and calls from other CPUs off it: `nohz_full`, `isolcpus`, fewer tasks that change shared memory maps"
         }
-        (Part::Softirq, Name::Noise(Source::Softirq(2 | 3))) => {
+        (Component::Softirq, Name::Noise(InterruptSource::Softirq(2 | 3))) => {
             "spread the packets over more CPUs (queues, RPS), or keep the device's interrupts off these"
         }
-        (Part::Softirq, Name::Noise(Source::Softirq(9))) => "move RCU's callbacks to threads: `rcu_nocbs`",
-        (Part::Softirq, _) => "find who raises it (/proc/softirqs), and keep that off these CPUs",
-        (Part::Throttled, _) => "raise cpu.max, allow a burst (cpu.max.burst), or spread the load over the period",
-        (Part::RtThrottled, _) => {
+        (Component::Softirq, Name::Noise(InterruptSource::Softirq(9))) => {
+            "move RCU's callbacks to threads: `rcu_nocbs`"
+        }
+        (Component::Softirq, _) => "find who raises it (/proc/softirqs), and keep that off these CPUs",
+        (Component::Throttled, _) => "raise cpu.max, allow a burst (cpu.max.burst), or spread the load over the period",
+        (Component::RtThrottled, _) => {
             "raise /proc/sys/kernel/sched_rt_runtime_us, or have the real-time tasks leave the CPU in time"
         }
-        (Part::Stolen, _) => "fewer virtual CPUs for each of the host's, or pin them",
-        (Part::Unexplained, _) => "look below for what was lost: a larger `--ring-size`, or fewer `--parts`",
+        (Component::Stolen, _) => "fewer virtual CPUs for each of the host's, or pin them",
+        (Component::Unexplained, _) => "look below for what was lost: a larger `--ring-size`, or fewer `--parts`",
     }
 }
 
@@ -137,7 +141,7 @@ mod tests {
 
     fn finding(name: Name) -> Finding {
         let sum = PartSum { ns: 5_000_000, max_ns: 5_000_000, waits: 1 };
-        Finding { cause: Cause { part: Part::Same, name }, sum, whole_ns: 20_000_000, victims: Vec::new() }
+        Finding { cause: Cause { part: Component::Same, name }, sum, whole_ns: 20_000_000, victims: Vec::new() }
     }
 
     #[test]

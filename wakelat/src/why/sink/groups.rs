@@ -83,7 +83,7 @@ fn parts(sums: &Sums) -> String {
 /// `longest 2.7 ms until 123456.004000, nginx/1234: stress-ng-cpu/4711 99.7 %, IRQ local_timer 0.3 %`.
 fn longest(group: &Group, summary: &Summary, report: &Report, style: &Style, out: &mut String) {
     let Some(one) = group.worst.first() else { return };
-    let (account, wait) = (&one.account, &one.account.waited.wait);
+    let (account, wait) = (&one.account, &one.account.ended_wait.wait);
     let mut shares: Vec<_> = account.shares.iter().collect();
     shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
     let who = |share: &&Share| {

@@ -8,7 +8,7 @@ use crate::{
         text::{Line, clean, fit, flow, left, paragraph, right, width},
         units,
     },
-    timeline::part::Who,
+    timeline::part::Actor,
     wait::Comm,
     why::{Summary, imposed::Antagonist},
 };
@@ -92,7 +92,7 @@ fn victims(one: &Antagonist) -> String {
 /// Who it is, and of a worker what it did.
 fn name(one: &Antagonist, summary: &Summary, style: &Style) -> String {
     let name = words::who(&one.who, &summary.cgroups, style);
-    let Who::Task(task) = one.who else { return name };
+    let Actor::Task(task) = one.who else { return name };
     if summary.own_pid == Some(task.pid) {
         return format!("{name} (wakelat's own)");
     }
@@ -104,7 +104,7 @@ fn name(one: &Antagonist, summary: &Summary, style: &Style) -> String {
 /// The cgroup of a task that is in one: the root is none.
 fn cgroup(one: &Antagonist, cgroups: &words::Cgroups) -> Option<u64> {
     match one.who {
-        Who::Task(task) => task.cgroup_id.filter(|id| cgroups.get(id).is_some_and(|path| path != "/")),
+        Actor::Task(task) => task.cgroup_id.filter(|id| cgroups.get(id).is_some_and(|path| path != "/")),
         _ => None,
     }
 }

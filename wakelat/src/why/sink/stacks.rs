@@ -10,8 +10,8 @@ use crate::{
         units,
     },
     timeline::{
-        Account,
-        stack::{Role, Trace},
+        Breakdown,
+        stack::{Role, StackId},
     },
     why::stacks::{Counts, Frames, Nameless, Shown, Sights},
 };
@@ -20,8 +20,8 @@ use crate::{
 const FRAMES: usize = 16;
 
 /// Adds the stacks of a wait to `out`.
-pub fn draw(account: &Account, sights: &Sights, roles: &[Role], style: &Style, out: &mut String) {
-    let (woken, left) = match account.waited.wait.class {
+pub fn draw(account: &Breakdown, sights: &Sights, roles: &[Role], style: &Style, out: &mut String) {
+    let (woken, left) = match account.ended_wait.wait.class {
         Class::Wakeup => (Some("woken by"), Some("was asleep at")),
         Class::New => (Some("made by"), None),
         Class::Preempted => (None, Some("preempted at")),
@@ -44,7 +44,7 @@ pub fn draw(account: &Account, sights: &Sights, roles: &[Role], style: &Style, o
         Line::of(Ink::Plain, format!("  {title}:")).end(style, out);
         stack("kernel", &sight.kernel, style, out);
         // Threads of the kernel, the idle task among them, have no code of their own: nothing is missing.
-        if sight.user != Frames::Missing(Trace::Nothing) && !interrupts {
+        if sight.user != Frames::Missing(StackId::Missing) && !interrupts {
             stack("user", &sight.user, style, out);
         }
     }
@@ -64,7 +64,7 @@ fn stack(which: &str, frames: &Frames, style: &Style, out: &mut String) {
         Frames::Named(_) => None,
         Frames::Bare(_, Nameless::Ended) => Some("it has ended"),
         Frames::Bare(_, Nameless::Hidden) => Some("the kernel hides its addresses: kernel.kptr_restrict"),
-        Frames::Missing(Trace::NoRoom) => Some("its map had no room for it"),
+        Frames::Missing(StackId::MapFull) => Some("its map had no room for it"),
         Frames::Missing(_) => Some("nothing could be read"),
     };
     let names = frames.names();
@@ -100,7 +100,7 @@ pub fn counts(shown: &Shown, style: &Style, out: &mut String) {
 mod tests {
     use super::*;
     use crate::{
-        timeline::{Timeline, fixtures::Stream, fixtures::task},
+        timeline::{Timeline, fixtures::EventStream, fixtures::task},
         why::stacks::Sight,
     };
 
@@ -110,8 +110,8 @@ mod tests {
         let (kernel, user) = (named(kernel), named(&["main"]));
         let comm = Some(crate::wait::Comm::new(b"rcu"));
         let sights = Sights { waker: Some(Sight { tid, comm, kernel, user }), wakee: None };
-        let mut stream = Stream::default();
-        stream.ends(0, (1_000, 2_000), task(1, "a"));
+        let mut stream = EventStream::default();
+        stream.end_wait(0, (1_000, 2_000), task(1, "a"));
         let mut timeline = Timeline::default();
         let account = timeline.push(&stream.events[0]).unwrap();
         let mut out = String::new();

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     aggregate::key::Key,
-    report::From,
+    report::LatencyFrom,
     sink::{Style, style::NARROWEST, text::width},
-    timeline::part::Part,
+    timeline::part::Component,
     why::fixtures::{self, report, stories, summary},
 };
 
@@ -18,7 +18,7 @@ fn unicode(width: usize) -> Style {
 #[test]
 fn every_story_is_told() {
     for (name, stream) in stories() {
-        let summary = summary(&stream.events, From::Wakeup, &[]);
+        let summary = summary(&stream.events, LatencyFrom::Wakeup, &[]);
         assert_snapshot!(name, text(&summary, &report(&summary), &unicode(100)));
     }
 }
@@ -27,7 +27,7 @@ fn every_story_is_told() {
 fn groups_have_a_line_each() {
     let mut events = fixtures::two_hogs().events;
     events.extend(fixtures::fifo_thread().events);
-    let summary = summary(&events, From::Waking, &[Key::Comm]);
+    let summary = summary(&events, LatencyFrom::Waking, &[Key::Comm]);
     assert_snapshot!("by_comm", text(&summary, &report(&summary), &unicode(100)));
     assert_snapshot!("by_comm_60", text(&summary, &report(&summary), &unicode(60)));
     assert_snapshot!(
@@ -43,43 +43,43 @@ fn losses_are_shown() {
     stream.events.drain(11..21);
     stream.events.drain(2..3);
     stream.events.drain(31..32);
-    let summary = summary(&stream.events, From::Wakeup, &[]);
+    let summary = summary(&stream.events, LatencyFrom::Wakeup, &[]);
     assert!(summary.told.lost > 0);
     assert_snapshot!("losses", text(&summary, &report(&summary), &unicode(80)));
 }
 
 #[test]
 fn nothing_stands_out_where_waits_are_short() {
-    let mut stream = crate::timeline::fixtures::Stream::default();
+    let mut stream = crate::timeline::fixtures::EventStream::default();
     let (a, b) = (crate::timeline::fixtures::task(1, "a"), crate::timeline::fixtures::task(2, "b"));
     for round in 0..1_000u64 {
-        stream.ends(0, (round * 10_000 + 8_000, round * 10_000 + 10_000), if round % 2 == 0 { a } else { b });
+        stream.end_wait(0, (round * 10_000 + 8_000, round * 10_000 + 10_000), if round % 2 == 0 { a } else { b });
     }
-    assert!(summary(&stream.events, From::Wakeup, &[]).findings.is_empty());
+    assert!(summary(&stream.events, LatencyFrom::Wakeup, &[]).findings.is_empty());
 }
 
 #[test]
 fn each_story_finds_its_cause_first() {
     for (name, part) in [
-        ("one_hog", Part::Same),
-        ("two_hogs", Part::Same),
-        ("fifo_thread", Part::Higher),
-        ("idle_cpu", Part::Idle),
-        ("throttled", Part::Throttled),
-        ("migrated", Part::Same),
-        ("softirqs", Part::Softirq),
-        ("storm", Part::Same),
-        ("worker", Part::Same),
-        ("stacks", Part::Same),
+        ("one_hog", Component::Same),
+        ("two_hogs", Component::Same),
+        ("fifo_thread", Component::Higher),
+        ("idle_cpu", Component::Idle),
+        ("throttled", Component::Throttled),
+        ("migrated", Component::Same),
+        ("softirqs", Component::Softirq),
+        ("storm", Component::Same),
+        ("worker", Component::Same),
+        ("stacks", Component::Same),
     ] {
-        let summary = summary(&stories()[name].events, From::Wakeup, &[]);
+        let summary = summary(&stories()[name].events, LatencyFrom::Wakeup, &[]);
         assert_eq!(summary.findings.first().map(|finding| finding.cause.part), Some(part), "{name}");
     }
 }
 
 #[test]
 fn instants_are_times_of_day_where_timestamps_are_asked_for() {
-    let summary = summary(&fixtures::one_hog().events, From::Wakeup, &[Key::Comm]);
+    let summary = summary(&fixtures::one_hog().events, LatencyFrom::Wakeup, &[Key::Comm]);
     let instants = |timestamps| {
         let text = text(&summary, &report(&summary), &Style { timestamps, ..unicode(100) });
         let instants = text.split("until ").skip(1).map(|rest| rest[..12].to_owned());
@@ -92,7 +92,7 @@ fn instants_are_times_of_day_where_timestamps_are_asked_for() {
 
 #[test]
 fn what_is_not_told_apart_is_shown_with_all_that_it_had() {
-    let mut summary = summary(&fixtures::one_hog().events, From::Wakeup, &[]);
+    let mut summary = summary(&fixtures::one_hog().events, LatencyFrom::Wakeup, &[]);
     let whole = text(&summary, &report(&summary), &unicode(100));
     assert!(!whole.contains("others:"), "{whole}");
     summary.classes[0].sums.keep(1);
@@ -115,7 +115,7 @@ proptest! {
     fn no_line_is_too_long(columns in 40..200usize, ascii: bool) {
         let style = Style { width: columns, unicode: !ascii, ..Style::default() };
         for (name, stream) in stories() {
-            let summary = summary(&stream.events, From::Waking, &[Key::Comm, Key::Cgroup]);
+            let summary = summary(&stream.events, LatencyFrom::Waking, &[Key::Comm, Key::Cgroup]);
             for line in text(&summary, &report(&summary), &style).lines() {
                 prop_assert!(width(line) <= columns, "{name}, {columns}: {line}");
             }

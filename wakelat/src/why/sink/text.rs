@@ -10,7 +10,7 @@ use crate::{
         units,
         words::figure,
     },
-    timeline::part::{Culprit, Part, Who},
+    timeline::part::{Actor, Component, Culprit},
     why::{
         Summary,
         groups::Group,
@@ -80,7 +80,7 @@ fn table(group: &Group, summary: &Summary, style: &Style, out: &mut String) {
     if let Some(rest) = words::rest(sums.rest(), style) {
         paragraph(Line::of(Ink::Dim, "  "), Ink::Dim, &rest, style, out);
     }
-    for (part, sum) in [Part::Placement, Part::Ipi].into_iter().zip(&sums.before) {
+    for (part, sum) in [Component::Placement, Component::Ipi].into_iter().zip(&sums.before) {
         if sum.ns > 0 {
             let waits = units::counted(sum.waits, "wait");
             let text = format!("before it, {}: {} in {waits}", words::part(part), time(sum.ns));
@@ -101,10 +101,10 @@ fn rows(sums: &Sums, cgroups: &words::Cgroups, style: &Style) -> Vec<shares::Row
             count: sum.waits,
             is_part: false,
         });
-        let of_it = culprits.iter().filter(|one| one.culprit.part == part && is_named(&one.culprit));
+        let of_it = culprits.iter().filter(|one| one.culprit.component == part && is_named(&one.culprit));
         let large = of_it.filter(|one| one.sum.ns * 100 >= sums.ns * NAMED_FROM);
         let row = |one: &CulpritSum| shares::Row {
-            name: words::who(&one.culprit.who, cgroups, style),
+            name: words::who(&one.culprit.actor, cgroups, style),
             sum_ns: one.sum.ns,
             longest_ns: Some(one.sum.max_ns),
             count: one.sum.waits,
@@ -116,7 +116,7 @@ fn rows(sums: &Sums, cgroups: &words::Cgroups, style: &Style) -> Vec<shares::Row
 }
 
 fn is_named(culprit: &Culprit) -> bool {
-    !matches!(culprit.who, Who::Nobody | Who::Idle(None))
+    !matches!(culprit.actor, Actor::NoActor | Actor::Idle(None))
 }
 
 /// What was known for it, and what was not.
@@ -125,7 +125,7 @@ fn told(summary: &Summary, style: &Style, out: &mut String) {
     let lost = format!("{} lost", units::thousands(summary.told.lost));
     pieces.push(Line::of(if summary.told.lost > 0 { Ink::Warning } else { Ink::Plain }, lost));
     let all = summary.all();
-    let unexplained = all.part(Part::Unexplained);
+    let unexplained = all.part(Component::Unexplained);
     pieces.push(Line::of(Ink::Plain, format!("{} unexplained", units::share_of(unexplained.ns, all.ns))));
     flow(Line::of(Ink::Dim, "timeline: "), pieces, "; ", style, out);
     if summary.throttling_unknown > 0 {

@@ -9,8 +9,8 @@ use crate::{
     aggregate::container::Container,
     sink::{style::Style, text::clean, units},
     timeline::{
-        event::Source,
-        part::{Culprit, Part, Runner, Unknown, Who},
+        event::InterruptSource,
+        part::{Actor, Component, Culprit, RunningTask, UnknownReason},
     },
     timerlat::record::softirq_name,
 };
@@ -19,56 +19,56 @@ use crate::{
 pub type Cgroups = BTreeMap<u64, String>;
 
 /// A part.
-pub fn part(part: Part) -> &'static str {
+pub fn part(part: Component) -> &'static str {
     match part {
-        Part::Placement => "delivery: placement",
-        Part::Ipi => "delivery: IPI",
-        Part::Idle => "exit from idle",
-        Part::Higher => "higher priority",
-        Part::Same => "same class",
-        Part::Lower => "lower priority",
-        Part::Irq => "interrupts",
-        Part::Softirq => "softirqs",
-        Part::Throttled => "throttled (quota)",
-        Part::RtThrottled => "real-time throttling",
-        Part::Stolen => "stolen by the hypervisor",
-        Part::Unexplained => "unexplained",
+        Component::Placement => "delivery: placement",
+        Component::Ipi => "delivery: IPI",
+        Component::Idle => "exit from idle",
+        Component::Higher => "higher priority",
+        Component::Same => "same class",
+        Component::Lower => "lower priority",
+        Component::Irq => "interrupts",
+        Component::Softirq => "softirqs",
+        Component::Throttled => "throttled (quota)",
+        Component::RtThrottled => "real-time throttling",
+        Component::Stolen => "stolen by the hypervisor",
+        Component::Unexplained => "unexplained",
     }
 }
 
 /// Who had a share, where the part is said already.
-pub fn who(who: &Who, cgroups: &Cgroups, style: &Style) -> String {
+pub fn who(who: &Actor, cgroups: &Cgroups, style: &Style) -> String {
     match who {
-        Who::Task(runner) => task(runner, style),
-        Who::Idle(Some(state)) => format!("C-state {state}"),
-        Who::Idle(None) => "C-state not known".to_owned(),
-        Who::Noise(source) => noise(source, style),
-        Who::Cgroup(id) => match *id {
+        Actor::Task(runner) => task(runner, style),
+        Actor::Idle(Some(state)) => format!("C-state {state}"),
+        Actor::Idle(None) => "C-state not known".to_owned(),
+        Actor::Interrupt(source) => noise(source, style),
+        Actor::Cgroup(id) => match *id {
             Some(id) if cgroups.get(&id).is_some_and(|path| path != "/") => place(id, cgroups, style),
             id => throttled(id, cgroups, style),
         },
-        Who::Nobody => String::new(),
-        Who::Unknown(why) => unknown(*why).to_owned(),
+        Actor::NoActor => String::new(),
+        Actor::Unknown(why) => unknown(*why).to_owned(),
     }
 }
 
 /// Who had a share, and in which part.
 pub fn culprit(culprit: &Culprit, cgroups: &Cgroups, style: &Style) -> String {
-    let name = who(&culprit.who, cgroups, style);
-    match (culprit.part, &culprit.who) {
-        (Part::Same | Part::Irq | Part::Softirq, _) => name,
-        (Part::Higher, _) => format!("{name} (higher)"),
-        (Part::Lower, _) => format!("{name} (lower)"),
-        (Part::Throttled, _) => format!("throttled {name}"),
-        (part_, Who::Nobody) => part(part_).to_owned(),
-        (part_, Who::Idle(None)) => part(part_).to_owned(),
-        (Part::Unexplained, _) => format!("unexplained: {name}"),
+    let name = who(&culprit.actor, cgroups, style);
+    match (culprit.component, &culprit.actor) {
+        (Component::Same | Component::Irq | Component::Softirq, _) => name,
+        (Component::Higher, _) => format!("{name} (higher)"),
+        (Component::Lower, _) => format!("{name} (lower)"),
+        (Component::Throttled, _) => format!("throttled {name}"),
+        (part_, Actor::NoActor) => part(part_).to_owned(),
+        (part_, Actor::Idle(None)) => part(part_).to_owned(),
+        (Component::Unexplained, _) => format!("unexplained: {name}"),
         (part_, _) => format!("{}, {name}", part(part_)),
     }
 }
 
 /// A task: `nginx/1234`.
-pub fn task(runner: &Runner, style: &Style) -> String {
+pub fn task(runner: &RunningTask, style: &Style) -> String {
     format!("{}/{}", clean(&runner.comm.to_string(), style), runner.tid)
 }
 
@@ -83,11 +83,11 @@ pub fn at_work(who: String, functions: &[&str], style: &Style) -> String {
 }
 
 /// An interrupt or softirq: `IRQ nvme0q1:24`, `IRQ local_timer`, `softirq NET_RX`.
-pub fn noise(source: &Source, style: &Style) -> String {
+pub fn noise(source: &InterruptSource, style: &Style) -> String {
     match source {
-        Source::Irq { number, name } => format!("IRQ {}:{number}", clean(&name.to_string(), style)),
-        Source::Vector(number) => format!("IRQ {}", vector_name(*number).unwrap_or("unknown")),
-        Source::Softirq(number) => format!("softirq {}", softirq(*number)),
+        InterruptSource::Irq { number, name } => format!("IRQ {}:{number}", clean(&name.to_string(), style)),
+        InterruptSource::Vector(number) => format!("IRQ {}", vector_name(*number).unwrap_or("unknown")),
+        InterruptSource::Softirq(number) => format!("softirq {}", softirq(*number)),
     }
 }
 
@@ -142,13 +142,13 @@ pub fn rest(rest: Rest, style: &Style) -> Option<String> {
 }
 
 /// Why something is unexplained.
-pub fn unknown(why: Unknown) -> &'static str {
+pub fn unknown(why: UnknownReason) -> &'static str {
     match why {
-        Unknown::Lost => "records were lost",
-        Unknown::Hidden => "a switch was not shown",
-        Unknown::Reach => "too long ago",
-        Unknown::Before => "before the first switch",
-        Unknown::Place => "moved unseen",
-        Unknown::Clock => "clock",
+        UnknownReason::Lost => "records were lost",
+        UnknownReason::Unseen => "a switch was not shown",
+        UnknownReason::HistoryLimit => "too long ago",
+        UnknownReason::BeforeStart => "before the first switch",
+        UnknownReason::UnknownCpu => "moved unseen",
+        UnknownReason::Clock => "clock",
     }
 }

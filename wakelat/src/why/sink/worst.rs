@@ -13,9 +13,9 @@ use crate::{
         words::figure,
     },
     timeline::{
-        Account,
+        Breakdown,
         account::{Share, Span},
-        part::Part,
+        part::Component,
     },
     wait::Namespace,
     why::Summary,
@@ -25,9 +25,9 @@ use crate::{
 const ROWS: usize = 12;
 
 /// Adds a wait to `out`: title, time line.
-pub fn draw(account: &Account, summary: &Summary, report: &Report, style: &Style, out: &mut String) {
+pub fn draw(account: &Breakdown, summary: &Summary, report: &Report, style: &Style, out: &mut String) {
     let (from, cgroups) = (summary.from, &summary.cgroups);
-    let wait = &account.waited.wait;
+    let wait = &account.ended_wait.wait;
     let dot = style.pick(" · ", " | ");
     let plain = |text: String| Line::of(Ink::Plain, text);
     let name = figure(GroupClass::One(wait.class), from);
@@ -37,7 +37,7 @@ pub fn draw(account: &Account, summary: &Summary, report: &Report, style: &Style
         plain(format!("CPU {}", wait.cpu)),
     ];
     if let Some(delivery) = account.delivery.filter(|delivery| !delivery.is_counted) {
-        pieces.push(plain(format!("after {} of {}", units::full(delivery.ns), words::part(delivery.part))));
+        pieces.push(plain(format!("after {} of {}", units::full(delivery.ns), words::part(delivery.component))));
     }
     pieces.push(Line::of(Ink::Dim, format!("until {}", style.instant(wait.at_ns, report.unix_offset_ns))));
     flow(Line::new(), pieces, dot, style, out);
@@ -55,7 +55,7 @@ pub fn draw(account: &Account, summary: &Summary, report: &Report, style: &Style
 }
 
 /// A row for each of the largest shares, in the order of time, and one for all others.
-fn rows(account: &Account, summary: &Summary, style: &Style) -> Vec<timeline::Row> {
+fn rows(account: &Breakdown, summary: &Summary, style: &Style) -> Vec<timeline::Row> {
     let mut sizes: Vec<u64> = account.shares.iter().map(|share| share.ns).collect();
     sizes.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
     let least = sizes.get(ROWS).map_or(0, |ns| ns + 1);
@@ -65,7 +65,7 @@ fn rows(account: &Account, summary: &Summary, style: &Style) -> Vec<timeline::Ro
     for (index, share) in account.shares.iter().enumerate() {
         let spans = account.spans.iter().filter(|span| span.share == index).map(|span| relative(account, span));
         if share.ns >= least {
-            let works = account.works.iter().filter(|did| did.share == index);
+            let works = account.work_items.iter().filter(|did| did.share == index);
             let functions: Vec<&str> = works.map(|did| summary.functions[&did.function].as_str()).collect();
             let name = words::at_work(words::culprit(&share.culprit, &summary.cgroups, style), &functions, style);
             rows.push(timeline::Row { name, ns: share.ns, spans: spans.collect(), rank: 0 });
@@ -82,15 +82,15 @@ fn rows(account: &Account, summary: &Summary, style: &Style) -> Vec<timeline::Ro
     rows
 }
 
-fn relative(account: &Account, span: &Span) -> timeline::Span {
+fn relative(account: &Breakdown, span: &Span) -> timeline::Span {
     timeline::Span { from_ns: span.from_ns - account.from_ns, to_ns: span.to_ns - account.from_ns }
 }
 
 /// What happened when.
-fn marks(account: &Account) -> Vec<(u64, String)> {
-    let wait = &account.waited.wait;
+fn marks(account: &Breakdown) -> Vec<(u64, String)> {
+    let wait = &account.ended_wait.wait;
     let delivered: Option<&Share> =
-        account.shares.iter().find(|share| matches!(share.culprit.part, Part::Placement | Part::Ipi));
+        account.shares.iter().find(|share| matches!(share.culprit.component, Component::Placement | Component::Ipi));
     let begins = match (wait.class, delivered) {
         (Class::Preempted, _) => "preempted",
         (Class::New, _) => "created",

@@ -6,7 +6,7 @@ use super::{CulpritDocument, place::ContainerDocument, stacks::StacksDocument, w
 use crate::{
     report::Report,
     sink::clock,
-    timeline::{Account, account::Share},
+    timeline::{Breakdown, account::Share},
     why::{Summary, longest::Exemplar},
 };
 
@@ -36,8 +36,8 @@ pub(super) struct AccountDocument<'a> {
 
 impl<'a> AccountDocument<'a> {
     pub(super) fn new(one: &'a Exemplar, summary: &Summary, report: &Report) -> Self {
-        let account: &Account = &one.account;
-        let wait = &account.waited.wait;
+        let account: &Breakdown = &one.account;
+        let wait = &account.ended_wait.wait;
         let spans = |index: usize| {
             let mine = account.spans.iter().filter(move |span| span.share == index);
             mine.map(|span| SpanDocument {
@@ -70,7 +70,7 @@ impl<'a> AccountDocument<'a> {
             at_unix_ns: clock::unix_ns(wait.at_ns, report.unix_offset_ns),
             latency_ns: account.latency_ns,
             delivery_ns: account.delivery.map(|delivery| delivery.ns),
-            moves: account.waited.moves,
+            moves: account.ended_wait.migrations,
             shares: account.shares.iter().enumerate().map(share).collect(),
             stacks: one.sights.as_ref().map(StacksDocument::new),
         }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::WhoDocument;
 use crate::{
     sink::Style,
-    timeline::part::Who,
+    timeline::part::Actor,
     why::{
         Summary,
         causes::Name,
@@ -34,7 +34,7 @@ impl FindingDocument {
                 WhoDocument { kind: Some("task"), name: Some(comm.to_string()), ..WhoDocument::default() }
             }
             Name::Noise(source) => WhoDocument::noise(&source),
-            Name::Cgroup(id) => WhoDocument::new(&Who::Cgroup(id), summary),
+            Name::Cgroup(id) => WhoDocument::new(&Actor::Cgroup(id), summary),
             Name::Own => WhoDocument {
                 kind: Some("task"),
                 name: Some("wakelat".to_owned()),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    timeline::stack::Trace,
+    timeline::stack::StackId,
     why::{
         Summary,
         stacks::{Counts, Frames, Nameless, Sight, Sights},
@@ -72,7 +72,7 @@ fn missing(frames: &Frames) -> Option<&'static str> {
         Frames::Named(_) => None,
         Frames::Bare(_, Nameless::Ended) => Some("ended"),
         Frames::Bare(_, Nameless::Hidden) => Some("hidden"),
-        Frames::Missing(Trace::NoRoom) => Some("no_room"),
+        Frames::Missing(StackId::MapFull) => Some("no_room"),
         Frames::Missing(_) => Some("none"),
     }
 }

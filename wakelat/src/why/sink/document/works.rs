@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    timeline::{Account, part::Who},
+    timeline::{Breakdown, part::Actor},
     why::Summary,
 };
 
@@ -16,15 +16,15 @@ pub struct WorkDocument {
 
 impl WorkDocument {
     /// Those of one that was in the way.
-    pub fn of_antagonist(who: &Who, summary: &Summary) -> Vec<Self> {
-        let Who::Task(task) = who else { return Vec::new() };
+    pub fn of_antagonist(who: &Actor, summary: &Summary) -> Vec<Self> {
+        let Actor::Task(task) = who else { return Vec::new() };
         let works = summary.works.get(&(task.tid, task.comm)).into_iter().flatten();
         works.map(|work| Self { function: work.function.clone(), sum_ns: work.ns }).collect()
     }
 
     /// Those in one share of a wait.
-    pub fn of_share(account: &Account, share: usize, summary: &Summary) -> Vec<Self> {
-        let works = account.works.iter().filter(|did| did.share == share);
+    pub fn of_share(account: &Breakdown, share: usize, summary: &Summary) -> Vec<Self> {
+        let works = account.work_items.iter().filter(|did| did.share == share);
         works.map(|did| Self { function: summary.functions[&did.function].clone(), sum_ns: did.ns.into() }).collect()
     }
 }
