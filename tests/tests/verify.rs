@@ -324,8 +324,9 @@ fn waits_at_the_borders_of_a_short_window_are_known_task_by_task() -> Outcome {
     let cpus = machine::cpus().len() as u64;
     // Each of them is runnable all the time.
     assert_eq!((number("tasks"), number("waiting")), (20 * cpus, 20 * cpus), "{document:#}");
-    // Those that came to a CPU have the first of their waits in the kernel's account only.
-    assert!((1..=number("waiting")).contains(&number("tasks_differ")), "{document:#}");
+    // Those that had not run between attaching and the opening of their account have the first of their waits in the kernel's
+    // account only.
+    assert!(number("tasks_differ") <= number("waiting"), "{document:#}");
     Ok(())
 }
 

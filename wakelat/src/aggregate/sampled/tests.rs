@@ -219,7 +219,6 @@ fn ninety_five_of_a_hundred_intervals_over_few_periods_hold_the_percentile_of_al
             }
         }
         let bounds = (bounds.0 / RUNS, bounds.1 / RUNS);
-        println!("{periods} periods, phases of {phase_ns:e} ns: {hold:?} of {RUNS} hold, {bounds:?} % of the median");
         assert!(hold.iter().all(|hold| *hold >= HOLD), "{periods} periods: {hold:?} of {RUNS} hold it");
         assert!(bounds.0 >= low && bounds.1 <= high, "{periods} periods: {bounds:?} % of the median");
     }
