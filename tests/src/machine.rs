@@ -87,23 +87,10 @@ pub fn switches() -> u64 {
 /// # Panics
 /// If there is no such CPU.
 pub fn idle_ns(cpu: usize) -> u64 {
-    times_ns(cpu)[3]
-}
-
-/// How long CPU `cpu` has run tasks, in user mode or for them in the kernel: ns, as [`idle_ns`].
-///
-/// # Panics
-/// If there is no such CPU.
-pub fn ran_ns(cpu: usize) -> u64 {
-    times_ns(cpu)[..3].iter().sum()
-}
-
-/// What the time of CPU `cpu` went to, in the order of proc_stat(5): user, nice, system, idle and the others, in ns.
-fn times_ns(cpu: usize) -> Vec<u64> {
     /// `USER_HZ`.
     const NS_PER_TICK: u64 = 10_000_000;
     let stat = fs::read_to_string("/proc/stat").expect("procfs is mounted");
     let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")));
-    let ticks = line.expect("a line for each CPU").split_whitespace().map(str::parse::<u64>);
-    ticks.map(|ticks| ticks.expect("a number of ticks") * NS_PER_TICK).collect()
+    let idle = line.and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
+    idle.expect("the kernel counts a CPU's idle time") * NS_PER_TICK
 }
