@@ -76,6 +76,7 @@ mod tests {
             min_ns: 101,
             max_ns: 201,
             max_at_unix_ns: None,
+            run_ns: None,
             worst: Vec::new(),
             percentile_intervals_ns: None,
             percentiles_ns: [("50".to_owned(), 101), ("99".to_owned(), 201)].into(),

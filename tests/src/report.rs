@@ -50,6 +50,9 @@ pub struct Group {
     pub max_ns: u64,
     /// When the longest ended: ns since 1970.
     pub max_at_unix_ns: Option<u64>,
+    /// How long their thread ran: ns.
+    #[serde(default)]
+    pub run_ns: Option<u64>,
     /// The longest ones.
     #[serde(default)]
     pub worst: Vec<Worst>,

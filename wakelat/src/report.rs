@@ -145,6 +145,8 @@ pub struct Group {
     pub class: GroupClass,
     /// How long they took.
     pub distribution: Rc<Distribution>,
+    /// How long their thread ran in the window: ns; none where they are not of one thread, or where that is not known.
+    pub run_ns: Option<u64>,
     /// The longest, the longest first; none of parts of waits.
     pub worst: Vec<Wait>,
     /// The names of those who woke their tasks, where they are known, by thread id.

@@ -177,6 +177,7 @@ impl Groups {
         let mut groups: Vec<Group> = by_name(shown.chain(others), Waits::add)
             .into_iter()
             .map(|((class, key), waits)| Group {
+                run_ns: None,
                 key,
                 class,
                 distribution: waits.distribution,

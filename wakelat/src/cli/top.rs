@@ -19,7 +19,8 @@ Examples:
   wakelat top -d 5s --json           five seconds, for a program
 
 The figures cover all waits since the start, or with --last those of the last interval, and every
-class of wait, preempted tasks included (--class).
+class of wait, preempted tasks included (--class). `run time` is how long a thread ran in that
+time, by the kernel's account; `-` where that is not known, no column where rows are not threads.
 On a terminal: q quits, i changes between the last interval and all from then on, s sorts by the
 next column.";
 

@@ -1,14 +1,19 @@
 //! `top`: the table of groups, again and again.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use anyhow::Result;
 
 use super::{keys, of_parts, run, style, terminal};
 use crate::{
+    aggregate::key::Key,
     collect::Timeline,
     config::{Config, Table},
-    report::Report,
+    kernel::run_time::RunTimes,
+    report::{Group, KeyValue, Report},
     session::{Answer, Input, Stop, View},
     sink::{self, Reports, Style, screen},
 };
@@ -25,6 +30,7 @@ pub fn top(config: &Config, table: Table) -> Result<Stop> {
         reports: config.output.format.reports(view, &keys, style.clone()),
         redrawn: style.cursor && config.output.format == sink::Format::Human,
         timeline: of_parts(config),
+        run_times: one_thread_each(&config.by).then(|| RunTimes::new(Path::new("/proc"))),
         table,
         keys,
         style,
@@ -38,12 +44,37 @@ struct Top {
     /// Each table takes the place of the one before.
     redrawn: bool,
     timeline: Option<Timeline>,
+    /// Where each group is one thread.
+    run_times: Option<RunTimes>,
     table: Table,
     keys: Vec<&'static str>,
     style: Style,
 }
 
+/// Whether a group is all that one thread does: with other keys than these, a thread may have several groups.
+fn one_thread_each(by: &[Key]) -> bool {
+    by.contains(&Key::Tid) && by.iter().all(|key| matches!(key, Key::Tid | Key::Pid | Key::Comm))
+}
+
+/// The thread of a group; none of `(other)`.
+fn tid(group: &Group) -> Option<u32> {
+    let part = group.key.iter().find(|part| part.name == Key::Tid.name())?;
+    if let KeyValue::Number(tid) = part.value { u32::try_from(tid).ok() } else { None }
+}
+
 impl Top {
+    /// Groups whose run time is read with each report, first to last by the column: those on the screen, or in the next interval.
+    fn read_with_each_report(&self) -> usize {
+        /// Some 5 ms of reading.
+        const MOST: usize = 1_000;
+        let shown = self.table.limit.unwrap_or(MOST).min(MOST);
+        match terminal(false) {
+            _ if self.table.last_only => MOST,
+            (_, Some(rows)) if self.redrawn => rows.min(shown),
+            _ => shown,
+        }
+    }
+
     /// The table on a terminal as it is now.
     fn screen(&mut self, report: &Report) -> String {
         const USUAL: usize = 24;
@@ -89,7 +120,30 @@ impl View for Top {
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.run_times.iter_mut().for_each(RunTimes::begin);
         self.reports.head(out)
+    }
+
+    fn warmed_up(&mut self, _out: &mut dyn Write) -> io::Result<()> {
+        self.run_times.iter_mut().for_each(RunTimes::begin);
+        Ok(())
+    }
+
+    fn ended(&mut self) {
+        self.run_times.iter_mut().for_each(RunTimes::end);
+    }
+
+    fn complete(&mut self, report: &mut Report) {
+        let limit = Some(self.read_with_each_report());
+        let Some(run_times) = &mut self.run_times else { return };
+        let first = sink::View::Table { sort: self.table.sort, limit }.groups(report, &self.style);
+        let now = run_times.now(first.into_iter().filter_map(tid));
+        for group in &mut report.groups {
+            group.run_ns = tid(group).and_then(|tid| run_times.since(&now, tid));
+        }
+        if self.table.last_only {
+            run_times.begin_at(now);
+        }
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {

@@ -13,6 +13,8 @@ pub mod privilege;
 pub mod release;
 pub mod requirement;
 pub mod roots;
+pub mod run_time;
+pub mod schedstat;
 pub mod switches;
 pub mod symbols;
 pub mod tracefs;

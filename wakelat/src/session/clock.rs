@@ -1,8 +1,10 @@
 //! The clocks: what the programs stamp with, what people read, and what this process takes.
 
-use std::{fs, time::Duration};
+use std::{path::Path, time::Duration};
 
 use tokio::time::Instant;
+
+use crate::kernel::schedstat::Schedstat;
 
 /// ns of CLOCK_MONOTONIC, the clock of `bpf_ktime_get_ns()`.
 pub fn monotonic_ns() -> u64 {
@@ -28,11 +30,9 @@ pub fn instant(at_ns: u64) -> Instant {
     Instant::now() + Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))
 }
 
-/// ns that the calling thread has been runnable and waited for a CPU; none where the kernel does not count it
-/// (Documentation/scheduler/sched-stats.rst).
+/// ns that the calling thread has been runnable and waited for a CPU; none where the kernel does not count it.
 pub fn run_delay_ns() -> Option<u64> {
-    let schedstat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    schedstat.split_whitespace().nth(1)?.parse().ok()
+    Schedstat::read(Path::new("/proc/thread-self")).map(|account| account.waited_ns)
 }
 
 fn read(clock: libc::clockid_t) -> i64 {

@@ -116,11 +116,11 @@ async fn measure(config: &Config, place: &Place, view: &mut dyn View) -> Result<
         output,
         stop: None,
     };
+    let begun = run.output.write(|out| run.view.begin(out));
+    run.look(begun)?;
     if !config.output.quiet {
         say("measuring");
     }
-    let begun = run.output.write(|out| run.view.begin(out));
-    run.look(begun)?;
     let waiting = "cannot wait for the ring buffer";
     let bell = collector.bell().context(waiting)?;
     // SAFETY: an OwnedFd is one descriptor, open as long as it lives.
@@ -300,10 +300,7 @@ impl Run<'_> {
             }
         }
         let mut at_ns = 0;
-        let totals = collector.totals_around(|collector| {
-            at_ns = self.take_all(collector)?;
-            Ok(())
-        })?;
+        let totals = collector.totals_around(|collector| self.take_all(collector).map(|now_ns| at_ns = now_ns))?;
         let requested_ns = if self.view.is_cumulative() { None } else { schedule.requested_ns(cut) };
         let reading = Reading { totals, ..self.read(collector, at_ns, requested_ns)? };
         if cut == Cut::WarmUp {
@@ -315,7 +312,8 @@ impl Run<'_> {
             let written = self.output.write(|out| self.view.warmed_up(out));
             return self.look(written);
         }
-        let report = self.windows.cut(&reading, &self.names);
+        let mut report = self.windows.cut(&reading, &self.names);
+        self.view.complete(&mut report);
         let written = self.output.write(|out| self.view.report(&report, out));
         self.look(written)?;
         if !self.view.is_cumulative() {
@@ -384,6 +382,7 @@ impl Run<'_> {
             None => end_now(collector, schedule.end_at_ns())?,
         };
         collector.close()?;
+        self.view.ended();
         // Nothing is measured any more that this could delay.
         self.output.hurry(settings::raise_priority(self.rt_priority, true)?);
         self.skip(schedule.uncut(end_at_ns));
@@ -393,7 +392,8 @@ impl Run<'_> {
         collector.detach()?;
         self.take_all_that_is_left(collector, end_at_ns, quiet)?;
         let reading = Reading { totals: collector.totals()?, missed: collector.missed()?, ..reading };
-        let report = self.windows.end(&reading, &collector.take_waiting()?, &self.names);
+        let mut report = self.windows.end(&reading, &collector.take_waiting()?, &self.names);
+        self.view.complete(&mut report);
         if self.stop != Some(Stop::NoReader) {
             let written = self.output.write(|out| self.view.report(&report, out));
             self.look(written)?;

@@ -87,6 +87,12 @@ pub trait View {
         Ok(())
     }
 
+    /// The last window has ended now; its report comes when the ring buffer is empty.
+    fn ended(&mut self) {}
+
+    /// Adds to a report what only this view shows. It comes as soon as the window has ended, before [`View::report`].
+    fn complete(&mut self, _report: &mut Report) {}
+
     /// A window has ended.
     ///
     /// # Errors

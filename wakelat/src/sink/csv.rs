@@ -117,6 +117,7 @@ impl CsvReports {
             [format!("{name}_low_ns"), format!("{name}_high_ns")]
         }));
         columns.extend(["requested_ns", "skipped_intervals", "reader_waited_ns", "not_written"].map(str::to_owned));
+        columns.push("run_ns".to_owned());
         columns
     }
 
@@ -173,6 +174,7 @@ impl CsvReports {
         }
         cells.extend([optional(report.requested_ns), report.skipped_intervals.to_string()]);
         cells.extend([optional(report.reader_waited_ns), report.not_written.to_string()]);
+        cells.push(optional(group.and_then(|group| group.run_ns)));
         cells
     }
 }

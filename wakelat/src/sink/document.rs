@@ -62,6 +62,7 @@ struct GroupDocument<'a> {
     max_ns: u64,
     max_at_unix_ns: Option<u64>,
     max_by: Option<MaximumDocument>,
+    run_ns: Option<u64>,
     worst: Vec<WaitFields>,
     #[serde(serialize_with = "percentiles")]
     percentiles_ns: &'a Distribution,
@@ -307,6 +308,7 @@ impl<'a> GroupDocument<'a> {
             max_ns: distribution.max_ns(),
             max_at_unix_ns: max.map(|max| clock::unix_ns(max.at_ns, report.unix_offset_ns)),
             max_by: max.map(by),
+            run_ns: group.run_ns,
             worst: group.worst.iter().map(|wait| WaitFields::new(wait, &context)).collect(),
             percentiles_ns: distribution,
             percentile_intervals_ns: distribution,

@@ -31,6 +31,7 @@ pub fn group(key: &[(&'static str, KeyValue)], class: Class, values: impl IntoIt
         key: key.iter().map(|(name, value)| KeyPart { name, value: value.clone() }).collect(),
         class: GroupClass::One(class),
         distribution: distribution(values).into(),
+        run_ns: None,
         worst: Vec::new(),
         wakers: BTreeMap::new(),
     }

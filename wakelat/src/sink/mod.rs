@@ -84,7 +84,7 @@ pub enum View {
 
 impl View {
     /// The groups of a report that are shown, in their order.
-    fn groups<'a>(&self, report: &'a Report, style: &Style) -> Vec<&'a Group> {
+    pub(crate) fn groups<'a>(&self, report: &'a Report, style: &Style) -> Vec<&'a Group> {
         let mut groups: Vec<&Group> = report.groups.iter().collect();
         if let Self::Table { sort, limit } = self {
             table::order(&mut groups, *sort, style);

@@ -41,7 +41,7 @@ prop_compose! {
             distribution.record(Maximum { latency_ns, at_ns, tid, comm: Comm::new(&comm), cpu: tid >> 20 });
         }
         let key = key_names.iter().zip(values).map(|(name, value)| KeyPart { name, value }).collect();
-        Group { key, class, distribution: distribution.into(), worst: Vec::new(), wakers: Default::default() }
+        Group { key, class, distribution: distribution.into(), run_ns: None, worst: Vec::new(), wakers: Default::default() }
     }
 }
 

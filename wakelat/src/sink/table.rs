@@ -126,7 +126,7 @@ impl Column {
 }
 
 /// Most wanted first.
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column { title: "max", sort: Some(Sort::Max), stays: true, cell: |g, _, s| time(g.distribution.max_ns(), s) },
     Column { title: "p99", sort: Some(Sort::P99), stays: false, cell: |g, _, s| percentile(g, Percentile::P99, s) },
     Column {
@@ -140,10 +140,14 @@ const COLUMNS: [Column; 8] = [
     Column { title: "p50", sort: Some(Sort::P50), stays: false, cell: |g, _, s| percentile(g, Percentile::P50, s) },
     Column { title: "max at", sort: None, stays: false, cell: max_at },
     Column { title: "sum", sort: Some(Sort::Sum), stays: false, cell: |g, _, s| time(g.distribution.sum_ns(), s) },
+    Column { title: RUN_TIME, sort: None, stays: false, cell: run_time },
 ];
 
+/// The title of the column that is shown only where the run time of a task is known.
+const RUN_TIME: &str = "run time";
+
 /// The order in which columns stand.
-const ORDER: [&str; 8] = ["class", "runs", "sum", "avg", "p50", "p99", "max", "max at"];
+const ORDER: [&str; 9] = ["class", RUN_TIME, "runs", "sum", "avg", "p50", "p99", "max", "max at"];
 
 /// Columns between columns.
 const GAP: usize = 2;
@@ -163,6 +167,7 @@ pub(super) fn lines(groups: &[&Group], report: &Report, sort: Sort, style: &Styl
     let mut columns: Vec<(&Column, Vec<String>, usize)> = COLUMNS
         .iter()
         .filter(|column| column.title != "class" || class_tells)
+        .filter(|column| column.title != RUN_TIME || groups.iter().any(|group| group.run_ns.is_some()))
         .map(|column| {
             let cells: Vec<String> = groups.iter().map(|group| (column.cell)(group, report, style)).collect();
             let widest = cells.iter().map(|cell| width(cell)).max().unwrap_or(0).max(width(column.title));
@@ -211,6 +216,10 @@ fn time(ns: impl Into<u128>, style: &Style) -> String {
     units::duration(ns, style.unicode)
 }
 
+fn run_time(group: &Group, _: &Report, style: &Style) -> String {
+    group.run_ns.map_or_else(|| "-".to_owned(), |ns| time(ns, style))
+}
+
 fn percentile(group: &Group, of: Percentile, style: &Style) -> String {
     words::percentile(&group.distribution, of, style)
 }
@@ -226,7 +235,7 @@ mod tests {
     use crate::sink::{
         Format,
         documentation::parsed,
-        tests::{many_groups, show},
+        tests::{many_groups, show, terminal},
     };
 
     use super::*;
@@ -238,6 +247,30 @@ mod tests {
         assert!(Sort::ALL.iter().all(|sort| all.contains(sort)));
         let names = <Sort as clap::ValueEnum>::value_variants();
         assert!(names.iter().all(|sort| clap::ValueEnum::to_possible_value(sort).unwrap().get_name() == sort.name()));
+    }
+
+    #[test]
+    fn the_run_time_is_the_first_column_to_go_and_not_there_where_no_row_has_one() {
+        let mut report = many_groups(2);
+        let cells = |report: &Report, columns, line: usize| {
+            let view = View::Table { sort: Sort::Max, limit: None };
+            let text = show(Format::Human, view, report, terminal(columns));
+            let cells = text.lines().nth(line).unwrap().split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+            cells.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let others = ["task", "runs", "sum", "avg", "p50", "p99", "max", "max at"];
+        assert_eq!(cells(&report, 120, 0), others);
+        report.groups[0].run_ns = Some(1_500_000);
+        let all = cells(&report, 120, 0);
+        assert_eq!((all[1].as_str(), [&all[..1], &all[2..]].concat()), (RUN_TIME, others.map(str::to_owned).to_vec()));
+        let mut shown = [1, 2].map(|line| cells(&report, 120, line)[1].clone());
+        shown.sort();
+        assert_eq!(shown, ["-", "1.5 ms"]);
+        for columns in 20..120 {
+            let titles = cells(&report, columns, 0);
+            assert!(!titles.contains(&all[1]) || titles.len() == all.len(), "{columns}: {titles:?}");
+        }
+        assert!(!cells(&report, 40, 0).contains(&all[1]));
     }
 
     #[test]

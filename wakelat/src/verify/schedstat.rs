@@ -15,7 +15,10 @@
 use std::{collections::HashMap, fs, io, path::Path};
 
 use super::window::{Moment, Side};
-use crate::wait::{Comm, Wait};
+use crate::{
+    kernel::schedstat::{Schedstat, threads},
+    wait::{Comm, Wait},
+};
 
 /// The accounts of the tasks that live through the window.
 pub struct Accounts {
@@ -89,7 +92,7 @@ impl Accounts {
         classic: bool,
         wanted: impl Fn(u32, &Comm) -> bool,
     ) -> Self {
-        let tasks = tids(proc).filter_map(|(tid, path)| {
+        let tasks = threads(proc).filter_map(|(tid, path)| {
             let comm = comm(&path)?;
             let opened = wanted(tid, &comm).then(|| Reading::of(&path, &now_ns)).flatten()?;
             Some((tid, Task::new(comm, opened)))
@@ -127,7 +130,7 @@ impl Accounts {
 
     /// Closes the accounts. What is still to come is added where it ended before.
     pub fn close(&mut self, proc: &Path, now_ns: impl Fn() -> u64) {
-        for (tid, path) in tids(proc) {
+        for (tid, path) in threads(proc) {
             if let Some(task) = self.tasks.get_mut(&tid) {
                 // A task that calls itself something else was wanted for a part of the time only.
                 let same = comm(&path) == Some(task.comm);
@@ -197,8 +200,8 @@ impl Reading {
         let read =
             || io::Result::Ok((fs::read_to_string(task.join("stat"))?, fs::read_to_string(task.join("schedstat"))?));
         let (moment, (stat, schedstat)) = Moment::of(now_ns, read).ok()?;
-        let (waits, waited_ns) = parse(&schedstat)?;
-        Some(Self { moment, runnable: is_runnable(&stat), waits, waited_ns })
+        let Schedstat { waited_ns, times, .. } = Schedstat::parse(&schedstat)?;
+        Some(Self { moment, runnable: is_runnable(&stat), waits: times, waited_ns })
     }
 }
 
@@ -207,24 +210,9 @@ fn is_runnable(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
-/// Number and length of the waits, from `ON_CPU_NS WAITED_NS TIMES` (`proc_pid_schedstat`, fs/proc/base.c).
-fn parse(schedstat: &str) -> Option<(u64, u64)> {
-    let mut words = schedstat.split_whitespace().skip(1).map(|word| word.parse().ok());
-    let waited_ns = words.next()??;
-    Some((words.next()??, waited_ns))
-}
-
 fn comm(task: &Path) -> Option<Comm> {
     let bytes = fs::read(task.join("comm")).ok()?;
     Some(Comm::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes)))
-}
-
-/// All threads, each with its directory.
-fn tids(proc: &Path) -> impl Iterator<Item = (u32, std::path::PathBuf)> {
-    let numbered = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path()));
-    let processes = fs::read_dir(proc).into_iter().flatten().flatten().filter_map(numbered);
-    processes
-        .flat_map(move |(_, path)| fs::read_dir(path.join("task")).into_iter().flatten().flatten().filter_map(numbered))
 }
 
 #[cfg(test)]

@@ -1,0 +1,150 @@
+//! How long threads run in a window: the difference of two readings of the kernel's account ([`Schedstat`]).
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::schedstat::{Schedstat, threads};
+
+/// The run times of the window under way.
+pub struct RunTimes {
+    proc: PathBuf,
+    begun: Readings,
+    /// At the end of the run, where that has come.
+    ended: Option<Readings>,
+}
+
+/// The accounts of several threads, read one after another.
+pub struct Readings {
+    /// When the first was read, since boot: 1/100 s, as in [`born_at`].
+    at: u64,
+    accounts: HashMap<u32, Schedstat>,
+}
+
+impl RunTimes {
+    /// Nothing is known before [`Self::begin`].
+    pub fn new(proc: &Path) -> Self {
+        let begun = Readings { at: u64::MAX, accounts: HashMap::new() };
+        Self { proc: proc.to_owned(), begun, ended: None }
+    }
+
+    /// A window begins: reads the account of every thread, 5 to 10 µs each.
+    pub fn begin(&mut self) {
+        self.begun = self.read(threads(&self.proc));
+    }
+
+    /// A window begins where `readings` were made; of other threads nothing is known.
+    pub fn begin_at(&mut self, readings: Readings) {
+        self.begun = readings;
+    }
+
+    /// The run ends: reads the account of every thread.
+    pub fn end(&mut self) {
+        self.ended = Some(self.read(threads(&self.proc)));
+    }
+
+    /// The accounts at the end of the run where that has come; before, of `tids` now.
+    pub fn now(&mut self, tids: impl Iterator<Item = u32>) -> Readings {
+        let of_these = |tid: u32| (tid, self.proc.join(tid.to_string()));
+        self.ended.take().unwrap_or_else(|| self.read(tids.map(of_these)))
+    }
+
+    /// How long thread `tid` ran since the window began: ns. None where its account at the beginning, or in `now`, is not
+    /// known. A thread that was born later ran in the window only.
+    pub fn since(&self, now: &Readings, tid: u32) -> Option<u64> {
+        // `0 0 0`: the kernel keeps no accounts at the moment (`sched_info_on()`).
+        let account = now.accounts.get(&tid).filter(|account| account.times > 0)?;
+        if born_at(&self.proc, tid)? > self.begun.at {
+            return Some(account.ran_ns);
+        }
+        account.ran_ns.checked_sub(self.begun.accounts.get(&tid)?.ran_ns)
+    }
+
+    fn read(&self, threads: impl Iterator<Item = (u32, PathBuf)>) -> Readings {
+        let at = uptime(&self.proc).unwrap_or(u64::MAX);
+        Readings { at, accounts: threads.filter_map(|(tid, task)| Some((tid, Schedstat::read(&task)?))).collect() }
+    }
+}
+
+/// When a thread was born, since boot: 1/100 s (`starttime` of proc_pid_stat(5), field 22; USER_HZ is 100). It tells a thread
+/// from a former one with its number.
+fn born_at(proc: &Path, tid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(proc.join(format!("{tid}/stat"))).ok()?;
+    stat.rsplit_once(") ")?.1.split_whitespace().nth(22 - 3)?.parse().ok()
+}
+
+/// The time since boot: 1/100 s (proc_uptime(5)).
+fn uptime(proc: &Path) -> Option<u64> {
+    let uptime = fs::read_to_string(proc.join("uptime")).ok()?;
+    uptime.split_whitespace().next()?.replace('.', "").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A procfs at 50.00 s since boot.
+    fn proc(threads: &[(u32, u64, &str)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("uptime"), "50.00 9.00\n").unwrap();
+        threads.iter().for_each(|thread| set(directory.path(), *thread));
+        directory
+    }
+
+    /// A thread, when it was born, and its account.
+    fn set(proc: &Path, (tid, born_at, schedstat): (u32, u64, &str)) {
+        let zeros = "0 ".repeat(18);
+        for task in [format!("{tid}"), format!("{tid}/task/{tid}")].map(|task| proc.join(task)) {
+            fs::create_dir_all(&task).unwrap();
+            fs::write(task.join("stat"), format!("{tid} (a) b) R {zeros}{born_at} 0\n")).unwrap();
+            fs::write(task.join("schedstat"), schedstat).unwrap();
+        }
+    }
+
+    fn since(times: &mut RunTimes, tid: u32) -> Option<u64> {
+        let now = times.now([tid].into_iter());
+        times.since(&now, tid)
+    }
+
+    #[test]
+    fn a_thread_ran_for_the_difference_of_its_accounts() {
+        let proc = proc(&[(7, 100, "1000 5 3")]);
+        let mut times = RunTimes::new(proc.path());
+        times.begin();
+        set(proc.path(), (7, 100, "1700 9 5"));
+        assert_eq!(since(&mut times, 7), Some(700));
+        // The end of the run is what counts from then on.
+        times.end();
+        set(proc.path(), (7, 100, "9999 9 9"));
+        assert_eq!(since(&mut times, 7), Some(700));
+    }
+
+    #[test]
+    fn a_thread_that_was_born_later_ran_in_the_window_only_also_where_another_had_its_number() {
+        let proc = proc(&[(7, 100, "1000 5 3")]);
+        let mut times = RunTimes::new(proc.path());
+        times.begin();
+        set(proc.path(), (7, 5001, "1700 9 5"));
+        set(proc.path(), (8, 5001, "30 0 1"));
+        assert_eq!([7, 8].map(|tid| since(&mut times, tid)), [Some(1700), Some(30)]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_guessed() {
+        let proc = proc(&[(7, 100, "1000 5 3"), (8, 100, "0 0 0")]);
+        let mut times = RunTimes::new(proc.path());
+        assert_eq!(since(&mut times, 7), None, "nothing has begun");
+        times.begin();
+        // Was there and was not read; is gone; has no account.
+        set(proc.path(), (9, 5000, "1700 9 5"));
+        assert_eq!([9, 10, 8].map(|tid| since(&mut times, tid)), [None; 3]);
+        // Only those read at the end of a window are known in the next.
+        let now = times.now([7].into_iter());
+        times.begin_at(now);
+        set(proc.path(), (7, 100, "1500 5 4"));
+        set(proc.path(), (8, 100, "10 5 4"));
+        assert_eq!([7, 8].map(|tid| since(&mut times, tid)), [Some(500), None]);
+    }
+}
