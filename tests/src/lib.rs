@@ -15,6 +15,7 @@ pub mod distances;
 pub mod echo;
 pub mod gate;
 pub mod golden;
+pub mod idle;
 pub mod kernel_log;
 pub mod machine;
 pub mod perf_sched;

@@ -4,11 +4,12 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached, machine, once,
+    procfs::Account,
     suite::{self, Outcome, Skip},
     task::{Place, Policy},
     tracefs::{self, Foreign},
     wakelat::{Attach, Ended, Wakelat, command},
-    workload::{BehindHog, Hogs, Messaging, Performance, PingPong, Staged, Workload},
+    workload::{BehindHog, Hogs, Messaging, Performance, PingPong, Pipe, Staged, Workload, until},
 };
 
 fn main() {
@@ -26,6 +27,7 @@ fn main() {
         verify_leaves_nothing_behind_when_it_is_ended,
         what_a_killed_verify_left_is_removed_and_nothing_else,
         waits_at_the_borders_of_a_short_window_are_known_task_by_task,
+        a_ring_buffer_that_fills_up_while_triggers_are_placed_takes_no_wait_from_an_account,
         verify_refuses_what_no_trigger_can_do,
     ];
     suite::main(by_every_way.into_iter().chain(once));
@@ -327,6 +329,31 @@ fn waits_at_the_borders_of_a_short_window_are_known_task_by_task() -> Outcome {
     // Those that had not run between attaching and the opening of their account have the first of their waits in the kernel's
     // account only.
     assert!(number("tasks_differ") <= number("waiting"), "{document:#}");
+    Ok(())
+}
+
+/// From the placing of the triggers on nobody empties the ring buffer until it is full, as where placing them takes seconds.
+fn a_ring_buffer_that_fills_up_while_triggers_are_placed_takes_no_wait_from_an_account() -> Outcome {
+    tracefs::need_hist_triggers()?;
+    if machine::ring_buffer_may_sleep() {
+        return Err(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
+    }
+    // Room for less than 3,000 waits, of which an emulator brings a few hundred between two drains.
+    const ROOM: [&str; 2] = ["--ring-size", "256K"];
+    const BLOCKED: u64 = 6_000;
+    let mut load = Workload::Pipe(Pipe { cpu: machine::one_cpu() }).stage();
+    load.begin();
+    let mut wakelat = Wakelat::start(command(&[&["verify", "--json", "-d", "10m"][..], &ROOM].concat()));
+    until("the programs run and triggers are being placed", || !tracefs::left_by_wakelat().is_empty());
+    wakelat.stall();
+    let blocked = || Account::of(load.tid("wl-ping")).voluntary;
+    let before = blocked();
+    until("the ring buffer is full", || blocked() - before > BLOCKED);
+    wakelat.signal(Signal::SIGCONT);
+    wakelat.until_measuring();
+    let (_, document) = outcome(wakelat);
+    drop(load);
+    assert_checks(&document);
     Ok(())
 }
 

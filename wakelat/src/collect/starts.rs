@@ -59,7 +59,10 @@ impl TaskTable {
     /// Takes them out of the object, which has `places`.
     pub(super) fn take(ebpf: &mut Ebpf, places: u32) -> Result<Self> {
         let Map::Array(map) = take(ebpf, "TASK_SLOTS")? else { bail!("`PLACES` of the BPF object is no array") };
-        Ok(Self { slots: TaskSlots::map(map, places as usize)?, overflow: HashMap::try_from(take(ebpf, "TASK_OVERFLOW")?)? })
+        Ok(Self {
+            slots: TaskSlots::map(map, places as usize)?,
+            overflow: HashMap::try_from(take(ebpf, "TASK_OVERFLOW")?)?,
+        })
     }
 
     /// Forgets all waits, once no program runs. Returns those asked for.

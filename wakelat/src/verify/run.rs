@@ -149,6 +149,8 @@ struct Opened {
     theirs: CounterTotals,
     ours: CounterTotals,
     switches: Option<Switches>,
+    /// What wakelat's own side had lost before the first account was opened.
+    lost: u64,
 }
 
 impl<'a> Run<'a> {
@@ -206,6 +208,10 @@ impl<'a> Run<'a> {
 
     /// The window begins.
     fn open(&mut self) -> Result<()> {
+        // Placing the triggers may have taken so long that the ring is full. From here on a wait that finds no room is lost to
+        // its task's account, and counted.
+        self.drain()?;
+        self.opened.lost = lost(&self.ours.totals()?);
         let filter = &self.config.filter;
         // Of a task of which only some waits are measured, the kernel's account says nothing.
         if filter.parts & (part::CPU | part::PRIO) == 0 && privilege::first_pid_namespace(&Roots::default()) {
@@ -279,7 +285,9 @@ impl<'a> Run<'a> {
         let missed = self.ours.missed()?.unwrap_or(0);
         let checks = self.checks(switches, &totals, missed)?;
         let lost_by_bpf = match &self.theirs {
-            Ok((collector, _)) => lost(&self.opened.theirs, &collector.totals()?) + collector.missed()?.unwrap_or(0),
+            Ok((collector, _)) => {
+                lost(&collector.totals()?) - lost(&self.opened.theirs) + collector.missed()?.unwrap_or(0)
+            }
             Err(_) => 0,
         };
         let Self { config, theirs, mut waits, opened, .. } = self;
@@ -320,7 +328,7 @@ impl<'a> Run<'a> {
                 "the kernel accounts for whole tasks, by the ids of the first pid namespace; leave out `--cpus` and `--prio`",
             ),
             Some(accounts) => {
-                let lost = lost(&self.opened.ours, totals) + missed;
+                let lost = lost(totals) - self.opened.lost + missed;
                 checks::schedstat(&accounts.sums(), untraced, lost, self.waits.window.clock_ns)
             }
         };
@@ -337,18 +345,11 @@ fn now() -> Moment {
     Moment { before_ns: now_ns, after_ns: now_ns }
 }
 
-/// Waits that found no room, or cannot be.
-fn lost(before: &CounterTotals, after: &CounterTotals) -> u64 {
-    let of = |totals: &CounterTotals| -> u64 {
-        [totals.wakeups, totals.preemptions]
-            .iter()
-            .flat_map(|counters| {
-                [Counter::TaskTableFull, Counter::RingBufferFull, Counter::Invalid, Counter::MissedSwitch]
-                    .map(|c| counters[c])
-            })
-            .sum()
-    };
-    of(after) - of(before)
+/// Waits that found no room so far, or cannot be.
+fn lost(totals: &CounterTotals) -> u64 {
+    const LOST: [Counter; 4] =
+        [Counter::TaskTableFull, Counter::RingBufferFull, Counter::Invalid, Counter::MissedSwitch];
+    [totals.wakeups, totals.preemptions].iter().flat_map(|counters| LOST.map(|counter| counters[counter])).sum()
 }
 
 /// By how much two readings of the clock for one event may differ on this machine: what is usual on hardware, or where

@@ -1,0 +1,75 @@
+//! A CPU that goes idle, whatever else this machine runs.
+
+use std::{fs, process, thread};
+
+use crate::{
+    clock::{block_until, now_ns, spin},
+    task::Place,
+    tracefs,
+};
+
+/// The switches to the idle task, recorded by the kernel in an instance of its own. Dropped, it is gone.
+pub struct Idling {
+    /// Its directory in tracefs.
+    instance: String,
+}
+
+impl Idling {
+    /// Records from now on.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn start() -> Self {
+        let idling = Self { instance: format!("instances/wl-idle-{}", process::id()) };
+        fs::create_dir(tracefs::path(&idling.instance)).expect("an instance can be made");
+        for (file, line) in [("filter", "next_pid == 0"), ("enable", "1")] {
+            tracefs::append(&idling.file(&format!("events/sched/sched_switch/{file}")), line);
+        }
+        idling
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.instance)
+    }
+
+    /// How often CPU `cpu` went idle since.
+    fn count(&self, cpu: usize) -> u64 {
+        let stats = tracefs::read(&self.file(&format!("per_cpu/cpu{cpu}/stats")));
+        let entries = stats.lines().find_map(|line| line.strip_prefix("entries: ")?.trim().parse().ok());
+        entries.unwrap_or_else(|| panic!("no entries: `{stats}`"))
+    }
+
+    /// Returns once CPU `cpu` has gone idle `times` times from now on, and so has left idle once less at least.
+    ///
+    /// A SCHED_FIFO task keeps the CPU nearly all the time. The kernel moves the other tasks to CPUs that have more time left for
+    /// them (`scale_rt_capacity`, kernel/sched/fair.c), and the task sleeps too briefly for the kernel to fetch one back
+    /// (`newidle_balance`, since 6.10 `sched_balance_newidle`, which compares `avg_idle` with what that costs).
+    ///
+    /// # Panics
+    /// If it does not within a minute.
+    pub fn until(&self, cpu: usize, times: u64) {
+        const PATIENCE_NS: u64 = 60_000_000_000;
+        const RUN_NS: u64 = 5_000_000;
+        const SLEEP_NS: u64 = 100_000;
+        let end = self.count(cpu) + times;
+        let alternate = || {
+            Place::fifo(cpu).take();
+            let deadline = now_ns() + PATIENCE_NS;
+            while self.count(cpu) < end {
+                assert!(now_ns() < deadline, "CPU {cpu} has run something all the time for a minute");
+                spin(RUN_NS);
+                block_until(now_ns() + SLEEP_NS);
+            }
+        };
+        thread::scope(|scope| scope.spawn(alternate).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+}
+
+impl Drop for Idling {
+    fn drop(&mut self) {
+        tracefs::append(&self.file("events/sched/sched_switch/enable"), "0");
+        if let Err(error) = fs::remove_dir(tracefs::path(&self.instance)) {
+            eprintln!("could not remove {}: {error}", self.instance);
+        }
+    }
+}
