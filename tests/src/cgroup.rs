@@ -50,8 +50,8 @@ impl Hierarchy {
     ///
     /// # Panics
     /// If it cannot be made.
-    pub fn group(&self, name: &str) -> Group {
-        Group::make(self.root.join(format!("wakelat-tests-{}-{name}", std::process::id())))
+    pub fn group(&self, name: &str) -> TestCgroup {
+        TestCgroup::make(self.root.join(format!("wakelat-tests-{}-{name}", std::process::id())))
     }
 }
 
@@ -65,9 +65,9 @@ impl Drop for Hierarchy {
 }
 
 /// One group. It must outlive its tasks, so it is declared before the workload that runs in it.
-pub struct Group(PathBuf);
+pub struct TestCgroup(PathBuf);
 
-impl Group {
+impl TestCgroup {
     pub(crate) fn make(path: PathBuf) -> Self {
         fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Self(path)
@@ -90,13 +90,13 @@ impl Group {
     ///
     /// # Panics
     /// If the kernel refuses.
-    pub fn take_in(&self, pid: u32) {
+    pub fn add_process(&self, pid: u32) {
         let file = self.0.join("cgroup.procs");
         fs::write(&file, pid.to_string()).unwrap_or_else(|error| panic!("{pid} into {}: {error}", file.display()));
     }
 }
 
-impl Drop for Group {
+impl Drop for TestCgroup {
     fn drop(&mut self) {
         // A killed task leaves its group a little after its parent has reaped it: the kernel says EBUSY until then.
         let deadline = crate::clock::now_ns() + 5_000_000_000;

@@ -5,8 +5,8 @@ use std::fs;
 use crate::{
     clock::now_ns,
     machine,
-    procfs::Account,
-    report::{Group, Report},
+    procfs::TaskStats,
+    report::{JsonGroup, JsonReport},
     workload::Performance,
 };
 
@@ -45,7 +45,7 @@ const PREEMPTING_NS: u64 = 50_000;
 ///
 /// # Panics
 /// If it is not so.
-pub fn assert_within_user_times(report: &Report, performance: &Performance, user_ns: &[u64], wakeups: u64) {
+pub fn assert_within_user_times(report: &JsonReport, performance: &Performance, user_ns: &[u64], wakeups: u64) {
     let buckets = report.groups.iter().flat_map(|group| &group.buckets);
     let mut found: Vec<u64> = buckets.flat_map(|b| std::iter::repeat_n(b.from_ns, b.count as usize)).collect();
     let mut user = user_ns.to_vec();
@@ -62,8 +62,8 @@ pub fn assert_within_user_times(report: &Report, performance: &Performance, user
 ///
 /// # Panics
 /// If they are shorter.
-pub fn assert_near_user_times(report: &Report, performance: &Performance) {
-    let user_ns = &performance.known.waits_ns;
+pub fn assert_near_user_times(report: &JsonReport, performance: &Performance) {
+    let user_ns = &performance.reported.waits_ns;
     let (sum_ns, user_sum_ns) = (report.sum_ns(), user_ns.iter().sum::<u64>());
     let count = user_ns.len() as u64;
     let Some(each_ns) = allowance_ns() else { return };
@@ -87,10 +87,10 @@ pub fn assert_near_user_times(report: &Report, performance: &Performance) {
 ///
 /// # Panics
 /// If it does not agree.
-pub fn assert_kernels_own_account(report: &Report, performance: &Performance) {
+pub fn assert_kernels_own_account(report: &JsonReport, performance: &Performance) {
     let each_ns = allowance_ns();
     let (mut found, mut switches) = (0, 0);
-    for (tid, account) in &performance.accounts {
+    for (tid, account) in &performance.task_stats {
         let (count, waited_ns) = waits_of(report, *tid);
         println!("\n  task {tid}: {count} waits, {waited_ns} ns; {account:?}");
         assert!(count <= account.switches(), "task {tid}: {count} waits found, {account:?}");
@@ -113,7 +113,7 @@ pub fn assert_kernels_own_account(report: &Report, performance: &Performance) {
 ///
 /// # Panics
 /// If it did not.
-pub fn assert_same_run_delay(report: &Report, tid: u32, account: &Account) {
+pub fn assert_same_run_delay(report: &JsonReport, tid: u32, account: &TaskStats) {
     let (count, waited_ns) = waits_of(report, tid);
     // 0 where the kernel does not keep it.
     let apart_ns = if account.run_delay_ns == 0 { 0 } else { waited_ns.abs_diff(account.run_delay_ns) };
@@ -128,8 +128,8 @@ pub fn assert_same_run_delay(report: &Report, tid: u32, account: &Account) {
 ///
 /// # Panics
 /// If it has not.
-pub fn assert_one_wakeup_for_each_block(report: &Report, performance: &Performance) {
-    for (tid, account) in &performance.accounts {
+pub fn assert_one_wakeup_for_each_block(report: &JsonReport, performance: &Performance) {
+    for (tid, account) in &performance.task_stats {
         let woken: u64 = report.with("tid", *tid).filter(|g| g.class == "wakeup").map(|g| g.count).sum();
         println!("\n  task {tid}: {woken} wakeups; {account:?}");
         assert_count(woken, account.voluntary, performance);
@@ -144,7 +144,7 @@ fn assert_count(found: u64, expected: u64, performance: &Performance) {
     );
 }
 
-fn waits_of(report: &Report, tid: u32) -> (u64, u64) {
-    let sum = |of: fn(&Group) -> u64| report.with("tid", tid).map(of).sum();
+fn waits_of(report: &JsonReport, tid: u32) -> (u64, u64) {
+    let sum = |of: fn(&JsonGroup) -> u64| report.with("tid", tid).map(of).sum();
     (sum(|group| group.count), sum(|group| group.sum_ns))
 }

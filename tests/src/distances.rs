@@ -8,7 +8,7 @@ use crate::{replay, report};
 /// late by what recording a `sched_switch` takes and what the program does before it asks for the time; its *latency* is
 /// longer by what that is more than at the start.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Distances {
+pub struct ClockDifferences {
     /// Of the ends.
     pub end_ns: Vec<i64>,
     /// Of the latencies.
@@ -17,12 +17,12 @@ pub struct Distances {
     pub delivery_ns: Vec<i64>,
 }
 
-impl Distances {
+impl ClockDifferences {
     /// Holds every sample against its recorded wait: task, class, CPU and waker must be the same.
     ///
     /// # Panics
     /// If one is not, or one side has a wait more.
-    pub fn of(samples: &[report::Wait], waits: &[replay::Wait]) -> Self {
+    pub fn of(samples: &[report::JsonWait], waits: &[replay::ReplayWait]) -> Self {
         let mut distances = Self::default();
         for (sample, wait) in samples.iter().zip(waits) {
             let waker = if wait.class == "wakeup" { wait.waker } else { None };
@@ -69,8 +69,8 @@ fn difference(later: u64, earlier: u64) -> i64 {
 mod tests {
     use super::*;
 
-    fn sample(at_ns: u64) -> report::Wait {
-        report::Wait {
+    fn sample(at_ns: u64) -> report::JsonWait {
+        report::JsonWait {
             at_ns,
             class: "wakeup".to_owned(),
             latency_ns: 30,
@@ -84,13 +84,21 @@ mod tests {
         }
     }
 
-    fn wait(at_ns: u64) -> replay::Wait {
-        replay::Wait { tid: 7, class: "wakeup", at_ns, latency_ns: 31, delivery_ns: Some(10), waker: Some(9), cpu: 1 }
+    fn wait(at_ns: u64) -> replay::ReplayWait {
+        replay::ReplayWait {
+            tid: 7,
+            class: "wakeup",
+            at_ns,
+            latency_ns: 31,
+            delivery_ns: Some(10),
+            waker: Some(9),
+            cpu: 1,
+        }
     }
 
     #[test]
     fn each_sample_is_held_against_its_own_wait() {
-        let distances = Distances::of(&[sample(100), sample(200)], &[wait(98), wait(190)]);
+        let distances = ClockDifferences::of(&[sample(100), sample(200)], &[wait(98), wait(190)]);
         assert_eq!(distances.end_ns, [2, 10]);
         assert_eq!((&distances.latency_ns[..], &distances.delivery_ns[..]), (&[-1, -1][..], &[2, 2][..]));
         assert!(distances.text().contains("ends 2, 10, 10; latencies -1, -1, -1; deliveries 2, 2, 2"));
@@ -99,12 +107,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "was recorded as")]
     fn another_task_is_another_wait() {
-        Distances::of(&[sample(100)], &[replay::Wait { tid: 8, ..wait(98) }]);
+        ClockDifferences::of(&[sample(100)], &[replay::ReplayWait { tid: 8, ..wait(98) }]);
     }
 
     #[test]
     #[should_panic(expected = "Some(Wait { at_ns: 200")]
     fn a_sample_too_many_is_shown() {
-        Distances::of(&[sample(100), sample(200)], &[wait(98)]);
+        ClockDifferences::of(&[sample(100), sample(200)], &[wait(98)]);
     }
 }

@@ -105,7 +105,7 @@ impl Echo {
     pub fn exec(&self) -> &str {
         nix::unistd::write(&self.input, &[EXEC]).expect("it reads");
         let (_, name) = self.program.rsplit_once('/').expect("a path");
-        until("the program has been started", || procfs::named(name).contains(&self.tid));
+        until("the program has been started", || procfs::pids_named(name).contains(&self.tid));
         name
     }
 }

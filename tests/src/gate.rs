@@ -16,7 +16,7 @@ const BPF_MAP_GET_FD_BY_ID: libc::c_int = 14;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 
 /// The map of the word.
-pub struct Gate(OwnedFd);
+pub struct ProgramGate(OwnedFd);
 
 /// The beginning of `struct bpf_map_info` (include/uapi/linux/bpf.h), as long as it was in Linux 4.15.
 #[repr(C)]
@@ -26,7 +26,7 @@ struct Info {
     name: [u8; 16],
 }
 
-impl Gate {
+impl ProgramGate {
     /// That of the process `pid`, which has its programs loaded.
     ///
     /// # Panics

@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use crate::{
     replay,
-    report::{Group, Report},
+    report::{JsonGroup, JsonReport},
 };
 
 /// The report without latencies and without what else goes on in the machine (what the filter refused): a line for each group
 /// and one for the coverage.
-pub fn text(report: &Report) -> String {
-    let group = |group: &Group| json!({ "key": group.key, "class": group.class, "count": group.count });
+pub fn text(report: &JsonReport) -> String {
+    let group = |group: &JsonGroup| json!({ "key": group.key, "class": group.class, "count": group.count });
     let mut lines: Vec<Value> = report.groups.iter().map(group).collect();
     let terms = report.coverage.wakeups;
     lines.push(json!({
-        "wanted": terms.wanted(), "delivered": terms.delivered, "woken_running": terms.woken_running,
+        "wanted": terms.selected(), "delivered": terms.delivered, "woken_running": terms.woken_running,
         "woken_waiting": terms.woken_waiting, "start_map_full": terms.start_map_full, "ring_full": terms.ring_full,
         "discarded": terms.discarded, "stale": terms.stale, "censored": terms.censored, "missed": report.coverage.missed,
     }));
@@ -29,7 +29,7 @@ pub fn text(report: &Report) -> String {
 ///
 /// # Panics
 /// If one is not.
-pub fn assert_recorded(group: &Group, waits: &[&replay::Wait], exact_ns: u64) {
+pub fn assert_recorded(group: &JsonGroup, waits: &[&replay::ReplayWait], exact_ns: u64) {
     let mut recorded: Vec<u64> = waits.iter().map(|wait| wait.latency_ns).collect();
     recorded.sort_unstable();
     let count = recorded.len() as u64;
@@ -61,14 +61,14 @@ pub fn assert_recorded(group: &Group, waits: &[&replay::Wait], exact_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Bucket;
+    use crate::report::JsonBucket;
 
-    fn wait(latency_ns: u64) -> replay::Wait {
-        replay::Wait { tid: 7, class: "wakeup", at_ns: 1, latency_ns, delivery_ns: None, waker: None, cpu: 0 }
+    fn wait(latency_ns: u64) -> replay::ReplayWait {
+        replay::ReplayWait { tid: 7, class: "wakeup", at_ns: 1, latency_ns, delivery_ns: None, waker: None, cpu: 0 }
     }
 
-    fn group() -> Group {
-        Group {
+    fn group() -> JsonGroup {
+        JsonGroup {
             key: [("comm".to_owned(), json!("a"))].into(),
             class: "wakeup".to_owned(),
             count: 2,
@@ -80,11 +80,11 @@ mod tests {
             worst: Vec::new(),
             percentile_intervals_ns: None,
             percentiles_ns: [("50".to_owned(), 101), ("99".to_owned(), 201)].into(),
-            buckets: [(96, 104), (200, 208)].map(|(from_ns, to_ns)| Bucket { from_ns, to_ns, count: 1 }).into(),
+            buckets: [(96, 104), (200, 208)].map(|(from_ns, to_ns)| JsonBucket { from_ns, to_ns, count: 1 }).into(),
         }
     }
 
-    fn check(group: &Group) {
+    fn check(group: &JsonGroup) {
         assert_recorded(group, &[&wait(200), &wait(100)], 2);
     }
 
@@ -96,14 +96,14 @@ mod tests {
     #[test]
     #[should_panic(expected = "maximum")]
     fn a_figure_that_is_off_is_found() {
-        check(&Group { max_ns: 203, ..group() });
+        check(&JsonGroup { max_ns: 203, ..group() });
     }
 
     #[test]
     #[should_panic(expected = "below 116 ns")]
     fn a_bucket_that_is_off_is_found() {
         let mut group = group();
-        group.buckets[0] = Bucket { from_ns: 112, to_ns: 116, count: 2 };
+        group.buckets[0] = JsonBucket { from_ns: 112, to_ns: 116, count: 2 };
         check(&group);
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, process, thread};
 
 use crate::{
     clock::{block_until, now_ns, spin},
-    task::Place,
+    task::TaskPlacement,
     tracefs,
 };
 
@@ -53,7 +53,7 @@ impl Idling {
         const SLEEP_NS: u64 = 100_000;
         let end = self.count(cpu) + times;
         let alternate = || {
-            Place::fifo(cpu).take();
+            TaskPlacement::fifo(cpu).take();
             let deadline = now_ns() + PATIENCE_NS;
             while self.count(cpu) < end {
                 assert!(now_ns() < deadline, "CPU {cpu} has run something all the time for a minute");

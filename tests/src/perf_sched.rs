@@ -40,7 +40,7 @@ pub struct PerfSched {
 
 /// A line of `perf sched timehist`: a task has left its CPU. perf prints µs.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
+pub struct PerfTimehistLine {
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Where.
@@ -59,7 +59,7 @@ pub struct Line {
 
 /// A line of `perf sched latency --pids`.
 #[derive(Clone, Copy, Debug)]
-pub struct Latency {
+pub struct PerfLatency {
     /// Who.
     pub tid: u32,
     /// How many waits.
@@ -97,7 +97,7 @@ impl PerfSched {
         let mut ended = false;
         until("perf records", || {
             ended = recording.child.try_wait().expect("a child").is_some();
-            ended || said(&answer)
+            ended || has_answered(&answer)
         });
         if ended {
             let errors = fs::read_to_string(recording.directory.join("errors")).unwrap_or_default();
@@ -128,14 +128,14 @@ impl PerfSched {
     ///
     /// # Panics
     /// If perf fails.
-    pub fn timehist(&self) -> Vec<Line> {
+    pub fn timehist(&self) -> Vec<PerfTimehistLine> {
         let text = self.sched(&["timehist", "--next"]);
         let mut comes = std::collections::HashMap::new();
-        let lines = text.lines().filter_map(Line::parse);
+        let lines = text.lines().filter_map(PerfTimehistLine::parse);
         lines
             .map(|(line, next)| {
                 let came = comes.insert(line.cpu, next);
-                Line { came: came == Some(line.tid), ..line }
+                PerfTimehistLine { came: came == Some(line.tid), ..line }
             })
             .collect()
     }
@@ -144,8 +144,8 @@ impl PerfSched {
     ///
     /// # Panics
     /// If perf fails.
-    pub fn latency(&self) -> Vec<Latency> {
-        self.sched(&["latency", "--pids"]).lines().filter_map(Latency::parse).collect()
+    pub fn latency(&self) -> Vec<PerfLatency> {
+        self.sched(&["latency", "--pids"]).lines().filter_map(PerfLatency::parse).collect()
     }
 
     fn sched(&self, arguments: &[&str]) -> String {
@@ -179,7 +179,7 @@ fn fifo(path: &Path) -> File {
 }
 
 /// Whether something has been said.
-fn said(mut answer: &File) -> bool {
+fn has_answered(mut answer: &File) -> bool {
     match answer.read(&mut [0; 16]) {
         Ok(read) => read > 0,
         Err(error) if error.kind() == ErrorKind::WouldBlock => false,
@@ -187,7 +187,7 @@ fn said(mut answer: &File) -> bool {
     }
 }
 
-impl Line {
+impl PerfTimehistLine {
     /// `  4200.787959 [0001]  cargo[27189]    0.000      0.000      3.447      next: lto cgu.10[27184]`, and who comes.
     fn parse(line: &str) -> Option<(Self, u32)> {
         let (at, rest) = line.split_once('[')?;
@@ -213,7 +213,7 @@ impl Line {
     }
 }
 
-impl Latency {
+impl PerfLatency {
     /// `  name:27198  |  21.576 ms |  210 | avg:  0.147 ms | max:  10.147 ms | max start: … | max end: … s`
     fn parse(line: &str) -> Option<Self> {
         let mut cells = line.split('|').map(str::trim);
@@ -247,19 +247,21 @@ mod tests {
     #[test]
     fn a_line_of_timehist_is_read() {
         let text = "    4200.798191 [0001]  lto cgu.10[27184/23773]             7.761      0.013      2.384  next: build-script-bu[20407]";
-        let (line, next) = Line::parse(text).unwrap();
+        let (line, next) = PerfTimehistLine::parse(text).unwrap();
         assert_eq!((line.at_ns, line.cpu, line.tid, next), (4_200_798_191_000, 1, 27184, 20407));
         assert_eq!((line.wait_ns, line.delay_ns, line.run_ns), (7_761_000, 13_000, 2_384_000));
         let idle = "    4200.798191 [0001]  <idle>     7.761      0.000      2.384  next: a [b][7]";
-        assert_eq!(Line::parse(idle).map(|(line, next)| (line.tid, next)), Some((0, 7)));
-        assert!(Line::parse("           time    cpu  task name     wait time  sch delay   run time").is_none());
+        assert_eq!(PerfTimehistLine::parse(idle).map(|(line, next)| (line.tid, next)), Some((0, 7)));
+        assert!(
+            PerfTimehistLine::parse("           time    cpu  task name     wait time  sch delay   run time").is_none()
+        );
     }
 
     #[test]
     fn a_line_of_latency_is_read() {
         let text = "  sched-pipe:27215      |     15.313 ms |      206 | avg:   0.047 ms | max:   4.187 ms | max start:  4202.540047 s | max end:  4202.544234 s";
-        let latency = Latency::parse(text).unwrap();
+        let latency = PerfLatency::parse(text).unwrap();
         assert_eq!((latency.tid, latency.count, latency.avg_ns, latency.max_ns), (27215, 206, 47_000, 4_187_000));
-        assert!(Latency::parse("  TOTAL:                |     24.141 ms |      203 |").is_none());
+        assert!(PerfLatency::parse("  TOTAL:                |     24.141 ms |      203 |").is_none());
     }
 }

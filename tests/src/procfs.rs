@@ -10,7 +10,7 @@ use crate::clock::spin_until;
 
 /// The kernel's account of one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct TaskStats {
     /// Times it gave up its CPU because it blocked.
     pub voluntary: u64,
     /// Times it lost its CPU while it could have gone on.
@@ -20,7 +20,7 @@ pub struct Account {
     pub run_delay_ns: u64,
 }
 
-impl Account {
+impl TaskStats {
     /// Of thread `tid`.
     ///
     /// # Panics
@@ -45,7 +45,7 @@ impl Account {
     }
 }
 
-impl Sub for Account {
+impl Sub for TaskStats {
     type Output = Self;
 
     fn sub(self, earlier: Self) -> Self {
@@ -58,7 +58,7 @@ impl Sub for Account {
 }
 
 /// The processes and kernel threads of this name.
-pub fn named(name: &str) -> Vec<u32> {
+pub fn pids_named(name: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     tids.filter(|tid| fs::read_to_string(format!("/proc/{tid}/comm")).is_ok_and(|comm| comm.trim_end() == name))

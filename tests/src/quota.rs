@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    cgroup::{Group, Hierarchy},
+    cgroup::{Hierarchy, TestCgroup},
     suite::Skip,
 };
 
@@ -14,15 +14,15 @@ use crate::{
 const PERIOD_US: u64 = 100_000;
 
 /// A group with a quota. It must outlive its tasks.
-pub struct Limited {
-    group: Group,
+pub struct QuotaGroup {
+    group: TestCgroup,
     /// The v1 hierarchy.
-    first: bool,
+    v1: bool,
     /// Unmounted after the group is gone, where it was mounted for the test.
     _hierarchy: Option<Hierarchy>,
 }
 
-impl Limited {
+impl QuotaGroup {
     /// A new group whose tasks may use `percent` of one CPU's time.
     ///
     /// # Errors
@@ -30,9 +30,9 @@ impl Limited {
     pub fn to_percent(percent: u64) -> Result<Self, Skip> {
         let name = format!("wakelat-tests-{}-quota", std::process::id());
         let quota_us = percent * PERIOD_US / 100;
-        if let Some(first) = mount_of_first() {
-            let group = Group::make(first.join(name));
-            let limited = Self { group, first: true, _hierarchy: None };
+        if let Some(first) = mount_of_v1() {
+            let group = TestCgroup::make(first.join(name));
+            let limited = Self { group, v1: true, _hierarchy: None };
             limited.write("cpu.cfs_period_us", PERIOD_US)?;
             limited.write("cpu.cfs_quota_us", quota_us)?;
             return Ok(limited);
@@ -41,7 +41,7 @@ impl Limited {
         let controllers = hierarchy.root().join("cgroup.subtree_control");
         fs::write(&controllers, "+cpu").map_err(|error| Skip::because(format!("no cpu controller: {error}")))?;
         let limited =
-            Self { group: Group::make(hierarchy.root().join(name)), first: false, _hierarchy: Some(hierarchy) };
+            Self { group: TestCgroup::make(hierarchy.root().join(name)), v1: false, _hierarchy: Some(hierarchy) };
         limited.write("cpu.max", format!("{quota_us} {PERIOD_US}"))?;
         Ok(limited)
     }
@@ -50,16 +50,16 @@ impl Limited {
     ///
     /// # Panics
     /// If the kernel refuses.
-    pub fn take_in(&self, pid: u32) {
-        self.group.take_in(pid);
+    pub fn add_process(&self, pid: u32) {
+        self.group.add_process(pid);
     }
 
     /// Takes the quota away: whoever waits for it goes on.
     ///
     /// # Panics
     /// If the kernel refuses.
-    pub fn lift(&self) {
-        let lifted = if self.first { self.write("cpu.cfs_quota_us", "-1") } else { self.write("cpu.max", "max") };
+    pub fn remove_quota(&self) {
+        let lifted = if self.v1 { self.write("cpu.cfs_quota_us", "-1") } else { self.write("cpu.max", "max") };
         assert!(lifted.is_ok(), "the kernel keeps the quota");
     }
 
@@ -73,7 +73,7 @@ impl Limited {
             let value = stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
             value.unwrap_or_else(|| panic!("no `{name}` in {stat}"))
         };
-        let ns = if self.first { of("throttled_time ") } else { of("throttled_usec ") * 1000 };
+        let ns = if self.v1 { of("throttled_time ") } else { of("throttled_usec ") * 1000 };
         (of("nr_throttled "), ns)
     }
 
@@ -85,7 +85,7 @@ impl Limited {
 }
 
 /// Where the v1 hierarchy with the cpu controller is mounted, if it is.
-fn mount_of_first() -> Option<PathBuf> {
+fn mount_of_v1() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/mounts").ok()?;
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);

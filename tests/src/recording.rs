@@ -8,8 +8,8 @@ use std::{
 
 use crate::{
     machine,
-    replay::{Event, What},
-    trace_buffer::{self, Format, PAGE},
+    replay::{ReplayEvent, ReplayEventKind},
+    trace_buffer::{self, FtraceFormat, PAGE},
     tracefs,
 };
 
@@ -19,13 +19,13 @@ const EVENTS: [&str; 4] = ["sched_waking", "sched_wakeup", "sched_wakeup_new", "
 const BUFFER_KB: &str = "16384";
 
 /// Events being recorded in an instance of tracefs. Dropped, none are, and an instance of its own is gone.
-pub struct Recording {
+pub struct EventRecording {
     /// Its directory in tracefs.
     instance: String,
     own: bool,
 }
 
-impl Recording {
+impl EventRecording {
     /// Records in an instance of its own from now on.
     ///
     /// # Panics
@@ -60,11 +60,11 @@ impl Recording {
     ///
     /// # Panics
     /// If one was lost, or a record cannot be read.
-    pub fn events(self) -> Vec<Event> {
+    pub fn events(self) -> Vec<ReplayEvent> {
         EVENTS.iter().for_each(|event| self.enable(event, "0"));
         let formats = EVENTS.map(|event| {
             let text = tracefs::read(&format!("events/sched/{event}/format"));
-            Format::parse(&text).unwrap_or_else(|| panic!("format of {event}: {text}"))
+            FtraceFormat::parse(&text).unwrap_or_else(|| panic!("format of {event}: {text}"))
         });
         let mut events = Vec::new();
         for cpu in machine::cpus() {
@@ -111,7 +111,7 @@ impl Recording {
     }
 }
 
-impl Drop for Recording {
+impl Drop for EventRecording {
     fn drop(&mut self) {
         if self.own
             && let Err(error) = fs::remove_dir(tracefs::path(&self.instance))
@@ -121,21 +121,23 @@ impl Drop for Recording {
     }
 }
 
-fn event(formats: &[Format; 4], at_ns: u64, cpu: u32, record: &[u8]) -> Option<Event> {
+fn event(formats: &[FtraceFormat; 4], at_ns: u64, cpu: u32, record: &[u8]) -> Option<ReplayEvent> {
     let which = formats.iter().position(|format| trace_buffer::id(record) == Some(format.id))?;
     let format = &formats[which];
     let number = |name: &str| format.number(record, name);
     let what = match EVENTS[which] {
-        "sched_waking" => What::Waking { tid: number("pid")? },
-        "sched_switch" => What::Switch {
+        "sched_waking" => ReplayEventKind::Waking { tid: number("pid")? },
+        "sched_switch" => ReplayEventKind::Switch {
             prev: number("prev_pid")?,
             prev_comm: format.text(record, "prev_comm")?,
             prev_state: number("prev_state")?,
             next: number("next_pid")?,
         },
-        name => {
-            What::Wakeup { tid: number("pid")?, comm: format.text(record, "comm")?, new: name == "sched_wakeup_new" }
-        }
+        name => ReplayEventKind::Wakeup {
+            tid: number("pid")?,
+            comm: format.text(record, "comm")?,
+            new: name == "sched_wakeup_new",
+        },
     };
-    Some(Event { at_ns, cpu, current: number("common_pid")?, what })
+    Some(ReplayEvent { at_ns, cpu, current: number("common_pid")?, what })
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// A recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct ReplayEvent {
     /// When: ns.
     pub at_ns: u64,
     /// On which CPU.
@@ -15,12 +15,12 @@ pub struct Event {
     /// Who was on that CPU.
     pub current: u32,
     /// What happened.
-    pub what: What,
+    pub what: ReplayEventKind,
 }
 
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ReplayEventKind {
     /// `sched_waking`.
     Waking {
         /// Who is going to be woken.
@@ -53,7 +53,7 @@ const PREEMPTED: u32 = 0x100;
 
 /// A wait by wakelat's own rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub struct ReplayWait {
     /// Who waited.
     pub tid: u32,
     /// `wakeup`, `new` or `preempted`.
@@ -72,13 +72,13 @@ pub struct Wait {
 
 /// What a replay by wakelat's own rules yields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Own {
+pub struct ReplayedWaits {
     /// The waits that ended, in the order of their ends.
-    pub waits: Vec<Wait>,
+    pub waits: Vec<ReplayWait>,
     /// Wakeups of tasks that were on a CPU.
-    pub woken_running: u64,
+    pub already_running: u64,
     /// Wakeups of tasks that waited already.
-    pub woken_waiting: u64,
+    pub already_queued: u64,
     /// Switch-ins of such tasks while, by what was recorded, they slept: 0, or the record is not the whole story.
     pub unexplained: u64,
 }
@@ -96,21 +96,23 @@ enum State {
     Unknown,
     Asleep,
     Running,
-    Waits(Wait),
+    Waits(ReplayWait),
 }
 
 /// Replays `events` by wakelat's own rules, for tasks whose name is `wanted` where the wait begins.
-pub fn own(events: &[Event], wanted: impl Fn(&str) -> bool) -> Own {
-    let (mut own, mut tasks) = (Own::default(), HashMap::<u32, Task>::new());
+pub fn own(events: &[ReplayEvent], wanted: impl Fn(&str) -> bool) -> ReplayedWaits {
+    let (mut own, mut tasks) = (ReplayedWaits::default(), HashMap::<u32, Task>::new());
     for event in events {
         match &event.what {
-            What::Waking { tid } => tasks.entry(*tid).or_default().waking = Some((event.at_ns, event.current)),
-            What::Wakeup { tid, comm, new } => {
+            ReplayEventKind::Waking { tid } => {
+                tasks.entry(*tid).or_default().waking = Some((event.at_ns, event.current))
+            }
+            ReplayEventKind::Wakeup { tid, comm, new } => {
                 let task = tasks.entry(*tid).or_default();
                 let waking = task.waking.take().filter(|_| !new);
                 match task.state {
-                    State::Running if !new => own.woken_running += u64::from(wanted(comm)),
-                    State::Waits(_) if !new => own.woken_waiting += u64::from(wanted(comm)),
+                    State::Running if !new => own.already_running += u64::from(wanted(comm)),
+                    State::Waits(_) if !new => own.already_queued += u64::from(wanted(comm)),
                     // A new task may have the number of one that is gone.
                     _ if wanted(comm) => {
                         task.state = begin(*tid, if *new { "new" } else { "wakeup" }, event.at_ns, waking);
@@ -118,7 +120,7 @@ pub fn own(events: &[Event], wanted: impl Fn(&str) -> bool) -> Own {
                     _ => task.state = State::Unknown,
                 }
             }
-            What::Switch { prev, prev_comm, prev_state, next } => {
+            ReplayEventKind::Switch { prev, prev_comm, prev_state, next } => {
                 if *prev != 0 {
                     let state = match prev_state {
                         0 | PREEMPTED.. if wanted(prev_comm) => begin(*prev, "preempted", event.at_ns, None),
@@ -132,7 +134,7 @@ pub fn own(events: &[Event], wanted: impl Fn(&str) -> bool) -> Own {
                     match std::mem::replace(&mut task.state, State::Running) {
                         State::Waits(wait) => {
                             let latency_ns = event.at_ns - wait.at_ns;
-                            own.waits.push(Wait { at_ns: event.at_ns, latency_ns, cpu: event.cpu, ..wait });
+                            own.waits.push(ReplayWait { at_ns: event.at_ns, latency_ns, cpu: event.cpu, ..wait });
                         }
                         State::Asleep => own.unexplained += 1,
                         State::Unknown | State::Running => {}
@@ -146,20 +148,28 @@ pub fn own(events: &[Event], wanted: impl Fn(&str) -> bool) -> Own {
 
 fn begin(tid: u32, class: &'static str, at_ns: u64, waking: Option<(u64, u32)>) -> State {
     let delivery_ns = waking.map(|(waking_ns, _)| at_ns - waking_ns);
-    State::Waits(Wait { tid, class, at_ns, latency_ns: 0, delivery_ns, waker: waking.map(|(_, waker)| waker), cpu: 0 })
+    State::Waits(ReplayWait {
+        tid,
+        class,
+        at_ns,
+        latency_ns: 0,
+        delivery_ns,
+        waker: waking.map(|(_, waker)| waker),
+        cpu: 0,
+    })
 }
 
 /// Replays `events` by the rules of the trigger recipe, for threads `wanted`: the latest wakeup wins, whatever the task
 /// does, and a saved time is taken once. Returns thread and latency of each wait: ns.
-pub fn trigger(events: &[Event], wanted: impl Fn(u32) -> bool) -> Vec<(u32, u64)> {
+pub fn trigger(events: &[ReplayEvent], wanted: impl Fn(u32) -> bool) -> Vec<(u32, u64)> {
     let (mut saved, mut waits) = (HashMap::new(), Vec::new());
     for event in events {
         match event.what {
-            What::Wakeup { tid, new: false, .. } if wanted(tid) => drop(saved.insert(tid, event.at_ns)),
-            What::Switch { next, .. } => {
+            ReplayEventKind::Wakeup { tid, new: false, .. } if wanted(tid) => drop(saved.insert(tid, event.at_ns)),
+            ReplayEventKind::Switch { next, .. } => {
                 waits.extend(saved.remove(&next).map(|at_ns| (next, event.at_ns - at_ns)));
             }
-            What::Waking { .. } | What::Wakeup { .. } => {}
+            ReplayEventKind::Waking { .. } | ReplayEventKind::Wakeup { .. } => {}
         }
     }
     waits
@@ -172,38 +182,38 @@ mod tests {
     const SLEEPS: u32 = 1;
     const OTHER: u32 = 9;
 
-    fn event(at_ns: u64, what: What) -> Event {
-        Event { at_ns, cpu: 3, current: 42, what }
+    fn event(at_ns: u64, what: ReplayEventKind) -> ReplayEvent {
+        ReplayEvent { at_ns, cpu: 3, current: 42, what }
     }
 
-    fn waking(at_ns: u64) -> Event {
-        event(at_ns, What::Waking { tid: 7 })
+    fn waking(at_ns: u64) -> ReplayEvent {
+        event(at_ns, ReplayEventKind::Waking { tid: 7 })
     }
 
-    fn wakeup(at_ns: u64, new: bool) -> Event {
-        event(at_ns, What::Wakeup { tid: 7, comm: "wl-a".to_owned(), new })
+    fn wakeup(at_ns: u64, new: bool) -> ReplayEvent {
+        event(at_ns, ReplayEventKind::Wakeup { tid: 7, comm: "wl-a".to_owned(), new })
     }
 
-    fn comes(at_ns: u64) -> Event {
-        event(at_ns, What::Switch { prev: OTHER, prev_comm: "x".to_owned(), prev_state: SLEEPS, next: 7 })
+    fn switch_in(at_ns: u64) -> ReplayEvent {
+        event(at_ns, ReplayEventKind::Switch { prev: OTHER, prev_comm: "x".to_owned(), prev_state: SLEEPS, next: 7 })
     }
 
-    fn leaves(at_ns: u64, prev_state: u32) -> Event {
-        event(at_ns, What::Switch { prev: 7, prev_comm: "wl-a".to_owned(), prev_state, next: 0 })
+    fn switch_out(at_ns: u64, prev_state: u32) -> ReplayEvent {
+        event(at_ns, ReplayEventKind::Switch { prev: 7, prev_comm: "wl-a".to_owned(), prev_state, next: 0 })
     }
 
-    fn ours(events: &[Event]) -> Own {
+    fn ours(events: &[ReplayEvent]) -> ReplayedWaits {
         own(events, |comm| comm.starts_with("wl-"))
     }
 
-    fn waits(own: &Own) -> Vec<(&str, u64)> {
+    fn waits(own: &ReplayedWaits) -> Vec<(&str, u64)> {
         own.waits.iter().map(|wait| (wait.class, wait.latency_ns)).collect()
     }
 
     #[test]
     fn a_wait_lasts_from_its_wakeup_to_the_switch_in() {
-        let own = ours(&[waking(90), wakeup(100, false), comes(130)]);
-        let wait = Wait {
+        let own = ours(&[waking(90), wakeup(100, false), switch_in(130)]);
+        let wait = ReplayWait {
             tid: 7,
             class: "wakeup",
             at_ns: 130,
@@ -212,50 +222,50 @@ mod tests {
             waker: Some(42),
             cpu: 3,
         };
-        assert_eq!(own, Own { waits: vec![wait], ..Own::default() });
+        assert_eq!(own, ReplayedWaits { waits: vec![wait], ..ReplayedWaits::default() });
     }
 
     #[test]
     fn a_wakeup_of_a_running_task_starts_nothing_for_wakelat_and_a_clock_for_the_trigger() {
-        let events = [comes(100), wakeup(110, false), leaves(120, 0), comes(150)];
+        let events = [switch_in(100), wakeup(110, false), switch_out(120, 0), switch_in(150)];
         let own = ours(&events);
-        assert_eq!((waits(&own), own.woken_running), (vec![("preempted", 30)], 1));
+        assert_eq!((waits(&own), own.already_running), (vec![("preempted", 30)], 1));
         assert_eq!(trigger(&events, |tid| tid == 7), [(7, 40)]);
     }
 
     #[test]
     fn a_second_wakeup_leaves_wakelats_clock_alone_and_restarts_the_triggers() {
-        let events = [wakeup(100, false), wakeup(110, false), comes(150)];
+        let events = [wakeup(100, false), wakeup(110, false), switch_in(150)];
         let own = ours(&events);
-        assert_eq!((waits(&own), own.woken_waiting), (vec![("wakeup", 50)], 1));
+        assert_eq!((waits(&own), own.already_queued), (vec![("wakeup", 50)], 1));
         assert_eq!(trigger(&events, |_| true), [(7, 40)]);
     }
 
     #[test]
     fn a_preempted_task_waits_and_a_sleeping_one_does_not() {
         for (state, expected) in [(0, vec![("preempted", 9)]), (PREEMPTED, vec![("preempted", 9)]), (0x10, vec![])] {
-            let own = ours(&[comes(10), leaves(20, state), comes(29)]);
+            let own = ours(&[switch_in(10), switch_out(20, state), switch_in(29)]);
             assert_eq!((waits(&own), own.unexplained), (expected, u64::from(state == 0x10)));
         }
     }
 
     #[test]
     fn a_saved_time_is_taken_once() {
-        let events = [wakeup(100, false), comes(110), leaves(120, 0), comes(130)];
+        let events = [wakeup(100, false), switch_in(110), switch_out(120, 0), switch_in(130)];
         assert_eq!(trigger(&events, |_| true), [(7, 10)]);
     }
 
     #[test]
     fn a_new_task_is_a_class_of_its_own_and_unknown_to_the_trigger() {
-        let events = [comes(10), leaves(20, 0x20), wakeup(100, true), comes(110)];
+        let events = [switch_in(10), switch_out(20, 0x20), wakeup(100, true), switch_in(110)];
         assert_eq!(waits(&ours(&events)), [("new", 10)]);
         assert_eq!(trigger(&events, |_| true), []);
     }
 
     #[test]
     fn others_are_not_asked_for() {
-        let events = [wakeup(100, false), comes(110), leaves(120, 0), comes(130)];
-        assert_eq!(own(&events, |comm| comm == "else"), Own::default());
+        let events = [wakeup(100, false), switch_in(110), switch_out(120, 0), switch_in(130)];
+        assert_eq!(own(&events, |comm| comm == "else"), ReplayedWaits::default());
         assert_eq!(trigger(&events, |tid| tid != 7), []);
     }
 }

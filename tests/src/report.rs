@@ -9,7 +9,7 @@ use crate::workload::Performance;
 
 /// One document of schema `wakelat.report/1`.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Report {
+pub struct JsonReport {
     /// Name and version of the schema.
     pub schema: String,
     /// `uname -r`.
@@ -28,14 +28,14 @@ pub struct Report {
     #[serde(default)]
     pub mode: String,
     /// The waits.
-    pub groups: Vec<Group>,
+    pub groups: Vec<JsonGroup>,
     /// What was counted and what was not.
-    pub coverage: Coverage,
+    pub coverage: JsonCoverage,
 }
 
 /// Waits with one key and class.
 #[derive(Clone, Deserialize)]
-pub struct Group {
+pub struct JsonGroup {
     /// What they have in common.
     pub key: BTreeMap<String, Value>,
     /// Their class.
@@ -55,19 +55,19 @@ pub struct Group {
     pub run_ns: Option<u64>,
     /// The longest ones.
     #[serde(default)]
-    pub worst: Vec<Worst>,
+    pub worst: Vec<JsonWorst>,
     /// Percentiles, each by its percent: ns.
     pub percentiles_ns: BTreeMap<String, u64>,
     /// Where the percentiles of all tasks lie, by their percent, where not all were watched.
     #[serde(default)]
-    pub percentile_intervals_ns: Option<BTreeMap<String, Option<Interval>>>,
+    pub percentile_intervals_ns: Option<BTreeMap<String, Option<JsonInterval>>>,
     /// The distribution.
-    pub buckets: Vec<Bucket>,
+    pub buckets: Vec<JsonBucket>,
 }
 
 /// One of the longest waits.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Worst {
+pub struct JsonWorst {
     /// How long: ns.
     pub latency_ns: u64,
     /// Whose.
@@ -80,7 +80,7 @@ pub struct Worst {
 
 /// Where a percentile lies.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Interval {
+pub struct JsonInterval {
     /// Not below: ns.
     pub low_ns: u64,
     /// Not above, where that is known: ns.
@@ -89,7 +89,7 @@ pub struct Interval {
 
 /// The waits of at least `from_ns` and less than `to_ns`.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Bucket {
+pub struct JsonBucket {
     /// Lower bound: ns.
     pub from_ns: u64,
     /// Upper bound: ns.
@@ -100,13 +100,13 @@ pub struct Bucket {
 
 /// The accounting identity of wakeups, and of preemptions where they were asked for.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Coverage {
+pub struct JsonCoverage {
     /// Of classes `wakeup` and `new`.
     #[serde(flatten)]
-    pub wakeups: Terms,
+    pub wakeups: JsonTerms,
     /// Of class `preempted`.
     #[serde(default)]
-    pub preemptions: Option<Terms>,
+    pub preemptions: Option<JsonTerms>,
     /// Events for which the kernel skipped a program; none before 5.12.
     pub missed: Option<u64>,
     /// Whether all that was `filtered` is of wakelat's own threads.
@@ -116,7 +116,7 @@ pub struct Coverage {
 
 /// The terms of one identity.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-pub struct Terms {
+pub struct JsonTerms {
     /// Waits that began.
     pub seen: u64,
     /// Of `seen`: waits of the window before that were still going on.
@@ -153,7 +153,7 @@ pub struct Terms {
 
 /// One document of schema `wakelat.wait/1`.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Wait {
+pub struct JsonWait {
     /// When it ended: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Its class.
@@ -177,7 +177,7 @@ pub struct Wait {
     pub parts: BTreeMap<String, u64>,
 }
 
-impl Wait {
+impl JsonWait {
     /// Every wait in the output of `trace --json`, in the order in which they ended.
     ///
     /// # Panics
@@ -195,9 +195,9 @@ impl Wait {
     }
 }
 
-impl Terms {
+impl JsonTerms {
     /// Those the filter let pass.
-    pub fn wanted(&self) -> u64 {
+    pub fn selected(&self) -> u64 {
         self.seen - self.filtered
     }
 
@@ -205,7 +205,7 @@ impl Terms {
     /// may spin for it still, or have been preempted while it did (`mutex_optimistic_spin()`, kernel/locking/mutex.c;
     /// `rtmutex_spin_on_owner()`, kernel/locking/rtmutex.c).
     pub fn begun(&self) -> u64 {
-        self.wanted() - self.woken_running - self.woken_waiting
+        self.selected() - self.woken_running - self.woken_waiting
     }
 
     /// Asserts that of `expected` waits of `performance` every one was delivered, and that nothing was lost. See
@@ -244,7 +244,7 @@ impl Terms {
     }
 }
 
-impl Report {
+impl JsonReport {
     /// Every document in `json`, each checked: the identities hold, the groups hold as many waits as were delivered,
     /// and no group contradicts itself.
     ///
@@ -258,12 +258,12 @@ impl Report {
     }
 
     /// The groups of `class`.
-    pub fn of_class<'a>(&'a self, class: &'a str) -> impl Iterator<Item = &'a Group> + 'a {
+    pub fn of_class<'a>(&'a self, class: &'a str) -> impl Iterator<Item = &'a JsonGroup> + 'a {
         self.groups.iter().filter(move |group| group.class == class)
     }
 
     /// The groups with `name` = `value` in their key.
-    pub fn with<'a>(&'a self, name: &'a str, value: impl Into<Value>) -> impl Iterator<Item = &'a Group> + 'a {
+    pub fn with<'a>(&'a self, name: &'a str, value: impl Into<Value>) -> impl Iterator<Item = &'a JsonGroup> + 'a {
         let value = value.into();
         self.groups.iter().filter(move |group| group.key.get(name) == Some(&value))
     }
@@ -299,19 +299,19 @@ impl Report {
         let preemptions = self.coverage.preemptions.unwrap_or_default();
         preemptions.assert_identity("preemptions");
         assert_eq!(self.count("preempted"), preemptions.delivered, "{self:?}");
-        self.groups.iter().for_each(Group::assert_sound);
+        self.groups.iter().for_each(JsonGroup::assert_sound);
     }
 }
 
 /// Without the buckets, of which there may be hundreds.
-impl fmt::Debug for Group {
+impl fmt::Debug for JsonGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, class, count, sum_ns, min_ns, max_ns, .. } = self;
         write!(f, "{class} {key:?}: {count} waits, {sum_ns} ns together, {min_ns} to {max_ns} ns")
     }
 }
 
-impl Group {
+impl JsonGroup {
     fn assert_sound(&self) {
         assert_eq!(self.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), self.count, "{self:?}");
         assert!(self.buckets.windows(2).all(|pair| pair[0].to_ns <= pair[1].from_ns), "{self:?}");
@@ -340,22 +340,22 @@ mod tests {
 
     #[test]
     fn documents_follow_one_another() {
-        let reports = Report::parse_all(&format!("{SOUND}\n{SOUND}\n"));
+        let reports = JsonReport::parse_all(&format!("{SOUND}\n{SOUND}\n"));
         assert_eq!(reports.len(), 2);
         assert_eq!(reports[0].with("tid", 7).map(|group| group.count).sum::<u64>(), 2);
         assert_eq!(reports[0].with("comm", "a").count(), 1);
-        assert_eq!(reports[0].coverage.wakeups.wanted(), 3);
+        assert_eq!(reports[0].coverage.wakeups.selected(), 3);
     }
 
     #[test]
     #[should_panic(expected = "the identity of wakeups does not hold")]
     fn a_wakeup_too_many_is_noticed() {
-        Report::parse_all(&SOUND.replace(r#""seen": 3"#, r#""seen": 4"#));
+        JsonReport::parse_all(&SOUND.replace(r#""seen": 3"#, r#""seen": 4"#));
     }
 
     #[test]
     #[should_panic]
     fn a_bucket_too_full_is_noticed() {
-        Report::parse_all(&SOUND.replace(r#""to_ns": 21, "count": 1"#, r#""to_ns": 21, "count": 2"#));
+        JsonReport::parse_all(&SOUND.replace(r#""to_ns": 21, "count": 1"#, r#""to_ns": 21, "count": 2"#));
     }
 }

@@ -6,7 +6,7 @@ use crate::{suite::Skip, tool};
 
 /// One column: a context of one CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Column {
+pub struct RtlaColumn {
     /// How often which latency was seen, in rtla's unit and buckets.
     pub buckets: BTreeMap<u64, u64>,
     /// Those that are longer than the histogram.
@@ -15,7 +15,7 @@ pub struct Column {
     pub count: u64,
 }
 
-impl Column {
+impl RtlaColumn {
     /// The latency that half of them do not exceed; none where it is beyond the histogram.
     pub fn median(&self) -> Option<u64> {
         self.nth(self.count.div_ceil(2))
@@ -40,7 +40,7 @@ impl Column {
 }
 
 /// By CPU and context (`irq`, `thread`, `user-ret`).
-pub type Histogram = BTreeMap<(u32, &'static str), Column>;
+pub type RtlaHistogram = BTreeMap<(u32, &'static str), RtlaColumn>;
 
 /// Longest latency in the histogram: ns. To print it takes rtla longer than to measure, the longer the histogram is.
 pub const LONGEST_NS: u64 = 100_000;
@@ -52,7 +52,7 @@ pub const LONGEST_NS: u64 = 100_000;
 ///
 /// # Panics
 /// If it fails, or prints something else.
-pub fn hist(seconds: u32, period_us: u32) -> Result<Histogram, Skip> {
+pub fn hist(seconds: u32, period_us: u32) -> Result<RtlaHistogram, Skip> {
     let rtla = tool::find("rtla", "rtla")?;
     let [seconds, period, entries] = [u64::from(seconds), u64::from(period_us), LONGEST_NS].map(|n| n.to_string());
     let mut command = Command::new(&rtla);
@@ -75,7 +75,7 @@ pub fn hist(seconds: u32, period_us: u32) -> Result<Histogram, Skip> {
 ///
 /// # Panics
 /// If there is no such table.
-pub fn parse(text: &str) -> Histogram {
+pub fn parse(text: &str) -> RtlaHistogram {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("Index"));
     let head = lines.next().unwrap_or_else(|| panic!("no histogram in {text}"));
     let column = |title: &str| {
@@ -90,7 +90,7 @@ pub fn parse(text: &str) -> Histogram {
     };
     let keys: Vec<(u32, &'static str)> =
         head.split_whitespace().skip(1).map(|title| column(title).unwrap_or_else(|| panic!("`{title}`"))).collect();
-    let mut histogram: Histogram = keys.iter().map(|key| (*key, Column::default())).collect();
+    let mut histogram: RtlaHistogram = keys.iter().map(|key| (*key, RtlaColumn::default())).collect();
     for line in lines.take_while(|line| !line.starts_with("max:")) {
         let mut words = line.split_whitespace();
         let name = words.next().unwrap_or_default();
@@ -110,7 +110,7 @@ pub fn parse(text: &str) -> Histogram {
 
 /// What `rtla osnoise top` says of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Noise {
+pub struct RtlaNoise {
     /// How long its workload ran: µs.
     pub runtime_us: u64,
     /// How much of that was noise: µs.
@@ -126,7 +126,7 @@ pub struct Noise {
 ///
 /// # Panics
 /// If it fails.
-pub fn osnoise_top(seconds: u32) -> Result<BTreeMap<u32, Noise>, Skip> {
+pub fn osnoise_top(seconds: u32) -> Result<BTreeMap<u32, RtlaNoise>, Skip> {
     let rtla = tool::find("rtla", "rtla")?;
     let output = Command::new(&rtla).args(["osnoise", "top", "-q", "-d", &seconds.to_string()]).output();
     let output = output.unwrap_or_else(|error| panic!("{rtla}: {error}"));
@@ -140,19 +140,19 @@ pub fn osnoise_top(seconds: u32) -> Result<BTreeMap<u32, Noise>, Skip> {
 /// CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI
 ///   0 #3           3000000        17424    99.41920        6379          810           0            0
 /// ```
-pub fn parse_noise(text: &str) -> BTreeMap<u32, Noise> {
+pub fn parse_noise(text: &str) -> BTreeMap<u32, RtlaNoise> {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [cpu, period, runtime, noise, _, _, _, hw, ..] = words[..] else { return None };
         period.strip_prefix('#')?;
         let [runtime_us, noise_us, hw] = [runtime, noise, hw].map(str::parse);
-        Some((cpu.parse().ok()?, Noise { runtime_us: runtime_us.ok()?, noise_us: noise_us.ok()?, hw: hw.ok()? }))
+        Some((cpu.parse().ok()?, RtlaNoise { runtime_us: runtime_us.ok()?, noise_us: noise_us.ok()?, hw: hw.ok()? }))
     };
     text.lines().filter_map(line).collect()
 }
 
 /// Whether some of `latencies`, one after the other, are what rtla has seen; how many there are.
-pub fn is_part_of(column: &Column, latencies: &[u64]) -> bool {
+pub fn is_part_of(column: &RtlaColumn, latencies: &[u64]) -> bool {
     let count = column.count as usize;
     let beyond = |latency: u64| latency >= LONGEST_NS;
     // What rtla has more than the part that is looked at, by latency: nothing at all where they are the same.
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn a_table_is_read_by_its_columns() {
         let histogram = parse(PRINTED);
-        let irq = Column { buckets: [(2410, 2), (2500, 1)].into(), over: 0, count: 3 };
-        let thread = Column { buckets: [(9000, 2)].into(), over: 1, count: 3 };
+        let irq = RtlaColumn { buckets: [(2410, 2), (2500, 1)].into(), over: 0, count: 3 };
+        let thread = RtlaColumn { buckets: [(9000, 2)].into(), over: 1, count: 3 };
         assert_eq!(histogram, [((0, "irq"), irq), ((0, "thread"), thread)].into());
         assert_eq!(histogram[&(0, "irq")].median(), Some(2410));
         assert_eq!(histogram[&(0, "thread")].median(), Some(9000));
@@ -199,7 +199,7 @@ mod tests {
             CPU Period  Runtime   Noise  % CPU Aval   Max Noise   Max Single   HW   NMI   IRQ   Softirq   Thread\n  \
             0 #1        1003543  536071    46.58215      536071         5654  313     0   135         0       34\n  \
             1 #3        3001802 1063547    64.56971      529603        12081 1386     0   522         0       92\n";
-        let noise = |runtime_us, noise_us, hw| Noise { runtime_us, noise_us, hw };
+        let noise = |runtime_us, noise_us, hw| RtlaNoise { runtime_us, noise_us, hw };
         assert_eq!(
             parse_noise(printed),
             [(0, noise(1_003_543, 536_071, 313)), (1, noise(3_001_802, 1_063_547, 1_386))].into()

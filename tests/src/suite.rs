@@ -14,10 +14,10 @@ use nix::{
     sys::signal::{SigHandler, Signal, signal},
 };
 
-use crate::{wakelat::Attach, workload};
+use crate::{wakelat::AttachCase, workload};
 
 /// What a test ends with: it passes, is skipped, or panics.
-pub type Outcome = Result<(), Skip>;
+pub type TestOutcome = Result<(), Skip>;
 
 /// Why a test cannot be run here.
 #[derive(Debug)]
@@ -38,19 +38,23 @@ pub struct Case {
 
 enum Body {
     /// Runs once.
-    Once(fn() -> Outcome),
+    Once(fn() -> TestOutcome),
     /// Runs once for each of these ways to attach programs.
-    Attached(&'static [Attach], fn(Attach) -> Outcome),
+    Attached(&'static [AttachCase], fn(AttachCase) -> TestOutcome),
 }
 
 impl Case {
     /// A test that runs once.
-    pub const fn once(name: &'static str, body: fn() -> Outcome) -> Self {
+    pub const fn once(name: &'static str, body: fn() -> TestOutcome) -> Self {
         Self { name, body: Body::Once(body) }
     }
 
     /// A test that runs once for each of these ways to attach programs, under the names `<name>_btf` and so on.
-    pub const fn attached(name: &'static str, ways: &'static [Attach], body: fn(Attach) -> Outcome) -> Self {
+    pub const fn attached(
+        name: &'static str,
+        ways: &'static [AttachCase],
+        body: fn(AttachCase) -> TestOutcome,
+    ) -> Self {
         Self { name, body: Body::Attached(ways, body) }
     }
 
@@ -69,7 +73,7 @@ impl Case {
 #[macro_export]
 macro_rules! attached {
     ($($test:ident),* $(,)?) => {
-        vec![$($crate::suite::Case::attached(stringify!($test), &$crate::wakelat::Attach::TYPES, $test)),*]
+        vec![$($crate::suite::Case::attached(stringify!($test), &$crate::wakelat::AttachCase::TYPES, $test)),*]
     };
 }
 
@@ -77,7 +81,7 @@ macro_rules! attached {
 #[macro_export]
 macro_rules! attached_typed {
     ($($test:ident),* $(,)?) => {
-        vec![$($crate::suite::Case::attached(stringify!($test), &[$crate::wakelat::Attach::Btf], $test)),*]
+        vec![$($crate::suite::Case::attached(stringify!($test), &[$crate::wakelat::AttachCase::Btf], $test)),*]
     };
 }
 
@@ -85,7 +89,7 @@ macro_rules! attached_typed {
 #[macro_export]
 macro_rules! attached_every_way {
     ($($test:ident),* $(,)?) => {
-        vec![$($crate::suite::Case::attached(stringify!($test), &$crate::wakelat::Attach::ALL, $test)),*]
+        vec![$($crate::suite::Case::attached(stringify!($test), &$crate::wakelat::AttachCase::ALL, $test)),*]
     };
 }
 
@@ -93,7 +97,7 @@ macro_rules! attached_every_way {
 #[macro_export]
 macro_rules! attached_every_mode {
     ($($test:ident),* $(,)?) => {
-        vec![$($crate::suite::Case::attached(stringify!($test), &$crate::wakelat::Attach::MODES, $test)),*]
+        vec![$($crate::suite::Case::attached(stringify!($test), &$crate::wakelat::AttachCase::MODES, $test)),*]
     };
 }
 
@@ -140,19 +144,19 @@ fn take_signals() {
 }
 
 /// Ends the running test as skipped, from any depth.
-pub fn leave(skip: Skip) -> ! {
+pub fn skip_test(skip: Skip) -> ! {
     resume_unwind(Box::new(skip))
 }
 
 /// Runs a test to its end, or to where it [leaves](leave).
-fn outcome_of(body: impl FnOnce() -> Outcome) -> Outcome {
+fn outcome_of(body: impl FnOnce() -> TestOutcome) -> TestOutcome {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| match payload.downcast::<Skip>() {
         Ok(skip) => Err(*skip),
         Err(panic) => resume_unwind(panic),
     })
 }
 
-fn trial(name: String, body: impl FnOnce() -> Outcome + Send + 'static) -> Trial {
+fn trial(name: String, body: impl FnOnce() -> TestOutcome + Send + 'static) -> Trial {
     let shown = name.clone();
     Trial::ignorable_test(name, move || match root().and_then(|()| outcome_of(body)) {
         Ok(()) => Ok(Completion::Completed),
@@ -163,7 +167,7 @@ fn trial(name: String, body: impl FnOnce() -> Outcome + Send + 'static) -> Trial
     })
 }
 
-fn root() -> Outcome {
+fn root() -> TestOutcome {
     if nix::unistd::geteuid().is_root() { Ok(()) } else { Err(Skip::because("needs root")) }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A document of schema `wakelat.event/1` whose event is a switch.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Switch {
+pub struct JsonSwitch {
     /// When the task left: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Where.
@@ -24,7 +24,7 @@ pub struct Switch {
     pub next_tid: u32,
 }
 
-impl Switch {
+impl JsonSwitch {
     /// Every switch in the output of `trace --all --json`, in its order.
     ///
     /// # Panics

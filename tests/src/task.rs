@@ -23,14 +23,14 @@ pub enum Policy {
 
 /// Where and how a task runs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub struct TaskPlacement {
     /// The only CPU it may run on, or none for all.
     pub cpu: Option<usize>,
     /// Its policy.
     pub policy: Policy,
 }
 
-impl Place {
+impl TaskPlacement {
     /// SCHED_FIFO 10 on `cpu`: above everything ordinary, below the kernel's own real-time threads.
     pub const fn fifo(cpu: usize) -> Self {
         Self { cpu: Some(cpu), policy: Policy::Fifo(10) }

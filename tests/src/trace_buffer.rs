@@ -76,13 +76,13 @@ pub fn records(page: &[u8]) -> Result<Vec<(u64, &[u8])>, String> {
 
 /// An event's `format` file: its number, and where its fields are.
 #[derive(Debug)]
-pub struct Format {
+pub struct FtraceFormat {
     /// What its records begin with.
     pub id: u16,
     fields: HashMap<String, (usize, usize)>,
 }
 
-impl Format {
+impl FtraceFormat {
     /// Reads one. None where it is none.
     pub fn parse(text: &str) -> Option<Self> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
@@ -169,7 +169,7 @@ mod tests {
     fn a_format_tells_where_the_fields_are() {
         let text = "name: x\nID: 306\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
                     \tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n";
-        let format = Format::parse(text).unwrap();
+        let format = FtraceFormat::parse(text).unwrap();
         let mut record = vec![50, 1, 0, 0, 0, 0, 0, 0];
         record.extend(b"wl-ping\0stale...");
         record.extend(77u32.to_le_bytes());
@@ -177,6 +177,6 @@ mod tests {
         assert_eq!(format.text(&record, "comm").as_deref(), Some("wl-ping"));
         assert_eq!((format.number(&record, "pid"), format.number(&record, "prio")), (Some(77), None));
         assert_eq!(format.number(&record[..20], "pid"), None);
-        assert!(Format::parse("garbage").is_none());
+        assert!(FtraceFormat::parse("garbage").is_none());
     }
 }

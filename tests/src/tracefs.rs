@@ -52,14 +52,14 @@ pub fn left_by_wakelat() -> Vec<String> {
 }
 
 /// Somebody else's instance with a trigger, and somebody else's trigger on the same event. Dropped, they are gone.
-pub struct Foreign;
+pub struct ForeignInstance;
 
 const INSTANCE: &str = "instances/wl-foreign";
 const TRIGGER: &str = "hist:keys=next_pid:size=128";
 const FILES: [&str; 2] =
     ["events/sched/sched_switch/trigger", "instances/wl-foreign/events/sched/sched_switch/trigger"];
 
-impl Foreign {
+impl ForeignInstance {
     /// Makes them.
     ///
     /// # Panics
@@ -82,7 +82,7 @@ impl Foreign {
     }
 }
 
-impl Drop for Foreign {
+impl Drop for ForeignInstance {
     fn drop(&mut self) {
         for file in FILES {
             if path(file).exists() && read(file).contains("hist:keys=next_pid") {

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use crate::{
     suite::Skip,
     tracefs,
-    wakelat::{Ended, Wakelat, command},
+    wakelat::{RunOutput, Wakelat, command},
 };
 
 /// The settings that are one for the whole machine.
@@ -62,15 +62,15 @@ fn arguments<'a>(verb: &'a str, file: &'a Path, more: &[&'a str]) -> Vec<&'a str
 }
 
 /// What was saved, which is removed; nothing where no run has come so far.
-pub fn saved() -> Trace {
+pub fn saved() -> ParsedTrace {
     let path = file();
-    let trace = if path.exists() { Trace::read(&path) } else { Trace::default() };
+    let trace = if path.exists() { ParsedTrace::read(&path) } else { ParsedTrace::default() };
     let _ = fs::remove_file(path);
     trace
 }
 
 /// Runs `wakelat timerlat` or `wakelat osnoise` to the end, and gives what was saved.
-pub fn run(verb: &str, more: &[&str]) -> (Ended, Trace) {
+pub fn run(verb: &str, more: &[&str]) -> (RunOutput, ParsedTrace) {
     let ended = Wakelat::start(command(&arguments(verb, &file(), more))).end();
     (ended, saved())
 }
@@ -95,7 +95,7 @@ pub fn running(more: &[&str]) -> Wakelat {
 ///
 /// # Panics
 /// If it fails.
-pub fn end(wakelat: Wakelat) -> (Ended, Trace) {
+pub fn end(wakelat: Wakelat) -> (RunOutput, ParsedTrace) {
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
     assert!(ended.status.success(), "{ended:#?}");
@@ -126,7 +126,7 @@ pub fn state() -> BTreeMap<String, String> {
 
 /// A latency, as the text tells it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Latency {
+pub struct TraceLatency {
     /// Where.
     pub cpu: u32,
     /// The activation.
@@ -139,9 +139,9 @@ pub struct Latency {
 
 /// A text, taken apart.
 #[derive(Clone, Debug, Default)]
-pub struct Trace {
+pub struct ParsedTrace {
     /// In the order of the text, with the times: µs.
-    pub latencies: Vec<(u64, Latency)>,
+    pub latencies: Vec<(u64, TraceLatency)>,
     /// What each thread took by `thread_noise`, by CPU and name: ns.
     pub threads: BTreeMap<(u32, String), u64>,
     /// What each interference was: CPU, the text from the event's name on without the beginning, ns.
@@ -150,7 +150,7 @@ pub struct Trace {
     pub frames: Vec<String>,
 }
 
-impl Trace {
+impl ParsedTrace {
     /// Reads a text with lines such as `  timerlat/5-1035  [005] .......   548.771104: #402268 context thread …`.
     pub fn parse(text: &str) -> Self {
         let mut trace = Self::default();
@@ -179,7 +179,7 @@ impl Trace {
         let words: Vec<&str> = said.split_whitespace().collect();
         if let [seq, "context", context, "timer_latency", latency, "ns"] = words[..] {
             let (seq, latency_ns) = (seq.strip_prefix('#')?.parse().ok()?, latency.parse().ok()?);
-            self.latencies.push((at_us, Latency { cpu, seq, context: context.to_owned(), latency_ns }));
+            self.latencies.push((at_us, TraceLatency { cpu, seq, context: context.to_owned(), latency_ns }));
         } else if said.contains("_noise: ") {
             let (what, rest) = said.split_once(" start ")?;
             let duration_ns: u64 = rest.split_once("duration ")?.1.split(' ').next()?.parse().ok()?;
@@ -204,9 +204,9 @@ impl Trace {
 
 /// An instance of the test's own that records the same tracer, which the kernel gives to each instance that asks.
 /// Dropped, it is gone.
-pub struct Witness(PathBuf);
+pub struct ReferenceInstance(PathBuf);
 
-impl Witness {
+impl ReferenceInstance {
     /// Makes it, with the interferences.
     ///
     /// # Panics
@@ -232,7 +232,7 @@ impl Witness {
     }
 }
 
-impl Drop for Witness {
+impl Drop for ReferenceInstance {
     fn drop(&mut self) {
         let _ = fs::write(self.0.join("current_tracer"), "nop");
         let _ = fs::remove_dir(&self.0);

@@ -17,19 +17,19 @@ use nix::{
 
 use crate::{
     machine,
-    report::{Report, Wait},
+    report::{JsonReport, JsonWait},
     suite::{self, Skip},
 };
 
 /// How long anything that should happen at once may take; generous, as an emulator may be running the kernel.
-const PATIENCE: Duration = Duration::from_secs(150);
+const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// What `wakelat` says on standard error when its programs are attached.
 const MEASURING: &str = "wakelat: measuring";
 
 /// How programs are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attach {
+pub enum AttachCase {
     /// As `tp_btf`.
     Btf,
     /// As `raw_tp`.
@@ -40,7 +40,7 @@ pub enum Attach {
     BtfSamples,
 }
 
-impl Attach {
+impl AttachCase {
     /// Those that read the kernel's own structures.
     pub const TYPES: [Self; 2] = [Self::Btf, Self::Raw];
 
@@ -110,7 +110,7 @@ pub struct Wakelat {
 
 /// How a `wakelat` ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct RunOutput {
     /// With which status.
     pub status: ExitStatus,
     /// What it wrote on standard output.
@@ -124,7 +124,7 @@ impl Wakelat {
     ///
     /// # Panics
     /// If it does not come so far.
-    pub fn hist(attach: Attach, arguments: &[&str]) -> Self {
+    pub fn hist(attach: AttachCase, arguments: &[&str]) -> Self {
         let mut all = vec!["hist", "--json"];
         all.extend(attach.arguments());
         all.extend(arguments);
@@ -147,11 +147,11 @@ impl Wakelat {
     /// If it cannot be started.
     pub fn start(mut command: Command) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        Self::over(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+        Self::from_child(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
     /// Takes over a started child. Its outputs are read to their end where they are pipes.
-    pub fn over(mut child: Child) -> Self {
+    pub fn from_child(mut child: Child) -> Self {
         let stdout = child.stdout.take().map(|mut pipe| {
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
@@ -183,7 +183,7 @@ impl Wakelat {
         }
         if machine::ring_buffer_may_sleep() && self.stderr.contains("PREEMPT_RT") {
             // That it is refused is asserted by the suite `busy`.
-            suite::leave(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
+            suite::skip_test(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
         }
         panic!("wakelat ended ({:?}) before it measured:\n{}", self.child.wait(), self.stderr);
     }
@@ -220,19 +220,19 @@ impl Wakelat {
     ///
     /// # Panics
     /// If it does not end.
-    pub fn end(mut self) -> Ended {
+    pub fn end(mut self) -> RunOutput {
         // Standard error closes when the process does; only then is waiting for it short.
         while self.next_line().is_some() {}
         let status = self.child.wait().expect("a child can be waited for");
         let stdout = self.stdout.take().map_or_else(String::new, |reader| reader.join().expect("only reads"));
-        Ended { status, stdout, stderr: std::mem::take(&mut self.stderr) }
+        RunOutput { status, stdout, stderr: std::mem::take(&mut self.stderr) }
     }
 
     /// Ends the window as Ctrl-C does, and gives its reports.
     ///
     /// # Panics
     /// If it fails, or a report contradicts itself.
-    pub fn reports(self) -> Vec<Report> {
+    pub fn reports(self) -> Vec<JsonReport> {
         self.signal(Signal::SIGINT);
         self.end().reports()
     }
@@ -241,7 +241,7 @@ impl Wakelat {
     ///
     /// # Panics
     /// As [`Self::reports`], and if there is not exactly one.
-    pub fn report(self) -> Report {
+    pub fn report(self) -> JsonReport {
         let mut reports = self.reports();
         assert_eq!(reports.len(), 1, "one window, one report");
         reports.remove(0)
@@ -251,34 +251,34 @@ impl Wakelat {
     ///
     /// # Panics
     /// If it fails.
-    pub fn waits(self) -> Vec<Wait> {
+    pub fn waits(self) -> Vec<JsonWait> {
         self.signal(Signal::SIGINT);
         let ended = self.end();
         assert!(ended.status.success(), "{ended:#?}");
-        Wait::parse_all(&ended.stdout)
+        JsonWait::parse_all(&ended.stdout)
     }
 
     fn next_line(&mut self) -> Option<String> {
-        match self.lines.as_ref()?.recv_timeout(PATIENCE) {
+        match self.lines.as_ref()?.recv_timeout(TIMEOUT) {
             Ok(line) => {
                 self.stderr.push_str(&line);
                 self.stderr.push('\n');
                 Some(line)
             }
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("wakelat has been silent for {PATIENCE:?}:\n{}", self.stderr),
+            Err(RecvTimeoutError::Timeout) => panic!("wakelat has been silent for {TIMEOUT:?}:\n{}", self.stderr),
         }
     }
 }
 
-impl Ended {
+impl RunOutput {
     /// Its reports.
     ///
     /// # Panics
     /// If it failed, or a report contradicts itself.
-    pub fn reports(&self) -> Vec<Report> {
+    pub fn reports(&self) -> Vec<JsonReport> {
         assert!(self.status.success(), "{self:#?}");
-        Report::parse_all(&self.stdout)
+        JsonReport::parse_all(&self.stdout)
     }
 
     /// Asserts that it ended by itself with `code`, having said every one of `words` on standard error.

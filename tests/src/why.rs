@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::{
     machine,
-    wakelat::{Attach, Wakelat, command},
-    workload::{Performance, Took},
+    wakelat::{AttachCase, Wakelat, command},
+    workload::{Performance, TimeBounds},
 };
 
 /// Pieces of time of a CPU that wakelat keeps (docs/why.md): a wait behind more switches is unexplained as far as it reaches back.
 const KEPT: u64 = 65_000;
 
 /// A running `wakelat why --json`, and the machine's switches before it.
-pub struct Why {
+pub struct WhyRun {
     wakelat: Wakelat,
     switches: u64,
 }
@@ -24,19 +24,19 @@ pub struct Why {
 ///
 /// # Panics
 /// If it does not come so far.
-pub fn why(attach: Attach, arguments: &[&str]) -> Why {
+pub fn why(attach: AttachCase, arguments: &[&str]) -> WhyRun {
     let ring_size = machine::ring_size();
     let mut all = vec!["why", "--json", "--ring-size", &ring_size, "--attach", attach.name()];
     all.extend(arguments);
     let switches = machine::switches();
-    Why { wakelat: Wakelat::measuring(command(&all)), switches }
+    WhyRun { wakelat: Wakelat::measuring(command(&all)), switches }
 }
 
 /// Ends it as Ctrl-C does: what it says. Checks that nothing was lost and that parts add up, everywhere.
 ///
 /// # Panics
 /// If it is not so.
-pub fn document(why: Why) -> Value {
+pub fn document(why: WhyRun) -> Value {
     let wakelat = why.wakelat;
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
@@ -63,14 +63,14 @@ pub fn document(why: Why) -> Value {
 ///
 /// # Panics
 /// If it is not so.
-pub fn ended(why: Why, class: &str) -> Value {
+pub fn ended(why: WhyRun, class: &str) -> Value {
     let switches = machine::switches() - why.switches;
     let document = document(why);
     let class = list(&document["classes"]).iter().find(|of| of["class"] == class);
     let class = class.unwrap_or_else(|| panic!("nothing in {document}")).clone();
     let all_ns = number(&class["sum_ns"]);
     let out_of_reach_ns = if switches > KEPT { culprit(&class, "unexplained", "reach") } else { 0 };
-    let unexplained_ns = part(&class, "unexplained") - out_of_reach_ns;
+    let unexplained_ns = component(&class, "unexplained") - out_of_reach_ns;
     println!("\n  unexplained: {unexplained_ns} of {all_ns} ns, and {out_of_reach_ns} ns out of reach");
     assert!(unexplained_ns * 50 <= all_ns, "{unexplained_ns} of {all_ns} ns are unexplained: {}", class["parts"]);
     class
@@ -93,7 +93,7 @@ pub fn number(value: &Value) -> u64 {
 }
 
 /// The ns of one part; 0 where there is none.
-pub fn part(class: &Value, name: &str) -> u64 {
+pub fn component(class: &Value, name: &str) -> u64 {
     list(&class["parts"]).iter().find(|part| part["part"] == name).map_or(0, |part| number(&part["sum_ns"]))
 }
 
@@ -131,8 +131,8 @@ pub fn assert_first(class: &Value, part: &str, name: &str) {
 /// If it is not so.
 pub fn assert_longest_first(class: &Value, part: &str, performance: &Performance) {
     let due = |name: &String| due(class, performance, name);
-    let longest = performance.known.took.keys().max_by_key(|name| due(name).least_ns).expect("somebody had the CPU");
-    let mut others = performance.known.took.keys().filter(|name| *name != longest);
+    let longest = performance.reported.took.keys().max_by_key(|name| due(name).least_ns).expect("somebody had the CPU");
+    let mut others = performance.reported.took.keys().filter(|name| *name != longest);
     if others.all(|other| due(other).most_ns < due(longest).least_ns) {
         assert_first(class, part, longest);
     }
@@ -142,8 +142,8 @@ pub fn assert_longest_first(class: &Value, part: &str, performance: &Performance
 ///
 /// # Panics
 /// If the load has no such cause.
-pub fn due(class: &Value, performance: &Performance, name: &str) -> Took {
-    Took::any(number(&class["count"]), &performance.known.took[name])
+pub fn due(class: &Value, performance: &Performance, name: &str) -> TimeBounds {
+    TimeBounds::any(number(&class["count"]), &performance.reported.took[name])
 }
 
 /// Asserts that `found_ns` is what the load says of it, but for 5 %. What the hypervisor took from a task while it had the CPU
@@ -152,9 +152,9 @@ pub fn due(class: &Value, performance: &Performance, name: &str) -> Took {
 ///
 /// # Panics
 /// If it is not so.
-pub fn assert_due(what: &str, found_ns: u64, due: Took, class: &Value) {
-    let Took { least_ns, most_ns } = due;
-    let stolen_ns = part(class, "stolen");
+pub fn assert_due(what: &str, found_ns: u64, due: TimeBounds, class: &Value) {
+    let TimeBounds { least_ns, most_ns } = due;
+    let stolen_ns = component(class, "stolen");
     println!(
         "\n  {what}: {found_ns} ns by wakelat, and {stolen_ns} ns stolen; {least_ns} to {most_ns} by its own clock"
     );
@@ -171,12 +171,12 @@ pub fn assert_due(what: &str, found_ns: u64, due: Took, class: &Value) {
 /// If it is not so.
 pub fn assert_not_planted(class: &Value, planted: &str) {
     for part_ in ["throttled", "rt_throttled"] {
-        assert_eq!(part(class, part_), 0, "{class}");
+        assert_eq!(component(class, part_), 0, "{class}");
     }
     if machine::has_own_time() {
         let all_ns = number(&class["sum_ns"]);
         for part_ in ["idle", "irq", "softirq"].into_iter().filter(|part| *part != planted) {
-            let found_ns = part(class, part_);
+            let found_ns = component(class, part_);
             assert!(found_ns * 20 <= all_ns, "{found_ns} of {all_ns} ns are `{part_}`: {class}");
         }
     }

@@ -17,8 +17,8 @@ use nix::{
 };
 use wakelat_tests::{
     machine, once,
-    report::Report,
-    suite::{self, Outcome, Skip},
+    report::JsonReport,
+    suite::{self, Skip, TestOutcome},
     wakelat::{Wakelat, command},
     workload::{PingPong, Workload, until},
 };
@@ -51,7 +51,7 @@ fn main() {
     ]);
 }
 
-fn run(arguments: &[&str]) -> wakelat_tests::wakelat::Ended {
+fn run(arguments: &[&str]) -> wakelat_tests::wakelat::RunOutput {
     Wakelat::start(command(arguments)).end()
 }
 
@@ -71,7 +71,7 @@ fn in_own_mounts(command: &mut Command, prepare: impl Fn() -> nix::Result<()> + 
     unsafe { command.pre_exec(setup) };
 }
 
-fn help_and_version_need_nothing() -> Outcome {
+fn help_and_version_need_nothing() -> TestOutcome {
     for arguments in [&["--help"][..], &["--version"], &["hist", "--help"]] {
         let mut command = command(arguments);
         as_nobody(&mut command);
@@ -81,14 +81,14 @@ fn help_and_version_need_nothing() -> Outcome {
     Ok(())
 }
 
-fn an_unknown_flag_is_a_usage_error() -> Outcome {
+fn an_unknown_flag_is_a_usage_error() -> TestOutcome {
     run(&["hist", "--no-such-flag"]).assert_refused(2, &["--no-such-flag"]);
     run(&["no-such-command"]).assert_refused(2, &["no-such-command"]);
     run(&[]).assert_refused(2, &["Usage"]);
     Ok(())
 }
 
-fn an_impossible_duration_is_a_usage_error() -> Outcome {
+fn an_impossible_duration_is_a_usage_error() -> TestOutcome {
     for duration in ["-1s", "0s", "10 parsecs", "99999999999999999999h"] {
         run(&["hist", "-d", duration]).assert_refused(2, &[]);
     }
@@ -96,19 +96,19 @@ fn an_impossible_duration_is_a_usage_error() -> Outcome {
     Ok(())
 }
 
-fn a_cpu_that_is_not_there_is_named() -> Outcome {
+fn a_cpu_that_is_not_there_is_named() -> TestOutcome {
     run(&["hist", "--cpus", "8000"]).assert_refused(2, &["8000"]);
     run(&["hist", "--cpus", "two"]).assert_refused(2, &["two"]);
     Ok(())
 }
 
-fn a_cgroup_path_that_is_none_is_named() -> Outcome {
+fn a_cgroup_path_that_is_none_is_named() -> TestOutcome {
     run(&["hist", "--cgroup", "/no/such/group"]).assert_refused(2, &["/no/such/group"]);
     run(&["hist", "--cgroup", "/proc"]).assert_refused(2, &["/proc"]);
     Ok(())
 }
 
-fn a_filter_that_matches_nothing_says_so() -> Outcome {
+fn a_filter_that_matches_nothing_says_so() -> TestOutcome {
     let ended = run(&["hist", "--comm", "no-such-task", "-d", "100ms"]);
     assert!(ended.status.success(), "{ended:#?}");
     assert!(format!("{}{}", ended.stdout, ended.stderr).contains("filter"), "{ended:#?}");
@@ -128,7 +128,7 @@ fn as_nobody(command: &mut Command) {
     unsafe { command.pre_exec(drop_all) };
 }
 
-fn without_root_the_remedy_is_named() -> Outcome {
+fn without_root_the_remedy_is_named() -> TestOutcome {
     let mut command = hist();
     as_nobody(&mut command);
     Wakelat::start(command).end().assert_refused(1, &["wakelat: error:", "cap_bpf", "sudo"]);
@@ -154,7 +154,7 @@ fn without_bpf_capabilities(command: &mut Command) {
     unsafe { command.pre_exec(drop_some) };
 }
 
-fn without_the_capability_it_is_named() -> Outcome {
+fn without_the_capability_it_is_named() -> TestOutcome {
     let mut command = hist();
     without_bpf_capabilities(&mut command);
     Wakelat::start(command).end().assert_refused(1, &["wakelat: error:", "cap_bpf", "setcap"]);
@@ -166,7 +166,7 @@ fn without_btf(command: &mut Command) {
     in_own_mounts(command, || mount(Some("none"), "/sys/kernel/btf", Some("tmpfs"), MsFlags::empty(), None::<&str>));
 }
 
-fn without_btf_the_kernel_option_is_named_to_those_who_insist() -> Outcome {
+fn without_btf_the_kernel_option_is_named_to_those_who_insist() -> TestOutcome {
     for attach in ["btf", "raw"] {
         let mut command = command(&["hist", "--attach", attach]);
         without_btf(&mut command);
@@ -175,7 +175,7 @@ fn without_btf_the_kernel_option_is_named_to_those_who_insist() -> Outcome {
     Ok(())
 }
 
-fn without_btf_it_measures_all_the_same() -> Outcome {
+fn without_btf_it_measures_all_the_same() -> TestOutcome {
     let mut command = command(&["hist", "--json", "--comm", "wl-p?ng"]);
     without_btf(&mut command);
     assert_measures(command);
@@ -190,7 +190,7 @@ fn assert_measures(command: Command) {
     wakelat.report().coverage.wakeups.assert_complete(performance.wakeups(), &performance);
 }
 
-fn without_tracefs_it_measures_all_the_same() -> Outcome {
+fn without_tracefs_it_measures_all_the_same() -> TestOutcome {
     let mut command = command(&["hist", "--json", "--comm", "wl-p?ng"]);
     in_own_mounts(&mut command, || {
         for path in ["/sys/kernel/debug/tracing", "/sys/kernel/tracing"] {
@@ -203,7 +203,7 @@ fn without_tracefs_it_measures_all_the_same() -> Outcome {
     Ok(())
 }
 
-fn verify_without_tracefs_does_not_blame_the_kernel() -> Outcome {
+fn verify_without_tracefs_does_not_blame_the_kernel() -> TestOutcome {
     const TRACEFS: &str = "/sys/kernel/tracing";
     let unmounted = || {
         for path in ["/sys/kernel/debug", TRACEFS] {
@@ -238,7 +238,7 @@ fn verify_without_tracefs_does_not_blame_the_kernel() -> Outcome {
     Ok(())
 }
 
-fn a_ring_that_is_too_large_is_refused() -> Outcome {
+fn a_ring_that_is_too_large_is_refused() -> TestOutcome {
     run(&["hist", "--ring-size", "16E"]).assert_refused(2, &["ring"]);
     let ended = run(&["hist", "--ring-size", "64G"]);
     assert!(matches!(ended.status.code(), Some(1 | 2)), "{ended:#?}");
@@ -246,7 +246,7 @@ fn a_ring_that_is_too_large_is_refused() -> Outcome {
     Ok(())
 }
 
-fn a_closed_pipe_ends_with_zero() -> Outcome {
+fn a_closed_pipe_ends_with_zero() -> TestOutcome {
     // What `wakelat trace | head -1` does: the reader goes after a line, and the writer has more to say.
     let mut command = command(&["trace", "--threshold", "1ns", "--class", "wakeup,new,preempted"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
@@ -255,18 +255,18 @@ fn a_closed_pipe_ends_with_zero() -> Outcome {
     stdout.read_line(&mut line).expect("a line");
     assert!(!line.is_empty());
     drop(stdout);
-    let ended = Wakelat::over(child).end();
+    let ended = Wakelat::from_child(child).end();
     assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
     assert!(!ended.stderr.contains("error") && !ended.stderr.contains("panicked"), "{ended:#?}");
     Ok(())
 }
 
-fn a_full_disk_is_a_failure_with_a_message() -> Outcome {
+fn a_full_disk_is_a_failure_with_a_message() -> TestOutcome {
     run(&["hist", "--json", "-d", "200ms", "-o", "/dev/full"]).assert_refused(1, &["wakelat: error:", "/dev/full"]);
     let full = File::options().write(true).open("/dev/full").expect("every Linux has /dev/full");
     let mut command = command(&["hist", "--json", "-d", "200ms"]);
     let child = command.stdout(full).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
-    Wakelat::over(child).end().assert_refused(1, &["wakelat: error:", "No space left on device"]);
+    Wakelat::from_child(child).end().assert_refused(1, &["wakelat: error:", "No space left on device"]);
     Ok(())
 }
 
@@ -280,12 +280,12 @@ fn assert_ends_with_the_result(signal: Signal) {
     reports[0].coverage.wakeups.assert_complete(performance.wakeups(), &performance);
 }
 
-fn ctrl_c_ends_with_the_result() -> Outcome {
+fn ctrl_c_ends_with_the_result() -> TestOutcome {
     assert_ends_with_the_result(Signal::SIGINT);
     Ok(())
 }
 
-fn sigterm_ends_with_the_result() -> Outcome {
+fn sigterm_ends_with_the_result() -> TestOutcome {
     assert_ends_with_the_result(Signal::SIGTERM);
     Ok(())
 }
@@ -306,7 +306,7 @@ fn terminal() -> Result<(File, File), Skip> {
     Ok(ends)
 }
 
-fn a_closed_terminal_ends_it() -> Outcome {
+fn a_closed_terminal_ends_it() -> TestOutcome {
     let (mut leader, follower) = terminal()?;
     let mut command = command(&["hist"]);
     let output = || Stdio::from(follower.try_clone().expect("a descriptor can be duplicated"));
@@ -337,7 +337,7 @@ fn a_closed_terminal_ends_it() -> Outcome {
     Ok(())
 }
 
-fn a_second_signal_ends_a_run_that_nobody_reads() -> Outcome {
+fn a_second_signal_ends_a_run_that_nobody_reads() -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 100)).stage();
     let mut command = command(&["trace", "--comm", "wl-p?ng"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
@@ -345,7 +345,7 @@ fn a_second_signal_ends_a_run_that_nobody_reads() -> Outcome {
     // A page: less than the lines of the workload.
     fcntl(&unread, FcntlArg::F_SETPIPE_SZ(4096)).expect("a pipe can be made smaller");
     let threads = format!("/proc/{}/task", child.id());
-    let mut wakelat = Wakelat::over(child);
+    let mut wakelat = Wakelat::from_child(child);
     wakelat.until_measuring();
     staged.perform();
     let writing = format!("{} 0x1 ", libc::SYS_write);
@@ -364,7 +364,7 @@ fn a_second_signal_ends_a_run_that_nobody_reads() -> Outcome {
     Ok(())
 }
 
-fn a_duration_ends_with_the_result() -> Outcome {
+fn a_duration_ends_with_the_result() -> TestOutcome {
     let reports = run(&["hist", "--json", "-d", "300ms"]).reports();
     assert_eq!(reports.len(), 1);
     assert!(reports[0].duration_ns >= 300_000_000, "{} ns", reports[0].duration_ns);
@@ -373,7 +373,7 @@ fn a_duration_ends_with_the_result() -> Outcome {
     Ok(())
 }
 
-fn rows_of_waits_have_their_coverage_on_standard_error() -> Outcome {
+fn rows_of_waits_have_their_coverage_on_standard_error() -> TestOutcome {
     let ended = run(&["trace", "--csv", "--duration", "100ms"]);
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stdout.starts_with("at_ns,") && !ended.stdout.contains("coverage"), "{ended:?}");
@@ -383,14 +383,14 @@ fn rows_of_waits_have_their_coverage_on_standard_error() -> Outcome {
     Ok(())
 }
 
-fn a_threshold_that_is_hit_ends_with_three() -> Outcome {
+fn a_threshold_that_is_hit_ends_with_three() -> TestOutcome {
     let ended = run(&["hist", "--json", "--threshold", "1ns", "--on-threshold", "stop"]);
     assert_eq!(ended.status.code(), Some(3), "{ended:#?}");
-    assert!(Report::parse_all(&ended.stdout)[0].coverage.wakeups.delivered > 0);
+    assert!(JsonReport::parse_all(&ended.stdout)[0].coverage.wakeups.delivered > 0);
     Ok(())
 }
 
-fn the_threshold_signals_whom_it_was_told_to() -> Outcome {
+fn the_threshold_signals_whom_it_was_told_to() -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 10)).stage();
     let victim = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 10)).stage();
     let pid = victim.tid("wl-pong");

@@ -5,10 +5,10 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     machine, once,
-    report::Terms,
-    suite::{self, Outcome},
-    task::Place,
-    wakelat::{Ended, Wakelat, command},
+    report::JsonTerms,
+    suite::{self, TestOutcome},
+    task::TaskPlacement,
+    wakelat::{RunOutput, Wakelat, command},
     workload::{Performance, PingPong, Staged, Workload},
 };
 
@@ -28,14 +28,14 @@ fn busy_pairs() -> Result<[Staged; 2], suite::Skip> {
     // A second or two in an emulator, less elsewhere.
     let rounds = 2000;
     let pair = |cpu| {
-        let place = Place::other(cpu);
-        Workload::PingPong(PingPong { rounds, ping: place, pong: place, patient: false, rest_ns: 0 }).stage()
+        let place = TaskPlacement::other(cpu);
+        Workload::PingPong(PingPong { rounds, ping: place, pong: place, patient: false, sleep_after_ns: 0 }).stage()
     };
     Ok(machine::two_cpus()?.map(pair))
 }
 
 /// Runs wakelat on the pairs, both of which perform at once.
-fn measured(arguments: &[&str]) -> Result<(Ended, [Performance; 2]), suite::Skip> {
+fn measured(arguments: &[&str]) -> Result<(RunOutput, [Performance; 2]), suite::Skip> {
     let pairs = busy_pairs()?;
     let wakelat = Wakelat::measuring(command(&[arguments, &["--comm", "wl-p?ng"]].concat()));
     let performers = pairs.map(|mut pair| std::thread::spawn(move || (pair.perform(), pair)));
@@ -49,7 +49,7 @@ fn measured(arguments: &[&str]) -> Result<(Ended, [Performance; 2]), suite::Skip
 
 /// Runs a command that needs the ring buffer: it accounts for every wakeup, or is refused where the kernel's would freeze the
 /// machine.
-fn streams(arguments: &[&str]) -> Outcome {
+fn streams(arguments: &[&str]) -> TestOutcome {
     if machine::ring_buffer_may_sleep() {
         let refused = Wakelat::start(command(arguments)).end();
         refused.assert_refused(1, &["ring buffer", "PREEMPT_RT"]);
@@ -61,15 +61,15 @@ fn streams(arguments: &[&str]) -> Outcome {
 }
 
 /// Asserts that each time a task blocked is one wakeup in the coverage: measured, or counted as lost.
-fn assert_accounts(ended: &Ended, performances: &[Performance; 2]) {
+fn assert_accounts(ended: &RunOutput, performances: &[Performance; 2]) {
     assert!(ended.status.success(), "{ended:#?}");
     let documents = serde_json::Deserializer::from_str(&ended.stdout).into_iter::<Value>();
     let last = documents.map(|document| document.expect("a document")).last().expect("a document at the end");
-    let terms: Terms = serde_json::from_value(last["coverage"].clone()).expect("its coverage");
+    let terms: JsonTerms = serde_json::from_value(last["coverage"].clone()).expect("its coverage");
     assert_accounted(&terms, performances);
 }
 
-fn assert_accounted(terms: &Terms, performances: &[Performance; 2]) {
+fn assert_accounted(terms: &JsonTerms, performances: &[Performance; 2]) {
     let blocked: u64 = performances.iter().map(Performance::blocked).sum();
     let untraced: u64 = performances.iter().map(|performance| performance.untraced).sum();
     let accounted = terms.delivered + terms.start_map_full + terms.ring_full + terms.discarded + terms.stale;
@@ -78,23 +78,23 @@ fn assert_accounted(terms: &Terms, performances: &[Performance; 2]) {
     assert!(terms.delivered > 0, "{terms:?}");
 }
 
-fn a_busy_machine_is_measured_with_samples() -> Outcome {
+fn a_busy_machine_is_measured_with_samples() -> TestOutcome {
     streams(&["hist", "--json", "--mode", "samples"])
 }
 
-fn a_busy_machine_is_asked_why() -> Outcome {
+fn a_busy_machine_is_asked_why() -> TestOutcome {
     streams(&["why", "--json"])
 }
 
-fn a_busy_machine_is_traced() -> Outcome {
+fn a_busy_machine_is_traced() -> TestOutcome {
     streams(&["trace", "--json"])
 }
 
-fn a_busy_machine_is_traced_with_every_switch() -> Outcome {
+fn a_busy_machine_is_traced_with_every_switch() -> TestOutcome {
     streams(&["trace", "--all", "--json"])
 }
 
-fn a_busy_machine_is_recorded() -> Outcome {
+fn a_busy_machine_is_recorded() -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("busy.wakelat");
     let file = file.to_str().expect("a path");
@@ -110,7 +110,7 @@ fn a_busy_machine_is_recorded() -> Outcome {
 }
 
 /// Without the ring buffer: what is left where that is refused.
-fn a_busy_machine_is_counted_in_the_kernel() -> Outcome {
+fn a_busy_machine_is_counted_in_the_kernel() -> TestOutcome {
     let (ended, performances) = measured(&["hist", "--json", "--mode", "aggregate"])?;
     assert_accounts(&ended, &performances);
     Ok(())

@@ -12,11 +12,11 @@ use wakelat_tests::{
     attached, attached_typed,
     cgroup::Hierarchy,
     machine,
-    procfs::Account,
-    suite::{self, Outcome, Skip},
-    task::{Place, Policy, name, pin},
-    wakelat::{Attach, Wakelat, command},
-    workload::{BehindHog, Forks, PingPong, Sleeper, Workload, until},
+    procfs::TaskStats,
+    suite::{self, Skip, TestOutcome},
+    task::{Policy, TaskPlacement, name, pin},
+    wakelat::{AttachCase, Wakelat, command},
+    workload::{BehindHog, ForkWorkload, PingPong, Sleeper, Workload, until},
 };
 
 fn main() {
@@ -39,7 +39,7 @@ fn ping_pong() -> Workload {
 }
 
 /// Starts a command with `--json` and `arguments`, and returns once it measures.
-fn measuring(attach: Attach, arguments: &[&str]) -> Wakelat {
+fn measuring(attach: AttachCase, arguments: &[&str]) -> Wakelat {
     let mut all = vec![arguments[0], "--json", "--attach", attach.name()];
     all.extend(&arguments[1..]);
     Wakelat::measuring(command(&all))
@@ -62,7 +62,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
 }
 
-fn who_wakes_whom_has_every_wakeup_once(attach: Attach) -> Outcome {
+fn who_wakes_whom_has_every_wakeup_once(attach: AttachCase) -> TestOutcome {
     let mut staged = ping_pong().stage();
     let why = measuring(attach, &["why", "--comm", "wl-p*", "--class", "wakeup", "--by", "tid"]);
     let performance = staged.perform();
@@ -83,7 +83,7 @@ fn who_wakes_whom_has_every_wakeup_once(attach: Attach) -> Outcome {
         assert!(waits + performance.untraced >= ROUNDS, "{waits} of {ROUNDS}: {pair}");
         assert!(waits <= performance.wakeups[wakee], "{pair}, {performance:?}");
         assert_percentiles_fit_the_sum(pair);
-        let longest_ns = performance.known.waits_ns.iter().max().expect("rounds");
+        let longest_ns = performance.reported.waits_ns.iter().max().expect("rounds");
         assert!(number(&pair["max_ns"]) <= *longest_ns, "userspace saw {longest_ns} ns: {pair}");
     }
     Ok(())
@@ -101,7 +101,7 @@ fn assert_percentiles_fit_the_sum(pair: &Value) {
     assert!(p99_ns <= max_ns, "{pair}");
 }
 
-fn the_parts_of_each_line_add_up(attach: Attach) -> Outcome {
+fn the_parts_of_each_line_add_up(attach: AttachCase) -> TestOutcome {
     let cpu = machine::one_cpu();
     let load = BehindHog { rounds: 60, spin_ns: 3_000_000, cpu, sleeper: Policy::Other };
     let mut staged = Workload::BehindHog(load).stage();
@@ -130,15 +130,15 @@ fn the_parts_of_each_line_add_up(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn all_cgroups_of_a_container_are_one_group(attach: Attach) -> Outcome {
+fn all_cgroups_of_a_container_are_one_group(attach: AttachCase) -> TestOutcome {
     const UID: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
     let hierarchy = Hierarchy::find()?;
     let pod = hierarchy.group(&format!("pod{}.slice", UID.replace('-', "_")));
     let container = pod.child(&format!("cri-containerd-{}.scope", "3f4e5d6c7b8a9012".repeat(4)));
     let child = container.child("init.scope");
     let mut staged = ping_pong().stage();
-    container.take_in(staged.tid("wl-ping"));
-    child.take_in(staged.tid("wl-pong"));
+    container.add_process(staged.tid("wl-ping"));
+    child.add_process(staged.tid("wl-pong"));
     let hist = measuring(attach, &["hist", "--by", "container", "--comm", "wl-p*"]);
     let performance = staged.perform();
     let report = documents(hist).remove(0);
@@ -178,12 +178,12 @@ impl Drop for Contained {
     }
 }
 
-fn a_task_in_a_pid_namespace_is_shown_with_its_number_there(attach: Attach) -> Outcome {
+fn a_task_in_a_pid_namespace_is_shown_with_its_number_there(attach: AttachCase) -> TestOutcome {
     let contained = Contained::begin()?;
     let tid = contained.tid();
     let why = measuring(attach, &["why", "--tid", &tid.to_string(), "--parts", "tasks"]);
-    let before = Account::of(tid).voluntary;
-    until("it has waited for some children", || Account::of(tid).voluntary > before + 20);
+    let before = TaskStats::of(tid).voluntary;
+    until("it has waited for some children", || TaskStats::of(tid).voluntary > before + 20);
     let document = documents(why).remove(0);
     let link = std::fs::read_link(format!("/proc/{tid}/ns/pid")).expect("it is still there");
     let worst = list(&document["worst"]);
@@ -245,7 +245,7 @@ fn dying(hierarchy: &Hierarchy) -> u64 {
 
 /// What workers had of waits that went on while cgroups were made and removed. It is a work that frees a cgroup:
 /// `css_release_work_fn` (kernel/cgroup/cgroup.c).
-fn beside_removed_cgroups(attach: Attach, parts: &str) -> Result<Vec<Value>, Skip> {
+fn beside_removed_cgroups(attach: AttachCase, parts: &str) -> Result<Vec<Value>, Skip> {
     let hierarchy = Hierarchy::find()?;
     let (over, turns) = (AtomicBool::new(false), machine::cpus().iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
     let document = std::thread::scope(|scope| {
@@ -275,7 +275,7 @@ fn beside_removed_cgroups(attach: Attach, parts: &str) -> Result<Vec<Value>, Ski
     Ok(shares.chain(list(&document["antagonists"])).filter(is_worker).cloned().collect())
 }
 
-fn a_kworker_in_the_way_is_named_with_its_function(attach: Attach) -> Outcome {
+fn a_kworker_in_the_way_is_named_with_its_function(attach: AttachCase) -> TestOutcome {
     let workers = beside_removed_cgroups(attach, "works")?;
     let mut functions: BTreeMap<&str, u64> = BTreeMap::new();
     for worker in &workers {
@@ -293,7 +293,7 @@ fn a_kworker_in_the_way_is_named_with_its_function(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn without_works_no_kworker_has_any(attach: Attach) -> Outcome {
+fn without_works_no_kworker_has_any(attach: AttachCase) -> TestOutcome {
     let workers = beside_removed_cgroups(attach, "tasks")?;
     assert!(!workers.is_empty());
     assert!(workers.iter().all(|worker| list(&worker["works"]).is_empty()), "{workers:?}");
@@ -302,14 +302,15 @@ fn without_works_no_kworker_has_any(attach: Attach) -> Outcome {
 
 /// The storms that `why` finds in the waits of a task, where above it so many others are made, one after the other, each of
 /// which runs for a millisecond.
-fn storms(attach: Attach, children: u64) -> Value {
+fn fork_bursts(attach: AttachCase, children: u64) -> Value {
     let cpu = machine::one_cpu();
-    let below = Place { cpu: Some(cpu), policy: Policy::Fifo(5) };
-    let mut forks = Workload::Forks(Forks { children, run_ns: 1_000_000, place: Place::fifo(cpu) }).stage();
+    let below = TaskPlacement { cpu: Some(cpu), policy: Policy::Fifo(5) };
+    let mut forks =
+        Workload::Forks(ForkWorkload { children, run_ns: 1_000_000, place: TaskPlacement::fifo(cpu) }).stage();
     let mut sleeper = Workload::Sleeper(Sleeper { rounds: 1_000_000, sleep_ns: 1_000_000, place: below }).stage();
     let tid = sleeper.tid("wl-sleeper");
     let why = measuring(attach, &["why", "--tid", &tid.to_string(), "--class", "wakeup", "--parts", "forks"]);
-    let slept = || Account::of(tid).voluntary;
+    let slept = || TaskStats::of(tid).voluntary;
     let until_it_runs = || {
         let before = slept();
         until("the task below has run", || slept() > before + 1);
@@ -323,9 +324,9 @@ fn storms(attach: Attach, children: u64) -> Value {
     document["storms"].clone()
 }
 
-fn many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them(attach: Attach) -> Outcome {
+fn many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them(attach: AttachCase) -> TestOutcome {
     const CHILDREN: u64 = 300;
-    let storms = storms(attach, CHILDREN);
+    let storms = fork_bursts(attach, CHILDREN);
     println!("\n  {storms}");
     let storm = &storms[0];
     assert_eq!(storm["comm"], "wl-forker", "{storms}");
@@ -339,8 +340,8 @@ fn many_new_tasks_in_the_way_are_a_storm_of_whoever_made_them(attach: Attach) ->
     Ok(())
 }
 
-fn few_new_tasks_are_no_storm(attach: Attach) -> Outcome {
-    let storms = storms(attach, 10);
+fn few_new_tasks_are_no_storm(attach: AttachCase) -> TestOutcome {
+    let storms = fork_bursts(attach, 10);
     assert!(list(&storms).iter().all(|storm| storm["comm"] != "wl-forker"), "{storms}");
     Ok(())
 }

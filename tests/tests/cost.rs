@@ -4,9 +4,9 @@
 use wakelat_tests::{
     clock::now_ns,
     machine, once,
-    suite::{self, Outcome, Skip},
+    suite::{self, Skip, TestOutcome},
     tracefs,
-    wakelat::{Attach, Wakelat},
+    wakelat::{AttachCase, Wakelat},
     workload::{PingPong, Workload},
 };
 
@@ -62,14 +62,14 @@ fn instructions() -> u64 {
 }
 
 fn with_wakelat(arguments: &[&str]) -> u64 {
-    let wakelat = Wakelat::hist(Attach::Btf, arguments);
+    let wakelat = Wakelat::hist(AttachCase::Btf, arguments);
     let instructions = instructions();
     let terms = wakelat.report().coverage.wakeups;
     assert!(terms.delivered >= 2 * ROUNDS && terms.ring_full == 0, "{terms:?}");
     instructions
 }
 
-fn a_wait_costs_fewer_instructions_than_the_hist_triggers_take() -> Outcome {
+fn a_wait_costs_fewer_instructions_than_the_hist_triggers_take() -> TestOutcome {
     if !machine::is_emulated() || !machine::has_own_time() {
         return Err(Skip::because("instructions are counted in the deterministic virtual machine alone"));
     }

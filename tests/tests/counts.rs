@@ -7,11 +7,11 @@ use wakelat_tests::{
         assert_within_user_times,
     },
     machine, procfs,
-    report::{Group, Report, Worst},
-    suite::{self, Outcome, Skip},
-    task::{Place, Policy},
-    wakelat::{Attach, Wakelat},
-    workload::{BehindHog, Forks, Performance, PingPong, Sleeper, Staged, Workload},
+    report::{JsonGroup, JsonReport, JsonWorst},
+    suite::{self, Skip, TestOutcome},
+    task::{Policy, TaskPlacement},
+    wakelat::{AttachCase, Wakelat},
+    workload::{BehindHog, ForkWorkload, Performance, PingPong, Sleeper, Staged, Workload},
 };
 
 fn main() {
@@ -28,7 +28,7 @@ fn main() {
 }
 
 /// Measures one performance of `load`, by thread, with these arguments.
-fn measure(attach: Attach, load: Workload, arguments: &[&str]) -> (Report, Performance, Staged) {
+fn measure(attach: AttachCase, load: Workload, arguments: &[&str]) -> (JsonReport, Performance, Staged) {
     let mut staged = load.stage();
     let mut all = vec!["--by", "tid"];
     all.extend(arguments);
@@ -38,7 +38,7 @@ fn measure(attach: Attach, load: Workload, arguments: &[&str]) -> (Report, Perfo
 }
 
 /// Asserts that `report` is about the tasks of the load alone, and has exactly their wakeups.
-fn assert_exactly_the_known(report: &Report, performance: &Performance) {
+fn assert_exactly_the_known(report: &JsonReport, performance: &Performance) {
     report.coverage.wakeups.assert_complete(performance.wakeups(), performance);
     // Nothing else had these names.
     let terms = report.coverage.wakeups;
@@ -46,35 +46,35 @@ fn assert_exactly_the_known(report: &Report, performance: &Performance) {
     assert_one_wakeup_for_each_block(report, performance);
 }
 
-fn a_ping_pong_on_one_cpu_has_exactly_its_wakeups(attach: Attach) -> Outcome {
+fn a_ping_pong_on_one_cpu_has_exactly_its_wakeups(attach: AttachCase) -> TestOutcome {
     let load = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000));
     let (report, performance, _staged) = measure(attach, load, &["--comm", "wl-p?ng"]);
     assert_exactly_the_known(&report, &performance);
     // At least one more than there are bytes: the gate.
-    assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
+    assert_within_user_times(&report, &performance, &performance.reported.waits_ns, performance.wakeups());
     assert_near_user_times(&report, &performance);
     Ok(())
 }
 
-fn a_ping_pong_across_cpus_has_exactly_its_wakeups(attach: Attach) -> Outcome {
+fn a_ping_pong_across_cpus_has_exactly_its_wakeups(attach: AttachCase) -> TestOutcome {
     let load = Workload::PingPong(PingPong::across(machine::two_cpus()?, 500));
     let (report, performance, _staged) = measure(attach, load, &["--comm", "wl-p?ng"]);
     assert_exactly_the_known(&report, &performance);
-    assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
+    assert_within_user_times(&report, &performance, &performance.reported.waits_ns, performance.wakeups());
     Ok(())
 }
 
-fn a_timer_wakes_a_sleeper_exactly_as_often_as_it_fires(attach: Attach) -> Outcome {
-    let place = Place::fifo(machine::one_cpu());
+fn a_timer_wakes_a_sleeper_exactly_as_often_as_it_fires(attach: AttachCase) -> TestOutcome {
+    let place = TaskPlacement::fifo(machine::one_cpu());
     let load = Workload::Sleeper(Sleeper { rounds: 300, sleep_ns: 1_000_000, place });
     let (report, performance, _staged) = measure(attach, load, &["--comm", "wl-sleeper"]);
     assert_exactly_the_known(&report, &performance);
     // Userspace's figure begins when the timer was due: before its interrupt, before the wakeup.
-    assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
+    assert_within_user_times(&report, &performance, &performance.reported.waits_ns, performance.wakeups());
     Ok(())
 }
 
-fn a_sleeper_waits_as_long_as_its_hog_runs(attach: Attach) -> Outcome {
+fn a_sleeper_waits_as_long_as_its_hog_runs(attach: AttachCase) -> TestOutcome {
     let spin_ns = 1_000_000;
     let hog = BehindHog { rounds: 200, spin_ns, cpu: machine::one_cpu(), sleeper: Policy::Other };
     let (report, performance, staged) = measure(attach, Workload::BehindHog(hog), &["--comm", "wl-sleeper"]);
@@ -82,23 +82,23 @@ fn a_sleeper_waits_as_long_as_its_hog_runs(attach: Attach) -> Outcome {
     // As many as the hog made; the kernel may have had it sleep for a lock besides, which is soon over.
     let buckets = report.groups.iter().flat_map(|group| &group.buckets);
     let behind_hog: u64 = buckets.filter(|bucket| bucket.to_ns > spin_ns).map(|bucket| bucket.count).sum();
-    let known = performance.known.wakeups["wl-sleeper"];
+    let known = performance.reported.wakeups["wl-sleeper"];
     // A wait in which it slept for a lock came in two pieces.
     let in_pieces = performance.wakeups() - known;
     assert!(behind_hog + performance.untraced + in_pieces >= known, "{behind_hog} of {known}: {report:?}");
-    assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
+    assert_within_user_times(&report, &performance, &performance.reported.waits_ns, performance.wakeups());
     assert_near_user_times(&report, &performance);
     let sleeper = staged.tid("wl-sleeper");
     // It is of the lower class: it never preempts, and every ns of its waits is in the kernel's account.
-    assert_same_run_delay(&report, sleeper, &performance.accounts[&sleeper]);
+    assert_same_run_delay(&report, sleeper, &performance.task_stats[&sleeper]);
     Ok(())
 }
 
-fn all_waits_of_a_task_are_its_switches_and_its_run_delay(attach: Attach) -> Outcome {
+fn all_waits_of_a_task_are_its_switches_and_its_run_delay(attach: AttachCase) -> TestOutcome {
     let cpu = machine::one_cpu();
     let hog = BehindHog { rounds: 200, spin_ns: 500_000, cpu, sleeper: Policy::Other };
-    let ordinary = Place::other(cpu);
-    let ping_pong = PingPong { rounds: 2000, ping: ordinary, pong: ordinary, patient: false, rest_ns: 0 };
+    let ordinary = TaskPlacement::other(cpu);
+    let ping_pong = PingPong { rounds: 2000, ping: ordinary, pong: ordinary, patient: false, sleep_after_ns: 0 };
     for load in [Workload::BehindHog(hog), Workload::PingPong(ping_pong)] {
         let (report, performance, _staged) =
             measure(attach, load, &["--comm", "wl-*", "--class", "wakeup,new,preempted"]);
@@ -108,18 +108,19 @@ fn all_waits_of_a_task_are_its_switches_and_its_run_delay(attach: Attach) -> Out
     Ok(())
 }
 
-fn a_fork_storm_has_a_new_task_for_each_fork(attach: Attach) -> Outcome {
+fn a_fork_storm_has_a_new_task_for_each_fork(attach: AttachCase) -> TestOutcome {
     let children = if machine::is_emulated() { 300 } else { 1000 };
-    let place = Place { cpu: None, policy: Policy::Other };
-    let load = Workload::Forks(Forks { children, run_ns: 0, place });
+    let place = TaskPlacement { cpu: None, policy: Policy::Other };
+    let load = Workload::Forks(ForkWorkload { children, run_ns: 0, place });
     let (report, performance, _staged) = measure(attach, load, &["--class", "new", "--comm", "wl-forker"]);
     report.coverage.wakeups.assert_complete(children, &performance);
     Ok(())
 }
 
-fn t21_a_task_of_one_millisecond_is_counted_by_its_own_id(attach: Attach) -> Outcome {
+fn t21_a_task_of_one_millisecond_is_counted_by_its_own_id(attach: AttachCase) -> TestOutcome {
     let children = 300;
-    let load = Workload::Forks(Forks { children, run_ns: 1_000_000, place: Place::other(machine::one_cpu()) });
+    let load =
+        Workload::Forks(ForkWorkload { children, run_ns: 1_000_000, place: TaskPlacement::other(machine::one_cpu()) });
     let (report, performance, _staged) = measure(attach, load, &["--class", "new", "--comm", "wl-forker"]);
     report.coverage.wakeups.assert_complete(children, &performance);
     // A group for each child.
@@ -128,7 +129,7 @@ fn t21_a_task_of_one_millisecond_is_counted_by_its_own_id(attach: Attach) -> Out
 }
 
 /// Two at once: whatever one finds in the kernel's histograms, the other finds in samples of the same waits.
-fn samples_and_counts_of_the_same_waits_agree(attach: Attach) -> Outcome {
+fn samples_and_counts_of_the_same_waits_agree(attach: AttachCase) -> TestOutcome {
     let spin_ns = 1_000_000;
     let hog = BehindHog { rounds: 200, spin_ns, cpu: machine::one_cpu(), sleeper: Policy::Other };
     let mut staged = Workload::BehindHog(hog).stage();
@@ -137,7 +138,7 @@ fn samples_and_counts_of_the_same_waits_agree(attach: Attach) -> Outcome {
     staged.perform();
     let [samples, counted] = [samples, counted].map(Wakelat::report);
     assert_eq!((&*samples.mode, &*counted.mode), ("samples", "aggregate"));
-    assert_eq!(samples.coverage.wakeups.wanted(), counted.coverage.wakeups.wanted());
+    assert_eq!(samples.coverage.wakeups.selected(), counted.coverage.wakeups.selected());
     assert_eq!(samples.coverage.wakeups.delivered, counted.coverage.wakeups.delivered);
     let ([sample], [count]) = (&samples.groups[..], &counted.groups[..]) else {
         panic!("one group each: {samples:#?}, {counted:#?}")
@@ -149,7 +150,7 @@ fn samples_and_counts_of_the_same_waits_agree(attach: Attach) -> Outcome {
     near(sample.min_ns, count.min_ns, 0);
     near(sample.sum_ns / sample.count, count.sum_ns / count.count, 0);
     let has_cgroup = count.worst.iter().all(|wait| wait.cgroup_id.is_some());
-    assert_eq!(has_cgroup, Attach::TYPES.contains(&attach), "{:?}", count.worst);
+    assert_eq!(has_cgroup, AttachCase::TYPES.contains(&attach), "{:?}", count.worst);
     // Where a hypervisor took the CPU between the two, that wait is longer for one, and moves its others by a place: the percentiles that
     // stand for one of the longest are held against their own longest waits, which have no bucket.
     let held_up = usize::from(!machine::is_emulated());
@@ -170,17 +171,17 @@ fn samples_and_counts_of_the_same_waits_agree(attach: Attach) -> Outcome {
         assert_eq!(group.worst[0].latency_ns, group.max_ns);
         assert!(group.worst.is_sorted_by(|a, b| a.latency_ns >= b.latency_ns), "{:?}", group.worst);
         // It is somebody else, and has a name.
-        let had = |wait: &Worst| !["", "wl-sleeper"].contains(&&*wait.prev_comm);
+        let had = |wait: &JsonWorst| !["", "wl-sleeper"].contains(&&*wait.prev_comm);
         assert!(group.worst.iter().all(had), "{:?}", group.worst);
     }
-    let follows = |of: &Group, other: &Group| {
+    let follows = |of: &JsonGroup, other: &JsonGroup| {
         of.worst.iter().skip(held_up).zip(&other.worst).all(|(a, b)| a.latency_ns <= b.latency_ns + apart_ns)
     };
     assert!(follows(sample, count) && follows(count, sample), "{sample:?}, {count:?}");
     Ok(())
 }
 
-fn maps_take_less_than_four_mib_for_two_cpus(attach: Attach) -> Outcome {
+fn maps_take_less_than_four_mib_for_two_cpus(attach: AttachCase) -> TestOutcome {
     if machine::cpus().len() > 2 {
         return Err(Skip::because(format!("is about two CPUs, found {}", machine::cpus().len())));
     }

@@ -4,11 +4,11 @@ use wakelat_tests::{
     attached, attached_every_mode,
     cgroup::Hierarchy,
     machine,
-    procfs::{self, Account},
-    report::Report,
-    suite::{self, Outcome},
-    task::{Place, Policy},
-    wakelat::{Attach, Wakelat},
+    procfs::{self, TaskStats},
+    report::JsonReport,
+    suite::{self, TestOutcome},
+    task::{Policy, TaskPlacement},
+    wakelat::{AttachCase, Wakelat},
     workload::{BehindHog, Performance, PingPong, Sleeper, Workload, until},
 };
 
@@ -37,7 +37,7 @@ fn ping_pong() -> Workload {
 }
 
 /// What wakelat finds of a ping-pong.
-fn filtered(attach: Attach, arguments: &[&str]) -> (Report, Performance) {
+fn filtered(attach: AttachCase, arguments: &[&str]) -> (JsonReport, Performance) {
     let mut staged = ping_pong().stage();
     let wakelat = Wakelat::hist(attach, arguments);
     let performance = staged.perform();
@@ -45,7 +45,7 @@ fn filtered(attach: Attach, arguments: &[&str]) -> (Report, Performance) {
 }
 
 /// Asserts that `report`, made by name, is about `comm` alone, and has all of its wakeups.
-fn assert_only(report: &Report, performance: &Performance, comm: &str) {
+fn assert_only(report: &JsonReport, performance: &Performance, comm: &str) {
     let (terms, wakeups) = (report.coverage.wakeups, performance.wakeups[comm]);
     assert_eq!(report.with("comm", comm).count(), report.groups.len(), "others than `{comm}`: {report:?}");
     terms.assert_complete(wakeups, performance);
@@ -53,16 +53,16 @@ fn assert_only(report: &Report, performance: &Performance, comm: &str) {
 }
 
 /// Asserts that `report`, made by name and something else, has `wakeups` of `comm`, whoever else there may be.
-fn assert_among_others(report: &Report, performance: &Performance, comm: &str, wakeups: u64) {
+fn assert_among_others(report: &JsonReport, performance: &Performance, comm: &str, wakeups: u64) {
     let found: u64 = report.with("comm", comm).map(|group| group.count).sum();
     assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{report:?}");
 }
 
-fn without_a_filter_only_wakelats_own_threads_are_excluded(attach: Attach) -> Outcome {
+fn without_a_filter_only_wakelats_own_threads_are_excluded(attach: AttachCase) -> TestOutcome {
     let wakelat = Wakelat::hist(attach, &[]);
     let own = |wakelat: &Wakelat| {
         let threads = procfs::other_threads(wakelat.pid());
-        threads.into_iter().chain([wakelat.pid()]).map(|tid| Account::of(tid).voluntary).sum::<u64>()
+        threads.into_iter().chain([wakelat.pid()]).map(|tid| TaskStats::of(tid).voluntary).sum::<u64>()
     };
     let begun = own(&wakelat);
     until("wakelat has been woken", || own(&wakelat) > begun + 1);
@@ -74,13 +74,13 @@ fn without_a_filter_only_wakelats_own_threads_are_excluded(attach: Attach) -> Ou
     Ok(())
 }
 
-fn t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: Attach) -> Outcome {
+fn t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: AttachCase) -> TestOutcome {
     let hierarchy = Hierarchy::find()?;
     let (ours, theirs) = (hierarchy.group("ours"), hierarchy.group("theirs"));
     for (member, other) in [("wl-ping", "wl-pong"), ("wl-pong", "wl-ping")] {
         let mut staged = ping_pong().stage();
-        ours.take_in(staged.tid(member));
-        theirs.take_in(staged.tid(other));
+        ours.add_process(staged.tid(member));
+        theirs.add_process(staged.tid(other));
         let path = ours.path().to_str().expect("a path of our own making");
         let wakelat = Wakelat::hist(attach, &["--by", "comm", "--cgroup", path]);
         let performance = staged.perform();
@@ -89,7 +89,7 @@ fn t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: Att
     Ok(())
 }
 
-fn t14_a_name_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: Attach) -> Outcome {
+fn t14_a_name_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: AttachCase) -> TestOutcome {
     let (report, performance) = filtered(attach, &["--by", "comm", "--comm", "wl-ping"]);
     assert_only(&report, &performance, "wl-ping");
     let (report, performance) = filtered(attach, &["--by", "comm", "--comm", "*-p[!i]ng"]);
@@ -97,21 +97,21 @@ fn t14_a_name_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: Attac
     Ok(())
 }
 
-fn t15_a_group_made_after_the_start_counts_for_its_parent(attach: Attach) -> Outcome {
+fn t15_a_group_made_after_the_start_counts_for_its_parent(attach: AttachCase) -> TestOutcome {
     let hierarchy = Hierarchy::find()?;
     let parent = hierarchy.group("parent");
     let mut staged = ping_pong().stage();
     let path = parent.path().to_str().expect("a path of our own making");
     let wakelat = Wakelat::hist(attach, &["--by", "comm", "--cgroup", path]);
     let child = parent.child("child");
-    child.take_in(staged.tid("wl-pong"));
+    child.add_process(staged.tid("wl-pong"));
     let performance = staged.perform();
     assert_only(&wakelat.report(), &performance, "wl-pong");
     drop(staged);
     Ok(())
 }
 
-fn a_thread_id_selects_one_thread(attach: Attach) -> Outcome {
+fn a_thread_id_selects_one_thread(attach: AttachCase) -> TestOutcome {
     let mut staged = ping_pong().stage();
     let tid = staged.tid("wl-pong").to_string();
     let wakelat = Wakelat::hist(attach, &["--by", "comm", "--tid", &tid]);
@@ -120,7 +120,7 @@ fn a_thread_id_selects_one_thread(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn a_process_id_selects_one_process(attach: Attach) -> Outcome {
+fn a_process_id_selects_one_process(attach: AttachCase) -> TestOutcome {
     let mut staged = ping_pong().stage();
     let pid = staged.tid("wl-ping").to_string();
     let wakelat = Wakelat::hist(attach, &["--by", "comm", "--pid", &pid]);
@@ -135,7 +135,7 @@ fn fifo_33() -> Workload {
     Workload::BehindHog(BehindHog { rounds: 50, spin_ns: 100_000, cpu, sleeper: Policy::Fifo(33) })
 }
 
-fn a_priority_selects_its_tasks(attach: Attach) -> Outcome {
+fn a_priority_selects_its_tasks(attach: AttachCase) -> TestOutcome {
     let mut staged = fifo_33().stage();
     // In the kernel's numbers 99 less that of the user: MAX_RT_PRIO - 1 - priority (kernel/sched/syscalls.c).
     let wakelat = Wakelat::hist(attach, &["--by", "comm,prio", "--prio", "66"]);
@@ -146,7 +146,7 @@ fn a_priority_selects_its_tasks(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn a_policy_selects_its_tasks(attach: Attach) -> Outcome {
+fn a_policy_selects_its_tasks(attach: AttachCase) -> TestOutcome {
     let mut staged = fifo_33().stage();
     let wakelat = Wakelat::hist(attach, &["--by", "comm,policy", "--policy", "fifo"]);
     let performance = staged.perform();
@@ -157,10 +157,10 @@ fn a_policy_selects_its_tasks(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn a_cpu_selects_the_waits_that_end_on_it(attach: Attach) -> Outcome {
+fn a_cpu_selects_the_waits_that_end_on_it(attach: AttachCase) -> TestOutcome {
     let [first, last] = machine::two_cpus()?;
     for cpu in [first, last] {
-        let load = Sleeper { rounds: 100, sleep_ns: 500_000, place: Place::fifo(last) };
+        let load = Sleeper { rounds: 100, sleep_ns: 500_000, place: TaskPlacement::fifo(last) };
         let mut staged = Workload::Sleeper(load).stage();
         let wakelat = Wakelat::hist(attach, &["--by", "comm,cpu", "--cpus", &cpu.to_string()]);
         let performance = staged.perform();
@@ -172,10 +172,10 @@ fn a_cpu_selects_the_waits_that_end_on_it(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn t08_a_wait_below_the_threshold_leaves_nothing_behind(attach: Attach) -> Outcome {
+fn t08_a_wait_below_the_threshold_leaves_nothing_behind(attach: AttachCase) -> TestOutcome {
     // A start that is not consumed below the threshold shows as soon as the task waits again: here after a rest that is
     // longer than the threshold.
-    let load = PingPong { rest_ns: 1_500_000_000, ..PingPong::on_one(machine::one_cpu(), 2000) };
+    let load = PingPong { sleep_after_ns: 1_500_000_000, ..PingPong::on_one(machine::one_cpu(), 2000) };
     let mut staged = Workload::PingPong(load).stage();
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--threshold", "1s"]);
     let performance = staged.perform();
@@ -189,7 +189,7 @@ fn t08_a_wait_below_the_threshold_leaves_nothing_behind(attach: Attach) -> Outco
     Ok(())
 }
 
-fn a_threshold_lets_exactly_the_longer_waits_through(attach: Attach) -> Outcome {
+fn a_threshold_lets_exactly_the_longer_waits_through(attach: AttachCase) -> TestOutcome {
     let cpu = machine::one_cpu();
     let hog = BehindHog { rounds: 100, spin_ns: 1_000_000, cpu, sleeper: Policy::Fifo(5) };
     let mut staged = Workload::BehindHog(hog).stage();
@@ -198,7 +198,7 @@ fn a_threshold_lets_exactly_the_longer_waits_through(attach: Attach) -> Outcome 
     let performance = staged.perform();
     let report = wakelat.report();
     // The kernel may have had it sleep for a lock besides, which is soon over.
-    let behind_hog = performance.known.wakeups["wl-sleeper"].saturating_sub(performance.untraced);
+    let behind_hog = performance.reported.wakeups["wl-sleeper"].saturating_sub(performance.untraced);
     let found: u64 = report.with("comm", "wl-sleeper").map(|group| group.count).sum();
     assert!((behind_hog..=performance.wakeups()).contains(&found), "{behind_hog}: {report:?}");
     assert!(report.groups.iter().all(|group| group.min_ns >= 1_000_000), "{report:?}");

@@ -6,11 +6,11 @@ use nix::time::{ClockId, clock_gettime};
 use wakelat_tests::{
     clock::now_ns,
     from_each_source, machine, procfs,
-    suite::{self, Outcome, Skip},
-    task::{Place, Policy, pin},
+    suite::{self, Skip, TestOutcome},
+    task::{Policy, TaskPlacement, pin},
     timers::Timers,
-    tracer::{self, Trace, running},
-    wakelat::Ended,
+    tracer::{self, ParsedTrace, running},
+    wakelat::RunOutput,
 };
 
 fn main() {
@@ -21,7 +21,7 @@ fn main() {
 }
 
 /// Asserts that `name` took `burnt_ns` on `cpu`, and that the report says who it was.
-fn assert_named(name: &str, cpu: usize, burnt_ns: u64, ended: &Ended, trace: &Trace) {
+fn assert_named(name: &str, cpu: usize, burnt_ns: u64, ended: &RunOutput, trace: &ParsedTrace) {
     let named_ns = trace.threads.get(&(cpu as u32, name.to_owned())).copied().unwrap_or(0);
     println!("\n  `{name}` took {burnt_ns} ns, and is named with {named_ns} ns");
     assert!(named_ns > 0, "{:?}", trace.threads);
@@ -32,7 +32,7 @@ fn assert_named(name: &str, cpu: usize, burnt_ns: u64, ended: &Ended, trace: &Tr
     assert!(ended.stdout.contains(name), "the report names it: {}", ended.stdout);
 }
 
-fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> Outcome {
+fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     let cpu = machine::one_cpu();
@@ -42,7 +42,7 @@ fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> Outcome {
     let wakelat = running(&["--source", source, "-p", "1ms", "--cpus", &cpu.to_string()]);
     let burnt_ns: u64 = std::thread::spawn(move || {
         nix::sys::prctl::set_name(c"wl-burner").expect("a name");
-        Place { cpu: Some(cpu), policy: Policy::Fifo(99) }.take();
+        TaskPlacement { cpu: Some(cpu), policy: Policy::Fifo(99) }.take();
         let own = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a thread has a clock"));
         let mut burnt_ns = 0;
         for _ in 0..4 {
@@ -67,7 +67,7 @@ fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> Outcome {
 
 /// With PREEMPT_RT softirqs run in threads, and the tracers call them so (`hook_softirq_events`,
 /// kernel/trace/trace_osnoise.c). Timers of user space expire in such a thread, however many at once.
-fn a_busy_softirq_is_named_with_its_time(source: &str) -> Outcome {
+fn a_busy_softirq_is_named_with_its_time(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     if !machine::is_preempt_rt() {
@@ -76,7 +76,7 @@ fn a_busy_softirq_is_named_with_its_time(source: &str) -> Outcome {
     let cpu = machine::one_cpu();
     let softirqs: Vec<Raised> = [format!("ktimers/{cpu}"), format!("ksoftirqd/{cpu}")]
         .into_iter()
-        .flat_map(|name| procfs::named(&name).into_iter().map(move |tid| Raised::new(name.clone(), tid)))
+        .flat_map(|name| procfs::pids_named(&name).into_iter().map(move |tid| Raised::new(name.clone(), tid)))
         .collect();
     // Short beside a burst: what passes before the first activation in it is nobody's share.
     let wakelat = running(&["--source", source, "-p", "250us", "--cpus", &cpu.to_string()]);

@@ -4,8 +4,8 @@ use std::{collections::HashSet, fs, io, process::Command};
 
 use wakelat_tests::{
     machine, once,
-    suite::{self, Outcome, Skip},
-    wakelat::{self, Attach},
+    suite::{self, Skip, TestOutcome},
+    wakelat::{self, AttachCase},
 };
 
 /// `bpf(2)` commands and map types: Linux, `include/uapi/linux/bpf.h`.
@@ -16,7 +16,7 @@ fn main() {
     suite::main(once![the_kernel_publishes_its_types, a_ring_buffer_can_be_made, every_program_passes_the_verifier]);
 }
 
-fn the_kernel_publishes_its_types() -> Outcome {
+fn the_kernel_publishes_its_types() -> TestOutcome {
     let btf = fs::read("/sys/kernel/btf/vmlinux").map_err(|_| Skip::because("no `/sys/kernel/btf/vmlinux`"))?;
     // Magic and version: Linux, `include/uapi/linux/btf.h`.
     assert_eq!(btf[..3], [0x9f, 0xeb, 1]);
@@ -27,7 +27,7 @@ fn the_kernel_publishes_its_types() -> Outcome {
     Ok(())
 }
 
-fn a_ring_buffer_can_be_made() -> Outcome {
+fn a_ring_buffer_can_be_made() -> TestOutcome {
     // map_type, key_size, value_size, max_entries: the size in bytes, at least a page.
     let attributes = [BPF_MAP_TYPE_RINGBUF, 0, 0, 4096];
     // SAFETY: the attributes are as long as said, are only read, and outlive the call.
@@ -40,7 +40,7 @@ fn a_ring_buffer_can_be_made() -> Outcome {
 
 /// Has each program verified, and prints how many instructions that took: `cargo xtask vm` compares them with the accepted
 /// ones.
-fn every_program_passes_the_verifier() -> Outcome {
+fn every_program_passes_the_verifier() -> TestOutcome {
     let tracers: &[&str] = if fs::exists("/sys/kernel/tracing/events/osnoise/timerlat_sample").is_ok_and(|there| there)
         && fs::read_to_string("/sys/kernel/tracing/available_tracers").is_ok_and(|all| all.contains("timerlat"))
     {
@@ -50,31 +50,31 @@ fn every_program_passes_the_verifier() -> Outcome {
     };
     // The harness has begun a line with the test's name.
     println!();
-    for attach in Attach::ALL {
+    for attach in AttachCase::ALL {
         // Counted in the kernel, and as samples with all that they tell.
         for more in [&[][..], &["--by", "waker"]] {
             let arguments = ["hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
-            tell_verified(&[&arguments[..], more].concat());
+            print_verified(&[&arguments[..], more].concat());
         }
         // What happens between waits is told by typed tracepoints alone.
-        if attach == Attach::Btf {
+        if attach == AttachCase::Btf {
             for view in [
                 &["why", "--parts", "noise,idle,quota,works,forks"][..],
                 &["why", "--stacks"],
                 &["trace", "--all", "-M", "-w", "--json"],
             ] {
-                tell_verified(&[view, &["-q", "-d", "1ms", "--attach", attach.name()]].concat());
+                print_verified(&[view, &["-q", "-d", "1ms", "--attach", attach.name()]].concat());
             }
         }
-        for tracer in tracers.iter().filter(|_| Attach::TYPES.contains(&attach)) {
-            tell_verified(&[*tracer, "-d", "1ms", "--source", "bpf", "--attach", attach.name()]);
+        for tracer in tracers.iter().filter(|_| AttachCase::TYPES.contains(&attach)) {
+            print_verified(&[*tracer, "-d", "1ms", "--source", "bpf", "--attach", attach.name()]);
         }
     }
     Ok(())
 }
 
 /// Runs wakelat, and prints how many instructions each of its programs took.
-fn tell_verified(arguments: &[&str]) {
+fn print_verified(arguments: &[&str]) {
     // Only these messages: with `-v` the programs would have messages of their own.
     let mut wakelat = Command::new(wakelat::binary());
     let output = wakelat.args(arguments).env("RUST_LOG", "wakelat::collect::attach=info").output().unwrap();

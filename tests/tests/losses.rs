@@ -7,16 +7,16 @@ use nix::sys::signal::Signal;
 use wakelat_tests::{
     attached, attached_every_mode,
     byte::{put_byte, take_byte},
-    gate::Gate,
+    gate::ProgramGate,
     machine,
-    procfs::{self, Account},
-    report::Terms,
-    suite::{self, Outcome, Skip},
+    procfs::{self, TaskStats},
+    report::JsonTerms,
+    suite::{self, Skip, TestOutcome},
     supervisor::Supervisor,
     sysctl::Sysctl,
-    task::{self, Place},
-    wakelat::{Attach, Wakelat},
-    workload::{Forks, Hogs, ManyThreads, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until},
+    task::{self, TaskPlacement},
+    wakelat::{AttachCase, Wakelat},
+    workload::{ForkWorkload, Hogs, ManyThreads, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until},
 };
 
 fn main() {
@@ -39,10 +39,10 @@ fn main() {
 const MAPPINGS: u64 = 4;
 
 /// As many threads as the trap wants, or as this machine has room for, and the setting that makes room for them.
-fn many_threads(attach: Attach) -> Result<(u64, Sysctl), Skip> {
+fn many_threads(attach: AttachCase) -> Result<(u64, Sysctl), Skip> {
     let room = [
         // One way to attach shows the number: the programs are the same, and so many threads take a machine many seconds.
-        if attach == Attach::Btf { 20_000 } else { 2_000 },
+        if attach == AttachCase::Btf { 20_000 } else { 2_000 },
         machine::available_memory() / 2 / THREAD_BYTES,
         Sysctl::get("kernel/threads-max") / 2,
         Sysctl::get("kernel/pid_max") * 2 / 3,
@@ -59,7 +59,7 @@ fn many_threads(attach: Attach) -> Result<(u64, Sysctl), Skip> {
 fn blocked(staged: &Staged) -> u64 {
     let tids = procfs::other_threads(staged.pid());
     tids.iter().for_each(|tid| until("all threads are blocked", || procfs::is_blocked(*tid)));
-    tids.iter().map(|tid| Account::of(*tid).voluntary).sum()
+    tids.iter().map(|tid| TaskStats::of(*tid).voluntary).sum()
 }
 
 /// How often they blocked since they had done so `before` times: once each, or oftener where they sleep for locks.
@@ -69,7 +69,7 @@ fn wakeups_since(before: u64, staged: &Staged, threads: u64) -> u64 {
     wakeups
 }
 
-fn t09_with_room_for_sixteen_every_thread_is_still_accounted_for(attach: Attach) -> Outcome {
+fn t09_with_room_for_sixteen_every_thread_is_still_accounted_for(attach: AttachCase) -> TestOutcome {
     let (threads, _mappings) = many_threads(attach)?;
     let mut staged = Workload::ManyThreads(ManyThreads { threads }).stage();
     let before = blocked(&staged);
@@ -89,7 +89,7 @@ fn t09_with_room_for_sixteen_every_thread_is_still_accounted_for(attach: Attach)
     Ok(())
 }
 
-fn t09_with_room_for_all_no_thread_is_lost(attach: Attach) -> Outcome {
+fn t09_with_room_for_all_no_thread_is_lost(attach: AttachCase) -> TestOutcome {
     let (threads, _mappings) = many_threads(attach)?;
     let mut staged = Workload::ManyThreads(ManyThreads { threads }).stage();
     let before = blocked(&staged);
@@ -101,7 +101,7 @@ fn t09_with_room_for_all_no_thread_is_lost(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn threads_that_share_a_place_lose_nothing(attach: Attach) -> Outcome {
+fn threads_that_share_a_place_lose_nothing(attach: AttachCase) -> TestOutcome {
     // Room for 32 is 16 places and a map of 16: a third of them find their place taken.
     const THREADS: u64 = 24;
     let mut staged = Workload::ManyThreads(ManyThreads { threads: THREADS }).stage();
@@ -114,12 +114,12 @@ fn threads_that_share_a_place_lose_nothing(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn the_dead_give_their_places_back(attach: Attach) -> Outcome {
+fn the_dead_give_their_places_back(attach: AttachCase) -> TestOutcome {
     // Room for 64 is 32 places and a map of 32. The children take each place several times; the threads that come after them
     // are more than the map has room for.
     const THREADS: u64 = 48;
-    let place = Place::other(machine::one_cpu());
-    let mut children = Workload::Forks(Forks { children: 200, run_ns: 0, place }).stage();
+    let place = TaskPlacement::other(machine::one_cpu());
+    let mut children = Workload::Forks(ForkWorkload { children: 200, run_ns: 0, place }).stage();
     let mut threads = Workload::ManyThreads(ManyThreads { threads: THREADS }).stage();
     let before = blocked(&threads);
     let arguments = ["--comm", "wl-[fm]*", "--class", "wakeup,new", "--by", "comm", "--start-entries", "64"];
@@ -134,14 +134,14 @@ fn the_dead_give_their_places_back(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn a_wait_whose_end_no_program_sees_is_stale(attach: Attach) -> Outcome {
+fn a_wait_whose_end_no_program_sees_is_stale(attach: AttachCase) -> TestOutcome {
     const ROUNDS: u64 = 100;
     // Of one real-time priority on one CPU, neither preempts the other: each runs when the other blocks.
-    let place = Place::fifo(machine::one_cpu());
+    let place = TaskPlacement::fifo(machine::one_cpu());
     let (wakeups, waker) = pipe().expect("no file descriptors left");
     let (turns, turn) = pipe().expect("no file descriptors left");
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-unseen"]);
-    let (gate, supervisor) = (Gate::of(wakelat.pid()), Supervisor::now());
+    let (gate, supervisor) = (ProgramGate::of(wakelat.pid()), Supervisor::now());
     thread::scope(|scope| {
         scope.spawn(|| {
             place.take();
@@ -171,7 +171,7 @@ fn a_wait_whose_end_no_program_sees_is_stale(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn t17_a_stalled_reader_loses_and_says_how_much(attach: Attach) -> Outcome {
+fn t17_a_stalled_reader_loses_and_says_how_much(attach: AttachCase) -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--mode", "samples", "--ring-size", "4096"]);
     wakelat.stall();
@@ -185,7 +185,7 @@ fn t17_a_stalled_reader_loses_and_says_how_much(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits(attach: Attach) -> Outcome {
+fn t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits(attach: AttachCase) -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--mode", "samples", "--ring-size", "1M"]);
     wakelat.stall();
@@ -196,11 +196,11 @@ fn t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits(attach: Atta
     Ok(())
 }
 
-fn t18_under_twice_the_load_every_wakeup_is_accounted_for(attach: Attach) -> Outcome {
+fn t18_under_twice_the_load_every_wakeup_is_accounted_for(attach: AttachCase) -> TestOutcome {
     let mut hogs = Workload::Hogs(Hogs { per_cpu: 2 }).stage();
     let mut staged = Workload::PingPong(PingPong {
-        ping: Place::other(machine::one_cpu()),
-        pong: Place::other(machine::cpus()[0]),
+        ping: TaskPlacement::other(machine::one_cpu()),
+        pong: TaskPlacement::other(machine::cpus()[0]),
         ..PingPong::on_one(machine::one_cpu(), 300)
     })
     .stage();
@@ -219,9 +219,9 @@ fn t18_under_twice_the_load_every_wakeup_is_accounted_for(attach: Attach) -> Out
     Ok(())
 }
 
-fn t20_intervals_add_up_to_the_whole(attach: Attach) -> Outcome {
+fn t20_intervals_add_up_to_the_whole(attach: AttachCase) -> TestOutcome {
     // Half a second at least, on any machine.
-    let load = Sleeper { rounds: 1000, sleep_ns: 500_000, place: Place::fifo(machine::one_cpu()) };
+    let load = Sleeper { rounds: 1000, sleep_ns: 500_000, place: TaskPlacement::fifo(machine::one_cpu()) };
     let mut staged = Workload::Sleeper(load).stage();
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-sleeper", "100ms"]);
     let performance = staged.perform();
@@ -229,7 +229,7 @@ fn t20_intervals_add_up_to_the_whole(attach: Attach) -> Outcome {
     let used = reports.iter().filter(|report| !report.groups.is_empty()).count();
     println!("\n  {} intervals, {used} of them with waits", reports.len());
     assert!(used > 1, "the load fell into one interval");
-    let sum = |term: fn(&Terms) -> u64| reports.iter().map(|report| term(&report.coverage.wakeups)).sum::<u64>();
+    let sum = |term: fn(&JsonTerms) -> u64| reports.iter().map(|report| term(&report.coverage.wakeups)).sum::<u64>();
     let missing = performance.blocked() - sum(|terms| terms.delivered);
     assert!(missing <= performance.untraced, "{missing} missing of {performance:?}");
     // A wait that goes on when an interval ends is seen again in the next, which says so.

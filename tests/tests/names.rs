@@ -15,11 +15,11 @@ use wakelat_tests::{
     cgroup::Hierarchy,
     echo::Echo,
     machine,
-    procfs::{self, Account},
-    suite::{self, Outcome},
+    procfs::{self, TaskStats},
+    suite::{self, TestOutcome},
     supervisor::Supervisor,
-    task::{self, Place},
-    wakelat::{Attach, Wakelat, command},
+    task::{self, TaskPlacement},
+    wakelat::{AttachCase, Wakelat, command},
     workload::{PingPong, Workload, until},
 };
 
@@ -43,7 +43,7 @@ fn ping_pong() -> Workload {
     Workload::PingPong(PingPong::on_one(machine::one_cpu(), 500))
 }
 
-fn measuring(attach: Attach, arguments: &[&str]) -> Wakelat {
+fn measuring(attach: AttachCase, arguments: &[&str]) -> Wakelat {
     let mut all = vec!["hist", "--json", "--attach", attach.name(), "--comm", "wl-p*"];
     all.extend(arguments);
     Wakelat::measuring(command(&all))
@@ -58,11 +58,11 @@ fn groups(wakelat: Wakelat) -> Vec<Value> {
     report["groups"].as_array().expect("a report has groups").clone()
 }
 
-fn a_cgroup_that_is_removed_has_its_path(attach: Attach) -> Outcome {
+fn a_cgroup_that_is_removed_has_its_path(attach: AttachCase) -> TestOutcome {
     let hierarchy = Hierarchy::find()?;
     let group = hierarchy.group("short-lived");
     let mut staged = ping_pong().stage();
-    ["wl-ping", "wl-pong"].iter().for_each(|name| group.take_in(staged.tid(name)));
+    ["wl-ping", "wl-pong"].iter().for_each(|name| group.add_process(staged.tid(name)));
     let hist = measuring(attach, &["--by", "cgroup"]);
     staged.perform();
     drop(staged);
@@ -74,7 +74,7 @@ fn a_cgroup_that_is_removed_has_its_path(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn processes_and_threads_that_ended_have_their_names(attach: Attach) -> Outcome {
+fn processes_and_threads_that_ended_have_their_names(attach: AttachCase) -> TestOutcome {
     for key in ["pid", "tid"] {
         let mut staged = ping_pong().stage();
         let tids = ["wl-ping", "wl-pong"].map(|name| (name, staged.tid(name)));
@@ -91,11 +91,11 @@ fn processes_and_threads_that_ended_have_their_names(attach: Attach) -> Outcome 
     Ok(())
 }
 
-fn each_wait_has_the_name_that_its_task_had(attach: Attach) -> Outcome {
+fn each_wait_has_the_name_that_its_task_had(attach: AttachCase) -> TestOutcome {
     let echo = Echo::start(FIRST, SECOND, None)?;
     let blocked = || {
         until("the echo is blocked", || procfs::is_blocked(echo.tid()));
-        Account::of(echo.tid()).voluntary
+        TaskStats::of(echo.tid()).voluntary
     };
     let begun = blocked();
     let hist = Wakelat::hist(attach, &["--by", "comm", "--comm", "wl-*", "--mode", "samples"]);
@@ -124,15 +124,15 @@ struct Woken {
 
 impl Woken {
     /// To be made by the thread that is woken, on the CPU of whatever it starts from then on.
-    fn begin(attach: Attach) -> Self {
+    fn begin(attach: AttachCase) -> Self {
         task::name("wl-wakee");
-        Place::other(machine::one_cpu()).take();
+        TaskPlacement::other(machine::one_cpu()).take();
         // All since the start, so that names are not forgotten with each interval.
         let line =
             ["top", "--json", "--attach", attach.name(), "--comm", "wl-wakee", "--by", "waker", "--interval", "600ms"];
         let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut wakelat = Wakelat::over(child);
+        let mut wakelat = Wakelat::from_child(child);
         wakelat.until_measuring();
         let (sender, reports) = channel();
         thread::spawn(move || {
@@ -168,11 +168,11 @@ fn name_of(tid: u32, report: &Value) -> Option<String> {
 }
 
 /// Runs `body` in a thread that may be renamed and moved.
-fn in_a_thread(body: impl FnOnce() -> Outcome + Send) -> Outcome {
+fn in_a_thread(body: impl FnOnce() -> TestOutcome + Send) -> TestOutcome {
     thread::scope(|scope| scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
-fn a_waker_that_renames_itself_has_its_new_name(attach: Attach) -> Outcome {
+fn a_waker_that_renames_itself_has_its_new_name(attach: AttachCase) -> TestOutcome {
     in_a_thread(|| {
         let woken = Woken::begin(attach);
         let waker = Echo::start(FIRST, SECOND, None)?;
@@ -183,7 +183,7 @@ fn a_waker_that_renames_itself_has_its_new_name(attach: Attach) -> Outcome {
     })
 }
 
-fn a_waker_that_starts_another_program_has_its_name(attach: Attach) -> Outcome {
+fn a_waker_that_starts_another_program_has_its_name(attach: AttachCase) -> TestOutcome {
     in_a_thread(|| {
         let woken = Woken::begin(attach);
         let waker = Echo::start(FIRST, SECOND, None)?;
@@ -194,7 +194,7 @@ fn a_waker_that_starts_another_program_has_its_name(attach: Attach) -> Outcome {
     })
 }
 
-fn a_waker_with_the_number_of_one_that_ended_has_its_own_name(attach: Attach) -> Outcome {
+fn a_waker_with_the_number_of_one_that_ended_has_its_own_name(attach: AttachCase) -> TestOutcome {
     in_a_thread(|| {
         let woken = Woken::begin(attach);
         let first = Echo::start(FIRST, FIRST, None)?;

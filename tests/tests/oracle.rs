@@ -7,15 +7,15 @@ use serde_json::Value;
 use wakelat_tests::{
     attached,
     clock::now_ns,
-    distances::Distances,
+    distances::ClockDifferences,
     golden, machine, once,
-    recording::Recording,
-    replay::{self, Own},
-    suite::{self, Outcome, Skip},
-    task::Place,
+    recording::EventRecording,
+    replay::{self, ReplayedWaits},
+    suite::{self, Skip, TestOutcome},
+    task::TaskPlacement,
     tracefs,
-    wakelat::{Attach, Wakelat, command},
-    workload::{Forks, Performance, PingPong, WakeRace, Workload},
+    wakelat::{AttachCase, Wakelat, command},
+    workload::{ForkWorkload, Performance, PingPong, WakeRace, Workload},
 };
 
 fn main() {
@@ -40,12 +40,12 @@ const EXACT_NS: i64 = 4_000;
 ///
 /// # Errors
 /// On a machine whose kernel may hide switches from its own recording: docs/semantics.md, "When instruments disagree".
-fn recorded(attach: Attach, load: Workload, comms: &[&str]) -> Result<(Own, Performance), Skip> {
+fn recorded(attach: AttachCase, load: Workload, comms: &[&str]) -> Result<(ReplayedWaits, Performance), Skip> {
     if !machine::is_emulated() {
         return Err(Skip::because("recordings are whole in virtual machines of the tests alone"));
     }
     let mut staged = load.stage();
-    let recording = Recording::start();
+    let recording = EventRecording::start();
     let mut arguments = vec!["trace", "--json", "--attach", attach.name(), "--threshold", "1ns", "--ring-size", "16M"];
     arguments.extend(["--class", "wakeup,new,preempted"]);
     comms.iter().for_each(|comm| arguments.extend(["--comm", comm]));
@@ -58,7 +58,7 @@ fn recorded(attach: Attach, load: Workload, comms: &[&str]) -> Result<(Own, Perf
     let mut own = replay::own(&recording.events(), |comm| comms.contains(&comm));
     samples.retain(|sample| window.contains(&sample.at_ns));
     own.waits.retain(|wait| window.contains(&wait.at_ns));
-    let distances = Distances::of(&samples, &own.waits);
+    let distances = ClockDifferences::of(&samples, &own.waits);
     println!("\n  {} waits, {}", own.waits.len(), distances.text());
     assert_eq!(own.unexplained, 0);
     if machine::is_emulated() && machine::has_own_time() {
@@ -69,11 +69,11 @@ fn recorded(attach: Attach, load: Workload, comms: &[&str]) -> Result<(Own, Perf
     Ok((own, performance))
 }
 
-fn count(own: &Own, class: &str) -> u64 {
+fn count(own: &ReplayedWaits, class: &str) -> u64 {
     own.waits.iter().filter(|wait| wait.class == class).count() as u64
 }
 
-fn each_sample_of_a_ping_pong_is_the_one_recorded(attach: Attach) -> Outcome {
+fn each_sample_of_a_ping_pong_is_the_one_recorded(attach: AttachCase) -> TestOutcome {
     let load = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 1000));
     let (own, performance) = recorded(attach, load, &["wl-ping", "wl-pong"])?;
     assert_eq!(count(&own, "wakeup"), performance.wakeups());
@@ -83,25 +83,25 @@ fn each_sample_of_a_ping_pong_is_the_one_recorded(attach: Attach) -> Outcome {
 /// A load that has waits of both kinds, and on its way each of the traps.
 fn wake_race(rounds: u64) -> (Workload, [&'static str; 3]) {
     let cpu = machine::one_cpu();
-    let load = WakeRace { rounds, cpus: [cpu, cpu], preemptor: true, rest_ns: 1_000_000 };
+    let load = WakeRace { rounds, cpus: [cpu, cpu], preemptor: true, sleep_after_ns: 1_000_000 };
     (Workload::WakeRace(load), ["wl-wakee", "wl-waker", "wl-preemptor"])
 }
 
-fn each_sample_of_a_wake_race_is_the_one_recorded() -> Outcome {
+fn each_sample_of_a_wake_race_is_the_one_recorded() -> TestOutcome {
     let (load, comms) = wake_race(200);
-    let (own, _) = recorded(Attach::Btf, load, &comms)?;
+    let (own, _) = recorded(AttachCase::Btf, load, &comms)?;
     assert!(count(&own, "preempted") > 0 && count(&own, "wakeup") > 200);
     Ok(())
 }
 
-fn each_sample_of_a_fork_storm_is_the_one_recorded() -> Outcome {
-    let load = Forks { children: 50, run_ns: 500_000, place: Place::other(machine::one_cpu()) };
-    let (own, _) = recorded(Attach::Btf, Workload::Forks(load), &["wl-forker"])?;
+fn each_sample_of_a_fork_storm_is_the_one_recorded() -> TestOutcome {
+    let load = ForkWorkload { children: 50, run_ns: 500_000, place: TaskPlacement::other(machine::one_cpu()) };
+    let (own, _) = recorded(AttachCase::Btf, Workload::Forks(load), &["wl-forker"])?;
     assert_eq!(count(&own, "new"), 50);
     Ok(())
 }
 
-fn the_triggers_of_verify_count_what_was_recorded() -> Outcome {
+fn the_triggers_of_verify_count_what_was_recorded() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let (load, comms) = wake_race(200);
     let mut staged = load.stage();
@@ -111,7 +111,7 @@ fn the_triggers_of_verify_count_what_was_recorded() -> Outcome {
     // Its own instance: there an event has one time, for the record and for the triggers.
     let left = tracefs::left_by_wakelat();
     let instance = left.iter().find(|name| !name.contains(' ')).expect("its instance");
-    let recording = Recording::within(instance);
+    let recording = EventRecording::within(instance);
     staged.perform();
     let tids: Vec<u32> = comms.iter().map(|comm| staged.tid(comm)).collect();
     let waits = replay::trigger(&recording.events(), |tid| tids.contains(&tid));
@@ -149,19 +149,19 @@ fn the_triggers_of_verify_count_what_was_recorded() -> Outcome {
     Ok(())
 }
 
-fn a_whole_report_is_the_golden_one_with_the_recorded_latencies() -> Outcome {
+fn a_whole_report_is_the_golden_one_with_the_recorded_latencies() -> TestOutcome {
     if !machine::is_emulated() || !machine::has_own_time() {
         return Err(Skip::because("only where time is counted in instructions is every figure exact"));
     }
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 500)).stage();
-    let recording = Recording::start();
-    let wakelat = Wakelat::hist(Attach::Btf, &["--by", "comm,cpu", "--comm", "wl-ping", "--comm", "wl-pong"]);
+    let recording = EventRecording::start();
+    let wakelat = Wakelat::hist(AttachCase::Btf, &["--by", "comm,cpu", "--comm", "wl-ping", "--comm", "wl-pong"]);
     staged.perform();
     let report = wakelat.report();
     let own = replay::own(&recording.events(), |comm| ["wl-ping", "wl-pong"].contains(&comm));
     for group in &report.groups {
         let tid = staged.tid(group.key["comm"].as_str().expect("a name"));
-        let waits: Vec<&replay::Wait> =
+        let waits: Vec<&replay::ReplayWait> =
             own.waits.iter().filter(|wait| wait.tid == tid && wait.class == group.class).collect();
         golden::assert_recorded(group, &waits, EXACT_NS.unsigned_abs());
     }

@@ -10,11 +10,11 @@ use nix::{
 use wakelat_tests::{
     clock::{block_until, now_ns},
     machine, once,
-    report::{Group, Report},
-    suite::{self, Outcome, Skip},
+    report::{JsonGroup, JsonReport},
+    suite::{self, Skip, TestOutcome},
     sysctl::Sysctl,
-    wakelat::{Attach, Wakelat},
-    workload::{Held, Messaging, Workload},
+    wakelat::{AttachCase, Wakelat},
+    workload::{CpuHold, Messaging, Workload},
 };
 
 fn main() {
@@ -43,7 +43,7 @@ const fn ms(ms: u64) -> u64 {
 }
 
 /// An emulator's programs take any time.
-fn real_time() -> Outcome {
+fn real_time() -> TestOutcome {
     machine::two_cpus()?;
     if machine::is_emulated() { Err(Skip::because("needs a machine that is not emulated")) } else { Ok(()) }
 }
@@ -78,11 +78,11 @@ impl Taken {
 /// What `wakelat hist` takes under `load` with each of `arguments`, all at once: in steps of a tenth of a second, for as long as asked and from
 /// the moment the last of them measures; and what each reports.
 fn taken<const N: usize>(
-    attach: Attach,
+    attach: AttachCase,
     load: &Messaging,
     length_ns: u64,
     arguments: [&[&str]; N],
-) -> [(Vec<Taken>, Report); N] {
+) -> [(Vec<Taken>, JsonReport); N] {
     let _accounted = Sysctl::set("kernel/bpf_stats_enabled", 1);
     let mut staged = Workload::Messaging(load.clone()).stage();
     staged.begin();
@@ -100,7 +100,7 @@ fn taken<const N: usize>(
 }
 
 /// What it takes to measure all waits of `load`, as a share of the time of all CPUs.
-fn share_of_all(attach: Attach, load: &Messaging) -> f64 {
+fn share_of_all(attach: AttachCase, load: &Messaging) -> f64 {
     let [(taken, _)] = taken(attach, load, ms(1_000), [&["--mode", "samples"]]);
     taken[taken.len() - 1].share_since(&taken[0])
 }
@@ -108,7 +108,7 @@ fn share_of_all(attach: Attach, load: &Messaging) -> f64 {
 /// The same of [`MANY_TASKS`].
 fn share_of_many() -> f64 {
     static SHARE: OnceLock<f64> = OnceLock::new();
-    *SHARE.get_or_init(|| share_of_all(Attach::Raw, &MANY_TASKS))
+    *SHARE.get_or_init(|| share_of_all(AttachCase::Raw, &MANY_TASKS))
 }
 
 /// As the flag takes it.
@@ -140,14 +140,14 @@ fn assert_held(limit: f64, taken: &[Taken]) -> f64 {
 }
 
 /// One that is used, and one that leaves little for measuring, at once.
-fn a_limit_is_held_where_few_tasks_wake_each_other() -> Outcome {
+fn a_limit_is_held_where_few_tasks_wake_each_other() -> TestOutcome {
     const LITTLE: f64 = 0.001;
     real_time()?;
-    let limit = share_of_all(Attach::Btf, &FEW_TASKS) / 3.0;
+    let limit = share_of_all(AttachCase::Btf, &FEW_TASKS) / 3.0;
     let mine = ["--comm", "wl-*", "--max-overhead"];
     let [used, little] = [limit, LITTLE].map(percent);
     let arguments = [&[&mine[..], &[&used]].concat()[..], &[&mine[..], &[&little]].concat()[..]];
-    let [(used, report), (little, _)] = taken(Attach::Btf, &FEW_TASKS, ms(5_000), arguments);
+    let [(used, report), (little, _)] = taken(AttachCase::Btf, &FEW_TASKS, ms(5_000), arguments);
     assert_held(LITTLE, &little);
     let run = assert_held(limit, &used);
     assert!(run >= limit / 5.0, "{run} of at most {limit}: hardly anything was measured");
@@ -155,11 +155,11 @@ fn a_limit_is_held_where_few_tasks_wake_each_other() -> Outcome {
     Ok(())
 }
 
-fn a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine() -> Outcome {
+fn a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine() -> TestOutcome {
     real_time()?;
     let limit = share_of_many() / 10.0;
     let arguments = ["--max-overhead", &percent(limit), "--comm", "wl-*"];
-    let [(taken, report)] = taken(Attach::Raw, &MANY_TASKS, WINDOW_NS + ms(1_000), [&arguments]);
+    let [(taken, report)] = taken(AttachCase::Raw, &MANY_TASKS, WINDOW_NS + ms(1_000), [&arguments]);
     let run = assert_held(limit, &taken);
     assert!(run >= limit / 5.0, "{run} of at most {limit}: hardly anything was measured");
     let wakeups = report.coverage.wakeups;
@@ -171,7 +171,7 @@ fn a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine() -> Outcome 
 }
 
 /// The waits end at instants of the clock, whatever measuring costs: so the load knows them, and no sample moves them.
-fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> Outcome {
+fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> TestOutcome {
     /// Samples of the same waits, drawn independently.
     const SAMPLES: usize = 16;
     /// Of 16 intervals that hold their percentile in 95 of 100 cases, more than these miss it once in a thousand times.
@@ -180,10 +180,10 @@ fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> Outcome {
     // What makes the limit bind: as many tasks as an overloaded machine has, on all CPUs.
     let limit = percent(share_of_many() / 12.0);
     let mut staged =
-        Workload::Held(Held { cpu: machine::one_cpu(), tasks: 64, length_ns: ms(7_000), seed: 12 }).stage();
+        Workload::Held(CpuHold { cpu: machine::one_cpu(), tasks: 64, length_ns: ms(7_000), seed: 12 }).stage();
     let mut beside = Workload::Messaging(MANY_TASKS).stage();
     let arguments = ["--comm", "wl-held", "--max-overhead", &limit];
-    let samples: Vec<_> = (0..SAMPLES).map(|_| Wakelat::hist(Attach::Btf, &arguments)).collect();
+    let samples: Vec<_> = (0..SAMPLES).map(|_| Wakelat::hist(AttachCase::Btf, &arguments)).collect();
     beside.begin();
     staged.begin();
     let mut waits_ns = staged.await_outcome().waits_ns;
@@ -223,7 +223,7 @@ fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> Outcome {
 }
 
 /// The group of all waits.
-fn only_group(report: Report) -> Group {
-    let [group] = <[Group; 1]>::try_from(report.groups).expect("one group without `--by`");
+fn only_group(report: JsonReport) -> JsonGroup {
+    let [group] = <[JsonGroup; 1]>::try_from(report.groups).expect("one group without `--by`");
     group
 }

@@ -11,11 +11,11 @@ use nix::{
 };
 use wakelat_tests::{
     attached, machine,
-    suite::{self, Outcome, Skip},
+    suite::{self, Skip, TestOutcome},
     supervisor::Supervisor,
     task::Policy,
     tool,
-    wakelat::{Attach, Wakelat, command},
+    wakelat::{AttachCase, Wakelat, command},
     workload::{BehindHog, Workload},
 };
 
@@ -29,16 +29,16 @@ fn main() {
     ]);
 }
 
-fn perf_counts_the_same_events_of_a_pinned_pipe(attach: Attach) -> Outcome {
+fn perf_counts_the_same_events_of_a_pinned_pipe(attach: AttachCase) -> TestOutcome {
     perf_counts_the_same_events(attach, Some(machine::one_cpu()))
 }
 
-fn perf_counts_the_same_events_of_a_free_pipe(attach: Attach) -> Outcome {
+fn perf_counts_the_same_events_of_a_free_pipe(attach: AttachCase) -> TestOutcome {
     machine::two_cpus()?;
     perf_counts_the_same_events(attach, None)
 }
 
-fn perf_counts_the_same_events(attach: Attach, cpu: Option<usize>) -> Outcome {
+fn perf_counts_the_same_events(attach: AttachCase, cpu: Option<usize>) -> TestOutcome {
     let perf = tool::find("perf", "linux-perf")?;
     let taskset = tool::find("taskset", "util-linux")?;
     let pin = cpu.map(|cpu| vec![taskset, "-c".to_owned(), cpu.to_string()]).unwrap_or_default();
@@ -68,7 +68,7 @@ fn perf_counts_the_same_events(attach: Attach, cpu: Option<usize>) -> Outcome {
     let preemptions = report.coverage.preemptions.expect("asked for");
     println!("\n  {wakeups:?}\n  {preemptions:?}");
     // The first wakeup of a new task has an event of its own (`wake_up_new_task`, kernel/sched/core.c).
-    let (found, by_perf) = (wakeups.wanted(), perf_wakeups + perf_new);
+    let (found, by_perf) = (wakeups.selected(), perf_wakeups + perf_new);
     let switch_ins = wakeups.delivered + preemptions.delivered;
     println!("  wakeups: {found} by wakelat, {by_perf} by perf; switch-ins: {switch_ins} and {perf_switch_ins}");
     // Some kernels keep switches from perf and from ftrace that they count and show to BPF: docs/semantics.md, "When
@@ -147,7 +147,7 @@ const OUTLIERS: u64 = 100;
 
 /// The waits of a task behind a hog, by both: from a little below a bound of runqlat's buckets, which waits that are 1 % longer would
 /// pass, to a little above, which waits that are 1 % shorter would not reach.
-fn runqlat_finds_the_same_waits(attach: Attach) -> Outcome {
+fn runqlat_finds_the_same_waits(attach: AttachCase) -> TestOutcome {
     if machine::is_emulated() {
         return Err(Skip::because("an emulated CPU takes tens of µs to read its clock twice"));
     }

@@ -6,10 +6,10 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed, machine,
-    suite::{self, Outcome},
+    suite::{self, TestOutcome},
     task::Policy,
-    wakelat::{Attach, Wakelat, command},
-    workload::{BehindHog, Cause, Performance, Planted, Took, Workload},
+    wakelat::{AttachCase, Wakelat, command},
+    workload::{BehindHog, Performance, Planted, PlantedCause, TimeBounds, Workload},
 };
 
 fn main() {
@@ -21,13 +21,13 @@ fn main() {
 }
 
 /// A recording of a task behind a hog, and what the workload knows of it.
-fn recorded(attach: Attach, file: &str) -> Performance {
+fn recorded(attach: AttachCase, file: &str) -> Performance {
     let load = BehindHog { rounds: 40, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
     recorded_of(attach, file, Workload::BehindHog(load))
 }
 
 /// A recording of the `wl-sleeper` of a load.
-fn recorded_of(attach: Attach, file: &str, load: Workload) -> Performance {
+fn recorded_of(attach: AttachCase, file: &str, load: Workload) -> Performance {
     let mut staged = load.stage();
     let tid = staged.tid("wl-sleeper").to_string();
     let line = ["record", "--attach", attach.name(), "--class", "wakeup", "--tid", &tid, "-o", file];
@@ -49,7 +49,7 @@ fn sum(groups: &Value, of: &str) -> u64 {
     groups.as_array().expect("groups").iter().map(|group| group[of].as_u64().expect("a number")).sum()
 }
 
-fn a_recording_is_shown_by_any_key(attach: Attach) -> Outcome {
+fn a_recording_is_shown_by_any_key(attach: AttachCase) -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.wakelat");
     let file = file.to_str().expect("a path");
@@ -72,28 +72,28 @@ fn a_recording_is_shown_by_any_key(attach: Attach) -> Outcome {
 }
 
 /// Without them, the time on the CPU that the task left would go to what runs on the one it came to.
-fn a_recording_has_the_migrations(attach: Attach) -> Outcome {
+fn a_recording_has_the_migrations(attach: AttachCase) -> TestOutcome {
     let [cpu, to] = machine::two_cpus()?;
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.wakelat");
     let file = file.to_str().expect("a path");
-    let cause = Cause::Moved { to, spins_ns: [3_000_000, 6_000_000] };
+    let cause = PlantedCause::Migrated { to, spins_ns: [3_000_000, 6_000_000] };
     let performance = recorded_of(attach, file, Workload::Planted(Planted { rounds: 10, cpu, cause }));
     let wakeups = &why(file, &[])["classes"][0];
     assert_eq!(wakeups["moved"], wakeups["count"], "{}", wakeups["parts"]);
     let count = wakeups["count"].as_u64().expect("a number");
     let culprits = wakeups["culprits"].as_array().expect("a list");
-    for (name, took) in &performance.known.took {
+    for (name, took) in &performance.reported.took {
         let its = culprits.iter().filter(|culprit| culprit["name"] == **name && culprit["part"] == "higher");
         let found_ns: u64 = its.map(|culprit| culprit["sum_ns"].as_u64().expect("a number")).sum();
-        let least_ns = Took::any(count, took).least_ns;
+        let least_ns = TimeBounds::any(count, took).least_ns;
         println!("\n  {name}: {found_ns} ns by the recording, at least {least_ns} by its own clock");
         assert!(found_ns * 20 >= least_ns * 19, "{name} has {found_ns} of {least_ns} ns: {}", wakeups["parts"]);
     }
     Ok(())
 }
 
-fn a_recording_that_was_cut_short_is_refused(attach: Attach) -> Outcome {
+fn a_recording_that_was_cut_short_is_refused(attach: AttachCase) -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.wakelat");
     recorded(attach, file.to_str().expect("a path"));

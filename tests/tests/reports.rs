@@ -4,7 +4,7 @@
 use nix::sys::signal::Signal;
 use wakelat_tests::{
     from_each_source, machine,
-    suite::{self, Outcome, Skip},
+    suite::{self, Skip, TestOutcome},
     tracefs, tracer,
     wakelat::{Wakelat, command},
     workload::{WakeRace, Workload},
@@ -18,7 +18,7 @@ fn main() {
     );
 }
 
-fn timerlat_reports_a_load(source: &str) -> Outcome {
+fn timerlat_reports_a_load(source: &str) -> TestOutcome {
     need_counted_time()?;
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
@@ -27,7 +27,7 @@ fn timerlat_reports_a_load(source: &str) -> Outcome {
     Ok(())
 }
 
-fn osnoise_reports_a_load(source: &str) -> Outcome {
+fn osnoise_reports_a_load(source: &str) -> TestOutcome {
     need_counted_time()?;
     tracer::need("osnoise")?;
     tracer::need_source(source)?;
@@ -36,7 +36,7 @@ fn osnoise_reports_a_load(source: &str) -> Outcome {
     Ok(())
 }
 
-fn waits_of_a_load_are_reported_by_every_command() -> Outcome {
+fn waits_of_a_load_are_reported_by_every_command() -> TestOutcome {
     need_counted_time()?;
     print(&["hist"], "wakeup latency");
     print(&["hist", "--by", "comm,cpu", "--class", "runqueue", "--json"], "wl-wakee");
@@ -48,7 +48,7 @@ fn waits_of_a_load_are_reported_by_every_command() -> Outcome {
     Ok(())
 }
 
-fn need_counted_time() -> Outcome {
+fn need_counted_time() -> TestOutcome {
     if machine::is_emulated() && machine::has_own_time() {
         Ok(())
     } else {
@@ -63,7 +63,7 @@ fn print(arguments: &[&str], says: &str) {
 
 fn print_ending_with(code: i32, arguments: &[&str], says: &str) {
     let cpu = machine::one_cpu();
-    let load = WakeRace { rounds: 200, cpus: [cpu, cpu], preemptor: true, rest_ns: 100_000_000 };
+    let load = WakeRace { rounds: 200, cpus: [cpu, cpu], preemptor: true, sleep_after_ns: 100_000_000 };
     let mut staged = Workload::WakeRace(load).stage();
     let wakelat = Wakelat::measuring(command(arguments));
     staged.perform();

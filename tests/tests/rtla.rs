@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use wakelat_tests::{
     from_each_source, machine, rtla,
-    suite::{self, Outcome, Skip},
-    tracer::{self, Trace, run, running},
+    suite::{self, Skip, TestOutcome},
+    tracer::{self, ParsedTrace, run, running},
 };
 
 const PERIOD_US: u32 = 1000;
@@ -22,7 +22,7 @@ fn main() {
 }
 
 /// The latencies of each CPU and context, in the order of their activations.
-fn latencies(trace: &Trace) -> BTreeMap<(u32, &'static str), Vec<u64>> {
+fn latencies(trace: &ParsedTrace) -> BTreeMap<(u32, &'static str), Vec<u64>> {
     let mut found: BTreeMap<_, Vec<u64>> = BTreeMap::new();
     for (_, latency) in &trace.latencies {
         let Some(context) = ["irq", "thread"].into_iter().find(|context| *context == latency.context) else { continue };
@@ -33,7 +33,7 @@ fn latencies(trace: &Trace) -> BTreeMap<(u32, &'static str), Vec<u64>> {
 
 /// Side by side, as the kernel gives the same to whoever asks: whatever the load and however often the host stops the guest,
 /// rtla's histogram is that of some of the activations that wakelat has read, one after the other, to the nanosecond.
-fn what_rtla_counts_is_what_is_read(source: &str) -> Outcome {
+fn what_rtla_counts_is_what_is_read(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     let wakelat = running(&["--source", source, "-p", &format!("{PERIOD_US}us")]);
@@ -50,7 +50,7 @@ fn what_rtla_counts_is_what_is_read(source: &str) -> Outcome {
 }
 
 /// Asserts that no thread was earlier than its interrupt.
-fn assert_in_order(trace: &Trace) {
+fn assert_in_order(trace: &ParsedTrace) {
     let mut irqs = BTreeMap::new();
     for (_, latency) in &trace.latencies {
         let activation = (latency.cpu, latency.seq);
@@ -64,7 +64,7 @@ fn assert_in_order(trace: &Trace) {
 /// One after the other, both by way of the trace buffer. Nothing of either runs before the interrupt has read the clock. Then wakelat has the interferences
 /// recorded too, and rtla has not: the end of the interrupt and the thread that had the CPU, hundreds of instructions each, and
 /// half as many again as the way from the interrupt to the thread has without them.
-fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> Outcome {
+fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> TestOutcome {
     tracer::need("timerlat")?;
     let histogram = rtla::hist(2, PERIOD_US)?;
     let (ended, trace) = run("timerlat", &["--source", "buffer", "-d", "2s", "-p", &format!("{PERIOD_US}us")]);
@@ -96,7 +96,7 @@ fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> Outcome {
 }
 
 /// One after the other, each with the tracer's own record of the samples and nothing else.
-fn a_histogram_takes_no_more_time_than_rtlas() -> Outcome {
+fn a_histogram_takes_no_more_time_than_rtlas() -> TestOutcome {
     tracer::need("timerlat")?;
     need_own_time()?;
     let histogram = rtla::hist(2, PERIOD_US)?;
@@ -112,7 +112,7 @@ fn a_histogram_takes_no_more_time_than_rtlas() -> Outcome {
 }
 
 /// One after the other on an idle machine: what is left of a CPU is the same, and hardware makes as little noise.
-fn osnoise_leaves_as_much_of_a_cpu_as_rtla_says(source: &str) -> Outcome {
+fn osnoise_leaves_as_much_of_a_cpu_as_rtla_says(source: &str) -> TestOutcome {
     tracer::need("osnoise")?;
     tracer::need_source(source)?;
     need_own_time()?;

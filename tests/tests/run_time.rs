@@ -13,8 +13,8 @@ use nix::{
 };
 use wakelat_tests::{
     once, procfs,
-    report::Report,
-    suite::{self, Outcome},
+    report::JsonReport,
+    suite::{self, TestOutcome},
     wakelat::{Wakelat, command},
     workload::until,
 };
@@ -74,7 +74,7 @@ fn top(by: &str) -> Wakelat {
 }
 
 /// Ends it as Ctrl-C does: its last report.
-fn last(wakelat: Wakelat) -> Report {
+fn last(wakelat: Wakelat) -> JsonReport {
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
     assert!(ended.status.success(), "{ended:#?}");
@@ -82,7 +82,7 @@ fn last(wakelat: Wakelat) -> Report {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
 }
 
-fn a_thread_ran_as_long_as_its_own_clock_says() -> Outcome {
+fn a_thread_ran_as_long_as_its_own_clock_says() -> TestOutcome {
     let [busy, idle] = ["wl-run-busy", "wl-run-idle"].map(Runner::new);
     // What was before the window is not in it.
     let before = [&busy, &idle].map(|runner| runner.run(Duration::from_millis(50))[1]);
@@ -109,7 +109,7 @@ fn a_thread_ran_as_long_as_its_own_clock_says() -> Outcome {
     Ok(())
 }
 
-fn only_a_group_of_one_thread_has_a_run_time() -> Outcome {
+fn only_a_group_of_one_thread_has_a_run_time() -> TestOutcome {
     let runner = Runner::new("wl-run-busy");
     for (by, known) in [("pid,tid", true), ("comm", false), ("tid,cpu", false)] {
         let wakelat = top(by);

@@ -5,8 +5,8 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed, byte, machine, procfs,
-    suite::{self, Outcome},
-    wakelat::{Attach, Wakelat, command},
+    suite::{self, TestOutcome},
+    wakelat::{AttachCase, Wakelat, command},
     workload::{PingPong, Staged, Workload, until},
 };
 
@@ -24,7 +24,7 @@ const ROUNDS: u64 = 200;
 
 /// The document of `wakelat why` on two tasks that wake each other over pipes. `through` is given them when they are through
 /// and blocked: names are looked up after that.
-fn why(attach: Attach, arguments: &[&str], through: impl FnOnce(Staged) -> Option<Staged>) -> Value {
+fn why(attach: AttachCase, arguments: &[&str], through: impl FnOnce(Staged) -> Option<Staged>) -> Value {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), ROUNDS)).stage();
     let mut all = vec!["why", "--json", "--attach", attach.name(), "--comm", "wl-p*", "--class", "wakeup"];
     all.extend(["--parts", "tasks", "--worst", "1000"]);
@@ -106,7 +106,7 @@ fn assert_known(document: &Value, role: &str, function: &Function, kernel: &str)
     assert!(known >= expected, "{stacks:#?}");
 }
 
-fn a_wait_has_the_stack_of_its_waker_and_of_its_sleep(attach: Attach) -> Outcome {
+fn a_wait_has_the_stack_of_its_waker_and_of_its_sleep(attach: AttachCase) -> TestOutcome {
     let document = why(attach, &["--stacks"], Some);
     assert_known(&document, "waker", &put_byte(), "pipe_write");
     assert_known(&document, "wakee", &take_byte(), "pipe_read");
@@ -127,7 +127,7 @@ fn a_wait_has_the_stack_of_its_waker_and_of_its_sleep(attach: Attach) -> Outcome
     Ok(())
 }
 
-fn only_the_stacks_asked_for_are_taken(attach: Attach) -> Outcome {
+fn only_the_stacks_asked_for_are_taken(attach: AttachCase) -> TestOutcome {
     for (asked, other) in [("waker", "wakee"), ("wakee", "waker")] {
         let document = why(attach, &[&format!("--stacks={asked}")], Some);
         assert!(!stacks(&document, asked).is_empty(), "{document}");
@@ -136,14 +136,14 @@ fn only_the_stacks_asked_for_are_taken(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn without_the_option_there_are_no_stacks(attach: Attach) -> Outcome {
+fn without_the_option_there_are_no_stacks(attach: AttachCase) -> TestOutcome {
     let document = why(attach, &[], Some);
     assert!(document["stacks"].is_null(), "{document}");
     assert!(list(&document["worst"]).iter().all(|wait| wait["stacks"].is_null()), "{document}");
     Ok(())
 }
 
-fn folded_stacks_add_up_to_all_waits(attach: Attach) -> Outcome {
+fn folded_stacks_add_up_to_all_waits(attach: AttachCase) -> TestOutcome {
     let path = std::env::temp_dir().join(format!("wakelat-folded-{}", std::process::id()));
     let document = why(attach, &["--folded", path.to_str().expect("a plain path")], Some);
     let folded = std::fs::read_to_string(&path).expect("the file is written");
@@ -163,7 +163,7 @@ fn folded_stacks_add_up_to_all_waits(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn a_process_that_has_ended_is_said_to_have(attach: Attach) -> Outcome {
+fn a_process_that_has_ended_is_said_to_have(attach: AttachCase) -> TestOutcome {
     let document = why(attach, &["--stacks"], |staged| {
         let tids = ["wl-ping", "wl-pong"].map(|name| staged.tid(name));
         drop(staged);

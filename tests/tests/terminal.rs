@@ -15,7 +15,7 @@ use std::{
 use nix::sys::signal::{Signal, kill};
 use wakelat_tests::{
     once,
-    suite::{self, Outcome},
+    suite::{self, TestOutcome},
     wakelat::command,
 };
 
@@ -32,7 +32,7 @@ fn main() {
 const HOME: &str = "\x1b[H\x1b[J";
 
 /// How long a screen may take; generous, as the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `top` on a terminal of its own.
 struct Top {
@@ -83,7 +83,7 @@ impl Top {
 
     /// The first screen from now on that is `wanted`.
     fn screen(&mut self, wanted: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             // The last one may not be whole yet.
             let screens: Vec<&str> = self.text.split(HOME).skip(1).collect();
@@ -132,7 +132,7 @@ fn winsize(columns: u16, rows: u16) -> libc::winsize {
     libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-fn q_ends_top_and_the_terminal_is_as_it_was() -> Outcome {
+fn q_ends_top_and_the_terminal_is_as_it_was() -> TestOutcome {
     let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
     top.screen(|screen| screen.contains("q: quit"));
     assert_eq!(top.modes().0 & (libc::ICANON | libc::ECHO), 0, "keys come at once");
@@ -142,7 +142,7 @@ fn q_ends_top_and_the_terminal_is_as_it_was() -> Outcome {
     Ok(())
 }
 
-fn a_signal_leaves_the_terminal_as_it_was() -> Outcome {
+fn a_signal_leaves_the_terminal_as_it_was() -> TestOutcome {
     let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
     top.screen(|screen| screen.contains("q: quit"));
     kill(nix::unistd::Pid::from_raw(top.child.id() as i32), Signal::SIGTERM).expect("it runs");
@@ -151,7 +151,7 @@ fn a_signal_leaves_the_terminal_as_it_was() -> Outcome {
     Ok(())
 }
 
-fn a_key_changes_from_all_waits_to_the_last_interval() -> Outcome {
+fn a_key_changes_from_all_waits_to_the_last_interval() -> TestOutcome {
     let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
     top.screen(|screen| screen.starts_with("all since "));
     top.press(b'i');
@@ -163,7 +163,7 @@ fn a_key_changes_from_all_waits_to_the_last_interval() -> Outcome {
     Ok(())
 }
 
-fn another_size_of_the_terminal_is_another_layout() -> Outcome {
+fn another_size_of_the_terminal_is_another_layout() -> TestOutcome {
     let mut top = Top::begin(100, 24, &["--interval", "200ms"]);
     top.screen(|screen| screen.starts_with("all since "));
     for (columns, rows) in [(40, 15), (60, 12), (120, 30)] {

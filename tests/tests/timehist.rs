@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use nix::sys::signal::Signal;
 use wakelat_tests::{
     attached, attached_typed, machine,
-    perf_sched::{Line, PerfSched},
-    suite::{self, Outcome},
-    switches::Switch,
+    perf_sched::{PerfSched, PerfTimehistLine},
+    suite::{self, TestOutcome},
+    switches::JsonSwitch,
     task::Policy,
-    wakelat::{Attach, Wakelat, command},
+    wakelat::{AttachCase, Wakelat, command},
     workload::{BehindHog, PingPong, Staged, WakeRace, Workload},
 };
 
@@ -38,10 +38,10 @@ fn first_cpu() -> usize {
 }
 
 /// What wakelat and perf say of one task.
-type Both = (Vec<Switch>, Vec<Line>);
+type Both = (Vec<JsonSwitch>, Vec<PerfTimehistLine>);
 
 /// What both say of the tasks of `load`, thread by thread, and how many switches may have been kept from them.
-fn both(attach: Attach, load: Workload, threads: &[&str]) -> Result<(Vec<Both>, usize), suite::Skip> {
+fn both(attach: AttachCase, load: Workload, threads: &[&str]) -> Result<(Vec<Both>, usize), suite::Skip> {
     let mut staged = load.stage();
     let tids: Vec<u32> = threads.iter().map(|name| staged.tid(name)).collect();
     let mut perf = PerfSched::record()?;
@@ -51,7 +51,7 @@ fn both(attach: Attach, load: Workload, threads: &[&str]) -> Result<(Vec<Both>, 
     let ended = wakelat.end();
     perf.stop()?;
     assert!(ended.status.success(), "{ended:#?}");
-    let (switches, lines) = (Switch::parse_all(&ended.stdout), perf.timehist());
+    let (switches, lines) = (JsonSwitch::parse_all(&ended.stdout), perf.timehist());
     let of = |tid: &u32| {
         let switches = switches.iter().filter(|switch| switch.tid == *tid).cloned().collect();
         (switches, lines.iter().filter(|line| line.tid == *tid).copied().collect())
@@ -59,7 +59,7 @@ fn both(attach: Attach, load: Workload, threads: &[&str]) -> Result<(Vec<Both>, 
     Ok((tids.iter().map(of).collect(), untraced))
 }
 
-fn trace(attach: Attach, tids: &[u32]) -> Wakelat {
+fn trace(attach: AttachCase, tids: &[u32]) -> Wakelat {
     let tids = tids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     // perf's delay begins at sched_waking.
     let arguments = ["trace", "--all", "--json", "--from", "waking", "--tid", &tids, "--attach", attach.name()];
@@ -76,15 +76,15 @@ fn perform(staged: &mut Staged) -> usize {
 }
 
 /// Lines of both that are about the same switch, by their times.
-fn matched(switches: &[Switch], lines: &[Line]) -> Vec<(Switch, Line)> {
-    let by_time: BTreeMap<u64, &Line> = lines.iter().map(|line| (line.at_ns, line)).collect();
+fn matched(switches: &[JsonSwitch], lines: &[PerfTimehistLine]) -> Vec<(JsonSwitch, PerfTimehistLine)> {
+    let by_time: BTreeMap<u64, &PerfTimehistLine> = lines.iter().map(|line| (line.at_ns, line)).collect();
     let nearest = |at_ns: u64| {
         let before = by_time.range(..at_ns).next_back();
         let after = by_time.range(at_ns..).next();
         before.into_iter().chain(after).min_by_key(|(found, _)| found.abs_diff(at_ns)).map(|(_, line)| **line)
     };
     let pairs = switches.iter().filter_map(|switch| Some((switch.clone(), nearest(switch.at_ns)?)));
-    let apart = |(switch, line): &(Switch, Line)| switch.at_ns.abs_diff(line.at_ns);
+    let apart = |(switch, line): &(JsonSwitch, PerfTimehistLine)| switch.at_ns.abs_diff(line.at_ns);
     let mut pairs: Vec<_> = pairs.filter(|pair| apart(pair) <= CLOCK_NS).collect();
     // A line belongs to the nearest switch: another stays without one.
     pairs.sort_by_key(|pair| (pair.1.at_ns, apart(pair)));
@@ -94,7 +94,7 @@ fn matched(switches: &[Switch], lines: &[Line]) -> Vec<(Switch, Line)> {
 
 /// Asserts that the lines of both are the same, and their figures: of all but one in [`OUTLIERS`]. Perf may not have seen
 /// `untraced` tasks come.
-fn assert_same(switches: &[Switch], lines: &[Line], untraced: usize) -> usize {
+fn assert_same(switches: &[JsonSwitch], lines: &[PerfTimehistLine], untraced: usize) -> usize {
     let pairs = matched(switches, lines);
     // The lines of which perf saw the switch-in: for the others it takes an earlier switch of the CPU for it.
     let whole: Vec<_> = pairs.iter().filter(|(switch, line)| line.came && switch.run_ns.is_some()).collect();
@@ -108,7 +108,7 @@ fn assert_same(switches: &[Switch], lines: &[Line], untraced: usize) -> usize {
     assert!(few((both - judged).saturating_sub(untraced), both), "of {both} lines perf saw {judged} tasks come");
     let mut apart = BTreeMap::<&str, Vec<String>>::new();
     let mut widest = 0;
-    let mut judge = |what, found: u64, expected: u64, pair: &(Switch, Line)| {
+    let mut judge = |what, found: u64, expected: u64, pair: &(JsonSwitch, PerfTimehistLine)| {
         let distance = found.abs_diff(expected);
         if distance > CLOCK_NS + PRINTED_NS {
             apart.entry(what).or_default().push(format!("{what}: {found} by wakelat, {expected} by perf: {pair:?}"));
@@ -150,7 +150,7 @@ fn assert_same(switches: &[Switch], lines: &[Line], untraced: usize) -> usize {
     judged
 }
 
-fn every_switch_is_a_line_of_perf_timehist_with_its_figures(attach: Attach) -> Outcome {
+fn every_switch_is_a_line_of_perf_timehist_with_its_figures(attach: AttachCase) -> TestOutcome {
     const ROUNDS: usize = 2_000;
     let load = Workload::PingPong(PingPong::on_one(first_cpu(), ROUNDS as u64));
     let (tasks, untraced) = both(attach, load, &["wl-ping", "wl-pong"])?;
@@ -167,9 +167,9 @@ fn every_switch_is_a_line_of_perf_timehist_with_its_figures(attach: Attach) -> O
     Ok(())
 }
 
-fn preempted_tasks_have_the_lines_of_perf_timehist(attach: Attach) -> Outcome {
+fn preempted_tasks_have_the_lines_of_perf_timehist(attach: AttachCase) -> TestOutcome {
     let [first, last] = machine::two_cpus()?;
-    let load = WakeRace { rounds: 1_000, cpus: [last, first], preemptor: true, rest_ns: 1_000_000 };
+    let load = WakeRace { rounds: 1_000, cpus: [last, first], preemptor: true, sleep_after_ns: 1_000_000 };
     let (both, untraced) = both(attach, Workload::WakeRace(load), &["wl-wakee", "wl-preemptor"])?;
     let preempted =
         |(switches, _): &Both| switches.iter().filter(|switch| switch.class.as_deref() == Some("preempted")).count();
@@ -180,7 +180,7 @@ fn preempted_tasks_have_the_lines_of_perf_timehist(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn top_finds_the_waits_of_perf_latency(attach: Attach) -> Outcome {
+fn top_finds_the_waits_of_perf_latency(attach: AttachCase) -> TestOutcome {
     let cpu = first_cpu();
     let loads = [
         (Workload::PingPong(PingPong::on_one(cpu, 2_000)), ["wl-ping", "wl-pong"]),
@@ -212,7 +212,8 @@ fn top_finds_the_waits_of_perf_latency(attach: Attach) -> Outcome {
         for tid in threads.map(|name| staged.tid(name)) {
             let perfs = latencies.iter().find(|latency| latency.tid == tid).expect("perf knows the task");
             let groups: Vec<_> = report.with("tid", tid).collect();
-            let sum = |of: fn(&wakelat_tests::report::Group) -> u64| groups.iter().map(|group| of(group)).sum::<u64>();
+            let sum =
+                |of: fn(&wakelat_tests::report::JsonGroup) -> u64| groups.iter().map(|group| of(group)).sum::<u64>();
             let (count, sum_ns) = (sum(|group| group.count), sum(|group| group.sum_ns));
             let max_ns = groups.iter().map(|group| group.max_ns).max().unwrap_or(0);
             println!("  {tid}: {count} waits, {} ns, {max_ns} ns by wakelat; {perfs:?}", sum_ns / count.max(1));

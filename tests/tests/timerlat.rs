@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use nix::sys::signal::Signal;
 use wakelat_tests::{
     clock, from_each_source, machine, procfs,
-    suite::{self, Outcome, Skip},
+    suite::{self, Skip, TestOutcome},
     tracefs,
-    tracer::{self, Trace, Witness, run, running},
+    tracer::{self, ParsedTrace, ReferenceInstance, run, running},
     wakelat::{Wakelat, command},
     workload::until,
 };
@@ -34,7 +34,7 @@ fn main() {
     );
 }
 
-fn every_period_has_an_activation(source: &str) -> Outcome {
+fn every_period_has_an_activation(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     const PERIOD_US: u64 = 2000;
@@ -61,19 +61,19 @@ fn every_period_has_an_activation(source: &str) -> Outcome {
     Ok(())
 }
 
-fn what_is_read_is_what_the_kernel_says(source: &str) -> Outcome {
+fn what_is_read_is_what_the_kernel_says(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     let wakelat = running(&["--source", source, "-p", "5ms"]);
-    let witness = Witness::make("timerlat");
+    let witness = ReferenceInstance::make("timerlat");
     // As long as it takes to see some activations of every CPU, by the witness's own account.
-    let entries = || Trace::parse(&tracefs::read("instances/wl-witness/trace")).of("thread");
+    let entries = || ParsedTrace::parse(&tracefs::read("instances/wl-witness/trace")).of("thread");
     let cpus = machine::cpus().len();
     until("each CPU has fifty activations", || {
         let seen = entries();
         seen.len() == cpus && seen.values().all(|activations| activations.len() >= 50)
     });
-    let said = Trace::parse(&witness.text());
+    let said = ParsedTrace::parse(&witness.text());
     let (_, read) = tracer::end(wakelat);
     drop(witness);
     let read_latencies: Vec<_> = read.latencies.iter().map(|(_, latency)| latency).collect();
@@ -99,7 +99,7 @@ fn what_is_read_is_what_the_kernel_says(source: &str) -> Outcome {
     Ok(())
 }
 
-fn a_threshold_stops_the_run_with_its_stack(source: &str) -> Outcome {
+fn a_threshold_stops_the_run_with_its_stack(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     let before = tracer::state();
@@ -119,7 +119,7 @@ fn a_threshold_stops_the_run_with_its_stack(source: &str) -> Outcome {
     Ok(())
 }
 
-fn a_latency_of_the_warm_up_stops_nothing(source: &str) -> Outcome {
+fn a_latency_of_the_warm_up_stops_nothing(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     const WARM_UP_US: u64 = 3_000_000;
@@ -132,7 +132,7 @@ fn a_latency_of_the_warm_up_stops_nothing(source: &str) -> Outcome {
     Ok(())
 }
 
-fn osnoise_measures_its_runtime(source: &str) -> Outcome {
+fn osnoise_measures_its_runtime(source: &str) -> TestOutcome {
     tracer::need("osnoise")?;
     tracer::need_source(source)?;
     let before = tracer::state();
@@ -152,7 +152,7 @@ fn osnoise_measures_its_runtime(source: &str) -> Outcome {
     Ok(())
 }
 
-fn a_noise_over_the_threshold_stops_osnoise(source: &str) -> Outcome {
+fn a_noise_over_the_threshold_stops_osnoise(source: &str) -> TestOutcome {
     tracer::need("osnoise")?;
     tracer::need_source(source)?;
     let before = tracer::state();
@@ -170,7 +170,7 @@ fn a_noise_over_the_threshold_stops_osnoise(source: &str) -> Outcome {
     Ok(())
 }
 
-fn options_are_set_and_put_back() -> Outcome {
+fn options_are_set_and_put_back() -> TestOutcome {
     tracer::need("timerlat")?;
     if tracer::setting("osnoise/options").is_empty() {
         return Err(Skip::because("this kernel has no `osnoise/options`"));
@@ -208,7 +208,7 @@ fn options_are_set_and_put_back() -> Outcome {
         let options = tracer::setting("osnoise/options");
         assert!(options.split(' ').any(|option| option == "OSNOISE_IRQ_DISABLE"), "{options}");
         let thread = format!("timerlat/{cpu}");
-        let priority = procfs::named(&thread).first().map(|tid| procfs::rt_priority(*tid));
+        let priority = procfs::pids_named(&thread).first().map(|tid| procfs::rt_priority(*tid));
         assert_eq!(priority, Some(42), "`{thread}`");
         wakelat.signal(signal);
         let ended = wakelat.end();
@@ -219,7 +219,7 @@ fn options_are_set_and_put_back() -> Outcome {
     Ok(())
 }
 
-fn what_a_killed_run_has_set_is_put_back_by_the_next() -> Outcome {
+fn what_a_killed_run_has_set_is_put_back_by_the_next() -> TestOutcome {
     tracer::need("timerlat")?;
     let before = tracer::state();
     let killed = running(&["-p", "7ms", "-c", "0"]);
@@ -240,7 +240,7 @@ fn what_a_killed_run_has_set_is_put_back_by_the_next() -> Outcome {
     Ok(())
 }
 
-fn the_kernels_refusals_say_what_it_takes() -> Outcome {
+fn the_kernels_refusals_say_what_it_takes() -> TestOutcome {
     tracer::need("timerlat")?;
     let before = tracer::state();
     for (arguments, code, words) in [
@@ -260,9 +260,9 @@ fn the_kernels_refusals_say_what_it_takes() -> Outcome {
     Ok(())
 }
 
-fn a_tracer_in_use_is_left_alone() -> Outcome {
+fn a_tracer_in_use_is_left_alone() -> TestOutcome {
     tracer::need("timerlat")?;
-    let witness = Witness::make("timerlat");
+    let witness = ReferenceInstance::make("timerlat");
     let before = tracer::state();
     let (ended, _) = run("timerlat", &["-d", "100ms"]);
     ended.assert_refused(1, &["wl-witness", "runs already"]);

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use wakelat_tests::{
     from_each_source,
-    suite::{self, Outcome},
-    tracer::{self, Trace, run},
+    suite::{self, TestOutcome},
+    tracer::{self, ParsedTrace, run},
 };
 
 fn main() {
     suite::main(from_each_source![the_report_is_what_was_said]);
 }
 
-fn the_report_is_what_was_said(source: &str) -> Outcome {
+fn the_report_is_what_was_said(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     let (ended, trace) = run("timerlat", &["--source", source, "-p", "10ms", "-d", "995ms"]);
@@ -29,7 +29,7 @@ fn number(value: &Value) -> u64 {
 }
 
 /// Every figure of every distribution is that of the latencies that were said.
-fn assert_figures(document: &Value, trace: &Trace) {
+fn assert_figures(document: &Value, trace: &ParsedTrace) {
     let mut said: BTreeMap<(Option<u64>, &str), Vec<u64>> = BTreeMap::new();
     for (_, latency) in &trace.latencies {
         let context = if latency.context == "user-ret" { "user" } else { &latency.context };

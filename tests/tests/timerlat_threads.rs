@@ -9,7 +9,7 @@ use nix::{
 use wakelat_tests::{
     cgroup::Hierarchy,
     from_each_source, machine, procfs,
-    suite::{self, Outcome, Skip},
+    suite::{self, Skip, TestOutcome},
     tool, tracefs,
     tracer::{self, run, running},
     workload::until,
@@ -24,7 +24,7 @@ fn main() {
     ]));
 }
 
-fn threads_in_user_space_come_back(source: &str) -> Outcome {
+fn threads_in_user_space_come_back(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     need_user_space()?;
@@ -41,13 +41,13 @@ fn threads_in_user_space_come_back(source: &str) -> Outcome {
     Ok(())
 }
 
-fn a_run_in_user_space_begins_when_every_thread_is_ready() -> Outcome {
+fn a_run_in_user_space_begins_when_every_thread_is_ready() -> TestOutcome {
     tracer::need("timerlat")?;
     need_user_space()?;
     let wakelat = running(&["-p", "20ms", "--user-threads"]);
     // It has said that it measures: whatever is not open now was not when the window began.
     for cpu in machine::cpus() {
-        let tids = procfs::named(&format!("timerlatu/{cpu}"));
+        let tids = procfs::pids_named(&format!("timerlatu/{cpu}"));
         let files = tids.iter().flat_map(|tid| fs::read_dir(format!("/proc/{tid}/fd")).into_iter().flatten().flatten());
         let mut names = files.filter_map(|file| fs::read_link(file.path()).ok());
         let wanted = format!("per_cpu/cpu{cpu}/timerlat_fd");
@@ -57,7 +57,7 @@ fn a_run_in_user_space_begins_when_every_thread_is_ready() -> Outcome {
     Ok(())
 }
 
-fn the_users_own_code_runs_between_two_reads() -> Outcome {
+fn the_users_own_code_runs_between_two_reads() -> TestOutcome {
     tracer::need("timerlat")?;
     need_user_space()?;
     tool::find("sh", "dash")?;
@@ -85,14 +85,14 @@ fn the_users_own_code_runs_between_two_reads() -> Outcome {
     Ok(())
 }
 
-fn a_killed_measuring_thread_is_reported() -> Outcome {
+fn a_killed_measuring_thread_is_reported() -> TestOutcome {
     tracer::need("timerlat")?;
     need_user_space()?;
     let before = tracer::state();
     let wakelat = running(&["-p", "20ms", "-d", "10s", "--user-threads"]);
     let name = format!("timerlatu/{}", machine::one_cpu());
-    until("the measuring thread has its name", || !procfs::named(&name).is_empty());
-    let tid = procfs::named(&name)[0];
+    until("the measuring thread has its name", || !procfs::pids_named(&name).is_empty());
+    let tid = procfs::pids_named(&name)[0];
     kill(Pid::from_raw(tid.cast_signed()), Signal::SIGKILL).expect("it is there");
     let ended = wakelat.end();
     ended.assert_refused(1, &["killed the measuring thread", &tid.to_string()]);
@@ -101,7 +101,7 @@ fn a_killed_measuring_thread_is_reported() -> Outcome {
     Ok(())
 }
 
-fn the_tracers_threads_and_wakelat_run_where_they_are_told() -> Outcome {
+fn the_tracers_threads_and_wakelat_run_where_they_are_told() -> TestOutcome {
     tracer::need("timerlat")?;
     let before = tracer::state();
     let hierarchy = Hierarchy::find()?;
@@ -118,7 +118,7 @@ fn the_tracers_threads_and_wakelat_run_where_they_are_told() -> Outcome {
     let wakelat = running(&["-p", "20ms", "-P", "r:7", "-H", &cpu, &cgroup]);
     let within = fs::read_to_string(group.path().join("cgroup.procs")).expect("a group says who is in it");
     for cpu in machine::cpus() {
-        let tids = procfs::named(&format!("timerlat/{cpu}"));
+        let tids = procfs::pids_named(&format!("timerlat/{cpu}"));
         assert!(!tids.is_empty() && tids.iter().all(|tid| procfs::rt_priority(*tid) == 7), "CPU {cpu}: {tids:?}");
         assert!(tids.iter().all(|tid| within.lines().any(|line| line == tid.to_string())), "{tids:?} in {within}");
     }

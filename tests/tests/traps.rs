@@ -7,20 +7,20 @@ use wakelat_tests::{
     compare::{assert_kernels_own_account, assert_one_wakeup_for_each_block, assert_within_user_times},
     idle::Idling,
     machine,
-    report::Report,
-    suite::{self, Outcome, Skip},
-    switches::Switch,
+    report::JsonReport,
+    suite::{self, Skip, TestOutcome},
+    switches::JsonSwitch,
     sysctl::Sysctl,
-    task::{Place, Policy},
-    wakelat::{Attach, Wakelat, command},
+    task::{Policy, TaskPlacement},
+    wakelat::{AttachCase, Wakelat, command},
     workload::{
-        BehindHog, CrossWake, Forks, Migration, Performance, PingPong, SignalStorm, ThreadPair, WakeRace, WokenTwice,
-        Workload,
+        BehindHog, CrossWake, ForkWorkload, MigrationWorkload, Performance, PingPong, SignalStorm, ThreadPair,
+        WakeRace, WokenTwice, Workload,
     },
 };
 
 const ALL_CLASSES: &str = "wakeup,new,preempted";
-const REST_NS: u64 = 1_000_000_000;
+const SLEEP_AFTER_NS: u64 = 1_000_000_000;
 
 fn main() {
     let typed = attached_typed![
@@ -42,7 +42,7 @@ fn main() {
 }
 
 /// Measures one performance of `load` by thread: all classes of the tasks whose names begin with `wl-`.
-fn measure(attach: Attach, load: Workload) -> (Report, Performance) {
+fn measure(attach: AttachCase, load: Workload) -> (JsonReport, Performance) {
     let mut staged = load.stage();
     let wakelat =
         Wakelat::hist(attach, &["--by", "tid", "--comm", "wl-*", "--class", ALL_CLASSES, "--ring-size", "16M"]);
@@ -50,10 +50,10 @@ fn measure(attach: Attach, load: Workload) -> (Report, Performance) {
     (wakelat.report(), performance)
 }
 
-fn t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on(attach: Attach) -> Outcome {
+fn t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on(attach: AttachCase) -> TestOutcome {
     let rounds = if machine::is_emulated() { 1000 } else { 2500 };
     let cpus = [machine::cpus()[0], machine::one_cpu()];
-    let race = WakeRace { rounds, cpus, preemptor: true, rest_ns: 1_000_000 };
+    let race = WakeRace { rounds, cpus, preemptor: true, sleep_after_ns: 1_000_000 };
     let (report, performance) = measure(attach, Workload::WakeRace(race));
     println!("\n  {:?}", report.coverage.wakeups);
     // A preemption taken for a sleep would be a wait too few, and its time would be missing; a wakeup that restarts the
@@ -64,7 +64,7 @@ fn t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on(attach: A
     Ok(())
 }
 
-fn t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is(attach: Attach) -> Outcome {
+fn t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is(attach: AttachCase) -> TestOutcome {
     if machine::is_emulated() {
         return Err(Skip::because("needs CPUs that run at the same time"));
     }
@@ -83,7 +83,7 @@ fn t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is(attach: Attac
     println!("\n  {terms:?}");
     assert!(terms.woken_waiting > 0, "no waiting task was woken: {terms:?}");
     // The wait of a task that could go on begins where it leaves its CPU, to the ns, however often it is woken meanwhile.
-    let switches = Switch::parse_all(&ended.stdout);
+    let switches = JsonSwitch::parse_all(&ended.stdout);
     let preempted = switches.iter().filter(|switch| switch.class.as_deref() == Some("preempted"));
     let (mut waits, mut wrong) = (0, Vec::new());
     for switch in preempted.filter(|switch| switch.off_cpu_ns.is_some()) {
@@ -98,8 +98,8 @@ fn t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is(attach: Attac
     Ok(())
 }
 
-fn t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait(attach: Attach) -> Outcome {
-    let storm = SignalStorm { rounds: 1000, cpus: machine::two_cpus()?, rest_ns: REST_NS };
+fn t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait(attach: AttachCase) -> TestOutcome {
+    let storm = SignalStorm { rounds: 1000, cpus: machine::two_cpus()?, sleep_after_ns: SLEEP_AFTER_NS };
     let (report, performance) = measure(attach, Workload::SignalStorm(storm));
     let terms = report.coverage.wakeups;
     println!("\n  {terms:?}");
@@ -109,14 +109,14 @@ fn t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait(attach: Attach) -> Outcom
     Ok(())
 }
 
-fn t05_a_free_ping_pong_leaves_no_start_behind(attach: Attach) -> Outcome {
+fn t05_a_free_ping_pong_leaves_no_start_behind(attach: AttachCase) -> TestOutcome {
     let [first, last] = machine::two_cpus()?;
     let load = PingPong {
         rounds: if machine::is_emulated() { 2000 } else { 10_000 },
-        ping: Place::other(first),
-        pong: Place::other(last),
+        ping: TaskPlacement::other(first),
+        pong: TaskPlacement::other(last),
         patient: false,
-        rest_ns: REST_NS,
+        sleep_after_ns: SLEEP_AFTER_NS,
     };
     let (report, performance) = measure(attach, Workload::PingPong(load));
     println!("\n  {:?}", report.coverage.wakeups);
@@ -127,17 +127,17 @@ fn t05_a_free_ping_pong_leaves_no_start_behind(attach: Attach) -> Outcome {
 
 /// Asserts that no task was on its way back from a wakeup for as long as the load rested: a start that was left behind
 /// would have made it seem so. A wait of which the kernel knows as well is one: others may keep a task from its CPU for longer.
-fn assert_nothing_left_behind(report: &Report, performance: &Performance) {
+fn assert_nothing_left_behind(report: &JsonReport, performance: &Performance) {
     report.assert_nothing_lost(performance);
-    for (tid, account) in &performance.accounts {
+    for (tid, account) in &performance.task_stats {
         let longest_ns =
             report.with("tid", *tid).filter(|group| group.class == "wakeup").map(|group| group.max_ns).max();
-        let known_ns = account.run_delay_ns + REST_NS / 2;
+        let known_ns = account.run_delay_ns + SLEEP_AFTER_NS / 2;
         assert!(longest_ns.is_none_or(|ns| ns < known_ns), "task {tid}: a wait of {longest_ns:?} ns, {account:?}");
     }
 }
 
-fn t07_delivery_and_latency_are_kept_apart(attach: Attach) -> Outcome {
+fn t07_delivery_and_latency_are_kept_apart(attach: AttachCase) -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::across(machine::two_cpus()?, 500)).stage();
     let latency = Wakelat::hist(attach, &["--comm", "wl-pong", "--from", "wakeup"]);
     let both = Wakelat::hist(attach, &["--comm", "wl-pong", "--from", "waking"]);
@@ -148,18 +148,19 @@ fn t07_delivery_and_latency_are_kept_apart(attach: Attach) -> Outcome {
     // Each wait from `sched_waking` encloses the same wait from `sched_wakeup`, and both lie within the user's.
     println!("\n  {} ns from wakeup, {} ns from waking", latency.sum_ns(), both.sum_ns());
     assert!(latency.sum_ns() < both.sum_ns());
-    let to_pong: Vec<u64> = performance.known.waits_ns.iter().step_by(2).copied().collect();
+    let to_pong: Vec<u64> = performance.reported.waits_ns.iter().step_by(2).copied().collect();
     assert_within_user_times(&both, &performance, &to_pong, performance.wakeups["wl-pong"]);
     Ok(())
 }
 
-fn t10_a_pid_that_is_used_again_is_another_task(attach: Attach) -> Outcome {
+fn t10_a_pid_that_is_used_again_is_another_task(attach: AttachCase) -> TestOutcome {
     let loadavg = std::fs::read_to_string("/proc/loadavg").expect("procfs is mounted");
     let tasks = loadavg.split_whitespace().nth(3).and_then(|word| word.split_once('/')?.1.parse::<u64>().ok());
     // Small enough to be used up, with room for what others start meanwhile.
     let pid_max = 1000 + 2 * tasks.expect("the number of tasks in /proc/loadavg");
     let children = pid_max + pid_max / 4;
-    let mut staged = Workload::Forks(Forks { children, run_ns: 0, place: Place::other(machine::one_cpu()) }).stage();
+    let mut staged =
+        Workload::Forks(ForkWorkload { children, run_ns: 0, place: TaskPlacement::other(machine::one_cpu()) }).stage();
     let wakelat = Wakelat::hist(attach, &["--by", "tid", "--class", ALL_CLASSES, "--comm", "wl-forker"]);
     let restored = Sysctl::set("kernel/pid_max", pid_max);
     let performance = staged.perform();
@@ -173,7 +174,7 @@ fn t10_a_pid_that_is_used_again_is_another_task(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn t11_the_idle_task_never_waits(attach: Attach) -> Outcome {
+fn t11_the_idle_task_never_waits(attach: AttachCase) -> TestOutcome {
     let idling = Idling::start();
     let wakelat = Wakelat::hist(attach, &["--by", "tid", "--class", ALL_CLASSES]);
     // Between two times idle leaves its CPU and comes back: a wait, if it could.
@@ -186,20 +187,21 @@ fn t11_the_idle_task_never_waits(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn t12_no_wait_ends_before_it_began_on_another_cpu(attach: Attach) -> Outcome {
+fn t12_no_wait_ends_before_it_began_on_another_cpu(attach: AttachCase) -> TestOutcome {
     let rounds = if machine::is_emulated() { 200 } else { 2000 };
-    let (report, performance) = measure(attach, Workload::Migration(Migration { rounds, cpus: machine::two_cpus()? }));
+    let (report, performance) =
+        measure(attach, Workload::Migration(MigrationWorkload { rounds, cpus: machine::two_cpus()? }));
     assert_one_wakeup_for_each_block(&report, &performance);
     assert!(report.max_ns() <= performance.duration_ns, "{report:?}");
     report.assert_nothing_lost(&performance);
     Ok(())
 }
 
-fn t16_a_second_set_of_programs_takes_nothing_from_the_first(attach: Attach) -> Outcome {
+fn t16_a_second_set_of_programs_takes_nothing_from_the_first(attach: AttachCase) -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
     // On the same tracepoints, of either kind, and with another reader on the classic side of them where perf is there.
     let first = Wakelat::hist(attach, &["--comm", "wl-p?ng"]);
-    let others = Attach::TYPES.map(|attach| Wakelat::hist(attach, &["--comm", "wl-p?ng"]));
+    let others = AttachCase::TYPES.map(|attach| Wakelat::hist(attach, &["--comm", "wl-p?ng"]));
     let performance = staged.perform();
     for wakelat in others.into_iter().chain([first]) {
         let coverage = wakelat.report().coverage;
@@ -215,7 +217,7 @@ fn t16_a_second_set_of_programs_takes_nothing_from_the_first(attach: Attach) -> 
     Ok(())
 }
 
-fn t22_starvation_is_as_long_as_it_was(attach: Attach) -> Outcome {
+fn t22_starvation_is_as_long_as_it_was(attach: AttachCase) -> TestOutcome {
     machine::two_cpus()?;
     let seconds = if machine::is_emulated() { 3 } else { 9 };
     let spin_ns = seconds * 1_000_000_000;
@@ -226,12 +228,12 @@ fn t22_starvation_is_as_long_as_it_was(attach: Attach) -> Outcome {
     let performance = staged.perform();
     let report = wakelat.report();
     assert_eq!(report.coverage.wakeups.delivered, 1);
-    assert!((spin_ns..=performance.known.waits_ns[0]).contains(&report.max_ns()), "{report:?}");
-    assert_within_user_times(&report, &performance, &performance.known.waits_ns, performance.wakeups());
+    assert!((spin_ns..=performance.reported.waits_ns[0]).contains(&report.max_ns()), "{report:?}");
+    assert_within_user_times(&report, &performance, &performance.reported.waits_ns, performance.wakeups());
     Ok(())
 }
 
-fn t23_a_wait_belongs_to_the_cpu_on_which_it_ends(attach: Attach) -> Outcome {
+fn t23_a_wait_belongs_to_the_cpu_on_which_it_ends(attach: AttachCase) -> TestOutcome {
     let cpus = machine::two_cpus()?;
     let rounds = 500;
     let mut staged = Workload::CrossWake(CrossWake { rounds, cpus }).stage();
@@ -258,7 +260,7 @@ fn t23_a_wait_belongs_to_the_cpu_on_which_it_ends(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn threads_of_one_process_keep_their_own_ids_and_names(attach: Attach) -> Outcome {
+fn threads_of_one_process_keep_their_own_ids_and_names(attach: AttachCase) -> TestOutcome {
     let rounds = 300;
     let mut staged = Workload::ThreadPair(ThreadPair { rounds, cpu: machine::one_cpu() }).stage();
     let [process, waker, wakee] = ["wl-pair", "wl-thread-waker", "wl-thread-wakee"].map(|name| staged.tid(name));

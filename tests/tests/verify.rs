@@ -4,11 +4,11 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached, machine, once,
-    procfs::Account,
-    suite::{self, Outcome, Skip},
-    task::{Place, Policy},
-    tracefs::{self, Foreign},
-    wakelat::{Attach, Ended, Wakelat, command},
+    procfs::TaskStats,
+    suite::{self, Skip, TestOutcome},
+    task::{Policy, TaskPlacement},
+    tracefs::{self, ForeignInstance},
+    wakelat::{AttachCase, RunOutput, Wakelat, command},
     workload::{BehindHog, Hogs, Messaging, Performance, PingPong, Pipe, Staged, Workload, until},
 };
 
@@ -45,7 +45,7 @@ fn outcome(wakelat: Wakelat) -> (i32, Value) {
     document(&wakelat.end())
 }
 
-fn document(ended: &Ended) -> (i32, Value) {
+fn document(ended: &RunOutput) -> (i32, Value) {
     let code = ended.status.code().unwrap_or_else(|| panic!("{ended:#?}"));
     let document: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"));
     assert_eq!(document["schema"], "wakelat.verify/1", "{document:#}");
@@ -81,7 +81,7 @@ fn assert_exactly(document: &Value, wakeups: u64) {
 
 /// Prints what the clocks made of the difference. Where time is counted in instructions nothing is ever held up, and the
 /// difference is that of two programs' instructions: 3.5 µs.
-fn say(document: &Value) {
+fn print_differences(document: &Value) {
     let comparison = &document["comparison"];
     let sum = |side: &str| comparison[side]["sum_ns"].as_i64().unwrap_or(0);
     println!(
@@ -135,12 +135,12 @@ fn assert_checks(document: &Value) {
     }
 }
 
-fn exact_ping_pong(attach: Attach, from: &str) -> Outcome {
+fn exact_ping_pong(attach: AttachCase, from: &str) -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let load = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000));
     let arguments = ["--comm", "wl-p?ng", "--attach", attach.name(), "--from", from];
     let (code, document, performance, _staged) = verified(load, &arguments);
-    say(&document);
+    print_differences(&document);
     assert_agrees(code, &document);
     let rules = &document["rules"];
     let woken_running = rules["woken_running"] != 0;
@@ -155,18 +155,18 @@ fn exact_ping_pong(attach: Attach, from: &str) -> Outcome {
     Ok(())
 }
 
-fn verify_has_exactly_n_wakeups_on_both_sides(attach: Attach) -> Outcome {
+fn verify_has_exactly_n_wakeups_on_both_sides(attach: AttachCase) -> TestOutcome {
     exact_ping_pong(attach, "wakeup")
 }
 
-fn verify_from_waking_has_exactly_n_wakeups_on_both_sides(attach: Attach) -> Outcome {
+fn verify_from_waking_has_exactly_n_wakeups_on_both_sides(attach: AttachCase) -> TestOutcome {
     exact_ping_pong(attach, "waking")
 }
 
-fn verify_agrees_under_load(attach: Attach) -> Outcome {
+fn verify_agrees_under_load(attach: AttachCase) -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let mut hogs = Workload::Hogs(Hogs { per_cpu: 2 }).stage();
-    let (one, other) = (Place::other(machine::one_cpu()), Place::other(machine::cpus()[0]));
+    let (one, other) = (TaskPlacement::other(machine::one_cpu()), TaskPlacement::other(machine::cpus()[0]));
     let mut staged =
         Workload::PingPong(PingPong { ping: one, pong: other, ..PingPong::on_one(machine::one_cpu(), 300) }).stage();
     let wakelat = verify(&["--comm", "wl-p?ng", "--attach", attach.name()]);
@@ -174,7 +174,7 @@ fn verify_agrees_under_load(attach: Attach) -> Outcome {
     let performance = staged.perform();
     let (code, document) = outcome(wakelat);
     drop(hogs);
-    say(&document);
+    print_differences(&document);
     assert_agrees(code, &document);
     let comparison = &document["comparison"];
     assert_eq!(comparison["wakelat"]["count"], comparison["trigger"]["count"], "{document:#}");
@@ -182,24 +182,24 @@ fn verify_agrees_under_load(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn verify_of_all_tasks_agrees_under_load() -> Outcome {
+fn verify_of_all_tasks_agrees_under_load() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let mut hogs = Workload::Hogs(Hogs { per_cpu: 1 }).stage();
-    let place = Place::other(machine::one_cpu());
-    let load = PingPong { rounds: 1000, ping: place, pong: place, patient: false, rest_ns: 0 };
+    let place = TaskPlacement::other(machine::one_cpu());
+    let load = PingPong { rounds: 1000, ping: place, pong: place, patient: false, sleep_after_ns: 0 };
     let mut staged = Workload::PingPong(load).stage();
     hogs.perform();
     let wakelat = verify(&[]);
     staged.perform();
     let (code, document) = outcome(wakelat);
     drop(hogs);
-    say(&document);
+    print_differences(&document);
     assert_agrees(code, &document);
     assert_checks(&document);
     Ok(())
 }
 
-fn verify_finds_every_planted_error() -> Outcome {
+fn verify_finds_every_planted_error() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let load = BehindHog { rounds: 200, spin_ns: 1_500_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
     for (planted, word) in [
@@ -226,7 +226,7 @@ fn verify_finds_every_planted_error() -> Outcome {
 
 /// One planted error is enough here: what each of them does to a comparison is known from the unit tests of `judge` and
 /// `compare`, and that each reaches it from `verify_finds_every_planted_error`.
-fn verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits() -> Outcome {
+fn verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let load = Messaging { groups: 2, fan: 5, messages: 60 };
     // Of tasks that live inside of the window nothing is ambiguous, so that a single wait that is missing is found.
@@ -234,7 +234,7 @@ fn verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits() -> Out
     for arguments in [&[][..], &lost] {
         let (code, document, ..) = verified(Workload::Messaging(load.clone()), arguments);
         println!("\n  {arguments:?}: exit {code}: {}", document["comparison"]["reasons"]);
-        say(&document);
+        print_differences(&document);
         if arguments.is_empty() {
             assert_agrees(code, &document);
         } else {
@@ -247,11 +247,11 @@ fn verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits() -> Out
     Ok(())
 }
 
-fn need_a_kernel_without_hist_triggers() -> Outcome {
+fn need_a_kernel_without_hist_triggers() -> TestOutcome {
     if tracefs::has_hist_triggers() { Err(Skip::because("this kernel has hist triggers")) } else { Ok(()) }
 }
 
-fn without_hist_triggers_verify_ends_with_4_and_checks_what_remains() -> Outcome {
+fn without_hist_triggers_verify_ends_with_4_and_checks_what_remains() -> TestOutcome {
     need_a_kernel_without_hist_triggers()?;
     let load = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 500));
     let (code, document, ..) = verified(load, &[]);
@@ -265,16 +265,16 @@ fn without_hist_triggers_verify_ends_with_4_and_checks_what_remains() -> Outcome
     Ok(())
 }
 
-fn required_triggers_that_a_kernel_lacks_are_an_error() -> Outcome {
+fn required_triggers_that_a_kernel_lacks_are_an_error() -> TestOutcome {
     need_a_kernel_without_hist_triggers()?;
     let refused = Wakelat::start(command(&["verify", "--require-triggers", "-d", "10m"])).end();
     refused.assert_refused(1, &["--require-triggers", "CONFIG_HIST_TRIGGERS"]);
     Ok(())
 }
 
-fn verify_leaves_nothing_behind_when_it_is_ended() -> Outcome {
+fn verify_leaves_nothing_behind_when_it_is_ended() -> TestOutcome {
     tracefs::need_hist_triggers()?;
-    let foreign = Foreign::make();
+    let foreign = ForeignInstance::make();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let wakelat = verify(&[]);
         assert_eq!(tracefs::left_by_wakelat().len(), 2, "{:?}", tracefs::left_by_wakelat());
@@ -287,9 +287,9 @@ fn verify_leaves_nothing_behind_when_it_is_ended() -> Outcome {
     Ok(())
 }
 
-fn what_a_killed_verify_left_is_removed_and_nothing_else() -> Outcome {
+fn what_a_killed_verify_left_is_removed_and_nothing_else() -> TestOutcome {
     tracefs::need_hist_triggers()?;
-    let foreign = Foreign::make();
+    let foreign = ForeignInstance::make();
     let killed = verify(&[]);
     let pid = killed.pid();
     killed.signal(Signal::SIGKILL);
@@ -313,7 +313,7 @@ fn what_a_killed_verify_left_is_removed_and_nothing_else() -> Outcome {
 }
 
 /// Of twenty tasks on a CPU nineteen wait when the window begins, and nineteen when it ends.
-fn waits_at_the_borders_of_a_short_window_are_known_task_by_task() -> Outcome {
+fn waits_at_the_borders_of_a_short_window_are_known_task_by_task() -> TestOutcome {
     let mut hogs = Workload::Hogs(Hogs { per_cpu: 20 }).stage();
     hogs.perform();
     let ended = Wakelat::start(command(&["verify", "--json", "-q", "-d", "100ms", "--comm", "wl-hog"])).end();
@@ -333,7 +333,7 @@ fn waits_at_the_borders_of_a_short_window_are_known_task_by_task() -> Outcome {
 }
 
 /// From the placing of the triggers on nobody empties the ring buffer until it is full, as where placing them takes seconds.
-fn a_ring_buffer_that_fills_up_while_triggers_are_placed_takes_no_wait_from_an_account() -> Outcome {
+fn a_ring_buffer_that_fills_up_while_triggers_are_placed_takes_no_wait_from_an_account() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     if machine::ring_buffer_may_sleep() {
         return Err(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
@@ -346,7 +346,7 @@ fn a_ring_buffer_that_fills_up_while_triggers_are_placed_takes_no_wait_from_an_a
     let mut wakelat = Wakelat::start(command(&[&["verify", "--json", "-d", "10m"][..], &ROOM].concat()));
     until("the programs run and triggers are being placed", || !tracefs::left_by_wakelat().is_empty());
     wakelat.stall();
-    let blocked = || Account::of(load.tid("wl-ping")).voluntary;
+    let blocked = || TaskStats::of(load.tid("wl-ping")).voluntary;
     let before = blocked();
     until("the ring buffer is full", || blocked() - before > BLOCKED);
     wakelat.signal(Signal::SIGCONT);
@@ -357,7 +357,7 @@ fn a_ring_buffer_that_fills_up_while_triggers_are_placed_takes_no_wait_from_an_a
     Ok(())
 }
 
-fn verify_refuses_what_no_trigger_can_do() -> Outcome {
+fn verify_refuses_what_no_trigger_can_do() -> TestOutcome {
     let ended = Wakelat::start(command(&["verify", "--cgroup", "/"])).end();
     ended.assert_refused(2, &["--cgroup"]);
     tracefs::need_hist_triggers()?;

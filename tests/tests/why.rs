@@ -5,15 +5,15 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed, machine,
-    quota::Limited,
-    suite::{self, Outcome, Skip},
-    task::{Place, Policy},
-    wakelat::{Attach, Wakelat, command},
+    quota::QuotaGroup,
+    suite::{self, Skip, TestOutcome},
+    task::{Policy, TaskPlacement},
+    wakelat::{AttachCase, Wakelat, command},
     why::{
-        assert_due, assert_first, assert_longest_first, assert_not_planted, culprit, document, due, ended, list,
-        number, part, waits_with, why,
+        assert_due, assert_first, assert_longest_first, assert_not_planted, component, culprit, document, due, ended,
+        list, number, waits_with, why,
     },
-    workload::{BehindHog, Cause, CrossWake, Hogs, Performance, Planted, Sleeper, Workload, until},
+    workload::{BehindHog, CrossWake, Hogs, Performance, Planted, PlantedCause, Sleeper, Workload, until},
 };
 
 fn main() {
@@ -44,14 +44,14 @@ const SPIN_NS: u64 = 3_000_000;
 const TIMERS: u64 = 10_000;
 
 /// What `why` says of the wakeups of the only task that waits, and what the load does.
-fn planted(attach: Attach, rounds: u64, cpu: usize, cause: Cause) -> (Value, Performance) {
+fn planted(attach: AttachCase, rounds: u64, cpu: usize, cause: PlantedCause) -> (Value, Performance) {
     let mut staged = Workload::Planted(Planted { rounds, cpu, cause }).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-sleeper").to_string(), "--class", "wakeup"]);
     let performance = staged.perform();
     (ended(why, "wakeup"), performance)
 }
 
-fn a_hog_of_a_higher_class_has_the_wait_behind_it(attach: Attach) -> Outcome {
+fn a_hog_of_a_higher_class_has_the_wait_behind_it(attach: AttachCase) -> TestOutcome {
     let mut staged = behind_hog(Policy::Other).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-sleeper").to_string(), "--class", "wakeup"]);
     let performance = staged.perform();
@@ -67,7 +67,7 @@ fn a_hog_of_a_higher_class_has_the_wait_behind_it(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn a_hog_of_the_same_priority_is_told_from_one_of_a_higher(attach: Attach) -> Outcome {
+fn a_hog_of_the_same_priority_is_told_from_one_of_a_higher(attach: AttachCase) -> TestOutcome {
     let mut staged = behind_hog(Policy::Fifo(50)).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-sleeper").to_string(), "--class", "wakeup"]);
     let performance = staged.perform();
@@ -79,24 +79,24 @@ fn a_hog_of_the_same_priority_is_told_from_one_of_a_higher(attach: Attach) -> Ou
     Ok(())
 }
 
-fn a_task_above_all_others_waits_for_none_of_them(attach: Attach) -> Outcome {
+fn a_task_above_all_others_waits_for_none_of_them(attach: AttachCase) -> TestOutcome {
     let mut staged = behind_hog(Policy::Other).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-hog").to_string(), "--class", "wakeup"]);
     staged.perform();
     let document = document(why);
     let wakeups = &document["classes"][0];
-    assert_eq!(part(wakeups, "throttled"), 0, "{wakeups}");
+    assert_eq!(component(wakeups, "throttled"), 0, "{wakeups}");
     for culprit in list(&wakeups["culprits"]) {
         assert!(culprit["part"] == "lower" || culprit["name"] != "wl-sleeper", "{culprit} in {wakeups}");
     }
     Ok(())
 }
 
-fn two_tasks_in_turn_have_each_its_share(attach: Attach) -> Outcome {
-    let cause = Cause::InTurn { spins_ns: [4_000_000, 8_000_000], turns: 2 };
+fn two_tasks_in_turn_have_each_its_share(attach: AttachCase) -> TestOutcome {
+    let cause = PlantedCause::InTurn { spins_ns: [4_000_000, 8_000_000], turns: 2 };
     let (wakeups, performance) = planted(attach, 10, machine::one_cpu(), cause);
     assert_longest_first(&wakeups, "higher", &performance);
-    for name in performance.known.took.keys() {
+    for name in performance.reported.took.keys() {
         let due = due(&wakeups, &performance, name);
         assert_due(name, culprit(&wakeups, "higher", name), due, &wakeups);
     }
@@ -104,13 +104,13 @@ fn two_tasks_in_turn_have_each_its_share(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn a_wait_that_is_moved_is_looked_up_on_either_cpu(attach: Attach) -> Outcome {
+fn a_wait_that_is_moved_is_looked_up_on_either_cpu(attach: AttachCase) -> TestOutcome {
     let [cpu, to] = machine::two_cpus()?;
-    let cause = Cause::Moved { to, spins_ns: [6_000_000, 12_000_000] };
+    let cause = PlantedCause::Migrated { to, spins_ns: [6_000_000, 12_000_000] };
     let (wakeups, performance) = planted(attach, 10, cpu, cause);
     assert_longest_first(&wakeups, "higher", &performance);
     assert_eq!(wakeups["moved"], wakeups["count"], "{wakeups}");
-    for name in performance.known.took.keys() {
+    for name in performance.reported.took.keys() {
         let due = due(&wakeups, &performance, name);
         assert_due(name, culprit(&wakeups, "higher", name), due, &wakeups);
     }
@@ -118,8 +118,8 @@ fn a_wait_that_is_moved_is_looked_up_on_either_cpu(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn a_softirq_is_told_from_the_task_that_it_interrupts(attach: Attach) -> Outcome {
-    let cause = Cause::Softirq { receivers: 1_000, for_ns: SPIN_NS };
+fn a_softirq_is_told_from_the_task_that_it_interrupts(attach: AttachCase) -> TestOutcome {
+    let cause = PlantedCause::Softirq { receivers: 1_000, for_ns: SPIN_NS };
     let (wakeups, performance) = planted(attach, 20, machine::one_cpu(), cause);
     assert_first(&wakeups, "softirq", "NET_RX");
     assert_due("NET_RX", culprit(&wakeups, "softirq", "NET_RX"), due(&wakeups, &performance, "send"), &wakeups);
@@ -127,11 +127,11 @@ fn a_softirq_is_told_from_the_task_that_it_interrupts(attach: Attach) -> Outcome
     Ok(())
 }
 
-fn an_interrupt_is_told_from_the_task_that_it_interrupts(attach: Attach) -> Outcome {
+fn an_interrupt_is_told_from_the_task_that_it_interrupts(attach: AttachCase) -> TestOutcome {
     if machine::is_preempt_rt() {
         return Err(Skip::because("with PREEMPT_RT, timers of user space expire in a thread and not in the interrupt"));
     }
-    let (wakeups, performance) = planted(attach, 12, machine::one_cpu(), Cause::Timers { timers: TIMERS });
+    let (wakeups, performance) = planted(attach, 12, machine::one_cpu(), PlantedCause::Timers { timers: TIMERS });
     assert_first(&wakeups, "irq", "local_timer");
     let due = due(&wakeups, &performance, "interrupt");
     assert_due("local_timer", culprit(&wakeups, "irq", "local_timer"), due, &wakeups);
@@ -139,9 +139,10 @@ fn an_interrupt_is_told_from_the_task_that_it_interrupts(attach: Attach) -> Outc
     Ok(())
 }
 
-fn on_an_idle_cpu_nobody_is_in_the_way(attach: Attach) -> Outcome {
+fn on_an_idle_cpu_nobody_is_in_the_way(attach: AttachCase) -> TestOutcome {
     let cpu = machine::one_cpu();
-    let mut staged = Workload::Sleeper(Sleeper { rounds: 200, sleep_ns: 2_000_000, place: Place::fifo(cpu) }).stage();
+    let mut staged =
+        Workload::Sleeper(Sleeper { rounds: 200, sleep_ns: 2_000_000, place: TaskPlacement::fifo(cpu) }).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-sleeper").to_string(), "--class", "wakeup"]);
     let before_ns = machine::idle_ns(cpu);
     let performance = staged.perform();
@@ -149,7 +150,7 @@ fn on_an_idle_cpu_nobody_is_in_the_way(attach: Attach) -> Outcome {
     let wakeups = ended(why, "wakeup");
     assert!(number(&wakeups["count"]) <= performance.wakeups(), "{wakeups}");
     let waits = waits_with(&wakeups, "idle");
-    let by_cpu = ["placement", "ipi", "idle", "irq", "softirq"].map(|name| part(&wakeups, name));
+    let by_cpu = ["placement", "ipi", "idle", "irq", "softirq"].map(|name| component(&wakeups, name));
     let (by_cpu_ns, all_ns) = (by_cpu.iter().sum::<u64>(), number(&wakeups["sum_ns"]));
     println!("\n  idle for {idle_ns} of {} ns: {waits} of {} waits", performance.duration_ns, performance.wakeups());
     println!("  nobody in the way: {by_cpu_ns} of {all_ns} ns");
@@ -159,7 +160,7 @@ fn on_an_idle_cpu_nobody_is_in_the_way(attach: Attach) -> Outcome {
     let due = u128::from(performance.wakeups()) * u128::from(idle_ns) / u128::from(performance.duration_ns) / 2;
     assert!(!was_idle || u128::from(waits) >= due, "{waits} of {due} waits for the way out of idle: {wakeups}");
     if machine::has_own_time() && idle_ns * 10 > performance.duration_ns * 9 {
-        assert!(by_cpu_ns * 2 > all_ns - part(&wakeups, "stolen"), "tasks were in the way: {wakeups}");
+        assert!(by_cpu_ns * 2 > all_ns - component(&wakeups, "stolen"), "tasks were in the way: {wakeups}");
         // Nobody else but the reader is on an emulated machine.
         let others_ns = all_ns - culprit(&wakeups, "lower", "wakelat");
         assert!(!machine::is_emulated() || by_cpu_ns * 20 >= others_ns * 19, "tasks were in the way: {wakeups}");
@@ -167,7 +168,7 @@ fn on_an_idle_cpu_nobody_is_in_the_way(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn a_wakeup_from_another_cpu_has_its_delivery(attach: Attach) -> Outcome {
+fn a_wakeup_from_another_cpu_has_its_delivery(attach: AttachCase) -> TestOutcome {
     let cpus = machine::two_cpus()?;
     let mut staged = Workload::CrossWake(CrossWake { rounds: 200, cpus }).stage();
     let wakee = staged.tid("wl-wakee").to_string();
@@ -186,7 +187,7 @@ fn a_wakeup_from_another_cpu_has_its_delivery(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn a_wakeup_sent_to_a_cpu_waits_until_that_takes_interrupts(attach: Attach) -> Outcome {
+fn a_wakeup_sent_to_a_cpu_waits_until_that_takes_interrupts(attach: AttachCase) -> TestOutcome {
     if machine::is_preempt_rt() {
         return Err(Skip::because(
             "with PREEMPT_RT, timers of user space expire in a thread, in which a CPU takes interrupts",
@@ -198,7 +199,7 @@ fn a_wakeup_sent_to_a_cpu_waits_until_that_takes_interrupts(attach: Attach) -> O
         ));
     }
     let [from, cpu] = machine::two_cpus()?;
-    let deaf = Planted { rounds: 11, cpu, cause: Cause::Deaf { from, timers: TIMERS } };
+    let deaf = Planted { rounds: 11, cpu, cause: PlantedCause::InterruptsOff { from, timers: TIMERS } };
     let mut staged = Workload::Planted(deaf).stage();
     let tid = staged.tid("wl-sleeper").to_string();
     let ring_size = machine::ring_size();
@@ -206,7 +207,7 @@ fn a_wakeup_sent_to_a_cpu_waits_until_that_takes_interrupts(attach: Attach) -> O
     let how = ["--ring-size", &ring_size, "--attach", attach.name()];
     let trace = Wakelat::measuring(command(&[&whose[..], &how].concat()));
     let before_ns = machine::idle_ns(cpu);
-    let Performance { known, duration_ns, .. } = staged.perform();
+    let Performance { reported: known, duration_ns, .. } = staged.perform();
     let idle_ns = machine::idle_ns(cpu) - before_ns;
     let waits = trace.waits();
     let mut sent = 0;
@@ -235,19 +236,19 @@ fn a_wakeup_sent_to_a_cpu_waits_until_that_takes_interrupts(attach: Attach) -> O
     Ok(())
 }
 
-fn a_group_out_of_quota_is_told_apart_from_one_that_queues(attach: Attach) -> Outcome {
-    let limited = Limited::to_percent(10)?;
+fn a_group_out_of_quota_is_told_apart_from_one_that_queues(attach: AttachCase) -> TestOutcome {
+    let limited = QuotaGroup::to_percent(10)?;
     let mut staged = Workload::Hogs(Hogs { per_cpu: 1 }).stage();
-    limited.take_in(staged.pid());
+    limited.add_process(staged.pid());
     let why = why(attach, &["--comm", "wl-hog", "--class", "preempted"]);
     staged.begin();
     until("the group has been out of quota often enough", || limited.throttled().0 >= 60);
     // Now each of its waits has an end.
-    limited.lift();
+    limited.remove_quota();
     let (_, by_kernel_ns) = limited.throttled();
     let preempted = ended(why, "preempted");
     drop(staged);
-    let by_why_ns = part(&preempted, "throttled");
+    let by_why_ns = component(&preempted, "throttled");
     println!("\n  throttled: {by_why_ns} ns by wakelat, {by_kernel_ns} by cpu.stat");
     assert!(
         by_why_ns.abs_diff(by_kernel_ns) * 20 <= by_kernel_ns,
@@ -257,14 +258,14 @@ fn a_group_out_of_quota_is_told_apart_from_one_that_queues(attach: Attach) -> Ou
     Ok(())
 }
 
-fn preemptions_on_other_cpus_are_not_those_asked_for(attach: Attach) -> Outcome {
+fn preemptions_on_other_cpus_are_not_those_asked_for(attach: AttachCase) -> TestOutcome {
     let cpus = machine::two_cpus()?;
     // One of a higher class takes its CPU from the hogs there, again and again.
     let mut staged = Workload::Hogs(Hogs { per_cpu: 1 }).stage();
     let on = |cpu: usize| why(attach, &["--comm", "wl-hog", "--class", "preempted", "--cpus", &cpu.to_string()]);
     let (first, last) = (on(cpus[0]), on(cpus[1]));
     staged.begin();
-    let place = Place::fifo(cpus[1]);
+    let place = TaskPlacement::fifo(cpus[1]);
     let mut above = Workload::Sleeper(Sleeper { rounds: 200, sleep_ns: 1_000_000, place }).stage();
     above.perform();
     drop((above, staged));
@@ -280,7 +281,7 @@ fn preemptions_on_other_cpus_are_not_those_asked_for(attach: Attach) -> Outcome 
 }
 
 /// Of the stream from which all this is told: each CPU's switches are a chain, and where it is broken, that is said.
-fn each_switch_follows_the_last_of_its_cpu(attach: Attach) -> Outcome {
+fn each_switch_follows_the_last_of_its_cpu(attach: AttachCase) -> TestOutcome {
     // Soon over, as whatever else the machine does is told as well.
     let load = BehindHog { rounds: 100, spin_ns: 100_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
     let mut staged = Workload::BehindHog(load).stage();

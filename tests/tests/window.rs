@@ -15,10 +15,10 @@ use nix::sys::{
 use serde_json::Value;
 use wakelat_tests::{
     attached_every_mode, attached_typed, machine, once, procfs,
-    report::{Report, Wait},
-    suite::{self, Outcome, Skip},
-    task::Place,
-    wakelat::{Attach, Ended, Wakelat, command},
+    report::{JsonReport, JsonWait},
+    suite::{self, Skip, TestOutcome},
+    task::TaskPlacement,
+    wakelat::{AttachCase, RunOutput, Wakelat, command},
     workload::{Performance, PingPong, Sleeper, Workload, until},
 };
 
@@ -54,13 +54,13 @@ fn sleeper() -> Workload {
     Workload::Sleeper(Sleeper {
         rounds: 3 * WINDOW_NS / SLEEP_NS,
         sleep_ns: SLEEP_NS,
-        place: Place::fifo(machine::one_cpu()),
+        place: TaskPlacement::fifo(machine::one_cpu()),
     })
 }
 
 /// Starts `command`, stops it once it measures, and lets it go on when a sleeper has been woken all through its window and long
 /// after.
-fn stopped_over_its_end(command: Command) -> (Ended, Performance) {
+fn stopped_over_its_end(command: Command) -> (RunOutput, Performance) {
     let mut staged = sleeper().stage();
     let wakelat = Wakelat::measuring(command);
     wakelat.stall();
@@ -70,7 +70,7 @@ fn stopped_over_its_end(command: Command) -> (Ended, Performance) {
     (wakelat.end(), performance)
 }
 
-fn a_reader_that_is_stopped_counts_nothing_after_the_end(attach: Attach) -> Outcome {
+fn a_reader_that_is_stopped_counts_nothing_after_the_end(attach: AttachCase) -> TestOutcome {
     let mut line = vec!["hist", "--json", "--comm", "wl-sleeper", "-d", "200ms"];
     line.extend(attach.arguments());
     let (ended, performance) = stopped_over_its_end(command(&line));
@@ -84,7 +84,7 @@ fn a_reader_that_is_stopped_counts_nothing_after_the_end(attach: Attach) -> Outc
     Ok(())
 }
 
-fn events_after_the_end_are_in_no_output(attach: Attach) -> Outcome {
+fn events_after_the_end_are_in_no_output(attach: AttachCase) -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.wakelat");
     let file = file.to_str().expect("a path");
@@ -115,7 +115,7 @@ fn events_after_the_end_are_in_no_output(attach: Attach) -> Outcome {
     Ok(())
 }
 
-fn intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted(attach: Attach) -> Outcome {
+fn intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted(attach: AttachCase) -> TestOutcome {
     let mut line = vec!["hist", "--json", "--comm", "wl-sleeper"];
     line.extend(attach.arguments());
     line.extend(["100ms", "1000"]);
@@ -124,7 +124,7 @@ fn intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted(att
     wakelat.stall();
     let performance = staged.perform();
     wakelat.signal(Signal::SIGCONT);
-    let reports: Vec<Report> = wakelat.reports();
+    let reports: Vec<JsonReport> = wakelat.reports();
     let long = reports.iter().max_by_key(|report| report.duration_ns).expect("a report");
     let (skipped, duration_ns) = (long.skipped_intervals, long.duration_ns);
     println!("\n  {duration_ns} ns with {skipped} skipped, of {} reports", reports.len());
@@ -144,13 +144,13 @@ fn has_programs(pid: u32) -> bool {
     links.into_iter().any(|to| to.to_string_lossy().contains("bpf"))
 }
 
-fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: Attach) -> Outcome {
+fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: AttachCase) -> TestOutcome {
     // More than a pipe has room for (64 KiB): a wait has some 400 bytes.
     let mut staged = sleeper().stage();
     let line = ["trace", "--json", "--comm", "wl-sleeper", "--attach", attach.name(), "-d", "200ms"];
     let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat");
     let mut output = child.stdout.take().expect("a pipe");
-    let mut wakelat = Wakelat::over(child);
+    let mut wakelat = Wakelat::from_child(child);
     wakelat.until_measuring();
     let performance = staged.perform();
     // Nothing has read a byte.
@@ -160,7 +160,7 @@ fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: Attach) 
     let ended = wakelat.end();
     assert!(ended.status.success(), "{ended:#?}");
     assert!(written.len() > 1 << 16, "{} bytes do not block a pipe", written.len());
-    let waits = Wait::parse_all(&written);
+    let waits = JsonWait::parse_all(&written);
     let report: Value = written.lines().last().map(|line| serde_json::from_str(line).unwrap()).expect("a report");
     assert_eq!(report["duration_ns"], WINDOW_NS, "{report}");
     let (not_written, lost) = (&report["not_written"], &report["coverage"]["ring_full"]);
@@ -170,11 +170,11 @@ fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: Attach) 
     Ok(())
 }
 
-fn waits_that_a_blocked_output_has_no_room_for_are_counted(attach: Attach) -> Outcome {
+fn waits_that_a_blocked_output_has_no_room_for_are_counted(attach: AttachCase) -> TestOutcome {
     /// What may wait for the output to be written (`CAPACITY` in wakelat/src/session/writer.rs), and the shortest line of a wait.
     const QUEUE: u64 = 32 << 20;
     const SHORTEST: u64 = 300;
-    let place = Place::other(machine::one_cpu());
+    let place = TaskPlacement::other(machine::one_cpu());
     let load =
         PingPong { ping: place, pong: place, ..PingPong::on_one(machine::one_cpu(), QUEUE / SHORTEST / 2 + 20_000) };
     let mut staged = Workload::PingPong(load).stage();
@@ -182,7 +182,7 @@ fn waits_that_a_blocked_output_has_no_room_for_are_counted(attach: Attach) -> Ou
     let line = ["trace", "--json", "--comm", "wl-p?ng", "--attach", attach.name(), "--ring-size", &ring_size];
     let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat");
     let mut output = child.stdout.take().expect("a pipe");
-    let mut wakelat = Wakelat::over(child);
+    let mut wakelat = Wakelat::from_child(child);
     wakelat.until_measuring();
     staged.begin();
     staged.await_outcome();
@@ -198,11 +198,11 @@ fn waits_that_a_blocked_output_has_no_room_for_are_counted(attach: Attach) -> Ou
     let (not_written, delivered) = (number(&report["not_written"]), number(&report["coverage"]["delivered"]));
     println!("\n  {delivered} waits, {not_written} not written");
     assert!(written.len() as u64 >= QUEUE && not_written > 0, "{} bytes, {report}", written.len());
-    assert_eq!(Wait::parse_all(&written).len() as u64 + not_written, delivered, "{report}");
+    assert_eq!(JsonWait::parse_all(&written).len() as u64 + not_written, delivered, "{report}");
     Ok(())
 }
 
-fn a_recording_whose_reader_has_gone_is_a_failure(attach: Attach) -> Outcome {
+fn a_recording_whose_reader_has_gone_is_a_failure(attach: AttachCase) -> TestOutcome {
     let mut child = command(&["record", "--attach", attach.name(), "-o", "-"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -210,11 +210,11 @@ fn a_recording_whose_reader_has_gone_is_a_failure(attach: Attach) -> Outcome {
         .expect("wakelat");
     let mut start = [0; 10];
     child.stdout.take().expect("a pipe").read_exact(&mut start).expect("a recording");
-    Wakelat::over(child).end().assert_refused(1, &["recording"]);
+    Wakelat::from_child(child).end().assert_refused(1, &["recording"]);
     Ok(())
 }
 
-fn a_signal_that_was_ignored_at_the_start_ends_nothing() -> Outcome {
+fn a_signal_that_was_ignored_at_the_start_ends_nothing() -> TestOutcome {
     let mut staged = sleeper().stage();
     let mut line = command(&["hist", "--json", "--comm", "wl-sleeper"]);
     let ignore = || {
@@ -231,7 +231,7 @@ fn a_signal_that_was_ignored_at_the_start_ends_nothing() -> Outcome {
     Ok(())
 }
 
-fn a_run_that_fails_before_it_measures_leaves_no_file() -> Outcome {
+fn a_run_that_fails_before_it_measures_leaves_no_file() -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.json");
     let mut line = command(&["hist", "--json", "-o", file.to_str().expect("a path")]);
@@ -244,7 +244,7 @@ fn a_run_that_fails_before_it_measures_leaves_no_file() -> Outcome {
     Ok(())
 }
 
-fn where_memory_is_too_little_an_error_says_so() -> Outcome {
+fn where_memory_is_too_little_an_error_says_so() -> TestOutcome {
     const STEP: u64 = 16 << 20;
     for arguments in [&["hist"][..], &["why", "--ring-size", "16M"]] {
         let ended_within = |limit: u64| {
@@ -264,7 +264,7 @@ fn where_memory_is_too_little_an_error_says_so() -> Outcome {
     Ok(())
 }
 
-fn the_reader_has_a_real_time_priority_where_that_delays_no_other_task() -> Outcome {
+fn the_reader_has_a_real_time_priority_where_that_delays_no_other_task() -> TestOutcome {
     let runtime_us = fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap_or_default();
     if runtime_us.trim().parse::<i64>().is_ok_and(|runtime_us| runtime_us < 0) {
         return Err(Skip::because("real-time tasks are not throttled here"));

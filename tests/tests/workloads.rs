@@ -4,11 +4,12 @@
 use wakelat_tests::{
     cgroup::Hierarchy,
     machine, once,
-    procfs::Account,
-    suite::{self, Outcome},
-    task::{Place, Policy},
+    procfs::TaskStats,
+    suite::{self, TestOutcome},
+    task::{Policy, TaskPlacement},
     workload::{
-        BehindHog, CrossWake, Forks, ManyThreads, Migration, PingPong, SignalStorm, Sleeper, Staged, WakeRace, Workload,
+        BehindHog, CrossWake, ForkWorkload, ManyThreads, MigrationWorkload, PingPong, SignalStorm, Sleeper, Staged,
+        WakeRace, Workload,
     },
 };
 
@@ -30,73 +31,73 @@ fn assert_exact(load: Workload) -> Vec<u64> {
     let performance = staged.perform();
     // That both agree is asserted there.
     assert!(performance.wakeups() > 0);
-    performance.known.waits_ns
+    performance.reported.waits_ns
 }
 
-fn a_ping_pong_on_one_cpu_blocks_as_often_as_it_says() -> Outcome {
+fn a_ping_pong_on_one_cpu_blocks_as_often_as_it_says() -> TestOutcome {
     let mut load = PingPong::on_one(machine::one_cpu(), 2000);
-    load.rest_ns = 1_000_000;
+    load.sleep_after_ns = 1_000_000;
     assert_eq!(assert_exact(Workload::PingPong(load)).len(), 4000);
     Ok(())
 }
 
-fn a_ping_pong_across_cpus_blocks_as_often_as_it_says() -> Outcome {
+fn a_ping_pong_across_cpus_blocks_as_often_as_it_says() -> TestOutcome {
     assert_eq!(assert_exact(Workload::PingPong(PingPong::across(machine::two_cpus()?, 500))).len(), 1000);
     Ok(())
 }
 
-fn a_sleeper_blocks_as_often_as_it_says() -> Outcome {
-    let place = Place::fifo(machine::one_cpu());
+fn a_sleeper_blocks_as_often_as_it_says() -> TestOutcome {
+    let place = TaskPlacement::fifo(machine::one_cpu());
     assert_exact(Workload::Sleeper(Sleeper { rounds: 200, sleep_ns: 1_000_000, place }));
     Ok(())
 }
 
-fn a_sleeper_behind_a_hog_waits_at_least_as_long_as_the_hog_spins() -> Outcome {
+fn a_sleeper_behind_a_hog_waits_at_least_as_long_as_the_hog_spins() -> TestOutcome {
     let (cpu, spin_ns) = (machine::one_cpu(), 1_000_000);
     let waits_ns = assert_exact(Workload::BehindHog(BehindHog { rounds: 100, spin_ns, cpu, sleeper: Policy::Other }));
     assert!(waits_ns.iter().all(|wait_ns| *wait_ns >= spin_ns), "{waits_ns:?}");
     Ok(())
 }
 
-fn a_cross_wake_blocks_as_often_as_it_says() -> Outcome {
+fn a_cross_wake_blocks_as_often_as_it_says() -> TestOutcome {
     assert_exact(Workload::CrossWake(CrossWake { rounds: 500, cpus: machine::two_cpus()? }));
     Ok(())
 }
 
-fn a_storm_preempts() -> Outcome {
+fn a_storm_preempts() -> TestOutcome {
     let cpu = machine::one_cpu();
-    let race = WakeRace { rounds: 4_000, cpus: [machine::cpus()[0], cpu], preemptor: true, rest_ns: 1_000_000 };
+    let race = WakeRace { rounds: 4_000, cpus: [machine::cpus()[0], cpu], preemptor: true, sleep_after_ns: 1_000_000 };
     let mut staged = Workload::WakeRace(race).stage();
     let performance = staged.perform();
-    let wakee = performance.accounts[&staged.tid("wl-wakee")];
+    let wakee = performance.task_stats[&staged.tid("wl-wakee")];
     println!("  the wakee blocked {} times and was preempted {} times", wakee.voluntary, wakee.involuntary);
     assert!(wakee.involuntary > 0);
     Ok(())
 }
 
-fn every_other_load_comes_to_its_end() -> Outcome {
+fn every_other_load_comes_to_its_end() -> TestOutcome {
     let cpu = machine::one_cpu();
     let cpus = [machine::cpus()[0], cpu];
     let loads = [
-        Workload::Forks(Forks { children: 100, run_ns: 10_000, place: Place::other(cpu) }),
+        Workload::Forks(ForkWorkload { children: 100, run_ns: 10_000, place: TaskPlacement::other(cpu) }),
         Workload::ManyThreads(ManyThreads { threads: 200 }),
-        Workload::Migration(Migration { rounds: 500, cpus }),
-        Workload::SignalStorm(SignalStorm { rounds: 1000, cpus, rest_ns: 1_000_000 }),
+        Workload::Migration(MigrationWorkload { rounds: 500, cpus }),
+        Workload::SignalStorm(SignalStorm { rounds: 1000, cpus, sleep_after_ns: 1_000_000 }),
     ];
     for load in loads {
         let mut staged: Staged = load.clone().stage();
         let performance = staged.perform();
-        println!("  {load:?}: {:?}", performance.accounts.values().collect::<Vec<&Account>>());
+        println!("  {load:?}: {:?}", performance.task_stats.values().collect::<Vec<&TaskStats>>());
     }
     Ok(())
 }
 
-fn a_group_is_gone_after_its_tasks() -> Outcome {
+fn a_group_is_gone_after_its_tasks() -> TestOutcome {
     let hierarchy = Hierarchy::find()?;
     let group = hierarchy.group("life");
     let path = group.path().to_owned();
     let staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 1)).stage();
-    group.take_in(staged.tid("wl-ping"));
+    group.add_process(staged.tid("wl-ping"));
     assert!(path.is_dir());
     drop(staged);
     drop(group);

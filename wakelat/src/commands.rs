@@ -15,14 +15,14 @@ use wakelat_common::filter::part;
 
 use crate::{
     aggregate::key::{Key, Names},
-    cli::{OutputFlags, PaperFlags},
+    cli::{OutputFlags, RenderFlags},
     collect::TimelineSettings,
-    config::{Colour, Config, Live, Origin, OsnoiseConfig, OutputConfig, TimerlatConfig, VerifyConfig},
-    kernel::{Features, btf::KernelBtf, privilege, tracefs::Tracefs},
+    config::{Colour, Config, LiveConfig, OsnoiseConfig, OutputConfig, TimerlatConfig, TracerInput, VerifyConfig},
+    kernel::{Features, btf::KernelBtf, privilege, tracefs::TracefsAccess},
     report::{Mode, Report},
     say::status,
     session::{self, Environment, StopReason, View, output::Output},
-    sink::{self, Reports, Style, Waits},
+    sink::{self, ReportRenderer, Style, WaitRenderer},
     timerlat, verify,
     wait::Wait,
 };
@@ -30,7 +30,7 @@ use crate::{
 pub use record::record;
 pub use top::top;
 pub use trace_all::trace_all;
-pub use trace_parts::trace_parts;
+pub use trace_parts::trace_breakdown;
 pub use why::{why, why_recorded};
 
 /// `hist`: the distribution, once or per interval.
@@ -39,8 +39,8 @@ pub use why::{why, why_recorded};
 /// Those of [`session::run`].
 pub fn hist(config: &Config) -> Result<StopReason> {
     let (style, _) = style(&config.output);
-    let reports = config.output.format.reports(sink::View::Chart, &keys(config), style);
-    run(config, &mut Hist { reports, timeline: of_parts(config) })
+    let reports = config.output.format.reports(sink::ReportView::Chart, &keys(config), style);
+    run(config, &mut HistView { reports, timeline: timeline_for_grouping(config) })
 }
 
 /// `trace`: a line a wait.
@@ -49,7 +49,7 @@ pub fn hist(config: &Config) -> Result<StopReason> {
 /// Those of [`session::run`].
 pub fn trace(config: &Config) -> Result<StopReason> {
     let (style, _) = style(&config.output);
-    run(config, &mut Trace { aside: aside(config, &style), waits: config.output.format.waits(style) })
+    run(config, &mut TraceView { stderr_style: stderr_style(config, &style), waits: config.output.format.waits(style) })
 }
 
 /// `timerlat`: what the tracer says, or a saved trace.
@@ -58,22 +58,22 @@ pub fn trace(config: &Config) -> Result<StopReason> {
 /// Those of [`timerlat::run::timerlat`] and [`timerlat::live::run`].
 pub fn timerlat(config: &TimerlatConfig) -> Result<StopReason> {
     match &config.origin {
-        Origin::Saved(saved) => {
+        TracerInput::Saved(saved) => {
             let (style, _) = style(&saved.output);
             timerlat::run::timerlat(saved, config.shown, &style).map(|()| StopReason::Done)
         }
-        Origin::Live(live) => {
+        TracerInput::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.cursor && live.output.format == sink::Format::Human && !live.output.quiet;
+            let redrawn = style.cursor && live.output.format == sink::OutputFormat::Human && !live.output.quiet;
             let period_ns = live.tracer.timer_period_ns();
-            let mut listener = timerlat::live::Activations::new(
+            let mut listener = timerlat::live::TimerlatListener::new(
                 config.shown,
                 period_ns,
                 live.tracer.user.is_some(),
                 live.output.format,
                 style,
             );
-            live_run(live, redrawn && config.shown.view == timerlat::sink::View::Top, &mut listener)
+            live_run(live, redrawn && config.shown.view == timerlat::sink::TimerlatView::Top, &mut listener)
         }
     }
 }
@@ -84,24 +84,24 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<StopReason> {
 /// Those of [`timerlat::run::osnoise`] and [`timerlat::live::run`].
 pub fn osnoise(config: &OsnoiseConfig) -> Result<StopReason> {
     match &config.origin {
-        Origin::Saved(saved) => {
+        TracerInput::Saved(saved) => {
             let (style, _) = style(&saved.output);
             timerlat::run::osnoise(saved, config.shown, &style).map(|()| StopReason::Done)
         }
-        Origin::Live(live) => {
+        TracerInput::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.cursor && live.output.format == sink::Format::Human && !live.output.quiet;
-            let mut listener = timerlat::live::Noises::new(config.shown, live.output.format, style);
+            let redrawn = style.cursor && live.output.format == sink::OutputFormat::Human && !live.output.quiet;
+            let mut listener = timerlat::live::OsnoiseListener::new(config.shown, live.output.format, style);
             live_run(live, redrawn && config.shown.view == timerlat::sink::NoiseView::Top, &mut listener)
         }
     }
 }
 
-fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Listener) -> Result<StopReason> {
-    const REDRAWN_EVERY_NS: u64 = 1_000_000_000;
+fn live_run(live: &LiveConfig, redrawn: bool, listener: &mut dyn timerlat::live::Listener) -> Result<StopReason> {
+    const REDRAW_INTERVAL_NS: u64 = 1_000_000_000;
     let mut window = live.window;
     if redrawn {
-        window.interval_ns = Some(REDRAWN_EVERY_NS);
+        window.interval_ns = Some(REDRAW_INTERVAL_NS);
     }
     timerlat::live::run(&live.tracer, &window, &live.output, listener)
 }
@@ -111,8 +111,8 @@ fn live_run(live: &Live, redrawn: bool, listener: &mut dyn timerlat::live::Liste
 ///
 /// # Errors
 /// Those of `write`, and if the output cannot be written.
-pub fn print(paper: &PaperFlags, write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
-    let config = OutputConfig::new(&OutputFlags { paper: paper.clone(), ..OutputFlags::default() })?;
+pub fn print(paper: &RenderFlags, write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
+    let config = OutputConfig::new(&OutputFlags { render: paper.clone(), ..OutputFlags::default() })?;
     let (style, _) = style(&config);
     let mut text = Vec::new();
     let result = write(&style, &mut text);
@@ -123,21 +123,21 @@ pub fn print(paper: &PaperFlags, write: impl FnOnce(&Style, &mut dyn Write) -> R
 }
 
 fn run(config: &Config, view: &mut dyn View) -> Result<StopReason> {
-    session::run(config, &ready(config)?, view)
+    session::run(config, &prepare(config)?, view)
 }
 
 /// Where the run takes place, if it can.
-fn ready(config: &Config) -> Result<Environment> {
+fn prepare(config: &Config) -> Result<Environment> {
     let features = Features::detect(config.resources.btf.as_deref());
     features.check_can_measure(&config.resources, config.mode)?;
     if !config.output.quiet {
         config.notes.iter().for_each(status);
     }
     privilege::raise_memory_limit(&features.release)?;
-    if features.only_records(config.resources.attach) {
-        refuse_what_no_record_tells(config)?;
+    if features.uses_classic_tracepoints(config.resources.attach) {
+        check_classic_tracepoints(config)?;
     }
-    Ok(place(features))
+    Ok(environment(features))
 }
 
 /// `verify`: the same window by hist triggers.
@@ -153,23 +153,23 @@ pub fn verify(config: &VerifyConfig) -> Result<verify::Verdict> {
     privilege::raise_memory_limit(&features.release)?;
     let (style, _) = style(&config.output);
     let release = features.release.clone();
-    verify::run(config, &place(features), &release, &style)
+    verify::run(config, &environment(features), &release, &style)
 }
 
-fn place(features: Features) -> Environment {
+fn environment(features: Features) -> Environment {
     Environment {
         kernel: features.release.to_string(),
         cgroup_mount: features.cgroup_v2,
         btf: matches!(features.btf, KernelBtf::Present { .. }).then_some(features.btf_path),
         tracefs: match features.tracefs {
-            Tracefs::Open { path, .. } => Some(path),
-            Tracefs::Closed(_) | Tracefs::NotMounted => None,
+            TracefsAccess::Open { path, .. } => Some(path),
+            TracefsAccess::Denied(_) | TracefsAccess::NotMounted => None,
         },
     }
 }
 
 /// Classic tracepoints name a thread, its name and its priority, and nothing more of it.
-fn refuse_what_no_record_tells(config: &Config) -> Result<()> {
+fn check_classic_tracepoints(config: &Config) -> Result<()> {
     let unknown = [
         (part::TGID, Key::Pid, "process"),
         (part::POLICY, Key::Policy, "policy"),
@@ -188,8 +188,8 @@ fn refuse_what_no_record_tells(config: &Config) -> Result<()> {
 }
 
 /// How the coverage is to look on standard error, where rows of waits or events have no place for it.
-fn aside(config: &Config, style: &Style) -> Option<Style> {
-    (config.output.format == sink::Format::Csv && !config.output.quiet)
+fn stderr_style(config: &Config, style: &Style) -> Option<Style> {
+    (config.output.format == sink::OutputFormat::Csv && !config.output.quiet)
         .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() })
 }
 
@@ -220,16 +220,16 @@ fn terminal(file: bool) -> (Style, Option<usize>) {
 }
 
 /// What has to be known where waits are grouped by part.
-fn of_parts(config: &Config) -> Option<TimelineSettings> {
+fn timeline_for_grouping(config: &Config) -> Option<TimelineSettings> {
     config.by.contains(&Key::Component).then_some(TimelineSettings::OF_WAITS)
 }
 
-struct Hist {
-    reports: Box<dyn Reports>,
+struct HistView {
+    reports: Box<dyn ReportRenderer>,
     timeline: Option<TimelineSettings>,
 }
 
-impl View for Hist {
+impl View for HistView {
     fn shows_events(&self) -> Option<TimelineSettings> {
         self.timeline
     }
@@ -243,13 +243,13 @@ impl View for Hist {
     }
 }
 
-struct Trace {
-    waits: Box<dyn Waits>,
+struct TraceView {
+    waits: Box<dyn WaitRenderer>,
     /// How the coverage is to look on standard error, where the output cannot hold it.
-    aside: Option<Style>,
+    stderr_style: Option<Style>,
 }
 
-impl View for Trace {
+impl View for TraceView {
     fn shows_waits(&self) -> bool {
         true
     }
@@ -260,12 +260,12 @@ impl View for Trace {
 
     fn wait(&mut self, wait: &Wait, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
         let name_of = |tid| names.comm(tid);
-        self.waits.wait(wait, &sink::Context { unix_offset_ns, name_of: &name_of }, out)
+        self.waits.wait(wait, &sink::RenderContext { unix_offset_ns, name_of: &name_of }, out)
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         self.waits.end(report, out)?;
-        if let Some(style) = &self.aside {
+        if let Some(style) = &self.stderr_style {
             sink::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())

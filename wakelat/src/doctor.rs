@@ -9,13 +9,13 @@ use crate::{
     config::Attach,
     kernel::{
         Features, Machine, Roots,
-        requirement::{self, Requirement, State},
-        tracefs::Tracefs,
+        requirement::{self, Requirement, RequirementState},
+        tracefs::TracefsAccess,
     },
     sink::{
         Style,
-        style::Ink,
-        text::{Line, clean, width},
+        style::TextStyle,
+        text::{TextLine, clean, width},
     },
     timerlat::live::former,
     tracefs::{self, leftovers},
@@ -53,7 +53,7 @@ fn write(
     out: &mut dyn Write,
 ) -> Result<bool> {
     let needed: Vec<_> = machine.into_iter().chain(requirement::all(features, Attach::Auto)).collect();
-    let can_measure = needed.iter().all(|requirement| requirement.state != State::Missing);
+    let can_measure = needed.iter().all(|requirement| requirement.state != RequirementState::Missing);
     let checks: Vec<_> = [kernel(features)].into_iter().chain(needed).chain(useful(features)).collect();
     if json {
         let kernel = features.release.to_string();
@@ -74,30 +74,30 @@ fn text(checks: &[Requirement], can_measure: bool, style: &Style) -> String {
     let names = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for Requirement { name, state, found, remedy } in checks {
         let (ink, word) = match state {
-            State::Ok => (Ink::Plain, "ok"),
-            State::Missing => (Ink::Warning, "missing"),
-            State::Note => (Ink::Strong, "note"),
+            RequirementState::Ok => (TextStyle::Plain, "ok"),
+            RequirementState::Missing => (TextStyle::Warning, "missing"),
+            RequirementState::Note => (TextStyle::Strong, "note"),
         };
-        let mut head = Line::of(ink, format!("{word:<7}"));
-        head.push(Ink::Plain, format!("  {name:<names$}  "));
+        let mut head = TextLine::of(ink, format!("{word:<7}"));
+        head.push(TextStyle::Plain, format!("  {name:<names$}  "));
         if style.columns() < BESIDE {
-            head.end(style, &mut out);
-            head = Line::of(Ink::Plain, "  ");
+            head.finish(style, &mut out);
+            head = TextLine::of(TextStyle::Plain, "  ");
         }
         let indent = " ".repeat(head.width());
         wrapped(head, &clean(found, style), style, &mut out);
         if let Some(remedy) = remedy {
-            wrapped(Line::of(Ink::Plain, format!("{indent}-> ")), &clean(remedy, style), style, &mut out);
+            wrapped(TextLine::of(TextStyle::Plain, format!("{indent}-> ")), &clean(remedy, style), style, &mut out);
         }
     }
     let verdict = if can_measure { "wakelat can measure here" } else { "wakelat cannot measure here" };
     out.push('\n');
-    Line::of(Ink::Strong, verdict).end(style, &mut out);
+    TextLine::of(TextStyle::Strong, verdict).finish(style, &mut out);
     out
 }
 
 /// Text behind `head`, broken between words but not within a command in backticks, and never cut: commands are copied.
-fn wrapped(head: Line, text: &str, style: &Style, out: &mut String) {
+fn wrapped(head: TextLine, text: &str, style: &Style, out: &mut String) {
     let indent = head.width();
     let mut line = head;
     let mut quoted = false;
@@ -108,15 +108,15 @@ fn wrapped(head: Line, text: &str, style: &Style, out: &mut String) {
     for piece in pieces {
         if line.width() > indent {
             if line.width() + 1 + width(piece) > style.columns() {
-                line.end_within(usize::MAX, style, out);
-                line = Line::of(Ink::Plain, " ".repeat(indent));
+                line.finish_within(usize::MAX, style, out);
+                line = TextLine::of(TextStyle::Plain, " ".repeat(indent));
             } else {
-                line.push(Ink::Plain, " ");
+                line.push(TextStyle::Plain, " ");
             }
         }
-        line.push(Ink::Plain, piece);
+        line.push(TextStyle::Plain, piece);
     }
-    line.end_within(usize::MAX, style, out);
+    line.finish_within(usize::MAX, style, out);
 }
 
 fn kernel(features: &Features) -> Requirement {
@@ -172,17 +172,17 @@ fn useful(features: &Features) -> Vec<Requirement> {
 }
 
 /// wakelat measures without tracefs; it is where other instruments are.
-fn tracing(tracefs: &Tracefs) -> Vec<Requirement> {
+fn tracing(tracefs: &TracefsAccess) -> Vec<Requirement> {
     let (path, hist_triggers, tracers) = match tracefs {
-        Tracefs::NotMounted => {
+        TracefsAccess::NotMounted => {
             let remedy = "mount -t tracefs nodev /sys/kernel/tracing";
             return vec![Requirement::note("tracefs", "not mounted; measuring does not need it", remedy)];
         }
-        Tracefs::Closed(path) => {
+        TracefsAccess::Denied(path) => {
             let found = format!("{}: closed to this user; measuring does not need it", path.display());
             return vec![Requirement::note("tracefs", found, "run it with `sudo` to see what it offers")];
         }
-        Tracefs::Open { path, hist_triggers, tracers } => (path, *hist_triggers, tracers),
+        TracefsAccess::Open { path, hist_triggers, tracers } => (path, *hist_triggers, tracers),
     };
     let mut found = vec![Requirement::ok("tracefs", path.display().to_string())];
     found.push(if hist_triggers {
@@ -190,11 +190,11 @@ fn tracing(tracefs: &Tracefs) -> Vec<Requirement> {
     } else {
         Requirement::note("hist triggers", "not in this kernel", "kernel option `CONFIG_HIST_TRIGGERS=y`")
     });
-    for leftover in leftovers::find(&tracefs::Tracefs::at(path), &Roots::default().proc) {
+    for leftover in leftovers::find(&tracefs::TracefsMount::at(path), &Roots::default().proc) {
         let remedy = "`wakelat verify` removes it at its start";
         found.push(Requirement::note("left behind", leftover.to_string(), remedy));
     }
-    for owner in former::leftovers(Path::new(former::NOTES), &Roots::default().proc) {
+    for owner in former::leftovers(Path::new(former::STATE_DIR), &Roots::default().proc) {
         let what = format!("settings of the tracers, by process {}, which is gone", owner.pid);
         let remedy = "`wakelat timerlat` or `wakelat osnoise` puts back what was there before, at its start";
         found.push(Requirement::note("left behind", what, remedy));
@@ -243,7 +243,7 @@ mod tests {
                 max_rt_priority: 0,
             },
             first_pid_namespace: false,
-            tracefs: Tracefs::NotMounted,
+            tracefs: TracefsAccess::NotMounted,
             cgroup_v2: None,
             schedstat: false,
             cpus_online: Some(Cpus::parse("0").unwrap()),

@@ -8,14 +8,14 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
-use crate::cli::PaperFlags;
+use crate::cli::RenderFlags;
 use crate::config::ConfigError;
-use crate::hist_trigger::Trigger;
-use crate::kernel::format::{Field, Format};
-use crate::sink::style::{Ink, Style};
-use crate::sink::text::{Line, clean, left, right};
+use crate::hist_trigger::TriggerSpec;
+use crate::kernel::format::{EventFormat, FormatField};
+use crate::sink::style::{Style, TextStyle};
+use crate::sink::text::{TextLine, clean, left, right};
 use crate::sink::units;
-use crate::tracefs::Tracefs;
+use crate::tracefs::TracefsMount;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,16 +51,16 @@ pub struct EventsFlags {
 
     /// Where and how the list is written.
     #[command(flatten)]
-    pub paper: PaperFlags,
+    pub render: RenderFlags,
 }
 
 /// A tracepoint and its state in one instance of tracefs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct TracepointState {
     /// The system it belongs to.
     pub system: String,
     /// Its record.
-    pub format: Format,
+    pub format: EventFormat,
     /// Whether records go to the trace buffer.
     pub enabled: bool,
     /// The filter, where there is one.
@@ -69,7 +69,7 @@ pub struct Event {
     pub triggers: Vec<String>,
 }
 
-impl Event {
+impl TracepointState {
     /// Reads the tracepoint whose directory this is. None where it has no record, as of an event that only takes
     /// triggers, or has just gone.
     ///
@@ -78,7 +78,8 @@ impl Event {
     pub fn read(system: &str, directory: &Path) -> Result<Option<Self>> {
         let read = |file: &str| std::fs::read_to_string(directory.join(file)).ok();
         let Some(format) = read("format") else { return Ok(None) };
-        let format = Format::parse(&format).with_context(|| format!("`{}`", directory.join("format").display()))?;
+        let format =
+            EventFormat::parse(&format).with_context(|| format!("`{}`", directory.join("format").display()))?;
         // `0*` and `1*` say that a trigger is attached to it.
         let enabled = read("enable").is_some_and(|state| state.starts_with('1'));
         let filter = read("filter").map(|filter| filter.trim().to_owned()).filter(|filter| filter != "none");
@@ -103,17 +104,20 @@ impl Event {
         format!("{}:{}", self.system, self.format.name)
     }
 
-    fn line(&self, columns: usize, style: &Style) -> Line {
-        let mut line = Line::of(Ink::Title, left(&self.name(), columns, style));
-        line.push(if self.enabled { Ink::Strong } else { Ink::Dim }, if self.enabled { "  on " } else { "  off" });
-        let hist = self.triggers.iter().filter(|trigger| Trigger::parse(trigger).is_some()).count();
+    fn line(&self, columns: usize, style: &Style) -> TextLine {
+        let mut line = TextLine::of(TextStyle::Title, left(&self.name(), columns, style));
+        line.push(
+            if self.enabled { TextStyle::Strong } else { TextStyle::Dim },
+            if self.enabled { "  on " } else { "  off" },
+        );
+        let hist = self.triggers.iter().filter(|trigger| TriggerSpec::parse(trigger).is_some()).count();
         for (count, thing) in [(hist, "hist trigger"), (self.triggers.len() - hist, "other trigger")] {
             if count > 0 {
-                line.push(Ink::Plain, format!("  {}", units::counted(count as u64, thing)));
+                line.push(TextStyle::Plain, format!("  {}", units::counted(count as u64, thing)));
             }
         }
         if let Some(filter) = &self.filter {
-            line.push(Ink::Plain, format!("  filter: {}", clean(filter, style)));
+            line.push(TextStyle::Plain, format!("  filter: {}", clean(filter, style)));
         }
         line
     }
@@ -123,12 +127,16 @@ impl Event {
         for field in self.format.own_fields() {
             let at = format!("offset {:>3}  size {:>2}", field.offset, field.size);
             let sign = if field.array.is_none() && field.signed { "  signed" } else { "" };
-            Line::of(Ink::Plain, format!("    {:<columns$}  ", field.to_string()))
-                .and(Ink::Dim, format!("{at}{sign}"))
-                .end_within(usize::MAX, style, out);
+            TextLine::of(TextStyle::Plain, format!("    {:<columns$}  ", field.to_string()))
+                .and(TextStyle::Dim, format!("{at}{sign}"))
+                .finish_within(usize::MAX, style, out);
         }
         for trigger in &self.triggers {
-            Line::of(Ink::Plain, format!("    trigger {}", clean(trigger, style))).end_within(usize::MAX, style, out);
+            TextLine::of(TextStyle::Plain, format!("    trigger {}", clean(trigger, style))).finish_within(
+                usize::MAX,
+                style,
+                out,
+            );
         }
     }
 
@@ -147,7 +155,7 @@ impl Event {
     }
 }
 
-fn document_of(field: &Field) -> Json {
+fn document_of(field: &FormatField) -> Json {
     let mut document = Map::new();
     document.insert("name".into(), json!(field.name));
     document.insert("declaration".into(), json!(field.to_string()));
@@ -163,10 +171,10 @@ fn document_of(field: &Field) -> Json {
 /// # Errors
 /// Where tracefs cannot be read, or nothing matches.
 pub fn run(flags: &EventsFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
-    list(&Tracefs::mounted()?, flags, style, out)
+    list(&TracefsMount::mounted()?, flags, style, out)
 }
 
-fn list(tracefs: &Tracefs, flags: &EventsFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
+fn list(tracefs: &TracefsMount, flags: &EventsFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
     let root = tracefs.instance(flags.instance.as_deref())?;
     let directories = directories(&root.join("events"), flags.glob.as_deref())?;
     if directories.is_empty() {
@@ -177,7 +185,8 @@ fn list(tracefs: &Tracefs, flags: &EventsFlags, style: &Style, out: &mut dyn Wri
     let mut systems: BTreeMap<String, System> = BTreeMap::new();
     for (name, directory) in &directories {
         let system = name.split(':').next().unwrap_or_default();
-        let Some(event) = Event::read(system, directory)?.filter(|event| !flags.enabled || event.is_in_use()) else {
+        let Some(event) = TracepointState::read(system, directory)?.filter(|event| !flags.enabled || event.is_in_use())
+        else {
             continue;
         };
         let mut text = String::new();
@@ -186,7 +195,7 @@ fn list(tracefs: &Tracefs, flags: &EventsFlags, style: &Style, out: &mut dyn Wri
         } else if flags.json {
             text = format!("{}\n", event.document());
         } else {
-            event.line(columns, style).end_within(usize::MAX, style, &mut text);
+            event.line(columns, style).finish_within(usize::MAX, style, &mut text);
             if flags.glob.is_some() {
                 event.details(style, &mut text);
             }
@@ -207,7 +216,7 @@ struct System {
 }
 
 impl System {
-    fn add(&mut self, event: &Event) {
+    fn add(&mut self, event: &TracepointState) {
         self.events += 1;
         self.enabled += u64::from(event.enabled);
         self.triggers += event.triggers.len() as u64;
@@ -221,18 +230,18 @@ fn summary(systems: &BTreeMap<String, System>, style: &Style) -> String {
     let names = systems.keys().map(String::len).max().unwrap_or(0);
     let counts = systems.values().map(|system| units::thousands(system.events).len()).max().unwrap_or(0);
     for (name, System { events, enabled, triggers, filters }) in systems {
-        let mut line = Line::of(Ink::Title, left(name, names, style));
-        line.push(Ink::Plain, format!("  {}", right(&units::thousands(*events), counts)));
+        let mut line = TextLine::of(TextStyle::Title, left(name, names, style));
+        line.push(TextStyle::Plain, format!("  {}", right(&units::thousands(*events), counts)));
         for (count, text) in [
             (*enabled, format!("{} on", units::thousands(*enabled))),
             (*triggers, units::counted(*triggers, "trigger")),
             (*filters, units::counted(*filters, "filter")),
         ] {
             if count > 0 {
-                line.push(Ink::Strong, format!("  {text}"));
+                line.push(TextStyle::Strong, format!("  {text}"));
             }
         }
-        line.end(style, &mut out);
+        line.finish(style, &mut out);
     }
     out
 }
@@ -278,7 +287,7 @@ mod tests {
     }
 
     /// A directory that stands for tracefs, with formats of a real kernel.
-    fn tracefs() -> (tempfile::TempDir, Tracefs) {
+    fn tracefs() -> (tempfile::TempDir, TracefsMount) {
         let directory = tempfile::tempdir().unwrap();
         for event in ["sched_switch", "sched_waking", "sched_migrate_task"] {
             let path = directory.path().join("events/sched").join(event);
@@ -302,7 +311,7 @@ mod tests {
         std::fs::write(directory.path().join("events/enable"), "0\n").unwrap();
         std::fs::write(directory.path().join("events/sched/enable"), "0\n").unwrap();
         std::fs::create_dir_all(directory.path().join("events/ftrace/without_format")).unwrap();
-        let tracefs = Tracefs::at(directory.path());
+        let tracefs = TracefsMount::at(directory.path());
         (directory, tracefs)
     }
 

@@ -7,7 +7,7 @@ use rustix::process::{Resource, getrlimit};
 use wakelat::{
     cli::{self, Invocation},
     commands,
-    config::{Command, ConfigError, Lines},
+    config::{Command, ConfigError, TraceRows},
     doctor, events, hist_trigger,
     say::status,
     session::StopReason,
@@ -51,9 +51,9 @@ fn run(command: &Command) -> Result<ExitCode> {
     let stop = match command {
         Command::Hist(config) => commands::hist(config)?,
         Command::Top(config, table) => commands::top(config, *table)?,
-        Command::Trace(config, Lines::Waits) => commands::trace(config)?,
-        Command::Trace(config, Lines::Parts) => commands::trace_parts(config)?,
-        Command::Trace(config, Lines::Switches(all)) => commands::trace_all(config, all)?,
+        Command::Trace(config, TraceRows::Waits) => commands::trace(config)?,
+        Command::Trace(config, TraceRows::Breakdowns) => commands::trace_breakdown(config)?,
+        Command::Trace(config, TraceRows::Switches(all)) => commands::trace_all(config, all)?,
         Command::Why(config, why) => commands::why(config, why)?,
         Command::WhyRecorded(recorded) => commands::why_recorded(recorded)?,
         Command::Record(config, parts) => commands::record(config, *parts)?,
@@ -65,16 +65,16 @@ fn run(command: &Command) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         Command::HistTrigger(flags) => {
-            commands::print(flags.paper(), |style, out| hist_trigger::cli::run(flags, style, out))?;
+            commands::print(flags.render_flags(), |style, out| hist_trigger::cli::run(flags, style, out))?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Events(flags) => {
-            commands::print(&flags.paper, |style, out| events::run(flags, style, out))?;
+            commands::print(&flags.render, |style, out| events::run(flags, style, out))?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Doctor(doctor) => {
             let mut can_measure = false;
-            commands::print(&doctor.paper, |style, out| {
+            commands::print(&doctor.render, |style, out| {
                 can_measure = doctor::run(doctor.json, style, out)?;
                 Ok(())
             })?;

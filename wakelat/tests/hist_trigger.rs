@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use wakelat::hist_trigger::parse::{ErrorKind, Extent, Histograms, parse};
+use wakelat::hist_trigger::parse::{Completeness, HistErrorKind, HistogramReader, parse};
 use wakelat::hist_trigger::write::kernel_text;
-use wakelat::hist_trigger::{Histogram, Key, Saved, Totals, Value};
+use wakelat::hist_trigger::{EntryKey, EntryValue, HistogramTotals, SavedField, TriggerHistogram};
 
 fn fixture(name: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hist").join(name);
@@ -23,8 +23,8 @@ fn fixtures(ending: &str) -> Vec<String> {
     names
 }
 
-fn histograms(name: &str) -> Vec<Histogram> {
-    parse(&fixture(name)[..], Extent::Whole).unwrap_or_else(|error| panic!("{name}: {error}"))
+fn histograms(name: &str) -> Vec<TriggerHistogram> {
+    parse(&fixture(name)[..], Completeness::Whole).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// What the kernel writes between the histograms of one event.
@@ -46,7 +46,7 @@ fn a_thread_may_be_called_anything() {
         .entries
         .iter()
         .map(|entry| match &entry.keys[0] {
-            Key::Text(text) => text.as_str(),
+            EntryKey::Text(text) => text.as_str(),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -58,19 +58,22 @@ fn a_thread_may_be_called_anything() {
 #[test]
 fn what_onmax_kept_belongs_to_its_entry() {
     let histogram = &histograms("7.2-sched_switch-onmax.hist")[0];
-    assert!(histogram.entries.iter().all(|entry| entry.tracked.len() == 1));
-    let first = &histogram.entries[0].tracked[0];
+    assert!(histogram.entries.iter().all(|entry| entry.track_data.len() == 1));
+    let first = &histogram.entries[0].track_data[0];
     assert_eq!((first.handler.as_str(), first.saved.len()), ("max", 3));
-    assert!(matches!(&first.saved[0], (name, Saved::Text(_)) if name == "next_comm"));
-    assert!(matches!(&first.saved[1], (name, Saved::Number(_)) if name == "prev_pid"));
+    assert!(matches!(&first.saved[0], (name, SavedField::Text(_)) if name == "next_comm"));
+    assert!(matches!(&first.saved[1], (name, SavedField::Number(_)) if name == "prev_pid"));
 }
 
 #[test]
 fn percentages_and_bars_are_values() {
     let histogram = &histograms("6.12-hrtimer_expire_entry.hist")[0];
     assert_eq!(histogram.value_names, ["hitcount", "hitcount.percent", "hitcount.graph"]);
-    assert_eq!(histogram.entries[0].values, [Value::Number(399), Value::Percent(Some(4413)), Value::Bar(15)]);
-    assert_eq!(histogram.totals, Some(Totals { hits: 904, entries: 2, dropped: 0 }));
+    assert_eq!(
+        histogram.entries[0].values,
+        [EntryValue::Number(399), EntryValue::Percent(Some(4413)), EntryValue::Bar(15)]
+    );
+    assert_eq!(histogram.totals, Some(HistogramTotals { hits: 904, entries: 2, dropped: 0 }));
 }
 
 /// The transcripts hold the output of `cat` between other lines; each is cut off in the middle of its second histogram.
@@ -84,22 +87,22 @@ fn every_transcript_is_read_up_to_where_it_was_cut() {
             match index {
                 0 => {
                     let end = part.find("Dropped: 0\n").unwrap() + "Dropped: 0\n".len();
-                    let histograms = parse(&part.as_bytes()[..end], Extent::Whole).unwrap();
+                    let histograms = parse(&part.as_bytes()[..end], Completeness::Whole).unwrap();
                     let [histogram] = &histograms[..] else { panic!("{name}: {}", histograms.len()) };
                     assert_eq!(
                         Some(histogram.entries.len() as u64),
                         histogram.totals.map(|totals| totals.entries),
                         "{name}"
                     );
-                    assert!(matches!(histogram.entries[0].keys[0], Key::Log2(_)), "{name}");
+                    assert!(matches!(histogram.entries[0].keys[0], EntryKey::Log2(_)), "{name}");
                     read += 1;
                 }
                 _ => {
                     let cut = part.find("== cat triggers").unwrap();
                     let lines = part[..cut].lines().count() as u64;
-                    let error = parse(&part.as_bytes()[..cut], Extent::Whole).unwrap_err();
+                    let error = parse(&part.as_bytes()[..cut], Completeness::Whole).unwrap_err();
                     assert!(error.line == lines, "{name}: {error}");
-                    assert!(matches!(error.kind, ErrorKind::Entry { .. }), "{name}: {error}");
+                    assert!(matches!(error.kind, HistErrorKind::Entry { .. }), "{name}: {error}");
                 }
             }
         }
@@ -112,7 +115,7 @@ fn an_output_cut_at_any_byte_is_an_error_that_names_the_last_line() {
     let whole = fixture("6.12-timer_start.hist");
     let end = whole.len() - 1;
     for cut in 1..end {
-        let error = match parse(&whole[..cut], Extent::Whole) {
+        let error = match parse(&whole[..cut], Completeness::Whole) {
             Err(error) => error,
             // Cut behind a digit of the last number it may be whole, and cut in its title it is no histogram.
             Ok(read) => {
@@ -128,8 +131,8 @@ fn an_output_cut_at_any_byte_is_an_error_that_names_the_last_line() {
 
 #[test]
 fn an_event_without_hist_triggers_has_no_histogram() {
-    assert_eq!(parse(&b""[..], Extent::Whole).unwrap(), []);
-    assert_eq!(parse(&b"\n\n"[..], Extent::Whole).unwrap(), []);
+    assert_eq!(parse(&b""[..], Completeness::Whole).unwrap(), []);
+    assert_eq!(parse(&b"\n\n"[..], Completeness::Whole).unwrap(), []);
 }
 
 /// The example with which hist triggers were introduced to many: it shows the entries and leaves the totals out.
@@ -146,12 +149,12 @@ const KMALLOC: &str = "\
 
 #[test]
 fn an_excerpt_needs_no_totals_and_the_whole_does() {
-    let error = parse(KMALLOC.as_bytes(), Extent::Whole).unwrap_err();
-    assert_eq!((error.line, matches!(error.kind, ErrorKind::Cut { .. })), (8, true), "{error}");
-    let [histogram] = &parse(KMALLOC.as_bytes(), Extent::Excerpt).unwrap()[..] else { panic!() };
+    let error = parse(KMALLOC.as_bytes(), Completeness::Whole).unwrap_err();
+    assert_eq!((error.line, matches!(error.kind, HistErrorKind::Cut { .. })), (8, true), "{error}");
+    let [histogram] = &parse(KMALLOC.as_bytes(), Completeness::Excerpt).unwrap()[..] else { panic!() };
     assert_eq!(histogram.column("bytes_req"), Some(vec![771, 5931, 5699]));
     assert_eq!(histogram.totals, None);
-    let twice = parse(format!("{KMALLOC}\n{KMALLOC}").as_bytes(), Extent::Excerpt).unwrap();
+    let twice = parse(format!("{KMALLOC}\n{KMALLOC}").as_bytes(), Completeness::Excerpt).unwrap();
     assert_eq!(twice, [histogram.clone(), histogram.clone()]);
 }
 
@@ -159,19 +162,19 @@ fn an_excerpt_needs_no_totals_and_the_whole_does() {
 fn a_missing_entry_is_noticed() {
     let text = String::from_utf8(fixture("6.12-sched_process_fork.hist")).unwrap();
     let lost: String = text.lines().filter(|line| !line.contains("143 }")).map(|line| format!("{line}\n")).collect();
-    let error = parse(lost.as_bytes(), Extent::Whole).unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::Count { said: 7, read: 6 }), "{error}");
+    let error = parse(lost.as_bytes(), Completeness::Whole).unwrap_err();
+    assert!(matches!(error.kind, HistErrorKind::Count { declared: 7, read: 6 }), "{error}");
 }
 
 #[test]
 fn what_is_no_histogram_is_skipped_and_counted() {
     let text = String::from_utf8(fixture("6.12-sched_process_fork.hist")).unwrap();
     let read = |input: &str, extent| {
-        let mut histograms = Histograms::new(input.as_bytes(), extent);
+        let mut histograms = HistogramReader::new(input.as_bytes(), extent);
         let all: Vec<_> = histograms.by_ref().collect::<Result<_, _>>().unwrap();
         (all, histograms.skipped().clone())
     };
-    let (plain, none) = read(&text, Extent::Whole);
+    let (plain, none) = read(&text, Completeness::Whole);
     assert_eq!((plain.len(), none.lines), (1, 0));
     let serial = text.replace('\n', "\r\n");
     let in_the_middle = text.replacen("\n{ ", "\n[    5.1] a line of the kernel's log\n{ ", 3);
@@ -181,7 +184,7 @@ fn what_is_no_histogram_is_skipped_and_counted() {
         (format!("root@host:~# cat hist\n{serial}root@host:~# \n"), 2, Some((1, "root@host:~# cat hist"))),
         (in_the_middle, 3, Some((6, "[    5.1] a line of the kernel's log"))),
     ] {
-        let (histograms, found) = read(&input, Extent::Whole);
+        let (histograms, found) = read(&input, Completeness::Whole);
         assert_eq!(histograms, plain, "{input}");
         assert_eq!(found.lines, skipped, "{input}");
         assert_eq!(found.first.as_ref().map(|(line, text)| (*line, text.as_str())), first);
@@ -190,6 +193,6 @@ fn what_is_no_histogram_is_skipped_and_counted() {
 
 #[test]
 fn binary_data_is_refused_at_its_first_line() {
-    let error = parse(&b"\x7fELF\0\0\n# event histogram\n"[..], Extent::Whole).unwrap_err();
-    assert!(error.line == 1 && matches!(error.kind, ErrorKind::Binary), "{error}");
+    let error = parse(&b"\x7fELF\0\0\n# event histogram\n"[..], Completeness::Whole).unwrap_err();
+    assert!(error.line == 1 && matches!(error.kind, HistErrorKind::Binary), "{error}");
 }

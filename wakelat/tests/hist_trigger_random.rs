@@ -4,24 +4,27 @@
 use std::io::{BufReader, Read};
 
 use proptest::prelude::*;
-use wakelat::hist_trigger::parse::{ErrorKind, Extent, Histograms, parse};
+use wakelat::hist_trigger::parse::{Completeness, HistErrorKind, HistogramReader, parse};
 use wakelat::hist_trigger::write::kernel_text;
-use wakelat::hist_trigger::{Entry, Field, Histogram, Key, Modifier, Saved, Totals, Tracked, Trigger, Value};
+use wakelat::hist_trigger::{
+    EntryKey, EntryValue, FieldModifier, HistogramEntry, HistogramTotals, SavedField, TrackData, TriggerField,
+    TriggerHistogram, TriggerSpec,
+};
 
 /// What a key or a value can look like, by its modifier.
-fn key_field() -> impl Strategy<Value = Field> {
+fn key_field() -> impl Strategy<Value = TriggerField> {
     let modifier = prop_oneof![
         Just(None),
-        Just(Some(Modifier::Hex)),
-        Just(Some(Modifier::Sym)),
-        Just(Some(Modifier::SymOffset)),
-        Just(Some(Modifier::Execname)),
-        Just(Some(Modifier::Syscall)),
-        Just(Some(Modifier::Log2)),
-        (1u64..1 << 40).prop_map(|width| Some(Modifier::Buckets(width))),
-        Just(Some(Modifier::Stacktrace)),
+        Just(Some(FieldModifier::Hex)),
+        Just(Some(FieldModifier::Sym)),
+        Just(Some(FieldModifier::SymOffset)),
+        Just(Some(FieldModifier::Execname)),
+        Just(Some(FieldModifier::Syscall)),
+        Just(Some(FieldModifier::Log2)),
+        (1u64..1 << 40).prop_map(|width| Some(FieldModifier::Buckets(width))),
+        Just(Some(FieldModifier::Stacktrace)),
     ];
-    (name(), modifier).prop_map(|(name, modifier)| Field { name, modifier })
+    (name(), modifier).prop_map(|(name, modifier)| TriggerField { name, modifier })
 }
 
 fn name() -> impl Strategy<Value = String> {
@@ -34,65 +37,71 @@ fn text() -> impl Strategy<Value = String> {
     r#"[ -~\n\t]{0,14}[!-~]"#
 }
 
-fn key(field: &Field) -> BoxedStrategy<Key> {
+fn key(field: &TriggerField) -> BoxedStrategy<EntryKey> {
     match &field.modifier {
-        None => prop_oneof![any::<u64>().prop_map(Key::Number), text().prop_map(Key::Text)].boxed(),
-        Some(Modifier::Hex) => any::<u64>().prop_map(Key::Hex).boxed(),
-        Some(Modifier::Log2) => (0u8..=64).prop_map(Key::Log2).boxed(),
-        Some(Modifier::Buckets(width)) => {
+        None => prop_oneof![any::<u64>().prop_map(EntryKey::Number), text().prop_map(EntryKey::Text)].boxed(),
+        Some(FieldModifier::Hex) => any::<u64>().prop_map(EntryKey::Hex).boxed(),
+        Some(FieldModifier::Log2) => (0u8..=64).prop_map(EntryKey::Log2).boxed(),
+        Some(FieldModifier::Buckets(width)) => {
             let width = *width;
-            (0..1u64 << 20).prop_map(move |index| Key::Range(index * width, index * width + width - 1)).boxed()
+            (0..1u64 << 20).prop_map(move |index| EntryKey::Range(index * width, index * width + width - 1)).boxed()
         }
-        Some(Modifier::Execname) => {
-            (text(), any::<u32>()).prop_map(|(comm, tid)| Key::Execname { comm, tid: tid.into() }).boxed()
+        Some(FieldModifier::Execname) => {
+            (text(), any::<u32>()).prop_map(|(comm, tid)| EntryKey::Execname { comm, tid: tid.into() }).boxed()
         }
-        Some(Modifier::Syscall) => {
-            ("[a-z_0-9]{1,40}", 0u64..1000).prop_map(|(name, number)| Key::Syscall { name, number }).boxed()
+        Some(FieldModifier::Syscall) => {
+            ("[a-z_0-9]{1,40}", 0u64..1000).prop_map(|(name, number)| EntryKey::Syscall { name, number }).boxed()
         }
-        Some(Modifier::Stacktrace) => {
+        Some(FieldModifier::Stacktrace) => {
             prop::collection::vec("[a-z_.0-9]{1,30}\\+0x[0-9a-f]{1,4}/0x[0-9a-f]{1,4}( \\[[a-z_]{1,8}\\])?", 1..16)
-                .prop_map(Key::Stack)
+                .prop_map(EntryKey::Stack)
                 .boxed()
         }
         Some(_) => ("[a-zA-Z_.0-9]{1,80}( \\[[a-z_]{1,8}\\])?", any::<u64>())
-            .prop_map(|(name, address)| Key::Symbol { address, name })
+            .prop_map(|(name, address)| EntryKey::Symbol { address, name })
             .boxed(),
     }
 }
 
-fn value(field: &Field) -> BoxedStrategy<Value> {
+fn value(field: &TriggerField) -> BoxedStrategy<EntryValue> {
     match field.modifier {
-        Some(Modifier::Hex) => any::<u64>().prop_map(Value::Hex).boxed(),
-        Some(Modifier::Percent) => prop::option::of(0u32..10_001).prop_map(Value::Percent).boxed(),
-        Some(Modifier::Graph) => (0u8..=20).prop_map(Value::Bar).boxed(),
-        _ => any::<u64>().prop_map(Value::Number).boxed(),
+        Some(FieldModifier::Hex) => any::<u64>().prop_map(EntryValue::Hex).boxed(),
+        Some(FieldModifier::Percent) => prop::option::of(0u32..10_001).prop_map(EntryValue::Percent).boxed(),
+        Some(FieldModifier::Graph) => (0u8..=20).prop_map(EntryValue::Bar).boxed(),
+        _ => any::<u64>().prop_map(EntryValue::Number).boxed(),
     }
 }
 
-fn value_fields() -> impl Strategy<Value = Vec<Field>> {
-    let modifier =
-        prop_oneof![Just(None), Just(Some(Modifier::Hex)), Just(Some(Modifier::Percent)), Just(Some(Modifier::Graph)),];
-    prop::collection::vec((name(), modifier).prop_map(|(name, modifier)| Field { name, modifier }), 0..3)
-        .prop_map(|fields| [Field { name: "hitcount".into(), modifier: None }].into_iter().chain(fields).collect())
+fn value_fields() -> impl Strategy<Value = Vec<TriggerField>> {
+    let modifier = prop_oneof![
+        Just(None),
+        Just(Some(FieldModifier::Hex)),
+        Just(Some(FieldModifier::Percent)),
+        Just(Some(FieldModifier::Graph)),
+    ];
+    prop::collection::vec((name(), modifier).prop_map(|(name, modifier)| TriggerField { name, modifier }), 0..3)
+        .prop_map(|fields| {
+            [TriggerField { name: "hitcount".into(), modifier: None }].into_iter().chain(fields).collect()
+        })
 }
 
-fn tracked() -> impl Strategy<Value = Tracked> {
+fn tracked() -> impl Strategy<Value = TrackData> {
     // What follows a line break in here must not look like the next line of the output.
     let text = "[ -~]{0,8}(\n[a-z]{1,4})?[!-~]";
-    let saved = prop_oneof![any::<u64>().prop_map(Saved::Number), text.prop_map(Saved::Text)];
+    let saved = prop_oneof![any::<u64>().prop_map(SavedField::Number), text.prop_map(SavedField::Text)];
     ("max|changed", any::<u64>(), prop::collection::vec((name(), saved), 0..3))
-        .prop_map(|(handler, value, saved)| Tracked { handler, value, saved })
+        .prop_map(|(handler, value, saved)| TrackData { handler, value, saved })
 }
 
-fn histogram() -> impl Strategy<Value = Histogram> {
+fn histogram() -> impl Strategy<Value = TriggerHistogram> {
     (prop::collection::vec(key_field(), 1..4), value_fields()).prop_flat_map(|(keys, values)| {
         let entry = (
             keys.iter().map(key).collect::<Vec<_>>(),
             values.iter().map(value).collect::<Vec<_>>(),
             prop::collection::vec(tracked(), 0..2),
         )
-            .prop_map(|(keys, values, tracked)| Entry { keys, values, tracked });
-        let names = |fields: &[Field], shown: fn(&Modifier) -> bool| -> Vec<String> {
+            .prop_map(|(keys, values, tracked)| HistogramEntry { keys, values, track_data: tracked });
+        let names = |fields: &[TriggerField], shown: fn(&FieldModifier) -> bool| -> Vec<String> {
             fields
                 .iter()
                 .map(|field| match &field.modifier {
@@ -101,12 +110,12 @@ fn histogram() -> impl Strategy<Value = Histogram> {
                 })
                 .collect()
         };
-        let key_names = names(&keys, |modifier| *modifier == Modifier::Stacktrace);
-        let value_names = names(&values, |modifier| matches!(modifier, Modifier::Percent | Modifier::Graph));
-        let trigger = Trigger { keys, values, size: 2048, ..Trigger::default() };
+        let key_names = names(&keys, |modifier| *modifier == FieldModifier::Stacktrace);
+        let value_names = names(&values, |modifier| matches!(modifier, FieldModifier::Percent | FieldModifier::Graph));
+        let trigger = TriggerSpec { keys, values, size: 2048, ..TriggerSpec::default() };
         (prop::collection::vec(entry, 1..12), any::<u64>(), any::<u64>()).prop_map(move |(entries, hits, dropped)| {
-            let totals = Some(Totals { hits, entries: entries.len() as u64, dropped });
-            Histogram {
+            let totals = Some(HistogramTotals { hits, entries: entries.len() as u64, dropped });
+            TriggerHistogram {
                 trigger: trigger.clone(),
                 key_names: key_names.clone(),
                 value_names: value_names.clone(),
@@ -201,7 +210,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 
 /// Reads to the end, both ways: an error must name a line that is there.
 fn read(bytes: &[u8]) {
-    for extent in [Extent::Whole, Extent::Excerpt] {
+    for extent in [Completeness::Whole, Completeness::Excerpt] {
         match parse(bytes, extent) {
             Ok(histograms) => {
                 for histogram in histograms {
@@ -224,7 +233,7 @@ proptest! {
     #[test]
     fn what_is_printed_is_read_again(histograms in prop::collection::vec(histogram(), 1..3)) {
         let text = histograms.iter().map(kernel_text).collect::<Vec<_>>().join("\n\n");
-        let read = parse(text.as_bytes(), Extent::Whole);
+        let read = parse(text.as_bytes(), Completeness::Whole);
         prop_assert!(read.is_ok(), "{}\n{text}", read.unwrap_err());
         prop_assert_eq!(read.unwrap(), histograms, "{}", text);
     }
@@ -266,11 +275,12 @@ fn garbage_without_end_is_refused_at_its_beginning() {
     for (before, byte) in [("", b'x'), ("", 0), ("# event histogram\n", b'#'), (head, b'{'), (head, b'\t')] {
         let mut read = 0;
         let input = before.as_bytes().chain(std::io::repeat(byte));
-        let error = Histograms::new(BufReader::new(Counted { inner: input, read: &mut read }), Extent::Whole)
-            .next()
-            .unwrap()
-            .unwrap_err();
-        assert!(matches!(error.kind, ErrorKind::TooLong), "{error}");
+        let error =
+            HistogramReader::new(BufReader::new(Counted { inner: input, read: &mut read }), Completeness::Whole)
+                .next()
+                .unwrap()
+                .unwrap_err();
+        assert!(matches!(error.kind, HistErrorKind::TooLong), "{error}");
         assert!(read < 200_000, "{read}");
     }
 }
@@ -279,15 +289,15 @@ fn garbage_without_end_is_refused_at_its_beginning() {
 fn an_entry_without_end_is_refused_at_its_line() {
     let head =
         "# event histogram\n#\n# trigger info: hist:keys=a:vals=hitcount:sort=hitcount:size=2048 [active]\n#\n\n{ a: x";
-    let error = parse(format!("{head}{}", "\nx".repeat(1 << 20)).as_bytes(), Extent::Whole).unwrap_err();
+    let error = parse(format!("{head}{}", "\nx".repeat(1 << 20)).as_bytes(), Completeness::Whole).unwrap_err();
     assert_eq!(error.line, 6, "{error}");
-    assert!(matches!(error.kind, ErrorKind::Entry { .. }), "{error}");
+    assert!(matches!(error.kind, HistErrorKind::Entry { .. }), "{error}");
 }
 
 #[test]
 fn blank_lines_without_end_cost_no_memory() {
     let input = std::io::repeat(b'\n').take(10_000_000);
-    assert!(Histograms::new(BufReader::with_capacity(1 << 16, input), Extent::Whole).next().is_none());
+    assert!(HistogramReader::new(BufReader::with_capacity(1 << 16, input), Completeness::Whole).next().is_none());
 }
 
 #[test]
@@ -295,6 +305,6 @@ fn a_table_larger_than_the_kernels_largest_is_refused() {
     let head =
         "# event histogram\n#\n# trigger info: hist:keys=a:vals=hitcount:sort=hitcount:size=2048 [active]\n#\n\n";
     let entry = "{ a:          1 } hitcount:          1\n".repeat((1 << 17) + 1);
-    let error = parse(format!("{head}{entry}").as_bytes(), Extent::Whole).unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::TooMany), "{error}");
+    let error = parse(format!("{head}{entry}").as_bytes(), Completeness::Whole).unwrap_err();
+    assert!(matches!(error.kind, HistErrorKind::TooMany), "{error}");
 }

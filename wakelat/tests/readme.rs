@@ -5,7 +5,7 @@ mod support;
 use std::ffi::OsString;
 
 use support::{files, read, root};
-use wakelat::cli::{self, Refusal};
+use wakelat::cli::{self, CliError};
 
 /// The pages in which commands stand that people type.
 const PAGES: [&str; 6] =
@@ -51,7 +51,7 @@ fn words(command: &str) -> Vec<String> {
 fn assert_wakelat_accepts(command: &str, args: &[String]) {
     let args = std::iter::once("wakelat").chain(args.iter().map(String::as_str)).map(OsString::from);
     match cli::parse(args) {
-        Ok(_) | Err(Refusal::Help(_)) => {}
+        Ok(_) | Err(CliError::Help(_)) => {}
         Err(refusal) => panic!("`{command}`: {refusal}"),
     }
 }

@@ -12,7 +12,7 @@ use crate::workspace;
 
 /// What a build of wakelat leaves.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Built {
+pub struct BuildOutput {
     /// The command.
     pub binary: PathBuf,
     /// The BPF object that is embedded in it, with its debug information.
@@ -23,7 +23,7 @@ pub struct Built {
 ///
 /// # Errors
 /// If it does not compile.
-pub fn release() -> anyhow::Result<Built> {
+pub fn release() -> anyhow::Result<BuildOutput> {
     build(["--release"], |_| {})
 }
 
@@ -34,7 +34,7 @@ pub fn release() -> anyhow::Result<Built> {
 pub fn build<Arg: AsRef<OsStr>>(
     args: impl IntoIterator<Item = Arg>,
     adjust: impl FnOnce(&mut Command),
-) -> anyhow::Result<Built> {
+) -> anyhow::Result<BuildOutput> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--package=wakelat", "--bin=wakelat", "--message-format=json-render-diagnostics"]).args(args);
     adjust(&mut cargo);
@@ -78,13 +78,13 @@ fn target_directory() -> anyhow::Result<PathBuf> {
 
 /// Reads cargo's messages, one JSON object a line: the executable, and the directory of the one build
 /// script that leaves an object.
-fn built(messages: &str, has_object: impl Fn(&PathBuf) -> bool) -> Option<Built> {
+fn built(messages: &str, has_object: impl Fn(&PathBuf) -> bool) -> Option<BuildOutput> {
     let messages = || messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let path = |value: &Value| value.as_str().map(PathBuf::from);
     let of = |reason: &'static str| messages().filter(move |message| message["reason"] == reason);
     let binary = of("compiler-artifact").find_map(|artifact| path(&artifact["executable"]))?;
     let out_dir = of("build-script-executed").filter_map(|script| path(&script["out_dir"])).find(has_object)?;
-    Some(Built { binary, object: out_dir.join(OBJECT) })
+    Some(BuildOutput { binary, object: out_dir.join(OBJECT) })
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
             {"reason":"build-finished","success":true}"#;
         let found = built(messages, |out_dir| out_dir.ends_with("wakelat-2/out"));
         let object = "/target/build/wakelat-2/out/wakelat.bpf.o".into();
-        assert_eq!(found, Some(Built { binary: "/target/release/wakelat".into(), object }));
+        assert_eq!(found, Some(BuildOutput { binary: "/target/release/wakelat".into(), object }));
     }
 
     #[test]

@@ -10,14 +10,14 @@ use bpf_toolchain::OBJECT;
 use object::build::elf;
 use sha2::{Digest as _, Sha256};
 
-use crate::build::Built;
+use crate::build::BuildOutput;
 use crate::setup::Purpose;
 use crate::{build, setup, workspace};
 
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct DistArgs {}
 
-pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
+pub fn main(_: &DistArgs) -> anyhow::Result<ExitCode> {
     setup::ensure(Purpose::Build)?;
     let dist = workspace::root().join("target/dist");
     fs::create_dir_all(&dist).with_context(|| format!("cannot make `{}`", dist.display()))?;
@@ -50,7 +50,7 @@ pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// If it does not compile.
-pub fn released() -> anyhow::Result<Built> {
+pub fn released() -> anyhow::Result<BuildOutput> {
     static_release(&target())
 }
 
@@ -63,7 +63,7 @@ fn target() -> String {
 ///
 /// # Errors
 /// If it does not compile.
-fn static_release(target: &str) -> anyhow::Result<Built> {
+fn static_release(target: &str) -> anyhow::Result<BuildOutput> {
     build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
 }
 

@@ -25,21 +25,21 @@ use clap::Parser;
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
 enum Command {
     /// Install what building and testing need and this machine lacks
-    Setup(setup::Args),
+    Setup(setup::SetupArgs),
     /// Build wakelat and run it: `cargo xtask run -- hist --duration 10s`
-    Run(run::Args),
+    Run(run::RunArgs),
     /// Check the format, lints and documentation, and run every test
-    Test(test::Args),
+    Test(test::TestArgs),
     /// Run the kernel tests, or a command, in real kernels under QEMU
-    Vm(vm::Args),
+    Vm(vm::VmArgs),
     /// Build the files of a release into target/dist
-    Dist(dist::Args),
+    Dist(dist::DistArgs),
     /// Measure what wakelat and other tools cost, side by side
-    Bench(bench::Args),
+    Bench(bench::BenchArgs),
     /// Plant bugs, one at a time, and show which tests notice
-    Mutants(mutants::Args),
+    Mutants(mutants::MutantsArgs),
     /// Apply the CO-RE relocations against the BTF of kernels, without running them
-    CoreCheck(core_check::Args),
+    CoreCheck(core_check::CoreCheckArgs),
 }
 
 fn main() -> ExitCode {

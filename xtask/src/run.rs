@@ -9,14 +9,14 @@ use crate::setup::Purpose;
 use crate::{build, privilege, setup};
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct RunArgs {
     /// The arguments of wakelat
     #[arg(last = true)]
     wakelat: Vec<std::ffi::OsString>,
 }
 
 /// Ends only in an error: a process that replaces this one has its own exit code and gets every signal.
-pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn main(args: &RunArgs) -> anyhow::Result<ExitCode> {
     setup::ensure(Purpose::Build)?;
     let binary = build::release()?.binary;
     let mut wakelat = if privilege::is_root() {

@@ -8,14 +8,14 @@ use crate::{clock::now_ns, shared::Shared};
 
 /// How long something took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Took {
+pub struct TimeBounds {
     /// Without what interrupted it, and what it did at its beginning and end: ns.
     pub least_ns: u64,
     /// With both: ns.
     pub most_ns: u64,
 }
 
-impl Took {
+impl TimeBounds {
     /// What any `count` of these took together: not less than the shortest of them, not more than the longest.
     pub fn any(count: u64, all: &[Self]) -> Self {
         let mut least: Vec<u64> = all.iter().map(|took| took.least_ns).collect();
@@ -28,20 +28,20 @@ impl Took {
 }
 
 /// Causes and their rounds, shared by the tasks of a load.
-pub struct Clocked {
+pub struct CauseTimes {
     names: &'static [&'static str],
     rounds: usize,
     ns: Shared,
 }
 
-impl Clocked {
+impl CauseTimes {
     /// Of these causes, none of which has taken any time.
     pub fn new(names: &'static [&'static str], rounds: u64) -> Self {
         Self { names, rounds: rounds as usize, ns: Shared::new(2 * names.len() * rounds as usize) }
     }
 
     /// Adds to the time of the `cause`-th cause in `round`.
-    pub fn add(&self, cause: usize, round: usize, took: Took) {
+    pub fn add(&self, cause: usize, round: usize, took: TimeBounds) {
         let first = 2 * (cause * self.rounds + round);
         self.ns[first].fetch_add(took.least_ns, SeqCst);
         self.ns[first + 1].fetch_add(took.most_ns, SeqCst);
@@ -51,13 +51,13 @@ impl Clocked {
     pub fn time(&self, cause: usize, round: usize, work: impl FnOnce() -> u64) {
         let begin_ns = now_ns();
         let least_ns = work();
-        self.add(cause, round, Took { least_ns, most_ns: now_ns() - begin_ns });
+        self.add(cause, round, TimeBounds { least_ns, most_ns: now_ns() - begin_ns });
     }
 
     /// Each cause by its name, round by round.
-    pub fn known(&self) -> BTreeMap<String, Vec<Took>> {
+    pub fn by_name(&self) -> BTreeMap<String, Vec<TimeBounds>> {
         let ns = |index: usize| self.ns[index].load(SeqCst);
-        let took = |index: usize| Took { least_ns: ns(2 * index), most_ns: ns(2 * index + 1) };
+        let took = |index: usize| TimeBounds { least_ns: ns(2 * index), most_ns: ns(2 * index + 1) };
         let of = |cause: usize| (cause * self.rounds..(cause + 1) * self.rounds).map(took).collect();
         self.names.iter().enumerate().map(|(cause, name)| ((*name).to_owned(), of(cause))).collect()
     }
@@ -69,20 +69,20 @@ mod tests {
 
     #[test]
     fn any_two_of_three_are_between_the_shortest_and_the_longest() {
-        let all = [(5, 6), (1, 2), (3, 9)].map(|(least_ns, most_ns)| Took { least_ns, most_ns });
-        assert_eq!(Took::any(2, &all), Took { least_ns: 4, most_ns: 15 });
-        assert_eq!(Took::any(3, &all), Took { least_ns: 9, most_ns: 17 });
-        assert_eq!(Took::any(0, &all), Took::default());
+        let all = [(5, 6), (1, 2), (3, 9)].map(|(least_ns, most_ns)| TimeBounds { least_ns, most_ns });
+        assert_eq!(TimeBounds::any(2, &all), TimeBounds { least_ns: 4, most_ns: 15 });
+        assert_eq!(TimeBounds::any(3, &all), TimeBounds { least_ns: 9, most_ns: 17 });
+        assert_eq!(TimeBounds::any(0, &all), TimeBounds::default());
     }
 
     #[test]
     fn each_cause_has_its_own_rounds() {
-        let clocked = Clocked::new(&["a", "b"], 2);
-        clocked.add(1, 0, Took { least_ns: 7, most_ns: 8 });
-        clocked.add(1, 0, Took { least_ns: 1, most_ns: 1 });
+        let clocked = CauseTimes::new(&["a", "b"], 2);
+        clocked.add(1, 0, TimeBounds { least_ns: 7, most_ns: 8 });
+        clocked.add(1, 0, TimeBounds { least_ns: 1, most_ns: 1 });
         clocked.time(0, 1, || 3);
-        let known = clocked.known();
-        assert_eq!(known["b"], [Took { least_ns: 8, most_ns: 9 }, Took::default()]);
-        assert_eq!((known["a"][0], known["a"][1].least_ns), (Took::default(), 3));
+        let known = clocked.by_name();
+        assert_eq!(known["b"], [TimeBounds { least_ns: 8, most_ns: 9 }, TimeBounds::default()]);
+        assert_eq!((known["a"][0], known["a"][1].least_ns), (TimeBounds::default(), 3));
     }
 }

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering::SeqCst;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known,
-    stage::{Pipe, Stage},
+    LoadReport,
+    stage::{BytePipe, Stage},
 };
 use crate::{
     clock::now_ns,
     procfs::Watch,
     shared::Shared,
-    task::{Place, blocked_count, pin},
+    task::{TaskPlacement, blocked_count, pin},
 };
 
 /// `wl-waker`, on the first CPU, moves the sleeping `wl-wakee` to the other of the two CPUs before it wakes it.
@@ -27,11 +27,11 @@ pub struct CrossWake {
 }
 
 impl CrossWake {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         let times = Shared::new(self.rounds as usize);
         let blocked = Shared::new(1);
-        let pipe = Pipe::new();
-        let wakee = stage.task("wl-wakee", Place::fifo(self.cpus[0]), |_| {
+        let pipe = BytePipe::new();
+        let wakee = stage.task("wl-wakee", TaskPlacement::fifo(self.cpus[0]), |_| {
             for time in times.iter() {
                 pipe.take();
                 let now_ns = now_ns();
@@ -39,7 +39,7 @@ impl CrossWake {
                 blocked[0].store(blocked_count(), SeqCst);
             }
         });
-        stage.task("wl-waker", Place::other(self.cpus[0]), |gate| {
+        stage.task("wl-waker", TaskPlacement::other(self.cpus[0]), |gate| {
             let mut watch = Watch::new(wakee);
             gate.wait();
             for (round, time) in times.iter().enumerate() {
@@ -56,10 +56,10 @@ impl CrossWake {
         });
         stage.go();
         stage.until_done();
-        Known {
+        LoadReport {
             wakeups: [("wl-wakee".to_owned(), self.rounds)].into(),
             waits_ns: times.iter().map(|time| time.load(SeqCst)).collect(),
-            ..Known::default()
+            ..LoadReport::default()
         }
     }
 }

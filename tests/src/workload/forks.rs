@@ -3,25 +3,25 @@
 use nix::{sys::wait::waitpid, unistd::Pid};
 use serde::{Deserialize, Serialize};
 
-use super::{Known, stage::Stage};
+use super::{LoadReport, stage::Stage};
 use crate::{
     clock::spin,
-    task::{Place, spawn},
+    task::{TaskPlacement, spawn},
 };
 
 /// `wl-forker` forks children one after another, each of its own name, and waits for the end of each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Forks {
+pub struct ForkWorkload {
     /// How many.
     pub children: u64,
     /// How long each runs: ns.
     pub run_ns: u64,
     /// Where they run.
-    pub place: Place,
+    pub place: TaskPlacement,
 }
 
-impl Forks {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+impl ForkWorkload {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         stage.task("wl-forker", self.place, |gate| {
             gate.wait();
             for _ in 0..self.children {
@@ -33,6 +33,6 @@ impl Forks {
         });
         stage.go();
         stage.until_done();
-        Known::default()
+        LoadReport::default()
     }
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering::SeqCst;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known,
-    stage::{Pipe, Stage},
+    LoadReport,
+    stage::{BytePipe, Stage},
 };
 use crate::{
     clock::{block_until, now_ns},
     shared::Shared,
-    task::{self, Place, Policy},
+    task::{self, Policy, TaskPlacement},
 };
 
 /// `wl-holder` holds a CPU for a drawn time, up to an instant that is fixed before. Meanwhile it wakes some of `wl-held`, tasks of
@@ -21,7 +21,7 @@ use crate::{
 /// Waits differ as those of a service do: by task, as each is woken in a part of the hold of its own, and by time, as holds are
 /// long or short for some hundreds of ms.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Held {
+pub struct CpuHold {
     /// The CPU of all.
     pub cpu: usize,
     /// How many tasks wait.
@@ -40,7 +40,7 @@ const LONGEST_NS: f64 = 12e6;
 
 /// From the end of a hold to the next, for what was woken and everything else on the CPU: ns. More than the 5 % of the time that the
 /// kernel keeps from real-time tasks (`sched_rt_runtime_us`).
-const REST_NS: u64 = 1_500_000;
+const GAP_NS: u64 = 1_500_000;
 
 /// Times of long and of short holds: ns on average.
 const PHASE_NS: f64 = 2.5e8;
@@ -48,16 +48,16 @@ const PHASE_NS: f64 = 2.5e8;
 /// No more waits than these in a second, on average.
 const WAITS_PER_S: u64 = 6_000;
 
-impl Held {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+impl CpuHold {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         let places = (self.length_ns / 1_000_000_000 + 1) * WAITS_PER_S;
         let (count, waits, woken_at) = (Shared::new(1), Shared::new(places as usize), Shared::new(self.tasks));
-        let pipes: Vec<Pipe> = (0..self.tasks).map(|_| Pipe::new()).collect();
-        let ready = Pipe::new();
+        let pipes: Vec<BytePipe> = (0..self.tasks).map(|_| BytePipe::new()).collect();
+        let ready = BytePipe::new();
         for (index, pipe) in pipes.iter().enumerate() {
             task::spawn(|| {
                 task::name("wl-held");
-                Place { cpu: Some(self.cpu), policy: Policy::Fifo(10) }.take();
+                TaskPlacement { cpu: Some(self.cpu), policy: Policy::Fifo(10) }.take();
                 ready.put();
                 loop {
                     pipe.take();
@@ -67,7 +67,7 @@ impl Held {
             });
         }
         pipes.iter().for_each(|_| ready.take());
-        stage.task("wl-holder", Place { cpu: Some(self.cpu), policy: Policy::Fifo(50) }, |gate| {
+        stage.task("wl-holder", TaskPlacement { cpu: Some(self.cpu), policy: Policy::Fifo(50) }, |gate| {
             gate.wait();
             self.hold(&mut Drawn(self.seed), |task| {
                 woken_at[task].store(now_ns(), SeqCst);
@@ -77,7 +77,7 @@ impl Held {
         stage.go();
         stage.until_done();
         let waits_ns = waits[..count[0].load(SeqCst) as usize].iter().map(|wait| wait.load(SeqCst)).collect();
-        Known { waits_ns, ..Known::default() }
+        LoadReport { waits_ns, ..LoadReport::default() }
     }
 
     /// Holds the CPU again and again, and wakes tasks meanwhile.
@@ -107,7 +107,7 @@ impl Held {
             }
             let ends_ns = begins_ns + hold_ns as u64;
             hold_until(ends_ns);
-            block_until(ends_ns + REST_NS);
+            block_until(ends_ns + GAP_NS);
         }
     }
 }

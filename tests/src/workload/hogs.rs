@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Known, stage::Stage};
+use super::{LoadReport, stage::Stage};
 use crate::{
     clock, machine,
-    task::{self, Place},
+    task::{self, TaskPlacement},
 };
 
 /// `wl-hog` tasks, pinned, which begin with the performance and spin until the load is dropped.
@@ -16,17 +16,17 @@ pub struct Hogs {
 }
 
 impl Hogs {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         stage.go();
         for cpu in machine::cpus() {
             for _ in 0..self.per_cpu {
                 task::spawn(|| {
                     task::name("wl-hog");
-                    Place::other(cpu).take();
+                    TaskPlacement::other(cpu).take();
                     clock::burn();
                 });
             }
         }
-        Known::default()
+        LoadReport::default()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Known, stage::Stage};
+use super::{LoadReport, stage::Stage};
 
 /// Threads named `wl-many` that are all asleep, and are all woken at once, each exactly once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct ManyThreads {
 pub const THREAD_BYTES: u64 = 64 << 10;
 
 impl ManyThreads {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         let word = Arc::new(AtomicU32::new(0));
         let ran = Arc::new(AtomicU64::new(0));
         let never = Arc::new(AtomicU32::new(0));
@@ -52,7 +52,7 @@ impl ManyThreads {
         while ran.load(SeqCst) < self.threads {
             std::thread::yield_now();
         }
-        Known { wakeups: [("wl-many".to_owned(), self.threads)].into(), ..Known::default() }
+        LoadReport { wakeups: [("wl-many".to_owned(), self.threads)].into(), ..LoadReport::default() }
     }
 }
 

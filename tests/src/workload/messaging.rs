@@ -6,8 +6,8 @@ use nix::fcntl::{FcntlArg, fcntl};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known,
-    stage::{Pipe, Stage},
+    LoadReport,
+    stage::{BytePipe, Stage},
 };
 use crate::task;
 
@@ -31,8 +31,8 @@ const MESSAGE: usize = 1024;
 const ROOM: i32 = 4096;
 
 impl Messaging {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
-        let (ready, begin, done) = (Pipe::new(), Pipe::new(), Pipe::new());
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
+        let (ready, begin, done) = (BytePipe::new(), BytePipe::new(), BytePipe::new());
         let each = self.fan;
         let start = |name: &str, body: &dyn Fn()| {
             task::spawn(|| {
@@ -69,6 +69,6 @@ impl Messaging {
         stage.go();
         (0..all).for_each(|_| begin.put());
         (0..all).for_each(|_| done.take());
-        Known::default()
+        LoadReport::default()
     }
 }

@@ -3,25 +3,25 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known,
-    stage::{Pipe, Stage},
+    LoadReport,
+    stage::{BytePipe, Stage},
 };
-use crate::task::{Place, Policy, pin};
+use crate::task::{Policy, TaskPlacement, pin};
 
 /// `wl-ping` and `wl-pong` hand a byte to and fro, and each moves to the other CPU before it answers. How often they
 /// block is for the kernel to say.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Migration {
+pub struct MigrationWorkload {
     /// Bytes each way.
     pub rounds: u64,
     /// Between which CPUs.
     pub cpus: [usize; 2],
 }
 
-impl Migration {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
-        let anywhere = Place { cpu: None, policy: Policy::Other };
-        let (to_ping, to_pong) = (Pipe::new(), Pipe::new());
+impl MigrationWorkload {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
+        let anywhere = TaskPlacement { cpu: None, policy: Policy::Other };
+        let (to_ping, to_pong) = (BytePipe::new(), BytePipe::new());
         let cpu = |round: u64| self.cpus[(round % 2) as usize];
         stage.task("wl-pong", anywhere, |_| {
             for round in 0..self.rounds {
@@ -40,6 +40,6 @@ impl Migration {
         });
         stage.go();
         stage.until_done();
-        Known::default()
+        LoadReport::default()
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     machine,
-    procfs::{self, Account},
+    procfs::{self, TaskStats},
     supervisor::Supervisor,
 };
 
@@ -39,17 +39,17 @@ mod victim;
 mod wake_race;
 mod woken_twice;
 
-pub use clocked::Took;
+pub use clocked::TimeBounds;
 pub use cross_wake::CrossWake;
-pub use forks::Forks;
-pub use held::Held;
+pub use forks::ForkWorkload;
+pub use held::CpuHold;
 pub use hogs::Hogs;
 pub use many_threads::{ManyThreads, THREAD_BYTES};
 pub use messaging::Messaging;
-pub use migration::Migration;
+pub use migration::MigrationWorkload;
 pub use ping_pong::PingPong;
 pub use pipe::Pipe;
-pub use planted::{Cause, Planted};
+pub use planted::{Planted, PlantedCause};
 pub use signal_storm::SignalStorm;
 pub use sleeper::{BehindHog, Sleeper};
 use stage::Stage;
@@ -61,7 +61,7 @@ pub use woken_twice::WokenTwice;
 pub const ARGUMENT: &str = "--perform";
 
 /// Generous, as an emulator may be running the kernel.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A load and its parameters, as the test passes it to the process that performs it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -69,9 +69,9 @@ pub enum Workload {
     /// See [`CrossWake`].
     CrossWake(CrossWake),
     /// See [`Forks`].
-    Forks(Forks),
+    Forks(ForkWorkload),
     /// See [`Held`].
-    Held(Held),
+    Held(CpuHold),
     /// See [`Hogs`].
     Hogs(Hogs),
     /// See [`ManyThreads`].
@@ -79,7 +79,7 @@ pub enum Workload {
     /// See [`Messaging`].
     Messaging(Messaging),
     /// See [`Migration`].
-    Migration(Migration),
+    Migration(MigrationWorkload),
     /// See [`PingPong`].
     PingPong(PingPong),
     /// See [`Pipe`].
@@ -102,7 +102,7 @@ pub enum Workload {
 
 /// What a load knows of itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Known {
+pub struct LoadReport {
     /// How often each task had to block, and so to be woken, by its name, where the load makes that exact.
     pub wakeups: BTreeMap<String, u64>,
     /// Waits measured by the tasks: from the waker's clock read before its system call to the wakee's after its own: ns.
@@ -110,20 +110,20 @@ pub struct Known {
     /// When the first clock of each of `waits_ns` was read, where the load keeps that: ns of CLOCK_MONOTONIC.
     pub began_ns: Vec<u64>,
     /// How long each cause of a wait took by its own clock, by its name and wait by wait, where the load plants causes.
-    pub took: BTreeMap<String, Vec<Took>>,
+    pub took: BTreeMap<String, Vec<TimeBounds>>,
 }
 
 /// What a performance was, as the load and the kernel know it.
 #[derive(Clone)]
 pub struct Performance {
     /// By the load.
-    pub known: Known,
+    pub reported: LoadReport,
     /// Wakeups of each of the tasks that [`Known::wakeups`] names: as often as it blocked by the kernel's own account,
     /// which agrees with the load but for what [`Staged::perform`] says.
     pub wakeups: BTreeMap<String, u64>,
     /// By the kernel: what the performance added to each task's account, by thread id. Its tasks were blocked at both
     /// ends.
-    pub accounts: BTreeMap<u32, Account>,
+    pub task_stats: BTreeMap<u32, TaskStats>,
     /// How long it took, with the time until the tasks blocked again: ns.
     pub duration_ns: u64,
     /// How many of its waits may be seen by no instrument: see [`crate::supervisor`].
@@ -136,9 +136,9 @@ pub struct Performance {
 impl fmt::Debug for Performance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Performance")
-            .field("known.wakeups", &self.known.wakeups)
+            .field("known.wakeups", &self.reported.wakeups)
             .field("wakeups", &self.wakeups)
-            .field("accounts", &self.accounts)
+            .field("accounts", &self.task_stats)
             .field("duration_ns", &self.duration_ns)
             .field("untraced", &self.untraced)
             .finish_non_exhaustive()
@@ -148,7 +148,7 @@ impl fmt::Debug for Performance {
 impl Performance {
     /// How often its tasks blocked, together.
     pub fn blocked(&self) -> u64 {
-        self.accounts.values().map(|account| account.voluntary).sum()
+        self.task_stats.values().map(|account| account.voluntary).sum()
     }
 
     /// Wakeups of all tasks together, where the load makes them exact.
@@ -181,7 +181,7 @@ impl Workload {
         let input = child.stdin.take().expect("piped");
         let output = BufReader::new(child.stdout.take().expect("piped"));
         let mut staged = Staged { child, input, output, tids: BTreeMap::new() };
-        staged.tids = staged.hear();
+        staged.tids = staged.read_message();
         staged.until_blocked();
         staged
     }
@@ -209,22 +209,22 @@ impl Staged {
     /// # Panics
     /// If it fails, or does not do what it says.
     pub fn perform(&mut self) -> Performance {
-        let (before, supervisor) = (self.accounts(), Supervisor::now());
+        let (before, supervisor) = (self.task_stats(), Supervisor::now());
         let begin = Instant::now();
         self.begin();
         let known = self.await_outcome();
         let duration_ns = begin.elapsed().as_nanos() as u64;
-        let after = self.accounts().into_iter();
-        let accounts: BTreeMap<u32, Account> = after.map(|(tid, after)| (tid, after - before[&tid])).collect();
+        let after = self.task_stats().into_iter();
+        let accounts: BTreeMap<u32, TaskStats> = after.map(|(tid, after)| (tid, after - before[&tid])).collect();
         let supervisor = Supervisor::now() - supervisor;
         let (untraced, hidden_ns) = (supervisor.untraced(self.tids.len()), supervisor.ran_ns);
         let wakeups =
             known.wakeups.iter().map(|(name, said)| (name.clone(), self.wakeups(name, *said, &accounts))).collect();
-        Performance { known, wakeups, accounts, duration_ns, untraced, hidden_ns }
+        Performance { reported: known, wakeups, task_stats: accounts, duration_ns, untraced, hidden_ns }
     }
 
     /// How often the task `name` blocked, which the load `said` as well.
-    fn wakeups(&self, name: &str, said: u64, accounts: &BTreeMap<u32, Account>) -> u64 {
+    fn wakeups(&self, name: &str, said: u64, accounts: &BTreeMap<u32, TaskStats>) -> u64 {
         // Threads of the load's own making have no account.
         let Some(account) = self.tids.get(name).map(|tid| accounts[tid]) else { return said };
         let for_locks = if machine::is_preempt_rt() { said } else { stage::SHARED_PIPES };
@@ -249,17 +249,17 @@ impl Staged {
     ///
     /// # Panics
     /// If it fails.
-    pub fn await_outcome(&mut self) -> Known {
-        let known = self.hear();
+    pub fn await_outcome(&mut self) -> LoadReport {
+        let known = self.read_message();
         self.until_blocked();
         known
     }
 
-    fn accounts(&self) -> BTreeMap<u32, Account> {
-        self.tids.values().map(|tid| (*tid, Account::of(*tid))).collect()
+    fn task_stats(&self) -> BTreeMap<u32, TaskStats> {
+        self.tids.values().map(|tid| (*tid, TaskStats::of(*tid))).collect()
     }
 
-    fn hear<T: for<'de> Deserialize<'de>>(&mut self) -> T {
+    fn read_message<T: for<'de> Deserialize<'de>>(&mut self) -> T {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("a line of the load");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("the load said `{}`: {error}", line.trim_end()))
@@ -284,9 +284,9 @@ impl Drop for Staged {
 /// # Panics
 /// If it never does.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !condition() {
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain until {what}");
+        assert!(Instant::now() < deadline, "waited {TIMEOUT:?} in vain until {what}");
         std::thread::yield_now();
     }
 }
@@ -318,5 +318,5 @@ pub fn perform_if_asked() {
         Workload::WakeRace(load) => load.perform(&mut stage),
         Workload::WokenTwice(load) => load.perform(&mut stage),
     };
-    stage.leave(&known);
+    stage.finish(&known);
 }

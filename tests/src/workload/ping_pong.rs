@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known,
-    stage::{Pipe, Stage},
+    LoadReport,
+    stage::{BytePipe, Stage},
 };
 use crate::{
     clock::{block_until, now_ns},
     procfs::Watch,
     shared::Shared,
-    task::{Place, Policy, blocked_count},
+    task::{Policy, TaskPlacement, blocked_count},
 };
 
 /// `wl-ping` and `wl-pong` hand a byte to and fro over two pipes.
@@ -24,13 +24,13 @@ pub struct PingPong {
     /// Bytes each way.
     pub rounds: u64,
     /// Where `wl-ping` runs.
-    pub ping: Place,
+    pub ping: TaskPlacement,
     /// Where `wl-pong` runs.
-    pub pong: Place,
+    pub pong: TaskPlacement,
     /// Each side spins until the kernel has the other off its CPU, before it writes.
     pub patient: bool,
     /// Afterwards each sleeps this long, if at all: a start that was left behind would now become a giant wait: ns.
-    pub rest_ns: u64,
+    pub sleep_after_ns: u64,
 }
 
 /// What one side knows of the other.
@@ -46,19 +46,25 @@ struct Sides {
 impl PingPong {
     /// Both on `cpu`, with exact counts.
     pub const fn on_one(cpu: usize, rounds: u64) -> Self {
-        let place = Place::fifo(cpu);
-        Self { rounds, ping: place, pong: place, patient: false, rest_ns: 0 }
+        let place = TaskPlacement::fifo(cpu);
+        Self { rounds, ping: place, pong: place, patient: false, sleep_after_ns: 0 }
     }
 
     /// On two CPUs, with exact counts.
     pub const fn across(cpus: [usize; 2], rounds: u64) -> Self {
-        Self { rounds, ping: Place::other(cpus[0]), pong: Place::other(cpus[1]), patient: true, rest_ns: 0 }
+        Self {
+            rounds,
+            ping: TaskPlacement::other(cpus[0]),
+            pong: TaskPlacement::other(cpus[1]),
+            patient: true,
+            sleep_after_ns: 0,
+        }
     }
 
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         let sides =
             Sides { ping_pid: Shared::new(1), blocked: Shared::new(2), times: Shared::new(2 * self.rounds as usize) };
-        let (to_ping, to_pong) = (Pipe::new(), Pipe::new());
+        let (to_ping, to_pong) = (BytePipe::new(), BytePipe::new());
         let pong = stage.task("wl-pong", self.pong, |_| {
             let mut ping = None;
             for round in 0..self.rounds as usize {
@@ -70,7 +76,7 @@ impl PingPong {
                 }
                 sides.write(2 * round + 1, &to_ping);
             }
-            self.rest();
+            self.sleep_after();
         });
         stage.task("wl-ping", self.ping, |gate| {
             let mut pong = Watch::new(pong);
@@ -84,12 +90,12 @@ impl PingPong {
                 to_ping.take();
                 sides.read(2 * round + 1);
             }
-            self.rest();
+            self.sleep_after();
         });
         stage.go();
         stage.until_done();
         let waits_ns = sides.times.iter().map(|time| time.load(SeqCst)).collect();
-        Known { wakeups: self.wakeups(), waits_ns, ..Known::default() }
+        LoadReport { wakeups: self.wakeups(), waits_ns, ..LoadReport::default() }
     }
 
     /// One for the byte of each round, one for the rest, and one for the gate.
@@ -101,19 +107,19 @@ impl PingPong {
         if !in_turn && !self.patient {
             return BTreeMap::new();
         }
-        let each = self.rounds + u64::from(self.rest_ns != 0);
+        let each = self.rounds + u64::from(self.sleep_after_ns != 0);
         [("wl-ping".to_owned(), each + 1), ("wl-pong".to_owned(), each)].into()
     }
 
-    fn rest(&self) {
-        if self.rest_ns != 0 {
-            block_until(now_ns() + self.rest_ns);
+    fn sleep_after(&self) {
+        if self.sleep_after_ns != 0 {
+            block_until(now_ns() + self.sleep_after_ns);
         }
     }
 }
 
 impl Sides {
-    fn write(&self, index: usize, pipe: &Pipe) {
+    fn write(&self, index: usize, pipe: &BytePipe) {
         self.times[index].store(now_ns(), SeqCst);
         pipe.put();
     }

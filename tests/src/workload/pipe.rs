@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Known, stage};
-use crate::task::Place;
+use super::{LoadReport, stage};
+use crate::task::TaskPlacement;
 
 /// `wl-ping` and `wl-pong` hand a byte to and fro on one CPU until the load is dropped.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -13,9 +13,9 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    pub(super) fn perform(self, stage: &mut stage::Stage) -> Known {
-        let place = Place::other(self.cpu);
-        let (to_ping, to_pong) = (stage::Pipe::new(), stage::Pipe::new());
+    pub(super) fn perform(self, stage: &mut stage::Stage) -> LoadReport {
+        let place = TaskPlacement::other(self.cpu);
+        let (to_ping, to_pong) = (stage::BytePipe::new(), stage::BytePipe::new());
         stage.task("wl-pong", place, |_| {
             loop {
                 to_pong.take();
@@ -30,6 +30,6 @@ impl Pipe {
             }
         });
         stage.go();
-        Known::default()
+        LoadReport::default()
     }
 }

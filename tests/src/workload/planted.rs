@@ -6,17 +6,17 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known,
-    clocked::{Clocked, Took},
-    stage::{Pipe, Stage},
-    victim::{Victim, rest},
+    LoadReport,
+    clocked::{CauseTimes, TimeBounds},
+    stage::{BytePipe, Stage},
+    victim::{VictimTask, yield_cpu},
 };
 use crate::{
     broadcast::Broadcast,
     clock::{block_until, now_ns, spin, spin_until},
     machine, procfs,
     shared::Shared,
-    task::{Place, Policy, pin},
+    task::{Policy, TaskPlacement, pin},
     timers::Timers,
 };
 
@@ -32,12 +32,12 @@ pub struct Planted {
     /// Where it is woken.
     pub cpu: usize,
     /// For what.
-    pub cause: Cause,
+    pub cause: PlantedCause,
 }
 
 /// What a task waits for. [`Known::took`] has how long each took by its own clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Cause {
+pub enum PlantedCause {
     /// `wl-first`, which wakes it, and `wl-second` have its CPU in turn.
     InTurn {
         /// How long each has it: ns.
@@ -46,7 +46,7 @@ pub enum Cause {
         turns: u64,
     },
     /// `wl-first`, which wakes it, has its CPU; then it is moved to another, which `wl-second` has.
-    Moved {
+    Migrated {
         /// Where to.
         to: usize,
         /// How long it waits for either: ns.
@@ -62,7 +62,7 @@ pub enum Cause {
     /// `wl-first`, on another CPU, wakes it, while its own is in the interrupt of timers that expire at one instant and takes no
     /// other: `interrupt`, of which only the least is known: from the end of the waking system call to the last look at a timer that
     /// had not expired yet. The most is the wait.
-    Deaf {
+    InterruptsOff {
         /// The other CPU.
         from: usize,
         /// How many.
@@ -77,33 +77,44 @@ pub enum Cause {
 }
 
 impl Planted {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
-        let victim = Victim::stage(stage, self.rounds, Place::fifo(self.cpu));
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
+        let victim = VictimTask::stage(stage, self.rounds, TaskPlacement::fifo(self.cpu));
         let names: &[&str] = match self.cause {
-            Cause::InTurn { .. } | Cause::Moved { .. } => &["wl-first", "wl-second"],
-            Cause::Softirq { .. } => &["send"],
-            Cause::Timers { .. } | Cause::Deaf { .. } => &["interrupt"],
+            PlantedCause::InTurn { .. } | PlantedCause::Migrated { .. } => &["wl-first", "wl-second"],
+            PlantedCause::Softirq { .. } => &["send"],
+            PlantedCause::Timers { .. } | PlantedCause::InterruptsOff { .. } => &["interrupt"],
         };
-        let took = Clocked::new(names, self.rounds);
+        let took = CauseTimes::new(names, self.rounds);
         match self.cause {
-            Cause::InTurn { spins_ns, turns } => in_turn(stage, &victim, &took, &self, spins_ns, turns),
-            Cause::Moved { to, spins_ns } => moved(stage, &victim, &took, [self.cpu, to], spins_ns, self.rounds),
-            Cause::Softirq { receivers, for_ns } => softirq(stage, &victim, &took, self.cpu, receivers, for_ns),
-            Cause::Timers { timers } => interrupt(stage, &victim, &took, self.cpu, timers),
-            Cause::Deaf { from, timers } => deaf(stage, &victim, &took, [from, self.cpu], timers, self.rounds),
+            PlantedCause::InTurn { spins_ns, turns } => in_turn(stage, &victim, &took, &self, spins_ns, turns),
+            PlantedCause::Migrated { to, spins_ns } => {
+                migrated(stage, &victim, &took, [self.cpu, to], spins_ns, self.rounds)
+            }
+            PlantedCause::Softirq { receivers, for_ns } => softirq(stage, &victim, &took, self.cpu, receivers, for_ns),
+            PlantedCause::Timers { timers } => interrupt(stage, &victim, &took, self.cpu, timers),
+            PlantedCause::InterruptsOff { from, timers } => {
+                interrupts_off(stage, &victim, &took, [from, self.cpu], timers, self.rounds)
+            }
         }
         stage.go();
         stage.until_done();
-        Known { took: took.known(), ..victim.known() }
+        LoadReport { took: took.by_name(), ..victim.report() }
     }
 }
 
-fn above(cpu: usize) -> Place {
-    Place { cpu: Some(cpu), policy: ABOVE }
+fn above(cpu: usize) -> TaskPlacement {
+    TaskPlacement { cpu: Some(cpu), policy: ABOVE }
 }
 
-fn in_turn(stage: &mut Stage, victim: &Victim, took: &Clocked, planted: &Planted, spins_ns: [u64; 2], turns: u64) {
-    let (to_first, to_second) = (Pipe::new(), Pipe::new());
+fn in_turn(
+    stage: &mut Stage,
+    victim: &VictimTask,
+    took: &CauseTimes,
+    planted: &Planted,
+    spins_ns: [u64; 2],
+    turns: u64,
+) {
+    let (to_first, to_second) = (BytePipe::new(), BytePipe::new());
     stage.task("wl-second", above(planted.cpu), |_| {
         for turn in 0..planted.rounds * turns {
             to_second.take();
@@ -122,15 +133,15 @@ fn in_turn(stage: &mut Stage, victim: &Victim, took: &Clocked, planted: &Planted
                 to_second.put();
                 to_first.take();
             }
-            rest();
+            yield_cpu();
         }
     });
 }
 
-fn moved(
+fn migrated(
     stage: &mut Stage,
-    victim: &Victim,
-    took: &Clocked,
+    victim: &VictimTask,
+    took: &CauseTimes,
     [here, there]: [usize; 2],
     spins_ns: [u64; 2],
     rounds: u64,
@@ -138,7 +149,7 @@ fn moved(
     const READY: usize = 0;
     const MOVED: usize = 1;
     let flags = Shared::new(2);
-    let to_second = Pipe::new();
+    let to_second = BytePipe::new();
     let until = |flag: usize| spin_until(|| flags[flag].swap(0, SeqCst) != 0);
     stage.task("wl-second", above(there), |_| {
         for round in 0..rounds {
@@ -165,21 +176,21 @@ fn moved(
                 own_ns
             });
             flags[MOVED].store(1, SeqCst);
-            rest();
+            yield_cpu();
         }
     });
 }
 
-fn softirq(stage: &mut Stage, victim: &Victim, took: &Clocked, cpu: usize, receivers: u64, for_ns: u64) {
+fn softirq(stage: &mut Stage, victim: &VictimTask, took: &CauseTimes, cpu: usize, receivers: u64, for_ns: u64) {
     stage.task("wl-first", above(cpu), |gate| {
         let broadcast = Broadcast::to(receivers);
-        let ksoftirqd = procfs::named(&format!("ksoftirqd/{cpu}"));
+        let ksoftirqd = procfs::pids_named(&format!("ksoftirqd/{cpu}"));
         let mut waker = victim.waker();
         gate.wait();
         while waker.is_due() {
             // While it is runnable, kernels up to 6.3 leave it all softirqs (kernel/softirq.c, `ksoftirqd_running()`).
             while ksoftirqd.iter().any(|tid| procfs::state(*tid) == Some('R')) {
-                rest();
+                yield_cpu();
             }
             let round = waker.round();
             waker.wake();
@@ -190,12 +201,12 @@ fn softirq(stage: &mut Stage, victim: &Victim, took: &Clocked, cpu: usize, recei
                 }
                 now_ns() - begin_ns
             });
-            rest();
+            yield_cpu();
         }
     });
 }
 
-fn interrupt(stage: &mut Stage, victim: &Victim, took: &Clocked, cpu: usize, count: u64) {
+fn interrupt(stage: &mut Stage, victim: &VictimTask, took: &CauseTimes, cpu: usize, count: u64) {
     stage.task("wl-first", above(cpu), |gate| {
         let timers = Timers::new(count);
         let mut waker = victim.waker();
@@ -214,7 +225,7 @@ fn interrupt(stage: &mut Stage, victim: &Victim, took: &Clocked, cpu: usize, cou
             let mut last_ns = now_ns();
             if last_ns >= at_ns {
                 // It lost its CPU on the way: they expired before the wakeup, or in the system call that makes it.
-                took.add(0, round, Took { least_ns: 0, most_ns: last_ns - at_ns });
+                took.add(0, round, TimeBounds { least_ns: 0, most_ns: last_ns - at_ns });
             }
             // Its clock skips what interrupts it.
             let inside_ns = at_ns + 100_000;
@@ -222,11 +233,11 @@ fn interrupt(stage: &mut Stage, victim: &Victim, took: &Clocked, cpu: usize, cou
                 let now_ns = now_ns();
                 if now_ns >= inside_ns {
                     let skipped_ns = now_ns - last_ns;
-                    took.add(0, round, Took { least_ns: skipped_ns, most_ns: skipped_ns });
+                    took.add(0, round, TimeBounds { least_ns: skipped_ns, most_ns: skipped_ns });
                 }
                 last_ns = now_ns;
             }
-            rest();
+            yield_cpu();
         }
     });
 }
@@ -240,9 +251,16 @@ fn expire_together(timers: &Timers, count: u64) -> u64 {
 }
 
 /// The victim's whole wait is that for its CPU to take the interrupt.
-fn deaf(stage: &mut Stage, victim: &Victim, took: &Clocked, [from, cpu]: [usize; 2], count: u64, rounds: u64) {
+fn interrupts_off(
+    stage: &mut Stage,
+    victim: &VictimTask,
+    took: &CauseTimes,
+    [from, cpu]: [usize; 2],
+    count: u64,
+    rounds: u64,
+) {
     let at_ns = Shared::new(1);
-    let (due, set) = (Pipe::new(), Pipe::new());
+    let (due, set) = (BytePipe::new(), BytePipe::new());
     // Of both tasks: one sets them, the other sees them expire.
     let timers = Timers::new(count);
     stage.task("wl-second", above(cpu), |_| {
@@ -270,7 +288,7 @@ fn deaf(stage: &mut Stage, victim: &Victim, took: &Clocked, [from, cpu]: [usize;
                 }
                 least_ns = asked_ns - woken_ns;
             }
-            took.add(0, round, Took { least_ns, most_ns: u64::MAX });
+            took.add(0, round, TimeBounds { least_ns, most_ns: u64::MAX });
         }
     });
 }

@@ -12,11 +12,11 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Known, stage::Stage};
+use super::{LoadReport, stage::Stage};
 use crate::{
     clock::{block_until, now_ns},
     shared::Shared,
-    task::Place,
+    task::TaskPlacement,
 };
 
 /// `wl-target` sleeps again and again for as long as nobody signals it, and `wl-sender` signals it as fast as it can.
@@ -31,15 +31,15 @@ pub struct SignalStorm {
     /// The CPU of the sender, and that of the target.
     pub cpus: [usize; 2],
     /// Afterwards the target sleeps this long: a start that was left behind would become a giant wait: ns.
-    pub rest_ns: u64,
+    pub sleep_after_ns: u64,
 }
 
 impl SignalStorm {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         const LONG: TimeSpec = TimeSpec::new(3600, 0);
         extern "C" fn ignore(_: i32) {}
         let over = Shared::new(1);
-        let target = stage.task("wl-target", Place::other(self.cpus[1]), |_| {
+        let target = stage.task("wl-target", TaskPlacement::other(self.cpus[1]), |_| {
             react(SigHandler::Handler(ignore));
             for _ in 0..self.rounds {
                 // Interrupted each time: nothing is sent so slowly.
@@ -47,9 +47,9 @@ impl SignalStorm {
             }
             react(SigHandler::SigIgn);
             over[0].store(1, SeqCst);
-            block_until(now_ns() + self.rest_ns);
+            block_until(now_ns() + self.sleep_after_ns);
         });
-        stage.task("wl-sender", Place::other(self.cpus[0]), |gate| {
+        stage.task("wl-sender", TaskPlacement::other(self.cpus[0]), |gate| {
             gate.wait();
             while over[0].load(SeqCst) == 0 {
                 kill(Pid::from_raw(target as i32), Signal::SIGUSR1).expect("the target is alive");
@@ -57,7 +57,7 @@ impl SignalStorm {
         });
         stage.go();
         stage.until_done();
-        Known::default()
+        LoadReport::default()
     }
 }
 

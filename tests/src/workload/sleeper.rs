@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering::SeqCst;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known,
-    clocked::Clocked,
+    LoadReport,
+    clocked::CauseTimes,
     stage::Stage,
-    victim::{Victim, rest},
+    victim::{VictimTask, yield_cpu},
 };
 use crate::{
     clock::{block_until, now_ns, spin},
     shared::Shared,
-    task::{Place, Policy, blocked_count},
+    task::{Policy, TaskPlacement, blocked_count},
 };
 
 /// `wl-sleeper` is woken by a timer.
@@ -24,11 +24,11 @@ pub struct Sleeper {
     /// From the start of one sleep to its end: ns.
     pub sleep_ns: u64,
     /// Where it runs.
-    pub place: Place,
+    pub place: TaskPlacement,
 }
 
 impl Sleeper {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         const EARLY: u64 = u64::MAX;
         let late = Shared::new(self.rounds as usize);
         stage.task("wl-sleeper", self.place, |gate| {
@@ -45,7 +45,7 @@ impl Sleeper {
         stage.until_done();
         let waits_ns: Vec<u64> = late.iter().map(|time| time.load(SeqCst)).filter(|time| *time != EARLY).collect();
         let wakeups = [("wl-sleeper".to_owned(), waits_ns.len() as u64 + 1)].into();
-        Known { wakeups, waits_ns, ..Known::default() }
+        LoadReport { wakeups, waits_ns, ..LoadReport::default() }
     }
 }
 
@@ -63,10 +63,10 @@ pub struct BehindHog {
 }
 
 impl BehindHog {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
-        let victim = Victim::stage(stage, self.rounds, Place { cpu: Some(self.cpu), policy: self.sleeper });
-        let took = Clocked::new(&["wl-hog"], self.rounds);
-        stage.task("wl-hog", Place { cpu: Some(self.cpu), policy: Policy::Fifo(50) }, |gate| {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
+        let victim = VictimTask::stage(stage, self.rounds, TaskPlacement { cpu: Some(self.cpu), policy: self.sleeper });
+        let took = CauseTimes::new(&["wl-hog"], self.rounds);
+        stage.task("wl-hog", TaskPlacement { cpu: Some(self.cpu), policy: Policy::Fifo(50) }, |gate| {
             let mut waker = victim.waker();
             gate.wait();
             while waker.is_due() {
@@ -74,11 +74,11 @@ impl BehindHog {
                     waker.wake();
                     spin(self.spin_ns)
                 });
-                rest();
+                yield_cpu();
             }
         });
         stage.go();
         stage.until_done();
-        Known { took: took.known(), ..victim.known() }
+        LoadReport { took: took.by_name(), ..victim.report() }
     }
 }

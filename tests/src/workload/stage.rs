@@ -8,10 +8,10 @@ use std::{
 
 use serde::Serialize;
 
-use super::Known;
+use super::LoadReport;
 use crate::{
     byte::{put_byte, take_byte},
-    task::{self, Place},
+    task::{self, TaskPlacement},
 };
 
 /// Pipes that a task of the stage shares with other tasks at the same time: its gate, and those of [`Stage::until_done`]
@@ -22,15 +22,15 @@ pub const SHARED_PIPES: u64 = 3;
 /// [`Self::leave`].
 pub struct Stage {
     tids: BTreeMap<String, u32>,
-    gates: Vec<Pipe>,
-    done: Pipe,
-    last: Pipe,
+    gates: Vec<BytePipe>,
+    done: BytePipe,
+    last: BytePipe,
 }
 
 /// The moment a task waits for before it begins.
-pub struct Gate<'a>(&'a Pipe);
+pub struct StartGate<'a>(&'a BytePipe);
 
-impl Gate<'_> {
+impl StartGate<'_> {
     /// Blocks until the load begins: one wakeup.
     pub fn wait(&self) {
         self.0.take();
@@ -42,17 +42,17 @@ impl Stage {
     pub fn new() -> Self {
         task::name("wl-main");
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).expect("SIGKILL is a signal");
-        Self { tids: BTreeMap::new(), gates: Vec::new(), done: Pipe::new(), last: Pipe::new() }
+        Self { tids: BTreeMap::new(), gates: Vec::new(), done: BytePipe::new(), last: BytePipe::new() }
     }
 
     /// Forks a task with this name that performs `body` in `place`, and blocks when it is through. Until the load
     /// begins it must block by itself, at its gate or elsewhere. Returns its thread id.
-    pub fn task(&mut self, name: &str, place: Place, body: impl FnOnce(Gate)) -> u32 {
-        let gate = Pipe::new();
+    pub fn task(&mut self, name: &str, place: TaskPlacement, body: impl FnOnce(StartGate)) -> u32 {
+        let gate = BytePipe::new();
         let tid = task::spawn(|| {
             task::name(name);
             place.take();
-            body(Gate(&gate));
+            body(StartGate(&gate));
             self.done.put();
             self.last.take();
         });
@@ -68,12 +68,12 @@ impl Stage {
 
     /// Says that the tasks exist, waits for the test to say go, and opens all gates in the order of the tasks.
     pub fn go(&self) {
-        say(&self.tids);
+        send(&self.tids);
         let mut byte = [0];
         if std::io::stdin().read_exact(&mut byte).is_err() {
             task::exit_now(0);
         }
-        self.gates.iter().for_each(Pipe::put);
+        self.gates.iter().for_each(BytePipe::put);
     }
 
     /// Waits until every task is through.
@@ -82,20 +82,20 @@ impl Stage {
     }
 
     /// Says what the load knows of itself, and waits until it is killed.
-    pub fn leave(&self, known: &Known) -> ! {
-        say(known);
+    pub fn finish(&self, known: &LoadReport) -> ! {
+        send(known);
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         task::exit_now(0)
     }
 }
 
 /// A pipe whose two ends every task has.
-pub struct Pipe {
+pub struct BytePipe {
     reader: std::io::PipeReader,
     writer: std::io::PipeWriter,
 }
 
-impl Pipe {
+impl BytePipe {
     /// An empty one.
     pub fn new() -> Self {
         let (reader, writer) = std::io::pipe().expect("no file descriptors left");
@@ -113,7 +113,7 @@ impl Pipe {
     }
 }
 
-fn say(what: &impl Serialize) {
+fn send(what: &impl Serialize) {
     let mut line = serde_json::to_vec(what).expect("plain data");
     line.push(b'\n');
     std::io::stdout().write_all(&line).and_then(|()| std::io::stdout().flush()).expect("the test listens");

@@ -5,12 +5,12 @@ use std::sync::{Arc, atomic::Ordering::SeqCst};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known,
-    stage::{Pipe, Stage},
+    LoadReport,
+    stage::{BytePipe, Stage},
 };
 use crate::{
     shared::Shared,
-    task::{self, Place},
+    task::{self, TaskPlacement},
 };
 
 /// `wl-thread-waker` wakes `wl-thread-wakee` by a byte, which answers by another. Both are threads of the process `wl-pair`,
@@ -24,12 +24,12 @@ pub struct ThreadPair {
 }
 
 impl ThreadPair {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         const NAMES: [&str; 2] = ["wl-thread-waker", "wl-thread-wakee"];
         let tids = Shared::new(NAMES.len());
-        let [start, there, back, through] = std::array::from_fn(|_| Arc::new(Pipe::new()));
+        let [start, there, back, through] = std::array::from_fn(|_| Arc::new(BytePipe::new()));
         let rounds = self.rounds;
-        stage.task("wl-pair", Place::fifo(self.cpu), |gate| {
+        stage.task("wl-pair", TaskPlacement::fifo(self.cpu), |gate| {
             let thread = |index: usize, body: Box<dyn FnOnce() + Send>| {
                 std::thread::spawn(move || {
                     task::name(NAMES[index]);
@@ -37,7 +37,7 @@ impl ThreadPair {
                     tids[index].store(unsafe { libc::gettid() } as u64, SeqCst);
                     body();
                     // Until the load is killed.
-                    Pipe::new().take();
+                    BytePipe::new().take();
                 });
             };
             let (waker_start, waker_there, waker_back, waker_through) =
@@ -78,6 +78,6 @@ impl ThreadPair {
         }
         stage.go();
         stage.until_done();
-        Known { wakeups: [(NAMES[1].to_owned(), rounds)].into(), ..Known::default() }
+        LoadReport { wakeups: [(NAMES[1].to_owned(), rounds)].into(), ..LoadReport::default() }
     }
 }

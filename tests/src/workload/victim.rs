@@ -3,20 +3,20 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::{
-    Known,
-    stage::{Pipe, Stage},
+    LoadReport,
+    stage::{BytePipe, Stage},
 };
 use crate::{
     clock::{block_until, now_ns},
     procfs::Watch,
     shared::Shared,
-    task::{Place, blocked_count},
+    task::{TaskPlacement, blocked_count},
 };
 
 /// `wl-sleeper`, which sleeps until it is woken, so many times.
-pub struct Victim {
+pub struct VictimTask {
     tid: u32,
-    pipe: Pipe,
+    pipe: BytePipe,
     began: Shared,
     times: Shared,
     blocked: Shared,
@@ -24,12 +24,12 @@ pub struct Victim {
 
 const NOT_YET: u64 = u64::MAX;
 
-impl Victim {
+impl VictimTask {
     /// One that is woken `rounds` times.
-    pub fn stage(stage: &mut Stage, rounds: u64, place: Place) -> Self {
+    pub fn stage(stage: &mut Stage, rounds: u64, place: TaskPlacement) -> Self {
         let [began, times] = [Shared::new(rounds as usize), Shared::new(rounds as usize)];
         let blocked = Shared::new(1);
-        let pipe = Pipe::new();
+        let pipe = BytePipe::new();
         let tid = stage.task("wl-sleeper", place, |_| {
             for (began, time) in began.iter().zip(times.iter()) {
                 pipe.take();
@@ -41,29 +41,29 @@ impl Victim {
     }
 
     /// For the one task that wakes it.
-    pub fn waker(&self) -> Waker<'_> {
-        Waker { victim: self, watch: Watch::new(self.tid), round: 0 }
+    pub fn waker(&self) -> VictimWaker<'_> {
+        VictimWaker { victim: self, watch: Watch::new(self.tid), round: 0 }
     }
 
     /// What is known of it at the end.
-    pub fn known(&self) -> Known {
-        Known {
+    pub fn report(&self) -> LoadReport {
+        LoadReport {
             wakeups: [("wl-sleeper".to_owned(), self.times.len() as u64)].into(),
             waits_ns: self.times.iter().map(|time| time.load(SeqCst)).collect(),
             began_ns: self.began.iter().map(|began| began.load(SeqCst)).collect(),
-            ..Known::default()
+            ..LoadReport::default()
         }
     }
 }
 
 /// Wakes a [`Victim`].
-pub struct Waker<'a> {
-    victim: &'a Victim,
+pub struct VictimWaker<'a> {
+    victim: &'a VictimTask,
     watch: Watch,
     round: usize,
 }
 
-impl Waker<'_> {
+impl VictimWaker<'_> {
     /// The victim's thread.
     pub fn tid(&self) -> u32 {
         self.victim.tid
@@ -75,7 +75,7 @@ impl Waker<'_> {
             return false;
         }
         while !self.watch.has_blocked_more_than(self.victim.blocked[0].load(SeqCst)) {
-            rest();
+            yield_cpu();
         }
         self.victim.blocked[0].store(NOT_YET, SeqCst);
         true
@@ -95,6 +95,6 @@ impl Waker<'_> {
 }
 
 /// Leaves the CPU to others for a moment.
-pub fn rest() {
+pub fn yield_cpu() {
     block_until(now_ns() + 300_000);
 }

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering::SeqCst;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known,
-    stage::{Pipe, Stage},
+    LoadReport,
+    stage::{BytePipe, Stage},
 };
 use crate::{
     clock::{block_until, now_ns, spin},
     machine,
     shared::Shared,
-    task::{Place, Policy},
+    task::{Policy, TaskPlacement},
 };
 
 /// `wl-waker` wakes `wl-wakee` a little after that has said that it will block: sometimes before it does, sometimes
@@ -28,24 +28,24 @@ pub struct WakeRace {
     /// Whether there is a preemptor.
     pub preemptor: bool,
     /// Afterwards the wakee sleeps this long: a start that was left behind would become a giant wait: ns.
-    pub rest_ns: u64,
+    pub sleep_after_ns: u64,
 }
 
 impl WakeRace {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         let over = Shared::new(1);
         let about_to_block = Shared::new(1);
-        let pipe = Pipe::new();
-        stage.task("wl-wakee", Place::other(self.cpus[1]), |_| {
+        let pipe = BytePipe::new();
+        stage.task("wl-wakee", TaskPlacement::other(self.cpus[1]), |_| {
             for round in 1..=self.rounds {
                 about_to_block[0].store(round, SeqCst);
                 pipe.take();
             }
             over[0].store(1, SeqCst);
-            block_until(now_ns() + self.rest_ns);
+            block_until(now_ns() + self.sleep_after_ns);
         });
         if self.preemptor {
-            stage.task("wl-preemptor", Place { cpu: Some(self.cpus[1]), policy: Policy::Fifo(20) }, |gate| {
+            stage.task("wl-preemptor", TaskPlacement { cpu: Some(self.cpus[1]), policy: Policy::Fifo(20) }, |gate| {
                 gate.wait();
                 let mut pause_ns = 0;
                 while over[0].load(SeqCst) == 0 {
@@ -56,7 +56,7 @@ impl WakeRace {
                 }
             });
         }
-        stage.task("wl-waker", Place::other(self.cpus[0]), |gate| {
+        stage.task("wl-waker", TaskPlacement::other(self.cpus[0]), |gate| {
             // As long as it takes to fall asleep, and then some.
             let sweep_ns = if machine::is_emulated() { 400_000 } else { 6_000 };
             gate.wait();
@@ -72,6 +72,6 @@ impl WakeRace {
         });
         stage.go();
         stage.until_done();
-        Known::default()
+        LoadReport::default()
     }
 }

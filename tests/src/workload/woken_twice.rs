@@ -13,13 +13,13 @@ use nix::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Known,
-    stage::{Pipe, Stage},
+    LoadReport,
+    stage::{BytePipe, Stage},
 };
 use crate::{
     clock::{now_ns, spin},
     shared::Shared,
-    task::{Place, Policy},
+    task::{Policy, TaskPlacement},
 };
 
 /// `wl-target` falls asleep again and again. Each time `wl-sender`, on another CPU, lets the real-time `wl-preemptor` take the
@@ -44,13 +44,13 @@ const SWEEP_NS: u64 = 4_000;
 const LOST_NS: u64 = 200_000;
 
 impl WokenTwice {
-    pub(super) fn perform(self, stage: &mut Stage) -> Known {
+    pub(super) fn perform(self, stage: &mut Stage) -> LoadReport {
         const LONG: TimeSpec = TimeSpec::new(3600, 0);
         extern "C" fn ignore(_: i32) {}
         let round = Shared::new(1);
         let over = self.rounds + 1;
-        let turn = Pipe::new();
-        let target = stage.task("wl-target", Place::other(self.cpus[1]), |gate| {
+        let turn = BytePipe::new();
+        let target = stage.task("wl-target", TaskPlacement::other(self.cpus[1]), |gate| {
             let action = SigAction::new(SigHandler::Handler(ignore), SaFlags::empty(), SigSet::empty());
             // SAFETY: the handler does nothing.
             unsafe { sigaction(Signal::SIGUSR1, &action) }.expect("SIGUSR1 can be handled");
@@ -63,14 +63,14 @@ impl WokenTwice {
             }
             round[0].store(over, SeqCst);
         });
-        stage.task("wl-preemptor", Place { cpu: Some(self.cpus[1]), policy: Policy::Fifo(20) }, |gate| {
+        stage.task("wl-preemptor", TaskPlacement { cpu: Some(self.cpus[1]), policy: Policy::Fifo(20) }, |gate| {
             gate.wait();
             for _ in 0..self.rounds {
                 turn.take();
                 spin(5_000);
             }
         });
-        stage.task("wl-sender", Place::other(self.cpus[0]), |gate| {
+        stage.task("wl-sender", TaskPlacement::other(self.cpus[0]), |gate| {
             let signal = || kill(Pid::from_raw(target as i32), Signal::SIGUSR1).expect("the target is alive");
             gate.wait();
             for next in 1..=self.rounds {
@@ -92,6 +92,6 @@ impl WokenTwice {
         });
         stage.go();
         stage.until_done();
-        Known::default()
+        LoadReport::default()
     }
 }

@@ -26,22 +26,22 @@ impl Sum for u128 {
 
 /// Sums by key, and the rest.
 #[derive(Clone, Debug)]
-pub struct Bounded<K, V> {
-    kept: HashMap<K, Entry<V>>,
-    rest: Rest,
+pub struct SpaceSaving<K, V> {
+    kept: HashMap<K, SumEntry<V>>,
+    evicted: Evicted,
 }
 
 /// The sum of a key since it came to the table.
 #[derive(Clone, Debug)]
-struct Entry<V> {
+struct SumEntry<V> {
     sum: V,
     /// It had at most this much before.
-    before: u128,
+    error: u128,
 }
 
 /// The keys that are not in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rest {
+pub struct Evicted {
     /// Their sum, without what they had in the table afterwards: ns, or how many.
     pub sum: u128,
     /// How many times a key left the table: one that came back may have left it again.
@@ -50,23 +50,23 @@ pub struct Rest {
     pub error: u128,
 }
 
-impl<K, V> Default for Bounded<K, V> {
+impl<K, V> Default for SpaceSaving<K, V> {
     fn default() -> Self {
-        Self { kept: HashMap::default(), rest: Rest::default() }
+        Self { kept: HashMap::default(), evicted: Evicted::default() }
     }
 }
 
-impl<V: Sum> Entry<V> {
-    fn at_most(&self) -> u128 {
-        self.sum.size() + self.before
+impl<V: Sum> SumEntry<V> {
+    fn upper_bound(&self) -> u128 {
+        self.sum.size() + self.error
     }
 }
 
-impl<K: Copy + Ord + Hash, V: Sum> Bounded<K, V> {
+impl<K: Copy + Ord + Hash, V: Sum> SpaceSaving<K, V> {
     /// The sum of a key, `empty` where it is not in the table.
     pub fn entry(&mut self, key: K, empty: impl FnOnce() -> V) -> &mut V {
-        let before = self.rest.error;
-        &mut self.kept.entry(key).or_insert_with(|| Entry { sum: empty(), before }).sum
+        let before = self.evicted.error;
+        &mut self.kept.entry(key).or_insert_with(|| SumEntry { sum: empty(), error: before }).sum
     }
 
     /// The sum of a key that is in the table.
@@ -101,7 +101,7 @@ impl<K: Copy + Ord + Hash, V: Sum> Bounded<K, V> {
 
     /// Where there are more than `limit` keys, goes on with the largest seven eighths of so many, and gives the others to `leaves`.
     /// Returns whether there were.
-    pub fn make_room(&mut self, limit: usize, leaves: impl FnMut(K, V)) -> bool {
+    pub fn evict_above(&mut self, limit: usize, leaves: impl FnMut(K, V)) -> bool {
         let is_full = self.kept.len() > limit;
         if is_full {
             self.keep(limit - limit / 8, leaves);
@@ -116,13 +116,13 @@ impl<K: Copy + Ord + Hash, V: Sum> Bounded<K, V> {
             return;
         }
         let mut order: Vec<(Reverse<u128>, K)> =
-            self.kept.iter().map(|(key, entry)| (Reverse(entry.at_most()), *key)).collect();
+            self.kept.iter().map(|(key, entry)| (Reverse(entry.upper_bound()), *key)).collect();
         let (_, (Reverse(largest), _), _) = order.select_nth_unstable(most);
-        self.rest.error = self.rest.error.max(*largest);
+        self.evicted.error = self.evicted.error.max(*largest);
         for (_, key) in &order[most..] {
-            if let Some(Entry { sum, .. }) = self.kept.remove(key) {
-                self.rest.sum += sum.size();
-                self.rest.count += 1;
+            if let Some(SumEntry { sum, .. }) = self.kept.remove(key) {
+                self.evicted.sum += sum.size();
+                self.evicted.count += 1;
                 leaves(*key, sum);
             }
         }
@@ -134,25 +134,25 @@ impl<K: Copy + Ord + Hash, V: Sum> Bounded<K, V> {
         V: Clone,
     {
         for (key, entry) in &mut self.kept {
-            entry.before += other.kept.get(key).map_or(other.rest.error, |other| other.before);
+            entry.error += other.kept.get(key).map_or(other.evicted.error, |other| other.error);
         }
         for (key, theirs) in &other.kept {
             match self.kept.entry(*key) {
                 hash_map::Entry::Occupied(mut ours) => add(&mut ours.get_mut().sum, &theirs.sum),
                 hash_map::Entry::Vacant(none) => {
-                    none.insert(Entry { sum: theirs.sum.clone(), before: theirs.before + self.rest.error });
+                    none.insert(SumEntry { sum: theirs.sum.clone(), error: theirs.error + self.evicted.error });
                 }
             }
         }
-        self.rest.sum += other.rest.sum;
-        self.rest.count += other.rest.count;
-        self.rest.error += other.rest.error;
+        self.evicted.sum += other.evicted.sum;
+        self.evicted.count += other.evicted.count;
+        self.evicted.error += other.evicted.error;
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.kept.clear();
-        self.rest = Rest::default();
+        self.evicted = Evicted::default();
     }
 
     /// The table, the largest sum first; equal ones by key, so that the order is always the same.
@@ -168,8 +168,8 @@ impl<K: Copy + Ord + Hash, V: Sum> Bounded<K, V> {
     }
 
     /// The keys that are not in the table.
-    pub fn rest(&self) -> Rest {
-        self.rest
+    pub fn evicted(&self) -> Evicted {
+        self.evicted
     }
 }
 
@@ -181,25 +181,25 @@ mod tests {
 
     use super::*;
 
-    fn ranking(table: &Bounded<u32, u128>) -> Vec<(u32, u128)> {
+    fn ranking(table: &SpaceSaving<u32, u128>) -> Vec<(u32, u128)> {
         table.ranking().into_iter().map(|(key, ns)| (key, *ns)).collect()
     }
 
     #[test]
     fn a_key_that_comes_late_and_has_much_is_in_the_table() {
-        let mut table = Bounded::default();
+        let mut table = SpaceSaving::default();
         for key in 0..1_000 {
             *table.entry(key, || 0u128) += 5;
-            table.make_room(10, |_, _| ());
+            table.evict_above(10, |_, _| ());
         }
         for _ in 0..1_000 {
             *table.entry(7_777, || 0) += 7;
-            *table.entry(table.rest().count as u32 + 10_000, || 0) += 5;
-            table.make_room(10, |_, _| ());
+            *table.entry(table.evicted().count as u32 + 10_000, || 0) += 5;
+            table.evict_above(10, |_, _| ());
         }
         let (first, ns) = ranking(&table)[0];
         assert_eq!(first, 7_777);
-        assert!(ns <= 7_000 && ns + table.rest().error >= 7_000, "{ns}, {:?}", table.rest());
+        assert!(ns <= 7_000 && ns + table.evicted().error >= 7_000, "{ns}, {:?}", table.evicted());
     }
 
     /// Half of the table are keys that live on; short-lived ones pass through the other half. A key that comes late and has half
@@ -208,7 +208,7 @@ mod tests {
     fn a_steady_key_adds_up_beside_long_lived_ones_and_a_stream_of_short_lived_ones() {
         const LIMIT: u32 = 1_024;
         const LATE: u32 = 1_000_000_000;
-        let (mut table, mut whole) = (Bounded::default(), 0);
+        let (mut table, mut whole) = (SpaceSaving::default(), 0);
         for round in 0..200 {
             for key in 0..LIMIT / 2 {
                 *table.entry(key, || 0u128) += 10_000;
@@ -216,22 +216,22 @@ mod tests {
             *table.entry(LATE, || 0) += 5_000;
             for short in 0..LIMIT {
                 *table.entry(LIMIT * (1 + round) + short, || 0) += 1;
-                table.make_room(LIMIT as usize, |_, _| ());
+                table.evict_above(LIMIT as usize, |_, _| ());
             }
             whole += u128::from(LIMIT / 2) * 10_000 + 5_000 + u128::from(LIMIT);
         }
         let late = *table.get(&LATE).expect("it had more than any that passed");
-        let error = table.rest().error;
+        let error = table.evicted().error;
         assert!(late <= 200 * 5_000 && late + error >= 200 * 5_000, "{late}, {error}");
         assert!(error * u128::from(LIMIT - LIMIT / 8 + 1) <= whole && error < 5_000, "{error}");
     }
 
     #[test]
     fn of_equal_ones_the_first_by_key_stay() {
-        let mut table = Bounded::default();
+        let mut table = SpaceSaving::default();
         [9, 3, 7, 1, 5].into_iter().for_each(|key| *table.entry(key, || 0u128) += 2);
         table.keep(2, |_, _| ());
-        assert_eq!((ranking(&table), table.rest()), (vec![(1, 2), (3, 2)], Rest { sum: 6, count: 3, error: 2 }));
+        assert_eq!((ranking(&table), table.evicted()), (vec![(1, 2), (3, 2)], Evicted { sum: 6, count: 3, error: 2 }));
     }
 
     proptest! {
@@ -243,34 +243,34 @@ mod tests {
             let mut exact: BTreeMap<u32, u128> = (0..30).map(|key| (key, 0)).collect();
             sums.iter().for_each(|(key, ns)| *exact.entry(*key).or_default() += u128::from(*ns));
             let add = |sums: &[(u32, u64)]| {
-                let mut table = Bounded::default();
+                let mut table = SpaceSaving::default();
                 let mut left = 0;
                 for (key, ns) in sums {
                     *table.entry(*key, || 0u128) += u128::from(*ns);
-                    table.make_room(limit, |_, sum| left += sum);
+                    table.evict_above(limit, |_, sum| left += sum);
                     assert!(table.size() <= limit);
                 }
-                assert_eq!(table.rest().sum, left);
+                assert_eq!(table.evicted().sum, left);
                 table
             };
-            let check = |table: &Bounded<u32, u128>| {
+            let check = |table: &SpaceSaving<u32, u128>| {
                 for (key, exact) in &exact {
-                    let (known, error) = (table.get(key).copied().unwrap_or(0), table.rest().error);
+                    let (known, error) = (table.get(key).copied().unwrap_or(0), table.evicted().error);
                     assert!(known <= *exact && *exact <= known + error, "{key}: {known} of {exact}, {error}");
                 }
                 let told: u128 = ranking(table).iter().map(|(_, ns)| ns).sum();
-                assert_eq!(told + table.rest().sum, whole);
+                assert_eq!(told + table.evicted().sum, whole);
             };
             let one_table = add(&sums);
             check(&one_table);
-            prop_assert!(one_table.rest().error * (limit - limit / 8 + 1) as u128 <= whole);
+            prop_assert!(one_table.evicted().error * (limit - limit / 8 + 1) as u128 <= whole);
             let (first, second) = sums.split_at(at.min(sums.len()));
             let (first, second) = (add(first), add(second));
             let (mut one, mut other) = (first.clone(), second.clone());
             one.merge(&second, |mine, ns| *mine += ns);
             other.merge(&first, |mine, ns| *mine += ns);
             check(&one);
-            prop_assert_eq!((ranking(&one), one.rest()), (ranking(&other), other.rest()));
+            prop_assert_eq!((ranking(&one), one.evicted()), (ranking(&other), other.evicted()));
         }
     }
 }

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, rc::Rc};
 use wakelat_common::{Class, histogram::Histogram};
 
 use self::{
-    bounded::{Bounded, Sum},
+    bounded::{SpaceSaving, Sum},
     distribution::{Distribution, Maximum},
     key::{GroupKey, Key, Names, by_name},
     sampled::{Period, SamplingState},
@@ -42,7 +42,7 @@ pub struct Groups {
     room: usize,
     /// Where not all is watched: what the waits that come now were drawn with.
     period: Option<Period>,
-    groups: Bounded<GroupKey, WaitStats>,
+    groups: SpaceSaving<GroupKey, WaitStats>,
     /// Waits of groups that made room.
     others: Others,
     waits_merged: u64,
@@ -68,7 +68,7 @@ impl Groups {
             limit,
             room: ROOM.max(limit),
             period: None,
-            groups: Bounded::default(),
+            groups: SpaceSaving::default(),
             others: Others::default(),
             waits_merged: 0,
         }
@@ -124,7 +124,8 @@ impl Groups {
     /// Where there are too many groups, those that waited least are told apart no longer.
     fn make_room(&mut self) {
         let others = &mut self.others;
-        self.groups.make_room(self.room, |key, waits| others.entry((key.class(), key.part())).or_default().add(&waits));
+        self.groups
+            .evict_above(self.room, |key, waits| others.entry((key.class(), key.part())).or_default().add(&waits));
     }
 
     /// Adds what one CPU has counted of one class, the longest of which are `worst`. Keys that are neither must not have been

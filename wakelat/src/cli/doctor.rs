@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::PaperFlags;
+use super::RenderFlags;
 
 /// What this kernel and this user can do, and what to do about the rest; needs no privilege
 #[derive(Clone, Debug, Args)]
@@ -14,5 +14,5 @@ pub struct DoctorFlags {
 
     /// Where and how the checklist is written.
     #[command(flatten)]
-    pub paper: PaperFlags,
+    pub render: RenderFlags,
 }

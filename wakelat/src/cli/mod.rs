@@ -36,9 +36,9 @@ pub use common::CommonFlags;
 pub use doctor::DoctorFlags;
 pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 pub use grouping::GroupingFlags;
-pub use output::{OutputFlags, PaperFlags};
-pub use parts::PartName;
-pub use refusal::Refusal;
+pub use output::{OutputFlags, RenderFlags};
+pub use parts::CollectChoice;
+pub use refusal::CliError;
 pub use resources::ResourceFlags;
 pub use threshold::ThresholdFlags;
 pub use timerlat::{HistogramFlags, NoiseViewName, OsnoiseFlags, SavedFlags, TimerlatFlags, ViewName};
@@ -108,7 +108,7 @@ pub struct Invocation {
 ///
 /// # Errors
 /// Where there is nothing to do but to say something and to exit: help, wrong usage, a machine that cannot serve it.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, CliError> {
     parse_on(args, Machine::detect)
 }
 
@@ -133,11 +133,11 @@ fn with_help_as_a_flag(mut args: Vec<OsString>) -> Vec<OsString> {
 fn parse_on(
     args: impl IntoIterator<Item = OsString>,
     machine: impl FnOnce() -> Result<Machine>,
-) -> Result<Invocation, Refusal> {
+) -> Result<Invocation, CliError> {
     let args = with_help_as_a_flag(args.into_iter().collect());
     let known = command();
     let typed = args.iter().skip(1).find_map(|arg| known.find_subcommand(arg)).map(|verb| verb.get_name().to_owned());
-    let matches = known.try_get_matches_from(args).map_err(|error| Refusal::of(error, typed.as_deref()))?;
+    let matches = known.try_get_matches_from(args).map_err(|error| CliError::of(error, typed.as_deref()))?;
     let Flags { verb, verbose } = Flags::from_arg_matches(&matches)?;
     let command = match verb {
         Verb::Hist(flags) => Command::Hist(flags.config(&machine()?)?),
@@ -151,7 +151,7 @@ fn parse_on(
         }
         Verb::Why(flags) => flags.command(|| Ok(machine()?))?,
         Verb::Record(flags) => {
-            let parts = flags.parts();
+            let parts = flags.collect();
             Command::Record(flags.config(&machine()?)?, parts)
         }
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),

@@ -28,12 +28,12 @@ pub struct OutputFlags {
 
     /// Where, and how it is to look.
     #[command(flatten)]
-    pub paper: PaperFlags,
+    pub render: RenderFlags,
 }
 
 /// Where the result is written, and how it is to look there: what every command that shows something takes.
 #[derive(Clone, Debug, Default, Args)]
-pub struct PaperFlags {
+pub struct RenderFlags {
     /// Write to a file; - is standard output
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,

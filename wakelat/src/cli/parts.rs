@@ -7,7 +7,7 @@ use crate::recording::CollectedEvents;
 /// What is told from the task that has the CPU.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Reasons")]
-pub(super) struct PartsFlags {
+pub(super) struct CollectFlags {
     /// Which causes to separate from run time: noise (interrupts, softirqs), idle (C-states), quota (throttling, stolen
     /// time), forks (storms of new tasks), works (what kworkers did); or tasks, for none. Probes for the others are not attached
     #[arg(
@@ -17,12 +17,12 @@ pub(super) struct PartsFlags {
         default_value = "noise,idle,quota,forks",
         hide_possible_values = true
     )]
-    parts: Vec<PartName>,
+    parts: Vec<CollectChoice>,
 }
 
 /// Something to tell from the task that has the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PartName {
+pub enum CollectChoice {
     /// Nothing
     Tasks,
     /// Interrupts and softirqs
@@ -37,15 +37,15 @@ pub enum PartName {
     Works,
 }
 
-impl PartsFlags {
-    pub(super) fn parts(&self) -> CollectedEvents {
+impl CollectFlags {
+    pub(super) fn collect(&self) -> CollectedEvents {
         let with = |part| self.parts.contains(&part);
         CollectedEvents {
-            irq: with(PartName::Noise),
-            idle: with(PartName::Idle),
-            throttling: with(PartName::Quota),
-            workqueue: with(PartName::Works),
-            fork: with(PartName::Forks),
+            irq: with(CollectChoice::Noise),
+            idle: with(CollectChoice::Idle),
+            throttling: with(CollectChoice::Quota),
+            workqueue: with(CollectChoice::Works),
+            fork: with(CollectChoice::Forks),
         }
     }
 }

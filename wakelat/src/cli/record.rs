@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::{
     CommonFlags,
-    parts::PartsFlags,
-    why::{fit_start, with_all_waits},
+    parts::CollectFlags,
+    why::{adjust_from, with_all_waits},
 };
 use crate::{
     config::{Config, ConfigError},
@@ -25,7 +25,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct RecordFlags {
     #[command(flatten)]
-    parts: PartsFlags,
+    collect: CollectFlags,
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -38,12 +38,12 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
 }
 
 impl RecordFlags {
-    pub(super) fn parts(&self) -> CollectedEvents {
-        self.parts.parts()
+    pub(super) fn collect(&self) -> CollectedEvents {
+        self.collect.collect()
     }
 
     pub(super) fn config(mut self, machine: &Machine) -> Result<Config, ConfigError> {
-        fit_start(&mut self.common.filter);
+        adjust_from(&mut self.common.filter);
         let mut config = Config::new(&self.common, machine)?;
         config.set_recorded()?;
         Ok(config)

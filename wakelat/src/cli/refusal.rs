@@ -12,7 +12,7 @@ use crate::config::ConfigError;
 
 /// Why there is nothing to run: something is to be said, and then the program ends.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum CliError {
     /// Help or the version was asked for, or nothing at all.
     Help(clap::Error),
     /// What was typed is wrong: what, and what is accepted.
@@ -21,7 +21,7 @@ pub enum Refusal {
     Failed(anyhow::Error),
 }
 
-impl Refusal {
+impl CliError {
     /// What the program is to exit with.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -47,7 +47,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Help(error) => error.fmt(f),
@@ -57,7 +57,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Refusal {
+impl CliError {
     /// Of a command line that clap does not take; `command` is the command that was typed, where there is one.
     pub(super) fn of(error: clap::Error, command: Option<&str>) -> Self {
         match error.kind() {
@@ -69,13 +69,13 @@ impl Refusal {
     }
 }
 
-impl From<clap::Error> for Refusal {
+impl From<clap::Error> for CliError {
     fn from(error: clap::Error) -> Self {
         Self::of(error, None)
     }
 }
 
-impl From<ConfigError> for Refusal {
+impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
         match error {
             ConfigError::Usage(text) => Self::Usage(text),
@@ -84,7 +84,7 @@ impl From<ConfigError> for Refusal {
     }
 }
 
-impl From<anyhow::Error> for Refusal {
+impl From<anyhow::Error> for CliError {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(error)
     }

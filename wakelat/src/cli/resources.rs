@@ -19,7 +19,7 @@ pub struct ResourceFlags {
     pub btf: Option<PathBuf>,
 
     /// Maximum number of tasks tracked at once [default: 4.5 times the present number of threads, at least 18432]
-    #[arg(long, value_name = "N", value_parser = number::start_entries, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = number::max_tasks, allow_hyphen_values = true)]
     pub start_entries: Option<u32>,
 
     /// Size of the ring buffer, such as 4M; rounded up to a power of two [default: 1M per CPU, at most 64M]

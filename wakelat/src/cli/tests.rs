@@ -5,7 +5,7 @@ use wakelat_common::{Class, Classes, filter::part};
 use super::*;
 use crate::{
     aggregate::key::Key,
-    config::{Action, Attach, Colour, Config, Format, Table, ThresholdConfig},
+    config::{Attach, Colour, Config, OutputFormat, TableConfig, ThresholdAction, ThresholdConfig},
     kernel::machine,
     report::{LatencyFrom, Mode},
     sink::table::Sort,
@@ -20,12 +20,12 @@ fn words(line: &str) -> Vec<OsString> {
         .collect()
 }
 
-fn read(line: &str, machine: &Machine) -> Result<Command, Refusal> {
+fn read(line: &str, machine: &Machine) -> Result<Command, CliError> {
     parse_on(words(line), || Ok(machine.clone())).map(|invocation| invocation.command)
 }
 
 fn config(line: &str) -> Config {
-    let (_directory, machine) = machine::tests::drawn();
+    let (_directory, machine) = machine::tests::arbitrary();
     match read(line, &machine) {
         Ok(Command::Hist(config) | Command::Top(config, _) | Command::Trace(config, _)) => config,
         other => panic!("{line}: {other:?}"),
@@ -34,7 +34,7 @@ fn config(line: &str) -> Config {
 
 /// What a refused command line says, with the machine's directory cut out, and its exit code.
 fn refused(line: &str, change: impl FnOnce(&mut Machine)) -> (String, u8) {
-    let (directory, mut machine) = machine::tests::drawn();
+    let (directory, mut machine) = machine::tests::arbitrary();
     change(&mut machine);
     let root = directory.path().canonicalize().unwrap().display().to_string();
     let refusal = read(&line.replace("ROOT", &root), &machine).expect_err(line);
@@ -49,15 +49,18 @@ fn the_flags_agree_with_one_another() {
 #[test]
 fn nothing_asked_for_is_wakeups_of_all_tasks_until_ctrl_c() {
     let config = config("wakelat hist");
-    assert_eq!(config.window, crate::config::Window::default());
+    assert_eq!(config.window, crate::config::WindowConfig::default());
     assert_eq!(config.filter.parts, part::OTHERS);
     assert_eq!((config.classes, config.merged), (Classes::NONE.with(Class::Wakeup), false));
     assert_eq!((config.from, config.by.len(), config.max_groups), (LatencyFrom::Wakeup, 0, 16384));
     assert_eq!(config.threshold, None);
-    assert_eq!((config.output.format, &config.output.path, config.output.colour), (Format::Human, &None, Colour::Auto));
+    assert_eq!(
+        (config.output.format, &config.output.path, config.output.colour),
+        (OutputFormat::Human, &None, Colour::Auto)
+    );
     assert!(!config.output.ascii && !config.output.quiet && !config.output.timestamps);
     assert_eq!((config.resources.attach, config.resources.rt_priority), (Attach::Auto, None));
-    assert_eq!((config.resources.start_entries, config.resources.ring_bytes), (18_432, 4 << 20));
+    assert_eq!((config.resources.max_tasks, config.resources.ring_bytes), (18_432, 4 << 20));
     assert_eq!(config.resources.drain_interval_ns, 20_000_000);
     assert!(config.notes.is_empty());
 }
@@ -145,9 +148,9 @@ fn keys_keep_their_order_and_the_short_flags_add_theirs() {
 fn a_threshold_comes_with_its_action() {
     assert_eq!(
         config("wakelat trace --threshold 500us").threshold,
-        Some(ThresholdConfig { threshold_ns: 500_000, action: Action::Continue })
+        Some(ThresholdConfig { threshold_ns: 500_000, action: ThresholdAction::Continue })
     );
-    let action = Action::Signal { signal: libc::SIGUSR1, pid: 200 };
+    let action = ThresholdAction::Signal { signal: libc::SIGUSR1, pid: 200 };
     assert_eq!(
         config("wakelat hist --threshold 1ms --on-threshold signal:USR1:200").threshold,
         Some(ThresholdConfig { threshold_ns: 1_000_000, action })
@@ -158,25 +161,31 @@ fn a_threshold_comes_with_its_action() {
 #[test]
 fn the_output_goes_where_it_is_sent() {
     let output = config("wakelat hist --json -o - -q -T --ascii --color never").output;
-    assert_eq!((output.format, output.path, output.colour), (Format::Json, None, Colour::Never));
+    assert_eq!((output.format, output.path, output.colour), (OutputFormat::Json, None, Colour::Never));
     assert!(output.quiet && output.timestamps && output.ascii);
     let output = config("wakelat trace --csv -o waits.csv --colour always").output;
-    assert_eq!((output.format, output.path, output.colour), (Format::Csv, Some("waits.csv".into()), Colour::Always));
+    assert_eq!(
+        (output.format, output.path, output.colour),
+        (OutputFormat::Csv, Some("waits.csv".into()), Colour::Always)
+    );
 }
 
 #[test]
 fn the_table_is_ordered_as_asked() {
-    let (_directory, machine) = machine::tests::drawn();
+    let (_directory, machine) = machine::tests::arbitrary();
     let table = |line| match read(line, &machine) {
         Ok(Command::Top(_, table)) => table,
         other => panic!("{other:?}"),
     };
-    assert_eq!(table("wakelat top"), Table { sort: Sort::Max, limit: None, last_only: false });
+    assert_eq!(table("wakelat top"), TableConfig { sort: Sort::Max, limit: None, last_only: false });
     assert!(table("wakelat top --last").last_only);
     let all = config("wakelat top");
     assert!(all.merged && all.classes.contains(Class::Preempted), "preempted tasks wait, too");
     assert!(!config("wakelat top --class wakeup").classes.contains(Class::Preempted));
-    assert_eq!(table("wakelat top --sort p99 -n 20"), Table { sort: Sort::P99, limit: Some(20), last_only: false });
+    assert_eq!(
+        table("wakelat top --sort p99 -n 20"),
+        TableConfig { sort: Sort::P99, limit: Some(20), last_only: false }
+    );
 }
 
 #[test]
@@ -192,12 +201,12 @@ fn a_ring_size_is_rounded_up_and_said_so() {
 
 #[test]
 fn maps_are_sized_by_the_machine() {
-    let (_directory, mut machine) = machine::tests::drawn();
+    let (_directory, mut machine) = machine::tests::arbitrary();
     let mut sized = |threads, pid_max, cpus: &str| {
         (machine.threads, machine.pid_max, machine.cpus) =
             (threads, pid_max, crate::kernel::cpus::Cpus::parse(cpus).unwrap());
         match read("wakelat hist", &machine) {
-            Ok(Command::Hist(config)) => (config.resources.start_entries, config.resources.ring_bytes),
+            Ok(Command::Hist(config)) => (config.resources.max_tasks, config.resources.ring_bytes),
             other => panic!("{other:?}"),
         }
     };
@@ -209,7 +218,7 @@ fn maps_are_sized_by_the_machine() {
 
 #[test]
 fn verbosity_counts() {
-    let (_directory, machine) = machine::tests::drawn();
+    let (_directory, machine) = machine::tests::arbitrary();
     let verbosity = |line| parse_on(words(line), || Ok(machine.clone())).unwrap().verbosity;
     assert_eq!((verbosity("wakelat hist"), verbosity("wakelat -v hist"), verbosity("wakelat hist -vv")), (0, 1, 2));
 }
@@ -330,7 +339,7 @@ fn help_is_grouped_and_has_examples() {
 #[test]
 fn help_is_a_command_as_well_as_a_flag() {
     let help = |line: &str| match parse_on(words(line), || unreachable!("help needs no machine")) {
-        Err(refusal @ Refusal::Help(_)) => refusal.to_string(),
+        Err(refusal @ CliError::Help(_)) => refusal.to_string(),
         other => panic!("{line}: {other:?}"),
     };
     assert_eq!(help("wakelat help"), help("wakelat --help"));

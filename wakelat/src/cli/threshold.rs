@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::config::{Action, span};
+use crate::config::{ThresholdAction, span};
 
 /// The threshold.
 #[derive(Clone, Debug, Default, Args)]
@@ -13,6 +13,6 @@ pub struct ThresholdFlags {
     pub threshold: Option<u64>,
 
     /// What to do at the first such wait: continue, stop, signal:NAME:PID or exec:COMMAND [default: continue]
-    #[arg(long, value_name = "ACTION", value_parser = Action::parse, allow_hyphen_values = true)]
-    pub on_threshold: Option<Action>,
+    #[arg(long, value_name = "ACTION", value_parser = ThresholdAction::parse, allow_hyphen_values = true)]
+    pub on_threshold: Option<ThresholdAction>,
 }

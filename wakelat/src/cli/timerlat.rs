@@ -6,13 +6,13 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::{
-    OutputFlags, PaperFlags, Refusal, WindowFlags,
+    CliError, OutputFlags, RenderFlags, WindowFlags,
     tracer::{NoiseFlags, TimerFlags},
 };
 use crate::{
     config::{OsnoiseConfig, TimerlatConfig, number, span},
     kernel::Machine,
-    timerlat::sink::{NoiseView, View},
+    timerlat::sink::{NoiseView, TimerlatView},
 };
 
 const TIMERLAT_EXAMPLES: &str = "\
@@ -123,7 +123,7 @@ pub struct SavedFlags {
 
     /// Where, and how it is to look.
     #[command(flatten)]
-    pub paper: PaperFlags,
+    pub render: RenderFlags,
 
     /// Of rtla, and refused: a trace of further events
     #[arg(short, long, aliases = ["trigger", "filter"], value_name = "EVENT", value_parser = refused_event, hide = true)]
@@ -179,26 +179,26 @@ impl SavedFlags {
             json: self.json,
             csv: self.csv,
             quiet: self.quiet,
-            paper: self.paper.clone(),
+            render: self.render.clone(),
             ..OutputFlags::default()
         }
     }
 }
 
 impl TimerlatFlags {
-    pub(super) fn config(&self, machine: impl FnOnce() -> Result<Machine>) -> Result<TimerlatConfig, Refusal> {
+    pub(super) fn config(&self, machine: impl FnOnce() -> Result<Machine>) -> Result<TimerlatConfig, CliError> {
         let view = match self.view {
-            ViewName::Hist => View::Hist,
-            ViewName::Top => View::Top,
-            ViewName::Trace => View::Trace,
-            ViewName::Why => View::Why,
+            ViewName::Hist => TimerlatView::Hist,
+            ViewName::Top => TimerlatView::Top,
+            ViewName::Trace => TimerlatView::Trace,
+            ViewName::Why => TimerlatView::Why,
         };
         TimerlatConfig::new(self, view, || Ok(self.live.config(&machine()?)?))
     }
 }
 
 impl OsnoiseFlags {
-    pub(super) fn config(&self, machine: impl FnOnce() -> Result<Machine>) -> Result<OsnoiseConfig, Refusal> {
+    pub(super) fn config(&self, machine: impl FnOnce() -> Result<Machine>) -> Result<OsnoiseConfig, CliError> {
         let view = match self.view {
             NoiseViewName::Hist => NoiseView::Hist,
             NoiseViewName::Top => NoiseView::Top,

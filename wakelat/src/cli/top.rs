@@ -5,7 +5,7 @@ use clap::Args;
 use super::{CommonFlags, GroupingFlags};
 use crate::{
     aggregate::key::Key,
-    config::{Config, ConfigError, Table, number, span},
+    config::{Config, ConfigError, TableConfig, number, span},
     kernel::Machine,
     sink::table::Sort,
 };
@@ -56,8 +56,8 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
 }
 
 impl TopFlags {
-    pub(super) fn table(&self) -> Table {
-        Table { sort: self.sort, limit: self.limit, last_only: self.last }
+    pub(super) fn table(&self) -> TableConfig {
+        TableConfig { sort: self.sort, limit: self.limit, last_only: self.last }
     }
 
     pub(super) fn config(self, machine: &Machine) -> Result<Config, ConfigError> {

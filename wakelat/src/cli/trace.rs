@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::CommonFlags;
 use crate::{
-    config::{All, Config, ConfigError, Lines},
+    config::{Config, ConfigError, TraceAllConfig, TraceRows},
     kernel::Machine,
     timeline::stay::SchedLineOptions,
 };
@@ -28,7 +28,7 @@ pub(super) struct TraceFlags {
     parts: bool,
 
     #[command(flatten)]
-    all: AllFlags,
+    all: TraceAllFlags,
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -36,7 +36,7 @@ pub(super) struct TraceFlags {
 /// Each switch in place of each wait.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Every switch")]
-struct AllFlags {
+struct TraceAllFlags {
     /// A line each time a task leaves a CPU: how long it had been off, had waited, and ran
     #[arg(long, conflicts_with_all = ["class", "threshold", "on_threshold"])]
     all: bool,
@@ -55,7 +55,7 @@ struct AllFlags {
 }
 
 impl TraceFlags {
-    pub(super) fn config(self, machine: &Machine) -> Result<(Config, Lines), ConfigError> {
+    pub(super) fn config(self, machine: &Machine) -> Result<(Config, TraceRows), ConfigError> {
         let all = self.all;
         let of_all = [("--migrations", all.migrations), ("--wakeups", all.wakeups), ("--cpu-map", all.cpu_map)];
         if let (false, Some((flag, _))) = (all.all, of_all.iter().find(|(_, given)| *given)) {
@@ -64,16 +64,16 @@ impl TraceFlags {
         let mut config = Config::new(&self.common, machine)?;
         if !all.all {
             if self.parts {
-                config.set_parts()?;
-                return Ok((config, Lines::Parts));
+                config.set_breakdown()?;
+                return Ok((config, TraceRows::Breakdowns));
             }
-            return Ok((config, Lines::Waits));
+            return Ok((config, TraceRows::Waits));
         }
         config.set_all_classes()?;
         let shown =
             SchedLineOptions { idle: config.filter.wants_any_task(), migrations: all.migrations, wakeups: all.wakeups };
         let cpus = machine.cpus.iter().filter(|cpu| all.cpu_map && config.filter.wants_cpu(*cpu));
         let map = cpus.collect();
-        Ok((config, Lines::Switches(All { shown, map })))
+        Ok((config, TraceRows::Switches(TraceAllConfig { shown, cpu_map: map })))
     }
 }

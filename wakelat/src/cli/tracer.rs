@@ -6,8 +6,8 @@ use clap::Args;
 
 use crate::{
     config::{
-        Action, Attach, ConfigError, Priority, SourceChoice, Tracer, TracerConfig, UserThread, UserThreads, number,
-        ranges::Ranges, span,
+        Attach, ConfigError, Priority, SourceChoice, ThresholdAction, Tracer, TracerConfig, UserThreadConfig,
+        UserThreadsConfig, number, ranges::Ranges, span,
     },
     kernel::Machine,
 };
@@ -41,8 +41,8 @@ pub struct TracerFlags {
     pub trace: Option<PathBuf>,
 
     /// What to do at the first latency that stops: stop, continue, signal:NAME:PID or exec:COMMAND [default: stop]
-    #[arg(long, value_name = "ACTION", value_parser = Action::parse, allow_hyphen_values = true)]
-    pub on_threshold: Option<Action>,
+    #[arg(long, value_name = "ACTION", value_parser = ThresholdAction::parse, allow_hyphen_values = true)]
+    pub on_threshold: Option<ThresholdAction>,
 
     /// Read tracepoints (bpf), the trace buffer (buffer), or what this kernel has (auto)
     #[arg(long, value_name = "SOURCE", default_value = "auto", hide_possible_values = true)]
@@ -138,7 +138,7 @@ impl TimerFlags {
         Ok(TracerConfig {
             period_us: self.period,
             print_stack_us: self.stack.or(self.auto),
-            user: self.user_threads.then(|| UserThreads { load: self.user_load.clone() }),
+            user: self.user_threads.then(|| UserThreadsConfig { load: self.user_load.clone() }),
             dma_latency_us: self.dma_latency,
             ..TracerConfig::new(Tracer::Timerlat, [self.irq, self.thread.or(self.auto)], &self.tracer, machine)?
         })
@@ -194,7 +194,7 @@ pub struct ThreadFlags {
     load: Option<String>,
 }
 
-impl From<ThreadFlags> for UserThread {
+impl From<ThreadFlags> for UserThreadConfig {
     fn from(flags: ThreadFlags) -> Self {
         let ThreadFlags { parent, cpu, priority, fd, load } = flags;
         Self { parent, cpu, priority, fd, load }

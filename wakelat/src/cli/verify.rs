@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use super::{FilterFlags, FromEvent, OutputFlags, PaperFlags, ResourceFlags, TaskFlags};
+use super::{FilterFlags, FromEvent, OutputFlags, RenderFlags, ResourceFlags, TaskFlags};
 use crate::{
     config::{ConfigError, VerifyConfig, span},
     kernel::Machine,
-    verify::plant::Plant,
+    verify::plant::InjectedError,
 };
 
 const EXAMPLES: &str = "\
@@ -55,11 +55,11 @@ pub struct VerifyFlags {
 
     /// Where, and how it is to look.
     #[command(flatten)]
-    pub paper: PaperFlags,
+    pub render: RenderFlags,
 
     /// Falsify wakelat's own side, to see that it is found: for tests alone
     #[arg(long, value_name = "ERROR", hide = true)]
-    pub plant: Option<Plant>,
+    pub plant: Option<InjectedError>,
 
     /// What the measurement may take from the machine.
     #[command(flatten)]
@@ -79,6 +79,6 @@ impl VerifyFlags {
 
     /// How and where the result is shown, in the words of the other commands.
     pub(crate) fn output(&self) -> OutputFlags {
-        OutputFlags { json: self.json, quiet: self.quiet, paper: self.paper.clone(), ..OutputFlags::default() }
+        OutputFlags { json: self.json, quiet: self.quiet, render: self.render.clone(), ..OutputFlags::default() }
     }
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Id};
 
 use super::{
-    ClassName, CommonFlags, FilterFlags, FromEvent, GroupingFlags, Refusal, parts::PartsFlags, stacks::StacksFlags,
+    ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, parts::CollectFlags, stacks::StacksFlags,
 };
 use crate::{
-    config::{Command, Config, Recorded, Why, number},
+    config::{Command, Config, WhyConfig, WhyRecordedConfig, number},
     kernel::Machine,
 };
 
@@ -32,7 +32,7 @@ pub(super) struct WhyFlags {
     worst: usize,
 
     #[command(flatten)]
-    parts: PartsFlags,
+    collect: CollectFlags,
 
     #[command(flatten)]
     stacks: StacksFlags,
@@ -70,7 +70,7 @@ pub(super) fn with_all_waits(command: clap::Command) -> clap::Command {
 }
 
 /// The default of where a wakeup starts is for those that have wakeups.
-pub(super) fn fit_start(filter: &mut FilterFlags) {
+pub(super) fn adjust_from(filter: &mut FilterFlags) {
     let wakes = |class: &ClassName| matches!(class, ClassName::Wakeup | ClassName::Runqueue);
     if !filter.class.iter().any(wakes) {
         filter.from = FromEvent::Wakeup;
@@ -79,23 +79,23 @@ pub(super) fn fit_start(filter: &mut FilterFlags) {
 
 impl WhyFlags {
     /// A recording where one is given; the machine is looked at only without.
-    pub(super) fn command(mut self, machine: impl FnOnce() -> Result<Machine, Refusal>) -> Result<Command, Refusal> {
+    pub(super) fn command(mut self, machine: impl FnOnce() -> Result<Machine, CliError>) -> Result<Command, CliError> {
         if let Some(input) = &self.input {
-            let recorded = Recorded::new(input, &self.grouping, self.worst, &self.common.output)?;
+            let recorded = WhyRecordedConfig::new(input, &self.grouping, self.worst, &self.common.output)?;
             return Ok(Command::WhyRecorded(recorded));
         }
         let stacks = self.stacks.stacks();
         if self.worst == 0 && (stacks.waker || stacks.wakee) && stacks.folded.is_none() {
             let why = "stacks stand below the longest waits, and `--worst 0` shows none";
-            return Err(Refusal::Usage(format!(
+            return Err(CliError::Usage(format!(
                 "`--stacks`: {why}; show some, or write all stacks with `--folded FILE`"
             )));
         }
-        fit_start(&mut self.common.filter);
+        adjust_from(&mut self.common.filter);
         let machine = machine()?;
         let mut config = Config::new(&self.common, &machine)?;
-        config.set_reasons(&self.grouping, &machine)?;
+        config.set_why(&self.grouping, &machine)?;
         stacks.folded.as_deref().map_or(Ok(()), |folded| config.output.check_beside("--folded", folded))?;
-        Ok(Command::Why(config, Why { worst: self.worst, parts: self.parts.parts(), stacks }))
+        Ok(Command::Why(config, WhyConfig { worst: self.worst, collect: self.collect.collect(), stacks }))
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use wakelat_common::record::Offsets;
 
-use crate::kernel::format::Format;
+use crate::kernel::format::EventFormat;
 
 /// Load-time offsets of the three kinds of task in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,15 +21,15 @@ impl RecordOffsets {
         let format = |event: &str| {
             let path = tracefs.join("events/sched").join(event).join("format");
             let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-            Format::parse(&text).with_context(|| format!("cannot understand `{}`", path.display()))
+            EventFormat::parse(&text).with_context(|| format!("cannot understand `{}`", path.display()))
         };
         Self::of(&format("sched_wakeup")?, &format("sched_switch")?)
     }
 
     /// `sched_waking` and `sched_wakeup_new` have the layout of `sched_wakeup`: one event class
     /// (`sched_wakeup_template`, include/trace/events/sched.h).
-    fn of(wakeup: &Format, switch: &Format) -> Result<Self> {
-        let offset = |format: &Format, field: &str| {
+    fn of(wakeup: &EventFormat, switch: &EventFormat) -> Result<Self> {
+        let offset = |format: &EventFormat, field: &str| {
             let found =
                 format.field(field).with_context(|| format!("the record of `{}` has no `{field}`", format.name))?;
             Ok::<_, anyhow::Error>(found.offset)

@@ -31,23 +31,28 @@ pub fn record(config: &Config, parts: CollectedEvents) -> Result<StopReason> {
     // A recording holds the names of all users' tasks: as with perf's, only its owner reads it.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let aside = (!config.output.quiet).then(|| style(&config.output).0);
-    let mut view = Record { header: Some(header), timeline: timeline(parts), recorder: Recorder::default(), aside };
+    let mut view = RecordView {
+        header: Some(header),
+        timeline: timeline(parts),
+        recorder: Recorder::default(),
+        stderr_style: aside,
+    };
     match run(config, &mut view)? {
         StopReason::NoReader => bail!("the recording cannot be read: what was reading it has closed it before its end"),
         stop => Ok(stop),
     }
 }
 
-struct Record {
+struct RecordView {
     /// Until it is written.
     header: Option<Header>,
     timeline: TimelineSettings,
     recorder: Recorder,
     /// How the coverage is to look on standard error, for whoever recorded.
-    aside: Option<Style>,
+    stderr_style: Option<Style>,
 }
 
-impl View for Record {
+impl View for RecordView {
     fn shows_events(&self) -> Option<TimelineSettings> {
         Some(self.timeline)
     }
@@ -66,7 +71,7 @@ impl View for Record {
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         self.recorder.end(report, out)?;
-        if let Some(style) = &self.aside {
+        if let Some(style) = &self.stderr_style {
             sink::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())

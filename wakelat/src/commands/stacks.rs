@@ -11,50 +11,50 @@ use wakelat_common::stack::StackBudget;
 use crate::{
     collect,
     kernel::{
-        code::{Code, Place},
-        symbols::Symbols,
+        code::{CodeLocation, UserSymbolizer},
+        symbols::KernelSymbols,
     },
     timeline::stack::{StackEvent, StackId},
-    why::stacks::{self, Counts, Frames, Nameless, Pair},
+    why::stacks::{self, Frames, NoSymbols, StackCounts, WaitStacks},
 };
 
 /// Stacks by names. Each is looked up once.
-pub struct Stacks {
+pub struct StackSymbolizer {
     stacks: collect::StackMaps,
-    before: Counts,
-    symbols: OnceCell<Symbols>,
-    code: Code,
+    before: StackCounts,
+    kernel_symbols: OnceCell<KernelSymbols>,
+    user_symbolizer: UserSymbolizer,
     /// Of user stacks of the longest waits, as soon as they were: their processes may end before anybody asks.
-    places: HashMap<(u32, u32), Vec<Place>>,
+    locations: HashMap<(u32, u32), Vec<CodeLocation>>,
     kernel: RefCell<HashMap<u32, Frames>>,
     user: RefCell<HashMap<(u32, u32), Frames>>,
 }
 
-impl Stacks {
+impl StackSymbolizer {
     /// Nothing looked up yet.
     pub fn new(stacks: collect::StackMaps) -> Self {
         Self {
             stacks,
-            before: Counts::default(),
-            symbols: OnceCell::new(),
-            code: Code::default(),
-            places: HashMap::new(),
+            before: StackCounts::default(),
+            kernel_symbols: OnceCell::new(),
+            user_symbolizer: UserSymbolizer::default(),
+            locations: HashMap::new(),
             kernel: RefCell::default(),
             user: RefCell::default(),
         }
     }
 
     /// Takes note of where the code of both tasks is, whose wait is one of the longest.
-    pub fn note(&mut self, stacks: &Pair) {
+    pub fn record_locations(&mut self, stacks: &WaitStacks) {
         for stack in [stacks.waker, stacks.wakee].into_iter().flatten() {
             let StackEvent { by_pid: pid, user: StackId::Id(number), .. } = stack else { continue };
-            if self.places.contains_key(&(pid, number)) {
+            if self.locations.contains_key(&(pid, number)) {
                 continue;
             }
             let addresses = self.stacks.in_user(number).unwrap_or_default();
             let calls: Vec<u64> = calls(&addresses).collect();
-            if let Some(places) = self.code.places(pid, &calls) {
-                self.places.insert((pid, number), places);
+            if let Some(places) = self.user_symbolizer.locations(pid, &calls) {
+                self.locations.insert((pid, number), places);
             }
         }
     }
@@ -63,10 +63,10 @@ impl Stacks {
     ///
     /// # Errors
     /// Where the kernel refuses to read the map.
-    pub fn counts(&mut self) -> io::Result<Counts> {
+    pub fn counts(&mut self) -> io::Result<StackCounts> {
         let budgets = self.stacks.budgets()?;
         let sum = |count: fn(&StackBudget) -> u64| budgets.iter().map(count).sum();
-        let now = Counts {
+        let now = StackCounts {
             taken: sum(|budget| budget.taken),
             over_budget: sum(|budget| budget.over_budget),
             no_room: sum(|budget| budget.map_full),
@@ -80,9 +80,9 @@ impl Stacks {
 
     fn look_up_kernel(&self, number: u32) -> Frames {
         let Some(addresses) = self.stacks.in_kernel(number) else { return Frames::Missing(StackId::Missing) };
-        let symbols = self.symbols.get_or_init(Symbols::of_kernel);
+        let symbols = self.kernel_symbols.get_or_init(KernelSymbols::of_kernel);
         if symbols.is_empty() {
-            return Frames::Bare(hex(&addresses), Nameless::Hidden);
+            return Frames::Unsymbolized(hex(&addresses), NoSymbols::Restricted);
         }
         let name = |address| symbols.name_of(address).map_or_else(|| format!("{address:#x}"), str::to_owned);
         let names: Vec<String> = calls(&addresses).map(name).collect();
@@ -92,15 +92,15 @@ impl Stacks {
     fn look_up_user(&self, pid: u32, number: u32) -> Frames {
         let Some(addresses) = self.stacks.in_user(number) else { return Frames::Missing(StackId::Missing) };
         let calls: Vec<u64> = calls(&addresses).collect();
-        if let Some(names) = self.code.names(pid, &calls) {
+        if let Some(names) = self.user_symbolizer.names(pid, &calls) {
             return Frames::Named(names);
         }
-        let names = self.places.get(&(pid, number)).map(|places| self.code.names_of_places(places));
-        Frames::Bare(names.unwrap_or_else(|| hex(&addresses)), Nameless::Ended)
+        let names = self.locations.get(&(pid, number)).map(|places| self.user_symbolizer.names_of_locations(places));
+        Frames::Unsymbolized(names.unwrap_or_else(|| hex(&addresses)), NoSymbols::ProcessExited)
     }
 }
 
-impl stacks::Code for Stacks {
+impl stacks::Symbolize for StackSymbolizer {
     fn kernel(&self, trace: StackId) -> Frames {
         let StackId::Id(number) = trace else { return Frames::Missing(trace) };
         self.kernel.borrow_mut().entry(number).or_insert_with(|| self.look_up_kernel(number)).clone()

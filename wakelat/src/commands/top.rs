@@ -7,29 +7,29 @@ use std::{
 
 use anyhow::Result;
 
-use super::{keys, of_parts, run, style, terminal};
+use super::{keys, run, style, terminal, timeline_for_grouping};
 use crate::{
     aggregate::key::Key,
     collect::TimelineSettings,
-    config::{Config, Table},
+    config::{Config, TableConfig},
     kernel::run_time::RunTimes,
     report::{Group, KeyValue, Report},
     session::{Input, InputAction, StopReason, View},
-    sink::{self, Reports, Style, screen},
+    sink::{self, ReportRenderer, Style, screen},
 };
 
 /// `top`: the table of groups since the start, or of the last interval, again and again.
 ///
 /// # Errors
 /// Those of [`crate::session::run`].
-pub fn top(config: &Config, table: Table) -> Result<StopReason> {
+pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
     let (style, _) = style(&config.output);
     let keys = keys(config);
-    let view = sink::View::Table { sort: table.sort, limit: table.limit };
-    let mut top = Top {
+    let view = sink::ReportView::Table { sort: table.sort, limit: table.limit };
+    let mut top = TopView {
         reports: config.output.format.reports(view, &keys, style.clone()),
-        redrawn: style.cursor && config.output.format == sink::Format::Human,
-        timeline: of_parts(config),
+        redrawn: style.cursor && config.output.format == sink::OutputFormat::Human,
+        timeline: timeline_for_grouping(config),
         run_times: one_thread_each(&config.by).then(|| RunTimes::new(Path::new("/proc"))),
         table,
         keys,
@@ -38,15 +38,15 @@ pub fn top(config: &Config, table: Table) -> Result<StopReason> {
     run(config, &mut top)
 }
 
-struct Top {
+struct TopView {
     /// Tables one below the other.
-    reports: Box<dyn Reports>,
+    reports: Box<dyn ReportRenderer>,
     /// Each table takes the place of the one before.
     redrawn: bool,
     timeline: Option<TimelineSettings>,
     /// Where each group is one thread.
     run_times: Option<RunTimes>,
-    table: Table,
+    table: TableConfig,
     keys: Vec<&'static str>,
     style: Style,
 }
@@ -62,7 +62,7 @@ fn tid(group: &Group) -> Option<u32> {
     if let KeyValue::Number(tid) = part.value { u32::try_from(tid).ok() } else { None }
 }
 
-impl Top {
+impl TopView {
     /// Groups whose run time is read with each report, first to last by the column: those on the screen, or in the next interval.
     fn read_with_each_report(&self) -> usize {
         /// Some 5 ms of reading.
@@ -77,25 +77,30 @@ impl Top {
 
     /// The table on a terminal as it is now.
     fn screen(&mut self, report: &Report) -> String {
-        const USUAL: usize = 24;
+        const DEFAULT_ROWS: usize = 24;
         let (now, rows) = terminal(false);
         self.style.width = now.width;
-        let Table { sort, limit, last_only } = self.table;
+        let TableConfig { sort, limit, last_only } = self.table;
         let head = screen::head(report, last_only, sort.name(), &self.style);
         let render = |limit| {
-            let view = sink::View::Table { sort, limit: Some(limit) };
+            let view = sink::ReportView::Table { sort, limit: Some(limit) };
             let mut out = head.clone().into_bytes();
-            let mut reports = sink::Format::Human.reports(view, &self.keys, self.style.clone());
+            let mut reports = sink::OutputFormat::Human.reports(view, &self.keys, self.style.clone());
             // A writer in memory does not fail.
             _ = reports.report(report, &mut out);
             String::from_utf8_lossy(&out).into_owned()
         };
         // The last row is the cursor's.
-        screen::fitting(rows.unwrap_or(USUAL).saturating_sub(1), limit.unwrap_or(usize::MAX), &self.style, render)
+        screen::fitting(
+            rows.unwrap_or(DEFAULT_ROWS).saturating_sub(1),
+            limit.unwrap_or(usize::MAX),
+            &self.style,
+            render,
+        )
     }
 }
 
-impl View for Top {
+impl View for TopView {
     fn shows_events(&self) -> Option<TimelineSettings> {
         self.timeline
     }
@@ -136,7 +141,7 @@ impl View for Top {
     fn complete(&mut self, report: &mut Report) {
         let limit = Some(self.read_with_each_report());
         let Some(run_times) = &mut self.run_times else { return };
-        let first = sink::View::Table { sort: self.table.sort, limit }.groups(report, &self.style);
+        let first = sink::ReportView::Table { sort: self.table.sort, limit }.groups(report, &self.style);
         let now = run_times.now(first.into_iter().filter_map(tid));
         for group in &mut report.groups {
             group.run_ns = tid(group).and_then(|tid| run_times.since(&now, tid));

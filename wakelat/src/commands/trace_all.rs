@@ -4,14 +4,14 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::{aside, run, style};
+use super::{run, stderr_style, style};
 use crate::{
     aggregate::key::Names,
     collect::{MigrationScope, TimelineSettings},
-    config::{All, Config, FilterConfig},
+    config::{Config, FilterConfig, TraceAllConfig},
     report::Report,
     session::{StopReason, View},
-    sink::{self, Events, Style},
+    sink::{self, EventRenderer, Style},
     timeline::{
         event::Event,
         stay::{SchedLineOptions, SliceTracker},
@@ -22,12 +22,12 @@ use crate::{
 ///
 /// # Errors
 /// Those of [`crate::session::run`].
-pub fn trace_all(config: &Config, all: &All) -> Result<StopReason> {
+pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
     let (style, _) = style(&config.output);
-    let mut view = TraceAll {
-        stays: SliceTracker::new(all.shown),
-        aside: aside(config, &style),
-        events: config.output.format.events(&all.map, style),
+    let mut view = TraceAllView {
+        slices: SliceTracker::new(all.shown),
+        stderr_style: stderr_style(config, &style),
+        events: config.output.format.events(&all.cpu_map, style),
         shown: all.shown,
         filter: &config.filter,
         warming_up: config.window.warm_up_ns > 0,
@@ -36,18 +36,18 @@ pub fn trace_all(config: &Config, all: &All) -> Result<StopReason> {
 }
 
 /// Shows events as lines.
-struct TraceAll<'a> {
-    stays: SliceTracker,
-    events: Box<dyn Events>,
+struct TraceAllView<'a> {
+    slices: SliceTracker,
+    events: Box<dyn EventRenderer>,
     shown: SchedLineOptions,
     /// Judges by the CPU; of the rest the kernel side does.
     filter: &'a FilterConfig,
     warming_up: bool,
     /// How the coverage is to look on standard error, where the output cannot hold it.
-    aside: Option<Style>,
+    stderr_style: Option<Style>,
 }
 
-impl View for TraceAll<'_> {
+impl View for TraceAllView<'_> {
     fn shows_events(&self) -> Option<TimelineSettings> {
         Some(TimelineSettings {
             interrupts: false,
@@ -74,15 +74,15 @@ impl View for TraceAll<'_> {
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
         let name_of = |tid| names.comm(tid);
-        let context = sink::Context { unix_offset_ns, name_of: &name_of };
+        let context = sink::RenderContext { unix_offset_ns, name_of: &name_of };
         let (warming_up, filter) = (self.warming_up, self.filter);
-        let mut lines = self.stays.take(event).filter(|line| !warming_up && filter.wants_cpu(line.cpu()));
+        let mut lines = self.slices.take(event).filter(|line| !warming_up && filter.wants_cpu(line.cpu()));
         lines.try_for_each(|line| self.events.event(&line, &context, out))
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         self.events.end(report, out)?;
-        if let Some(style) = &self.aside {
+        if let Some(style) = &self.stderr_style {
             sink::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())

@@ -4,14 +4,14 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::{aside, run, style};
+use super::{run, stderr_style, style};
 use crate::{
     aggregate::key::Names,
     collect,
     config::Config,
     report::Report,
     session::{StopReason, View},
-    sink::{self, Accounts, Style},
+    sink::{self, BreakdownRenderer, Style},
     timeline::{Timeline, event::Event},
 };
 
@@ -19,42 +19,42 @@ use crate::{
 ///
 /// # Errors
 /// Those of [`crate::session::run`].
-pub fn trace_parts(config: &Config) -> Result<StopReason> {
+pub fn trace_breakdown(config: &Config) -> Result<StopReason> {
     let (style, _) = style(&config.output);
-    let mut view = TraceParts {
-        reasons: Timeline::new(config.from),
-        aside: aside(config, &style),
-        accounts: config.output.format.accounts(config.from, style),
+    let mut view = TraceBreakdownView {
+        timeline: Timeline::new(config.from),
+        stderr_style: stderr_style(config, &style),
+        renderer: config.output.format.breakdowns(config.from, style),
     };
     run(config, &mut view)
 }
 
 /// Shows accounts of waits as lines.
-struct TraceParts {
-    reasons: Timeline,
-    accounts: Box<dyn Accounts>,
+struct TraceBreakdownView {
+    timeline: Timeline,
+    renderer: Box<dyn BreakdownRenderer>,
     /// How the coverage is to look on standard error, where the output cannot hold it.
-    aside: Option<Style>,
+    stderr_style: Option<Style>,
 }
 
-impl View for TraceParts {
+impl View for TraceBreakdownView {
     fn shows_events(&self) -> Option<collect::TimelineSettings> {
         Some(collect::TimelineSettings::OF_WAITS)
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.accounts.head(out)
+        self.renderer.head(out)
     }
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
-        let Some(account) = self.reasons.push(event) else { return Ok(()) };
+        let Some(account) = self.timeline.push(event) else { return Ok(()) };
         let name_of = |tid| names.comm(tid);
-        self.accounts.account(account, &sink::Context { unix_offset_ns, name_of: &name_of }, out)
+        self.renderer.breakdown(account, &sink::RenderContext { unix_offset_ns, name_of: &name_of }, out)
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        self.accounts.end(report, out)?;
-        if let Some(style) = &self.aside {
+        self.renderer.end(report, out)?;
+        if let Some(style) = &self.stderr_style {
             sink::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())

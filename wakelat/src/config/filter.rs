@@ -13,7 +13,7 @@ use crate::{
     kernel::{
         Machine,
         cgroup::{Cgroup, CgroupError},
-        machine::Task,
+        machine::TaskKind,
     },
     wait::{Comm, Wait},
 };
@@ -195,8 +195,8 @@ fn tasks(tgids: &[u32], pids: &[u32], machine: &Machine) -> Result<(), ConfigErr
     }
     for pid in tgids {
         match machine.task(*pid) {
-            Some(Task::Process) => {}
-            Some(Task::ThreadOf(tgid)) => {
+            Some(TaskKind::Process) => {}
+            Some(TaskKind::ThreadOf(tgid)) => {
                 let why = format!("`{pid}` is a thread of process `{tgid}`; use `--tid {pid}` or `--pid {tgid}`");
                 return Err(ConfigError::usage("--pid", why));
             }
@@ -206,8 +206,8 @@ fn tasks(tgids: &[u32], pids: &[u32], machine: &Machine) -> Result<(), ConfigErr
     let mut belongs = tgids.is_empty() || pids.is_empty();
     for tid in pids {
         let tgid = match machine.task(*tid) {
-            Some(Task::Process) => *tid,
-            Some(Task::ThreadOf(tgid)) => tgid,
+            Some(TaskKind::Process) => *tid,
+            Some(TaskKind::ThreadOf(tgid)) => tgid,
             None => return Err(ConfigError::unmet("--tid", format!("there is no thread `{tid}`"))),
         };
         belongs |= tgids.contains(&tgid);

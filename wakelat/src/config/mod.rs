@@ -39,22 +39,22 @@ use crate::{
 };
 
 pub use crate::kernel::cgroup::Cgroup;
-pub use crate::sink::Format;
+pub use crate::sink::OutputFormat;
 pub use error::ConfigError;
 pub use filter::FilterConfig;
 pub use mode::ModeChoice;
 pub use output::{Colour, OutputConfig};
-pub use recorded::Recorded;
+pub use recorded::WhyRecordedConfig;
 pub use resources::{Attach, Resources};
-pub use threshold::{Action, ThresholdConfig};
-pub use timerlat::{Live, Origin, OsnoiseConfig, TimerlatConfig};
+pub use threshold::{ThresholdAction, ThresholdConfig};
+pub use timerlat::{LiveConfig, OsnoiseConfig, TimerlatConfig, TracerInput};
 pub use tracer::{
-    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, UserThread, UserThreads,
+    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, UserThreadConfig, UserThreadsConfig,
 };
 pub use tracer_events::TracerEvents;
 pub use verify::VerifyConfig;
 pub(crate) use verify::trigger_filter;
-pub use window::Window;
+pub use window::WindowConfig;
 
 /// What one run is to do.
 #[derive(Clone, Debug)]
@@ -62,13 +62,13 @@ pub enum Command {
     /// The distribution, once or per interval.
     Hist(Config),
     /// The live table of groups.
-    Top(Config, Table),
+    Top(Config, TableConfig),
     /// A line after the other, as it happens.
-    Trace(Config, Lines),
+    Trace(Config, TraceRows),
     /// Where the time of waits went.
-    Why(Config, Why),
+    Why(Config, WhyConfig),
     /// The same, of a recording.
-    WhyRecorded(Recorded),
+    WhyRecorded(WhyRecordedConfig),
     /// Everything that happens, to a file.
     Record(Config, CollectedEvents),
     /// The same window by hist triggers.
@@ -78,7 +78,7 @@ pub enum Command {
     /// The osnoise tracer, added up.
     Osnoise(Box<OsnoiseConfig>),
     /// One measuring thread of a run of timerlat in user space.
-    TimerlatThread(UserThread),
+    TimerlatThread(UserThreadConfig),
     /// The kernel's own histograms.
     HistTrigger(HistTriggerFlags),
     /// The tracepoints and their state.
@@ -91,7 +91,7 @@ pub enum Command {
 #[derive(Clone, Debug)]
 pub struct Config {
     /// For how long and in which steps.
-    pub window: Window,
+    pub window: WindowConfig,
     /// Who is measured.
     pub filter: FilterConfig,
     /// Why they waited.
@@ -131,7 +131,7 @@ impl Config {
         let (classes, merged) = classes::classes(&flags.filter)?;
         let (resources, notes) = Resources::new(&flags.resources, machine)?;
         Ok(Self {
-            window: Window::new(&flags.window),
+            window: WindowConfig::new(&flags.window),
             filter: FilterConfig::new(&flags.filter, machine)?,
             classes,
             merged,
@@ -153,7 +153,7 @@ impl Config {
     /// Where not all tasks are to be watched.
     pub(crate) fn set_all_classes(&mut self) -> Result<(), ConfigError> {
         (self.classes, self.merged) = (classes::all(), false);
-        self.refuse_limit()
+        self.check_no_max_overhead()
     }
 
     /// Asks for a result per interval.
@@ -177,11 +177,11 @@ impl Config {
         self.by = grouping::keys(flags, default, machine)?;
         self.max_groups = flags.max_groups;
         self.mode = mode::mode(flags.mode, self)?;
-        if self.by.contains(&Key::Component) { self.refuse_limit() } else { Ok(()) }
+        if self.by.contains(&Key::Component) { self.check_no_max_overhead() } else { Ok(()) }
     }
 
     /// What happens on a CPU is told of all tasks or of none.
-    fn refuse_limit(&self) -> Result<(), ConfigError> {
+    fn check_no_max_overhead(&self) -> Result<(), ConfigError> {
         let why = "where a wait went is told by what all tasks did meanwhile, watched or not; leave it out with `why`, \
                    `trace --parts`, `trace --all` and `--by part`";
         self.max_overhead_ppm.map_or(Ok(()), |_| Err(ConfigError::usage("--max-overhead", why)))
@@ -191,19 +191,19 @@ impl Config {
     ///
     /// # Errors
     /// Where not all tasks are to be watched.
-    pub(crate) fn set_parts(&mut self) -> Result<(), ConfigError> {
-        self.refuse_limit()
+    pub(crate) fn set_breakdown(&mut self) -> Result<(), ConfigError> {
+        self.check_no_max_overhead()
     }
 
     /// Asks for where the time of waits went, by group where the flags say so.
     ///
     /// # Errors
     /// As [`Config::set_grouping`], and where the result is to be rows.
-    pub(crate) fn set_reasons(&mut self, flags: &GroupingFlags, machine: &Machine) -> Result<(), ConfigError> {
+    pub(crate) fn set_why(&mut self, flags: &GroupingFlags, machine: &Machine) -> Result<(), ConfigError> {
         self.by = grouping::keys(flags, &[], machine)?;
         self.max_groups = flags.max_groups;
-        self.refuse_limit()?;
-        check_reasons(&self.by, flags, &self.output)
+        self.check_no_max_overhead()?;
+        check_why(&self.by, flags, &self.output)
     }
 
     /// Asks for everything that happens, in a file.
@@ -211,11 +211,11 @@ impl Config {
     /// # Errors
     /// Where not all tasks are to be watched, or the file is to be something else than a recording, or a terminal.
     pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
-        self.refuse_limit()?;
+        self.check_no_max_overhead()?;
         let flag = match self.output.format {
-            Format::Human => return recorded::check_output(&self.output),
-            Format::Json => "--json",
-            Format::Csv => "--csv",
+            OutputFormat::Human => return recorded::check_output(&self.output),
+            OutputFormat::Json => "--json",
+            OutputFormat::Csv => "--csv",
         };
         let why = "a recording has a form of its own; leave it out, and show the file with `wakelat why -i FILE`";
         Err(ConfigError::usage(flag, why))
@@ -223,7 +223,7 @@ impl Config {
 }
 
 /// Whether `why` can show groups of waits by these keys, and like this.
-fn check_reasons(by: &[Key], flags: &GroupingFlags, output: &OutputConfig) -> Result<(), ConfigError> {
+fn check_why(by: &[Key], flags: &GroupingFlags, output: &OutputConfig) -> Result<(), ConfigError> {
     if by.contains(&Key::Component) {
         return Err(ConfigError::usage("--by", "`part` is what `why` shows of every group; leave it out"));
     }
@@ -231,7 +231,7 @@ fn check_reasons(by: &[Key], flags: &GroupingFlags, output: &OutputConfig) -> Re
         let why = "`aggregate` does not do: where a wait went is known in user space alone; leave it out";
         return Err(ConfigError::usage("--mode", why));
     }
-    if output.format == Format::Csv {
+    if output.format == OutputFormat::Csv {
         let why = "parts, rankings and time lines are no rows; use `--json`";
         return Err(ConfigError::usage("--csv", why));
     }
@@ -240,11 +240,11 @@ fn check_reasons(by: &[Key], flags: &GroupingFlags, output: &OutputConfig) -> Re
 
 /// What `why` tells apart and shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Why {
+pub struct WhyConfig {
     /// How many of the longest waits are drawn.
     pub worst: usize,
     /// What is told from the task that has the CPU.
-    pub parts: CollectedEvents,
+    pub collect: CollectedEvents,
     /// Whose stacks are shown.
     pub stacks: StacksConfig,
 }
@@ -262,7 +262,7 @@ pub struct StacksConfig {
 
 /// The table of `top`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct TableConfig {
     /// By which column it is ordered.
     pub sort: Sort,
     /// How many rows at most; none for as many as the terminal has.
@@ -273,20 +273,20 @@ pub struct Table {
 
 /// Of what `trace` has a line each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lines {
+pub enum TraceRows {
     /// A wait.
     Waits,
     /// A wait, with its parts.
-    Parts,
+    Breakdowns,
     /// A switch.
-    Switches(All),
+    Switches(TraceAllConfig),
 }
 
 /// Every switch, in place of every wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct All {
+pub struct TraceAllConfig {
     /// What is shown beside the stays of tasks on CPUs.
     pub shown: SchedLineOptions,
     /// The CPUs that have a column each, rising; empty where none was asked for.
-    pub map: Vec<u32>,
+    pub cpu_map: Vec<u32>,
 }

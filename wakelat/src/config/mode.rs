@@ -1,6 +1,6 @@
 //! Where waits are counted.
 
-use super::{Action, Config, ConfigError};
+use super::{Config, ConfigError, ThresholdAction};
 use crate::{aggregate::key::Key, report::Mode};
 
 /// Where waits are to be counted, as typed.
@@ -17,7 +17,7 @@ pub enum ModeChoice {
 
 /// The shortest interval for histograms in the kernel: ns. To take them out at its end, all CPUs have to leave the programs,
 /// which takes some 10 ms (`synchronize_rcu()`, kernel/rcu/tree.c).
-const SHORTEST_COUNTED_NS: u64 = 100_000_000;
+const MIN_AGGREGATE_INTERVAL_NS: u64 = 100_000_000;
 
 /// The mode for what `config` asks.
 pub(super) fn mode(choice: ModeChoice, config: &Config) -> Result<Mode, ConfigError> {
@@ -36,7 +36,7 @@ fn needs_samples(config: &Config) -> Option<String> {
     if let Some(key) = config.by.iter().copied().find(|key: &Key| !key.is_counted()) {
         return Some(format!("`--by {}` needs a sample of each wait", key.name()));
     }
-    if config.window.interval_ns.is_some_and(|interval_ns| interval_ns < SHORTEST_COUNTED_NS) {
+    if config.window.interval_ns.is_some_and(|interval_ns| interval_ns < MIN_AGGREGATE_INTERVAL_NS) {
         return Some("intervals shorter than `100ms` need a sample of each wait".to_owned());
     }
     if config.max_overhead_ppm.is_some() {
@@ -44,6 +44,6 @@ fn needs_samples(config: &Config) -> Option<String> {
             "`--max-overhead` needs a sample of each wait, to tell what the watched tasks tell of all".to_owned(),
         );
     }
-    let acts = config.threshold.as_ref().is_some_and(|threshold| threshold.action != Action::Continue);
+    let acts = config.threshold.as_ref().is_some_and(|threshold| threshold.action != ThresholdAction::Continue);
     acts.then(|| "`--on-threshold` needs each wait as it happens".to_owned())
 }

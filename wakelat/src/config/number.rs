@@ -66,7 +66,7 @@ pub fn groups(text: &str) -> Result<usize, String> {
 ///
 /// # Errors
 /// Where it is not a number from 2 to the highest number of threads a kernel can have.
-pub fn start_entries(text: &str) -> Result<u32, String> {
+pub fn max_tasks(text: &str) -> Result<u32, String> {
     within(text, 2..=MAX_TASKS)
 }
 
@@ -137,7 +137,7 @@ mod tests {
     fn the_limits_themselves_are_accepted() {
         assert_eq!((rt_priority("1"), rt_priority("99")), (Ok(1), Ok(99)));
         assert_eq!((reader_priority("0"), reader_priority("99")), (Ok(0), Ok(99)));
-        assert_eq!(start_entries("4194304"), Ok(MAX_TASKS));
+        assert_eq!(max_tasks("4194304"), Ok(MAX_TASKS));
         assert_eq!(id("4194304"), Ok(MAX_TASKS));
     }
 
@@ -165,6 +165,6 @@ mod tests {
             assert_eq!(rt_priority(text), Err(expected));
         }
         assert!(id("0").is_err() && count("0").is_err() && rows("0").is_err());
-        assert!(groups("1000001").is_err() && start_entries("4194305").is_err());
+        assert!(groups("1000001").is_err() && max_tasks("4194305").is_err());
     }
 }

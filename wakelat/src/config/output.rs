@@ -7,13 +7,13 @@ use std::{
 };
 
 use super::ConfigError;
-use crate::{cli::OutputFlags, sink::Format};
+use crate::{cli::OutputFlags, sink::OutputFormat};
 
 /// How and where the result is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputConfig {
     /// For whom.
-    pub format: Format,
+    pub format: OutputFormat,
     /// The file to write to; none for standard output.
     pub path: Option<PathBuf>,
     /// Nothing but the result: no progress, no notes.
@@ -40,19 +40,19 @@ pub enum Colour {
 
 impl OutputConfig {
     pub(crate) fn new(flags: &OutputFlags) -> Result<Self, ConfigError> {
-        let path = flags.paper.output.as_deref().filter(|path| *path != Path::new("-"));
+        let path = flags.render.output.as_deref().filter(|path| *path != Path::new("-"));
         path.map_or(Ok(()), |path| refuse_directory("--output", path, "a file or `-`"))?;
         Ok(Self {
             format: match (flags.json, flags.csv) {
-                (true, _) => Format::Json,
-                (false, true) => Format::Csv,
-                (false, false) => Format::Human,
+                (true, _) => OutputFormat::Json,
+                (false, true) => OutputFormat::Csv,
+                (false, false) => OutputFormat::Human,
             },
             path: path.map(Path::to_owned),
             quiet: flags.quiet,
             timestamps: flags.timestamps,
-            ascii: flags.paper.ascii,
-            colour: flags.paper.color,
+            ascii: flags.render.ascii,
+            colour: flags.render.color,
         })
     }
 
@@ -74,7 +74,7 @@ impl OutputConfig {
     /// Whether the result goes elsewhere: nothing else would be left of a file.
     fn check_distinct(&self, flag: &str, path: &Path) -> Result<(), ConfigError> {
         let result = self.path.as_deref().unwrap_or(Path::new("/dev/stdout"));
-        match (Place::of(path), Place::of(result)) {
+        match (FileIdentity::of(path), FileIdentity::of(result)) {
             (Some(place), Some(of_result)) if place == of_result => {
                 let why = format!("`{}` is the file of `{flag}`, too; expected a file for each", result.display());
                 Err(ConfigError::usage("--output", why))
@@ -94,18 +94,18 @@ fn refuse_directory(flag: &str, path: &Path, expected: &str) -> Result<(), Confi
 
 /// Where a file is, by whatever name.
 #[derive(PartialEq)]
-enum Place {
+enum FileIdentity {
     /// Its device and inode.
-    There(u64, u64),
+    Existing(u64, u64),
     /// Its path, where there is nothing yet.
-    NotYet(PathBuf),
+    Missing(PathBuf),
 }
 
-impl Place {
+impl FileIdentity {
     /// None of what keeps nothing: a pipe, a terminal, `/dev/null`.
     fn of(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
-            Ok(file) => file.is_file().then(|| Self::There(file.dev(), file.ino())),
+            Ok(file) => file.is_file().then(|| Self::Existing(file.dev(), file.ino())),
             Err(_) => Self::not_yet(path).ok(),
         }
     }
@@ -113,18 +113,18 @@ impl Place {
     fn not_yet(path: &Path) -> io::Result<Self> {
         let path = absolute(path)?;
         let directory = path.parent().unwrap_or(Path::new("/")).canonicalize()?;
-        Ok(Self::NotYet(directory.join(path.file_name().unwrap_or_default())))
+        Ok(Self::Missing(directory.join(path.file_name().unwrap_or_default())))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::PaperFlags;
+    use crate::cli::RenderFlags;
 
     fn to(output: &Path) -> OutputConfig {
-        let paper = PaperFlags { output: Some(output.to_owned()), ..PaperFlags::default() };
-        OutputConfig::new(&OutputFlags { paper, ..OutputFlags::default() }).unwrap()
+        let paper = RenderFlags { output: Some(output.to_owned()), ..RenderFlags::default() };
+        OutputConfig::new(&OutputFlags { render: paper, ..OutputFlags::default() }).unwrap()
     }
 
     fn refused(checked: Result<(), ConfigError>) -> String {

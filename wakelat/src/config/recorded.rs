@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{ConfigError, OutputConfig, check_reasons, grouping};
+use super::{ConfigError, OutputConfig, check_why, grouping};
 use crate::{
     aggregate::key::Key,
     cli::{GroupingFlags, OutputFlags},
@@ -13,7 +13,7 @@ use crate::{
 
 /// What `why` is to show of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct WhyRecordedConfig {
     /// The file; `-` is standard input.
     pub input: PathBuf,
     /// By what waits are grouped.
@@ -26,7 +26,7 @@ pub struct Recorded {
     pub output: OutputConfig,
 }
 
-impl Recorded {
+impl WhyRecordedConfig {
     pub(crate) fn new(
         input: &Path,
         grouping: &GroupingFlags,
@@ -35,7 +35,7 @@ impl Recorded {
     ) -> Result<Self, ConfigError> {
         let (by, output) = (grouping::keys_anywhere(grouping, &[])?, OutputConfig::new(output)?);
         output.check_input("--input", input)?;
-        check_reasons(&by, grouping, &output)?;
+        check_why(&by, grouping, &output)?;
         Ok(Self { input: input.to_owned(), by, max_groups: grouping.max_groups, worst, output })
     }
 }

@@ -13,7 +13,7 @@ pub struct Resources {
     /// The kernel's types, where they are not in sysfs.
     pub btf: Option<PathBuf>,
     /// Tasks that the table of starts has room for.
-    pub start_entries: u32,
+    pub max_tasks: u32,
     /// The ring buffer's size: bytes, a power of two and at least a page.
     pub ring_bytes: u32,
     /// Its size where every switch goes through it.
@@ -39,7 +39,7 @@ pub enum Attach {
 }
 
 /// Places of the smallest default table of starts.
-const MIN_PLACES: u32 = 16_384;
+const MIN_TASKS: u32 = 16_384;
 /// The largest ring buffer: a map's size is a u32, and a ring's a power of two (`ringbuf_map_alloc()`,
 /// kernel/bpf/ringbuf.c).
 const MAX_RING_BYTES: u64 = 1 << 31;
@@ -65,7 +65,7 @@ impl Resources {
         let resources = Self {
             attach: flags.attach,
             btf: flags.btf.clone(),
-            start_entries: flags.start_entries.unwrap_or_else(|| default_start_entries(machine)),
+            max_tasks: flags.start_entries.unwrap_or_else(|| default_max_tasks(machine)),
             ring_bytes,
             timeline_ring_bytes,
             drain_interval_ns: flags.drain_interval,
@@ -77,9 +77,9 @@ impl Resources {
 
 /// A place for four times the threads there are, in case of a storm, but never for more than there can be; and an eighth
 /// of that beside, for threads that share a place: where numbers are given at random, one thread in eight does.
-fn default_start_entries(machine: &Machine) -> u32 {
+fn default_max_tasks(machine: &Machine) -> u32 {
     let roomy = machine.threads.saturating_mul(4).checked_next_power_of_two().unwrap_or(u32::MAX);
-    let places = roomy.max(MIN_PLACES).min(machine.pid_max.next_power_of_two().max(MIN_PLACES));
+    let places = roomy.max(MIN_TASKS).min(machine.pid_max.next_power_of_two().max(MIN_TASKS));
     places + places / 8
 }
 

@@ -9,12 +9,12 @@ pub struct ThresholdConfig {
     /// The shortest wait that counts: ns, at least 1. Shorter ones are refused in the kernel.
     pub threshold_ns: u64,
     /// What to do when one does.
-    pub action: Action,
+    pub action: ThresholdAction,
 }
 
 /// What to do when a wait reaches the threshold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Action {
+pub enum ThresholdAction {
     /// Go on measuring.
     #[default]
     Continue,
@@ -43,7 +43,7 @@ impl ThresholdConfig {
             };
         };
         let action = flags.on_threshold.clone().unwrap_or_default();
-        if let Action::Signal { pid, .. } = action
+        if let ThresholdAction::Signal { pid, .. } = action
             && machine.task(pid).is_none()
         {
             return Err(ConfigError::unmet("--on-threshold", format!("there is no process `{pid}`")));
@@ -52,7 +52,7 @@ impl ThresholdConfig {
     }
 }
 
-impl Action {
+impl ThresholdAction {
     /// Reads `continue`, `stop`, `signal:NAME:PID` or `exec:COMMAND`.
     ///
     /// # Errors
@@ -84,11 +84,17 @@ mod tests {
 
     #[test]
     fn every_action_is_read() {
-        assert_eq!(Action::parse("continue"), Ok(Action::Continue));
-        assert_eq!(Action::parse("stop"), Ok(Action::Stop));
-        assert_eq!(Action::parse("signal:USR1:42"), Ok(Action::Signal { signal: libc::SIGUSR1, pid: 42 }));
-        assert_eq!(Action::parse("signal:sigterm:42"), Ok(Action::Signal { signal: libc::SIGTERM, pid: 42 }));
-        assert_eq!(Action::parse("exec:echo a:b"), Ok(Action::Exec("echo a:b".to_owned())));
+        assert_eq!(ThresholdAction::parse("continue"), Ok(ThresholdAction::Continue));
+        assert_eq!(ThresholdAction::parse("stop"), Ok(ThresholdAction::Stop));
+        assert_eq!(
+            ThresholdAction::parse("signal:USR1:42"),
+            Ok(ThresholdAction::Signal { signal: libc::SIGUSR1, pid: 42 })
+        );
+        assert_eq!(
+            ThresholdAction::parse("signal:sigterm:42"),
+            Ok(ThresholdAction::Signal { signal: libc::SIGTERM, pid: 42 })
+        );
+        assert_eq!(ThresholdAction::parse("exec:echo a:b"), Ok(ThresholdAction::Exec("echo a:b".to_owned())));
     }
 
     #[test]
@@ -103,7 +109,7 @@ mod tests {
             ("signal:TERM:-1", "`-1` is not accepted"),
             ("exec:", "names no command"),
         ] {
-            let error = Action::parse(text).unwrap_err();
+            let error = ThresholdAction::parse(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

@@ -1,12 +1,12 @@
 //! What `timerlat` and `osnoise` are to show, and of what: a saved trace, or the tracer itself.
 
-use super::{ConfigError, OutputConfig, TracerConfig, TracerEvents, Window};
+use super::{ConfigError, OutputConfig, TracerConfig, TracerEvents, WindowConfig};
 use crate::{
-    cli::{HistogramFlags, OsnoiseFlags, Refusal, SavedFlags, TimerlatFlags, WindowFlags},
+    cli::{CliError, HistogramFlags, OsnoiseFlags, SavedFlags, TimerlatFlags, WindowFlags},
     timerlat::{
         linear::Bins,
-        run::{NoiseShown, Saved, Shown},
-        sink::{Form, NoiseView, View},
+        run::{OsnoiseOptions, SavedTrace, TimerlatOptions},
+        sink::{LatencyDisplay, NoiseView, TimerlatView},
     },
 };
 
@@ -14,42 +14,42 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct TimerlatConfig {
     /// Of what.
-    pub origin: Origin,
+    pub origin: TracerInput,
     /// What of it is shown.
-    pub shown: Shown,
+    pub shown: TimerlatOptions,
 }
 
 /// What `osnoise` is to do.
 #[derive(Clone, Debug)]
 pub struct OsnoiseConfig {
     /// Of what.
-    pub origin: Origin,
+    pub origin: TracerInput,
     /// What of it is shown.
-    pub shown: NoiseShown,
+    pub shown: OsnoiseOptions,
 }
 
 /// How many of the worst activations are shown where nothing else is asked for.
-const WORST: usize = 3;
+const DEFAULT_WORST: usize = 3;
 
 /// The buckets of rtla's histograms where nothing else is asked for (Documentation/tools/rtla/common_hist_options.rst).
-const ENTRIES: u64 = 256;
+const DEFAULT_ENTRIES: u64 = 256;
 
 /// Where records come from.
 #[derive(Clone, Debug)]
-pub enum Origin {
+pub enum TracerInput {
     /// A saved trace.
-    Saved(Saved),
+    Saved(SavedTrace),
     /// The tracer.
-    Live(Box<Live>),
+    Live(Box<LiveConfig>),
 }
 
 /// A run of the tracer.
 #[derive(Clone, Debug)]
-pub struct Live {
+pub struct LiveConfig {
     /// What the tracer is told.
     pub tracer: TracerConfig,
     /// For how long.
-    pub window: Window,
+    pub window: WindowConfig,
     /// How and where the result is shown.
     pub output: OutputConfig,
 }
@@ -57,16 +57,16 @@ pub struct Live {
 impl TimerlatConfig {
     pub(crate) fn new(
         flags: &TimerlatFlags,
-        view: View,
-        tracer: impl FnOnce() -> Result<TracerConfig, Refusal>,
-    ) -> Result<Self, Refusal> {
-        let shows_worst = view == View::Why || view != View::Trace && flags.saved.json;
+        view: TimerlatView,
+        tracer: impl FnOnce() -> Result<TracerConfig, CliError>,
+    ) -> Result<Self, CliError> {
+        let shows_worst = view == TimerlatView::Why || view != TimerlatView::Trace && flags.saved.json;
         if flags.worst.is_some() && !shows_worst {
             let why =
                 "nothing draws the worst here; leave it out, or ask for `why`, or for `hist` or `top` with `--json`";
             return Err(ConfigError::usage("--worst", why).into());
         }
-        let (hist, text) = (view == View::Hist, !flags.saved.json && !flags.saved.csv);
+        let (hist, text) = (view == TimerlatView::Hist, !flags.saved.json && !flags.saved.csv);
         for (flag, given) in [("--no-irq", flags.no_irq), ("--no-thread", flags.no_thread)] {
             if given && !(hist && text) {
                 return Err(
@@ -79,15 +79,15 @@ impl TimerlatConfig {
                 ConfigError::usage("--no-irq", "with `--no-thread` nothing is left; leave out one of them").into()
             );
         }
-        if flags.nano && !(text && matches!(view, View::Hist | View::Top)) {
+        if flags.nano && !(text && matches!(view, TimerlatView::Hist | TimerlatView::Top)) {
             let why = "`why`, `trace`, `--json` and `--csv` show latencies to the nanosecond in any case; ask for `hist` or `top`";
             return Err(ConfigError::usage("--nano", why).into());
         }
-        let shown = Shown {
+        let shown = TimerlatOptions {
             view,
             threshold_ns: flags.threshold,
-            worst: flags.worst.unwrap_or(WORST),
-            form: Form { nano: flags.nano, irq: !flags.no_irq, thread: !flags.no_thread },
+            worst: flags.worst.unwrap_or(DEFAULT_WORST),
+            form: LatencyDisplay { nano: flags.nano, irq: !flags.no_irq, thread: !flags.no_thread },
             bins: bins(&flags.histogram, hist && !flags.saved.json, flags.nano)?,
         };
         let events = |config: &TracerConfig| TracerEvents::of_timerlat(view, config.trace.is_some());
@@ -99,12 +99,12 @@ impl OsnoiseConfig {
     pub(crate) fn new(
         flags: &OsnoiseFlags,
         view: NoiseView,
-        tracer: impl FnOnce() -> Result<TracerConfig, Refusal>,
-    ) -> Result<Self, Refusal> {
+        tracer: impl FnOnce() -> Result<TracerConfig, CliError>,
+    ) -> Result<Self, CliError> {
         let events =
             |config: &TracerConfig| TracerEvents::of_osnoise(view, config.trace.is_some(), config.wants_single_noise);
         let bins = bins(&flags.histogram, view == NoiseView::Hist && !flags.saved.json, false)?;
-        let shown = NoiseShown { view, bins };
+        let shown = OsnoiseOptions { view, bins };
         Ok(Self { origin: origin(&flags.saved, &flags.window, tracer, events)?, shown })
     }
 }
@@ -118,23 +118,23 @@ fn bins(flags: &HistogramFlags, shown: bool, nano: bool) -> Result<Option<Bins>,
         return Err(ConfigError::usage(flag, why));
     }
     let unit_ns = if nano { 1 } else { 1_000 };
-    Ok(Some(Bins { width_ns: bucket_size.unwrap_or(1) * unit_ns, entries: entries.unwrap_or(ENTRIES) }))
+    Ok(Some(Bins { width_ns: bucket_size.unwrap_or(1) * unit_ns, entries: entries.unwrap_or(DEFAULT_ENTRIES) }))
 }
 
 /// The saved trace, where one is given; the machine is looked at only without.
 fn origin(
     flags: &SavedFlags,
     window: &WindowFlags,
-    tracer: impl FnOnce() -> Result<TracerConfig, Refusal>,
+    tracer: impl FnOnce() -> Result<TracerConfig, CliError>,
     events: impl FnOnce(&TracerConfig) -> TracerEvents,
-) -> Result<Origin, Refusal> {
+) -> Result<TracerInput, CliError> {
     let output = OutputConfig::new(&flags.output())?;
     if let Some(from) = &flags.from {
         output.check_input("--from", from)?;
-        return Ok(Origin::Saved(Saved { from: from.to_owned(), output }));
+        return Ok(TracerInput::Saved(SavedTrace { from: from.to_owned(), output }));
     }
     let mut tracer = tracer()?;
     tracer.events = events(&tracer);
     tracer.trace.as_deref().map_or(Ok(()), |trace| output.check_beside("--trace", trace))?;
-    Ok(Origin::Live(Box::new(Live { tracer, window: Window::new(window), output })))
+    Ok(TracerInput::Live(Box::new(LiveConfig { tracer, window: WindowConfig::new(window), output })))
 }

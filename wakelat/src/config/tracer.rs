@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Action, Attach, ConfigError, TracerEvents, number, ranges::Ranges, span};
+use super::{Attach, ConfigError, ThresholdAction, TracerEvents, number, ranges::Ranges, span};
 use crate::{
     cli::TracerFlags,
     kernel::{Machine, cpus::Cpus},
@@ -95,14 +95,14 @@ pub enum CgroupChoice {
 
 /// Measuring by threads in user space.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserThreads {
+pub struct UserThreadsConfig {
     /// What each runs at every activation, with `sh -c`; none for nothing.
     pub load: Option<String>,
 }
 
 /// One such thread, as it is told by the run that starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserThread {
+pub struct UserThreadConfig {
     /// The process that starts it, and with which it ends.
     pub parent: u32,
     /// Where it runs.
@@ -151,9 +151,9 @@ pub struct TracerConfig {
     /// Of the measuring threads; the kernel's choice where none is given.
     pub cgroup: Option<CgroupChoice>,
     /// Whether threads in user space measure.
-    pub user: Option<UserThreads>,
+    pub user: Option<UserThreadsConfig>,
     /// What happens when a latency reaches what stops.
-    pub action: Action,
+    pub action: ThresholdAction,
     /// Where the records are saved as the tracer's own text.
     pub trace: Option<PathBuf>,
     /// What is recorded beside the samples.
@@ -181,7 +181,7 @@ impl TracerConfig {
             let why = format!("there is no threshold; add {}", tracer.thresholds());
             return Err(ConfigError::usage("--on-threshold", why));
         }
-        if let Some(Action::Signal { pid, .. }) = flags.on_threshold
+        if let Some(ThresholdAction::Signal { pid, .. }) = flags.on_threshold
             && machine.task(pid).is_none()
         {
             return Err(ConfigError::unmet("--on-threshold", format!("there is no process `{pid}`")));
@@ -210,7 +210,7 @@ impl TracerConfig {
                 name => CgroupChoice::Named(name.to_owned()),
             }),
             user: None,
-            action: flags.on_threshold.clone().unwrap_or(Action::Stop),
+            action: flags.on_threshold.clone().unwrap_or(ThresholdAction::Stop),
             trace: flags.trace.clone(),
             events: TracerEvents::default(),
             wants_single_noise: false,
@@ -230,14 +230,14 @@ impl TracerConfig {
     /// How often to read what there is: ns. A result that needs nothing but osnoise's samples, one a period, can wait.
     pub fn drain_interval_ns(&self) -> u64 {
         match (self.tracer, self.events.is_samples_only()) {
-            (Tracer::Osnoise, true) => SELDOM_NS,
+            (Tracer::Osnoise, true) => LONG_DRAIN_INTERVAL_NS,
             _ => DRAIN_INTERVAL_NS,
         }
     }
 
     /// Whether the kernel stops by itself: not where the run is to go on.
     pub fn stops_in_kernel(&self) -> bool {
-        self.action == Action::Stop
+        self.action == ThresholdAction::Stop
     }
 }
 
@@ -248,7 +248,7 @@ const RING_BYTES: u32 = 16 * 1024 * 1024;
 /// Often enough that no buffer of the kernel's default size overflows, seldom enough that it is not felt.
 const DRAIN_INTERVAL_NS: u64 = 50_000_000;
 /// As seldom as rtla: each time is a noise that wakelat itself makes.
-const SELDOM_NS: u64 = 1_000_000_000;
+const LONG_DRAIN_INTERVAL_NS: u64 = 1_000_000_000;
 
 fn online(flag: &str, ranges: &Ranges, machine: &Machine) -> Result<Cpus, ConfigError> {
     let cpus = Cpus::of(ranges).map_err(|_| ConfigError::usage(flag, "a CPU has a number from 0 on"))?;

@@ -1,6 +1,6 @@
 //! What a run of a tracer has recorded, by what it shows.
 
-use crate::timerlat::sink::{NoiseView, View};
+use crate::timerlat::sink::{NoiseView, TimerlatView};
 
 /// What a run records beside the samples of its tracer.
 ///
@@ -22,8 +22,8 @@ const SINGLE_NOISE: &str = "sample_threshold";
 
 impl TracerEvents {
     /// What `view` of timerlat needs. A trace that is `saved` has all that explains an activation.
-    pub fn of_timerlat(view: View, saved: bool) -> Self {
-        Self { interferences: saved || matches!(view, View::Why | View::Trace), single_noises: false }
+    pub fn of_timerlat(view: TimerlatView, saved: bool) -> Self {
+        Self { interferences: saved || matches!(view, TimerlatView::Why | TimerlatView::Trace), single_noises: false }
     }
 
     /// What `view` of osnoise needs. The periods say everything that `top` shows, unless a single noise is `wanted` by
@@ -51,8 +51,11 @@ mod tests {
     #[test]
     fn a_view_records_what_it_shows_and_no_more() {
         let of = |view, saved| TracerEvents::of_timerlat(view, saved).names().count();
-        assert_eq!([View::Hist, View::Top, View::Why, View::Trace].map(|view| of(view, false)), [0, 0, 4, 4]);
-        assert_eq!([View::Hist, View::Top].map(|view| of(view, true)), [4, 4]);
+        assert_eq!(
+            [TimerlatView::Hist, TimerlatView::Top, TimerlatView::Why, TimerlatView::Trace].map(|view| of(view, false)),
+            [0, 0, 4, 4]
+        );
+        assert_eq!([TimerlatView::Hist, TimerlatView::Top].map(|view| of(view, true)), [4, 4]);
     }
 
     #[test]

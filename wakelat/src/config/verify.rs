@@ -8,7 +8,7 @@ use crate::{
     hist_trigger::recipe::TriggerFilter,
     kernel::Machine,
     report::LatencyFrom,
-    verify::plant::Plant,
+    verify::plant::InjectedError,
 };
 
 /// What `verify` is to do.
@@ -31,7 +31,7 @@ pub struct VerifyConfig {
     /// Whether to fail at once if the triggers cannot be compared.
     pub require_triggers: bool,
     /// The error to make on wakelat's own side, for tests.
-    pub plant: Option<Plant>,
+    pub plant: Option<InjectedError>,
 }
 
 impl VerifyConfig {

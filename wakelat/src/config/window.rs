@@ -9,7 +9,7 @@ const MIN_INTERVAL_NS: u64 = 1_000_000;
 
 /// For how long and in which steps. All ns; where several limits are given, the first one reached ends the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Window {
+pub struct WindowConfig {
     /// How long to measure; none for until Ctrl-C. At least 1.
     pub duration_ns: Option<u64>,
     /// After how long to show the result and begin anew; none for one result at the end.
@@ -20,7 +20,7 @@ pub struct Window {
     pub warm_up_ns: u64,
 }
 
-impl Window {
+impl WindowConfig {
     pub(crate) fn new(flags: &WindowFlags) -> Self {
         Self { duration_ns: flags.duration, warm_up_ns: flags.warm_up, ..Self::default() }
     }

@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::fold::{Kind, Misfit, Rows, range};
+use super::fold::{ChartRows, SelectionError, ValueKind, range};
 use super::show::{foot, head};
 use super::unit::{Unit, key_text, units_of};
-use super::{Field, Histogram, Key};
+use super::{EntryKey, TriggerField, TriggerHistogram};
 use crate::sink::chart::bar;
-use crate::sink::style::{Ink, Style};
-use crate::sink::text::{Line, clean, fit, left, paragraph, right, width};
+use crate::sink::style::{Style, TextStyle};
+use crate::sink::text::{TextLine, clean, fit, left, paragraph, right, width};
 use crate::sink::units;
 
-pub use super::fold::Selection;
+pub use super::fold::ChartSelection;
 
 /// Bars longer than this say no more, shorter ones say too little.
 const BAR: std::ops::RangeInclusive<usize> = 10..=60;
@@ -28,25 +28,25 @@ const KEY: usize = 8;
 /// # Errors
 /// If the selection names what the histogram does not have.
 pub fn chart(
-    histogram: &Histogram,
-    selection: &Selection,
+    histogram: &TriggerHistogram,
+    selection: &ChartSelection,
     unit: Option<Unit>,
     style: &Style,
-) -> Result<String, Misfit> {
-    let rows = Rows::of(histogram, selection)?;
+) -> Result<String, SelectionError> {
+    let rows = ChartRows::of(histogram, selection)?;
     let mut out = String::new();
     head(histogram, style, &mut out);
     if rows.rows.is_empty() {
-        Line::of(Ink::Plain, "nothing was counted").end(style, &mut out);
+        TextLine::of(TextStyle::Plain, "nothing was counted").finish(style, &mut out);
         foot(histogram, style, &mut out);
         return Ok(out);
     }
-    let fields: Vec<Field> = rows.keys.iter().map(|index| histogram.trigger.keys[*index].clone()).collect();
+    let fields: Vec<TriggerField> = rows.keys.iter().map(|index| histogram.trigger.keys[*index].clone()).collect();
     let units = units_of(&fields, unit)?;
     let unit = |column: usize| units.get(column).copied().unwrap_or_default();
     let names: Vec<&str> = rows.keys.iter().map(|index| histogram.key_names[*index].as_str()).collect();
     let value = rows.value.as_deref().unwrap_or_default();
-    Line::of(Ink::Title, format!("{}: {value}", names.join(", "))).end(style, &mut out);
+    TextLine::of(TextStyle::Title, format!("{}: {value}", names.join(", "))).finish(style, &mut out);
     bars(&rows, &unit, style, &mut out);
     stacks(&rows, style, &mut out);
     percentiles(&rows, unit(0), style, &mut out);
@@ -54,22 +54,22 @@ pub fn chart(
     Ok(out)
 }
 
-fn bars(rows: &Rows, unit: &dyn Fn(usize) -> Unit, style: &Style, out: &mut String) {
+fn bars(rows: &ChartRows, unit: &dyn Fn(usize) -> Unit, style: &Style, out: &mut String) {
     let largest = rows.rows.iter().map(|(_, value)| *value).max().unwrap_or(0);
     let total: u64 = rows.rows.iter().fold(0, |total, (_, value)| total.saturating_add(*value));
     let figure = |value: u64| match rows.kind {
-        Kind::Sum => units::thousands(value),
-        Kind::Percent => format!("{}.{:02} %", value / 100, value % 100),
-        Kind::Bar => String::new(),
+        ValueKind::Sum => units::thousands(value),
+        ValueKind::Percent => format!("{}.{:02} %", value / 100, value % 100),
+        ValueKind::Bar => String::new(),
     };
     let figures = rows.rows.iter().map(|(_, value)| width(&figure(*value))).max().unwrap_or(0);
     let room = style.columns().saturating_sub(figures + BESIDE + BAR.start());
-    let stacks: HashMap<&Key, usize> = distinct_stacks(rows).into_iter().zip(1..).collect();
+    let stacks: HashMap<&EntryKey, usize> = distinct_stacks(rows).into_iter().zip(1..).collect();
     let labels: Vec<String> = rows
         .rows
         .iter()
         .map(|(keys, _)| {
-            let text = |(column, key): (usize, &Key)| {
+            let text = |(column, key): (usize, &EntryKey)| {
                 let text = clean(&key_text(key, unit(column), style), style);
                 match stacks.get(key) {
                     Some(number) => format!("#{number} {text}"),
@@ -88,16 +88,16 @@ fn bars(rows: &Rows, unit: &dyn Fn(usize) -> Unit, style: &Style, out: &mut Stri
         if let (Some((_, end)), Some((from, _))) = (before, here)
             && end.checked_add(1).is_some_and(|next| next < from)
         {
-            Line::of(Ink::Dim, format!(" {}", right(style.pick("⋮", ":"), widest))).end(style, out);
+            TextLine::of(TextStyle::Dim, format!(" {}", right(style.pick("⋮", ":"), widest))).finish(style, out);
         }
         before = here;
         let text = if buckets { right(text, widest) } else { left(text, widest, style) };
-        let share = if rows.kind == Kind::Sum { units::share(*value, total) } else { String::new() };
-        Line::of(Ink::Dim, format!(" {text}"))
-            .and(Ink::Plain, format!("  {}", right(&figure(*value), figures)))
-            .and(Ink::Dim, format!("  {}  ", right(&share, 7)))
-            .and(Ink::Bar, bar(*value, largest, room, style))
-            .end(style, out);
+        let share = if rows.kind == ValueKind::Sum { units::share(*value, total) } else { String::new() };
+        TextLine::of(TextStyle::Dim, format!(" {text}"))
+            .and(TextStyle::Plain, format!("  {}", right(&figure(*value), figures)))
+            .and(TextStyle::Dim, format!("  {}  ", right(&share, 7)))
+            .and(TextStyle::Bar, bar(*value, largest, room, style))
+            .finish(style, out);
     }
 }
 
@@ -115,24 +115,24 @@ fn label(mut keys: Vec<String>, room: usize, style: &Style) -> String {
 }
 
 /// The stacks among the keys, each once, in the order of the rows.
-fn distinct_stacks(rows: &Rows) -> Vec<&Key> {
+fn distinct_stacks(rows: &ChartRows) -> Vec<&EntryKey> {
     let mut seen = HashSet::new();
     let keys = rows.rows.iter().flat_map(|(keys, _)| keys);
-    keys.filter(|key| matches!(key, Key::Stack(_)) && seen.insert(*key)).collect()
+    keys.filter(|key| matches!(key, EntryKey::Stack(_)) && seen.insert(*key)).collect()
 }
 
 /// The whole of each stack that a row names by its number, innermost function first.
-fn stacks(rows: &Rows, style: &Style, out: &mut String) {
+fn stacks(rows: &ChartRows, style: &Style, out: &mut String) {
     for (index, stack) in distinct_stacks(rows).into_iter().enumerate() {
-        let Key::Stack(functions) = stack else { continue };
+        let EntryKey::Stack(functions) = stack else { continue };
         let calls = functions.iter().map(|function| clean(function, style)).collect::<Vec<_>>();
         let text = calls.join(style.pick(" ← ", " <- "));
-        paragraph(Line::of(Ink::Dim, format!(" #{} ", index + 1)), Ink::Dim, &text, style, out);
+        paragraph(TextLine::of(TextStyle::Dim, format!(" #{} ", index + 1)), TextStyle::Dim, &text, style, out);
     }
 }
 
 /// The percentiles of a quantity: of buckets, and of numbers whose unit is known.
-fn percentiles(rows: &Rows, unit: Unit, style: &Style, out: &mut String) {
+fn percentiles(rows: &ChartRows, unit: Unit, style: &Style, out: &mut String) {
     let buckets = rows.rows.iter().all(|(keys, _)| range(keys).is_some());
     if !buckets && unit == Unit::None {
         return;
@@ -144,7 +144,7 @@ fn percentiles(rows: &Rows, unit: Unit, style: &Style, out: &mut String) {
     let all: Option<Vec<String>> =
         [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999), ("max", 1_000)].into_iter().map(one).collect();
     if let Some(all) = all {
-        paragraph(Line::of(Ink::Plain, " "), Ink::Plain, &all.join("  "), style, out);
+        paragraph(TextLine::of(TextStyle::Plain, " "), TextStyle::Plain, &all.join("  "), style, out);
     }
 }
 

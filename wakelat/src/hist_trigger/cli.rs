@@ -6,18 +6,18 @@ use std::path::Path;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::chart::{self, Selection};
+use super::chart::{self, ChartSelection};
 use super::json;
-use super::recipe::{Buckets, DEFAULT_SIZE, LatencyKey, Recipe, RecipeError};
+use super::recipe::{Buckets, DEFAULT_SIZE, LatencyKey, RecipeError, TriggerRecipe};
 use super::show;
 use super::source::SourceFlags;
 use super::unit::{Unit, units_of};
-use crate::cli::{PaperFlags, TaskFlags};
+use crate::cli::{RenderFlags, TaskFlags};
 use crate::config::{ConfigError, span, trigger_filter};
 use crate::kernel::release::Release;
 use crate::report::LatencyFrom;
 use crate::sink::Style;
-use crate::tracefs::Tracefs;
+use crate::tracefs::TracefsMount;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,7 +67,7 @@ struct ShowFlags {
     json: bool,
 
     #[command(flatten)]
-    paper: PaperFlags,
+    render: RenderFlags,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -92,7 +92,7 @@ struct ChartFlags {
     unit: Option<Unit>,
 
     #[command(flatten)]
-    paper: PaperFlags,
+    render: RenderFlags,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -101,7 +101,7 @@ struct JsonFlags {
     source: SourceFlags,
 
     #[command(flatten)]
-    paper: PaperFlags,
+    render: RenderFlags,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -140,7 +140,7 @@ struct PrintFlags {
     tasks: TaskFlags,
 
     #[command(flatten)]
-    paper: PaperFlags,
+    render: RenderFlags,
 }
 
 /// The width of buckets: ns.
@@ -153,12 +153,12 @@ fn bucket_width(text: &str) -> Result<u64, String> {
 
 impl HistTriggerFlags {
     /// Where and how the result is written.
-    pub fn paper(&self) -> &PaperFlags {
+    pub fn render_flags(&self) -> &RenderFlags {
         match &self.verb {
-            Verb::Show(flags) => &flags.paper,
-            Verb::Chart(flags) => &flags.paper,
-            Verb::Json(flags) => &flags.paper,
-            Verb::Print(flags) => &flags.paper,
+            Verb::Show(flags) => &flags.render,
+            Verb::Chart(flags) => &flags.render,
+            Verb::Json(flags) => &flags.render,
+            Verb::Print(flags) => &flags.render,
         }
     }
 }
@@ -170,7 +170,7 @@ impl HistTriggerFlags {
 /// input ([`ConfigError::Usage`]).
 pub fn run(flags: &HistTriggerFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
     let document = |histogram: &_| Ok(format!("{}\n", json::document(histogram)));
-    let usage = |misfit: super::fold::Misfit| ConfigError::Usage(misfit.to_string());
+    let usage = |misfit: super::fold::SelectionError| ConfigError::Usage(misfit.to_string());
     match &flags.verb {
         Verb::Show(flags) if flags.json => flags.source.each(out, document),
         Verb::Show(flags) => flags.source.each(out, |histogram| {
@@ -178,7 +178,7 @@ pub fn run(flags: &HistTriggerFlags, style: &Style, out: &mut dyn Write) -> Resu
             Ok(show::table(histogram, &units, style))
         }),
         Verb::Chart(flags) => {
-            let selection = Selection { value: flags.value.clone(), key: flags.key.clone(), log2: flags.log2 };
+            let selection = ChartSelection { value: flags.value.clone(), key: flags.key.clone(), log2: flags.log2 };
             flags
                 .source
                 .each(out, |histogram| Ok(chart::chart(histogram, &selection, flags.unit, style).map_err(usage)?))
@@ -198,7 +198,7 @@ impl PrintFlags {
             }
             None => Release::running(),
         };
-        let recipe = Recipe {
+        let recipe = TriggerRecipe {
             event: "wakeup_latency".to_owned(),
             from: if self.from == "waking" { LatencyFrom::Waking } else { LatencyFrom::Wakeup },
             filter: trigger_filter(&self.tasks, self.tasks.tid.clone())?,
@@ -220,8 +220,8 @@ impl PrintFlags {
             RecipeError::Kernel(_) | RecipeError::Linear(_) => ConfigError::Unmet(error.to_string()),
         })?;
         // The commands are often for another machine, where tracefs is where it is everywhere.
-        let here = self.kernel.is_none().then(|| Tracefs::mounted().ok()).flatten();
-        let root = here.as_ref().map_or(Path::new("/sys/kernel/tracing"), Tracefs::root);
+        let here = self.kernel.is_none().then(|| TracefsMount::mounted().ok()).flatten();
+        let root = here.as_ref().map_or(Path::new("/sys/kernel/tracing"), TracefsMount::root);
         let text = recipe.shell(&kernel, &root.display().to_string(), &self.tasks.pid, self.duration);
         out.write_all(text.as_bytes())?;
         Ok(())

@@ -5,7 +5,7 @@
 //! symbol 45. So the end of a string is looked for after its padding only, and the end of the keys is the last `}` after
 //! which nothing but values stands.
 
-use super::{Entry, Field, Key, Modifier, Saved, Tracked, Trigger, Value};
+use super::{EntryKey, EntryValue, FieldModifier, HistogramEntry, SavedField, TrackData, TriggerField, TriggerSpec};
 
 /// Width to which `hist_trigger_print_key` pads a string: `%-50s`.
 const STRING_WIDTH: usize = 50;
@@ -19,25 +19,25 @@ const SAVED_WIDTH: usize = 32;
 pub(super) const BAR_WIDTH: usize = 20;
 
 /// An entry with the names it shows.
-pub(super) struct Named {
+pub(super) struct NamedEntry {
     pub key_names: Vec<String>,
     pub value_names: Vec<String>,
-    pub entry: Entry,
+    pub entry: HistogramEntry,
 }
 
 /// Whether an entry can end with this line, that is, whether values stand behind a `}`.
-pub(super) fn may_end(line: &[u8], trigger: &Trigger) -> bool {
+pub(super) fn may_end(line: &[u8], trigger: &TriggerSpec) -> bool {
     line.iter()
         .rposition(|byte| *byte == b'}')
         .is_some_and(|brace| parse_values(&line[brace + 1..], &trigger.values).is_some())
 }
 
 /// Reads an entry; `text` begins with `{ ` and may hold several lines. None where it is not one.
-pub(super) fn parse(text: &[u8], trigger: &Trigger) -> Option<Named> {
+pub(super) fn parse(text: &[u8], trigger: &TriggerSpec) -> Option<NamedEntry> {
     let (keys, values) = split(text)?;
     let (key_names, keys) = parse_keys(keys, &trigger.keys)?;
     let (value_names, values) = parse_values(values, &trigger.values)?;
-    Some(Named { key_names, value_names, entry: Entry { keys, values, tracked: Vec::new() } })
+    Some(NamedEntry { key_names, value_names, entry: HistogramEntry { keys, values, track_data: Vec::new() } })
 }
 
 /// What stands between the braces, and what stands behind them.
@@ -47,7 +47,7 @@ fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&text[..end], &text[end + 1..]))
 }
 
-fn parse_keys(mut text: &[u8], fields: &[Field]) -> Option<(Vec<String>, Vec<Key>)> {
+fn parse_keys(mut text: &[u8], fields: &[TriggerField]) -> Option<(Vec<String>, Vec<EntryKey>)> {
     let (mut names, mut keys) = (Vec::new(), Vec::new());
     let mut several_lines = false;
     for (index, field) in fields.iter().enumerate() {
@@ -56,7 +56,7 @@ fn parse_keys(mut text: &[u8], fields: &[Field]) -> Option<(Vec<String>, Vec<Key
             several_lines = true;
             let (name, stack, rest) = take_stack(text)?;
             text = rest;
-            (name, Key::Stack(stack))
+            (name, EntryKey::Stack(stack))
         } else {
             let (name, rest) = take_name(text)?;
             text = rest;
@@ -100,48 +100,49 @@ fn is_name(text: &[u8]) -> bool {
 }
 
 /// Takes one key off the front of `text`.
-fn take_key(text: &mut &[u8], field: &Field, last: bool) -> Option<Key> {
+fn take_key(text: &mut &[u8], field: &TriggerField, last: bool) -> Option<EntryKey> {
     let all = *text;
     let to = |least: usize| if last { Some(all.len()) } else { next_name(all, least, b", ") };
     let (key, end) = match &field.modifier {
-        Some(Modifier::Hex) => {
+        Some(FieldModifier::Hex) => {
             let end = to(0)?;
-            (Key::Hex(hex(&all[..end])?), end)
+            (EntryKey::Hex(hex(&all[..end])?), end)
         }
-        Some(Modifier::Log2) => {
+        Some(FieldModifier::Log2) => {
             let end = to(0)?;
             let power: u8 = decimal(all[..end].strip_prefix(b"~ 2^")?)?.try_into().ok()?;
-            ((power <= 64).then_some(Key::Log2(power))?, end)
+            ((power <= 64).then_some(EntryKey::Log2(power))?, end)
         }
-        Some(Modifier::Buckets(_)) => {
+        Some(FieldModifier::Buckets(_)) => {
             let end = to(0)?;
             let range = all[..end].strip_prefix(b"~ ")?;
             let dash = range.iter().position(|byte| *byte == b'-')?;
             let (from, to) = (decimal(&range[..dash])?, decimal(&range[dash + 1..])?);
-            (Key::Range(from, to), end)
+            (EntryKey::Range(from, to), end)
         }
-        Some(Modifier::Sym | Modifier::SymOffset) => {
+        Some(FieldModifier::Sym | FieldModifier::SymOffset) => {
             let end = to(0)?;
             let (address, name) = bracketed(&all[..end])?;
-            (Key::Symbol { address: hex(address)?, name: string(name) }, end)
+            (EntryKey::Symbol { address: hex(address)?, name: string(name) }, end)
         }
-        Some(Modifier::Execname) => {
+        Some(FieldModifier::Execname) => {
             let end = to(COMM_WIDTH)?;
             let (comm, tid) = numbered(&all[..end])?;
-            (Key::Execname { comm, tid }, end)
+            (EntryKey::Execname { comm, tid }, end)
         }
-        Some(Modifier::Syscall) => {
+        Some(FieldModifier::Syscall) => {
             let end = to(SYSCALL_WIDTH)?;
             let (name, number) = numbered(&all[..end])?;
-            (Key::Syscall { name, number }, end)
+            (EntryKey::Syscall { name, number }, end)
         }
-        Some(Modifier::Usecs | Modifier::Stacktrace | Modifier::Percent | Modifier::Graph) | None => {
+        Some(FieldModifier::Usecs | FieldModifier::Stacktrace | FieldModifier::Percent | FieldModifier::Graph)
+        | None => {
             match to(0).and_then(|end| Some((plain_number(&all[..end])?, end))) {
-                Some((number, end)) => (Key::Number(number), end),
+                Some((number, end)) => (EntryKey::Number(number), end),
                 // Text that somebody's editor has stripped of its padding is taken as far as it goes.
                 None => {
                     let end = to(STRING_WIDTH).or_else(|| to(0))?;
-                    (Key::Text(text_of(&all[..end])), end)
+                    (EntryKey::Text(text_of(&all[..end])), end)
                 }
             }
         }
@@ -180,7 +181,7 @@ fn plain_number(text: &[u8]) -> Option<u64> {
     (text.last().is_some_and(u8::is_ascii_digit)).then(|| decimal(text)).flatten()
 }
 
-fn parse_values(mut text: &[u8], fields: &[Field]) -> Option<(Vec<String>, Vec<Value>)> {
+fn parse_values(mut text: &[u8], fields: &[TriggerField]) -> Option<(Vec<String>, Vec<EntryValue>)> {
     let (mut names, mut values) = (Vec::new(), Vec::new());
     let mut fields = fields.iter();
     loop {
@@ -206,15 +207,15 @@ fn parse_values(mut text: &[u8], fields: &[Field]) -> Option<(Vec<String>, Vec<V
         let (suffix, value, rest) = if percent {
             let (value, rest) = take_percent(body)?;
             (".percent", value, rest)
-        } else if modifier == Some(&Modifier::Graph) || body.trim_ascii_start().first() == Some(&b'#') {
+        } else if modifier == Some(&FieldModifier::Graph) || body.trim_ascii_start().first() == Some(&b'#') {
             let (value, rest) = take_bar(body)?;
             (".graph", value, rest)
         } else {
             let body = body.trim_ascii_start();
             let end = body.iter().position(u8::is_ascii_whitespace).unwrap_or(body.len());
             let value = match modifier {
-                Some(Modifier::Hex) => Value::Hex(hex(&body[..end])?),
-                _ => Value::Number(decimal(&body[..end])?),
+                Some(FieldModifier::Hex) => EntryValue::Hex(hex(&body[..end])?),
+                _ => EntryValue::Number(decimal(&body[..end])?),
             };
             ("", value, &body[end..])
         };
@@ -225,40 +226,40 @@ fn parse_values(mut text: &[u8], fields: &[Field]) -> Option<(Vec<String>, Vec<V
 }
 
 /// ` 44.13`, or `[ERROR]` right behind the colon.
-fn take_percent(body: &[u8]) -> Option<(Value, &[u8])> {
+fn take_percent(body: &[u8]) -> Option<(EntryValue, &[u8])> {
     if let Some(rest) = body.strip_prefix(b"[ERROR]") {
-        return Some((Value::Percent(None), rest));
+        return Some((EntryValue::Percent(None), rest));
     }
     let body = body.trim_ascii_start();
     let end = body.iter().position(u8::is_ascii_whitespace).unwrap_or(body.len());
     let dot = body[..end].iter().position(|byte| *byte == b'.')?;
     let (whole, hundredths) = (decimal(&body[..dot])?, decimal(&body[dot + 1..end])?);
     let percent = u32::try_from(whole).ok()?.checked_mul(100)?.checked_add(u32::try_from(hundredths).ok()?)?;
-    (end - dot == 3).then_some((Value::Percent(Some(percent)), &body[end..]))
+    (end - dot == 3).then_some((EntryValue::Percent(Some(percent)), &body[end..]))
 }
 
 /// A space and 20 characters, `#` first; the padding may be missing at the end of a line.
-fn take_bar(body: &[u8]) -> Option<(Value, &[u8])> {
+fn take_bar(body: &[u8]) -> Option<(EntryValue, &[u8])> {
     let body = body.strip_prefix(b" ").unwrap_or(body);
     let (bar, rest) = body.split_at(body.len().min(BAR_WIDTH));
     let filled = bar.iter().take_while(|byte| **byte == b'#').count();
-    bar[filled..].iter().all(|byte| *byte == b' ').then_some((Value::Bar(filled as u8), rest))
+    bar[filled..].iter().all(|byte| *byte == b' ').then_some((EntryValue::Bar(filled as u8), rest))
 }
 
 /// `\tmax:         12  next_comm: x                 prev_pid:          3`.
-pub(super) fn parse_tracked(text: &[u8]) -> Option<Tracked> {
+pub(super) fn parse_track_data(text: &[u8]) -> Option<TrackData> {
     let (handler, rest) = take_name(text.strip_prefix(b"\t")?)?;
     let end = next_name(rest, 0, b"  ").unwrap_or(rest.len());
-    let mut tracked = Tracked { handler, value: decimal(&rest[..end])?, saved: Vec::new() };
+    let mut tracked = TrackData { handler, value: decimal(&rest[..end])?, saved: Vec::new() };
     let mut rest = &rest[end..];
     while !rest.is_empty() {
         let (name, body) = take_name(rest.strip_prefix(b"  ")?)?;
         let to = |least| next_name(body, least, b"  ").unwrap_or(body.len());
         let (value, end) = match plain_number(&body[..to(0)]) {
-            Some(number) => (Saved::Number(number), to(0)),
+            Some(number) => (SavedField::Number(number), to(0)),
             None => {
                 let end = to(SAVED_WIDTH.min(body.len()));
-                (Saved::Text(text_of(&body[..end])), end)
+                (SavedField::Text(text_of(&body[..end])), end)
             }
         };
         tracked.saved.push((name, value));

@@ -10,16 +10,16 @@ const OR_EXCERPT: &str = ", or read what there is with `--excerpt`";
 
 /// Why an input is not the output of a hist trigger.
 #[derive(Debug)]
-pub struct ParseError {
+pub struct HistParseError {
     /// The line at fault, counted from 1.
     pub line: u64,
     /// What is wrong with it.
-    pub kind: ErrorKind,
+    pub kind: HistErrorKind,
 }
 
 /// What is wrong with a line.
 #[derive(Debug)]
-pub enum ErrorKind {
+pub enum HistErrorKind {
     /// It cannot be read.
     Io(std::io::Error),
     /// It is longer than the kernel writes.
@@ -39,7 +39,7 @@ pub enum ErrorKind {
     /// Entries are missing, or there are some too many.
     Count {
         /// What `Entries:` says.
-        said: u64,
+        declared: u64,
         /// How many were read.
         read: u64,
     },
@@ -56,26 +56,26 @@ pub enum ErrorKind {
     TooMany,
 }
 
-impl std::fmt::Display for ParseError {
+impl std::fmt::Display for HistParseError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "line {}: ", self.line)?;
         match &self.kind {
-            ErrorKind::Io(error) => error.fmt(f),
-            ErrorKind::TooLong => write!(f, "more than {MAX_ENTRY} bytes, which no hist trigger writes"),
-            ErrorKind::Unexpected { expected, found } => write!(f, "expected {expected}, found `{found}`"),
-            ErrorKind::Cut { expected } => {
+            HistErrorKind::Io(error) => error.fmt(f),
+            HistErrorKind::TooLong => write!(f, "more than {MAX_ENTRY} bytes, which no hist trigger writes"),
+            HistErrorKind::Unexpected { expected, found } => write!(f, "expected {expected}, found `{found}`"),
+            HistErrorKind::Cut { expected } => {
                 write!(f, "the input ends here, before {expected}; save the whole output of `cat events/…/hist`")?;
                 f.write_str(OR_EXCERPT)
             }
-            ErrorKind::Count { said, read } => {
+            HistErrorKind::Count { declared: said, read } => {
                 write!(f, "`Entries: {said}`, but {read} were read: lines are missing or were added{OR_EXCERPT}")
             }
-            ErrorKind::Entry { expected, found } => write!(f, "expected {expected}, found `{found}`{OR_EXCERPT}"),
-            ErrorKind::Binary => f.write_str("binary data; expected the output of `cat events/…/hist`"),
-            ErrorKind::TooMany => write!(f, "more than {MAX_ENTRIES} entries, which no hist trigger has"),
+            HistErrorKind::Entry { expected, found } => write!(f, "expected {expected}, found `{found}`{OR_EXCERPT}"),
+            HistErrorKind::Binary => f.write_str("binary data; expected the output of `cat events/…/hist`"),
+            HistErrorKind::TooMany => write!(f, "more than {MAX_ENTRIES} entries, which no hist trigger has"),
         }
     }
 }
 
 // The system's own error is part of the text, so it is no source.
-impl std::error::Error for ParseError {}
+impl std::error::Error for HistParseError {}

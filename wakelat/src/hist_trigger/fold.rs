@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::bucket::{log2_bucket, log2_range};
-use super::{Histogram, Key, Value};
+use super::{EntryKey, EntryValue, TriggerHistogram};
 
 /// What to show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct ChartSelection {
     /// The value; the first that bars can show if none is named.
     pub value: Option<String>,
     /// The only key to keep: entries that differ in the others are added up.
@@ -19,21 +19,21 @@ pub struct Selection {
 
 /// What a chart shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rows {
+pub struct ChartRows {
     /// The indexes of the keys that are shown.
     pub keys: Vec<usize>,
     /// The value's name; none if the histogram is empty and has no names.
     pub value: Option<String>,
     /// What the value is.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// A row for each combination of keys: numbers and buckets rising if they are the only key, otherwise in the order of
     /// the kernel.
-    pub rows: Vec<(Vec<Key>, u64)>,
+    pub rows: Vec<(Vec<EntryKey>, u64)>,
 }
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// A count or a sum.
     Sum,
     /// Hundredths of a per cent.
@@ -44,7 +44,7 @@ pub enum Kind {
 
 /// Why a selection does not fit a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Misfit {
+pub enum SelectionError {
     /// There is no such value; what there is.
     Value(String, Vec<String>),
     /// There is no such key; what there is.
@@ -57,7 +57,7 @@ pub enum Misfit {
     Unit(Vec<String>),
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for SelectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |names: &[String]| format!("`{}`", names.join("`, `"));
         match self {
@@ -72,26 +72,26 @@ impl fmt::Display for Misfit {
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for SelectionError {}
 
-impl Rows {
+impl ChartRows {
     /// The rows of a histogram.
     ///
     /// # Errors
     /// If the selection names what the histogram does not have.
-    pub fn of(histogram: &Histogram, selection: &Selection) -> Result<Self, Misfit> {
+    pub fn of(histogram: &TriggerHistogram, selection: &ChartSelection) -> Result<Self, SelectionError> {
         let mut keys: Vec<usize> = (0..histogram.key_names.len()).collect();
         if let Some(name) = selection.key.as_ref().filter(|_| !histogram.entries.is_empty()) {
             keys.retain(|index| histogram.key_names[*index] == *name);
             if keys.is_empty() {
-                return Err(Misfit::Key(name.clone(), histogram.key_names.clone()));
+                return Err(SelectionError::Key(name.clone(), histogram.key_names.clone()));
             }
         }
         let (value, kind, values) = column(histogram, selection.value.as_deref())?;
-        let mut places: HashMap<Vec<Key>, usize> = HashMap::new();
-        let mut rows: Vec<(Vec<Key>, u64)> = Vec::new();
+        let mut places: HashMap<Vec<EntryKey>, usize> = HashMap::new();
+        let mut rows: Vec<(Vec<EntryKey>, u64)> = Vec::new();
         for (entry, value) in histogram.entries.iter().zip(values) {
-            let mut key: Vec<Key> = keys.iter().filter_map(|index| entry.keys.get(*index).cloned()).collect();
+            let mut key: Vec<EntryKey> = keys.iter().filter_map(|index| entry.keys.get(*index).cloned()).collect();
             if selection.log2 {
                 key = vec![in_powers_of_two(key, histogram, &keys)?];
             }
@@ -103,7 +103,7 @@ impl Rows {
         }
         let is_folded = selection.key.is_some() || selection.log2;
         if rows.iter().all(|(key, _)| range(key).is_some())
-            || is_folded && rows.iter().all(|(key, _)| matches!(key[..], [Key::Number(_)]))
+            || is_folded && rows.iter().all(|(key, _)| matches!(key[..], [EntryKey::Number(_)]))
         {
             rows.sort_by_key(|(key, _)| extent(key));
         }
@@ -114,7 +114,7 @@ impl Rows {
     /// do not count anything.
     pub fn percentile(&self, per_mille: u64) -> Option<u64> {
         let all: u64 = self.rows.iter().fold(0, |all, (_, count)| all.saturating_add(*count));
-        if self.kind != Kind::Sum || self.value.as_deref() != Some("hitcount") || all == 0 {
+        if self.kind != ValueKind::Sum || self.value.as_deref() != Some("hitcount") || all == 0 {
             return None;
         }
         let rank = u64::try_from((u128::from(all) * u128::from(per_mille)).div_ceil(1_000)).unwrap_or(u64::MAX);
@@ -130,25 +130,30 @@ impl Rows {
 }
 
 /// A value of each entry: the one asked for, or the first, a sum if there is one.
-fn column(histogram: &Histogram, asked: Option<&str>) -> Result<(Option<String>, Kind, Vec<u64>), Misfit> {
+fn column(
+    histogram: &TriggerHistogram,
+    asked: Option<&str>,
+) -> Result<(Option<String>, ValueKind, Vec<u64>), SelectionError> {
     let names = &histogram.value_names;
     let is_sum = |name: &&String| histogram.column(name).is_some();
     let name = match asked {
-        _ if histogram.entries.is_empty() => return Ok((None, Kind::Sum, Vec::new())),
+        _ if histogram.entries.is_empty() => return Ok((None, ValueKind::Sum, Vec::new())),
         Some(asked) => names.iter().find(|name| *name == asked),
         None => names.iter().find(is_sum).or(names.first()),
     };
-    let Some(name) = name else { return Err(Misfit::Value(asked.unwrap_or_default().to_owned(), names.clone())) };
+    let Some(name) = name else {
+        return Err(SelectionError::Value(asked.unwrap_or_default().to_owned(), names.clone()));
+    };
     let index = names.iter().position(|candidate| candidate == name).unwrap_or_default();
-    let mut kind = Kind::Sum;
+    let mut kind = ValueKind::Sum;
     let values = histogram.entries.iter().map(|entry| match entry.values.get(index) {
-        Some(Value::Number(number) | Value::Hex(number)) => *number,
-        Some(Value::Percent(hundredths)) => {
-            kind = Kind::Percent;
+        Some(EntryValue::Number(number) | EntryValue::Hex(number)) => *number,
+        Some(EntryValue::Percent(hundredths)) => {
+            kind = ValueKind::Percent;
             hundredths.unwrap_or(0).into()
         }
-        Some(Value::Bar(filled)) => {
-            kind = Kind::Bar;
+        Some(EntryValue::Bar(filled)) => {
+            kind = ValueKind::Bar;
             (*filled).into()
         }
         None => 0,
@@ -157,27 +162,31 @@ fn column(histogram: &Histogram, asked: Option<&str>) -> Result<(Option<String>,
     Ok((Some(name.clone()), kind, values))
 }
 
-fn in_powers_of_two(key: Vec<Key>, histogram: &Histogram, keys: &[usize]) -> Result<Key, Misfit> {
+fn in_powers_of_two(
+    key: Vec<EntryKey>,
+    histogram: &TriggerHistogram,
+    keys: &[usize],
+) -> Result<EntryKey, SelectionError> {
     match &key[..] {
-        [Key::Number(number) | Key::Hex(number)] => Ok(Key::Log2(log2_bucket(*number))),
-        [_] => Err(Misfit::NotANumber(keys.iter().map(|index| histogram.key_names[*index].clone()).collect())),
-        _ => Err(Misfit::Several(histogram.key_names.clone())),
+        [EntryKey::Number(number) | EntryKey::Hex(number)] => Ok(EntryKey::Log2(log2_bucket(*number))),
+        [_] => Err(SelectionError::NotANumber(keys.iter().map(|index| histogram.key_names[*index].clone()).collect())),
+        _ => Err(SelectionError::Several(histogram.key_names.clone())),
     }
 }
 
 /// Smallest and largest value of a key that is one bucket.
-pub fn range(key: &[Key]) -> Option<(u64, u64)> {
+pub fn range(key: &[EntryKey]) -> Option<(u64, u64)> {
     match key {
-        [Key::Log2(power)] => Some(log2_range(*power)),
-        [Key::Range(from, to)] => Some((*from, *to)),
+        [EntryKey::Log2(power)] => Some(log2_range(*power)),
+        [EntryKey::Range(from, to)] => Some((*from, *to)),
         _ => None,
     }
 }
 
 /// Smallest and largest value of a key that is one bucket or one number.
-fn extent(key: &[Key]) -> Option<(u64, u64)> {
+fn extent(key: &[EntryKey]) -> Option<(u64, u64)> {
     match key {
-        [Key::Number(number)] => Some((*number, *number)),
+        [EntryKey::Number(number)] => Some((*number, *number)),
         _ => range(key),
     }
 }
@@ -185,7 +194,7 @@ fn extent(key: &[Key]) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hist_trigger::parse::{Extent, parse};
+    use crate::hist_trigger::parse::{Completeness, parse};
 
     /// As the how-to ends: each latency of each thread and priority by itself.
     const BY_THREAD: &str = "\
@@ -205,9 +214,9 @@ Totals:
     Dropped: 0
 ";
 
-    fn rows(key: Option<&str>, log2: bool) -> Result<Rows, Misfit> {
-        let histograms = parse(BY_THREAD.as_bytes(), Extent::Whole).unwrap();
-        Rows::of(&histograms[0], &Selection { value: None, key: key.map(str::to_owned), log2 })
+    fn rows(key: Option<&str>, log2: bool) -> Result<ChartRows, SelectionError> {
+        let histograms = parse(BY_THREAD.as_bytes(), Completeness::Whole).unwrap();
+        ChartRows::of(&histograms[0], &ChartSelection { value: None, key: key.map(str::to_owned), log2 })
     }
 
     #[test]
@@ -215,10 +224,10 @@ Totals:
         let lat = rows(Some("lat"), false).unwrap();
         assert_eq!(
             lat.rows,
-            [3, 8, 100].map(|lat| vec![Key::Number(lat)]).into_iter().zip([5, 2, 3]).collect::<Vec<_>>()
+            [3, 8, 100].map(|lat| vec![EntryKey::Number(lat)]).into_iter().zip([5, 2, 3]).collect::<Vec<_>>()
         );
         let prio = rows(Some("prio"), false).unwrap();
-        assert_eq!(prio.rows, [(vec![Key::Number(98)], 4), (vec![Key::Number(120)], 6)]);
+        assert_eq!(prio.rows, [(vec![EntryKey::Number(98)], 4), (vec![EntryKey::Number(120)], 6)]);
         assert_eq!(rows(None, false).unwrap().rows.len(), 4);
     }
 
@@ -227,7 +236,7 @@ Totals:
         let lat = rows(Some("lat"), true).unwrap();
         assert_eq!(
             lat.rows,
-            [2, 3, 7].map(|power| vec![Key::Log2(power)]).into_iter().zip([5, 2, 3]).collect::<Vec<_>>()
+            [2, 3, 7].map(|power| vec![EntryKey::Log2(power)]).into_iter().zip([5, 2, 3]).collect::<Vec<_>>()
         );
     }
 
@@ -241,7 +250,7 @@ Totals:
 
     #[test]
     fn what_a_histogram_does_not_have_is_refused_with_what_it_has() {
-        let said = |result: Result<Rows, Misfit>| result.unwrap_err().to_string();
+        let said = |result: Result<ChartRows, SelectionError>| result.unwrap_err().to_string();
         assert_eq!(said(rows(Some("cpu"), false)), "`--key`: no key `cpu`; expected one of `pid`, `prio`, `lat`");
         assert_eq!(said(rows(None, true)), "`--log2`: several keys; name one with `--key`: `pid`, `prio`, `lat`");
     }

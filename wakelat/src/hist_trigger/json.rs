@@ -3,13 +3,13 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::bucket::log2_range;
-use super::{Entry, Field, Histogram, Key, Saved, Value};
+use super::{EntryKey, EntryValue, HistogramEntry, SavedField, TriggerField, TriggerHistogram};
 
 /// The histogram as a document. Buckets have their bounds, both inclusive; the numbers are as the kernel has them, so
 /// their unit is the trigger's.
-pub fn document(histogram: &Histogram) -> Json {
+pub fn document(histogram: &TriggerHistogram) -> Json {
     let trigger = &histogram.trigger;
-    let fields = |fields: &[Field]| fields.iter().map(Field::to_string).collect::<Vec<_>>();
+    let fields = |fields: &[TriggerField]| fields.iter().map(TriggerField::to_string).collect::<Vec<_>>();
     json!({
         "schema": "wakelat.hist-trigger/1",
         "trigger": {
@@ -34,17 +34,17 @@ pub fn document(histogram: &Histogram) -> Json {
     })
 }
 
-fn entry(histogram: &Histogram, entry: &Entry) -> Json {
+fn entry(histogram: &TriggerHistogram, entry: &HistogramEntry) -> Json {
     let keys: Map<String, Json> = histogram.key_names.iter().cloned().zip(entry.keys.iter().map(key)).collect();
     let values: Map<String, Json> =
         histogram.value_names.iter().cloned().zip(entry.values.iter().map(|one| value(*one))).collect();
     let tracked: Vec<Json> = entry
-        .tracked
+        .track_data
         .iter()
         .map(|tracked| {
-            let saved = |(name, saved): &(String, Saved)| match saved {
-                Saved::Number(number) => (name.clone(), json!(number)),
-                Saved::Text(text) => (name.clone(), json!(text)),
+            let saved = |(name, saved): &(String, SavedField)| match saved {
+                SavedField::Number(number) => (name.clone(), json!(number)),
+                SavedField::Text(text) => (name.clone(), json!(text)),
             };
             let saved: Map<String, Json> = tracked.saved.iter().map(saved).collect();
             json!({ "handler": tracked.handler, "value": tracked.value, "saved": saved })
@@ -53,39 +53,39 @@ fn entry(histogram: &Histogram, entry: &Entry) -> Json {
     json!({ "keys": keys, "values": values, "tracked": tracked })
 }
 
-fn key(key: &Key) -> Json {
+fn key(key: &EntryKey) -> Json {
     let bounds = |(from, to): (u64, u64)| json!({ "from": from, "to": to });
     match key {
-        Key::Number(number) | Key::Hex(number) => json!(number),
-        Key::Log2(power) => bounds(log2_range(*power)),
-        Key::Range(from, to) => bounds((*from, *to)),
-        Key::Text(text) => json!(text),
-        Key::Symbol { address, name } => json!({ "address": address, "symbol": name }),
-        Key::Execname { comm, tid } => json!({ "comm": comm, "tid": tid }),
-        Key::Syscall { name, number } => json!({ "name": name, "number": number }),
-        Key::Stack(functions) => json!(functions),
+        EntryKey::Number(number) | EntryKey::Hex(number) => json!(number),
+        EntryKey::Log2(power) => bounds(log2_range(*power)),
+        EntryKey::Range(from, to) => bounds((*from, *to)),
+        EntryKey::Text(text) => json!(text),
+        EntryKey::Symbol { address, name } => json!({ "address": address, "symbol": name }),
+        EntryKey::Execname { comm, tid } => json!({ "comm": comm, "tid": tid }),
+        EntryKey::Syscall { name, number } => json!({ "name": name, "number": number }),
+        EntryKey::Stack(functions) => json!(functions),
     }
 }
 
-fn value(value: Value) -> Json {
+fn value(value: EntryValue) -> Json {
     match value {
-        Value::Number(number) | Value::Hex(number) => json!(number),
-        Value::Percent(percent) => json!(percent.map(|percent| f64::from(percent) / 100.0)),
-        Value::Bar(filled) => json!(f64::from(filled) / 20.0),
+        EntryValue::Number(number) | EntryValue::Hex(number) => json!(number),
+        EntryValue::Percent(percent) => json!(percent.map(|percent| f64::from(percent) / 100.0)),
+        EntryValue::Bar(filled) => json!(f64::from(filled) / 20.0),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hist_trigger::parse::{Extent, parse};
+    use crate::hist_trigger::parse::{Completeness, parse};
     use crate::sink::documentation::{all_paths, documented};
 
     #[test]
     fn every_field_is_documented_and_every_documented_field_is_written() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/hist/7.2-sched_switch-onmax.hist");
         let text = std::fs::read(path).unwrap();
-        let mut written = all_paths(&document(&parse(&text[..], Extent::Whole).unwrap()[0]));
+        let mut written = all_paths(&document(&parse(&text[..], Completeness::Whole).unwrap()[0]));
         // Which keys, values and saved fields there are is the trigger's.
         let own = ["entries[].keys.", "entries[].values.", "entries[].tracked[].saved."];
         written.retain(|path| !own.iter().any(|own| path.starts_with(own)));

@@ -2,14 +2,14 @@
 
 use std::io::BufRead;
 
-use super::error::{ErrorKind, ParseError};
+use super::error::{HistErrorKind, HistParseError};
 
 /// Longest line, and longest entry of several lines, that is read. The kernel's own limit for a symbol is 512 characters
 /// and for a stack 16 of them (`HIST_STACKTRACE_DEPTH`, kernel/trace/trace.h).
 pub(super) const MAX_ENTRY: usize = 64 * 1024;
 
 /// Lines of limited length with their numbers.
-pub(super) struct Lines<R> {
+pub(super) struct LineReader<R> {
     input: R,
     /// The line read last, without its end.
     pub line: Vec<u8>,
@@ -21,13 +21,13 @@ pub(super) struct Lines<R> {
     pub carriage_returns: bool,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> LineReader<R> {
     pub fn new(input: R) -> Self {
         Self { input, line: Vec::new(), number: 0, held: false, carriage_returns: false }
     }
 
     /// The next line without its end; none at the end of the input.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, ParseError> {
+    pub fn next(&mut self) -> Result<Option<&[u8]>, HistParseError> {
         if std::mem::take(&mut self.held) {
             return Ok(Some(&self.line));
         }
@@ -37,7 +37,7 @@ impl<R: BufRead> Lines<R> {
             let chunk = match self.input.fill_buf() {
                 Ok(chunk) => chunk,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(ParseError { line: self.number + 1, kind: ErrorKind::Io(error) }),
+                Err(error) => return Err(HistParseError { line: self.number + 1, kind: HistErrorKind::Io(error) }),
             };
             if chunk.is_empty() && !begun {
                 return Ok(None);
@@ -47,7 +47,7 @@ impl<R: BufRead> Lines<R> {
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let taken = end.unwrap_or(chunk.len());
             if self.line.len() + taken > MAX_ENTRY {
-                return Err(self.error(ErrorKind::TooLong));
+                return Err(self.error(HistErrorKind::TooLong));
             }
             self.line.extend_from_slice(&chunk[..taken]);
             let last = end.is_some() || chunk.is_empty();
@@ -62,17 +62,17 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-impl<R> Lines<R> {
-    pub fn error(&self, kind: ErrorKind) -> ParseError {
-        ParseError { line: self.number, kind }
+impl<R> LineReader<R> {
+    pub fn error(&self, kind: HistErrorKind) -> HistParseError {
+        HistParseError { line: self.number, kind }
     }
 
-    pub fn cut(&self, expected: &'static str) -> ParseError {
-        self.error(ErrorKind::Cut { expected })
+    pub fn cut(&self, expected: &'static str) -> HistParseError {
+        self.error(HistErrorKind::Cut { expected })
     }
 
-    pub fn unexpected(&self, expected: &'static str) -> ParseError {
-        self.error(ErrorKind::Unexpected { expected, found: beginning(&self.line) })
+    pub fn unexpected(&self, expected: &'static str) -> HistParseError {
+        self.error(HistErrorKind::Unexpected { expected, found: beginning(&self.line) })
     }
 }
 

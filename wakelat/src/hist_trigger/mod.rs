@@ -21,39 +21,39 @@ pub mod trigger;
 pub mod unit;
 pub mod write;
 
-pub use trigger::{Field, Modifier, SortKey, Trigger};
+pub use trigger::{FieldModifier, SortKey, TriggerField, TriggerSpec};
 
 /// What one hist trigger has counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Histogram {
+pub struct TriggerHistogram {
     /// The trigger, as the kernel repeats it.
-    pub trigger: Trigger,
+    pub trigger: TriggerSpec,
     /// The keys' names as the entries show them, in order. They differ from the trigger's where a key is a variable.
     pub key_names: Vec<String>,
     /// The values' names as the entries show them, in order: `hitcount` first, unless the trigger says `nohitcount`.
     pub value_names: Vec<String>,
     /// The entries, in the order in which the kernel sorted them.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<HistogramEntry>,
     /// What a `snapshot()` action says, line by line as the kernel prints it; empty where there is none.
     pub snapshot: Vec<String>,
     /// The sums at the end; none only where an excerpt was asked for and the input has none.
-    pub totals: Option<Totals>,
+    pub totals: Option<HistogramTotals>,
 }
 
 /// One entry of a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct HistogramEntry {
     /// The keys, in the order of [`Histogram::key_names`].
-    pub keys: Vec<Key>,
+    pub keys: Vec<EntryKey>,
     /// The values, in the order of [`Histogram::value_names`].
-    pub values: Vec<Value>,
+    pub values: Vec<EntryValue>,
     /// What `onmax()` or `onchange()` handlers kept for this entry, in the order of the actions.
-    pub tracked: Vec<Tracked>,
+    pub track_data: Vec<TrackData>,
 }
 
 /// One key of an entry. The formats are those of `hist_trigger_print_key` (kernel/trace/trace_events_hist.c, 4.7 to 7.2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum EntryKey {
     /// A plain number. The kernel prints negative ones as if they were unsigned.
     Number(u64),
     /// `.hex`.
@@ -91,7 +91,7 @@ pub enum Key {
 
 /// One value of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum EntryValue {
     /// A sum.
     Number(u64),
     /// A sum shown as `.hex`.
@@ -102,7 +102,7 @@ pub enum Value {
     Bar(u8),
 }
 
-impl Value {
+impl EntryValue {
     /// The sum, where the value is one.
     pub fn number(self) -> Option<u64> {
         match self {
@@ -114,18 +114,18 @@ impl Value {
 
 /// What an `onmax()` or `onchange()` handler kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tracked {
+pub struct TrackData {
     /// `max` or `changed`.
     pub handler: String,
     /// The variable's value.
     pub value: u64,
     /// The fields of `save()`, by name.
-    pub saved: Vec<(String, Saved)>,
+    pub saved: Vec<(String, SavedField)>,
 }
 
 /// A field that `save()` kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Saved {
+pub enum SavedField {
     /// A number.
     Number(u64),
     /// A string.
@@ -134,7 +134,7 @@ pub enum Saved {
 
 /// The sums at the end of a histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct HistogramTotals {
     /// Events counted.
     pub hits: u64,
     /// Entries in the table.
@@ -143,7 +143,7 @@ pub struct Totals {
     pub dropped: u64,
 }
 
-impl Histogram {
+impl TriggerHistogram {
     /// The values of one name, entry by entry; none where the histogram has no sum of that name.
     pub fn column(&self, name: &str) -> Option<Vec<u64>> {
         let index = self.value_names.iter().position(|candidate| candidate == name)?;

@@ -5,17 +5,17 @@
 use std::io::BufRead;
 
 use super::error::MAX_ENTRIES;
-use super::lines::{Lines, MAX_ENTRY, beginning};
-use super::{Entry, Histogram, Totals, Trigger, entry};
+use super::lines::{LineReader, MAX_ENTRY, beginning};
+use super::{HistogramEntry, HistogramTotals, TriggerHistogram, TriggerSpec, entry};
 
-pub use super::error::{ErrorKind, ParseError};
+pub use super::error::{HistErrorKind, HistParseError};
 
 /// The first line of a histogram.
 const TITLE: &[u8] = b"# event histogram";
 
 /// Whether the end may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extent {
+pub enum Completeness {
     /// Every histogram ends with its `Totals:`, and has as many entries as these say.
     #[default]
     Whole,
@@ -25,39 +25,39 @@ pub enum Extent {
 
 /// The histograms of an input, one after the other: an event has one for each of its hist triggers. Ends after the
 /// first error. An input without any (an event without hist triggers) is an empty iteration.
-pub struct Histograms<R> {
-    lines: Lines<R>,
-    extent: Extent,
+pub struct HistogramReader<R> {
+    lines: LineReader<R>,
+    completeness: Completeness,
     ended: bool,
-    skipped: Skipped,
+    skipped: SkippedLines,
 }
 
 /// Lines that are not the output of a hist trigger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedLines {
     /// How many.
     pub lines: u64,
     /// The first: its number, counted from 1, and its beginning.
     pub first: Option<(u64, String)>,
 }
 
-impl Skipped {
+impl SkippedLines {
     fn add(&mut self, number: u64, line: &[u8]) {
         self.lines += 1;
         self.first.get_or_insert_with(|| (number, beginning(line)));
     }
 }
 
-impl<R: BufRead> Histograms<R> {
+impl<R: BufRead> HistogramReader<R> {
     /// Reads from `input`, one histogram in memory at a time.
-    pub fn new(input: R, extent: Extent) -> Self {
-        Self { lines: Lines::new(input), extent, ended: false, skipped: Skipped::default() }
+    pub fn new(input: R, completeness: Completeness) -> Self {
+        Self { lines: LineReader::new(input), completeness, ended: false, skipped: SkippedLines::default() }
     }
 }
 
-impl<R> Histograms<R> {
+impl<R> HistogramReader<R> {
     /// What was skipped so far.
-    pub fn skipped(&self) -> &Skipped {
+    pub fn skipped(&self) -> &SkippedLines {
         &self.skipped
     }
 }
@@ -66,12 +66,12 @@ impl<R> Histograms<R> {
 ///
 /// # Errors
 /// The first line that no hist trigger writes, or the one at which the input stops too early.
-pub fn parse(input: impl BufRead, extent: Extent) -> Result<Vec<Histogram>, ParseError> {
-    Histograms::new(input, extent).collect()
+pub fn parse(input: impl BufRead, extent: Completeness) -> Result<Vec<TriggerHistogram>, HistParseError> {
+    HistogramReader::new(input, extent).collect()
 }
 
-impl<R: BufRead> Iterator for Histograms<R> {
-    type Item = Result<Histogram, ParseError>;
+impl<R: BufRead> Iterator for HistogramReader<R> {
+    type Item = Result<TriggerHistogram, HistParseError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
@@ -83,13 +83,13 @@ impl<R: BufRead> Iterator for Histograms<R> {
     }
 }
 
-impl<R: BufRead> Histograms<R> {
-    fn histogram(&mut self) -> Result<Option<Histogram>, ParseError> {
+impl<R: BufRead> HistogramReader<R> {
+    fn histogram(&mut self) -> Result<Option<TriggerHistogram>, HistParseError> {
         if !self.find_title()? {
             return Ok(None);
         }
         let mut section = Section::new(self.head()?);
-        let whole = self.extent == Extent::Whole;
+        let whole = self.completeness == Completeness::Whole;
         loop {
             let Some(line) = self.lines.next()? else {
                 self.end_section(&mut section)?;
@@ -117,21 +117,23 @@ impl<R: BufRead> Histograms<R> {
         let totals = self.totals()?;
         let read = section.histogram.entries.len() as u64;
         if totals.entries != read && whole {
-            return Err(self.lines.error(ErrorKind::Count { said: totals.entries, read }));
+            return Err(self.lines.error(HistErrorKind::Count { declared: totals.entries, read }));
         }
         section.histogram.totals = Some(totals);
         Ok(Some(section.histogram))
     }
 
     /// Ends the entry that is being read.
-    fn end_section(&mut self, section: &mut Section) -> Result<(), ParseError> {
+    fn end_section(&mut self, section: &mut Section) -> Result<(), HistParseError> {
         section.end_entry(&self.lines).or_else(|error| self.skip_entry(error))
     }
 
     /// Skips an entry that was cut off, with the lines behind it that were taken for its own, where that is allowed.
-    fn skip_entry(&mut self, error: ParseError) -> Result<(), ParseError> {
+    fn skip_entry(&mut self, error: HistParseError) -> Result<(), HistParseError> {
         match error {
-            ParseError { line, kind: ErrorKind::Entry { found, .. } } if self.extent == Extent::Excerpt => {
+            HistParseError { line, kind: HistErrorKind::Entry { found, .. } }
+                if self.completeness == Completeness::Excerpt =>
+            {
                 self.skipped.add(line, found.as_bytes());
                 self.skipped.lines += self.lines.number.saturating_sub(line);
                 Ok(())
@@ -141,12 +143,12 @@ impl<R: BufRead> Histograms<R> {
     }
 
     /// Goes on to the next histogram; false at the end of the input. A byte order mark or a prompt may precede its title.
-    fn find_title(&mut self) -> Result<bool, ParseError> {
+    fn find_title(&mut self) -> Result<bool, HistParseError> {
         loop {
             self.lines.carriage_returns = false;
             let Some(line) = self.lines.next()? else { return Ok(false) };
             if line.contains(&0) {
-                return Err(self.lines.error(ErrorKind::Binary));
+                return Err(self.lines.error(HistErrorKind::Binary));
             }
             let text = line.trim_ascii_end();
             if text.ends_with(TITLE) {
@@ -160,7 +162,7 @@ impl<R: BufRead> Histograms<R> {
     }
 
     /// Reads up to the entries.
-    fn head(&mut self) -> Result<Trigger, ParseError> {
+    fn head(&mut self) -> Result<TriggerSpec, HistParseError> {
         loop {
             match self.lines.next()? {
                 None => return Err(self.lines.cut("`# trigger info:`")),
@@ -168,22 +170,22 @@ impl<R: BufRead> Histograms<R> {
                 Some(line) => {
                     return line
                         .strip_prefix(b"# trigger info: ")
-                        .and_then(|text| Trigger::parse(&String::from_utf8_lossy(text)))
+                        .and_then(|text| TriggerSpec::parse(&String::from_utf8_lossy(text)))
                         .ok_or_else(|| self.lines.unexpected("`# trigger info: hist:keys=…`"));
                 }
             }
         }
     }
 
-    fn totals(&mut self) -> Result<Totals, ParseError> {
-        Ok(Totals {
+    fn totals(&mut self) -> Result<HistogramTotals, HistParseError> {
+        Ok(HistogramTotals {
             hits: self.total(b"Hits:", "`Hits:` and a number")?,
             entries: self.total(b"Entries:", "`Entries:` and a number")?,
             dropped: self.total(b"Dropped:", "`Dropped:` and a number")?,
         })
     }
 
-    fn total(&mut self, name: &[u8], expected: &'static str) -> Result<u64, ParseError> {
+    fn total(&mut self, name: &[u8], expected: &'static str) -> Result<u64, HistParseError> {
         let Some(line) = self.lines.next()? else {
             return Err(self.lines.cut(expected));
         };
@@ -196,7 +198,7 @@ impl<R: BufRead> Histograms<R> {
 
 /// A histogram on its way, with the entry that is not at its end yet.
 struct Section {
-    histogram: Histogram,
+    histogram: TriggerHistogram,
     open: Open,
     text: Vec<u8>,
     text_line: u64,
@@ -205,13 +207,13 @@ struct Section {
 enum Open {
     Nothing,
     Entry,
-    Tracked,
+    TrackData,
     Snapshot,
 }
 
 impl Section {
-    fn new(trigger: Trigger) -> Self {
-        let histogram = Histogram {
+    fn new(trigger: TriggerSpec) -> Self {
+        let histogram = TriggerHistogram {
             trigger,
             key_names: Vec::new(),
             value_names: Vec::new(),
@@ -223,12 +225,12 @@ impl Section {
     }
 
     /// Takes one line of the part between the head and the totals. False if it is no line of a histogram.
-    fn take<R>(&mut self, lines: &Lines<R>) -> Result<bool, ParseError> {
+    fn take<R>(&mut self, lines: &LineReader<R>) -> Result<bool, HistParseError> {
         let line = lines.line.as_slice();
         match self.open {
             Open::Snapshot if !line.is_empty() => {
                 if self.histogram.snapshot.len() >= MAX_ENTRY / 64 {
-                    return Err(lines.error(ErrorKind::TooLong));
+                    return Err(lines.error(HistErrorKind::TooLong));
                 }
                 self.histogram.snapshot.push(String::from_utf8_lossy(line).into_owned());
             }
@@ -243,7 +245,7 @@ impl Section {
                 && !self.histogram.entries.is_empty() =>
             {
                 self.end_entry(lines)?;
-                self.begin(Open::Tracked, lines);
+                self.begin(Open::TrackData, lines);
             }
             _ if line.starts_with(b"Snapshot taken") => {
                 self.end_entry(lines)?;
@@ -253,20 +255,20 @@ impl Section {
             _ if line.trim_ascii().is_empty() || line == b"#" && self.histogram.entries.is_empty() => {
                 self.end_entry(lines)?;
             }
-            Open::Tracked => self.go_on(lines)?,
+            Open::TrackData => self.go_on(lines)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    fn begin<R>(&mut self, open: Open, lines: &Lines<R>) {
+    fn begin<R>(&mut self, open: Open, lines: &LineReader<R>) {
         self.open = open;
         self.text.clear();
         self.text.extend_from_slice(&lines.line);
         self.text_line = lines.number;
     }
 
-    fn go_on<R>(&mut self, lines: &Lines<R>) -> Result<(), ParseError> {
+    fn go_on<R>(&mut self, lines: &LineReader<R>) -> Result<(), HistParseError> {
         if self.text.len() + lines.line.len() > MAX_ENTRY {
             return Err(self.not_an_entry());
         }
@@ -275,7 +277,7 @@ impl Section {
         self.close_if_complete(lines)
     }
 
-    fn close_if_complete<R>(&mut self, lines: &Lines<R>) -> Result<(), ParseError> {
+    fn close_if_complete<R>(&mut self, lines: &LineReader<R>) -> Result<(), HistParseError> {
         let trigger = &self.histogram.trigger;
         if matches!(self.open, Open::Entry)
             && entry::may_end(&lines.line, trigger)
@@ -287,7 +289,7 @@ impl Section {
     }
 
     /// What has been gathered is an entry, or an error.
-    fn end_entry<R>(&mut self, lines: &Lines<R>) -> Result<(), ParseError> {
+    fn end_entry<R>(&mut self, lines: &LineReader<R>) -> Result<(), HistParseError> {
         match std::mem::replace(&mut self.open, Open::Nothing) {
             Open::Nothing | Open::Snapshot => Ok(()),
             Open::Entry => {
@@ -302,13 +304,13 @@ impl Section {
                     return Err(lines.unexpected("the same keys and values as in the entries above"));
                 }
                 if self.histogram.entries.len() == MAX_ENTRIES {
-                    return Err(lines.error(ErrorKind::TooMany));
+                    return Err(lines.error(HistErrorKind::TooMany));
                 }
                 self.histogram.entries.push(named.entry);
                 Ok(())
             }
-            Open::Tracked => match (entry::parse_tracked(&self.text), self.histogram.entries.last_mut()) {
-                (Some(tracked), Some(Entry { tracked: all, .. })) if all.len() < MAX_ENTRY / 64 => {
+            Open::TrackData => match (entry::parse_track_data(&self.text), self.histogram.entries.last_mut()) {
+                (Some(tracked), Some(HistogramEntry { track_data: all, .. })) if all.len() < MAX_ENTRY / 64 => {
                     all.push(tracked);
                     Ok(())
                 }
@@ -317,11 +319,11 @@ impl Section {
         }
     }
 
-    fn not_an_entry(&self) -> ParseError {
+    fn not_an_entry(&self) -> HistParseError {
         let expected = match &self.histogram.trigger.keys[..] {
             [_] => "an entry with one key, as the trigger says, and its values",
             _ => "an entry with the keys that the trigger says, and its values",
         };
-        ParseError { line: self.text_line, kind: ErrorKind::Entry { expected, found: beginning(&self.text) } }
+        HistParseError { line: self.text_line, kind: HistErrorKind::Entry { expected, found: beginning(&self.text) } }
     }
 }

@@ -74,7 +74,7 @@ impl LatencyKey {
 
 /// What the triggers are to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recipe {
+pub struct TriggerRecipe {
     /// Name of the synthetic event: letters, digits and `_`.
     pub event: String,
     /// Where the clock starts.
@@ -94,7 +94,7 @@ pub struct Recipe {
 
 /// A trigger and the event it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct EventTrigger {
     /// The event: `sched/sched_switch`.
     pub event: String,
     /// The trigger, as its file takes it.
@@ -144,7 +144,7 @@ impl std::fmt::Display for RecipeError {
 
 impl std::error::Error for RecipeError {}
 
-impl Recipe {
+impl TriggerRecipe {
     /// Whether this kernel and its filters can take the recipe.
     ///
     /// # Errors
@@ -173,7 +173,7 @@ impl Recipe {
     }
 
     /// The triggers, in the order in which they are to be placed; they are to be removed in the opposite one.
-    pub fn triggers(&self) -> [Placed; 3] {
+    pub fn triggers(&self) -> [EventTrigger; 3] {
         let Self { event, size, .. } = self;
         let start = match self.from {
             LatencyFrom::Wakeup => "sched_wakeup",
@@ -195,14 +195,14 @@ impl Recipe {
         };
         let values = if self.sum { ":vals=lat" } else { "" };
         [
-            Placed {
+            EventTrigger {
                 event: format!("sched/{start}"),
                 trigger: format!(
                     "hist:keys=pid:ts0=common_timestamp:size={size}:clock=mono{}",
                     condition(&[tids("pid", &self.filter.tids)])
                 ),
             },
-            Placed {
+            EventTrigger {
                 event: "sched/sched_switch".into(),
                 trigger: format!(
                     "hist:keys=next_pid:wl=common_timestamp-$ts0:size={size}:clock=mono:\
@@ -210,19 +210,19 @@ impl Recipe {
                     condition(&[tids("next_pid", &self.filter.tids)])
                 ),
             },
-            Placed {
+            EventTrigger {
                 event: format!("synthetic/{event}"),
                 trigger: format!(
                     "hist:keys={}{values}:sort={}{room}{}",
                     keys.join(","),
                     sort.join(","),
-                    self.judged_last()
+                    self.final_condition()
                 ),
             },
         ]
     }
 
-    fn judged_last(&self) -> String {
+    fn final_condition(&self) -> String {
         condition(&[
             any(self.filter.comms.iter().map(|pattern| match pattern.contains(['*', '?', '[']) {
                 // The kernel negates a set by `!` alone (`glob_match`, lib/glob.c).
@@ -264,10 +264,10 @@ fn condition(parts: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hist_trigger::Trigger;
+    use crate::hist_trigger::TriggerSpec;
 
-    fn recipe(filter: TriggerFilter) -> Recipe {
-        Recipe {
+    fn recipe(filter: TriggerFilter) -> TriggerRecipe {
+        TriggerRecipe {
             event: "wakelat_1_2".into(),
             from: LatencyFrom::Wakeup,
             filter,
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn latencies_are_counted_by_other_keys_too() {
         let counted = |by: &[LatencyKey], buckets| {
-            let recipe = Recipe { by: by.to_vec(), buckets, ..recipe(TriggerFilter::default()) };
+            let recipe = TriggerRecipe { by: by.to_vec(), buckets, ..recipe(TriggerFilter::default()) };
             (recipe.check(&Release::parse("6.1")), recipe.triggers()[2].trigger.clone())
         };
         use LatencyKey::{Comm, Cpu, Prio, Tid};
@@ -317,7 +317,7 @@ mod tests {
             cpus: vec![0..=3, 8..=8],
         })
         .triggers()
-        .map(|placed| Trigger::parse(&placed.trigger).unwrap().filter.unwrap());
+        .map(|placed| TriggerSpec::parse(&placed.trigger).unwrap().filter.unwrap());
         assert_eq!(start, "(pid == 7 || pid == 8)");
         assert_eq!(switch, "(next_pid == 7 || next_pid == 8)");
         assert_eq!(
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_kernel_without_the_means_is_refused() {
-        let linear = Recipe {
+        let linear = TriggerRecipe {
             buckets: Some(Buckets::Linear { width_ns: 1000, size: 2048 }),
             ..recipe(TriggerFilter::default())
         };

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::recipe::Recipe;
+use super::recipe::TriggerRecipe;
 use crate::kernel::release::Release;
 
-impl Recipe {
+impl TriggerRecipe {
     /// The shell commands that measure for `duration_ns` with no tool at all, and take everything away again.
     /// `threads_of` names processes whose threads are looked up when the commands run.
     pub fn shell(&self, kernel: &Release, tracefs: &str, threads_of: &[u32], duration_ns: u64) -> String {
@@ -110,8 +110,8 @@ mod tests {
         assert!(at("tids=") < at("woken="));
     }
 
-    fn recipe() -> Recipe {
-        Recipe {
+    fn recipe() -> TriggerRecipe {
+        TriggerRecipe {
             event: "wakelat_1_2".into(),
             from: LatencyFrom::Wakeup,
             filter: TriggerFilter::default(),

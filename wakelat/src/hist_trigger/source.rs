@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
-use super::Histogram;
-use super::parse::{Extent, Histograms, Skipped};
+use super::TriggerHistogram;
+use super::parse::{Completeness, HistogramReader, SkippedLines};
 use crate::config::ConfigError;
-use crate::tracefs::{Tracefs, TracefsError};
+use crate::tracefs::{TracefsError, TracefsMount};
 
 /// Where the histograms come from.
 #[derive(Clone, Debug, Args)]
@@ -30,9 +30,10 @@ pub(super) struct SourceFlags {
 
 impl SourceFlags {
     /// Writes one histogram after another, so that what comes before an error is not lost.
-    pub(super) fn each(&self, out: &mut dyn Write, text: impl Fn(&Histogram) -> Result<String>) -> Result<()> {
+    pub(super) fn each(&self, out: &mut dyn Write, text: impl Fn(&TriggerHistogram) -> Result<String>) -> Result<()> {
         let (name, input) = self.open()?;
-        let mut histograms = Histograms::new(input, if self.excerpt { Extent::Excerpt } else { Extent::Whole });
+        let mut histograms =
+            HistogramReader::new(input, if self.excerpt { Completeness::Excerpt } else { Completeness::Whole });
         let mut any = false;
         for histogram in &mut histograms {
             let text = text(&histogram.with_context(|| name.clone())?)?;
@@ -42,18 +43,18 @@ impl SourceFlags {
             out.write_all(text.as_bytes())?;
         }
         match histograms.skipped() {
-            Skipped { first: Some((line, found)), .. } if !any => {
+            SkippedLines { first: Some((line, found)), .. } if !any => {
                 bail!("{name} has no output of a hist trigger; line {line} is `{found}`, expected `# event histogram`")
             }
             _ if !any => {
                 bail!("{name} has no hist trigger; `wakelat hist-trigger print` prints the commands that make one")
             }
-            Skipped { lines, first: Some((line, found)) } => {
+            SkippedLines { lines, first: Some((line, found)) } => {
                 log::warn!(
                     "{name}: skipped {lines} lines that are no output of a hist trigger; line {line} is `{found}`"
                 );
             }
-            Skipped { first: None, .. } => {}
+            SkippedLines { first: None, .. } => {}
         }
         Ok(())
     }
@@ -72,7 +73,7 @@ impl SourceFlags {
             }
             return Ok((name, Box::new(BufReader::new(file))));
         };
-        let tracefs = Tracefs::mounted()?;
+        let tracefs = TracefsMount::mounted()?;
         let root = tracefs.instance(self.instance.as_deref())?;
         let directory = root.join("events").join(event);
         if !directory.is_dir() {

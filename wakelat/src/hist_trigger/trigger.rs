@@ -4,13 +4,13 @@ use std::fmt;
 
 /// A hist trigger's description, as `event_hist_trigger_print` writes it (kernel/trace/trace_events_hist.c).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trigger {
+pub struct TriggerSpec {
     /// The name that shares one histogram among several triggers.
     pub name: Option<String>,
     /// The keys.
-    pub keys: Vec<Field>,
+    pub keys: Vec<TriggerField>,
     /// The values summed up.
-    pub values: Vec<Field>,
+    pub values: Vec<TriggerField>,
     /// The variables: `name=expression`.
     pub variables: Vec<String>,
     /// By what the entries are sorted.
@@ -31,16 +31,16 @@ pub struct Trigger {
 
 /// A key or a value of a trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct TriggerField {
     /// The field's name; with its `$` where it is a variable.
     pub name: String,
     /// How it is shown.
-    pub modifier: Option<Modifier>,
+    pub modifier: Option<FieldModifier>,
 }
 
 /// How a field is shown or put in buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Modifier {
+pub enum FieldModifier {
     /// `.hex`
     Hex,
     /// `.sym`
@@ -69,12 +69,12 @@ pub enum Modifier {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortKey {
     /// The field.
-    pub field: Field,
+    pub field: TriggerField,
     /// Whether the largest comes first.
     pub descending: bool,
 }
 
-impl Modifier {
+impl FieldModifier {
     fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "hex" => Self::Hex,
@@ -92,7 +92,7 @@ impl Modifier {
     }
 }
 
-impl fmt::Display for Modifier {
+impl fmt::Display for FieldModifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Hex => "hex",
@@ -110,10 +110,10 @@ impl fmt::Display for Modifier {
     }
 }
 
-impl Field {
+impl TriggerField {
     /// Reads `name` or `name.modifier`. A dot that begins no known modifier belongs to the name.
     pub fn parse(text: &str) -> Self {
-        match text.split_once('.').and_then(|(name, modifier)| Some((name, Modifier::parse(modifier)?))) {
+        match text.split_once('.').and_then(|(name, modifier)| Some((name, FieldModifier::parse(modifier)?))) {
             Some((name, modifier)) if !name.is_empty() => Self { name: name.into(), modifier: Some(modifier) },
             _ => Self { name: text.into(), modifier: None },
         }
@@ -121,12 +121,12 @@ impl Field {
 
     /// Whether it is a stack trace: `stacktrace` up to 6.2, `common_stacktrace` and `field.stacktrace` since 6.3.
     pub fn is_stack(&self) -> bool {
-        self.modifier == Some(Modifier::Stacktrace)
+        self.modifier == Some(FieldModifier::Stacktrace)
             || self.modifier.is_none() && matches!(self.name.as_str(), "stacktrace" | "common_stacktrace")
     }
 }
 
-impl fmt::Display for Field {
+impl fmt::Display for TriggerField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         match &self.modifier {
@@ -148,11 +148,11 @@ impl SortKey {
             Some(field) => (field, true),
             None => (text, false),
         };
-        Self { field: Field::parse(text), descending }
+        Self { field: TriggerField::parse(text), descending }
     }
 }
 
-impl Trigger {
+impl TriggerSpec {
     /// Reads a trigger as the kernel prints it, or as a user writes it. None where it is no hist trigger.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_end();
@@ -170,10 +170,11 @@ impl Trigger {
         for part in split_outside_parentheses(spec.strip_prefix("hist:")?, ':') {
             match part.split_once('=') {
                 Some(("keys" | "key", list)) => {
-                    trigger.keys = list.split(',').map(Field::parse).collect();
+                    trigger.keys = list.split(',').map(TriggerField::parse).collect();
                 }
                 Some(("vals" | "val" | "values", list)) => {
-                    trigger.values = list.split(',').filter(|field| !field.is_empty()).map(Field::parse).collect();
+                    trigger.values =
+                        list.split(',').filter(|field| !field.is_empty()).map(TriggerField::parse).collect();
                 }
                 Some(("sort", list)) => trigger.sort = list.split(',').map(SortKey::parse).collect(),
                 Some(("size", size)) => trigger.size = size.parse().ok()?,
@@ -192,7 +193,7 @@ impl Trigger {
     }
 }
 
-impl Trigger {
+impl TriggerSpec {
     /// What to write to the `trigger` file to remove it. Nearly what the kernel prints, which it does not take itself:
     /// it prints the sort keys with their modifiers and refuses them so (6.1 to 7.2).
     pub fn removal(&self) -> String {
@@ -216,7 +217,7 @@ fn split_outside_parentheses(text: &str, separator: char) -> Vec<&str> {
     .collect()
 }
 
-impl fmt::Display for Trigger {
+impl fmt::Display for TriggerSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("hist:")?;
         if let Some(name) = &self.name {
@@ -267,7 +268,7 @@ mod tests {
             "hist:keys=pid,common_stacktrace:vals=hitcount,hitcount.percent,hitcount.graph:sort=hitcount:size=2048:nohitcount if comm == \"a:b\" && (prio > 3) [active]",
             "hist:keys=next_pid:vals=hitcount:a=$ts0,b=common_timestamp.usecs-$ts0:sort=hitcount:size=2048:clock=global:onmax($b).save(next_comm,prev_pid):onchange($b).snapshot() [active]",
         ] {
-            let trigger = Trigger::parse(text).expect(text);
+            let trigger = TriggerSpec::parse(text).expect(text);
             assert_eq!(trigger.to_string(), text);
         }
     }
@@ -275,7 +276,7 @@ mod tests {
     #[test]
     fn what_is_no_hist_trigger_is_refused() {
         for text in ["", "hist:", "traceoff:unlimited", "hist:keys=", "hist:keys=a,,b", "hist:keys=a:size=x"] {
-            assert_eq!(Trigger::parse(text), None, "{text}");
+            assert_eq!(TriggerSpec::parse(text), None, "{text}");
         }
     }
 
@@ -283,13 +284,13 @@ mod tests {
     fn a_removal_sorts_by_bare_names() {
         let printed = "hist:keys=lat.log2:vals=hitcount:sort=lat.log2.descending:size=2048 if cpu == 0 [paused]";
         let removal = "!hist:keys=lat.log2:vals=hitcount:sort=lat.descending:size=2048 if cpu == 0";
-        assert_eq!(Trigger::parse(printed).unwrap().removal(), removal);
+        assert_eq!(TriggerSpec::parse(printed).unwrap().removal(), removal);
     }
 
     #[test]
     fn a_dot_that_is_no_modifier_belongs_to_the_name() {
-        assert_eq!(Field::parse("a.b"), Field { name: "a.b".into(), modifier: None });
-        assert_eq!(Field::parse("a.buckets=0x1").modifier, None);
-        assert!(Field::parse("stack.stacktrace").is_stack());
+        assert_eq!(TriggerField::parse("a.b"), TriggerField { name: "a.b".into(), modifier: None });
+        assert_eq!(TriggerField::parse("a.buckets=0x1").modifier, None);
+        assert!(TriggerField::parse("stack.stacktrace").is_stack());
     }
 }

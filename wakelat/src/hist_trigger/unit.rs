@@ -1,8 +1,8 @@
 //! The units of keys. The kernel's numbers have none of their own but for `.usecs`.
 
 use super::bucket::log2_range;
-use super::fold::Misfit;
-use super::{Field, Key, Modifier};
+use super::fold::SelectionError;
+use super::{EntryKey, FieldModifier, TriggerField};
 use crate::sink::style::Style;
 use crate::sink::units;
 
@@ -43,16 +43,18 @@ impl Unit {
 ///
 /// # Errors
 /// If `asked` could be the unit of any of several keys.
-pub fn units_of(keys: &[Field], asked: Option<Unit>) -> Result<Vec<Unit>, Misfit> {
-    let is_bucket = |key: &Field| matches!(key.modifier, Some(Modifier::Log2 | Modifier::Buckets(_)));
-    let is_number = |key: &Field| key.modifier.is_none() && !key.is_stack();
+pub fn units_of(keys: &[TriggerField], asked: Option<Unit>) -> Result<Vec<Unit>, SelectionError> {
+    let is_bucket = |key: &TriggerField| matches!(key.modifier, Some(FieldModifier::Log2 | FieldModifier::Buckets(_)));
+    let is_number = |key: &TriggerField| key.modifier.is_none() && !key.is_stack();
     let plain = keys.iter().filter(|key| is_number(key)).count();
     let any_bucket = keys.iter().any(is_bucket);
     if asked.is_some_and(|unit| unit != Unit::None) && !any_bucket && plain > 1 {
-        return Err(Misfit::Unit(keys.iter().filter(|key| is_number(key)).map(Field::to_string).collect()));
+        return Err(SelectionError::Unit(
+            keys.iter().filter(|key| is_number(key)).map(TriggerField::to_string).collect(),
+        ));
     }
-    let unit = |key: &Field| match key.modifier {
-        Some(Modifier::Usecs) => asked.unwrap_or(Unit::Us),
+    let unit = |key: &TriggerField| match key.modifier {
+        Some(FieldModifier::Usecs) => asked.unwrap_or(Unit::Us),
         _ if is_bucket(key) || is_number(key) && !any_bucket => asked.unwrap_or_default(),
         _ => Unit::None,
     };
@@ -60,17 +62,17 @@ pub fn units_of(keys: &[Field], asked: Option<Unit>) -> Result<Vec<Unit>, Misfit
 }
 
 /// A key on one line; of a stack, its innermost function.
-pub fn key_text(key: &Key, unit: Unit, style: &Style) -> String {
+pub fn key_text(key: &EntryKey, unit: Unit, style: &Style) -> String {
     match key {
-        Key::Number(number) => unit.exact(*number, style),
-        Key::Hex(number) => format!("{number:#x}"),
-        Key::Log2(power) => range_text(log2_range(*power), unit, style),
-        Key::Range(from, to) => range_text((*from, *to), unit, style),
-        Key::Text(text) => text.clone(),
-        Key::Symbol { name, .. } => name.clone(),
-        Key::Execname { comm, tid } => format!("{comm} [{tid}]"),
-        Key::Syscall { name, .. } => name.clone(),
-        Key::Stack(functions) => functions.first().cloned().unwrap_or_default(),
+        EntryKey::Number(number) => unit.exact(*number, style),
+        EntryKey::Hex(number) => format!("{number:#x}"),
+        EntryKey::Log2(power) => range_text(log2_range(*power), unit, style),
+        EntryKey::Range(from, to) => range_text((*from, *to), unit, style),
+        EntryKey::Text(text) => text.clone(),
+        EntryKey::Symbol { name, .. } => name.clone(),
+        EntryKey::Execname { comm, tid } => format!("{comm} [{tid}]"),
+        EntryKey::Syscall { name, .. } => name.clone(),
+        EntryKey::Stack(functions) => functions.first().cloned().unwrap_or_default(),
     }
 }
 
@@ -82,10 +84,10 @@ pub fn range_text((from, to): (u64, u64), unit: Unit, style: &Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hist_trigger::Trigger;
+    use crate::hist_trigger::TriggerSpec;
 
     fn units(trigger: &str, asked: Option<Unit>) -> Option<Vec<Unit>> {
-        units_of(&Trigger::parse(trigger).unwrap().keys, asked).ok()
+        units_of(&TriggerSpec::parse(trigger).unwrap().keys, asked).ok()
     }
 
     #[test]
@@ -101,7 +103,7 @@ mod tests {
     fn a_trigger_in_microseconds_needs_no_flag() {
         assert_eq!(units("hist:keys=common_timestamp.usecs", None), Some(vec![Unit::Us]));
         let style = Style { unicode: true, ..Style::default() };
-        assert_eq!(key_text(&Key::Number(39_960), Unit::Us, &style), "39.96 ms");
-        assert_eq!(key_text(&Key::Number(39_960), Unit::None, &style), "39960");
+        assert_eq!(key_text(&EntryKey::Number(39_960), Unit::Us, &style), "39.96 ms");
+        assert_eq!(key_text(&EntryKey::Number(39_960), Unit::None, &style), "39960");
     }
 }

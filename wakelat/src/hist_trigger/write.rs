@@ -3,16 +3,16 @@
 use std::fmt::Write;
 
 use super::entry::BAR_WIDTH;
-use super::{Histogram, Key, Modifier, Saved, Tracked, Value};
+use super::{EntryKey, EntryValue, FieldModifier, SavedField, TrackData, TriggerHistogram};
 
 /// The histogram in the kernel's own layout (`hist_trigger_show`, kernel/trace/trace_events_hist.c, 6.3 to 7.2).
-pub fn kernel_text(histogram: &Histogram) -> String {
+pub fn kernel_text(histogram: &TriggerHistogram) -> String {
     let mut text = String::new();
     write_histogram(&mut text, histogram).expect("a string takes whatever is written to it");
     text
 }
 
-fn write_histogram(out: &mut String, histogram: &Histogram) -> std::fmt::Result {
+fn write_histogram(out: &mut String, histogram: &TriggerHistogram) -> std::fmt::Result {
     writeln!(out, "# event histogram\n#\n# trigger info: {}\n#\n", histogram.trigger)?;
     for entry in &histogram.entries {
         out.push_str("{ ");
@@ -22,7 +22,7 @@ fn write_histogram(out: &mut String, histogram: &Histogram) -> std::fmt::Result 
             if index > 0 {
                 out.push_str(", ");
             }
-            several_lines |= matches!(key, Key::Stack(_));
+            several_lines |= matches!(key, EntryKey::Stack(_));
             write_key(out, name, field.modifier.as_ref(), key)?;
         }
         out.push_str(if several_lines { "}" } else { " }" });
@@ -32,8 +32,8 @@ fn write_histogram(out: &mut String, histogram: &Histogram) -> std::fmt::Result 
             }
             write_value(out, name, *value)?;
         }
-        for tracked in &entry.tracked {
-            write_tracked(out, tracked)?;
+        for tracked in &entry.track_data {
+            write_track_data(out, tracked)?;
         }
         out.push('\n');
     }
@@ -50,20 +50,20 @@ fn write_histogram(out: &mut String, histogram: &Histogram) -> std::fmt::Result 
     Ok(())
 }
 
-fn write_key(out: &mut String, name: &str, modifier: Option<&Modifier>, key: &Key) -> std::fmt::Result {
+fn write_key(out: &mut String, name: &str, modifier: Option<&FieldModifier>, key: &EntryKey) -> std::fmt::Result {
     match key {
-        Key::Number(number) => write!(out, "{name}: {number:>10}"),
-        Key::Hex(number) => write!(out, "{name}: {number:x}"),
-        Key::Log2(power) => write!(out, "{name}: ~ 2^{power:<2}"),
-        Key::Range(from, to) => write!(out, "{name}: ~ {from}-{to}"),
-        Key::Text(text) => write!(out, "{name}: {}", padded(text, 50)),
-        Key::Symbol { address, name: symbol } => {
-            let width = if modifier == Some(&Modifier::SymOffset) { 55 } else { 45 };
+        EntryKey::Number(number) => write!(out, "{name}: {number:>10}"),
+        EntryKey::Hex(number) => write!(out, "{name}: {number:x}"),
+        EntryKey::Log2(power) => write!(out, "{name}: ~ 2^{power:<2}"),
+        EntryKey::Range(from, to) => write!(out, "{name}: ~ {from}-{to}"),
+        EntryKey::Text(text) => write!(out, "{name}: {}", padded(text, 50)),
+        EntryKey::Symbol { address, name: symbol } => {
+            let width = if modifier == Some(&FieldModifier::SymOffset) { 55 } else { 45 };
             write!(out, "{name}: [{address:x}] {}", padded(symbol, width))
         }
-        Key::Execname { comm, tid } => write!(out, "{name}: {}[{tid:>10}]", padded(comm, 16)),
-        Key::Syscall { name: call, number } => write!(out, "{name}: {}[{number:>3}]", padded(call, 30)),
-        Key::Stack(functions) => {
+        EntryKey::Execname { comm, tid } => write!(out, "{name}: {}[{tid:>10}]", padded(comm, 16)),
+        EntryKey::Syscall { name: call, number } => write!(out, "{name}: {}[{number:>3}]", padded(call, 30)),
+        EntryKey::Stack(functions) => {
             // A stack that a field holds stands without a colon, its first function on the same line.
             out.push_str(name);
             out.push_str(if name.ends_with(".stacktrace") { "" } else { ":\n" });
@@ -72,29 +72,29 @@ fn write_key(out: &mut String, name: &str, modifier: Option<&Modifier>, key: &Ke
     }
 }
 
-fn write_value(out: &mut String, name: &str, value: Value) -> std::fmt::Result {
+fn write_value(out: &mut String, name: &str, value: EntryValue) -> std::fmt::Result {
     match value {
-        Value::Number(number) => write!(out, " {name}: {number:>10}"),
-        Value::Hex(number) => write!(out, " {name}: {number:>10x}"),
-        Value::Percent(percent) => {
+        EntryValue::Number(number) => write!(out, " {name}: {number:>10}"),
+        EntryValue::Hex(number) => write!(out, " {name}: {number:>10x}"),
+        EntryValue::Percent(percent) => {
             let name = name.strip_suffix(".percent").unwrap_or(name);
             match percent {
                 Some(percent) => write!(out, " {name} (%): {:>3}.{:02}", percent / 100, percent % 100),
                 None => write!(out, " {name} (%):[ERROR]"),
             }
         }
-        Value::Bar(filled) => {
+        EntryValue::Bar(filled) => {
             let name = name.strip_suffix(".graph").unwrap_or(name);
             write!(out, " {name}: {:<BAR_WIDTH$}", "#".repeat(filled.into()))
         }
     }
 }
 
-fn write_tracked(out: &mut String, tracked: &Tracked) -> std::fmt::Result {
+fn write_track_data(out: &mut String, tracked: &TrackData) -> std::fmt::Result {
     write!(out, "\n\t{}: {:>10}", tracked.handler, tracked.value)?;
     tracked.saved.iter().try_for_each(|(name, saved)| match saved {
-        Saved::Number(number) => write!(out, "  {name}: {number:>10}"),
-        Saved::Text(text) => write!(out, "  {name}: {}", padded(text, 32)),
+        SavedField::Number(number) => write!(out, "  {name}: {number:>10}"),
+        SavedField::Text(text) => write!(out, "  {name}: {}", padded(text, 32)),
     })
 }
 

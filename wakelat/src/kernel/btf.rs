@@ -7,7 +7,7 @@ use std::{collections::HashSet, path::Path};
 
 use aya_obj::btf::{Btf, BtfKind};
 
-use self::types::Types;
+use self::types::BtfTypes;
 pub use file::read;
 
 /// The tracepoints that wakelat's programs sit on.
@@ -25,13 +25,13 @@ pub enum KernelBtf {
         /// Those of [`TRACEPOINTS`] that the kernel lacks.
         missing_tracepoints: Vec<&'static str>,
         /// The BPF ring buffer.
-        ring_buffer: RingBuffer,
+        ring_buffer: RingBufferSupport,
     },
 }
 
 /// The BPF ring buffer of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RingBuffer {
+pub enum RingBufferSupport {
     /// The kernel has none: mainline has one from 5.8 on.
     Missing,
     /// Programs on the scheduler's tracepoints can use it.
@@ -41,7 +41,7 @@ pub enum RingBuffer {
     /// `struct bpf_ringbuf` (kernel/bpf/ringbuf.c) began with a `spinlock_t`, which PREEMPT_RT makes a sleeping lock.
     /// `bpf_ringbuf_reserve()` takes it, and the scheduler calls programs with the lock of a run queue held: two CPUs that
     /// meet there deadlock. Linux 6.12 made it a `raw_spinlock_t`, as did later releases of some older stable series.
-    Sleeps,
+    SleepingLock,
 }
 
 impl KernelBtf {
@@ -52,21 +52,21 @@ impl KernelBtf {
             Ok(None) => return Self::Missing,
             Err(error) => return Self::Unusable(format!("{error:#}")),
         };
-        Types::find(&bytes).map_or_else(
+        BtfTypes::find(&bytes).map_or_else(
             || Self::Unusable(format!("cannot understand `{}`: its BTF is broken", path.display())),
             |types| Self::of(&types),
         )
     }
 
-    fn of(types: &Types) -> Self {
+    fn of(types: &BtfTypes) -> Self {
         let names: HashSet<&[u8]> = types.names().filter(|name| name.starts_with(b"b")).collect();
         let ring_buffer = if !names.contains(&b"bpf_ringbuf"[..]) {
             // The type rather than the version: distributions bring it to older kernels.
-            RingBuffer::Missing
+            RingBufferSupport::Missing
         } else if types.structure_of_member("bpf_ringbuf", "spinlock").is_some_and(|lock| sleeps(types, lock)) {
-            RingBuffer::Sleeps
+            RingBufferSupport::SleepingLock
         } else {
-            RingBuffer::Usable
+            RingBufferSupport::Usable
         };
         Self::Present {
             // The kernel declares one typedef per tracepoint for typed programs (include/trace/bpf_probe.h).
@@ -84,7 +84,7 @@ impl KernelBtf {
 const INNER_LOCKS: [&[u8]; 2] = [b"rt_mutex", b"rt_mutex_base"];
 
 /// Whether tasks sleep where they wait for a lock of this type.
-fn sleeps(types: &Types, lock: u32) -> bool {
+fn sleeps(types: &BtfTypes, lock: u32) -> bool {
     types.structures_within(lock).any(|inner| INNER_LOCKS.contains(&inner))
 }
 
@@ -94,10 +94,10 @@ fn sleeps(types: &Types, lock: u32) -> bool {
 /// set although the task is off the run queue. Linux 5.15 brought the mainline form of these locks, with `struct
 /// rt_mutex_base` and with `SM_RTLOCK_WAIT` (kernel/sched/core.c), which leaves `preempt` clear.
 pub fn reports_blocked_as_preempted(btf: &[u8]) -> bool {
-    let inner_of_spinlock = |types: &Types| {
+    let inner_of_spinlock = |types: &BtfTypes| {
         Some(types.structures_within(types.structure_of_typedef("spinlock_t")?).any(|it| it == INNER_LOCKS[0]))
     };
-    Types::find(btf).as_ref().and_then(inner_of_spinlock).unwrap_or(false)
+    BtfTypes::find(btf).as_ref().and_then(inner_of_spinlock).unwrap_or(false)
 }
 
 /// Whether the kernel has the tracepoint `name`: it declares one typedef for each, for typed programs
@@ -112,13 +112,13 @@ mod tests {
 
     /// Writes the records of a BTF, as include/uapi/linux/btf.h has them.
     #[derive(Default)]
-    pub(super) struct Writer {
+    pub(super) struct BtfWriter {
         records: Vec<u8>,
         count: u32,
         strings: Vec<u8>,
     }
 
-    impl Writer {
+    impl BtfWriter {
         fn name(&mut self, name: &str) -> u32 {
             // The first name is empty.
             if self.strings.is_empty() {
@@ -167,7 +167,7 @@ mod tests {
 
     /// The locks of a kernel: `spinlock_t` with `inner` in it, `raw_spinlock_t`, and a ring buffer whose lock is a `ring_lock`.
     pub(super) fn kernel(inner: &str, ring_lock: &str) -> Vec<u8> {
-        let mut btf = Writer::default();
+        let mut btf = BtfWriter::default();
         let raw = btf.structure("raw_spinlock", &[]);
         let inner = btf.structure(inner, &[("wait_lock", raw)]);
         let sleeping = btf.structure("spinlock", &[("lock", inner)]);
@@ -178,8 +178,8 @@ mod tests {
         btf.bytes()
     }
 
-    fn ring_buffer(btf: &[u8]) -> RingBuffer {
-        match KernelBtf::of(&Types::find(btf).unwrap()) {
+    fn ring_buffer(btf: &[u8]) -> RingBufferSupport {
+        match KernelBtf::of(&BtfTypes::find(btf).unwrap()) {
             KernelBtf::Present { ring_buffer, .. } => ring_buffer,
             other => panic!("{other:?}"),
         }
@@ -188,11 +188,11 @@ mod tests {
     #[test]
     fn a_ring_buffer_under_a_sleeping_lock_is_recognised() {
         for inner in ["rt_mutex", "rt_mutex_base"] {
-            assert_eq!(ring_buffer(&kernel(inner, "spinlock_t")), RingBuffer::Sleeps, "{inner}");
-            assert_eq!(ring_buffer(&kernel(inner, "raw_spinlock_t")), RingBuffer::Usable, "{inner}");
+            assert_eq!(ring_buffer(&kernel(inner, "spinlock_t")), RingBufferSupport::SleepingLock, "{inner}");
+            assert_eq!(ring_buffer(&kernel(inner, "raw_spinlock_t")), RingBufferSupport::Usable, "{inner}");
         }
         // Without PREEMPT_RT a `spinlock_t` spins.
-        assert_eq!(ring_buffer(&kernel("raw_spinlock", "spinlock_t")), RingBuffer::Usable);
+        assert_eq!(ring_buffer(&kernel("raw_spinlock", "spinlock_t")), RingBufferSupport::Usable);
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         let path = directory.path().join("vmlinux");
         std::fs::write(&path, Btf::new().to_bytes()).unwrap();
         let expected =
-            KernelBtf::Present { missing_tracepoints: TRACEPOINTS.to_vec(), ring_buffer: RingBuffer::Missing };
+            KernelBtf::Present { missing_tracepoints: TRACEPOINTS.to_vec(), ring_buffer: RingBufferSupport::Missing };
         assert_eq!(KernelBtf::read(&path), expected);
     }
 
@@ -235,7 +235,7 @@ mod tests {
         let missing_tracepoints = vec!["sched_waking", "sched_wakeup"];
         assert_eq!(
             KernelBtf::read(&path),
-            KernelBtf::Present { missing_tracepoints, ring_buffer: RingBuffer::Missing }
+            KernelBtf::Present { missing_tracepoints, ring_buffer: RingBufferSupport::Missing }
         );
     }
 }

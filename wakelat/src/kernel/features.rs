@@ -9,14 +9,14 @@ use anyhow::Result;
 
 use super::{
     Roots,
-    btf::{KernelBtf, RingBuffer},
+    btf::{KernelBtf, RingBufferSupport},
     cgroup,
     cpus::Cpus,
     mounts,
     privilege::{self, Privileges},
     release::Release,
     requirement,
-    tracefs::Tracefs,
+    tracefs::TracefsAccess,
 };
 use crate::{
     config::{Attach, Resources},
@@ -41,7 +41,7 @@ pub struct Features {
     /// This process sees the ids that the kernel side sees.
     pub first_pid_namespace: bool,
     /// Where tracefs is and what it offers.
-    pub tracefs: Tracefs,
+    pub tracefs: TracefsAccess,
     /// Where the cgroup v2 hierarchy is mounted.
     pub cgroup_v2: Option<PathBuf>,
     /// `/proc/PID/schedstat` counts (`CONFIG_SCHED_INFO`): an independent account of waits.
@@ -86,7 +86,7 @@ impl Features {
             privileges: Privileges::detect(roots),
             lockdown: lockdown(&fs::read_to_string(roots.sys.join("kernel/security/lockdown")).unwrap_or_default()),
             first_pid_namespace: privilege::first_pid_namespace(roots),
-            tracefs: Tracefs::read(&mounts),
+            tracefs: TracefsAccess::read(&mounts),
             cgroup_v2: mounts::of_kind(&mounts, cgroup::V2).next().map(ToOwned::to_owned),
             schedstat: schedstat(&fs::read_to_string(roots.proc.join("self/schedstat")).unwrap_or_default()),
             cpus_online: Cpus::read(&roots.sys, "online").ok(),
@@ -100,18 +100,18 @@ impl Features {
     }
 
     /// The way `attach` takes here is by classic tracepoints, which do not tell all of a task.
-    pub fn only_records(&self, attach: Attach) -> bool {
+    pub fn uses_classic_tracepoints(&self, attach: Attach) -> bool {
         attach == Attach::Classic || attach == Attach::Auto && self.btf == KernelBtf::Missing
     }
 
     /// The BPF ring buffer. A kernel that does not publish its types is judged by its version: Linux 6.12 was the first whose
     /// ring buffer has a lock that spins under PREEMPT_RT.
-    pub fn ring_buffer(&self) -> RingBuffer {
+    pub fn ring_buffer(&self) -> RingBufferSupport {
         match &self.btf {
             KernelBtf::Present { ring_buffer, .. } => *ring_buffer,
-            _ if !self.release.is_at_least(5, 8) => RingBuffer::Missing,
-            _ if self.preempt_rt && !self.release.is_at_least(6, 12) => RingBuffer::Sleeps,
-            _ => RingBuffer::Usable,
+            _ if !self.release.is_at_least(5, 8) => RingBufferSupport::Missing,
+            _ if self.preempt_rt && !self.release.is_at_least(6, 12) => RingBufferSupport::SleepingLock,
+            _ => RingBufferSupport::Usable,
         }
     }
 
@@ -188,10 +188,10 @@ mod tests {
             let release = Release::parse(release);
             Features { release, preempt_rt, btf: KernelBtf::Missing, ..requirement::tests::everything() }.ring_buffer()
         };
-        assert_eq!(of("5.10.0-43-rt-amd64", true), RingBuffer::Sleeps);
-        assert_eq!(of("6.12.0-rt-amd64", true), RingBuffer::Usable);
-        assert_eq!(of("5.10.0-46-cloud-amd64", false), RingBuffer::Usable);
-        assert_eq!(of("5.4.0", false), RingBuffer::Missing);
+        assert_eq!(of("5.10.0-43-rt-amd64", true), RingBufferSupport::SleepingLock);
+        assert_eq!(of("6.12.0-rt-amd64", true), RingBufferSupport::Usable);
+        assert_eq!(of("5.10.0-46-cloud-amd64", false), RingBufferSupport::Usable);
+        assert_eq!(of("5.4.0", false), RingBufferSupport::Missing);
     }
 
     #[test]

@@ -5,20 +5,20 @@ use std::fmt;
 
 /// A tracepoint's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Format {
+pub struct EventFormat {
     /// The tracepoint's name.
     pub name: String,
     /// Its number, as `perf_event_attr.config` takes it and a record's `common_type` has it.
     pub id: u32,
     /// The fields by rising offset: first those that all records have.
-    pub fields: Vec<Field>,
+    pub fields: Vec<FormatField>,
     /// How the kernel prints a record.
     pub print: String,
 }
 
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct FormatField {
     /// The name.
     pub name: String,
     /// The C type, without `__data_loc` and without an array's length.
@@ -26,7 +26,7 @@ pub struct Field {
     /// Whether it is an array, and its length where the file gives one as a number.
     pub array: Option<Option<u32>>,
     /// Where the value is.
-    pub location: Location,
+    pub location: FieldLocation,
     /// Where it begins: bytes from the record's beginning.
     pub offset: u32,
     /// How long it is: bytes.
@@ -39,7 +39,7 @@ pub struct Field {
 
 /// Where a field's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Location {
+pub enum FieldLocation {
     /// In the field itself.
     Inline,
     /// `__data_loc`: the field is a u32 whose lower half is the value's offset from the record's beginning, and whose
@@ -69,7 +69,7 @@ impl fmt::Display for FormatError {
 
 impl std::error::Error for FormatError {}
 
-impl Format {
+impl EventFormat {
     /// Reads a `format` file (`f_show`, kernel/trace/trace_events.c, 5.10 to 7.2).
     ///
     /// # Errors
@@ -111,17 +111,17 @@ impl Format {
     }
 
     /// The field of this name.
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub fn field(&self, name: &str) -> Option<&FormatField> {
         self.fields.iter().find(|field| field.name == name)
     }
 
     /// The fields of this record alone.
-    pub fn own_fields(&self) -> impl Iterator<Item = &Field> {
+    pub fn own_fields(&self) -> impl Iterator<Item = &FormatField> {
         self.fields.iter().filter(|field| !field.common)
     }
 }
 
-fn field_of(text: &str, common: bool) -> Option<Field> {
+fn field_of(text: &str, common: bool) -> Option<FormatField> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next()?;
     let mut number = |name: &str| parts.next()?.strip_prefix(name)?.parse::<u32>().ok();
@@ -132,9 +132,9 @@ fn field_of(text: &str, common: bool) -> Option<Field> {
         _ => return None,
     };
     let (location, declaration) = match declaration.split_once(' ') {
-        Some(("__data_loc", rest)) => (Location::DataLoc, rest),
-        Some(("__rel_loc", rest)) => (Location::RelLoc, rest),
-        _ => (Location::Inline, declaration),
+        Some(("__data_loc", rest)) => (FieldLocation::DataLoc, rest),
+        Some(("__rel_loc", rest)) => (FieldLocation::RelLoc, rest),
+        _ => (FieldLocation::Inline, declaration),
     };
     // `char comm[16]`, `__data_loc char[] comm`, `const char * name`, `unsigned long args[6]`.
     let (declaration, behind) = bracket(declaration);
@@ -142,7 +142,7 @@ fn field_of(text: &str, common: bool) -> Option<Field> {
     let (kind, before) = bracket(declaration[..=at].trim_end());
     let name = declaration[at + 1..].to_owned();
     let array = behind.or(before).map(|length| length.trim().parse().ok());
-    (!name.is_empty() && !kind.is_empty()).then(|| Field {
+    (!name.is_empty() && !kind.is_empty()).then(|| FormatField {
         name,
         kind: kind.to_owned(),
         array,
@@ -162,13 +162,13 @@ fn bracket(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-impl fmt::Display for Field {
+impl fmt::Display for FormatField {
     /// As C would declare it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let location = match self.location {
-            Location::Inline => "",
-            Location::DataLoc => "__data_loc ",
-            Location::RelLoc => "__rel_loc ",
+            FieldLocation::Inline => "",
+            FieldLocation::DataLoc => "__data_loc ",
+            FieldLocation::RelLoc => "__rel_loc ",
         };
         let space = if self.kind.ends_with('*') { "" } else { " " };
         write!(f, "{location}{}{space}{}", self.kind, self.name)?;
@@ -184,16 +184,16 @@ impl fmt::Display for Field {
 mod tests {
     use super::*;
 
-    fn fixture(kernel: &str, event: &str) -> Format {
+    fn fixture(kernel: &str, event: &str) -> EventFormat {
         let path = format!("{}/tests/fixtures/formats/{kernel}/{event}.format", env!("CARGO_MANIFEST_DIR"));
-        Format::parse(&std::fs::read_to_string(&path).expect(&path)).expect(&path)
+        EventFormat::parse(&std::fs::read_to_string(&path).expect(&path)).expect(&path)
     }
 
     #[test]
     fn a_print_format_may_have_several_lines() {
         let text =
             "name: e\nID: 7\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\tsigned:1;\n\nprint fmt: \"a:\n%d\", REC->a\n";
-        assert_eq!(Format::parse(text).unwrap().print, "\"a:\n%d\", REC->a");
+        assert_eq!(EventFormat::parse(text).unwrap().print, "\"a:\n%d\", REC->a");
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
             for file in std::fs::read_dir(kernel.unwrap().path()).unwrap() {
                 let path = file.unwrap().path();
                 let text = std::fs::read_to_string(&path).unwrap();
-                let format = Format::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let format = EventFormat::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 assert_eq!(Some(format.name.as_str()), path.file_stem().unwrap().to_str());
                 assert_eq!(format.fields.len(), text.matches("field:").count(), "{}", path.display());
                 assert!(format.fields.iter().filter(|field| field.common).count() >= 4, "{}", path.display());
@@ -227,14 +227,14 @@ mod tests {
     fn t24_a_name_may_move_out_of_the_record() {
         let comm = |kernel| fixture(kernel, "sched_migrate_task").field("comm").cloned().unwrap();
         let (old, new) = (comm("6.12-cloud"), comm("7.2-cloud"));
-        assert_eq!((old.location, old.array, old.size), (Location::Inline, Some(Some(16)), 16));
-        assert_eq!((new.location, new.array, new.size), (Location::DataLoc, Some(None), 4));
+        assert_eq!((old.location, old.array, old.size), (FieldLocation::Inline, Some(Some(16)), 16));
+        assert_eq!((new.location, new.array, new.size), (FieldLocation::DataLoc, Some(None), 4));
         assert_eq!((old.to_string().as_str(), new.to_string().as_str()), ("char comm[16]", "__data_loc char comm[]"));
     }
 
     #[test]
     fn what_is_no_format_is_refused_with_its_line() {
-        let line = |text: &str| Format::parse(text).unwrap_err().line;
+        let line = |text: &str| EventFormat::parse(text).unwrap_err().line;
         assert_eq!(line(""), 0);
         assert_eq!(line("name: x\n"), 0);
         assert_eq!(line("name: x\nID: y\n"), 2);

@@ -33,7 +33,7 @@ pub struct Machine {
 
 /// What an id stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub enum TaskKind {
     /// A process (its first thread has the same id).
     Process,
     /// Another thread of the process.
@@ -60,10 +60,10 @@ impl Machine {
     }
 
     /// What the id stands for now; none where it stands for nothing.
-    pub fn task(&self, id: u32) -> Option<Task> {
+    pub fn task(&self, id: u32) -> Option<TaskKind> {
         let status = fs::read_to_string(self.roots.proc.join(id.to_string()).join("status")).ok()?;
         let tgid = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
-        Some(if tgid == id { Task::Process } else { Task::ThreadOf(tgid) })
+        Some(if tgid == id { TaskKind::Process } else { TaskKind::ThreadOf(tgid) })
     }
 
     /// The cgroup that a path names.
@@ -90,7 +90,7 @@ pub(crate) mod tests {
 
     /// A machine of four CPUs, in a directory of its own: process 100 with thread 101, process
     /// 200, and the cgroup `/kubepods` of a v2 hierarchy beside a v1 one.
-    pub(crate) fn drawn() -> (tempfile::TempDir, Machine) {
+    pub(crate) fn arbitrary() -> (tempfile::TempDir, Machine) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         for (id, tgid) in [(100, 100), (101, 100), (200, 200)] {
@@ -127,7 +127,7 @@ pub(crate) mod tests {
     fn this_machine_is_understood() {
         let machine = Machine::detect().unwrap();
         assert!(machine.cpus.contains(0) && machine.threads > 0 && machine.page_bytes.is_power_of_two());
-        assert_eq!(machine.task(std::process::id()), Some(Task::Process));
+        assert_eq!(machine.task(std::process::id()), Some(TaskKind::Process));
         assert_eq!(machine.task(0), None);
     }
 }

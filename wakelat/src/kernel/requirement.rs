@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::{
     Features,
-    btf::{KernelBtf, RingBuffer},
+    btf::{KernelBtf, RingBufferSupport},
     features::Lockdown,
-    tracefs::Tracefs,
+    tracefs::TracefsAccess,
 };
 use crate::{
     config::{Attach, Resources},
@@ -20,7 +20,7 @@ pub struct Requirement {
     /// What it is.
     pub name: &'static str,
     /// Whether it is there.
-    pub state: State,
+    pub state: RequirementState,
     /// What was found.
     pub found: String,
     /// How to get it, where it is not there.
@@ -30,7 +30,7 @@ pub struct Requirement {
 /// Whether something is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum RequirementState {
     /// It is.
     Ok,
     /// It is not, and nothing can be measured without it.
@@ -42,17 +42,17 @@ pub enum State {
 impl Requirement {
     /// It is there.
     pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, state: State::Ok, found: found.into(), remedy: None }
+        Self { name, state: RequirementState::Ok, found: found.into(), remedy: None }
     }
 
     /// It is not there, and nothing can be measured without it.
     pub fn missing(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { name, state: State::Missing, found: found.into(), remedy: Some(remedy.into()) }
+        Self { name, state: RequirementState::Missing, found: found.into(), remedy: Some(remedy.into()) }
     }
 
     /// It is not there, and something is lost.
     pub fn note(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { name, state: State::Note, found: found.into(), remedy: Some(remedy.into()) }
+        Self { name, state: RequirementState::Note, found: found.into(), remedy: Some(remedy.into()) }
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) fn check(features: &Features, resources: &Resources, mode: Mode) -> R
     let mut needed = all(features, resources.attach);
     needed.push(ring_buffer(features, mode));
     needed.extend(resources.rt_priority.map(|priority| rt_priority(features, priority)));
-    match needed.into_iter().find(|requirement| requirement.state == State::Missing) {
+    match needed.into_iter().find(|requirement| requirement.state == RequirementState::Missing) {
         Some(Requirement { found, remedy, .. }) => bail!("{found}; {}", remedy.unwrap_or_default()),
         None => Ok(()),
     }
@@ -91,7 +91,7 @@ fn capabilities(features: &Features) -> Requirement {
             format!("the {those} {} {is} missing", words.join(" and ")),
             format!(
                 "run it with `sudo`, or give them to the binary once: `sudo setcap {}+ep {binary}`",
-                full(features)
+                all_capabilities(features)
             ),
         );
     }
@@ -118,7 +118,7 @@ fn rt_priority(features: &Features, priority: u8) -> Requirement {
 }
 
 /// What `setcap` is to be given: file capabilities replace one another, so the missing ones alone will not do.
-fn full(features: &Features) -> &'static str {
+fn all_capabilities(features: &Features) -> &'static str {
     match &features.release {
         release if release.is_at_least(5, 11) => "cap_bpf,cap_perfmon",
         release if release.is_at_least(5, 8) => "cap_bpf,cap_perfmon,cap_sys_resource",
@@ -142,7 +142,7 @@ fn lockdown(lockdown: Lockdown) -> Requirement {
 fn types(features: &Features, attach: Attach) -> Vec<Requirement> {
     const NAME: &str = "kernel types (BTF)";
     let path = features.btf_path.display();
-    let records = features.only_records(attach);
+    let records = features.uses_classic_tracepoints(attach);
     let missing_tracepoints = match &features.btf {
         KernelBtf::Missing => {
             let found = format!("the kernel has no BTF at `{path}`");
@@ -176,13 +176,13 @@ fn ring_buffer(features: &Features, mode: Mode) -> Requirement {
     const NAME: &str = "ring buffer";
     let release = &features.release;
     match (features.ring_buffer(), mode) {
-        (RingBuffer::Usable, _) => Requirement::ok(NAME, "there"),
-        (RingBuffer::Missing, _) => Requirement::missing(
+        (RingBufferSupport::Usable, _) => Requirement::ok(NAME, "there"),
+        (RingBufferSupport::Missing, _) => Requirement::missing(
             NAME,
             format!("the kernel `{release}` has no BPF ring buffer"),
             "use Linux 5.8 or later, built with `CONFIG_BPF_SYSCALL=y`",
         ),
-        (RingBuffer::Sleeps, mode) => {
+        (RingBufferSupport::SleepingLock, mode) => {
             let found = format!(
                 "on the kernel `{release}` the BPF ring buffer can freeze the machine: with PREEMPT_RT its lock sleeps"
             );
@@ -199,15 +199,15 @@ fn ring_buffer(features: &Features, mode: Mode) -> Requirement {
 
 fn attachment(features: &Features, attach: Attach) -> Requirement {
     const NAME: &str = "attachment";
-    if features.only_records(attach) {
+    if features.uses_classic_tracepoints(attach) {
         return match features.tracefs {
-            Tracefs::Open { .. } => Requirement::ok(NAME, "classic tracepoints"),
-            Tracefs::Closed(ref path) => Requirement::missing(
+            TracefsAccess::Open { .. } => Requirement::ok(NAME, "classic tracepoints"),
+            TracefsAccess::Denied(ref path) => Requirement::missing(
                 NAME,
                 format!("classic tracepoints need tracefs, and `{}` is closed to this user", path.display()),
                 "run it with `sudo`",
             ),
-            Tracefs::NotMounted => Requirement::missing(
+            TracefsAccess::NotMounted => Requirement::missing(
                 NAME,
                 "classic tracepoints need tracefs, which is not mounted",
                 "mount -t tracefs nodev /sys/kernel/tracing",
@@ -239,7 +239,7 @@ pub(crate) mod tests {
             release: Release::parse("6.12.0"),
             preempt_rt: false,
             btf_path: "/sys/kernel/btf/vmlinux".into(),
-            btf: KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBuffer::Usable },
+            btf: KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBufferSupport::Usable },
             privileges: Privileges {
                 effective: CapabilitySet::all(),
                 first_user_namespace: true,
@@ -248,7 +248,7 @@ pub(crate) mod tests {
             },
             lockdown: Lockdown::None,
             first_pid_namespace: true,
-            tracefs: Tracefs::Open {
+            tracefs: TracefsAccess::Open {
                 path: "/sys/kernel/tracing".into(),
                 hist_triggers: true,
                 tracers: ["timerlat", "osnoise", "nop"].map(str::to_owned).to_vec(),
@@ -264,7 +264,7 @@ pub(crate) mod tests {
         Resources {
             attach,
             btf: None,
-            start_entries: 1,
+            max_tasks: 1,
             ring_bytes: 4096,
             timeline_ring_bytes: 4096,
             drain_interval_ns: 1_000_000,
@@ -327,34 +327,39 @@ pub(crate) mod tests {
         let features = Features { btf: KernelBtf::Missing, ..everything() };
         check(&features, &resources(Attach::Auto), Mode::Samples).unwrap();
         check(&features, &resources(Attach::Classic), Mode::Samples).unwrap();
-        let blind = Features { tracefs: Tracefs::NotMounted, ..features };
+        let blind = Features { tracefs: TracefsAccess::NotMounted, ..features };
         assert!(error(&blind, Attach::Auto).contains("mount -t tracefs"));
-        let closed = Features { tracefs: Tracefs::Closed("/sys/kernel/tracing".into()), ..everything() };
+        let closed = Features { tracefs: TracefsAccess::Denied("/sys/kernel/tracing".into()), ..everything() };
         let text = error(&closed, Attach::Classic);
         assert!(text.contains("closed to this user; run it with `sudo`") && !text.contains("mount"), "{text}");
-        check(&Features { tracefs: Tracefs::NotMounted, ..everything() }, &resources(Attach::Auto), Mode::Samples)
-            .unwrap();
+        check(
+            &Features { tracefs: TracefsAccess::NotMounted, ..everything() },
+            &resources(Attach::Auto),
+            Mode::Samples,
+        )
+        .unwrap();
     }
 
     #[test]
     fn a_missing_tracepoint_and_a_missing_ring_buffer_are_named() {
-        let btf = KernelBtf::Present { missing_tracepoints: vec!["sched_waking"], ring_buffer: RingBuffer::Usable };
+        let btf =
+            KernelBtf::Present { missing_tracepoints: vec!["sched_waking"], ring_buffer: RingBufferSupport::Usable };
         assert!(error(&Features { btf, ..everything() }, Attach::Auto).contains("lacks `sched_waking`"));
-        let btf = KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBuffer::Missing };
+        let btf = KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBufferSupport::Missing };
         let text = error(&Features { btf, ..everything() }, Attach::Auto);
         assert!(text.contains("`6.12.0` has no BPF ring buffer") && text.contains("5.8"), "{text}");
     }
 
     #[test]
     fn a_ring_buffer_that_can_freeze_the_machine_is_refused_and_counting_in_the_kernel_is_not() {
-        let btf = KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBuffer::Sleeps };
+        let btf = KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBufferSupport::SleepingLock };
         let features = Features { release: Release::parse("5.10.0-43-rt-amd64"), btf, ..everything() };
         let text = error(&features, Attach::Auto);
         assert!(text.contains("`5.10.0-43-rt-amd64` the BPF ring buffer can freeze the machine"), "{text}");
         assert!(text.contains("mode `aggregate`"), "{text}");
         check(&features, &resources(Attach::Auto), Mode::Aggregate).unwrap();
         let checklist = all(&features, Attach::Auto);
-        assert_eq!(checklist.iter().find(|check| check.name == "ring buffer").unwrap().state, State::Note);
+        assert_eq!(checklist.iter().find(|check| check.name == "ring buffer").unwrap().state, RequirementState::Note);
     }
 
     #[test]

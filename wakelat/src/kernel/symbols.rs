@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs};
 
 /// The functions by where they begin, and where no function is: none there.
 #[derive(Clone, Debug, Default)]
-pub struct Symbols(BTreeMap<u64, Option<String>>);
+pub struct KernelSymbols(BTreeMap<u64, Option<String>>);
 
 /// The symbols that end a section of code: they have the type of a function (include/asm-generic/vmlinux.lds.h).
 const ENDS: [&str; 2] = ["_etext", "_einittext"];
@@ -33,7 +33,7 @@ impl<'a> Symbol<'a> {
     }
 }
 
-impl Symbols {
+impl KernelSymbols {
     /// The running kernel's; none of them where it keeps the addresses to itself.
     pub fn of_kernel() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn an_address_is_in_the_function_that_begins_before_it_and_has_not_ended() {
-        let symbols = Symbols::parse(KALLSYMS, MODULES);
+        let symbols = KernelSymbols::parse(KALLSYMS, MODULES);
         for (address, name) in [
             (5, None),
             (0xffff_ffff_8100_0123, Some("timerlat_irq")),
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_module_whose_place_is_hidden_does_not_reach_beyond_the_next_symbol_of_another() {
-        let symbols = Symbols::parse(KALLSYMS, "dummy 4096 0 - Live 0x0000000000000000\n");
+        let symbols = KernelSymbols::parse(KALLSYMS, "dummy 4096 0 - Live 0x0000000000000000\n");
         assert_eq!(symbols.name_of(0xffff_ffff_c000_1fff), Some("dummy_load"));
         assert_eq!(symbols.name_of(0xffff_ffff_c000_2000), Some("other"));
     }

@@ -9,11 +9,11 @@ use super::mounts::{self, Mount};
 
 /// Where tracefs is and what it offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tracefs {
+pub enum TracefsAccess {
     /// Mounted nowhere that this process sees.
     NotMounted,
     /// Mounted, but not for this user.
-    Closed(PathBuf),
+    Denied(PathBuf),
     /// Open to this user.
     Open {
         /// Where.
@@ -25,16 +25,16 @@ pub enum Tracefs {
     },
 }
 
-impl Tracefs {
+impl TracefsAccess {
     /// Finds it and looks at it.
     pub fn read(mounts: &[Mount]) -> Self {
         let Some(path) = mounts::of_kind(mounts, "tracefs").next() else {
             return Self::NotMounted;
         };
-        Self::look(path).unwrap_or_else(|_| Self::Closed(path.to_owned()))
+        Self::examine(path).unwrap_or_else(|_| Self::Denied(path.to_owned()))
     }
 
-    fn look(path: &Path) -> io::Result<Self> {
+    fn examine(path: &Path) -> io::Result<Self> {
         let tracers = fs::read_to_string(path.join("available_tracers"))?;
         Ok(Self::Open {
             path: path.to_owned(),
@@ -54,13 +54,13 @@ mod tests {
 
     #[test]
     fn what_is_not_mounted_is_not_there() {
-        assert_eq!(Tracefs::read(&[]), Tracefs::NotMounted);
+        assert_eq!(TracefsAccess::read(&[]), TracefsAccess::NotMounted);
     }
 
     #[test]
     fn what_cannot_be_read_is_closed() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(Tracefs::read(&mounted(directory.path())), Tracefs::Closed(directory.path().to_owned()));
+        assert_eq!(TracefsAccess::read(&mounted(directory.path())), TracefsAccess::Denied(directory.path().to_owned()));
     }
 
     #[test]
@@ -68,8 +68,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("available_tracers"), "timerlat osnoise nop\n").unwrap();
         fs::create_dir_all(directory.path().join("events/sched/sched_switch")).unwrap();
-        let read = || match Tracefs::read(&mounted(directory.path())) {
-            Tracefs::Open { hist_triggers, tracers, .. } => (hist_triggers, tracers),
+        let read = || match TracefsAccess::read(&mounted(directory.path())) {
+            TracefsAccess::Open { hist_triggers, tracers, .. } => (hist_triggers, tracers),
             other => panic!("{other:?}"),
         };
         assert_eq!(read(), (false, ["timerlat", "osnoise", "nop"].map(str::to_owned).to_vec()));

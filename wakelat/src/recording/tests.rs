@@ -13,7 +13,7 @@ use crate::{
     },
     why::{
         self,
-        fixtures::{Paths, report, stories, summary},
+        fixtures::{TestNames, report, stories, summary},
     },
 };
 
@@ -30,7 +30,7 @@ fn recorded(events: &[Event]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut recorder = Recorder::default();
     recorder.begin(header(), &mut file).unwrap();
-    events.iter().for_each(|event| recorder.event(event, &Paths, &mut file).unwrap());
+    events.iter().for_each(|event| recorder.event(event, &TestNames, &mut file).unwrap());
     recorder.end(&report(&summary(events, LatencyFrom::Waking, &[])), &mut file).unwrap();
     file
 }
@@ -109,7 +109,7 @@ fn names_are_those_of_the_machine_it_was_recorded_on() {
     let (_, names, _) = replayed(&recorded(&stories()["worker"].events));
     assert_eq!(names.function(0xa).as_deref(), Some("vmstat_update"));
     let (_, names, _) = replayed(&recorded(&stories()["one_hog"].events));
-    assert_eq!(names.cgroup(7), Paths.cgroup(7));
+    assert_eq!(names.cgroup(7), TestNames.cgroup(7));
 }
 
 #[test]

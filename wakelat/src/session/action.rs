@@ -4,18 +4,18 @@ use std::process::{Child, Command};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{config::Action, wait::Wait};
+use crate::{config::ThresholdAction, wait::Wait};
 
 /// Carries out the action, once in a run.
 pub struct ActionRunner {
-    action: Action,
+    action: ThresholdAction,
     fired: bool,
     child: Option<Child>,
 }
 
 impl ActionRunner {
     /// Nothing has happened yet.
-    pub fn new(action: Action) -> Self {
+    pub fn new(action: ThresholdAction) -> Self {
         Self { action, fired: false, child: None }
     }
 
@@ -45,12 +45,12 @@ impl ActionRunner {
     /// As [`Self::fire`].
     pub fn fire_with(&mut self, environment: impl FnOnce() -> Vec<(&'static str, String)>) -> Result<bool> {
         if std::mem::replace(&mut self.fired, true) {
-            return Ok(self.action == Action::Stop);
+            return Ok(self.action == ThresholdAction::Stop);
         }
         match &self.action {
-            Action::Continue => {}
-            Action::Stop => return Ok(true),
-            Action::Signal { signal, pid } => {
+            ThresholdAction::Continue => {}
+            ThresholdAction::Stop => return Ok(true),
+            ThresholdAction::Signal { signal, pid } => {
                 let target = i32::try_from(*pid).context("the pid is too large")?;
                 // SAFETY: the call takes two integers.
                 if unsafe { libc::kill(target, *signal) } != 0 {
@@ -58,7 +58,7 @@ impl ActionRunner {
                     bail!("cannot send signal `{signal}` to process `{pid}`: {error}");
                 }
             }
-            Action::Exec(command) => {
+            ThresholdAction::Exec(command) => {
                 let child = Command::new("sh").args(["-c", command]).envs(environment()).spawn();
                 self.child = Some(child.with_context(|| format!("cannot run `{command}`"))?);
             }

@@ -15,7 +15,7 @@ use std::{
 use crate::{
     aggregate::key::{Key, Names},
     hash::{HashMap, HashSet},
-    kernel::{Roots, namespace, symbols::Symbols},
+    kernel::{Roots, namespace, symbols::KernelSymbols},
     wait::{Comm, Namespace, Wait},
 };
 
@@ -38,7 +38,7 @@ pub struct NameResolver {
     age: Cell<u64>,
     fresh_since: Cell<Instant>,
     /// Read when somebody asks for one.
-    symbols: OnceCell<Symbols>,
+    symbols: OnceCell<KernelSymbols>,
 }
 
 /// A thread's name, and when it was read; none where there was no such thread.
@@ -181,7 +181,7 @@ impl Names for NameResolver {
     }
 
     fn function(&self, address: u64) -> Option<String> {
-        self.symbols.get_or_init(Symbols::of_kernel).name_of(address).map(str::to_owned)
+        self.symbols.get_or_init(KernelSymbols::of_kernel).name_of(address).map(str::to_owned)
     }
 
     /// The last name that is known: a thread that has not come for a while is not looked up again, for its number may be that of

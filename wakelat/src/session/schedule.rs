@@ -5,7 +5,7 @@ use std::future::pending;
 use tokio::time::sleep_until;
 
 use super::clock::instant;
-use crate::config::Window;
+use crate::config::WindowConfig;
 
 /// What happens at an instant of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// A run that begins at `now_ns`.
-    pub fn new(window: &Window, now_ns: u64) -> Self {
+    pub fn new(window: &WindowConfig, now_ns: u64) -> Self {
         let interval_ns = window.interval_ns;
         let by_count = interval_ns.zip(window.count).map(|(interval_ns, count)| interval_ns.saturating_mul(count));
         let mut schedule = Self {
@@ -153,7 +153,7 @@ mod tests {
     const INTERVAL: WindowBoundary = WindowBoundary::Interval { skipped: 0 };
 
     /// What is passed, and when (in seconds since the beginning), where each cut is `late_ns` late.
-    fn cuts(window: Window, limit: usize, late_ns: u64) -> Vec<(u64, WindowBoundary)> {
+    fn cuts(window: WindowConfig, limit: usize, late_ns: u64) -> Vec<(u64, WindowBoundary)> {
         let mut schedule = Schedule::new(&window, BEGIN);
         let mut cuts = Vec::new();
         while let Some(at_ns) = schedule.next_at_ns().filter(|_| cuts.len() < limit) {
@@ -172,23 +172,23 @@ mod tests {
 
     #[test]
     fn a_duration_is_one_window() {
-        let window = Window { duration_ns: Some(3 * SECOND), ..Window::default() };
+        let window = WindowConfig { duration_ns: Some(3 * SECOND), ..WindowConfig::default() };
         assert_eq!(cuts(window, 9, 0), [(3, WindowBoundary::End)]);
     }
 
     #[test]
     fn a_count_of_intervals_ends_with_the_last_one() {
-        let window = Window { interval_ns: Some(2 * SECOND), count: Some(3), ..Window::default() };
+        let window = WindowConfig { interval_ns: Some(2 * SECOND), count: Some(3), ..WindowConfig::default() };
         assert_eq!(cuts(window, 9, 0), [(2, INTERVAL), (4, INTERVAL), (6, WindowBoundary::End)]);
     }
 
     #[test]
     fn whichever_limit_comes_first_ends_the_run() {
-        let window = Window {
+        let window = WindowConfig {
             interval_ns: Some(2 * SECOND),
             count: Some(9),
             duration_ns: Some(3 * SECOND),
-            ..Window::default()
+            ..WindowConfig::default()
         };
         assert_eq!(cuts(window, 9, 0), [(2, INTERVAL), (3, WindowBoundary::End)]);
         let schedule = Schedule::new(&window, BEGIN);
@@ -200,18 +200,18 @@ mod tests {
 
     #[test]
     fn the_warm_up_is_not_part_of_any_window() {
-        let window = Window {
+        let window = WindowConfig {
             warm_up_ns: 5 * SECOND,
             interval_ns: Some(SECOND),
             duration_ns: Some(2 * SECOND),
-            ..Window::default()
+            ..WindowConfig::default()
         };
         assert_eq!(cuts(window, 9, 0), [(5, WindowBoundary::WarmUp), (6, INTERVAL), (7, WindowBoundary::End)]);
     }
 
     #[test]
     fn a_late_end_of_the_warm_up_takes_nothing_from_the_window() {
-        let window = Window { warm_up_ns: 5 * SECOND, duration_ns: Some(2 * SECOND), ..Window::default() };
+        let window = WindowConfig { warm_up_ns: 5 * SECOND, duration_ns: Some(2 * SECOND), ..WindowConfig::default() };
         let mut schedule = Schedule::new(&window, BEGIN);
         assert_eq!((schedule.end_at_ns(), schedule.take_due(BEGIN + 8 * SECOND)), (None, Some(WindowBoundary::WarmUp)));
         schedule.begin(BEGIN + 8 * SECOND);
@@ -220,14 +220,14 @@ mod tests {
 
     #[test]
     fn without_a_limit_only_a_signal_ends_it() {
-        assert_eq!(cuts(Window::default(), 9, 0), []);
-        let window = Window { interval_ns: Some(SECOND), ..Window::default() };
+        assert_eq!(cuts(WindowConfig::default(), 9, 0), []);
+        let window = WindowConfig { interval_ns: Some(SECOND), ..WindowConfig::default() };
         assert_eq!(cuts(window, 2, 0), [(1, INTERVAL), (2, INTERVAL)]);
     }
 
     #[test]
     fn intervals_that_a_late_reader_missed_are_skipped_and_counted() {
-        let window = Window { interval_ns: Some(SECOND), count: Some(10), ..Window::default() };
+        let window = WindowConfig { interval_ns: Some(SECOND), count: Some(10), ..WindowConfig::default() };
         let late = cuts(window, 9, 3 * SECOND + SECOND / 2);
         let three = WindowBoundary::Interval { skipped: 3 };
         assert_eq!(late, [(4, three), (8, three), (12, WindowBoundary::End)]);
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_end_comes_before_all_intervals_that_were_missed() {
-        let window = Window { interval_ns: Some(SECOND), count: Some(1_000), ..Window::default() };
+        let window = WindowConfig { interval_ns: Some(SECOND), count: Some(1_000), ..WindowConfig::default() };
         let mut schedule = Schedule::new(&window, BEGIN);
         assert_eq!(schedule.take_due(BEGIN + 1_000 * SECOND), Some(WindowBoundary::End));
         // They are part of the last window.
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn an_end_that_the_clock_never_reaches_does_not_come() {
-        let window = Window { interval_ns: Some(u64::MAX / 2), count: Some(u64::MAX), ..Window::default() };
+        let window = WindowConfig { interval_ns: Some(u64::MAX / 2), count: Some(u64::MAX), ..WindowConfig::default() };
         let mut schedule = Schedule::new(&window, BEGIN);
         assert_eq!(schedule.end_at_ns(), None);
         assert_eq!(schedule.take_due(BEGIN + u64::MAX / 2), Some(INTERVAL));
@@ -256,7 +256,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_interval_is_cut_or_skipped_once(interval_ns in 1..1_000u64, steps in prop::collection::vec(0..5_000u64, 1..50)) {
-            let window = Window { interval_ns: Some(interval_ns), ..Window::default() };
+            let window = WindowConfig { interval_ns: Some(interval_ns), ..WindowConfig::default() };
             let mut schedule = Schedule::new(&window, BEGIN);
             let (mut now_ns, mut passed) = (BEGIN, 0);
             for step in steps {

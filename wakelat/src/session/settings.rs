@@ -32,7 +32,7 @@ pub fn of(config: &Config, place: &Environment, shows_waits: bool, shows_events:
         attach: config.resources.attach,
         btf: place.btf.clone(),
         tracefs: place.tracefs.clone(),
-        max_tasks: config.resources.start_entries,
+        max_tasks: config.resources.max_tasks,
         ring_bytes,
         classes: config.classes,
         threshold_ns: config.threshold.as_ref().map_or(0, |threshold| threshold.threshold_ns),

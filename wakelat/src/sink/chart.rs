@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use super::{
-    PERCENTILES, Reports, clock, coverage,
-    rows::{Row, rows},
-    style::{Ink, Style},
+    PERCENTILES, ReportRenderer, clock, coverage,
+    rows::{ChartRow, rows},
+    style::{Style, TextStyle},
     table,
-    text::{Line, flow, right, width},
+    text::{TextLine, flow, right, width},
     units, window, words,
 };
 use crate::{
@@ -30,7 +30,7 @@ pub struct Chart {
     pub style: Style,
 }
 
-impl Reports for Chart {
+impl ReportRenderer for Chart {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         write(report, &self.style, out)
     }
@@ -51,7 +51,7 @@ pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<
     if !rest.is_empty() {
         let groups: Vec<&Group> = rest.iter().map(|index| &report.groups[*index]).collect();
         let title = format!("{}, a line each:", units::counted(rest.len() as u64, "more group"));
-        Line::of(Ink::Title, title).end(style, &mut text);
+        TextLine::of(TextStyle::Title, title).finish(style, &mut text);
         table::lines(&groups, report, table::Sort::Runs, style, &mut text);
         text.push('\n');
     }
@@ -71,20 +71,20 @@ pub(crate) fn bars(distribution: &Distribution, style: &Style, out: &mut String)
     let rows = rows(&distribution.buckets());
     let layout = Layout::of(distribution, &rows, style);
     for row in &rows {
-        layout.line(row, style).end(style, out);
+        layout.line(row, style).finish(style, out);
     }
 }
 
 fn title(group: &Group, report: &Report, style: &Style, out: &mut String) {
     let count = units::counted(group.distribution.count(), "wait");
     let dot = style.pick(" · ", " | ");
-    let mut line = Line::of(Ink::Title, words::figure(group.class, report.from));
+    let mut line = TextLine::of(TextStyle::Title, words::figure(group.class, report.from));
     if let Some(key) = words::key(&group.key, style) {
-        line.push(Ink::Dim, dot);
+        line.push(TextStyle::Dim, dot);
         let room = style.columns().saturating_sub(line.width() + width(dot) + width(&count)).max(8);
-        line.push(Ink::Title, super::text::fit(&key, room, style));
+        line.push(TextStyle::Title, super::text::fit(&key, room, style));
     }
-    flow(Line::new(), vec![line, Line::of(Ink::Plain, count)], dot, style, out);
+    flow(TextLine::new(), vec![line, TextLine::of(TextStyle::Plain, count)], dot, style, out);
 }
 
 /// What a chart shows in the room it has.
@@ -104,8 +104,8 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(distribution: &Distribution, rows: &[Row], style: &Style) -> Self {
-        let waits = || rows.iter().filter_map(|row| if let Row::Waits(row) = row { Some(row) } else { None });
+    fn of(distribution: &Distribution, rows: &[ChartRow], style: &Style) -> Self {
+        let waits = || rows.iter().filter_map(|row| if let ChartRow::Bucket(row) = row { Some(row) } else { None });
         let mut marks: Vec<_> =
             PERCENTILES.iter().map(|(percent, name)| (distribution.percentile_ns(*percent), *name)).collect();
         marks.push((distribution.max_ns(), "max"));
@@ -139,16 +139,16 @@ impl Layout {
         layout
     }
 
-    fn line(&self, row: &Row, style: &Style) -> Line {
+    fn line(&self, row: &ChartRow, style: &Style) -> TextLine {
         match row {
-            Row::Gap(rows) => {
+            ChartRow::Gap(rows) => {
                 let dots = right(style.pick("⋮", ":"), self.label);
-                Line::of(Ink::Dim, format!(" {dots}  {}  {rows} empty rows", " ".repeat(self.count)))
+                TextLine::of(TextStyle::Dim, format!(" {dots}  {}  {rows} empty rows", " ".repeat(self.count)))
             }
-            Row::Waits(row) => {
-                let mut line = Line::of(Ink::Dim, format!(" {}", right(&self.label(row, style), self.label)))
-                    .and(Ink::Plain, format!("  {}  ", right(&self.count(row.count), self.count)))
-                    .and(Ink::Bar, bar(row.count, self.largest, self.bar, style));
+            ChartRow::Bucket(row) => {
+                let mut line = TextLine::of(TextStyle::Dim, format!(" {}", right(&self.label(row, style), self.label)))
+                    .and(TextStyle::Plain, format!("  {}  ", right(&self.count(row.count), self.count)))
+                    .and(TextStyle::Bar, bar(row.count, self.largest, self.bar, style));
                 line.append(self.mark(row, style));
                 line
             }
@@ -170,14 +170,14 @@ impl Layout {
     }
 
     /// ` ◂ p50 p90`, for what falls in `row`.
-    fn mark(&self, row: &Bucket, style: &Style) -> Line {
+    fn mark(&self, row: &Bucket, style: &Style) -> TextLine {
         let inside = |value: u64| row.from_ns <= value && (value < row.to_ns || row.to_ns == u64::MAX);
-        let mut line = Line::new();
+        let mut line = TextLine::new();
         for (_, name) in self.marks.iter().filter(|(value, _)| inside(*value)) {
             if line.width() == 0 {
-                line.push(Ink::Dim, style.pick(" ◂", " <-"));
+                line.push(TextStyle::Dim, style.pick(" ◂", " <-"));
             }
-            line.push(if *name == "p99" { Ink::Strong } else { Ink::Plain }, format!(" {name}"));
+            line.push(if *name == "p99" { TextStyle::Strong } else { TextStyle::Plain }, format!(" {name}"));
         }
         line
     }
@@ -198,16 +198,16 @@ pub(crate) fn bar(count: u64, largest: u64, columns: usize, style: &Style) -> St
 fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
     let distribution = &group.distribution;
     let text = |name: &str, value: String| {
-        let ink = if name == "p99" { Ink::Strong } else { Ink::Plain };
-        Line::of(Ink::Dim, format!("{name} ")).and(ink, value)
+        let ink = if name == "p99" { TextStyle::Strong } else { TextStyle::Plain };
+        TextLine::of(TextStyle::Dim, format!("{name} ")).and(ink, value)
     };
     let figure = |name: &str, ns: u64| text(name, units::duration(ns, style.unicode));
     let ends = vec![figure("min", distribution.min_ns()), figure("avg", distribution.mean_ns())];
-    let percentiles: Vec<Line> = PERCENTILES
+    let percentiles: Vec<TextLine> = PERCENTILES
         .iter()
         .map(|(percent, name)| text(name, words::percentile(distribution, *percent, style)))
         .collect();
-    let head = || Line::of(Ink::Plain, "  ");
+    let head = || TextLine::of(TextStyle::Plain, "  ");
     let all = [ends.clone(), percentiles.clone()].concat();
     if all.iter().map(|figure| figure.width() + 2).sum::<usize>() <= style.columns() {
         flow(head(), all, "  ", style, out);
@@ -221,19 +221,21 @@ fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
     let who = words::thread(Some(max.comm), max.tid, style.columns() - "  by ".len(), style);
     let mut pieces = vec![
         figure("max", max.latency_ns),
-        Line::of(Ink::Plain, format!("at {at}")),
-        Line::of(Ink::Plain, format!("by {who}")),
+        TextLine::of(TextStyle::Plain, format!("at {at}")),
+        TextLine::of(TextStyle::Plain, format!("by {who}")),
     ];
     let on = format!("on CPU {}", max.cpu);
     match group.worst.first() {
-        Some(worst) if worst.prev_tid == 0 => pieces.push(Line::of(Ink::Plain, format!("{on}, which was idle"))),
+        Some(worst) if worst.prev_tid == 0 => {
+            pieces.push(TextLine::of(TextStyle::Plain, format!("{on}, which was idle")))
+        }
         Some(worst) => {
-            pieces.push(Line::of(Ink::Plain, format!("{on},")));
+            pieces.push(TextLine::of(TextStyle::Plain, format!("{on},")));
             let had =
                 words::thread(Some(worst.prev_comm), worst.prev_tid, style.columns() - "  which  had".len(), style);
-            pieces.push(Line::of(Ink::Plain, format!("which {had} had")));
+            pieces.push(TextLine::of(TextStyle::Plain, format!("which {had} had")));
         }
-        None => pieces.push(Line::of(Ink::Plain, on)),
+        None => pieces.push(TextLine::of(TextStyle::Plain, on)),
     }
     flow(head(), pieces, " ", style, out);
 }

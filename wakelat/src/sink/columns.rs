@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::{
-    Context,
-    style::{Ink, Style},
-    text::{Line, left, right},
+    RenderContext,
+    style::{Style, TextStyle},
+    text::{TextLine, left, right},
 };
 
 /// What a line shows about a `T`.
@@ -13,31 +13,31 @@ pub struct Column<T: 'static> {
     /// What stands above it.
     pub title: &'static str,
     /// Terminal columns it needs.
-    pub needs: usize,
+    pub min_width: usize,
     /// And as many as it can use.
-    pub uses: usize,
+    pub max_width: usize,
     /// Numbers stand at the right.
-    pub right: bool,
+    pub align_right: bool,
     /// Its looks.
-    pub ink: Ink,
+    pub style: TextStyle,
     /// The text, given the columns for it.
-    pub cell: fn(&T, &Context, usize, &Style) -> String,
+    pub cell: fn(&T, &RenderContext, usize, &Style) -> String,
 }
 
 impl<T> Column<T> {
     /// When.
-    pub const fn time(cell: fn(&T, &Context, usize, &Style) -> String) -> Self {
-        Self { title: "time", needs: 15, uses: 16, right: true, ink: Ink::Dim, cell }
+    pub const fn time(cell: fn(&T, &RenderContext, usize, &Style) -> String) -> Self {
+        Self { title: "time", min_width: 15, max_width: 16, align_right: true, style: TextStyle::Dim, cell }
     }
 
     /// On which CPU.
-    pub const fn cpu(cell: fn(&T, &Context, usize, &Style) -> String) -> Self {
-        Self { title: "cpu", needs: 4, uses: 4, right: true, ink: Ink::Plain, cell }
+    pub const fn cpu(cell: fn(&T, &RenderContext, usize, &Style) -> String) -> Self {
+        Self { title: "cpu", min_width: 4, max_width: 4, align_right: true, style: TextStyle::Plain, cell }
     }
 
     /// Why it waited.
-    pub const fn class(cell: fn(&T, &Context, usize, &Style) -> String) -> Self {
-        Self { title: "class", needs: 9, uses: 9, right: false, ink: Ink::Dim, cell }
+    pub const fn class(cell: fn(&T, &RenderContext, usize, &Style) -> String) -> Self {
+        Self { title: "class", min_width: 9, max_width: 9, align_right: false, style: TextStyle::Dim, cell }
     }
 }
 
@@ -55,9 +55,9 @@ impl<T> Columns<T> {
     /// Chooses among `all`, beside `taken` terminal columns that are spoken for. Where room is short, those named in `go`
     /// go, first to last. Off a terminal nothing breaks long lines, so that all are there.
     pub fn new(all: impl IntoIterator<Item = &'static Column<T>>, go: &[&str], taken: usize, style: Style) -> Self {
-        let mut columns: Vec<(&Column<T>, usize)> = all.into_iter().map(|column| (column, column.needs)).collect();
+        let mut columns: Vec<(&Column<T>, usize)> = all.into_iter().map(|column| (column, column.min_width)).collect();
         if !style.terminal {
-            columns.iter_mut().for_each(|(column, width)| *width = column.uses);
+            columns.iter_mut().for_each(|(column, width)| *width = column.max_width);
             return Self { style, columns };
         }
         let room = style.columns().saturating_sub(taken);
@@ -69,7 +69,7 @@ impl<T> Columns<T> {
         }
         let mut spare = room.saturating_sub(width(&columns));
         for (column, width) in &mut columns {
-            let more = spare.min(column.uses - column.needs);
+            let more = spare.min(column.max_width - column.min_width);
             *width += more;
             spare -= more;
         }
@@ -77,23 +77,23 @@ impl<T> Columns<T> {
     }
 
     /// The titles.
-    pub fn titles(&self) -> Line {
-        self.line(|column, _| (Ink::Title, column.title.to_owned()))
+    pub fn titles(&self) -> TextLine {
+        self.line(|column, _| (TextStyle::Title, column.title.to_owned()))
     }
 
     /// A line about `item`.
-    pub fn cells(&self, item: &T, context: &Context) -> Line {
-        self.line(|column, width| (column.ink, (column.cell)(item, context, width, &self.style)))
+    pub fn cells(&self, item: &T, context: &RenderContext) -> TextLine {
+        self.line(|column, width| (column.style, (column.cell)(item, context, width, &self.style)))
     }
 
-    fn line(&self, cell: impl Fn(&Column<T>, usize) -> (Ink, String)) -> Line {
-        let mut line = Line::new();
+    fn line(&self, cell: impl Fn(&Column<T>, usize) -> (TextStyle, String)) -> TextLine {
+        let mut line = TextLine::new();
         for (index, (column, width)) in self.columns.iter().enumerate() {
             if index > 0 {
-                line.push(Ink::Plain, " ".repeat(GAP));
+                line.push(TextStyle::Plain, " ".repeat(GAP));
             }
             let (ink, text) = cell(column, *width);
-            line.push(ink, if column.right { right(&text, *width) } else { left(&text, *width, &self.style) });
+            line.push(ink, if column.align_right { right(&text, *width) } else { left(&text, *width, &self.style) });
         }
         line
     }
@@ -103,13 +103,13 @@ impl<T> Columns<T> {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(line: &Line, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(line: &TextLine, style: &Style, out: &mut dyn Write) -> io::Result<()> {
     let mut text = String::new();
-    line.end_within(if style.terminal { style.columns() } else { usize::MAX }, style, &mut text);
+    line.finish_within(if style.terminal { style.columns() } else { usize::MAX }, style, &mut text);
     out.write_all(text.as_bytes())
 }
 
 /// When something was, as a cell: the time of day where timestamps are asked for.
-pub fn time(at_ns: u64, context: &Context, style: &Style) -> String {
+pub fn time(at_ns: u64, context: &RenderContext, style: &Style) -> String {
     style.instant(at_ns, context.unix_offset_ns)
 }

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::{
-    style::{Ink, Style},
-    text::{Line, flow, paragraph},
+    style::{Style, TextStyle},
+    text::{TextLine, flow, paragraph},
     units::{counted, duration, exact, share, small_share, thousands},
     words,
 };
@@ -27,7 +27,7 @@ pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn below(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_below(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\n")?;
     write(report, style, out)
 }
@@ -35,8 +35,8 @@ pub(crate) fn below(report: &Report, style: &Style, out: &mut dyn Write) -> io::
 /// Adds the coverage of a report to `out`: why nothing is there, if so; the terms; the threshold; every loss by itself.
 pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
-    if let Some(nothing) = nothing(report, style) {
-        paragraph(Line::new(), Ink::Title, &nothing, style, out);
+    if let Some(nothing) = no_waits_reason(report, style) {
+        paragraph(TextLine::new(), TextStyle::Title, &nothing, style, out);
     }
     let filtered = if coverage.filtered_is_own { "of wakelat itself" } else { "excluded by the filter" };
     window(report, style, out);
@@ -51,13 +51,13 @@ pub(crate) fn render(report: &Report, style: &Style, out: &mut String) {
     if let Some(oldest) = coverage.oldest_waiting {
         let who = words::thread(Some(oldest.comm), oldest.tid, usize::MAX, style);
         let waited = duration(oldest.latency_ns, style.unicode);
-        let pieces = [format!("{who},"), format!("for {waited}")].map(|text| Line::of(Ink::Plain, text));
-        flow(Line::of(Ink::Dim, "waiting longest: "), pieces.into(), " ", style, out);
+        let pieces = [format!("{who},"), format!("for {waited}")].map(|text| TextLine::of(TextStyle::Plain, text));
+        flow(TextLine::of(TextStyle::Dim, "waiting longest: "), pieces.into(), " ", style, out);
     }
     threshold(report, style, out);
     if report.mode == Mode::Aggregate && !report.groups.is_empty() {
         let counted = "in the kernel; percentiles within 3.2 %, to three digits with --mode samples";
-        paragraph(Line::of(Ink::Dim, "counted: "), Ink::Dim, counted, style, out);
+        paragraph(TextLine::of(TextStyle::Dim, "counted: "), TextStyle::Dim, counted, style, out);
     }
     sampling(report, style, out);
     overhead(report, style, out);
@@ -71,16 +71,16 @@ fn window(report: &Report, style: &Style, out: &mut String) {
     let requested_ns = report.requested_ns.filter(|_| report.has_unexpected_length());
     let skipped = (report.skipped_intervals > 0).then(|| counted(report.skipped_intervals, "interval"));
     if requested_ns.is_none() && skipped.is_none() {
-        return paragraph(Line::of(Ink::Dim, "window: "), Ink::Plain, &length, style, out);
+        return paragraph(TextLine::of(TextStyle::Dim, "window: "), TextStyle::Plain, &length, style, out);
     }
     let requested = requested_ns.map(|requested_ns| format!(", not the {} asked for", time(requested_ns)));
     let skipped = skipped.map(|skipped| format!("; {skipped} ended in it before wakelat came to report them"));
     let text = [Some(length), requested, skipped].into_iter().flatten().collect::<String>();
-    paragraph(Line::of(Ink::Warning, "! window: "), Ink::Warning, &text, style, out);
+    paragraph(TextLine::of(TextStyle::Warning, "! window: "), TextStyle::Warning, &text, style, out);
 }
 
 /// Why a report has no wait to show, if it has none.
-fn nothing(report: &Report, style: &Style) -> Option<String> {
+fn no_waits_reason(report: &Report, style: &Style) -> Option<String> {
     let coverage = &report.coverage;
     let subjects = [Some(coverage.wakeups), coverage.preemptions];
     let sum = |term: fn(&CoverageTerms) -> u64| subjects.iter().flatten().map(term).sum::<u64>();
@@ -109,7 +109,7 @@ fn nothing(report: &Report, style: &Style) -> Option<String> {
 
 /// The terms of one subject, those that are not zero.
 fn terms(head: &str, terms: &CoverageTerms, filtered: &str, missed_unknown: bool, style: &Style, out: &mut String) {
-    let plain = |text: String| Line::of(Ink::Plain, text);
+    let plain = |text: String| TextLine::of(TextStyle::Plain, text);
     let mut pieces = vec![plain(format!("{} delivered of {} seen", thousands(terms.measured), thousands(terms.seen)))];
     let ends = [
         (terms.carried, "carried into this window"),
@@ -123,11 +123,14 @@ fn terms(head: &str, terms: &CoverageTerms, filtered: &str, missed_unknown: bool
     ];
     pieces.extend(ends.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plain(format!("{} {what}", thousands(*n)))));
     let lost = terms.lost();
-    pieces.push(Line::of(if lost > 0 { Ink::Warning } else { Ink::Plain }, format!("{} lost", thousands(lost))));
+    pieces.push(TextLine::of(
+        if lost > 0 { TextStyle::Warning } else { TextStyle::Plain },
+        format!("{} lost", thousands(lost)),
+    ));
     if missed_unknown {
         pieces.push(plain("missed events not counted by this kernel".to_owned()));
     }
-    flow(Line::of(Ink::Dim, head), pieces, "; ", style, out);
+    flow(TextLine::of(TextStyle::Dim, head), pieces, "; ", style, out);
 }
 
 fn threshold(report: &Report, style: &Style, out: &mut String) {
@@ -135,8 +138,8 @@ fn threshold(report: &Report, style: &Style, out: &mut String) {
     // Waits below it were counted in the kernel alone where only those above it were asked for.
     let waits = [Some(report.coverage.wakeups), report.coverage.preemptions];
     let waits: u64 = waits.iter().flatten().map(|terms| terms.measured.saturating_add(terms.below_threshold)).sum();
-    let ink = if threshold.over > 0 { Ink::Strong } else { Ink::Plain };
-    let line = Line::of(Ink::Dim, "threshold: ").and(
+    let ink = if threshold.over > 0 { TextStyle::Strong } else { TextStyle::Plain };
+    let line = TextLine::of(TextStyle::Dim, "threshold: ").and(
         ink,
         format!(
             "{} ({}) at or above {}",
@@ -145,7 +148,7 @@ fn threshold(report: &Report, style: &Style, out: &mut String) {
             exact(threshold.threshold_ns, style.unicode)
         ),
     );
-    line.end(style, out);
+    line.finish(style, out);
 }
 
 /// Which tasks were watched and for which part of the time, where not all might be.
@@ -168,7 +171,7 @@ fn sampling(report: &Report, style: &Style, out: &mut String) {
              all, in parentheses where {CONFIDENCE_PERCENT} % of such intervals hold them; (?) where that cannot be known"
         )
     };
-    paragraph(Line::of(Ink::Dim, "sampled: "), Ink::Plain, &text, style, out);
+    paragraph(TextLine::of(TextStyle::Dim, "sampled: "), TextStyle::Plain, &text, style, out);
 }
 
 /// What measuring took.
@@ -184,13 +187,14 @@ fn overhead(report: &Report, style: &Style, out: &mut String) {
         }
         None => format!("{} of {cpus} by wakelat itself; that of its programs is not known", share(overhead.tool_ns)),
     };
-    paragraph(Line::of(Ink::Dim, "overhead: "), Ink::Plain, &text, style, out);
+    paragraph(TextLine::of(TextStyle::Dim, "overhead: "), TextStyle::Plain, &text, style, out);
 }
 
 /// Everything that puts the figures in doubt.
 fn warnings(report: &Report, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
-    let mut warn = |text: String| paragraph(Line::of(Ink::Warning, "! "), Ink::Warning, &text, style, out);
+    let mut warn =
+        |text: String| paragraph(TextLine::of(TextStyle::Warning, "! "), TextStyle::Warning, &text, style, out);
     let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
     for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
         let losses = [

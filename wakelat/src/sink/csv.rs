@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use csv::{Writer, WriterBuilder};
 
 use super::{
-    Accounts, Context, Events, PERCENTILES, Reports, Style, View, Waits, clock,
-    document::{WaitFields, from_name, part_fields, terms},
+    BreakdownRenderer, EventRenderer, PERCENTILES, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
+    clock,
+    document::{WaitFields, component_fields, from_name, terms},
     event::EventFields,
 };
 use crate::{
@@ -19,14 +20,14 @@ use crate::{
 /// Rows of groups. All windows have the same columns, also those in which nothing was seen.
 pub struct CsvReports {
     keys: Vec<&'static str>,
-    view: View,
+    view: ReportView,
 }
 
 /// Rows of waits.
 pub struct CsvWaits;
 
 /// Rows of waits and their parts.
-pub struct CsvAccounts;
+pub struct CsvBreakdowns;
 
 /// Rows of events.
 pub struct CsvEvents;
@@ -86,14 +87,14 @@ pub const EVENT_COLUMNS: [&str; 27] = [
 ];
 
 /// The columns of a wait and its parts.
-pub fn account_columns() -> Vec<String> {
+pub fn breakdown_columns() -> Vec<String> {
     let parts = Component::ALL.map(|part| format!("{}_ns", part.name()));
     WAIT_COLUMNS.into_iter().map(str::to_owned).chain(parts).collect()
 }
 
 impl CsvReports {
     /// Rows with a column for each of `keys`, of the groups that `view` shows.
-    pub fn new(keys: &[&'static str], view: View) -> Self {
+    pub fn new(keys: &[&'static str], view: ReportView) -> Self {
         Self { keys: keys.to_vec(), view }
     }
 
@@ -179,7 +180,7 @@ impl CsvReports {
     }
 }
 
-impl Reports for CsvReports {
+impl ReportRenderer for CsvReports {
     fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
         rows(out, |writer| writer.write_record(self.columns()))
     }
@@ -196,12 +197,12 @@ impl Reports for CsvReports {
     }
 }
 
-impl Waits for CsvWaits {
+impl WaitRenderer for CsvWaits {
     fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
         rows(out, |writer| writer.write_record(WAIT_COLUMNS))
     }
 
-    fn wait(&mut self, wait: &Wait, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+    fn wait(&mut self, wait: &Wait, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {
         rows(out, |writer| writer.serialize(WaitFields::new(wait, context)))
     }
 
@@ -211,14 +212,14 @@ impl Waits for CsvWaits {
     }
 }
 
-impl Accounts for CsvAccounts {
+impl BreakdownRenderer for CsvBreakdowns {
     fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        rows(out, |writer| writer.write_record(account_columns()))
+        rows(out, |writer| writer.write_record(breakdown_columns()))
     }
 
-    fn account(&mut self, account: &Breakdown, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+    fn breakdown(&mut self, account: &Breakdown, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {
         let wait = WaitFields::new(&account.ended_wait.wait, context);
-        rows(out, |writer| writer.serialize((wait, part_fields(account))))
+        rows(out, |writer| writer.serialize((wait, component_fields(account))))
     }
 
     fn end(&mut self, _report: &Report, _out: &mut dyn Write) -> io::Result<()> {
@@ -227,12 +228,12 @@ impl Accounts for CsvAccounts {
     }
 }
 
-impl Events for CsvEvents {
+impl EventRenderer for CsvEvents {
     fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
         rows(out, |writer| writer.write_record(EVENT_COLUMNS))
     }
 
-    fn event(&mut self, event: &Event, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+    fn event(&mut self, event: &Event, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {
         rows(out, |writer| writer.serialize(EventFields::new(event, context)))
     }
 

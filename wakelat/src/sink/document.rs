@@ -4,7 +4,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{Context, PERCENTILES, clock};
+use super::{PERCENTILES, RenderContext, clock};
 use crate::{
     aggregate::{
         distribution::{Bucket, Distribution, Maximum},
@@ -93,7 +93,7 @@ pub struct CoverageDocument {
     missed: Option<u64>,
     events_lost: Option<u64>,
     preemptions: Option<TermsDocument>,
-    oldest_censored: Option<CensoredDocument>,
+    oldest_censored: Option<OldestWaitingDocument>,
     groups_merged: u64,
     filtered_is_own: bool,
 }
@@ -101,7 +101,7 @@ pub struct CoverageDocument {
 struct TermsDocument(CoverageTerms);
 
 #[derive(Serialize)]
-struct CensoredDocument {
+struct OldestWaitingDocument {
     latency_ns: u64,
     tid: u32,
     comm: String,
@@ -122,7 +122,7 @@ struct SamplingDocument {
 }
 
 #[derive(Serialize)]
-struct IntervalDocument {
+struct ConfidenceIntervalDocument {
     low_ns: u64,
     high_ns: Option<u64>,
 }
@@ -229,14 +229,14 @@ fn percentiles<S: Serializer>(distribution: &Distribution, serializer: S) -> Res
 /// Where the percentiles of all tasks lie, where not all were watched.
 fn intervals<S: Serializer>(distribution: &Distribution, serializer: S) -> Result<S::Ok, S::Error> {
     let Some(sampled) = distribution.sampled() else { return serializer.serialize_none() };
-    let document = |ConfidenceInterval { low_ns, high_ns }| IntervalDocument { low_ns, high_ns };
+    let document = |ConfidenceInterval { low_ns, high_ns }| ConfidenceIntervalDocument { low_ns, high_ns };
     serializer.collect_map(
         PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), sampled.interval(*percent).map(document))),
     )
 }
 
 /// What each part had of a wait, in the order of [`Part::ALL`]: ns.
-pub fn part_fields(account: &Breakdown) -> [u64; Component::ALL.len()] {
+pub fn component_fields(account: &Breakdown) -> [u64; Component::ALL.len()] {
     let mut fields = [0; Component::ALL.len()];
     account.components().for_each(|(part, ns)| fields[part as usize] = ns);
     fields
@@ -295,7 +295,7 @@ impl<'a> GroupDocument<'a> {
         let max = distribution.max();
         let by = |max: Maximum| MaximumDocument { tid: max.tid, comm: max.comm.to_string(), cpu: max.cpu };
         let name_of = |tid| group.wakers.get(&tid).copied();
-        let context = Context { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
+        let context = RenderContext { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
         let bucket =
             |bucket: Bucket| BucketDocument { from_ns: bucket.from_ns, to_ns: bucket.to_ns, count: bucket.count };
         Self {
@@ -335,8 +335,11 @@ impl OverheadDocument {
 impl CoverageDocument {
     /// The document of a coverage.
     pub fn new(coverage: &Coverage) -> Self {
-        let censored =
-            |max: Maximum| CensoredDocument { latency_ns: max.latency_ns, tid: max.tid, comm: max.comm.to_string() };
+        let censored = |max: Maximum| OldestWaitingDocument {
+            latency_ns: max.latency_ns,
+            tid: max.tid,
+            comm: max.comm.to_string(),
+        };
         Self {
             wakeups: TermsDocument(coverage.wakeups),
             missed: coverage.missed,
@@ -351,19 +354,19 @@ impl CoverageDocument {
 
 impl WaitDocument {
     /// The document of a wait.
-    pub fn new(wait: &Wait, context: &Context) -> Self {
+    pub fn new(wait: &Wait, context: &RenderContext) -> Self {
         Self { schema: "wakelat.wait/1", fields: WaitFields::new(wait, context), parts: None }
     }
 
     /// The document of a wait whose parts are known.
-    pub fn with_parts(account: &Breakdown, context: &Context) -> Self {
-        Self { parts: Some(part_fields(account)), ..Self::new(&account.ended_wait.wait, context) }
+    pub fn with_breakdown(account: &Breakdown, context: &RenderContext) -> Self {
+        Self { parts: Some(component_fields(account)), ..Self::new(&account.ended_wait.wait, context) }
     }
 }
 
 impl WaitFields {
     /// The fields of a wait.
-    pub fn new(wait: &Wait, context: &Context) -> Self {
+    pub fn new(wait: &Wait, context: &RenderContext) -> Self {
         Self {
             at_ns: wait.at_ns,
             at_unix_ns: clock::unix_ns(wait.at_ns, context.unix_offset_ns),

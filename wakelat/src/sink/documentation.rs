@@ -6,7 +6,7 @@ use serde_json::Value;
 use wakelat_common::{Class, start::PrevState};
 
 use super::{
-    Context, Format, Style, View, csv,
+    OutputFormat, RenderContext, ReportView, Style, csv,
     fixtures::{self, group},
     stays,
 };
@@ -47,22 +47,22 @@ fn report() -> Report {
 
 fn written_report() -> String {
     let mut out = Vec::new();
-    Format::Json.reports(View::Chart, &[], Style::default()).report(&report(), &mut out).unwrap();
+    OutputFormat::Json.reports(ReportView::Chart, &[], Style::default()).report(&report(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 fn written_wait() -> String {
     let mut out = Vec::new();
-    let context = Context { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
-    Format::Json.waits(Style::default()).wait(&fixtures::wait(), &context, &mut out).unwrap();
+    let context = RenderContext { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
+    OutputFormat::Json.waits(Style::default()).wait(&fixtures::wait(), &context, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 fn written_event() -> String {
     let mut out = Vec::new();
-    let context = Context { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
-    let event = stays::tests::stay(1, 1234, 120_500, PrevState::Sleeping);
-    Format::Json.events(&[], Style::default()).event(&event, &context, &mut out).unwrap();
+    let context = RenderContext { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
+    let event = stays::tests::slice(1, 1234, 120_500, PrevState::Sleeping);
+    OutputFormat::Json.events(&[], Style::default()).event(&event, &context, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -141,11 +141,11 @@ fn every_field_is_documented_and_every_documented_field_is_written() {
 fn every_column_is_documented_in_its_order() {
     let page = section("CSV");
     let line = |columns: String| format!("\n```csv\n{columns}\n```\n");
-    let of_groups = csv::CsvReports::new(&["comm", "cpu"], View::Chart).columns().join(",");
+    let of_groups = csv::CsvReports::new(&["comm", "cpu"], ReportView::Chart).columns().join(",");
     assert!(page.contains(&line(of_groups.clone())), "{of_groups}");
     let of_waits = csv::WAIT_COLUMNS.join(",");
     assert!(page.contains(&line(of_waits.clone())), "{of_waits}");
-    let of_accounts = csv::account_columns().join(",");
+    let of_accounts = csv::breakdown_columns().join(",");
     assert!(page.contains(&line(of_accounts.clone())), "{of_accounts}");
     let of_events = csv::EVENT_COLUMNS.join(",");
     assert!(page.contains(&line(of_events.clone())), "{of_events}");

@@ -5,7 +5,7 @@
 use serde::Serialize;
 use wakelat_common::start::PrevState;
 
-use super::{Context, clock};
+use super::{RenderContext, clock};
 use crate::{
     timeline::{
         event::{MigrationEvent, WakeupEvent},
@@ -56,14 +56,14 @@ pub struct EventFields {
 
 impl EventDocument {
     /// The document of an event.
-    pub fn new(event: &Event, context: &Context) -> Self {
+    pub fn new(event: &Event, context: &RenderContext) -> Self {
         Self { schema: "wakelat.event/1", fields: EventFields::new(event, context) }
     }
 }
 
 impl EventFields {
     /// The fields of an event.
-    pub fn new(event: &Event, context: &Context) -> Self {
+    pub fn new(event: &Event, context: &RenderContext) -> Self {
         let at_ns = event.at_ns();
         let place = Self {
             at_ns,
@@ -72,9 +72,9 @@ impl EventFields {
             ..Self::default()
         };
         match event {
-            Event::Slice(stay) => place.stay(stay, context),
-            Event::Migration(moved) => place.moved(moved),
-            Event::Wakeup(woken) => place.woken(woken, context),
+            Event::Slice(stay) => place.slice(stay, context),
+            Event::Migration(moved) => place.migration(moved),
+            Event::Wakeup(woken) => place.wakeup(woken, context),
             Event::Lost { events, .. } => Self { event: "lost", events: Some(*events), ..place },
             Event::Unseen { expected: came, switched_out: leaves, .. } => {
                 Self { event: "unseen", tid: Some(*leaves), came_tid: Some(*came), ..place }
@@ -82,7 +82,7 @@ impl EventFields {
         }
     }
 
-    fn stay(self, stay: &Slice, context: &Context) -> Self {
+    fn slice(self, stay: &Slice, context: &RenderContext) -> Self {
         let waker_tid = stay.wait.and_then(|wait| wait.waker_tid);
         Self {
             event: "switch",
@@ -111,7 +111,7 @@ impl EventFields {
         }
     }
 
-    fn moved(self, moved: &MigrationEvent) -> Self {
+    fn migration(self, moved: &MigrationEvent) -> Self {
         Self {
             event: "migration",
             tid: Some(moved.tid),
@@ -123,7 +123,7 @@ impl EventFields {
         }
     }
 
-    fn woken(self, woken: &WakeupEvent, context: &Context) -> Self {
+    fn wakeup(self, woken: &WakeupEvent, context: &RenderContext) -> Self {
         Self {
             event: if woken.new { "new" } else { "wakeup" },
             tid: Some(woken.tid),
@@ -136,6 +136,6 @@ impl EventFields {
     }
 }
 
-fn name(tid: Option<u32>, context: &Context) -> Option<String> {
+fn name(tid: Option<u32>, context: &RenderContext) -> Option<String> {
     tid.and_then(context.name_of).map(|comm| comm.to_string())
 }

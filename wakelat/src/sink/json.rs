@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::{
-    Accounts, Context, Events, Reports, Style, View, Waits,
+    BreakdownRenderer, EventRenderer, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
     document::{ReportDocument, WaitDocument},
     event::EventDocument,
 };
@@ -18,45 +18,45 @@ use crate::{
 /// Reports as NDJSON.
 pub struct JsonReports {
     /// Which groups of them.
-    pub view: View,
+    pub view: ReportView,
 }
 
 /// Waits with or without their parts, and events as NDJSON, and the report that closes them.
-pub struct Json;
+pub struct JsonLines;
 
-impl Reports for JsonReports {
+impl ReportRenderer for JsonReports {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         line(&ReportDocument::new(report, &self.view.groups(report, &Style::default())), out)
     }
 }
 
-impl Waits for Json {
-    fn wait(&mut self, wait: &Wait, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+impl WaitRenderer for JsonLines {
+    fn wait(&mut self, wait: &Wait, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {
         line(&WaitDocument::new(wait, context), out)
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        JsonReports { view: View::Chart }.report(report, out)
+        JsonReports { view: ReportView::Chart }.report(report, out)
     }
 }
 
-impl Accounts for Json {
-    fn account(&mut self, account: &Breakdown, context: &Context, out: &mut dyn Write) -> io::Result<()> {
-        line(&WaitDocument::with_parts(account, context), out)
+impl BreakdownRenderer for JsonLines {
+    fn breakdown(&mut self, account: &Breakdown, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {
+        line(&WaitDocument::with_breakdown(account, context), out)
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        JsonReports { view: View::Chart }.report(report, out)
+        JsonReports { view: ReportView::Chart }.report(report, out)
     }
 }
 
-impl Events for Json {
-    fn event(&mut self, event: &Event, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+impl EventRenderer for JsonLines {
+    fn event(&mut self, event: &Event, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {
         line(&EventDocument::new(event, context), out)
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        JsonReports { view: View::Chart }.report(report, out)
+        JsonReports { view: ReportView::Chart }.report(report, out)
     }
 }
 

@@ -49,8 +49,8 @@ mod tests;
 
 pub use style::Style;
 
-use style::Ink;
-use text::Line;
+use style::TextStyle;
+use text::TextLine;
 
 /// The percentiles every sink shows, and their names for people.
 pub const PERCENTILES: [(Percentile, &str); 4] =
@@ -58,7 +58,7 @@ pub const PERCENTILES: [(Percentile, &str); 4] =
 
 /// A form of output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub enum OutputFormat {
     /// For people: charts, tables, columns.
     #[default]
     Human,
@@ -70,7 +70,7 @@ pub enum Format {
 
 /// What of a report is shown. Programs see each group whole in either case.
 #[derive(Clone, Copy, Debug)]
-pub enum View {
+pub enum ReportView {
     /// `hist`: a chart of each group.
     Chart,
     /// `top`: a line for each group, as many as are wanted.
@@ -82,7 +82,7 @@ pub enum View {
     },
 }
 
-impl View {
+impl ReportView {
     /// The groups of a report that are shown, in their order.
     pub(crate) fn groups<'a>(&self, report: &'a Report, style: &Style) -> Vec<&'a Group> {
         let mut groups: Vec<&Group> = report.groups.iter().collect();
@@ -95,7 +95,7 @@ impl View {
 }
 
 /// Shows reports, one after another.
-pub trait Reports {
+pub trait ReportRenderer {
     /// Writes what stands once above the first report.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ pub trait Reports {
 }
 
 /// Shows waits, one after another, and the report that closes them.
-pub trait Waits {
+pub trait WaitRenderer {
     /// Writes what stands once above the first wait.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ pub trait Waits {
     ///
     /// # Errors
     /// Those of `out`.
-    fn wait(&mut self, wait: &Wait, context: &Context, out: &mut dyn Write) -> io::Result<()>;
+    fn wait(&mut self, wait: &Wait, context: &RenderContext, out: &mut dyn Write) -> io::Result<()>;
 
     /// Writes what is to be known about the whole run: its coverage. CSV has no place for it and writes nothing.
     ///
@@ -135,7 +135,7 @@ pub trait Waits {
 }
 
 /// Shows waits and where the time of each went, one after another, and the report that closes them.
-pub trait Accounts {
+pub trait BreakdownRenderer {
     /// Writes what stands once above the first wait.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ pub trait Accounts {
     ///
     /// # Errors
     /// Those of `out`.
-    fn account(&mut self, account: &Breakdown, context: &Context, out: &mut dyn Write) -> io::Result<()>;
+    fn breakdown(&mut self, account: &Breakdown, context: &RenderContext, out: &mut dyn Write) -> io::Result<()>;
 
     /// As [`Waits::end`].
     ///
@@ -158,7 +158,7 @@ pub trait Accounts {
 }
 
 /// Shows the course of events on every CPU, one after another, and the report that closes them.
-pub trait Events {
+pub trait EventRenderer {
     /// Writes what stands once above the first event.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ pub trait Events {
     ///
     /// # Errors
     /// Those of `out`.
-    fn event(&mut self, event: &Event, context: &Context, out: &mut dyn Write) -> io::Result<()>;
+    fn event(&mut self, event: &Event, context: &RenderContext, out: &mut dyn Write) -> io::Result<()>;
 
     /// As [`Waits::end`].
     ///
@@ -181,47 +181,47 @@ pub trait Events {
 }
 
 /// What a wait alone does not say.
-pub struct Context<'a> {
+pub struct RenderContext<'a> {
     /// What to add to CLOCK_MONOTONIC to have ns since 1970-01-01 UTC.
     pub unix_offset_ns: i64,
     /// The name of a thread, where it is known: a wait carries only the id of its waker.
     pub name_of: &'a dyn Fn(u32) -> Option<Comm>,
 }
 
-impl Format {
+impl OutputFormat {
     /// What shows reports in this form. `keys` are the parts of the groups' keys, as `--by` takes them.
-    pub fn reports(self, view: View, keys: &[&'static str], style: Style) -> Box<dyn Reports> {
+    pub fn reports(self, view: ReportView, keys: &[&'static str], style: Style) -> Box<dyn ReportRenderer> {
         match (self, view) {
-            (Self::Human, View::Chart) => Box::new(chart::Chart { style }),
-            (Self::Human, View::Table { sort, limit }) => Box::new(table::Table { style, sort, limit }),
+            (Self::Human, ReportView::Chart) => Box::new(chart::Chart { style }),
+            (Self::Human, ReportView::Table { sort, limit }) => Box::new(table::Table { style, sort, limit }),
             (Self::Json, view) => Box::new(json::JsonReports { view }),
             (Self::Csv, view) => Box::new(csv::CsvReports::new(keys, view)),
         }
     }
 
     /// What shows waits in this form.
-    pub fn waits(self, style: Style) -> Box<dyn Waits> {
+    pub fn waits(self, style: Style) -> Box<dyn WaitRenderer> {
         match self {
-            Self::Human => Box::new(trace::Trace::new(style)),
-            Self::Json => Box::new(json::Json),
+            Self::Human => Box::new(trace::TraceTable::new(style)),
+            Self::Json => Box::new(json::JsonLines),
             Self::Csv => Box::new(csv::CsvWaits),
         }
     }
 
     /// What shows waits and their parts in this form; `from` is where the latency of a wakeup begins.
-    pub fn accounts(self, from: LatencyFrom, style: Style) -> Box<dyn Accounts> {
+    pub fn breakdowns(self, from: LatencyFrom, style: Style) -> Box<dyn BreakdownRenderer> {
         match self {
-            Self::Human => Box::new(parts::Parts::new(from, style)),
-            Self::Json => Box::new(json::Json),
-            Self::Csv => Box::new(csv::CsvAccounts),
+            Self::Human => Box::new(parts::BreakdownTable::new(from, style)),
+            Self::Json => Box::new(json::JsonLines),
+            Self::Csv => Box::new(csv::CsvBreakdowns),
         }
     }
 
     /// What shows the course of events in this form; people see a column for each of the CPUs in `map`.
-    pub fn events(self, map: &[u32], style: Style) -> Box<dyn Events> {
+    pub fn events(self, map: &[u32], style: Style) -> Box<dyn EventRenderer> {
         match self {
-            Self::Human => Box::new(stays::Stays::new(map, style)),
-            Self::Json => Box::new(json::Json),
+            Self::Human => Box::new(stays::SliceTable::new(map, style)),
+            Self::Json => Box::new(json::JsonLines),
             Self::Csv => Box::new(csv::CsvEvents),
         }
     }
@@ -232,6 +232,6 @@ fn window(report: &Report, style: &Style, out: &mut String) {
     if style.timestamps {
         let start = clock::date(report.start_unix_ns, &style.zone);
         let duration = units::duration(report.duration_ns, style.unicode);
-        Line::of(Ink::Title, start).and(Ink::Dim, format!("  for {duration}")).end(style, out);
+        TextLine::of(TextStyle::Title, start).and(TextStyle::Dim, format!("  for {duration}")).finish(style, out);
     }
 }

@@ -4,10 +4,10 @@
 use std::io::{self, Write};
 
 use super::{
-    Accounts, Context,
+    BreakdownRenderer, RenderContext,
     columns::{self, Column, Columns, GAP},
     coverage,
-    style::{Ink, Style},
+    style::{Style, TextStyle},
     units, words,
 };
 use crate::{
@@ -16,20 +16,20 @@ use crate::{
 };
 
 /// Lines of waits and their parts.
-pub struct Parts {
+pub struct BreakdownTable {
     style: Style,
     columns: Columns<Breakdown>,
 }
 
-const OF_A_WAIT: [Column<Breakdown>; 5] = [
+const WAIT_COLUMNS: [Column<Breakdown>; 5] = [
     Column::time(|account, context, _, style| columns::time(account.ended_wait.wait.at_ns, context, style)),
     Column::cpu(|account, _, _, _| account.ended_wait.wait.cpu.to_string()),
     Column {
         title: "task",
-        needs: 10,
-        uses: 33,
-        right: false,
-        ink: Ink::Plain,
+        min_width: 10,
+        max_width: 33,
+        align_right: false,
+        style: TextStyle::Plain,
         cell: |account, _, width, style| {
             let wait = &account.ended_wait.wait;
             words::task(wait.comm, wait.tid, wait.pid, width, style)
@@ -38,33 +38,33 @@ const OF_A_WAIT: [Column<Breakdown>; 5] = [
     Column::class(|account, _, _, _| account.ended_wait.wait.class.name().to_owned()),
     Column {
         title: "latency",
-        needs: 8,
-        uses: 9,
-        right: true,
-        ink: Ink::Strong,
+        min_width: 8,
+        max_width: 9,
+        align_right: true,
+        style: TextStyle::Strong,
         cell: |account, _, _, style| units::duration(account.latency_ns, style.unicode),
     },
 ];
 
 /// What goes where room is short, first to last; task and latency stay.
-const GO: [&str; 3] = ["class", "cpu", "time"];
+const DROP_ORDER: [&str; 3] = ["class", "cpu", "time"];
 
 /// A column for what some parts had together.
 macro_rules! sum {
     ($title:literal: $($part:ident)+) => {
         Column {
             title: $title,
-            needs: if $title.len() > 8 { $title.len() } else { 8 },
-            uses: if $title.len() > 9 { $title.len() } else { 9 },
-            right: true,
-            ink: Ink::Plain,
+            min_width: if $title.len() > 8 { $title.len() } else { 8 },
+            max_width: if $title.len() > 9 { $title.len() } else { 9 },
+            align_right: true,
+            style: TextStyle::Plain,
             cell: |account, _, _, style| sum(account, &[$(Component::$part),+], style),
         }
     };
 }
 
 /// Each part by itself, by the word that JSON has for it.
-const EACH: [Column<Breakdown>; 12] = [
+const BY_COMPONENT: [Column<Breakdown>; 12] = [
     sum!("placement": Placement),
     sum!("ipi": Ipi),
     sum!("idle": Idle),
@@ -90,7 +90,7 @@ const BY_KIND: [Column<Breakdown>; 7] = [
     sum!("unexplained": Unexplained),
 ];
 
-const FOUR: [Column<Breakdown>; 4] = [
+const FOUR_COLUMNS: [Column<Breakdown>; 4] = [
     sum!("delivery": Placement Ipi),
     sum!("tasks": Higher Same Lower),
     sum!("noise": Irq Softirq),
@@ -105,45 +105,48 @@ const FOUR_WITHOUT_DELIVERY: [Column<Breakdown>; 4] = [
     sum!("other": Placement Ipi Throttled RtThrottled Stolen Unexplained),
 ];
 
-const TWO: [Column<Breakdown>; 2] = [
+const TWO_COLUMNS: [Column<Breakdown>; 2] = [
     sum!("tasks": Higher Same Lower),
     sum!("other": Placement Ipi Idle Irq Softirq Throttled RtThrottled Stolen Unexplained),
 ];
 
 /// The ways to show parts, the most detailed first. Each of them has every part once.
-fn ways(from: LatencyFrom) -> [&'static [Column<Breakdown>]; 4] {
+fn layouts(from: LatencyFrom) -> [&'static [Column<Breakdown>]; 4] {
     match from {
-        LatencyFrom::Waking => [&EACH, &BY_KIND, &FOUR, &TWO],
-        LatencyFrom::Wakeup => [&EACH[2..], &BY_KIND[1..], &FOUR_WITHOUT_DELIVERY, &TWO],
+        LatencyFrom::Waking => [&BY_COMPONENT, &BY_KIND, &FOUR_COLUMNS, &TWO_COLUMNS],
+        LatencyFrom::Wakeup => [&BY_COMPONENT[2..], &BY_KIND[1..], &FOUR_WITHOUT_DELIVERY, &TWO_COLUMNS],
     }
 }
 
-impl Parts {
+impl BreakdownTable {
     /// Chooses the columns.
     pub fn new(from: LatencyFrom, style: Style) -> Self {
         let needs =
-            |columns: &'static [Column<Breakdown>]| columns.iter().map(|column| column.needs + GAP).sum::<usize>();
-        let gone: usize =
-            OF_A_WAIT.iter().filter(|column| GO[..2].contains(&column.title)).map(|column| column.needs + GAP).sum();
-        let room = style.columns() + GAP - (needs(&OF_A_WAIT) - gone);
-        let ways = ways(from);
+            |columns: &'static [Column<Breakdown>]| columns.iter().map(|column| column.min_width + GAP).sum::<usize>();
+        let gone: usize = WAIT_COLUMNS
+            .iter()
+            .filter(|column| DROP_ORDER[..2].contains(&column.title))
+            .map(|column| column.min_width + GAP)
+            .sum();
+        let room = style.columns() + GAP - (needs(&WAIT_COLUMNS) - gone);
+        let ways = layouts(from);
         let fits = |way: &&'static [Column<Breakdown>]| !style.terminal || needs(way) <= room;
         let way = ways.into_iter().find(fits).unwrap_or(ways[ways.len() - 1]);
-        Self { columns: Columns::new(OF_A_WAIT.iter().chain(way), &GO, 0, style.clone()), style }
+        Self { columns: Columns::new(WAIT_COLUMNS.iter().chain(way), &DROP_ORDER, 0, style.clone()), style }
     }
 }
 
-impl Accounts for Parts {
+impl BreakdownRenderer for BreakdownTable {
     fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
         columns::write(&self.columns.titles(), &self.style, out)
     }
 
-    fn account(&mut self, account: &Breakdown, context: &Context, out: &mut dyn Write) -> io::Result<()> {
+    fn breakdown(&mut self, account: &Breakdown, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {
         columns::write(&self.columns.cells(account, context), &self.style, out)
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        coverage::below(report, &self.style, out)
+        coverage::write_below(report, &self.style, out)
     }
 }
 
@@ -160,7 +163,7 @@ mod tests {
     use super::*;
     use crate::{
         sink::{
-            Format, fixtures,
+            OutputFormat, fixtures,
             tests::{ascii, terminal},
             text::width,
         },
@@ -190,18 +193,18 @@ mod tests {
         stream.events.iter().filter_map(|event: &Event| timeline.push(event).cloned()).collect()
     }
 
-    fn trace(format: Format, from: LatencyFrom, style: Style) -> String {
-        let context = Context { unix_offset_ns: 0, name_of: &|_| None };
+    fn trace(format: OutputFormat, from: LatencyFrom, style: Style) -> String {
+        let context = RenderContext { unix_offset_ns: 0, name_of: &|_| None };
         let mut out = Vec::new();
-        let mut sink = format.accounts(from, style);
+        let mut sink = format.breakdowns(from, style);
         sink.head(&mut out).unwrap();
-        accounts(from).iter().for_each(|account| sink.account(account, &context, &mut out).unwrap());
+        accounts(from).iter().for_each(|account| sink.breakdown(account, &context, &mut out).unwrap());
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn parts_are_columns_at_any_width() {
-        let human = |from, style| trace(Format::Human, from, style);
+        let human = |from, style| trace(OutputFormat::Human, from, style);
         assert_snapshot!("parts_pipe", human(LatencyFrom::Waking, Style { terminal: false, ..ascii(80) }));
         for columns in [200, 120, 80, 40] {
             assert_snapshot!(format!("parts_{columns}"), human(LatencyFrom::Waking, terminal(columns)));
@@ -212,7 +215,7 @@ mod tests {
 
     #[test]
     fn rows_have_the_columns_of_waits_and_one_for_each_part() {
-        let text = trace(Format::Csv, LatencyFrom::Waking, Style::default());
+        let text = trace(OutputFormat::Csv, LatencyFrom::Waking, Style::default());
         assert_snapshot!("parts_csv", text);
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let titles = reader.headers().unwrap().clone();
@@ -226,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_document_has_each_part() {
-        for line in trace(Format::Json, LatencyFrom::Wakeup, Style::default()).lines() {
+        for line in trace(OutputFormat::Json, LatencyFrom::Wakeup, Style::default()).lines() {
             let wait: serde_json::Value = serde_json::from_str(line).unwrap();
             assert_eq!(wait["schema"], "wakelat.wait/1");
             let parts = wait["parts"].as_object().unwrap();
@@ -240,12 +243,12 @@ mod tests {
     fn every_way_has_every_part_once() {
         for from in [LatencyFrom::Wakeup, LatencyFrom::Waking] {
             for account in accounts(from) {
-                for way in ways(from) {
+                for way in layouts(from) {
                     // Each ns is shown in exactly one column: a part that stands alone makes exactly one cell.
                     for share in account.shares.iter() {
                         let mut alone = account.clone();
                         alone.shares = vec![*share];
-                        let context = Context { unix_offset_ns: 0, name_of: &|_| None };
+                        let context = RenderContext { unix_offset_ns: 0, name_of: &|_| None };
                         let shown = |column: &&Column<Breakdown>| (column.cell)(&alone, &context, 9, &ascii(80)) != ".";
                         assert_eq!(
                             way.iter().filter(shown).count(),
@@ -264,7 +267,7 @@ mod tests {
         #[test]
         fn no_line_is_too_long(columns in 40..240usize, waking: bool) {
             let from = if waking { LatencyFrom::Waking } else { LatencyFrom::Wakeup };
-            for line in trace(Format::Human, from, terminal(columns)).lines() {
+            for line in trace(OutputFormat::Human, from, terminal(columns)).lines() {
                 prop_assert!(width(line) <= columns, "{columns}: {line}");
             }
         }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use wakelat_common::Class;
 
 use super::{
-    Format, Style, View,
+    OutputFormat, ReportView, Style,
     fixtures::report,
     style, table,
     tests::{ascii, chart, show, table, terminal, trace, waits},
@@ -93,9 +93,9 @@ proptest! {
         for sort in [table::Sort::Max, table::Sort::Sum] {
             all += &table(&report, sort, Some(7), style.clone());
         }
-        all += &trace(Format::Human, &waits(), &report, style);
+        all += &trace(OutputFormat::Human, &waits(), &report, style);
         for line in all.lines() {
-            prop_assert!(unicode_width::UnicodeWidthStr::width(line) <= width.max(style::NARROWEST), "{width}: {line:?}");
+            prop_assert!(unicode_width::UnicodeWidthStr::width(line) <= width.max(style::MIN_WIDTH), "{width}: {line:?}");
             prop_assert!(!line.ends_with(' '), "{line:?}");
             prop_assert!(unicode || line.is_ascii(), "{line:?}");
         }
@@ -110,7 +110,7 @@ proptest! {
 
     #[test]
     fn every_report_is_a_line_of_json_with_all_its_waits(report in any_report()) {
-        let text = show(Format::Json, View::Chart, &report, Style::default());
+        let text = show(OutputFormat::Json, ReportView::Chart, &report, Style::default());
         prop_assert_eq!(text.matches('\n').count(), 1);
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         for (group, shown) in report.groups.iter().zip(document["groups"].as_array().unwrap()) {

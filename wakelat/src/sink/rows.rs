@@ -10,9 +10,9 @@ const EMPTY: usize = 4;
 
 /// A line of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
+pub enum ChartRow {
     /// The waits within bounds; the topmost row of u64 includes `u64::MAX`.
-    Waits(Bucket),
+    Bucket(Bucket),
     /// So many rows without a wait.
     Gap(usize),
 }
@@ -20,7 +20,7 @@ pub enum Row {
 /// Gathers buckets, rising and not straddling a power of two, in rows from the first to the last that is not empty.
 ///
 /// A row is a power of two, or a half, a quarter, an eighth or a sixteenth of one where few powers are taken.
-pub fn rows(buckets: &[Bucket]) -> Vec<Row> {
+pub fn rows(buckets: &[Bucket]) -> Vec<ChartRow> {
     let powers = gather(buckets, 1);
     // Judged on whole powers, gaps folded: a lone outlier does not make the others coarse.
     match [16, 8, 4, 2].into_iter().find(|parts| powers.len() * parts <= MANY) {
@@ -29,7 +29,7 @@ pub fn rows(buckets: &[Bucket]) -> Vec<Row> {
     }
 }
 
-fn gather(buckets: &[Bucket], parts: u64) -> Vec<Row> {
+fn gather(buckets: &[Bucket], parts: u64) -> Vec<ChartRow> {
     let mut all: Vec<Bucket> = Vec::new();
     for bucket in buckets.iter().filter(|bucket| bucket.count > 0) {
         while all.last().is_none_or(|last| last.to_ns <= bucket.from_ns && last.to_ns < u64::MAX) {
@@ -43,9 +43,9 @@ fn gather(buckets: &[Bucket], parts: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for run in all.chunk_by(|a, b| (a.count == 0) == (b.count == 0)) {
         if run[0].count == 0 && run.len() >= EMPTY {
-            rows.push(Row::Gap(run.len()));
+            rows.push(ChartRow::Gap(run.len()));
         } else {
-            rows.extend(run.iter().copied().map(Row::Waits));
+            rows.extend(run.iter().copied().map(ChartRow::Bucket));
         }
     }
     rows
@@ -78,9 +78,9 @@ mod tests {
         counts.into_iter().map(bucket).collect()
     }
 
-    fn bounds(rows: &[Row]) -> Vec<(u64, u64)> {
+    fn bounds(rows: &[ChartRow]) -> Vec<(u64, u64)> {
         rows.iter()
-            .filter_map(|row| if let Row::Waits(row) = row { Some((row.from_ns, row.to_ns)) } else { None })
+            .filter_map(|row| if let ChartRow::Bucket(row) = row { Some((row.from_ns, row.to_ns)) } else { None })
             .collect()
     }
 
@@ -95,7 +95,7 @@ mod tests {
     fn an_outlier_leaves_the_others_their_detail() {
         let all = rows(&buckets([1024, 2047, 1 << 40]));
         assert_eq!(bounds(&all)[0], (1024, 1280));
-        assert!(all.iter().any(|row| matches!(row, Row::Gap(_))));
+        assert!(all.iter().any(|row| matches!(row, ChartRow::Gap(_))));
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn t19_the_topmost_row_ends_at_the_largest_number() {
         let all = rows(&buckets([0, u64::MAX]));
-        assert!(matches!(all[..], [Row::Waits(_), Row::Gap(_), Row::Waits(_)]), "{all:?}");
+        assert!(matches!(all[..], [ChartRow::Bucket(_), ChartRow::Gap(_), ChartRow::Bucket(_)]), "{all:?}");
         assert_eq!(bounds(&all)[1].1, u64::MAX);
         assert!(rows(&[]).is_empty());
     }
@@ -126,7 +126,7 @@ mod tests {
             let mut count = 0;
             for row in &rows {
                 match row {
-                    Row::Waits(row) => {
+                    ChartRow::Bucket(row) => {
                         prop_assert!(end.is_none_or(|end| end == row.from_ns));
                         prop_assert!(row.from_ns < row.to_ns);
                         end = Some(row.to_ns);
@@ -134,7 +134,7 @@ mod tests {
                         let inside = |v: &&u64| row.from_ns <= **v && (**v < row.to_ns || row.to_ns == u64::MAX);
                         prop_assert_eq!(row.count, values.iter().filter(inside).count() as u64);
                     }
-                    Row::Gap(_) => end = None,
+                    ChartRow::Gap(_) => end = None,
                 }
             }
             prop_assert_eq!(count, values.len() as u64);

@@ -2,8 +2,8 @@
 
 use super::{
     Style, clock,
-    style::Ink,
-    text::{Line, fit},
+    style::TextStyle,
+    text::{TextLine, fit},
     units,
 };
 use crate::report::Report;
@@ -18,7 +18,7 @@ pub fn head(report: &Report, last_only: bool, sort: &str, style: &Style) -> Stri
     let text = [covers, other.to_owned(), format!("s: sort by {sort}"), "q: quit".to_owned()];
     let text = text.join(style.pick(" · ", " | "));
     let mut out = String::new();
-    Line::of(Ink::Dim, fit(&text, style.columns(), style)).end(style, &mut out);
+    TextLine::of(TextStyle::Dim, fit(&text, style.columns(), style)).finish(style, &mut out);
     out
 }
 
@@ -40,7 +40,7 @@ pub fn fitting(rows: usize, most: usize, style: &Style, render: impl Fn(usize) -
     let left_out = units::counted((lines(&text) - kept) as u64, "more line");
     let mut cut: String = text.lines().take(kept).flat_map(|line| [line, "\n"]).collect();
     let sign = format!("{} {left_out}: the terminal is too small", style.pick("…", "..."));
-    Line::of(Ink::Warning, sign).end(style, &mut cut);
+    TextLine::of(TextStyle::Warning, sign).finish(style, &mut cut);
     cut
 }
 
@@ -48,7 +48,7 @@ pub fn fitting(rows: usize, most: usize, style: &Style, render: impl Fn(usize) -
 mod tests {
     use super::*;
     use crate::sink::{
-        Format, View,
+        OutputFormat, ReportView,
         table::Sort,
         tests::{many_groups, show, terminal},
     };
@@ -62,8 +62,8 @@ mod tests {
         let style = terminal(columns);
         let head = head(&report, false, "max", &style);
         let render = |limit| {
-            let view = View::Table { sort: Sort::Max, limit: Some(limit) };
-            format!("{head}{}", show(Format::Human, view, &report, style.clone()))
+            let view = ReportView::Table { sort: Sort::Max, limit: Some(limit) };
+            format!("{head}{}", show(OutputFormat::Human, view, &report, style.clone()))
         };
         fitting(rows, usize::MAX, &style, render)
     }

@@ -2,8 +2,8 @@
 
 use super::{
     chart::bar,
-    style::{Ink, Style},
-    text::{Line, left, right, width},
+    style::{Style, TextStyle},
+    text::{TextLine, left, right, width},
     units,
 };
 
@@ -20,7 +20,7 @@ const FIGURES: usize = 10 + 8;
 const MORE_FIGURES: usize = 10 + 9;
 
 /// One line.
-pub struct Row {
+pub struct ShareRow {
     /// What the time went to.
     pub name: String,
     /// How much: ns.
@@ -30,40 +30,43 @@ pub struct Row {
     /// In how many.
     pub count: u64,
     /// It is a part of the line above: it stands back, and has no bar.
-    pub is_part: bool,
+    pub is_nested: bool,
 }
 
 /// Adds the table to `out`; shares are of `whole_ns`, `count` is the title of the last column.
-pub fn draw(rows: &[Row], whole_ns: u128, count: &str, style: &Style, out: &mut String) {
-    let indent = |row: &Row| if row.is_part { 2 } else { 0 };
+pub fn draw(rows: &[ShareRow], whole_ns: u128, count: &str, style: &Style, out: &mut String) {
+    let indent = |row: &ShareRow| if row.is_nested { 2 } else { 0 };
     let longest = rows.iter().map(|row| width(&row.name) + indent(row)).max().unwrap_or(0).min(NAME);
     // A cut name says less than two figures more.
     let narrow = style.columns() < longest + FIGURES + MORE_FIGURES + 2;
     let figures = if narrow { FIGURES } else { FIGURES + MORE_FIGURES };
     let name = longest.min(style.columns().saturating_sub(figures + 2));
     let room = style.columns().saturating_sub(name + figures + 4);
-    let mut title = Line::of(Ink::Dim, format!("  {}{:>10}{:>8}", " ".repeat(name), "sum", "share"));
+    let mut title = TextLine::of(TextStyle::Dim, format!("  {}{:>10}{:>8}", " ".repeat(name), "sum", "share"));
     if !narrow {
-        title.push(Ink::Dim, format!("{:>10}{count:>9}", "longest"));
+        title.push(TextStyle::Dim, format!("{:>10}{count:>9}", "longest"));
     }
-    title.end(style, out);
+    title.finish(style, out);
     let largest = rows.iter().map(|row| row.sum_ns).max().unwrap_or(0);
     let shift = largest.checked_ilog2().map_or(0, |bits| bits.saturating_sub(62));
     let small = |ns: u128| u64::try_from(ns >> shift).unwrap_or(u64::MAX);
     for row in rows {
         let of_several = row.longest_ns.is_none();
-        let ink = if row.is_part || of_several { Ink::Dim } else { Ink::Plain };
+        let ink = if row.is_nested || of_several { TextStyle::Dim } else { TextStyle::Plain };
         let text = left(&format!("{}{}", " ".repeat(indent(row)), row.name), name, style);
-        let mut line = Line::of(ink, format!("  {text}"))
+        let mut line = TextLine::of(ink, format!("  {text}"))
             .and(ink, right(&units::duration(row.sum_ns, style.unicode), 10))
-            .and(if ink == Ink::Dim { ink } else { Ink::Strong }, right(&units::share_of(row.sum_ns, whole_ns), 8));
+            .and(
+                if ink == TextStyle::Dim { ink } else { TextStyle::Strong },
+                right(&units::share_of(row.sum_ns, whole_ns), 8),
+            );
         if let (false, Some(longest_ns)) = (narrow, row.longest_ns) {
             line.push(ink, right(&units::duration(longest_ns, style.unicode), 10));
-            line.push(Ink::Dim, right(&units::short(row.count), 9));
+            line.push(TextStyle::Dim, right(&units::short(row.count), 9));
         }
-        if room >= SHORT_BAR && !row.is_part && !of_several {
-            line.push(Ink::Bar, format!("  {}", bar(small(row.sum_ns), small(largest), room, style)));
+        if room >= SHORT_BAR && !row.is_nested && !of_several {
+            line.push(TextStyle::Bar, format!("  {}", bar(small(row.sum_ns), small(largest), room, style)));
         }
-        line.end(style, out);
+        line.finish(style, out);
     }
 }

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use wakelat_common::start::PrevState;
 
 use super::{
-    Context, Events,
+    EventRenderer, RenderContext,
     columns::{self, Column, Columns, GAP},
     coverage,
-    style::{Ink, Style},
-    text::Line,
+    style::{Style, TextStyle},
+    text::TextLine,
     units, words,
 };
 use crate::{
@@ -18,143 +18,150 @@ use crate::{
 };
 
 /// Lines of stays.
-pub struct Stays {
+pub struct SliceTable {
     style: Style,
-    places: Columns<Event>,
-    map: Map,
+    prefix: Columns<Event>,
+    cpu_map: CpuMap,
     columns: Columns<Slice>,
 }
 
 /// When and where: in front of every line.
-const PLACE: [Column<Event>; 2] = [
+const PREFIX_COLUMNS: [Column<Event>; 2] = [
     Column::time(|event, context, _, style| columns::time(event.at_ns(), context, style)),
     Column::cpu(|event, _, _, _| event.cpu().to_string()),
 ];
 
 const COLUMNS: [Column<Slice>; 6] = [
-    Column { title: "task", needs: 13, uses: 33, right: false, ink: Ink::Plain, cell: task },
+    Column { title: "task", min_width: 13, max_width: 33, align_right: false, style: TextStyle::Plain, cell: task },
     Column {
         title: "off cpu",
-        needs: 8,
-        uses: 9,
-        right: true,
-        ink: Ink::Plain,
+        min_width: 8,
+        max_width: 9,
+        align_right: true,
+        style: TextStyle::Plain,
         cell: |stay, _, _, style| duration(stay.off_cpu_ns, style),
     },
     Column {
         title: "latency",
-        needs: 8,
-        uses: 9,
-        right: true,
-        ink: Ink::Strong,
+        min_width: 8,
+        max_width: 9,
+        align_right: true,
+        style: TextStyle::Strong,
         cell: |stay, _, _, style| duration(stay.wait.map(|wait| wait.latency_ns), style),
     },
     Column {
         title: "run",
-        needs: 8,
-        uses: 9,
-        right: true,
-        ink: Ink::Plain,
+        min_width: 8,
+        max_width: 9,
+        align_right: true,
+        style: TextStyle::Plain,
         cell: |stay, _, _, style| duration(stay.run_ns, style),
     },
-    Column { title: "then", needs: 6, uses: 6, right: false, ink: Ink::Dim, cell: |stay, _, _, _| then(stay) },
+    Column {
+        title: "then",
+        min_width: 6,
+        max_width: 6,
+        align_right: false,
+        style: TextStyle::Dim,
+        cell: |stay, _, _, _| prev_state(stay),
+    },
     Column {
         title: "next",
-        needs: 14,
-        uses: 23,
-        right: false,
-        ink: Ink::Plain,
+        min_width: 14,
+        max_width: 23,
+        align_right: false,
+        style: TextStyle::Plain,
         cell: |stay, _, width, style| words::thread(Some(stay.next.comm), stay.next.tid, width, style),
     },
 ];
 
 /// What goes where room is short, first to last.
-const GO: [&str; 4] = ["next", "then", "off cpu", "latency"];
+const DROP_ORDER: [&str; 4] = ["next", "then", "off cpu", "latency"];
 
 /// What is left then, and one more.
-const LEAST: usize = 13 + GAP + 8 + GAP + 8;
+const MIN_WIDTH: usize = 13 + GAP + 8 + GAP + 8;
 
-impl Stays {
+impl SliceTable {
     /// Chooses the columns. Each of the CPUs in `map` has one, as far as there is room beside task, latency and run.
     pub fn new(map: &[u32], style: Style) -> Self {
-        let places = Columns::new(&PLACE, &["cpu"], LEAST + GAP, style.clone());
-        let place = places.titles().width() + GAP;
-        let most = if style.terminal { style.columns().saturating_sub(place + GAP + LEAST) } else { usize::MAX };
-        let map = Map::new(map, most);
-        let taken = place + if map.cpus.is_empty() { 0 } else { map.cpus.len() + GAP };
-        Self { columns: Columns::new(&COLUMNS, &GO, taken, style.clone()), places, map, style }
+        let prefix = Columns::new(&PREFIX_COLUMNS, &["cpu"], MIN_WIDTH + GAP, style.clone());
+        let place = prefix.titles().width() + GAP;
+        let most = if style.terminal { style.columns().saturating_sub(place + GAP + MIN_WIDTH) } else { usize::MAX };
+        let cpu_map = CpuMap::new(map, most);
+        let taken = place + if cpu_map.cpus.is_empty() { 0 } else { cpu_map.cpus.len() + GAP };
+        Self { columns: Columns::new(&COLUMNS, &DROP_ORDER, taken, style.clone()), prefix, cpu_map, style }
     }
 
-    fn line(&self, place: Line, map: String, rest: Line, out: &mut dyn Write) -> io::Result<()> {
+    fn line(&self, place: TextLine, map: String, rest: TextLine, out: &mut dyn Write) -> io::Result<()> {
         let gap = " ".repeat(GAP);
-        let mut line = place.and(Ink::Plain, &gap);
+        let mut line = place.and(TextStyle::Plain, &gap);
         if !map.is_empty() {
-            line.push(Ink::Bar, map);
-            line.push(Ink::Plain, gap);
+            line.push(TextStyle::Bar, map);
+            line.push(TextStyle::Plain, gap);
         }
         line.append(rest);
         columns::write(&line, &self.style, out)
     }
 }
 
-impl Events for Stays {
+impl EventRenderer for SliceTable {
     fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.line(self.places.titles(), self.map.title(), self.columns.titles(), out)
+        self.line(self.prefix.titles(), self.cpu_map.title(), self.columns.titles(), out)
     }
 
-    fn event(&mut self, event: &Event, context: &Context, out: &mut dyn Write) -> io::Result<()> {
-        let place = self.places.cells(event, context);
+    fn event(&mut self, event: &Event, context: &RenderContext, out: &mut dyn Write) -> io::Result<()> {
+        let place = self.prefix.cells(event, context);
         let style = &self.style;
         let (sign, rest) = match event {
             Event::Slice(stay) => (if stay.task.tid == 0 { 'i' } else { 's' }, self.columns.cells(stay, context)),
             Event::Migration(moved) => {
                 let who = words::thread(Some(moved.comm), moved.tid, usize::MAX, style);
                 let waits = if moved.waiting { ", while it waits" } else { "" };
-                ('m', Line::of(Ink::Dim, format!("{who} moves to CPU {}{waits}", moved.to_cpu)))
+                ('m', TextLine::of(TextStyle::Dim, format!("{who} moves to CPU {}{waits}", moved.to_cpu)))
             }
             Event::Wakeup(woken) => {
                 let who = words::thread(Some(woken.comm), woken.tid, usize::MAX, style);
                 let what = if woken.new { "begins, made by" } else { "is woken by" };
                 let waker = words::thread((context.name_of)(woken.waker_tid), woken.waker_tid, usize::MAX, style);
                 let running = if woken.running { ", while it runs" } else { "" };
-                ('w', Line::of(Ink::Dim, format!("{who} {what} {waker}{running}")))
+                ('w', TextLine::of(TextStyle::Dim, format!("{who} {what} {waker}{running}")))
             }
             Event::Lost { events, .. } => {
                 let lost = format!("! {} lost: the ring buffer was full", units::counted(*events, "event"));
-                ('!', Line::of(Ink::Warning, lost))
+                ('!', TextLine::of(TextStyle::Warning, lost))
             }
             Event::Unseen { expected: came, switched_out: leaves, .. } => {
                 let name = |tid| words::thread((context.name_of)(tid), tid, usize::MAX, style);
                 let unseen =
                     format!("! {} leaves, where {} had come: no tracepoint showed it", name(*leaves), name(*came));
-                ('!', Line::of(Ink::Warning, unseen))
+                ('!', TextLine::of(TextStyle::Warning, unseen))
             }
         };
-        self.line(place, self.map.row(event.cpu(), sign), rest, out)
+        self.line(place, self.cpu_map.row(event.cpu(), sign), rest, out)
     }
 
     fn end(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        coverage::below(report, &self.style, out)
+        coverage::write_below(report, &self.style, out)
     }
 }
 
 /// A column for each CPU, in which a sign tells what happened there.
-struct Map {
+struct CpuMap {
     cpus: Vec<u32>,
     /// There are more CPUs than columns: the last one is for all the others.
-    cut: bool,
+    truncated: bool,
 }
 
-impl Map {
+impl CpuMap {
     fn new(cpus: &[u32], most: usize) -> Self {
-        Self { cpus: cpus.iter().copied().take(most).collect(), cut: cpus.len() > most && most > 0 }
+        Self { cpus: cpus.iter().copied().take(most).collect(), truncated: cpus.len() > most && most > 0 }
     }
 
     /// The last digit of each CPU.
     fn title(&self) -> String {
         let digits = self.cpus.iter().map(|cpu| char::from_digit(cpu % 10, 10).unwrap_or('?'));
         let mut title: String = digits.collect();
-        if self.cut {
+        if self.truncated {
             title.pop();
             title.push('+');
         }
@@ -163,13 +170,13 @@ impl Map {
 
     fn row(&self, cpu: u32, sign: char) -> String {
         let last = self.cpus.len().wrapping_sub(1);
-        let own = self.cpus.iter().position(|is| *is == cpu).filter(|place| !self.cut || *place < last);
-        let place = own.or(self.cut.then_some(last));
+        let own = self.cpus.iter().position(|is| *is == cpu).filter(|place| !self.truncated || *place < last);
+        let place = own.or(self.truncated.then_some(last));
         (0..self.cpus.len()).map(|column| if Some(column) == place { sign } else { ' ' }).collect()
     }
 }
 
-fn task(stay: &Slice, _: &Context, width: usize, style: &Style) -> String {
+fn task(stay: &Slice, _: &RenderContext, width: usize, style: &Style) -> String {
     if stay.task.tid == 0 {
         return "idle".to_owned();
     }
@@ -180,7 +187,7 @@ fn duration(ns: Option<u64>, style: &Style) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| units::duration(ns, style.unicode))
 }
 
-fn then(stay: &Slice) -> String {
+fn prev_state(stay: &Slice) -> String {
     let word = match (stay.task.tid, stay.prev_state) {
         (0, _) => "",
         (_, PrevState::Runnable | PrevState::PreemptedSleeping) => "waits",
@@ -197,7 +204,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{
         sink::{
-            Format,
+            OutputFormat,
             fixtures::{START_NS, report},
             tests::{ascii, terminal},
         },
@@ -209,7 +216,7 @@ pub(crate) mod tests {
     };
 
     /// A stay of which everything is known.
-    pub(crate) fn stay(cpu: u32, tid: u32, run_ns: u64, leaving: PrevState) -> Event {
+    pub(crate) fn slice(cpu: u32, tid: u32, run_ns: u64, leaving: PrevState) -> Event {
         let until_ns = START_NS + 789_012_345;
         let waited = waited(tid, until_ns - run_ns, 3_100_000, 1).wait;
         let named = TaskInfo { comm: Comm::new(b"nginx"), pid: tid - 4, ..task(tid) };
@@ -245,11 +252,11 @@ pub(crate) mod tests {
         let unknown =
             Slice { cpu: 12, task: task(1_234_567), run_ns: None, prev_state: PrevState::Sleeping, ..idle.clone() };
         vec![
-            stay(0, 1234, 120_500, PrevState::Sleeping),
+            slice(0, 1234, 120_500, PrevState::Sleeping),
             Event::Slice(Box::new(idle)),
             Event::Slice(Box::new(unknown)),
-            stay(1, 1234, 950, PrevState::PreemptedSleeping),
-            stay(2, 1234, 4_000_000_000, PrevState::Dead),
+            slice(1, 1234, 950, PrevState::PreemptedSleeping),
+            slice(2, 1234, 4_000_000_000, PrevState::Dead),
             Event::Migration(MigrationEvent { at_ns, tid: 1234, comm, waiting: true, from_cpu: 0, to_cpu: 1 }),
             Event::Migration(MigrationEvent { at_ns, tid: 1234, comm, waiting: false, from_cpu: 0, to_cpu: 1 }),
             woken(false, false, 77),
@@ -260,10 +267,10 @@ pub(crate) mod tests {
         ]
     }
 
-    pub(crate) fn show(format: Format, map: &[u32], events: &[Event], style: Style) -> String {
+    pub(crate) fn show(format: OutputFormat, map: &[u32], events: &[Event], style: Style) -> String {
         let report = report(Vec::new());
         let name_of = |tid| (tid == 77).then(|| Comm::new(b"bash"));
-        let context = Context { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
+        let context = RenderContext { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
         let mut out = Vec::new();
         let mut sink = format.events(map, style);
         sink.head(&mut out).unwrap();
@@ -277,19 +284,19 @@ pub(crate) mod tests {
         let wide: Vec<u32> = (0..100).collect();
         insta::assert_snapshot!(
             "events_pipe",
-            show(Format::Human, &[], &events(), Style { terminal: false, ..ascii(80) })
+            show(OutputFormat::Human, &[], &events(), Style { terminal: false, ..ascii(80) })
         );
-        insta::assert_snapshot!("events_120", show(Format::Human, &[0, 1, 2, 3], &events(), terminal(120)));
-        insta::assert_snapshot!("events_80", show(Format::Human, &wide, &events(), terminal(80)));
+        insta::assert_snapshot!("events_120", show(OutputFormat::Human, &[0, 1, 2, 3], &events(), terminal(120)));
+        insta::assert_snapshot!("events_80", show(OutputFormat::Human, &wide, &events(), terminal(80)));
         let style = Style { timestamps: true, ..terminal(44) };
-        insta::assert_snapshot!("events_44", show(Format::Human, &[0, 12], &events(), style));
+        insta::assert_snapshot!("events_44", show(OutputFormat::Human, &[0, 12], &events(), style));
     }
 
     #[test]
     fn in_json_and_csv_every_event_has_the_same_fields() {
-        let json = show(Format::Json, &[], &events(), Style::default());
+        let json = show(OutputFormat::Json, &[], &events(), Style::default());
         insta::assert_snapshot!("events_json", json.lines().take(events().len()).collect::<Vec<_>>().join("\n"));
-        let text = show(Format::Csv, &[], &events(), Style::default());
+        let text = show(OutputFormat::Csv, &[], &events(), Style::default());
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let titles: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
         let rows: Vec<_> = reader.records().map(|record| record.unwrap()).collect();
@@ -310,7 +317,7 @@ pub(crate) mod tests {
         fn no_line_is_wider_than_the_terminal(width in 40..200usize, cpus in 0..300u32, stamped: bool, plain: bool) {
             let map: Vec<u32> = (0..cpus).collect();
             let style = Style { timestamps: stamped, unicode: !plain, ..terminal(width) };
-            let text = show(Format::Human, &map, &events(), style);
+            let text = show(OutputFormat::Human, &map, &events(), style);
             let widest = text.lines().map(crate::sink::text::width).max().unwrap();
             prop_assert!(widest <= width, "{} of {}: {}", widest, width, text);
         }

@@ -6,10 +6,10 @@ use jiff::tz::TimeZone;
 use super::clock;
 
 /// Below this nothing sensible can be shown; narrower terminals get lines of this width.
-pub const NARROWEST: usize = 40;
+pub const MIN_WIDTH: usize = 40;
 
 /// How wide text is where nobody says.
-const USUAL: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 
 /// How text for people is to look.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Default for Style {
     /// Plain ASCII, 80 columns, UTC: what suits a file.
     fn default() -> Self {
         Self {
-            width: USUAL,
+            width: DEFAULT_WIDTH,
             unicode: false,
             colour: false,
             timestamps: false,
@@ -47,7 +47,7 @@ impl Default for Style {
 
 /// What a span of text is, which decides its looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ink {
+pub enum TextStyle {
     /// Ordinary text.
     Plain,
     /// The name of what follows.
@@ -82,10 +82,10 @@ impl Style {
         let width = columns
             .filter(|columns| terminal && *columns > 0)
             .or_else(|| variable("COLUMNS")?.trim().parse().ok().filter(|columns| *columns > 0))
-            .unwrap_or(USUAL);
+            .unwrap_or(DEFAULT_WIDTH);
         let cursor = terminal && variable("TERM").is_none_or(|term| term != "dumb");
         Self {
-            width: width.max(NARROWEST),
+            width: width.max(MIN_WIDTH),
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
             colour: cursor && variable("NO_COLOR").is_none(),
             timestamps: false,
@@ -97,7 +97,7 @@ impl Style {
 
     /// The columns a line may take: the width, but at least [`NARROWEST`].
     pub fn columns(&self) -> usize {
-        self.width.max(NARROWEST)
+        self.width.max(MIN_WIDTH)
     }
 
     /// An instant of CLOCK_MONOTONIC: the time of day where timestamps are asked for, or else as perf(1) prints it.
@@ -115,14 +115,14 @@ impl Style {
     }
 
     /// `text` with the escape sequences of `ink`, where colour is wanted.
-    pub fn paint(&self, ink: Ink, text: &str) -> String {
+    pub fn paint(&self, ink: TextStyle, text: &str) -> String {
         let ansi = match ink {
-            Ink::Plain => return text.to_owned(),
+            TextStyle::Plain => return text.to_owned(),
             _ if !self.colour => return text.to_owned(),
-            Ink::Title | Ink::Strong => Ansi::new().bold(),
-            Ink::Dim => Ansi::new().dimmed(),
-            Ink::Bar => AnsiColor::Cyan.on_default(),
-            Ink::Warning => AnsiColor::Yellow.on_default().bold(),
+            TextStyle::Title | TextStyle::Strong => Ansi::new().bold(),
+            TextStyle::Dim => Ansi::new().dimmed(),
+            TextStyle::Bar => AnsiColor::Cyan.on_default(),
+            TextStyle::Warning => AnsiColor::Yellow.on_default().bold(),
         };
         format!("{ansi}{text}{ansi:#}")
     }
@@ -166,15 +166,15 @@ mod tests {
         assert_eq!(detect(&[("COLUMNS", "100")], false, None).width, 100);
         assert_eq!(detect(&[("COLUMNS", "wide")], true, None).width, 80);
         assert_eq!(detect(&[], false, None).width, 80);
-        assert_eq!(detect(&[], true, Some(12)).width, NARROWEST);
+        assert_eq!(detect(&[], true, Some(12)).width, MIN_WIDTH);
     }
 
     #[test]
     fn without_colour_no_escape_sequence_is_written() {
         let plain = Style::default();
-        assert_eq!(plain.paint(Ink::Warning, "lost"), "lost");
+        assert_eq!(plain.paint(TextStyle::Warning, "lost"), "lost");
         let colour = Style { colour: true, ..plain };
-        assert_eq!(colour.paint(Ink::Plain, "count"), "count");
-        assert_eq!(colour.paint(Ink::Strong, "p99"), "\u{1b}[1mp99\u{1b}[0m");
+        assert_eq!(colour.paint(TextStyle::Plain, "count"), "count");
+        assert_eq!(colour.paint(TextStyle::Strong, "p99"), "\u{1b}[1mp99\u{1b}[0m");
     }
 }

@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    Reports, View, clock, coverage,
-    style::{Ink, Style},
-    text::{Line, left, right, width},
+    ReportRenderer, ReportView, clock, coverage,
+    style::{Style, TextStyle},
+    text::{TextLine, left, right, width},
     units, window, words,
 };
 use crate::{
@@ -70,7 +70,7 @@ impl Sort {
     }
 }
 
-impl Reports for Table {
+impl ReportRenderer for Table {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         write(report, self.sort, self.limit, &self.style, out)
     }
@@ -81,12 +81,12 @@ pub fn write(report: &Report, sort: Sort, limit: Option<usize>, style: &Style, o
     let mut text = String::new();
     window(report, style, &mut text);
     if !report.groups.is_empty() {
-        let groups = View::Table { sort, limit }.groups(report, style);
+        let groups = ReportView::Table { sort, limit }.groups(report, style);
         lines(&groups, report, sort, style, &mut text);
         let left_out = report.groups.len() - groups.len();
         if left_out > 0 {
             let more = units::thousands(left_out as u64);
-            Line::of(Ink::Dim, format!("{} {more} more", style.pick("…", "..."))).end(style, &mut text);
+            TextLine::of(TextStyle::Dim, format!("{} {more} more", style.pick("…", "..."))).finish(style, &mut text);
         }
         totals(report, style, &mut text);
         text.push('\n');
@@ -109,16 +109,16 @@ pub(super) fn order(groups: &mut [&Group], sort: Sort, style: &Style) {
 }
 
 /// A column behind that of the task.
-struct Column {
+struct TableColumn {
     title: &'static str,
     /// What it is in [`Sort`].
     sort: Option<Sort>,
     /// Whether it has to stay however narrow the terminal is; the others go from the last to the first.
-    stays: bool,
+    always_shown: bool,
     cell: fn(&Group, &Report, &Style) -> String,
 }
 
-impl Column {
+impl TableColumn {
     /// Numbers stand at the right, words at the left.
     fn set(&self, text: &str, columns: usize, style: &Style) -> String {
         if self.title == "class" { left(text, columns, style) } else { right(text, columns) }
@@ -126,28 +126,53 @@ impl Column {
 }
 
 /// Most wanted first.
-const COLUMNS: [Column; 9] = [
-    Column { title: "max", sort: Some(Sort::Max), stays: true, cell: |g, _, s| time(g.distribution.max_ns(), s) },
-    Column { title: "p99", sort: Some(Sort::P99), stays: false, cell: |g, _, s| percentile(g, Percentile::P99, s) },
-    Column {
+const COLUMNS: [TableColumn; 9] = [
+    TableColumn {
+        title: "max",
+        sort: Some(Sort::Max),
+        always_shown: true,
+        cell: |g, _, s| time(g.distribution.max_ns(), s),
+    },
+    TableColumn {
+        title: "p99",
+        sort: Some(Sort::P99),
+        always_shown: false,
+        cell: |g, _, s| percentile(g, Percentile::P99, s),
+    },
+    TableColumn {
         title: "runs",
         sort: Some(Sort::Runs),
-        stays: false,
+        always_shown: false,
         cell: |g, _, _| units::thousands(g.distribution.count()),
     },
-    Column { title: "class", sort: None, stays: false, cell: |g, _, _| g.class.name().to_owned() },
-    Column { title: "avg", sort: Some(Sort::Avg), stays: false, cell: |g, _, s| time(g.distribution.mean_ns(), s) },
-    Column { title: "p50", sort: Some(Sort::P50), stays: false, cell: |g, _, s| percentile(g, Percentile::P50, s) },
-    Column { title: "max at", sort: None, stays: false, cell: max_at },
-    Column { title: "sum", sort: Some(Sort::Sum), stays: false, cell: |g, _, s| time(g.distribution.sum_ns(), s) },
-    Column { title: RUN_TIME, sort: None, stays: false, cell: run_time },
+    TableColumn { title: "class", sort: None, always_shown: false, cell: |g, _, _| g.class.name().to_owned() },
+    TableColumn {
+        title: "avg",
+        sort: Some(Sort::Avg),
+        always_shown: false,
+        cell: |g, _, s| time(g.distribution.mean_ns(), s),
+    },
+    TableColumn {
+        title: "p50",
+        sort: Some(Sort::P50),
+        always_shown: false,
+        cell: |g, _, s| percentile(g, Percentile::P50, s),
+    },
+    TableColumn { title: "max at", sort: None, always_shown: false, cell: max_at },
+    TableColumn {
+        title: "sum",
+        sort: Some(Sort::Sum),
+        always_shown: false,
+        cell: |g, _, s| time(g.distribution.sum_ns(), s),
+    },
+    TableColumn { title: RUN_TIME, sort: None, always_shown: false, cell: run_time },
 ];
 
 /// The title of the column that is shown only where the run time of a task is known.
 const RUN_TIME: &str = "run time";
 
 /// The order in which columns stand.
-const ORDER: [&str; 9] = ["class", RUN_TIME, "runs", "sum", "avg", "p50", "p99", "max", "max at"];
+const DISPLAY_ORDER: [&str; 9] = ["class", RUN_TIME, "runs", "sum", "avg", "p50", "p99", "max", "max at"];
 
 /// Columns between columns.
 const GAP: usize = 2;
@@ -164,7 +189,7 @@ pub(super) fn lines(groups: &[&Group], report: &Report, sort: Sort, style: &Styl
     let task_title = words::key_title(groups);
     let widest_task = tasks.iter().map(|task| width(task)).max().unwrap_or(0).max(width(&task_title));
 
-    let mut columns: Vec<(&Column, Vec<String>, usize)> = COLUMNS
+    let mut columns: Vec<(&TableColumn, Vec<String>, usize)> = COLUMNS
         .iter()
         .filter(|column| column.title != "class" || class_tells)
         .filter(|column| column.title != RUN_TIME || groups.iter().any(|group| group.run_ns.is_some()))
@@ -174,28 +199,30 @@ pub(super) fn lines(groups: &[&Group], report: &Report, sort: Sort, style: &Styl
             (column, cells, widest)
         })
         .collect();
-    let taken = |columns: &[(&Column, Vec<String>, usize)]| columns.iter().map(|column| column.2 + GAP).sum::<usize>();
+    let taken =
+        |columns: &[(&TableColumn, Vec<String>, usize)]| columns.iter().map(|column| column.2 + GAP).sum::<usize>();
     while taken(&columns) + widest_task.min(TASK) > style.columns() {
-        let goes = |(column, ..): &(&Column, Vec<String>, usize)| !column.stays && column.sort != Some(sort);
+        let goes =
+            |(column, ..): &(&TableColumn, Vec<String>, usize)| !column.always_shown && column.sort != Some(sort);
         let Some(index) = columns.iter().rposition(goes) else { break };
         columns.remove(index);
     }
-    columns.sort_by_key(|(column, ..)| ORDER.iter().position(|title| *title == column.title));
+    columns.sort_by_key(|(column, ..)| DISPLAY_ORDER.iter().position(|title| *title == column.title));
 
     let room = style.columns().saturating_sub(taken(&columns)).clamp(1, widest_task);
-    let mut title = Line::of(ink(sort == Sort::Task), left(&task_title, room, style));
+    let mut title = TextLine::of(ink(sort == Sort::Task), left(&task_title, room, style));
     for (column, _, widest) in &columns {
-        title.push(Ink::Plain, " ".repeat(GAP));
+        title.push(TextStyle::Plain, " ".repeat(GAP));
         title.push(ink(column.sort == Some(sort)), column.set(column.title, *widest, style));
     }
-    title.end(style, out);
+    title.finish(style, out);
     for (index, task) in tasks.iter().enumerate() {
-        let mut line = Line::of(Ink::Plain, left(task, room, style));
+        let mut line = TextLine::of(TextStyle::Plain, left(task, room, style));
         for (column, cells, widest) in &columns {
-            let ink = if column.sort == Some(sort) { Ink::Strong } else { Ink::Plain };
+            let ink = if column.sort == Some(sort) { TextStyle::Strong } else { TextStyle::Plain };
             line.push(ink, format!("{}{}", " ".repeat(GAP), column.set(&cells[index], *widest, style)));
         }
-        line.end(style, out);
+        line.finish(style, out);
     }
 }
 
@@ -205,11 +232,11 @@ fn totals(report: &Report, style: &Style, out: &mut String) {
     let sum_ns: u128 = report.groups.iter().map(|group| group.distribution.sum_ns()).sum();
     let (groups, runs) = (units::counted(report.groups.len() as u64, "group"), units::counted(runs, "run"));
     let total = format!("total: {groups}, {runs}, {} of waiting", time(sum_ns, style));
-    super::text::paragraph(Line::new(), Ink::Dim, &total, style, out);
+    super::text::paragraph(TextLine::new(), TextStyle::Dim, &total, style, out);
 }
 
-fn ink(sorted: bool) -> Ink {
-    if sorted { Ink::Title } else { Ink::Dim }
+fn ink(sorted: bool) -> TextStyle {
+    if sorted { TextStyle::Title } else { TextStyle::Dim }
 }
 
 fn time(ns: impl Into<u128>, style: &Style) -> String {
@@ -233,7 +260,7 @@ fn max_at(group: &Group, report: &Report, style: &Style) -> String {
 #[cfg(test)]
 mod tests {
     use crate::sink::{
-        Format,
+        OutputFormat,
         documentation::parsed,
         tests::{many_groups, show, terminal},
     };
@@ -253,8 +280,8 @@ mod tests {
     fn the_run_time_is_the_first_column_to_go_and_not_there_where_no_row_has_one() {
         let mut report = many_groups(2);
         let cells = |report: &Report, columns, line: usize| {
-            let view = View::Table { sort: Sort::Max, limit: None };
-            let text = show(Format::Human, view, report, terminal(columns));
+            let view = ReportView::Table { sort: Sort::Max, limit: None };
+            let text = show(OutputFormat::Human, view, report, terminal(columns));
             let cells = text.lines().nth(line).unwrap().split("  ").map(str::trim).filter(|cell| !cell.is_empty());
             cells.map(str::to_owned).collect::<Vec<_>>()
         };
@@ -276,8 +303,8 @@ mod tests {
     #[test]
     fn programs_have_the_groups_of_the_table_and_how_many_were_left_out() {
         let report = many_groups(5);
-        let view = View::Table { sort: Sort::P50, limit: Some(2) };
-        let text = show(Format::Csv, view, &report, Style::default());
+        let view = ReportView::Table { sort: Sort::P50, limit: Some(2) };
+        let text = show(OutputFormat::Csv, view, &report, Style::default());
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let titles = reader.headers().unwrap().clone();
         let cell = |row: &::csv::StringRecord, title| row[titles.iter().position(|is| is == title).unwrap()].to_owned();
@@ -285,11 +312,11 @@ mod tests {
             reader.records().map(|row| row.map(|row| ["comm", "groups_left_out"].map(|title| cell(&row, title))));
         let expected = [["rcu_preempt", "3"], ["ksoftirqd/0", "3"]].map(|row| row.map(str::to_owned));
         assert_eq!(rows.collect::<Result<Vec<_>, _>>().unwrap(), expected);
-        let json = parsed(&show(Format::Json, view, &report, Style::default()));
+        let json = parsed(&show(OutputFormat::Json, view, &report, Style::default()));
         let names: Vec<_> = json["groups"].as_array().unwrap().iter().map(|group| &group["key"]["comm"]).collect();
         assert_eq!(names, ["rcu_preempt", "ksoftirqd/0"]);
         assert_eq!(json["groups_left_out"], 3);
-        let all = parsed(&show(Format::Json, View::Chart, &report, Style::default()));
+        let all = parsed(&show(OutputFormat::Json, ReportView::Chart, &report, Style::default()));
         assert_eq!((all["groups"].as_array().unwrap().len(), &all["groups_left_out"]), (5, &0.into()));
     }
 }

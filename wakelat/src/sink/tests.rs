@@ -21,7 +21,7 @@ pub(super) fn ascii(width: usize) -> Style {
     Style { unicode: false, ..terminal(width) }
 }
 
-pub(super) fn show(format: Format, view: View, report: &Report, style: Style) -> String {
+pub(super) fn show(format: OutputFormat, view: ReportView, report: &Report, style: Style) -> String {
     let mut out = Vec::new();
     let mut sink = format.reports(view, &["comm"], style);
     sink.head(&mut out).unwrap();
@@ -30,16 +30,16 @@ pub(super) fn show(format: Format, view: View, report: &Report, style: Style) ->
 }
 
 pub(super) fn chart(report: &Report, style: Style) -> String {
-    show(Format::Human, View::Chart, report, style)
+    show(OutputFormat::Human, ReportView::Chart, report, style)
 }
 
 pub(super) fn table(report: &Report, sort: table::Sort, limit: Option<usize>, style: Style) -> String {
-    show(Format::Human, View::Table { sort, limit }, report, style)
+    show(OutputFormat::Human, ReportView::Table { sort, limit }, report, style)
 }
 
-pub(super) fn trace(format: Format, waits: &[Wait], report: &Report, style: Style) -> String {
+pub(super) fn trace(format: OutputFormat, waits: &[Wait], report: &Report, style: Style) -> String {
     let name_of = |tid| (tid == 77).then(|| Comm::new(b"bash"));
-    let context = Context { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
+    let context = RenderContext { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
     let mut out = Vec::new();
     let mut sink = format.waits(style);
     sink.head(&mut out).unwrap();
@@ -256,7 +256,7 @@ fn a_report_without_waits_says_why() {
     empty.coverage.wakeups = CoverageTerms::default();
     assert_eq!(first(&empty), "no preemption was seen in 10.0 s");
     assert!(table(&empty, table::Sort::Max, None, terminal(80)).starts_with("no preemption was seen"));
-    assert!(trace(Format::Human, &[], &empty, terminal(80)).contains("no preemption was seen"));
+    assert!(trace(OutputFormat::Human, &[], &empty, terminal(80)).contains("no preemption was seen"));
 }
 
 #[test]
@@ -295,23 +295,23 @@ fn traces_stay_in_their_columns() {
     let report = usual_report();
     insta::assert_snapshot!(
         "trace_pipe",
-        trace(Format::Human, &waits(), &report, Style { terminal: false, ..ascii(80) })
+        trace(OutputFormat::Human, &waits(), &report, Style { terminal: false, ..ascii(80) })
     );
-    insta::assert_snapshot!("trace_120", trace(Format::Human, &waits(), &report, terminal(120)));
-    insta::assert_snapshot!("trace_80", trace(Format::Human, &waits(), &report, terminal(80)));
+    insta::assert_snapshot!("trace_120", trace(OutputFormat::Human, &waits(), &report, terminal(120)));
+    insta::assert_snapshot!("trace_80", trace(OutputFormat::Human, &waits(), &report, terminal(80)));
     let style = Style { timestamps: true, ..terminal(44) };
-    insta::assert_snapshot!("trace_44", trace(Format::Human, &waits(), &report, style));
+    insta::assert_snapshot!("trace_44", trace(OutputFormat::Human, &waits(), &report, style));
 }
 
 #[test]
 fn csv_rows_have_the_columns_of_their_title() {
     let mut report = lossy();
     report.groups[0].key[0].value = KeyValue::Text("a,\"b\"\n".to_owned());
-    let text = show(Format::Csv, View::Chart, &report, Style::default());
+    let text = show(OutputFormat::Csv, ReportView::Chart, &report, Style::default());
     insta::assert_snapshot!("csv", text);
     let two = many_groups(2);
     for report in [report, usual_report(), two] {
-        let text = show(Format::Csv, View::Chart, &report, Style::default());
+        let text = show(OutputFormat::Csv, ReportView::Chart, &report, Style::default());
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         assert_eq!(reader.records().collect::<Result<Vec<_>, _>>().unwrap().len(), report.groups.len());
     }
@@ -319,7 +319,7 @@ fn csv_rows_have_the_columns_of_their_title() {
 
 #[test]
 fn a_window_without_waits_is_a_row_of_csv_with_its_coverage() {
-    let text = show(Format::Csv, View::Chart, &report(Vec::new()), Style::default());
+    let text = show(OutputFormat::Csv, ReportView::Chart, &report(Vec::new()), Style::default());
     let mut reader = ::csv::Reader::from_reader(text.as_bytes());
     let titles = reader.headers().unwrap().clone();
     let rows: Vec<_> = reader.records().map(|record| record.unwrap()).collect();
@@ -331,7 +331,7 @@ fn a_window_without_waits_is_a_row_of_csv_with_its_coverage() {
 #[test]
 fn the_columns_of_a_csv_of_waits_are_the_fields_of_its_json() {
     let report = usual_report();
-    let json = trace(Format::Json, &waits()[..1], &report, Style::default());
+    let json = trace(OutputFormat::Json, &waits()[..1], &report, Style::default());
     let (line, _) = json.split_once(",\"at_ns\"").unwrap();
     assert_eq!(line, "{\"schema\":\"wakelat.wait/1\"");
     let names: Vec<_> = csv::WAIT_COLUMNS.iter().map(|name| json.find(&format!("\"{name}\":")).unwrap()).collect();
@@ -339,7 +339,7 @@ fn the_columns_of_a_csv_of_waits_are_the_fields_of_its_json() {
     let fields: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!(fields.as_object().unwrap().len(), csv::WAIT_COLUMNS.len() + 1);
 
-    let text = trace(Format::Csv, &waits(), &report, Style::default());
+    let text = trace(OutputFormat::Csv, &waits(), &report, Style::default());
     let mut reader = ::csv::Reader::from_reader(text.as_bytes());
     assert_eq!(reader.headers().unwrap(), &csv::WAIT_COLUMNS[..]);
     let rows: Vec<_> = reader.records().map(|record| record.unwrap()).collect();
@@ -353,7 +353,7 @@ fn the_columns_of_a_csv_of_waits_are_the_fields_of_its_json() {
 
 #[test]
 fn a_trace_in_json_ends_with_the_report() {
-    let text = trace(Format::Json, &waits(), &usual_report(), Style::default());
+    let text = trace(OutputFormat::Json, &waits(), &usual_report(), Style::default());
     let schemas: Vec<String> = text
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["schema"].as_str().unwrap().to_owned())
@@ -363,15 +363,19 @@ fn a_trace_in_json_ends_with_the_report() {
 
 #[test]
 fn a_sum_beyond_u64_stays_an_integer() {
-    let text =
-        show(Format::Json, View::Chart, &report(vec![group(&[], Class::Wakeup, [u64::MAX; 3])]), Style::default());
+    let text = show(
+        OutputFormat::Json,
+        ReportView::Chart,
+        &report(vec![group(&[], Class::Wakeup, [u64::MAX; 3])]),
+        Style::default(),
+    );
     assert!(text.contains("\"sum_ns\":55340232221128654845,"), "{text}");
 }
 
 /// A writer that takes nothing.
-struct Closed;
+struct ClosedPipe;
 
-impl Write for Closed {
+impl Write for ClosedPipe {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
         Err(io::ErrorKind::BrokenPipe.into())
     }
@@ -383,12 +387,14 @@ impl Write for Closed {
 
 #[test]
 fn a_closed_pipe_is_told_as_such_by_every_format() {
-    for format in [Format::Human, Format::Json, Format::Csv] {
-        let error =
-            format.reports(View::Chart, &[], Style::default()).report(&usual_report(), &mut Closed).unwrap_err();
+    for format in [OutputFormat::Human, OutputFormat::Json, OutputFormat::Csv] {
+        let error = format
+            .reports(ReportView::Chart, &[], Style::default())
+            .report(&usual_report(), &mut ClosedPipe)
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
-        let context = Context { unix_offset_ns: 0, name_of: &|_| None };
-        let error = format.waits(Style::default()).wait(&wait(), &context, &mut Closed).unwrap_err();
+        let context = RenderContext { unix_offset_ns: 0, name_of: &|_| None };
+        let error = format.waits(Style::default()).wait(&wait(), &context, &mut ClosedPipe).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 }

@@ -2,35 +2,35 @@
 
 use unicode_width::UnicodeWidthChar;
 
-use super::style::{Ink, Style};
+use super::style::{Style, TextStyle};
 
 /// A line that is being put together. It knows how many columns it takes, escape sequences aside.
 #[derive(Clone, Debug, Default)]
-pub struct Line {
-    spans: Vec<(Ink, String)>,
+pub struct TextLine {
+    spans: Vec<(TextStyle, String)>,
     width: usize,
 }
 
-impl Line {
+impl TextLine {
     /// An empty line.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A line of one span.
-    pub fn of(ink: Ink, text: impl Into<String>) -> Self {
+    pub fn of(ink: TextStyle, text: impl Into<String>) -> Self {
         Self::new().and(ink, text)
     }
 
     /// This line and a span behind it.
     #[must_use]
-    pub fn and(mut self, ink: Ink, text: impl Into<String>) -> Self {
+    pub fn and(mut self, ink: TextStyle, text: impl Into<String>) -> Self {
         self.push(ink, text);
         self
     }
 
     /// Adds a span.
-    pub fn push(&mut self, ink: Ink, text: impl Into<String>) {
+    pub fn push(&mut self, ink: TextStyle, text: impl Into<String>) {
         let text = text.into();
         self.width += width(&text);
         self.spans.push((ink, text));
@@ -65,12 +65,12 @@ impl Line {
     }
 
     /// Adds the line to `out`, cut to the columns of `style`, without spaces at its end.
-    pub fn end(&self, style: &Style, out: &mut String) {
-        self.end_within(style.columns(), style, out);
+    pub fn finish(&self, style: &Style, out: &mut String) {
+        self.finish_within(style.columns(), style, out);
     }
 
     /// As [`Line::end`], cut to `columns`.
-    pub fn end_within(&self, columns: usize, style: &Style, out: &mut String) {
+    pub fn finish_within(&self, columns: usize, style: &Style, out: &mut String) {
         let last = self.spans.iter().rposition(|(_, text)| !text.trim_end().is_empty());
         let mut spans: Vec<_> = self.spans[..last.map_or(0, |last| last + 1)].iter().map(|(i, t)| (*i, &**t)).collect();
         if let Some((_, text)) = spans.last_mut() {
@@ -94,7 +94,7 @@ impl Line {
 
 /// Sets pieces one behind the other with `gap` columns between them, on as many lines as it takes: the first begins
 /// after `head`, the others below its end. A piece that is too long for a line is broken between words.
-pub fn flow(head: Line, pieces: Vec<Line>, separator: &str, style: &Style, out: &mut String) {
+pub fn flow(head: TextLine, pieces: Vec<TextLine>, separator: &str, style: &Style, out: &mut String) {
     let indent = head.width();
     let mut line = head;
     let mut empty = true;
@@ -104,13 +104,13 @@ pub fn flow(head: Line, pieces: Vec<Line>, separator: &str, style: &Style, out: 
         let behind = if index < last { width(separator.trim_end()) } else { 0 };
         if !empty && line.width() + width(separator) + piece.width() + behind > style.columns() {
             // What a separator shows beside spaces belongs to the piece before it.
-            line.push(Ink::Dim, separator.trim_end());
-            line.end(style, out);
-            line = Line::of(Ink::Plain, " ".repeat(indent));
+            line.push(TextStyle::Dim, separator.trim_end());
+            line.finish(style, out);
+            line = TextLine::of(TextStyle::Plain, " ".repeat(indent));
             empty = true;
         }
         if !empty {
-            line.push(Ink::Dim, separator);
+            line.push(TextStyle::Dim, separator);
         }
         empty = false;
         if line.width() + piece.width() + behind <= style.columns() {
@@ -122,27 +122,27 @@ pub fn flow(head: Line, pieces: Vec<Line>, separator: &str, style: &Style, out: 
         for (index, word) in words.into_iter().enumerate() {
             let behind = if index == last_word { behind } else { 0 };
             if index > 0 && line.width() + 1 + word.width() + behind > style.columns() {
-                line.end(style, out);
-                line = Line::of(Ink::Plain, " ".repeat(indent));
+                line.finish(style, out);
+                line = TextLine::of(TextStyle::Plain, " ".repeat(indent));
             } else if index > 0 {
-                line.push(Ink::Plain, " ");
+                line.push(TextStyle::Plain, " ");
             }
             line.append(word);
         }
     }
     if !empty {
-        line.end(style, out);
+        line.finish(style, out);
     }
 }
 
 /// Text of any length behind `head`, broken between words, but not between a number and its unit.
-pub fn paragraph(head: Line, ink: Ink, text: &str, style: &Style, out: &mut String) {
-    let mut words: Vec<Line> = Vec::new();
+pub fn paragraph(head: TextLine, ink: TextStyle, text: &str, style: &Style, out: &mut String) {
+    let mut words: Vec<TextLine> = Vec::new();
     let mut follows_number = false;
     for word in text.split(' ') {
         match words.last_mut() {
             Some(number) if follows_number && is_unit(word) => number.push(ink, format!(" {word}")),
-            _ => words.push(Line::of(ink, word)),
+            _ => words.push(TextLine::of(ink, word)),
         }
         follows_number = word.ends_with(|last: char| last.is_ascii_digit());
     }
@@ -239,9 +239,9 @@ mod tests {
     #[test]
     fn a_piece_that_is_too_long_for_a_line_loses_no_word() {
         let style = Style { width: 40, ..Style::default() };
-        let pieces = ["213,603 delivered of 213,613 seen", "0 lost"].map(|text| Line::of(Ink::Plain, text));
+        let pieces = ["213,603 delivered of 213,613 seen", "0 lost"].map(|text| TextLine::of(TextStyle::Plain, text));
         let mut out = String::new();
-        flow(Line::of(Ink::Dim, "coverage: "), pieces.into(), "; ", &style, &mut out);
+        flow(TextLine::of(TextStyle::Dim, "coverage: "), pieces.into(), "; ", &style, &mut out);
         assert_eq!(out, "coverage: 213,603 delivered of 213,613\n          seen; 0 lost\n");
     }
 
@@ -273,8 +273,8 @@ mod tests {
     fn a_line_that_is_too_long_ends_with_the_sign_of_a_cut() {
         let style = Style { width: 40, unicode: true, ..Style::default() };
         let mut out = String::new();
-        Line::of(Ink::Plain, "x".repeat(40)).and(Ink::Plain, "y").end(&style, &mut out);
-        Line::of(Ink::Plain, "x".repeat(40)).and(Ink::Plain, "  ").end(&style, &mut out);
+        TextLine::of(TextStyle::Plain, "x".repeat(40)).and(TextStyle::Plain, "y").finish(&style, &mut out);
+        TextLine::of(TextStyle::Plain, "x".repeat(40)).and(TextStyle::Plain, "  ").finish(&style, &mut out);
         assert_eq!(out, format!("{}…\n{}\n", "x".repeat(39), "x".repeat(40)));
     }
 
@@ -282,8 +282,9 @@ mod tests {
     fn pieces_break_between_and_hang_below_the_head() {
         let style = Style { width: 40, ..Style::default() };
         let mut out = String::new();
-        let pieces = ["one piece of text", "another piece", "the last"].map(|text| Line::of(Ink::Plain, text));
-        flow(Line::of(Ink::Plain, "head: "), pieces.into(), "; ", &style, &mut out);
+        let pieces =
+            ["one piece of text", "another piece", "the last"].map(|text| TextLine::of(TextStyle::Plain, text));
+        flow(TextLine::of(TextStyle::Plain, "head: "), pieces.into(), "; ", &style, &mut out);
         assert_eq!(out, "head: one piece of text; another piece;\n      the last\n");
     }
 
@@ -291,7 +292,13 @@ mod tests {
     fn a_number_stays_with_its_unit() {
         let style = Style { width: 40, ..Style::default() };
         let (mut out, word) = (String::new(), "x".repeat(29));
-        paragraph(Line::of(Ink::Plain, "head: "), Ink::Plain, &format!("{word} 4.2 %, s (3 ms)"), &style, &mut out);
+        paragraph(
+            TextLine::of(TextStyle::Plain, "head: "),
+            TextStyle::Plain,
+            &format!("{word} 4.2 %, s (3 ms)"),
+            &style,
+            &mut out,
+        );
         assert_eq!(out, format!("head: {word}\n      4.2 %, s (3 ms)\n"));
     }
 

@@ -1,8 +1,8 @@
 //! A time line: a row for each of those that had a part of some time, over an axis with marks.
 
 use super::{
-    style::{Ink, Style},
-    text::{Line, left, right, width},
+    style::{Style, TextStyle},
+    text::{TextLine, left, right, width},
     units,
 };
 
@@ -10,7 +10,7 @@ use super::{
 const NAME: usize = 34;
 
 /// Columns that a name needs to tell whose it is.
-const TELLING: usize = 20;
+const MIN_NAME_WIDTH: usize = 20;
 
 /// Columns of the two figures.
 const FIGURES: usize = 14 + 8;
@@ -20,7 +20,7 @@ const SHORT: usize = 12;
 
 /// A piece of the time, in ns since its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TimelineSpan {
     /// Where it begins.
     pub from_ns: u64,
     /// Where it ends.
@@ -28,37 +28,37 @@ pub struct Span {
 }
 
 /// What one had of the time.
-pub struct Row {
+pub struct TimelineRow {
     /// Who it was.
     pub name: String,
     /// How much it had: ns.
     pub ns: u64,
     /// When.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TimelineSpan>,
     /// What interrupts what: higher interrupts lower.
     pub rank: u8,
 }
 
 /// Adds the rows and the axis to `out`. The figures of the rows are in full, so that they add up to the eye.
-pub fn draw(rows: &[Row], total_ns: u64, marks: Vec<(u64, String)>, style: &Style, out: &mut String) {
+pub fn draw(rows: &[TimelineRow], total_ns: u64, marks: Vec<(u64, String)>, style: &Style, out: &mut String) {
     let longest = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0).min(NAME);
     // A line takes what a name can spare; where that is not enough for both, names say more than lines.
     let beside_a_line = style.columns().saturating_sub(FIGURES + 4 + SHORT);
     let room_for_names =
-        if beside_a_line < TELLING { style.columns().saturating_sub(FIGURES + 2) } else { beside_a_line };
+        if beside_a_line < MIN_NAME_WIDTH { style.columns().saturating_sub(FIGURES + 2) } else { beside_a_line };
     let name = longest.min(room_for_names);
     let room = style.columns().saturating_sub(2 + name + FIGURES + 2);
     for row in rows {
-        let mut line = Line::of(Ink::Plain, format!("  {}", left(&row.name, name, style)))
-            .and(Ink::Plain, right(&units::full(row.ns), 14))
-            .and(Ink::Strong, right(&units::share(row.ns, total_ns), 8));
+        let mut line = TextLine::of(TextStyle::Plain, format!("  {}", left(&row.name, name, style)))
+            .and(TextStyle::Plain, right(&units::full(row.ns), 14))
+            .and(TextStyle::Strong, right(&units::share(row.ns, total_ns), 8));
         if room >= SHORT {
             // Whatever interrupts it has a row of its own.
             let interrupts = rows.iter().filter(|other| other.rank > row.rank);
-            let above: Vec<Span> = interrupts.flat_map(|other| other.spans.iter().copied()).collect();
-            line.push(Ink::Bar, format!("  {}", bar(&row.spans, &above, total_ns, room, style)));
+            let above: Vec<TimelineSpan> = interrupts.flat_map(|other| other.spans.iter().copied()).collect();
+            line.push(TextStyle::Bar, format!("  {}", bar(&row.spans, &above, total_ns, room, style)));
         }
-        line.end(style, out);
+        line.finish(style, out);
     }
     if room >= SHORT {
         axis(marks, total_ns, 2 + name + FIGURES + 2, room, style, out);
@@ -66,12 +66,12 @@ pub fn draw(rows: &[Row], total_ns: u64, marks: Vec<(u64, String)>, style: &Styl
 }
 
 /// Full where it had the time for most of a column, a sign where it had it at all, a line where it was interrupted.
-fn bar(own: &[Span], above: &[Span], total_ns: u64, columns: usize, style: &Style) -> String {
+fn bar(own: &[TimelineSpan], above: &[TimelineSpan], total_ns: u64, columns: usize, style: &Style) -> String {
     let total = u128::from(total_ns.max(1));
     (0..columns)
         .map(|column| {
             let edge = |column: usize| (total * column as u128 / columns as u128) as u64;
-            let cell = Span { from_ns: edge(column), to_ns: edge(column + 1) };
+            let cell = TimelineSpan { from_ns: edge(column), to_ns: edge(column + 1) };
             let (covered, interrupted) = (inside(own, cell), inside_both(own, above, cell));
             let runs = covered.saturating_sub(interrupted);
             let whole = (cell.to_ns - cell.from_ns).max(1);
@@ -89,17 +89,17 @@ fn bar(own: &[Span], above: &[Span], total_ns: u64, columns: usize, style: &Styl
 }
 
 /// How much of `cell` lies in the spans: ns.
-fn inside(spans: &[Span], cell: Span) -> u64 {
-    let part = |span: &Span| span.to_ns.min(cell.to_ns).saturating_sub(span.from_ns.max(cell.from_ns));
+fn inside(spans: &[TimelineSpan], cell: TimelineSpan) -> u64 {
+    let part = |span: &TimelineSpan| span.to_ns.min(cell.to_ns).saturating_sub(span.from_ns.max(cell.from_ns));
     spans.iter().map(part).fold(0, u64::saturating_add).min(cell.to_ns - cell.from_ns)
 }
 
 /// How much of `cell` lies in spans of both: ns.
-fn inside_both(own: &[Span], above: &[Span], cell: Span) -> u64 {
+fn inside_both(own: &[TimelineSpan], above: &[TimelineSpan], cell: TimelineSpan) -> u64 {
     own.iter()
         .filter_map(|span| {
             let (from_ns, to_ns) = (span.from_ns.max(cell.from_ns), span.to_ns.min(cell.to_ns));
-            (from_ns < to_ns).then(|| inside(above, Span { from_ns, to_ns }))
+            (from_ns < to_ns).then(|| inside(above, TimelineSpan { from_ns, to_ns }))
         })
         .fold(0, u64::saturating_add)
 }
@@ -112,9 +112,9 @@ fn axis(marks: Vec<(u64, String)>, total_ns: u64, indent: usize, columns: usize,
     let mut axis: Vec<char> = vec![line; columns];
     marks.iter().for_each(|(at, _)| axis[*at] = mark);
     let indent = " ".repeat(indent);
-    Line::of(Ink::Dim, format!("{indent}{}", axis.into_iter().collect::<String>())).end(style, out);
+    TextLine::of(TextStyle::Dim, format!("{indent}{}", axis.into_iter().collect::<String>())).finish(style, out);
     for row in labels(marks, columns) {
-        Line::of(Ink::Dim, format!("{indent}{row}")).end(style, out);
+        TextLine::of(TextStyle::Dim, format!("{indent}{row}")).finish(style, out);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::record::{Context, Event, Frame, Record, Task};
+use super::record::{KernelFrame, TimerlatContext, TimerlatEvent, TimerlatRecord, TracedTask};
 
 /// Noise from before an activation that is kept, per CPU: only what reaches past the moment at which its timer was due
 /// delays it.
-const BEFORE: usize = 256;
+const MAX_NOISE_BEFORE: usize = 256;
 
 /// One expiry of a CPU's timer and what followed: interrupt, thread, return to user space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,17 +16,17 @@ pub struct Activation {
     /// Its number on this CPU.
     pub seq: u64,
     /// What the timer's interrupt measured.
-    pub irq: Option<Measured>,
+    pub irq: Option<TimerLatency>,
     /// What the thread measured.
-    pub thread: Option<Measured>,
+    pub thread: Option<TimerLatency>,
     /// What a thread of user space measured when it came back.
-    pub user: Option<Measured>,
+    pub user: Option<TimerLatency>,
     /// Noise that was said before the timer's interrupt and since the activation before.
     pub before: Vec<Noise>,
     /// Noise that was said from the timer's interrupt to the last measurement.
     pub noise: Vec<Noise>,
     /// The stack that the timer's interrupt found.
-    pub stack: Vec<Frame>,
+    pub stack: Vec<KernelFrame>,
     /// Why the tracer stopped, if it did so in this activation.
     pub stopped: Option<String>,
     /// Records of its CPU were lost meanwhile: noise may be missing.
@@ -35,13 +35,13 @@ pub struct Activation {
 
 /// A latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct TimerLatency {
     /// When it was said: ns.
     pub at_ns: u64,
     /// How long after the timer was due: ns.
     pub latency_ns: u64,
     /// Who ran there: the thread that the interrupt found, or the one that measured.
-    pub task: Option<Task>,
+    pub task: Option<TracedTask>,
 }
 
 /// Something that had the CPU.
@@ -67,36 +67,36 @@ pub enum NoiseSource {
     /// A non-maskable interrupt.
     Nmi,
     /// A thread.
-    Thread(Task),
+    Thread(TracedTask),
 }
 
 impl Activation {
     /// What was measured in `context`.
-    pub fn measured(&self, context: Context) -> Option<Measured> {
+    pub fn measured(&self, context: TimerlatContext) -> Option<TimerLatency> {
         match context {
-            Context::Irq => self.irq,
-            Context::Thread => self.thread,
-            Context::User => self.user,
+            TimerlatContext::Irq => self.irq,
+            TimerlatContext::Thread => self.thread,
+            TimerlatContext::User => self.user,
         }
     }
 
     /// The last that was measured: the latency of the whole activation.
-    pub fn total(&self) -> Option<(Context, Measured)> {
-        Context::ALL.into_iter().rev().find_map(|context| Some((context, self.measured(context)?)))
+    pub fn total(&self) -> Option<(TimerlatContext, TimerLatency)> {
+        TimerlatContext::ALL.into_iter().rev().find_map(|context| Some((context, self.measured(context)?)))
     }
 
-    fn measure(&mut self, context: Context, measured: Measured) {
+    fn measure(&mut self, context: TimerlatContext, measured: TimerLatency) {
         match context {
-            Context::Irq => self.irq = Some(measured),
-            Context::Thread => self.thread = Some(measured),
-            Context::User => self.user = Some(measured),
+            TimerlatContext::Irq => self.irq = Some(measured),
+            TimerlatContext::Thread => self.thread = Some(measured),
+            TimerlatContext::User => self.user = Some(measured),
         }
     }
 }
 
 /// What became of the activations, each in one of the terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Assembled {
+pub struct ActivationCounts {
     /// With the latency of the interrupt and of the thread.
     pub complete: u64,
     /// Without that of the interrupt: the record of it was lost, or comes from before the beginning.
@@ -113,7 +113,7 @@ pub struct Assembled {
 #[derive(Debug, Default)]
 pub struct Assembler {
     cpus: BTreeMap<u32, Cpu>,
-    counts: Assembled,
+    counts: ActivationCounts,
 }
 
 #[derive(Debug, Default)]
@@ -129,46 +129,48 @@ struct Cpu {
 
 impl Assembler {
     /// What became of the activations so far, those not counted that are still open.
-    pub fn counts(&self) -> Assembled {
+    pub fn counts(&self) -> ActivationCounts {
         self.counts
     }
 
     /// Takes a record; gives the activations that it closes. Of more than one CPU they are only where another trace begins.
-    pub fn push(&mut self, record: Record) -> Vec<Activation> {
+    pub fn push(&mut self, record: TimerlatRecord) -> Vec<Activation> {
         let mut closed = Vec::new();
         if self.cpus.get(&record.cpu).is_some_and(|cpu| record.at_ns < cpu.last_at_ns) {
             self.counts.restarts += 1;
             closed = self.end();
         }
-        let Record { at_ns, cpu: number, task, event } = record;
+        let TimerlatRecord { at_ns, cpu: number, task, event } = record;
         let cpu = self.cpus.entry(number).or_default();
         cpu.last_at_ns = at_ns;
         let noise = |source, start_ns, duration_ns| Noise { source, start_ns, duration_ns, at_ns };
         match event {
-            Event::Timerlat { seq, context, latency_ns } => {
-                closed.extend(self.measured(number, seq, context, Measured { at_ns, latency_ns, task }));
+            TimerlatEvent::Timerlat { seq, context, latency_ns } => {
+                closed.extend(self.measured(number, seq, context, TimerLatency { at_ns, latency_ns, task }));
             }
-            Event::IrqNoise { vector, desc, start_ns, duration_ns } => {
+            TimerlatEvent::IrqNoise { vector, desc, start_ns, duration_ns } => {
                 cpu.noise(noise(NoiseSource::Irq(desc, vector), start_ns, duration_ns));
             }
-            Event::SoftirqNoise { vector, start_ns, duration_ns } => {
+            TimerlatEvent::SoftirqNoise { vector, start_ns, duration_ns } => {
                 cpu.noise(noise(NoiseSource::Softirq(vector), start_ns, duration_ns));
             }
-            Event::NmiNoise { start_ns, duration_ns } => cpu.noise(noise(NoiseSource::Nmi, start_ns, duration_ns)),
-            Event::ThreadNoise { tid, comm, start_ns, duration_ns } => {
-                cpu.noise(noise(NoiseSource::Thread(Task { tid, comm }), start_ns, duration_ns));
+            TimerlatEvent::NmiNoise { start_ns, duration_ns } => {
+                cpu.noise(noise(NoiseSource::Nmi, start_ns, duration_ns))
             }
-            Event::Stack { seq, frames } => {
+            TimerlatEvent::ThreadNoise { tid, comm, start_ns, duration_ns } => {
+                cpu.noise(noise(NoiseSource::Thread(TracedTask { tid, comm }), start_ns, duration_ns));
+            }
+            TimerlatEvent::Stack { seq, frames } => {
                 if let Some(open) = cpu.open.as_mut().filter(|open| seq.is_none_or(|seq| seq == open.seq)) {
                     open.stack = frames;
                 }
             }
-            Event::Stopped { why } => {
+            TimerlatEvent::Stopped { reason: why } => {
                 if let Some(open) = &mut cpu.open {
                     open.stopped = Some(why);
                 }
             }
-            Event::Osnoise(_) | Event::SampleThreshold { .. } => {}
+            TimerlatEvent::Osnoise(_) | TimerlatEvent::SampleThreshold { .. } => {}
         }
         closed
     }
@@ -185,11 +187,20 @@ impl Assembler {
         open
     }
 
-    fn measured(&mut self, number: u32, seq: u64, context: Context, measured: Measured) -> Option<Activation> {
+    fn measured(
+        &mut self,
+        number: u32,
+        seq: u64,
+        context: TimerlatContext,
+        measured: TimerLatency,
+    ) -> Option<Activation> {
         let cpu = self.cpus.entry(number).or_default();
         if let Some(open) = cpu.open.as_mut().filter(|open| open.seq == seq) {
             match open.measured(context) {
-                None if Context::ALL[context as usize..].iter().all(|context| open.measured(*context).is_none()) => {
+                None if TimerlatContext::ALL[context as usize..]
+                    .iter()
+                    .all(|context| open.measured(*context).is_none()) =>
+                {
                     open.measure(context, measured);
                     open.noise.extend(cpu.since.drain(..));
                     open.lossy |= std::mem::take(&mut cpu.lossy);
@@ -205,8 +216,8 @@ impl Assembler {
         let mut open = Activation { cpu: number, seq, lossy, ..Activation::default() };
         open.measure(context, measured);
         match context {
-            Context::Irq => open.before.extend(cpu.since.drain(..)),
-            Context::Thread | Context::User => open.noise.extend(cpu.since.drain(..)),
+            TimerlatContext::Irq => open.before.extend(cpu.since.drain(..)),
+            TimerlatContext::Thread | TimerlatContext::User => open.noise.extend(cpu.since.drain(..)),
         }
         cpu.open = Some(open);
         match cpu.last_seq.replace(seq) {
@@ -234,7 +245,7 @@ impl Cpu {
             // Until the thread runs, all noise is between the interrupt and it.
             Some(open) if waits(open) => open.noise.push(noise),
             _ => {
-                if self.since.len() == BEFORE {
+                if self.since.len() == MAX_NOISE_BEFORE {
                     self.since.pop_front();
                 }
                 self.since.push_back(noise);
@@ -247,16 +258,16 @@ impl Cpu {
 mod tests {
     use super::*;
 
-    fn timerlat(at_ns: u64, seq: u64, context: Context) -> Record {
-        Record { at_ns, cpu: 0, task: None, event: Event::Timerlat { seq, context, latency_ns: at_ns } }
+    fn timerlat(at_ns: u64, seq: u64, context: TimerlatContext) -> TimerlatRecord {
+        TimerlatRecord { at_ns, cpu: 0, task: None, event: TimerlatEvent::Timerlat { seq, context, latency_ns: at_ns } }
     }
 
-    fn irq(at_ns: u64) -> Record {
-        let event = Event::IrqNoise { vector: 1, desc: "disk".to_owned(), start_ns: at_ns - 1, duration_ns: 1 };
-        Record { at_ns, cpu: 0, task: None, event }
+    fn irq(at_ns: u64) -> TimerlatRecord {
+        let event = TimerlatEvent::IrqNoise { vector: 1, desc: "disk".to_owned(), start_ns: at_ns - 1, duration_ns: 1 };
+        TimerlatRecord { at_ns, cpu: 0, task: None, event }
     }
 
-    fn assemble(records: impl IntoIterator<Item = Record>) -> (Vec<Activation>, Assembled) {
+    fn assemble(records: impl IntoIterator<Item = TimerlatRecord>) -> (Vec<Activation>, ActivationCounts) {
         let mut assembler = Assembler::default();
         let mut all: Vec<Activation> = records.into_iter().flat_map(|record| assembler.push(record)).collect();
         all.extend(assembler.end());
@@ -265,7 +276,7 @@ mod tests {
 
     #[test]
     fn t30_noise_belongs_to_one_activation_and_no_sum_goes_over() {
-        use Context::{Irq, Thread};
+        use TimerlatContext::{Irq, Thread};
         let records = [
             timerlat(10, 1, Irq),
             irq(12),
@@ -278,38 +289,41 @@ mod tests {
         let noise = |noise: &[Noise]| noise.iter().map(|noise| noise.at_ns).collect::<Vec<_>>();
         assert_eq!((noise(&all[0].before), noise(&all[0].noise)), (vec![], vec![12]));
         assert_eq!((noise(&all[1].before), noise(&all[1].noise)), (vec![17], vec![]));
-        assert_eq!(counts, Assembled { complete: 2, ..Assembled::default() });
+        assert_eq!(counts, ActivationCounts { complete: 2, ..ActivationCounts::default() });
     }
 
     #[test]
     fn noise_of_user_space_belongs_to_the_activation_that_returns() {
         let records = [
-            timerlat(10, 1, Context::Irq),
-            timerlat(15, 1, Context::Thread),
+            timerlat(10, 1, TimerlatContext::Irq),
+            timerlat(15, 1, TimerlatContext::Thread),
             irq(17),
-            timerlat(20, 1, Context::User),
+            timerlat(20, 1, TimerlatContext::User),
             irq(22),
         ];
         let (all, _) = assemble(records);
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].noise.len(), 1);
-        assert_eq!(all[0].total().map(|(context, total)| (context, total.latency_ns)), Some((Context::User, 20)));
+        assert_eq!(
+            all[0].total().map(|(context, total)| (context, total.latency_ns)),
+            Some((TimerlatContext::User, 20))
+        );
     }
 
     #[test]
     fn what_is_missing_is_counted_once() {
-        use Context::{Irq, Thread};
+        use TimerlatContext::{Irq, Thread};
         let records = [timerlat(5, 1, Thread), timerlat(10, 2, Irq), timerlat(40, 5, Irq), timerlat(45, 5, Thread)];
         let (all, counts) = assemble(records);
         assert_eq!(all.len(), 3);
-        let expected = Assembled { complete: 1, without_irq: 1, without_thread: 1, missing: 2, restarts: 0 };
+        let expected = ActivationCounts { complete: 1, without_irq: 1, without_thread: 1, missing: 2, restarts: 0 };
         assert_eq!(counts, expected);
     }
 
     #[test]
     fn the_tracer_and_its_tracepoint_tell_of_the_same_activation() {
-        use Context::{Irq, Thread};
-        let same = |at_ns, said, context| Record { at_ns: said, ..timerlat(at_ns, 1, context) };
+        use TimerlatContext::{Irq, Thread};
+        let same = |at_ns, said, context| TimerlatRecord { at_ns: said, ..timerlat(at_ns, 1, context) };
         let (all, counts) =
             assemble([same(10, 10, Irq), same(10, 11, Irq), irq(12), same(15, 15, Thread), same(15, 16, Thread)]);
         assert_eq!((all.len(), counts.complete), (1, 1));
@@ -319,17 +333,17 @@ mod tests {
     #[test]
     fn a_loss_marks_what_may_lack_records() {
         let mut assembler = Assembler::default();
-        let mut all = assembler.push(timerlat(10, 1, Context::Irq));
+        let mut all = assembler.push(timerlat(10, 1, TimerlatContext::Irq));
         assembler.lost(0);
-        all.extend(assembler.push(timerlat(15, 1, Context::Thread)));
-        all.extend(assembler.push(timerlat(20, 2, Context::Irq)));
+        all.extend(assembler.push(timerlat(15, 1, TimerlatContext::Thread)));
+        all.extend(assembler.push(timerlat(20, 2, TimerlatContext::Irq)));
         all.extend(assembler.end());
         assert_eq!(all.iter().map(|activation| activation.lossy).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]
     fn a_clock_that_goes_back_is_another_trace() {
-        let (all, counts) = assemble([timerlat(50, 7, Context::Irq), timerlat(10, 7, Context::Irq)]);
+        let (all, counts) = assemble([timerlat(50, 7, TimerlatContext::Irq), timerlat(10, 7, TimerlatContext::Irq)]);
         assert_eq!((all.len(), counts.restarts, counts.missing), (2, 1, 0));
     }
 }

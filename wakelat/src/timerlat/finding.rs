@@ -2,54 +2,57 @@
 //! docs/timerlat.md.
 
 use super::{
-    explain::Cause,
-    summary::{ShareSum, Summary},
+    explain::LatencyCause,
+    summary::{ShareSum, TimerlatSummary},
 };
 
 /// Of all latency, a cause has to have this much to stand out: percent.
-pub const SHARE: u128 = 20;
+pub const MIN_SHARE_PERCENT: u128 = 20;
 
 /// Or this much of the activation in which it had the most: percent.
-pub const SHARE_OF_ONE: u128 = 50;
+pub const MIN_SHARE_OF_ONE_PERCENT: u128 = 50;
 
 /// What is unexplained, this much of all latency, as it puts the others in doubt: percent.
-pub const UNEXPLAINED: u128 = 5;
+pub const MIN_UNEXPLAINED_PERCENT: u128 = 5;
 
 /// And as long as this in one activation: ns. Less is the usual way from a timer to a thread.
-pub const ONCE_NS: u64 = 10_000;
+pub const MIN_LONGEST_NS: u64 = 10_000;
 
 /// Findings that are shown.
-const SHOWN: usize = 5;
+const MAX_FINDINGS: usize = 5;
 
 /// A cause that stands out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct TimerlatFinding {
     /// The cause.
-    pub cause: Cause,
+    pub cause: LatencyCause,
     /// What it had of the explained activations.
     pub sum: ShareSum,
     /// Their latencies together: ns.
-    pub whole_ns: u128,
+    pub total_ns: u128,
 }
 
 /// What stands out, the largest first.
-pub fn findings(summary: &Summary) -> Vec<Finding> {
+pub fn findings(summary: &TimerlatSummary) -> Vec<TimerlatFinding> {
     let whole_ns = summary.explained_ns;
-    let stands_out = |cause: &Cause, sum: &ShareSum| {
+    let stands_out = |cause: &LatencyCause, sum: &ShareSum| {
         let of_all = |percent: u128| sum.ns * 100 >= whole_ns * percent;
         match cause {
             // What is measured there is the user's own code.
-            Cause::UserSpace => false,
+            LatencyCause::UserSpace => false,
             // Without records of interferences nothing else could be.
-            Cause::Unexplained => summary.coverage.noise > 0 && of_all(UNEXPLAINED),
-            _ => of_all(SHARE) || u128::from(sum.max_ns) * 100 >= u128::from(sum.max_of_ns) * SHARE_OF_ONE,
+            LatencyCause::Unexplained => summary.coverage.noise > 0 && of_all(MIN_UNEXPLAINED_PERCENT),
+            _ => {
+                of_all(MIN_SHARE_PERCENT)
+                    || u128::from(sum.max_ns) * 100 >= u128::from(sum.max_of_ns) * MIN_SHARE_OF_ONE_PERCENT
+            }
         }
     };
     let shares = summary.shares_by_size().into_iter();
     shares
-        .filter(|(cause, sum)| sum.max_ns >= ONCE_NS && stands_out(cause, sum))
-        .take(SHOWN)
-        .map(|(cause, sum)| Finding { cause: cause.clone(), sum: *sum, whole_ns })
+        .filter(|(cause, sum)| sum.max_ns >= MIN_LONGEST_NS && stands_out(cause, sum))
+        .take(MAX_FINDINGS)
+        .map(|(cause, sum)| TimerlatFinding { cause: cause.clone(), sum: *sum, total_ns: whole_ns })
         .collect()
 }
 
@@ -58,15 +61,20 @@ mod tests {
     use super::*;
     use crate::timerlat::{
         fixtures,
-        summary::{Rules, Summing},
-        text::{RESOLUTION_NS, Said, Trace},
+        summary::{TimerlatSummaryBuilder, TimerlatSummaryOptions},
+        text::{RESOLUTION_NS, TraceItem, TraceReader},
     };
 
-    fn found(text: &str) -> Vec<Finding> {
-        let rules = Rules { threshold_ns: None, worst: 0, resolution_ns: RESOLUTION_NS, ..Rules::default() };
-        let (mut summing, mut trace) = (Summing::new(rules), Trace::new(text.as_bytes()));
+    fn found(text: &str) -> Vec<TimerlatFinding> {
+        let rules = TimerlatSummaryOptions {
+            threshold_ns: None,
+            worst: 0,
+            resolution_ns: RESOLUTION_NS,
+            ..TimerlatSummaryOptions::default()
+        };
+        let (mut summing, mut trace) = (TimerlatSummaryBuilder::new(rules), TraceReader::new(text.as_bytes()));
         while let Some(said) = trace.next().unwrap() {
-            if let Ok(Said::Record(record)) = said {
+            if let Ok(TraceItem::Record(record)) = said {
                 summing.push(record);
             }
         }
@@ -77,8 +85,11 @@ mod tests {
     fn the_thread_that_kept_the_cpu_stands_out() {
         let found = found(fixtures::DOCUMENTATION[2]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(matches!(&found[0].cause, Cause::Blocking(task) if task.comm.as_bytes() == b"insmod"), "{found:?}");
-        assert_eq!((found[0].sum.ns, found[0].whole_ns), (838_681, 859_978));
+        assert!(
+            matches!(&found[0].cause, LatencyCause::Blocking(task) if task.comm.as_bytes() == b"insmod"),
+            "{found:?}"
+        );
+        assert_eq!((found[0].sum.ns, found[0].total_ns), (838_681, 859_978));
     }
 
     #[test]
@@ -87,6 +98,6 @@ mod tests {
         assert_eq!(found(fixtures::DOCUMENTATION[0]), []);
         // 7 µs of an interrupt in 40 µs of latency: less than the usual way.
         let irqs = found(fixtures::DOCUMENTATION[1]);
-        assert!(irqs.iter().all(|found| found.cause == Cause::IrqDelay), "{irqs:?}");
+        assert!(irqs.iter().all(|found| found.cause == LatencyCause::IrqDelay), "{irqs:?}");
     }
 }

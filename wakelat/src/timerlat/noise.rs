@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    linear::{Bins, Linear},
-    record::{Event, Record},
-    summary::Coverage,
+    linear::{Bins, LinearHistogram},
+    record::{TimerlatEvent, TimerlatRecord},
+    summary::TimerlatCoverage,
 };
 use crate::{
     aggregate::{
@@ -23,7 +23,7 @@ pub struct NoiseSummary {
     /// Of all CPUs.
     pub all: CpuNoise,
     /// What was seen and what was not.
-    pub coverage: Coverage,
+    pub coverage: TimerlatCoverage,
     /// Buckets of one width in which single noises are counted too, where they are asked for.
     pub bins: Option<Bins>,
     first_at_ns: Option<u64>,
@@ -43,16 +43,16 @@ pub struct CpuNoise {
     /// The longest single noise: ns.
     pub max_single_ns: u64,
     /// By kind: of the periods; of the noise records themselves where no period has ended.
-    pub counts: Counts,
+    pub counts: NoiseCounts,
     /// The single noises that were recorded (`sample_threshold`): from one reading of the clock to the next, with the
     /// interferences between them.
     pub samples: Distribution,
     /// Their counts in buckets of one width: empty where none are asked for.
-    pub linear: Linear,
+    pub linear: LinearHistogram,
     /// Those of them that begin where the one before ended, with no interference between.
     pub back_to_back: u64,
     /// What the records of interferences and single noises say themselves.
-    seen: Counts,
+    seen: NoiseCounts,
     /// When the last single noise ended: ns.
     last_end_ns: Option<u64>,
 }
@@ -61,11 +61,11 @@ pub struct CpuNoise {
 /// the two clocks of a live record move against each other.
 const BACK_TO_BACK_NS: u64 = 100;
 /// From so many noises on, a pattern is none by chance.
-const MANY: u64 = 100;
+const MIN_NOISES: u64 = 100;
 
 /// How often, by kind of noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct NoiseCounts {
     /// Hardware, firmware, a hypervisor: noise without an interference that the kernel knows.
     pub hw: u64,
     /// Non-maskable interrupts.
@@ -88,7 +88,7 @@ impl CpuNoise {
     }
 
     /// The counts by kind: those of the periods, or of the noise records where no period has ended.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> NoiseCounts {
         if self.periods > 0 { self.counts } else { self.seen }
     }
 
@@ -105,7 +105,7 @@ impl CpuNoise {
     /// Whether most of the single noises are the time that recording the one before took: a record that takes longer than
     /// the noise threshold is a noise itself, which is recorded, and so on.
     pub fn is_mostly_recording(&self) -> bool {
-        self.back_to_back >= MANY && self.back_to_back * 2 > self.samples.count()
+        self.back_to_back >= MIN_NOISES && self.back_to_back * 2 > self.samples.count()
     }
 
     /// A noise threshold above what recording takes: whole µs, as ns.
@@ -114,16 +114,16 @@ impl CpuNoise {
     }
 
     /// Whether the noise of `event` follows the one before at once; it is the one before from now on.
-    fn follows(&mut self, event: &Event) -> bool {
-        let Event::SampleThreshold { start_ns, duration_ns, interference } = *event else { return false };
+    fn follows(&mut self, event: &TimerlatEvent) -> bool {
+        let TimerlatEvent::SampleThreshold { start_ns, duration_ns, interference } = *event else { return false };
         let before = self.last_end_ns.replace(start_ns.saturating_add(duration_ns));
         interference == 0 && before.is_some_and(|end_ns| start_ns.abs_diff(end_ns) <= BACK_TO_BACK_NS)
     }
 
-    fn push(&mut self, record: &Record, follows: bool, bins: Option<Bins>) {
+    fn push(&mut self, record: &TimerlatRecord, follows: bool, bins: Option<Bins>) {
         self.back_to_back += u64::from(follows);
         match &record.event {
-            Event::Osnoise(period) => {
+            TimerlatEvent::Osnoise(period) => {
                 self.periods += 1;
                 self.runtime_ns = self.runtime_ns.saturating_add(period.runtime_ns);
                 self.noise_ns = self.noise_ns.saturating_add(period.noise_ns);
@@ -140,7 +140,7 @@ impl CpuNoise {
                     *sum = sum.saturating_add(more);
                 }
             }
-            Event::SampleThreshold { duration_ns, interference, .. } => {
+            TimerlatEvent::SampleThreshold { duration_ns, interference, .. } => {
                 self.seen.hw += u64::from(*interference == 0);
                 let (tid, comm) = record.task.map_or((0, Comm::default()), |task| (task.tid, task.comm));
                 let (latency_ns, at_ns, cpu) = (*duration_ns, record.at_ns, record.cpu);
@@ -149,11 +149,11 @@ impl CpuNoise {
                 }
                 self.samples.record(Maximum { latency_ns, at_ns, tid, comm, cpu });
             }
-            Event::NmiNoise { .. } => self.seen.nmi += 1,
-            Event::IrqNoise { .. } => self.seen.irq += 1,
-            Event::SoftirqNoise { .. } => self.seen.softirq += 1,
-            Event::ThreadNoise { .. } => self.seen.thread += 1,
-            Event::Timerlat { .. } | Event::Stack { .. } | Event::Stopped { .. } => {}
+            TimerlatEvent::NmiNoise { .. } => self.seen.nmi += 1,
+            TimerlatEvent::IrqNoise { .. } => self.seen.irq += 1,
+            TimerlatEvent::SoftirqNoise { .. } => self.seen.softirq += 1,
+            TimerlatEvent::ThreadNoise { .. } => self.seen.thread += 1,
+            TimerlatEvent::Timerlat { .. } | TimerlatEvent::Stack { .. } | TimerlatEvent::Stopped { .. } => {}
         }
     }
 }
@@ -165,14 +165,18 @@ impl NoiseSummary {
     }
 
     /// Takes a record. What the timerlat tracer says is passed over.
-    pub fn push(&mut self, record: &Record) {
-        if matches!(record.event, Event::Timerlat { .. } | Event::Stack { .. } | Event::Stopped { .. }) {
+    pub fn push(&mut self, record: &TimerlatRecord) {
+        if matches!(
+            record.event,
+            TimerlatEvent::Timerlat { .. } | TimerlatEvent::Stack { .. } | TimerlatEvent::Stopped { .. }
+        ) {
             return;
         }
         let first = *self.first_at_ns.get_or_insert(record.at_ns);
         let coverage = &mut self.coverage;
         coverage.duration_ns = coverage.duration_ns.max(record.at_ns.saturating_sub(first));
-        coverage.noise += u64::from(!matches!(record.event, Event::Osnoise(_) | Event::SampleThreshold { .. }));
+        coverage.noise +=
+            u64::from(!matches!(record.event, TimerlatEvent::Osnoise(_) | TimerlatEvent::SampleThreshold { .. }));
         let cpu = self.cpus.entry(record.cpu).or_default();
         let follows = cpu.follows(&record.event);
         cpu.push(record, follows, self.bins);
@@ -199,38 +203,38 @@ impl NoiseSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timerlat::record::Osnoise;
+    use crate::timerlat::record::OsnoisePeriod;
 
-    fn record(event: Event) -> Record {
-        Record { at_ns: 1, cpu: 0, task: None, event }
+    fn record(event: TimerlatEvent) -> TimerlatRecord {
+        TimerlatRecord { at_ns: 1, cpu: 0, task: None, event }
     }
 
     #[test]
     fn periods_are_added_up_as_rtla_does() {
         let mut summary = NoiseSummary::default();
         for noise_ns in [250_000_000, 50_000_000] {
-            let period = Osnoise {
+            let period = OsnoisePeriod {
                 runtime_ns: 1_000_000_000,
                 noise_ns,
                 max_single_ns: noise_ns / 10,
                 hw: 1,
                 irq: 3,
-                ..Osnoise::default()
+                ..OsnoisePeriod::default()
             };
-            summary.push(&record(Event::Osnoise(period)));
+            summary.push(&record(TimerlatEvent::Osnoise(period)));
         }
         let cpu = &summary.cpus[&0];
         assert_eq!((cpu.periods, cpu.available()), (2, Some(8_500_000)));
         assert_eq!((cpu.max_noise_ns, cpu.max_single_ns()), (250_000_000, 25_000_000));
-        assert_eq!(cpu.counts(), Counts { hw: 2, irq: 6, ..Counts::default() });
+        assert_eq!(cpu.counts(), NoiseCounts { hw: 2, irq: 6, ..NoiseCounts::default() });
     }
 
     /// Single noises, each with its beginning, its length and how many interferences were in it.
     fn singles(noises: impl IntoIterator<Item = (u64, u64, u64)>) -> NoiseSummary {
         let mut summary = NoiseSummary::default();
         for (start_ns, duration_ns, interference) in noises {
-            let event = Event::SampleThreshold { start_ns, duration_ns, interference };
-            summary.push(&Record { at_ns: start_ns + duration_ns, cpu: 0, task: None, event });
+            let event = TimerlatEvent::SampleThreshold { start_ns, duration_ns, interference };
+            summary.push(&TimerlatRecord { at_ns: start_ns + duration_ns, cpu: 0, task: None, event });
         }
         summary
     }
@@ -257,11 +261,11 @@ mod tests {
     fn a_run_without_a_whole_period_is_told_by_its_gaps() {
         let mut summary = NoiseSummary::default();
         for (duration_ns, interference) in [(900, 0), (5_000, 2)] {
-            summary.push(&record(Event::SampleThreshold { start_ns: 0, duration_ns, interference }));
+            summary.push(&record(TimerlatEvent::SampleThreshold { start_ns: 0, duration_ns, interference }));
         }
-        summary.push(&record(Event::NmiNoise { start_ns: 0, duration_ns: 1 }));
+        summary.push(&record(TimerlatEvent::NmiNoise { start_ns: 0, duration_ns: 1 }));
         let cpu = &summary.cpus[&0];
         assert_eq!((cpu.available(), cpu.noise_ns(), cpu.max_single_ns()), (None, 5_900, 5_000));
-        assert_eq!(cpu.counts(), Counts { hw: 1, nmi: 1, ..Counts::default() });
+        assert_eq!(cpu.counts(), NoiseCounts { hw: 1, nmi: 1, ..NoiseCounts::default() });
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Counts the periods between the activations of each CPU.
 #[derive(Clone, Debug)]
-pub struct Periods {
+pub struct PeriodCounter {
     period_ns: u64,
     cpus: BTreeMap<u32, Stretch>,
     /// Of the stretches that are over.
@@ -26,7 +26,7 @@ struct Due {
     at_ns: u64,
 }
 
-impl Periods {
+impl PeriodCounter {
     /// No activation has been seen yet.
     pub fn new(period_ns: u64) -> Self {
         Self { period_ns, cpus: BTreeMap::new(), skipped: 0 }
@@ -67,7 +67,7 @@ mod tests {
     const PERIOD_NS: u64 = 1_000;
 
     fn skipped(dues: &[(u32, u64, u64)]) -> u64 {
-        let mut periods = Periods::new(PERIOD_NS);
+        let mut periods = PeriodCounter::new(PERIOD_NS);
         dues.iter().for_each(|(cpu, seq, at_ns)| periods.push(*cpu, *seq, *at_ns));
         periods.skipped()
     }

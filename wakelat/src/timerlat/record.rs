@@ -7,21 +7,21 @@ use crate::wait::Comm;
 
 /// One thing a tracer or a tracepoint of noise said. A source hands them over in the order of time on each CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct TimerlatRecord {
     /// When it was said: ns of the same clock as the `start_ns` of noise. Live, that is CLOCK_MONOTONIC; in the text of a
     /// trace, the trace's own clock.
     pub at_ns: u64,
     /// The CPU it was said on.
     pub cpu: u32,
     /// Who ran there, where the source tells.
-    pub task: Option<Task>,
+    pub task: Option<TracedTask>,
     /// What was said.
-    pub event: Event,
+    pub event: TimerlatEvent,
 }
 
 /// A thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Task {
+pub struct TracedTask {
     /// Its id; 0 is the idle task.
     pub tid: u32,
     /// Its name.
@@ -30,18 +30,18 @@ pub struct Task {
 
 /// What was said. Durations of noise are net: without what interrupted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum TimerlatEvent {
     /// A latency of an activation. It is gross: all the time since the timer was due.
     Timerlat {
         /// The activation's number on its CPU, from 1.
         seq: u64,
         /// Where it was measured.
-        context: Context,
+        context: TimerlatContext,
         /// ns since the timer was due.
         latency_ns: u64,
     },
     /// The sum of a period of the osnoise workload.
-    Osnoise(Osnoise),
+    Osnoise(OsnoisePeriod),
     /// An interrupt.
     IrqNoise {
         /// The interrupt's number, or its vector where it is one of the architecture's own.
@@ -94,18 +94,18 @@ pub enum Event {
         /// The activation it belongs to, where the source tells.
         seq: Option<u64>,
         /// The functions.
-        frames: Vec<Frame>,
+        frames: Vec<KernelFrame>,
     },
     /// The tracer stopped because a latency reached `stop_tracing_us` or `stop_tracing_total_us`.
     Stopped {
         /// What the source says about it.
-        why: String,
+        reason: String,
     },
 }
 
 /// Where a latency is measured: `timerlat_lat_context` in kernel/trace/trace_osnoise.c and trace_output.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Context {
+pub enum TimerlatContext {
     /// In the timer's interrupt.
     Irq,
     /// In the thread that it woke.
@@ -114,7 +114,7 @@ pub enum Context {
     User,
 }
 
-impl Context {
+impl TimerlatContext {
     /// All of them, in the order of an activation.
     pub const ALL: [Self; 3] = [Self::Irq, Self::Thread, Self::User];
 
@@ -135,7 +135,7 @@ impl Context {
 
 /// The sum of a period of the osnoise workload: `struct osnoise_sample`, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Osnoise {
+pub struct OsnoisePeriod {
     /// How long the workload ran: ns.
     pub runtime_ns: u64,
     /// How much of it was noise: ns.
@@ -156,14 +156,14 @@ pub struct Osnoise {
 
 /// A function of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Frame {
+pub enum KernelFrame {
     /// Its name, with what else the source says of it: `delay_tsc`, `delay_tsc+0x1f/0x40 [module]`.
     Symbol(String),
     /// Its address, where nothing else is known.
     Address(u64),
 }
 
-impl std::fmt::Display for Frame {
+impl std::fmt::Display for KernelFrame {
     /// Writes the name or the address, control characters escaped.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -177,7 +177,7 @@ impl std::fmt::Display for Frame {
 }
 
 /// What a source could not hand over, per CPU.
-pub type Lost = std::collections::BTreeMap<u32, u64>;
+pub type LostByCpu = std::collections::BTreeMap<u32, u64>;
 
 /// The names of softirqs by their number (`softirq_to_name`, kernel/softirq.c).
 const SOFTIRQS: [&str; 10] =

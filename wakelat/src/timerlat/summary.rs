@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    assemble::{Assembled, Assembler},
-    explain::{Cause, Explained},
-    linear::{Bins, Linear},
-    periods::Periods,
-    record::{Context, Event, Lost, Record},
+    assemble::{ActivationCounts, Assembler},
+    explain::{ExplainedActivation, LatencyCause},
+    linear::{Bins, LinearHistogram},
+    periods::PeriodCounter,
+    record::{LostByCpu, TimerlatContext, TimerlatEvent, TimerlatRecord},
 };
 use crate::{
     aggregate::distribution::{Distribution, Maximum},
@@ -16,7 +16,7 @@ use crate::{
 
 /// What decides how activations are added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct TimerlatSummaryOptions {
     /// The latency from which an activation is explained: ns; all of them where there is none.
     pub threshold_ns: Option<u64>,
     /// How many of the worst are kept.
@@ -31,30 +31,30 @@ pub struct Rules {
 
 /// What a run comes to.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub struct TimerlatSummary {
     /// What decided.
-    pub rules: Rules,
+    pub options: TimerlatSummaryOptions,
     /// The latencies, by CPU.
     pub cpus: BTreeMap<u32, Latencies>,
     /// The latencies of all CPUs.
     pub all: Latencies,
     /// What the time of the explained activations went to, by cause.
-    pub shares: BTreeMap<Cause, ShareSum>,
+    pub shares: BTreeMap<LatencyCause, ShareSum>,
     /// The explained activations.
     pub explained: u64,
     /// Their latencies together: ns.
     pub explained_ns: u128,
     /// The worst of them, longest first.
-    pub worst: Vec<Explained>,
+    pub worst: Vec<ExplainedActivation>,
     /// What was seen and what was not.
-    pub coverage: Coverage,
+    pub coverage: TimerlatCoverage,
 }
 
 /// The latencies of one CPU or of all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     contexts: [Distribution; 3],
-    linear: [Linear; 3],
+    linear: [LinearHistogram; 3],
     current: [Option<u64>; 3],
     /// Activations whose last latency reached the threshold.
     pub over: u64,
@@ -62,17 +62,17 @@ pub struct Latencies {
 
 impl Latencies {
     /// The distribution of a context.
-    pub fn of(&self, context: Context) -> &Distribution {
+    pub fn of(&self, context: TimerlatContext) -> &Distribution {
         &self.contexts[context as usize]
     }
 
     /// The counts of a context in buckets of one width: empty where none are asked for.
-    pub fn linear(&self, context: Context) -> &Linear {
+    pub fn linear(&self, context: TimerlatContext) -> &LinearHistogram {
         &self.linear[context as usize]
     }
 
     /// The last latency of a context: ns.
-    pub fn current_ns(&self, context: Context) -> Option<u64> {
+    pub fn current_ns(&self, context: TimerlatContext) -> Option<u64> {
         self.current[context as usize]
     }
 }
@@ -94,15 +94,15 @@ pub struct ShareSum {
 
 /// What was seen and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Coverage {
+pub struct TimerlatCoverage {
     /// What became of the activations.
-    pub activations: Assembled,
+    pub activations: ActivationCounts,
     /// Periods for which the tracer made no activation; none where the period is not known.
     pub skipped: Option<u64>,
     /// Records lost on the way, by CPU.
-    pub lost: Lost,
+    pub lost: LostByCpu,
     /// Losses whose number is not known, by CPU.
-    pub lost_unknown: Lost,
+    pub lost_unknown: LostByCpu,
     /// Events that the ring buffers had overwritten before they were read.
     pub overwritten: u64,
     /// Events for which the kernel skipped a program, on CPUs it does not tell; none where no programs read them.
@@ -110,9 +110,9 @@ pub struct Coverage {
     /// Events of other kinds.
     pub other: u64,
     /// Lines that were none of a trace, and the first of them.
-    pub foreign: Unread,
+    pub foreign: UnreadLines,
     /// Lines that were cut or garbled, and the first of them.
-    pub broken: Unread,
+    pub broken: UnreadLines,
     /// Noise records, by kind: NMI, interrupt, softirq, thread. Without any, nothing can be explained.
     pub noise: u64,
     /// From the first to the last record: ns.
@@ -121,14 +121,14 @@ pub struct Coverage {
 
 /// Lines that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadLines {
     /// How many.
     pub lines: u64,
     /// What is wrong with the first of them.
     pub first: Option<String>,
 }
 
-impl Unread {
+impl UnreadLines {
     /// Counts a line.
     pub fn add(&mut self, why: impl std::fmt::Display) {
         self.lines += 1;
@@ -140,40 +140,43 @@ impl Unread {
 
 /// Adds up a run, record by record.
 #[derive(Debug)]
-pub struct Summing {
+pub struct TimerlatSummaryBuilder {
     assembler: Assembler,
-    summary: Summary,
-    periods: Option<Periods>,
+    summary: TimerlatSummary,
+    periods: Option<PeriodCounter>,
     first_at_ns: Option<u64>,
 }
 
-impl Summing {
+impl TimerlatSummaryBuilder {
     /// An empty run.
-    pub fn new(rules: Rules) -> Self {
-        let summary = Summary {
-            rules,
+    pub fn new(rules: TimerlatSummaryOptions) -> Self {
+        let summary = TimerlatSummary {
+            options: rules,
             cpus: BTreeMap::new(),
             all: Latencies::default(),
             shares: BTreeMap::new(),
             explained: 0,
             explained_ns: 0,
             worst: Vec::new(),
-            coverage: Coverage::default(),
+            coverage: TimerlatCoverage::default(),
         };
-        let periods = rules.period_ns.map(Periods::new);
+        let periods = rules.period_ns.map(PeriodCounter::new);
         Self { assembler: Assembler::default(), summary, periods, first_at_ns: None }
     }
 
     /// Takes a record. Gives the activations that are over and reached the threshold.
-    pub fn push(&mut self, record: Record) -> Vec<Explained> {
+    pub fn push(&mut self, record: TimerlatRecord) -> Vec<ExplainedActivation> {
         let first = *self.first_at_ns.get_or_insert(record.at_ns);
         let coverage = &mut self.summary.coverage;
         coverage.duration_ns = coverage.duration_ns.max(record.at_ns.saturating_sub(first));
         coverage.noise += u64::from(matches!(
             record.event,
-            Event::IrqNoise { .. } | Event::SoftirqNoise { .. } | Event::NmiNoise { .. } | Event::ThreadNoise { .. }
+            TimerlatEvent::IrqNoise { .. }
+                | TimerlatEvent::SoftirqNoise { .. }
+                | TimerlatEvent::NmiNoise { .. }
+                | TimerlatEvent::ThreadNoise { .. }
         ));
-        if let Event::Timerlat { .. } = record.event {
+        if let TimerlatEvent::Timerlat { .. } = record.event {
             self.summary.cpus.entry(record.cpu).or_default();
         }
         let closed = self.assembler.push(record);
@@ -194,18 +197,18 @@ impl Summing {
     }
 
     /// The coverage, for what only the source knows.
-    pub fn coverage(&mut self) -> &mut Coverage {
+    pub fn coverage(&mut self) -> &mut TimerlatCoverage {
         &mut self.summary.coverage
     }
 
     /// The run so far; activations that are open are not in it.
-    pub fn so_far(&mut self) -> &Summary {
+    pub fn so_far(&mut self) -> &TimerlatSummary {
         self.count();
         &self.summary
     }
 
     /// The whole run, and the activations that reached the threshold among those that were open.
-    pub fn end(mut self) -> (Summary, Vec<Explained>) {
+    pub fn end(mut self) -> (TimerlatSummary, Vec<ExplainedActivation>) {
         let open = self.assembler.end();
         let over = self.add(open);
         self.count();
@@ -214,12 +217,12 @@ impl Summing {
 
     fn count(&mut self) {
         self.summary.coverage.activations = self.assembler.counts();
-        self.summary.coverage.skipped = self.periods.as_ref().map(Periods::skipped);
+        self.summary.coverage.skipped = self.periods.as_ref().map(PeriodCounter::skipped);
     }
 
-    fn add(&mut self, closed: Vec<super::assemble::Activation>) -> Vec<Explained> {
-        let resolution_ns = self.summary.rules.resolution_ns;
-        let explained = closed.into_iter().filter_map(|activation| Explained::new(activation, resolution_ns));
+    fn add(&mut self, closed: Vec<super::assemble::Activation>) -> Vec<ExplainedActivation> {
+        let resolution_ns = self.summary.options.resolution_ns;
+        let explained = closed.into_iter().filter_map(|activation| ExplainedActivation::new(activation, resolution_ns));
         let (summary, periods) = (&mut self.summary, &mut self.periods);
         explained
             .inspect(|one| {
@@ -232,16 +235,16 @@ impl Summing {
     }
 }
 
-impl Summary {
+impl TimerlatSummary {
     /// Adds an activation; whether it reached the threshold.
-    fn add(&mut self, one: &Explained) -> bool {
-        let over = self.rules.threshold_ns.is_none_or(|threshold| one.latency_ns >= threshold);
+    fn add(&mut self, one: &ExplainedActivation) -> bool {
+        let over = self.options.threshold_ns.is_none_or(|threshold| one.latency_ns >= threshold);
         for latencies in [self.cpus.entry(one.activation.cpu).or_default(), &mut self.all] {
-            for context in Context::ALL {
+            for context in TimerlatContext::ALL {
                 let Some(measured) = one.activation.measured(context) else { continue };
                 let (tid, comm) = measured.task.map_or((0, Comm::default()), |task| (task.tid, task.comm));
                 latencies.current[context as usize] = Some(measured.latency_ns);
-                if let Some(bins) = self.rules.bins {
+                if let Some(bins) = self.options.bins {
                     latencies.linear[context as usize].record(bins, measured.latency_ns);
                 }
                 latencies.contexts[context as usize].record(Maximum {
@@ -252,7 +255,7 @@ impl Summary {
                     cpu: one.activation.cpu,
                 });
             }
-            latencies.over += u64::from(over && self.rules.threshold_ns.is_some());
+            latencies.over += u64::from(over && self.options.threshold_ns.is_some());
         }
         if !over {
             return false;
@@ -269,25 +272,28 @@ impl Summary {
             sum.times += share.times;
         }
         let place = self.worst.partition_point(|worse| worse.latency_ns >= one.latency_ns);
-        if place < self.rules.worst {
+        if place < self.options.worst {
             self.worst.insert(place, one.clone());
-            self.worst.truncate(self.rules.worst);
+            self.worst.truncate(self.options.worst);
         }
         true
     }
 
     /// Whether a thread of user space took part.
     pub fn has_user(&self) -> bool {
-        self.all.of(Context::User).count() > 0
+        self.all.of(TimerlatContext::User).count() > 0
     }
 
     /// The contexts that were measured.
-    pub fn contexts(&self) -> Vec<Context> {
-        Context::ALL.into_iter().filter(|context| *context != Context::User || self.has_user()).collect()
+    pub fn contexts(&self) -> Vec<TimerlatContext> {
+        TimerlatContext::ALL
+            .into_iter()
+            .filter(|context| *context != TimerlatContext::User || self.has_user())
+            .collect()
     }
 
     /// The sums of the shares, largest first.
-    pub fn shares_by_size(&self) -> Vec<(&Cause, &ShareSum)> {
+    pub fn shares_by_size(&self) -> Vec<(&LatencyCause, &ShareSum)> {
         let mut shares: Vec<_> = self.shares.iter().collect();
         shares.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.ns));
         shares
@@ -299,14 +305,19 @@ mod tests {
     use super::*;
     use crate::timerlat::{
         fixtures,
-        text::{Said, Trace},
+        text::{TraceItem, TraceReader},
     };
 
-    fn sum(text: &str, threshold_ns: Option<u64>, worst: usize) -> Summary {
-        let mut summing = Summing::new(Rules { threshold_ns, worst, resolution_ns: 1_000, ..Rules::default() });
-        let mut trace = Trace::new(text.as_bytes());
+    fn sum(text: &str, threshold_ns: Option<u64>, worst: usize) -> TimerlatSummary {
+        let mut summing = TimerlatSummaryBuilder::new(TimerlatSummaryOptions {
+            threshold_ns,
+            worst,
+            resolution_ns: 1_000,
+            ..TimerlatSummaryOptions::default()
+        });
+        let mut trace = TraceReader::new(text.as_bytes());
         while let Some(said) = trace.next().unwrap() {
-            if let Ok(Said::Record(record)) = said {
+            if let Ok(TraceItem::Record(record)) = said {
                 summing.push(record);
             }
         }
@@ -320,10 +331,10 @@ mod tests {
             let of: &Distribution = latencies.of(context);
             (of.count(), of.min_ns(), of.mean_ns(), of.max_ns())
         };
-        assert_eq!(figures(&summary.cpus[&0], Context::Irq), (2, 769, 850, 932));
-        assert_eq!(figures(&summary.cpus[&1], Context::Thread), (2, 4_351, 7_085, 9_820));
-        assert_eq!(figures(&summary.all, Context::Thread), (4, 3_070, 7_235, 11_700));
-        assert_eq!(summary.cpus[&0].current_ns(Context::Thread), Some(3_070));
+        assert_eq!(figures(&summary.cpus[&0], TimerlatContext::Irq), (2, 769, 850, 932));
+        assert_eq!(figures(&summary.cpus[&1], TimerlatContext::Thread), (2, 4_351, 7_085, 9_820));
+        assert_eq!(figures(&summary.all, TimerlatContext::Thread), (4, 3_070, 7_235, 11_700));
+        assert_eq!(summary.cpus[&0].current_ns(TimerlatContext::Thread), Some(3_070));
         assert_eq!(summary.worst.iter().map(|one| one.latency_ns).collect::<Vec<_>>(), [11_700, 9_820]);
     }
 
@@ -338,7 +349,8 @@ mod tests {
           <idle>-0 [001] d.h1.  10.000004: thread_noise: swapper/1:0 start 10.000003000 duration 700 ns
       timerlat/1-9 [001] .....  10.000005: #1 context thread timer_latency 4000 ns\n";
         let summary = sum(text, None, 9);
-        let blocking: Vec<_> = summary.shares.iter().filter(|(cause, _)| matches!(cause, Cause::Blocking(_))).collect();
+        let blocking: Vec<_> =
+            summary.shares.iter().filter(|(cause, _)| matches!(cause, LatencyCause::Blocking(_))).collect();
         assert_eq!(blocking.len(), 1, "{blocking:?}");
         assert_eq!((blocking[0].1.ns, blocking[0].1.activations), (1_200, 2));
         // Each activation keeps its own.

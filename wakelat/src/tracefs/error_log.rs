@@ -4,9 +4,9 @@ use std::fmt;
 
 /// One entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
+pub struct ErrorLogEntry {
     /// Who refused it: `hist:sched:sched_switch`, `synthetic_events`.
-    pub place: String,
+    pub location: String,
     /// The reason.
     pub reason: String,
     /// What was refused.
@@ -15,7 +15,7 @@ pub struct Reason {
     pub position: usize,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for ErrorLogEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = &self.reason;
         let rest: String = self.command.chars().skip(self.position).collect();
@@ -27,7 +27,7 @@ impl fmt::Display for Reason {
 }
 
 /// The entries, oldest first. What is not of their form is passed over.
-pub fn parse(log: &str) -> Vec<Reason> {
+pub fn parse(log: &str) -> Vec<ErrorLogEntry> {
     let lines: Vec<&str> = log.lines().collect();
     lines
         .windows(3)
@@ -38,8 +38,8 @@ pub fn parse(log: &str) -> Vec<Reason> {
             const BEFORE: &str = "  Command: ";
             let command = window[1].strip_prefix(BEFORE)?;
             let column = window[2].find('^').filter(|at| window[2][..*at].trim().is_empty())?;
-            Some(Reason {
-                place: place.to_owned(),
+            Some(ErrorLogEntry {
+                location: place.to_owned(),
                 reason: reason.to_owned(),
                 command: command.to_owned(),
                 position: column.saturating_sub(BEFORE.len()),
@@ -49,7 +49,7 @@ pub fn parse(log: &str) -> Vec<Reason> {
 }
 
 /// The last entry about `command`. The kernel may have cut it off, or taken something off its front.
-pub fn last(log: &str, command: &str) -> Option<Reason> {
+pub fn last(log: &str, command: &str) -> Option<ErrorLogEntry> {
     parse(log).into_iter().rfind(|entry| {
         let logged = entry.command.trim();
         !logged.is_empty() && command.contains(logged)
@@ -67,7 +67,7 @@ mod tests {
     fn the_reason_comes_with_its_place_in_the_command() {
         let command = "hist:keys=pid.execname,target_cpu:vals=hitcount,prio.hex";
         let reason = last(LOG, command).unwrap();
-        assert_eq!(reason.place, "hist:sched:sched_wakeup");
+        assert_eq!(reason.location, "hist:sched:sched_wakeup");
         assert_eq!(&command[reason.position..reason.position + 8], "execname");
         assert!(last(LOG, "hist:keys=never").is_none());
     }

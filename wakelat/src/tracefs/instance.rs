@@ -2,14 +2,14 @@
 
 use std::{fs, io, path::PathBuf};
 
-use super::{Owner, Tracefs, TracefsError};
-use crate::hist_trigger::recipe::Placed;
+use super::{Owner, TracefsError, TracefsMount};
+use crate::hist_trigger::recipe::EventTrigger;
 
 /// An instance, its triggers and its synthetic events. They go when it is closed or dropped, also by a panic; after a
 /// SIGKILL they stay until [`super::leftovers::remove`] finds them.
 #[derive(Debug)]
 pub struct Instance {
-    tracefs: Tracefs,
+    tracefs: TracefsMount,
     name: String,
     /// What was made, in the order of making. It goes in the opposite one: a variable's readers before its owner, the
     /// synthetic event after whatever raises or counts it.
@@ -20,7 +20,7 @@ pub struct Instance {
 enum Made {
     Instance,
     SyntheticEvent(String),
-    Trigger(Placed),
+    Trigger(EventTrigger),
 }
 
 impl Instance {
@@ -28,12 +28,12 @@ impl Instance {
     ///
     /// # Errors
     /// Where it is there already, or cannot be made.
-    pub fn create(tracefs: &Tracefs, owner: &Owner) -> Result<Self, TracefsError> {
+    pub fn create(tracefs: &TracefsMount, owner: &Owner) -> Result<Self, TracefsError> {
         let name = owner.instance();
         let path = tracefs.root().join("instances").join(&name);
         match fs::create_dir(&path) {
             Ok(()) => Ok(Self { tracefs: tracefs.clone(), name, made: vec![Made::Instance] }),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(TracefsError::InstanceTaken(name)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(TracefsError::InstanceExists(name)),
             Err(error) => Err(tracefs.failed("making", &PathBuf::from("instances").join(&name), error)),
         }
     }
@@ -78,7 +78,7 @@ impl Instance {
         // The kernel refuses a name that is there (EEXIST, `__create_synth_event()`, kernel/trace/trace_events_synth.c, from 5.11).
         // Asked before, for an error that says so, and so that another's event is never taken for one to remove.
         if known.lines().any(|line| line.split([' ', '\t', ';']).next() == Some(name)) {
-            return Err(TracefsError::EventTaken(name.to_owned()));
+            return Err(TracefsError::EventExists(name.to_owned()));
         }
         self.tracefs.append("synthetic_events", definition)?;
         self.made.push(Made::SyntheticEvent(name.to_owned()));
@@ -89,7 +89,7 @@ impl Instance {
     ///
     /// # Errors
     /// Where there is no such event, or the kernel refuses the trigger.
-    pub fn add_trigger(&mut self, placed: Placed) -> Result<(), TracefsError> {
+    pub fn add_trigger(&mut self, placed: EventTrigger) -> Result<(), TracefsError> {
         let event = self.file(&format!("events/{}", placed.event));
         if !self.tracefs.root().join(event).exists() {
             return Err(TracefsError::NoEvent(placed.event.replacen('/', ":", 1)));
@@ -127,7 +127,7 @@ impl Instance {
 
     fn unmake(&self, made: &Made) -> Result<(), TracefsError> {
         match made {
-            Made::Trigger(Placed { event, trigger }) => {
+            Made::Trigger(EventTrigger { event, trigger }) => {
                 self.write(&format!("events/{event}/trigger"), &format!("!{trigger}"))
             }
             Made::SyntheticEvent(name) => self.tracefs.append("synthetic_events", &format!("!{name}")),
@@ -157,11 +157,11 @@ mod tests {
     const OWNER: Owner = Owner { pid: 1, start_ticks: 2, namespace: None };
 
     /// A directory that stands for tracefs, as far as plain files can.
-    fn tracefs() -> (tempfile::TempDir, Tracefs) {
+    fn tracefs() -> (tempfile::TempDir, TracefsMount) {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("instances")).unwrap();
         fs::write(directory.path().join("synthetic_events"), "foreign u64 x\n").unwrap();
-        let tracefs = Tracefs::at(directory.path());
+        let tracefs = TracefsMount::at(directory.path());
         (directory, tracefs)
     }
 
@@ -170,7 +170,7 @@ mod tests {
         let (directory, tracefs) = tracefs();
         let taken = directory.path().join("instances").join(OWNER.instance());
         fs::create_dir(&taken).unwrap();
-        assert!(matches!(Instance::create(&tracefs, &OWNER), Err(TracefsError::InstanceTaken(_))));
+        assert!(matches!(Instance::create(&tracefs, &OWNER), Err(TracefsError::InstanceExists(_))));
         assert!(taken.exists());
     }
 
@@ -178,7 +178,7 @@ mod tests {
     fn a_synthetic_event_that_is_there_is_not_taken_over() {
         let (_directory, tracefs) = tracefs();
         let mut instance = Instance::create(&tracefs, &OWNER).unwrap();
-        assert!(matches!(instance.add_synthetic_event("foreign u64 x"), Err(TracefsError::EventTaken(_))));
+        assert!(matches!(instance.add_synthetic_event("foreign u64 x"), Err(TracefsError::EventExists(_))));
         instance.close().unwrap();
         assert_eq!(tracefs.read("synthetic_events").unwrap(), "foreign u64 x\n");
     }
@@ -211,7 +211,7 @@ mod tests {
     fn an_event_that_is_not_there_is_named() {
         let (_directory, tracefs) = tracefs();
         let mut instance = Instance::create(&tracefs, &OWNER).unwrap();
-        let placed = Placed { event: "sched/sched_nothing".into(), trigger: "hist:keys=pid".into() };
+        let placed = EventTrigger { event: "sched/sched_nothing".into(), trigger: "hist:keys=pid".into() };
         let error = instance.add_trigger(placed).unwrap_err();
         assert!(matches!(&error, TracefsError::NoEvent(event) if event == "sched:sched_nothing"), "{error}");
     }

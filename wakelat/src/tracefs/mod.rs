@@ -19,7 +19,7 @@ pub use owner::Owner;
 
 /// Where tracefs is mounted, or a directory that stands for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tracefs {
+pub struct TracefsMount {
     root: PathBuf,
 }
 
@@ -29,7 +29,7 @@ pub enum TracefsError {
     /// It is mounted nowhere that this process sees.
     NotMounted,
     /// This user may not use it.
-    Closed(PathBuf),
+    Denied(PathBuf),
     /// The kernel has no hist triggers.
     NoHistTriggers,
     /// The kernel has no such event.
@@ -37,15 +37,15 @@ pub enum TracefsError {
     /// There is no such instance.
     NoInstance(String),
     /// The instance is there already.
-    InstanceTaken(String),
+    InstanceExists(String),
     /// The synthetic event is there already.
-    EventTaken(String),
+    EventExists(String),
     /// The kernel refused a text, and said why.
     Refused {
         /// The file, relative to the root.
         file: PathBuf,
         /// What the kernel says.
-        reason: error_log::Reason,
+        reason: error_log::ErrorLogEntry,
     },
     /// Anything else.
     Io {
@@ -62,7 +62,7 @@ impl fmt::Display for TracefsError {
             Self::NotMounted => {
                 f.write_str("tracefs is not mounted; run `mount -t tracefs nodev /sys/kernel/tracing` as root")
             }
-            Self::Closed(path) => write!(f, "`{}` is closed to this user; run as root", path.display()),
+            Self::Denied(path) => write!(f, "`{}` is closed to this user; run as root", path.display()),
             Self::NoHistTriggers => {
                 f.write_str("this kernel has no hist triggers; they need a kernel with CONFIG_HIST_TRIGGERS")
             }
@@ -70,11 +70,11 @@ impl fmt::Display for TracefsError {
                 write!(f, "this kernel has no event `{event}`; `wakelat events` lists those it has")
             }
             Self::NoInstance(name) => write!(f, "there is no tracefs instance `{name}`"),
-            Self::InstanceTaken(name) => write!(
+            Self::InstanceExists(name) => write!(
                 f,
                 "the tracefs instance `{name}` is there already; if nobody uses it, remove it with `rmdir instances/{name}`"
             ),
-            Self::EventTaken(name) => write!(
+            Self::EventExists(name) => write!(
                 f,
                 "the synthetic event `{name}` is there already; if nobody uses it, remove it with `echo '!{name}' >> synthetic_events`"
             ),
@@ -87,7 +87,7 @@ impl fmt::Display for TracefsError {
 // The system's own error is part of the text, so it is no source.
 impl std::error::Error for TracefsError {}
 
-impl Tracefs {
+impl TracefsMount {
     /// The one at `root`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
@@ -103,7 +103,7 @@ impl Tracefs {
         // Only the contents tell whether the user may use it, and whether it is tracefs.
         match all.iter().find(|root| fs::metadata(root.join("events")).is_ok()) {
             Some(root) => Ok(Self::at(root)),
-            None => Err(all.first().map_or(TracefsError::NotMounted, |root| TracefsError::Closed(root.clone()))),
+            None => Err(all.first().map_or(TracefsError::NotMounted, |root| TracefsError::Denied(root.clone()))),
         }
     }
 
@@ -173,7 +173,7 @@ impl Tracefs {
     }
 
     /// What the kernel says about `line`: in the log of the instance that `file` belongs to, or in the main one.
-    fn reason(&self, file: &Path, line: &str) -> Option<error_log::Reason> {
+    fn reason(&self, file: &Path, line: &str) -> Option<error_log::ErrorLogEntry> {
         let mut parts = file.components();
         let own = match (parts.next()?.as_os_str().to_str(), parts.next()) {
             (Some("instances"), Some(name)) => Path::new("instances").join(name).join("error_log"),
@@ -184,7 +184,7 @@ impl Tracefs {
 
     fn failed(&self, verb: &str, file: &Path, error: io::Error) -> TracefsError {
         if error.kind() == io::ErrorKind::PermissionDenied {
-            return TracefsError::Closed(self.root.clone());
+            return TracefsError::Denied(self.root.clone());
         }
         TracefsError::Io { attempt: format!("{verb} `{}`", self.root.join(file).display()), error }
     }
@@ -217,19 +217,19 @@ mod tests {
                 path(own).display()
             ))
         };
-        assert!(matches!(Tracefs::find(&[]), Err(TracefsError::NotMounted)));
-        assert!(matches!(Tracefs::find(&mounts("own")), Err(TracefsError::Closed(_))));
+        assert!(matches!(TracefsMount::find(&[]), Err(TracefsError::NotMounted)));
+        assert!(matches!(TracefsMount::find(&mounts("own")), Err(TracefsError::Denied(_))));
         fs::create_dir_all(path("debug/tracing/events")).unwrap();
-        assert_eq!(Tracefs::find(&mounts("own")).unwrap().root(), path("debug/tracing"));
+        assert_eq!(TracefsMount::find(&mounts("own")).unwrap().root(), path("debug/tracing"));
         fs::create_dir_all(path("own/events")).unwrap();
-        assert_eq!(Tracefs::find(&mounts("own")).unwrap().root(), path("own"));
+        assert_eq!(TracefsMount::find(&mounts("own")).unwrap().root(), path("own"));
     }
 
     #[test]
     fn only_a_kernel_that_was_looked_at_can_lack_hist_triggers() {
         let directory = tempfile::tempdir().unwrap();
         let event = directory.path().join("events/sched/sched_switch");
-        let tracefs = Tracefs::at(directory.path());
+        let tracefs = TracefsMount::at(directory.path());
         fs::create_dir_all(event.parent().unwrap()).unwrap();
         // A file is no directory to look into, for root neither.
         fs::write(&event, "").unwrap();
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn appending_leaves_what_is_there_and_creates_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let tracefs = Tracefs::at(directory.path());
+        let tracefs = TracefsMount::at(directory.path());
         fs::write(directory.path().join("trigger"), "foreign\n").unwrap();
         tracefs.append("trigger", "ours").unwrap();
         assert_eq!(tracefs.read("trigger").unwrap(), "foreign\nours\n");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::schedstat::Sums;
+use super::schedstat::SchedstatSums;
 use crate::{kernel::switches, sink::units};
 
 /// A check and its outcome.
@@ -14,7 +14,7 @@ pub struct Check {
     /// Its name in JSON: `schedstat`, `ctxt`.
     pub name: &'static str,
     /// Its outcome.
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
     /// What was found, in words, with the numbers and the tolerance.
     pub found: String,
     /// The same numbers for programs: name and value.
@@ -23,7 +23,7 @@ pub struct Check {
 
 /// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// The two agree.
     Agree,
     /// They do not.
@@ -32,7 +32,7 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
+impl CheckOutcome {
     /// The word for it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Outcome {
 /// The kernel's number of context switches, and how often the program on `sched_switch` had run just before and after it
 /// was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Switches {
+pub struct SwitchCounts {
     /// Runs before.
     pub runs_before: u64,
     /// Context switches.
@@ -55,7 +55,7 @@ pub struct Switches {
     pub runs_after: u64,
 }
 
-impl Switches {
+impl SwitchCounts {
     /// Reads all three.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ const UNTRACED_SHARE: u64 = 20;
 /// the program there has run as often, or was skipped by the kernel. On some hosted machines no tracepoint fires in a few
 /// threads, for any tool: a small share may be missing, and is reported. Returns the check and how many switches at most were not
 /// traced.
-pub fn ctxt(open: Switches, close: Switches, missed: u64, cpus: u64) -> (Check, u64) {
+pub fn ctxt(open: SwitchCounts, close: SwitchCounts, missed: u64, cpus: u64) -> (Check, u64) {
     let kernel = close.kernel.saturating_sub(open.kernel);
     // A switch between two readings is in one of them alone; so may be one that is under way on each CPU.
     let fewest = close.runs_before.saturating_sub(open.runs_after).saturating_sub(cpus);
@@ -102,7 +102,7 @@ pub fn ctxt(open: Switches, close: Switches, missed: u64, cpus: u64) -> (Check, 
         found.push_str(&format!("; {} may be between two readings", units::thousands(most.saturating_sub(fewest))));
     }
     let numbers = vec![("kernel", kernel), ("runs", runs), ("missed", missed), ("untraced", untraced)];
-    let outcome = if agree { Outcome::Agree } else { Outcome::Disagree };
+    let outcome = if agree { CheckOutcome::Agree } else { CheckOutcome::Disagree };
     let untraced_at_most = kernel.saturating_sub(close.runs_before.saturating_sub(open.runs_after) + missed);
     (Check { name: "ctxt", outcome, found, numbers }, untraced_at_most)
 }
@@ -117,7 +117,7 @@ fn context_switches(count: u64) -> String {
 /// from the run queue's clock, which is not read again between a wakeup that preempts and the switch that follows
 /// (`rq_clock_skip_update` in `wakeup_preempt`, kernel/sched/core.c), so that such a wait is 0 to it. The wait of the task that is
 /// preempted is longer to the kernel by as much: some µs each, and 5 % in any case.
-pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, clock_ns: u64) -> Check {
+pub fn schedstat(sums: &SchedstatSums, untraced: u64, lost: u64, clock_ns: u64) -> Check {
     let hidden = 2 * untraced + lost;
     let allowed_ns = sums.kernel_ns / 20 + u128::from(clock_ns) * u128::from(sums.kernel_waits);
     let agree = sums.unexplained <= hidden && sums.kernel_ns <= sums.own_ns + allowed_ns;
@@ -156,31 +156,31 @@ pub fn schedstat(sums: &Sums, untraced: u64, lost: u64, clock_ns: u64) -> Check 
         ("tolerated_ns", short(allowed_ns)),
     ];
     let outcome = match (sums.tasks, agree) {
-        (0, _) => Outcome::Unknown,
-        (_, true) => Outcome::Agree,
-        (_, false) => Outcome::Disagree,
+        (0, _) => CheckOutcome::Unknown,
+        (_, true) => CheckOutcome::Agree,
+        (_, false) => CheckOutcome::Disagree,
     };
     Check { name: "schedstat", outcome, found, numbers }
 }
 
 /// A check that cannot be made, and why.
 pub fn unknown(name: &'static str, why: impl Into<String>) -> Check {
-    Check { name, outcome: Outcome::Unknown, found: why.into(), numbers: Vec::new() }
+    Check { name, outcome: CheckOutcome::Unknown, found: why.into(), numbers: Vec::new() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn switches(kernel: u64, runs: u64) -> Switches {
-        Switches { runs_before: runs, kernel, runs_after: runs + 3 }
+    fn switches(kernel: u64, runs: u64) -> SwitchCounts {
+        SwitchCounts { runs_before: runs, kernel, runs_after: runs + 3 }
     }
 
     #[test]
     fn as_many_runs_as_switches_agree() {
         for runs in [9_997, 10_000, 10_002] {
             let (check, untraced) = ctxt(switches(500, 7), switches(10_500, 7 + runs), 0, 2);
-            assert_eq!(check.outcome, Outcome::Agree, "{check:?}");
+            assert_eq!(check.outcome, CheckOutcome::Agree, "{check:?}");
             // Of the three runs in each pair of readings any may be of switches that the kernel had counted before.
             assert_eq!(untraced, 10_003 - runs);
         }
@@ -188,25 +188,25 @@ mod tests {
 
     #[test]
     fn more_runs_than_switches_are_impossible() {
-        assert_eq!(ctxt(switches(0, 0), switches(10_000, 10_020), 0, 2).0.outcome, Outcome::Disagree);
+        assert_eq!(ctxt(switches(0, 0), switches(10_000, 10_020), 0, 2).0.outcome, CheckOutcome::Disagree);
     }
 
     #[test]
     fn a_small_share_without_tracepoint_is_reported_and_a_large_one_is_not_accepted() {
         let (small, untraced) = ctxt(switches(0, 0), switches(10_000, 9_950), 0, 2);
-        assert_eq!((small.outcome, untraced), (Outcome::Agree, 53));
+        assert_eq!((small.outcome, untraced), (CheckOutcome::Agree, 53));
         assert!(small.found.contains("45 (0.5 %) fired no tracepoint"), "{small:?}");
-        assert_eq!(ctxt(switches(0, 0), switches(10_000, 9_400), 0, 2).0.outcome, Outcome::Disagree);
+        assert_eq!(ctxt(switches(0, 0), switches(10_000, 9_400), 0, 2).0.outcome, CheckOutcome::Disagree);
     }
 
     #[test]
     fn skipped_runs_are_no_difference() {
         let (check, untraced) = ctxt(switches(0, 0), switches(10_000, 9_000), 1_000, 2);
-        assert_eq!((check.outcome, untraced), (Outcome::Agree, 3), "{check:?}");
+        assert_eq!((check.outcome, untraced), (CheckOutcome::Agree, 3), "{check:?}");
     }
 
-    fn sums() -> Sums {
-        Sums {
+    fn sums() -> SchedstatSums {
+        SchedstatSums {
             tasks: 20,
             tasks_differ: 0,
             kernel_waits: 10_000,
@@ -221,32 +221,32 @@ mod tests {
         }
     }
 
-    fn judged(sums: Sums, untraced: u64) -> Outcome {
+    fn judged(sums: SchedstatSums, untraced: u64) -> CheckOutcome {
         schedstat(&sums, untraced, 0, 5_000).outcome
     }
 
     #[test]
     fn the_same_account_agrees_and_one_wait_that_nothing_explains_does_not() {
-        assert_eq!(judged(sums(), 0), Outcome::Agree);
-        assert_eq!(judged(Sums { unexplained: 1, ..sums() }, 0), Outcome::Disagree);
-        assert_eq!(schedstat(&Sums { unexplained: 1, ..sums() }, 0, 1, 5_000).outcome, Outcome::Agree);
+        assert_eq!(judged(sums(), 0), CheckOutcome::Agree);
+        assert_eq!(judged(SchedstatSums { unexplained: 1, ..sums() }, 0), CheckOutcome::Disagree);
+        assert_eq!(schedstat(&SchedstatSums { unexplained: 1, ..sums() }, 0, 1, 5_000).outcome, CheckOutcome::Agree);
     }
 
     #[test]
     fn an_untraced_switch_hides_two_waits() {
-        assert_eq!(judged(Sums { unexplained: 120, ..sums() }, 60), Outcome::Agree);
-        assert_eq!(judged(Sums { unexplained: 121, ..sums() }, 60), Outcome::Disagree);
+        assert_eq!(judged(SchedstatSums { unexplained: 120, ..sums() }, 60), CheckOutcome::Agree);
+        assert_eq!(judged(SchedstatSums { unexplained: 121, ..sums() }, 60), CheckOutcome::Disagree);
     }
 
     #[test]
     fn waits_at_the_borders_are_in_one_account_only() {
-        let sums = Sums { own_waits: 9_970, waiting: 25, ambiguous: 5, ..sums() };
-        assert_eq!(judged(sums, 0), Outcome::Agree);
+        let sums = SchedstatSums { own_waits: 9_970, waiting: 25, ambiguous: 5, ..sums() };
+        assert_eq!(judged(sums, 0), CheckOutcome::Agree);
     }
 
     #[test]
     fn what_the_kernel_does_not_count_is_reported() {
-        let check = schedstat(&Sums { uncounted: 300, ..sums() }, 0, 0, 5_000);
+        let check = schedstat(&SchedstatSums { uncounted: 300, ..sums() }, 0, 0, 5_000);
         assert!(
             check.found.contains("does not count 300 waits of tasks that were preempted on their way to sleep"),
             "{check:?}"
@@ -255,13 +255,13 @@ mod tests {
 
     #[test]
     fn time_that_the_kernel_counts_and_wakelat_does_not_is_found() {
-        assert_eq!(judged(Sums { own_ns: 300_000_000, ..sums() }, 0), Outcome::Disagree);
+        assert_eq!(judged(SchedstatSums { own_ns: 300_000_000, ..sums() }, 0), CheckOutcome::Disagree);
         // The other way round it is the kernel's clock.
-        assert_eq!(judged(Sums { own_ns: 900_000_000, ..sums() }, 0), Outcome::Agree);
+        assert_eq!(judged(SchedstatSums { own_ns: 900_000_000, ..sums() }, 0), CheckOutcome::Agree);
     }
 
     #[test]
     fn without_tasks_nothing_is_known() {
-        assert_eq!(judged(Sums::default(), 0), Outcome::Unknown);
+        assert_eq!(judged(SchedstatSums::default(), 0), CheckOutcome::Unknown);
     }
 }

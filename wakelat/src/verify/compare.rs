@@ -11,7 +11,7 @@
 //! Point 3 is exact: a wait whose two readings differ by no more than the tolerance moves across no edge further away. A
 //! difference it does not explain is none of the clock's, however small.
 
-use super::side::{Exact, Range, Side};
+use super::side::{BucketRange, ExactCounts, SideCounts};
 use crate::sink::units::{counted, thousands};
 
 /// By how much two readings of the clock for the same wait may differ: ns. A wait has two ends, and between the two
@@ -36,9 +36,9 @@ const HELD_UP_NS: u128 = 100_000_000;
 
 /// A bucket on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct ComparedBucket {
     /// The bucket.
-    pub range: Range,
+    pub range: BucketRange,
     /// Waits on wakelat's side.
     pub bpf: u64,
     /// Waits on the trigger's side.
@@ -53,27 +53,27 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// wakelat's side.
-    pub bpf: Side,
+    pub bpf: SideCounts,
     /// The trigger's side.
-    pub trigger: Side,
+    pub trigger: SideCounts,
     /// By how much two readings of the clock may differ: ns.
     pub clock_ns: u64,
     /// What the window's ends may cut off.
     pub tolerance: Tolerance,
     /// Every bucket that is not empty on both sides, rising.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedBucket>,
     /// Kolmogorov–Smirnov distance: the largest difference between the two cumulative distributions, 0 to 1, over the
     /// edges of the buckets.
     pub distance: f64,
     /// What is wrong, in the order of the rules; empty where the two agree.
-    pub faults: Vec<Fault>,
+    pub mismatches: Vec<Mismatch>,
 }
 
 /// Why two sides do not agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum Mismatch {
     /// Neither has a single wait, so there is nothing to agree on.
-    Nothing,
+    NoWaits,
     /// The trigger's tables were full.
     Dropped {
         /// Events not counted.
@@ -108,10 +108,10 @@ pub enum Fault {
 
 impl Comparison {
     /// Compares what wakelat saw with what a hist trigger counted.
-    pub fn new(exact: &Exact, trigger: Side, tolerance: Tolerance) -> Self {
+    pub fn new(exact: &ExactCounts, trigger: SideCounts, tolerance: Tolerance) -> Self {
         let bpf = &exact.side;
         let (bpf_count, trigger_count) = (bpf.count(), trigger.count());
-        let mut ranges: Vec<Range> = bpf.counts.keys().chain(trigger.counts.keys()).copied().collect();
+        let mut ranges: Vec<BucketRange> = bpf.counts.keys().chain(trigger.counts.keys()).copied().collect();
         ranges.sort_unstable();
         ranges.dedup();
         let (mut below_bpf, mut below_trigger, mut distance) = (0u64, 0u64, 0f64);
@@ -119,13 +119,13 @@ impl Comparison {
         for (index, range) in ranges.iter().copied().enumerate() {
             // Buckets that are empty on both sides lie between this row and the next: what moved, moved across them all.
             let last_edge = ranges.get(index + 1).map_or(range.1, |next| next.0 - 1);
-            let count = |side: &Side| side.counts.get(&range).copied().unwrap_or(0);
+            let count = |side: &SideCounts| side.counts.get(&range).copied().unwrap_or(0);
             let (here_bpf, here_trigger) = (count(bpf), count(&trigger));
             below_bpf += here_bpf;
             below_trigger += here_trigger;
             let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
             distance = distance.max((share(below_bpf, bpf_count) - share(below_trigger, trigger_count)).abs());
-            rows.push(Row {
+            rows.push(ComparedBucket {
                 range,
                 bpf: here_bpf,
                 trigger: here_trigger,
@@ -143,35 +143,35 @@ impl Comparison {
             tolerance,
             rows,
             distance,
-            faults: Vec::new(),
+            mismatches: Vec::new(),
         };
-        comparison.faults = comparison.judge(bpf_count, trigger_count);
+        comparison.mismatches = comparison.find_mismatches(bpf_count, trigger_count);
         comparison
     }
 
     /// Whether the two agree.
     pub fn agrees(&self) -> bool {
-        self.faults.is_empty()
+        self.mismatches.is_empty()
     }
 
-    fn judge(&self, bpf: u64, trigger: u64) -> Vec<Fault> {
+    fn find_mismatches(&self, bpf: u64, trigger: u64) -> Vec<Mismatch> {
         let mut faults = Vec::new();
         if bpf == 0 && trigger == 0 {
-            faults.push(Fault::Nothing);
+            faults.push(Mismatch::NoWaits);
         }
         let dropped = self.trigger.totals.dropped.saturating_add(self.bpf.totals.dropped);
         if dropped > 0 {
-            faults.push(Fault::Dropped { dropped });
+            faults.push(Mismatch::Dropped { dropped });
         }
         if bpf.abs_diff(trigger) > self.tolerance.waits {
-            faults.push(Fault::Count { bpf, trigger, tolerated: self.tolerance.waits });
+            faults.push(Mismatch::Count { bpf, trigger, tolerated: self.tolerance.waits });
         }
         // Only the edge with the most unexplained waits: one error moves waits across many edges. Above the last bucket
         // nothing moves; what is missing there is missing altogether, and is a matter of the count.
         let edges = self.rows.split_last().map_or(&[][..], |(_, edges)| edges);
         let worst = edges.iter().max_by_key(|row| row.moved.unsigned_abs().saturating_sub(row.explained.into()));
         if let Some(row) = worst.filter(|row| row.moved.unsigned_abs() > row.explained.into()) {
-            faults.push(Fault::Moved {
+            faults.push(Mismatch::Moved {
                 edge_ns: row.range.1,
                 moved: u64::try_from(row.moved.unsigned_abs()).unwrap_or(u64::MAX),
                 explained: row.explained,
@@ -183,17 +183,17 @@ impl Comparison {
             let explained_ns = by_clock_ns + u128::from(self.tolerance.held_up) * HELD_UP_NS;
             let difference_ns = bpf_ns.abs_diff(trigger_ns);
             if difference_ns > explained_ns {
-                faults.push(Fault::Sum { difference_ns, explained_ns });
+                faults.push(Mismatch::Sum { difference_ns, explained_ns });
             }
         }
         faults
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for Mismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Nothing => f.write_str("neither side has a wait, so nothing was compared"),
+            Self::NoWaits => f.write_str("neither side has a wait, so nothing was compared"),
             Self::Dropped { dropped } => write!(
                 f,
                 "{} for want of room; give more with `--start-entries` and `--ring-size`",
@@ -239,14 +239,14 @@ mod tests {
 
     const BUCKETS: [Buckets; 2] = [Buckets::Log2, Buckets::Linear { width_ns: 10_000, size: 4096 }];
 
-    fn exact(values: &[u64], buckets: Buckets, clock_ns: u64) -> Exact {
-        let mut exact = Exact::new(buckets, clock_ns);
+    fn exact(values: &[u64], buckets: Buckets, clock_ns: u64) -> ExactCounts {
+        let mut exact = ExactCounts::new(buckets, clock_ns);
         values.iter().for_each(|value| exact.record(*value));
         exact
     }
 
     /// What a trigger would have counted of these values.
-    fn trigger(values: &[u64], buckets: Buckets) -> Side {
+    fn trigger(values: &[u64], buckets: Buckets) -> SideCounts {
         exact(values, buckets, 0).side
     }
 
@@ -263,7 +263,7 @@ mod tests {
     fn the_same_waits_agree() {
         for buckets in BUCKETS {
             let comparison = compared(&waits(), &waits(), buckets);
-            assert!(comparison.agrees(), "{:?}", comparison.faults);
+            assert!(comparison.agrees(), "{:?}", comparison.mismatches);
             assert_eq!(comparison.distance, 0.0);
             assert!(comparison.rows.iter().all(|row| row.bpf == row.trigger && row.moved == 0));
         }
@@ -274,9 +274,9 @@ mod tests {
         let lost: Vec<u64> = waits().into_iter().enumerate().filter(|(i, _)| i % 100 != 0).map(|(_, v)| v).collect();
         let comparison = compared(&lost, &waits(), BUCKETS[0]);
         assert!(
-            comparison.faults.contains(&Fault::Count { bpf: 9_900, trigger: 10_000, tolerated: 0 }),
+            comparison.mismatches.contains(&Mismatch::Count { bpf: 9_900, trigger: 10_000, tolerated: 0 }),
             "{:?}",
-            comparison.faults
+            comparison.mismatches
         );
     }
 
@@ -284,7 +284,7 @@ mod tests {
     fn a_shift_by_one_bucket_is_found() {
         let doubled: Vec<u64> = waits().into_iter().map(|value| value * 2).collect();
         let comparison = compared(&doubled, &waits(), BUCKETS[0]);
-        assert!(matches!(comparison.faults[0], Fault::Moved { .. }), "{:?}", comparison.faults);
+        assert!(matches!(comparison.mismatches[0], Mismatch::Moved { .. }), "{:?}", comparison.mismatches);
         let moved: Vec<u64> = waits().into_iter().map(|value| value + 10_000).collect();
         assert!(!compared(&moved, &waits(), BUCKETS[1]).agrees());
     }
@@ -297,9 +297,9 @@ mod tests {
         for buckets in BUCKETS {
             let comparison = compared(&restarted, &waits(), buckets);
             assert!(
-                comparison.faults.iter().any(|fault| matches!(fault, Fault::Moved { .. })),
+                comparison.mismatches.iter().any(|fault| matches!(fault, Mismatch::Moved { .. })),
                 "{:?}",
-                comparison.faults
+                comparison.mismatches
             );
         }
     }
@@ -321,7 +321,11 @@ mod tests {
         let mut jumped = near_the_edge;
         jumped[0] = 40_000;
         let comparison = compared(&near_the_edge, &jumped, BUCKETS[0]);
-        assert!(comparison.faults.iter().any(|fault| matches!(fault, Fault::Moved { .. })), "{:?}", comparison.faults);
+        assert!(
+            comparison.mismatches.iter().any(|fault| matches!(fault, Mismatch::Moved { .. })),
+            "{:?}",
+            comparison.mismatches
+        );
     }
 
     #[test]
@@ -329,12 +333,12 @@ mod tests {
         let mut side = trigger(&waits(), BUCKETS[0]);
         side.totals.dropped = 3;
         let comparison = Comparison::new(&exact(&waits(), BUCKETS[0], CLOCK_NS), side, Tolerance::default());
-        assert_eq!(comparison.faults, [Fault::Dropped { dropped: 3 }]);
+        assert_eq!(comparison.mismatches, [Mismatch::Dropped { dropped: 3 }]);
     }
 
     #[test]
     fn nothing_measured_is_nothing_verified() {
-        assert_eq!(compared(&[], &[], BUCKETS[0]).faults, [Fault::Nothing]);
+        assert_eq!(compared(&[], &[], BUCKETS[0]).mismatches, [Mismatch::NoWaits]);
     }
 
     #[test]
@@ -347,7 +351,7 @@ mod tests {
                 Tolerance { waits, held_up: 0 },
             )
         };
-        assert!(judged(3).agrees(), "{:?}", judged(3).faults);
+        assert!(judged(3).agrees(), "{:?}", judged(3).mismatches);
         assert!(!judged(2).agrees());
     }
 
@@ -365,7 +369,7 @@ mod tests {
             let bpf: Vec<u64> = waits.iter().map(|(latency, _)| *latency).collect();
             let other: Vec<u64> = waits.iter().map(|(latency, jitter)| latency.saturating_add_signed(*jitter)).collect();
             let comparison = compared(&bpf, &other, buckets);
-            prop_assert!(comparison.agrees(), "{:?}", comparison.faults);
+            prop_assert!(comparison.agrees(), "{:?}", comparison.mismatches);
         }
 
         #[test]

@@ -4,12 +4,12 @@ use serde_json::{Map, Value as Json, json};
 use wakelat_common::Class;
 
 use super::{
-    compare::{Comparison, Fault},
+    compare::{Comparison, Mismatch},
     judge::Verification,
-    side::Side,
-    waits::Tally,
+    side::SideCounts,
+    waits::WaitTally,
 };
-use crate::{hist_trigger::Totals, report::LatencyFrom};
+use crate::{hist_trigger::HistogramTotals, report::LatencyFrom};
 
 /// The document; integers in ns.
 pub fn of(verification: &Verification) -> Json {
@@ -45,8 +45,8 @@ pub fn of(verification: &Verification) -> Json {
         "tables": tables,
         "rules": {
             "classes": classes,
-            "woken_running": rules.woken_running,
-            "woken_waiting": rules.woken_waiting,
+            "woken_running": rules.already_running,
+            "woken_waiting": rules.already_queued,
             "bogus": tally(&rules.bogus),
             "restarted": tally(&rules.restarted),
             "unknown": tally(&rules.unknown),
@@ -57,7 +57,7 @@ pub fn of(verification: &Verification) -> Json {
 }
 
 fn comparison(comparison: &Comparison) -> Json {
-    let side = |side: &Side| {
+    let side = |side: &SideCounts| {
         json!({
             "count": side.count(),
             "sum_ns": side.sum_ns.map(|sum| u64::try_from(sum).unwrap_or(u64::MAX)),
@@ -80,7 +80,7 @@ fn comparison(comparison: &Comparison) -> Json {
             })
         })
         .collect();
-    let reasons: Vec<String> = comparison.faults.iter().map(Fault::to_string).collect();
+    let reasons: Vec<String> = comparison.mismatches.iter().map(Mismatch::to_string).collect();
     json!({
         "wakelat": side(&comparison.bpf),
         "trigger": side(&comparison.trigger),
@@ -94,7 +94,7 @@ fn comparison(comparison: &Comparison) -> Json {
     })
 }
 
-fn tally(tally: &Tally) -> Json {
+fn tally(tally: &WaitTally) -> Json {
     json!({
         "count": tally.count,
         "sum_ns": u64::try_from(tally.sum_ns).unwrap_or(u64::MAX),
@@ -102,7 +102,7 @@ fn tally(tally: &Tally) -> Json {
     })
 }
 
-fn totals(totals: &Totals) -> Json {
+fn totals(totals: &HistogramTotals) -> Json {
     json!({ "hits": totals.hits, "entries": totals.entries, "dropped": totals.dropped })
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_verification_without_triggers_has_its_reason() {
-        let document = of(&Verification { comparison: Err(NotCompared::Closed("/t".into())), ..rich() });
+        let document = of(&Verification { comparison: Err(NotCompared::Denied("/t".into())), ..rich() });
         assert_eq!((&document["verdict"], &document["comparison"]), (&json!("not_compared"), &Json::Null));
         assert_eq!(document["not_compared"]["reason"], "tracefs_closed");
         assert_eq!(of(&rich())["not_compared"], Json::Null);

@@ -5,12 +5,12 @@ use std::{fmt, path::PathBuf};
 use wakelat_common::Class;
 
 use super::{
-    checks::{Check, Outcome},
-    compare::{Comparison, Fault, Tolerance},
-    side::Side,
-    waits::{Tally, Waits},
+    checks::{Check, CheckOutcome},
+    compare::{Comparison, Mismatch, Tolerance},
+    side::SideCounts,
+    waits::{PairedWaits, WaitTally},
 };
-use crate::{hist_trigger::Totals, report::LatencyFrom, tracefs::TracefsError};
+use crate::{hist_trigger::HistogramTotals, report::LatencyFrom, tracefs::TracefsError};
 
 /// Of 200 waits one may be held up between the two readings of the clock at one of its ends, and [`HELD_UP_LEAST`] in any
 /// case: see [`Tolerance::held_up`].
@@ -20,32 +20,32 @@ const HELD_UP_SHARE: u64 = 200;
 const HELD_UP_LEAST: u64 = 2;
 
 /// What one window yielded, before it is judged.
-pub struct Measured {
+pub struct WindowMeasurement {
     /// The kernel's release.
     pub kernel: String,
     /// Where the clock started.
     pub from: LatencyFrom,
     /// Both streams of waits, complete.
-    pub waits: Waits,
+    pub waits: PairedWaits,
     /// What the triggers counted, or why none were placed.
-    pub counted: Result<Counted, NotCompared>,
+    pub counted: Result<TriggerCounts, NotCompared>,
     /// How long it took to switch counting on and off: ns.
     pub switching_ns: u64,
     /// Wakeups of running tasks.
-    pub woken_running: u64,
+    pub already_running: u64,
     /// Wakeups of waiting tasks.
-    pub woken_waiting: u64,
+    pub already_queued: u64,
     /// The checks that need no trigger.
     pub checks: Vec<Check>,
 }
 
 /// What the three triggers have counted.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub struct TriggerCounts {
     /// The latencies. `dropped` is that of all three.
-    pub side: Side,
+    pub side: SideCounts,
     /// Totals of the tables of starts, of ends and of latencies.
-    pub tables: [Totals; 3],
+    pub tables: [HistogramTotals; 3],
 }
 
 /// Why the hist triggers were not compared.
@@ -56,7 +56,7 @@ pub enum NotCompared {
     /// tracefs is mounted nowhere that this process sees. Whether the kernel has hist triggers is not known.
     NotMounted,
     /// tracefs is closed to this user. Whether the kernel has hist triggers is not known.
-    Closed(PathBuf),
+    Denied(PathBuf),
 }
 
 /// What a verification found.
@@ -71,34 +71,34 @@ pub struct Verification {
     /// Both sides, or why the triggers were not compared.
     pub comparison: Result<Comparison, NotCompared>,
     /// Totals of the triggers' tables of starts, of ends and of latencies.
-    pub tables: Option<[Totals; 3]>,
+    pub tables: Option<[HistogramTotals; 3]>,
     /// How long it took to switch counting on and off: ns. A wait that ends meanwhile may be on one side only.
     pub switching_ns: u64,
     /// The same window under both sets of rules.
-    pub rules: Rules,
+    pub rules: RulesComparison,
     /// The checks that need no trigger.
     pub checks: Vec<Check>,
 }
 
 /// The same window under wakelat's rules, and what the trigger's rules make of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct RulesComparison {
     /// Waits by [`Class`], in its order.
-    pub classes: [Tally; 3],
+    pub classes: [WaitTally; 3],
     /// Wakeups of running tasks: no wait begins, but the trigger starts its clock.
-    pub woken_running: u64,
+    pub already_running: u64,
     /// Wakeups of waiting tasks: the trigger restarts its clock.
-    pub woken_waiting: u64,
+    pub already_queued: u64,
     /// Waits of the trigger that began at no wakeup: see [`super::waits::Own::bogus`].
-    pub bogus: Tally,
+    pub bogus: WaitTally,
     /// Waits of the trigger that are too short because a wakeup restarted its clock, and by how much. At most one for
     /// each of the wakeups that can do so: the ones that differ most.
-    pub restarted: Tally,
+    pub restarted: WaitTally,
     /// Waits whose two readings of the start differ by more than the clock's tolerance, though no wakeup can have restarted
     /// the clock: something held the CPU up between the readings. By how much they differ.
-    pub held_up: Tally,
+    pub held_up: WaitTally,
     /// Waits after a wakeup that the trigger's rules miss.
-    pub unknown: Tally,
+    pub unknown: WaitTally,
 }
 
 /// The outcome of a verification.
@@ -138,7 +138,7 @@ impl NotCompared {
         match error {
             TracefsError::NoHistTriggers => Some(Self::NoHistTriggers),
             TracefsError::NotMounted => Some(Self::NotMounted),
-            TracefsError::Closed(path) => Some(Self::Closed(path.clone())),
+            TracefsError::Denied(path) => Some(Self::Denied(path.clone())),
             _ => None,
         }
     }
@@ -148,7 +148,7 @@ impl NotCompared {
         match self {
             Self::NoHistTriggers => "no_hist_triggers",
             Self::NotMounted => "tracefs_not_mounted",
-            Self::Closed(_) => "tracefs_closed",
+            Self::Denied(_) => "tracefs_closed",
         }
     }
 }
@@ -158,7 +158,7 @@ impl fmt::Display for NotCompared {
         let error = match self {
             Self::NoHistTriggers => TracefsError::NoHistTriggers,
             Self::NotMounted => TracefsError::NotMounted,
-            Self::Closed(path) => TracefsError::Closed(path.clone()),
+            Self::Denied(path) => TracefsError::Denied(path.clone()),
         };
         error.fmt(f)
     }
@@ -166,14 +166,23 @@ impl fmt::Display for NotCompared {
 
 impl std::error::Error for NotCompared {}
 
-impl Measured {
+impl WindowMeasurement {
     /// Compares the two sides and splits what the trigger's rules get wrong by its cause.
-    pub fn judge(self) -> Verification {
-        let Self { kernel, from, waits, counted, switching_ns, woken_running, woken_waiting, checks } = self;
+    pub fn evaluate(self) -> Verification {
+        let Self {
+            kernel,
+            from,
+            waits,
+            counted,
+            switching_ns,
+            already_running: woken_running,
+            already_queued: woken_waiting,
+            checks,
+        } = self;
         let count = waits.exact.side.count();
         let tolerance = Tolerance { waits: waits.ambiguous, held_up: (count / HELD_UP_SHARE).max(HELD_UP_LEAST) };
         let (comparison, tables) = match counted {
-            Ok(Counted { side, tables }) => (Ok(Comparison::new(&waits.exact, side, tolerance)), Some(tables)),
+            Ok(TriggerCounts { side, tables }) => (Ok(Comparison::new(&waits.exact, side, tolerance)), Some(tables)),
             Err(why) => (Err(why), None),
         };
         let mut late_ns = waits.own.late_ns;
@@ -187,13 +196,13 @@ impl Measured {
             comparison,
             tables,
             switching_ns,
-            rules: Rules {
+            rules: RulesComparison {
                 classes: waits.own.classes,
-                woken_running,
-                woken_waiting,
+                already_running: woken_running,
+                already_queued: woken_waiting,
                 bogus: waits.own.bogus,
-                restarted: Tally::of(restarted),
-                held_up: Tally::of(held_up),
+                restarted: WaitTally::of(restarted),
+                held_up: WaitTally::of(held_up),
                 unknown: waits.own.unknown,
             },
             checks,
@@ -204,7 +213,7 @@ impl Measured {
 impl Verification {
     /// The outcome.
     pub fn verdict(&self) -> Verdict {
-        let disagrees = |check: &Check| check.outcome == Outcome::Disagree;
+        let disagrees = |check: &Check| check.outcome == CheckOutcome::Disagree;
         match &self.comparison {
             _ if self.checks.iter().any(disagrees) => Verdict::Disagree,
             Ok(comparison) if comparison.agrees() => Verdict::Agree,
@@ -214,14 +223,14 @@ impl Verification {
     }
 
     /// Why the two sides disagree; empty where they agree or were not compared.
-    pub fn faults(&self) -> &[Fault] {
-        self.comparison.as_ref().map_or(&[], |comparison| &comparison.faults)
+    pub fn mismatches(&self) -> &[Mismatch] {
+        self.comparison.as_ref().map_or(&[], |comparison| &comparison.mismatches)
     }
 }
 
-impl Rules {
+impl RulesComparison {
     /// The waits of one class.
-    pub fn of(&self, class: Class) -> &Tally {
+    pub fn of(&self, class: Class) -> &WaitTally {
         &self.classes[class as usize]
     }
 }
@@ -234,8 +243,8 @@ pub(super) mod tests {
         sink::fixtures,
         verify::{
             checks,
-            side::Exact,
-            window::{Moment, Window},
+            side::ExactCounts,
+            window::{TimeBracket, VerifyWindow},
         },
         wait::Wait,
     };
@@ -247,16 +256,16 @@ pub(super) mod tests {
     const LONG_NS: u64 = 200_000;
 
     /// Two streams of waits of the same tasks, under both sets of rules.
-    fn waits(count: u64) -> Waits {
-        let at = |at_ns| Moment { before_ns: at_ns, after_ns: at_ns };
-        let window = Window {
+    fn waits(count: u64) -> PairedWaits {
+        let at = |at_ns| TimeBracket { before_ns: at_ns, after_ns: at_ns };
+        let window = VerifyWindow {
             starts_on: at(1_000_000),
             ends_on: at(2_000_000),
             counting_on: at(3_000_000),
             counting_off: Some(at(2_003_000_000)),
             clock_ns: CLOCK_NS,
         };
-        let mut waits = Waits::new(window, Exact::new(Buckets::Log2, CLOCK_NS), None);
+        let mut waits = PairedWaits::new(window, ExactCounts::new(Buckets::Log2, CLOCK_NS), None);
         for index in 0..count {
             waits.by_trigger_rules(&wait(index, 0), 0);
             waits.by_own_rules(&wait(index, 0), 0);
@@ -271,38 +280,41 @@ pub(super) mod tests {
     }
 
     /// A trigger that counted `count` waits, `moved` of them in another bucket.
-    fn trigger(count: u64, moved: u64) -> Counted {
-        let mut exact = Exact::new(Buckets::Log2, 0);
+    fn trigger(count: u64, moved: u64) -> TriggerCounts {
+        let mut exact = ExactCounts::new(Buckets::Log2, 0);
         (0..count).for_each(|index| exact.record(if index < moved { LONG_NS } else { SHORT_NS }));
-        Counted { side: exact.side, ..Counted::default() }
+        TriggerCounts { side: exact.side, ..TriggerCounts::default() }
     }
 
-    pub(in crate::verify) fn measured(counted: Result<Counted, NotCompared>, waits: Waits) -> Measured {
-        Measured {
+    pub(in crate::verify) fn measured(
+        counted: Result<TriggerCounts, NotCompared>,
+        waits: PairedWaits,
+    ) -> WindowMeasurement {
+        WindowMeasurement {
             kernel: "6.12.0".to_owned(),
             from: LatencyFrom::Wakeup,
             waits,
             counted,
             switching_ns: 26_800_000,
-            woken_running: 3,
-            woken_waiting: 0,
+            already_running: 3,
+            already_queued: 0,
             checks: vec![Check {
                 name: "ctxt",
-                outcome: Outcome::Agree,
+                outcome: CheckOutcome::Agree,
                 found: "the same".to_owned(),
                 numbers: vec![],
             }],
         }
     }
 
-    fn faults(count: u64, moved: u64) -> Vec<Fault> {
-        measured(Ok(trigger(count, moved)), waits(count)).judge().faults().to_vec()
+    fn faults(count: u64, moved: u64) -> Vec<Mismatch> {
+        measured(Ok(trigger(count, moved)), waits(count)).evaluate().mismatches().to_vec()
     }
 
     #[test]
     fn one_wait_in_two_hundred_may_be_held_up_and_no_more() {
         assert_eq!(faults(1_000, 5), []);
-        assert_eq!(faults(1_000, 6), [Fault::Moved { edge_ns: 32_768, moved: 6, explained: 5 }]);
+        assert_eq!(faults(1_000, 6), [Mismatch::Moved { edge_ns: 32_768, moved: 6, explained: 5 }]);
         assert_eq!(faults(1_199, 5), []);
         assert_eq!(faults(1_199, 6).len(), 1);
         assert_eq!(faults(1_200, 6), []);
@@ -311,7 +323,7 @@ pub(super) mod tests {
     #[test]
     fn of_few_waits_two_may_be_held_up() {
         assert_eq!(faults(100, 2), []);
-        assert_eq!(faults(100, 3), [Fault::Moved { edge_ns: 32_768, moved: 3, explained: 2 }]);
+        assert_eq!(faults(100, 3), [Mismatch::Moved { edge_ns: 32_768, moved: 3, explained: 2 }]);
     }
 
     #[test]
@@ -319,11 +331,11 @@ pub(super) mod tests {
         let verification = |tolerated| {
             let mut waits = waits(1_000);
             waits.ambiguous = tolerated;
-            measured(Ok(trigger(1_012, 0)), waits).judge()
+            measured(Ok(trigger(1_012, 0)), waits).evaluate()
         };
         assert_eq!(verification(12).verdict(), Verdict::Agree);
-        let fault = Fault::Count { bpf: 1_000, trigger: 1_012, tolerated: 11 };
-        assert_eq!((verification(11).verdict(), verification(11).faults()), (Verdict::Disagree, &[fault][..]));
+        let fault = Mismatch::Count { bpf: 1_000, trigger: 1_012, tolerated: 11 };
+        assert_eq!((verification(11).verdict(), verification(11).mismatches()), (Verdict::Disagree, &[fault][..]));
     }
 
     #[test]
@@ -335,9 +347,11 @@ pub(super) mod tests {
                 waits.by_own_rules(&wait(index as u64, 0), 0);
             }
             waits.finish();
-            Measured { woken_waiting, ..measured(Err(NotCompared::NotMounted), waits) }.judge().rules
+            WindowMeasurement { already_queued: woken_waiting, ..measured(Err(NotCompared::NotMounted), waits) }
+                .evaluate()
+                .rules
         };
-        let tally = |count, sum_ns, max_ns| Tally { count, sum_ns, max_ns };
+        let tally = |count, sum_ns, max_ns| WaitTally { count, sum_ns, max_ns };
         for (woken_waiting, restarted, held_up) in [
             (0, tally(0, 0, 0), tally(3, 27_000, 12_000)),
             (1, tally(1, 12_000, 12_000), tally(2, 15_000, 9_000)),
@@ -350,15 +364,15 @@ pub(super) mod tests {
 
     #[test]
     fn without_triggers_nothing_was_compared_and_a_failed_check_still_counts() {
-        for why in [NotCompared::NoHistTriggers, NotCompared::NotMounted, NotCompared::Closed("/t".into())] {
+        for why in [NotCompared::NoHistTriggers, NotCompared::NotMounted, NotCompared::Denied("/t".into())] {
             let mut measured = measured(Err(why), waits(10));
             measured.checks.push(checks::unknown("schedstat", "not here"));
-            let mut verification = measured.judge();
+            let mut verification = measured.evaluate();
             assert_eq!((verification.verdict(), verification.verdict().exit_code()), (Verdict::NotCompared, 4));
-            verification.checks[0].outcome = Outcome::Disagree;
+            verification.checks[0].outcome = CheckOutcome::Disagree;
             assert_eq!((verification.verdict(), verification.verdict().exit_code()), (Verdict::Disagree, 3));
         }
-        let agrees = measured(Ok(trigger(10, 0)), waits(10)).judge();
+        let agrees = measured(Ok(trigger(10, 0)), waits(10)).evaluate();
         assert_eq!((agrees.verdict(), agrees.verdict().exit_code()), (Verdict::Agree, 0));
     }
 
@@ -366,7 +380,7 @@ pub(super) mod tests {
     fn a_kernel_that_was_not_looked_at_is_not_said_to_lack_triggers() {
         assert!(NotCompared::NoHistTriggers.to_string().contains("CONFIG_HIST_TRIGGERS"));
         for (why, remedy) in
-            [(NotCompared::NotMounted, "mount -t tracefs"), (NotCompared::Closed("/t".into()), "as root")]
+            [(NotCompared::NotMounted, "mount -t tracefs"), (NotCompared::Denied("/t".into()), "as root")]
         {
             let text = why.to_string();
             assert!(text.contains(remedy) && !text.contains("kernel has no"), "{text}");
@@ -377,14 +391,14 @@ pub(super) mod tests {
     pub(in crate::verify) fn rich() -> Verification {
         let mut waits = waits(400);
         waits.ambiguous = 25;
-        waits.own.classes[Class::Preempted as usize] = Tally { count: 42, sum_ns: 90_000_000, max_ns: 8_100_000 };
+        waits.own.classes[Class::Preempted as usize] = WaitTally { count: 42, sum_ns: 90_000_000, max_ns: 8_100_000 };
         waits.own.late_ns = vec![128_900, 6_000];
-        waits.own.bogus = Tally { count: 2, sum_ns: 18_000_000, max_ns: 16_000_000 };
+        waits.own.bogus = WaitTally { count: 2, sum_ns: 18_000_000, max_ns: 16_000_000 };
         waits.finish();
         let mut counted = trigger(412, 2);
-        counted.tables[0] = Totals { hits: 500, entries: 20, dropped: 0 };
-        let mut measured = Measured { woken_waiting: 1, ..measured(Ok(counted), waits) };
-        let sums = super::super::schedstat::Sums {
+        counted.tables[0] = HistogramTotals { hits: 500, entries: 20, dropped: 0 };
+        let mut measured = WindowMeasurement { already_queued: 1, ..measured(Ok(counted), waits) };
+        let sums = super::super::schedstat::SchedstatSums {
             tasks: 20,
             tasks_differ: 2,
             kernel_waits: 2_451,
@@ -398,9 +412,9 @@ pub(super) mod tests {
             own_ns: 724_000_000,
         };
         let schedstat = checks::schedstat(&sums, 11, 0, CLOCK_NS);
-        let switches = |kernel, runs| checks::Switches { runs_before: runs, kernel, runs_after: runs };
+        let switches = |kernel, runs| checks::SwitchCounts { runs_before: runs, kernel, runs_after: runs };
         let (ctxt, _) = checks::ctxt(switches(0, 0), switches(9_547, 9_534), 0, 2);
         measured.checks = vec![schedstat, ctxt];
-        measured.judge()
+        measured.evaluate()
     }
 }

@@ -8,27 +8,27 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use wakelat_common::{Class, Classes, Counter, filter::part};
 
 use super::{
-    checks::{self, Check, Switches},
+    checks::{self, Check, SwitchCounts},
     compare, document,
-    judge::{Measured, NotCompared, Verdict},
-    schedstat::Accounts,
-    side::Exact,
+    judge::{NotCompared, Verdict, WindowMeasurement},
+    schedstat::TaskSchedstats,
+    side::ExactCounts,
     text,
-    triggers::Triggers,
-    waits::Waits,
-    window::{Moment, Window},
+    triggers::PlacedTriggers,
+    waits::PairedWaits,
+    window::{TimeBracket, VerifyWindow},
 };
 use crate::{
     collect::{Collector, CounterTotals, FilterSettings, Settings},
-    config::{Attach, Format, VerifyConfig},
+    config::{Attach, OutputFormat, VerifyConfig},
     decode::decode,
-    hist_trigger::recipe::{Buckets, DEFAULT_SIZE, Recipe},
+    hist_trigger::recipe::{Buckets, DEFAULT_SIZE, TriggerRecipe},
     kernel::{privilege, release::Release, roots::Roots},
     report::LatencyFrom,
     say::status,
     session::{Environment, clock::monotonic_ns, output::Output, settings, stop::Signals},
     sink::Style,
-    tracefs::{Owner, Tracefs, leftovers},
+    tracefs::{Owner, TracefsMount, leftovers},
 };
 
 /// The largest table of a trigger (`TRACING_MAP_BITS_MAX`, kernel/trace/tracing_map.h).
@@ -43,15 +43,15 @@ pub fn run(config: &VerifyConfig, place: &Environment, release: &Release, style:
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
     let mut output = Output::open(config.output.path.as_deref())?;
-    let verification = runtime.block_on(measure(config, place, release))?.judge();
+    let verification = runtime.block_on(measure(config, place, release))?.evaluate();
     output.write(|out| match config.output.format {
-        Format::Json => writeln!(out, "{}", document::of(&verification)),
-        Format::Human | Format::Csv => out.write_all(text::text(&verification, style).as_bytes()),
+        OutputFormat::Json => writeln!(out, "{}", document::of(&verification)),
+        OutputFormat::Human | OutputFormat::Csv => out.write_all(text::text(&verification, style).as_bytes()),
     })?;
     Ok(verification.verdict())
 }
 
-async fn measure(config: &VerifyConfig, place: &Environment, release: &Release) -> Result<Measured> {
+async fn measure(config: &VerifyConfig, place: &Environment, release: &Release) -> Result<WindowMeasurement> {
     // Not by default: a reader that takes the CPU from tasks while it reads their accounts adds waits to these.
     if config.resources.rt_priority.is_some() {
         settings::raise_priority(config.resources.rt_priority, false)?;
@@ -62,7 +62,7 @@ async fn measure(config: &VerifyConfig, place: &Environment, release: &Release) 
     let recipe = recipe(config, &Owner::this(&roots.proc)?);
     if tracefs.is_ok() {
         recipe.check(release).map_err(|error| anyhow!(error))?;
-        Triggers::check(&recipe)?;
+        PlacedTriggers::check(&recipe)?;
     }
     let mut run = Run::attach(config, place, &roots.proc, tracefs, &recipe)?;
     run.open()?;
@@ -87,8 +87,8 @@ async fn measure(config: &VerifyConfig, place: &Environment, release: &Release) 
 ///
 /// # Errors
 /// If triggers are required and cannot be used, or something else is wrong with tracefs.
-fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Result<Tracefs, NotCompared>> {
-    let usable = Tracefs::mounted().and_then(|tracefs| {
+fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Result<TracefsMount, NotCompared>> {
+    let usable = TracefsMount::mounted().and_then(|tracefs| {
         for (leftover, removed) in leftovers::remove(&tracefs, proc) {
             match removed {
                 Ok(()) if config.output.quiet => {}
@@ -113,15 +113,15 @@ fn without_triggers(config: &VerifyConfig, error: anyhow::Error) -> Result<NotCo
     }
 }
 
-fn recipe(config: &VerifyConfig, owner: &Owner) -> Recipe {
-    Recipe {
+fn recipe(config: &VerifyConfig, owner: &Owner) -> TriggerRecipe {
+    TriggerRecipe {
         event: owner.event(),
         from: config.from,
         filter: config.triggers.clone(),
         by: Vec::new(),
         buckets: Some(Buckets::Log2),
         sum: true,
-        size: config.resources.start_entries.next_power_of_two().clamp(DEFAULT_SIZE, MAX_SIZE),
+        size: config.resources.max_tasks.next_power_of_two().clamp(DEFAULT_SIZE, MAX_SIZE),
     }
 }
 
@@ -130,25 +130,25 @@ struct Run<'a> {
     config: &'a VerifyConfig,
     proc: &'a Path,
     /// The trigger's rules by BPF and by triggers; or why there are none.
-    theirs: Result<(Collector, Triggers), NotCompared>,
+    trigger_side: Result<(Collector, PlacedTriggers), NotCompared>,
     /// wakelat's own rules.
-    ours: Collector,
+    own_side: Collector,
     /// The programs know of a task what is in trace records.
     classic: bool,
     /// The kernel counts runs of programs as long as this is open; or why it does not.
     stats: Result<std::os::fd::OwnedFd, String>,
-    waits: Waits,
-    accounts: Option<Accounts>,
+    waits: PairedWaits,
+    accounts: Option<TaskSchedstats>,
     round: u64,
-    opened: Opened,
+    window_start: WindowStartCounts,
 }
 
 /// How things stood when the window was opened.
 #[derive(Default)]
-struct Opened {
-    theirs: CounterTotals,
-    ours: CounterTotals,
-    switches: Option<Switches>,
+struct WindowStartCounts {
+    trigger_side: CounterTotals,
+    own_side: CounterTotals,
+    switches: Option<SwitchCounts>,
     /// What wakelat's own side had lost before the first account was opened.
     lost: u64,
 }
@@ -158,8 +158,8 @@ impl<'a> Run<'a> {
         config: &'a VerifyConfig,
         place: &Environment,
         proc: &'a Path,
-        tracefs: Result<Tracefs, NotCompared>,
-        recipe: &Recipe,
+        tracefs: Result<TracefsMount, NotCompared>,
+        recipe: &TriggerRecipe,
     ) -> Result<Self> {
         let stats = enable_stats(Stats::RunTime).map_err(|error| error.to_string());
         let mut ours = Collector::load(&settings_of(config, place, false))?;
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
             let (mut collector, tracefs) = loaded?;
             collector.attach()?;
             collector.open()?;
-            let triggers = Triggers::place(&tracefs, &Owner::this(proc)?, recipe)?;
+            let triggers = PlacedTriggers::place(&tracefs, &Owner::this(proc)?, recipe)?;
             Ok::<_, anyhow::Error>((collector, triggers))
         });
         let theirs = match placed {
@@ -182,27 +182,27 @@ impl<'a> Run<'a> {
             Ok(Err(error)) => Err(without_triggers(config, error)?),
             Err(why) => Err(why),
         };
-        let never = Moment { before_ns: u64::MAX, after_ns: u64::MAX };
+        let never = TimeBracket { before_ns: u64::MAX, after_ns: u64::MAX };
         let clock_ns = clock_tolerance_ns();
         let (starts_on, ends_on) = match &theirs {
             Ok((_, triggers)) => (triggers.starts_on, triggers.ends_on),
             Err(_) => Default::default(),
         };
-        let window = Window { starts_on, ends_on, counting_on: never, counting_off: None, clock_ns };
+        let window = VerifyWindow { starts_on, ends_on, counting_on: never, counting_off: None, clock_ns };
         Ok(Self {
             config,
             proc,
-            theirs,
-            ours,
+            trigger_side: theirs,
+            own_side: ours,
             classic: match config.resources.attach {
                 Attach::Auto => place.btf.is_none(),
                 attach => attach == Attach::Classic,
             },
             stats,
-            waits: Waits::new(window, Exact::new(Buckets::Log2, clock_ns), config.plant),
+            waits: PairedWaits::new(window, ExactCounts::new(Buckets::Log2, clock_ns), config.plant),
             accounts: None,
             round: 0,
-            opened: Opened::default(),
+            window_start: WindowStartCounts::default(),
         })
     }
 
@@ -211,21 +211,21 @@ impl<'a> Run<'a> {
         // Placing the triggers may have taken so long that the ring is full. From here on a wait that finds no room is lost to
         // its task's account, and counted.
         self.drain()?;
-        self.opened.lost = lost(&self.ours.totals()?);
+        self.window_start.lost = lost(&self.own_side.totals()?);
         let filter = &self.config.filter;
         // Of a task of which only some waits are measured, the kernel's account says nothing.
         if filter.parts & (part::CPU | part::PRIO) == 0 && privilege::first_pid_namespace(&Roots::default()) {
             let wanted_tid = |tid| filter.pids.is_empty() || filter.pids.contains(&tid);
             let wanted = |tid, comm: &_| wanted_tid(tid) && filter.wants_comm(comm);
             let clock_ns = self.waits.window.clock_ns;
-            self.accounts = Some(Accounts::open(self.proc, monotonic_ns, clock_ns, self.classic, wanted));
+            self.accounts = Some(TaskSchedstats::open(self.proc, monotonic_ns, clock_ns, self.classic, wanted));
         }
-        self.opened.switches = self.read_switches()?;
+        self.window_start.switches = self.read_switches()?;
         self.drain()?;
-        self.opened.ours = self.ours.totals()?;
-        self.waits.window.counting_on = match &mut self.theirs {
+        self.window_start.own_side = self.own_side.totals()?;
+        self.waits.window.counting_on = match &mut self.trigger_side {
             Ok((collector, triggers)) => {
-                self.opened.theirs = collector.totals()?;
+                self.window_start.trigger_side = collector.totals()?;
                 triggers.begin()?
             }
             Err(_) => now(),
@@ -237,7 +237,7 @@ impl<'a> Run<'a> {
     /// other one.
     fn drain(&mut self) -> Result<()> {
         let Self { waits, accounts, round, config, .. } = self;
-        if let Ok((collector, _)) = &mut self.theirs {
+        if let Ok((collector, _)) = &mut self.trigger_side {
             let capacity = collector.ring_capacity();
             collector.drain(capacity, |record| {
                 let wait = decode(record)?;
@@ -248,8 +248,8 @@ impl<'a> Run<'a> {
                 Ok(())
             })?;
         }
-        let capacity = self.ours.ring_capacity();
-        self.ours.drain(capacity, |record| {
+        let capacity = self.own_side.ring_capacity();
+        self.own_side.drain(capacity, |record| {
             let wait = decode(record)?;
             waits.by_own_rules(&wait, *round);
             if let Some(accounts) = accounts {
@@ -264,8 +264,8 @@ impl<'a> Run<'a> {
     }
 
     /// The window ends; everything goes.
-    fn close(mut self, kernel: &str) -> Result<Measured> {
-        let off = match &self.theirs {
+    fn close(mut self, kernel: &str) -> Result<WindowMeasurement> {
+        let off = match &self.trigger_side {
             Ok((_, triggers)) => triggers.end()?,
             Err(_) => now(),
         };
@@ -275,22 +275,22 @@ impl<'a> Run<'a> {
         if let Some(accounts) = &mut self.accounts {
             accounts.close(self.proc, monotonic_ns);
         }
-        self.ours.detach()?;
-        if let Ok((collector, _)) = &mut self.theirs {
+        self.own_side.detach()?;
+        if let Ok((collector, _)) = &mut self.trigger_side {
             collector.detach()?;
         }
         self.drain()?;
         self.waits.finish();
-        let totals = self.ours.totals()?;
-        let missed = self.ours.missed()?.unwrap_or(0);
+        let totals = self.own_side.totals()?;
+        let missed = self.own_side.missed()?.unwrap_or(0);
         let checks = self.checks(switches, &totals, missed)?;
-        let lost_by_bpf = match &self.theirs {
+        let lost_by_bpf = match &self.trigger_side {
             Ok((collector, _)) => {
-                lost(&collector.totals()?) - lost(&self.opened.theirs) + collector.missed()?.unwrap_or(0)
+                lost(&collector.totals()?) - lost(&self.window_start.trigger_side) + collector.missed()?.unwrap_or(0)
             }
             Err(_) => 0,
         };
-        let Self { config, theirs, mut waits, opened, .. } = self;
+        let Self { config, trigger_side: theirs, mut waits, window_start: opened, .. } = self;
         let counted = match theirs {
             Ok((_, triggers)) => {
                 let counted = triggers.counted()?;
@@ -300,22 +300,22 @@ impl<'a> Run<'a> {
             Err(why) => Err(why),
         };
         waits.exact.side.totals.dropped = lost_by_bpf;
-        let since = |counter| totals.wakeups[counter] - opened.ours.wakeups[counter];
-        Ok(Measured {
+        let since = |counter| totals.wakeups[counter] - opened.own_side.wakeups[counter];
+        Ok(WindowMeasurement {
             kernel: kernel.to_owned(),
             from: config.from,
             switching_ns: waits.window.counting_on.length_ns() + off.length_ns(),
             waits,
             counted,
-            woken_running: since(Counter::AlreadyRunning),
-            woken_waiting: since(Counter::AlreadyQueued),
+            already_running: since(Counter::AlreadyRunning),
+            already_queued: since(Counter::AlreadyQueued),
             checks,
         })
     }
 
-    fn checks(&self, switches: Option<Switches>, totals: &CounterTotals, missed: u64) -> Result<Vec<Check>> {
+    fn checks(&self, switches: Option<SwitchCounts>, totals: &CounterTotals, missed: u64) -> Result<Vec<Check>> {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
-        let (ctxt, untraced) = match (self.opened.switches, switches, &self.stats) {
+        let (ctxt, untraced) = match (self.window_start.switches, switches, &self.stats) {
             (Some(open), Some(close), _) => checks::ctxt(open, close, missed, cpus),
             (.., stats) => {
                 let why = stats.as_ref().err().map_or("", String::as_str);
@@ -328,21 +328,24 @@ impl<'a> Run<'a> {
                 "the kernel accounts for whole tasks, by the ids of the first pid namespace; leave out `--cpus` and `--prio`",
             ),
             Some(accounts) => {
-                let lost = lost(totals) - self.opened.lost + missed;
+                let lost = lost(totals) - self.window_start.lost + missed;
                 checks::schedstat(&accounts.sums(), untraced, lost, self.waits.window.clock_ns)
             }
         };
         Ok(vec![schedstat, ctxt])
     }
 
-    fn read_switches(&self) -> Result<Option<Switches>> {
-        self.stats.is_ok().then(|| Switches::read(self.proc, || Ok(self.ours.program_stats()?.switches))).transpose()
+    fn read_switches(&self) -> Result<Option<SwitchCounts>> {
+        self.stats
+            .is_ok()
+            .then(|| SwitchCounts::read(self.proc, || Ok(self.own_side.program_stats()?.switches)))
+            .transpose()
     }
 }
 
-fn now() -> Moment {
+fn now() -> TimeBracket {
     let now_ns = monotonic_ns();
-    Moment { before_ns: now_ns, after_ns: now_ns }
+    TimeBracket { before_ns: now_ns, after_ns: now_ns }
 }
 
 /// Waits that found no room so far, or cannot be.
@@ -375,7 +378,7 @@ fn settings_of(config: &VerifyConfig, place: &Environment, trigger_rules: bool) 
         attach: config.resources.attach,
         btf: place.btf.clone(),
         tracefs: place.tracefs.clone(),
-        max_tasks: config.resources.start_entries,
+        max_tasks: config.resources.max_tasks,
         ring_bytes: config.resources.ring_bytes,
         classes,
         threshold_ns: 0,

@@ -14,14 +14,14 @@
 
 use std::{collections::HashMap, fs, io, path::Path};
 
-use super::window::{Moment, Side};
+use super::window::{BracketSide, TimeBracket};
 use crate::{
     kernel::schedstat::{Schedstat, threads},
     wait::{Comm, Wait},
 };
 
 /// The accounts of the tasks that live through the window.
-pub struct Accounts {
+pub struct TaskSchedstats {
     tasks: HashMap<u32, Task>,
     clock_ns: u64,
     classic: bool,
@@ -44,7 +44,7 @@ struct Task {
 /// An account, read at some time in `moment`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
-    moment: Moment,
+    moment: TimeBracket,
     /// The task was on a run queue or had a CPU at the beginning of the moment.
     runnable: bool,
     waits: u64,
@@ -53,7 +53,7 @@ struct Reading {
 
 /// Both accounts, all tasks together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct SchedstatSums {
     /// Tasks that lived from one reading to the other.
     pub tasks: u64,
     /// Those of them whose number of waits differs.
@@ -79,7 +79,7 @@ pub struct Sums {
     pub own_ns: u128,
 }
 
-impl Accounts {
+impl TaskSchedstats {
     /// Opens an account for each task there is, as far as `wanted`. The kernel counts a wait within `clock_ns` of the time that
     /// wakelat's program reads at its end.
     ///
@@ -109,13 +109,13 @@ impl Accounts {
     pub fn add(&mut self, wait: &Wait, latency_ns: u64) {
         let Some(task) = self.tasks.get_mut(&wait.tid) else { return };
         let side = |reading: Reading| reading.moment.side(wait.at_ns, self.clock_ns);
-        match (side(task.opened), task.closed.map_or(Side::Before, side)) {
-            (Side::Before, _) | (_, Side::After) => return,
-            (Side::Between, _) | (_, Side::Between) => {
+        match (side(task.opened), task.closed.map_or(BracketSide::Before, side)) {
+            (BracketSide::Before, _) | (_, BracketSide::After) => return,
+            (BracketSide::Between, _) | (_, BracketSide::Between) => {
                 task.ambiguous += 1;
                 return;
             }
-            (Side::After, Side::Before) => {}
+            (BracketSide::After, BracketSide::Before) => {}
         }
         // Of the time the kernel's is a lower bound in any case.
         task.waited_ns += u128::from(latency_ns);
@@ -141,8 +141,8 @@ impl Accounts {
     }
 
     /// Both accounts of those who lived to the end.
-    pub fn sums(&self) -> Sums {
-        let mut sums = Sums::default();
+    pub fn sums(&self) -> SchedstatSums {
+        let mut sums = SchedstatSums::default();
         for task in self.tasks.values() {
             let Some(closed) = task.closed else { continue };
             let waits = closed.waits.saturating_sub(task.opened.waits);
@@ -199,7 +199,7 @@ impl Reading {
     fn of(task: &Path, now_ns: impl Fn() -> u64) -> Option<Self> {
         let read =
             || io::Result::Ok((fs::read_to_string(task.join("stat"))?, fs::read_to_string(task.join("schedstat"))?));
-        let (moment, (stat, schedstat)) = Moment::of(now_ns, read).ok()?;
+        let (moment, (stat, schedstat)) = TimeBracket::of(now_ns, read).ok()?;
         let Schedstat { waited_ns, times, .. } = Schedstat::parse(&schedstat)?;
         Some(Self { moment, runnable: is_runnable(&stat), waits: times, waited_ns })
     }
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn waits_between_the_two_readings_are_compared() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        let mut accounts = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
         for at_ns in [49, 51, 70, 80, 99] {
             accounts.add(&wait(7, at_ns), 10);
         }
@@ -265,7 +265,7 @@ mod tests {
             let next = std::cell::Cell::new(first);
             move || next.replace(next.get() + 10)
         };
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), clock(50), 2, false, |_, _| true);
+        let mut accounts = TaskSchedstats::open(proc(7, 10, 1_000).path(), clock(50), 2, false, |_, _| true);
         accounts.close(proc(7, 12, 1_030).path(), clock(150));
         for at_ns in [47, 48, 62, 63, 147, 148, 162, 163] {
             accounts.add(&wait(7, at_ns), 10);
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn where_the_number_differs_the_time_says_nothing() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        let mut accounts = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
         accounts.add(&wait(7, 80), 10);
         accounts.close(proc(7, 12, 90_000).path(), || 100);
         let sums = accounts.sums();
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_wait_after_a_preemption_on_the_way_to_sleep_is_not_in_the_kernels_account() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        let mut accounts = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
         accounts.add(&wait(7, 80), 10);
         accounts.add(&Wait { preempted_sleeping: true, ..wait(7, 90) }, 10);
         accounts.close(proc(7, 11, 1_010).path(), || 100);
@@ -300,7 +300,7 @@ mod tests {
     fn only_a_task_that_was_runnable_at_the_opening_may_have_one_wait_more_in_the_kernels_account() {
         for (state, kernel_waits, unexplained) in [('S', 1, 0), ('S', 2, 1), ('R', 2, 0), ('R', 3, 1), ('R', 0, 1)] {
             let opened = proc_in_state(state, 7, 10, 1_000);
-            let mut accounts = Accounts::open(opened.path(), || 50, 0, false, |_, _| true);
+            let mut accounts = TaskSchedstats::open(opened.path(), || 50, 0, false, |_, _| true);
             accounts.add(&wait(7, 80), 10);
             accounts.close(proc(7, 10 + kernel_waits, 1_010).path(), || 100);
             let sums = accounts.sums();
@@ -318,7 +318,7 @@ mod tests {
             }
             both
         };
-        let mut accounts = Accounts::open(directory([0, 0]).path(), || 50, 0, false, |_, _| true);
+        let mut accounts = TaskSchedstats::open(directory([0, 0]).path(), || 50, 0, false, |_, _| true);
         accounts.add(&wait(7, 80), 10);
         accounts.add(&wait(7, 90), 10);
         accounts.close(directory([1, 1]).path(), || 100);
@@ -330,7 +330,7 @@ mod tests {
     fn what_the_kernel_has_of_a_wait_that_is_not_over_is_no_difference() {
         // 30 ns of the kernel's time lie in no wait that is over; the last one ended 20 ns before the account was closed.
         for (state, own_waits, unfinished_ns) in [('S', 1, 0), ('R', 1, 20), ('R', 0, 30)] {
-            let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+            let mut accounts = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
             (0..own_waits).for_each(|_| accounts.add(&wait(7, 80), 10));
             let closed = proc_in_state(state, 7, 10 + own_waits, 1_030 + 10 * own_waits);
             accounts.close(closed.path(), || 100);
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_preemption_on_the_way_to_sleep_counts_for_the_kernel_where_the_task_moved() {
         for (prev_cpu, classic, unexplained) in [(1, false, 1), (0, false, 0), (1, true, 0)] {
-            let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, classic, |_, _| true);
+            let mut accounts = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, classic, |_, _| true);
             accounts.add(&Wait { preempted_sleeping: true, cpu: 1, prev_cpu: Some(prev_cpu), ..wait(7, 90) }, 10);
             accounts.close(proc(7, 11, 1_010).path(), || 100);
             assert_eq!(accounts.sums().unexplained, unexplained, "from CPU {prev_cpu}, classic: {classic}");
@@ -354,16 +354,16 @@ mod tests {
 
     #[test]
     fn a_task_that_ends_or_comes_is_left_out() {
-        let mut accounts = Accounts::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        let mut accounts = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
         accounts.close(proc(8, 14, 1_045).path(), || 100);
-        assert_eq!(accounts.sums(), Sums::default());
+        assert_eq!(accounts.sums(), SchedstatSums::default());
     }
 
     #[test]
     fn only_those_wanted_have_an_account() {
         let open = |name: &[u8]| {
             let wanted = Comm::new(name);
-            Accounts::open(proc(7, 1, 1).path(), || 50, 0, false, move |tid, comm| tid == 7 && *comm == wanted)
+            TaskSchedstats::open(proc(7, 1, 1).path(), || 50, 0, false, move |tid, comm| tid == 7 && *comm == wanted)
         };
         assert!(!open(b"name").is_empty() && open(b"other").is_empty());
     }

@@ -4,25 +4,25 @@ use std::collections::BTreeMap;
 
 use crate::hist_trigger::bucket::{log2_bucket, log2_range};
 use crate::hist_trigger::recipe::Buckets;
-use crate::hist_trigger::{Histogram, Key, Totals};
+use crate::hist_trigger::{EntryKey, HistogramTotals, TriggerHistogram};
 
 /// Smallest and largest value of a bucket: ns, both inclusive.
-pub type Range = (u64, u64);
+pub type BucketRange = (u64, u64);
 
 /// What one instrument counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Side {
+pub struct SideCounts {
     /// Waits by bucket, none of them empty.
-    pub counts: BTreeMap<Range, u64>,
+    pub counts: BTreeMap<BucketRange, u64>,
     /// All latencies together, where the instrument adds them up: ns.
     pub sum_ns: Option<u128>,
     /// The instrument's own totals.
-    pub totals: Totals,
+    pub totals: HistogramTotals,
 }
 
-impl Side {
+impl SideCounts {
     /// What a hist trigger counted. None where its key is not one latency in buckets.
-    pub fn of(histogram: &Histogram) -> Option<Self> {
+    pub fn of(histogram: &TriggerHistogram) -> Option<Self> {
         let mut side = Self {
             sum_ns: histogram.column("lat").map(|sums| sums.into_iter().map(u128::from).sum()),
             totals: histogram.totals?,
@@ -31,8 +31,8 @@ impl Side {
         let hits = histogram.column("hitcount")?;
         for (entry, hits) in histogram.entries.iter().zip(hits) {
             let range = match entry.keys[..] {
-                [Key::Log2(power)] => log2_range(power),
-                [Key::Range(from, to)] => (from, to),
+                [EntryKey::Log2(power)] => log2_range(power),
+                [EntryKey::Range(from, to)] => (from, to),
                 _ => return None,
             };
             // The kernel may show a key twice where two CPUs met it at the same time (tracing_map).
@@ -50,19 +50,19 @@ impl Side {
 /// The side that sees every wait: counts them in the kernel's buckets, and how many lie so close to an edge between two
 /// buckets that another reading of the clock may put them on its other side.
 #[derive(Clone, Debug)]
-pub struct Exact {
+pub struct ExactCounts {
     buckets: Buckets,
     clock_ns: u64,
     /// What was counted.
-    pub side: Side,
+    pub side: SideCounts,
     /// Waits within the clock's tolerance of an edge, by the edge: the largest value of the bucket below it.
     pub near: BTreeMap<u64, u64>,
 }
 
-impl Exact {
+impl ExactCounts {
     /// Counts in `buckets`; two readings of the clock for one wait may differ by `clock_ns`.
     pub fn new(buckets: Buckets, clock_ns: u64) -> Self {
-        let side = Side { sum_ns: Some(0), ..Side::default() };
+        let side = SideCounts { sum_ns: Some(0), ..SideCounts::default() };
         Self { buckets, clock_ns, side, near: BTreeMap::new() }
     }
 
@@ -101,7 +101,7 @@ impl Exact {
     }
 
     /// The bucket in which the kernel counts a latency.
-    fn bucket(&self, latency_ns: u64) -> Range {
+    fn bucket(&self, latency_ns: u64) -> BucketRange {
         match self.buckets {
             Buckets::Log2 => log2_range(log2_bucket(latency_ns)),
             Buckets::Linear { width_ns, .. } => {

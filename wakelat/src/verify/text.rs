@@ -3,16 +3,16 @@
 use wakelat_common::Class;
 
 use super::{
-    checks::Outcome,
-    compare::{Comparison, Fault},
-    judge::{Rules, Verdict, Verification},
-    waits::Tally,
+    checks::CheckOutcome,
+    compare::{Comparison, Mismatch},
+    judge::{RulesComparison, Verdict, Verification},
+    waits::WaitTally,
 };
 use crate::{
     report::LatencyFrom,
     sink::{
-        style::{Ink, Style},
-        text::{Line, left, paragraph, right, width},
+        style::{Style, TextStyle},
+        text::{TextLine, left, paragraph, right, width},
         units,
     },
 };
@@ -30,7 +30,7 @@ pub fn text(verification: &Verification, style: &Style) -> String {
             LatencyFrom::Waking => "waking",
         }
     );
-    paragraph(Line::new(), Ink::Dim, &title, style, &mut out);
+    paragraph(TextLine::new(), TextStyle::Dim, &title, style, &mut out);
     if let Ok(comparison) = &verification.comparison {
         heading("waits under the trigger's rules", style, &mut out);
         both_sides(comparison, style, &mut out);
@@ -42,35 +42,35 @@ pub fn text(verification: &Verification, style: &Style) -> String {
     wrong_rules(verification, style, &mut out);
     heading("checks that need no trigger", style, &mut out);
     for check in &verification.checks {
-        let ink = if check.outcome == Outcome::Disagree { Ink::Warning } else { Ink::Strong };
-        Line::of(ink, format!("  {}: {}", check.name, check.outcome.name())).end(style, &mut out);
-        paragraph(Line::of(Ink::Plain, "    "), Ink::Plain, &check.found, style, &mut out);
+        let ink = if check.outcome == CheckOutcome::Disagree { TextStyle::Warning } else { TextStyle::Strong };
+        TextLine::of(ink, format!("  {}: {}", check.name, check.outcome.name())).finish(style, &mut out);
+        paragraph(TextLine::of(TextStyle::Plain, "    "), TextStyle::Plain, &check.found, style, &mut out);
     }
     out
 }
 
 fn verdict(verification: &Verification, style: &Style, out: &mut String) {
-    let mut say = |ink: Ink, word: &str, text: &str| {
-        paragraph(Line::of(ink, format!("{word}: ")), Ink::Plain, text, style, out);
+    let mut say = |ink: TextStyle, word: &str, text: &str| {
+        paragraph(TextLine::of(ink, format!("{word}: ")), TextStyle::Plain, text, style, out);
     };
     match (verification.verdict(), &verification.comparison) {
-        (Verdict::Agree, Ok(comparison)) => say(Ink::Strong, "agree", &agreement(comparison)),
+        (Verdict::Agree, Ok(comparison)) => say(TextStyle::Strong, "agree", &agreement(comparison)),
         (Verdict::Disagree, comparison) => {
-            for fault in comparison.iter().flat_map(|comparison| &comparison.faults) {
-                say(Ink::Warning, "disagree", &fault.to_string());
+            for fault in comparison.iter().flat_map(|comparison| &comparison.mismatches) {
+                say(TextStyle::Warning, "disagree", &fault.to_string());
             }
-            for check in verification.checks.iter().filter(|check| check.outcome == Outcome::Disagree) {
-                say(Ink::Warning, "disagree", &format!("the check `{}` failed", check.name));
+            for check in verification.checks.iter().filter(|check| check.outcome == CheckOutcome::Disagree) {
+                say(TextStyle::Warning, "disagree", &format!("the check `{}` failed", check.name));
             }
         }
         (_, comparison) => {
             if let Err(why) = comparison {
-                say(Ink::Warning, "not compared", &why.to_string());
+                say(TextStyle::Warning, "not compared", &why.to_string());
             }
-            let agree = verification.checks.iter().filter(|check| check.outcome == Outcome::Agree);
+            let agree = verification.checks.iter().filter(|check| check.outcome == CheckOutcome::Agree);
             let names: Vec<&str> = agree.map(|check| check.name).collect();
             if !names.is_empty() {
-                say(Ink::Strong, "agree", &format!("the checks that need no trigger: {}", names.join(", ")));
+                say(TextStyle::Strong, "agree", &format!("the checks that need no trigger: {}", names.join(", ")));
             }
         }
     }
@@ -94,16 +94,16 @@ fn agreement(comparison: &Comparison) -> String {
 
 fn heading(text: &str, style: &Style, out: &mut String) {
     out.push('\n');
-    Line::of(Ink::Title, text).end(style, out);
+    TextLine::of(TextStyle::Title, text).finish(style, out);
 }
 
 fn both_sides(comparison: &Comparison, style: &Style, out: &mut String) {
     let mut rows =
-        vec![(Ink::Dim, ["latency", "wakelat", "trigger", "moved", "explained"].map(str::to_owned).to_vec())];
+        vec![(TextStyle::Dim, ["latency", "wakelat", "trigger", "moved", "explained"].map(str::to_owned).to_vec())];
     for row in &comparison.rows {
-        let is_faulty = |fault: &Fault| matches!(fault, Fault::Moved { edge_ns, .. } if *edge_ns == row.range.1);
+        let is_faulty = |fault: &Mismatch| matches!(fault, Mismatch::Moved { edge_ns, .. } if *edge_ns == row.range.1);
         rows.push((
-            if comparison.faults.iter().any(is_faulty) { Ink::Warning } else { Ink::Plain },
+            if comparison.mismatches.iter().any(is_faulty) { TextStyle::Warning } else { TextStyle::Plain },
             vec![
                 format!("{} {}", style.pick("≤", "<="), units::bound(row.range.1, style.unicode)),
                 units::thousands(row.bpf),
@@ -115,7 +115,7 @@ fn both_sides(comparison: &Comparison, style: &Style, out: &mut String) {
     }
     let (own, trigger) = (&comparison.bpf, &comparison.trigger);
     let mut total = |name: &str, own: String, trigger: String| {
-        rows.push((Ink::Strong, vec![name.to_owned(), own, trigger, String::new(), String::new()]));
+        rows.push((TextStyle::Strong, vec![name.to_owned(), own, trigger, String::new(), String::new()]));
     };
     total("all", units::thousands(own.count()), units::thousands(trigger.count()));
     if let (Some(own_ns), Some(trigger_ns)) = (own.sum_ns, trigger.sum_ns) {
@@ -129,7 +129,7 @@ fn both_sides(comparison: &Comparison, style: &Style, out: &mut String) {
 }
 
 fn tolerances(verification: &Verification, comparison: &Comparison, style: &Style, out: &mut String) {
-    let mut say = |text: &str| paragraph(Line::of(Ink::Dim, "  "), Ink::Dim, text, style, out);
+    let mut say = |text: &str| paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, text, style, out);
     say(&format!(
         "moved: waits that the two sides have on different sides of the row's limit; explained: as many as readings of the \
          clock {} apart, and {} that something held up between two readings, can move",
@@ -145,7 +145,7 @@ fn tolerances(verification: &Verification, comparison: &Comparison, style: &Styl
     }
 }
 
-fn own_rules(rules: &Rules, style: &Style, out: &mut String) {
+fn own_rules(rules: &RulesComparison, style: &Style, out: &mut String) {
     let mut rows = vec![titles()];
     rows.push(waits("waits after a wakeup", rules.of(Class::Wakeup), style));
     rows.push(waits("waits after a preemption", rules.of(Class::Preempted), style));
@@ -156,8 +156,8 @@ fn own_rules(rules: &Rules, style: &Style, out: &mut String) {
 fn wrong_rules(verification: &Verification, style: &Style, out: &mut String) {
     let rules = &verification.rules;
     let mut rows = vec![titles()];
-    rows.push(events("wakeups of running tasks", rules.woken_running));
-    rows.push(events("wakeups of waiting tasks", rules.woken_waiting));
+    rows.push(events("wakeups of running tasks", rules.already_running));
+    rows.push(events("wakeups of waiting tasks", rules.already_queued));
     if let Some(tables) = &verification.tables {
         rows.push(waits("bogus waits", &rules.bogus, style));
         rows.push(waits("waits cut short", &rules.restarted, style));
@@ -168,23 +168,23 @@ fn wrong_rules(verification: &Verification, style: &Style, out: &mut String) {
     columns(&rows, style, out);
 }
 
-fn titles() -> (Ink, Vec<String>) {
-    (Ink::Dim, ["", "count", "longest", "total"].map(str::to_owned).to_vec())
+fn titles() -> (TextStyle, Vec<String>) {
+    (TextStyle::Dim, ["", "count", "longest", "total"].map(str::to_owned).to_vec())
 }
 
-fn waits(name: &str, tally: &Tally, style: &Style) -> (Ink, Vec<String>) {
+fn waits(name: &str, tally: &WaitTally, style: &Style) -> (TextStyle, Vec<String>) {
     let time = |ns: u128| if tally.count == 0 { String::new() } else { units::duration(ns, style.unicode) };
     let count = units::thousands(tally.count);
-    (Ink::Plain, vec![name.to_owned(), count, time(tally.max_ns.into()), time(tally.sum_ns)])
+    (TextStyle::Plain, vec![name.to_owned(), count, time(tally.max_ns.into()), time(tally.sum_ns)])
 }
 
 /// What has no length.
-fn events(name: &str, count: u64) -> (Ink, Vec<String>) {
-    (Ink::Plain, vec![name.to_owned(), units::thousands(count), String::new(), String::new()])
+fn events(name: &str, count: u64) -> (TextStyle, Vec<String>) {
+    (TextStyle::Plain, vec![name.to_owned(), units::thousands(count), String::new(), String::new()])
 }
 
 /// Names at the left, numbers at the right of their columns. A terminal too narrow for all has the first columns.
-fn columns(rows: &[(Ink, Vec<String>)], style: &Style, out: &mut String) {
+fn columns(rows: &[(TextStyle, Vec<String>)], style: &Style, out: &mut String) {
     let count = rows.first().map_or(0, |(_, cells)| cells.len());
     let widths: Vec<usize> =
         (0..count).map(|column| rows.iter().map(|(_, cells)| width(&cells[column])).max().unwrap_or(0)).collect();
@@ -194,12 +194,12 @@ fn columns(rows: &[(Ink, Vec<String>)], style: &Style, out: &mut String) {
     });
     let shown = ends.take_while(|end| *end <= style.columns()).count().max(1);
     for (ink, cells) in rows {
-        let mut line = Line::new();
+        let mut line = TextLine::new();
         for (column, (text, columns)) in cells.iter().zip(&widths).take(shown).enumerate() {
             let text = if column == 0 { left(text, *columns, style) } else { right(text, *columns) };
             line.push(*ink, format!("  {text}"));
         }
-        line.end(style, out);
+        line.finish(style, out);
     }
 }
 
@@ -224,11 +224,11 @@ mod tests {
     fn disagreeing() -> Verification {
         let mut verification = rich();
         let comparison = verification.comparison.as_mut().unwrap();
-        comparison.faults = vec![
-            Fault::Count { bpf: 400, trigger: 412, tolerated: 3 },
-            Fault::Moved { edge_ns: 32_768, moved: 14, explained: 5 },
+        comparison.mismatches = vec![
+            Mismatch::Count { bpf: 400, trigger: 412, tolerated: 3 },
+            Mismatch::Moved { edge_ns: 32_768, moved: 14, explained: 5 },
         ];
-        verification.checks[0].outcome = Outcome::Disagree;
+        verification.checks[0].outcome = CheckOutcome::Disagree;
         verification
     }
 

@@ -4,15 +4,15 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{judge::Counted, side::Side, window::Moment};
+use super::{judge::TriggerCounts, side::SideCounts, window::TimeBracket};
 use crate::{
     hist_trigger::{
-        Histogram,
-        parse::{self, Extent},
-        recipe::{Placed, Recipe},
+        TriggerHistogram,
+        parse::{self, Completeness},
+        recipe::{EventTrigger, TriggerRecipe},
     },
     session::clock::monotonic_ns,
-    tracefs::{Instance, Owner, Tracefs},
+    tracefs::{Instance, Owner, TracefsMount},
 };
 
 /// Bytes that a `trigger` file takes at once (`event_trigger_regex_write`, kernel/trace/trace_events_trigger.c: less than
@@ -20,21 +20,21 @@ use crate::{
 const LONGEST: usize = 4095;
 
 /// Triggers in place. They go when this does.
-pub struct Triggers {
+pub struct PlacedTriggers {
     instance: Instance,
-    placed: [Placed; 3],
+    placed: [EventTrigger; 3],
     /// When the first two began to work.
-    pub starts_on: Moment,
+    pub starts_on: TimeBracket,
     /// As above, for ends.
-    pub ends_on: Moment,
+    pub ends_on: TimeBracket,
 }
 
-impl Triggers {
+impl PlacedTriggers {
     /// Whether the kernel would take the recipe's triggers at all.
     ///
     /// # Errors
     /// Where the filter is too long.
-    pub fn check(recipe: &Recipe) -> Result<()> {
+    pub fn check(recipe: &TriggerRecipe) -> Result<()> {
         let longest = recipe.triggers().iter().map(|placed| placed.trigger.len()).max().unwrap_or(0);
         // What is added to it for removal and for pausing.
         if longest + "!:pause\n".len() > LONGEST {
@@ -50,14 +50,14 @@ impl Triggers {
     ///
     /// # Errors
     /// Where the instance or the event is there already, or the kernel refuses something. Nothing stays behind.
-    pub fn place(tracefs: &Tracefs, owner: &Owner, recipe: &Recipe) -> Result<Self> {
+    pub fn place(tracefs: &TracefsMount, owner: &Owner, recipe: &TriggerRecipe) -> Result<Self> {
         let mut instance = Instance::create(tracefs, owner)?;
         instance.add_synthetic_event(&recipe.synthetic_event())?;
         let placed = recipe.triggers();
         let [start, end, count] = placed.clone();
-        let (starts_on, ()) = Moment::of(monotonic_ns, || instance.add_trigger(start))?;
-        let (ends_on, ()) = Moment::of(monotonic_ns, || instance.add_trigger(end))?;
-        instance.add_trigger(Placed { trigger: with(&count.trigger, "pause"), ..count })?;
+        let (starts_on, ()) = TimeBracket::of(monotonic_ns, || instance.add_trigger(start))?;
+        let (ends_on, ()) = TimeBracket::of(monotonic_ns, || instance.add_trigger(end))?;
+        instance.add_trigger(EventTrigger { trigger: with(&count.trigger, "pause"), ..count })?;
         Ok(Self { instance, placed, starts_on, ends_on })
     }
 
@@ -65,7 +65,7 @@ impl Triggers {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn begin(&self) -> Result<Moment> {
+    pub fn begin(&self) -> Result<TimeBracket> {
         self.switch("cont")
     }
 
@@ -73,14 +73,14 @@ impl Triggers {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn end(&self) -> Result<Moment> {
+    pub fn end(&self) -> Result<TimeBracket> {
         self.switch("pause")
     }
 
-    fn switch(&self, word: &str) -> Result<Moment> {
-        let Placed { event, trigger } = &self.placed[2];
+    fn switch(&self, word: &str) -> Result<TimeBracket> {
+        let EventTrigger { event, trigger } = &self.placed[2];
         let (file, line) = (format!("events/{event}/trigger"), with(trigger, word));
-        let (moment, ()) = Moment::of(monotonic_ns, || self.instance.write(&file, &line))?;
+        let (moment, ()) = TimeBracket::of(monotonic_ns, || self.instance.write(&file, &line))?;
         Ok(moment)
     }
 
@@ -88,26 +88,27 @@ impl Triggers {
     ///
     /// # Errors
     /// Where the kernel's histograms cannot be read, or are not what they should be.
-    pub fn counted(&self) -> Result<Counted> {
-        let mut counted = Counted::default();
+    pub fn counted(&self) -> Result<TriggerCounts> {
+        let mut counted = TriggerCounts::default();
         for (index, placed) in self.placed.iter().enumerate() {
             let histogram = self.histogram(&placed.event)?;
             let totals = histogram.totals.context("the kernel's histogram has no totals")?;
             counted.tables[index] = totals;
             if index == 2 {
-                counted.side = Side::of(&histogram).context("the kernel's histogram has other keys than expected")?;
+                counted.side =
+                    SideCounts::of(&histogram).context("the kernel's histogram has other keys than expected")?;
             }
         }
         counted.side.totals.dropped = counted.tables.iter().map(|table| table.dropped).sum();
         Ok(counted)
     }
 
-    fn histogram(&self, event: &str) -> Result<Histogram> {
+    fn histogram(&self, event: &str) -> Result<TriggerHistogram> {
         let file = format!("events/{event}/hist");
         let text = self.instance.read(&file)?;
-        let histograms = parse::parse(text.as_bytes(), Extent::Whole)
+        let histograms = parse::parse(text.as_bytes(), Completeness::Whole)
             .with_context(|| self.instance.file(&file).display().to_string())?;
-        match <[Histogram; 1]>::try_from(histograms) {
+        match <[TriggerHistogram; 1]>::try_from(histograms) {
             Ok([histogram]) => Ok(histogram),
             Err(several) => bail!("`{}` has {} histograms, expected one", Path::new(&file).display(), several.len()),
         }

@@ -6,15 +6,15 @@ use std::collections::{HashMap, HashSet};
 use wakelat_common::Class;
 
 use super::{
-    plant::Plant,
-    side::Exact,
-    window::{Place, Window},
+    plant::InjectedError,
+    side::ExactCounts,
+    window::{VerifyWindow, WindowPosition},
 };
 use crate::wait::Wait;
 
 /// A number of waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct WaitTally {
     /// How many.
     pub count: u64,
     /// All together: ns.
@@ -23,7 +23,7 @@ pub struct Tally {
     pub max_ns: u64,
 }
 
-impl Tally {
+impl WaitTally {
     /// These, all in ns.
     pub fn of(latencies_ns: &[u64]) -> Self {
         let mut tally = Self::default();
@@ -40,30 +40,30 @@ impl Tally {
 
 /// What the window was under wakelat's own rules, and what the trigger's make of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Own {
+pub struct OwnRuleCounts {
     /// By [`Class`], in its order.
-    pub classes: [Tally; 3],
+    pub classes: [WaitTally; 3],
     /// By how much the trigger's rules began a wait later than wakelat's, where the clock's tolerance does not explain it: ns,
     /// one for each such wait. A second wakeup restarted the clock, or something held the CPU up between the two readings.
     pub late_ns: Vec<u64>,
     /// Waits under the trigger's rules where no wait began at a wakeup: the start was left behind by a wakeup of a task
     /// that was running. Bogus, and as long as they appear.
-    pub bogus: Tally,
+    pub bogus: WaitTally,
     /// Waits at whose end the trigger's rules know of none.
-    pub unknown: Tally,
+    pub unknown: WaitTally,
 }
 
 /// Both streams of waits.
-pub struct Waits {
+pub struct PairedWaits {
     /// When the window is.
-    pub window: Window,
+    pub window: VerifyWindow,
     /// wakelat's side of the comparison.
-    pub exact: Exact,
+    pub exact: ExactCounts,
     /// Waits that one side alone may have.
     pub ambiguous: u64,
     /// What is known under wakelat's own rules.
-    pub own: Own,
-    plant: Option<Plant>,
+    pub own: OwnRuleCounts,
+    plant: Option<InjectedError>,
     index: u64,
     /// Threads whose start the trigger may still have though their wait is over.
     behind: HashSet<u32>,
@@ -77,14 +77,14 @@ struct Pending {
     own: Vec<(u64, Wait)>,
 }
 
-impl Waits {
+impl PairedWaits {
     /// Nothing yet.
-    pub fn new(window: Window, exact: Exact, plant: Option<Plant>) -> Self {
+    pub fn new(window: VerifyWindow, exact: ExactCounts, plant: Option<InjectedError>) -> Self {
         Self {
             window,
             exact,
             ambiguous: 0,
-            own: Own::default(),
+            own: OwnRuleCounts::default(),
             plant,
             index: 0,
             behind: HashSet::new(),
@@ -98,13 +98,13 @@ impl Waits {
         if self.window.leaves_start_behind(began_ns, wait.at_ns) {
             self.behind.insert(wait.tid);
         }
-        match self.window.place(began_ns, wait.at_ns) {
-            Place::Outside => {}
-            Place::Ambiguous => self.ambiguous += 1,
-            Place::Inside => {
+        match self.window.position(began_ns, wait.at_ns) {
+            WindowPosition::Outside => {}
+            WindowPosition::Ambiguous => self.ambiguous += 1,
+            WindowPosition::Inside => {
                 self.index += 1;
                 let latency_ns = match self.plant {
-                    Some(plant) => plant.falsify(self.index - 1, wait.latency_ns),
+                    Some(plant) => plant.apply(self.index - 1, wait.latency_ns),
                     None => Some(wait.latency_ns),
                 };
                 if let Some(latency_ns) = latency_ns {
@@ -119,15 +119,15 @@ impl Waits {
     pub fn by_own_rules(&mut self, wait: &Wait, round: u64) {
         let began_ns = began_ns(wait);
         let ended =
-            self.window.place(self.window.starts_on.after_ns.saturating_add(self.window.clock_ns + 1), wait.at_ns);
+            self.window.position(self.window.starts_on.after_ns.saturating_add(self.window.clock_ns + 1), wait.at_ns);
         if !self.behind.is_empty() && !self.window.leaves_start_behind(began_ns, wait.at_ns) {
             // The trigger now takes the start that was left behind, unless a wakeup has put another in its place.
             let there = self.behind.remove(&wait.tid);
-            if there && wait.class != Class::Wakeup && ended != Place::Outside {
+            if there && wait.class != Class::Wakeup && ended != WindowPosition::Outside {
                 self.ambiguous += 1;
             }
         }
-        if ended == Place::Inside {
+        if ended == WindowPosition::Inside {
             self.own.classes[wait.class as usize].add(wait.latency_ns);
             self.pending.entry(wait.tid).or_default().own.push((round, *wait));
         }
@@ -137,7 +137,7 @@ impl Waits {
     pub fn pair(&mut self, round: u64) {
         let (own, clock_ns) = (&mut self.own, self.window.clock_ns);
         self.pending.retain(|_, pending| {
-            pending.settle(own, clock_ns, round);
+            pending.resolve(own, clock_ns, round);
             !pending.trigger.is_empty() || !pending.own.is_empty()
         });
     }
@@ -151,14 +151,14 @@ impl Waits {
 impl Pending {
     /// A thread's waits do not overlap, and it runs between two of them: so an end belongs to the last of wakelat's own
     /// waits that began before it.
-    fn settle(&mut self, own: &mut Own, clock_ns: u64, round: u64) {
+    fn resolve(&mut self, own: &mut OwnRuleCounts, clock_ns: u64, round: u64) {
         let ours = std::mem::take(&mut self.own);
         let mut ours = ours.into_iter().peekable();
         for (came, theirs) in std::mem::take(&mut self.trigger) {
             let mut partner = None;
             while let Some(candidate) = ours.next_if(|(_, wait)| began_ns(wait) < theirs.at_ns) {
                 if let Some(earlier) = partner.replace(candidate) {
-                    self.alone(own, earlier, round);
+                    self.take_unpaired(own, earlier, round);
                 }
             }
             match partner {
@@ -174,11 +174,11 @@ impl Pending {
             }
         }
         for alone in ours {
-            self.alone(own, alone, round);
+            self.take_unpaired(own, alone, round);
         }
     }
 
-    fn alone(&mut self, own: &mut Own, (came, wait): (u64, Wait), round: u64) {
+    fn take_unpaired(&mut self, own: &mut OwnRuleCounts, (came, wait): (u64, Wait), round: u64) {
         if came.saturating_add(1) >= round {
             self.own.push((came, wait));
         } else if wait.class == Class::Wakeup {
@@ -195,18 +195,18 @@ fn began_ns(wait: &Wait) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{hist_trigger::recipe::Buckets, sink::fixtures, verify::window::Moment};
+    use crate::{hist_trigger::recipe::Buckets, sink::fixtures, verify::window::TimeBracket};
 
-    fn waits() -> Waits {
-        let moment = |at_ns| Moment { before_ns: at_ns, after_ns: at_ns };
-        let window = Window {
+    fn waits() -> PairedWaits {
+        let moment = |at_ns| TimeBracket { before_ns: at_ns, after_ns: at_ns };
+        let window = VerifyWindow {
             starts_on: moment(1_000),
             ends_on: moment(2_000),
             counting_on: moment(3_000),
             counting_off: Some(moment(100_000)),
             clock_ns: 5,
         };
-        Waits::new(window, Exact::new(Buckets::Log2, 5), None)
+        PairedWaits::new(window, ExactCounts::new(Buckets::Log2, 5), None)
     }
 
     fn wait(class: Class, began: u64, at_ns: u64) -> Wait {
@@ -243,7 +243,7 @@ mod tests {
         waits.by_trigger_rules(&wait(Class::Wakeup, 4_000, 9_000), 0);
         waits.by_own_rules(&wait(Class::Preempted, 8_000, 9_000), 0);
         waits.finish();
-        assert_eq!(waits.own.bogus, Tally { count: 1, sum_ns: 5_000, max_ns: 5_000 });
+        assert_eq!(waits.own.bogus, WaitTally { count: 1, sum_ns: 5_000, max_ns: 5_000 });
         assert_eq!(waits.own.classes[Class::Preempted as usize].count, 1);
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use wakelat_common::{Class, timeline::vector};
 
 use super::{
-    Known, Rules, Summary, Summing,
-    stacks::{Code, Counts, Frames},
+    NameCache, Summary, SummaryBuilder, SummaryOptions,
+    stacks::{Frames, StackCounts, Symbolize},
 };
 use crate::{
     aggregate::key::{Key, Names},
@@ -27,9 +27,9 @@ const MS: u64 = 1_000_000;
 const BEGIN: u64 = fixtures::START_NS;
 
 /// The paths of the cgroups in the stories.
-pub struct Paths;
+pub struct TestNames;
 
-impl Names for Paths {
+impl Names for TestNames {
     fn cgroup(&self, id: u64) -> String {
         match id {
             42 => {
@@ -90,9 +90,9 @@ pub fn one_hog() -> EventStream {
 }
 
 /// What is at the addresses in the stories.
-struct Drawn;
+struct TestSymbolizer;
 
-impl Code for Drawn {
+impl Symbolize for TestSymbolizer {
     fn kernel(&self, trace: StackId) -> Frames {
         let names = match trace {
             StackId::Id(1) => &["try_to_wake_up", "ep_poll_callback", "__wake_up_common", "sock_def_readable"][..],
@@ -230,7 +230,7 @@ pub fn softirqs() -> EventStream {
 }
 
 /// `make` makes compilers all the time, each of which has the CPU for 5 ms while nginx waits.
-pub fn storm() -> EventStream {
+pub fn fork_burst() -> EventStream {
     let mut stream = EventStream::default();
     for round in 0..40 {
         let (at, tid) = (BEGIN + u64::from(round) * 6 * MS, 5_000 + round);
@@ -274,7 +274,7 @@ pub fn stories() -> BTreeMap<&'static str, EventStream> {
         ("throttled", throttled()),
         ("migrated", migrated()),
         ("softirqs", softirqs()),
-        ("storm", storm()),
+        ("storm", fork_burst()),
         ("worker", worker()),
         ("stacks", one_round()),
     ])
@@ -284,26 +284,26 @@ pub fn stories() -> BTreeMap<&'static str, EventStream> {
 pub fn summary(events: &[Event], from: LatencyFrom, by: &[Key]) -> Summary {
     let with_stacks = events.iter().any(|event| matches!(event.kind, EventKind::Stack(_)));
     let stacks = if with_stacks { vec![Role::Waker, Role::Wakee] } else { Vec::new() };
-    let rules = Rules {
+    let rules = SummaryOptions {
         from,
         by: by.to_vec(),
         merged: false,
         max_groups: 100,
         worst: 1,
-        untold: Vec::new(),
+        not_collected: Vec::new(),
         stacks,
         own_pid: None,
     };
-    let mut summing = Summing::new(rules);
-    let mut known = Known::default();
+    let mut summing = SummaryBuilder::new(rules);
+    let mut known = NameCache::default();
     for event in events {
-        known.learn(event, &Paths);
+        known.learn(event, &TestNames);
         summing.push(event, &known);
     }
-    let counts = Counts { taken: 9, over_budget: 3, no_room: 1, no_user: 2, ..Counts::default() };
-    let mut summary = summing.summary(1_000 * MS, &Paths);
+    let counts = StackCounts { taken: 9, over_budget: 3, no_room: 1, no_user: 2, ..StackCounts::default() };
+    let mut summary = summing.summary(1_000 * MS, &TestNames);
     if with_stacks {
-        summing.add_stacks(&mut summary, counts, &Drawn, &known);
+        summing.add_stacks(&mut summary, counts, &TestSymbolizer, &known);
     }
     summary
 }
@@ -312,7 +312,7 @@ pub fn summary(events: &[Event], from: LatencyFrom, by: &[Key]) -> Summary {
 pub fn report(summary: &Summary) -> Report {
     let mut report = fixtures::report(Vec::new());
     let of = |preempted: bool| {
-        let is = |group: &&super::groups::Group| (group.class.name() == "preempted") == preempted;
+        let is = |group: &&super::groups::GroupBreakdown| (group.class.name() == "preempted") == preempted;
         summary.classes.iter().filter(is).map(|group| group.sums.waits).sum::<u64>()
     };
     let terms = |delivered: u64| CoverageTerms {
@@ -324,7 +324,7 @@ pub fn report(summary: &Summary) -> Report {
     report.from = summary.from;
     report.coverage.wakeups = terms(of(false));
     report.coverage.preemptions = Some(terms(of(true)));
-    report.coverage.events_lost = Some(summary.told.lost);
+    report.coverage.events_lost = Some(summary.events.lost);
     report.duration_ns = 1_000 * MS;
     report.requested_ns = Some(1_000 * MS);
     report

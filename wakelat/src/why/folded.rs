@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    Known,
-    stacks::{Code, Frames, Pair},
+    NameCache,
+    stacks::{Frames, Symbolize, WaitStacks},
 };
 use crate::{
     aggregate::key::Names as _,
@@ -20,52 +20,52 @@ use crate::{
 };
 
 /// Waits that are told apart, by task and stacks; further ones go into one line.
-const LINES: usize = 1 << 16;
+const MAX_LINES: usize = 1 << 16;
 
 /// Between the task that waited and its waker, whose stack is upside down: so both meet in the middle, as in the off-wake
 /// graphs of others.
-const BETWEEN: &str = "--";
+const SEPARATOR: &str = "--";
 
 /// The waits so far: ns.
 #[derive(Debug, Default)]
-pub struct Folded {
-    sums: HashMap<Key, u128>,
+pub struct FoldedStacks {
+    sums: HashMap<FoldedKey, u128>,
     others_ns: u128,
 }
 
 /// What waits in one line have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct FoldedKey {
     comm: Comm,
-    waker: Option<Place>,
-    wakee: Option<Place>,
+    waker: Option<TaskStack>,
+    wakee: Option<TaskStack>,
 }
 
 /// Somewhere in the code of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct TaskStack {
     tid: u32,
     pid: u32,
     kernel: StackId,
     user: StackId,
 }
 
-impl Place {
+impl TaskStack {
     fn of(stack: StackEvent) -> Self {
         Self { tid: stack.by_tid, pid: stack.by_pid, kernel: stack.kernel, user: stack.user }
     }
 }
 
-impl Folded {
+impl FoldedStacks {
     /// Adds a wait.
-    pub fn add(&mut self, account: &Breakdown, stacks: &Pair) {
-        let key = Key {
+    pub fn add(&mut self, account: &Breakdown, stacks: &WaitStacks) {
+        let key = FoldedKey {
             comm: account.waiter.comm,
-            waker: stacks.waker.map(Place::of),
+            waker: stacks.waker.map(TaskStack::of),
             // The task is named by the wait: only its code matters.
-            wakee: stacks.wakee.map(|stack| Place { tid: 0, ..Place::of(stack) }),
+            wakee: stacks.wakee.map(|stack| TaskStack { tid: 0, ..TaskStack::of(stack) }),
         };
-        if self.sums.len() < LINES || self.sums.contains_key(&key) {
+        if self.sums.len() < MAX_LINES || self.sums.contains_key(&key) {
             *self.sums.entry(key).or_default() += u128::from(account.latency_ns);
         } else {
             self.others_ns += u128::from(account.latency_ns);
@@ -77,7 +77,13 @@ impl Folded {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write(&self, roles: &[Role], code: &dyn Code, known: &Known, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(
+        &self,
+        roles: &[Role],
+        code: &dyn Symbolize,
+        known: &NameCache,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let mut lines: BTreeMap<String, u128> = BTreeMap::new();
         for (key, ns) in &self.sums {
             *lines.entry(line(key, roles, code, known)).or_default() += ns;
@@ -90,9 +96,9 @@ impl Folded {
 }
 
 /// The frames of a line.
-fn line(key: &Key, roles: &[Role], code: &dyn Code, known: &Known) -> String {
+fn line(key: &FoldedKey, roles: &[Role], code: &dyn Symbolize, known: &NameCache) -> String {
     let mut frames = vec![frame(&key.comm.to_string())];
-    let stacks = |place: &Place| {
+    let stacks = |place: &TaskStack| {
         let mut frames = outermost_first(&code.user(place.pid, place.user), "");
         frames.extend(outermost_first(&code.kernel(place.kernel), "_[k]"));
         frames
@@ -103,7 +109,7 @@ fn line(key: &Key, roles: &[Role], code: &dyn Code, known: &Known) -> String {
     if roles.contains(&Role::Waker)
         && let Some(waker) = &key.waker
     {
-        frames.push(BETWEEN.to_owned());
+        frames.push(SEPARATOR.to_owned());
         frames.extend(stacks(waker).into_iter().rev());
         let name = known.comm(waker.tid).map(|comm| frame(&comm.to_string()));
         frames.push(name.unwrap_or_else(|| format!("thread {}", waker.tid)));
@@ -130,12 +136,12 @@ mod tests {
     use crate::{
         report::LatencyFrom,
         timeline::{Timeline, fixtures::EventStream, fixtures::task},
-        why::fixtures::Paths,
+        why::fixtures::TestNames,
     };
 
-    struct Drawn;
+    struct TestSymbolizer;
 
-    impl Code for Drawn {
+    impl Symbolize for TestSymbolizer {
         fn kernel(&self, trace: StackId) -> Frames {
             named(trace, &["__schedule", "pipe_read"])
         }
@@ -159,26 +165,26 @@ mod tests {
     /// Two waits with all stacks, one without a waker, one without any.
     fn written(roles: &[Role]) -> String {
         let (mut stream, mut timeline, mut known) =
-            (EventStream::default(), Timeline::new(LatencyFrom::Wakeup), Known::default());
-        let mut folded = Folded::default();
+            (EventStream::default(), Timeline::new(LatencyFrom::Wakeup), NameCache::default());
+        let mut folded = FoldedStacks::default();
         stream.switch(0, 50, task(2, "waker"));
         for at_ns in [1_000, 3_000, 5_000, 7_000] {
             stream.end_wait(0, (at_ns, at_ns + 500), task(1, "wl;x"));
             stream.switch(0, at_ns + 600, task(2, "waker"));
         }
-        let all = Pair {
+        let all = WaitStacks {
             waker: Some(stack(Role::Waker, 7, StackId::MapFull)),
             wakee: Some(stack(Role::Wakee, 8, StackId::Id(9))),
         };
-        let mut pairs = [all, all, Pair { waker: None, ..all }, Pair::default()].into_iter();
+        let mut pairs = [all, all, WaitStacks { waker: None, ..all }, WaitStacks::default()].into_iter();
         for event in &stream.events {
-            known.learn(event, &Paths);
+            known.learn(event, &TestNames);
             if let Some(account) = timeline.push(event) {
                 folded.add(account, &pairs.next().unwrap());
             }
         }
         let mut out = Vec::new();
-        folded.write(roles, &Drawn, &known, &mut out).unwrap();
+        folded.write(roles, &TestSymbolizer, &known, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

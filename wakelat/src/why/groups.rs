@@ -3,13 +3,13 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
-    longest::{Exemplar, Longest},
-    stacks::Pair,
-    summary::Rules,
-    sums::Sums,
-    works::Works,
+    longest::{Exemplar, LongestWaits},
+    stacks::WaitStacks,
+    summary::SummaryOptions,
+    sums::BreakdownSum,
+    works::WorkItems,
 };
-use crate::aggregate::bounded::{Bounded, Sum};
+use crate::aggregate::bounded::{SpaceSaving, Sum};
 use crate::{
     aggregate::key::{GroupKey, Key, Names, by_name},
     report::{GroupClass, KeyPart, KeyValue},
@@ -17,24 +17,24 @@ use crate::{
 };
 
 /// Culprits that are told apart in a class, and in all groups together.
-const OF_CLASS: usize = 16_384;
-const OF_GROUPS: usize = 65_536;
+const MAX_CLASS_CULPRITS: usize = 16_384;
+const MAX_GROUP_CULPRITS: usize = 65_536;
 
 /// Groups that are kept apart until the end of the window, of which the largest are shown.
-const GROUPS: usize = 16_384;
+const MAX_GROUPS: usize = 16_384;
 
 /// Bytes that the longest waits of all groups take together.
-const BYTES: usize = 16 << 20;
+const MAX_WORST_BYTES: usize = 16 << 20;
 
 /// The waits with one key and one class.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct GroupBreakdown {
     /// What they have in common.
     pub key: Vec<KeyPart>,
     /// Their class.
     pub class: GroupClass,
     /// Where their time went.
-    pub sums: Sums,
+    pub sums: BreakdownSum,
     /// The longest of them, the longest first; none of a whole class.
     pub worst: Vec<Exemplar>,
     /// How many of those that were asked for there was no room for.
@@ -43,9 +43,9 @@ pub struct Group {
 
 /// The groups of a window.
 #[derive(Clone, Debug, Default)]
-pub struct Ranked {
+pub struct RankedGroups {
     /// The one that waited longest first; empty where none was asked for.
-    pub groups: Vec<Group>,
+    pub groups: Vec<GroupBreakdown>,
     /// How many waits are in the groups `(other)`.
     pub waits_merged: u64,
     /// The wait of a group is at most this much longer than shown: a group that was among the smallest for a time is in `(other)`
@@ -55,24 +55,24 @@ pub struct Ranked {
 
 /// The waits of a window.
 #[derive(Debug)]
-pub struct Groups {
+pub struct GroupBreakdowns {
     by: Vec<Key>,
     merged: bool,
     max_groups: usize,
     worst: usize,
-    classes: BTreeMap<GroupClass, Sums>,
-    groups: Bounded<GroupKey, Waits>,
+    classes: BTreeMap<GroupClass, BreakdownSum>,
+    groups: SpaceSaving<GroupKey, GroupWaits>,
     /// The waits of groups for which there was no room.
-    others: BTreeMap<GroupClass, Sums>,
+    others: BTreeMap<GroupClass, BreakdownSum>,
     /// Culprits that are told apart in groups, and the bytes that the longest waits take.
     culprits: usize,
     bytes: usize,
-    room: Room,
+    limits: GroupLimits,
 }
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct GroupLimits {
     groups: usize,
     of_class: usize,
     of_groups: usize,
@@ -80,61 +80,66 @@ struct Room {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Waits {
-    sums: Sums,
-    longest: Longest,
+struct GroupWaits {
+    sums: BreakdownSum,
+    longest: LongestWaits,
 }
 
-impl Sum for Waits {
+impl Sum for GroupWaits {
     fn size(&self) -> u128 {
         self.sums.ns
     }
 }
 
-impl Groups {
+impl GroupBreakdowns {
     /// No waits yet.
-    pub fn new(rules: &Rules) -> Self {
+    pub fn new(rules: &SummaryOptions) -> Self {
         Self {
             by: rules.by.clone(),
             merged: rules.merged,
             max_groups: rules.max_groups,
             worst: rules.worst,
             classes: BTreeMap::new(),
-            groups: Bounded::default(),
+            groups: SpaceSaving::default(),
             others: BTreeMap::new(),
             culprits: 0,
             bytes: 0,
-            room: Room { groups: GROUPS.max(rules.max_groups), of_class: OF_CLASS, of_groups: OF_GROUPS, bytes: BYTES },
+            limits: GroupLimits {
+                groups: MAX_GROUPS.max(rules.max_groups),
+                of_class: MAX_CLASS_CULPRITS,
+                of_groups: MAX_GROUP_CULPRITS,
+                bytes: MAX_WORST_BYTES,
+            },
         }
     }
 
     /// Adds a wait. Returns whether it is one of the longest of its group by now.
-    pub fn add(&mut self, account: &Breakdown, stacks: Pair, works: &Works) -> bool {
+    pub fn add(&mut self, account: &Breakdown, stacks: WaitStacks, works: &WorkItems) -> bool {
         let class = account.ended_wait.wait.class;
         let class = if self.merged { GroupClass::RunQueue } else { GroupClass::One(class) };
         let sums = self.classes.entry(class).or_default();
         sums.add(account);
-        sums.make_room(self.room.of_class);
+        sums.evict_above(self.limits.of_class);
         if self.by.is_empty() {
             return false;
         }
         let key = GroupKey::new(&account.ended_wait.wait, &self.by, self.merged);
-        let Waits { sums, longest } = self.groups.entry(key, Waits::default);
-        let (bytes, culprits) = (longest.bytes(), sums.culprits_known());
+        let GroupWaits { sums, longest } = self.groups.entry(key, GroupWaits::default);
+        let (bytes, culprits) = (longest.bytes(), sums.culprit_count());
         let is_longest = longest.offer(account, stacks, self.worst, works);
         self.bytes = self.bytes - bytes + longest.bytes();
         sums.add(account);
-        self.culprits += sums.culprits_known() - culprits;
+        self.culprits += sums.culprit_count() - culprits;
         self.make_room();
-        self.share_out();
-        self.give_up();
+        self.share_culprits();
+        self.evict_longest();
         is_longest
     }
 
     /// Where there are too many groups, the smallest go on together, by class.
     fn make_room(&mut self) {
         let mut leaving = Vec::new();
-        if !self.groups.make_room(self.room.groups, |key, waits| leaving.push((key, waits))) {
+        if !self.groups.evict_above(self.limits.groups, |key, waits| leaving.push((key, waits))) {
             return;
         }
         // Adding up bounded tables depends on the order.
@@ -142,36 +147,36 @@ impl Groups {
         for (key, waits) in leaving {
             let others = self.others.entry(key.class()).or_default();
             others.merge(&waits.sums);
-            others.make_room(self.room.of_class);
+            others.evict_above(self.limits.of_class);
         }
         self.bytes = self.groups.values().map(|waits| waits.longest.bytes()).sum();
-        let kept = self.groups.values().map(|waits| waits.sums.culprits_known()).sum::<usize>();
-        self.culprits = kept + self.others.values().map(Sums::culprits_known).sum::<usize>();
+        let kept = self.groups.values().map(|waits| waits.sums.culprit_count()).sum::<usize>();
+        self.culprits = kept + self.others.values().map(BreakdownSum::culprit_count).sum::<usize>();
     }
 
     /// Where culprits take too much room, each group goes on with an equal share of half of it.
-    fn share_out(&mut self) {
+    fn share_culprits(&mut self) {
         let groups = self.groups.size() + self.others.len();
-        if self.culprits <= self.room.of_groups.max(2 * groups) {
+        if self.culprits <= self.limits.of_groups.max(2 * groups) {
             return;
         }
-        let share = (self.room.of_groups / 2 / groups).max(1);
+        let share = (self.limits.of_groups / 2 / groups).max(1);
         self.culprits = 0;
         for sums in self.groups.values_mut().map(|waits| &mut waits.sums).chain(self.others.values_mut()) {
-            sums.keep(share);
-            self.culprits += sums.culprits_known();
+            sums.keep_largest(share);
+            self.culprits += sums.culprit_count();
         }
     }
 
     /// Where the longest waits take too much room, gives up half of them: of each group the last first, and of these the
     /// shortest.
-    fn give_up(&mut self) {
-        if self.bytes <= self.room.bytes {
+    fn evict_longest(&mut self) {
+        if self.bytes <= self.limits.bytes {
             return;
         }
         let order = |(rank, one): (usize, &Exemplar)| {
-            let wait = &one.account.ended_wait.wait;
-            (Reverse(rank), one.account.latency_ns, Reverse(wait.at_ns), wait.tid)
+            let wait = &one.breakdown.ended_wait.wait;
+            (Reverse(rank), one.breakdown.latency_ns, Reverse(wait.at_ns), wait.tid)
         };
         let all = self
             .groups
@@ -180,7 +185,7 @@ impl Groups {
         let mut all: Vec<_> = all.collect();
         all.sort_unstable_by_key(|(order, _)| *order);
         for (_, key) in all {
-            if self.bytes <= self.room.bytes / 2 {
+            if self.bytes <= self.limits.bytes / 2 {
                 break;
             }
             if let Some(one) = self.groups.get_mut(&key).and_then(|waits| waits.longest.give_up()) {
@@ -198,24 +203,24 @@ impl Groups {
     }
 
     /// Takes all waits, class by class, the one that took longest first.
-    pub fn take_classes(&mut self) -> Vec<Group> {
+    pub fn take_classes(&mut self) -> Vec<GroupBreakdown> {
         let classes = std::mem::take(&mut self.classes).into_iter();
-        sorted(classes.map(|(class, sums)| Group::of_sums(Vec::new(), class, sums)))
+        sorted(classes.map(|(class, sums)| GroupBreakdown::from_sum(Vec::new(), class, sums)))
     }
 
     /// Takes the groups asked for: the `max_groups` that waited longest, and what the others come to by class.
-    pub fn take(&mut self, names: &dyn Names) -> Ranked {
-        let error_ns = self.groups.rest().error;
+    pub fn take(&mut self, names: &dyn Names) -> RankedGroups {
+        let error_ns = self.groups.evicted().error;
         let kept = std::mem::take(&mut self.groups).into_sums();
         let named = kept.map(|(key, waits)| ((key.class(), key.key_parts(&self.by, names)), waits));
-        let add = |mine: &mut Waits, other: &Waits| {
+        let add = |mine: &mut GroupWaits, other: &GroupWaits| {
             mine.sums.merge(&other.sums);
             mine.longest.merge(&other.longest, self.worst);
         };
-        let mut groups = sorted(by_name(named, add).into_iter().map(|((class, key), Waits { sums, longest })| {
+        let mut groups = sorted(by_name(named, add).into_iter().map(|((class, key), GroupWaits { sums, longest })| {
             let asked_for = if longest.has_given_up() { sums.waits.min(self.worst as u64) } else { 0 };
             let worst_given_up = asked_for.saturating_sub(longest.waits().len() as u64);
-            Group { key, class, sums, worst: longest.into_waits(), worst_given_up }
+            GroupBreakdown { key, class, sums, worst: longest.into_waits(), worst_given_up }
         }));
         let mut others = std::mem::take(&mut self.others);
         for group in groups.split_off(groups.len().min(self.max_groups)) {
@@ -224,21 +229,23 @@ impl Groups {
         let waits_merged = others.values().map(|sums| sums.waits).sum();
         let other = |key: &Key| KeyPart { name: key.name(), value: KeyValue::Text("(other)".to_owned()) };
         let others = others.into_iter();
-        groups.extend(others.map(|(class, sums)| Group::of_sums(self.by.iter().map(other).collect(), class, sums)));
-        Ranked { groups: sorted(groups.into_iter()), waits_merged, error_ns }
+        groups.extend(
+            others.map(|(class, sums)| GroupBreakdown::from_sum(self.by.iter().map(other).collect(), class, sums)),
+        );
+        RankedGroups { groups: sorted(groups.into_iter()), waits_merged, error_ns }
     }
 }
 
-impl Group {
+impl GroupBreakdown {
     /// Without its longest waits.
-    fn of_sums(key: Vec<KeyPart>, class: GroupClass, sums: Sums) -> Self {
+    fn from_sum(key: Vec<KeyPart>, class: GroupClass, sums: BreakdownSum) -> Self {
         Self { key, class, sums, worst: Vec::new(), worst_given_up: 0 }
     }
 }
 
 /// The one that took longest first; equal ones by key, so that the order is always the same.
-fn sorted(groups: impl Iterator<Item = Group>) -> Vec<Group> {
-    let mut groups: Vec<Group> = groups.collect();
+fn sorted(groups: impl Iterator<Item = GroupBreakdown>) -> Vec<GroupBreakdown> {
+    let mut groups: Vec<GroupBreakdown> = groups.collect();
     groups
         .sort_by(|a, b| b.sums.ns.cmp(&a.sums.ns).then_with(|| a.class.cmp(&b.class)).then_with(|| a.key.cmp(&b.key)));
     groups
@@ -256,21 +263,21 @@ mod tests {
             Timeline,
             fixtures::{EventStream, task},
         },
-        why::fixtures::Paths,
+        why::fixtures::TestNames,
     };
 
-    fn groups(room: Room) -> Groups {
-        let rules = Rules {
+    fn groups(room: GroupLimits) -> GroupBreakdowns {
+        let rules = SummaryOptions {
             from: LatencyFrom::Wakeup,
             by: vec![Key::Comm],
             merged: false,
             max_groups: 8,
             worst: 3,
-            untold: Vec::new(),
+            not_collected: Vec::new(),
             stacks: Vec::new(),
             own_pid: None,
         };
-        Groups { room, ..Groups::new(&rules) }
+        GroupBreakdowns { limits: room, ..GroupBreakdowns::new(&rules) }
     }
 
     /// Waits one after the other: who waits, behind how many of how many tasks, and for how long behind each.
@@ -289,19 +296,19 @@ mod tests {
         stream.events.iter().filter_map(|event| timeline.push(event).cloned()).collect()
     }
 
-    fn latencies(group: &Group) -> Vec<u64> {
-        group.worst.iter().map(|one| one.account.latency_ns).collect()
+    fn latencies(group: &GroupBreakdown) -> Vec<u64> {
+        group.worst.iter().map(|one| one.breakdown.latency_ns).collect()
     }
 
     #[test]
     fn each_group_has_its_longest_waits_and_classes_and_others_have_none() {
-        let mut all = groups(Room { groups: 99, of_class: 9, of_groups: 9, bytes: 1_000_000 });
+        let mut all = groups(GroupLimits { groups: 99, of_class: 9, of_groups: 9, bytes: 1_000_000 });
         let waits: Vec<(u8, u32, u64)> =
             (0..10).flat_map(|waiter| (1..=4).map(move |ns| (waiter, 1, ns * 100))).collect();
         for account in accounts(&waits) {
-            all.add(&account, Pair::default(), &Works::default());
+            all.add(&account, WaitStacks::default(), &WorkItems::default());
         }
-        let groups = all.take(&Paths).groups;
+        let groups = all.take(&TestNames).groups;
         assert_eq!(groups.len(), 9);
         for group in &groups {
             let is_other = group.key[0].value == KeyValue::Text("(other)".to_owned());
@@ -313,12 +320,12 @@ mod tests {
 
     #[test]
     fn the_largest_groups_are_shown_however_late_they_come() {
-        let mut all = groups(Room { groups: 99, of_class: 9, of_groups: 99, bytes: 1_000_000 });
+        let mut all = groups(GroupLimits { groups: 99, of_class: 9, of_groups: 99, bytes: 1_000_000 });
         let waits: Vec<(u8, u32, u64)> = (0..20).map(|waiter| (waiter, 1, 100 * (1 + u64::from(waiter)))).collect();
         for account in accounts(&waits) {
-            all.add(&account, Pair::default(), &Works::default());
+            all.add(&account, WaitStacks::default(), &WorkItems::default());
         }
-        let ranked = all.take(&Paths);
+        let ranked = all.take(&TestNames);
         let shown: Vec<(String, u128)> =
             ranked.groups.iter().map(|group| (group.key[0].value.to_string(), group.sums.ns)).collect();
         let others = (1..=12).map(|n| n * 100).sum::<u128>();
@@ -329,12 +336,12 @@ mod tests {
 
     #[test]
     fn with_room_for_few_groups_the_wait_of_each_is_within_the_error() {
-        let mut all = groups(Room { groups: 8, of_class: 9, of_groups: 99, bytes: 1_000_000 });
+        let mut all = groups(GroupLimits { groups: 8, of_class: 9, of_groups: 99, bytes: 1_000_000 });
         let waits: Vec<(u8, u32, u64)> = (0..200).map(|n| (if n % 2 == 0 { 77 } else { n }, 1, 100)).collect();
         for account in accounts(&waits) {
-            all.add(&account, Pair::default(), &Works::default());
+            all.add(&account, WaitStacks::default(), &WorkItems::default());
         }
-        let ranked = all.take(&Paths);
+        let ranked = all.take(&TestNames);
         assert_eq!(ranked.groups.iter().map(|group| group.sums.ns).sum::<u128>(), 20_000);
         let found =
             ranked.groups.iter().find(|group| group.key[0].value.to_string() == "waits77").expect("it is the largest");
@@ -352,20 +359,20 @@ mod tests {
             waits in prop::collection::vec((0..10u8, 1..12u32, 1..500u64), 1..60),
             of_class in 1..20usize, of_groups in 1..40usize, bytes in 1..40_000usize,
         ) {
-            let room = Room { groups: 99, of_class, of_groups, bytes };
+            let room = GroupLimits { groups: 99, of_class, of_groups, bytes };
             let mut all = groups(room);
             let mut longest: HashMap<String, Vec<u64>> = HashMap::default();
             for account in accounts(&waits) {
-                all.add(&account, Pair::default(), &Works::default());
+                all.add(&account, WaitStacks::default(), &WorkItems::default());
                 longest.entry(account.waiter.comm.to_string()).or_default().push(account.latency_ns);
                 prop_assert!(all.bytes <= bytes);
                 prop_assert!(all.culprits <= of_groups.max(2 * (all.groups.size() + all.others.len())));
-                let kept = all.groups.values().map(|waits| waits.sums.culprits_known());
-                prop_assert_eq!(kept.sum::<usize>() + all.others.values().map(Sums::culprits_known).sum::<usize>(), all.culprits);
+                let kept = all.groups.values().map(|waits| waits.sums.culprit_count());
+                prop_assert_eq!(kept.sum::<usize>() + all.others.values().map(BreakdownSum::culprit_count).sum::<usize>(), all.culprits);
             }
-            for group in all.take_classes().into_iter().chain(all.take(&Paths).groups) {
+            for group in all.take_classes().into_iter().chain(all.take(&TestNames).groups) {
                 let told: u128 = group.sums.culprits().iter().map(|one| one.sum.ns).sum();
-                prop_assert_eq!(told + group.sums.rest().sum, group.sums.ns);
+                prop_assert_eq!(told + group.sums.evicted().sum, group.sums.ns);
                 let Some(longest) = group.key.first().and_then(|part| longest.get_mut(&part.value.to_string())) else {
                     continue;
                 };
@@ -379,12 +386,12 @@ mod tests {
         #[test]
         fn the_same_waits_give_the_same(waits in prop::collection::vec((0..10u8, 1..12u32, 1..50u64), 1..60)) {
             let told = || {
-                let mut all = groups(Room { groups: 7, of_class: 5, of_groups: 20, bytes: 10_000 });
+                let mut all = groups(GroupLimits { groups: 7, of_class: 5, of_groups: 20, bytes: 10_000 });
                 for account in accounts(&waits) {
-                    all.add(&account, Pair::default(), &Works::default());
+                    all.add(&account, WaitStacks::default(), &WorkItems::default());
                 }
-                let told = |group: Group| (group.key.clone(), group.sums.culprits(), group.sums.rest(), latencies(&group));
-                all.take_classes().into_iter().chain(all.take(&Paths).groups).map(told).collect::<Vec<_>>()
+                let told = |group: GroupBreakdown| (group.key.clone(), group.sums.culprits(), group.sums.evicted(), latencies(&group));
+                all.take_classes().into_iter().chain(all.take(&TestNames).groups).map(told).collect::<Vec<_>>()
             };
             prop_assert_eq!(told(), told());
         }

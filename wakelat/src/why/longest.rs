@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use super::{
-    stacks::{Pair, Sights},
-    works::Works,
+    stacks::{SymbolizedStacks, WaitStacks},
+    works::WorkItems,
 };
 use crate::timeline::{Breakdown, account::Share, part::CulpritKey};
 
@@ -12,54 +12,54 @@ use crate::timeline::{Breakdown, account::Share, part::CulpritKey};
 #[derive(Clone, Debug)]
 pub struct Exemplar {
     /// Where its time went.
-    pub account: Breakdown,
+    pub breakdown: Breakdown,
     /// Its stacks.
-    pub stacks: Pair,
+    pub stacks: WaitStacks,
     /// The same by names, once somebody has looked them up.
-    pub sights: Option<Sights>,
+    pub symbolized: Option<SymbolizedStacks>,
 }
 
 /// The longest first; of equally long ones the one that ended first.
 #[derive(Clone, Debug, Default)]
-pub struct Longest {
+pub struct LongestWaits {
     kept: Vec<Exemplar>,
     /// The first that there was no room for: whatever comes behind it is not one of the longest that are known.
-    given_up: Option<Order>,
+    given_up: Option<WaitOrder>,
 }
 
 /// Where a wait stands among others: latency, end, thread.
-type Order = (Reverse<u64>, u64, u32);
+type WaitOrder = (Reverse<u64>, u64, u32);
 
-fn order(account: &Breakdown) -> Order {
+fn order(account: &Breakdown) -> WaitOrder {
     let wait = &account.ended_wait.wait;
     (Reverse(account.latency_ns), wait.at_ns, wait.tid)
 }
 
 impl Exemplar {
-    fn order(&self) -> Order {
-        order(&self.account)
+    fn order(&self) -> WaitOrder {
+        order(&self.breakdown)
     }
 
     /// How much memory it takes.
     pub fn bytes(&self) -> usize {
-        let Breakdown { shares, spans, work_items: works, .. } = &self.account;
+        let Breakdown { shares, spans, work_items: works, .. } = &self.breakdown;
         // Many shares have an index beside them.
         let share = size_of::<Share>() + size_of::<(CulpritKey, usize)>();
         size_of::<Self>() + shares.len() * share + size_of_val(&spans[..]) + size_of_val(&works[..])
     }
 }
 
-impl Longest {
+impl LongestWaits {
     /// Keeps a wait where it is among the `limit` longest, with what workers did in it. Returns whether it is.
-    pub fn offer(&mut self, account: &Breakdown, stacks: Pair, limit: usize, works: &Works) -> bool {
+    pub fn offer(&mut self, account: &Breakdown, stacks: WaitStacks, limit: usize, works: &WorkItems) -> bool {
         let order = order(account);
         let at = self.kept.partition_point(|other| other.order() < order);
         if at >= limit || self.given_up.is_some_and(|first| first < order) {
             return false;
         }
         let mut account = account.clone();
-        works.note(&mut account);
-        self.kept.insert(at, Exemplar { account, stacks, sights: None });
+        works.annotate(&mut account);
+        self.kept.insert(at, Exemplar { breakdown: account, stacks, symbolized: None });
         self.kept.truncate(limit);
         true
     }
@@ -130,8 +130,8 @@ mod tests {
         stream.events.iter().find_map(|event| timeline.push(event).cloned()).unwrap()
     }
 
-    fn of(longest: &Longest) -> Vec<(u64, u64)> {
-        longest.waits().iter().map(|one| (one.account.latency_ns, one.account.ended_wait.wait.at_ns)).collect()
+    fn of(longest: &LongestWaits) -> Vec<(u64, u64)> {
+        longest.waits().iter().map(|one| (one.breakdown.latency_ns, one.breakdown.ended_wait.wait.at_ns)).collect()
     }
 
     proptest! {
@@ -141,9 +141,9 @@ mod tests {
             waits.sort_unstable();
             waits.dedup();
             let offer = |waits: &[(u64, u64)]| {
-                let mut longest = Longest::default();
+                let mut longest = LongestWaits::default();
                 for (latency_ns, at_ns) in waits {
-                    longest.offer(&account(*latency_ns, *at_ns), Pair::default(), limit, &Works::default());
+                    longest.offer(&account(*latency_ns, *at_ns), WaitStacks::default(), limit, &WorkItems::default());
                 }
                 longest
             };
@@ -162,11 +162,12 @@ mod tests {
 
     #[test]
     fn a_shorter_one_does_not_take_the_place_of_one_that_was_given_up() {
-        let mut longest = Longest::default();
-        let offer =
-            |longest: &mut Longest, ns| longest.offer(&account(ns, 100 + ns), Pair::default(), 3, &Works::default());
+        let mut longest = LongestWaits::default();
+        let offer = |longest: &mut LongestWaits, ns| {
+            longest.offer(&account(ns, 100 + ns), WaitStacks::default(), 3, &WorkItems::default())
+        };
         [50, 40, 30].into_iter().for_each(|ns| assert!(offer(&mut longest, ns)));
-        assert_eq!(longest.give_up().map(|one| one.account.latency_ns), Some(30));
+        assert_eq!(longest.give_up().map(|one| one.breakdown.latency_ns), Some(30));
         assert!(!offer(&mut longest, 20));
         assert!(offer(&mut longest, 60));
         assert_eq!((of(&longest), longest.has_given_up()), (vec![(60, 160), (50, 150), (40, 140)], true));

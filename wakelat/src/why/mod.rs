@@ -22,5 +22,5 @@ pub mod works;
 #[cfg(test)]
 pub(crate) mod fixtures;
 
-pub use names::Known;
-pub use summary::{Rules, Summary, Summing};
+pub use names::NameCache;
+pub use summary::{Summary, SummaryBuilder, SummaryOptions};

@@ -12,7 +12,7 @@ use crate::{
 
 /// Names of all cgroups and tasks that were seen.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct NameCache {
     cgroups: HashMap<u64, String>,
     tasks: HashMap<u32, TaskInfo>,
     /// Of wakers that were never seen to come to a CPU or to leave one.
@@ -22,7 +22,7 @@ pub struct Known {
     namespaces: HashMap<u32, Option<Namespace>>,
 }
 
-impl Known {
+impl NameCache {
     /// Takes note of those in an event.
     pub fn learn(&mut self, event: &Event, names: &dyn Names) {
         if let EventKind::WorkItem(WorkItemEvent { function: Some(address), .. }) = &event.kind {
@@ -64,7 +64,7 @@ impl Known {
     }
 }
 
-impl Names for Known {
+impl Names for NameCache {
     fn cgroup(&self, id: u64) -> String {
         // 0 stands for none: nothing has it as its id.
         self.cgroups

@@ -2,7 +2,7 @@
 
 use wakelat_common::{Class, start::PrevState};
 
-use super::Known;
+use super::NameCache;
 use crate::{
     aggregate::key::Names as _,
     hash::HashMap,
@@ -15,11 +15,11 @@ use crate::{
 };
 
 /// Tasks whose stacks are kept until they run.
-const TASKS: usize = 1 << 16;
+const MAX_TASKS: usize = 1 << 16;
 
 /// Stacks whose waits have not ended.
 #[derive(Debug)]
-pub struct Stacks {
+pub struct PendingStacks {
     from: LatencyFrom,
     wakers: HashMap<u32, StackEvent>,
     wakees: HashMap<u32, StackEvent>,
@@ -28,7 +28,7 @@ pub struct Stacks {
 
 /// The stacks of one wait, where they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pair {
+pub struct WaitStacks {
     /// Of whoever woke or made the task.
     pub waker: Option<StackEvent>,
     /// Of the task, where it had left its CPU.
@@ -37,7 +37,7 @@ pub struct Pair {
 
 /// What became of the stacks that were to be taken in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct StackCounts {
     /// How often a task's stacks were looked for.
     pub taken: u64,
     /// How often they were not, as that would have taken too much time.
@@ -58,22 +58,22 @@ pub enum Frames {
     /// By name.
     Named(Vec<String>),
     /// By what is known without their names, mostly by address, and why.
-    Bare(Vec<String>, Nameless),
+    Unsymbolized(Vec<String>, NoSymbols),
     /// There is none to show, and why.
     Missing(StackId),
 }
 
 /// Why functions have no names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nameless {
+pub enum NoSymbols {
     /// The process had ended before anybody asked. What was noted of its files by then may name some.
-    Ended,
+    ProcessExited,
     /// The kernel keeps its addresses to itself.
-    Hidden,
+    Restricted,
 }
 
 /// Who knows what is at an address.
-pub trait Code {
+pub trait Symbolize {
     /// A stack of the kernel.
     fn kernel(&self, trace: StackId) -> Frames;
     /// A stack of a process.
@@ -82,7 +82,7 @@ pub trait Code {
 
 /// A task's stacks, to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct SymbolizedStack {
     /// Its thread id.
     pub tid: u32,
     /// Its name, where it is known.
@@ -95,23 +95,23 @@ pub struct Sight {
 
 /// Both of a wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sights {
+pub struct SymbolizedStacks {
     /// Whoever woke or made the task.
-    pub waker: Option<Sight>,
+    pub waker: Option<SymbolizedStack>,
     /// The task, where it had left its CPU.
-    pub wakee: Option<Sight>,
+    pub wakee: Option<SymbolizedStack>,
 }
 
 /// What became of the stacks of a window; those of the longest waits are with these.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct StackSummary {
     /// Whose stacks were asked for.
     pub roles: Vec<Role>,
     /// What became of all.
-    pub counts: Counts,
+    pub counts: StackCounts,
 }
 
-impl Stacks {
+impl PendingStacks {
     /// None yet. `from` is where the latency of a wakeup begins.
     pub fn new(from: LatencyFrom) -> Self {
         Self { from, wakers: HashMap::default(), wakees: HashMap::default(), given_up: 0 }
@@ -124,7 +124,7 @@ impl Stacks {
             Role::Waker => &mut self.wakers,
             Role::Wakee => &mut self.wakees,
         };
-        if kept.len() >= TASKS && !kept.contains_key(&stack.tid) {
+        if kept.len() >= MAX_TASKS && !kept.contains_key(&stack.tid) {
             self.given_up += kept.len() as u64;
             kept.clear();
         }
@@ -132,7 +132,7 @@ impl Stacks {
     }
 
     /// A CPU goes from one task to the next: the stacks of the wait that ends with that.
-    pub fn turn(&mut self, turn: &SwitchEvent) -> Pair {
+    pub fn switch(&mut self, turn: &SwitchEvent) -> WaitStacks {
         let (prev, next) = (turn.prev.tid, turn.next.tid);
         // The stack of this leave came just before. An older one is of another, which nobody saw the end of.
         if self.wakees.get(&prev).is_some_and(|stack| stack.at_ns != turn.at_ns) {
@@ -142,7 +142,7 @@ impl Stacks {
             self.wakers.remove(&prev);
         }
         let (waker, wakee) = (self.wakers.remove(&next), self.wakees.remove(&next));
-        turn.ended_wait.map_or(Pair::default(), |waited| pair(&waited.wait, self.from, waker, wakee))
+        turn.ended_wait.map_or(WaitStacks::default(), |waited| pair(&waited.wait, self.from, waker, wakee))
     }
 
     /// How many were given up so far.
@@ -152,7 +152,7 @@ impl Stacks {
 }
 
 /// Which of the stacks are those of `wait`.
-fn pair(wait: &Wait, from: LatencyFrom, waker: Option<StackEvent>, wakee: Option<StackEvent>) -> Pair {
+fn pair(wait: &Wait, from: LatencyFrom, waker: Option<StackEvent>, wakee: Option<StackEvent>) -> WaitStacks {
     let begin_ns = wait.at_ns.saturating_sub(wait.latency_ns);
     let waker = waker.filter(|stack| waking_ns(wait, from) == Some(stack.at_ns));
     let wakee = wakee.filter(|stack| match wait.class {
@@ -161,7 +161,7 @@ fn pair(wait: &Wait, from: LatencyFrom, waker: Option<StackEvent>, wakee: Option
         Class::Preempted => stack.at_ns == begin_ns,
         Class::New => false,
     });
-    Pair { waker, wakee }
+    WaitStacks { waker, wakee }
 }
 
 /// When the waker woke or made the task, where one did and that was seen: ns of CLOCK_MONOTONIC.
@@ -183,20 +183,20 @@ fn queued_ns(wait: &Wait, from: LatencyFrom) -> u64 {
     wait.at_ns.saturating_sub(wait.latency_ns).saturating_add(before_ns)
 }
 
-impl Pair {
+impl WaitStacks {
     /// By the names of functions and tasks.
-    pub fn sights(&self, code: &dyn Code, known: &Known) -> Sights {
-        let sight = |stack: &StackEvent| Sight {
+    pub fn symbolize(&self, code: &dyn Symbolize, known: &NameCache) -> SymbolizedStacks {
+        let sight = |stack: &StackEvent| SymbolizedStack {
             tid: stack.by_tid,
             comm: known.comm(stack.by_tid),
             kernel: code.kernel(stack.kernel),
             user: code.user(stack.by_pid, stack.user),
         };
-        Sights { waker: self.waker.as_ref().map(sight), wakee: self.wakee.as_ref().map(sight) }
+        SymbolizedStacks { waker: self.waker.as_ref().map(sight), wakee: self.wakee.as_ref().map(sight) }
     }
 }
 
-impl Counts {
+impl StackCounts {
     /// What came after `before`.
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -214,7 +214,7 @@ impl Frames {
     /// The functions, or their addresses, the innermost first; none where there is no stack.
     pub fn names(&self) -> &[String] {
         match self {
-            Self::Named(names) | Self::Bare(names, _) => names,
+            Self::Named(names) | Self::Unsymbolized(names, _) => names,
             Self::Missing(_) => &[],
         }
     }
@@ -239,12 +239,12 @@ mod tests {
     ) -> (Option<u64>, Option<u64>) {
         let mut stream = EventStream::default();
         change(&mut stream.end_wait(0, (200, 300), task(1, "a")).wait);
-        let mut stacks = Stacks::new(from);
+        let mut stacks = PendingStacks::new(from);
         stacks.push(stack(Role::Waker, 1, waker_ns));
         stacks.push(stack(Role::Wakee, 1, wakee_ns));
         let crate::timeline::event::EventKind::Switch(turn) = &stream.events[0].kind else { unreachable!() };
-        let pair = stacks.turn(turn);
-        assert_eq!(stacks.turn(turn), Pair::default(), "stacks are of one wait");
+        let pair = stacks.switch(turn);
+        assert_eq!(stacks.switch(turn), WaitStacks::default(), "stacks are of one wait");
         (pair.waker.map(|stack| stack.at_ns), pair.wakee.map(|stack| stack.at_ns))
     }
 
@@ -280,21 +280,21 @@ mod tests {
         stream.switch(0, 60, task(1, "a"));
         stream.switch(0, 70, idle());
         stream.end_wait(0, (200, 300), task(1, "a"));
-        let mut stacks = Stacks::new(LatencyFrom::Wakeup);
+        let mut stacks = PendingStacks::new(LatencyFrom::Wakeup);
         // It came at 60 without being seen to.
         let turns = stream.events.iter().skip(1).map(|event| match &event.kind {
             crate::timeline::event::EventKind::Switch(turn) => turn,
             _ => unreachable!(),
         });
         stacks.push(stack(Role::Wakee, 1, 50));
-        let pairs: Vec<Pair> = turns.map(|turn| stacks.turn(turn)).collect();
-        assert_eq!(pairs, [Pair::default(); 2]);
+        let pairs: Vec<WaitStacks> = turns.map(|turn| stacks.switch(turn)).collect();
+        assert_eq!(pairs, [WaitStacks::default(); 2]);
     }
 
     #[test]
     fn too_many_tasks_are_given_up_and_counted() {
-        let mut stacks = Stacks::new(LatencyFrom::Wakeup);
-        (0..=TASKS as u32).for_each(|tid| stacks.push(stack(Role::Wakee, tid, 1)));
-        assert_eq!((stacks.given_up(), stacks.wakees.len()), (TASKS as u64, 1));
+        let mut stacks = PendingStacks::new(LatencyFrom::Wakeup);
+        (0..=MAX_TASKS as u32).for_each(|tid| stacks.push(stack(Role::Wakee, tid, 1)));
+        assert_eq!((stacks.given_up(), stacks.wakees.len()), (MAX_TASKS as u64, 1));
     }
 }

@@ -1,6 +1,6 @@
 //! Accounts of waits, added up: by part, and by who or what had the time.
 
-use crate::aggregate::bounded::{Bounded, Rest, Sum};
+use crate::aggregate::bounded::{Evicted, SpaceSaving, Sum};
 use crate::timeline::{
     Breakdown,
     part::{Component, Culprit, CulpritKey},
@@ -8,7 +8,7 @@ use crate::timeline::{
 
 /// The sum of some waits.
 #[derive(Clone, Debug, Default)]
-pub struct Sums {
+pub struct BreakdownSum {
     /// How many waits.
     pub waits: u64,
     /// How long they took together: ns.
@@ -16,16 +16,16 @@ pub struct Sums {
     /// The longest: ns.
     pub max_ns: u64,
     /// How many were moved to another CPU.
-    pub moved: u64,
+    pub migrated: u64,
     /// Delivery that came before the latency and is not part of it, placement and IPI.
-    pub before: [PartSum; 2],
-    parts: [PartSum; Component::ALL.len()],
-    culprits: Bounded<CulpritKey, CulpritSum>,
+    pub before: [TimeSum; 2],
+    components: [TimeSum; Component::ALL.len()],
+    culprits: SpaceSaving<CulpritKey, CulpritSum>,
 }
 
 /// What a part had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PartSum {
+pub struct TimeSum {
     /// Of all waits: ns.
     pub ns: u128,
     /// Of one wait: ns.
@@ -42,10 +42,10 @@ pub struct CulpritSum {
     /// When: ns of CLOCK_MONOTONIC.
     at_ns: u64,
     /// How much.
-    pub sum: PartSum,
+    pub sum: TimeSum,
 }
 
-impl Sum for PartSum {
+impl Sum for TimeSum {
     fn size(&self) -> u128 {
         self.ns
     }
@@ -57,7 +57,7 @@ impl Sum for CulpritSum {
     }
 }
 
-impl PartSum {
+impl TimeSum {
     /// Adds what it had of one more wait: ns.
     pub fn add(&mut self, ns: u64) {
         if ns > 0 {
@@ -77,34 +77,34 @@ impl PartSum {
 
 impl CulpritSum {
     fn new(culprit: Culprit) -> Self {
-        Self { culprit, at_ns: 0, sum: PartSum::default() }
+        Self { culprit, at_ns: 0, sum: TimeSum::default() }
     }
 
     /// The same task may have had another priority: the last counts, whatever the order of adding up.
-    fn see(&mut self, at_ns: u64, culprit: Culprit) {
+    fn update(&mut self, at_ns: u64, culprit: Culprit) {
         (self.at_ns, self.culprit) = (self.at_ns, self.culprit).max((at_ns, culprit));
     }
 
     fn merge(&mut self, other: &Self) {
-        self.see(other.at_ns, other.culprit);
+        self.update(other.at_ns, other.culprit);
         self.sum.merge(&other.sum);
     }
 }
 
-impl Sums {
+impl BreakdownSum {
     /// Adds a wait.
     pub fn add(&mut self, account: &Breakdown) {
         self.waits += 1;
         self.ns += u128::from(account.latency_ns);
         self.max_ns = self.max_ns.max(account.latency_ns);
-        self.moved += u64::from(account.ended_wait.migrations > 0);
+        self.migrated += u64::from(account.ended_wait.migrations > 0);
         if let Some(delivery) = account.delivery.filter(|delivery| !delivery.is_counted) {
             self.before[usize::from(delivery.component == Component::Ipi)].add(delivery.ns);
         }
-        account.components().for_each(|(part, ns)| self.parts[part as usize].add(ns));
+        account.components().for_each(|(part, ns)| self.components[part as usize].add(ns));
         for share in &account.shares {
             let known = self.culprits.entry(share.culprit.key(), || CulpritSum::new(share.culprit));
-            known.see(account.ended_wait.wait.at_ns, share.culprit);
+            known.update(account.ended_wait.wait.at_ns, share.culprit);
             known.sum.add(share.ns);
         }
     }
@@ -114,36 +114,39 @@ impl Sums {
         self.waits += other.waits;
         self.ns += other.ns;
         self.max_ns = self.max_ns.max(other.max_ns);
-        self.moved += other.moved;
+        self.migrated += other.migrated;
         self.before.iter_mut().zip(&other.before).for_each(|(mine, other)| mine.merge(other));
-        self.parts.iter_mut().zip(&other.parts).for_each(|(mine, other)| mine.merge(other));
+        self.components.iter_mut().zip(&other.components).for_each(|(mine, other)| mine.merge(other));
         self.culprits.merge(&other.culprits, CulpritSum::merge);
     }
 
     /// Where there are more than `limit` culprits, goes on with the larger ones.
-    pub fn make_room(&mut self, limit: usize) {
-        self.culprits.make_room(limit, |_, _| ());
+    pub fn evict_above(&mut self, limit: usize) {
+        self.culprits.evict_above(limit, |_, _| ());
     }
 
     /// Goes on with the `most` largest culprits.
-    pub fn keep(&mut self, most: usize) {
+    pub fn keep_largest(&mut self, most: usize) {
         self.culprits.keep(most, |_, _| ());
     }
 
     /// How many culprits are known one by one.
-    pub fn culprits_known(&self) -> usize {
+    pub fn culprit_count(&self) -> usize {
         self.culprits.size()
     }
 
     /// What a part had.
-    pub fn part(&self, part: Component) -> &PartSum {
-        &self.parts[part as usize]
+    pub fn component(&self, part: Component) -> &TimeSum {
+        &self.components[part as usize]
     }
 
     /// The parts that had any of it, the largest first.
-    pub fn parts(&self) -> Vec<(Component, PartSum)> {
-        let mut parts: Vec<(Component, PartSum)> =
-            Component::ALL.into_iter().map(|part| (part, *self.part(part))).filter(|(_, sum)| sum.ns > 0).collect();
+    pub fn components(&self) -> Vec<(Component, TimeSum)> {
+        let mut parts: Vec<(Component, TimeSum)> = Component::ALL
+            .into_iter()
+            .map(|part| (part, *self.component(part)))
+            .filter(|(_, sum)| sum.ns > 0)
+            .collect();
         parts.sort_by_key(|(part, sum)| (std::cmp::Reverse(sum.ns), *part));
         parts
     }
@@ -154,14 +157,14 @@ impl Sums {
     }
 
     /// The culprits that there was no room for.
-    pub fn rest(&self) -> Rest {
-        self.culprits.rest()
+    pub fn evicted(&self) -> Evicted {
+        self.culprits.evicted()
     }
 }
 
 /// What each had of a wait, once for each `K` that `of` makes of its shares, in the order of `K`: the last of its culprits, and
 /// all that they had, ns.
-pub fn together<K: Ord>(account: &Breakdown, of: impl Fn(&Culprit) -> Option<K>) -> Vec<(K, Culprit, u64)> {
+pub fn sum_by<K: Ord>(account: &Breakdown, of: impl Fn(&Culprit) -> Option<K>) -> Vec<(K, Culprit, u64)> {
     let shares = account.shares.iter();
     let mut all: Vec<(K, Culprit, u64)> =
         shares.filter_map(|share| Some((of(&share.culprit)?, share.culprit, share.ns))).collect();

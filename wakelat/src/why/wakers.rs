@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use wakelat_common::bucket;
 
-use super::names::Known;
-use crate::aggregate::bounded::{Bounded, Sum};
+use super::names::NameCache;
+use crate::aggregate::bounded::{SpaceSaving, Sum};
 use crate::{
     aggregate::{
         key::{GroupKey, Key, Names, by_name},
@@ -16,19 +16,19 @@ use crate::{
 };
 
 /// Pairs that are kept apart; the waits of the others are counted together.
-const PAIRS: usize = 4096;
+const MAX_PAIRS: usize = 4096;
 
 /// Wakeups that led to a wait, by who woke whom.
 #[derive(Debug)]
-pub struct Wakings {
+pub struct WakeupPairs {
     keys: Vec<Key>,
-    pairs: Bounded<(Waker, GroupKey), Waits>,
-    rest: Waits,
+    pairs: SpaceSaving<(WakerKey, GroupKey), PairWaits>,
+    evicted: PairWaits,
 }
 
 /// Who woke a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Waker {
+enum WakerKey {
     /// An interrupt on an idle CPU.
     Idle,
     /// A task.
@@ -39,7 +39,7 @@ enum Waker {
 
 /// How long those who were woken waited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waits {
+pub struct PairWaits {
     /// How many.
     pub count: u64,
     /// Together: ns.
@@ -52,33 +52,33 @@ pub struct Waits {
 
 /// A pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waking {
+pub struct WakeupPair {
     /// Who woke: `comm` is `idle` for an interrupt on an idle CPU; empty where nobody knows.
     pub waker: Vec<KeyPart>,
     /// Whom.
     pub wakee: Vec<KeyPart>,
     /// The waits that followed.
-    pub waits: Waits,
+    pub waits: PairWaits,
 }
 
 /// All pairs of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ranking {
+pub struct RankedWakeupPairs {
     /// The first of them, the one that waited longest first.
-    pub pairs: Vec<Waking>,
+    pub pairs: Vec<WakeupPair>,
     /// The waits of all, also of those for which there was no room.
-    pub all: Waits,
+    pub all: PairWaits,
     /// The waits of a pair are at most this much longer in total than shown, for want of room: ns.
     pub error_ns: u128,
 }
 
-impl Sum for Waits {
+impl Sum for PairWaits {
     fn size(&self) -> u128 {
         self.ns
     }
 }
 
-impl Waits {
+impl PairWaits {
     fn add(&mut self, ns: u64) {
         self.count += 1;
         self.ns += u128::from(ns);
@@ -100,7 +100,7 @@ impl Waits {
     }
 }
 
-impl Wakings {
+impl WakeupPairs {
     /// None yet; tasks are told apart by those of `by` that are about a task, and by their names where none is.
     pub fn new(by: &[Key]) -> Self {
         let of_tasks = |key: &&Key| matches!(key, Key::Comm | Key::Tid | Key::Pid | Key::Cgroup | Key::Container);
@@ -109,56 +109,56 @@ impl Wakings {
         if keys.is_empty() || keys.iter().all(|key| matches!(key, Key::Tid | Key::Pid)) {
             keys.insert(0, Key::Comm);
         }
-        Self { keys, pairs: Bounded::default(), rest: Waits::default() }
+        Self { keys, pairs: SpaceSaving::default(), evicted: PairWaits::default() }
     }
 
     /// Adds a wait, if its task was woken.
-    pub fn add(&mut self, wait: &Wait, known: &Known) {
+    pub fn add(&mut self, wait: &Wait, known: &NameCache) {
         let Some(tid) = wait.waker_tid else { return };
         let key = |wait: &Wait| GroupKey::new(wait, &self.keys, true);
         let waker = match known.task(tid) {
-            _ if tid == 0 => Waker::Idle,
+            _ if tid == 0 => WakerKey::Idle,
             Some(task) => {
                 let (pid, comm, cgroup_id) = (task.pid, task.comm, task.cgroup_id);
-                Waker::Task(key(&Wait { tid, pid, comm, cgroup_id, ..*wait }))
+                WakerKey::Task(key(&Wait { tid, pid, comm, cgroup_id, ..*wait }))
             }
             None if self.keys.iter().all(|key| matches!(key, Key::Comm | Key::Tid)) => {
-                known.comm(tid).map_or(Waker::Unknown, |comm| Waker::Task(key(&Wait { tid, comm, ..*wait })))
+                known.comm(tid).map_or(WakerKey::Unknown, |comm| WakerKey::Task(key(&Wait { tid, comm, ..*wait })))
             }
-            None => Waker::Unknown,
+            None => WakerKey::Unknown,
         };
         let pair = (waker, key(wait));
-        self.pairs.entry(pair, Waits::default).add(wait.latency_ns);
-        self.pairs.make_room(PAIRS, |_, waits| self.rest.merge(&waits));
+        self.pairs.entry(pair, PairWaits::default).add(wait.latency_ns);
+        self.pairs.evict_above(MAX_PAIRS, |_, waits| self.evicted.merge(&waits));
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
         self.pairs.clear();
-        self.rest = Waits::default();
+        self.evicted = PairWaits::default();
     }
 
     /// The first `limit`, the one that waited longest first.
-    pub fn ranking(&self, limit: usize, names: &dyn Names) -> Ranking {
+    pub fn ranking(&self, limit: usize, names: &dyn Names) -> RankedWakeupPairs {
         let parts = |key: &GroupKey| key.key_parts(&self.keys, names);
-        let mut all = self.rest.clone();
+        let mut all = self.evicted.clone();
         self.pairs.values().for_each(|waits| all.merge(waits));
         let named = self.pairs.iter().map(|((waker, wakee), waits)| {
             let waker = match waker {
-                Waker::Idle => vec![KeyPart { name: "comm", value: KeyValue::Text("idle".to_owned()) }],
-                Waker::Task(key) => parts(key),
-                Waker::Unknown => Vec::new(),
+                WakerKey::Idle => vec![KeyPart { name: "comm", value: KeyValue::Text("idle".to_owned()) }],
+                WakerKey::Task(key) => parts(key),
+                WakerKey::Unknown => Vec::new(),
             };
             ((waker, parts(wakee)), waits.clone())
         });
-        let mut pairs: Vec<Waking> = by_name(named, Waits::merge)
+        let mut pairs: Vec<WakeupPair> = by_name(named, PairWaits::merge)
             .into_iter()
-            .map(|((waker, wakee), waits)| Waking { waker, wakee, waits })
+            .map(|((waker, wakee), waits)| WakeupPair { waker, wakee, waits })
             .collect();
         // Equal ones stay in the order of their names.
         pairs.sort_by_key(|pair| std::cmp::Reverse((pair.waits.ns, pair.waits.count)));
         pairs.truncate(limit);
-        Ranking { pairs, all, error_ns: self.pairs.rest().error }
+        RankedWakeupPairs { pairs, all, error_ns: self.pairs.evicted().error }
     }
 }
 
@@ -174,15 +174,15 @@ mod tests {
             fixtures::{EventStream, task},
         },
         wait::Comm,
-        why::fixtures::Paths,
+        why::fixtures::TestNames,
     };
 
     /// A waker that was seen, one of whom only /proc knows, idle, and one that nobody knows.
-    fn known() -> Known {
-        struct Proc;
-        impl Names for Proc {
+    fn known() -> NameCache {
+        struct ProcNames;
+        impl Names for ProcNames {
             fn cgroup(&self, id: u64) -> String {
-                Paths.cgroup(id)
+                TestNames.cgroup(id)
             }
 
             fn comm(&self, tid: u32) -> Option<Comm> {
@@ -192,17 +192,17 @@ mod tests {
         let mut stream = EventStream::default();
         stream.switch(0, 1, TaskInfo { cgroup_id: Some(8), pid: 70, ..task(77, "bash") });
         stream.end_wait(0, (2, 3), TaskInfo { cgroup_id: Some(7), ..task(1234, "nginx") }).wait.waker_tid = Some(78);
-        let mut known = Known::default();
+        let mut known = NameCache::default();
         stream.events.iter().for_each(|event: &Event| {
             assert!(matches!(event.kind, EventKind::Switch(_)));
-            known.learn(event, &Proc);
+            known.learn(event, &ProcNames);
         });
         known
     }
 
     fn ranked(by: &[Key], wakers: &[u32]) -> Vec<(String, String, u64)> {
         let known = known();
-        let mut wakings = Wakings::new(by);
+        let mut wakings = WakeupPairs::new(by);
         for (index, tid) in wakers.iter().enumerate() {
             let latency_ns = 1_000 - index as u64;
             let wait = Wait { waker_tid: Some(*tid), cgroup_id: Some(7), latency_ns, ..fixtures::wait() };
@@ -244,19 +244,19 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_is_counted_together() {
-        let mut wakings = Wakings::new(&[Key::Tid]);
-        for tid in 0..PAIRS as u32 + 3 {
-            wakings.add(&Wait { tid, waker_tid: Some(0), latency_ns: 5, ..fixtures::wait() }, &Known::default());
+        let mut wakings = WakeupPairs::new(&[Key::Tid]);
+        for tid in 0..MAX_PAIRS as u32 + 3 {
+            wakings.add(&Wait { tid, waker_tid: Some(0), latency_ns: 5, ..fixtures::wait() }, &NameCache::default());
         }
-        let ranking = wakings.ranking(1, &Paths);
+        let ranking = wakings.ranking(1, &TestNames);
         assert_eq!(
             (ranking.pairs.len(), ranking.all.count, ranking.all.ns),
-            (1, PAIRS as u64 + 3, (PAIRS as u128 + 3) * 5)
+            (1, MAX_PAIRS as u64 + 3, (MAX_PAIRS as u128 + 3) * 5)
         );
-        assert!(wakings.ranking(usize::MAX, &Paths).pairs.len() <= PAIRS);
+        assert!(wakings.ranking(usize::MAX, &TestNames).pairs.len() <= MAX_PAIRS);
         assert_eq!(ranking.error_ns, 5);
         wakings.clear();
-        assert_eq!(wakings.ranking(1, &Paths), Ranking::default());
+        assert_eq!(wakings.ranking(1, &TestNames), RankedWakeupPairs::default());
     }
 
     proptest! {
@@ -264,7 +264,7 @@ mod tests {
         fn a_percentile_is_at_most_a_bucket_above_the_wait_of_its_rank(
             mut values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 64)), 1..100), percent in 1u16..=100,
         ) {
-            let mut waits = Waits::default();
+            let mut waits = PairWaits::default();
             values.iter().for_each(|ns| waits.add(*ns));
             values.sort_unstable();
             let has_share = |rank: &usize| rank * 100 >= values.len() * usize::from(percent);

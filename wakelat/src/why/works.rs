@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::aggregate::bounded::{Bounded, Rest};
+use crate::aggregate::bounded::{Evicted, SpaceSaving};
 use crate::{
     aggregate::key::Names,
     hash::HashMap,
@@ -16,27 +16,27 @@ use crate::{
 };
 
 /// Workers that are looked at, and of each so many beginnings and ends. What is older is not told.
-const WORKERS: usize = 4096;
-const CHANGES: usize = 1024;
+const MAX_WORKERS: usize = 4096;
+const MAX_CHANGES: usize = 1024;
 
 /// Works that are told apart.
-const WORKS: usize = 16_384;
+const MAX_WORK_ITEMS: usize = 16_384;
 
 /// A worker: its number alone may be that of another task later.
 pub type Worker = (u32, Comm);
 
 /// What each worker is at, and what its works had of the waits of others.
 #[derive(Debug, Default)]
-pub struct Works {
-    workers: HashMap<u32, VecDeque<Change>>,
-    had: Bounded<(Worker, u64), u128>,
+pub struct WorkItems {
+    workers: HashMap<u32, VecDeque<WorkerState>>,
+    sums: SpaceSaving<(Worker, u64), u128>,
     /// Beginnings and ends that there was no room for.
     dropped: u64,
 }
 
 /// From here on a worker is at something else.
 #[derive(Clone, Copy, Debug)]
-struct Change {
+struct WorkerState {
     at_ns: u64,
     /// The address of the function; none between two works.
     function: Option<u64>,
@@ -44,46 +44,46 @@ struct Change {
 
 /// What a function had of the waits of others, in one worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkSum {
+pub struct WorkItemSum {
     /// Its name, or its address where that has none.
     pub function: String,
     /// How much: ns.
     pub ns: u128,
 }
 
-impl Works {
+impl WorkItems {
     /// Takes note of a beginning or an end.
     pub fn push(&mut self, work: &WorkItemEvent) {
-        if self.workers.len() >= WORKERS && !self.workers.contains_key(&work.tid) {
+        if self.workers.len() >= MAX_WORKERS && !self.workers.contains_key(&work.tid) {
             // Whoever began or ended nothing for longest gives way.
-            let last = |changes: &VecDeque<Change>| changes.back().map_or(0, |last| last.at_ns);
+            let last = |changes: &VecDeque<WorkerState>| changes.back().map_or(0, |last| last.at_ns);
             let mut workers: Vec<(u64, u32)> = self.workers.iter().map(|(tid, all)| (last(all), *tid)).collect();
             workers.sort_unstable();
-            for (_, tid) in workers.iter().take(WORKERS / 2) {
+            for (_, tid) in workers.iter().take(MAX_WORKERS / 2) {
                 self.dropped += self.workers.remove(tid).map_or(0, |changes| changes.len() as u64);
             }
         }
         let changes = self.workers.entry(work.tid).or_default();
-        if changes.len() >= CHANGES {
+        if changes.len() >= MAX_CHANGES {
             changes.pop_front();
             self.dropped += 1;
         }
-        changes.push_back(Change { at_ns: work.at_ns, function: work.function });
+        changes.push_back(WorkerState { at_ns: work.at_ns, function: work.function });
     }
 
     /// Adds a wait.
     pub fn add(&mut self, account: &Breakdown) {
-        let Self { workers, had, .. } = self;
-        each(workers, account, |task, did| {
+        let Self { workers, sums: had, .. } = self;
+        for_each(workers, account, |task, did| {
             *had.entry(((task.tid, task.comm), did.function), || 0) += u128::from(did.ns);
         });
-        had.make_room(WORKS, |_, _| ());
+        had.evict_above(MAX_WORK_ITEMS, |_, _| ());
     }
 
     /// Notes in a wait itself what workers did in their shares of it.
-    pub fn note(&self, account: &mut Breakdown) {
+    pub fn annotate(&self, account: &mut Breakdown) {
         let mut works: Vec<WorkItemShare> = Vec::new();
-        each(&self.workers, account, |_, did| {
+        for_each(&self.workers, account, |_, did| {
             match works.iter_mut().find(|known| (known.share, known.function) == (did.share, did.function)) {
                 Some(known) => known.ns += did.ns,
                 None => works.push(did),
@@ -95,7 +95,7 @@ impl Works {
 
     /// Forgets what works had, and not what workers are at.
     pub fn clear(&mut self) {
-        self.had.clear();
+        self.sums.clear();
         self.dropped = 0;
     }
 
@@ -105,10 +105,10 @@ impl Works {
     }
 
     /// What the works of each worker had, the most first.
-    pub fn sums(&self, names: &dyn Names) -> BTreeMap<Worker, Vec<WorkSum>> {
-        let mut sums: BTreeMap<Worker, Vec<WorkSum>> = BTreeMap::new();
-        for ((worker, address), ns) in self.had.ranking() {
-            sums.entry(worker).or_default().push(WorkSum { function: name(address, names), ns: *ns });
+    pub fn sums(&self, names: &dyn Names) -> BTreeMap<Worker, Vec<WorkItemSum>> {
+        let mut sums: BTreeMap<Worker, Vec<WorkItemSum>> = BTreeMap::new();
+        for ((worker, address), ns) in self.sums.ranking() {
+            sums.entry(worker).or_default().push(WorkItemSum { function: name(address, names), ns: *ns });
         }
         for works in sums.values_mut() {
             works.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.function.cmp(&b.function)));
@@ -117,8 +117,8 @@ impl Works {
     }
 
     /// The works that there was no room for.
-    pub fn rest(&self) -> Rest {
-        self.had.rest()
+    pub fn evicted(&self) -> Evicted {
+        self.sums.evicted()
     }
 }
 
@@ -128,8 +128,8 @@ pub fn name(address: u64, names: &dyn Names) -> String {
 }
 
 /// Goes through what workers did in a wait.
-fn each(
-    workers: &HashMap<u32, VecDeque<Change>>,
+fn for_each(
+    workers: &HashMap<u32, VecDeque<WorkerState>>,
     account: &Breakdown,
     mut each: impl FnMut(&RunningTask, WorkItemShare),
 ) {
@@ -158,7 +158,7 @@ mod tests {
             Timeline,
             fixtures::{EventStream, task},
         },
-        why::fixtures::Paths,
+        why::fixtures::TestNames,
     };
 
     fn work(tid: u32, at_ns: u64, function: u64, ends: bool) -> WorkItemEvent {
@@ -175,10 +175,10 @@ mod tests {
     }
 
     fn sums(works: &[WorkItemEvent]) -> Vec<(String, u128)> {
-        let mut all = Works::default();
+        let mut all = WorkItems::default();
         works.iter().for_each(|work| all.push(work));
         all.add(&account());
-        let sums = all.sums(&Paths).remove(&(7, Comm::new(b"kworker/0:1"))).unwrap_or_default();
+        let sums = all.sums(&TestNames).remove(&(7, Comm::new(b"kworker/0:1"))).unwrap_or_default();
         sums.into_iter().map(|work| (work.function, work.ns)).collect()
     }
 
@@ -210,11 +210,11 @@ mod tests {
     fn a_wait_is_told_what_the_worker_did_in_its_share_the_most_first() {
         let works =
             [work(7, 60, 0xb, false), work(7, 120, 0xb, true), work(7, 130, 0xa, false), work(7, 170, 0xa, true)];
-        let mut all = Works::default();
+        let mut all = WorkItems::default();
         works.iter().for_each(|work| all.push(work));
         all.push(&work(7, 175, 0xb, false));
         let mut account = account();
-        all.note(&mut account);
+        all.annotate(&mut account);
         let share = account.shares.iter().position(|share| matches!(share.culprit.actor, Actor::Task(_))).unwrap();
         let did = |function, ns| WorkItemShare { share, function, ns };
         assert_eq!(account.work_items, [did(0xb, 45), did(0xa, 40)]);
@@ -223,11 +223,11 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut all = Works::default();
-        (0..CHANGES as u64 + 5).for_each(|at| all.push(&work(7, at, 0xa, at % 2 == 1)));
-        assert_eq!((all.workers[&7].len(), all.dropped()), (CHANGES, 5));
-        (0..WORKERS as u32 + 5).for_each(|tid| all.push(&work(100 + tid, 1, 0xa, true)));
-        assert!(all.workers.len() <= WORKERS);
+        let mut all = WorkItems::default();
+        (0..MAX_CHANGES as u64 + 5).for_each(|at| all.push(&work(7, at, 0xa, at % 2 == 1)));
+        assert_eq!((all.workers[&7].len(), all.dropped()), (MAX_CHANGES, 5));
+        (0..MAX_WORKERS as u32 + 5).for_each(|tid| all.push(&work(100 + tid, 1, 0xa, true)));
+        assert!(all.workers.len() <= MAX_WORKERS);
         all.push(&work(5, 2, 0xa, false));
         assert!(all.workers.contains_key(&5), "whoever comes last is told of");
     }

@@ -8,8 +8,8 @@
 mod missing;
 mod places;
 
-pub use missing::Missing;
-pub use places::Places;
+pub use missing::MissingTools;
+pub use places::SearchPaths;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ pub const CHOICE: &str = "WAKELAT_BPF_TOOLCHAIN";
 
 /// Where a compiler for BPF gets `core` from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Core {
+pub enum CoreLibrary {
     /// The toolchain has it compiled for the target.
     Prebuilt,
     /// A nightly with `rust-src`: cargo compiles it.
@@ -35,7 +35,7 @@ pub struct Compiler {
     /// The cargo to run it with.
     pub cargo: PathBuf,
     /// Its `core` for the target; `None`: it cannot compile for the target.
-    pub core: Option<Core>,
+    pub core: Option<CoreLibrary>,
 }
 
 /// A complete set of tools for one BPF target.
@@ -66,8 +66,8 @@ pub const PROGRAMS: &str = "wakelat-ebpf";
 pub const OBJECT: &str = "wakelat.bpf.o";
 
 /// Finds the tools for `target`, or says what is not there.
-pub fn find(target: &str) -> Result<Toolchain, Missing> {
-    let places = Places::of_this_process();
+pub fn find(target: &str) -> Result<Toolchain, MissingTools> {
+    let places = SearchPaths::from_environment();
     choose(target, places.choice.as_deref(), &places.compilers(target), places.linker())
 }
 
@@ -77,15 +77,15 @@ pub fn choose(
     choice: Option<&str>,
     compilers: &[Compiler],
     linker: Option<PathBuf>,
-) -> Result<Toolchain, Missing> {
+) -> Result<Toolchain, MissingTools> {
     let with = |core| compilers.iter().find(|compiler| compiler.core == Some(core));
-    let compiler = with(Core::Prebuilt).or_else(|| with(Core::Source)).cloned();
+    let compiler = with(CoreLibrary::Prebuilt).or_else(|| with(CoreLibrary::Source)).cloned();
     match (compiler, linker) {
         (Some(compiler), Some(linker)) => {
-            let build_std = compiler.core == Some(Core::Source);
+            let build_std = compiler.core == Some(CoreLibrary::Source);
             Ok(Toolchain { compiler, linker, build_std })
         }
-        (compiler, linker) => Err(Missing {
+        (compiler, linker) => Err(MissingTools {
             target: target.to_owned(),
             choice: choice.map(str::to_owned),
             compiler: compiler.is_none(),
@@ -141,7 +141,7 @@ mod tests {
 
     const BPF: &str = "bpfel-unknown-none";
 
-    fn compiler(name: &str, core: Option<Core>) -> Compiler {
+    fn compiler(name: &str, core: Option<CoreLibrary>) -> Compiler {
         Compiler { rustc: format!("/{name}/bin/rustc").into(), cargo: "/cargo".into(), core }
     }
 
@@ -151,8 +151,11 @@ mod tests {
 
     #[test]
     fn a_prebuilt_core_is_preferred_wherever_it_stands() {
-        let found =
-            [compiler("stable", None), compiler("nightly", Some(Core::Source)), compiler("usr", Some(Core::Prebuilt))];
+        let found = [
+            compiler("stable", None),
+            compiler("nightly", Some(CoreLibrary::Source)),
+            compiler("usr", Some(CoreLibrary::Prebuilt)),
+        ];
         let toolchain = choose(BPF, None, &found, linker()).unwrap();
         assert_eq!(toolchain.compiler, found[2]);
         assert!(!toolchain.build_std);
@@ -160,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_nightly_with_source_builds_core() {
-        let found = [compiler("stable", None), compiler("nightly", Some(Core::Source))];
+        let found = [compiler("stable", None), compiler("nightly", Some(CoreLibrary::Source))];
         let toolchain = choose(BPF, None, &found, linker()).unwrap();
         assert_eq!(toolchain.compiler, found[1]);
         let cargo = toolchain.build(BPF, Path::new("/target"), "x86_64");
@@ -170,7 +173,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let missing = |compilers: &[Compiler], linker| choose(BPF, None, compilers, linker).unwrap_err();
-        let usable = [compiler("usr", Some(Core::Prebuilt))];
+        let usable = [compiler("usr", Some(CoreLibrary::Prebuilt))];
         let neither = missing(&[compiler("stable", None)], None);
         assert!(neither.compiler && neither.linker);
         let no_linker = missing(&usable, None);
@@ -181,7 +184,7 @@ mod tests {
 
     #[test]
     fn clippy_and_host_flags_do_not_leak_into_the_bpf_build() {
-        let toolchain = choose(BPF, None, &[compiler("usr", Some(Core::Prebuilt))], linker()).unwrap();
+        let toolchain = choose(BPF, None, &[compiler("usr", Some(CoreLibrary::Prebuilt))], linker()).unwrap();
         let cargo = toolchain.build(BPF, Path::new("/target"), "x86_64");
         let env: Vec<_> = cargo.get_envs().collect();
         assert!(env.contains(&("RUSTC_WORKSPACE_WRAPPER".as_ref(), None)));

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What the machine lacks to compile for BPF. Its text is one sentence with every remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingTools {
     /// The BPF target asked for.
     pub target: String,
     /// The toolchain the user asked for, if any.
@@ -15,7 +15,7 @@ pub struct Missing {
     pub linker: bool,
 }
 
-impl Missing {
+impl MissingTools {
     /// The commands that get what is missing without xtask, in order; they need the internet but no Debian.
     pub fn by_hand(&self) -> Vec<&'static str> {
         let compiler = self.compiler.then_some("rustup toolchain install nightly --component rust-src");
@@ -24,9 +24,9 @@ impl Missing {
     }
 }
 
-impl std::error::Error for Missing {}
+impl std::error::Error for MissingTools {}
 
-impl fmt::Display for Missing {
+impl fmt::Display for MissingTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let compiler = self.compiler.then(|| format!("no Rust compiler with `core` for {}", self.target));
         let linker = self.linker.then(|| "no bpf-linker".to_owned());
@@ -46,7 +46,7 @@ mod tests {
 
     fn missing(choice: Option<&str>, compiler: bool, linker: bool) -> String {
         let choice = choice.map(str::to_owned);
-        Missing { target: "bpfel-unknown-none".to_owned(), choice, compiler, linker }.to_string()
+        MissingTools { target: "bpfel-unknown-none".to_owned(), choice, compiler, linker }.to_string()
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{CHOICE, Compiler, Core};
+use crate::{CHOICE, Compiler, CoreLibrary};
 
 /// What this process was told about the machine: the environment that decides where tools are.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct SearchPaths {
     /// The toolchain asked for by [`CHOICE`]; then no other is looked at.
     pub choice: Option<String>,
     /// The cargo around us, or the one on the path: for compilers that come without a cargo.
@@ -22,9 +22,9 @@ pub struct Places {
     pub system: PathBuf,
 }
 
-impl Places {
+impl SearchPaths {
     /// The places of this process.
-    pub fn of_this_process() -> Self {
+    pub fn from_environment() -> Self {
         let program = |variable, name: &str| env::var_os(variable).unwrap_or_else(|| OsString::from(name)).into();
         let home = |variable, below: &str| {
             env::var_os(variable).map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(below)))
@@ -62,9 +62,9 @@ impl Places {
         }
         let rustlib = sysroot.join("lib/rustlib");
         let core = if rustlib.join(target).join("lib").exists() {
-            Some(Core::Prebuilt)
+            Some(CoreLibrary::Prebuilt)
         } else if rustlib.join("src/rust/library/core").exists() && is_nightly(&rustc) {
-            Some(Core::Source)
+            Some(CoreLibrary::Source)
         } else {
             None
         };
@@ -131,8 +131,8 @@ mod tests {
             fs::create_dir_all(self.0.join(path)).unwrap();
         }
 
-        fn places(&self, choice: Option<&str>) -> Places {
-            Places {
+        fn search_paths(&self, choice: Option<&str>) -> SearchPaths {
+            SearchPaths {
                 choice: choice.map(str::to_owned),
                 cargo: "/outer/cargo".into(),
                 rustc: self.0.join("bin/rustc"),
@@ -151,8 +151,8 @@ mod tests {
     #[test]
     fn an_empty_machine_has_nothing() {
         let machine = Machine::new("empty");
-        assert_eq!(machine.places(None).compilers(BPF), []);
-        assert_eq!(machine.places(None).linker(), None);
+        assert_eq!(machine.search_paths(None).compilers(BPF), []);
+        assert_eq!(machine.search_paths(None).linker(), None);
     }
 
     #[test]
@@ -160,9 +160,9 @@ mod tests {
         let machine = Machine::new("debian");
         machine.program("usr/bin/rustc", "exit 1");
         machine.directory("usr/lib/rustlib/bpfel-unknown-none/lib");
-        let found = machine.places(None).compilers(BPF);
+        let found = machine.search_paths(None).compilers(BPF);
         let rustc = machine.0.join("usr/bin/rustc");
-        assert_eq!(found, [Compiler { rustc, cargo: "/outer/cargo".into(), core: Some(Core::Prebuilt) }]);
+        assert_eq!(found, [Compiler { rustc, cargo: "/outer/cargo".into(), core: Some(CoreLibrary::Prebuilt) }]);
     }
 
     #[test]
@@ -173,9 +173,9 @@ mod tests {
         machine.program("nightly/bin/rustc", "echo 'rustc 1.97.0-nightly (abc 2026-05-01)'");
         machine.program("nightly/bin/cargo", "");
         machine.directory("nightly/lib/rustlib/src/rust/library/core");
-        let found = machine.places(None).compilers(BPF);
+        let found = machine.search_paths(None).compilers(BPF);
         let cargo = nightly.join("bin/cargo");
-        assert_eq!(found, [Compiler { rustc: nightly.join("bin/rustc"), cargo, core: Some(Core::Source) }]);
+        assert_eq!(found, [Compiler { rustc: nightly.join("bin/rustc"), cargo, core: Some(CoreLibrary::Source) }]);
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         let machine = Machine::new("stable");
         machine.program("usr/bin/rustc", "echo 'rustc 1.95.0 (abc 2026-05-01)'");
         machine.directory("usr/lib/rustlib/src/rust/library/core");
-        assert_eq!(machine.places(None).compilers(BPF)[0].core, None);
+        assert_eq!(machine.search_paths(None).compilers(BPF)[0].core, None);
     }
 
     #[test]
@@ -192,14 +192,14 @@ mod tests {
         machine.program("usr/bin/rustc", "exit 1");
         machine.directory("usr/lib/rustlib/bpfel-unknown-none/lib");
         let nowhere = machine.0.join("nowhere");
-        assert_eq!(machine.places(Some(nowhere.to_str().unwrap())).compilers(BPF), []);
+        assert_eq!(machine.search_paths(Some(nowhere.to_str().unwrap())).compilers(BPF), []);
     }
 
     #[test]
     fn a_linker_off_the_path_is_found_where_cargo_installs() {
         let machine = Machine::new("linker");
         machine.program("cargo-home/bin/bpf-linker", "");
-        let mut places = machine.places(None);
+        let mut places = machine.search_paths(None);
         places.path.push(machine.0.join("cargo-home/bin"));
         assert_eq!(places.linker(), Some(machine.0.join("cargo-home/bin/bpf-linker")));
     }

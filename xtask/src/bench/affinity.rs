@@ -6,9 +6,9 @@ use nix::unistd::Pid;
 
 /// Some CPUs, rising.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cpus(pub Vec<usize>);
+pub struct CpuList(pub Vec<usize>);
 
-impl Cpus {
+impl CpuList {
     /// Those this process may use.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Cpus {
     }
 }
 
-impl std::fmt::Display for Cpus {
+impl std::fmt::Display for CpuList {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let numbers: Vec<String> = self.0.iter().map(usize::to_string).collect();
         write!(f, "CPU {}", numbers.join(" and "))
@@ -61,10 +61,10 @@ mod tests {
 
     #[test]
     fn a_load_gets_the_last_cpus_and_its_instrument_the_others() {
-        let all = Cpus(vec![0, 1, 4]);
-        assert_eq!(all.last(1), Some(Cpus(vec![4])));
+        let all = CpuList(vec![0, 1, 4]);
+        assert_eq!(all.last(1), Some(CpuList(vec![4])));
         assert_eq!(all.last(4), None);
-        assert_eq!(all.besides(&Cpus(vec![4])), Cpus(vec![0, 1]));
+        assert_eq!(all.besides(&CpuList(vec![4])), CpuList(vec![0, 1]));
         assert_eq!(all.besides(&all), all);
     }
 }

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::losses::Losses;
 use super::observation::Observation;
-use super::programs::{Account, Event, Runs};
+use super::programs::{EventRuns, RunsByEvent, TracepointKind};
 use super::spread::Spread;
 
 /// What the programs of an instrument cost: ns, net of empty programs run as often.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
+pub struct ProgramCost {
     /// For each wakeup, new tasks' first ones among them, with all programs that run for it.
     pub wakeup_ns: f64,
     /// For each switch.
@@ -18,7 +18,7 @@ pub struct Cost {
     pub other_ns: f64,
 }
 
-impl Cost {
+impl ProgramCost {
     /// A wakeup, the switch that ends it, and what happens between.
     pub fn pair_ns(self) -> f64 {
         self.wakeup_ns + self.switch_ns + self.other_ns
@@ -27,29 +27,31 @@ impl Cost {
 
 /// The cost of the programs that ran as in `runs`, where empty ones ran as in `floor`; none where one of them ran too
 /// rarely.
-pub fn cost(runs: &Account, floor: &Account) -> Option<Cost> {
-    let floor_all = floor
-        .values()
-        .fold(Runs::default(), |sum, runs| Runs { count: sum.count + runs.count, time_ns: sum.time_ns + runs.time_ns });
+pub fn cost(runs: &RunsByEvent, floor: &RunsByEvent) -> Option<ProgramCost> {
+    let floor_all = floor.values().fold(EventRuns::default(), |sum, runs| EventRuns {
+        count: sum.count + runs.count,
+        time_ns: sum.time_ns + runs.time_ns,
+    });
     // Under most workloads, hardly any task is new.
-    let empty_ns = |event: &Event| floor.get(event).and_then(|runs| runs.ns_each()).or_else(|| floor_all.ns_each());
-    let net_ns = |events: &[Event]| -> Option<f64> {
+    let empty_ns =
+        |event: &TracepointKind| floor.get(event).and_then(|runs| runs.ns_each()).or_else(|| floor_all.ns_each());
+    let net_ns = |events: &[TracepointKind]| -> Option<f64> {
         let mut sum = 0.0;
         for (event, runs) in runs.iter().filter(|(event, _)| events.contains(event)) {
             sum += runs.time_ns as f64 - empty_ns(event)? * runs.count as f64;
         }
         Some(sum)
     };
-    let count = |events: &[Event]| {
+    let count = |events: &[TracepointKind]| {
         let count = events.iter().filter_map(|event| runs.get(event)).map(|runs| runs.count).sum();
-        (Runs { count, time_ns: 0 }).ns_each().map(|_| count as f64)
+        (EventRuns { count, time_ns: 0 }).ns_each().map(|_| count as f64)
     };
-    let ends = [Event::Wakeup, Event::New];
+    let ends = [TracepointKind::Wakeup, TracepointKind::New];
     let wakeups = count(&ends)?;
-    Some(Cost {
-        wakeup_ns: net_ns(&[Event::Waking, Event::Wakeup, Event::New])? / wakeups,
-        switch_ns: net_ns(&[Event::Switch])? / count(&[Event::Switch])?,
-        other_ns: net_ns(&[Event::Other])? / wakeups,
+    Some(ProgramCost {
+        wakeup_ns: net_ns(&[TracepointKind::Waking, TracepointKind::Wakeup, TracepointKind::New])? / wakeups,
+        switch_ns: net_ns(&[TracepointKind::Switch])? / count(&[TracepointKind::Switch])?,
+        other_ns: net_ns(&[TracepointKind::Other])? / wakeups,
     })
 }
 
@@ -87,7 +89,7 @@ pub struct Figures {
 
 /// One instrument in one round, beside what it is compared with in the same round.
 #[derive(Clone, Copy)]
-pub struct Compared<'a> {
+pub struct ComparedObservation<'a> {
     /// The instrument.
     pub own: &'a Observation,
     /// The empty programs.
@@ -96,16 +98,16 @@ pub struct Compared<'a> {
     pub reference: Option<&'a Observation>,
 }
 
-impl Compared<'_> {
-    fn cost(&self, of: &Observation) -> Option<Cost> {
+impl ComparedObservation<'_> {
+    fn cost(&self, of: &Observation) -> Option<ProgramCost> {
         cost(&of.runs, &self.floor?.runs)
     }
 }
 
 impl Figures {
     /// Of all rounds.
-    pub fn of(rounds: &[Compared]) -> Self {
-        let over = |figure: &dyn Fn(&Compared) -> Option<f64>| Spread::of(rounds.iter().filter_map(figure));
+    pub fn of(rounds: &[ComparedObservation]) -> Self {
+        let over = |figure: &dyn Fn(&ComparedObservation) -> Option<f64>| Spread::of(rounds.iter().filter_map(figure));
         Self {
             elapsed: over(&|round| {
                 let own = round.own;
@@ -113,7 +115,7 @@ impl Figures {
             }),
             cpu: over(&|round| Some(2.0 * round.own.under.cpu_s / (round.own.before.cpu_s + round.own.after.cpu_s))),
             accounting: over(&|round| Some(round.own.accounted.elapsed_s / round.own.under.elapsed_s)),
-            switch_gross_ns: over(&|round| round.own.runs.get(&Event::Switch)?.ns_each()),
+            switch_gross_ns: over(&|round| round.own.runs.get(&TracepointKind::Switch)?.ns_each()),
             wakeup_ns: over(&|round| Some(round.cost(round.own)?.wakeup_ns)),
             switch_ns: over(&|round| Some(round.cost(round.own)?.switch_ns)),
             pair_ns: over(&|round| Some(round.cost(round.own)?.pair_ns())),
@@ -131,15 +133,16 @@ impl Figures {
 
 #[cfg(test)]
 mod tests {
-    use super::super::load::Took;
+    use super::super::load::LoadTimes;
     use super::*;
 
-    fn runs(event: Event, count: u64, ns_each: u64) -> (Event, Runs) {
-        (event, Runs { count, time_ns: count * ns_each })
+    fn runs(event: TracepointKind, count: u64, ns_each: u64) -> (TracepointKind, EventRuns) {
+        (event, EventRuns { count, time_ns: count * ns_each })
     }
 
-    fn observation(elapsed: [f64; 4], runs: Account) -> Observation {
-        let [before, under, accounted, after] = elapsed.map(|elapsed_s| Took { elapsed_s, cpu_s: elapsed_s / 2.0 });
+    fn observation(elapsed: [f64; 4], runs: RunsByEvent) -> Observation {
+        let [before, under, accounted, after] =
+            elapsed.map(|elapsed_s| LoadTimes { elapsed_s, cpu_s: elapsed_s / 2.0 });
         Observation {
             start_s: Some(0.1),
             before,
@@ -155,30 +158,34 @@ mod tests {
         }
     }
 
-    fn floor() -> Account {
-        Account::from([runs(Event::Waking, 1000, 50), runs(Event::Wakeup, 1000, 60), runs(Event::Switch, 2000, 40)])
+    fn floor() -> RunsByEvent {
+        RunsByEvent::from([
+            runs(TracepointKind::Waking, 1000, 50),
+            runs(TracepointKind::Wakeup, 1000, 60),
+            runs(TracepointKind::Switch, 2000, 40),
+        ])
     }
 
     #[test]
     fn a_wakeup_costs_what_all_programs_that_run_for_it_cost() {
-        let own = Account::from([
-            runs(Event::Waking, 1000, 80),
-            runs(Event::Wakeup, 1000, 100),
-            runs(Event::Switch, 2000, 90),
+        let own = RunsByEvent::from([
+            runs(TracepointKind::Waking, 1000, 80),
+            runs(TracepointKind::Wakeup, 1000, 100),
+            runs(TracepointKind::Switch, 2000, 90),
         ]);
         let cost = cost(&own, &floor()).unwrap();
         // 80 - 50 and 100 - 60.
-        assert_eq!(cost, Cost { wakeup_ns: 70.0, switch_ns: 50.0, other_ns: 0.0 });
+        assert_eq!(cost, ProgramCost { wakeup_ns: 70.0, switch_ns: 50.0, other_ns: 0.0 });
         assert_eq!(cost.pair_ns(), 120.0);
     }
 
     #[test]
     fn what_happens_between_is_a_part_of_the_pair() {
-        let own = Account::from([
-            runs(Event::Wakeup, 1000, 60),
-            runs(Event::Switch, 1000, 40),
+        let own = RunsByEvent::from([
+            runs(TracepointKind::Wakeup, 1000, 60),
+            runs(TracepointKind::Switch, 1000, 40),
             // The empty programs take 47.5 ns on average.
-            runs(Event::Other, 200, 147),
+            runs(TracepointKind::Other, 200, 147),
         ]);
         let cost = cost(&own, &floor()).unwrap();
         assert!((cost.pair_ns() - 19.9).abs() < 1e-9 && cost.other_ns == cost.pair_ns(), "{cost:?}");
@@ -186,27 +193,30 @@ mod tests {
 
     #[test]
     fn an_event_too_rare_for_a_floor_of_its_own_takes_the_common_one() {
-        let own =
-            Account::from([runs(Event::Wakeup, 900, 60), runs(Event::New, 100, 147), runs(Event::Switch, 1000, 40)]);
+        let own = RunsByEvent::from([
+            runs(TracepointKind::Wakeup, 900, 60),
+            runs(TracepointKind::New, 100, 147),
+            runs(TracepointKind::Switch, 1000, 40),
+        ]);
         // The empty programs take 47.5 ns on average.
         assert_eq!(cost(&own, &floor()).unwrap().wakeup_ns, (147.0 - 47.5) / 10.0);
     }
 
     #[test]
     fn the_floor_net_of_itself_is_nothing() {
-        assert_eq!(cost(&floor(), &floor()), Some(Cost { wakeup_ns: 0.0, switch_ns: 0.0, other_ns: 0.0 }));
+        assert_eq!(cost(&floor(), &floor()), Some(ProgramCost { wakeup_ns: 0.0, switch_ns: 0.0, other_ns: 0.0 }));
     }
 
     #[test]
     fn programs_that_did_not_run_have_no_cost() {
-        assert_eq!(cost(&Account::new(), &floor()), None);
-        assert_eq!(cost(&floor(), &Account::new()), None);
+        assert_eq!(cost(&RunsByEvent::new(), &floor()), None);
+        assert_eq!(cost(&floor(), &RunsByEvent::new()), None);
     }
 
     #[test]
     fn a_ratio_is_to_the_performances_before_and_after() {
-        let own = observation([1.0, 3.0, 4.5, 2.0], Account::new());
-        let figures = Figures::of(&[Compared { own: &own, floor: None, reference: None }]);
+        let own = observation([1.0, 3.0, 4.5, 2.0], RunsByEvent::new());
+        let figures = Figures::of(&[ComparedObservation { own: &own, floor: None, reference: None }]);
         assert_eq!(figures.elapsed.unwrap().median, 2.0);
         assert_eq!(figures.accounting.unwrap().median, 1.5);
         assert_eq!(figures.tool_cpu.unwrap().median, 0.01);
@@ -216,18 +226,24 @@ mod tests {
     #[test]
     fn the_reference_is_that_of_the_same_round() {
         let with = |ns: u64| {
-            observation([1.0; 4], Account::from([runs(Event::Wakeup, 1000, 60 + ns), runs(Event::Switch, 1000, 40)]))
+            observation(
+                [1.0; 4],
+                RunsByEvent::from([
+                    runs(TracepointKind::Wakeup, 1000, 60 + ns),
+                    runs(TracepointKind::Switch, 1000, 40),
+                ]),
+            )
         };
         let (floor, mine, slow, fast) = (with(0), with(30), with(300), with(60));
-        let round = |reference| Compared { own: &mine, floor: Some(&floor), reference: Some(reference) };
+        let round = |reference| ComparedObservation { own: &mine, floor: Some(&floor), reference: Some(reference) };
         let ratio = Figures::of(&[round(&slow), round(&fast)]).pair_to_reference.unwrap();
         assert!((ratio.lower - 0.2).abs() < 1e-9 && (ratio.median - 0.3).abs() < 1e-9, "{ratio:?}");
     }
 
     #[test]
     fn losses_of_all_rounds_add_up() {
-        let own = observation([1.0; 4], Account::new());
-        let round = Compared { own: &own, floor: None, reference: None };
+        let own = observation([1.0; 4], RunsByEvent::new());
+        let round = ComparedObservation { own: &own, floor: None, reference: None };
         assert_eq!(Figures::of(&[round, round]).losses, Some(Losses::Events(2)));
     }
 }

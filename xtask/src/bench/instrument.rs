@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use super::losses::Told;
+use super::losses::LossSource;
 use crate::privilege;
 
 /// One way to measure scheduling latency, or none.
@@ -16,34 +16,34 @@ pub struct Instrument {
     /// What the table calls it.
     pub title: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: InstrumentKind,
 }
 
 /// What an instrument is.
-pub enum Kind {
+pub enum InstrumentKind {
     /// The workload against itself: what the method finds where there is nothing to be found.
     Nothing,
     /// Empty programs: see [`super::floor`].
     Floor,
     /// A program that is started, and ends at SIGINT.
-    Program(Recipe),
+    Program(ToolCommand),
 }
 
 /// How a program is run.
-pub struct Recipe {
+pub struct ToolCommand {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
     /// When it measures.
-    pub ready: Ready,
+    pub ready: ReadySignal,
     /// Where it says what it lost.
-    pub told: Told,
+    pub loss_source: LossSource,
 }
 
 /// How one knows that a tool measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ready {
+pub enum ReadySignal {
     /// A BPF program of its own has run.
     FirstRun,
     /// It answers on the control channel that perf opens once its events are on (tools/perf/Documentation/perf-record.txt).
@@ -68,8 +68,8 @@ struct Peer {
     package: &'static str,
     program: &'static str,
     args: &'static [&'static str],
-    ready: Ready,
-    told: Told,
+    ready: ReadySignal,
+    loss_source: LossSource,
 }
 
 /// `{}` stands for the directory of results.
@@ -80,8 +80,8 @@ const PEERS: [Peer; 5] = [
         package: "libbpf-tools",
         program: "runqlat",
         args: &[],
-        ready: Ready::FirstRun,
-        told: Told::Nowhere,
+        ready: ReadySignal::FirstRun,
+        loss_source: LossSource::Nowhere,
     },
     Peer {
         id: "runqlat-bcc",
@@ -89,8 +89,8 @@ const PEERS: [Peer; 5] = [
         package: "bpfcc-tools",
         program: "runqlat-bpfcc",
         args: &[],
-        ready: Ready::FirstRun,
-        told: Told::Nowhere,
+        ready: ReadySignal::FirstRun,
+        loss_source: LossSource::Nowhere,
     },
     Peer {
         id: "runqlat-bt",
@@ -98,8 +98,8 @@ const PEERS: [Peer; 5] = [
         package: "bpftrace",
         program: "bpftrace",
         args: &["{}/runqlat.bt"],
-        ready: Ready::FirstRun,
-        told: Told::Nowhere,
+        ready: ReadySignal::FirstRun,
+        loss_source: LossSource::Nowhere,
     },
     Peer {
         id: "perf-sched",
@@ -107,8 +107,8 @@ const PEERS: [Peer; 5] = [
         package: "linux-perf",
         program: "perf",
         args: &["sched", "record", "--output", "{}/perf.data", "--control=fifo:{}/perf.control,{}/perf.answer"],
-        ready: Ready::Answers,
-        told: Told::PerfRecord,
+        ready: ReadySignal::Answers,
+        loss_source: LossSource::PerfRecord,
     },
     Peer {
         id: "trace-cmd",
@@ -128,14 +128,14 @@ const PEERS: [Peer; 5] = [
             "-e",
             "sched:sched_switch",
         ],
-        ready: Ready::EventOn,
-        told: Told::TraceCmd,
+        ready: ReadySignal::EventOn,
+        loss_source: LossSource::TraceCmd,
     },
 ];
 
 /// An instrument that cannot be run here.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Skipped {
+pub struct SkippedInstrument {
     /// Its id.
     pub instrument: String,
     /// What the table calls it.
@@ -146,7 +146,7 @@ pub struct Skipped {
     pub reason: String,
 }
 
-impl Skipped {
+impl SkippedInstrument {
     /// Whether it is this instrument under this workload.
     pub fn is(&self, instrument: &str, workload: &str) -> bool {
         self.instrument == instrument && self.workload.is_none_or(|skipped| skipped == workload)
@@ -157,27 +157,30 @@ impl Skipped {
 ///
 /// # Errors
 /// If wakelat does not run.
-pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>, Vec<Skipped>)> {
+pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>, Vec<SkippedInstrument>)> {
     let plain = |id: &str, title: &str, kind| Instrument { id: id.into(), title: title.into(), kind };
-    let mut instruments = vec![plain("nothing", "nothing", Kind::Nothing), plain(FLOOR, "empty programs", Kind::Floor)];
+    let mut instruments = vec![
+        plain("nothing", "nothing", InstrumentKind::Nothing),
+        plain(FLOOR, "empty programs", InstrumentKind::Floor),
+    ];
     let help = Command::new(wakelat).args(["hist", "--help"]).output().context("cannot run wakelat")?;
     for (id, title, args) in modes(&String::from_utf8_lossy(&help.stdout)) {
         // All classes in one distribution, as the others measure. The report is a line by itself.
         let fixed = ["hist", "--json", "--quiet", "--class", "runqueue"];
-        let recipe = Recipe {
+        let recipe = ToolCommand {
             program: wakelat.to_owned(),
             args: fixed.iter().chain(args).map(|arg| (*arg).to_owned()).collect(),
-            ready: Ready::FirstRun,
-            told: Told::Coverage,
+            ready: ReadySignal::FirstRun,
+            loss_source: LossSource::Coverage,
         };
-        instruments.push(plain(id, title, Kind::Program(recipe)));
+        instruments.push(plain(id, title, InstrumentKind::Program(recipe)));
     }
-    instruments.push(plain("wakelat-why", "wakelat why", Kind::Program(why(wakelat))));
+    instruments.push(plain("wakelat-why", "wakelat why", InstrumentKind::Program(why(wakelat))));
     let mut skipped = Vec::new();
     for peer in PEERS {
         match privilege::program(peer.program) {
             Some(program) => instruments.push(peer.instrument(program, directory)),
-            None => skipped.push(Skipped {
+            None => skipped.push(SkippedInstrument {
                 instrument: peer.id.to_owned(),
                 title: peer.title.to_owned(),
                 workload: None,
@@ -189,12 +192,12 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
 }
 
 /// wakelat with all parts of all waits.
-fn why(wakelat: &Path) -> Recipe {
-    Recipe {
+fn why(wakelat: &Path) -> ToolCommand {
+    ToolCommand {
         program: wakelat.to_owned(),
         args: ["why", "--json", "--quiet"].map(str::to_owned).into(),
-        ready: Ready::FirstRun,
-        told: Told::Coverage,
+        ready: ReadySignal::FirstRun,
+        loss_source: LossSource::Coverage,
     }
 }
 
@@ -217,13 +220,13 @@ fn modes(help: &str) -> Vec<Mode> {
 impl Peer {
     fn instrument(&self, program: PathBuf, directory: &Path) -> Instrument {
         let directory = directory.to_string_lossy();
-        let recipe = Recipe {
+        let recipe = ToolCommand {
             program,
             args: self.args.iter().map(|arg| arg.replace("{}", &directory)).collect(),
             ready: self.ready,
-            told: self.told,
+            loss_source: self.loss_source,
         };
-        Instrument { id: self.id.to_owned(), title: self.title.to_owned(), kind: Kind::Program(recipe) }
+        Instrument { id: self.id.to_owned(), title: self.title.to_owned(), kind: InstrumentKind::Program(recipe) }
     }
 }
 
@@ -265,7 +268,9 @@ mod tests {
     #[test]
     fn a_recipe_writes_to_the_directory_of_results_alone() {
         let perf = PEERS.iter().find(|peer| peer.id == "perf-sched").unwrap();
-        let Kind::Program(recipe) = perf.instrument("perf".into(), Path::new("results")).kind else { unreachable!() };
+        let InstrumentKind::Program(recipe) = perf.instrument("perf".into(), Path::new("results")).kind else {
+            unreachable!()
+        };
         assert_eq!(recipe.args[3..], ["results/perf.data", "--control=fifo:results/perf.control,results/perf.answer"]);
     }
 

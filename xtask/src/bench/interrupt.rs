@@ -9,13 +9,13 @@ use anyhow::ensure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// How often whoever waits looks.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Whether somebody wants this to end.
 #[derive(Clone)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct InterruptFlag(Arc<AtomicBool>);
 
-impl Interrupt {
+impl InterruptFlag {
     /// From here on, SIGINT, SIGTERM and SIGHUP set the flag and do nothing else.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Interrupt {
             if begin.elapsed() > limit {
                 return Ok(None);
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Where a tool says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum LossSource {
     /// In the coverage of wakelat's report.
     Coverage,
     /// On standard error of `perf record`, which counts pieces of its ring buffer.
@@ -36,7 +36,7 @@ impl Losses {
     }
 }
 
-impl Told {
+impl LossSource {
     /// Reads it from what the tool printed and from its result. `None`: it does not say.
     pub fn losses(self, printed: (&str, &str)) -> Option<Losses> {
         match self {
@@ -84,17 +84,17 @@ mod tests {
         let report = r#"{"schema":"wakelat.report/1","coverage":{"delivered":9,"start_map_full":1,"ring_full":20,"discarded":300,
             "stale":7,"missed":4000,"preemptions":{"ring_full":50000}}}"#
             .replace('\n', "");
-        assert_eq!(Told::Coverage.losses((&report, "")), Some(Losses::Events(54321)));
+        assert_eq!(LossSource::Coverage.losses((&report, "")), Some(Losses::Events(54321)));
         let report = r#"{"schema":"wakelat.why/1","coverage":{"ring_full":20,"events_lost":50}}"#;
-        assert_eq!(Told::Coverage.losses((report, "")), Some(Losses::Events(50)));
-        assert_eq!(Told::Coverage.losses(("", "error")), None);
+        assert_eq!(LossSource::Coverage.losses((report, "")), Some(Losses::Events(50)));
+        assert_eq!(LossSource::Coverage.losses(("", "error")), None);
     }
 
     #[test]
     fn perf_says_nothing_where_it_lost_nothing() {
         let lost = "Warning:\nProcessed 1234 events and lost 5 chunks!\n\nCheck IO/CPU overload!\n";
-        assert_eq!(Told::PerfRecord.losses(("", lost)), Some(Losses::Chunks(5)));
-        assert_eq!(Told::PerfRecord.losses(("", "[ perf record: Woken up 1 times ]")), Some(Losses::Chunks(0)));
+        assert_eq!(LossSource::PerfRecord.losses(("", lost)), Some(Losses::Chunks(5)));
+        assert_eq!(LossSource::PerfRecord.losses(("", "[ perf record: Woken up 1 times ]")), Some(Losses::Chunks(0)));
     }
 
     #[test]
@@ -103,13 +103,13 @@ mod tests {
             format!("entries: 0\noverrun: {overrun}\ncommit overrun: 0\ndropped events: {dropped}\nread events: 42\n")
         };
         let printed = format!("CPU: 0\n{}CPU: 1\n{}", cpu(3, 10), cpu(4, 0));
-        assert_eq!(Told::TraceCmd.losses((&printed, "")), Some(Losses::Events(17)));
-        assert_eq!(Told::TraceCmd.losses(("", "")), None);
+        assert_eq!(LossSource::TraceCmd.losses((&printed, "")), Some(Losses::Events(17)));
+        assert_eq!(LossSource::TraceCmd.losses(("", "")), None);
     }
 
     #[test]
     fn a_tool_that_does_not_tell_has_no_zero() {
-        assert_eq!(Told::Nowhere.losses(("lost 3 chunks!", "")), None);
+        assert_eq!(LossSource::Nowhere.losses(("lost 3 chunks!", "")), None);
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::process::Command;
 
 use serde::Serialize;
 
-use super::affinity::Cpus;
+use super::affinity::CpuList;
 use super::instrument::DEBIAN;
 
 /// The machine and what runs on it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Machine {
+pub struct MachineInfo {
     /// The processor, as it calls itself.
     pub processor: String,
     /// CPUs this process may use.
@@ -28,14 +28,14 @@ pub struct Machine {
 }
 
 /// Looks at it. Runs a short command.
-pub fn look(allowed: &Cpus) -> Machine {
+pub fn detect(allowed: &CpuList) -> MachineInfo {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
     let version = read("/proc/sys/kernel/version");
     let output =
         Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status} ${Package} ${Version}\n"]).args(DEBIAN).output();
     let packages = output.map(|output| output.stdout).unwrap_or_default();
-    Machine {
+    MachineInfo {
         processor: field(&cpuinfo, "model name").unwrap_or("unknown").to_owned(),
         cpus: allowed.0.len(),
         virtual_machine: field(&cpuinfo, "flags")
@@ -64,7 +64,7 @@ fn installed(lines: &str) -> Vec<(String, String)> {
     lines.lines().filter_map(package).collect()
 }
 
-impl std::fmt::Display for Machine {
+impl std::fmt::Display for MachineInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { processor, cpus, kernel, wakelat, .. } = self;
         let kind = if self.virtual_machine { "virtual machine" } else { "machine" };
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_machine_is_told_in_one_line() {
-        let machine = Machine {
+        let machine = MachineInfo {
             processor: "A CPU".into(),
             cpus: 2,
             virtual_machine: true,

@@ -28,17 +28,17 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::json;
 
-use self::affinity::Cpus;
-use self::instrument::{FLOOR, Instrument, Skipped};
-use self::interrupt::Interrupt;
-use self::observation::Scene;
-use self::run::{Extent, Found};
-use self::workload::{WORKLOADS, Workload};
+use self::affinity::CpuList;
+use self::instrument::{FLOOR, Instrument, SkippedInstrument};
+use self::interrupt::InterruptFlag;
+use self::observation::BenchContext;
+use self::run::{BenchScale, WorkloadResult};
+use self::workload::{BenchWorkload, WORKLOADS};
 use crate::setup::Purpose;
 use crate::{build, privilege, setup, workspace};
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct BenchArgs {
     /// A few short rounds: does everything work?
     #[arg(long)]
     quick: bool,
@@ -74,7 +74,7 @@ const PAGE: &str = "docs/overhead.md";
 /// The best of nice values.
 const FIRST: i32 = -20;
 
-pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn main(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     if let Some(load) = &args.perform {
         load::perform(load)?;
         return Ok(ExitCode::SUCCESS);
@@ -96,7 +96,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let (instruments, mut skipped) = instrument::all(&wakelat, &directory)?;
     let workloads = workloads(&args.workload)?;
     let instruments = chosen(instruments, &args.instrument, &mut skipped)?;
-    let extent = Extent {
+    let extent = BenchScale {
         rounds: args.rounds.unwrap_or(if args.quick { 2 } else { 5 }) as usize,
         part: if args.quick { 5 } else { 1 },
     };
@@ -104,24 +104,29 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     // Before all others: builds and the like take less from one performance and more from the next. The tools and the
     // workloads inherit it alike.
     rustix::process::setpriority_process(None, FIRST).context("cannot raise the priority")?;
-    let interrupt = Interrupt::listen()?;
-    let allowed = Cpus::allowed()?;
-    let scene = Scene { empty_programs: &empty_programs, directory: &directory, interrupt: &interrupt };
+    let interrupt = InterruptFlag::listen()?;
+    let allowed = CpuList::allowed()?;
+    let scene = BenchContext { empty_programs: &empty_programs, directory: &directory, interrupt: &interrupt };
     let mut found = Vec::new();
     for workload in &workloads {
-        match run::under(workload, &instruments, &allowed, extent, &scene, &mut skipped) {
+        match run::measure_under(workload, &instruments, &allowed, extent, &scene, &mut skipped) {
             Ok(one) => found.extend(one),
             // What was measured under the others is not worth less.
             Err(error) => {
                 interrupt.check()?;
                 eprintln!("bench: {} is skipped: {error:#}", workload.id);
                 let (title, reason) = ("everything".to_owned(), format!("{error:#}"));
-                skipped.push(Skipped { instrument: String::new(), title, workload: Some(workload.id), reason });
+                skipped.push(SkippedInstrument {
+                    instrument: String::new(),
+                    title,
+                    workload: Some(workload.id),
+                    reason,
+                });
             }
         }
     }
 
-    let machine = machine::look(&allowed);
+    let machine = machine::detect(&allowed);
     let text = text(&machine, extent, &found, &skipped);
     let document = json!({
         "schema": "wakelat.bench/1", "machine": machine, "extent": extent, "workloads": found, "skipped": skipped,
@@ -141,8 +146,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Those that were asked for, or all.
-fn workloads(asked: &[String]) -> anyhow::Result<Vec<&'static Workload>> {
-    const ALL: &[Workload] = &WORKLOADS;
+fn workloads(asked: &[String]) -> anyhow::Result<Vec<&'static BenchWorkload>> {
+    const ALL: &[BenchWorkload] = &WORKLOADS;
     let ids = || ALL.iter().map(|workload| workload.id).collect::<Vec<_>>().join("`, `");
     for id in asked {
         ensure!(ALL.iter().any(|workload| workload.id == id), "no workload is called `{id}`, expected `{}`", ids());
@@ -151,11 +156,15 @@ fn workloads(asked: &[String]) -> anyhow::Result<Vec<&'static Workload>> {
 }
 
 /// Those that were asked for, or all; and the floor.
-fn chosen(all: Vec<Instrument>, asked: &[String], skipped: &mut Vec<Skipped>) -> anyhow::Result<Vec<Instrument>> {
+fn chosen(
+    all: Vec<Instrument>,
+    asked: &[String],
+    skipped: &mut Vec<SkippedInstrument>,
+) -> anyhow::Result<Vec<Instrument>> {
     let wanted = |id: &str| asked.is_empty() || id == FLOOR || asked.iter().any(|asked| asked == id);
     skipped.retain(|skipped| wanted(&skipped.instrument));
     for id in asked {
-        if let Some(Skipped { reason, .. }) = skipped.iter().find(|skipped| skipped.instrument == *id) {
+        if let Some(SkippedInstrument { reason, .. }) = skipped.iter().find(|skipped| skipped.instrument == *id) {
             bail!("`{id}` is {reason}");
         }
         let ids = || all.iter().map(|instrument| instrument.id.clone()).collect::<Vec<_>>().join("`, `");
@@ -165,7 +174,12 @@ fn chosen(all: Vec<Instrument>, asked: &[String], skipped: &mut Vec<Skipped>) ->
 }
 
 /// What is shown, and written into the page.
-fn text(machine: &machine::Machine, extent: Extent, found: &[Found], skipped: &[Skipped]) -> String {
+fn text(
+    machine: &machine::MachineInfo,
+    extent: BenchScale,
+    found: &[WorkloadResult],
+    skipped: &[SkippedInstrument],
+) -> String {
     let part = if extent.part == 1 { String::new() } else { format!(" of 1/{} of the length", extent.part) };
     let mut text = format!("Measured on a {machine}; {} rounds{part}.\n", extent.rounds);
     for found in found {
@@ -180,11 +194,11 @@ fn text(machine: &machine::Machine, extent: Extent, found: &[Found], skipped: &[
 
 #[cfg(test)]
 mod tests {
-    use super::instrument::Kind;
+    use super::instrument::InstrumentKind;
     use super::*;
 
     fn instrument(id: &str) -> Instrument {
-        Instrument { id: id.to_owned(), title: id.to_owned(), kind: Kind::Nothing }
+        Instrument { id: id.to_owned(), title: id.to_owned(), kind: InstrumentKind::Nothing }
     }
 
     #[test]
@@ -202,8 +216,12 @@ mod tests {
     fn what_is_not_there_is_refused_with_what_is() {
         let error = workloads(&["pipes".to_owned()]).err().unwrap().to_string();
         assert!(error.starts_with("no workload is called `pipes`, expected `pipe`, `pipe-2`"), "{error}");
-        let missing =
-            Skipped { instrument: "x".into(), title: "X".into(), workload: None, reason: "not installed".into() };
+        let missing = SkippedInstrument {
+            instrument: "x".into(),
+            title: "X".into(),
+            workload: None,
+            reason: "not installed".into(),
+        };
         let error = chosen(Vec::new(), &["x".to_owned()], &mut vec![missing]).err().unwrap().to_string();
         assert_eq!(error, "`x` is not installed");
     }

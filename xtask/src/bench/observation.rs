@@ -9,14 +9,14 @@ use aya::sys::Stats;
 use serde::Serialize;
 
 use super::account;
-use super::affinity::Cpus;
+use super::affinity::CpuList;
 use super::instrument::Instrument;
-use super::interrupt::Interrupt;
-use super::load::Took;
+use super::interrupt::InterruptFlag;
+use super::load::LoadTimes;
 use super::losses::Losses;
-use super::programs::{Account, Runs};
+use super::programs::{EventRuns, RunsByEvent};
 use super::tool::{self, Tool};
-use super::workload::Staged;
+use super::workload::PreparedWorkload;
 
 /// One instrument in one round.
 #[derive(Clone, Debug, Serialize)]
@@ -24,15 +24,15 @@ pub struct Observation {
     /// From the start of the tool to the first event that it measured: seconds.
     pub start_s: Option<f64>,
     /// The workload without any instrument, right before.
-    pub before: Took,
+    pub before: LoadTimes,
     /// The workload under the instrument.
-    pub under: Took,
+    pub under: LoadTimes,
     /// The same while the kernel keeps account of run times, which costs time itself.
-    pub accounted: Took,
+    pub accounted: LoadTimes,
     /// The workload without any instrument, right after.
-    pub after: Took,
+    pub after: LoadTimes,
     /// Runs of the instrument's BPF programs in `accounted`.
-    pub runs: Account,
+    pub runs: RunsByEvent,
     /// CPU time of the tool in `under`: seconds.
     pub tool_cpu_s: f64,
     /// How long that was by the clock, with starting and ending the workload: seconds.
@@ -46,23 +46,23 @@ pub struct Observation {
 }
 
 /// What all observations of a run have in common.
-pub struct Scene<'a> {
+pub struct BenchContext<'a> {
     /// The object of the empty programs.
     pub empty_programs: &'a Path,
     /// Where files go.
     pub directory: &'a Path,
     /// Whether somebody wants it to end.
-    pub interrupt: &'a Interrupt,
+    pub interrupt: &'a InterruptFlag,
 }
 
-impl Scene<'_> {
+impl BenchContext<'_> {
     /// Starts `instrument` on `cpus`, and gives the time to its first event too: seconds.
     ///
     /// # Errors
     /// If it does not run here.
-    pub fn start<'a>(&self, instrument: &'a Instrument, cpus: &Cpus) -> anyhow::Result<(Tool<'a>, Option<f64>)> {
+    pub fn start<'a>(&self, instrument: &'a Instrument, cpus: &CpuList) -> anyhow::Result<(Tool<'a>, Option<f64>)> {
         // Whether a program has run, is in the account.
-        let _accounting = account()?;
+        let _accounting = enable_run_stats()?;
         tool::start(instrument, self.empty_programs, cpus, self.directory, self.interrupt)
     }
 
@@ -73,8 +73,8 @@ impl Scene<'_> {
     pub fn observe(
         &self,
         (tool, start_s): (Tool, Option<f64>),
-        workload: &mut Staged,
-        before: Took,
+        workload: &mut PreparedWorkload,
+        before: LoadTimes,
     ) -> anyhow::Result<Observation> {
         let processes = tool.processes()?;
         let (begin, cpu_before_s) = (Instant::now(), account::cpu_s(&processes));
@@ -82,8 +82,8 @@ impl Scene<'_> {
         let tool_elapsed_s = begin.elapsed().as_secs_f64();
         let tool_cpu_s = account::cpu_s(&processes) - cpu_before_s;
 
-        let accounting = account()?;
-        let runs_before = tool.held()?.account;
+        let accounting = enable_run_stats()?;
+        let runs_before = tool.held()?.runs;
         let accounted = workload.perform(self.interrupt)?;
         let held = tool.held()?;
         drop(accounting);
@@ -91,8 +91,8 @@ impl Scene<'_> {
         let resident_bytes = (!processes.is_empty()).then(|| account::resident_bytes(&processes));
         let losses = tool.stop(self.interrupt)?;
         let after = workload.perform(self.interrupt)?;
-        let since = |runs: &Runs, event| runs.since(runs_before.get(event).copied().unwrap_or_default());
-        let runs = held.account.iter().map(|(event, runs)| (*event, since(runs, event))).collect();
+        let since = |runs: &EventRuns, event| runs.since(runs_before.get(event).copied().unwrap_or_default());
+        let runs = held.runs.iter().map(|(event, runs)| (*event, since(runs, event))).collect();
         Ok(Observation {
             start_s,
             before,
@@ -110,6 +110,6 @@ impl Scene<'_> {
 }
 
 /// Has the kernel keep account of the run times of BPF programs until the result is dropped.
-fn account() -> anyhow::Result<OwnedFd> {
+fn enable_run_stats() -> anyhow::Result<OwnedFd> {
     aya::sys::enable_stats(Stats::RunTime).context("the kernel does not account BPF run times")
 }

@@ -10,11 +10,11 @@ use anyhow::{Context as _, bail};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::affinity::Cpus;
-use super::interrupt::Interrupt;
+use super::affinity::CpuList;
+use super::interrupt::InterruptFlag;
 
 /// A process group. Dropped, it is killed.
-pub struct Group {
+pub struct ProcessGroup {
     child: Child,
     name: String,
     /// What it has printed.
@@ -22,13 +22,13 @@ pub struct Group {
     ended: Option<ExitStatus>,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts `command` in a group of its own, so that Ctrl-C reaches it by way of us alone, on `cpus` alone. What it
     /// prints goes to files beginning with `printed`: no pipe can fill up.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn spawn(command: &mut Command, cpus: &Cpus, printed: PathBuf) -> anyhow::Result<Self> {
+    pub fn spawn(command: &mut Command, cpus: &CpuList, printed: PathBuf) -> anyhow::Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let printed = ["out", "err"].map(|kind| printed.with_extension(kind));
         let create = |path: &PathBuf| File::create(path).with_context(|| format!("cannot write `{}`", path.display()));
@@ -58,11 +58,11 @@ impl Group {
     ///
     /// # Errors
     /// If it failed, or takes longer than `limit`.
-    pub fn outcome(&mut self, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<String> {
+    pub fn outcome(&mut self, limit: Duration, interrupt: &InterruptFlag) -> anyhow::Result<String> {
         let status = interrupt.wait(limit, || self.ended())?;
         match status {
             Some(status) if status.success() => Ok(self.printed().0),
-            Some(status) => bail!("`{}` failed ({status}): {}", self.name, self.last_words()),
+            Some(status) => bail!("`{}` failed ({status}): {}", self.name, self.last_message()),
             None => bail!("`{}` takes longer than {limit:?}", self.name),
         }
     }
@@ -71,7 +71,7 @@ impl Group {
     ///
     /// # Errors
     /// If it takes longer than `limit`.
-    pub fn interrupt(&mut self, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<()> {
+    pub fn interrupt(&mut self, limit: Duration, interrupt: &InterruptFlag) -> anyhow::Result<()> {
         if self.ended()?.is_none() {
             kill(self.group(), Signal::SIGINT)?;
         }
@@ -90,9 +90,9 @@ impl Group {
     }
 
     /// What it complained of first, or else the last that it printed.
-    pub fn last_words(&self) -> String {
+    pub fn last_message(&self) -> String {
         let (output, errors) = self.printed();
-        last_words(&format!("{output}\n{errors}"))
+        last_message(&format!("{output}\n{errors}"))
     }
 
     fn group(&self) -> Pid {
@@ -101,7 +101,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // Children may be left of one that has ended.
         let _ = killpg(self.group(), Signal::SIGKILL);
@@ -109,7 +109,7 @@ impl Drop for Group {
     }
 }
 
-fn last_words(printed: &str) -> String {
+fn last_message(printed: &str) -> String {
     let lines = || printed.lines().map(str::trim_end).filter(|line| !line.is_empty());
     let complaint = lines().find(|line| {
         let line = line.to_lowercase();
@@ -126,10 +126,10 @@ mod tests {
     fn the_first_complaint_is_the_cause_of_those_that_follow() {
         let bcc = "sh: 1: modprobe: not found\nUnable to find kernel headers.\nchdir: No such file\nTraceback:\n\
                    Exception: Failed to compile BPF\n";
-        assert_eq!(last_words(bcc), "Unable to find kernel headers.");
+        assert_eq!(last_message(bcc), "Unable to find kernel headers.");
         let trace_cmd = "trace-cmd: Operation not permitted\n  Can't enable ftrace\n";
-        assert_eq!(last_words(trace_cmd), "trace-cmd: Operation not permitted");
-        assert_eq!(last_words("usage: x\n\n"), "usage: x");
-        assert_eq!(last_words(""), "it said nothing");
+        assert_eq!(last_message(trace_cmd), "trace-cmd: Operation not permitted");
+        assert_eq!(last_message("usage: x\n\n"), "usage: x");
+        assert_eq!(last_message(""), "it said nothing");
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 /// A tracepoint of the scheduler, or any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum TracepointKind {
     /// `sched_waking`
     Waking,
     /// `sched_wakeup`
@@ -23,7 +23,7 @@ pub enum Event {
     Other,
 }
 
-impl Event {
+impl TracepointKind {
     /// Which one a tracepoint's or a program's name is about; names of programs end after 15 bytes.
     fn of(name: &str) -> Self {
         match name.split_once("sched_").map_or("", |(_, event)| event) {
@@ -40,14 +40,14 @@ impl Event {
 
 /// How often programs ran, and how long that took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Runs {
+pub struct EventRuns {
     /// Runs while the kernel kept account.
     pub count: u64,
     /// All of them together: ns.
     pub time_ns: u64,
 }
 
-impl Runs {
+impl EventRuns {
     /// What came since `before`.
     pub fn since(self, before: Self) -> Self {
         Self { count: self.count.saturating_sub(before.count), time_ns: self.time_ns.saturating_sub(before.time_ns) }
@@ -61,13 +61,13 @@ impl Runs {
 }
 
 /// The runs at each event.
-pub type Account = BTreeMap<Event, Runs>;
+pub type RunsByEvent = BTreeMap<TracepointKind, EventRuns>;
 
 /// What some processes hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldPrograms {
     /// The runs of their programs.
-    pub account: Account,
+    pub runs: RunsByEvent,
     /// Kernel memory of their maps: bytes.
     pub map_bytes: u64,
     /// How many programs there are.
@@ -75,7 +75,7 @@ pub struct Held {
 }
 
 /// What `pids` hold now.
-pub fn held_by(pids: &[u32]) -> Held {
+pub fn held_by(pids: &[u32]) -> HeldPrograms {
     held(&descriptors(pids), name_of)
 }
 
@@ -101,7 +101,7 @@ fn name_of(id: u32) -> Option<String> {
 
 /// Reads `bpf_prog_show_fdinfo`, `bpf_map_show_fdinfo` and `bpf_link_show_fdinfo` (kernel/bpf/syscall.c). A program is
 /// at the event of its link, or, where its link is none that says so, at the one it is named after.
-fn held(descriptors: &[String], name_of: impl Fn(u32) -> Option<String>) -> Held {
+fn held(descriptors: &[String], name_of: impl Fn(u32) -> Option<String>) -> HeldPrograms {
     let field = |text: &str, name: &str| -> Option<String> {
         text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned()))
     };
@@ -112,7 +112,7 @@ fn held(descriptors: &[String], name_of: impl Fn(u32) -> Option<String>) -> Held
             links.insert(program, tracepoint);
         }
     }
-    let (mut held, mut maps, mut programs) = (Held::default(), BTreeSet::new(), BTreeSet::new());
+    let (mut held, mut maps, mut programs) = (HeldPrograms::default(), BTreeSet::new(), BTreeSet::new());
     for text in descriptors.iter().filter(|text| field(text, "link_id").is_none()) {
         if let (Some(id), Some(bytes)) = (number(text, "map_id"), number(text, "memlock")) {
             if maps.insert(id) {
@@ -125,7 +125,7 @@ fn held(descriptors: &[String], name_of: impl Fn(u32) -> Option<String>) -> Held
                 continue;
             }
             let name = links.get(&id).cloned().or_else(|| name_of(u32::try_from(id).ok()?));
-            let runs = held.account.entry(name.as_deref().map_or(Event::Other, Event::of)).or_default();
+            let runs = held.runs.entry(name.as_deref().map_or(TracepointKind::Other, TracepointKind::of)).or_default();
             runs.count += count;
             runs.time_ns += time_ns;
         }
@@ -141,16 +141,16 @@ mod tests {
     #[test]
     fn programs_of_every_tool_are_known_by_their_names() {
         for (name, event) in [
-            ("sched_wakeup", Event::Wakeup),
-            ("sched_wakeup_ne", Event::New),
-            ("raw_sched_wakin", Event::Waking),
-            ("handle_sched_sw", Event::Switch),
-            ("sched_switch", Event::Switch),
-            ("switch_record", Event::Switch),
-            ("sched_migrate_t", Event::Other),
-            ("softirq_exit", Event::Other),
+            ("sched_wakeup", TracepointKind::Wakeup),
+            ("sched_wakeup_ne", TracepointKind::New),
+            ("raw_sched_wakin", TracepointKind::Waking),
+            ("handle_sched_sw", TracepointKind::Switch),
+            ("sched_switch", TracepointKind::Switch),
+            ("switch_record", TracepointKind::Switch),
+            ("sched_migrate_t", TracepointKind::Other),
+            ("softirq_exit", TracepointKind::Other),
         ] {
-            assert_eq!(Event::of(name), event, "{name}");
+            assert_eq!(TracepointKind::of(name), event, "{name}");
         }
     }
 
@@ -162,15 +162,18 @@ mod tests {
         let map = "map_type:\t1\nmemlock:\t8192\nmap_id:\t5\n".to_owned();
         let all = [program.clone(), link, other, map.clone(), map, program];
         let held = held(&all, |id| (id == 8).then(|| "sched_wakeup".to_owned()));
-        let runs = Runs { count: 10, time_ns: 500 };
-        assert_eq!(held.account, Account::from([(Event::Switch, runs), (Event::Wakeup, runs)]));
+        let runs = EventRuns { count: 10, time_ns: 500 };
+        assert_eq!(held.runs, RunsByEvent::from([(TracepointKind::Switch, runs), (TracepointKind::Wakeup, runs)]));
         assert_eq!((held.map_bytes, held.programs), (8192, 2));
     }
 
     #[test]
     fn a_handful_of_runs_has_no_duration() {
-        assert_eq!(Runs { count: 99, time_ns: 990 }.ns_each(), None);
-        assert_eq!(Runs { count: 100, time_ns: 1000 }.ns_each(), Some(10.0));
-        assert_eq!(Runs { count: 5, time_ns: 9 }.since(Runs { count: 2, time_ns: 4 }), Runs { count: 3, time_ns: 5 });
+        assert_eq!(EventRuns { count: 99, time_ns: 990 }.ns_each(), None);
+        assert_eq!(EventRuns { count: 100, time_ns: 1000 }.ns_each(), Some(10.0));
+        assert_eq!(
+            EventRuns { count: 5, time_ns: 9 }.since(EventRuns { count: 2, time_ns: 4 }),
+            EventRuns { count: 3, time_ns: 5 }
+        );
     }
 }

@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 
-use super::affinity::Cpus;
-use super::figures::{Compared, Figures};
-use super::instrument::{FLOOR, Instrument, REFERENCE, Skipped};
-use super::observation::{Observation, Scene};
-use super::table::{self, Row};
-use super::workload::Workload;
+use super::affinity::CpuList;
+use super::figures::{ComparedObservation, Figures};
+use super::instrument::{FLOOR, Instrument, REFERENCE, SkippedInstrument};
+use super::observation::{BenchContext, Observation};
+use super::table::{self, FigureRow};
+use super::workload::BenchWorkload;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Extent {
+pub struct BenchScale {
     /// How often each instrument has its turn under each workload.
     pub rounds: usize,
     /// A performance is one such part of a whole one.
@@ -20,7 +20,7 @@ pub struct Extent {
 
 /// What was found under one workload.
 #[derive(Serialize)]
-pub struct Found<'a> {
+pub struct WorkloadResult<'a> {
     /// The workload's id.
     pub workload: &'static str,
     /// What it does.
@@ -30,12 +30,12 @@ pub struct Found<'a> {
     /// The CPUs that programs of user space ran on meanwhile.
     pub tool_cpus: Vec<usize>,
     /// Each instrument that ran.
-    pub instruments: Vec<Measured<'a>>,
+    pub instruments: Vec<InstrumentResult<'a>>,
 }
 
 /// What was found of one instrument under one workload.
 #[derive(Serialize)]
-pub struct Measured<'a> {
+pub struct InstrumentResult<'a> {
     /// The instrument's id.
     pub instrument: &'a str,
     #[serde(skip)]
@@ -50,14 +50,14 @@ pub struct Measured<'a> {
 ///
 /// # Errors
 /// If the workload fails, or somebody wants everything to end.
-pub fn under<'a>(
-    workload: &Workload,
+pub fn measure_under<'a>(
+    workload: &BenchWorkload,
     instruments: &'a [Instrument],
-    allowed: &Cpus,
-    extent: Extent,
-    scene: &Scene,
-    skipped: &mut Vec<Skipped>,
-) -> anyhow::Result<Option<Found<'a>>> {
+    allowed: &CpuList,
+    extent: BenchScale,
+    scene: &BenchContext,
+    skipped: &mut Vec<SkippedInstrument>,
+) -> anyhow::Result<Option<WorkloadResult<'a>>> {
     let Some(cpus) = allowed.last(workload.cpus) else {
         eprintln!("bench: {} needs {} CPUs", workload.id, workload.cpus);
         return Ok(None);
@@ -82,7 +82,7 @@ pub fn under<'a>(
                 scene.interrupt.check()?;
                 eprintln!("bench: {} is skipped: {error:#}", instrument.title);
                 let (instrument, title) = (instrument.id.clone(), instrument.title.clone());
-                skipped.push(Skipped { instrument, title, workload, reason: format!("{error:#}") });
+                skipped.push(SkippedInstrument { instrument, title, workload, reason: format!("{error:#}") });
                 Ok(())
             };
             let tool = match scene.start(instrument, &tool_cpus) {
@@ -105,7 +105,7 @@ pub fn under<'a>(
         }
         rounds.push(observations);
     }
-    Ok(Some(Found {
+    Ok(Some(WorkloadResult {
         workload: workload.id,
         about: workload.about,
         workload_cpus: cpus.0,
@@ -115,19 +115,19 @@ pub fn under<'a>(
 }
 
 /// Puts each instrument's rounds together. One that failed in one round has none of them.
-fn measured<'a>(instruments: &'a [Instrument], rounds: &[Vec<Option<Observation>>]) -> Vec<Measured<'a>> {
+fn measured<'a>(instruments: &'a [Instrument], rounds: &[Vec<Option<Observation>>]) -> Vec<InstrumentResult<'a>> {
     let place = |id: &str| instruments.iter().position(|instrument| instrument.id == id);
     let (floor, reference) = (place(FLOOR), place(REFERENCE));
     let of = |which: usize| {
-        let compared: Option<Vec<Compared>> = rounds
+        let compared: Option<Vec<ComparedObservation>> = rounds
             .iter()
             .map(|round| {
                 let at = |place: Option<usize>| round[place?].as_ref();
-                Some(Compared { own: at(Some(which))?, floor: at(floor), reference: at(reference) })
+                Some(ComparedObservation { own: at(Some(which))?, floor: at(floor), reference: at(reference) })
             })
             .collect();
         let compared = compared?;
-        Some(Measured {
+        Some(InstrumentResult {
             instrument: &instruments[which].id,
             title: &instruments[which].title,
             figures: Figures::of(&compared),
@@ -137,10 +137,10 @@ fn measured<'a>(instruments: &'a [Instrument], rounds: &[Vec<Option<Observation>
     (0..instruments.len()).filter_map(of).collect()
 }
 
-impl Found<'_> {
+impl WorkloadResult<'_> {
     /// As a section of a page.
     pub fn section(&self) -> String {
-        let rows = self.instruments.iter().map(|measured| Row {
+        let rows = self.instruments.iter().map(|measured| FigureRow {
             title: measured.title,
             floor: measured.instrument == FLOOR,
             figures: &measured.figures,

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use super::figures::Figures;
-use super::instrument::Skipped;
+use super::instrument::SkippedInstrument;
 use super::losses::Losses;
 use super::spread::Spread;
 
 /// A row of a table.
-pub struct Row<'a> {
+pub struct FigureRow<'a> {
     /// The instrument's title.
     pub title: &'a str,
     /// Whether its net cost is nothing by definition.
@@ -23,9 +23,9 @@ const HEADING: &str = "\
 ";
 
 /// The table of one workload.
-pub fn table(rows: &[Row]) -> String {
+pub fn table(rows: &[FigureRow]) -> String {
     let mut text = HEADING.to_owned();
-    for Row { title, floor, figures } in rows {
+    for FigureRow { title, floor, figures } in rows {
         let gross =
             || figures.switch_gross_ns.map_or(NONE.to_owned(), |gross| format!("0 ({:.0} gross)", gross.median));
         let cells = [
@@ -47,8 +47,8 @@ pub fn table(rows: &[Row]) -> String {
 }
 
 /// What was not run, and why; empty where everything was.
-pub fn skipped(skipped: &[Skipped]) -> String {
-    let line = |Skipped { title, workload, reason, .. }: &Skipped| match workload {
+pub fn skipped(skipped: &[SkippedInstrument]) -> String {
+    let line = |SkippedInstrument { title, workload, reason, .. }: &SkippedInstrument| match workload {
         Some(workload) => format!("- {title} under {workload}: {reason}\n"),
         None => format!("- {title}: {reason}\n"),
     };
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_row_has_a_cell_for_each_heading() {
-        let text = table(&[Row { title: "x", floor: false, figures: &figures() }]);
+        let text = table(&[FigureRow { title: "x", floor: false, figures: &figures() }]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[2],
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_floor_is_nothing_net_and_something_gross() {
-        let text = table(&[Row { title: "x", floor: true, figures: &figures() }]);
+        let text = table(&[FigureRow { title: "x", floor: true, figures: &figures() }]);
         assert!(text.contains("| 0 | 0 (58 gross) | – |"), "{text}");
     }
 
@@ -141,7 +141,12 @@ mod tests {
 
     #[test]
     fn what_fails_under_one_workload_is_said_of_that_one() {
-        let tool = |workload| Skipped { instrument: "x".into(), title: "X".into(), workload, reason: "fails".into() };
+        let tool = |workload| SkippedInstrument {
+            instrument: "x".into(),
+            title: "X".into(),
+            workload,
+            reason: "fails".into(),
+        };
         assert_eq!(skipped(&[tool(None), tool(Some("forks"))]), "- X: fails\n- X under forks: fails\n");
         assert!(tool(None).is("x", "pipe") && tool(Some("pipe")).is("x", "pipe"));
         assert!(!tool(Some("forks")).is("x", "pipe") && !tool(None).is("y", "pipe"));

@@ -12,16 +12,16 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::account;
-use super::affinity::Cpus;
+use super::affinity::CpuList;
 use super::floor::Floor;
-use super::instrument::{Instrument, Kind, Ready, Recipe};
-use super::interrupt::Interrupt;
+use super::instrument::{Instrument, InstrumentKind, ReadySignal, ToolCommand};
+use super::interrupt::InterruptFlag;
 use super::losses::Losses;
-use super::process::Group;
-use super::programs::{self, Held};
+use super::process::ProcessGroup;
+use super::programs::{self, HeldPrograms};
 
 /// What a tool may take to start (compilers are among them) and to end (so are readers of what they recorded).
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// From the first event to the moment when surely all of a tool's programs are attached: they are, one after another,
 /// within some milliseconds.
@@ -34,7 +34,7 @@ pub enum Tool<'a> {
     /// The empty programs.
     Floor(Floor),
     /// A program.
-    Program(Group, &'a Recipe),
+    Program(ProcessGroup, &'a ToolCommand),
 }
 
 /// The perf control channel's two ends.
@@ -50,45 +50,45 @@ const FIFOS: [&str; 2] = ["perf.control", "perf.answer"];
 pub fn start<'a>(
     instrument: &'a Instrument,
     empty_programs: &Path,
-    cpus: &Cpus,
+    cpus: &CpuList,
     directory: &Path,
-    interrupt: &Interrupt,
+    interrupt: &InterruptFlag,
 ) -> anyhow::Result<(Tool<'a>, Option<f64>)> {
     let recipe = match &instrument.kind {
-        Kind::Nothing => return Ok((Tool::Nothing, None)),
-        Kind::Floor => return Ok((Tool::Floor(Floor::attach(empty_programs)?), None)),
-        Kind::Program(recipe) => recipe,
+        InstrumentKind::Nothing => return Ok((Tool::Nothing, None)),
+        InstrumentKind::Floor => return Ok((Tool::Floor(Floor::attach(empty_programs)?), None)),
+        InstrumentKind::Program(recipe) => recipe,
     };
     for fifo in FIFOS.map(|name| directory.join(name)) {
         let _ = fs::remove_file(&fifo);
         mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).with_context(|| format!("cannot make `{}`", fifo.display()))?;
     }
-    if recipe.ready == Ready::EventOn && event_is_on()?.is_some() {
+    if recipe.ready == ReadySignal::EventOn && event_is_on()?.is_some() {
         bail!("somebody else traces `sched_switch`");
     }
     let begin = Instant::now();
     let mut command = Command::new(&recipe.program);
-    let mut group = Group::spawn(command.args(&recipe.args), cpus, directory.join(&instrument.id))?;
+    let mut group = ProcessGroup::spawn(command.args(&recipe.args), cpus, directory.join(&instrument.id))?;
     let mut channel = None;
-    let first = interrupt.wait(PATIENCE, || {
+    let first = interrupt.wait(TIMEOUT, || {
         if group.ended()?.is_some() {
-            bail!("it does not run here: {}", group.last_words());
+            bail!("it does not run here: {}", group.last_message());
         }
         Ok(match recipe.ready {
-            Ready::FirstRun => has_run(&group)?,
-            Ready::Answers => answers(&mut channel, directory)?,
-            Ready::EventOn => event_is_on()?,
+            ReadySignal::FirstRun => has_run(&group)?,
+            ReadySignal::Answers => answers(&mut channel, directory)?,
+            ReadySignal::EventOn => event_is_on()?,
         }
         .map(|()| begin.elapsed().as_secs_f64()))
     })?;
-    let first = first.with_context(|| format!("it does not measure after {PATIENCE:?}: {}", group.last_words()))?;
+    let first = first.with_context(|| format!("it does not measure after {TIMEOUT:?}: {}", group.last_message()))?;
     interrupt.wait(SETTLE, || Ok(None::<()>))?;
     Ok((Tool::Program(group, recipe), Some(first)))
 }
 
-fn has_run(group: &Group) -> anyhow::Result<Option<()>> {
+fn has_run(group: &ProcessGroup) -> anyhow::Result<Option<()>> {
     let held = programs::held_by(&account::processes(group.pid())?);
-    Ok(held.account.values().any(|runs| runs.count > 0).then_some(()))
+    Ok(held.runs.values().any(|runs| runs.count > 0).then_some(()))
 }
 
 /// Both ends of each fifo, so that opening it waits for nobody.
@@ -135,9 +135,9 @@ impl Tool<'_> {
     ///
     /// # Errors
     /// If /proc cannot be read.
-    pub fn held(&self) -> anyhow::Result<Held> {
+    pub fn held(&self) -> anyhow::Result<HeldPrograms> {
         Ok(match self {
-            Self::Nothing => Held::default(),
+            Self::Nothing => HeldPrograms::default(),
             Self::Floor(_) => programs::held_by(&[std::process::id()]),
             Self::Program(group, _) => programs::held_by(&account::processes(group.pid())?),
         })
@@ -147,7 +147,7 @@ impl Tool<'_> {
     ///
     /// # Errors
     /// If it does not end.
-    pub fn stop(self, interrupt: &Interrupt) -> anyhow::Result<Option<Losses>> {
+    pub fn stop(self, interrupt: &InterruptFlag) -> anyhow::Result<Option<Losses>> {
         match self {
             Self::Nothing => Ok(None),
             Self::Floor(floor) => {
@@ -155,9 +155,9 @@ impl Tool<'_> {
                 Ok(None)
             }
             Self::Program(mut group, recipe) => {
-                group.interrupt(PATIENCE, interrupt)?;
+                group.interrupt(TIMEOUT, interrupt)?;
                 let (output, errors) = group.printed();
-                Ok(recipe.told.losses((&output, &errors)))
+                Ok(recipe.loss_source.losses((&output, &errors)))
             }
         }
     }

@@ -9,27 +9,27 @@ use anyhow::{Context as _, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 
-use super::affinity::Cpus;
-use super::interrupt::Interrupt;
-use super::load::{Forks, Load, READY, Ring, Took};
-use super::process::Group;
+use super::affinity::CpuList;
+use super::interrupt::InterruptFlag;
+use super::load::{ForkLoad, Load, LoadTimes, READY, TokenRing};
+use super::process::ProcessGroup;
 use crate::privilege;
 
 /// Far more than any performance takes, also under a slow instrument.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A load that costs are measured under.
-pub struct Workload {
+pub struct BenchWorkload {
     /// What `--workload` calls it.
     pub id: &'static str,
     /// What it does.
     pub about: &'static str,
     /// How many CPUs it runs on.
     pub cpus: usize,
-    performer: Performer,
+    command: LoadCommand,
 }
 
-enum Performer {
+enum LoadCommand {
     /// `perf bench` with these arguments and a number of rounds; a copy on each CPU, or one on all of them.
     Perf { args: &'static [&'static str], rounds: u64, copies: bool },
     /// A load of our own, to perform one in so many of its rounds; so many copies of it.
@@ -37,133 +37,135 @@ enum Performer {
 }
 
 /// All of them; a performance takes about half a second on a machine of 2024.
-pub const WORKLOADS: [Workload; 7] = [
-    Workload {
+pub const WORKLOADS: [BenchWorkload; 7] = [
+    BenchWorkload {
         id: "pipe",
         about: "`perf bench sched pipe`, both sides on one CPU",
         cpus: 1,
-        performer: Performer::Perf { args: &["pipe", "-l"], rounds: 200_000, copies: false },
+        command: LoadCommand::Perf { args: &["pipe", "-l"], rounds: 200_000, copies: false },
     },
-    Workload {
+    BenchWorkload {
         id: "pipe-2",
         about: "`perf bench sched pipe`, one on each of two CPUs",
         cpus: 2,
-        performer: Performer::Perf { args: &["pipe", "-l"], rounds: 200_000, copies: true },
+        command: LoadCommand::Perf { args: &["pipe", "-l"], rounds: 200_000, copies: true },
     },
-    Workload {
+    BenchWorkload {
         id: "messaging",
         about: "`perf bench sched messaging`: 40 senders and 40 receivers on two CPUs",
         cpus: 2,
-        performer: Performer::Perf { args: &["messaging", "-g", "2", "-l"], rounds: 500, copies: false },
+        command: LoadCommand::Perf { args: &["messaging", "-g", "2", "-l"], rounds: 500, copies: false },
     },
-    Workload {
+    BenchWorkload {
         id: "think",
         about: "8 threads that think for some 30 µs and wake each other, 3 of them at a time on two CPUs",
         cpus: 2,
-        performer: Performer::Own {
-            load: |part| Load::Ring(Ring { threads: 8, tokens: 3, work: 30_000, hops: 10_000 / part }),
+        command: LoadCommand::Own {
+            load: |part| Load::Ring(TokenRing { threads: 8, tokens: 3, work: 30_000, hops: 10_000 / part }),
             copies: 1,
         },
     },
-    Workload {
+    BenchWorkload {
         id: "forks",
         about: "forks of processes that end at once, one after another on one CPU",
         cpus: 1,
-        performer: Performer::Own { load: |part| Load::Forks(Forks { children: 5_000 / part }), copies: 1 },
+        command: LoadCommand::Own { load: |part| Load::Forks(ForkLoad { children: 5_000 / part }), copies: 1 },
     },
-    Workload {
+    BenchWorkload {
         id: "ring-10",
         about: "10 threads that wake each other in turn on one CPU",
         cpus: 1,
-        performer: Performer::Own {
-            load: |part| Load::Ring(Ring { threads: 10, tokens: 1, work: 0, hops: 200_000 / part }),
+        command: LoadCommand::Own {
+            load: |part| Load::Ring(TokenRing { threads: 10, tokens: 1, work: 0, hops: 200_000 / part }),
             copies: 1,
         },
     },
-    Workload {
+    BenchWorkload {
         id: "ring-20000",
         about: "20,000 threads in two processes, which wake each other in turn on one CPU: all but two sleep",
         cpus: 1,
         // One process has room for fewer, with 65,530 mappings (vm.max_map_count) and four for each thread.
-        performer: Performer::Own {
-            load: |part| Load::Ring(Ring { threads: 10_000, tokens: 1, work: 0, hops: 100_000 / part }),
+        command: LoadCommand::Own {
+            load: |part| Load::Ring(TokenRing { threads: 10_000, tokens: 1, work: 0, hops: 100_000 / part }),
             copies: 2,
         },
     },
 ];
 
 /// A workload in its place, its tasks there if they are ours.
-pub struct Staged {
-    cpus: Cpus,
+pub struct PreparedWorkload {
+    cpus: CpuList,
     printed: PathBuf,
     part: u64,
-    company: Company,
+    processes: LoadProcesses,
 }
 
-enum Company {
+enum LoadProcesses {
     Perf { perf: PathBuf, args: &'static [&'static str], rounds: u64, copies: bool },
-    Own(Vec<Player>),
+    Own(Vec<LoadProcess>),
 }
 
 /// A process that performs a load of our own. Dropped, it is gone.
-struct Player {
+struct LoadProcess {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-impl Workload {
+impl BenchWorkload {
     /// Stages it on `cpus`, to perform one in `part` of its rounds each time. What it prints goes below `directory`.
     ///
     /// # Errors
     /// If it needs a program that is not there, or more threads than there is room for.
-    pub fn stage(&self, cpus: Cpus, part: u64, directory: &Path) -> anyhow::Result<Staged> {
-        let company = match self.performer {
-            Performer::Perf { args, rounds, copies } => {
+    pub fn stage(&self, cpus: CpuList, part: u64, directory: &Path) -> anyhow::Result<PreparedWorkload> {
+        let company = match self.command {
+            LoadCommand::Perf { args, rounds, copies } => {
                 let perf = privilege::program("perf").context("needs `perf`; install `linux-perf`")?;
-                Company::Perf { perf, args, rounds, copies }
+                LoadProcesses::Perf { perf, args, rounds, copies }
             }
-            Performer::Own { load, copies } => {
+            LoadCommand::Own { load, copies } => {
                 let load = load(part);
-                Company::Own((0..copies).map(|_| Player::stage(&load, &cpus)).collect::<anyhow::Result<_>>()?)
+                LoadProcesses::Own(
+                    (0..copies).map(|_| LoadProcess::stage(&load, &cpus)).collect::<anyhow::Result<_>>()?,
+                )
             }
         };
-        Ok(Staged { cpus, printed: directory.join(self.id), part, company })
+        Ok(PreparedWorkload { cpus, printed: directory.join(self.id), part, processes: company })
     }
 }
 
-impl Staged {
+impl PreparedWorkload {
     /// Has it perform once.
     ///
     /// # Errors
     /// If it fails, or somebody wants everything to end.
-    pub fn perform(&mut self, interrupt: &Interrupt) -> anyhow::Result<Took> {
+    pub fn perform(&mut self, interrupt: &InterruptFlag) -> anyhow::Result<LoadTimes> {
         interrupt.check()?;
-        match &mut self.company {
-            Company::Perf { perf, args, rounds, copies } => {
-                let places: Vec<Cpus> = match copies {
-                    true => self.cpus.0.iter().map(|cpu| Cpus(vec![*cpu])).collect(),
+        match &mut self.processes {
+            LoadProcesses::Perf { perf, args, rounds, copies } => {
+                let places: Vec<CpuList> = match copies {
+                    true => self.cpus.0.iter().map(|cpu| CpuList(vec![*cpu])).collect(),
                     false => vec![self.cpus.clone()],
                 };
                 let cpu_before = children_cpu_s()?;
-                let start = |(copy, cpus): (usize, &Cpus)| {
+                let start = |(copy, cpus): (usize, &CpuList)| {
                     let mut command = Command::new(&*perf);
                     command.args(["bench", "sched"]).args(*args).arg((*rounds / self.part).to_string());
-                    Group::spawn(&mut command, cpus, self.printed.with_extension(copy.to_string()))
+                    ProcessGroup::spawn(&mut command, cpus, self.printed.with_extension(copy.to_string()))
                 };
                 let mut groups = places.iter().enumerate().map(start).collect::<anyhow::Result<Vec<_>>>()?;
                 let mut elapsed_s = 0.0;
                 for group in &mut groups {
-                    let printed = group.outcome(PATIENCE, interrupt)?;
+                    let printed = group.outcome(TIMEOUT, interrupt)?;
                     elapsed_s += total_time_s(&printed).with_context(|| format!("`perf bench` said `{printed}`"))?;
                 }
                 // The copies run side by side, so they take as long as one of them does on average.
-                Ok(Took { elapsed_s: elapsed_s / groups.len() as f64, cpu_s: children_cpu_s()? - cpu_before })
+                Ok(LoadTimes { elapsed_s: elapsed_s / groups.len() as f64, cpu_s: children_cpu_s()? - cpu_before })
             }
-            Company::Own(players) => {
-                players.iter_mut().try_for_each(Player::begin)?;
-                let took = players.iter_mut().map(Player::took).collect::<anyhow::Result<Vec<_>>>()?;
-                Ok(Took {
+            LoadProcesses::Own(players) => {
+                players.iter_mut().try_for_each(LoadProcess::begin)?;
+                let took = players.iter_mut().map(LoadProcess::took).collect::<anyhow::Result<Vec<_>>>()?;
+                Ok(LoadTimes {
                     elapsed_s: took.iter().map(|took| took.elapsed_s).fold(0.0, f64::max),
                     cpu_s: took.iter().map(|took| took.cpu_s).sum(),
                 })
@@ -172,8 +174,8 @@ impl Staged {
     }
 }
 
-impl Player {
-    fn stage(load: &Load, cpus: &Cpus) -> anyhow::Result<Self> {
+impl LoadProcess {
+    fn stage(load: &Load, cpus: &CpuList) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["bench", "--perform", &serde_json::to_string(load)?]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -181,7 +183,7 @@ impl Player {
         let input = child.stdin.take().context("no standard input")?;
         let output = BufReader::new(child.stdout.take().context("no standard output")?);
         let mut player = Self { child, input, output };
-        let said = player.hear()?;
+        let said = player.next_line()?;
         ensure!(said == READY, "the load said `{said}`, expected `{READY}`");
         Ok(player)
     }
@@ -190,19 +192,19 @@ impl Player {
         self.input.write_all(b"perform\n").and_then(|()| self.input.flush()).context("the load is gone")
     }
 
-    fn took(&mut self) -> anyhow::Result<Took> {
-        let said = self.hear()?;
+    fn took(&mut self) -> anyhow::Result<LoadTimes> {
+        let said = self.next_line()?;
         serde_json::from_str(&said).with_context(|| format!("the load said `{said}`"))
     }
 
-    fn hear(&mut self) -> anyhow::Result<String> {
+    fn next_line(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         self.output.read_line(&mut line).context("the load is gone")?;
         Ok(line.trim_end().to_owned())
     }
 }
 
-impl Drop for Player {
+impl Drop for LoadProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, bail, ensure};
 use object::Endianness;
 
-use super::relocation::Words;
+use super::relocation::WordReader;
 
 /// The kinds of BTF types that matter here (Linux, `include/uapi/linux/btf.h`).
 mod kind {
@@ -17,20 +17,20 @@ mod kind {
 }
 
 /// BTF, with the place of each type.
-pub struct Types<'a> {
-    words: Words<'a>,
+pub struct ObjectTypes<'a> {
+    words: WordReader<'a>,
     /// The offset of each type, by its id; 0 is `void`.
     offsets: Vec<usize>,
     strings: &'a [u8],
 }
 
-impl<'a> Types<'a> {
+impl<'a> ObjectTypes<'a> {
     /// Finds where each type begins.
     ///
     /// # Errors
     /// If it is cut short or holds a kind that is not known.
     pub fn parse(bytes: &'a [u8], endian: Endianness) -> anyhow::Result<Self> {
-        let words = Words { bytes, endian };
+        let words = WordReader { bytes, endian };
         // magic, version and flags, then the header's length, then offset and length of the types and of
         // the strings, counted from the end of the header.
         let header = words.word(4)?;
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn an_access_reads_like_c() {
         let btf = btf();
-        let types = Types::parse(&btf, Endianness::Little).unwrap();
+        let types = ObjectTypes::parse(&btf, Endianness::Little).unwrap();
         assert_eq!(types.access(2, "0").unwrap(), "task");
         assert_eq!(types.access(2, "0:0").unwrap(), "task.pid");
         assert_eq!(types.access(2, "0:1:2:3").unwrap(), "task.sub.comm[3]");
@@ -164,8 +164,8 @@ mod tests {
     fn broken_types_are_an_error() {
         let btf = btf();
         for length in 0..btf.len() {
-            assert!(Types::parse(&btf[..length], Endianness::Little).is_err(), "{length} bytes");
+            assert!(ObjectTypes::parse(&btf[..length], Endianness::Little).is_err(), "{length} bytes");
         }
-        assert!(Types::parse(&btf, Endianness::Little).unwrap().access(9, "0:0").is_err());
+        assert!(ObjectTypes::parse(&btf, Endianness::Little).unwrap().access(9, "0:0").is_err());
     }
 }

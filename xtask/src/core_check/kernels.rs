@@ -11,7 +11,7 @@ use crate::vmlinuz;
 
 /// A file with the BTF of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kernel {
+pub struct KernelFile {
     /// What to call it.
     pub name: String,
     /// The file.
@@ -22,7 +22,7 @@ pub struct Kernel {
 ///
 /// # Errors
 /// If something given does not exist or cannot be read.
-pub fn find(places: &[PathBuf]) -> anyhow::Result<Vec<Kernel>> {
+pub fn find(places: &[PathBuf]) -> anyhow::Result<Vec<KernelFile>> {
     let mut kernels = vec![];
     for place in places {
         let inside = || format!("cannot read `{}`", place.display());
@@ -31,10 +31,10 @@ pub fn find(places: &[PathBuf]) -> anyhow::Result<Vec<Kernel>> {
             walk(place, &mut found).with_context(inside)?;
             kernels.extend(found.into_iter().map(|path| {
                 let name = path.strip_prefix(place).unwrap_or(&path).display().to_string();
-                Kernel { name, path }
+                KernelFile { name, path }
             }));
         } else {
-            kernels.push(Kernel { name: place.display().to_string(), path: place.clone() });
+            kernels.push(KernelFile { name: place.display().to_string(), path: place.clone() });
         }
     }
     Ok(kernels)

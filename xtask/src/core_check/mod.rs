@@ -18,11 +18,11 @@ use aya_obj::btf::Btf;
 
 use crate::setup::Purpose;
 use crate::{dist, setup, vm};
-use kernels::Kernel;
+use kernels::KernelFile;
 use relocation::Relocation;
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct CoreCheckArgs {
     /// Files with BTF, kernel images, or directories of such [default: the running kernel and the kernels of `cargo xtask vm`]
     kernels: Vec<PathBuf>,
     /// The object to check [default: builds it]
@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 /// Fails if relocation fails on any of the kernels.
-pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn main(args: &CoreCheckArgs) -> anyhow::Result<ExitCode> {
     let object = match &args.object {
         Some(object) => object.clone(),
         None => {
@@ -48,7 +48,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Whether relocation succeeds on all of `kernels`.
-fn check(object: &Path, kernels: &[Kernel]) -> anyhow::Result<bool> {
+fn check(object: &Path, kernels: &[KernelFile]) -> anyhow::Result<bool> {
     let object = fs::read(object).with_context(|| format!("cannot read `{}`", object.display()))?;
     let parsed = Object::parse(&object).context("aya cannot read the object")?;
     let relocations = relocation::read(&object).context("cannot read the object's relocations")?;
@@ -56,7 +56,7 @@ fn check(object: &Path, kernels: &[Kernel]) -> anyhow::Result<bool> {
     let width = kernels.iter().map(|kernel| kernel.name.len()).max().unwrap_or(0).max("kernel".len());
     println!("{:<width$}  {:>5}  {:>8}  poisoned fields", "kernel", "ok", "poisoned");
     let mut failed = false;
-    for Kernel { name, path } in kernels {
+    for KernelFile { name, path } in kernels {
         match kernels::btf(path).and_then(|btf| poisoned(&parsed, &relocations, &btf)) {
             Ok(poisoned) => {
                 let ok = relocations.len() - poisoned.len();
@@ -75,11 +75,11 @@ fn check(object: &Path, kernels: &[Kernel]) -> anyhow::Result<bool> {
 }
 
 /// The running kernel, and those of the list that can be had.
-fn default_kernels() -> anyhow::Result<Vec<Kernel>> {
+fn default_kernels() -> anyhow::Result<Vec<KernelFile>> {
     let mut kernels = kernels::find(&["/sys/kernel/btf/vmlinux".into()])?;
     for (spec, kernel) in vm::fetch::kernels(vm::kernels::KERNELS)? {
         match kernel {
-            Ok(kernel) => kernels.push(Kernel { name: spec.to_string(), path: kernel.btf }),
+            Ok(kernel) => kernels.push(KernelFile { name: spec.to_string(), path: kernel.btf }),
             Err(why) => eprintln!("core-check: skipping {spec}: {why:#}"),
         }
     }

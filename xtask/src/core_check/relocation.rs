@@ -6,7 +6,7 @@
 use anyhow::{Context as _, ensure};
 use object::{Endian, Endianness, Object as _, ObjectSection as _};
 
-use super::fields::Types;
+use super::fields::ObjectTypes;
 
 /// An instruction that depends on the kernel's types.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +55,8 @@ impl Relocation {
 pub fn read(object: &[u8]) -> anyhow::Result<Vec<Relocation>> {
     let file = object::File::parse(object).context("no ELF file")?;
     let section = |name| file.section_by_name(name).with_context(|| format!("no section `{name}`"));
-    let types = Types::parse(section(".BTF")?.data()?, file.endianness())?;
-    let ext = Words { bytes: section(".BTF.ext")?.data()?, endian: file.endianness() };
+    let types = ObjectTypes::parse(section(".BTF")?.data()?, file.endianness())?;
+    let ext = WordReader { bytes: section(".BTF.ext")?.data()?, endian: file.endianness() };
     // magic, version and flags, then the header's length, then offset and length of three tables
     // counted from the end of the header; the third table holds the relocations.
     let header = ext.word(4)?;
@@ -82,14 +82,14 @@ pub fn read(object: &[u8]) -> anyhow::Result<Vec<Relocation>> {
 
 /// Bytes read as 32-bit words.
 #[derive(Clone, Copy)]
-pub struct Words<'a> {
+pub struct WordReader<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
     /// Their order within a word.
     pub endian: Endianness,
 }
 
-impl Words<'_> {
+impl WordReader<'_> {
     /// The word at an offset in bytes.
     ///
     /// # Errors

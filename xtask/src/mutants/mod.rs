@@ -13,15 +13,15 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 
-use patch::{Patch, Suite};
+use patch::{MutantSuite, Patch};
 use tree::Tree;
-use trial::Outcome;
-use verdict::Verdict;
+use trial::TrialOutcome;
+use verdict::MutantVerdict;
 
 use crate::setup::{self, Purpose};
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct MutantsArgs {
     /// Try only mutants whose name begins with one of these
     names: Vec<String>,
     /// List the mutants, what each breaks and the suites that must notice, and try none
@@ -29,7 +29,7 @@ pub struct Args {
     list: bool,
 }
 
-pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn main(args: &MutantsArgs) -> anyhow::Result<ExitCode> {
     let mut patches = Patch::all()?;
     patches.retain(|patch| args.names.is_empty() || args.names.iter().any(|name| patch.name.starts_with(name)));
     if patches.is_empty() {
@@ -38,7 +38,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout();
     if args.list {
         for patch in &patches {
-            let suites: Vec<_> = patch.suites.iter().map(Suite::word).collect();
+            let suites: Vec<_> = patch.suites.iter().map(MutantSuite::word).collect();
             writeln!(out, "{}\n    breaks: {}\n    caught by: {}", patch.name, patch.breaks, suites.join(", "))?;
         }
         return Ok(ExitCode::SUCCESS);
@@ -53,13 +53,13 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let (mut caught, mut away) = (0, Vec::new());
     for patch in &patches {
         let begin = Instant::now();
-        let verdict = try_out(&tree, patch, &known)?;
-        let (word, more) = verdict.words();
+        let verdict = try_mutant(&tree, patch, &known)?;
+        let (word, more) = verdict.describe();
         writeln!(out, "{:<44} {word:<10} {:>4} s  {more}", patch.name, begin.elapsed().as_secs())?;
         match verdict {
-            Verdict::Caught(_) => caught += 1,
-            Verdict::NotTried(_) => {}
-            Verdict::Uncaught(_) | Verdict::Stale(_) => away.push(&*patch.name),
+            MutantVerdict::Caught(_) => caught += 1,
+            MutantVerdict::NotTried(_) => {}
+            MutantVerdict::Uncaught(_) | MutantVerdict::Stale(_) => away.push(&*patch.name),
         }
     }
     writeln!(out, "logs: {}", tree::directory().display())?;
@@ -68,11 +68,11 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The tests of all suites that fail without a mutant. All before the first mutant, so that the tree is built without one only once.
-fn failing_without(tree: &Tree, patches: &[Patch]) -> anyhow::Result<BTreeMap<Suite, Vec<String>>> {
-    let suites: BTreeSet<&Suite> = patches.iter().flat_map(|patch| &patch.suites).collect();
+fn failing_without(tree: &Tree, patches: &[Patch]) -> anyhow::Result<BTreeMap<MutantSuite, Vec<String>>> {
+    let suites: BTreeSet<&MutantSuite> = patches.iter().flat_map(|patch| &patch.suites).collect();
     let mut known = BTreeMap::new();
     for suite in suites {
-        let Outcome::Ran(counts) = trial::run(tree, "none", suite)? else {
+        let TrialOutcome::Ran(counts) = trial::run(tree, "none", suite)? else {
             bail!("without a mutant, {} does not compile: see `{}`", suite.word(), tree::directory().display());
         };
         if !counts.failed.is_empty() {
@@ -84,19 +84,19 @@ fn failing_without(tree: &Tree, patches: &[Patch]) -> anyhow::Result<BTreeMap<Su
 }
 
 /// Plants a mutant, runs its suites until one does not notice, and takes it out.
-fn try_out(tree: &Tree, patch: &Patch, known: &BTreeMap<Suite, Vec<String>>) -> anyhow::Result<Verdict> {
+fn try_mutant(tree: &Tree, patch: &Patch, known: &BTreeMap<MutantSuite, Vec<String>>) -> anyhow::Result<MutantVerdict> {
     if let Err(error) = tree.apply(&patch.path) {
-        return Ok(Verdict::Stale(format!("{error:#}")));
+        return Ok(MutantVerdict::Stale(format!("{error:#}")));
     }
     let mut trials = Vec::new();
     for suite in &patch.suites {
         trials.push((suite.clone(), trial::run(tree, &patch.name, suite)?, known[suite].clone()));
-        if !Verdict::of(&trials).is_fine() {
+        if !MutantVerdict::of(&trials).is_fine() {
             break;
         }
     }
     tree.restore()?;
-    Ok(Verdict::of(&trials))
+    Ok(MutantVerdict::of(&trials))
 }
 
 /// The last line, for `all` mutants.

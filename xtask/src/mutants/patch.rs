@@ -24,21 +24,21 @@ pub struct Patch {
     /// What it breaks.
     pub breaks: String,
     /// The suites of which each must fail, those first that need no kernel.
-    pub suites: Vec<Suite>,
+    pub suites: Vec<MutantSuite>,
 }
 
 /// Tests that are run together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Suite {
+pub struct MutantSuite {
     /// Where they are.
-    pub place: Place,
+    pub location: SuiteLocation,
     /// Only those whose name contains this; all where it is empty.
     pub filter: String,
 }
 
 /// Where tests are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum SuiteLocation {
     /// The unit tests of this package.
     Package(String),
     /// This file of `tests/tests`: tests on the running kernel.
@@ -71,9 +71,9 @@ impl Patch {
                 text.lines().take_while(|line| !line.starts_with("--- ")).find_map(|line| line.strip_prefix(name));
             Ok(line.with_context(|| format!("no line begins with `{name}`"))?.trim())
         };
-        let suites = field("Caught by:")?.split(',').map(|word| Suite::parse(word.trim()));
+        let suites = field("Caught by:")?.split(',').map(|word| MutantSuite::parse(word.trim()));
         let mut suites: Vec<_> = suites.collect::<anyhow::Result<_>>()?;
-        suites.sort_by_key(Suite::needs_kernel);
+        suites.sort_by_key(MutantSuite::needs_kernel);
         Ok(Self {
             name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             path: path.to_owned(),
@@ -86,14 +86,14 @@ impl Patch {
 impl Patch {
     /// Whether one of its suites does.
     pub fn needs_kernel(&self) -> bool {
-        self.suites.iter().any(Suite::needs_kernel)
+        self.suites.iter().any(MutantSuite::needs_kernel)
     }
 }
 
-impl Suite {
+impl MutantSuite {
     /// Whether its tests are on the running kernel. They take longer to build and to run.
     fn needs_kernel(&self) -> bool {
-        matches!(self.place, Place::Kernel(_))
+        matches!(self.location, SuiteLocation::Kernel(_))
     }
 
     /// From `PLACE` or `PLACE/FILTER`, where the place is a package or a file of `tests/tests`.
@@ -101,18 +101,18 @@ impl Suite {
         let (place, filter) = word.split_once('/').unwrap_or((word, ""));
         let root = workspace::root();
         let place = if root.join("tests/tests").join(place).with_extension("rs").is_file() {
-            Place::Kernel(place.to_owned())
+            SuiteLocation::Kernel(place.to_owned())
         } else if root.join(place).join("Cargo.toml").is_file() {
-            Place::Package(place.to_owned())
+            SuiteLocation::Package(place.to_owned())
         } else {
             bail!("`{place}` is neither a package nor a file of `tests/tests`");
         };
-        Ok(Self { place, filter: filter.to_owned() })
+        Ok(Self { location: place, filter: filter.to_owned() })
     }
 
     /// As in the patch.
     pub fn word(&self) -> String {
-        let (Place::Package(place) | Place::Kernel(place)) = &self.place;
+        let (SuiteLocation::Package(place) | SuiteLocation::Kernel(place)) = &self.location;
         if self.filter.is_empty() { place.clone() } else { format!("{place}/{}", self.filter) }
     }
 }
@@ -128,8 +128,8 @@ mod tests {
         let text = "Breaks: the clock\nCaught by: traps/t06, wakelat-common\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n";
         let patch = Patch::parse(Path::new("/x/01-clock.patch"), text).unwrap();
         assert_eq!((&*patch.name, &*patch.breaks), ("01-clock", "the clock"));
-        assert_eq!(patch.suites.iter().map(Suite::word).collect::<Vec<_>>(), ["wakelat-common", "traps/t06"]);
-        assert_eq!(patch.suites[1].place, Place::Kernel("traps".to_owned()));
+        assert_eq!(patch.suites.iter().map(MutantSuite::word).collect::<Vec<_>>(), ["wakelat-common", "traps/t06"]);
+        assert_eq!(patch.suites[1].location, SuiteLocation::Kernel("traps".to_owned()));
         assert!(Patch::parse(Path::new("a.patch"), "Breaks: it\n--- a\nCaught by: traps\n").is_err());
         assert!(Patch::parse(Path::new("a.patch"), "Breaks: it\nCaught by: nothing-like-it\n").is_err());
     }

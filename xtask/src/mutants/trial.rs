@@ -6,44 +6,44 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use super::patch::{Place, Suite};
+use super::patch::{MutantSuite, SuiteLocation};
 use super::tree::{Tree, directory};
-use crate::test::harness::{Counts, Harness};
+use crate::test::harness::{Harness, TestCounts};
 use crate::workspace;
 
 /// How a suite went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// It did not compile.
     NotBuilt,
     /// What its tests did.
-    Ran(Counts),
+    Ran(TestCounts),
 }
 
 /// Runs `suite` in `tree`, with what it says in a log that is named after `mutant`.
 ///
 /// # Errors
 /// If cargo cannot be run.
-pub fn run(tree: &Tree, mutant: &str, suite: &Suite) -> anyhow::Result<Outcome> {
+pub fn run(tree: &Tree, mutant: &str, suite: &MutantSuite) -> anyhow::Result<TrialOutcome> {
     let log = directory().join(format!("{mutant}.{}.log", suite.word().replace(['/', ':'], "-")));
     let mut build = cargo(tree, "test");
-    match &suite.place {
-        Place::Package(package) => build.args(["--package", package, unit_tests(tree, package)]),
-        Place::Kernel(file) => {
+    match &suite.location {
+        SuiteLocation::Package(package) => build.args(["--package", package, unit_tests(tree, package)]),
+        SuiteLocation::Kernel(file) => {
             // The binary that the tests run: its own build, as tests of another package do not depend on it.
             if !logged(cargo(tree, "build").args(["--package=wakelat"]), &log)?.0 {
-                return Ok(Outcome::NotBuilt);
+                return Ok(TrialOutcome::NotBuilt);
             }
             build.args(["--package=wakelat-tests", "--test", file]).env("WAKELAT", binary())
         }
     };
     if !logged(build.arg("--no-run"), &log)?.0 {
-        return Ok(Outcome::NotBuilt);
+        return Ok(TrialOutcome::NotBuilt);
     }
     let mut tests = cargo(tree, "test");
-    match &suite.place {
-        Place::Package(package) => tests.args(["--package", package, unit_tests(tree, package), "--"]),
-        Place::Kernel(file) => {
+    match &suite.location {
+        SuiteLocation::Package(package) => tests.args(["--package", package, unit_tests(tree, package), "--"]),
+        SuiteLocation::Kernel(file) => {
             tests.args(["--package=wakelat-tests", "--test", file, "--", "--test-threads=1"]).env("WAKELAT", binary())
         }
     };
@@ -54,7 +54,7 @@ pub fn run(tree: &Tree, mutant: &str, suite: &Suite) -> anyhow::Result<Outcome> 
     if !succeeded && counts.failed.is_empty() {
         counts.failed.push("the test binary died".to_owned());
     }
-    Ok(Outcome::Ran(counts))
+    Ok(TrialOutcome::Ran(counts))
 }
 
 /// Where the unit tests of `package` are.

@@ -1,11 +1,11 @@
 //! What a mutant's trials come to. Pure.
 
-use super::{patch::Suite, trial::Outcome};
-use crate::test::harness::Counts;
+use super::{patch::MutantSuite, trial::TrialOutcome};
+use crate::test::harness::TestCounts;
 
 /// What became of a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MutantVerdict {
     /// Every suite noticed it, by these tests.
     Caught(Vec<String>),
     /// These suites ran and did not.
@@ -16,12 +16,12 @@ pub enum Verdict {
     Stale(String),
 }
 
-impl Verdict {
+impl MutantVerdict {
     /// From the outcomes of its suites. `known` holds, for each, the tests that fail without any mutant.
-    pub fn of(trials: &[(Suite, Outcome, Vec<String>)]) -> Self {
+    pub fn of(trials: &[(MutantSuite, TrialOutcome, Vec<String>)]) -> Self {
         let (mut caught, mut uncaught, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
         for (suite, outcome, known) in trials {
-            let Outcome::Ran(Counts { passed, failed, skipped: skips }) = outcome else {
+            let TrialOutcome::Ran(TestCounts { passed, failed, skipped: skips }) = outcome else {
                 return Self::Stale(format!("does not compile for {}", suite.word()));
             };
             let mut noticed = failed.iter().filter(|test| !known.contains(test)).peekable();
@@ -44,7 +44,7 @@ impl Verdict {
     }
 
     /// For the table: a word, and what there is to say of it.
-    pub fn words(&self) -> (&'static str, String) {
+    pub fn describe(&self) -> (&'static str, String) {
         /// More of them say no more.
         const SHOWN: usize = 3;
         match self {
@@ -60,40 +60,49 @@ impl Verdict {
 }
 
 /// The test without the modules it is in, which the suite's word says well enough.
-fn named(suite: &Suite, test: &str) -> String {
+fn named(suite: &MutantSuite, test: &str) -> String {
     let test = test.rsplit("::").next().unwrap_or(test);
     format!("{}: {test}", suite.word())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::patch::Place;
+    use super::super::patch::SuiteLocation;
     use super::*;
-    use crate::test::harness::Skip;
+    use crate::test::harness::SkippedTest;
 
-    fn trial(passed: usize, failed: &[&str], skipped: &[&str], known: &[&str]) -> (Suite, Outcome, Vec<String>) {
+    fn trial(
+        passed: usize,
+        failed: &[&str],
+        skipped: &[&str],
+        known: &[&str],
+    ) -> (MutantSuite, TrialOutcome, Vec<String>) {
         let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let skipped = names(skipped).into_iter().map(|test| Skip { test, reason: "needs root".to_owned() }).collect();
-        let suite = Suite { place: Place::Kernel("traps".to_owned()), filter: String::new() };
-        (suite, Outcome::Ran(Counts { passed, failed: names(failed), skipped }), names(known))
+        let skipped =
+            names(skipped).into_iter().map(|test| SkippedTest { test, reason: "needs root".to_owned() }).collect();
+        let suite = MutantSuite { location: SuiteLocation::Kernel("traps".to_owned()), filter: String::new() };
+        (suite, TrialOutcome::Ran(TestCounts { passed, failed: names(failed), skipped }), names(known))
     }
 
     #[test]
     fn every_suite_must_notice() {
         let caught = trial(3, &["t06"], &[], &[]);
-        assert_eq!(Verdict::of(std::slice::from_ref(&caught)), Verdict::Caught(vec!["traps: t06".to_owned()]));
+        assert_eq!(
+            MutantVerdict::of(std::slice::from_ref(&caught)),
+            MutantVerdict::Caught(vec!["traps: t06".to_owned()])
+        );
         let passed = trial(3, &[], &["t05"], &[]);
-        assert_eq!(Verdict::of(&[caught, passed]), Verdict::Uncaught(vec!["traps".to_owned()]));
+        assert_eq!(MutantVerdict::of(&[caught, passed]), MutantVerdict::Uncaught(vec!["traps".to_owned()]));
     }
 
     #[test]
     fn a_test_that_fails_anyhow_notices_nothing() {
-        assert!(!Verdict::of(&[trial(3, &["t06"], &[], &["t06"])]).is_fine());
+        assert!(!MutantVerdict::of(&[trial(3, &["t06"], &[], &["t06"])]).is_fine());
     }
 
     #[test]
     fn no_test_that_runs_is_not_a_mutant_that_got_away() {
-        assert!(matches!(Verdict::of(&[trial(0, &[], &["t06"], &[])]), Verdict::NotTried(_)));
-        assert!(!Verdict::of(&[trial(0, &[], &[], &[])]).is_fine(), "a filter that matches nothing");
+        assert!(matches!(MutantVerdict::of(&[trial(0, &[], &["t06"], &[])]), MutantVerdict::NotTried(_)));
+        assert!(!MutantVerdict::of(&[trial(0, &[], &[], &[])]).is_fine(), "a filter that matches nothing");
     }
 }

@@ -4,27 +4,27 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use super::plan::{BPF_LINKER, LLVM, Step};
+use super::plan::{BPF_LINKER, LLVM, SetupStep};
 use crate::workspace;
 
 /// Does it.
 ///
 /// # Errors
 /// If it fails: with what the failed command printed.
-pub fn apply(step: &Step) -> anyhow::Result<()> {
+pub fn apply(step: &SetupStep) -> anyhow::Result<()> {
     match step {
-        Step::Packages { names, .. } => packages(names),
-        Step::BpfLinker => bpf_linker(),
-        Step::Components(names) => {
-            say(&format!("adding {} with rustup", names.join(" and ")));
+        SetupStep::Packages { names, .. } => packages(names),
+        SetupStep::BpfLinker => bpf_linker(),
+        SetupStep::Components(names) => {
+            status(&format!("adding {} with rustup", names.join(" and ")));
             quietly(Command::new("rustup").args(["component", "add"]).args(names))
         }
-        Step::Tracefs => {
-            say("mounting tracefs on /sys/kernel/tracing");
+        SetupStep::Tracefs => {
+            status("mounting tracefs on /sys/kernel/tracing");
             quietly(Command::new("mount").args(["-t", "tracefs", "nodev", "/sys/kernel/tracing"]))
         }
-        Step::Advise(text) => {
-            say(text);
+        SetupStep::Advise(text) => {
+            status(text);
             Ok(())
         }
     }
@@ -35,7 +35,7 @@ fn packages(names: &[&str]) -> anyhow::Result<()> {
     if !known {
         update()?;
     }
-    say(&format!("installing {}", names.join(", ")));
+    status(&format!("installing {}", names.join(", ")));
     let install = || {
         let mut install = apt();
         // Recommended packages would be gigabytes; removing one of the user's is not ours to decide.
@@ -49,7 +49,7 @@ fn packages(names: &[&str]) -> anyhow::Result<()> {
 }
 
 fn update() -> anyhow::Result<()> {
-    say("fetching the package index");
+    status("fetching the package index");
     quietly(apt().arg("update"))
 }
 
@@ -60,7 +60,7 @@ fn apt() -> Command {
 }
 
 fn bpf_linker() -> anyhow::Result<()> {
-    say(&format!("building bpf-linker {BPF_LINKER} against LLVM {LLVM} (a minute or two)"));
+    status(&format!("building bpf-linker {BPF_LINKER} against LLVM {LLVM} (a minute or two)"));
     let features = format!("llvm-{LLVM}");
     quietly(
         workspace::cargo()
@@ -70,7 +70,7 @@ fn bpf_linker() -> anyhow::Result<()> {
     )
 }
 
-fn say(text: &str) {
+fn status(text: &str) {
     eprintln!("setup: {text}");
 }
 

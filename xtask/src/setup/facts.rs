@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use bpf_toolchain::Missing;
+use bpf_toolchain::MissingTools;
 
 use super::plan;
 use crate::{privilege, workspace};
 
 /// The machine as far as setup is concerned.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct MachineFacts {
     /// Whether we are root.
     pub root: bool,
     /// Whether this is Debian itself: others lack the packages.
@@ -21,14 +21,14 @@ pub struct Facts {
     /// Whether tracefs is mounted.
     pub tracefs: bool,
     /// What is missing to compile for BPF, if anything.
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingTools>,
     /// rustup's names for the parts of the Rust toolchain that the checks need and that are not there.
     pub components: Vec<&'static str>,
     /// Those of [`plan::packages`] that are installed.
     pub installed: Vec<String>,
 }
 
-impl Facts {
+impl MachineFacts {
     /// Those of `names` that are not installed.
     pub fn not_installed(&self, names: &[&'static str]) -> Vec<&'static str> {
         names.iter().copied().filter(|name| !self.installed.iter().any(|installed| installed == name)).collect()
@@ -36,9 +36,9 @@ impl Facts {
 }
 
 /// Looks at the machine. Runs a few short commands.
-pub fn look() -> Facts {
+pub fn detect() -> MachineFacts {
     let debian = fs::read_to_string("/etc/os-release").is_ok_and(|release| is_debian(&release));
-    Facts {
+    MachineFacts {
         root: privilege::is_root(),
         debian,
         rustup: privilege::program("rustup").is_some(),
@@ -58,7 +58,7 @@ fn is_debian(os_release: &str) -> bool {
 /// # Errors
 /// If this is no Debian.
 pub fn missing_packages(names: &[&'static str]) -> anyhow::Result<Vec<&'static str>> {
-    let Facts { debian, .. } = look();
+    let MachineFacts { debian, .. } = detect();
     anyhow::ensure!(debian, "only Debian's packages can be installed; elsewhere install {}", names.join(", "));
     let installed = installed(names.iter().copied());
     Ok(names.iter().copied().filter(|name| !installed.iter().any(|installed| installed == name)).collect())

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 pub use plan::Purpose;
 
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct SetupArgs {}
 
-pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
+pub fn main(_: &SetupArgs) -> anyhow::Result<ExitCode> {
     if ensure(Purpose::Test)? == 0 {
         eprintln!("setup: everything is there");
     }
@@ -25,7 +25,7 @@ pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
 /// If something the build cannot do without is missing and cannot be installed. What only tests use is
 /// not worth an error: they say what they skip.
 pub fn ensure(purpose: Purpose) -> anyhow::Result<usize> {
-    let facts = facts::look();
+    let facts = facts::detect();
     let steps = plan::plan(&facts, purpose)?;
     for step in &steps {
         if let Err(error) = apply::apply(step) {
@@ -44,5 +44,9 @@ pub fn ensure(purpose: Purpose) -> anyhow::Result<usize> {
 /// If this is no Debian, or they cannot be installed.
 pub fn install(names: &[&'static str]) -> anyhow::Result<()> {
     let missing = facts::missing_packages(names)?;
-    if missing.is_empty() { Ok(()) } else { apply::apply(&plan::Step::Packages { names: missing, essential: true }) }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        apply::apply(&plan::SetupStep::Packages { names: missing, essential: true })
+    }
 }

@@ -1,8 +1,8 @@
 //! What is to be done on a machine, given what it has. Pure: decides, and does nothing.
 
-use bpf_toolchain::Missing;
+use bpf_toolchain::MissingTools;
 
-use super::facts::Facts;
+use super::facts::MachineFacts;
 
 /// What the machine is set up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub fn packages() -> impl Iterator<Item = &'static str> {
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SetupStep {
     /// Install Debian packages.
     Packages {
         /// Their names.
@@ -53,7 +53,7 @@ pub enum Step {
     Advise(String),
 }
 
-impl Step {
+impl SetupStep {
     /// Whether nothing works if this does not.
     pub fn is_essential(&self) -> bool {
         match self {
@@ -68,16 +68,16 @@ impl Step {
 ///
 /// # Errors
 /// If the build needs something that cannot be installed here: with what the user can do about it.
-pub fn plan(facts: &Facts, purpose: Purpose) -> anyhow::Result<Vec<Step>> {
+pub fn plan(facts: &MachineFacts, purpose: Purpose) -> anyhow::Result<Vec<SetupStep>> {
     let mut steps = vec![];
     if let Some(missing) = &facts.missing {
         steps.extend(build_steps(facts, missing)?);
     }
     if !facts.tracefs {
         steps.push(if facts.root {
-            Step::Tracefs
+            SetupStep::Tracefs
         } else {
-            Step::Advise("tracefs is not mounted; `sudo mount -t tracefs nodev /sys/kernel/tracing`".to_owned())
+            SetupStep::Advise("tracefs is not mounted; `sudo mount -t tracefs nodev /sys/kernel/tracing`".to_owned())
         });
     }
     if purpose == Purpose::Test {
@@ -86,7 +86,7 @@ pub fn plan(facts: &Facts, purpose: Purpose) -> anyhow::Result<Vec<Step>> {
     Ok(steps)
 }
 
-fn build_steps(facts: &Facts, missing: &Missing) -> anyhow::Result<Vec<Step>> {
+fn build_steps(facts: &MachineFacts, missing: &MissingTools) -> anyhow::Result<Vec<SetupStep>> {
     // A toolchain asked for by name is not replaced by another.
     anyhow::ensure!(facts.debian && !(missing.compiler && missing.choice.is_some()), "{missing}");
     let mut names = vec![];
@@ -103,33 +103,33 @@ fn build_steps(facts: &Facts, missing: &Missing) -> anyhow::Result<Vec<Step>> {
             "building needs packages that are not installed; run `sudo apt-get install {}`",
             names.join(" ")
         );
-        steps.push(Step::Packages { names, essential: true });
+        steps.push(SetupStep::Packages { names, essential: true });
     }
     if missing.linker {
-        steps.push(Step::BpfLinker);
+        steps.push(SetupStep::BpfLinker);
     }
     Ok(steps)
 }
 
-fn test_steps(facts: &Facts) -> Vec<Step> {
+fn test_steps(facts: &MachineFacts) -> Vec<SetupStep> {
     let mut steps = vec![];
     if !facts.components.is_empty() {
         let names = facts.components.join(" ");
         steps.push(if facts.rustup {
-            Step::Components(facts.components.clone())
+            SetupStep::Components(facts.components.clone())
         } else {
-            Step::Advise(format!("{names} missing; install them beside `cargo`"))
+            SetupStep::Advise(format!("{names} missing; install them beside `cargo`"))
         });
     }
     let names = facts.not_installed(TEST_PACKAGES);
     if !names.is_empty() {
         steps.push(match (facts.debian, facts.root) {
-            (true, true) => Step::Packages { names, essential: false },
-            (true, false) => Step::Advise(format!(
+            (true, true) => SetupStep::Packages { names, essential: false },
+            (true, false) => SetupStep::Advise(format!(
                 "tests that need other tools will be skipped; `sudo apt-get install {}`",
                 names.join(" ")
             )),
-            (false, _) => Step::Advise(format!(
+            (false, _) => SetupStep::Advise(format!(
                 "tests that need other tools may be skipped; Debian has them as {}",
                 names.join(", ")
             )),
@@ -142,13 +142,13 @@ fn test_steps(facts: &Facts) -> Vec<Step> {
 mod tests {
     use super::*;
 
-    fn missing(compiler: bool, linker: bool) -> Option<Missing> {
-        Some(Missing { target: "bpfel-unknown-none".to_owned(), choice: None, compiler, linker })
+    fn missing(compiler: bool, linker: bool) -> Option<MissingTools> {
+        Some(MissingTools { target: "bpfel-unknown-none".to_owned(), choice: None, compiler, linker })
     }
 
     /// A fresh Debian with rustup's stable, seen by root.
-    fn fresh() -> Facts {
-        Facts {
+    fn fresh() -> MachineFacts {
+        MachineFacts {
             root: true,
             debian: true,
             rustup: true,
@@ -160,13 +160,13 @@ mod tests {
     }
 
     /// The same machine after everything was done.
-    fn ready() -> Facts {
+    fn ready() -> MachineFacts {
         let installed = packages().map(str::to_owned).collect();
-        Facts { tracefs: true, missing: None, installed, ..fresh() }
+        MachineFacts { tracefs: true, missing: None, installed, ..fresh() }
     }
 
-    fn essential(names: &[&'static str]) -> Step {
-        Step::Packages { names: names.to_vec(), essential: true }
+    fn essential(names: &[&'static str]) -> SetupStep {
+        SetupStep::Packages { names: names.to_vec(), essential: true }
     }
 
     #[test]
@@ -175,9 +175,9 @@ mod tests {
             plan(&fresh(), Purpose::Test).unwrap(),
             [
                 essential(&["rustc-web", "libstd-rust-web-dev-bpf", "llvm-22-dev"]),
-                Step::BpfLinker,
-                Step::Tracefs,
-                Step::Packages { names: vec!["linux-perf", "libbpf-tools"], essential: false },
+                SetupStep::BpfLinker,
+                SetupStep::Tracefs,
+                SetupStep::Packages { names: vec!["linux-perf", "libbpf-tools"], essential: false },
             ]
         );
     }
@@ -189,20 +189,20 @@ mod tests {
 
     #[test]
     fn building_alone_installs_no_test_tools() {
-        let facts = Facts { installed: vec![], components: vec!["rustfmt"], ..ready() };
+        let facts = MachineFacts { installed: vec![], components: vec!["rustfmt"], ..ready() };
         assert_eq!(plan(&facts, Purpose::Build).unwrap(), []);
     }
 
     #[test]
     fn a_nightly_that_can_build_for_bpf_saves_debians_compiler() {
-        let facts = Facts { missing: missing(false, true), ..fresh() };
+        let facts = MachineFacts { missing: missing(false, true), ..fresh() };
         let steps = plan(&facts, Purpose::Build).unwrap();
         assert_eq!(steps[0], essential(&["llvm-22-dev"]));
     }
 
     #[test]
     fn a_user_who_is_not_root_is_told_the_command() {
-        let error = plan(&Facts { root: false, ..fresh() }, Purpose::Build).unwrap_err();
+        let error = plan(&MachineFacts { root: false, ..fresh() }, Purpose::Build).unwrap_err();
         assert_eq!(
             error.to_string(),
             "building needs packages that are not installed; run `sudo apt-get install rustc-web \
@@ -212,14 +212,17 @@ mod tests {
 
     #[test]
     fn missing_test_tools_stop_nobody() {
-        let facts = Facts { root: false, installed: vec![], ..ready() };
+        let facts = MachineFacts { root: false, installed: vec![], ..ready() };
         let steps = plan(&facts, Purpose::Test).unwrap();
-        assert!(matches!(&steps[..], [Step::Advise(text)] if text.contains("linux-perf libbpf-tools")), "{steps:?}");
+        assert!(
+            matches!(&steps[..], [SetupStep::Advise(text)] if text.contains("linux-perf libbpf-tools")),
+            "{steps:?}"
+        );
     }
 
     #[test]
     fn elsewhere_than_debian_the_remedies_are_printed() {
-        let error = plan(&Facts { debian: false, ..fresh() }, Purpose::Build).unwrap_err().to_string();
+        let error = plan(&MachineFacts { debian: false, ..fresh() }, Purpose::Build).unwrap_err().to_string();
         assert!(error.contains("rustup toolchain install nightly"), "{error}");
         assert!(error.contains("cargo install bpf-linker"), "{error}");
     }
@@ -227,8 +230,8 @@ mod tests {
     #[test]
     fn a_toolchain_asked_for_is_not_replaced_by_debians() {
         let choice = Some("nightly".to_owned());
-        let missing = fresh().missing.map(|missing| Missing { choice, ..missing });
-        let error = plan(&Facts { missing, ..fresh() }, Purpose::Build).unwrap_err();
+        let missing = fresh().missing.map(|missing| MissingTools { choice, ..missing });
+        let error = plan(&MachineFacts { missing, ..fresh() }, Purpose::Build).unwrap_err();
         assert!(error.to_string().contains("WAKELAT_BPF_TOOLCHAIN"), "{error}");
     }
 

@@ -7,21 +7,21 @@ use std::time::Duration;
 
 /// What one or more test binaries did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TestCounts {
     /// Tests that ran and passed.
     pub passed: usize,
     /// Names of those that failed.
     pub failed: Vec<String>,
     /// Those that did not run, and why.
-    pub skipped: Vec<Skip>,
+    pub skipped: Vec<SkippedTest>,
 }
 
 /// A suite, and how long it took by its own account.
-pub type Took = (String, Duration);
+pub type SuiteDuration = (String, Duration);
 
 /// A test that did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skip {
+pub struct SkippedTest {
     /// Its name.
     pub test: String,
     /// Why.
@@ -31,15 +31,15 @@ pub struct Skip {
 /// Takes the output of test binaries in pieces of any size.
 #[derive(Debug, Default)]
 pub struct Harness {
-    counts: Counts,
+    counts: TestCounts,
     /// What cargo says runs now.
     suite: String,
-    suites: Vec<Took>,
+    suites: Vec<SuiteDuration>,
     /// The start of a line that is not complete.
     partial: Vec<u8>,
     /// What the present binary has said so far.
-    skips: Vec<Skip>,
-    ignored: Vec<Skip>,
+    skips: Vec<SkippedTest>,
+    ignored: Vec<SkippedTest>,
     failures: Vec<String>,
     in_failures: bool,
 }
@@ -55,12 +55,12 @@ impl Harness {
     }
 
     /// How long each binary took that has printed its result.
-    pub fn take_suites(&mut self) -> Vec<Took> {
+    pub fn take_suites(&mut self) -> Vec<SuiteDuration> {
         std::mem::take(&mut self.suites)
     }
 
     /// What all binaries together did. One that died before its result has none: its exit code tells.
-    pub fn finish(mut self) -> Counts {
+    pub fn finish(mut self) -> TestCounts {
         self.read(b"\n");
         self.counts
     }
@@ -131,36 +131,36 @@ fn took(result: &str) -> Option<Duration> {
 
 /// `SKIP name: reason`, at the start of a line or after `test name ... `, which a harness that captures
 /// nothing leaves open.
-fn skip(line: &str) -> Option<Skip> {
+fn skip(line: &str) -> Option<SkippedTest> {
     let rest = line.strip_prefix("SKIP ").or_else(|| {
         let (before, rest) = line.split_once(" ... SKIP ")?;
         before.starts_with("test ").then_some(rest)
     })?;
     let (test, reason) = rest.split_once(": ")?;
-    Some(Skip { test: test.to_owned(), reason: reason.to_owned() })
+    Some(SkippedTest { test: test.to_owned(), reason: reason.to_owned() })
 }
 
 /// `test name ... ignored`, with or without a reason after a comma.
-fn ignored(line: &str) -> Option<Skip> {
+fn ignored(line: &str) -> Option<SkippedTest> {
     let (test, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let reason = outcome.strip_prefix("ignored")?;
     let reason = reason.trim_start_matches([',', ' ']);
     let reason = if reason.is_empty() { "ignored" } else { reason };
-    Some(Skip { test: test.trim_end().to_owned(), reason: reason.to_owned() })
+    Some(SkippedTest { test: test.trim_end().to_owned(), reason: reason.to_owned() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn counts(output: &str) -> Counts {
+    fn counts(output: &str) -> TestCounts {
         let mut harness = Harness::default();
         harness.read(output.as_bytes());
         harness.finish()
     }
 
-    fn skipped(test: &str, reason: &str) -> Skip {
-        Skip { test: test.to_owned(), reason: reason.to_owned() }
+    fn skipped(test: &str, reason: &str) -> SkippedTest {
+        SkippedTest { test: test.to_owned(), reason: reason.to_owned() }
     }
 
     #[test]
@@ -174,7 +174,7 @@ test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 
 test result: ok. 40 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 1.20s
 ";
-        assert_eq!(counts(output), Counts { passed: 42, ..Counts::default() });
+        assert_eq!(counts(output), TestCounts { passed: 42, ..TestCounts::default() });
     }
 
     #[test]
@@ -196,7 +196,7 @@ successes:
 test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
 ";
         let skipped = vec![skipped("needs_root", "needs root: run as root")];
-        assert_eq!(counts(output), Counts { passed: 1, failed: vec![], skipped });
+        assert_eq!(counts(output), TestCounts { passed: 1, failed: vec![], skipped });
     }
 
     #[test]
@@ -210,7 +210,7 @@ ignored, needs two CPUs, found one
 test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 2.00s
 ";
         let skipped = vec![skipped("counts_are_exact_raw", "needs two CPUs, found one")];
-        assert_eq!(counts(output), Counts { passed: 1, failed: vec![], skipped });
+        assert_eq!(counts(output), TestCounts { passed: 1, failed: vec![], skipped });
     }
 
     #[test]
@@ -231,7 +231,7 @@ failures:
 
 test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
 ";
-        assert_eq!(counts(output), Counts { passed: 1, failed: vec!["bad".to_owned()], skipped: vec![] });
+        assert_eq!(counts(output), TestCounts { passed: 1, failed: vec!["bad".to_owned()], skipped: vec![] });
     }
 
     #[test]
@@ -255,12 +255,12 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
         for piece in ["test a ... SK", "IP a: no perf\nok\ntest res", "ult: ok. 1 passed; 0 fai", "led; 0 ignored"] {
             harness.read(piece.as_bytes());
         }
-        assert_eq!(harness.finish(), Counts { skipped: vec![skipped("a", "no perf")], ..Counts::default() });
+        assert_eq!(harness.finish(), TestCounts { skipped: vec![skipped("a", "no perf")], ..TestCounts::default() });
     }
 
     #[test]
     fn a_binary_that_died_has_no_result() {
-        assert_eq!(counts("running 3 tests\ntest a ... ok\n"), Counts::default());
+        assert_eq!(counts("running 3 tests\ntest a ... ok\n"), TestCounts::default());
     }
 
     #[test]

@@ -10,14 +10,14 @@ use std::process::{Command, ExitCode};
 
 use anyhow::bail;
 
-use step::Outcome;
-use summary::Summary;
+use step::StepOutcome;
+use summary::TestSummary;
 
 use crate::setup::Purpose;
 use crate::{build, dist, privilege, setup, workspace};
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct TestArgs {
     /// Run only tests whose name contains this, and none of the other checks
     filter: Option<String>,
     /// Every kernel in every mode, not only what is worth its time with every change
@@ -25,9 +25,9 @@ pub struct Args {
     full: bool,
 }
 
-pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn main(args: &TestArgs) -> anyhow::Result<ExitCode> {
     setup::ensure(Purpose::Test)?;
-    let mut summary = Summary::default();
+    let mut summary = TestSummary::default();
     if args.filter.is_none() {
         summary.add(step::check("format", cargo(&["fmt", "--all", "--check"]))?);
         summary.add(step::check("clippy", clippy())?);
@@ -65,7 +65,7 @@ fn documentation() -> Command {
 }
 
 /// What needs no kernel. All of it runs, whatever fails first.
-fn tests(args: &Args) -> Command {
+fn tests(args: &TestArgs) -> Command {
     let mut tests = cargo(&["test", "--workspace", "--exclude=wakelat-tests", "--no-fail-fast", "--"]);
     // A skipped test passes for libtest, which then hides what it printed: the reason.
     tests.arg("--show-output").args(&args.filter);
@@ -73,11 +73,11 @@ fn tests(args: &Args) -> Command {
 }
 
 /// Runs the tests of the crate `tests` on this kernel, with the binary that users run and guests do.
-fn kernel_tests(args: &Args) -> anyhow::Result<Outcome> {
+fn kernel_tests(args: &TestArgs) -> anyhow::Result<StepOutcome> {
     const NAME: &str = "kernel tests";
     let built = match dist::released() {
         Ok(built) => built,
-        Err(error) => return Ok(Outcome::failure(NAME, format!("{error:#}"))),
+        Err(error) => return Ok(StepOutcome::failure(NAME, format!("{error:#}"))),
     };
     // The binaries of the guests: they are built once for both.
     let mut tests = dist::kernel_tests();

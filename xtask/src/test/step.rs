@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::harness::{Counts, Harness, Took};
+use super::harness::{Harness, SuiteDuration, TestCounts};
 
 /// How a step went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct StepOutcome {
     /// What was done.
     pub name: &'static str,
     /// Tests, or one for a check that passes or fails as a whole.
-    pub counts: Counts,
+    pub counts: TestCounts,
     /// How long its suites took, where it has any.
-    pub suites: Vec<Took>,
+    pub suites: Vec<SuiteDuration>,
     /// How long it took.
     pub elapsed: Duration,
 }
 
-impl Outcome {
+impl StepOutcome {
     /// A step that could not be carried out.
     pub fn failure(name: &'static str, why: String) -> Self {
-        let counts = Counts { failed: vec![why], ..Counts::default() };
+        let counts = TestCounts { failed: vec![why], ..TestCounts::default() };
         Self { name, counts, suites: vec![], elapsed: Duration::ZERO }
     }
 }
@@ -33,41 +33,41 @@ impl Outcome {
 ///
 /// # Errors
 /// If it cannot be run.
-pub fn check(name: &'static str, mut command: Command) -> anyhow::Result<Outcome> {
+pub fn check(name: &'static str, mut command: Command) -> anyhow::Result<StepOutcome> {
     announce(name);
     let started = Instant::now();
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     let counts = if status.success() {
-        Counts { passed: 1, ..Counts::default() }
+        TestCounts { passed: 1, ..TestCounts::default() }
     } else {
-        Counts { failed: vec![ended(&command, status)], ..Counts::default() }
+        TestCounts { failed: vec![ended(&command, status)], ..TestCounts::default() }
     };
-    Ok(Outcome { name, counts, suites: vec![], elapsed: started.elapsed() })
+    Ok(StepOutcome { name, counts, suites: vec![], elapsed: started.elapsed() })
 }
 
 /// Runs a check that passes if it says nothing: a compiler that must not even warn. What it says is passed on.
 ///
 /// # Errors
 /// If it cannot be run.
-pub fn silent_check(name: &'static str, mut command: Command) -> anyhow::Result<Outcome> {
+pub fn silent_check(name: &'static str, mut command: Command) -> anyhow::Result<StepOutcome> {
     announce(name);
     let started = Instant::now();
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     print!("{said}");
     let counts = match (output.status.success(), said.is_empty()) {
-        (true, true) => Counts { passed: 1, ..Counts::default() },
-        (true, false) => Counts { failed: vec![format!("{} warned", typed(&command))], ..Counts::default() },
-        (false, _) => Counts { failed: vec![ended(&command, output.status)], ..Counts::default() },
+        (true, true) => TestCounts { passed: 1, ..TestCounts::default() },
+        (true, false) => TestCounts { failed: vec![format!("{} warned", typed(&command))], ..TestCounts::default() },
+        (false, _) => TestCounts { failed: vec![ended(&command, output.status)], ..TestCounts::default() },
     };
-    Ok(Outcome { name, counts, suites: vec![], elapsed: started.elapsed() })
+    Ok(StepOutcome { name, counts, suites: vec![], elapsed: started.elapsed() })
 }
 
 /// Runs test binaries. Their output is passed on to `out` as it comes, and counted.
 ///
 /// # Errors
 /// If they cannot be run.
-pub fn tests(name: &'static str, mut command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
+pub fn tests(name: &'static str, mut command: Command, out: &mut impl Write) -> anyhow::Result<StepOutcome> {
     announce(name);
     let started = Instant::now();
     // One pipe for both: what cargo says about a binary stays in front of what the binary says.
@@ -95,7 +95,7 @@ pub fn tests(name: &'static str, mut command: Command, out: &mut impl Write) -> 
     if !status.success() && counts.failed.is_empty() {
         counts.failed.push(format!("{shown} ended with {status}"));
     }
-    Ok(Outcome { name, counts, suites, elapsed: started.elapsed() })
+    Ok(StepOutcome { name, counts, suites, elapsed: started.elapsed() })
 }
 
 fn announce(name: &str) {

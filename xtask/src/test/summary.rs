@@ -4,21 +4,21 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::harness::{Counts, Skip, Took};
-use super::step::Outcome;
+use super::harness::{SkippedTest, SuiteDuration, TestCounts};
+use super::step::StepOutcome;
 
 /// A suite that takes so long is listed by its name.
 const LONG: Duration = Duration::from_secs(5);
 
 /// The outcomes of all steps, in order.
 #[derive(Debug, Default)]
-pub struct Summary {
-    outcomes: Vec<Outcome>,
+pub struct TestSummary {
+    outcomes: Vec<StepOutcome>,
 }
 
-impl Summary {
+impl TestSummary {
     /// Adds a step.
-    pub fn add(&mut self, outcome: Outcome) {
+    pub fn add(&mut self, outcome: StepOutcome) {
         self.outcomes.push(outcome);
     }
 
@@ -29,7 +29,7 @@ impl Summary {
 
     /// Whether nothing was checked at all.
     pub fn is_empty(&self) -> bool {
-        self.outcomes.iter().all(|outcome| outcome.counts == Counts::default())
+        self.outcomes.iter().all(|outcome| outcome.counts == TestCounts::default())
     }
 
     /// Writes a line for each step, what was skipped and why, what failed, and the totals last.
@@ -39,7 +39,7 @@ impl Summary {
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\n=== summary")?;
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-        for Outcome { name, counts, suites, elapsed } in &self.outcomes {
+        for StepOutcome { name, counts, suites, elapsed } in &self.outcomes {
             let totals = totals(counts.passed, counts.failed.len(), counts.skipped.len());
             writeln!(out, "{name:<14} {totals:<36} {:>6.1} s", elapsed.as_secs_f64())?;
             if let Some(slowest) = slowest(suites) {
@@ -49,8 +49,8 @@ impl Summary {
             failed += counts.failed.len();
             skipped += counts.skipped.len();
         }
-        let skips = |outcome: &Outcome| {
-            let line = |skip: &Skip| format!("{}: {}", skip.test, skip.reason);
+        let skips = |outcome: &StepOutcome| {
+            let line = |skip: &SkippedTest| format!("{}: {}", skip.test, skip.reason);
             outcome.counts.skipped.iter().map(line).collect()
         };
         self.write_list(out, "skipped", skips)?;
@@ -58,7 +58,12 @@ impl Summary {
         writeln!(out, "wakelat: {}", totals(passed, failed, skipped))
     }
 
-    fn write_list(&self, out: &mut impl Write, title: &str, of: impl Fn(&Outcome) -> Vec<String>) -> io::Result<()> {
+    fn write_list(
+        &self,
+        out: &mut impl Write,
+        title: &str,
+        of: impl Fn(&StepOutcome) -> Vec<String>,
+    ) -> io::Result<()> {
         for outcome in &self.outcomes {
             for line in of(outcome) {
                 writeln!(out, "{title}: {}: {line}", outcome.name)?;
@@ -69,8 +74,8 @@ impl Summary {
 }
 
 /// The suites that took long, the longest first: `traps 52.0 s, why 19.0 s`.
-fn slowest(suites: &[Took]) -> Option<String> {
-    let mut slow: Vec<&Took> = suites.iter().filter(|(_, took)| *took >= LONG).collect();
+fn slowest(suites: &[SuiteDuration]) -> Option<String> {
+    let mut slow: Vec<&SuiteDuration> = suites.iter().filter(|(_, took)| *took >= LONG).collect();
     slow.sort_by_key(|(_, took)| Reverse(*took));
     let listed: Vec<String> = slow.iter().map(|(name, took)| format!("{name} {:.1} s", took.as_secs_f64())).collect();
     (!listed.is_empty()).then(|| listed.join(", "))
@@ -84,11 +89,11 @@ fn totals(passed: usize, failed: usize, skipped: usize) -> String {
 mod tests {
     use super::*;
 
-    fn outcome(name: &'static str, counts: Counts) -> Outcome {
-        Outcome { name, counts, suites: vec![], elapsed: Duration::from_millis(1500) }
+    fn outcome(name: &'static str, counts: TestCounts) -> StepOutcome {
+        StepOutcome { name, counts, suites: vec![], elapsed: Duration::from_millis(1500) }
     }
 
-    fn text(summary: &Summary) -> String {
+    fn text(summary: &TestSummary) -> String {
         let mut text = vec![];
         summary.write(&mut text).unwrap();
         String::from_utf8(text).unwrap()
@@ -96,10 +101,10 @@ mod tests {
 
     #[test]
     fn the_last_line_is_the_total_of_all_steps() {
-        let mut summary = Summary::default();
-        summary.add(outcome("format", Counts { passed: 1, ..Counts::default() }));
-        let skipped = vec![Skip { test: "peers".to_owned(), reason: "no perf".to_owned() }];
-        summary.add(outcome("kernel tests", Counts { passed: 7, failed: vec!["t19_x".to_owned()], skipped }));
+        let mut summary = TestSummary::default();
+        summary.add(outcome("format", TestCounts { passed: 1, ..TestCounts::default() }));
+        let skipped = vec![SkippedTest { test: "peers".to_owned(), reason: "no perf".to_owned() }];
+        summary.add(outcome("kernel tests", TestCounts { passed: 7, failed: vec!["t19_x".to_owned()], skipped }));
         assert_eq!(
             text(&summary),
             "\n=== summary\n\
@@ -116,25 +121,25 @@ mod tests {
     fn suites_that_take_long_are_named_the_longest_first() {
         let suite = |name: &str, seconds| (name.to_owned(), Duration::from_secs(seconds));
         let suites = vec![suite("why", 19), suite("kernel", 1), suite("traps", 52)];
-        let mut summary = Summary::default();
-        summary.add(Outcome { suites, ..outcome("kernel tests", Counts::default()) });
+        let mut summary = TestSummary::default();
+        summary.add(StepOutcome { suites, ..outcome("kernel tests", TestCounts::default()) });
         assert!(text(&summary).contains("\n               of these traps 52.0 s, why 19.0 s\n"), "{}", text(&summary));
     }
 
     #[test]
     fn tests_that_match_no_filter_are_nothing() {
-        let mut summary = Summary::default();
-        summary.add(outcome("tests", Counts::default()));
+        let mut summary = TestSummary::default();
+        summary.add(outcome("tests", TestCounts::default()));
         assert!(summary.is_empty());
-        summary.add(outcome("kernel tests", Counts { passed: 1, ..Counts::default() }));
+        summary.add(outcome("kernel tests", TestCounts { passed: 1, ..TestCounts::default() }));
         assert!(!summary.is_empty());
     }
 
     #[test]
     fn a_skip_is_no_failure() {
-        let mut summary = Summary::default();
-        let skipped = vec![Skip { test: "peers".to_owned(), reason: "no perf".to_owned() }];
-        summary.add(outcome("tests", Counts { skipped, ..Counts::default() }));
+        let mut summary = TestSummary::default();
+        let skipped = vec![SkippedTest { test: "peers".to_owned(), reason: "no perf".to_owned() }];
+        summary.add(outcome("tests", TestCounts { skipped, ..TestCounts::default() }));
         assert!(summary.passed());
     }
 }

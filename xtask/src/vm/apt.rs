@@ -17,7 +17,7 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const INDEX_IS_FRESH_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One suite, seen through an apt root of its own, so that a package name always means that suite's.
-pub struct Suite {
+pub struct DebianSuite {
     root: PathBuf,
 }
 
@@ -29,7 +29,7 @@ pub struct Package {
     pub stem: String,
 }
 
-impl Suite {
+impl DebianSuite {
     /// Prepares the root under `cache` and brings its index up to date. With no network, an older index will do.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Suite {
     pub fn download(&self, package: &Package, dir: &Path) -> anyhow::Result<PathBuf> {
         let fetched = output(self.apt("apt-get").args(["-qq", "download", &package.name]).current_dir(dir));
         match fetched {
-            Err(why) if format!("{why:#}").contains("404") => Err(why.context(Gone)),
+            Err(why) if format!("{why:#}").contains("404") => Err(why.context(PackageGone)),
             Err(why) => Err(why),
             Ok(_) => Ok(dir.join(format!("{}.deb", package.stem))),
         }
@@ -128,9 +128,9 @@ impl Suite {
 
 /// The mirror no longer holds a package its index names.
 #[derive(Debug)]
-pub struct Gone;
+pub struct PackageGone;
 
-impl std::fmt::Display for Gone {
+impl std::fmt::Display for PackageGone {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the mirror no longer holds this build")
     }

@@ -2,38 +2,38 @@
 
 use std::fmt;
 
-use super::qemu::Mode;
+use super::qemu::TimeMode;
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Course {
+pub enum BootPlan {
     /// Booted once.
-    Once(Mode),
+    Once(TimeMode),
     /// The same machine in the deterministic mode, twice: it must say the same.
     Twice,
 }
 
-impl Course {
+impl BootPlan {
     /// Its place among those to begin: what takes longest begins first, so that all processors are done at about the same time.
-    pub const fn turn(self) -> usize {
+    pub const fn start_order(self) -> usize {
         match self {
-            Self::Once(Mode::Deterministic) => 0,
+            Self::Once(TimeMode::Deterministic) => 0,
             Self::Twice => 1,
-            Self::Once(Mode::Smp) => 2,
-            Self::Once(Mode::Counted) => 3,
+            Self::Once(TimeMode::Smp) => 2,
+            Self::Once(TimeMode::Counted) => 3,
         }
     }
 
     /// How time passes.
-    pub const fn mode(self) -> Mode {
+    pub const fn mode(self) -> TimeMode {
         match self {
             Self::Once(mode) => mode,
-            Self::Twice => Mode::Deterministic,
+            Self::Twice => TimeMode::Deterministic,
         }
     }
 }
 
-impl fmt::Display for Course {
+impl fmt::Display for BootPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Once(mode) => mode.fmt(f),

@@ -25,7 +25,7 @@ pub enum Emulator {
     /// The one on the search path.
     Installed,
     /// One whose files are below this directory.
-    Kept(PathBuf),
+    Cached(PathBuf),
 }
 
 impl Emulator {
@@ -39,20 +39,20 @@ impl Emulator {
         }
         let (cache, _lock) = lock_cache()?;
         let root = cache.join("qemu");
-        if !Self::Kept(root.clone()).works() {
+        if !Self::Cached(root.clone()).works() {
             eprintln!("vm: fetching {PACKAGE} (17 MB, kept in `{}`)", cache.display());
-            let works = |root: &Path| Self::Kept(root.to_owned()).works();
+            let works = |root: &Path| Self::Cached(root.to_owned()).works();
             unpacked::fetch(&root, PACKAGE, "qemu-", works)
                 .with_context(|| format!("no `{PROGRAM}`; install QEMU, on Debian `{PACKAGE}`"))?;
         }
-        Ok(Self::Kept(root))
+        Ok(Self::Cached(root))
     }
 
     /// A command that runs it, with nothing but what it needs to find its own files.
     pub fn command(&self) -> Command {
         match self {
             Self::Installed => Command::new(PROGRAM),
-            Self::Kept(root) => {
+            Self::Cached(root) => {
                 let mut command = Command::new(root.join("usr/bin").join(PROGRAM));
                 command.env("LD_LIBRARY_PATH", unpacked::libraries(root));
                 for data in ["usr/share/qemu", "usr/share/seabios"] {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_kept_one_finds_its_own_files() {
-        let command = Emulator::Kept("/cache/qemu".into()).command();
+        let command = Emulator::Cached("/cache/qemu".into()).command();
         let words: Vec<_> = command.get_args().collect();
         assert_eq!(command.get_program(), "/cache/qemu/usr/bin/qemu-system-x86_64");
         assert_eq!(words, ["-L", "/cache/qemu/usr/share/qemu", "-L", "/cache/qemu/usr/share/seabios"]);

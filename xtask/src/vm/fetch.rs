@@ -12,8 +12,8 @@ use anyhow::{Context, bail, ensure};
 use sha2::{Digest, Sha256};
 
 use super::{
-    apt::{self, Gone, Suite},
-    kernels::{self, Spec},
+    apt::{self, DebianSuite, PackageGone},
+    kernels::{self, KernelSpec},
 };
 use crate::vmlinuz;
 
@@ -25,7 +25,7 @@ const GONE_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A kernel that can be booted.
 #[derive(Clone, Debug)]
-pub struct Kernel {
+pub struct KernelImage {
     /// The package it is from: name, version and architecture.
     pub package: String,
     /// The compressed kernel.
@@ -34,7 +34,7 @@ pub struct Kernel {
     pub btf: PathBuf,
 }
 
-impl Kernel {
+impl KernelImage {
     fn of(dir: &Path, package: &str) -> Self {
         let file = |end: &str| dir.join(format!("{package}.{end}"));
         Self { package: package.to_owned(), vmlinuz: file("vmlinuz"), btf: file("btf") }
@@ -68,18 +68,18 @@ pub fn lock_cache() -> anyhow::Result<(PathBuf, File)> {
 }
 
 /// The newest build of each kernel, or why there is none.
-pub fn kernels(specs: &[Spec]) -> anyhow::Result<Vec<(Spec, anyhow::Result<Kernel>)>> {
+pub fn kernels(specs: &[KernelSpec]) -> anyhow::Result<Vec<(KernelSpec, anyhow::Result<KernelImage>)>> {
     let (cache, _lock) = lock_cache()?;
     let mut suites = BTreeMap::new();
     let kernels = specs.iter().map(|spec| {
         // Several kernels are from one suite, and without a network each try to reach it takes a while.
-        let suite = suites.entry(&spec.suite).or_insert_with(|| Suite::open(&cache, &spec.suite));
+        let suite = suites.entry(&spec.suite).or_insert_with(|| DebianSuite::open(&cache, &spec.suite));
         (spec.clone(), kernel(spec, suite.as_ref(), &cache))
     });
     Ok(kernels.collect())
 }
 
-fn kernel(spec: &Spec, suite: Result<&Suite, &anyhow::Error>, cache: &Path) -> anyhow::Result<Kernel> {
+fn kernel(spec: &KernelSpec, suite: Result<&DebianSuite, &anyhow::Error>, cache: &Path) -> anyhow::Result<KernelImage> {
     let dir = cache.join("kernels").join(spec.to_string());
     fs::create_dir_all(&dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
     let found = suite.map_err(|why| anyhow::anyhow!("{why:#}")).and_then(|suite| newest(spec, suite, &dir, cache));
@@ -93,27 +93,27 @@ fn kernel(spec: &Spec, suite: Result<&Suite, &anyhow::Error>, cache: &Path) -> a
 }
 
 /// The newest build the mirror still holds; from the cache where it is there.
-fn newest(spec: &Spec, suite: &Suite, dir: &Path, cache: &Path) -> anyhow::Result<Kernel> {
+fn newest(spec: &KernelSpec, suite: &DebianSuite, dir: &Path, cache: &Path) -> anyhow::Result<KernelImage> {
     let builds = kernels::packages_of(spec, &suite.package_names()?);
-    let losses = Losses { dir: cache.join("gone") };
+    let losses = LostBuilds { dir: cache.join("gone") };
     let mut gone = None;
     for name in builds.iter().take(BUILDS_TRIED) {
         let package = suite.package(name)?;
-        let kernel = Kernel::of(dir, &package.stem);
+        let kernel = KernelImage::of(dir, &package.stem);
         if kernel.is_intact() {
             eprintln!("vm: {spec}: {} (cached)", kernel.package);
             return Ok(kernel);
         }
         if losses.has(&package.stem) {
-            gone = Some(anyhow::anyhow!("{}: {Gone}", package.stem));
+            gone = Some(anyhow::anyhow!("{}: {PackageGone}", package.stem));
             continue;
         }
         let staging = dir.join("staging");
         let _ = fs::remove_dir_all(&staging);
         fs::create_dir_all(&staging).with_context(|| format!("cannot create `{}`", staging.display()))?;
         let deb = match suite.download(&package, &staging) {
-            Err(why) if why.is::<Gone>() => {
-                eprintln!("vm: {spec}: {}: {Gone}", package.stem);
+            Err(why) if why.is::<PackageGone>() => {
+                eprintln!("vm: {spec}: {}: {PackageGone}", package.stem);
                 losses.note(&package.stem)?;
                 gone = Some(why);
                 continue;
@@ -133,11 +133,11 @@ fn newest(spec: &Spec, suite: &Suite, dir: &Path, cache: &Path) -> anyhow::Resul
 }
 
 /// Builds that an index names and its mirror has lost: an empty file each, as old as the answer.
-struct Losses {
+struct LostBuilds {
     dir: PathBuf,
 }
 
-impl Losses {
+impl LostBuilds {
     fn note(&self, stem: &str) -> anyhow::Result<()> {
         let file = self.dir.join(stem);
         fs::create_dir_all(&self.dir)
@@ -152,10 +152,10 @@ impl Losses {
 }
 
 /// What an earlier run left, whatever its build.
-fn kept(dir: &Path) -> Option<Kernel> {
+fn kept(dir: &Path) -> Option<KernelImage> {
     let mut files = fs::read_dir(dir).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     files.find_map(|file| {
-        let kernel = Kernel::of(dir, file.strip_suffix(".vmlinuz")?);
+        let kernel = KernelImage::of(dir, file.strip_suffix(".vmlinuz")?);
         kernel.is_intact().then_some(kernel)
     })
 }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_build_that_is_gone_is_not_asked_for_again_for_a_day() {
-        let losses = Losses { dir: temporary_dir("gone").join("gone") };
+        let losses = LostBuilds { dir: temporary_dir("gone").join("gone") };
         assert!(!losses.has("linux_1_amd64"));
         losses.note("linux_1_amd64").unwrap();
         assert!(losses.has("linux_1_amd64") && !losses.has("linux_2_amd64"));

@@ -11,28 +11,28 @@ use anyhow::{bail, ensure};
 
 use super::{
     clock,
-    course::Course,
+    course::BootPlan,
     emulator::Emulator,
-    fetch::Kernel,
-    qemu::{Accel, End, Limits, Machine, Mode, Stream},
-    repeated::{self, Said},
-    table::{self, Row, Run},
-    verdict::{self, Outcome, Transcript},
+    fetch::KernelImage,
+    qemu::{Accel, BootEnd, GuestStream, Limits, TimeMode, VirtualMachine},
+    repeated::{self, BootOutput},
+    table::{self, VmResult, VmRow},
+    verdict::{self, BootOutcome, Transcript},
 };
 
 /// What a kernel under KVM may take to its init, before it counts as one that will never get there.
 const PROBE_LIMITS: Limits = Limits { silence: Duration::from_secs(10), total: Duration::from_secs(10) };
 
 /// One guest to be run.
-pub struct Planned {
+pub struct PlannedGuest {
     /// The kernel's name in the list.
     pub name: String,
     /// How often, and how its time passes.
-    pub course: Course,
+    pub plan: BootPlan,
     /// The argument of the init.
     pub task: String,
     /// The kernel, or why there is none.
-    pub kernel: Result<Kernel, String>,
+    pub kernel: Result<KernelImage, String>,
 }
 
 /// What the guests of one run have in common.
@@ -48,8 +48,14 @@ pub struct Guests<'a> {
 }
 
 impl Guests<'_> {
-    fn machine<'b>(&'b self, name: &'b str, course: Course, task: &str, kernel: &'b Kernel) -> Machine<'b> {
-        Machine {
+    fn machine<'b>(
+        &'b self,
+        name: &'b str,
+        course: BootPlan,
+        task: &str,
+        kernel: &'b KernelImage,
+    ) -> VirtualMachine<'b> {
+        VirtualMachine {
             emulator: self.emulator,
             name,
             vmlinuz: &kernel.vmlinuz,
@@ -63,9 +69,9 @@ impl Guests<'_> {
     }
 
     /// Runs what is planned, `jobs` at a time, the longest first; the rows are in the order of the plan.
-    pub fn run_all(&self, planned: Vec<Planned>, jobs: usize) -> Vec<Row> {
-        let mut planned: Vec<(usize, Planned)> = planned.into_iter().enumerate().collect();
-        planned.sort_by_key(|(_, guest)| guest.course.turn());
+    pub fn run_all(&self, planned: Vec<PlannedGuest>, jobs: usize) -> Vec<VmRow> {
+        let mut planned: Vec<(usize, PlannedGuest)> = planned.into_iter().enumerate().collect();
+        planned.sort_by_key(|(_, guest)| guest.plan.start_order());
         let waiting = Mutex::new(planned.into_iter());
         let done = Mutex::new(Vec::new());
         // A panic in one guest's thread is passed on by the scope, so nobody sees a poisoned lock.
@@ -73,12 +79,12 @@ impl Guests<'_> {
         thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
-                    while let Some((place, Planned { name, course, task, kernel })) = next() {
+                    while let Some((place, PlannedGuest { name, plan: course, task, kernel })) = next() {
                         let result = match kernel {
                             Ok(kernel) => self.run_one(&name, course, &task, &kernel),
-                            Err(why) => Run::Skipped(why),
+                            Err(why) => VmResult::Skipped(why),
                         };
-                        let row = Row { kernel: name, mode: course.to_string(), result };
+                        let row = VmRow { kernel: name, mode: course.to_string(), result };
                         done.lock().expect("not poisoned").push((place, row));
                     }
                 });
@@ -90,16 +96,16 @@ impl Guests<'_> {
     }
 
     /// Boots one guest, as often as it is to be, and shows what it says.
-    fn run_one(&self, name: &str, course: Course, task: &str, kernel: &Kernel) -> Run {
+    fn run_one(&self, name: &str, course: BootPlan, task: &str, kernel: &KernelImage) -> VmResult {
         let start = Instant::now();
         let machine = self.machine(name, course, task, kernel);
         let show = |stream, line: &str| {
-            let source = if stream == Stream::Console { "kernel: " } else { "" };
+            let source = if stream == GuestStream::Console { "kernel: " } else { "" };
             println!("[{name} {course}] {source}{line}");
         };
         let outcome = match course {
-            Course::Once(_) => transcribe(&machine, self.limits, show),
-            Course::Twice => self.repeat(&machine, show),
+            BootPlan::Once(_) => transcribe(&machine, self.limits, show),
+            BootPlan::Twice => self.repeat(&machine, show),
         };
         match outcome {
             Ok(outcome) => {
@@ -107,23 +113,23 @@ impl Guests<'_> {
                 if suites.len() > 0 {
                     println!("[{name} {course}] suites: {}", table::times(suites));
                 }
-                Run::Done { outcome, took: start.elapsed() }
+                VmResult::Done { outcome, took: start.elapsed() }
             }
-            Err(why) => Run::Broken(format!("{why:#}")),
+            Err(why) => VmResult::Broken(format!("{why:#}")),
         }
     }
 
     /// Boots a machine twice, shows what it says, and in what it says something else when it runs again.
-    fn repeat(&self, machine: &Machine, mut show: impl FnMut(Stream, &str)) -> anyhow::Result<Outcome> {
-        let mut first = Said::default();
+    fn repeat(&self, machine: &VirtualMachine, mut show: impl FnMut(GuestStream, &str)) -> anyhow::Result<BootOutcome> {
+        let mut first = BootOutput::default();
         let outcome = transcribe(machine, self.limits, |stream, line| {
             first.line(stream, line);
             show(stream, line);
         })?;
-        let mut second = Said::default();
+        let mut second = BootOutput::default();
         let again = transcribe(machine, self.limits, |stream, line| second.line(stream, line))?;
-        let (outcome, differences) = repeated::judge((outcome, first), (again, second));
-        differences.lines().for_each(|line| show(Stream::Results, line));
+        let (outcome, differences) = repeated::compare((outcome, first), (again, second));
+        differences.lines().for_each(|line| show(GuestStream::Results, line));
         Ok(outcome)
     }
 
@@ -131,12 +137,12 @@ impl Guests<'_> {
     ///
     /// # Errors
     /// Where the command in it fails, or QEMU does.
-    pub fn on_terminal(&self, name: &str, mode: Mode, kernel: &Kernel) -> anyhow::Result<()> {
+    pub fn on_terminal(&self, name: &str, mode: TimeMode, kernel: &KernelImage) -> anyhow::Result<()> {
         eprintln!("vm: {name} {mode}; Ctrl-A X ends it");
-        let machine = self.machine(name, Course::Once(mode), "shell", kernel);
-        let machine = Machine { interactive: true, ..machine };
+        let machine = self.machine(name, BootPlan::Once(mode), "shell", kernel);
+        let machine = VirtualMachine { interactive: true, ..machine };
         match machine.boot_on_terminal()? {
-            End::Exit(code @ (verdict::EXIT_SUCCESS | verdict::EXIT_FAILURE | 0)) => {
+            BootEnd::Exit(code @ (verdict::EXIT_SUCCESS | verdict::EXIT_FAILURE | 0)) => {
                 eprintln!(
                     "vm: {name} {mode}: ended{}",
                     if code == 0 { " by a reboot, a panic or Ctrl-A X" } else { "" }
@@ -150,14 +156,18 @@ impl Guests<'_> {
 }
 
 /// Boots a machine and sums up what it says, passing on each line that says something to a reader.
-fn transcribe(machine: &Machine, limits: Limits, mut show: impl FnMut(Stream, &str)) -> anyhow::Result<Outcome> {
+fn transcribe(
+    machine: &VirtualMachine,
+    limits: Limits,
+    mut show: impl FnMut(GuestStream, &str),
+) -> anyhow::Result<BootOutcome> {
     let mut transcript = Transcript::default();
     let end = machine.boot(limits, |stream, line, at| {
         match stream {
-            Stream::Results => transcript.result_line(line, at),
-            Stream::Console => transcript.console_line(line),
+            GuestStream::Results => transcript.result_line(line, at),
+            GuestStream::Console => transcript.console_line(line),
         }
-        let is_marker = stream == Stream::Results && line.starts_with(verdict::MARKER);
+        let is_marker = stream == GuestStream::Results && line.starts_with(verdict::MARKER);
         if !is_marker && !line.trim().is_empty() {
             show(stream, line);
         }
@@ -169,9 +179,9 @@ fn transcribe(machine: &Machine, limits: Limits, mut show: impl FnMut(Stream, &s
 ///
 /// # Errors
 /// Where QEMU cannot be started.
-pub fn has_kvm(emulator: &Emulator, kernel: &Kernel, image: &Path) -> anyhow::Result<bool> {
+pub fn has_kvm(emulator: &Emulator, kernel: &KernelImage, image: &Path) -> anyhow::Result<bool> {
     let guests = Guests { emulator, image, accel: Accel::Kvm, limits: PROBE_LIMITS };
-    let machine = guests.machine("probe", Course::Once(Mode::Smp), "probe", kernel);
+    let machine = guests.machine("probe", BootPlan::Once(TimeMode::Smp), "probe", kernel);
     let failure = transcribe(&machine, PROBE_LIMITS, |_, _| {})?.failure;
     if let Some(why) = &failure {
         eprintln!("vm: no KVM, using TCG: {why}");

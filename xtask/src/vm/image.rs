@@ -16,14 +16,14 @@ use crate::{dist, workspace};
 /// What the guests run: by name, as in the order in which cargo happens to finish them no two images would be the same, and
 /// so no two runs in the deterministic mode.
 #[derive(Default)]
-pub struct Programs {
+pub struct GuestPrograms {
     /// Programs of `/bin`, and the init.
     binaries: BTreeMap<String, PathBuf>,
     /// Test binaries: programs of `/tests`.
     suites: BTreeMap<String, PathBuf>,
 }
 
-impl Programs {
+impl GuestPrograms {
     /// Builds the static `wakelat` as it is released, and the static test binaries.
     ///
     /// # Errors
@@ -40,13 +40,13 @@ impl Programs {
             .context("cannot run cargo")?;
         ensure!(output.status.success(), "the kernel tests do not build");
         for message in String::from_utf8_lossy(&output.stdout).lines() {
-            programs.note(message);
+            programs.add_message(message);
         }
         Ok(programs)
     }
 
     /// Notes a message of cargo's, if it is about a program.
-    fn note(&mut self, message: &str) {
+    fn add_message(&mut self, message: &str) {
         let Ok(artifact) = serde_json::from_str::<Value>(message) else { return };
         let target = &artifact["target"];
         let (Some(path), Some(name)) = (artifact["executable"].as_str(), target["name"].as_str()) else { return };
@@ -93,13 +93,13 @@ impl Programs {
 }
 
 /// A directory for the image of one run at a time.
-pub struct Workplace {
+pub struct ImageDirectory {
     /// Where the image goes.
     pub image: PathBuf,
     _lock: File,
 }
 
-impl Workplace {
+impl ImageDirectory {
     /// Takes the directory, and waits where another run has it.
     ///
     /// # Errors
@@ -127,13 +127,13 @@ mod tests {
                 r#"{{"target":{{"name":"{name}","kind":["{kind}"]}},"profile":{{"test":{test}}},"executable":{executable}}}"#
             )
         };
-        let mut programs = Programs::default();
-        programs.note(&message("bin", "init", false, r#""/t/release/init""#));
-        programs.note(&message("bin", "init", true, r#""/t/release/deps/init-1a2b""#));
-        programs.note(&message("test", "kernel", true, r#""/t/release/deps/kernel-1a2b""#));
-        programs.note(&message("lib", "wakelat_tests", true, r#""/t/release/deps/wakelat_tests-1a2b""#));
-        programs.note(&message("lib", "libc", false, "null"));
-        programs.note(r#"{"reason":"build-finished","success":true}"#);
+        let mut programs = GuestPrograms::default();
+        programs.add_message(&message("bin", "init", false, r#""/t/release/init""#));
+        programs.add_message(&message("bin", "init", true, r#""/t/release/deps/init-1a2b""#));
+        programs.add_message(&message("test", "kernel", true, r#""/t/release/deps/kernel-1a2b""#));
+        programs.add_message(&message("lib", "wakelat_tests", true, r#""/t/release/deps/wakelat_tests-1a2b""#));
+        programs.add_message(&message("lib", "libc", false, "null"));
+        programs.add_message(r#"{"reason":"build-finished","success":true}"#);
         assert_eq!(programs.binaries, [("init".to_owned(), PathBuf::from("/t/release/init"))].into());
         assert_eq!(programs.suites, [("kernel".to_owned(), PathBuf::from("/t/release/deps/kernel-1a2b"))].into());
     }

@@ -28,9 +28,9 @@ const HEADING: &str = "\
 
 /// Counts by program, then by kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table(BTreeMap<String, BTreeMap<String, u64>>);
+pub struct InstructionTable(BTreeMap<String, BTreeMap<String, u64>>);
 
-impl Table {
+impl InstructionTable {
     /// Reads a table.
     ///
     /// # Errors
@@ -103,13 +103,13 @@ impl Table {
     }
 
     /// The kernels of `seen` that this table has no column for: nothing is known of what their verifiers should count.
-    pub fn strangers<'a>(&self, seen: &'a Self) -> Vec<&'a str> {
+    pub fn unknown_kernels<'a>(&self, seen: &'a Self) -> Vec<&'a str> {
         let known = self.kernels();
         seen.kernels().into_iter().filter(|kernel| !known.contains(kernel)).collect()
     }
 
     /// What of `seen` exceeds this table, on the kernels that it has a column for: one line for each.
-    pub fn complaints(&self, seen: &Self) -> Vec<String> {
+    pub fn regressions(&self, seen: &Self) -> Vec<String> {
         let known = self.kernels();
         let mut complaints = Vec::new();
         for (program, counts) in &seen.0 {
@@ -148,8 +148,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn table(counts: &[(&str, &str, u64)]) -> Table {
-        let mut table = Table::default();
+    fn table(counts: &[(&str, &str, u64)]) -> InstructionTable {
+        let mut table = InstructionTable::default();
         for (kernel, program, count) in counts {
             table.insert(kernel, program, *count);
         }
@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn what_is_rendered_is_read_back() {
         let table = table(&[("6.1-rt", "switch", 412), ("7.2-rt", "switch", 430), ("5.10-cloud", "wakeup", 7)]);
-        assert_eq!(Table::parse(&table.render()).unwrap(), table);
-        assert_eq!(Table::parse("").unwrap(), Table::default());
+        assert_eq!(InstructionTable::parse(&table.render()).unwrap(), table);
+        assert_eq!(InstructionTable::parse("").unwrap(), InstructionTable::default());
     }
 
     #[test]
@@ -173,25 +173,25 @@ mod tests {
     #[test]
     fn growth_of_ten_percent_passes_and_one_more_does_not() {
         let accepted = table(&[("6.1-rt", "p", 100)]);
-        assert!(accepted.complaints(&table(&[("6.1-rt", "p", 110)])).is_empty());
-        assert!(accepted.complaints(&table(&[("6.1-rt", "p", 50)])).is_empty());
-        assert_eq!(accepted.complaints(&table(&[("6.1-rt", "p", 111)])), ["p on 6.1-rt: 100 accepted, 111 seen"]);
+        assert!(accepted.regressions(&table(&[("6.1-rt", "p", 110)])).is_empty());
+        assert!(accepted.regressions(&table(&[("6.1-rt", "p", 50)])).is_empty());
+        assert_eq!(accepted.regressions(&table(&[("6.1-rt", "p", 111)])), ["p on 6.1-rt: 100 accepted, 111 seen"]);
     }
 
     #[test]
     fn a_program_that_is_not_in_the_table_must_be_accepted_first() {
         let accepted = table(&[("6.1-rt", "p", 100)]);
         let seen = table(&[("6.1-rt", "new", 5)]);
-        assert_eq!(accepted.complaints(&seen), ["new on 6.1-rt: 5, not in the table"]);
-        assert!(accepted.accepting(&seen).complaints(&seen).is_empty());
+        assert_eq!(accepted.regressions(&seen), ["new on 6.1-rt: 5, not in the table"]);
+        assert!(accepted.accepting(&seen).regressions(&seen).is_empty());
     }
 
     #[test]
     fn a_kernel_that_is_not_in_the_table_is_named_and_fails_nothing() {
         let accepted = table(&[("6.1-rt", "p", 100)]);
         let seen = table(&[("6.1-rt", "p", 100), ("bookworm:6.1-amd64", "p", 900)]);
-        assert_eq!(accepted.strangers(&seen), ["bookworm:6.1-amd64"]);
-        assert!(accepted.complaints(&seen).is_empty());
+        assert_eq!(accepted.unknown_kernels(&seen), ["bookworm:6.1-amd64"]);
+        assert!(accepted.regressions(&seen).is_empty());
     }
 
     #[test]
@@ -208,8 +208,8 @@ mod tests {
 
     #[test]
     fn a_damaged_table_is_an_error_that_names_the_row() {
-        let error = Table::parse("program a b\np 1\n").unwrap_err().to_string();
+        let error = InstructionTable::parse("program a b\np 1\n").unwrap_err().to_string();
         assert_eq!(error, "program `p` has 1 counts, expected one for each of 2 kernels");
-        assert!(Table::parse("program a\np x\n").unwrap_err().to_string().contains("`x` of program `p`"));
+        assert!(InstructionTable::parse("program a\np x\n").unwrap_err().to_string().contains("`x` of program `p`"));
     }
 }

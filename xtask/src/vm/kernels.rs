@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 /// A kernel by what it is, not by where it lies: the newest build of it in the suite is the one that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub struct KernelSpec {
     /// Debian suite whose packages hold it.
     pub suite: Cow<'static, str>,
     /// The first two numbers of its version, such as `6.12`.
@@ -48,7 +48,7 @@ impl Flavour {
     }
 }
 
-impl Spec {
+impl KernelSpec {
     /// The series as numbers, so that 6.9 comes before 6.12.
     pub fn age(&self) -> Vec<u64> {
         numbers(&self.series)
@@ -74,7 +74,7 @@ impl Spec {
     }
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for KernelSpec {
     /// What `--kernel` takes: `6.12-rt` for a kernel of the list, with its suite for any other.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = format!("{}-{}", self.series, self.flavour.name());
@@ -82,12 +82,12 @@ impl fmt::Display for Spec {
     }
 }
 
-const fn spec(suite: &'static str, series: &'static str, flavour: Flavour) -> Spec {
-    Spec { suite: Cow::Borrowed(suite), series: Cow::Borrowed(series), flavour }
+const fn spec(suite: &'static str, series: &'static str, flavour: Flavour) -> KernelSpec {
+    KernelSpec { suite: Cow::Borrowed(suite), series: Cow::Borrowed(series), flavour }
 }
 
 /// Each is in the list for something that the others do not have. Their order is that of the table, and has no other meaning.
-pub const KERNELS: &[Spec] = &[
+pub const KERNELS: &[KernelSpec] = &[
     // sched_switch with three arguments, `task_struct.state`, no hist triggers, no osnoise.
     spec("bullseye-security", "5.10", Flavour::Cloud),
     // PREEMPT_RT as patches: a ring buffer whose lock sleeps, and tasks that block on a lock as if they were preempted.
@@ -111,7 +111,7 @@ pub const KERNELS: &[Spec] = &[
 ///
 /// # Errors
 /// A name that is neither in the list nor `SUITE:SERIES-FLAVOUR`.
-pub fn select(names: &[String]) -> anyhow::Result<Vec<Spec>> {
+pub fn select(names: &[String]) -> anyhow::Result<Vec<KernelSpec>> {
     if names.is_empty() {
         return Ok(KERNELS.to_vec());
     }
@@ -119,9 +119,9 @@ pub fn select(names: &[String]) -> anyhow::Result<Vec<Spec>> {
     for name in names {
         let spec = match KERNELS.iter().find(|kernel| kernel.to_string() == *name) {
             Some(listed) => listed.clone(),
-            None if name.contains(':') => Spec::parse(name)?,
+            None if name.contains(':') => KernelSpec::parse(name)?,
             None => {
-                let known: Vec<String> = KERNELS.iter().map(Spec::to_string).collect();
+                let known: Vec<String> = KERNELS.iter().map(KernelSpec::to_string).collect();
                 bail!(
                     "no kernel `{name}` in the list, which has {}; name any other as `SUITE:SERIES-FLAVOUR`",
                     known.join(", ")
@@ -137,8 +137,8 @@ pub fn select(names: &[String]) -> anyhow::Result<Vec<Spec>> {
 }
 
 /// One kernel of each series, the one with the smallest configuration.
-pub fn one_of_each_series(specs: &[Spec]) -> Vec<Spec> {
-    let mut chosen: BTreeMap<Vec<u64>, &Spec> = BTreeMap::new();
+pub fn one_of_each_series(specs: &[KernelSpec]) -> Vec<KernelSpec> {
+    let mut chosen: BTreeMap<Vec<u64>, &KernelSpec> = BTreeMap::new();
     for spec in specs {
         let smallest = chosen.entry(spec.age()).or_insert(spec);
         if spec.flavour < smallest.flavour {
@@ -149,7 +149,7 @@ pub fn one_of_each_series(specs: &[Spec]) -> Vec<Spec> {
 }
 
 /// The newest kernel of a flavour.
-pub fn newest_of(flavour: Flavour, specs: &[Spec]) -> Option<&Spec> {
+pub fn newest_of(flavour: Flavour, specs: &[KernelSpec]) -> Option<&KernelSpec> {
     specs.iter().filter(|spec| spec.flavour == flavour).max_by_key(|spec| spec.age())
 }
 
@@ -157,7 +157,7 @@ pub fn newest_of(flavour: Flavour, specs: &[Spec]) -> Option<&Spec> {
 ///
 /// Debian has changed the scheme: up to 6.18 the kernel is in `linux-image-*`; later that is a package of links, and the
 /// kernel is in `linux-binary-*`.
-pub fn packages_of(spec: &Spec, names: &[String]) -> Vec<String> {
+pub fn packages_of(spec: &KernelSpec, names: &[String]) -> Vec<String> {
     let builds_of = |kind: &str| {
         let prefix = format!("linux-{kind}-{}.", spec.series);
         let suffix = format!("-{}", spec.flavour.package_suffix());
@@ -193,18 +193,18 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_select_in_the_order_of_the_list() {
-        let mut names: Vec<String> = KERNELS.iter().map(Spec::to_string).collect();
+        let mut names: Vec<String> = KERNELS.iter().map(KernelSpec::to_string).collect();
         names.sort();
         names.dedup();
         assert_eq!(names.len(), KERNELS.len());
         let chosen = select(&owned(&["7.2-rt", "5.10-cloud", "7.2-rt"])).unwrap();
-        assert_eq!(chosen.iter().map(Spec::to_string).collect::<Vec<_>>(), ["5.10-cloud", "7.2-rt"]);
+        assert_eq!(chosen.iter().map(KernelSpec::to_string).collect::<Vec<_>>(), ["5.10-cloud", "7.2-rt"]);
         assert_eq!(select(&[]).unwrap(), KERNELS);
     }
 
     #[test]
     fn what_is_chosen_by_series_does_not_depend_on_the_order_of_the_list() {
-        let reversed: Vec<Spec> = KERNELS.iter().rev().cloned().collect();
+        let reversed: Vec<KernelSpec> = KERNELS.iter().rev().cloned().collect();
         let chosen = one_of_each_series(KERNELS);
         assert_eq!(one_of_each_series(&reversed), chosen);
         assert!(chosen.windows(2).all(|pair| pair[0].age() < pair[1].age()), "{chosen:?}");
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_kernel_outside_of_the_list_is_named_by_its_suite() {
         let chosen = select(&owned(&["bookworm:6.1-amd64", "7.2-rt", "trixie-backports:6.18-rt"])).unwrap();
-        let names: Vec<String> = chosen.iter().map(Spec::to_string).collect();
+        let names: Vec<String> = chosen.iter().map(KernelSpec::to_string).collect();
         assert_eq!(names, ["7.2-rt", "bookworm:6.1-amd64", "trixie-backports:6.18-rt"]);
         let listed = select(&owned(&["trixie-backports:7.2-rt"])).unwrap();
         assert_eq!(listed, select(&owned(&["7.2-rt"])).unwrap());

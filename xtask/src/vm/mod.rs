@@ -34,15 +34,15 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 
 use self::{
-    course::Course,
+    course::BootPlan,
     emulator::Emulator,
-    fetch::Kernel,
-    guests::{Guests, Planned},
-    image::{Programs, Workplace},
-    instructions::Table,
-    kernels::Spec,
-    qemu::{Accel, Limits, Mode},
-    table::{Row, Run},
+    fetch::KernelImage,
+    guests::{Guests, PlannedGuest},
+    image::{GuestPrograms, ImageDirectory},
+    instructions::InstructionTable,
+    kernels::KernelSpec,
+    qemu::{Accel, Limits, TimeMode},
+    table::{VmResult, VmRow},
 };
 use crate::{
     setup::{self, Purpose},
@@ -57,7 +57,7 @@ const LIMITS: Limits = Limits { silence: Duration::from_secs(180), total: Durati
 
 /// What is to be run where.
 #[derive(clap::Args, Debug, Default)]
-pub struct Args {
+pub struct VmArgs {
     /// Only this kernel: `6.12-rt` of the list, or any as `SUITE:SERIES-FLAVOUR`; may be repeated [default: the whole list]
     #[arg(long = "kernel", value_name = "NAME")]
     kernels: Vec<String>,
@@ -105,7 +105,7 @@ pub struct Args {
     command: Vec<String>,
 }
 
-impl Args {
+impl VmArgs {
     /// What runs with every change.
     pub fn everyday() -> Self {
         Self { everyday: true, ..Self::default() }
@@ -127,13 +127,13 @@ enum Modes {
 }
 
 impl Modes {
-    const fn courses(self) -> &'static [Course] {
+    const fn courses(self) -> &'static [BootPlan] {
         match self {
-            Self::Smp => &[Course::Once(Mode::Smp)],
-            Self::Deterministic => &[Course::Once(Mode::Deterministic)],
-            Self::Counted => &[Course::Once(Mode::Counted)],
-            Self::Both => &[Course::Once(Mode::Smp), Course::Once(Mode::Deterministic)],
-            Self::Repeated => &[Course::Twice],
+            Self::Smp => &[BootPlan::Once(TimeMode::Smp)],
+            Self::Deterministic => &[BootPlan::Once(TimeMode::Deterministic)],
+            Self::Counted => &[BootPlan::Once(TimeMode::Counted)],
+            Self::Both => &[BootPlan::Once(TimeMode::Smp), BootPlan::Once(TimeMode::Deterministic)],
+            Self::Repeated => &[BootPlan::Twice],
         }
     }
 }
@@ -149,7 +149,7 @@ enum AccelChoice {
     Auto,
 }
 
-pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn main(args: &VmArgs) -> anyhow::Result<ExitCode> {
     let failed = run(args)?.iter().any(|row| row.failure().is_some());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -159,7 +159,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// Where the guests cannot be prepared, a command at the terminal failed, or the verifier has more to do than was accepted.
-pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
+pub fn run(args: &VmArgs) -> anyhow::Result<Vec<VmRow>> {
     let started = Instant::now();
     let specs = kernels::select(&args.kernels)?;
     setup::ensure(Purpose::Test)?;
@@ -172,8 +172,8 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
         return Ok(rows);
     };
 
-    let workplace = Workplace::take()?;
-    let programs = Programs::build()?;
+    let workplace = ImageDirectory::take()?;
+    let programs = GuestPrograms::build()?;
     let tests = args.command.is_empty();
     let (mut others, mut commands) = (peers(), busybox());
     let job = if tests {
@@ -194,7 +194,7 @@ pub fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
         },
     };
 
-    if let ([Planned { name, course: Course::Once(mode), kernel: Ok(kernel), .. }], false) = (&planned[..], tests)
+    if let ([PlannedGuest { name, plan: BootPlan::Once(mode), kernel: Ok(kernel), .. }], false) = (&planned[..], tests)
         && std::io::stdin().is_terminal()
         && std::io::stdout().is_terminal()
     {
@@ -218,14 +218,14 @@ fn usual_limit(soak: Option<u64>) -> Duration {
 }
 
 /// What a kernel is booted for, each with the argument of the init.
-fn jobs(args: &Args, spec: &Spec, specs: &[Spec]) -> Vec<(Course, String)> {
+fn jobs(args: &VmArgs, spec: &KernelSpec, specs: &[KernelSpec]) -> Vec<(BootPlan, String)> {
     if let Some(seconds) = args.soak {
-        return vec![(Course::Once(Mode::Smp), format!("soak={seconds}"))];
+        return vec![(BootPlan::Once(TimeMode::Smp), format!("soak={seconds}"))];
     }
     let is_whole_list = args.mode.is_none() && args.test.is_none() && !args.all_suites && args.command.is_empty();
     if is_whole_list {
         let jobs = if args.everyday { schedule::everyday(spec) } else { schedule::full(spec, specs) };
-        return jobs.into_iter().map(|job| (job.course, suites::task(&job.suites))).collect();
+        return jobs.into_iter().map(|job| (job.plan, suites::task(&job.suites))).collect();
     }
     let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp });
     let task = |course| match () {
@@ -239,10 +239,10 @@ fn jobs(args: &Args, spec: &Spec, specs: &[Spec]) -> Vec<(Course, String)> {
 
 /// Each kernel in each of its courses; where there is none, or nothing to run it, with the reason.
 fn plan(
-    specs: &[Spec],
-    jobs: impl Fn(&Spec) -> Vec<(Course, String)>,
+    specs: &[KernelSpec],
+    jobs: impl Fn(&KernelSpec) -> Vec<(BootPlan, String)>,
     no_emulator: Option<&anyhow::Error>,
-) -> anyhow::Result<Vec<Planned>> {
+) -> anyhow::Result<Vec<PlannedGuest>> {
     let kernels = match no_emulator {
         None => fetch::kernels(specs)?,
         Some(why) => specs.iter().map(|spec| (spec.clone(), Err(anyhow::anyhow!("{why:#}")))).collect(),
@@ -250,9 +250,9 @@ fn plan(
     let guests = kernels.into_iter().flat_map(|(spec, kernel)| {
         let kernel = kernel.map_err(|why| format!("{why:#}"));
         let jobs = jobs(&spec);
-        jobs.into_iter().map(move |(course, task)| Planned {
+        jobs.into_iter().map(move |(course, task)| PlannedGuest {
             name: spec.to_string(),
-            course,
+            plan: course,
             task,
             kernel: kernel.clone(),
         })
@@ -260,15 +260,15 @@ fn plan(
     Ok(guests.collect())
 }
 
-fn skipped(planned: Vec<Planned>) -> Vec<Row> {
-    let row = |guest: Planned| {
+fn skipped(planned: Vec<PlannedGuest>) -> Vec<VmRow> {
+    let row = |guest: PlannedGuest| {
         let why = guest.kernel.err().unwrap_or_else(|| "not run".to_owned());
-        Row { kernel: guest.name, mode: guest.course.to_string(), result: Run::Skipped(why) }
+        VmRow { kernel: guest.name, mode: guest.plan.to_string(), result: VmResult::Skipped(why) }
     };
     planned.into_iter().map(row).collect()
 }
 
-fn accel(emulator: &Emulator, choice: AccelChoice, kernel: &Kernel, image: &Path) -> anyhow::Result<Accel> {
+fn accel(emulator: &Emulator, choice: AccelChoice, kernel: &KernelImage, image: &Path) -> anyhow::Result<Accel> {
     Ok(match choice {
         AccelChoice::Tcg => Accel::Tcg,
         AccelChoice::Kvm => Accel::Kvm,
@@ -296,10 +296,10 @@ fn busybox() -> Option<PathBuf> {
 }
 
 /// Compares the instruction counts of this run with the accepted ones, or accepts them.
-fn check_instructions(rows: &[Row], accept: bool) -> anyhow::Result<()> {
-    let mut seen = Table::default();
+fn check_instructions(rows: &[VmRow], accept: bool) -> anyhow::Result<()> {
+    let mut seen = InstructionTable::default();
     for row in rows {
-        if let Run::Done { outcome, .. } = &row.result {
+        if let VmResult::Done { outcome, .. } = &row.result {
             for (program, count) in &outcome.verified {
                 seen.insert(&row.kernel, program, *count);
             }
@@ -310,16 +310,16 @@ fn check_instructions(rows: &[Row], accept: bool) -> anyhow::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         other => other.with_context(|| format!("cannot read `{INSTRUCTIONS}`"))?,
     };
-    let accepted = Table::parse(&text).with_context(|| format!("cannot read `{INSTRUCTIONS}`"))?;
+    let accepted = InstructionTable::parse(&text).with_context(|| format!("cannot read `{INSTRUCTIONS}`"))?;
     if accept {
         ensure!(!seen.is_empty(), "no test told an instruction count: nothing to accept");
         return fs::write(&path, accepted.accepting(&seen).render())
             .with_context(|| format!("cannot write `{INSTRUCTIONS}`"));
     }
-    for kernel in accepted.strangers(&seen) {
+    for kernel in accepted.unknown_kernels(&seen) {
         println!("vm: note: `{INSTRUCTIONS}` has no counts of {kernel}; `--accept-instructions` adds them");
     }
-    let complaints = accepted.complaints(&seen);
+    let complaints = accepted.regressions(&seen);
     if !complaints.is_empty() {
         bail!(
             "the verifier has more to walk through than `{INSTRUCTIONS}` says:\n  {}\nif that is meant, run `cargo xtask vm --accept-instructions`",
@@ -329,10 +329,10 @@ fn check_instructions(rows: &[Row], accept: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn conclude(rows: &[Row], started: Instant) {
+fn conclude(rows: &[VmRow], started: Instant) {
     println!("\n{}", table::render(rows));
     let failed = rows.iter().filter(|row| row.failure().is_some()).count();
-    let skipped = rows.iter().filter(|row| matches!(row.result, Run::Skipped(_))).count();
+    let skipped = rows.iter().filter(|row| matches!(row.result, VmResult::Skipped(_))).count();
     let passed = rows.len() - failed - skipped;
     println!("vm: {passed} passed, {failed} failed, {skipped} skipped, in {:.0} s", started.elapsed().as_secs_f64());
 }

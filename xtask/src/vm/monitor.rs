@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context;
 
 /// How long the emulator may take for each piece of its answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the monitor prints when it waits for a command.
 const PROMPT: &[u8] = b"(qemu) ";
@@ -22,18 +22,18 @@ const PROMPT: &[u8] = b"(qemu) ";
 pub struct Monitor(UnixStream);
 
 /// The emulator's end.
-pub struct Socket(OwnedFd);
+pub struct MonitorSocket(OwnedFd);
 
 impl Monitor {
     /// Both ends.
     ///
     /// # Errors
     /// Where there are no descriptors left.
-    pub fn pair() -> anyhow::Result<(Self, Socket)> {
+    pub fn pair() -> anyhow::Result<(Self, MonitorSocket)> {
         let (ours, theirs) = UnixStream::pair().context("no socket for QEMU's monitor")?;
-        ours.set_read_timeout(Some(PATIENCE)).context("no time limit for QEMU's monitor")?;
-        ours.set_write_timeout(Some(PATIENCE)).context("no time limit for QEMU's monitor")?;
-        Ok((Self(ours), Socket(theirs.into())))
+        ours.set_read_timeout(Some(TIMEOUT)).context("no time limit for QEMU's monitor")?;
+        ours.set_write_timeout(Some(TIMEOUT)).context("no time limit for QEMU's monitor")?;
+        Ok((Self(ours), MonitorSocket(theirs.into())))
     }
 
     /// Where each processor is; empty where the emulator does not answer.
@@ -56,7 +56,7 @@ impl Monitor {
     }
 }
 
-impl Socket {
+impl MonitorSocket {
     /// Has `command` use it: adds QEMU's arguments, and leaves the descriptor open over exec.
     pub fn hand_over(self, command: &mut Command) {
         let fd = self.0.as_raw_fd();
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn an_emulator_that_answers_is_read_up_to_its_prompt() {
-        let (mut monitor, Socket(theirs)) = Monitor::pair().unwrap();
+        let (mut monitor, MonitorSocket(theirs)) = Monitor::pair().unwrap();
         let mut theirs = UnixStream::from(theirs);
         theirs.write_all(b"QEMU 7.2 monitor\r\n(qemu) ").unwrap();
         let emulator = std::thread::spawn(move || {

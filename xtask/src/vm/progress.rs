@@ -10,12 +10,12 @@ use std::{
 };
 
 /// The clock of one process: it stands still while the process's thread that waits most for a CPU waits for one.
-pub struct Progress {
+pub struct ProgressClock {
     started: Instant,
     tasks: PathBuf,
 }
 
-impl Progress {
+impl ProgressClock {
     /// That of a process that begins now.
     pub fn of(pid: u32) -> Self {
         Self { started: Instant::now(), tasks: format!("/proc/{pid}/task").into() }
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn the_clock_goes_on_and_is_not_ahead_of_the_hosts() {
         let before = Instant::now();
-        let clock = Progress::of(std::process::id());
+        let clock = ProgressClock::of(std::process::id());
         let first = clock.now();
         while clock.now() == first {}
         assert!(clock.now() <= before.elapsed());

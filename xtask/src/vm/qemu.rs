@@ -16,8 +16,8 @@ use clap::ValueEnum;
 
 use super::{
     emulator::Emulator,
-    monitor::{Monitor, Socket},
-    progress::Progress,
+    monitor::{Monitor, MonitorSocket},
+    progress::ProgressClock,
 };
 
 /// Words for a kernel whose time is counted in instructions.
@@ -28,7 +28,7 @@ const COUNTED: &str = "tsc=reliable nokaslr damon_stat.enabled=N";
 
 /// How the guest's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub enum TimeMode {
     /// Two processors and the host's time: for counts, races and cross-checks. Latencies are noise.
     Smp,
     /// One processor and time counted in instructions: runs are bit for bit identical, latencies are exact.
@@ -38,7 +38,7 @@ pub enum Mode {
     Counted,
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for TimeMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Smp => "smp",
@@ -60,7 +60,7 @@ pub enum Accel {
 
 /// What to boot.
 #[derive(Clone)]
-pub struct Machine<'a> {
+pub struct VirtualMachine<'a> {
     /// What runs it.
     pub emulator: &'a Emulator,
     /// Its name in the list, handed to the guest as `WAKELAT_KERNEL`.
@@ -70,7 +70,7 @@ pub struct Machine<'a> {
     /// The first root.
     pub initramfs: &'a Path,
     /// How time passes, handed to the guest as `WAKELAT_VM`.
-    pub mode: Mode,
+    pub mode: TimeMode,
     /// What executes. The deterministic mode is always TCG.
     pub accel: Accel,
     /// The rate of the host's time stamp counter in kHz; see [`super::clock`].
@@ -83,7 +83,7 @@ pub struct Machine<'a> {
 
 /// Where a line is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum GuestStream {
     /// The debug console: what the init and its children print.
     Results,
     /// The serial console, which is the kernel's alone, and QEMU's own complaints.
@@ -101,7 +101,7 @@ pub struct Limits {
 
 /// How a boot ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum BootEnd {
     /// QEMU's exit code.
     Exit(i32),
     /// QEMU was killed by this signal.
@@ -112,10 +112,10 @@ pub enum End {
     TimeLimit(Duration),
 }
 
-impl Machine<'_> {
+impl VirtualMachine<'_> {
     /// QEMU's arguments.
     pub fn arguments(&self) -> Vec<String> {
-        let counted = self.mode != Mode::Smp;
+        let counted = self.mode != TimeMode::Smp;
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| word.to_string()));
         // `microvm` would boot faster, but one boot in twenty hung.
@@ -123,7 +123,7 @@ impl Machine<'_> {
         add(&["-accel", if self.accel == Accel::Kvm && !counted { "kvm" } else { "tcg,thread=single" }]);
         // Five-level page tables are slow to emulate, and older kernels take another path with them.
         add(&["-cpu", "max,la57=off"]);
-        add(&["-smp", if self.mode == Mode::Deterministic { "1" } else { "2" }]);
+        add(&["-smp", if self.mode == TimeMode::Deterministic { "1" } else { "2" }]);
         if counted {
             add(&["-icount", "shift=2,sleep=off", "-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", "1"]);
         }
@@ -144,11 +144,11 @@ impl Machine<'_> {
         // Up to 6.1 the emulated clock is distrusted without `tsc=reliable`. A panic, an oops and a lockup end the run at
         // once. What the kernel does not know, and has no dot in it, becomes the init's environment.
         let clock = match (self.mode, self.accel) {
-            (Mode::Deterministic, _) => COUNTED.to_owned(),
+            (TimeMode::Deterministic, _) => COUNTED.to_owned(),
             // The init starts the other processor, which not every kernel can where the processors take turns.
-            (Mode::Counted, _) => format!("{COUNTED} maxcpus=1"),
-            (Mode::Smp, Accel::Tcg) => format!("tsc=reliable tsc_early_khz={}", self.tsc_khz),
-            (Mode::Smp, Accel::Kvm) => "tsc=reliable".to_owned(),
+            (TimeMode::Counted, _) => format!("{COUNTED} maxcpus=1"),
+            (TimeMode::Smp, Accel::Tcg) => format!("tsc=reliable tsc_early_khz={}", self.tsc_khz),
+            (TimeMode::Smp, Accel::Kvm) => "tsc=reliable".to_owned(),
         };
         format!(
             "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic softlockup_panic=1 {clock} \
@@ -162,14 +162,18 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// Where QEMU cannot be started.
-    pub fn boot(&self, limits: Limits, mut on_line: impl FnMut(Stream, &str, Duration)) -> anyhow::Result<End> {
+    pub fn boot(
+        &self,
+        limits: Limits,
+        mut on_line: impl FnMut(GuestStream, &str, Duration),
+    ) -> anyhow::Result<BootEnd> {
         let (mut monitor, socket) = Monitor::pair()?;
         let mut qemu = self.spawn(Stdio::null, Stdio::piped, Some(socket))?;
-        let clock = Progress::of(qemu.id());
+        let clock = ProgressClock::of(qemu.id());
         let mut spoke = Duration::ZERO;
         let (sender, lines) = mpsc::channel();
-        read_lines(qemu.stdout.take(), Stream::Results, sender.clone());
-        read_lines(qemu.stderr.take(), Stream::Console, sender);
+        read_lines(qemu.stdout.take(), GuestStream::Results, sender.clone());
+        read_lines(qemu.stderr.take(), GuestStream::Console, sender);
         loop {
             let now = clock.now();
             let left = limits.total.saturating_sub(now);
@@ -190,9 +194,13 @@ impl Machine<'_> {
                     for (stream, line) in lines {
                         on_line(stream, &line, now);
                     }
-                    processors.iter().for_each(|line| on_line(Stream::Console, line, now));
+                    processors.iter().for_each(|line| on_line(GuestStream::Console, line, now));
                     let was_silent = silence.is_zero();
-                    return Ok(if was_silent { End::Silent(limits.silence) } else { End::TimeLimit(limits.total) });
+                    return Ok(if was_silent {
+                        BootEnd::Silent(limits.silence)
+                    } else {
+                        BootEnd::TimeLimit(limits.total)
+                    });
                 }
             }
         }
@@ -202,12 +210,17 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// Where QEMU cannot be started.
-    pub fn boot_on_terminal(&self) -> anyhow::Result<End> {
+    pub fn boot_on_terminal(&self) -> anyhow::Result<BootEnd> {
         let mut qemu = self.spawn(Stdio::inherit, Stdio::inherit, None)?;
         Ok(end_of(qemu.wait().context("cannot wait for QEMU")?))
     }
 
-    fn spawn(&self, input: fn() -> Stdio, output: fn() -> Stdio, monitor: Option<Socket>) -> anyhow::Result<Child> {
+    fn spawn(
+        &self,
+        input: fn() -> Stdio,
+        output: fn() -> Stdio,
+        monitor: Option<MonitorSocket>,
+    ) -> anyhow::Result<Child> {
         let mut command = self.emulator.command();
         command.args(self.arguments()).stdin(input()).stdout(output()).stderr(output());
         if let Some(socket) = monitor {
@@ -237,7 +250,7 @@ fn die_with_the_parent(command: &mut Command) {
     }
 }
 
-fn read_lines(pipe: Option<impl Read + Send + 'static>, stream: Stream, sender: Sender<(Stream, String)>) {
+fn read_lines(pipe: Option<impl Read + Send + 'static>, stream: GuestStream, sender: Sender<(GuestStream, String)>) {
     let Some(pipe) = pipe else { return };
     thread::spawn(move || {
         let mut lines = BufReader::new(pipe).split(b'\n');
@@ -251,10 +264,10 @@ fn read_lines(pipe: Option<impl Read + Send + 'static>, stream: Stream, sender: 
     });
 }
 
-fn end_of(status: ExitStatus) -> End {
+fn end_of(status: ExitStatus) -> BootEnd {
     match (status.code(), status.signal()) {
-        (Some(code), _) => End::Exit(code),
-        (None, signal) => End::Signal(signal.unwrap_or_default()),
+        (Some(code), _) => BootEnd::Exit(code),
+        (None, signal) => BootEnd::Signal(signal.unwrap_or_default()),
     }
 }
 
@@ -262,8 +275,8 @@ fn end_of(status: ExitStatus) -> End {
 mod tests {
     use super::*;
 
-    fn machine(mode: Mode, accel: Accel) -> Machine<'static> {
-        Machine {
+    fn machine(mode: TimeMode, accel: Accel) -> VirtualMachine<'static> {
+        VirtualMachine {
             emulator: &Emulator::Installed,
             name: "6.12-rt",
             vmlinuz: Path::new("/k"),
@@ -278,7 +291,7 @@ mod tests {
 
     #[test]
     fn tcg_is_always_single_threaded() {
-        for mode in [Mode::Smp, Mode::Deterministic, Mode::Counted] {
+        for mode in [TimeMode::Smp, TimeMode::Deterministic, TimeMode::Counted] {
             let arguments = machine(mode, Accel::Tcg).arguments().join(" ");
             assert!(arguments.contains("-accel tcg,thread=single "), "{arguments}");
         }
@@ -286,7 +299,7 @@ mod tests {
 
     #[test]
     fn the_deterministic_mode_has_one_processor_counted_time_and_fixed_seeds_whatever_the_accelerator() {
-        let arguments = machine(Mode::Deterministic, Accel::Kvm).arguments().join(" ");
+        let arguments = machine(TimeMode::Deterministic, Accel::Kvm).arguments().join(" ");
         for wanted in [
             "-accel tcg,thread=single",
             "-smp 1 -icount shift=2,sleep=off -rtc base=2026-01-01T00:00:00,clock=vm -seed 1",
@@ -299,7 +312,7 @@ mod tests {
 
     #[test]
     fn the_counted_mode_has_two_processors_of_which_the_init_starts_one() {
-        let arguments = machine(Mode::Counted, Accel::Kvm).arguments().join(" ");
+        let arguments = machine(TimeMode::Counted, Accel::Kvm).arguments().join(" ");
         for wanted in [
             "-accel tcg,thread=single",
             "-smp 2 -icount shift=2,sleep=off -rtc base=2026-01-01T00:00:00,clock=vm -seed 1",
@@ -313,14 +326,14 @@ mod tests {
     #[test]
     fn only_a_guest_on_the_hosts_counter_is_told_its_rate() {
         let is_told = |mode, accel| machine(mode, accel).command_line().contains(" tsc_early_khz=2300000 ");
-        assert!(is_told(Mode::Smp, Accel::Tcg));
-        assert!(!is_told(Mode::Smp, Accel::Kvm));
-        assert!(!is_told(Mode::Deterministic, Accel::Tcg));
+        assert!(is_told(TimeMode::Smp, Accel::Tcg));
+        assert!(!is_told(TimeMode::Smp, Accel::Kvm));
+        assert!(!is_told(TimeMode::Deterministic, Accel::Tcg));
     }
 
     #[test]
     fn the_guest_is_told_the_mode_ahead_of_the_arguments_of_its_init() {
-        let line = machine(Mode::Smp, Accel::Kvm).command_line();
+        let line = machine(TimeMode::Smp, Accel::Kvm).command_line();
         assert!(line.ends_with(" WAKELAT_VM=smp WAKELAT_KERNEL=6.12-rt -- job"), "{line}");
     }
 }

@@ -1,9 +1,9 @@
 //! Which kernel is booted for what. Pure.
 
 use super::{
-    course::Course,
-    kernels::{self, Flavour, Spec},
-    qemu::Mode,
+    course::BootPlan,
+    kernels::{self, Flavour, KernelSpec},
+    qemu::TimeMode,
     suites,
 };
 
@@ -11,7 +11,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// How often the kernel is booted, and how its time passes.
-    pub course: Course,
+    pub plan: BootPlan,
     /// The suites, as the init takes them.
     pub suites: Vec<&'static str>,
 }
@@ -43,7 +43,7 @@ const EVERYDAY: &[(&str, &[Part])] = &[
 ];
 
 /// What runs with every change.
-pub fn everyday(spec: &Spec) -> Vec<Job> {
+pub fn everyday(spec: &KernelSpec) -> Vec<Job> {
     let name = spec.to_string();
     let parts = EVERYDAY.iter().find(|(kernel, _)| *kernel == name).map_or(&[][..], |(_, parts)| parts);
     let mut smp = suites::SHORT.to_vec();
@@ -52,32 +52,32 @@ pub fn everyday(spec: &Spec) -> Vec<Job> {
         match part {
             Part::Triggers => smp.extend(suites::TRIGGERS),
             Part::Tracers => smp.extend(suites::TRACERS),
-            Part::Deterministic => jobs.push(whole(Course::Once(Mode::Deterministic))),
-            Part::Counted => jobs.push(whole(Course::Once(Mode::Counted))),
-            Part::Repeated => jobs.push(whole(Course::Twice)),
+            Part::Deterministic => jobs.push(whole(BootPlan::Once(TimeMode::Deterministic))),
+            Part::Counted => jobs.push(whole(BootPlan::Once(TimeMode::Counted))),
+            Part::Repeated => jobs.push(whole(BootPlan::Twice)),
         }
     }
-    jobs.insert(0, Job { course: Course::Once(Mode::Smp), suites: smp });
+    jobs.insert(0, Job { plan: BootPlan::Once(TimeMode::Smp), suites: smp });
     jobs
 }
 
 /// All suites in all modes. One kernel of each series is counted: what happens between two processors depends on the series,
 /// and hardly on how a kernel of it is configured. One is booted twice: that runs repeat themselves is the emulator's doing.
-pub fn full(spec: &Spec, all: &[Spec]) -> Vec<Job> {
-    let mut jobs = vec![whole(Course::Once(Mode::Smp)), whole(Course::Once(Mode::Deterministic))];
+pub fn full(spec: &KernelSpec, all: &[KernelSpec]) -> Vec<Job> {
+    let mut jobs = vec![whole(BootPlan::Once(TimeMode::Smp)), whole(BootPlan::Once(TimeMode::Deterministic))];
     if kernels::one_of_each_series(all).contains(spec) {
-        jobs.push(whole(Course::Once(Mode::Counted)));
+        jobs.push(whole(BootPlan::Once(TimeMode::Counted)));
     }
     // The newest with tracers, which only these have.
     if kernels::newest_of(Flavour::Rt, all) == Some(spec) {
-        jobs.push(whole(Course::Twice));
+        jobs.push(whole(BootPlan::Twice));
     }
     jobs
 }
 
 /// All suites of a course.
-pub fn whole(course: Course) -> Job {
-    Job { course, suites: suites::of(course) }
+pub fn whole(course: BootPlan) -> Job {
+    Job { plan: course, suites: suites::of(course) }
 }
 
 #[cfg(test)]
@@ -86,14 +86,14 @@ mod tests {
     use crate::vm::kernels::KERNELS;
 
     fn modes(jobs: &[Job]) -> Vec<String> {
-        jobs.iter().map(|job| job.course.to_string()).collect()
+        jobs.iter().map(|job| job.plan.to_string()).collect()
     }
 
     #[test]
     fn every_kernel_runs_on_two_processors_every_day_and_verifies_all_programs() {
         for spec in KERNELS {
             let jobs = everyday(spec);
-            assert_eq!(jobs[0].course, Course::Once(Mode::Smp), "{spec}");
+            assert_eq!(jobs[0].plan, BootPlan::Once(TimeMode::Smp), "{spec}");
             assert!(jobs[0].suites.starts_with(suites::SHORT), "{spec}");
         }
     }
@@ -103,9 +103,9 @@ mod tests {
         for spec in KERNELS {
             let full = full(spec, KERNELS);
             for job in everyday(spec) {
-                let whole = full.iter().find(|whole| whole.course == job.course);
-                let whole = whole.unwrap_or_else(|| panic!("{spec} is not {} in the full list", job.course));
-                assert!(job.suites.iter().all(|suite| whole.suites.contains(suite)), "{spec} {}", job.course);
+                let whole = full.iter().find(|whole| whole.plan == job.plan);
+                let whole = whole.unwrap_or_else(|| panic!("{spec} is not {} in the full list", job.plan));
+                assert!(job.suites.iter().all(|suite| whole.suites.contains(suite)), "{spec} {}", job.plan);
             }
         }
     }

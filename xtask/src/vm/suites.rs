@@ -1,6 +1,6 @@
 //! Which test binaries a guest runs.
 
-use super::{course::Course, qemu::Mode};
+use super::{course::BootPlan, qemu::TimeMode};
 
 /// On two processors on every kernel with every change: that every program is let in, that counts are exact across CPUs and
 /// under filters, and that nothing freezes where both are busy.
@@ -37,13 +37,13 @@ const COUNTED: &[&str] = &["why:either_cpu", "why:on_an_idle_cpu", "why:from_ano
 /// with `text` in their names; a suite that is not built is not run. All ways to attach have one body each, so one or two of
 /// them do. The others say nothing that the host's kernel does not say as well (`bad_places`, `losses`, `overhead`,
 /// `window`, `workloads`), take minutes in an emulator (`traps`), or need programs that are not in the guest (`peers`).
-pub fn of(course: Course) -> Vec<&'static str> {
+pub fn of(course: BootPlan) -> Vec<&'static str> {
     match course {
-        Course::Once(Mode::Smp) => [SHORT, TRIGGERS, TRACERS].concat(),
-        Course::Once(Mode::Deterministic) => DETERMINISTIC.to_vec(),
-        Course::Once(Mode::Counted) => COUNTED.to_vec(),
+        BootPlan::Once(TimeMode::Smp) => [SHORT, TRIGGERS, TRACERS].concat(),
+        BootPlan::Once(TimeMode::Deterministic) => DETERMINISTIC.to_vec(),
+        BootPlan::Once(TimeMode::Counted) => COUNTED.to_vec(),
         // What prints all that a user sees.
-        Course::Twice => vec!["reports"],
+        BootPlan::Twice => vec!["reports"],
     }
 }
 
@@ -58,13 +58,13 @@ mod tests {
 
     #[test]
     fn each_kernel_verifies_every_program_once_before_all_else() {
-        assert_eq!(of(Course::Once(Mode::Smp))[0], "kernel");
-        assert!(!of(Course::Once(Mode::Deterministic)).contains(&"kernel"));
+        assert_eq!(of(BootPlan::Once(TimeMode::Smp))[0], "kernel");
+        assert!(!of(BootPlan::Once(TimeMode::Deterministic)).contains(&"kernel"));
     }
 
     #[test]
     fn the_init_takes_suites_separated_by_commas() {
-        assert_eq!(task(&of(Course::Once(Mode::Smp))[..2]), "tests=kernel,counts:across_cpus");
+        assert_eq!(task(&of(BootPlan::Once(TimeMode::Smp))[..2]), "tests=kernel,counts:across_cpus");
         assert_eq!(task(&[]), "tests");
     }
 }

@@ -2,24 +2,24 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write, time::Duration};
 
-use super::verdict::{Fate, Outcome};
+use super::verdict::{BootOutcome, TestStatus};
 
 /// One kernel in one mode.
-pub struct Row {
+pub struct VmRow {
     /// The kernel's name in the list.
     pub kernel: String,
     /// The mode's name.
     pub mode: String,
     /// What came of it.
-    pub result: Run,
+    pub result: VmResult,
 }
 
 /// What came of one kernel in one mode.
-pub enum Run {
+pub enum VmResult {
     /// It ran.
     Done {
         /// What happened in it.
-        outcome: Outcome,
+        outcome: BootOutcome,
         /// From the start of QEMU to its end.
         took: Duration,
     },
@@ -29,19 +29,19 @@ pub enum Run {
     Broken(String),
 }
 
-impl Row {
+impl VmRow {
     /// Why the whole run fails because of this row, if it does.
     pub fn failure(&self) -> Option<&str> {
         match &self.result {
-            Run::Done { outcome, .. } => outcome.failure.as_deref(),
-            Run::Skipped(_) => None,
-            Run::Broken(why) => Some(why),
+            VmResult::Done { outcome, .. } => outcome.failure.as_deref(),
+            VmResult::Skipped(_) => None,
+            VmResult::Broken(why) => Some(why),
         }
     }
 }
 
 /// The table, and below it the reasons behind its numbers.
-pub fn render(rows: &[Row]) -> String {
+pub fn render(rows: &[VmRow]) -> String {
     let mut cells: Vec<[String; 8]> =
         vec![["kernel", "release", "mode", "boot", "passed", "failed", "skipped", "time"].map(str::to_owned)];
     cells.extend(rows.iter().map(cells_of));
@@ -66,19 +66,19 @@ pub fn render(rows: &[Row]) -> String {
     text
 }
 
-fn cells_of(row: &Row) -> [String; 8] {
+fn cells_of(row: &VmRow) -> [String; 8] {
     let (kernel, mode) = (row.kernel.clone(), row.mode.clone());
     let empty = String::new;
     match &row.result {
-        Run::Done { outcome, took } => {
+        VmResult::Done { outcome, took } => {
             let (passed, failed, skipped) = outcome.counts();
             let release = outcome.release.clone().unwrap_or_else(|| "-".to_owned());
             let boot = outcome.boot.map_or_else(|| "-".to_owned(), seconds);
             let time = seconds(*took);
             [kernel, release, mode, boot, passed.to_string(), failed.to_string(), skipped.to_string(), time]
         }
-        Run::Skipped(_) => [kernel, "skipped".to_owned(), mode, empty(), empty(), empty(), empty(), empty()],
-        Run::Broken(_) => [kernel, "broken".to_owned(), mode, empty(), empty(), empty(), empty(), empty()],
+        VmResult::Skipped(_) => [kernel, "skipped".to_owned(), mode, empty(), empty(), empty(), empty(), empty()],
+        VmResult::Broken(_) => [kernel, "broken".to_owned(), mode, empty(), empty(), empty(), empty(), empty()],
     }
 }
 
@@ -87,7 +87,7 @@ fn seconds(time: Duration) -> String {
 }
 
 /// The suites that took longest, each over all rows.
-fn slowest(rows: &[Row]) -> String {
+fn slowest(rows: &[VmRow]) -> String {
     let mut suites = times_of_suites(rows);
     suites.sort_by_key(|(_, took)| Reverse(*took));
     let listed = suites.iter().map(|(suite, took)| (suite.as_str(), *took));
@@ -95,10 +95,10 @@ fn slowest(rows: &[Row]) -> String {
 }
 
 /// How long each suite took, over all rows.
-pub fn times_of_suites(rows: &[Row]) -> Vec<(String, Duration)> {
+pub fn times_of_suites(rows: &[VmRow]) -> Vec<(String, Duration)> {
     let mut by_suite: BTreeMap<&str, Duration> = BTreeMap::new();
     for row in rows {
-        if let Run::Done { outcome, .. } = &row.result {
+        if let VmResult::Done { outcome, .. } = &row.result {
             for (suite, took) in &outcome.suites {
                 *by_suite.entry(suite).or_default() += *took;
             }
@@ -113,13 +113,13 @@ pub fn times<'a>(suites: impl IntoIterator<Item = (&'a str, Duration)>) -> Strin
     listed.join(", ")
 }
 
-fn failures(rows: &[Row]) -> String {
+fn failures(rows: &[VmRow]) -> String {
     let mut text = String::new();
     for row in rows {
         let Some(why) = row.failure() else { continue };
         let _ = writeln!(text, "FAILED {} {}: {why}", row.kernel, row.mode);
-        if let Run::Done { outcome, .. } = &row.result {
-            for test in outcome.tests.iter().filter(|test| test.fate == Fate::Failed) {
+        if let VmResult::Done { outcome, .. } = &row.result {
+            for test in outcome.tests.iter().filter(|test| test.status == TestStatus::Failed) {
                 let _ = writeln!(text, "  {}", test.name);
             }
         }
@@ -128,16 +128,16 @@ fn failures(rows: &[Row]) -> String {
 }
 
 /// Each reason once, with what it kept from running where.
-fn skips(rows: &[Row]) -> String {
+fn skips(rows: &[VmRow]) -> String {
     let mut by_reason: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
     for row in rows {
         let place = format!("{} {}", row.kernel, row.mode);
         match &row.result {
-            Run::Skipped(why) => by_reason.entry(why).or_default().entry("all").or_default().push(place),
-            Run::Broken(_) => {}
-            Run::Done { outcome, .. } => {
+            VmResult::Skipped(why) => by_reason.entry(why).or_default().entry("all").or_default().push(place),
+            VmResult::Broken(_) => {}
+            VmResult::Done { outcome, .. } => {
                 for test in &outcome.tests {
-                    if let Fate::Skipped(why) = &test.fate {
+                    if let TestStatus::Skipped(why) = &test.status {
                         by_reason.entry(why).or_default().entry(&test.name).or_default().push(place.clone());
                     }
                 }
@@ -155,10 +155,10 @@ fn skips(rows: &[Row]) -> String {
     text
 }
 
-fn warnings(rows: &[Row]) -> String {
+fn warnings(rows: &[VmRow]) -> String {
     let mut text = String::new();
     for row in rows {
-        if let Run::Done { outcome, .. } = &row.result {
+        if let VmResult::Done { outcome, .. } = &row.result {
             for warning in &outcome.warnings {
                 let _ = writeln!(text, "warning {} {}: {warning}", row.kernel, row.mode);
             }
@@ -169,37 +169,37 @@ fn warnings(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::verdict::Test, *};
+    use super::{super::verdict::GuestTest, *};
 
-    fn test(name: &str, fate: Fate) -> Test {
-        Test { name: name.to_owned(), fate }
+    fn test(name: &str, fate: TestStatus) -> GuestTest {
+        GuestTest { name: name.to_owned(), status: fate }
     }
 
-    fn row(kernel: &str, result: Run) -> Row {
-        Row { kernel: kernel.to_owned(), mode: "smp".to_owned(), result }
+    fn row(kernel: &str, result: VmResult) -> VmRow {
+        VmRow { kernel: kernel.to_owned(), mode: "smp".to_owned(), result }
     }
 
     #[test]
     fn every_row_failure_and_skip_reason_is_told() {
-        let skip = || Fate::Skipped("no hist triggers".to_owned());
-        let good = Outcome {
+        let skip = || TestStatus::Skipped("no hist triggers".to_owned());
+        let good = BootOutcome {
             release: Some("6.12.117+deb12-rt-amd64".to_owned()),
             boot: Some(Duration::from_millis(2345)),
-            tests: vec![test("s::a", Fate::Passed), test("s::b", skip())],
-            ..Outcome::default()
+            tests: vec![test("s::a", TestStatus::Passed), test("s::b", skip())],
+            ..BootOutcome::default()
         };
-        let bad = Outcome {
-            tests: vec![test("s::a", Fate::Failed), test("s::b", skip())],
+        let bad = BootOutcome {
+            tests: vec![test("s::a", TestStatus::Failed), test("s::b", skip())],
             failure: Some("kernel panic in `s::a`: Fatal exception".to_owned()),
             warnings: vec!["WARNING: x".to_owned()],
-            ..Outcome::default()
+            ..BootOutcome::default()
         };
         let took = Duration::from_secs(5);
         let text = render(&[
-            row("6.12-rt", Run::Done { outcome: good, took }),
-            row("7.2-rt", Run::Done { outcome: bad, took }),
-            row("6.1-rt", Run::Skipped("no mirror".to_owned())),
-            row("5.10-cloud", Run::Broken("no file".to_owned())),
+            row("6.12-rt", VmResult::Done { outcome: good, took }),
+            row("7.2-rt", VmResult::Done { outcome: bad, took }),
+            row("6.1-rt", VmResult::Skipped("no mirror".to_owned())),
+            row("5.10-cloud", VmResult::Broken("no file".to_owned())),
         ]);
         assert_eq!(
             text,
@@ -226,7 +226,7 @@ warning 7.2-rt smp: WARNING: x
 
     #[test]
     fn a_skipped_kernel_is_no_failure_and_a_broken_one_is() {
-        assert_eq!(row("a", Run::Skipped("x".to_owned())).failure(), None);
-        assert_eq!(row("a", Run::Broken("x".to_owned())).failure(), Some("x"));
+        assert_eq!(row("a", VmResult::Skipped("x".to_owned())).failure(), None);
+        assert_eq!(row("a", VmResult::Broken("x".to_owned())).failure(), Some("x"));
     }
 }

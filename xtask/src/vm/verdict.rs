@@ -14,7 +14,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::qemu::End;
+use super::qemu::BootEnd;
 
 /// What the init's own lines begin with.
 pub const MARKER: &str = "##vm ";
@@ -43,7 +43,7 @@ const CONSOLE_TAIL: usize = 4;
 
 /// What one test did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TestStatus {
     /// It passed.
     Passed,
     /// It failed, or was running when the guest died.
@@ -54,22 +54,22 @@ pub enum Fate {
 
 /// One test in one boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Test {
+pub struct GuestTest {
     /// `suite::test`.
     pub name: String,
     /// What it did.
-    pub fate: Fate,
+    pub status: TestStatus,
 }
 
 /// One boot, summed up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct BootOutcome {
     /// The kernel's own name for itself; none where it did not get as far as the init.
     pub release: Option<String>,
     /// From the start of QEMU to the init's first line.
     pub boot: Option<Duration>,
     /// In the order they ran.
-    pub tests: Vec<Test>,
+    pub tests: Vec<GuestTest>,
     /// The suites that ended, in the order they ran, and how long each took.
     pub suites: Vec<(String, Duration)>,
     /// Instructions the verifier walked through, by program: of all variants of a program, those of the longest.
@@ -80,14 +80,14 @@ pub struct Outcome {
     pub failure: Option<String>,
 }
 
-impl Outcome {
+impl BootOutcome {
     /// How many tests passed, failed and were skipped.
     pub fn counts(&self) -> (usize, usize, usize) {
-        let count = |wanted: fn(&Fate) -> bool| self.tests.iter().filter(|test| wanted(&test.fate)).count();
+        let count = |wanted: fn(&TestStatus) -> bool| self.tests.iter().filter(|test| wanted(&test.status)).count();
         (
-            count(|fate| *fate == Fate::Passed),
-            count(|fate| *fate == Fate::Failed),
-            count(|fate| matches!(fate, Fate::Skipped(_))),
+            count(|fate| *fate == TestStatus::Passed),
+            count(|fate| *fate == TestStatus::Failed),
+            count(|fate| matches!(fate, TestStatus::Skipped(_))),
         )
     }
 }
@@ -95,7 +95,7 @@ impl Outcome {
 /// Reads the streams line by line.
 #[derive(Default)]
 pub struct Transcript {
-    outcome: Outcome,
+    outcome: BootOutcome,
     suite: String,
     suite_began: Duration,
     /// The test that runs, and why it is skipped where it has said so.
@@ -130,12 +130,12 @@ impl Transcript {
                 Err(_) => self.problems.push(format!("cannot read `{line}`")),
             }
         } else if line == "ok" {
-            self.settle(Fate::Passed);
+            self.finish_test(TestStatus::Passed);
         } else if line == "FAILED" {
-            self.settle(Fate::Failed);
+            self.finish_test(TestStatus::Failed);
         } else if let Some(reason) = line.strip_prefix("ignored") {
             let reason = reason.trim_start_matches([',', ' ']);
-            self.settle(Fate::Skipped(if reason.is_empty() { "ignored" } else { reason }.to_owned()));
+            self.finish_test(TestStatus::Skipped(if reason.is_empty() { "ignored" } else { reason }.to_owned()));
         }
     }
 
@@ -156,29 +156,29 @@ impl Transcript {
     }
 
     /// The sum of it, once QEMU has ended.
-    pub fn finish(mut self, end: End) -> Outcome {
+    pub fn finish(mut self, end: BootEnd) -> BootOutcome {
         let during = self.during();
         let first = match end {
-            End::Exit(EXIT_SUCCESS) if self.ended == Some(0) => None,
-            End::Exit(EXIT_SUCCESS | EXIT_FAILURE) => match self.ended {
+            BootEnd::Exit(EXIT_SUCCESS) if self.ended == Some(0) => None,
+            BootEnd::Exit(EXIT_SUCCESS | EXIT_FAILURE) => match self.ended {
                 Some(0) => Some("the init reported success and failure at once".to_owned()),
                 // The tests say it better.
                 Some(_) if !self.suite.is_empty() => None,
                 Some(code) => Some(format!("the command ended with {code}")),
                 None => Some("the guest ended without a word of its init".to_owned()),
             },
-            End::Exit(EXIT_REBOOT) => Some(match &self.panic {
+            BootEnd::Exit(EXIT_REBOOT) => Some(match &self.panic {
                 Some(panic) => format!("kernel panic{during}: {panic}"),
-                None => format!("the guest rebooted{during}{}", self.last_words()),
+                None => format!("the guest rebooted{during}{}", self.last_message()),
             }),
-            End::Exit(code) => Some(format!("QEMU ended with {code}{}", self.last_words())),
-            End::Signal(signal) => Some(format!("QEMU was killed by signal {signal}")),
-            End::Silent(limit) => Some(format!("silent for {} s{during}{}", limit.as_secs(), self.last_words())),
-            End::TimeLimit(limit) => {
-                Some(format!("still running after {} s{during}{}", limit.as_secs(), self.last_words()))
+            BootEnd::Exit(code) => Some(format!("QEMU ended with {code}{}", self.last_message())),
+            BootEnd::Signal(signal) => Some(format!("QEMU was killed by signal {signal}")),
+            BootEnd::Silent(limit) => Some(format!("silent for {} s{during}{}", limit.as_secs(), self.last_message())),
+            BootEnd::TimeLimit(limit) => {
+                Some(format!("still running after {} s{during}{}", limit.as_secs(), self.last_message()))
             }
         };
-        self.settle(Fate::Failed);
+        self.finish_test(TestStatus::Failed);
         let failed = self.outcome.counts().1;
         let tests = (failed > 0).then(|| format!("{failed} of {} tests failed", self.outcome.tests.len()));
         let reasons: Vec<String> = first.into_iter().chain(self.problems).chain(tests).collect();
@@ -200,7 +200,7 @@ impl Transcript {
                 if !matches!(rest, "0" | "101") {
                     self.problems.push(format!("suite `{}` ended with {rest}{}", self.suite, self.during()));
                 }
-                self.settle(Fate::Failed);
+                self.finish_test(TestStatus::Failed);
                 self.outcome.suites.push((self.suite.clone(), at.saturating_sub(self.suite_began)));
             }
             "end" => self.ended = rest.parse().ok(),
@@ -210,14 +210,14 @@ impl Transcript {
     }
 
     /// Gives the running test its fate.
-    fn settle(&mut self, fate: Fate) {
+    fn finish_test(&mut self, fate: TestStatus) {
         let Some((test, skipped)) = self.running.take() else { return };
         let fate = match (fate, skipped) {
-            (Fate::Passed | Fate::Skipped(_), Some(reason)) => Fate::Skipped(reason),
+            (TestStatus::Passed | TestStatus::Skipped(_), Some(reason)) => TestStatus::Skipped(reason),
             (fate, _) => fate,
         };
         self.seen_in_suite += 1;
-        self.outcome.tests.push(Test { name: format!("{}::{test}", self.suite), fate });
+        self.outcome.tests.push(GuestTest { name: format!("{}::{test}", self.suite), status: fate });
     }
 
     fn skip(&mut self, test: &str, reason: &str) {
@@ -253,7 +253,7 @@ impl Transcript {
         }
     }
 
-    fn last_words(&self) -> String {
+    fn last_message(&self) -> String {
         match self.console.len() {
             0 => String::new(),
             lines => format!(

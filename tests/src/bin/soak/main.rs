@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use wakelat_tests::{
     machine, once,
-    suite::{self, Outcome},
+    suite::{self, TestOutcome},
     tracefs, tracer,
     wakelat::command,
 };
@@ -38,7 +38,7 @@ fn wakelat(arguments: &[&str]) -> Command {
 }
 
 /// A command that needs the ring buffer: it is refused where the kernel's would freeze the machine, which is then left alone.
-fn streams(arguments: &[&str]) -> Outcome {
+fn streams(arguments: &[&str]) -> TestOutcome {
     if machine::ring_buffer_may_sleep() {
         Run::refused(wakelat(arguments), &["ring buffer", "PREEMPT_RT"]);
         return Ok(());
@@ -47,17 +47,17 @@ fn streams(arguments: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn hist() -> Outcome {
+fn hist() -> TestOutcome {
     Run::begin()?.measure(wakelat(&["hist", "--json", "--mode", "aggregate"])).assert_code(&[0]);
     Ok(())
 }
 
-fn hist_with_samples() -> Outcome {
+fn hist_with_samples() -> TestOutcome {
     streams(&["hist", "--json", "--mode", "samples"])
 }
 
 /// Where its own choice is refused, counting in the kernel is what is left.
-fn top() -> Outcome {
+fn top() -> TestOutcome {
     if machine::ring_buffer_may_sleep() {
         streams(&["top", "--json"])?;
         Run::begin()?.measure(wakelat(&["top", "--json", "--mode", "aggregate", "--by", "cpu"])).assert_code(&[0]);
@@ -66,20 +66,20 @@ fn top() -> Outcome {
     streams(&["top", "--json"])
 }
 
-fn trace() -> Outcome {
+fn trace() -> TestOutcome {
     streams(&["trace", "--json"])
 }
 
-fn trace_all() -> Outcome {
+fn trace_all() -> TestOutcome {
     streams(&["trace", "--all", "--json"])
 }
 
-fn why() -> Outcome {
+fn why() -> TestOutcome {
     streams(&["why", "--json"])
 }
 
 /// Read as it comes, as a guest has no room for it.
-fn record() -> Outcome {
+fn record() -> TestOutcome {
     let record = ["record", "-o", "-"];
     if machine::ring_buffer_may_sleep() {
         return streams(&record);
@@ -95,7 +95,7 @@ fn record() -> Outcome {
     Ok(())
 }
 
-fn verify() -> Outcome {
+fn verify() -> TestOutcome {
     if machine::ring_buffer_may_sleep() {
         return streams(&["verify", "--json"]);
     }
@@ -105,20 +105,20 @@ fn verify() -> Outcome {
     Ok(())
 }
 
-fn timerlat() -> Outcome {
+fn timerlat() -> TestOutcome {
     tracer::need("timerlat")?;
     Run::begin()?.measure(wakelat(&["timerlat", "--json"])).assert_code(&[0]);
     Ok(())
 }
 
-fn osnoise() -> Outcome {
+fn osnoise() -> TestOutcome {
     tracer::need("osnoise")?;
     Run::begin()?.measure(wakelat(&["osnoise", "--json"])).assert_code(&[0]);
     Ok(())
 }
 
 /// The commands that it prints, run by a shell.
-fn hist_trigger() -> Outcome {
+fn hist_trigger() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let printed = command(&["hist-trigger", "print", "-d", &seconds().to_string()]).output();
     let printed = printed.expect("wakelat can be run");

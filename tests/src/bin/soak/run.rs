@@ -13,7 +13,7 @@ use serde_json::Value;
 use wakelat_tests::{
     kernel_log::KernelLog,
     machine,
-    procfs::Account,
+    procfs::TaskStats,
     suite::Skip,
     wakelat::Wakelat,
     workload::{Pipe, Staged, Workload},
@@ -209,5 +209,5 @@ impl Pulse {
 
 /// How often the tasks of a pipe have blocked, by the kernel's account.
 fn blocked(load: &Staged) -> u64 {
-    ["wl-ping", "wl-pong"].iter().map(|name| Account::of(load.tid(name)).voluntary).sum()
+    ["wl-ping", "wl-pong"].iter().map(|name| TaskStats::of(load.tid(name)).voluntary).sum()
 }

@@ -4,7 +4,7 @@
 use std::{env, fmt::Write as _, fs, path::Path, process::Command};
 
 use aya_obj::{Object, btf::Btf, generated::bpf_insn};
-use bpf_toolchain::Places;
+use bpf_toolchain::SearchPaths;
 use core_accessors::{AccessorTable, LINKER_ARGS};
 
 /// A function of LLVM IR, from `ptr %this` to `i64`.
@@ -41,7 +41,7 @@ pub fn load(name: &'static str, accessor: &str, ty: &str) -> Program {
 
 /// Links programs with the table's accessors; where there is no bpf-linker to do it, says that this test is skipped.
 pub fn link(test: &str, kernel: &AccessorTable, programs: &[Program]) -> Option<Object> {
-    let Some(linker) = Places::of_this_process().linker() else {
+    let Some(linker) = SearchPaths::from_environment().linker() else {
         println!("SKIP {test}: bpf-linker is not installed; `cargo install bpf-linker`");
         return None;
     };

@@ -24,7 +24,7 @@ const MEMBER: usize = 12;
 const MAX_DEPTH: usize = 16;
 
 /// The records of a BTF.
-pub struct Types<'btf> {
+pub struct BtfTypes<'btf> {
     /// The records, one behind the other; the first has the id 1.
     records: &'btf [u8],
     /// Where each record begins.
@@ -34,7 +34,7 @@ pub struct Types<'btf> {
 
 /// One record.
 #[derive(Clone, Copy)]
-struct Type<'btf> {
+struct BtfType<'btf> {
     name: u32,
     kind: u32,
     /// The type that a typedef or a qualifier stands for.
@@ -44,7 +44,7 @@ struct Type<'btf> {
     members: usize,
 }
 
-impl<'btf> Types<'btf> {
+impl<'btf> BtfTypes<'btf> {
     /// Finds the records of `btf`; none where it is no BTF of this machine's byte order, or is cut short, or holds a kind of
     /// type that came after Linux 7.2.
     pub fn find(btf: &'btf [u8]) -> Option<Self> {
@@ -104,11 +104,11 @@ impl<'btf> Types<'btf> {
         members.filter_map(|(_, of)| self.text(self.get(self.structure(of)?)?.name))
     }
 
-    fn get(&self, id: u32) -> Option<Type<'btf>> {
+    fn get(&self, id: u32) -> Option<BtfType<'btf>> {
         let at = *self.starts.get(usize::try_from(id.checked_sub(1)?).ok()?)?;
         let mut record = self.records.get(usize::try_from(at).ok()?..)?;
         let (name, info, target) = (record.get_u32_ne(), record.get_u32_ne(), record.get_u32_ne());
-        Some(Type { name, kind: kind_of(info), target, rest: record, members: length_of(info) })
+        Some(BtfType { name, kind: kind_of(info), target, rest: record, members: length_of(info) })
     }
 
     /// The structure behind typedefs and qualifiers.
@@ -125,7 +125,7 @@ impl<'btf> Types<'btf> {
     }
 
     /// The members of a structure: name and type.
-    fn members(&self, structure: Type<'btf>) -> impl Iterator<Item = (&'btf [u8], u32)> {
+    fn members(&self, structure: BtfType<'btf>) -> impl Iterator<Item = (&'btf [u8], u32)> {
         structure.rest.chunks_exact(MEMBER).take(structure.members).filter_map(|mut member| {
             let (name, of) = (member.get_u32_ne(), member.get_u32_ne());
             Some((self.text(name)?, of))
@@ -171,16 +171,16 @@ mod tests {
     #[test]
     fn every_cut_of_a_btf_is_refused_or_has_fewer_types() {
         let btf = super::super::tests::kernel("rt_mutex", "spinlock_t");
-        let whole = Types::find(&btf).unwrap().starts.len();
+        let whole = BtfTypes::find(&btf).unwrap().starts.len();
         for length in 0..btf.len() {
-            assert!(Types::find(&btf[..length]).is_none_or(|types| types.starts.len() <= whole), "{length}");
+            assert!(BtfTypes::find(&btf[..length]).is_none_or(|types| types.starts.len() <= whole), "{length}");
         }
     }
 
     #[test]
     fn a_typedef_of_itself_ends() {
-        let mut btf = super::super::tests::Writer::default();
+        let mut btf = super::super::tests::BtfWriter::default();
         btf.typedef("spinlock_t", 1);
-        assert_eq!(Types::find(&btf.bytes()).unwrap().structure_of_typedef("spinlock_t"), None);
+        assert_eq!(BtfTypes::find(&btf.bytes()).unwrap().structure_of_typedef("spinlock_t"), None);
     }
 }

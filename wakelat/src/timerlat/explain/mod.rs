@@ -7,12 +7,12 @@
 use super::{
     assemble::{Activation, Noise, NoiseSource},
     live::layout::comm,
-    record::{Context, Task},
+    record::{TimerlatContext, TracedTask},
 };
 
 /// What a share of a latency went to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Cause {
+pub enum LatencyCause {
     /// From the moment the timer was due to the beginning of its interrupt, while a thread ran: interrupts were masked, or
     /// the hardware was late.
     IrqDelay,
@@ -28,9 +28,9 @@ pub enum Cause {
     Nmi,
     /// The thread that ran when the timer's interrupt came, until it let the CPU go: it had disabled preemption, or
     /// outranks the tracer's thread.
-    Blocking(Task),
+    Blocking(TracedTask),
     /// Another thread.
-    Thread(Task),
+    Thread(TracedTask),
     /// From the last thread to the tracer's: the context switch.
     Scheduling,
     /// Between the thread's measurement and its return: the user's own code.
@@ -39,11 +39,11 @@ pub enum Cause {
     Unexplained,
 }
 
-impl Cause {
+impl LatencyCause {
     /// The cause as a sum over several CPUs has it: their idle tasks, `swapper/0` and so on, all with the thread id 0
     /// (`init_idle`, kernel/sched/core.c), are one.
     pub fn on_any_cpu(&self) -> Self {
-        let one = |task: &Task| if task.tid == 0 { Task { tid: 0, comm: comm(b"swapper") } } else { *task };
+        let one = |task: &TracedTask| if task.tid == 0 { TracedTask { tid: 0, comm: comm(b"swapper") } } else { *task };
         match self {
             Self::Blocking(task) => Self::Blocking(one(task)),
             Self::Thread(task) => Self::Thread(one(task)),
@@ -54,20 +54,20 @@ impl Cause {
 
 /// A share of a latency.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct CauseShare {
     /// What it went to.
-    pub cause: Cause,
+    pub cause: LatencyCause,
     /// How much: ns.
     pub ns: u64,
     /// In how many pieces.
     pub times: u64,
     /// The pieces on the time line.
-    pub spans: Vec<Span>,
+    pub spans: Vec<ShareSpan>,
 }
 
 /// A piece of time, in ns since the timer was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct ShareSpan {
     /// Where it begins.
     pub from_ns: u64,
     /// Where it ends.
@@ -76,20 +76,20 @@ pub struct Span {
 
 /// An activation and where its time went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explained {
+pub struct ExplainedActivation {
     /// The activation.
     pub activation: Activation,
     /// Where the last of its latencies was measured.
-    pub context: Context,
+    pub context: TimerlatContext,
     /// That latency: ns.
     pub latency_ns: u64,
     /// When the timer was due: ns of the records' clock.
     pub due_at_ns: u64,
     /// Its shares, in the order of time. Their sum is the latency.
-    pub shares: Vec<Share>,
+    pub shares: Vec<CauseShare>,
 }
 
-impl Explained {
+impl ExplainedActivation {
     /// Explains an activation; none where nothing was measured. `resolution_ns` is the precision of the records' `at_ns`.
     pub fn new(activation: Activation, resolution_ns: u64) -> Option<Self> {
         let (context, total) = activation.total()?;
@@ -100,16 +100,17 @@ impl Explained {
         shares.before_the_interrupt(&activation, &anchor, thread_ns);
         let mut left = thread_ns.saturating_sub(anchor.delay_ns);
         let thread_at = activation.thread.map(|thread| thread.at_ns.saturating_add(resolution_ns));
-        let (within, after): (Vec<_>, Vec<_>) = activation
-            .noise
-            .iter()
-            .enumerate()
-            .partition(|(_, noise)| context != Context::User || thread_at.is_none_or(|at| noise.start_ns < at));
+        let (within, after): (Vec<_>, Vec<_>) =
+            activation.noise.iter().enumerate().partition(|(_, noise)| {
+                context != TimerlatContext::User || thread_at.is_none_or(|at| noise.start_ns < at)
+            });
         let blocking = blocking(&activation);
         for (index, noise) in within {
             let cause = match &noise.source {
-                NoiseSource::Irq(name, vector) if anchor.timer == Some(index) => Cause::TimerIrq(name.clone(), *vector),
-                NoiseSource::Thread(task) if blocking == Some(index) => Cause::Blocking(*task),
+                NoiseSource::Irq(name, vector) if anchor.timer == Some(index) => {
+                    LatencyCause::TimerIrq(name.clone(), *vector)
+                }
+                NoiseSource::Thread(task) if blocking == Some(index) => LatencyCause::Blocking(*task),
                 source => cause(source),
             };
             shares.take(cause, noise.duration_ns, &mut left, &noise_span(noise));
@@ -118,7 +119,7 @@ impl Explained {
             let ready = scheduling(&activation, anchor.due_at_ns.saturating_add(thread_ns), resolution_ns);
             let end = anchor.due_at_ns.saturating_add(thread_ns);
             let span = (end.saturating_sub(ready.min(left)), end);
-            shares.take(Cause::Scheduling, ready, &mut left, &span);
+            shares.take(LatencyCause::Scheduling, ready, &mut left, &span);
         }
         let mut in_user = total.latency_ns - thread_ns;
         for (_, noise) in after {
@@ -126,15 +127,15 @@ impl Explained {
         }
         let user = in_user;
         let span = (anchor.due_at_ns.saturating_add(thread_ns), anchor.due_at_ns.saturating_add(total.latency_ns));
-        shares.take(Cause::UserSpace, user, &mut in_user, &span);
+        shares.take(LatencyCause::UserSpace, user, &mut in_user, &span);
         let rest = left;
-        shares.take(Cause::Unexplained, rest, &mut left, &(0, 0));
+        shares.take(LatencyCause::Unexplained, rest, &mut left, &(0, 0));
         let Shares { all, due_at_ns, .. } = shares;
         Some(Self { activation, context, latency_ns: total.latency_ns, due_at_ns, shares: all })
     }
 
     /// How much went to what `is` says: ns.
-    pub fn sum_ns(&self, is: impl Fn(&Cause) -> bool) -> u64 {
+    pub fn sum_ns(&self, is: impl Fn(&LatencyCause) -> bool) -> u64 {
         self.shares.iter().filter(|share| is(&share.cause)).map(|share| share.ns).sum()
     }
 }
@@ -200,12 +201,12 @@ fn scheduling(activation: &Activation, ready_ns: u64, resolution_ns: u64) -> u64
     (ready_ns.saturating_add(resolution_ns)).saturating_sub(last.at_ns).saturating_sub(noise_ns)
 }
 
-fn cause(source: &NoiseSource) -> Cause {
+fn cause(source: &NoiseSource) -> LatencyCause {
     match source {
-        NoiseSource::Irq(name, vector) => Cause::Irq(name.clone(), *vector),
-        NoiseSource::Softirq(vector) => Cause::Softirq(*vector),
-        NoiseSource::Nmi => Cause::Nmi,
-        NoiseSource::Thread(task) => Cause::Thread(*task),
+        NoiseSource::Irq(name, vector) => LatencyCause::Irq(name.clone(), *vector),
+        NoiseSource::Softirq(vector) => LatencyCause::Softirq(*vector),
+        NoiseSource::Nmi => LatencyCause::Nmi,
+        NoiseSource::Thread(task) => LatencyCause::Thread(*task),
     }
 }
 
@@ -220,7 +221,7 @@ fn noise_span(noise: &Noise) -> (u64, u64) {
 
 /// Shares on their way.
 struct Shares {
-    all: Vec<Share>,
+    all: Vec<CauseShare>,
     due_at_ns: u64,
     /// The whole latency.
     end_ns: u64,
@@ -241,7 +242,7 @@ impl Shares {
         }
         let named: u64 = noise.iter().map(|(_, from, to)| to - from).fold(0, u64::saturating_add);
         let idle = activation.irq.and_then(|irq| irq.task).is_some_and(|task| task.tid == 0);
-        let delay = if idle { Cause::IdleExit } else { Cause::IrqDelay };
+        let delay = if idle { LatencyCause::IdleExit } else { LatencyCause::IrqDelay };
         // First in time, so first in the list; its length is what the others leave.
         let rest = left.saturating_sub(named);
         self.take(delay, rest, &mut left, &(anchor.due_at_ns, begins));
@@ -251,14 +252,14 @@ impl Shares {
     }
 
     /// Gives `cause` so many ns of what is left, and no more.
-    fn take(&mut self, cause: Cause, ns: u64, left: &mut u64, (from, to): &(u64, u64)) {
+    fn take(&mut self, cause: LatencyCause, ns: u64, left: &mut u64, (from, to): &(u64, u64)) {
         let ns = ns.min(*left);
         if ns == 0 {
             return;
         }
         *left -= ns;
         let inside = |at: u64| at.saturating_sub(self.due_at_ns).min(self.end_ns);
-        let span = Span { from_ns: inside(*from), to_ns: inside(*to) };
+        let span = ShareSpan { from_ns: inside(*from), to_ns: inside(*to) };
         let span = (span.from_ns < span.to_ns).then_some(span);
         match self.all.iter_mut().find(|share| share.cause == cause) {
             Some(share) => {
@@ -266,7 +267,7 @@ impl Shares {
                 share.times += 1;
                 share.spans.extend(span);
             }
-            None => self.all.push(Share { cause, ns, times: 1, spans: span.into_iter().collect() }),
+            None => self.all.push(CauseShare { cause, ns, times: 1, spans: span.into_iter().collect() }),
         }
     }
 }

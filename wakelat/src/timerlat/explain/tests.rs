@@ -3,32 +3,32 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     timerlat::{
-        assemble::{Assembler, Measured},
+        assemble::{Assembler, TimerLatency},
         fixtures,
-        record::Frame,
-        text::{self, Said, Trace},
+        record::KernelFrame,
+        text::{self, TraceItem, TraceReader},
     },
     wait::Comm,
 };
 
-fn explained(text: &str) -> Vec<Explained> {
-    let mut trace = Trace::new(text.as_bytes());
+fn explained(text: &str) -> Vec<ExplainedActivation> {
+    let mut trace = TraceReader::new(text.as_bytes());
     let mut assembler = Assembler::default();
     let mut all = Vec::new();
     while let Some(said) = trace.next().unwrap() {
-        if let Ok(Said::Record(record)) = said {
+        if let Ok(TraceItem::Record(record)) = said {
             all.extend(assembler.push(record));
         }
     }
     all.extend(assembler.end());
-    all.into_iter().filter_map(|activation| Explained::new(activation, text::RESOLUTION_NS)).collect()
+    all.into_iter().filter_map(|activation| ExplainedActivation::new(activation, text::RESOLUTION_NS)).collect()
 }
 
-fn task(comm: &str, tid: u32) -> Task {
-    Task { tid, comm: Comm::new(comm.as_bytes()) }
+fn task(comm: &str, tid: u32) -> TracedTask {
+    TracedTask { tid, comm: Comm::new(comm.as_bytes()) }
 }
 
-fn shares(explained: &Explained) -> Vec<(Cause, u64)> {
+fn shares(explained: &ExplainedActivation) -> Vec<(LatencyCause, u64)> {
     explained.shares.iter().map(|share| (share.cause.clone(), share.ns)).collect()
 }
 
@@ -38,7 +38,7 @@ fn the_latencies_of_the_documentations_first_example() {
     let latencies: Vec<_> = all.iter().map(|one| (one.activation.cpu, one.activation.seq, one.latency_ns)).collect();
     assert_eq!(latencies, [(0, 1, 11_700), (1, 1, 9_820), (0, 2, 3_070), (1, 2, 4_351)]);
     // Without the tracepoints of noise, nothing is known but the delay of the interrupt.
-    assert_eq!(shares(&all[0]), [(Cause::IdleExit, 932), (Cause::Unexplained, 11_700 - 932)]);
+    assert_eq!(shares(&all[0]), [(LatencyCause::IdleExit, 932), (LatencyCause::Unexplained, 11_700 - 932)]);
 }
 
 #[test]
@@ -47,11 +47,11 @@ fn the_shares_of_the_documentations_second_example() {
     assert_eq!(all.len(), 1);
     assert_eq!((all[0].latency_ns, all[0].due_at_ns), (39_960, 548_771_064_658));
     let expected = [
-        (Cause::IrqDelay, 12_784),
-        (Cause::TimerIrq("local_timer".to_owned(), 236), 7_597),
-        (Cause::Irq("qxl".to_owned(), 21), 7_139),
-        (Cause::Blocking(task("cc1", 87882)), 9_909),
-        (Cause::Scheduling, 2_531),
+        (LatencyCause::IrqDelay, 12_784),
+        (LatencyCause::TimerIrq("local_timer".to_owned(), 236), 7_597),
+        (LatencyCause::Irq("qxl".to_owned(), 21), 7_139),
+        (LatencyCause::Blocking(task("cc1", 87882)), 9_909),
+        (LatencyCause::Scheduling, 2_531),
     ];
     assert_eq!(shares(&all[0]), expected);
 }
@@ -62,18 +62,18 @@ fn the_shares_and_the_stack_of_the_documentations_third_example() {
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].latency_ns, 859_978);
     let expected = [
-        (Cause::IrqDelay, 845),
-        (Cause::TimerIrq("local_timer".to_owned(), 236), 11_855),
-        (Cause::Blocking(task("insmod", 1026)), 838_681),
-        (Cause::Irq("local_timer".to_owned(), 236), 7_318),
-        (Cause::Scheduling, 1_279),
+        (LatencyCause::IrqDelay, 845),
+        (LatencyCause::TimerIrq("local_timer".to_owned(), 236), 11_855),
+        (LatencyCause::Blocking(task("insmod", 1026)), 838_681),
+        (LatencyCause::Irq("local_timer".to_owned(), 236), 7_318),
+        (LatencyCause::Scheduling, 1_279),
     ];
     let mut got = shares(&all[0]);
     got.sort();
     let mut sorted = expected.to_vec();
     sorted.sort();
     assert_eq!(got, sorted);
-    assert!(all[0].activation.stack.contains(&Frame::Symbol("dummy_load_1ms_pd_init".to_owned())));
+    assert!(all[0].activation.stack.contains(&KernelFrame::Symbol("dummy_load_1ms_pd_init".to_owned())));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn the_shares_of_every_captured_activation_add_up() {
             assert_eq!(sum, one.latency_ns, "{name}: {one:?}");
         }
         // The tracer begins to record noise with the second activation of a CPU.
-        let recorded = |one: &&Explained| {
+        let recorded = |one: &&ExplainedActivation| {
             let has = |is: fn(&Noise) -> bool| one.activation.noise.iter().any(is);
             has(|noise| matches!(noise.source, NoiseSource::Irq(..))) && one.activation.thread.is_some()
         };
@@ -96,9 +96,9 @@ fn the_shares_of_every_captured_activation_add_up() {
         assert!(whole.len() >= 3, "{name}: {}", whole.len());
         for one in whole {
             let is = [
-                |cause: &Cause| matches!(cause, Cause::TimerIrq(name, _) if name == "local_timer"),
-                |cause: &Cause| matches!(cause, Cause::Blocking(_)),
-                |cause: &Cause| *cause == Cause::Scheduling,
+                |cause: &LatencyCause| matches!(cause, LatencyCause::TimerIrq(name, _) if name == "local_timer"),
+                |cause: &LatencyCause| matches!(cause, LatencyCause::Blocking(_)),
+                |cause: &LatencyCause| *cause == LatencyCause::Scheduling,
             ];
             assert!(is.iter().all(|is| one.sum_ns(is) > 0), "{name}: {one:?}");
         }
@@ -109,8 +109,8 @@ fn noise(source: NoiseSource, start_ns: u64, duration_ns: u64) -> Noise {
     Noise { source, start_ns, duration_ns, at_ns: start_ns + duration_ns }
 }
 
-fn measured(at_ns: u64, latency_ns: u64, task: Option<Task>) -> Option<Measured> {
-    Some(Measured { at_ns, latency_ns, task })
+fn measured(at_ns: u64, latency_ns: u64, task: Option<TracedTask>) -> Option<TimerLatency> {
+    Some(TimerLatency { at_ns, latency_ns, task })
 }
 
 fn timer(start_ns: u64, duration_ns: u64) -> Noise {
@@ -126,8 +126,11 @@ fn t29_a_delay_that_would_be_negative_is_none() {
         noise: vec![timer(850, 200)],
         ..Activation::default()
     };
-    let one = Explained::new(activation, 1).unwrap();
-    assert_eq!(shares(&one), [(Cause::TimerIrq("local_timer".to_owned(), 236), 200), (Cause::Unexplained, 500)]);
+    let one = ExplainedActivation::new(activation, 1).unwrap();
+    assert_eq!(
+        shares(&one),
+        [(LatencyCause::TimerIrq("local_timer".to_owned(), 236), 200), (LatencyCause::Unexplained, 500)]
+    );
 }
 
 #[test]
@@ -140,11 +143,11 @@ fn t29_noise_is_net_and_does_not_count_what_interrupted_it() {
         noise: vec![timer(1_000, 100), noise(NoiseSource::Irq("disk".to_owned(), 9), 1_500, 300), thread],
         ..Activation::default()
     };
-    let one = Explained::new(activation, 1).unwrap();
-    assert_eq!(one.sum_ns(|cause| matches!(cause, Cause::Blocking(_))), 600);
-    assert_eq!(one.sum_ns(|cause| matches!(cause, Cause::Irq(..))), 300);
-    assert_eq!(one.sum_ns(|cause| *cause == Cause::Scheduling), 50);
-    assert_eq!(one.sum_ns(|cause| *cause == Cause::Unexplained), 0);
+    let one = ExplainedActivation::new(activation, 1).unwrap();
+    assert_eq!(one.sum_ns(|cause| matches!(cause, LatencyCause::Blocking(_))), 600);
+    assert_eq!(one.sum_ns(|cause| matches!(cause, LatencyCause::Irq(..))), 300);
+    assert_eq!(one.sum_ns(|cause| *cause == LatencyCause::Scheduling), 50);
+    assert_eq!(one.sum_ns(|cause| *cause == LatencyCause::Unexplained), 0);
 }
 
 #[test]
@@ -159,11 +162,11 @@ fn an_interrupt_before_the_timers_has_its_part_of_the_delay() {
         noise: vec![timer(1_250, 100)],
         ..Activation::default()
     };
-    let one = Explained::new(activation, 1).unwrap();
+    let one = ExplainedActivation::new(activation, 1).unwrap();
     let expected = [
-        (Cause::IrqDelay, 50),
-        (Cause::Irq("disk".to_owned(), 9), 200),
-        (Cause::TimerIrq("local_timer".to_owned(), 236), 10),
+        (LatencyCause::IrqDelay, 50),
+        (LatencyCause::Irq("disk".to_owned(), 9), 200),
+        (LatencyCause::TimerIrq("local_timer".to_owned(), 236), 10),
     ];
     assert_eq!(shares(&one), expected);
 }
@@ -177,12 +180,12 @@ fn only_the_thread_that_the_interrupt_found_blocks() {
         noise: vec![timer(1_000, 100), thread("cc1", 7, 1_100), thread("rcuc/0", 19, 1_200)],
         ..Activation::default()
     };
-    let one = Explained::new(activation.clone(), 1).unwrap();
-    assert_eq!(one.sum_ns(|cause| *cause == Cause::Blocking(task("cc1", 7))), 100);
-    assert_eq!(one.sum_ns(|cause| *cause == Cause::Thread(task("rcuc/0", 19))), 100);
+    let one = ExplainedActivation::new(activation.clone(), 1).unwrap();
+    assert_eq!(one.sum_ns(|cause| *cause == LatencyCause::Blocking(task("cc1", 7))), 100);
+    assert_eq!(one.sum_ns(|cause| *cause == LatencyCause::Thread(task("rcuc/0", 19))), 100);
     let other = Activation { irq: measured(1_010, 10, Some(task("make", 8))), ..activation };
-    let one = Explained::new(other, 1).unwrap();
-    assert_eq!(one.sum_ns(|cause| *cause == Cause::Thread(task("cc1", 7))), 100);
+    let one = ExplainedActivation::new(other, 1).unwrap();
+    assert_eq!(one.sum_ns(|cause| *cause == LatencyCause::Thread(task("cc1", 7))), 100);
 }
 
 #[test]
@@ -194,11 +197,11 @@ fn the_users_own_code_is_what_is_left_after_the_thread() {
         noise: vec![timer(1_000, 100), noise(NoiseSource::Irq("disk".to_owned(), 9), 1_500, 300)],
         ..Activation::default()
     };
-    let one = Explained::new(activation, 1).unwrap();
-    assert_eq!((one.context, one.latency_ns), (Context::User, 1_000));
-    assert_eq!(one.sum_ns(|cause| *cause == Cause::UserSpace), 500);
-    assert_eq!(one.sum_ns(|cause| *cause == Cause::Irq("disk".to_owned(), 9)), 300);
-    assert_eq!(one.sum_ns(|cause| *cause == Cause::Unexplained), 100);
+    let one = ExplainedActivation::new(activation, 1).unwrap();
+    assert_eq!((one.context, one.latency_ns), (TimerlatContext::User, 1_000));
+    assert_eq!(one.sum_ns(|cause| *cause == LatencyCause::UserSpace), 500);
+    assert_eq!(one.sum_ns(|cause| *cause == LatencyCause::Irq("disk".to_owned(), 9)), 300);
+    assert_eq!(one.sum_ns(|cause| *cause == LatencyCause::Unexplained), 100);
 }
 
 prop_compose! {
@@ -220,9 +223,9 @@ proptest! {
         noise in prop::collection::vec(any_noise(), 0..6),
         latencies in prop::collection::vec(prop::option::of((any::<u64>(), any::<u64>())), 3),
     ) {
-        let measured = |index: usize| latencies[index].map(|(at_ns, latency_ns)| Measured { at_ns, latency_ns, task: None });
+        let measured = |index: usize| latencies[index].map(|(at_ns, latency_ns)| TimerLatency { at_ns, latency_ns, task: None });
         let activation = Activation { irq: measured(0), thread: measured(1), user: measured(2), before, noise, ..Activation::default() };
-        if let Some(one) = Explained::new(activation, 1_000) {
+        if let Some(one) = ExplainedActivation::new(activation, 1_000) {
             prop_assert_eq!(one.shares.iter().map(|share| u128::from(share.ns)).sum::<u128>(), u128::from(one.latency_ns));
             for span in one.shares.iter().flat_map(|share| &share.spans) {
                 prop_assert!(span.from_ns < span.to_ns && span.to_ns <= one.latency_ns);

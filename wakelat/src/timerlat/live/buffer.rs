@@ -12,19 +12,19 @@ use anyhow::{Context as _, Result};
 use super::{
     clock::LocalClock,
     layout::{EVENTS, Layouts},
-    page::{Missed, PageForm},
-    threads::Threads,
+    page::{MissedEvents, PageLayout},
+    threads::ThreadNames,
 };
 use crate::{
-    kernel::format::Format,
+    kernel::format::EventFormat,
     session::clock::monotonic_ns,
-    timerlat::record::{Event, Lost, Record},
+    timerlat::record::{LostByCpu, TimerlatEvent, TimerlatRecord},
     tracefs::read_at_once,
 };
 
 /// The buffers of an instance, one for each CPU.
-pub struct Buffer {
-    form: PageForm,
+pub struct TraceBuffer {
+    form: PageLayout,
     layouts: Layouts,
     clock: LocalClock,
     cpus: Vec<Cpu>,
@@ -41,7 +41,7 @@ struct Cpu {
     unknown: bool,
 }
 
-impl Buffer {
+impl TraceBuffer {
     /// Opens the buffers of the instance in `directory`; stacks alone are read where `only_stacks`, the rest passed over.
     ///
     /// # Errors
@@ -51,11 +51,12 @@ impl Buffer {
             let path = directory.join("events").join(file);
             read_at_once(&path).with_context(|| format!("cannot read `{}`", path.display()))
         };
-        let form = PageForm::parse(&read("header_page")?).context("cannot understand `events/header_page`")?;
+        let form = PageLayout::parse(&read("header_page")?).context("cannot understand `events/header_page`")?;
         let mut layouts = Layouts::default();
         for event in EVENTS.iter().filter(|event| !only_stacks || **event == "ftrace/kernel_stack") {
             let file = format!("{event}/format");
-            layouts.add(Format::parse(&read(&file)?).with_context(|| format!("cannot understand `events/{file}`"))?);
+            layouts
+                .add(EventFormat::parse(&read(&file)?).with_context(|| format!("cannot understand `events/{file}`"))?);
         }
         let per_cpu = directory.join("per_cpu");
         let mut cpus = Vec::new();
@@ -79,7 +80,7 @@ impl Buffer {
     ///
     /// # Errors
     /// Where a buffer cannot be read, or what it gives is no page.
-    pub fn drain(&mut self, threads: &mut Threads, records: &mut Vec<Record>) -> Result<()> {
+    pub fn drain(&mut self, threads: &mut ThreadNames, records: &mut Vec<TimerlatRecord>) -> Result<()> {
         let Self { form, layouts, clock, cpus, page } = self;
         // The buffer's own clock (`Session::set_up`).
         let begun_ns = monotonic_ns();
@@ -94,18 +95,18 @@ impl Buffer {
                 };
                 let read = form.read(&page[..length]).with_context(|| format!("the buffer of CPU {cpu}"))?;
                 match read.missed {
-                    Missed::None => {}
-                    Missed::Some(count) => *lost += count,
-                    Missed::Unknown => *unknown = true,
+                    MissedEvents::None => {}
+                    MissedEvents::Some(count) => *lost += count,
+                    MissedEvents::Unknown => *unknown = true,
                 }
                 let is_later = read.records.last().is_some_and(|(at_ns, _)| *at_ns > begun_ns);
                 for (at_ns, bytes) in read.records {
                     let Some(decoded) = layouts.decode(*cpu, at_ns, bytes, clock) else { continue };
-                    if let Event::ThreadNoise { tid, comm, .. } = &decoded.event {
+                    if let TimerlatEvent::ThreadNoise { tid, comm, .. } = &decoded.event {
                         threads.learn(*tid, *comm);
                     }
                     let task = Some(threads.task(decoded.tid, *cpu));
-                    records.push(Record { at_ns, cpu: *cpu, task, event: decoded.event });
+                    records.push(TimerlatRecord { at_ns, cpu: *cpu, task, event: decoded.event });
                 }
                 if is_later {
                     break;
@@ -116,7 +117,7 @@ impl Buffer {
     }
 
     /// Records that each CPU has lost so far: overwritten before they were read.
-    pub fn lost(&self) -> Lost {
+    pub fn lost(&self) -> LostByCpu {
         let count = |cpu: &Cpu| {
             if !cpu.unknown {
                 return cpu.lost;

@@ -12,11 +12,11 @@ const HALF_LIFE_NS: u64 = 1_000_000_000;
 
 /// What is known of each CPU's clock.
 #[derive(Clone, Debug, Default)]
-pub struct LocalClock(HashMap<u32, Distance>);
+pub struct LocalClock(HashMap<u32, ClockOffset>);
 
 /// CLOCK_MONOTONIC less the local clock: the least seen in the half-life under way, and in the one before.
 #[derive(Clone, Copy, Debug)]
-struct Distance {
+struct ClockOffset {
     least: i64,
     before: i64,
     since_ns: u64,
@@ -27,9 +27,9 @@ impl LocalClock {
     /// of the local one, and took `duration_ns`. Never after `at_ns`.
     pub fn start(&mut self, cpu: u32, at_ns: u64, start_ns: u64, duration_ns: u64) -> u64 {
         let distance = at_ns.wrapping_sub(start_ns.wrapping_add(duration_ns)).cast_signed();
-        let known = self.0.entry(cpu).or_insert(Distance { least: distance, before: distance, since_ns: at_ns });
+        let known = self.0.entry(cpu).or_insert(ClockOffset { least: distance, before: distance, since_ns: at_ns });
         if at_ns.saturating_sub(known.since_ns) > HALF_LIFE_NS {
-            *known = Distance { least: distance, before: known.least, since_ns: at_ns };
+            *known = ClockOffset { least: distance, before: known.least, since_ns: at_ns };
         }
         known.least = known.least.min(distance);
         start_ns.wrapping_add_signed(known.least.min(known.before)).min(at_ns)

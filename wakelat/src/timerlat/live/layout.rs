@@ -7,14 +7,14 @@ use wakelat_common::sample::COMM_LEN;
 
 use super::{clock::LocalClock, said::nanoseconds};
 use crate::{
-    kernel::format::{Format, Location},
-    timerlat::record::{Context, Event, Frame, Osnoise},
+    kernel::format::{EventFormat, FieldLocation},
+    timerlat::record::{KernelFrame, OsnoisePeriod, TimerlatContext, TimerlatEvent},
     wait::Comm,
 };
 
 /// The layouts of the records that are read, by their number.
 #[derive(Clone, Debug, Default)]
-pub struct Layouts(HashMap<u16, (Kind, Format)>);
+pub struct Layouts(HashMap<u16, (Kind, EventFormat)>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -42,16 +42,16 @@ pub const EVENTS: [&str; 8] = [
 
 /// A record, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedRecord {
     /// The thread that ran.
     pub tid: u32,
     /// What it says.
-    pub event: Event,
+    pub event: TimerlatEvent,
 }
 
 impl Layouts {
     /// Adds a layout; one of an event that is not read is passed over.
-    pub fn add(&mut self, format: Format) {
+    pub fn add(&mut self, format: EventFormat) {
         let kind = match format.name.as_str() {
             "timerlat" => Kind::Timerlat,
             "osnoise" => Kind::Osnoise,
@@ -69,7 +69,7 @@ impl Layouts {
     }
 
     /// Decodes a record of `cpu` at `at_ns`. None where it is of another kind, or too short for its kind.
-    pub fn decode(&self, cpu: u32, at_ns: u64, record: &[u8], clock: &mut LocalClock) -> Option<Decoded> {
+    pub fn decode(&self, cpu: u32, at_ns: u64, record: &[u8], clock: &mut LocalClock) -> Option<DecodedRecord> {
         let id = u16::from_ne_bytes(record.get(..2)?.try_into().ok()?);
         let (kind, format) = self.0.get(&id)?;
         let fields = Fields { format, record };
@@ -78,12 +78,12 @@ impl Layouts {
             Some((clock.start(cpu, at_ns, start_ns, duration_ns), duration_ns))
         };
         let event = match kind {
-            Kind::Timerlat => Event::Timerlat {
+            Kind::Timerlat => TimerlatEvent::Timerlat {
                 seq: fields.number("seqnum")?,
-                context: Context::of(fields.number("context")?)?,
+                context: TimerlatContext::of(fields.number("context")?)?,
                 latency_ns: fields.number("timer_latency")?,
             },
-            Kind::Osnoise => Event::Osnoise(Osnoise {
+            Kind::Osnoise => TimerlatEvent::Osnoise(OsnoisePeriod {
                 runtime_ns: nanoseconds(fields.number("runtime")?),
                 noise_ns: nanoseconds(fields.number("noise")?),
                 max_single_ns: nanoseconds(fields.number("max_sample")?),
@@ -96,28 +96,28 @@ impl Layouts {
             Kind::Irq => {
                 let (start_ns, duration_ns) = interference()?;
                 let (vector, desc) = (fields.signed("vector")?, fields.text("desc")?);
-                Event::IrqNoise { vector, desc, start_ns, duration_ns }
+                TimerlatEvent::IrqNoise { vector, desc, start_ns, duration_ns }
             }
             Kind::Softirq => {
                 let (start_ns, duration_ns) = interference()?;
-                Event::SoftirqNoise { vector: fields.signed("vector")?, start_ns, duration_ns }
+                TimerlatEvent::SoftirqNoise { vector: fields.signed("vector")?, start_ns, duration_ns }
             }
             Kind::Nmi => {
                 let (start_ns, duration_ns) = interference()?;
-                Event::NmiNoise { start_ns, duration_ns }
+                TimerlatEvent::NmiNoise { start_ns, duration_ns }
             }
             Kind::Thread => {
                 let (start_ns, duration_ns) = interference()?;
                 let (tid, comm) = (fields.signed("pid")?.cast_unsigned(), fields.comm("comm")?);
-                Event::ThreadNoise { tid, comm, start_ns, duration_ns }
+                TimerlatEvent::ThreadNoise { tid, comm, start_ns, duration_ns }
             }
             Kind::Threshold => {
                 let (start_ns, duration_ns) = interference()?;
-                Event::SampleThreshold { start_ns, duration_ns, interference: fields.number("interference")? }
+                TimerlatEvent::SampleThreshold { start_ns, duration_ns, interference: fields.number("interference")? }
             }
-            Kind::Stack => Event::Stack { seq: None, frames: fields.frames()? },
+            Kind::Stack => TimerlatEvent::Stack { seq: None, frames: fields.frames()? },
         };
-        Some(Decoded { tid: fields.signed("common_pid")?.cast_unsigned(), event })
+        Some(DecodedRecord { tid: fields.signed("common_pid")?.cast_unsigned(), event })
     }
 }
 
@@ -130,7 +130,7 @@ pub fn comm(bytes: &[u8]) -> Comm {
 }
 
 struct Fields<'a> {
-    format: &'a Format,
+    format: &'a EventFormat,
     record: &'a [u8],
 }
 
@@ -139,11 +139,11 @@ impl Fields<'_> {
         let field = self.format.field(name)?;
         let at = field.offset as usize;
         let inline = self.record.get(at..at + field.size as usize)?;
-        if field.location == Location::Inline {
+        if field.location == FieldLocation::Inline {
             return Some(inline);
         }
         let word = u32::from_ne_bytes(inline.try_into().ok()?) as usize;
-        let base = if field.location == Location::RelLoc { at + inline.len() } else { 0 };
+        let base = if field.location == FieldLocation::RelLoc { at + inline.len() } else { 0 };
         let begin = base + (word & 0xffff);
         self.record.get(begin..begin + (word >> 16))
     }
@@ -171,14 +171,14 @@ impl Fields<'_> {
     }
 
     /// `size` counts the addresses that follow; `caller` says where they begin and not how many there are.
-    fn frames(&self) -> Option<Vec<Frame>> {
+    fn frames(&self) -> Option<Vec<KernelFrame>> {
         const WORD: usize = size_of::<usize>();
         let count = usize::try_from(self.signed("size")?).ok()?;
         let begin = self.format.field("caller")?.offset as usize;
         let words = self.record.get(begin..)?.chunks_exact(WORD).take(count);
         let addresses = words.map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default()));
         // The kernel may end the list with all bits set (`ULONG_MAX`, kernel/trace/trace_output.c).
-        Some(addresses.take_while(|address| *address != usize::MAX).map(|at| Frame::Address(at as u64)).collect())
+        Some(addresses.take_while(|address| *address != usize::MAX).map(|at| KernelFrame::Address(at as u64)).collect())
     }
 }
 
@@ -187,23 +187,27 @@ mod tests {
     use super::*;
     use crate::timerlat::{
         fixtures,
-        live::page::PageForm,
-        record::Record,
-        text::{Said, Trace},
+        live::page::PageLayout,
+        record::TimerlatRecord,
+        text::{TraceItem, TraceReader},
     };
 
     /// Without what the text does not tell as the record does: the clock of a beginning, and the names of a stack.
-    fn alike(event: Event) -> Event {
+    fn alike(event: TimerlatEvent) -> TimerlatEvent {
         match event {
-            Event::IrqNoise { vector, desc, duration_ns, .. } => {
-                Event::IrqNoise { vector, desc, start_ns: 0, duration_ns }
+            TimerlatEvent::IrqNoise { vector, desc, duration_ns, .. } => {
+                TimerlatEvent::IrqNoise { vector, desc, start_ns: 0, duration_ns }
             }
-            Event::SoftirqNoise { vector, duration_ns, .. } => Event::SoftirqNoise { vector, start_ns: 0, duration_ns },
-            Event::NmiNoise { duration_ns, .. } => Event::NmiNoise { start_ns: 0, duration_ns },
-            Event::ThreadNoise { tid, comm, duration_ns, .. } => {
-                Event::ThreadNoise { tid, comm, start_ns: 0, duration_ns }
+            TimerlatEvent::SoftirqNoise { vector, duration_ns, .. } => {
+                TimerlatEvent::SoftirqNoise { vector, start_ns: 0, duration_ns }
             }
-            Event::Stack { frames, .. } => Event::Stack { seq: None, frames: vec![Frame::Address(0); frames.len()] },
+            TimerlatEvent::NmiNoise { duration_ns, .. } => TimerlatEvent::NmiNoise { start_ns: 0, duration_ns },
+            TimerlatEvent::ThreadNoise { tid, comm, duration_ns, .. } => {
+                TimerlatEvent::ThreadNoise { tid, comm, start_ns: 0, duration_ns }
+            }
+            TimerlatEvent::Stack { frames, .. } => {
+                TimerlatEvent::Stack { seq: None, frames: vec![KernelFrame::Address(0); frames.len()] }
+            }
             other => other,
         }
     }
@@ -212,9 +216,9 @@ mod tests {
     fn pages_of_real_kernels_say_what_the_kernels_text_says() {
         for (name, file, text) in fixtures::PAGES {
             let (header, formats, pages) = fixtures::pages(file);
-            let form = PageForm::parse(header).unwrap();
+            let form = PageLayout::parse(header).unwrap();
             let mut layouts = Layouts::default();
-            formats.into_iter().for_each(|format| layouts.add(Format::parse(format).unwrap()));
+            formats.into_iter().for_each(|format| layouts.add(EventFormat::parse(format).unwrap()));
             let mut clock = LocalClock::default();
             let mut read = Vec::new();
             for page in pages.chunks(form.size) {
@@ -225,9 +229,9 @@ mod tests {
                 }
             }
             let mut said = Vec::new();
-            let mut trace = Trace::new(text.as_bytes());
+            let mut trace = TraceReader::new(text.as_bytes());
             while let Some(one) = trace.next().unwrap() {
-                if let Ok(Said::Record(Record { at_ns, task, event, .. })) = one {
+                if let Ok(TraceItem::Record(TimerlatRecord { at_ns, task, event, .. })) = one {
                     said.push((at_ns / 1000, task.map_or(0, |task| task.tid), alike(event)));
                 }
             }

@@ -18,5 +18,5 @@ pub mod trace_text;
 mod tracer;
 pub mod user;
 
-pub use run::{Account, Listener, run};
-pub use shown::{Activations, Noises};
+pub use run::{Listener, TracerRunInfo, run};
+pub use shown::{OsnoiseListener, TimerlatListener};

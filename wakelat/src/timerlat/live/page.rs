@@ -6,7 +6,7 @@
 
 use bytes::Buf as _;
 
-use crate::kernel::format::{Format, FormatError};
+use crate::kernel::format::{EventFormat, FormatError};
 
 /// `time_delta` has 27 bits beside the 5 of `type_len`.
 const DELTA_BITS: u32 = 27;
@@ -27,7 +27,7 @@ const LENGTH: u64 = (1 << 20) - 1;
 
 /// Where a page has what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageForm {
+pub struct PageLayout {
     /// Offset of the time of its first record.
     timestamp: usize,
     /// Offset of `commit`.
@@ -46,12 +46,12 @@ pub struct Page<'a> {
     /// Its records, oldest first: the time, in ns of the buffer's clock, and the bytes.
     pub records: Vec<(u64, &'a [u8])>,
     /// What was overwritten before it could be read.
-    pub missed: Missed,
+    pub missed: MissedEvents,
 }
 
 /// Records that were overwritten before a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub enum MissedEvents {
     /// None.
     None,
     /// So many.
@@ -77,13 +77,13 @@ impl std::fmt::Display for PageError {
 
 impl std::error::Error for PageError {}
 
-impl PageForm {
+impl PageLayout {
     /// Reads `events/header_page`, a list of fields as in a `format` file.
     ///
     /// # Errors
     /// Where it is not of that form.
     pub fn parse(header_page: &str) -> Result<Self, FormatError> {
-        let format = Format::parse(&format!("name: header_page\nID: 0\nformat:\n{header_page}"))?;
+        let format = EventFormat::parse(&format!("name: header_page\nID: 0\nformat:\n{header_page}"))?;
         let field = |name, expected| format.field(name).ok_or(FormatError { line: 0, expected });
         let (timestamp, commit) = (field("timestamp", "field `timestamp`")?, field("commit", "field `commit`")?);
         let data = field("data", "field `data`")?;
@@ -122,11 +122,11 @@ impl PageForm {
             return Err(PageError { at: self.commit, what: "it says it is longer than it is" });
         }
         let missed = match (commit & MISSED, commit & MISSED_STORED) {
-            (0, _) => Missed::None,
-            (_, 0) => Missed::Unknown,
+            (0, _) => MissedEvents::None,
+            (_, 0) => MissedEvents::Unknown,
             // The number is a `long`, and stands behind the data, whose length is without it (`ring_buffer_read_page`,
             // kernel/trace/ring_buffer.c, 5.10 to 7.2).
-            _ => number(end, self.commit_size).map_or(Missed::Unknown, Missed::Some),
+            _ => number(end, self.commit_size).map_or(MissedEvents::Unknown, MissedEvents::Some),
         };
         Ok(Page { records: records(&page[..end], self.data, start)?, missed })
     }
@@ -193,8 +193,8 @@ mod tests {
         \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
         \tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n";
 
-    fn form() -> PageForm {
-        PageForm::parse(HEADER_PAGE).unwrap()
+    fn form() -> PageLayout {
+        PageLayout::parse(HEADER_PAGE).unwrap()
     }
 
     fn page(start: u64, commit: u64, words: &[u32]) -> Vec<u8> {
@@ -219,7 +219,7 @@ mod tests {
             ("data;", "others;"),
         ] {
             assert!(HEADER_PAGE.contains(right), "{right}");
-            assert!(PageForm::parse(&HEADER_PAGE.replace(right, wrong)).is_err(), "{wrong}");
+            assert!(PageLayout::parse(&HEADER_PAGE.replace(right, wrong)).is_err(), "{wrong}");
         }
     }
 
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(times, [1005, later, later + 10, (1 << 47) + 6]);
         let lengths: Vec<usize> = page.records.iter().map(|(_, record)| record.len()).collect();
         assert_eq!(lengths, [8, 8, 4, 4]);
-        assert_eq!(page.missed, Missed::None);
+        assert_eq!(page.missed, MissedEvents::None);
     }
 
     #[test]
@@ -265,9 +265,9 @@ mod tests {
     fn what_was_overwritten_is_told_with_its_number_where_there_was_room_for_it() {
         let words = [head(1, 1), 1, 77, 0];
         let missed = |commit| form().read(&page(0, commit, &words)).unwrap().missed;
-        assert_eq!(missed(8), Missed::None);
-        assert_eq!(missed(8 | MISSED), Missed::Unknown);
-        assert_eq!(missed(8 | MISSED | MISSED_STORED), Missed::Some(77));
+        assert_eq!(missed(8), MissedEvents::None);
+        assert_eq!(missed(8 | MISSED), MissedEvents::Unknown);
+        assert_eq!(missed(8 | MISSED | MISSED_STORED), MissedEvents::Some(77));
     }
 
     #[test]

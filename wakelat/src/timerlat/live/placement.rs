@@ -26,7 +26,7 @@ const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 const IS_BOUND: u32 = 0x0400_0000;
 
 /// What a thread of the tracer's may take to run for the first time.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The wish for a short way out of idle. Dropped, it is gone.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl DmaLatency {
     ///
     /// # Errors
     /// Where the kernel has no such file, or refuses.
-    pub fn ask(us: i32) -> Result<Self> {
+    pub fn request(us: i32) -> Result<Self> {
         let open = fs::OpenOptions::new().write(true).open(DMA_LATENCY);
         let mut file = open.with_context(|| format!("`--dma-latency`: cannot open `{DMA_LATENCY}`"))?;
         let written = file.write_all(&us.to_ne_bytes());
@@ -68,7 +68,7 @@ pub fn pin(cpus: impl IntoIterator<Item = u32>) -> std::io::Result<()> {
 ///
 /// # Errors
 /// Where the kernel refuses.
-pub fn keep_house(cpus: &Cpus) -> Result<()> {
+pub fn pin_housekeeping(cpus: &Cpus) -> Result<()> {
     pin(cpus.iter()).with_context(|| format!("`--house-keeping`: the kernel refuses CPUs `{cpus}`"))
 }
 
@@ -89,7 +89,7 @@ pub fn place_kernel_threads(config: &TracerConfig, proc: &Path, cgroup_v2: Optio
     }
     for tid in tids {
         if let Some(priority) = config.priority {
-            if config.tracer == Tracer::Timerlat && !becomes(proc, tid, |task| task.policy != 0) {
+            if config.tracer == Tracer::Timerlat && !wait_for_thread(proc, tid, |task| task.policy != 0) {
                 bail!(
                     "`--priority`: thread `{tid}` of the tracer has not run within a second, and would undo it when it does"
                 );
@@ -97,7 +97,7 @@ pub fn place_kernel_threads(config: &TracerConfig, proc: &Path, cgroup_v2: Optio
             set_priority(tid, priority)?;
         }
         if let Some(cgroup) = &config.cgroup {
-            let may_move = becomes(proc, tid, |task| task.flags & IS_BOUND == 0);
+            let may_move = wait_for_thread(proc, tid, |task| task.flags & IS_BOUND == 0);
             let joined = join(tid, cgroup, proc, cgroup_v2);
             if may_move {
                 joined
@@ -110,13 +110,13 @@ pub fn place_kernel_threads(config: &TracerConfig, proc: &Path, cgroup_v2: Optio
 }
 
 /// What the kernel says of a thread (`/proc/TID/stat`, proc_pid_stat(5)).
-struct Task {
+struct ThreadStat {
     flags: u32,
     /// 0 where it is no real-time thread.
     policy: u32,
 }
 
-impl Task {
+impl ThreadStat {
     fn read(proc: &Path, tid: u32) -> Option<Self> {
         let stat = fs::read_to_string(proc.join(format!("{tid}/stat"))).ok()?;
         // A name may have spaces and brackets in it; what comes after the last one is fields from the third on.
@@ -127,13 +127,13 @@ impl Task {
 }
 
 /// Waits until `is` holds of a thread; whether it does.
-fn becomes(proc: &Path, tid: u32, is: impl Fn(&Task) -> bool) -> bool {
+fn wait_for_thread(proc: &Path, tid: u32, is: impl Fn(&ThreadStat) -> bool) -> bool {
     let begun = Instant::now();
     loop {
-        if Task::read(proc, tid).is_some_and(|task| is(&task)) {
+        if ThreadStat::read(proc, tid).is_some_and(|task| is(&task)) {
             return true;
         }
-        if begun.elapsed() >= PATIENCE {
+        if begun.elapsed() >= TIMEOUT {
             return false;
         }
         // Nothing tells of what a thread of the kernel does to itself but its own file, and no file of procfs can be polled.
@@ -199,9 +199,9 @@ mod tests {
         let stat = "7 (a) 9 (b) S 2 0 0 0 -1 67108928 0 0 0 0 0 0 0 0 -96 0 1 0 5 0 0 18446744073709551615 0 0 0 0 0 0 0 \
             2147483647 0 0 0 0 17 0 95 1 0 0 0 0 0 0 0 0 0 0 0\n";
         fs::write(directory.path().join("7/stat"), stat).unwrap();
-        let task = Task::read(directory.path(), 7).unwrap();
+        let task = ThreadStat::read(directory.path(), 7).unwrap();
         assert_eq!((task.flags & IS_BOUND, task.policy), (IS_BOUND, 1));
-        assert!(Task::read(directory.path(), 8).is_none());
+        assert!(ThreadStat::read(directory.path(), 8).is_none());
     }
 
     #[test]

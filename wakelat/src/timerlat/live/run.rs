@@ -10,14 +10,14 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     placement::{self, DmaLatency},
-    source::{self, Source},
-    stop::{Cut, Threshold},
+    source::{self, RecordSource},
+    stop::{StopThresholds, ThresholdCutoff},
     trace_text,
-    tracer::Session,
-    user::UserThreads,
+    tracer::TracerSession,
+    user::MeasuringProcesses,
 };
 use crate::{
-    config::{OutputConfig, SourceChoice, TracerConfig, Window},
+    config::{OutputConfig, SourceChoice, TracerConfig, WindowConfig},
     kernel::{Features, Roots, btf::KernelBtf, cpus::Cpus, privilege},
     say::status,
     session::{
@@ -29,10 +29,10 @@ use crate::{
         stop::Signals,
     },
     timerlat::{
-        record::{Event, Lost, Record},
-        summary::Coverage,
+        record::{LostByCpu, TimerlatEvent, TimerlatRecord},
+        summary::TimerlatCoverage,
     },
-    tracefs::Tracefs,
+    tracefs::TracefsMount,
 };
 
 /// Who hears what a run has to say.
@@ -49,7 +49,7 @@ pub trait Listener {
     ///
     /// # Errors
     /// Those of `out`.
-    fn record(&mut self, record: Record, out: &mut dyn Write) -> io::Result<()>;
+    fn record(&mut self, record: TimerlatRecord, out: &mut dyn Write) -> io::Result<()>;
 
     /// Records of a CPU were lost, before those that come next.
     fn lost(&mut self, cpu: u32, events: u64);
@@ -64,12 +64,12 @@ pub trait Listener {
     ///
     /// # Errors
     /// Those of `out`.
-    fn end(&mut self, account: &Account, out: &mut dyn Write) -> io::Result<()>;
+    fn end(&mut self, account: &TracerRunInfo, out: &mut dyn Write) -> io::Result<()>;
 }
 
 /// What is known of a run beside its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct TracerRunInfo {
     /// How long it has measured: ns.
     pub duration_ns: u64,
     /// Events for which the kernel skipped a program; none where no programs read them.
@@ -78,9 +78,9 @@ pub struct Account {
     pub redrawn: bool,
 }
 
-impl Account {
+impl TracerRunInfo {
     /// Adds what only the run knows to the coverage of its records.
-    pub fn to(&self, coverage: &mut Coverage) {
+    pub fn add_to(&self, coverage: &mut TimerlatCoverage) {
         coverage.duration_ns = self.duration_ns;
         coverage.missed = self.missed;
     }
@@ -92,7 +92,7 @@ impl Account {
 /// Where this kernel or this user cannot run the tracer, or the output cannot be written. Everything is as it was before.
 pub fn run(
     config: &TracerConfig,
-    window: &Window,
+    window: &WindowConfig,
     output: &OutputConfig,
     listener: &mut dyn Listener,
 ) -> Result<StopReason> {
@@ -103,32 +103,32 @@ pub fn run(
 
 async fn measure(
     config: &TracerConfig,
-    window: &Window,
+    window: &WindowConfig,
     shown: &OutputConfig,
     listener: &mut dyn Listener,
 ) -> Result<StopReason> {
     let mut output = Output::open(shown.path.as_deref())?;
     let saved = config.trace.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let roots = Roots::default();
-    let tracefs = Tracefs::mounted()?;
+    let tracefs = TracefsMount::mounted()?;
     let features = Features::detect(None);
     privilege::raise_memory_limit(&features.release)?;
     let ring_buffer = features.ring_buffer();
     let btf = matches!(features.btf, KernelBtf::Present { .. }).then_some(features.btf_path);
     let choice = source::choose(config, &tracefs, btf.as_deref(), ring_buffer)?;
     if let Some(cpus) = &config.house_keeping {
-        placement::keep_house(cpus)?;
+        placement::pin_housekeeping(cpus)?;
     }
-    let _dma_latency = config.dma_latency_us.map(DmaLatency::ask).transpose()?;
+    let _dma_latency = config.dma_latency_us.map(DmaLatency::request).transpose()?;
     let mut signals = Signals::catch()?;
 
-    let mut session = Session::set_up(config, &tracefs, &roots)?;
+    let mut session = TracerSession::set_up(config, &tracefs, &roots)?;
     if choice == SourceChoice::Buffer {
-        session.record_too(config.events)?;
+        session.enable_events(config.events)?;
     }
     session.start()?;
     // Not before: the kernel changes no tracer while somebody reads its raw buffer (`tracing_set_tracer`, trace.c).
-    let source = Source::open(choice, config, &session.directory(&tracefs), btf.as_ref())?;
+    let source = RecordSource::open(choice, config, &session.directory(&tracefs), btf.as_ref())?;
     let cgroup_v2 = features.cgroup_v2.as_deref();
     let cpus: Vec<u32> = match &config.cpus {
         Some(cpus) => cpus.iter().collect(),
@@ -137,8 +137,9 @@ async fn measure(
     let users = match &config.user {
         Some(user) => {
             let load = user.load.as_deref();
-            let mut users = UserThreads::start(config, load, cpus.iter().copied(), &tracefs, &roots.proc, cgroup_v2)?;
-            users.until_ready()?;
+            let mut users =
+                MeasuringProcesses::start(config, load, cpus.iter().copied(), &tracefs, &roots.proc, cgroup_v2)?;
+            users.wait_until_ready()?;
             Some(users)
         }
         None => {
@@ -148,17 +149,17 @@ async fn measure(
     };
     let mut run = Run {
         source,
-        cut: Cut::at(Threshold::of(config)),
-        threshold: Threshold::of(config),
+        cutoff: ThresholdCutoff::at(StopThresholds::of(config)),
+        threshold: StopThresholds::of(config),
         trigger: (!config.stops_in_kernel()).then(|| ActionRunner::new(config.action.clone())),
         users,
-        account: Account { redrawn: window.interval_ns.is_some(), ..Account::default() },
-        lost: Lost::new(),
+        info: TracerRunInfo { redrawn: window.interval_ns.is_some(), ..TracerRunInfo::default() },
+        lost: LostByCpu::new(),
         ended_threads: Vec::new(),
         saved,
         listener,
         stop: None,
-        begun: None,
+        window_start: None,
     };
     run.source.attach()?;
     if window.warm_up_ns == 0 {
@@ -190,20 +191,21 @@ async fn measure(
             }
             Some(Due::Interval { .. }) | None => {}
         }
-        run.hear(records, u64::MAX, &mut output)?;
+        run.handle_records(records, u64::MAX, &mut output)?;
         if matches!(due, Some(Due::Interval { .. })) {
             run.interval(&mut output)?;
         }
-        run.look_after_users()?;
+        run.check_user_threads()?;
         // The kernel may have judged by a nanosecond that the records do not tell.
-        if run.stop.is_none() && run.begun.is_some() && !session.is_recording()? {
+        if run.stop.is_none() && run.window_start.is_some() && !session.is_recording()? {
             run.stop = Some(StopReason::Threshold);
         }
         if output.reader_is_gone() {
             run.stop = Some(StopReason::NoReader);
         }
     }
-    if run.stop == Some(StopReason::Threshold) && !run.cut.is_reached() && config.stops_unrecorded() && !shown.quiet {
+    if run.stop == Some(StopReason::Threshold) && !run.cutoff.is_reached() && config.stops_unrecorded() && !shown.quiet
+    {
         status("a single noise stopped the run; `osnoise hist`, `--auto` and `--trace` record which");
     }
     run.end(&session, &mut output)?;
@@ -222,15 +224,15 @@ async fn measure(
 
 /// A run under way. Its parts are dropped in this order, before the session: see the end of [`measure`].
 struct Run<'a> {
-    users: Option<UserThreads>,
-    source: Source,
-    cut: Cut,
-    threshold: Threshold,
+    users: Option<MeasuringProcesses>,
+    source: RecordSource,
+    cutoff: ThresholdCutoff,
+    threshold: StopThresholds,
     /// Where the run goes on after a threshold.
     trigger: Option<ActionRunner>,
-    account: Account,
+    info: TracerRunInfo,
     /// Of each CPU, what the listener was told.
-    lost: Lost,
+    lost: LostByCpu,
     /// Measuring threads that ended before the run did, each with why.
     ended_threads: Vec<String>,
     /// Where the records go as the tracer's own text.
@@ -238,12 +240,12 @@ struct Run<'a> {
     listener: &'a mut dyn Listener,
     stop: Option<StopReason>,
     /// None in the warm-up.
-    begun: Option<Begun>,
+    window_start: Option<WindowStart>,
 }
 
 /// What was so when the window began.
 #[derive(Clone, Copy, Debug)]
-struct Begun {
+struct WindowStart {
     at_ns: u64,
     /// Events for which the kernel had skipped a program before.
     missed: u64,
@@ -252,19 +254,19 @@ struct Begun {
 impl Run<'_> {
     /// The window begins: what was lost and missed until now is nobody's. Not before has the kernel anything to record, so
     /// that no latency of the warm-up makes it stop.
-    fn begin(&mut self, session: &Session) -> Result<()> {
+    fn begin(&mut self, session: &TracerSession) -> Result<()> {
         self.lost = self.source.lost()?;
         let missed = self.source.missed()?.unwrap_or(0);
-        self.begun = Some(Begun { at_ns: clock::monotonic_ns(), missed });
+        self.window_start = Some(WindowStart { at_ns: clock::monotonic_ns(), missed });
         session.record()
     }
 
     /// Hears what was said between the beginning and `end_ns`; nothing in the warm-up.
-    fn hear(&mut self, mut records: Vec<Record>, end_ns: u64, output: &mut Output) -> Result<()> {
-        let Some(begun) = self.begun else { return Ok(()) };
-        self.tell_losses()?;
+    fn handle_records(&mut self, mut records: Vec<TimerlatRecord>, end_ns: u64, output: &mut Output) -> Result<()> {
+        let Some(begun) = self.window_start else { return Ok(()) };
+        self.report_losses()?;
         records.retain(|record| (begun.at_ns..=end_ns).contains(&record.at_ns));
-        let records = if self.trigger.is_none() { self.cut.pass(records) } else { records };
+        let records = if self.trigger.is_none() { self.cutoff.truncate(records) } else { records };
         if let Some(trigger) = &mut self.trigger {
             for record in &records {
                 if let Some((_, latency_ns)) = self.threshold.reached(&record.event) {
@@ -280,7 +282,7 @@ impl Run<'_> {
         if written == WriteResult::NoReader {
             self.stop = Some(StopReason::NoReader);
         }
-        if self.cut.is_reached() && self.stop.is_none() {
+        if self.cutoff.is_reached() && self.stop.is_none() {
             self.stop = Some(StopReason::Threshold);
         }
         Ok(())
@@ -293,7 +295,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn tell_losses(&mut self) -> Result<()> {
+    fn report_losses(&mut self) -> Result<()> {
         for (cpu, lost) in self.source.lost()? {
             let told = self.lost.insert(cpu, lost).unwrap_or(0);
             if lost > told {
@@ -303,7 +305,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn look_after_users(&mut self) -> Result<()> {
+    fn check_user_threads(&mut self) -> Result<()> {
         let Some(users) = &mut self.users else { return Ok(()) };
         for why in users.ended()? {
             status(&why);
@@ -316,32 +318,32 @@ impl Run<'_> {
     }
 
     /// Nothing is recorded any more, and what there is is read.
-    fn end(&mut self, session: &Session, output: &mut Output) -> Result<()> {
+    fn end(&mut self, session: &TracerSession, output: &mut Output) -> Result<()> {
         // Before the kernel has stopped its threads, which takes as long as many activations.
         let end_ns = clock::monotonic_ns();
         session.pause()?;
-        self.account.duration_ns = self.begun.map_or(0, |begun| end_ns.saturating_sub(begun.at_ns));
+        self.info.duration_ns = self.window_start.map_or(0, |begun| end_ns.saturating_sub(begun.at_ns));
         // To detach programs may take a while, in which they go on.
         self.source.detach()?;
-        let records = self.source.take_rest()?;
-        self.hear(records, end_ns, output)?;
-        let since = |missed: u64| self.begun.map_or(0, |begun| missed.saturating_sub(begun.missed));
-        self.account.missed = self.source.missed()?.map(since);
+        let records = self.source.take_remaining()?;
+        self.handle_records(records, end_ns, output)?;
+        let since = |missed: u64| self.window_start.map_or(0, |begun| missed.saturating_sub(begun.missed));
+        self.info.missed = self.source.missed()?.map(since);
         if self.stop != Some(StopReason::NoReader) {
-            output.write(|out| self.listener.end(&self.account, out))?;
+            output.write(|out| self.listener.end(&self.info, out))?;
         }
         Ok(())
     }
 }
 
 /// What a command is told of the latency that reached the threshold.
-fn environment(record: &Record, latency_ns: u64) -> Vec<(&'static str, String)> {
+fn environment(record: &TimerlatRecord, latency_ns: u64) -> Vec<(&'static str, String)> {
     let mut environment = vec![
         ("WAKELAT_CPU", record.cpu.to_string()),
         ("WAKELAT_LATENCY_NS", latency_ns.to_string()),
         ("WAKELAT_AT_UNIX_NS", (i128::from(record.at_ns) + i128::from(clock::unix_offset_ns())).to_string()),
     ];
-    if let Event::Timerlat { seq, context, .. } = record.event {
+    if let TimerlatEvent::Timerlat { seq, context, .. } = record.event {
         environment.extend([("WAKELAT_ACTIVATION", seq.to_string()), ("WAKELAT_CONTEXT", context.name().to_owned())]);
     }
     environment

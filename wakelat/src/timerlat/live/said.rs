@@ -3,12 +3,12 @@
 use bytes::Buf as _;
 use wakelat_common::tracer::{NAME_LEN, TracerRecord, kind};
 
-use super::{clock::LocalClock, layout::comm, threads::Threads};
-use crate::timerlat::record::{Context, Event, Osnoise, Record, Task};
+use super::{clock::LocalClock, layout::comm, threads::ThreadNames};
+use crate::timerlat::record::{OsnoisePeriod, TimerlatContext, TimerlatEvent, TimerlatRecord, TracedTask};
 
 /// Why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SaidError {
+pub enum RecordError {
     /// Another length than a record's.
     Length(usize),
     /// A kind of record that is not known.
@@ -17,7 +17,7 @@ pub enum SaidError {
     Context(i32),
 }
 
-impl std::fmt::Display for SaidError {
+impl std::fmt::Display for RecordError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Length(length) => {
@@ -29,15 +29,19 @@ impl std::fmt::Display for SaidError {
     }
 }
 
-impl std::error::Error for SaidError {}
+impl std::error::Error for RecordError {}
 
 /// Decodes one record: the fields of a [`Said`] in order, in the machine's byte order.
 ///
 /// # Errors
 /// Where it is not one.
-pub fn decode(mut bytes: &[u8], clock: &mut LocalClock, threads: &mut Threads) -> Result<Record, SaidError> {
+pub fn decode(
+    mut bytes: &[u8],
+    clock: &mut LocalClock,
+    threads: &mut ThreadNames,
+) -> Result<TimerlatRecord, RecordError> {
     if bytes.len() != size_of::<TracerRecord>() {
-        return Err(SaidError::Length(bytes.len()));
+        return Err(RecordError::Length(bytes.len()));
     }
     let kind = bytes.get_u32_ne();
     let cpu = bytes.get_u32_ne();
@@ -55,26 +59,26 @@ pub fn decode(mut bytes: &[u8], clock: &mut LocalClock, threads: &mut Threads) -
     threads.learn(tid, ran);
     let mut start = || clock.start(cpu, at_ns, start_ns, duration_ns);
     let event = match kind {
-        kind::IRQ => Event::IrqNoise { vector: number, desc: text(name), start_ns: start(), duration_ns },
-        kind::SOFTIRQ => Event::SoftirqNoise { vector: number, start_ns: start(), duration_ns },
-        kind::NMI => Event::NmiNoise { start_ns: start(), duration_ns },
+        kind::IRQ => TimerlatEvent::IrqNoise { vector: number, desc: text(name), start_ns: start(), duration_ns },
+        kind::SOFTIRQ => TimerlatEvent::SoftirqNoise { vector: number, start_ns: start(), duration_ns },
+        kind::NMI => TimerlatEvent::NmiNoise { start_ns: start(), duration_ns },
         kind::THREAD => {
-            Event::ThreadNoise { tid: number.cast_unsigned(), comm: comm(name), start_ns: start(), duration_ns }
+            TimerlatEvent::ThreadNoise { tid: number.cast_unsigned(), comm: comm(name), start_ns: start(), duration_ns }
         }
-        kind::THRESHOLD => Event::SampleThreshold { start_ns: start(), duration_ns, interference: extra },
-        kind::TIMERLAT => Event::Timerlat {
+        kind::THRESHOLD => TimerlatEvent::SampleThreshold { start_ns: start(), duration_ns, interference: extra },
+        kind::TIMERLAT => TimerlatEvent::Timerlat {
             seq: counts[0].into(),
-            context: u64::try_from(number).ok().and_then(Context::of).ok_or(SaidError::Context(number))?,
+            context: u64::try_from(number).ok().and_then(TimerlatContext::of).ok_or(RecordError::Context(number))?,
             latency_ns: duration_ns,
         },
         kind::OSNOISE => {
             let [hw, nmi, irq, softirq, thread] = counts.map(u64::from);
             let [runtime_ns, noise_ns, max_single_ns] = [extra, duration_ns, max_us].map(nanoseconds);
-            Event::Osnoise(Osnoise { runtime_ns, noise_ns, max_single_ns, hw, nmi, irq, softirq, thread })
+            TimerlatEvent::Osnoise(OsnoisePeriod { runtime_ns, noise_ns, max_single_ns, hw, nmi, irq, softirq, thread })
         }
-        kind => return Err(SaidError::Kind(kind)),
+        kind => return Err(RecordError::Kind(kind)),
     };
-    Ok(Record { at_ns, cpu, task: Some(Task { tid, comm: ran }), event })
+    Ok(TimerlatRecord { at_ns, cpu, task: Some(TracedTask { tid, comm: ran }), event })
 }
 
 /// Samples of osnoise are in whole microseconds (`time_to_us`, kernel/trace/trace_osnoise.c).
@@ -91,7 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::timerlat::record::Context;
+    use crate::timerlat::record::TimerlatContext;
 
     /// The bytes of a record, field by field, as C lays it out.
     fn bytes(said: &TracerRecord) -> Vec<u8> {
@@ -109,8 +113,8 @@ mod tests {
         bytes
     }
 
-    fn read(said: &TracerRecord) -> Result<Record, SaidError> {
-        decode(&bytes(said), &mut LocalClock::default(), &mut Threads::default())
+    fn read(said: &TracerRecord) -> Result<TimerlatRecord, RecordError> {
+        decode(&bytes(said), &mut LocalClock::default(), &mut ThreadNames::default())
     }
 
     #[test]
@@ -126,8 +130,11 @@ mod tests {
         said.counts[0] = 402_268;
         said.comm[..10].copy_from_slice(b"timerlat/3");
         let record = read(&said).unwrap();
-        assert_eq!(record.event, Event::Timerlat { seq: 402_268, context: Context::Thread, latency_ns: 39_960 });
-        assert_eq!(record.task, Some(Task { tid: 0, comm: comm(b"timerlat/3") }));
+        assert_eq!(
+            record.event,
+            TimerlatEvent::Timerlat { seq: 402_268, context: TimerlatContext::Thread, latency_ns: 39_960 }
+        );
+        assert_eq!(record.task, Some(TracedTask { tid: 0, comm: comm(b"timerlat/3") }));
     }
 
     #[test]
@@ -136,24 +143,27 @@ mod tests {
             TracerRecord { kind: kind::IRQ, at_ns: 900, start_ns: 500, duration_ns: 100, ..TracerRecord::default() };
         said.name[..11].copy_from_slice(b"local_timer");
         let desc = "local_timer".to_owned();
-        assert_eq!(read(&said).unwrap().event, Event::IrqNoise { vector: 0, desc, start_ns: 800, duration_ns: 100 });
+        assert_eq!(
+            read(&said).unwrap().event,
+            TimerlatEvent::IrqNoise { vector: 0, desc, start_ns: 800, duration_ns: 100 }
+        );
     }
 
     #[test]
     fn what_is_no_record_is_refused() {
-        assert_eq!(read(&TracerRecord::default()), Err(SaidError::Kind(0)));
+        assert_eq!(read(&TracerRecord::default()), Err(RecordError::Kind(0)));
         assert_eq!(
             read(&TracerRecord { kind: kind::TIMERLAT, number: 3, ..TracerRecord::default() }),
-            Err(SaidError::Context(3))
+            Err(RecordError::Context(3))
         );
-        let short = decode(&[0; 127], &mut LocalClock::default(), &mut Threads::default());
-        assert_eq!(short, Err(SaidError::Length(127)));
+        let short = decode(&[0; 127], &mut LocalClock::default(), &mut ThreadNames::default());
+        assert_eq!(short, Err(RecordError::Length(127)));
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = decode(&bytes, &mut LocalClock::default(), &mut Threads::default());
+            let _ = decode(&bytes, &mut LocalClock::default(), &mut ThreadNames::default());
         }
     }
 }

@@ -2,16 +2,16 @@
 
 use std::io::{self, Write};
 
-use super::run::{Account, Listener};
+use super::run::{Listener, TracerRunInfo};
 use crate::{
-    sink::{Format, Style},
+    sink::{OutputFormat, Style},
     timerlat::{
-        explain::Explained,
+        explain::ExplainedActivation,
         noise::NoiseSummary,
-        record::Record,
-        run::{self, NoiseShown, Shown},
-        sink::{self, NoiseView, RunText, View},
-        summary::{Rules, Summing},
+        record::TimerlatRecord,
+        run::{self, OsnoiseOptions, TimerlatOptions},
+        sink::{self, NoiseView, TimerlatDocumentWriter, TimerlatView},
+        summary::{TimerlatSummaryBuilder, TimerlatSummaryOptions},
     },
 };
 
@@ -21,30 +21,44 @@ const RESOLUTION_NS: u64 = 1;
 const REDRAW: &str = "\x1b[H\x1b[J";
 
 /// A run of timerlat.
-pub struct Activations {
-    summing: Summing,
-    rules: Rules,
-    shown: Shown,
-    format: Format,
+pub struct TimerlatListener {
+    builder: TimerlatSummaryBuilder,
+    summary_options: TimerlatSummaryOptions,
+    options: TimerlatOptions,
+    format: OutputFormat,
     style: Style,
-    lines: sink::trace::Lines,
+    lines: sink::trace::ActivationLines,
     /// For a program that is shown each activation.
-    document: RunText,
+    document: TimerlatDocumentWriter,
 }
 
-impl Activations {
+impl TimerlatListener {
     /// Nothing has been recorded yet. The timer's period is `period_ns`; threads of `user` space measure or do not.
-    pub fn new(shown: Shown, period_ns: Option<u64>, user: bool, format: Format, style: Style) -> Self {
-        let rules = shown.rules(RESOLUTION_NS, period_ns);
-        let lines = sink::trace::Lines::new(style.clone(), user);
-        Self { summing: Summing::new(rules), rules, shown, format, style, lines, document: RunText::new(&rules) }
+    pub fn new(
+        options: TimerlatOptions,
+        period_ns: Option<u64>,
+        user: bool,
+        format: OutputFormat,
+        style: Style,
+    ) -> Self {
+        let summary_options = options.summary_options(RESOLUTION_NS, period_ns);
+        let lines = sink::trace::ActivationLines::new(style.clone(), user);
+        Self {
+            builder: TimerlatSummaryBuilder::new(summary_options),
+            summary_options,
+            options,
+            format,
+            style,
+            lines,
+            document: TimerlatDocumentWriter::new(&summary_options),
+        }
     }
 
-    fn show(&mut self, over: Vec<Explained>, out: &mut dyn Write) -> io::Result<()> {
-        match (self.shown.view, self.format) {
-            (View::Trace, Format::Json) => out.write_all(self.document.activations(&over)?.as_bytes())?,
-            (View::Trace, Format::Csv) => out.write_all(sink::csv::activations(&over)?.as_bytes())?,
-            (View::Trace, _) => {
+    fn show(&mut self, over: Vec<ExplainedActivation>, out: &mut dyn Write) -> io::Result<()> {
+        match (self.options.view, self.format) {
+            (TimerlatView::Trace, OutputFormat::Json) => out.write_all(self.document.activations(&over)?.as_bytes())?,
+            (TimerlatView::Trace, OutputFormat::Csv) => out.write_all(sink::csv::activations(&over)?.as_bytes())?,
+            (TimerlatView::Trace, _) => {
                 let lines: String = over.iter().map(|one| self.lines.line(one)).collect();
                 out.write_all(lines.as_bytes())?;
             }
@@ -54,39 +68,41 @@ impl Activations {
     }
 }
 
-impl Listener for Activations {
+impl Listener for TimerlatListener {
     fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        match (self.shown.view, self.format) {
-            (View::Trace, Format::Csv) => out.write_all(sink::csv::titles(View::Trace)?.as_bytes()),
-            (View::Trace, Format::Human) => out.write_all(self.lines.head().as_bytes()),
+        match (self.options.view, self.format) {
+            (TimerlatView::Trace, OutputFormat::Csv) => {
+                out.write_all(sink::csv::titles(TimerlatView::Trace)?.as_bytes())
+            }
+            (TimerlatView::Trace, OutputFormat::Human) => out.write_all(self.lines.head().as_bytes()),
             _ => Ok(()),
         }
     }
 
-    fn record(&mut self, record: Record, out: &mut dyn Write) -> io::Result<()> {
-        let over = self.summing.push(record);
+    fn record(&mut self, record: TimerlatRecord, out: &mut dyn Write) -> io::Result<()> {
+        let over = self.builder.push(record);
         self.show(over, out)
     }
 
     fn lost(&mut self, cpu: u32, events: u64) {
-        self.summing.lost(cpu, Some(events));
+        self.builder.lost(cpu, Some(events));
     }
 
     fn interval(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        write!(out, "{REDRAW}{}", sink::top::text(self.summing.so_far(), self.shown.form, &self.style))
+        write!(out, "{REDRAW}{}", sink::top::text(self.builder.so_far(), self.options.form, &self.style))
     }
 
-    fn end(&mut self, account: &Account, out: &mut dyn Write) -> io::Result<()> {
-        let mut summing = std::mem::replace(&mut self.summing, Summing::new(self.rules));
-        account.to(summing.coverage());
+    fn end(&mut self, account: &TracerRunInfo, out: &mut dyn Write) -> io::Result<()> {
+        let mut summing = std::mem::replace(&mut self.builder, TimerlatSummaryBuilder::new(self.summary_options));
+        account.add_to(summing.coverage());
         let (summary, over) = summing.end();
         self.show(over, out)?;
-        let text = match (self.format, self.shown.view) {
-            (Format::Json, View::Trace) => self.document.end(&summary)?,
-            (Format::Json, _) => sink::json(&summary, &summary.worst)?,
-            (Format::Csv, View::Trace) => String::new(),
-            (Format::Csv, view) => sink::csv::run(view, &summary)?,
-            (Format::Human, _) => run::text(self.shown, &summary, &self.style),
+        let text = match (self.format, self.options.view) {
+            (OutputFormat::Json, TimerlatView::Trace) => self.document.end(&summary)?,
+            (OutputFormat::Json, _) => sink::json(&summary, &summary.worst)?,
+            (OutputFormat::Csv, TimerlatView::Trace) => String::new(),
+            (OutputFormat::Csv, view) => sink::csv::run(view, &summary)?,
+            (OutputFormat::Human, _) => run::text(self.options, &summary, &self.style),
         };
         let redraw = if account.redrawn { REDRAW } else { "" };
         write!(out, "{redraw}{text}")
@@ -94,22 +110,22 @@ impl Listener for Activations {
 }
 
 /// A run of osnoise.
-pub struct Noises {
+pub struct OsnoiseListener {
     summary: NoiseSummary,
     view: NoiseView,
-    format: Format,
+    format: OutputFormat,
     style: Style,
 }
 
-impl Noises {
+impl OsnoiseListener {
     /// Nothing has been said yet.
-    pub fn new(shown: NoiseShown, format: Format, style: Style) -> Self {
+    pub fn new(shown: OsnoiseOptions, format: OutputFormat, style: Style) -> Self {
         Self { summary: NoiseSummary::new(shown.bins), view: shown.view, format, style }
     }
 }
 
-impl Listener for Noises {
-    fn record(&mut self, record: Record, _out: &mut dyn Write) -> io::Result<()> {
+impl Listener for OsnoiseListener {
+    fn record(&mut self, record: TimerlatRecord, _out: &mut dyn Write) -> io::Result<()> {
         self.summary.push(&record);
         Ok(())
     }
@@ -122,11 +138,11 @@ impl Listener for Noises {
         write!(out, "{REDRAW}{}", sink::osnoise::top(&self.summary, &self.style))
     }
 
-    fn end(&mut self, account: &Account, out: &mut dyn Write) -> io::Result<()> {
-        account.to(&mut self.summary.coverage);
+    fn end(&mut self, account: &TracerRunInfo, out: &mut dyn Write) -> io::Result<()> {
+        account.add_to(&mut self.summary.coverage);
         let text = match (self.format, self.view) {
-            (Format::Json, _) => sink::noise_json(&self.summary)?,
-            (Format::Csv, view) => sink::csv::noise(view, &self.summary)?,
+            (OutputFormat::Json, _) => sink::noise_json(&self.summary)?,
+            (OutputFormat::Csv, view) => sink::csv::noise(view, &self.summary)?,
             (_, NoiseView::Hist) => sink::osnoise::hist(&self.summary, &self.style),
             (_, NoiseView::Top) => sink::osnoise::top(&self.summary, &self.style),
         };
@@ -142,24 +158,30 @@ mod tests {
         sink::documentation::parsed,
         timerlat::{
             fixtures,
-            sink::Form,
-            text::{Said, Trace},
+            sink::LatencyDisplay,
+            text::{TraceItem, TraceReader},
         },
     };
 
     #[test]
     fn a_program_has_each_activation_as_soon_as_it_is_over() {
-        let shown = Shown { view: View::Trace, threshold_ns: None, worst: 0, form: Form::default(), bins: None };
-        let mut activations = Activations::new(shown, None, false, Format::Json, Style::default());
+        let shown = TimerlatOptions {
+            view: TimerlatView::Trace,
+            threshold_ns: None,
+            worst: 0,
+            form: LatencyDisplay::default(),
+            bins: None,
+        };
+        let mut activations = TimerlatListener::new(shown, None, false, OutputFormat::Json, Style::default());
         let (mut out, mut pieces) = (Vec::new(), 0);
-        let mut trace = Trace::new(fixtures::DOCUMENTATION[0].as_bytes());
+        let mut trace = TraceReader::new(fixtures::DOCUMENTATION[0].as_bytes());
         while let Some(said) = trace.next().unwrap() {
-            let Ok(Said::Record(record)) = said else { continue };
+            let Ok(TraceItem::Record(record)) = said else { continue };
             let before = out.len();
             activations.record(record, &mut out).unwrap();
             pieces += usize::from(out.len() > before);
         }
-        activations.end(&Account::default(), &mut out).unwrap();
+        activations.end(&TracerRunInfo::default(), &mut out).unwrap();
         let document = parsed(std::str::from_utf8(&out).unwrap());
         let written = document["activations"].as_array().unwrap().len();
         assert_eq!((written, &document["explained"]["activations"]), (4, &4.into()));
@@ -168,10 +190,16 @@ mod tests {
 
     #[test]
     fn a_run_without_activations_is_a_document_too() {
-        let shown = Shown { view: View::Trace, threshold_ns: Some(1), worst: 0, form: Form::default(), bins: None };
+        let shown = TimerlatOptions {
+            view: TimerlatView::Trace,
+            threshold_ns: Some(1),
+            worst: 0,
+            form: LatencyDisplay::default(),
+            bins: None,
+        };
         let mut out = Vec::new();
-        Activations::new(shown, None, false, Format::Json, Style::default())
-            .end(&Account::default(), &mut out)
+        TimerlatListener::new(shown, None, false, OutputFormat::Json, Style::default())
+            .end(&TracerRunInfo::default(), &mut out)
             .unwrap();
         let document = parsed(std::str::from_utf8(&out).unwrap());
         assert_eq!((&document["threshold_ns"], &document["activations"]), (&1.into(), &serde_json::json!([])));

@@ -4,29 +4,29 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::{buffer::Buffer, clock::LocalClock, said, threads::Threads};
+use super::{buffer::TraceBuffer, clock::LocalClock, said, threads::ThreadNames};
 use crate::{
     collect::tracer::TracerPrograms,
     config::{SourceChoice, TracerConfig},
-    kernel::{btf::RingBuffer, symbols::Symbols},
+    kernel::{btf::RingBufferSupport, symbols::KernelSymbols},
     session::clock,
-    timerlat::record::{Event, Frame, Lost, Record},
-    tracefs::Tracefs,
+    timerlat::record::{KernelFrame, LostByCpu, TimerlatEvent, TimerlatRecord},
+    tracefs::TracefsMount,
 };
 
 /// A record may be stamped and not yet be there for the reader; within this time it will be: ns.
 const IN_FLIGHT_NS: u64 = 1_000_000;
 
 /// Where records come from.
-pub struct Source {
+pub struct RecordSource {
     programs: Option<TracerPrograms>,
     /// Beside programs, for stacks alone.
-    buffer: Option<Buffer>,
+    buffer: Option<TraceBuffer>,
     clock: LocalClock,
-    threads: Threads,
-    symbols: Symbols,
+    threads: ThreadNames,
+    symbols: KernelSymbols,
     /// Read, and too young for others not to come before them.
-    held: Vec<Record>,
+    pending: Vec<TimerlatRecord>,
 }
 
 /// Which source a run has on this kernel.
@@ -35,12 +35,12 @@ pub struct Source {
 /// If BPF was asked for, and the samples are no tracepoints, or the ring buffer cannot be used.
 pub fn choose(
     config: &TracerConfig,
-    tracefs: &Tracefs,
+    tracefs: &TracefsMount,
     btf: Option<&Path>,
-    ring_buffer: RingBuffer,
+    ring_buffer: RingBufferSupport,
 ) -> Result<SourceChoice> {
     let sample = config.tracer.sample();
-    if ring_buffer == RingBuffer::Sleeps {
+    if ring_buffer == RingBufferSupport::SleepingLock {
         return match config.source {
             SourceChoice::Auto | SourceChoice::Buffer => Ok(SourceChoice::Buffer),
             SourceChoice::Bpf => bail!(
@@ -67,7 +67,7 @@ pub fn choose(
     }
 }
 
-impl Source {
+impl RecordSource {
     /// Opens it for the instance in `directory`. Nothing is attached yet.
     ///
     /// # Errors
@@ -80,14 +80,14 @@ impl Source {
             }
             _ => None,
         };
-        let buffer = (programs.is_none() || stacks).then(|| Buffer::open(directory, programs.is_some()));
+        let buffer = (programs.is_none() || stacks).then(|| TraceBuffer::open(directory, programs.is_some()));
         Ok(Self {
             programs,
             buffer: buffer.transpose()?,
             clock: LocalClock::default(),
-            threads: Threads::default(),
-            symbols: if stacks { Symbols::of_kernel() } else { Symbols::default() },
-            held: Vec::new(),
+            threads: ThreadNames::default(),
+            symbols: if stacks { KernelSymbols::of_kernel() } else { KernelSymbols::default() },
+            pending: Vec::new(),
         })
     }
 
@@ -111,33 +111,33 @@ impl Source {
     ///
     /// # Errors
     /// Where a source cannot be read or understood.
-    pub fn take(&mut self) -> Result<Vec<Record>> {
+    pub fn take(&mut self) -> Result<Vec<TimerlatRecord>> {
         // Whatever is younger may have companions in the other source, or on another CPU, that were not there when that
         // one was read.
         let horizon_ns = clock::monotonic_ns().saturating_sub(IN_FLIGHT_NS);
         self.read()?;
-        let complete = self.held.partition_point(|record| record.at_ns <= horizon_ns);
-        let young = self.held.split_off(complete);
-        Ok(std::mem::replace(&mut self.held, young))
+        let complete = self.pending.partition_point(|record| record.at_ns <= horizon_ns);
+        let young = self.pending.split_off(complete);
+        Ok(std::mem::replace(&mut self.pending, young))
     }
 
     /// All that is left, once nothing more is said.
     ///
     /// # Errors
     /// As [`Self::take`].
-    pub fn take_rest(&mut self) -> Result<Vec<Record>> {
+    pub fn take_remaining(&mut self) -> Result<Vec<TimerlatRecord>> {
         self.read()?;
-        Ok(std::mem::take(&mut self.held))
+        Ok(std::mem::take(&mut self.pending))
     }
 
     fn read(&mut self) -> Result<()> {
-        let Self { programs, buffer, clock, threads, symbols, held } = self;
+        let Self { programs, buffer, clock, threads, symbols, pending: held } = self;
         let before = held.len();
         if let Some(buffer) = buffer {
             buffer.drain(threads, held)?;
         }
         for record in &mut held[before..] {
-            if let Event::Stack { frames, .. } = &mut record.event {
+            if let TimerlatEvent::Stack { frames, .. } = &mut record.event {
                 frames.iter_mut().for_each(|frame| name(frame, symbols));
             }
         }
@@ -156,11 +156,11 @@ impl Source {
     ///
     /// # Errors
     /// Where the kernel does not tell.
-    pub fn lost(&self) -> Result<Lost> {
+    pub fn lost(&self) -> Result<LostByCpu> {
         match (&self.programs, &self.buffer) {
             (Some(programs), _) => programs.lost(),
             (None, Some(buffer)) => Ok(buffer.lost()),
-            (None, None) => Ok(Lost::new()),
+            (None, None) => Ok(LostByCpu::new()),
         }
     }
 
@@ -174,10 +174,10 @@ impl Source {
 }
 
 /// A function in place of an address, where it is known.
-fn name(frame: &mut Frame, symbols: &Symbols) {
-    if let Frame::Address(address) = frame
+fn name(frame: &mut KernelFrame, symbols: &KernelSymbols) {
+    if let KernelFrame::Address(address) = frame
         && let Some(name) = symbols.name_of(*address)
     {
-        *frame = Frame::Symbol(name.to_owned());
+        *frame = KernelFrame::Symbol(name.to_owned());
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::{
     config::{Tracer, TracerConfig},
-    timerlat::record::{Context, Event, Record},
+    timerlat::record::{TimerlatContext, TimerlatEvent, TimerlatRecord},
 };
 
 /// The thresholds, by which the kernel judges too (kernel/trace/trace_osnoise.c, 5.14 to 7.2).
 #[derive(Clone, Copy, Debug)]
-pub struct Threshold {
+pub struct StopThresholds {
     tracer: Tracer,
     /// In the interrupt, or of a single noise: µs.
     stop_us: Option<u64>,
@@ -15,28 +15,30 @@ pub struct Threshold {
     stop_total_us: Option<u64>,
 }
 
-impl Threshold {
+impl StopThresholds {
     /// Those of a run.
     pub fn of(config: &TracerConfig) -> Self {
         Self { tracer: config.tracer, stop_us: config.stop_us, stop_total_us: config.stop_total_us }
     }
 
     /// Which latency has reached its threshold, where one has: what was measured, and how much it was in ns.
-    pub fn reached(&self, event: &Event) -> Option<(&'static str, u64)> {
+    pub fn reached(&self, event: &TimerlatEvent) -> Option<(&'static str, u64)> {
         let (what, ns, limit_us) = match (self.tracer, event) {
-            (Tracer::Timerlat, Event::Timerlat { context: Context::Irq, latency_ns, .. }) => {
+            (Tracer::Timerlat, TimerlatEvent::Timerlat { context: TimerlatContext::Irq, latency_ns, .. }) => {
                 ("interrupt's latency", *latency_ns, self.stop_us)
             }
-            (Tracer::Timerlat, Event::Timerlat { context: Context::Thread, latency_ns, .. }) => {
+            (Tracer::Timerlat, TimerlatEvent::Timerlat { context: TimerlatContext::Thread, latency_ns, .. }) => {
                 ("thread's latency", *latency_ns, self.stop_total_us)
             }
-            (Tracer::Timerlat, Event::Timerlat { context: Context::User, latency_ns, .. }) => {
+            (Tracer::Timerlat, TimerlatEvent::Timerlat { context: TimerlatContext::User, latency_ns, .. }) => {
                 ("way back to user space", *latency_ns, self.stop_total_us)
             }
-            (Tracer::Osnoise, Event::SampleThreshold { duration_ns, .. }) => {
+            (Tracer::Osnoise, TimerlatEvent::SampleThreshold { duration_ns, .. }) => {
                 ("single noise", *duration_ns, self.stop_us)
             }
-            (Tracer::Osnoise, Event::Osnoise(sample)) => ("noise of a period", sample.noise_ns, self.stop_total_us),
+            (Tracer::Osnoise, TimerlatEvent::Osnoise(sample)) => {
+                ("noise of a period", sample.noise_ns, self.stop_total_us)
+            }
             _ => return None,
         };
         let limit_us = limit_us.filter(|limit_us| *limit_us > 0)?;
@@ -52,14 +54,14 @@ impl Threshold {
 
 /// Lets pass what was said until the first latency over the threshold, and that one's stack, which comes after it.
 #[derive(Debug)]
-pub struct Cut {
-    threshold: Threshold,
+pub struct ThresholdCutoff {
+    threshold: StopThresholds,
     stopped: bool,
 }
 
-impl Cut {
+impl ThresholdCutoff {
     /// Nothing is over yet.
-    pub fn at(threshold: Threshold) -> Self {
+    pub fn at(threshold: StopThresholds) -> Self {
         Self { threshold, stopped: false }
     }
 
@@ -69,11 +71,11 @@ impl Cut {
     }
 
     /// What remains of `records`, with what stopped the run at its place.
-    pub fn pass(&mut self, records: Vec<Record>) -> Vec<Record> {
+    pub fn truncate(&mut self, records: Vec<TimerlatRecord>) -> Vec<TimerlatRecord> {
         let mut passed = Vec::with_capacity(records.len());
         for record in records {
             if self.stopped {
-                if matches!(record.event, Event::Stack { .. }) {
+                if matches!(record.event, TimerlatEvent::Stack { .. }) {
                     passed.push(record);
                 }
                 continue;
@@ -84,7 +86,7 @@ impl Cut {
             if let Some((what, ns)) = reached {
                 self.stopped = true;
                 let why = format!("the {what} on CPU {cpu} was {ns} ns");
-                passed.push(Record { at_ns, cpu, task: None, event: Event::Stopped { why } });
+                passed.push(TimerlatRecord { at_ns, cpu, task: None, event: TimerlatEvent::Stopped { reason: why } });
             }
         }
         passed
@@ -94,44 +96,49 @@ impl Cut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timerlat::record::Osnoise;
+    use crate::timerlat::record::OsnoisePeriod;
 
-    fn latency(at_ns: u64, context: Context, latency_ns: u64) -> Record {
-        Record { at_ns, cpu: 0, task: None, event: Event::Timerlat { seq: 1, context, latency_ns } }
+    fn latency(at_ns: u64, context: TimerlatContext, latency_ns: u64) -> TimerlatRecord {
+        TimerlatRecord { at_ns, cpu: 0, task: None, event: TimerlatEvent::Timerlat { seq: 1, context, latency_ns } }
     }
 
-    fn threshold(tracer: Tracer, stop_us: u64, stop_total_us: u64) -> Threshold {
-        Threshold { tracer, stop_us: Some(stop_us), stop_total_us: Some(stop_total_us) }
+    fn threshold(tracer: Tracer, stop_us: u64, stop_total_us: u64) -> StopThresholds {
+        StopThresholds { tracer, stop_us: Some(stop_us), stop_total_us: Some(stop_total_us) }
     }
 
     #[test]
     fn what_comes_after_the_latency_that_stopped_is_left_out_but_for_its_stack() {
-        let mut cut = Cut::at(threshold(Tracer::Timerlat, 0, 20));
-        let stack = Record { at_ns: 4, cpu: 0, task: None, event: Event::Stack { seq: None, frames: Vec::new() } };
+        let mut cut = ThresholdCutoff::at(threshold(Tracer::Timerlat, 0, 20));
+        let stack = TimerlatRecord {
+            at_ns: 4,
+            cpu: 0,
+            task: None,
+            event: TimerlatEvent::Stack { seq: None, frames: Vec::new() },
+        };
         let records = vec![
-            latency(1, Context::Irq, 50_000),
-            latency(2, Context::Thread, 19_999),
-            latency(3, Context::Thread, 20_000),
+            latency(1, TimerlatContext::Irq, 50_000),
+            latency(2, TimerlatContext::Thread, 19_999),
+            latency(3, TimerlatContext::Thread, 20_000),
             stack.clone(),
-            latency(5, Context::Irq, 1),
+            latency(5, TimerlatContext::Irq, 1),
         ];
-        let passed = cut.pass(records);
+        let passed = cut.truncate(records);
         assert!(cut.is_reached());
-        let why = "the thread's latency on CPU 0 was 20000 ns".to_owned();
-        assert_eq!(passed[3].event, Event::Stopped { why });
+        let reason = "the thread's latency on CPU 0 was 20000 ns".to_owned();
+        assert_eq!(passed[3].event, TimerlatEvent::Stopped { reason });
         assert_eq!(passed[4], stack);
         assert_eq!(passed.len(), 5);
-        assert_eq!(cut.pass(vec![latency(6, Context::Irq, 1)]), []);
+        assert_eq!(cut.truncate(vec![latency(6, TimerlatContext::Irq, 1)]), []);
     }
 
     #[test]
     fn the_tracers_judge_differently_as_the_kernel_does() {
         let reached = |tracer, event| threshold(tracer, 20, 20).reached(&event).is_some();
-        let noise = |duration_ns| Event::SampleThreshold { start_ns: 0, duration_ns, interference: 0 };
+        let noise = |duration_ns| TimerlatEvent::SampleThreshold { start_ns: 0, duration_ns, interference: 0 };
         assert!(!reached(Tracer::Osnoise, noise(20_000)) && reached(Tracer::Osnoise, noise(20_001)));
-        let period = |noise_ns| Event::Osnoise(Osnoise { noise_ns, ..Osnoise::default() });
+        let period = |noise_ns| TimerlatEvent::Osnoise(OsnoisePeriod { noise_ns, ..OsnoisePeriod::default() });
         assert!(!reached(Tracer::Osnoise, period(20_000)) && reached(Tracer::Osnoise, period(21_000)));
         assert!(!reached(Tracer::Timerlat, noise(20_001)));
-        assert!(reached(Tracer::Timerlat, latency(0, Context::Irq, 20_000).event));
+        assert!(reached(Tracer::Timerlat, latency(0, TimerlatContext::Irq, 20_000).event));
     }
 }

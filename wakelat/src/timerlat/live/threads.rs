@@ -3,13 +3,13 @@
 use std::{collections::HashMap, fs};
 
 use super::layout::comm;
-use crate::{timerlat::record::Task, wait::Comm};
+use crate::{timerlat::record::TracedTask, wait::Comm};
 
 /// Names seen so far.
 #[derive(Debug, Default)]
-pub struct Threads(HashMap<u32, Comm>);
+pub struct ThreadNames(HashMap<u32, Comm>);
 
-impl Threads {
+impl ThreadNames {
     /// A record says what a thread is called.
     pub fn learn(&mut self, tid: u32, comm: Comm) {
         if tid != 0 {
@@ -18,12 +18,12 @@ impl Threads {
     }
 
     /// The thread `tid` on `cpu`. One that nobody has named is asked for its name, and has none where it is gone.
-    pub fn task(&mut self, tid: u32, cpu: u32) -> Task {
+    pub fn task(&mut self, tid: u32, cpu: u32) -> TracedTask {
         if tid == 0 {
             // Every CPU has an idle task of its own (`init_idle`, kernel/sched/core.c).
-            return Task { tid, comm: comm(format!("swapper/{cpu}").as_bytes()) };
+            return TracedTask { tid, comm: comm(format!("swapper/{cpu}").as_bytes()) };
         }
         let ask = || comm(fs::read(format!("/proc/{tid}/comm")).unwrap_or_default().trim_ascii_end());
-        Task { tid, comm: *self.0.entry(tid).or_insert_with(ask) }
+        TracedTask { tid, comm: *self.0.entry(tid).or_insert_with(ask) }
     }
 }

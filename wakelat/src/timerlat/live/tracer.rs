@@ -5,40 +5,40 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 
 use super::{
-    former::{self, Former},
+    former::{self, SavedSettings},
     settings::{self, Setting},
 };
 use crate::{
     config::{Tracer, TracerConfig, TracerEvents},
     kernel::{Roots, cpus::Cpus},
     say::status,
-    tracefs::{Instance, Owner, Tracefs, TracefsError, leftovers},
+    tracefs::{Instance, Owner, TracefsError, TracefsMount, leftovers},
 };
 
 /// A tracer that is set up, and runs or not. Dropped, it is gone and its settings are as they were.
-pub struct Session {
+pub struct TracerSession {
     /// First, as fields are dropped in this order: no tracer runs when settings change.
     instance: Instance,
-    former: Former,
+    saved_settings: SavedSettings,
     tracer: Tracer,
     closed: bool,
 }
 
-impl Session {
+impl TracerSession {
     /// Sets the tracer up in an instance of its own; it does not run yet. What killed runs have left is removed first, and
     /// said.
     ///
     /// # Errors
     /// Where this kernel has no such tracer, somebody uses it, or the kernel refuses a setting.
-    pub fn set_up(config: &TracerConfig, tracefs: &Tracefs, roots: &Roots) -> Result<Self> {
+    pub fn set_up(config: &TracerConfig, tracefs: &TracefsMount, roots: &Roots) -> Result<Self> {
         let proc = &roots.proc;
-        clean_up(tracefs, Path::new(former::NOTES), proc);
-        must_have(tracefs, config.tracer)?;
-        must_be_free(tracefs)?;
+        clean_up(tracefs, Path::new(former::STATE_DIR), proc);
+        require_tracer(tracefs, config.tracer)?;
+        require_idle(tracefs)?;
         let owner = Owner::this(proc).context("cannot tell this process from others")?;
         let instance = Instance::create(tracefs, &owner)?;
-        let former = Former::new(tracefs, Path::new(former::NOTES), &owner);
-        let mut session = Self { instance, former, tracer: config.tracer, closed: false };
+        let former = SavedSettings::new(tracefs, Path::new(former::STATE_DIR), &owner);
+        let mut session = Self { instance, saved_settings: former, tracer: config.tracer, closed: false };
         let online = Cpus::read(&roots.sys, "online")?.to_string();
         session.set_all(tracefs, &settings::of(config, &online))?;
         session.instance.write("trace_clock", "mono")?;
@@ -46,9 +46,9 @@ impl Session {
         Ok(session)
     }
 
-    fn set_all(&mut self, tracefs: &Tracefs, settings: &[Setting]) -> Result<()> {
+    fn set_all(&mut self, tracefs: &TracefsMount, settings: &[Setting]) -> Result<()> {
         for setting in settings {
-            self.former.remember(setting.file)?;
+            self.saved_settings.remember(setting.file)?;
         }
         let mut refused: Vec<(&Setting, TracefsError)> = Vec::new();
         for setting in settings {
@@ -62,11 +62,11 @@ impl Session {
             set(tracefs, setting)
                 .with_context(|| format!("`{flag}`: the kernel refuses `{value}` in `{file}`; {accepted}"))?;
         }
-        self.former.settle()
+        self.saved_settings.record_applied()
     }
 
     /// The instance's directory.
-    pub fn directory(&self, tracefs: &Tracefs) -> PathBuf {
+    pub fn directory(&self, tracefs: &TracefsMount) -> PathBuf {
         tracefs.root().join(self.instance.file(""))
     }
 
@@ -74,7 +74,7 @@ impl Session {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn record_too(&self, events: TracerEvents) -> Result<()> {
+    pub fn enable_events(&self, events: TracerEvents) -> Result<()> {
         events.names().try_for_each(|event| Ok(self.instance.write(&format!("events/osnoise/{event}/enable"), "1")?))
     }
 
@@ -121,12 +121,12 @@ impl Session {
         }
         let stopped = self.instance.write("current_tracer", "nop");
         let closed = self.instance.close();
-        let restored = self.former.restore();
+        let restored = self.saved_settings.restore();
         Ok(stopped.and(closed).and(restored)?)
     }
 }
 
-impl Drop for Session {
+impl Drop for TracerSession {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
             log::warn!("{error:#}");
@@ -134,12 +134,12 @@ impl Drop for Session {
     }
 }
 
-fn set(tracefs: &Tracefs, Setting { file, value, .. }: &Setting) -> Result<(), TracefsError> {
+fn set(tracefs: &TracefsMount, Setting { file, value, .. }: &Setting) -> Result<(), TracefsError> {
     if tracefs.read(file)?.trim_end() == value { Ok(()) } else { former::set(tracefs, file, value) }
 }
 
 /// Removes what killed runs have left, the instances before the settings, and says so.
-fn clean_up(tracefs: &Tracefs, notes: &Path, proc: &Path) {
+fn clean_up(tracefs: &TracefsMount, notes: &Path, proc: &Path) {
     for (leftover, removed) in leftovers::remove(tracefs, proc) {
         match removed {
             Ok(()) => status(format_args!("removed the {leftover}")),
@@ -159,7 +159,7 @@ fn clean_up(tracefs: &Tracefs, notes: &Path, proc: &Path) {
     }
 }
 
-fn must_have(tracefs: &Tracefs, tracer: Tracer) -> Result<()> {
+fn require_tracer(tracefs: &TracefsMount, tracer: Tracer) -> Result<()> {
     let (name, option) = (tracer.name(), tracer.option());
     let available = tracefs.read("available_tracers")?;
     if !available.split_whitespace().any(|other| other == name) {
@@ -169,7 +169,7 @@ fn must_have(tracefs: &Tracefs, tracer: Tracer) -> Result<()> {
 }
 
 /// The settings are one for the whole machine: two runs would spoil each other's figures.
-fn must_be_free(tracefs: &Tracefs) -> Result<()> {
+fn require_idle(tracefs: &TracefsMount) -> Result<()> {
     let instances = std::fs::read_dir(tracefs.root().join("instances")).into_iter().flatten().flatten();
     let names = instances.filter_map(|entry| entry.file_name().into_string().ok());
     let files = names.map(|name| format!("instances/{name}/current_tracer"));
@@ -199,21 +199,21 @@ mod tests {
     fn a_kernel_without_the_tracer_says_what_it_takes() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("available_tracers"), "function nop\n").unwrap();
-        let error = must_have(&Tracefs::at(directory.path()), Tracer::Timerlat).unwrap_err().to_string();
+        let error = require_tracer(&TracefsMount::at(directory.path()), Tracer::Timerlat).unwrap_err().to_string();
         assert!(error.contains("CONFIG_TIMERLAT_TRACER"), "{error}");
     }
 
     #[test]
     fn a_tracer_that_runs_elsewhere_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
-        let tracefs = Tracefs::at(directory.path());
+        let tracefs = TracefsMount::at(directory.path());
         fs::write(directory.path().join("current_tracer"), "nop\n").unwrap();
         let instance = directory.path().join("instances/rtla");
         fs::create_dir_all(&instance).unwrap();
         fs::write(instance.join("current_tracer"), "nop\n").unwrap();
-        must_be_free(&tracefs).unwrap();
+        require_idle(&tracefs).unwrap();
         fs::write(instance.join("current_tracer"), "osnoise\n").unwrap();
-        let error = must_be_free(&tracefs).unwrap_err().to_string();
+        let error = require_idle(&tracefs).unwrap_err().to_string();
         assert!(error.contains("instances/rtla/current_tracer"), "{error}");
     }
 }

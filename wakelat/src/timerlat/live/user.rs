@@ -21,8 +21,8 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::placement;
 use crate::{
-    config::{Priority, TracerConfig, UserThread},
-    tracefs::Tracefs,
+    config::{Priority, TracerConfig, UserThreadConfig},
+    tracefs::TracefsMount,
 };
 
 /// What rtla gives the threads of this interface where nothing else is asked for.
@@ -30,10 +30,10 @@ const DEFAULT_PRIORITY: Priority = Priority::Fifo(95);
 
 /// The processes of a run. Dropped, they are gone.
 #[derive(Debug)]
-pub struct UserThreads(Vec<UserProcess>);
+pub struct MeasuringProcesses(Vec<MeasuringProcess>);
 
 #[derive(Debug)]
-struct UserProcess {
+struct MeasuringProcess {
     cpu: u32,
     child: Child,
     /// What it says that it is ready by; it has the other end as its standard input.
@@ -41,7 +41,7 @@ struct UserProcess {
     ended: bool,
 }
 
-impl UserThreads {
+impl MeasuringProcesses {
     /// Starts one on each of `cpus`. They are not ready yet.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl UserThreads {
         config: &TracerConfig,
         load: Option<&str>,
         cpus: impl IntoIterator<Item = u32>,
-        tracefs: &Tracefs,
+        tracefs: &TracefsMount,
         proc: &Path,
         cgroup_v2: Option<&Path>,
     ) -> Result<Self> {
@@ -78,7 +78,7 @@ impl UserThreads {
                 .spawn()
                 .context("cannot start a measuring process")?;
             let pid = child.id();
-            threads.0.push(UserProcess { cpu, child, ready, ended: false });
+            threads.0.push(MeasuringProcess { cpu, child, ready, ended: false });
             if let Some(cgroup) = &config.cgroup {
                 placement::join(pid, cgroup, proc, cgroup_v2)?;
             }
@@ -90,12 +90,12 @@ impl UserThreads {
     ///
     /// # Errors
     /// Where one gives up before.
-    pub fn until_ready(&mut self) -> Result<()> {
-        for UserProcess { cpu, child, ready, .. } in &mut self.0 {
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        for MeasuringProcess { cpu, child, ready, .. } in &mut self.0 {
             let said = ready.read(&mut [0; 1]).context("cannot hear a measuring process")?;
             if said == 0 {
                 let status = child.wait().context("cannot wait for a measuring process")?;
-                bail!("{}", why(*cpu, child.id(), status));
+                bail!("{}", exit_reason(*cpu, child.id(), status));
             }
         }
         Ok(())
@@ -110,7 +110,7 @@ impl UserThreads {
         for process in self.0.iter_mut().filter(|process| !process.ended) {
             if let Some(status) = process.child.try_wait().context("cannot ask for a measuring process")? {
                 process.ended = true;
-                ended.push(why(process.cpu, process.child.id(), status));
+                ended.push(exit_reason(process.cpu, process.child.id(), status));
             }
         }
         Ok(ended)
@@ -122,9 +122,9 @@ impl UserThreads {
     }
 }
 
-impl Drop for UserThreads {
+impl Drop for MeasuringProcesses {
     fn drop(&mut self) {
-        for UserProcess { child, .. } in &mut self.0 {
+        for MeasuringProcess { child, .. } in &mut self.0 {
             // One that is gone already is what was wanted.
             _ = child.kill();
             _ = child.wait();
@@ -132,7 +132,7 @@ impl Drop for UserThreads {
     }
 }
 
-fn why(cpu: u32, pid: u32, status: ExitStatus) -> String {
+fn exit_reason(cpu: u32, pid: u32, status: ExitStatus) -> String {
     match status.signal() {
         Some(9) => format!(
             "the kernel, or somebody, killed the measuring thread `{pid}` of CPU {cpu}: it does so where the thread leaves \
@@ -147,8 +147,8 @@ fn why(cpu: u32, pid: u32, status: ExitStatus) -> String {
 ///
 /// # Errors
 /// Where the kernel refuses the place, the priority or the file, or the load cannot be run.
-pub fn measure(thread: &UserThread) -> Result<()> {
-    let UserThread { parent, cpu, priority, fd, load } = thread;
+pub fn measure(thread: &UserThreadConfig) -> Result<()> {
+    let UserThreadConfig { parent, cpu, priority, fd, load } = thread;
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask to end with the parent")?;
     // A parent that ended before sends no signal (PR_SET_PDEATHSIG(2const)): this process has another one by now.
     if getppid().is_none_or(|now| now.as_raw_nonzero().get().cast_unsigned() != *parent) {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_thread_whose_run_has_ended_ends_too() {
         // The test's parent is another.
-        let thread = UserThread {
+        let thread = UserThreadConfig {
             parent: std::process::id(),
             cpu: 0,
             priority: Priority::Other(0),

@@ -1,21 +1,21 @@
 //! What stands under every view for people: what was seen, what was not, and whether to worry.
 
 use super::super::{
-    assemble::Assembled,
-    summary::{Coverage, Unread},
+    assemble::ActivationCounts,
+    summary::{TimerlatCoverage, UnreadLines},
 };
 use crate::sink::{
-    style::{Ink, Style},
-    text::{Line, clean, flow, paragraph},
+    style::{Style, TextStyle},
+    text::{TextLine, clean, flow, paragraph},
     units::{counted, duration, thousands},
 };
 
 /// Adds the coverage of a run to `out`.
-pub fn render(coverage: &Coverage, style: &Style, out: &mut String) {
+pub fn render(coverage: &TimerlatCoverage, style: &Style, out: &mut String) {
     let seen = coverage.activations;
     let span = duration(coverage.duration_ns, style.unicode);
     let mut pieces = Vec::new();
-    if seen != Assembled::default() {
+    if seen != ActivationCounts::default() {
         pieces.push(format!("{} complete", counted(seen.complete, "activation")));
     }
     for (count, what) in [
@@ -34,20 +34,21 @@ pub fn render(coverage: &Coverage, style: &Style, out: &mut String) {
         pieces.push(counted(coverage.noise, "interference"));
     }
     pieces.push(format!("in {span}"));
-    let pieces = pieces.into_iter().map(|piece| Line::of(Ink::Plain, piece)).collect();
-    flow(Line::of(Ink::Dim, "coverage: "), pieces, ", ", style, out);
+    let pieces = pieces.into_iter().map(|piece| TextLine::of(TextStyle::Plain, piece)).collect();
+    flow(TextLine::of(TextStyle::Dim, "coverage: "), pieces, ", ", style, out);
     if seen.restarts > 0 {
         let text =
             format!("the clock or the numbers began anew {}: several traces in one", counted(seen.restarts, "time"));
-        paragraph(Line::of(Ink::Dim, "note: "), Ink::Plain, &text, style, out);
+        paragraph(TextLine::of(TextStyle::Dim, "note: "), TextStyle::Plain, &text, style, out);
     }
     losses(coverage, style, out);
     unread(&coverage.broken, "cut or garbled", style, out);
     unread(&coverage.foreign, "not of a trace", style, out);
 }
 
-fn losses(coverage: &Coverage, style: &Style, out: &mut String) {
-    let mut warn = |text: String| paragraph(Line::of(Ink::Warning, "warning: "), Ink::Plain, &text, style, out);
+fn losses(coverage: &TimerlatCoverage, style: &Style, out: &mut String) {
+    let mut warn =
+        |text: String| paragraph(TextLine::of(TextStyle::Warning, "warning: "), TextStyle::Plain, &text, style, out);
     for (cpu, events) in &coverage.lost {
         warn(format!(
             "{} lost on CPU {cpu}: the reader was too slow, or the ring buffer too small",
@@ -70,10 +71,10 @@ fn losses(coverage: &Coverage, style: &Style, out: &mut String) {
     }
 }
 
-fn unread(unread: &Unread, what: &str, style: &Style, out: &mut String) {
+fn unread(unread: &UnreadLines, what: &str, style: &Style, out: &mut String) {
     let Some(first) = &unread.first else { return };
     let lines =
         if unread.lines == 1 { "1 line is".to_owned() } else { format!("{} lines are", thousands(unread.lines)) };
     let text = format!("{lines} {what}; the first: {}", clean(first, style));
-    paragraph(Line::of(Ink::Warning, "warning: "), Ink::Plain, &text, style, out);
+    paragraph(TextLine::of(TextStyle::Warning, "warning: "), TextStyle::Plain, &text, style, out);
 }

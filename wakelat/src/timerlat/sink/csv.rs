@@ -5,13 +5,13 @@ use std::io;
 
 use super::{
     super::{
-        explain::{Cause, Explained},
-        linear::{Bins, Linear},
+        explain::{ExplainedActivation, LatencyCause},
+        linear::{Bins, LinearHistogram},
         noise::{CpuNoise, NoiseSummary},
-        record::{Context, Lost, softirq_name},
-        summary::{Coverage, Summary},
+        record::{LostByCpu, TimerlatContext, softirq_name},
+        summary::{TimerlatCoverage, TimerlatSummary},
     },
-    NoiseView, PERCENTILES, View, words,
+    NoiseView, PERCENTILES, TimerlatView, words,
 };
 use crate::aggregate::distribution::Distribution;
 
@@ -33,24 +33,26 @@ const KINDS: [&str; 11] = [
 type Cells = Vec<String>;
 
 /// The columns of a view of timerlat.
-pub fn columns(view: View) -> Cells {
+pub fn columns(view: TimerlatView) -> Cells {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Cells>();
     match view {
-        View::Hist => names(&["cpu", "context", "from_ns", "to_ns", "count", "lost"]),
-        View::Top => {
+        TimerlatView::Hist => names(&["cpu", "context", "from_ns", "to_ns", "count", "lost"]),
+        TimerlatView::Top => {
             let mut all = names(&["cpu", "context", "count", "sum_ns", "min_ns", "mean_ns", "max_ns", "max_at_ns"]);
             all.extend(PERCENTILES.iter().map(|(_, name)| format!("{}_ns", name.replace('.', "_"))));
             all.extend(names(&["over", "lost"]));
             all
         }
-        View::Trace => {
+        TimerlatView::Trace => {
             let figures = ["cpu", "seq", "context", "latency_ns", "due_at_ns", "irq_ns", "thread_ns", "user_ns"];
             let mut all = names(&figures);
             all.extend(KINDS.iter().map(|kind| format!("{kind}_share_ns")));
             all.push("lossy".to_owned());
             all
         }
-        View::Why => names(&["cause", "name", "vector", "tid", "sum_ns", "max_ns", "activations", "times", "lost"]),
+        TimerlatView::Why => {
+            names(&["cause", "name", "vector", "tid", "sum_ns", "max_ns", "activations", "times", "lost"])
+        }
     }
 }
 
@@ -81,14 +83,14 @@ pub fn noise_columns(view: NoiseView) -> Cells {
 ///
 /// # Errors
 /// None that a run could give: nothing is written but memory.
-pub fn run(view: View, summary: &Summary) -> io::Result<String> {
+pub fn run(view: TimerlatView, summary: &TimerlatSummary) -> io::Result<String> {
     let rows: Vec<Cells> = match view {
-        View::Hist => cells_of_contexts(summary, |cpu, context| {
+        TimerlatView::Hist => cells_of_contexts(summary, |cpu, context| {
             let latencies = &summary.cpus[&cpu];
-            let buckets = buckets(latencies.of(context), latencies.linear(context), summary.rules.bins);
+            let buckets = buckets(latencies.of(context), latencies.linear(context), summary.options.bins);
             buckets.into_iter().map(|bucket| [vec![name(context)], bucket].concat()).collect()
         }),
-        View::Top => cells_of_contexts(summary, |cpu, context| {
+        TimerlatView::Top => cells_of_contexts(summary, |cpu, context| {
             let of = summary.cpus[&cpu].of(context);
             let max_at = of.max().map_or_else(String::new, |max| max.at_ns.to_string());
             let mut cells = vec![name(context), of.count().to_string(), of.sum_ns().to_string()];
@@ -98,7 +100,7 @@ pub fn run(view: View, summary: &Summary) -> io::Result<String> {
             cells.push(summary.cpus[&cpu].over.to_string());
             vec![cells]
         }),
-        View::Why => summary
+        TimerlatView::Why => summary
             .shares_by_size()
             .into_iter()
             .map(|(cause, sum)| {
@@ -108,7 +110,7 @@ pub fn run(view: View, summary: &Summary) -> io::Result<String> {
                 cells
             })
             .collect(),
-        View::Trace => Vec::new(),
+        TimerlatView::Trace => Vec::new(),
     };
     written(std::iter::once(columns(view)).chain(rows))
 }
@@ -117,7 +119,7 @@ pub fn run(view: View, summary: &Summary) -> io::Result<String> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn titles(view: View) -> io::Result<String> {
+pub fn titles(view: TimerlatView) -> io::Result<String> {
     written([columns(view)])
 }
 
@@ -125,13 +127,13 @@ pub fn titles(view: View) -> io::Result<String> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn activations(activations: &[Explained]) -> io::Result<String> {
+pub fn activations(activations: &[ExplainedActivation]) -> io::Result<String> {
     written(activations.iter().map(|one| {
         let activation = &one.activation;
         let mut cells = vec![activation.cpu.to_string(), activation.seq.to_string(), name(one.context)];
         cells.extend([one.latency_ns, one.due_at_ns].map(|ns| ns.to_string()));
         let latency = |context| activation.measured(context).map_or_else(String::new, |m| m.latency_ns.to_string());
-        cells.extend(Context::ALL.map(latency));
+        cells.extend(TimerlatContext::ALL.map(latency));
         cells.extend(KINDS.iter().map(|kind| one.sum_ns(|cause| words::kind(cause) == *kind).to_string()));
         cells.push(u8::from(activation.lossy).to_string());
         cells
@@ -165,7 +167,7 @@ fn figures(noise: &CpuNoise) -> Cells {
 }
 
 /// The rows of each CPU and context, with the CPU before them and what it lost behind.
-fn cells_of_contexts(summary: &Summary, rows: impl Fn(u32, Context) -> Vec<Cells>) -> Vec<Cells> {
+fn cells_of_contexts(summary: &TimerlatSummary, rows: impl Fn(u32, TimerlatContext) -> Vec<Cells>) -> Vec<Cells> {
     let of = |cpu: u32| {
         let lost = of_cpu(&summary.coverage, cpu);
         let rows = summary.contexts().into_iter().flat_map(|context| rows(cpu, context)).collect::<Vec<_>>();
@@ -175,7 +177,7 @@ fn cells_of_contexts(summary: &Summary, rows: impl Fn(u32, Context) -> Vec<Cells
 }
 
 /// From, to and count of each bucket that is not empty; the last one has no end where values are beyond the histogram.
-fn buckets(of: &Distribution, linear: &Linear, bins: Option<Bins>) -> Vec<Cells> {
+fn buckets(of: &Distribution, linear: &LinearHistogram, bins: Option<Bins>) -> Vec<Cells> {
     let row = |from_ns: u64, to_ns: Option<u64>, count: u64| {
         vec![from_ns.to_string(), to_ns.map_or_else(String::new, |to_ns| to_ns.to_string()), count.to_string()]
     };
@@ -186,31 +188,35 @@ fn buckets(of: &Distribution, linear: &Linear, bins: Option<Bins>) -> Vec<Cells>
     counted.chain((linear.over > 0).then(|| row(entries * width_ns, None, linear.over))).collect()
 }
 
-fn cells_of_cause(cause: &Cause) -> Cells {
+fn cells_of_cause(cause: &LatencyCause) -> Cells {
     let (name, vector, tid) = match cause {
-        Cause::TimerIrq(name, vector) | Cause::Irq(name, vector) => (name.clone(), vector.to_string(), String::new()),
-        Cause::Softirq(vector) => {
+        LatencyCause::TimerIrq(name, vector) | LatencyCause::Irq(name, vector) => {
+            (name.clone(), vector.to_string(), String::new())
+        }
+        LatencyCause::Softirq(vector) => {
             (softirq_name(*vector).unwrap_or_default().to_owned(), vector.to_string(), String::new())
         }
-        Cause::Blocking(task) | Cause::Thread(task) => (task.comm.to_string(), String::new(), task.tid.to_string()),
+        LatencyCause::Blocking(task) | LatencyCause::Thread(task) => {
+            (task.comm.to_string(), String::new(), task.tid.to_string())
+        }
         _ => Default::default(),
     };
     vec![words::kind(cause).to_owned(), name, vector, tid]
 }
 
-fn name(context: Context) -> String {
+fn name(context: TimerlatContext) -> String {
     words::context(context).to_owned()
 }
 
 /// Records that were lost on a CPU; a loss of unknown size counts as one.
-fn of_cpu(coverage: &Coverage, cpu: u32) -> u64 {
-    let of = |lost: &Lost| lost.get(&cpu).copied().unwrap_or(0);
+fn of_cpu(coverage: &TimerlatCoverage, cpu: u32) -> u64 {
+    let of = |lost: &LostByCpu| lost.get(&cpu).copied().unwrap_or(0);
     of(&coverage.lost).saturating_add(of(&coverage.lost_unknown))
 }
 
 /// Records that were lost anywhere.
-fn lost(coverage: &Coverage) -> u64 {
-    let sum = |lost: &Lost| lost.values().copied().fold(0, u64::saturating_add);
+fn lost(coverage: &TimerlatCoverage) -> u64 {
+    let sum = |lost: &LostByCpu| lost.values().copied().fold(0, u64::saturating_add);
     sum(&coverage.lost).saturating_add(sum(&coverage.lost_unknown)).saturating_add(coverage.missed.unwrap_or(0))
 }
 

@@ -6,10 +6,10 @@ use serde::{Serialize, Serializer};
 
 use super::{
     super::{
-        explain::{Cause, Explained, Share},
-        finding::{Finding, findings},
-        record::{Context, Lost, softirq_name},
-        summary::{Coverage, Latencies, Rules, ShareSum, Summary},
+        explain::{CauseShare, ExplainedActivation, LatencyCause},
+        finding::{TimerlatFinding, findings},
+        record::{LostByCpu, TimerlatContext, softirq_name},
+        summary::{Latencies, ShareSum, TimerlatCoverage, TimerlatSummary, TimerlatSummaryOptions},
     },
     PERCENTILES, finding, words,
 };
@@ -19,21 +19,21 @@ use crate::{aggregate::distribution::Distribution, sink::Style};
 ///
 /// # Errors
 /// None that a run could give: all keys are text.
-pub fn run(summary: &Summary, activations: &[Explained]) -> serde_json::Result<String> {
-    let mut text = RunText::new(&summary.rules);
+pub fn run(summary: &TimerlatSummary, activations: &[ExplainedActivation]) -> serde_json::Result<String> {
+    let mut text = TimerlatDocumentWriter::new(&summary.options);
     Ok(text.activations(activations)? + &text.end(summary)?)
 }
 
 /// The same bit by bit: the activations as they come, which may be any number, and at the end what they sum up to.
 #[derive(Debug)]
-pub struct RunText {
+pub struct TimerlatDocumentWriter {
     threshold_ns: Option<u64>,
     begun: bool,
 }
 
-impl RunText {
+impl TimerlatDocumentWriter {
     /// Nothing has been written yet.
-    pub fn new(rules: &Rules) -> Self {
+    pub fn new(rules: &TimerlatSummaryOptions) -> Self {
         Self { threshold_ns: rules.threshold_ns, begun: false }
     }
 
@@ -41,7 +41,7 @@ impl RunText {
     ///
     /// # Errors
     /// As [`run`].
-    pub fn activations(&mut self, activations: &[Explained]) -> serde_json::Result<String> {
+    pub fn activations(&mut self, activations: &[ExplainedActivation]) -> serde_json::Result<String> {
         let mut text = String::new();
         for one in activations {
             text += &self.before_next()?;
@@ -54,7 +54,7 @@ impl RunText {
     ///
     /// # Errors
     /// As [`run`].
-    pub fn end(&mut self, summary: &Summary) -> serde_json::Result<String> {
+    pub fn end(&mut self, summary: &TimerlatSummary) -> serde_json::Result<String> {
         let before = if self.begun { String::new() } else { self.before_next()? };
         let sums = serde_json::to_string(&SumsDocument {
             all: LatenciesDocument::new(None, &summary.all),
@@ -108,7 +108,7 @@ struct LatenciesDocument<'a> {
 impl<'a> LatenciesDocument<'a> {
     fn new(cpu: Option<u32>, latencies: &'a Latencies) -> Self {
         let of = |context| DistributionDocument::new(latencies.of(context));
-        let [irq, thread, user] = Context::ALL.map(of);
+        let [irq, thread, user] = TimerlatContext::ALL.map(of);
         Self { cpu, over: latencies.over, irq, thread, user }
     }
 }
@@ -170,11 +170,15 @@ struct CauseDocument {
 }
 
 impl CauseDocument {
-    fn new(cause: &Cause) -> Self {
+    fn new(cause: &LatencyCause) -> Self {
         let (name, vector, tid) = match cause {
-            Cause::TimerIrq(name, vector) | Cause::Irq(name, vector) => (Some(name.clone()), Some(*vector), None),
-            Cause::Softirq(vector) => (softirq_name(*vector).map(str::to_owned), Some(*vector), None),
-            Cause::Blocking(task) | Cause::Thread(task) => (Some(task.comm.to_string()), None, Some(task.tid)),
+            LatencyCause::TimerIrq(name, vector) | LatencyCause::Irq(name, vector) => {
+                (Some(name.clone()), Some(*vector), None)
+            }
+            LatencyCause::Softirq(vector) => (softirq_name(*vector).map(str::to_owned), Some(*vector), None),
+            LatencyCause::Blocking(task) | LatencyCause::Thread(task) => {
+                (Some(task.comm.to_string()), None, Some(task.tid))
+            }
             _ => (None, None, None),
         };
         Self { cause: words::kind(cause), name, vector, tid }
@@ -194,8 +198,8 @@ struct FindingDocument {
 }
 
 impl FindingDocument {
-    fn new(found: &Finding) -> Self {
-        let Finding { cause, sum, whole_ns } = found;
+    fn new(found: &TimerlatFinding) -> Self {
+        let TimerlatFinding { cause, sum, total_ns: whole_ns } = found;
         let style = Style { unicode: true, width: usize::MAX, ..Style::default() };
         Self {
             cause: CauseDocument::new(cause),
@@ -220,7 +224,7 @@ struct SumDocument {
 }
 
 impl SumDocument {
-    fn new((cause, sum): (&Cause, &ShareSum)) -> Self {
+    fn new((cause, sum): (&LatencyCause, &ShareSum)) -> Self {
         let ShareSum { ns, max_ns, activations, times, .. } = *sum;
         Self { cause: CauseDocument::new(cause), sum_ns: ns, max_ns, activations, times }
     }
@@ -258,11 +262,11 @@ struct SpanDocument {
 }
 
 impl ActivationDocument {
-    fn new(one: &Explained) -> Self {
+    fn new(one: &ExplainedActivation) -> Self {
         let activation = &one.activation;
         let latency = |context| activation.measured(context).map(|measured| measured.latency_ns);
-        let [irq_ns, thread_ns, user_ns] = Context::ALL.map(latency);
-        let share = |share: &Share| ShareDocument {
+        let [irq_ns, thread_ns, user_ns] = TimerlatContext::ALL.map(latency);
+        let share = |share: &CauseShare| ShareDocument {
             cause: CauseDocument::new(&share.cause),
             ns: share.ns,
             times: share.times,
@@ -300,7 +304,7 @@ struct CoverageDocument {
 }
 
 impl CoverageDocument {
-    fn new(coverage: &Coverage) -> Self {
+    fn new(coverage: &TimerlatCoverage) -> Self {
         let seen = coverage.activations;
         Self {
             complete: seen.complete,
@@ -334,10 +338,10 @@ struct LostDocument {
 }
 
 impl LossesDocument {
-    pub(super) fn new(coverage: &Coverage) -> Self {
+    pub(super) fn new(coverage: &TimerlatCoverage) -> Self {
         let cpus: std::collections::BTreeSet<u32> =
             coverage.lost.keys().chain(coverage.lost_unknown.keys()).copied().collect();
-        let of = |lost: &Lost, cpu| lost.get(&cpu).copied().unwrap_or(0);
+        let of = |lost: &LostByCpu, cpu| lost.get(&cpu).copied().unwrap_or(0);
         let lost =
             |cpu| LostDocument { cpu, events: of(&coverage.lost, cpu), unknown: of(&coverage.lost_unknown, cpu) };
         Self {

@@ -1,7 +1,7 @@
 //! docs/output.md against what is written: neither can change without the other.
 
 use super::{
-    NoiseView, View, csv,
+    NoiseView, TimerlatView, csv,
     tests::{noise_of, summary_of},
 };
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     timerlat::{
         fixtures,
         noise::NoiseSummary,
-        record::{Event, Osnoise, Record},
+        record::{OsnoisePeriod, TimerlatEvent, TimerlatRecord},
     },
 };
 
@@ -26,8 +26,8 @@ fn timerlat() -> String {
 /// The run that the page shows: a period, one of whose noises was traced.
 fn osnoise() -> String {
     let mut summary: NoiseSummary = noise_of("CPU:0 [LOST 12 EVENTS]\n");
-    let gap = Event::SampleThreshold { start_ns: 6_256_892_464, duration_ns: 13_460, interference: 0 };
-    let period = Osnoise {
+    let gap = TimerlatEvent::SampleThreshold { start_ns: 6_256_892_464, duration_ns: 13_460, interference: 0 };
+    let period = OsnoisePeriod {
         runtime_ns: 1_000_000_000,
         noise_ns: 250_000_000,
         max_single_ns: 5_654_000,
@@ -37,8 +37,8 @@ fn osnoise() -> String {
         softirq: 0,
         thread: 34,
     };
-    for (at_ns, event) in [(6_257_015_000, gap), (7_257_015_000, Event::Osnoise(period))] {
-        summary.push(&Record { at_ns, cpu: 0, task: None, event });
+    for (at_ns, event) in [(6_257_015_000, gap), (7_257_015_000, TimerlatEvent::Osnoise(period))] {
+        summary.push(&TimerlatRecord { at_ns, cpu: 0, task: None, event });
     }
     super::noise_json(&summary).unwrap()
 }
@@ -60,7 +60,7 @@ fn every_field_is_documented_and_every_documented_field_is_written() {
 #[test]
 fn every_column_is_documented_in_its_order() {
     let page = include_str!("../../../../docs/output.md");
-    let views = [View::Hist, View::Top, View::Trace, View::Why].map(csv::columns);
+    let views = [TimerlatView::Hist, TimerlatView::Top, TimerlatView::Trace, TimerlatView::Why].map(csv::columns);
     for columns in views.into_iter().chain([NoiseView::Hist, NoiseView::Top].map(csv::noise_columns)) {
         let columns = columns.join(",");
         assert!(page.contains(&format!("\n```csv\n{columns}\n```\n")), "{columns}");

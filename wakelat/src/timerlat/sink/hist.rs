@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use super::{
     super::{
-        linear::{Bins, Linear},
-        record::Context,
-        summary::{Latencies, Summary},
+        linear::{Bins, LinearHistogram},
+        record::TimerlatContext,
+        summary::{Latencies, TimerlatSummary},
     },
-    Form, PERCENTILES, coverage, words,
+    LatencyDisplay, PERCENTILES, coverage, words,
 };
 use crate::{
     aggregate::distribution::Distribution,
     sink::{
         chart,
-        style::{Ink, Style},
-        text::{Line, flow, left, right},
+        style::{Style, TextStyle},
+        text::{TextLine, flow, left, right},
         units,
     },
 };
@@ -27,14 +27,15 @@ const INDEX: usize = 10;
 const COLUMN: usize = 10;
 
 /// The charts, the table, the coverage.
-pub fn text(summary: &Summary, form: Form, style: &Style) -> String {
+pub fn text(summary: &TimerlatSummary, form: LatencyDisplay, style: &Style) -> String {
     let mut out = String::new();
-    let contexts: Vec<Context> = summary.contexts().into_iter().filter(|context| form.shows(*context)).collect();
-    let columns: Vec<Column> = summary
+    let contexts: Vec<TimerlatContext> =
+        summary.contexts().into_iter().filter(|context| form.shows(*context)).collect();
+    let columns: Vec<HistColumn> = summary
         .cpus
         .iter()
         .flat_map(|(cpu, latencies)| {
-            contexts.iter().map(move |context| Column {
+            contexts.iter().map(move |context| HistColumn {
                 title: format!("{}-{cpu:03}", context.name()),
                 of: latencies.of(*context),
                 linear: latencies.linear(*context),
@@ -42,7 +43,7 @@ pub fn text(summary: &Summary, form: Form, style: &Style) -> String {
             })
         })
         .collect();
-    if let Some(bins) = summary.rules.bins {
+    if let Some(bins) = summary.options.bins {
         linear(&columns, bins, form.nano, style, &mut out);
     } else {
         for context in &contexts {
@@ -51,77 +52,77 @@ pub fn text(summary: &Summary, form: Form, style: &Style) -> String {
                 chart(words::latency(*context), "activation", of, style, &mut out);
             }
         }
-        table(&columns, summary.rules.threshold_ns.is_some(), form.nano, style, &mut out);
+        table(&columns, summary.options.threshold_ns.is_some(), form.nano, style, &mut out);
     }
     coverage(&summary.coverage, style, &mut out);
     out
 }
 
 /// The context whose latency is the whole activation's.
-fn last(latencies: &Latencies) -> Option<Context> {
-    Context::ALL.into_iter().rev().find(|context| latencies.of(*context).count() > 0)
+fn last(latencies: &Latencies) -> Option<TimerlatContext> {
+    TimerlatContext::ALL.into_iter().rev().find(|context| latencies.of(*context).count() > 0)
 }
 
 /// A chart with its title and its figures.
 pub(super) fn chart(title: &str, things: &str, of: &Distribution, style: &Style, out: &mut String) {
     let dot = style.pick(" · ", " | ");
-    let count = Line::of(Ink::Plain, units::counted(of.count(), things));
-    flow(Line::new(), vec![Line::of(Ink::Title, title), count], dot, style, out);
+    let count = TextLine::of(TextStyle::Plain, units::counted(of.count(), things));
+    flow(TextLine::new(), vec![TextLine::of(TextStyle::Title, title), count], dot, style, out);
     chart::bars(of, style, out);
     let figure = |(name, ns): (&str, u64)| {
-        let ink = if name == "p99" { Ink::Strong } else { Ink::Plain };
-        Line::of(Ink::Dim, format!("{name} ")).and(ink, words::time(ns, style))
+        let ink = if name == "p99" { TextStyle::Strong } else { TextStyle::Plain };
+        TextLine::of(TextStyle::Dim, format!("{name} ")).and(ink, words::time(ns, style))
     };
     let mut figures = vec![("min", of.min_ns()), ("avg", of.mean_ns())];
     figures.extend(PERCENTILES.iter().map(|(percent, name)| (*name, of.percentile_ns(*percent))));
     figures.push(("max", of.max_ns()));
-    flow(Line::of(Ink::Plain, "  "), figures.into_iter().map(figure).collect(), "  ", style, out);
+    flow(TextLine::of(TextStyle::Plain, "  "), figures.into_iter().map(figure).collect(), "  ", style, out);
     if let Some(max) = of.max() {
-        Line::of(Ink::Dim, "  max at ")
-            .and(Ink::Plain, format!("{} on CPU {}", words::instant(max.at_ns), max.cpu))
-            .end(style, out);
+        TextLine::of(TextStyle::Dim, "  max at ")
+            .and(TextStyle::Plain, format!("{} on CPU {}", words::instant(max.at_ns), max.cpu))
+            .finish(style, out);
     }
     out.push('\n');
 }
 
 /// A column of the table.
-pub(super) struct Column<'a> {
+pub(super) struct HistColumn<'a> {
     pub title: String,
     pub of: &'a Distribution,
-    pub linear: &'a Linear,
+    pub linear: &'a LinearHistogram,
     pub over: Option<u64>,
 }
 
 /// Columns of the table that stand beside each other, and how wide each is.
 struct Block<'a> {
-    columns: &'a [Column<'a>],
+    columns: &'a [HistColumn<'a>],
     width: usize,
 }
 
 impl Block<'_> {
     /// A line of it.
-    fn line(&self, name: &str, ink: Ink, cell: impl Fn(&Column) -> String, style: &Style, out: &mut String) {
-        let mut line = Line::of(ink, left(name, INDEX, style));
-        let inked = if ink == Ink::Title { ink } else { Ink::Plain };
+    fn line(&self, name: &str, ink: TextStyle, cell: impl Fn(&HistColumn) -> String, style: &Style, out: &mut String) {
+        let mut line = TextLine::of(ink, left(name, INDEX, style));
+        let inked = if ink == TextStyle::Title { ink } else { TextStyle::Plain };
         self.columns.iter().for_each(|column| line.push(inked, right(&cell(column), self.width)));
-        line.end(style, out);
+        line.finish(style, out);
     }
 
     /// The lines below the counts.
     fn sums(&self, nano: bool, style: &Style, out: &mut String) {
         let time = |ns| time(ns, nano, style);
-        self.line("min:", Ink::Dim, |column| time(column.of.min_ns()), style, out);
-        self.line("avg:", Ink::Dim, |column| time(column.of.mean_ns()), style, out);
+        self.line("min:", TextStyle::Dim, |column| time(column.of.min_ns()), style, out);
+        self.line("avg:", TextStyle::Dim, |column| time(column.of.mean_ns()), style, out);
         for (percent, name) in PERCENTILES {
-            self.line(&format!("{name}:"), Ink::Dim, |column| time(column.of.percentile_ns(percent)), style, out);
+            self.line(&format!("{name}:"), TextStyle::Dim, |column| time(column.of.percentile_ns(percent)), style, out);
         }
-        self.line("max:", Ink::Dim, |column| time(column.of.max_ns()), style, out);
+        self.line("max:", TextStyle::Dim, |column| time(column.of.max_ns()), style, out);
         out.push('\n');
     }
 }
 
 /// As many columns beside each other as there is room for.
-fn blocks<'a>(columns: &'a [Column<'a>], style: &Style) -> impl Iterator<Item = Block<'a>> {
+fn blocks<'a>(columns: &'a [HistColumn<'a>], style: &Style) -> impl Iterator<Item = Block<'a>> {
     let most = columns.iter().map(|column| column.of.count()).max().unwrap_or(0);
     let width = COLUMN.max(units::thousands(most).len() + 1);
     let fitting = ((style.columns() - INDEX) / width).max(1);
@@ -133,39 +134,45 @@ fn time(ns: u64, nano: bool, style: &Style) -> String {
 }
 
 /// The table in rtla's form, with a row for each power of two, as many columns below each other as it takes.
-pub(super) fn table(columns: &[Column], over: bool, nano: bool, style: &Style, out: &mut String) {
+pub(super) fn table(columns: &[HistColumn], over: bool, nano: bool, style: &Style, out: &mut String) {
     for block in blocks(columns, style) {
-        block.line(if nano { "Index ns" } else { "Index" }, Ink::Title, |column| column.title.clone(), style, out);
-        let powers = |column: &Column| powers(column.of);
+        block.line(
+            if nano { "Index ns" } else { "Index" },
+            TextStyle::Title,
+            |column| column.title.clone(),
+            style,
+            out,
+        );
+        let powers = |column: &HistColumn| powers(column.of);
         let seen: Vec<usize> = (0..65).filter(|power| block.columns.iter().any(|of| powers(of)[*power] > 0)).collect();
         for power in seen {
             let from = if power == 0 { 0 } else { 1 << (power - 1) };
             let label = format!("{} {}", style.pick("≥", ">="), time(from, nano, style));
-            block.line(&label, Ink::Dim, |column| units::thousands(powers(column)[power]), style, out);
+            block.line(&label, TextStyle::Dim, |column| units::thousands(powers(column)[power]), style, out);
         }
-        block.line("count:", Ink::Dim, |column| units::thousands(column.of.count()), style, out);
+        block.line("count:", TextStyle::Dim, |column| units::thousands(column.of.count()), style, out);
         if over {
-            let cell = |column: &Column| column.over.map_or_else(|| "-".to_owned(), units::thousands);
-            block.line("over:", Ink::Dim, cell, style, out);
+            let cell = |column: &HistColumn| column.over.map_or_else(|| "-".to_owned(), units::thousands);
+            block.line("over:", TextStyle::Dim, cell, style, out);
         }
         block.sums(nano, style, out);
     }
 }
 
 /// The same with rtla's rows: buckets of one width, by where they begin, without empty ones.
-pub(super) fn linear(columns: &[Column], bins: Bins, nano: bool, style: &Style, out: &mut String) {
+pub(super) fn linear(columns: &[HistColumn], bins: Bins, nano: bool, style: &Style, out: &mut String) {
     let unit_ns = if nano { 1 } else { 1_000 };
     let unit = if nano { "ns" } else { style.pick("µs", "us") };
     for block in blocks(columns, style) {
-        block.line(&format!("Index {unit}"), Ink::Title, |column| column.title.clone(), style, out);
+        block.line(&format!("Index {unit}"), TextStyle::Title, |column| column.title.clone(), style, out);
         let seen: BTreeSet<u64> =
             block.columns.iter().flat_map(|column| column.linear.counts.keys().copied()).collect();
         for bin in seen {
-            let cell = |column: &Column| units::thousands(column.linear.counts.get(&bin).copied().unwrap_or(0));
-            block.line(&(bin * (bins.width_ns / unit_ns)).to_string(), Ink::Dim, cell, style, out);
+            let cell = |column: &HistColumn| units::thousands(column.linear.counts.get(&bin).copied().unwrap_or(0));
+            block.line(&(bin * (bins.width_ns / unit_ns)).to_string(), TextStyle::Dim, cell, style, out);
         }
-        block.line("over:", Ink::Dim, |column| units::thousands(column.linear.over), style, out);
-        block.line("count:", Ink::Dim, |column| units::thousands(column.of.count()), style, out);
+        block.line("over:", TextStyle::Dim, |column| units::thousands(column.linear.over), style, out);
+        block.line("count:", TextStyle::Dim, |column| units::thousands(column.of.count()), style, out);
         block.sums(nano, style, out);
     }
 }

@@ -20,16 +20,16 @@ mod documentation;
 #[cfg(test)]
 mod tests;
 
-use super::record::Context;
+use super::record::TimerlatContext;
 use crate::aggregate::rank::Percentile;
 
 pub use coverage::render as coverage;
-pub use document::{RunText, run as json};
+pub use document::{TimerlatDocumentWriter, run as json};
 pub use noise_document::noise as noise_json;
 
 /// What of a run of timerlat people see; programs see all of it in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
+pub enum TimerlatView {
     /// The distributions.
     Hist,
     /// A line for each CPU.
@@ -42,7 +42,7 @@ pub enum View {
 
 /// How people see the latencies of a run of timerlat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct LatencyDisplay {
     /// In ns throughout, and not in the unit that reads best.
     pub nano: bool,
     /// With those of the interrupt.
@@ -51,19 +51,19 @@ pub struct Form {
     pub thread: bool,
 }
 
-impl Default for Form {
+impl Default for LatencyDisplay {
     fn default() -> Self {
         Self { nano: false, irq: true, thread: true }
     }
 }
 
-impl Form {
+impl LatencyDisplay {
     /// Whether the latencies of `context` are shown.
-    fn shows(self, context: Context) -> bool {
+    fn shows(self, context: TimerlatContext) -> bool {
         match context {
-            Context::Irq => self.irq,
-            Context::Thread => self.thread,
-            Context::User => true,
+            TimerlatContext::Irq => self.irq,
+            TimerlatContext::Thread => self.thread,
+            TimerlatContext::User => true,
         }
     }
 }

@@ -3,11 +3,11 @@
 use super::{
     super::noise::{CpuNoise, NoiseSummary},
     coverage,
-    hist::{Column, chart, linear, table},
+    hist::{HistColumn, chart, linear, table},
 };
 use crate::sink::{
-    style::{Ink, Style},
-    text::{Line, paragraph, right, width},
+    style::{Style, TextStyle},
+    text::{TextLine, paragraph, right, width},
     units,
 };
 
@@ -15,10 +15,10 @@ use crate::sink::{
 pub fn hist(summary: &NoiseSummary, style: &Style) -> String {
     let mut out = String::new();
     if summary.all.samples.count() > 0 {
-        let columns: Vec<Column> = summary
+        let columns: Vec<HistColumn> = summary
             .cpus
             .iter()
-            .map(|(cpu, noise)| Column {
+            .map(|(cpu, noise)| HistColumn {
                 title: format!("CPU-{cpu:03}"),
                 of: &noise.samples,
                 linear: &noise.linear,
@@ -34,7 +34,7 @@ pub fn hist(summary: &NoiseSummary, style: &Style) -> String {
     } else {
         let text = "single noises are not in this trace; `echo 1 > events/osnoise/sample_threshold/enable` in tracefs \
                     has them traced";
-        paragraph(Line::of(Ink::Warning, "note: "), Ink::Plain, text, style, &mut out);
+        paragraph(TextLine::of(TextStyle::Warning, "note: "), TextStyle::Plain, text, style, &mut out);
     }
     recording(summary, style, &mut out);
     coverage(&summary.coverage, style, &mut out);
@@ -54,7 +54,7 @@ fn recording(summary: &NoiseSummary, style: &Style, out: &mut String) {
         units::thousands(all.back_to_back),
         units::counted(all.samples.count(), "single noise"),
     );
-    paragraph(Line::of(Ink::Warning, "warning: "), Ink::Plain, &text, style, out);
+    paragraph(TextLine::of(TextStyle::Warning, "warning: "), TextStyle::Plain, &text, style, out);
 }
 
 /// A column of the table.
@@ -128,13 +128,13 @@ pub fn top(summary: &NoiseSummary, style: &Style) -> String {
         });
         let (these, rest) = columns.split_at(fitting.count().max(1));
         columns = rest;
-        let mut title = Line::of(Ink::Title, format!("{:>CPU$}", "CPU"));
-        these.iter().for_each(|column| title.push(Ink::Title, right(column.title, column.width)));
-        title.end(style, &mut out);
+        let mut title = TextLine::of(TextStyle::Title, format!("{:>CPU$}", "CPU"));
+        these.iter().for_each(|column| title.push(TextStyle::Title, right(column.title, column.width)));
+        title.finish(style, &mut out);
         for (index, (name, _)) in rows.iter().enumerate() {
-            let mut line = Line::of(Ink::Plain, format!("{name:>CPU$}"));
-            these.iter().for_each(|column| line.push(Ink::Plain, right(&column.cells[index], column.width)));
-            line.end(style, &mut out);
+            let mut line = TextLine::of(TextStyle::Plain, format!("{name:>CPU$}"));
+            these.iter().for_each(|column| line.push(TextStyle::Plain, right(&column.cells[index], column.width)));
+            line.finish(style, &mut out);
         }
         out.push('\n');
     }
@@ -145,7 +145,7 @@ pub fn top(summary: &NoiseSummary, style: &Style) -> String {
              recorded",
         );
     }
-    paragraph(Line::new(), Ink::Dim, &text, style, &mut out);
+    paragraph(TextLine::new(), TextStyle::Dim, &text, style, &mut out);
     recording(summary, style, &mut out);
     coverage(&summary.coverage, style, &mut out);
     out

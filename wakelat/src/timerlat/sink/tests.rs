@@ -2,24 +2,29 @@ use insta::assert_snapshot;
 
 use super::*;
 use crate::{
-    sink::{Style, style::NARROWEST, text::width},
+    sink::{Style, style::MIN_WIDTH, text::width},
     timerlat::{
         fixtures,
         linear::Bins,
         noise::NoiseSummary,
-        record::{Event, Record},
-        summary::{Rules, Summary, Summing},
-        text::{RESOLUTION_NS, Said, Trace},
+        record::{TimerlatEvent, TimerlatRecord},
+        summary::{TimerlatSummary, TimerlatSummaryBuilder, TimerlatSummaryOptions},
+        text::{RESOLUTION_NS, TraceItem, TraceReader},
     },
 };
 
-pub(super) fn summary_of(text: &str, threshold_ns: Option<u64>) -> Summary {
-    let mut summing = Summing::new(Rules { threshold_ns, worst: 3, resolution_ns: RESOLUTION_NS, ..Rules::default() });
-    let mut trace = Trace::new(text.as_bytes());
+pub(super) fn summary_of(text: &str, threshold_ns: Option<u64>) -> TimerlatSummary {
+    let mut summing = TimerlatSummaryBuilder::new(TimerlatSummaryOptions {
+        threshold_ns,
+        worst: 3,
+        resolution_ns: RESOLUTION_NS,
+        ..TimerlatSummaryOptions::default()
+    });
+    let mut trace = TraceReader::new(text.as_bytes());
     while let Some(said) = trace.next().unwrap() {
         match said {
-            Ok(Said::Record(record)) => drop(summing.push(record)),
-            Ok(Said::Lost { cpu, events }) => summing.lost(cpu, events),
+            Ok(TraceItem::Record(record)) => drop(summing.push(record)),
+            Ok(TraceItem::Lost { cpu, events }) => summing.lost(cpu, events),
             Ok(_) => {}
             Err(error) => summing.coverage().foreign.add(error),
         }
@@ -29,11 +34,11 @@ pub(super) fn summary_of(text: &str, threshold_ns: Option<u64>) -> Summary {
 
 pub(super) fn noise_of(text: &str) -> NoiseSummary {
     let mut summary = NoiseSummary::default();
-    let mut trace = Trace::new(text.as_bytes());
+    let mut trace = TraceReader::new(text.as_bytes());
     while let Some(said) = trace.next().unwrap() {
         match said {
-            Ok(Said::Record(record)) => summary.push(&record),
-            Ok(Said::Lost { cpu, events }) => summary.lost(cpu, events),
+            Ok(TraceItem::Record(record)) => summary.push(&record),
+            Ok(TraceItem::Lost { cpu, events }) => summary.lost(cpu, events),
             _ => {}
         }
     }
@@ -57,7 +62,7 @@ fn why_explains_the_examples_of_the_documentation() {
     }
     let summary = summary_of(fixtures::DOCUMENTATION[1], None);
     assert_snapshot!("why_2_ascii", why::text(&summary, &Style::default()));
-    assert_snapshot!("why_2_narrow", why::text(&summary, &unicode(NARROWEST)));
+    assert_snapshot!("why_2_narrow", why::text(&summary, &unicode(MIN_WIDTH)));
 }
 
 #[test]
@@ -74,11 +79,11 @@ fn the_documentation_shows_what_is_drawn() {
 fn every_view_of_a_capture() {
     let summary = summary_of(capture("6.12-rt"), Some(200_000));
     assert_snapshot!("capture_why", why::text(&summary, &unicode(100)));
-    assert_snapshot!("capture_hist", hist::text(&summary, Form::default(), &unicode(80)));
-    assert_snapshot!("capture_top", top::text(&summary, Form::default(), &unicode(80)));
-    assert_snapshot!("capture_top_narrow", top::text(&summary, Form::default(), &unicode(NARROWEST)));
-    for (name, columns, terminal) in [("file", 80, false), ("terminal", 80, true), ("narrow", NARROWEST, true)] {
-        let table = trace::Lines::new(Style { terminal, ..unicode(columns) }, false);
+    assert_snapshot!("capture_hist", hist::text(&summary, LatencyDisplay::default(), &unicode(80)));
+    assert_snapshot!("capture_top", top::text(&summary, LatencyDisplay::default(), &unicode(80)));
+    assert_snapshot!("capture_top_narrow", top::text(&summary, LatencyDisplay::default(), &unicode(MIN_WIDTH)));
+    for (name, columns, terminal) in [("file", 80, false), ("terminal", 80, true), ("narrow", MIN_WIDTH, true)] {
+        let table = trace::ActivationLines::new(Style { terminal, ..unicode(columns) }, false);
         let lines: String = summary.worst.iter().map(|one| table.line(one)).collect();
         assert_snapshot!(format!("capture_trace_{name}"), table.head() + &lines);
     }
@@ -91,8 +96,8 @@ fn every_view_of_a_capture() {
 fn a_histogram_of_what_recording_took_says_so() {
     let mut noise = NoiseSummary::default();
     for index in 0..200 {
-        let event = Event::SampleThreshold { start_ns: index * 5_100, duration_ns: 5_100, interference: 0 };
-        noise.push(&Record { at_ns: (index + 1) * 5_100, cpu: 0, task: None, event });
+        let event = TimerlatEvent::SampleThreshold { start_ns: index * 5_100, duration_ns: 5_100, interference: 0 };
+        noise.push(&TimerlatRecord { at_ns: (index + 1) * 5_100, cpu: 0, task: None, event });
     }
     for text in [osnoise::hist(&noise, &unicode(80)), osnoise::top(&noise, &unicode(80))] {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -105,8 +110,8 @@ fn a_histogram_of_what_recording_took_says_so() {
 fn the_counts_of_a_histogram_are_exact() {
     let mut noise = NoiseSummary::default();
     for index in 0..12_345 {
-        let event = Event::SampleThreshold { start_ns: index * 10_000, duration_ns: 5_000, interference: 0 };
-        noise.push(&Record { at_ns: index * 10_000 + 5_000, cpu: 0, task: None, event });
+        let event = TimerlatEvent::SampleThreshold { start_ns: index * 10_000, duration_ns: 5_000, interference: 0 };
+        noise.push(&TimerlatRecord { at_ns: index * 10_000 + 5_000, cpu: 0, task: None, event });
     }
     let text = osnoise::hist(&noise, &unicode(80));
     assert!(text.contains("count:        12,345") && !text.contains("12.3k"), "{text}");
@@ -116,14 +121,14 @@ fn the_counts_of_a_histogram_are_exact() {
 fn nothing_is_wider_than_the_terminal_and_ascii_is_ascii() {
     for (_, text) in fixtures::CAPTURES {
         let (summary, noise) = (summary_of(text, Some(100_000)), noise_of(text));
-        for columns in [NARROWEST, 60, 80, 132] {
+        for columns in [MIN_WIDTH, 60, 80, 132] {
             let style = Style { width: columns, terminal: true, ..Style::default() };
             let views = [
                 why::text(&summary, &style),
-                hist::text(&summary, Form::default(), &style),
-                top::text(&summary, Form::default(), &style),
-                trace::Lines::new(style.clone(), true).head(),
-                summary.worst.iter().map(|one| trace::Lines::new(style.clone(), true).line(one)).collect(),
+                hist::text(&summary, LatencyDisplay::default(), &style),
+                top::text(&summary, LatencyDisplay::default(), &style),
+                trace::ActivationLines::new(style.clone(), true).head(),
+                summary.worst.iter().map(|one| trace::ActivationLines::new(style.clone(), true).line(one)).collect(),
                 osnoise::top(&noise, &style),
                 osnoise::hist(&noise, &style),
             ];
@@ -139,7 +144,7 @@ fn nothing_is_wider_than_the_terminal_and_ascii_is_ascii() {
 
 #[test]
 fn a_name_is_whole_where_columns_are_few() {
-    let text = why::text(&summary_of(fixtures::DOCUMENTATION[1], None), &unicode(NARROWEST));
+    let text = why::text(&summary_of(fixtures::DOCUMENTATION[1], None), &unicode(MIN_WIDTH));
     for name in ["cc1/87882", "local_timer:236", "qxl:21"] {
         assert!(text.lines().filter(|line| line.trim_start().starts_with(name)).count() >= 2, "{name}: {text}");
     }
@@ -156,21 +161,28 @@ fn a_report_opens_with_its_finding() {
 #[test]
 fn a_histogram_in_buckets_of_one_width_is_rtlas() {
     let bins = Some(Bins { width_ns: 2_000, entries: 5 });
-    let mut summing = Summing::new(Rules { resolution_ns: RESOLUTION_NS, bins, ..Rules::default() });
-    let mut trace = Trace::new(fixtures::DOCUMENTATION[0].as_bytes());
+    let mut summing = TimerlatSummaryBuilder::new(TimerlatSummaryOptions {
+        resolution_ns: RESOLUTION_NS,
+        bins,
+        ..TimerlatSummaryOptions::default()
+    });
+    let mut trace = TraceReader::new(fixtures::DOCUMENTATION[0].as_bytes());
     while let Some(said) = trace.next().unwrap() {
-        if let Ok(Said::Record(record)) = said {
+        if let Ok(TraceItem::Record(record)) = said {
             summing.push(record);
         }
     }
     let (summary, _) = summing.end();
-    let only_threads = Form { irq: false, ..Form::default() };
-    assert_snapshot!("hist_linear", hist::text(&summary, Form::default(), &unicode(80)));
+    let only_threads = LatencyDisplay { irq: false, ..LatencyDisplay::default() };
+    assert_snapshot!("hist_linear", hist::text(&summary, LatencyDisplay::default(), &unicode(80)));
     assert_snapshot!(
         "hist_linear_threads_nano",
-        hist::text(&summary, Form { nano: true, ..only_threads }, &unicode(80))
+        hist::text(&summary, LatencyDisplay { nano: true, ..only_threads }, &unicode(80))
     );
-    assert_snapshot!("top_nano", top::text(&summary, Form { nano: true, ..Form::default() }, &unicode(80)));
+    assert_snapshot!(
+        "top_nano",
+        top::text(&summary, LatencyDisplay { nano: true, ..LatencyDisplay::default() }, &unicode(80))
+    );
 }
 
 #[test]
@@ -181,11 +193,12 @@ fn the_rows_of_activations_add_up_and_tables_have_their_columns() {
         let of = |row: &str, from: usize, to: usize| -> u64 {
             row.split(',').skip(from).take(to - from).map(|cell| cell.parse::<u64>().unwrap()).sum()
         };
-        let columns = csv::columns(View::Trace).len();
+        let columns = csv::columns(TimerlatView::Trace).len();
         for row in rows.lines() {
             assert_eq!(of(row, 8, columns - 1), of(row, 3, 4), "{name}: {row}");
         }
-        let tables = [View::Hist, View::Top, View::Why].map(|view| csv::run(view, &summary).unwrap());
+        let tables =
+            [TimerlatView::Hist, TimerlatView::Top, TimerlatView::Why].map(|view| csv::run(view, &summary).unwrap());
         let noises = [NoiseView::Hist, NoiseView::Top].map(|view| csv::noise(view, &noise).unwrap());
         for table in tables.iter().chain(&noises) {
             let widths: Vec<usize> = table.lines().map(|line| line.split(',').count()).collect();
@@ -193,6 +206,10 @@ fn the_rows_of_activations_add_up_and_tables_have_their_columns() {
         }
         let counted: u64 = tables[0].lines().skip(1).map(|row| of(row, 4, 5)).sum();
         let count = |context| summary.all.of(context).count();
-        assert_eq!(counted, count(Context::Irq) + count(Context::Thread) + count(Context::User), "{name}");
+        assert_eq!(
+            counted,
+            count(TimerlatContext::Irq) + count(TimerlatContext::Thread) + count(TimerlatContext::User),
+            "{name}"
+        );
     }
 }

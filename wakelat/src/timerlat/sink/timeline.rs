@@ -3,18 +3,18 @@
 
 use super::{
     super::{
-        explain::{Cause, Explained, Share, Span},
-        record::Context,
+        explain::{CauseShare, ExplainedActivation, LatencyCause, ShareSpan},
+        record::TimerlatContext,
     },
     words,
 };
 use crate::sink::{style::Style, timeline, units};
 
 /// Adds the rows and the axis to `out`. The figures of the rows are in full: they add up to the latency.
-pub fn draw(one: &Explained, style: &Style, out: &mut String) {
-    let rows: Vec<timeline::Row> = one.shares.iter().map(|share| row(one, share, style)).collect();
+pub fn draw(one: &ExplainedActivation, style: &Style, out: &mut String) {
+    let rows: Vec<timeline::TimelineRow> = one.shares.iter().map(|share| row(one, share, style)).collect();
     let mut marks = vec![(0, "due".to_owned())];
-    for context in Context::ALL {
+    for context in TimerlatContext::ALL {
         if let Some(measured) = one.activation.measured(context) {
             let latency = units::duration(measured.latency_ns, style.unicode);
             marks.push((measured.latency_ns, format!("{} {latency}", context.name())));
@@ -23,39 +23,39 @@ pub fn draw(one: &Explained, style: &Style, out: &mut String) {
     timeline::draw(&rows, one.latency_ns, marks, style, out);
 }
 
-fn row(one: &Explained, share: &Share, style: &Style) -> timeline::Row {
+fn row(one: &ExplainedActivation, share: &CauseShare, style: &Style) -> timeline::TimelineRow {
     let spans = match share.cause {
-        Cause::Unexplained => gaps(one),
+        LatencyCause::Unexplained => gaps(one),
         _ => share.spans.clone(),
     };
-    timeline::Row {
+    timeline::TimelineRow {
         name: words::cause(&share.cause, style),
         ns: share.ns,
-        spans: spans.iter().map(|span| timeline::Span { from_ns: span.from_ns, to_ns: span.to_ns }).collect(),
+        spans: spans.iter().map(|span| timeline::TimelineSpan { from_ns: span.from_ns, to_ns: span.to_ns }).collect(),
         rank: rank(&share.cause),
     }
 }
 
 /// What interrupts what: higher interrupts lower.
-fn rank(cause: &Cause) -> u8 {
+fn rank(cause: &LatencyCause) -> u8 {
     match cause {
-        Cause::Nmi => 4,
-        Cause::TimerIrq(..) | Cause::Irq(..) => 3,
-        Cause::Softirq(_) => 2,
-        Cause::Unexplained => 0,
+        LatencyCause::Nmi => 4,
+        LatencyCause::TimerIrq(..) | LatencyCause::Irq(..) => 3,
+        LatencyCause::Softirq(_) => 2,
+        LatencyCause::Unexplained => 0,
         _ => 1,
     }
 }
 
 /// Where nothing is known to have been.
-fn gaps(one: &Explained) -> Vec<Span> {
-    let mut spans: Vec<Span> = one.shares.iter().flat_map(|share| share.spans.iter().copied()).collect();
+fn gaps(one: &ExplainedActivation) -> Vec<ShareSpan> {
+    let mut spans: Vec<ShareSpan> = one.shares.iter().flat_map(|share| share.spans.iter().copied()).collect();
     spans.sort_by_key(|span| span.from_ns);
     let mut gaps = Vec::new();
     let mut end = 0;
-    for span in spans.into_iter().chain([Span { from_ns: one.latency_ns, to_ns: one.latency_ns }]) {
+    for span in spans.into_iter().chain([ShareSpan { from_ns: one.latency_ns, to_ns: one.latency_ns }]) {
         if span.from_ns > end {
-            gaps.push(Span { from_ns: end, to_ns: span.from_ns });
+            gaps.push(ShareSpan { from_ns: end, to_ns: span.from_ns });
         }
         end = end.max(span.to_ns);
     }

@@ -2,14 +2,14 @@
 
 use super::{
     super::{
-        record::Context,
-        summary::{Latencies, Summary},
+        record::TimerlatContext,
+        summary::{Latencies, TimerlatSummary},
     },
-    Form, coverage, words,
+    LatencyDisplay, coverage, words,
 };
 use crate::sink::{
-    style::{Ink, Style},
-    text::{Line, paragraph, right, width},
+    style::{Style, TextStyle},
+    text::{TextLine, paragraph, right, width},
     units,
 };
 
@@ -23,25 +23,25 @@ const FIGURE: usize = 8;
 const FIGURES: [&str; 4] = ["cur", "min", "avg", "max"];
 
 /// The table and the coverage. Contexts that do not fit beside each other stand below each other.
-pub fn text(summary: &Summary, form: Form, style: &Style) -> String {
+pub fn text(summary: &TimerlatSummary, form: LatencyDisplay, style: &Style) -> String {
     let mut out = String::new();
     let fitting = (style.columns() - HEAD) / (FIGURES.len() * FIGURE);
     let figures = if fitting == 0 { &FIGURES[1..] } else { &FIGURES[..] };
-    let over = summary.rules.threshold_ns.is_some();
+    let over = summary.options.threshold_ns.is_some();
     let unit = if form.nano { "ns" } else { style.pick("µs", "us") };
     for contexts in summary.contexts().chunks(fitting.max(1)) {
-        let mut groups = Line::of(Ink::Plain, " ".repeat(HEAD));
-        let mut titles = Line::of(Ink::Title, format!("{:>3}{}", "CPU", right("count", HEAD - 3)));
+        let mut groups = TextLine::of(TextStyle::Plain, " ".repeat(HEAD));
+        let mut titles = TextLine::of(TextStyle::Title, format!("{:>3}{}", "CPU", right("count", HEAD - 3)));
         for context in contexts {
             let title = format!("{} ({})", words::latency(*context), unit);
             let room = figures.len() * FIGURE;
             let before = (room.saturating_sub(width(&title))).div_ceil(2).max(1);
             let after = room.saturating_sub(before + width(&title));
-            groups.push(Ink::Dim, format!("{}{title}{}", " ".repeat(before), " ".repeat(after)));
-            figures.iter().for_each(|name| titles.push(Ink::Title, right(name, FIGURE)));
+            groups.push(TextStyle::Dim, format!("{}{title}{}", " ".repeat(before), " ".repeat(after)));
+            figures.iter().for_each(|name| titles.push(TextStyle::Title, right(name, FIGURE)));
         }
-        groups.end(style, &mut out);
-        titles.end(style, &mut out);
+        groups.finish(style, &mut out);
+        titles.finish(style, &mut out);
         for (cpu, latencies) in &summary.cpus {
             row(&cpu.to_string(), latencies, contexts, figures, form, style, &mut out);
         }
@@ -51,10 +51,10 @@ pub fn text(summary: &Summary, form: Form, style: &Style) -> String {
         out.push('\n');
     }
     if over {
-        let threshold = summary.rules.threshold_ns.unwrap_or_default();
+        let threshold = summary.options.threshold_ns.unwrap_or_default();
         let count = units::counted(summary.all.over, "activation");
         let text = format!("{count} of {} or more", units::exact(threshold, style.unicode));
-        paragraph(Line::of(Ink::Dim, "threshold: "), Ink::Plain, &text, style, &mut out);
+        paragraph(TextLine::of(TextStyle::Dim, "threshold: "), TextStyle::Plain, &text, style, &mut out);
     }
     coverage(&summary.coverage, style, &mut out);
     out
@@ -63,28 +63,28 @@ pub fn text(summary: &Summary, form: Form, style: &Style) -> String {
 fn row(
     name: &str,
     latencies: &Latencies,
-    contexts: &[Context],
+    contexts: &[TimerlatContext],
     figures: &[&str],
-    form: Form,
+    form: LatencyDisplay,
     style: &Style,
     out: &mut String,
 ) {
     let time = |ns: u64| if form.nano { units::thousands(ns) } else { us(ns) };
-    let count = Context::ALL.map(|context| latencies.of(context).count()).into_iter().max().unwrap_or(0);
-    let mut line = Line::of(Ink::Plain, format!("{name:>3}{}", right(&units::thousands(count), HEAD - 3)));
+    let count = TimerlatContext::ALL.map(|context| latencies.of(context).count()).into_iter().max().unwrap_or(0);
+    let mut line = TextLine::of(TextStyle::Plain, format!("{name:>3}{}", right(&units::thousands(count), HEAD - 3)));
     for context in contexts {
         let of = latencies.of(*context);
         let some = |ns| if of.count() > 0 { time(ns) } else { "-".to_owned() };
         // The last of all CPUs would be of any of them.
         if figures.len() == FIGURES.len() {
             let current = latencies.current_ns(*context).filter(|_| name != "all");
-            line.push(Ink::Plain, right(&current.map_or_else(|| "-".to_owned(), time), FIGURE));
+            line.push(TextStyle::Plain, right(&current.map_or_else(|| "-".to_owned(), time), FIGURE));
         }
-        line.push(Ink::Plain, right(&some(of.min_ns()), FIGURE));
-        line.push(Ink::Plain, right(&some(of.mean_ns()), FIGURE));
-        line.push(Ink::Strong, right(&some(of.max_ns()), FIGURE));
+        line.push(TextStyle::Plain, right(&some(of.min_ns()), FIGURE));
+        line.push(TextStyle::Plain, right(&some(of.mean_ns()), FIGURE));
+        line.push(TextStyle::Strong, right(&some(of.max_ns()), FIGURE));
     }
-    line.end(style, out);
+    line.finish(style, out);
 }
 
 /// µs to one decimal, without it from 10,000 on.

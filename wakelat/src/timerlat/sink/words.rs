@@ -1,8 +1,8 @@
 //! What causes are called.
 
 use super::super::{
-    explain::Cause,
-    record::{Context, Task, softirq_name},
+    explain::LatencyCause,
+    record::{TimerlatContext, TracedTask, softirq_name},
 };
 use crate::sink::{style::Style, text::clean, units};
 
@@ -10,64 +10,66 @@ use crate::sink::{style::Style, text::clean, units};
 const NARROW: usize = 60;
 
 /// A cause, for people.
-pub fn cause(cause: &Cause, style: &Style) -> String {
+pub fn cause(cause: &LatencyCause, style: &Style) -> String {
     let named = |what: &str, name: String| match style.columns() {
         ..NARROW => format!("{name} ({what})"),
         _ => format!("{what} {name}"),
     };
     match cause {
-        Cause::IrqDelay => "IRQ delay".to_owned(),
-        Cause::IdleExit => "IRQ delay (exit from idle)".to_owned(),
-        Cause::TimerIrq(name, vector) => named("timer IRQ", format!("{}:{vector}", clean(name, style))),
-        Cause::Irq(name, vector) => named("IRQ", format!("{}:{vector}", clean(name, style))),
-        Cause::Softirq(vector) => named("softirq", format!("{}:{vector}", softirq_name(*vector).unwrap_or("unknown"))),
-        Cause::Nmi => "NMI".to_owned(),
-        Cause::Blocking(thread) => named("blocking thread", task(*thread, style)),
-        Cause::Thread(thread) => named("thread", task(*thread, style)),
-        Cause::Scheduling => "scheduling".to_owned(),
-        Cause::UserSpace => "user space".to_owned(),
-        Cause::Unexplained => "unexplained".to_owned(),
+        LatencyCause::IrqDelay => "IRQ delay".to_owned(),
+        LatencyCause::IdleExit => "IRQ delay (exit from idle)".to_owned(),
+        LatencyCause::TimerIrq(name, vector) => named("timer IRQ", format!("{}:{vector}", clean(name, style))),
+        LatencyCause::Irq(name, vector) => named("IRQ", format!("{}:{vector}", clean(name, style))),
+        LatencyCause::Softirq(vector) => {
+            named("softirq", format!("{}:{vector}", softirq_name(*vector).unwrap_or("unknown")))
+        }
+        LatencyCause::Nmi => "NMI".to_owned(),
+        LatencyCause::Blocking(thread) => named("blocking thread", task(*thread, style)),
+        LatencyCause::Thread(thread) => named("thread", task(*thread, style)),
+        LatencyCause::Scheduling => "scheduling".to_owned(),
+        LatencyCause::UserSpace => "user space".to_owned(),
+        LatencyCause::Unexplained => "unexplained".to_owned(),
     }
 }
 
 /// A cause, for programs.
-pub fn kind(cause: &Cause) -> &'static str {
+pub fn kind(cause: &LatencyCause) -> &'static str {
     match cause {
-        Cause::IrqDelay => "irq_delay",
-        Cause::IdleExit => "idle_exit",
-        Cause::TimerIrq(..) => "timer_irq",
-        Cause::Irq(..) => "irq",
-        Cause::Softirq(_) => "softirq",
-        Cause::Nmi => "nmi",
-        Cause::Blocking(_) => "blocking_thread",
-        Cause::Thread(_) => "thread",
-        Cause::Scheduling => "scheduling",
-        Cause::UserSpace => "user_space",
-        Cause::Unexplained => "unexplained",
+        LatencyCause::IrqDelay => "irq_delay",
+        LatencyCause::IdleExit => "idle_exit",
+        LatencyCause::TimerIrq(..) => "timer_irq",
+        LatencyCause::Irq(..) => "irq",
+        LatencyCause::Softirq(_) => "softirq",
+        LatencyCause::Nmi => "nmi",
+        LatencyCause::Blocking(_) => "blocking_thread",
+        LatencyCause::Thread(_) => "thread",
+        LatencyCause::Scheduling => "scheduling",
+        LatencyCause::UserSpace => "user_space",
+        LatencyCause::Unexplained => "unexplained",
     }
 }
 
 /// A thread: `cc1/87882`; any idle task: `idle`.
-pub fn task(task: Task, style: &Style) -> String {
+pub fn task(task: TracedTask, style: &Style) -> String {
     let comm = clean(&task.comm.to_string(), style);
     if task.tid == 0 { "idle".to_owned() } else { format!("{comm}/{}", task.tid) }
 }
 
 /// A context, for programs.
-pub fn context(context: Context) -> &'static str {
+pub fn context(context: TimerlatContext) -> &'static str {
     match context {
-        Context::Irq => "irq",
-        Context::Thread => "thread",
-        Context::User => "user",
+        TimerlatContext::Irq => "irq",
+        TimerlatContext::Thread => "thread",
+        TimerlatContext::User => "user",
     }
 }
 
 /// A context's latency, for people.
-pub fn latency(context: Context) -> &'static str {
+pub fn latency(context: TimerlatContext) -> &'static str {
     match context {
-        Context::Irq => "IRQ latency",
-        Context::Thread => "thread latency",
-        Context::User => "return-to-user latency",
+        TimerlatContext::Irq => "IRQ latency",
+        TimerlatContext::Thread => "thread latency",
+        TimerlatContext::User => "return-to-user latency",
     }
 }
 

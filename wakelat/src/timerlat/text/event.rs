@@ -4,14 +4,14 @@
 //! `TP_printk` in include/trace/events/osnoise.h, Linux 5.17 to 7.2.
 
 use super::{
-    super::record::{Context, Event, Frame, Osnoise},
+    super::record::{KernelFrame, OsnoisePeriod, TimerlatContext, TimerlatEvent},
     head::{number, seconds},
 };
 use crate::wait::Comm;
 
 /// What an event is.
-pub(super) enum Body {
-    Event(Event),
+pub(super) enum EventBody {
+    Event(TimerlatEvent),
     /// A kernel stack, whose functions stand in the lines below.
     Stack,
     Other,
@@ -30,10 +30,10 @@ const NMI: &str = "nmi_noise: start S.NS duration NS ns";
 const THREAD: &str = "thread_noise: NAME:PID start S.NS duration NS ns";
 const SAMPLE: &str = "sample_threshold: start S.NS duration NS ns interference N";
 
-pub(super) fn read(body: &[u8]) -> Body {
-    let or = |event: Option<Event>, expected| event.map_or(Body::Broken(expected), Body::Event);
+pub(super) fn read(body: &[u8]) -> EventBody {
+    let or = |event: Option<TimerlatEvent>, expected| event.map_or(EventBody::Broken(expected), EventBody::Event);
     if body == b"<stack trace>" {
-        return Body::Stack;
+        return EventBody::Stack;
     }
     if body.starts_with(b"#") {
         return or(timerlat(body), TIMERLAT);
@@ -42,9 +42,9 @@ pub(super) fn read(body: &[u8]) -> Body {
         return or(osnoise(body), OSNOISE);
     }
     if body.windows(STOPPED.len()).any(|window| window == STOPPED) {
-        return Body::Event(Event::Stopped { why: String::from_utf8_lossy(body).into_owned() });
+        return EventBody::Event(TimerlatEvent::Stopped { reason: String::from_utf8_lossy(body).into_owned() });
     }
-    let Some(colon) = body.iter().position(|byte| *byte == b':') else { return Body::Other };
+    let Some(colon) = body.iter().position(|byte| *byte == b':') else { return EventBody::Other };
     let (name, text) = (&body[..colon], body[colon + 1..].trim_ascii());
     match name {
         b"irq_noise" => or(irq(text), IRQ),
@@ -54,7 +54,7 @@ pub(super) fn read(body: &[u8]) -> Body {
         b"sample_threshold" => or(sample(text), SAMPLE),
         b"timerlat_sample" => or(timerlat_sample(text), TIMERLAT_SAMPLE),
         b"osnoise_sample" => or(osnoise_sample(text), OSNOISE_SAMPLE),
-        _ => Body::Other,
+        _ => EventBody::Other,
     }
 }
 
@@ -62,13 +62,13 @@ pub(super) fn read(body: &[u8]) -> Body {
 const STOPPED: &[u8] = b"stop tracing hit on cpu";
 
 /// ` => FUNCTION`, or ` => <ADDRESS>` where there is no name.
-pub(super) fn frame(line: &[u8]) -> Option<Frame> {
+pub(super) fn frame(line: &[u8]) -> Option<KernelFrame> {
     let name = line.trim_ascii().strip_prefix(b"=>")?.trim_ascii();
     let name = String::from_utf8_lossy(name);
     let address = name.trim_start_matches('<').trim_end_matches('>').strip_prefix("0x").unwrap_or("");
     Some(match u64::from_str_radix(address, 16) {
-        Ok(address) => Frame::Address(address),
-        Err(_) => Frame::Symbol(name.into_owned()),
+        Ok(address) => KernelFrame::Address(address),
+        Err(_) => KernelFrame::Symbol(name.into_owned()),
     })
 }
 
@@ -83,44 +83,46 @@ fn whole(text: &[u8]) -> Option<u64> {
     number(text).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
 }
 
-fn timerlat(body: &[u8]) -> Option<Event> {
+fn timerlat(body: &[u8]) -> Option<TimerlatEvent> {
     let (context, seq, latency) = match words::<6>(body) {
         Some([seq, b"context", context, b"timer_latency", latency, b"ns"]) => {
             let context = match context {
-                b"irq" => Context::Irq,
-                b"thread" => Context::Thread,
+                b"irq" => TimerlatContext::Irq,
+                b"thread" => TimerlatContext::Thread,
                 _ => return None,
             };
             (context, seq, latency)
         }
         _ => match words::<7>(body)? {
-            [seq, b"context", b"user", b"ret", b"timer_latency", latency, b"ns"] => (Context::User, seq, latency),
+            [seq, b"context", b"user", b"ret", b"timer_latency", latency, b"ns"] => {
+                (TimerlatContext::User, seq, latency)
+            }
             _ => return None,
         },
     };
-    Some(Event::Timerlat { seq: whole(seq.strip_prefix(b"#")?)?, context, latency_ns: whole(latency)? })
+    Some(TimerlatEvent::Timerlat { seq: whole(seq.strip_prefix(b"#")?)?, context, latency_ns: whole(latency)? })
 }
 
 fn field(word: &[u8], name: &str) -> Option<u64> {
     whole(word.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?)
 }
 
-fn timerlat_sample(text: &[u8]) -> Option<Event> {
+fn timerlat_sample(text: &[u8]) -> Option<TimerlatEvent> {
     let [latency, seq, context] = words(text)?;
-    let context = Context::of(field(context, "context")?)?;
-    Some(Event::Timerlat { seq: field(seq, "seqnum")?, context, latency_ns: field(latency, "timer_latency")? })
+    let context = TimerlatContext::of(field(context, "context")?)?;
+    Some(TimerlatEvent::Timerlat { seq: field(seq, "seqnum")?, context, latency_ns: field(latency, "timer_latency")? })
 }
 
 fn us(number: u64) -> Option<u64> {
     number.checked_mul(1_000)
 }
 
-fn osnoise(body: &[u8]) -> Option<Event> {
+fn osnoise(body: &[u8]) -> Option<TimerlatEvent> {
     let [runtime, noise, percent, max, hw, nmi, irq, softirq, thread] = words(body)?;
     // The share is a figure of the other two; here it only tells such a line from any other that begins with a digit.
     let (_, rest) = number(percent)?;
     whole(rest.strip_prefix(b".")?)?;
-    Some(Event::Osnoise(Osnoise {
+    Some(TimerlatEvent::Osnoise(OsnoisePeriod {
         runtime_ns: us(whole(runtime)?)?,
         noise_ns: us(whole(noise)?)?,
         max_single_ns: us(whole(max)?)?,
@@ -132,9 +134,9 @@ fn osnoise(body: &[u8]) -> Option<Event> {
     }))
 }
 
-fn osnoise_sample(text: &[u8]) -> Option<Event> {
+fn osnoise_sample(text: &[u8]) -> Option<TimerlatEvent> {
     let [runtime, noise, max, hw, irq, nmi, softirq, thread] = words(text)?;
-    Some(Event::Osnoise(Osnoise {
+    Some(TimerlatEvent::Osnoise(OsnoisePeriod {
         runtime_ns: us(field(runtime, "runtime")?)?,
         noise_ns: us(field(noise, "noise")?)?,
         max_single_ns: us(field(max, "max_sample")?)?,
@@ -176,28 +178,28 @@ fn span(text: &[u8], last: Option<(&[u8], &mut u64)>) -> Option<(u64, u64)> {
     Some((start_ns, whole(duration)?))
 }
 
-fn irq(text: &[u8]) -> Option<Event> {
+fn irq(text: &[u8]) -> Option<TimerlatEvent> {
     let (name, vector, start_ns, duration_ns) = named(text)?;
-    Some(Event::IrqNoise { vector, desc: String::from_utf8_lossy(name).into_owned(), start_ns, duration_ns })
+    Some(TimerlatEvent::IrqNoise { vector, desc: String::from_utf8_lossy(name).into_owned(), start_ns, duration_ns })
 }
 
-fn softirq(text: &[u8]) -> Option<Event> {
+fn softirq(text: &[u8]) -> Option<TimerlatEvent> {
     let (_, vector, start_ns, duration_ns) = named(text)?;
-    Some(Event::SoftirqNoise { vector, start_ns, duration_ns })
+    Some(TimerlatEvent::SoftirqNoise { vector, start_ns, duration_ns })
 }
 
-fn nmi(text: &[u8]) -> Option<Event> {
+fn nmi(text: &[u8]) -> Option<TimerlatEvent> {
     let (start_ns, duration_ns) = span(text, None)?;
-    Some(Event::NmiNoise { start_ns, duration_ns })
+    Some(TimerlatEvent::NmiNoise { start_ns, duration_ns })
 }
 
-fn thread(text: &[u8]) -> Option<Event> {
+fn thread(text: &[u8]) -> Option<TimerlatEvent> {
     let (name, tid, start_ns, duration_ns) = named(text)?;
-    Some(Event::ThreadNoise { tid: u32::try_from(tid).ok()?, comm: Comm::new(name), start_ns, duration_ns })
+    Some(TimerlatEvent::ThreadNoise { tid: u32::try_from(tid).ok()?, comm: Comm::new(name), start_ns, duration_ns })
 }
 
-fn sample(text: &[u8]) -> Option<Event> {
+fn sample(text: &[u8]) -> Option<TimerlatEvent> {
     let mut interference = 0;
     let (start_ns, duration_ns) = span(text, Some((b"interference", &mut interference)))?;
-    Some(Event::SampleThreshold { start_ns, duration_ns, interference })
+    Some(TimerlatEvent::SampleThreshold { start_ns, duration_ns, interference })
 }

@@ -3,17 +3,17 @@
 //! The columns are those of `lat_print_generic` and `trace_print_context` (kernel/trace/trace_output.c). Flags differ
 //! in number from kernel to kernel (4 to 7), the `(TGID)` is there with the option `record-tgid`.
 
-use super::super::record::Task;
+use super::super::record::TracedTask;
 use crate::wait::Comm;
 
 /// Who, where, when.
-pub(super) struct Head {
+pub(super) struct LineHead {
     pub at_ns: u64,
     pub cpu: u32,
-    pub task: Task,
+    pub task: TracedTask,
 }
 
-impl Head {
+impl LineHead {
     /// The head of a line and the rest of it.
     ///
     /// A name may hold any character. It has 15 bytes at most, too few for a whole head, so the first place where one
@@ -35,7 +35,7 @@ impl Head {
                 }
             };
             let comm = Comm::new(line[..dash].trim_ascii_start());
-            let task = Task { tid: u32::try_from(tid).ok()?, comm };
+            let task = TracedTask { tid: u32::try_from(tid).ok()?, comm };
             Some((Self { at_ns: stamp, cpu: u32::try_from(cpu).ok()?, task }, rest.trim_ascii()))
         })
     }

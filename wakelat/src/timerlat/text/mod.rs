@@ -8,28 +8,28 @@ mod head;
 
 use std::{fmt, io::BufRead};
 
-use super::record::{Event, Frame, Record};
-use event::Body;
-use head::Head;
+use super::record::{KernelFrame, TimerlatEvent, TimerlatRecord};
+use event::EventBody;
+use head::LineHead;
 
 /// Longest line that is looked at; the kernel's own are shorter than a page (`TRACE_SEQ_BUFFER_SIZE`).
-const LONGEST: usize = 8192;
+const MAX_LINE: usize = 8192;
 
 /// Functions of a stack that are kept: as many as timerlat keeps (`MAX_CALLS`, kernel/trace/trace_osnoise.c, 5.14 to 7.2).
-const DEEPEST: usize = 256;
+const MAX_FRAMES: usize = 256;
 
 /// Bytes without a line of a trace after which reading ends: the logs of a whole run of tests are shorter, and what has no
 /// end, such as a device, ends too.
-const BARREN: u64 = 16 * 1024 * 1024;
+const MAX_UNRECOGNIZED: u64 = 16 * 1024 * 1024;
 
 /// The precision of a time stamp in the text: ns. `start` of noise has all of its digits.
 pub const RESOLUTION_NS: u64 = 1_000;
 
 /// One thing a trace says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum TraceItem {
     /// A record of the tracers.
-    Record(Record),
+    Record(TimerlatRecord),
     /// The kernel had no room for what came before, on one CPU; the number is not always known.
     Lost {
         /// The CPU.
@@ -46,53 +46,55 @@ pub enum Said {
 
 /// A line that is not what it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseError {
+pub struct TraceParseError {
     /// Its number, from 1.
     pub line: u64,
     /// What it is not.
-    pub kind: ErrorKind,
+    pub kind: TraceErrorKind,
     /// How it begins.
     pub found: String,
 }
 
 /// What a line is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum TraceErrorKind {
     /// It has no task, CPU and time.
     Foreign,
     /// It has, and then not what the named event prints.
     Broken(&'static str),
 }
 
-impl fmt::Display for ParseError {
+impl fmt::Display for TraceParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, kind, found } = self;
         match kind {
-            ErrorKind::Foreign => {
+            TraceErrorKind::Foreign => {
                 write!(f, "line {line}: `{found}` is no event; expected `TASK-PID [CPU] FLAGS TIMESTAMP: EVENT`")
             }
-            ErrorKind::Broken(expected) => write!(f, "line {line}: `{found}` is cut or garbled; expected `{expected}`"),
+            TraceErrorKind::Broken(expected) => {
+                write!(f, "line {line}: `{found}` is cut or garbled; expected `{expected}`")
+            }
         }
     }
 }
 
-impl std::error::Error for ParseError {}
+impl std::error::Error for TraceParseError {}
 
 /// What a trace says, line by line.
-pub struct Trace<R> {
+pub struct TraceReader<R> {
     input: R,
     line: Vec<u8>,
     number: u64,
     /// Bytes since the last line that was one of a trace.
-    barren: u64,
+    unrecognized: u64,
     /// The line has been read and belongs to the next call.
     held: bool,
 }
 
-impl<R: BufRead> Trace<R> {
+impl<R: BufRead> TraceReader<R> {
     /// The trace in `input`.
     pub fn new(input: R) -> Self {
-        Self { input, line: Vec::new(), number: 0, barren: 0, held: false }
+        Self { input, line: Vec::new(), number: 0, unrecognized: 0, held: false }
     }
 
     /// The next thing it says; none at its end.
@@ -101,26 +103,28 @@ impl<R: BufRead> Trace<R> {
     /// Those of `input`, and where it goes on and on without a line of a trace. The inner result is an error where a line is
     /// none.
     #[allow(clippy::should_implement_trait, reason = "an iterator of results of results would be worse to read")]
-    pub fn next(&mut self) -> std::io::Result<Option<Result<Said, ParseError>>> {
+    pub fn next(&mut self) -> std::io::Result<Option<Result<TraceItem, TraceParseError>>> {
         while self.advance()? {
             let said = match read(&self.line) {
                 Line::Nothing => continue,
-                Line::Lost { cpu, events } => Said::Lost { cpu, events },
-                Line::Overwritten(events) => Said::Overwritten(events),
-                Line::Foreign => return Ok(Some(Err(self.error(ErrorKind::Foreign)))),
+                Line::Lost { cpu, events } => TraceItem::Lost { cpu, events },
+                Line::Overwritten(events) => TraceItem::Overwritten(events),
+                Line::Foreign => return Ok(Some(Err(self.error(TraceErrorKind::Foreign)))),
                 Line::Event(head, body) => {
-                    self.barren = 0;
+                    self.unrecognized = 0;
                     match body {
-                        Body::Event(event) => Said::Record(record(&head, event)),
-                        Body::Stack => {
+                        EventBody::Event(event) => TraceItem::Record(record(&head, event)),
+                        EventBody::Stack => {
                             let frames = self.frames()?;
-                            Said::Record(record(&head, Event::Stack { seq: None, frames }))
+                            TraceItem::Record(record(&head, TimerlatEvent::Stack { seq: None, frames }))
                         }
-                        Body::Other => {
+                        EventBody::Other => {
                             self.frames()?;
-                            Said::Other
+                            TraceItem::Other
                         }
-                        Body::Broken(expected) => return Ok(Some(Err(self.error(ErrorKind::Broken(expected))))),
+                        EventBody::Broken(expected) => {
+                            return Ok(Some(Err(self.error(TraceErrorKind::Broken(expected)))));
+                        }
                     }
                 }
             };
@@ -130,20 +134,20 @@ impl<R: BufRead> Trace<R> {
     }
 
     /// The lines ` => FUNCTION` that follow.
-    fn frames(&mut self) -> std::io::Result<Vec<Frame>> {
+    fn frames(&mut self) -> std::io::Result<Vec<KernelFrame>> {
         let mut frames = Vec::new();
         while self.advance()? {
             let Some(frame) = event::frame(&self.line) else {
                 self.held = true;
                 break;
             };
-            if frames.len() < DEEPEST {
+            if frames.len() < MAX_FRAMES {
                 frames.push(frame);
             }
         }
         // A record has room for eight addresses more than it says (`__timerlat_dump_stack`, kernel/trace/trace_osnoise.c,
         // 5.19), and 6.1 prints what is there.
-        while matches!(frames.last(), Some(Frame::Symbol(name)) if name == "0") {
+        while matches!(frames.last(), Some(KernelFrame::Symbol(name)) if name == "0") {
             frames.pop();
         }
         Ok(frames)
@@ -168,12 +172,13 @@ impl<R: BufRead> Trace<R> {
             any = true;
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let taken = end.unwrap_or(chunk.len());
-            self.barren += taken as u64;
-            if self.barren > BARREN {
-                let why = format!("{} MiB without a line of a trace, up to line {}", BARREN >> 20, self.number + 1);
+            self.unrecognized += taken as u64;
+            if self.unrecognized > MAX_UNRECOGNIZED {
+                let why =
+                    format!("{} MiB without a line of a trace, up to line {}", MAX_UNRECOGNIZED >> 20, self.number + 1);
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
             }
-            let kept = taken.min(LONGEST - self.line.len());
+            let kept = taken.min(MAX_LINE - self.line.len());
             self.line.extend_from_slice(&chunk[..kept]);
             self.input.consume(taken + usize::from(end.is_some()));
             if end.is_some() {
@@ -187,7 +192,7 @@ impl<R: BufRead> Trace<R> {
         Ok(any)
     }
 
-    fn error(&self, kind: ErrorKind) -> ParseError {
+    fn error(&self, kind: TraceErrorKind) -> TraceParseError {
         const SHOWN: usize = 60;
         let text = String::from_utf8_lossy(&self.line);
         let text = text.trim();
@@ -195,12 +200,12 @@ impl<R: BufRead> Trace<R> {
         if text.chars().count() > SHOWN {
             found.push('…');
         }
-        ParseError { line: self.number, kind, found }
+        TraceParseError { line: self.number, kind, found }
     }
 }
 
-fn record(head: &Head, event: Event) -> Record {
-    Record { at_ns: head.at_ns, cpu: head.cpu, task: Some(head.task), event }
+fn record(head: &LineHead, event: TimerlatEvent) -> TimerlatRecord {
+    TimerlatRecord { at_ns: head.at_ns, cpu: head.cpu, task: Some(head.task), event }
 }
 
 /// What one line is.
@@ -208,7 +213,7 @@ enum Line {
     Nothing,
     Lost { cpu: u32, events: Option<u64> },
     Overwritten(u64),
-    Event(Head, Body),
+    Event(LineHead, EventBody),
     Foreign,
 }
 
@@ -226,7 +231,7 @@ fn read(line: &[u8]) -> Line {
     if let Some((cpu, events)) = head::lost(trimmed) {
         return Line::Lost { cpu, events };
     }
-    match Head::read(line) {
+    match LineHead::read(line) {
         Some((head, body)) => Line::Event(head, event::read(body)),
         None => Line::Foreign,
     }

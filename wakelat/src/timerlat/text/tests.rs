@@ -4,13 +4,13 @@ use super::*;
 use crate::{
     timerlat::{
         fixtures,
-        record::{Context, Osnoise},
+        record::{OsnoisePeriod, TimerlatContext},
     },
     wait::Comm,
 };
 
-fn said(text: &str) -> Vec<Result<Said, ParseError>> {
-    let mut trace = Trace::new(text.as_bytes());
+fn items(text: &str) -> Vec<Result<TraceItem, TraceParseError>> {
+    let mut trace = TraceReader::new(text.as_bytes());
     let mut all = Vec::new();
     while let Some(said) = trace.next().unwrap() {
         all.push(said);
@@ -18,9 +18,9 @@ fn said(text: &str) -> Vec<Result<Said, ParseError>> {
     all
 }
 
-fn event(line: &str) -> Event {
-    match &said(line)[..] {
-        [Ok(Said::Record(record))] => record.event.clone(),
+fn event(line: &str) -> TimerlatEvent {
+    match &items(line)[..] {
+        [Ok(TraceItem::Record(record))] => record.event.clone(),
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -28,8 +28,8 @@ fn event(line: &str) -> Event {
 #[test]
 fn every_line_of_the_documentation_is_read() {
     let counts = fixtures::DOCUMENTATION.map(|text| {
-        let all = said(text);
-        assert!(all.iter().all(|said| matches!(said, Ok(Said::Record(_)))), "{all:?}");
+        let all = items(text);
+        assert!(all.iter().all(|said| matches!(said, Ok(TraceItem::Record(_)))), "{all:?}");
         all.len()
     });
     assert_eq!(counts, [8, 5, 7]);
@@ -44,10 +44,11 @@ fn every_event_of_every_capture_is_read() {
                 fields.iter().any(|field| field.starts_with('[') && field.len() == 5) && !line.starts_with('[')
             }
         });
-        let all = said(text);
-        let records = all.iter().filter(|said| matches!(said, Ok(Said::Record(_)))).count();
+        let all = items(text);
+        let records = all.iter().filter(|said| matches!(said, Ok(TraceItem::Record(_)))).count();
         assert_eq!(records, expected.count(), "{name}");
-        let broken = all.iter().filter_map(|said| said.as_ref().err()).filter(|error| error.kind != ErrorKind::Foreign);
+        let broken =
+            all.iter().filter_map(|said| said.as_ref().err()).filter(|error| error.kind != TraceErrorKind::Foreign);
         assert_eq!(broken.count(), 0, "{name}");
     }
 }
@@ -55,11 +56,11 @@ fn every_event_of_every_capture_is_read() {
 #[test]
 fn a_name_may_hold_anything() {
     let line = "  a-1 [0] x: y-42      (     40) [001] d.h1.  54.029328: irq_noise: my disk: 2:19 start 54.000000001 duration 5 ns";
-    let [Ok(Said::Record(record))] = &said(line)[..] else { panic!() };
-    assert_eq!(record.task.unwrap(), super::super::record::Task { tid: 42, comm: Comm::new(b"a-1 [0] x: y") });
+    let [Ok(TraceItem::Record(record))] = &items(line)[..] else { panic!() };
+    assert_eq!(record.task.unwrap(), super::super::record::TracedTask { tid: 42, comm: Comm::new(b"a-1 [0] x: y") });
     assert_eq!((record.cpu, record.at_ns), (1, 54_029_328_000));
     let expected =
-        Event::IrqNoise { vector: 19, desc: "my disk: 2".to_owned(), start_ns: 54_000_000_001, duration_ns: 5 };
+        TimerlatEvent::IrqNoise { vector: 19, desc: "my disk: 2".to_owned(), start_ns: 54_000_000_001, duration_ns: 5 };
     assert_eq!(record.event, expected);
 }
 
@@ -68,8 +69,8 @@ fn every_event_is_read() {
     let head = "          <idle>-0       [000] d.h1    54.029328:";
     let span = "start 1.000000002 duration 3 ns";
     let (start_ns, duration_ns) = (1_000_000_002, 3);
-    let timerlat = |context| Event::Timerlat { seq: 12, context, latency_ns: 932 };
-    let osnoise = Osnoise {
+    let timerlat = |context| TimerlatEvent::Timerlat { seq: 12, context, latency_ns: 932 };
+    let osnoise = OsnoisePeriod {
         runtime_ns: 1_000_000_000,
         noise_ns: 250_000_000,
         max_single_ns: 9_000,
@@ -80,26 +81,29 @@ fn every_event_is_read() {
         thread: 5,
     };
     let cases = [
-        ("#12    context    irq timer_latency       932 ns".to_owned(), timerlat(Context::Irq)),
-        ("#12    context thread timer_latency       932 ns".to_owned(), timerlat(Context::Thread)),
-        ("#12    context user ret timer_latency       932 ns".to_owned(), timerlat(Context::User)),
-        ("timerlat_sample: timer_latency=932 seqnum=12 context=2".to_owned(), timerlat(Context::User)),
-        (format!("softirq_noise:   NET_RX:3 {span}"), Event::SoftirqNoise { vector: 3, start_ns, duration_ns }),
-        (format!("nmi_noise: {span}"), Event::NmiNoise { start_ns, duration_ns }),
+        ("#12    context    irq timer_latency       932 ns".to_owned(), timerlat(TimerlatContext::Irq)),
+        ("#12    context thread timer_latency       932 ns".to_owned(), timerlat(TimerlatContext::Thread)),
+        ("#12    context user ret timer_latency       932 ns".to_owned(), timerlat(TimerlatContext::User)),
+        ("timerlat_sample: timer_latency=932 seqnum=12 context=2".to_owned(), timerlat(TimerlatContext::User)),
+        (format!("softirq_noise:   NET_RX:3 {span}"), TimerlatEvent::SoftirqNoise { vector: 3, start_ns, duration_ns }),
+        (format!("nmi_noise: {span}"), TimerlatEvent::NmiNoise { start_ns, duration_ns }),
         (
             format!("thread_noise: kworker/u9:0:87 {span}"),
-            Event::ThreadNoise { tid: 87, comm: Comm::new(b"kworker/u9:0"), start_ns, duration_ns },
+            TimerlatEvent::ThreadNoise { tid: 87, comm: Comm::new(b"kworker/u9:0"), start_ns, duration_ns },
         ),
         (
             format!("sample_threshold: {span} interference 7"),
-            Event::SampleThreshold { start_ns, duration_ns, interference: 7 },
+            TimerlatEvent::SampleThreshold { start_ns, duration_ns, interference: 7 },
         ),
-        ("1000000     250000  75.00000       9      1      2      3      4      5".to_owned(), Event::Osnoise(osnoise)),
+        (
+            "1000000     250000  75.00000       9      1      2      3      4      5".to_owned(),
+            TimerlatEvent::Osnoise(osnoise),
+        ),
         (
             "osnoise_sample: runtime=1000000 noise=250000 max_sample=9 hw_count=1 irq_count=3 nmi_count=2 \
              softirq_count=4 thread_count=5"
                 .to_owned(),
-            Event::Osnoise(osnoise),
+            TimerlatEvent::Osnoise(osnoise),
         ),
     ];
     for (body, expected) in cases {
@@ -109,9 +113,12 @@ fn every_event_is_read() {
 
 #[test]
 fn losses_are_told() {
-    let all = said("CPU:3 [LOST 12 EVENTS]\nCPU:1 [LOST EVENTS]\n# entries-in-buffer/entries-written: 10/34   #P:8\n");
-    let expected =
-        [Said::Lost { cpu: 3, events: Some(12) }, Said::Lost { cpu: 1, events: None }, Said::Overwritten(24)];
+    let all = items("CPU:3 [LOST 12 EVENTS]\nCPU:1 [LOST EVENTS]\n# entries-in-buffer/entries-written: 10/34   #P:8\n");
+    let expected = [
+        TraceItem::Lost { cpu: 3, events: Some(12) },
+        TraceItem::Lost { cpu: 1, events: None },
+        TraceItem::Overwritten(24),
+    ];
     assert_eq!(all.into_iter().map(Result::unwrap).collect::<Vec<_>>(), expected);
 }
 
@@ -119,7 +126,7 @@ fn losses_are_told() {
 fn what_cannot_be_read_is_named_and_what_follows_is_read() {
     let good = "          <idle>-0       [000] d.h1    54.029328: #1     context    irq timer_latency       932 ns";
     let text = format!("hello\n{good}\n{}\n{good}\n<idle>-0 [000] d.h1", &good[..good.len() - 6]);
-    let all = said(&text);
+    let all = items(&text);
     let errors: Vec<_> = all.iter().filter_map(|said| said.as_ref().err()).map(ToString::to_string).collect();
     assert_eq!(all.len(), 5);
     assert_eq!(
@@ -140,23 +147,25 @@ fn other_events_are_passed_over_with_their_stacks() {
         "{head} sched_wakeup: comm=x pid=1 prio=120 target_cpu=000\n{head} <user stack trace>\n => <0x7f00>\n\
          {head} <stack trace>\n => delay_tsc\n => <0xffff1000>\n"
     );
-    let all: Vec<_> = said(&text).into_iter().map(Result::unwrap).collect();
-    assert_eq!(all[..2], [Said::Other, Said::Other]);
-    let Said::Record(Record { event: Event::Stack { frames, .. }, .. }) = &all[2] else { panic!("{all:?}") };
-    assert_eq!(frames[..], [Frame::Symbol("delay_tsc".to_owned()), Frame::Address(0xffff_1000)]);
+    let all: Vec<_> = items(&text).into_iter().map(Result::unwrap).collect();
+    assert_eq!(all[..2], [TraceItem::Other, TraceItem::Other]);
+    let TraceItem::Record(TimerlatRecord { event: TimerlatEvent::Stack { frames, .. }, .. }) = &all[2] else {
+        panic!("{all:?}")
+    };
+    assert_eq!(frames[..], [KernelFrame::Symbol("delay_tsc".to_owned()), KernelFrame::Address(0xffff_1000)]);
 }
 
 #[test]
 fn a_number_that_is_too_large_is_an_error_and_no_wrong_figure() {
     for stamp in ["99999999999999999999.000000", "18446744073.999999"] {
         let line = format!("<idle>-0 [000] d.h1 {stamp}: nmi_noise: start 1.000000001 duration 1 ns");
-        assert!(said(&line)[0].is_err(), "{line}");
+        assert!(items(&line)[0].is_err(), "{line}");
     }
 }
 
 /// Reads to the end, or to the error that ends it.
 fn read_all(input: impl Read) -> io::Result<usize> {
-    let (mut trace, mut records) = (Trace::new(BufReader::new(input)), 0);
+    let (mut trace, mut records) = (TraceReader::new(BufReader::new(input)), 0);
     while let Some(said) = trace.next()? {
         records += usize::from(said.is_ok());
     }

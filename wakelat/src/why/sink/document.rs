@@ -8,19 +8,19 @@ mod storms;
 mod wakings;
 mod works;
 
-use crate::aggregate::bounded::Rest;
+use crate::aggregate::bounded::Evicted;
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use self::{
-    account::AccountDocument,
+    account::ExemplarDocument,
     findings::FindingDocument,
     place::ContainerDocument,
-    stacks::CountsDocument,
-    storms::{ForksDocument, StormDocument},
-    wakings::{RestDocument, WakingDocument},
-    works::WorkDocument,
+    stacks::StackCountsDocument,
+    storms::{ForkBurstDocument, ForkCountsDocument},
+    wakings::{WakeupPairDocument, WakeupPairsRestDocument},
+    works::WorkItemDocument,
 };
 use super::words;
 use crate::{
@@ -32,16 +32,16 @@ use crate::{
     },
     why::{
         Summary,
-        chain::Chain,
-        groups::Group,
-        imposed::Antagonist,
+        chain::PreemptionPair,
+        groups::GroupBreakdown,
+        imposed::Interferer,
         longest::Exemplar,
-        sums::{PartSum, Sums},
+        sums::{BreakdownSum, TimeSum},
     },
 };
 
 /// Culprits of a group that are written, the largest.
-const CULPRITS: usize = 20;
+const MAX_CULPRITS: usize = 20;
 
 /// Writes a summary and the report of the same window as a document in one line.
 ///
@@ -62,35 +62,35 @@ struct WhyDocument<'a> {
     #[serde(flatten)]
     window: WindowDocument,
     from: &'static str,
-    classes: Vec<GroupDocument<'a>>,
-    groups: Vec<WithWorst<'a>>,
+    classes: Vec<GroupBreakdownDocument<'a>>,
+    groups: Vec<GroupWithWorstDocument<'a>>,
     groups_error_ns: u128,
-    antagonists: Vec<AntagonistDocument>,
-    antagonists_rest: NotToldDocument,
-    works_rest: NotToldDocument,
+    antagonists: Vec<InterfererDocument>,
+    antagonists_rest: EvictedDocument,
+    works_rest: EvictedDocument,
     works_dropped: u64,
-    preemptions: Vec<ChainDocument>,
-    preemptions_rest: ChainsRestDocument,
-    wakings: Vec<WakingDocument<'a>>,
-    wakings_rest: RestDocument,
-    worst: Vec<AccountDocument<'a>>,
+    preemptions: Vec<PreemptionPairDocument>,
+    preemptions_rest: PreemptionsRestDocument,
+    wakings: Vec<WakeupPairDocument<'a>>,
+    wakings_rest: WakeupPairsRestDocument,
+    worst: Vec<ExemplarDocument<'a>>,
     findings: Vec<FindingDocument>,
-    findings_rest: NotToldDocument,
-    storms: Vec<StormDocument>,
-    storms_rest: NotToldDocument,
+    findings_rest: EvictedDocument,
+    storms: Vec<ForkBurstDocument>,
+    storms_rest: EvictedDocument,
     storms_dropped: u64,
-    forks: ForksDocument,
+    forks: ForkCountsDocument,
     timeline: TimelineDocument<'a>,
-    stacks: Option<CountsDocument>,
+    stacks: Option<StackCountsDocument>,
     coverage: CoverageDocument,
     overhead: Option<OverheadDocument>,
 }
 
 impl<'a> WhyDocument<'a> {
     fn new(summary: &'a Summary, report: &'a Report) -> Self {
-        let worst = |one: &'a Exemplar| AccountDocument::new(one, summary, report);
-        let group = |group: &'a Group| GroupDocument::new(group, summary);
-        let with_worst = |one: &'a Group| WithWorst {
+        let worst = |one: &'a Exemplar| ExemplarDocument::new(one, summary, report);
+        let group = |group: &'a GroupBreakdown| GroupBreakdownDocument::new(group, summary);
+        let with_worst = |one: &'a GroupBreakdown| GroupWithWorstDocument {
             group: group(one),
             worst: one.worst.iter().map(worst).collect(),
             worst_given_up: one.worst_given_up,
@@ -105,28 +105,28 @@ impl<'a> WhyDocument<'a> {
             classes: summary.classes.iter().map(group).collect(),
             groups: summary.groups.iter().map(with_worst).collect(),
             groups_error_ns: summary.groups_error_ns,
-            antagonists: summary.antagonists.iter().map(|one| AntagonistDocument::new(one, summary)).collect(),
-            antagonists_rest: NotToldDocument::new(summary.antagonists_rest),
-            works_rest: NotToldDocument::new(summary.works_rest),
-            works_dropped: summary.works_dropped,
-            preemptions: summary.chains.iter().map(ChainDocument::new).collect(),
-            preemptions_rest: ChainsRestDocument::new(summary),
-            wakings: summary.wakings.pairs.iter().map(WakingDocument::new).collect(),
-            wakings_rest: RestDocument::new(&summary.wakings),
+            antagonists: summary.interferers.iter().map(|one| InterfererDocument::new(one, summary)).collect(),
+            antagonists_rest: EvictedDocument::new(summary.interferers_evicted),
+            works_rest: EvictedDocument::new(summary.work_items_evicted),
+            works_dropped: summary.work_items_dropped,
+            preemptions: summary.preemption_pairs.iter().map(PreemptionPairDocument::new).collect(),
+            preemptions_rest: PreemptionsRestDocument::new(summary),
+            wakings: summary.wakeup_pairs.pairs.iter().map(WakeupPairDocument::new).collect(),
+            wakings_rest: WakeupPairsRestDocument::new(&summary.wakeup_pairs),
             worst: summary.worst.iter().map(worst).collect(),
             findings: summary.findings.iter().map(|one| FindingDocument::new(one, summary)).collect(),
-            findings_rest: NotToldDocument::new(summary.findings_rest),
-            storms: summary.storms.iter().map(StormDocument::new).collect(),
-            storms_rest: NotToldDocument::new(summary.storms_rest),
-            storms_dropped: summary.storms_dropped,
-            forks: ForksDocument::new(&summary.forks),
+            findings_rest: EvictedDocument::new(summary.causes_evicted),
+            storms: summary.fork_bursts.iter().map(ForkBurstDocument::new).collect(),
+            storms_rest: EvictedDocument::new(summary.fork_bursts_evicted),
+            storms_dropped: summary.fork_bursts_dropped,
+            forks: ForkCountsDocument::new(&summary.forks),
             timeline: TimelineDocument {
-                events: summary.told.events,
-                lost: summary.told.lost,
+                events: summary.events.events,
+                lost: summary.events.lost,
                 throttling_unknown: summary.throttling_unknown,
-                not_told_apart: &summary.untold,
+                not_told_apart: &summary.not_collected,
             },
-            stacks: CountsDocument::of(summary),
+            stacks: StackCountsDocument::of(summary),
             coverage: CoverageDocument::new(&report.coverage),
             overhead: report.overhead.as_ref().map(OverheadDocument::new),
         }
@@ -134,7 +134,7 @@ impl<'a> WhyDocument<'a> {
 }
 
 #[derive(Serialize)]
-struct GroupDocument<'a> {
+struct GroupBreakdownDocument<'a> {
     #[serde(serialize_with = "key")]
     key: &'a [KeyPart],
     class: &'static str,
@@ -142,43 +142,43 @@ struct GroupDocument<'a> {
     sum_ns: u128,
     max_ns: u64,
     moved: u64,
-    before: Vec<PartDocument>,
-    parts: Vec<PartDocument>,
+    before: Vec<ComponentDocument>,
+    parts: Vec<ComponentDocument>,
     culprits: Vec<CulpritSumDocument>,
-    culprits_rest: NotToldDocument,
+    culprits_rest: EvictedDocument,
 }
 
 /// A group and its longest waits.
 #[derive(Serialize)]
-struct WithWorst<'a> {
+struct GroupWithWorstDocument<'a> {
     #[serde(flatten)]
-    group: GroupDocument<'a>,
-    worst: Vec<AccountDocument<'a>>,
+    group: GroupBreakdownDocument<'a>,
+    worst: Vec<ExemplarDocument<'a>>,
     worst_given_up: u64,
 }
 
 /// Those that are not told apart for want of room.
 #[derive(Serialize)]
-struct NotToldDocument {
+struct EvictedDocument {
     sum_ns: u128,
     count: u64,
     error_ns: u128,
 }
 
-impl NotToldDocument {
-    fn new(rest: Rest) -> Self {
+impl EvictedDocument {
+    fn new(rest: Evicted) -> Self {
         Self { sum_ns: rest.sum, count: rest.count, error_ns: rest.error }
     }
 }
 
-impl<'a> GroupDocument<'a> {
-    fn new(group: &'a Group, summary: &Summary) -> Self {
-        let sums: &Sums = &group.sums;
+impl<'a> GroupBreakdownDocument<'a> {
+    fn new(group: &'a GroupBreakdown, summary: &Summary) -> Self {
+        let sums: &BreakdownSum = &group.sums;
         let before =
             [Component::Placement, Component::Ipi].into_iter().zip(&sums.before).filter(|(_, sum)| sum.waits > 0);
         let culprit = |one: crate::why::sums::CulpritSum| CulpritSumDocument {
             culprit: CulpritDocument::new(&one.culprit, summary),
-            sum: SumDocument::new(&one.sum),
+            sum: TimeSumDocument::new(&one.sum),
         };
         Self {
             key: &group.key,
@@ -186,37 +186,37 @@ impl<'a> GroupDocument<'a> {
             count: sums.waits,
             sum_ns: sums.ns,
             max_ns: sums.max_ns,
-            moved: sums.moved,
-            before: before.map(|(part, sum)| PartDocument::new(part, sum)).collect(),
-            parts: sums.parts().iter().map(|(part, sum)| PartDocument::new(*part, sum)).collect(),
-            culprits: sums.culprits().into_iter().take(CULPRITS).map(culprit).collect(),
-            culprits_rest: NotToldDocument::new(sums.rest()),
+            moved: sums.migrated,
+            before: before.map(|(part, sum)| ComponentDocument::new(part, sum)).collect(),
+            parts: sums.components().iter().map(|(part, sum)| ComponentDocument::new(*part, sum)).collect(),
+            culprits: sums.culprits().into_iter().take(MAX_CULPRITS).map(culprit).collect(),
+            culprits_rest: EvictedDocument::new(sums.evicted()),
         }
     }
 }
 
 #[derive(Serialize)]
-struct PartDocument {
+struct ComponentDocument {
     part: &'static str,
     #[serde(flatten)]
-    sum: SumDocument,
+    sum: TimeSumDocument,
 }
 
-impl PartDocument {
-    fn new(part: Component, sum: &PartSum) -> Self {
-        Self { part: part.name(), sum: SumDocument::new(sum) }
+impl ComponentDocument {
+    fn new(part: Component, sum: &TimeSum) -> Self {
+        Self { part: part.name(), sum: TimeSumDocument::new(sum) }
     }
 }
 
 #[derive(Serialize)]
-struct SumDocument {
+struct TimeSumDocument {
     sum_ns: u128,
     max_ns: u64,
     waits: u64,
 }
 
-impl SumDocument {
-    fn new(sum: &PartSum) -> Self {
+impl TimeSumDocument {
+    fn new(sum: &TimeSum) -> Self {
         Self { sum_ns: sum.ns, max_ns: sum.max_ns, waits: sum.waits }
     }
 }
@@ -226,7 +226,7 @@ struct CulpritSumDocument {
     #[serde(flatten)]
     culprit: CulpritDocument,
     #[serde(flatten)]
-    sum: SumDocument,
+    sum: TimeSumDocument,
 }
 
 /// A part and who had it.
@@ -234,18 +234,18 @@ struct CulpritSumDocument {
 struct CulpritDocument {
     part: &'static str,
     #[serde(flatten)]
-    who: WhoDocument,
+    actor: ActorDocument,
 }
 
 impl CulpritDocument {
     fn new(culprit: &Culprit, summary: &Summary) -> Self {
-        Self { part: culprit.component.name(), who: WhoDocument::new(&culprit.actor, summary) }
+        Self { part: culprit.component.name(), actor: ActorDocument::new(&culprit.actor, summary) }
     }
 }
 
 /// Who; what does not apply is null.
 #[derive(Default, Serialize)]
-struct WhoDocument {
+struct ActorDocument {
     kind: Option<&'static str>,
     name: Option<String>,
     tid: Option<u32>,
@@ -257,7 +257,7 @@ struct WhoDocument {
     container: Option<ContainerDocument>,
 }
 
-impl WhoDocument {
+impl ActorDocument {
     fn new(who: &Actor, summary: &Summary) -> Self {
         let in_cgroup = |id: Option<u64>| Self {
             cgroup_id: id,
@@ -294,52 +294,52 @@ impl WhoDocument {
 }
 
 #[derive(Serialize)]
-struct AntagonistDocument {
+struct InterfererDocument {
     #[serde(flatten)]
-    who: WhoDocument,
+    actor: ActorDocument,
     #[serde(flatten)]
-    sum: SumDocument,
+    sum: TimeSumDocument,
     victims: usize,
     more_victims: bool,
-    works: Vec<WorkDocument>,
+    works: Vec<WorkItemDocument>,
 }
 
-impl AntagonistDocument {
-    fn new(one: &Antagonist, summary: &Summary) -> Self {
+impl InterfererDocument {
+    fn new(one: &Interferer, summary: &Summary) -> Self {
         Self {
-            who: WhoDocument::new(&one.who, summary),
-            sum: SumDocument::new(&one.sum),
+            actor: ActorDocument::new(&one.actor, summary),
+            sum: TimeSumDocument::new(&one.sum),
             victims: one.victims(),
-            more_victims: one.may_have_more(),
-            works: WorkDocument::of_antagonist(&one.who, summary),
+            more_victims: one.has_more_victims(),
+            works: WorkItemDocument::of_interferer(&one.actor, summary),
         }
     }
 }
 
 #[derive(Serialize)]
-struct ChainDocument {
+struct PreemptionPairDocument {
     from: String,
     to: String,
     count: u64,
 }
 
-impl ChainDocument {
-    fn new(chain: &Chain) -> Self {
+impl PreemptionPairDocument {
+    fn new(chain: &PreemptionPair) -> Self {
         Self { from: chain.from.to_string(), to: chain.to.to_string(), count: chain.count }
     }
 }
 
 /// The preemptions of pairs that are not listed.
 #[derive(Serialize)]
-struct ChainsRestDocument {
+struct PreemptionsRestDocument {
     count: u64,
     error: u128,
 }
 
-impl ChainsRestDocument {
+impl PreemptionsRestDocument {
     fn new(summary: &Summary) -> Self {
-        let listed: u64 = summary.chains.iter().map(|chain| chain.count).sum();
-        Self { count: summary.preemptions - listed, error: summary.chains_rest.error }
+        let listed: u64 = summary.preemption_pairs.iter().map(|chain| chain.count).sum();
+        Self { count: summary.preemptions - listed, error: summary.preemption_pairs_evicted.error }
     }
 }
 

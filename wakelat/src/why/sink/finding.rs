@@ -6,7 +6,7 @@ use crate::{
     timeline::{event::InterruptSource, part::Component},
     wait::Comm,
     why::{
-        causes::{Cause, Name},
+        causes::{Cause, CauseName},
         finding::Finding,
     },
 };
@@ -19,29 +19,29 @@ pub fn evidence(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> S
     };
     let mut text = String::new();
     for (index, victim) in finding.victims.iter().enumerate() {
-        let (share, times) = of(victim.ns, victim.of_ns);
+        let (share, times) = of(victim.ns, victim.total_ns);
         let comm = clean(&victim.comm.to_string(), style);
         let begin =
             if index == 0 { format!("{share} of the wait of `{comm}`") } else { format!(", {share} of `{comm}`") };
         text.push_str(&format!("{begin} ({times})"));
     }
     if finding.victims.is_empty() {
-        let (share, times) = of(finding.sum.ns, finding.whole_ns);
+        let (share, times) = of(finding.sum.ns, finding.total_ns);
         text = format!("{share} of all wait ({times})");
     }
     format!("{text} is {}", cause(finding, cgroups, style))
 }
 
 fn cause(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
-    let Cause { part, name } = &finding.cause;
+    let Cause { component: part, name } = &finding.cause;
     let name = match name {
-        Name::Task(comm) => format!("`{}`", clean(&comm.to_string(), style)),
-        Name::Noise(source) => words::noise(source, style),
-        Name::Cgroup(id) => words::throttled(*id, cgroups, style),
-        Name::Many(tasks) => format!("{} tasks of different names", units::thousands(*tasks as u64)),
-        Name::Own | Name::Nobody => String::new(),
+        CauseName::Task(comm) => format!("`{}`", clean(&comm.to_string(), style)),
+        CauseName::Interrupt(source) => words::interrupt(source, style),
+        CauseName::Cgroup(id) => words::throttled(*id, cgroups, style),
+        CauseName::Many(tasks) => format!("{} tasks of different names", units::thousands(*tasks as u64)),
+        CauseName::Wakelat | CauseName::Unnamed => String::new(),
     };
-    if finding.cause.name == Name::Own {
+    if finding.cause.name == CauseName::Wakelat {
         return "wakelat's own reader: what measuring costs".to_owned();
     }
     match part {
@@ -67,7 +67,7 @@ fn cause(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
 
 /// Whether tasks wait for others of their own name.
 fn is_its_own(finding: &Finding) -> bool {
-    let Name::Task(comm) = finding.cause.name else { return false };
+    let CauseName::Task(comm) = finding.cause.name else { return false };
     finding.victims.len() == 1 && finding.victims[0].comm == comm
 }
 
@@ -82,12 +82,12 @@ fn is_bound(comm: Comm) -> bool {
 
 /// What to do about it.
 pub fn remedy(finding: &Finding) -> &'static str {
-    match (finding.cause.part, finding.cause.name) {
-        (_, Name::Own) => {
+    match (finding.cause.component, finding.cause.name) {
+        (_, CauseName::Wakelat) => {
             "fewer events: fewer `--parts`, or `wakelat hist`, which counts in the kernel; or keep wakelat on a CPU of its own \
              (`taskset -c CPU wakelat ...`)"
         }
-        (Component::Higher | Component::Same | Component::Lower, Name::Task(comm)) if is_bound(comm) => {
+        (Component::Higher | Component::Same | Component::Lower, CauseName::Task(comm)) if is_bound(comm) => {
             "it is bound to its CPU: find what gives it work (/proc/softirqs for ksoftirqd, `--parts` with works for kworkers), or \
              keep the task that waits on other CPUs (`taskset`, cpuset)"
         }
@@ -101,7 +101,7 @@ pub fn remedy(finding: &Finding) -> &'static str {
         (Component::Higher, _) => {
             "give it a CPU of its own (`taskset`, cpuset), lower its priority, or have it run less at a time"
         }
-        (Component::Same, Name::Many(_)) => {
+        (Component::Same, CauseName::Many(_)) => {
             "more tasks want to run than there are CPUs: fewer threads, more CPUs, or weights (`nice`, cpu.weight)"
         }
         (Component::Same, _) if is_its_own(finding) => "fewer threads at a time, or more CPUs for them",
@@ -112,16 +112,16 @@ pub fn remedy(finding: &Finding) -> &'static str {
             "look for long sections with preemption off (`wakelat timerlat -a 50us`), for a kernel that preempts lazily, and, \
              for real-time tasks, for the fair server (/sys/kernel/debug/sched/fair_server)"
         }
-        (Component::Irq, Name::Noise(InterruptSource::Irq { .. })) => {
+        (Component::Irq, CauseName::Interrupt(InterruptSource::Irq { .. })) => {
             "move it to other CPUs (/proc/irq/NUMBER/smp_affinity), or have it threaded (`threadirqs`)"
         }
         (Component::Irq, _) => {
             "keep timers and calls from other CPUs off it: `nohz_full`, `isolcpus`, fewer tasks that change shared memory maps"
         }
-        (Component::Softirq, Name::Noise(InterruptSource::Softirq(2 | 3))) => {
+        (Component::Softirq, CauseName::Interrupt(InterruptSource::Softirq(2 | 3))) => {
             "spread the packets over more CPUs (queues, RPS), or keep the device's interrupts off these"
         }
-        (Component::Softirq, Name::Noise(InterruptSource::Softirq(9))) => {
+        (Component::Softirq, CauseName::Interrupt(InterruptSource::Softirq(9))) => {
             "move RCU's callbacks to threads: `rcu_nocbs`"
         }
         (Component::Softirq, _) => "find who raises it (/proc/softirqs), and keep that off these CPUs",
@@ -137,16 +137,16 @@ pub fn remedy(finding: &Finding) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::why::sums::PartSum;
+    use crate::why::sums::TimeSum;
 
-    fn finding(name: Name) -> Finding {
-        let sum = PartSum { ns: 5_000_000, max_ns: 5_000_000, waits: 1 };
-        Finding { cause: Cause { part: Component::Same, name }, sum, whole_ns: 20_000_000, victims: Vec::new() }
+    fn finding(name: CauseName) -> Finding {
+        let sum = TimeSum { ns: 5_000_000, max_ns: 5_000_000, waits: 1 };
+        Finding { cause: Cause { component: Component::Same, name }, sum, total_ns: 20_000_000, victims: Vec::new() }
     }
 
     #[test]
     fn what_its_own_reader_takes_is_named_as_the_cost_of_measuring() {
-        let own = finding(Name::Own);
+        let own = finding(CauseName::Wakelat);
         let evidence = evidence(&own, &words::Cgroups::default(), &Style::default());
         assert_eq!(evidence, "25.0 % of all wait (5.0 ms of 20.0 ms) is wakelat's own reader: what measuring costs");
         assert!(remedy(&own).starts_with("fewer events"));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_kernel_thread_of_one_cpu_is_not_to_be_moved() {
-        let remedy = |name: &str| remedy(&finding(Name::Task(Comm::new(name.as_bytes()))));
+        let remedy = |name: &str| remedy(&finding(CauseName::Task(Comm::new(name.as_bytes()))));
         for bound in ["ksoftirqd/1", "kworker/0:1H-kb", "migration/12"] {
             assert!(remedy(bound).starts_with("it is bound to its CPU"), "{bound}");
         }

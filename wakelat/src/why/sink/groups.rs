@@ -5,29 +5,29 @@ use crate::{
     report::Report,
     sink::{
         Style,
-        style::Ink,
-        text::{Line, clean, left, paragraph, right, width},
+        style::TextStyle,
+        text::{TextLine, clean, left, paragraph, right, width},
         units,
         words::key,
     },
     timeline::account::Share,
-    why::{Summary, groups::Group, sums::Sums},
+    why::{Summary, groups::GroupBreakdown, sums::BreakdownSum},
 };
 
 /// Groups that have a line.
-const GROUPS: usize = 20;
+const MAX_GROUPS: usize = 20;
 
 /// Parts that a line names.
-const PARTS: usize = 4;
+const MAX_COMPONENTS: usize = 4;
 
 /// And of its longest wait, those who had most of it.
-const SHARES: usize = 3;
+const MAX_SHARES: usize = 3;
 
 /// Columns that it takes to name them beside the figures; with less they go below.
-const PARTS_BESIDE: usize = 30;
+const MIN_COMPONENTS_WIDTH: usize = 30;
 
 /// Columns of a group's key, where there is room.
-const KEY: usize = 28;
+const KEY_WIDTH: usize = 28;
 
 /// Adds the table.
 pub fn draw(summary: &Summary, report: &Report, style: &Style, out: &mut String) {
@@ -35,64 +35,67 @@ pub fn draw(summary: &Summary, report: &Report, style: &Style, out: &mut String)
         return;
     }
     let whole_ns = summary.all().ns;
-    let shown = &summary.groups[..summary.groups.len().min(GROUPS)];
+    let shown = &summary.groups[..summary.groups.len().min(MAX_GROUPS)];
     let several = shown.iter().any(|group| group.class != shown[0].class);
-    let name_of = |group: &Group| {
+    let name_of = |group: &GroupBreakdown| {
         let name = key(&group.key, style).unwrap_or_default();
         if several { format!("{name}, {}", group.class.name()) } else { name }
     };
     let names: Vec<String> = shown.iter().map(name_of).collect();
     let name = names.iter().map(|name| width(name)).max().unwrap_or(0);
     let figures = 10 + 8 + 9;
-    let name = name.clamp(8, KEY).min(style.columns().saturating_sub(2 + figures).max(11));
-    let beside = style.columns().saturating_sub(2 + name + figures + 2) >= PARTS_BESIDE;
+    let name = name.clamp(8, KEY_WIDTH).min(style.columns().saturating_sub(2 + figures).max(11));
+    let beside = style.columns().saturating_sub(2 + name + figures + 2) >= MIN_COMPONENTS_WIDTH;
     let keys: Vec<&str> = shown[0].key.iter().map(|part| part.name).collect();
-    Line::of(Ink::Title, left(&format!("by {}", keys.join(", ")), name + 2, style))
-        .and(Ink::Dim, format!("{:>10}{:>8}{:>9}{}", "time", "share", "waits", if beside { "  parts" } else { "" }))
-        .end(style, out);
+    TextLine::of(TextStyle::Title, left(&format!("by {}", keys.join(", ")), name + 2, style))
+        .and(
+            TextStyle::Dim,
+            format!("{:>10}{:>8}{:>9}{}", "time", "share", "waits", if beside { "  parts" } else { "" }),
+        )
+        .finish(style, out);
     for (group, text) in shown.iter().zip(&names) {
-        let mut line = Line::of(Ink::Plain, format!("  {}", left(text, name, style)))
-            .and(Ink::Plain, right(&units::duration(group.sums.ns, style.unicode), 10))
-            .and(Ink::Strong, right(&units::share_of(group.sums.ns, whole_ns), 8))
-            .and(Ink::Dim, right(&units::short(group.sums.waits), 9));
+        let mut line = TextLine::of(TextStyle::Plain, format!("  {}", left(text, name, style)))
+            .and(TextStyle::Plain, right(&units::duration(group.sums.ns, style.unicode), 10))
+            .and(TextStyle::Strong, right(&units::share_of(group.sums.ns, whole_ns), 8))
+            .and(TextStyle::Dim, right(&units::short(group.sums.waits), 9));
         if beside {
-            line.push(Ink::Plain, format!("  {}", parts(&group.sums)));
+            line.push(TextStyle::Plain, format!("  {}", components(&group.sums)));
         }
-        line.end(style, out);
+        line.finish(style, out);
         if !beside {
-            Line::of(Ink::Dim, format!("    {}", parts(&group.sums))).end(style, out);
+            TextLine::of(TextStyle::Dim, format!("    {}", components(&group.sums))).finish(style, out);
         }
         longest(group, summary, report, style, out);
     }
     if summary.groups.len() > shown.len() {
         let more = units::counted((summary.groups.len() - shown.len()) as u64, "more group");
-        Line::of(Ink::Dim, format!("  {more}")).end(style, out);
+        TextLine::of(TextStyle::Dim, format!("  {more}")).finish(style, out);
     }
     out.push('\n');
 }
 
 /// The largest parts in a line: `throttled (quota) 62.0 %, same class 30.0 %`.
-fn parts(sums: &Sums) -> String {
-    let parts = sums.parts().into_iter().take(PARTS);
+fn components(sums: &BreakdownSum) -> String {
+    let parts = sums.components().into_iter().take(MAX_COMPONENTS);
     let texts: Vec<String> =
-        parts.map(|(part, sum)| format!("{} {}", words::part(part), units::share_of(sum.ns, sums.ns))).collect();
+        parts.map(|(part, sum)| format!("{} {}", words::component(part), units::share_of(sum.ns, sums.ns))).collect();
     texts.join(", ")
 }
 
 /// The longest wait of a group, when it ended and who had most of it:
 /// `longest 2.7 ms until 123456.004000, nginx/1234: stress-ng-cpu/4711 99.7 %, IRQ local_timer 0.3 %`.
-fn longest(group: &Group, summary: &Summary, report: &Report, style: &Style, out: &mut String) {
+fn longest(group: &GroupBreakdown, summary: &Summary, report: &Report, style: &Style, out: &mut String) {
     let Some(one) = group.worst.first() else { return };
-    let (account, wait) = (&one.account, &one.account.ended_wait.wait);
+    let (account, wait) = (&one.breakdown, &one.breakdown.ended_wait.wait);
     let mut shares: Vec<_> = account.shares.iter().collect();
     shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
     let who = |share: &&Share| {
         let name = words::culprit(&share.culprit, &summary.cgroups, style);
         format!("{name} {}", units::share(share.ns, account.latency_ns))
     };
-    let mut texts: Vec<String> = shares.iter().take(SHARES).map(who).collect();
-    if shares.len() > SHARES {
-        texts.push(format!("{} more", units::thousands((shares.len() - SHARES) as u64)));
+    let mut texts: Vec<String> = shares.iter().take(MAX_SHARES).map(who).collect();
+    if shares.len() > MAX_SHARES {
+        texts.push(format!("{} more", units::thousands((shares.len() - MAX_SHARES) as u64)));
     }
     let text = format!(
         "{} until {}, {}/{}: {}",
@@ -102,5 +105,5 @@ fn longest(group: &Group, summary: &Summary, report: &Report, style: &Style, out
         wait.tid,
         texts.join(", ")
     );
-    paragraph(Line::of(Ink::Dim, "    longest "), Ink::Dim, &text, style, out);
+    paragraph(TextLine::of(TextStyle::Dim, "    longest "), TextStyle::Dim, &text, style, out);
 }

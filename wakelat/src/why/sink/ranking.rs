@@ -4,13 +4,13 @@ use super::words;
 use crate::{
     sink::{
         Style,
-        style::Ink,
-        text::{Line, clean, fit, flow, left, paragraph, right, width},
+        style::TextStyle,
+        text::{TextLine, clean, fit, flow, left, paragraph, right, width},
         units,
     },
     timeline::part::Actor,
     wait::Comm,
-    why::{Summary, imposed::Antagonist},
+    why::{Summary, imposed::Interferer},
 };
 
 /// Lines of each.
@@ -29,15 +29,15 @@ const COMM: usize = 15;
 const SHORT_PATH: usize = 16;
 
 /// Adds the ranking of those in the way.
-pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
-    if summary.antagonists.is_empty() {
+pub fn interferers(summary: &Summary, style: &Style, out: &mut String) {
+    if summary.interferers.is_empty() {
         return;
     }
     let whole_ns = summary.all().ns;
-    let shown = &summary.antagonists[..summary.antagonists.len().min(LINES)];
+    let shown = &summary.interferers[..summary.interferers.len().min(LINES)];
     let names: Vec<String> = shown.iter().map(|one| name(one, summary, style)).collect();
     let longest = names.iter().map(|name| width(name)).max().unwrap_or(0);
-    let wanted = longest.clamp("in the way".len(), if summary.works.is_empty() { NAME } else { WORKER });
+    let wanted = longest.clamp("in the way".len(), if summary.work_items.is_empty() { NAME } else { WORKER });
     // A name that is cut says less than a figure more.
     let with_victims = style.columns() >= 2 + wanted + 10 + 8 + 9;
     let figures = if with_victims { 10 + 8 + 9 } else { 10 + 8 };
@@ -45,106 +45,106 @@ pub fn antagonists(summary: &Summary, style: &Style, out: &mut String) {
     let left_over = style.columns().saturating_sub(2 + name + figures);
     let with_waits = with_victims && left_over >= 9;
     let path = left_over.saturating_sub(if with_waits { 11 } else { 2 });
-    let mut title = Line::of(Ink::Title, left("in the way", name + 2, style))
-        .and(Ink::Dim, format!("{:>10}{:>8}", "time", "share"));
+    let mut title = TextLine::of(TextStyle::Title, left("in the way", name + 2, style))
+        .and(TextStyle::Dim, format!("{:>10}{:>8}", "time", "share"));
     if with_victims {
-        title.push(Ink::Dim, format!("{:>9}", "victims"));
+        title.push(TextStyle::Dim, format!("{:>9}", "victims"));
     }
     if with_waits {
-        title.push(Ink::Dim, format!("{:>9}", "waits"));
+        title.push(TextStyle::Dim, format!("{:>9}", "waits"));
     }
     if path >= SHORT_PATH && shown.iter().any(|one| cgroup(one, &summary.cgroups).is_some()) {
-        title.push(Ink::Dim, "  cgroup");
+        title.push(TextStyle::Dim, "  cgroup");
     }
-    title.end(style, out);
+    title.finish(style, out);
     for (one, text) in shown.iter().zip(&names) {
-        let mut line = Line::of(Ink::Plain, format!("  {}", left(text, name, style)))
-            .and(Ink::Plain, right(&units::duration(one.sum.ns, style.unicode), 10))
-            .and(Ink::Strong, right(&units::share_of(one.sum.ns, whole_ns), 8));
+        let mut line = TextLine::of(TextStyle::Plain, format!("  {}", left(text, name, style)))
+            .and(TextStyle::Plain, right(&units::duration(one.sum.ns, style.unicode), 10))
+            .and(TextStyle::Strong, right(&units::share_of(one.sum.ns, whole_ns), 8));
         if with_victims {
-            line.push(Ink::Plain, right(&victims(one), 9));
+            line.push(TextStyle::Plain, right(&victims(one), 9));
         }
         if with_waits {
-            line.push(Ink::Dim, right(&units::short(one.sum.waits), 9));
+            line.push(TextStyle::Dim, right(&units::short(one.sum.waits), 9));
         }
         if let Some(id) = cgroup(one, &summary.cgroups).filter(|_| path >= SHORT_PATH) {
             let text = words::place(id, &summary.cgroups, style);
-            line.push(Ink::Dim, format!("  {}", fit(&text, path, style)));
+            line.push(TextStyle::Dim, format!("  {}", fit(&text, path, style)));
         }
-        line.end(style, out);
+        line.finish(style, out);
     }
-    if summary.all_antagonists > shown.len() {
-        let more = summary.all_antagonists - shown.len();
-        Line::of(Ink::Dim, format!("  {} more", units::thousands(more as u64))).end(style, out);
+    if summary.interferers_total > shown.len() {
+        let more = summary.interferers_total - shown.len();
+        TextLine::of(TextStyle::Dim, format!("  {} more", units::thousands(more as u64))).finish(style, out);
     }
-    if let Some(rest) = words::rest(summary.antagonists_rest, style) {
-        paragraph(Line::of(Ink::Dim, "  "), Ink::Dim, &rest, style, out);
+    if let Some(rest) = words::evicted(summary.interferers_evicted, style) {
+        paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, &rest, style, out);
     }
     out.push('\n');
 }
 
 /// How many waited for it; where they were not all told apart, with a sign that there may be more.
-fn victims(one: &Antagonist) -> String {
+fn victims(one: &Interferer) -> String {
     let victims = units::short(one.victims() as u64);
-    if one.may_have_more() { format!("{victims}+") } else { victims }
+    if one.has_more_victims() { format!("{victims}+") } else { victims }
 }
 
 /// Who it is, and of a worker what it did.
-fn name(one: &Antagonist, summary: &Summary, style: &Style) -> String {
-    let name = words::who(&one.who, &summary.cgroups, style);
-    let Actor::Task(task) = one.who else { return name };
+fn name(one: &Interferer, summary: &Summary, style: &Style) -> String {
+    let name = words::actor(&one.actor, &summary.cgroups, style);
+    let Actor::Task(task) = one.actor else { return name };
     if summary.own_pid == Some(task.pid) {
         return format!("{name} (wakelat's own)");
     }
-    let works = summary.works.get(&(task.tid, task.comm)).into_iter().flatten();
+    let works = summary.work_items.get(&(task.tid, task.comm)).into_iter().flatten();
     let functions: Vec<&str> = works.map(|work| work.function.as_str()).collect();
-    words::at_work(name, &functions, style)
+    words::with_work_items(name, &functions, style)
 }
 
 /// The cgroup of a task that is in one: the root is none.
-fn cgroup(one: &Antagonist, cgroups: &words::Cgroups) -> Option<u64> {
-    match one.who {
+fn cgroup(one: &Interferer, cgroups: &words::Cgroups) -> Option<u64> {
+    match one.actor {
         Actor::Task(task) => task.cgroup_id.filter(|id| cgroups.get(id).is_some_and(|path| path != "/")),
         _ => None,
     }
 }
 
 /// Adds who took the CPU from whom.
-pub fn chains(summary: &Summary, style: &Style, out: &mut String) {
-    if summary.chains.is_empty() {
+pub fn preemptions(summary: &Summary, style: &Style, out: &mut String) {
+    if summary.preemption_pairs.is_empty() {
         return;
     }
     let pieces = vec![
-        Line::of(Ink::Title, "who took the CPU from whom"),
-        Line::of(Ink::Plain, units::counted(summary.preemptions, "preemption")),
+        TextLine::of(TextStyle::Title, "who took the CPU from whom"),
+        TextLine::of(TextStyle::Plain, units::counted(summary.preemptions, "preemption")),
     ];
-    flow(Line::new(), pieces, style.pick(" · ", " | "), style, out);
+    flow(TextLine::new(), pieces, style.pick(" · ", " | "), style, out);
     // A name that is cut says less than its share.
     let with_share = style.columns() >= 2 + 5 + 2 * COMM + 10 + 8;
     let count = if with_share { 10 } else { 7 };
     let columns = (style.columns().saturating_sub(2 + 5 + count + if with_share { 8 } else { 0 }) / 2).min(COMM);
-    for chain in summary.chains.iter().take(LINES) {
+    for chain in summary.preemption_pairs.iter().take(LINES) {
         let name = |comm: &Comm| fit(&clean(&comm.to_string(), style), columns, style);
-        let mut line = Line::of(Ink::Plain, format!("  {}", right(&name(&chain.from), columns)))
-            .and(Ink::Dim, " ==> ")
-            .and(Ink::Plain, left(&name(&chain.to), columns, style));
+        let mut line = TextLine::of(TextStyle::Plain, format!("  {}", right(&name(&chain.from), columns)))
+            .and(TextStyle::Dim, " ==> ")
+            .and(TextStyle::Plain, left(&name(&chain.to), columns, style));
         if with_share {
-            line.push(Ink::Strong, right(&units::thousands(chain.count), count));
-            line.push(Ink::Dim, right(&units::share(chain.count, summary.preemptions), 8));
+            line.push(TextStyle::Strong, right(&units::thousands(chain.count), count));
+            line.push(TextStyle::Dim, right(&units::share(chain.count, summary.preemptions), 8));
         } else {
-            line.push(Ink::Strong, right(&units::short(chain.count), count));
+            line.push(TextStyle::Strong, right(&units::short(chain.count), count));
         }
-        line.end(style, out);
+        line.finish(style, out);
     }
-    if summary.chains.len() > LINES {
-        let shown: u64 = summary.chains.iter().take(LINES).map(|chain| chain.count).sum();
+    if summary.preemption_pairs.len() > LINES {
+        let shown: u64 = summary.preemption_pairs.iter().take(LINES).map(|chain| chain.count).sum();
         let more = units::thousands(summary.preemptions - shown);
-        Line::of(Ink::Dim, format!("  {more} more, of other pairs")).end(style, out);
+        TextLine::of(TextStyle::Dim, format!("  {more} more, of other pairs")).finish(style, out);
     }
-    if summary.chains_rest.count > 0 {
-        let error = units::thousands(u64::try_from(summary.chains_rest.error).unwrap_or(u64::MAX));
+    if summary.preemption_pairs_evicted.count > 0 {
+        let error = units::thousands(u64::try_from(summary.preemption_pairs_evicted.error).unwrap_or(u64::MAX));
         let text = format!("counts may be up to {error} too low: there were too many pairs to keep");
-        paragraph(Line::of(Ink::Dim, "  "), Ink::Dim, &text, style, out);
+        paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, &text, style, out);
     }
     out.push('\n');
 }

@@ -5,22 +5,22 @@ use wakelat_common::Class;
 use crate::{
     sink::{
         Style,
-        style::Ink,
-        text::{Line, clean, flow, paragraph},
+        style::TextStyle,
+        text::{TextLine, clean, flow, paragraph},
         units,
     },
     timeline::{
         Breakdown,
         stack::{Role, StackId},
     },
-    why::stacks::{Counts, Frames, Nameless, Shown, Sights},
+    why::stacks::{Frames, NoSymbols, StackCounts, StackSummary, SymbolizedStacks},
 };
 
 /// Functions of a stack that are shown, the innermost; JSON has all.
 const FRAMES: usize = 16;
 
 /// Adds the stacks of a wait to `out`.
-pub fn draw(account: &Breakdown, sights: &Sights, roles: &[Role], style: &Style, out: &mut String) {
+pub fn draw(account: &Breakdown, sights: &SymbolizedStacks, roles: &[Role], style: &Style, out: &mut String) {
     let (woken, left) = match account.ended_wait.wait.class {
         Class::Wakeup => (Some("woken by"), Some("was asleep at")),
         Class::New => (Some("made by"), None),
@@ -29,7 +29,13 @@ pub fn draw(account: &Breakdown, sights: &Sights, roles: &[Role], style: &Style,
     for (role, title, sight) in [(Role::Waker, woken, &sights.waker), (Role::Wakee, left, &sights.wakee)] {
         let Some(title) = title.filter(|_| roles.contains(&role)) else { continue };
         let Some(sight) = sight else {
-            paragraph(Line::of(Ink::Dim, format!("  {title} ")), Ink::Dim, "(no stack was taken)", style, out);
+            paragraph(
+                TextLine::of(TextStyle::Dim, format!("  {title} ")),
+                TextStyle::Dim,
+                "(no stack was taken)",
+                style,
+                out,
+            );
             continue;
         };
         let name = sight.comm.map_or_else(|| "?".to_owned(), |comm| clean(&comm.to_string(), style));
@@ -41,7 +47,7 @@ pub fn draw(account: &Breakdown, sights: &Sights, roles: &[Role], style: &Style,
             (Role::Waker, tid) if interrupts => format!("{title} an interrupt of {name}/{tid} at"),
             (Role::Waker, tid) => format!("{title} {name}/{tid} at"),
         };
-        Line::of(Ink::Plain, format!("  {title}:")).end(style, out);
+        TextLine::of(TextStyle::Plain, format!("  {title}:")).finish(style, out);
         stack("kernel", &sight.kernel, style, out);
         // Threads of the kernel, the idle task among them, have no code of their own: nothing is missing.
         if sight.user != Frames::Missing(StackId::Missing) && !interrupts {
@@ -59,28 +65,28 @@ fn is_interrupt(name: &str) -> bool {
 
 /// One stack: functions, each called by the one behind it.
 fn stack(which: &str, frames: &Frames, style: &Style, out: &mut String) {
-    let head = Line::of(Ink::Dim, format!("    {which:<7}"));
+    let head = TextLine::of(TextStyle::Dim, format!("    {which:<7}"));
     let note = match frames {
         Frames::Named(_) => None,
-        Frames::Bare(_, Nameless::Ended) => Some("it has ended"),
-        Frames::Bare(_, Nameless::Hidden) => Some("the kernel hides its addresses: kernel.kptr_restrict"),
+        Frames::Unsymbolized(_, NoSymbols::ProcessExited) => Some("it has ended"),
+        Frames::Unsymbolized(_, NoSymbols::Restricted) => Some("the kernel hides its addresses: kernel.kptr_restrict"),
         Frames::Missing(StackId::MapFull) => Some("its map had no room for it"),
         Frames::Missing(_) => Some("nothing could be read"),
     };
     let names = frames.names();
-    let mut pieces: Vec<Line> =
-        names.iter().take(FRAMES).map(|name| Line::of(Ink::Plain, clean(name, style))).collect();
+    let mut pieces: Vec<TextLine> =
+        names.iter().take(FRAMES).map(|name| TextLine::of(TextStyle::Plain, clean(name, style))).collect();
     if names.len() > FRAMES {
-        pieces.push(Line::of(Ink::Dim, format!("{} more", names.len() - FRAMES)));
+        pieces.push(TextLine::of(TextStyle::Dim, format!("{} more", names.len() - FRAMES)));
     }
-    pieces.extend(note.map(|note| Line::of(Ink::Dim, format!("({note})"))));
+    pieces.extend(note.map(|note| TextLine::of(TextStyle::Dim, format!("({note})"))));
     flow(head, pieces, style.pick(" ← ", " < "), style, out);
 }
 
 /// What became of all stacks of the window.
-pub fn counts(shown: &Shown, style: &Style, out: &mut String) {
-    let Counts { taken, over_budget, no_room, no_kernel, no_user, given_up } = shown.counts;
-    let mut pieces = vec![Line::of(Ink::Plain, format!("taken {}", units::counted(taken, "time")))];
+pub fn counts(shown: &StackSummary, style: &Style, out: &mut String) {
+    let StackCounts { taken, over_budget, no_room, no_kernel, no_user, given_up } = shown.counts;
+    let mut pieces = vec![TextLine::of(TextStyle::Plain, format!("taken {}", units::counted(taken, "time")))];
     let losses = [
         (over_budget, "not taken, over the budget"),
         (no_room, "without room in the map"),
@@ -88,12 +94,12 @@ pub fn counts(shown: &Shown, style: &Style, out: &mut String) {
         (given_up, "given up before their tasks ran"),
     ];
     for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
-        pieces.push(Line::of(Ink::Warning, format!("{} {what}", units::thousands(count))));
+        pieces.push(TextLine::of(TextStyle::Warning, format!("{} {what}", units::thousands(count))));
     }
     if no_user > 0 {
-        pieces.push(Line::of(Ink::Plain, format!("{} without a user stack", units::thousands(no_user))));
+        pieces.push(TextLine::of(TextStyle::Plain, format!("{} without a user stack", units::thousands(no_user))));
     }
-    flow(Line::of(Ink::Dim, "stacks: "), pieces, "; ", style, out);
+    flow(TextLine::of(TextStyle::Dim, "stacks: "), pieces, "; ", style, out);
 }
 
 #[cfg(test)]
@@ -101,7 +107,7 @@ mod tests {
     use super::*;
     use crate::{
         timeline::{Timeline, fixtures::EventStream, fixtures::task},
-        why::stacks::Sight,
+        why::stacks::SymbolizedStack,
     };
 
     /// A wait whose waker, thread `tid`, was in these functions.
@@ -109,7 +115,7 @@ mod tests {
         let named = |names: &[&str]| Frames::Named(names.iter().map(|name| (*name).to_owned()).collect());
         let (kernel, user) = (named(kernel), named(&["main"]));
         let comm = Some(crate::wait::Comm::new(b"rcu"));
-        let sights = Sights { waker: Some(Sight { tid, comm, kernel, user }), wakee: None };
+        let sights = SymbolizedStacks { waker: Some(SymbolizedStack { tid, comm, kernel, user }), wakee: None };
         let mut stream = EventStream::default();
         stream.end_wait(0, (1_000, 2_000), task(1, "a"));
         let mut timeline = Timeline::default();

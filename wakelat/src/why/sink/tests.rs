@@ -1,4 +1,4 @@
-use crate::aggregate::bounded::Rest;
+use crate::aggregate::bounded::Evicted;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     aggregate::key::Key,
     report::LatencyFrom,
-    sink::{Style, style::NARROWEST, text::width},
+    sink::{Style, style::MIN_WIDTH, text::width},
     timeline::part::Component,
     why::fixtures::{self, report, stories, summary},
 };
@@ -32,7 +32,7 @@ fn groups_have_a_line_each() {
     assert_snapshot!("by_comm_60", text(&summary, &report(&summary), &unicode(60)));
     assert_snapshot!(
         "by_comm_ascii_narrow",
-        text(&summary, &report(&summary), &Style { width: NARROWEST, ..Style::default() })
+        text(&summary, &report(&summary), &Style { width: MIN_WIDTH, ..Style::default() })
     );
 }
 
@@ -44,7 +44,7 @@ fn losses_are_shown() {
     stream.events.drain(2..3);
     stream.events.drain(31..32);
     let summary = summary(&stream.events, LatencyFrom::Wakeup, &[]);
-    assert!(summary.told.lost > 0);
+    assert!(summary.events.lost > 0);
     assert_snapshot!("losses", text(&summary, &report(&summary), &unicode(80)));
 }
 
@@ -73,7 +73,7 @@ fn each_story_finds_its_cause_first() {
         ("stacks", Component::Same),
     ] {
         let summary = summary(&stories()[name].events, LatencyFrom::Wakeup, &[]);
-        assert_eq!(summary.findings.first().map(|finding| finding.cause.part), Some(part), "{name}");
+        assert_eq!(summary.findings.first().map(|finding| finding.cause.component), Some(part), "{name}");
     }
 }
 
@@ -95,10 +95,10 @@ fn what_is_not_told_apart_is_shown_with_all_that_it_had() {
     let mut summary = summary(&fixtures::one_hog().events, LatencyFrom::Wakeup, &[]);
     let whole = text(&summary, &report(&summary), &unicode(100));
     assert!(!whole.contains("others:"), "{whole}");
-    summary.classes[0].sums.keep(1);
-    let rest = |count| Rest { sum: 1_200_000, count, error: 30_000 };
-    (summary.antagonists_rest, summary.findings_rest) = (rest(2), rest(3));
-    (summary.works_rest, summary.storms_rest) = (rest(4), rest(5));
+    summary.classes[0].sums.keep_largest(1);
+    let rest = |count| Evicted { sum: 1_200_000, count, error: 30_000 };
+    (summary.interferers_evicted, summary.causes_evicted) = (rest(2), rest(3));
+    (summary.work_items_evicted, summary.fork_bursts_evicted) = (rest(4), rest(5));
     let text = text(&summary, &report(&summary), &unicode(100));
     for line in [
         "  2 others: 420.0 µs; times above are at most 240.0 µs too low",

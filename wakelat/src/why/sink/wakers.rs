@@ -5,12 +5,12 @@ use crate::{
     report::KeyPart,
     sink::{
         Style,
-        style::Ink,
-        text::{Line, fit, flow, left, right, width},
+        style::TextStyle,
+        text::{TextLine, fit, flow, left, right, width},
         units,
         words::key,
     },
-    why::{Summary, wakers::Waking},
+    why::{Summary, wakers::WakeupPair},
 };
 
 /// Lines of pairs.
@@ -32,19 +32,19 @@ const LONGEST: usize = 10;
 
 /// Adds the table.
 pub fn draw(summary: &Summary, style: &Style, out: &mut String) {
-    let ranking = &summary.wakings;
+    let ranking = &summary.wakeup_pairs;
     let time = |ns: u128| units::duration(ns, style.unicode);
     if ranking.pairs.is_empty() {
         return;
     }
     let pieces = vec![
-        Line::of(Ink::Title, "who wakes whom"),
-        Line::of(Ink::Plain, units::counted(ranking.all.count, "wait")),
-        Line::of(Ink::Plain, format!("{} together", time(ranking.all.ns))),
+        TextLine::of(TextStyle::Title, "who wakes whom"),
+        TextLine::of(TextStyle::Plain, units::counted(ranking.all.count, "wait")),
+        TextLine::of(TextStyle::Plain, format!("{} together", time(ranking.all.ns))),
     ];
-    flow(Line::new(), pieces, style.pick(" · ", " | "), style, out);
-    let large = |pair: &&Waking| pair.waits.ns * 100 >= ranking.all.ns * FROM;
-    let shown: Vec<&Waking> = ranking.pairs.iter().filter(large).take(LINES).collect();
+    flow(TextLine::new(), pieces, style.pick(" · ", " | "), style, out);
+    let large = |pair: &&WakeupPair| pair.waits.ns * 100 >= ranking.all.ns * FROM;
+    let shown: Vec<&WakeupPair> = ranking.pairs.iter().filter(large).take(LINES).collect();
     let names: Vec<[String; 2]> =
         shown.iter().map(|pair| [name(&pair.waker, style), key(&pair.wakee, style).unwrap_or_default()]).collect();
     let longest = |index: usize| names.iter().map(|names| width(&names[index])).max().unwrap_or(0).clamp(5, NAME);
@@ -71,23 +71,23 @@ pub fn draw(summary: &Summary, style: &Style, out: &mut String) {
     {
         title.push_str(&text);
     }
-    Line::of(Ink::Dim, title).end(style, out);
+    TextLine::of(TextStyle::Dim, title).finish(style, out);
     for (pair, [from, to]) in shown.iter().zip(&names) {
-        let mut line = Line::of(Ink::Plain, format!("  {}", right(&fit(from, waker, style), waker)))
-            .and(Ink::Dim, ARROW)
-            .and(Ink::Plain, left(to, wakee, style))
-            .and(Ink::Plain, right(&time(pair.waits.ns), TIME))
-            .and(Ink::Strong, right(&units::share_of(pair.waits.ns, ranking.all.ns), SHARE));
+        let mut line = TextLine::of(TextStyle::Plain, format!("  {}", right(&fit(from, waker, style), waker)))
+            .and(TextStyle::Dim, ARROW)
+            .and(TextStyle::Plain, left(to, wakee, style))
+            .and(TextStyle::Plain, right(&time(pair.waits.ns), TIME))
+            .and(TextStyle::Strong, right(&units::share_of(pair.waits.ns, ranking.all.ns), SHARE));
         if waits {
-            line.push(Ink::Dim, right(&units::short(pair.waits.count), WAITS));
+            line.push(TextStyle::Dim, right(&units::short(pair.waits.count), WAITS));
         }
         if p99 {
-            line.push(Ink::Dim, right(&time(pair.waits.percentile_ns(Percentile::P99).into()), P99));
+            line.push(TextStyle::Dim, right(&time(pair.waits.percentile_ns(Percentile::P99).into()), P99));
         }
         if longest {
-            line.push(Ink::Dim, right(&time(pair.waits.max_ns.into()), LONGEST));
+            line.push(TextStyle::Dim, right(&time(pair.waits.max_ns.into()), LONGEST));
         }
-        line.end(style, out);
+        line.finish(style, out);
     }
     rest(summary, shown.len(), style, out);
     out.push('\n');
@@ -95,13 +95,13 @@ pub fn draw(summary: &Summary, style: &Style, out: &mut String) {
 
 /// What has no line.
 fn rest(summary: &Summary, shown: usize, style: &Style, out: &mut String) {
-    let ranking = &summary.wakings;
+    let ranking = &summary.wakeup_pairs;
     let ns: u128 = ranking.pairs.iter().take(shown).map(|pair| pair.waits.ns).sum();
     let waits: u64 = ranking.pairs.iter().take(shown).map(|pair| pair.waits.count).sum();
     if waits < ranking.all.count {
         let time = units::duration(ranking.all.ns - ns, style.unicode);
         let text = format!("  {} more, of other pairs: {time}", units::thousands(ranking.all.count - waits));
-        Line::of(Ink::Dim, text).end(style, out);
+        TextLine::of(TextStyle::Dim, text).finish(style, out);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What parts and culprits are called in text for people.
 
-use crate::aggregate::bounded::Rest;
+use crate::aggregate::bounded::Evicted;
 use std::collections::BTreeMap;
 
 use wakelat_common::timeline::vector;
@@ -19,7 +19,7 @@ use crate::{
 pub type Cgroups = BTreeMap<u64, String>;
 
 /// A part.
-pub fn part(part: Component) -> &'static str {
+pub fn component(part: Component) -> &'static str {
     match part {
         Component::Placement => "delivery: placement",
         Component::Ipi => "delivery: IPI",
@@ -37,12 +37,12 @@ pub fn part(part: Component) -> &'static str {
 }
 
 /// Who had a share, where the part is said already.
-pub fn who(who: &Actor, cgroups: &Cgroups, style: &Style) -> String {
+pub fn actor(who: &Actor, cgroups: &Cgroups, style: &Style) -> String {
     match who {
         Actor::Task(runner) => task(runner, style),
         Actor::Idle(Some(state)) => format!("C-state {state}"),
         Actor::Idle(None) => "C-state not known".to_owned(),
-        Actor::Interrupt(source) => noise(source, style),
+        Actor::Interrupt(source) => interrupt(source, style),
         Actor::Cgroup(id) => match *id {
             Some(id) if cgroups.get(&id).is_some_and(|path| path != "/") => place(id, cgroups, style),
             id => throttled(id, cgroups, style),
@@ -54,16 +54,16 @@ pub fn who(who: &Actor, cgroups: &Cgroups, style: &Style) -> String {
 
 /// Who had a share, and in which part.
 pub fn culprit(culprit: &Culprit, cgroups: &Cgroups, style: &Style) -> String {
-    let name = who(&culprit.actor, cgroups, style);
+    let name = actor(&culprit.actor, cgroups, style);
     match (culprit.component, &culprit.actor) {
         (Component::Same | Component::Irq | Component::Softirq, _) => name,
         (Component::Higher, _) => format!("{name} (higher)"),
         (Component::Lower, _) => format!("{name} (lower)"),
         (Component::Throttled, _) => format!("throttled {name}"),
-        (part_, Actor::NoActor) => part(part_).to_owned(),
-        (part_, Actor::Idle(None)) => part(part_).to_owned(),
+        (part_, Actor::NoActor) => component(part_).to_owned(),
+        (part_, Actor::Idle(None)) => component(part_).to_owned(),
         (Component::Unexplained, _) => format!("unexplained: {name}"),
-        (part_, _) => format!("{}, {name}", part(part_)),
+        (part_, _) => format!("{}, {name}", component(part_)),
     }
 }
 
@@ -74,7 +74,7 @@ pub fn task(runner: &RunningTask, style: &Style) -> String {
 
 /// One that was in the way, and what it did where it is a worker, the function that had most first:
 /// `kworker/0:1/77 (wb_workfn +2)`.
-pub fn at_work(who: String, functions: &[&str], style: &Style) -> String {
+pub fn with_work_items(who: String, functions: &[&str], style: &Style) -> String {
     match functions {
         [] => who,
         [only] => format!("{who} ({})", clean(only, style)),
@@ -83,7 +83,7 @@ pub fn at_work(who: String, functions: &[&str], style: &Style) -> String {
 }
 
 /// An interrupt or softirq: `IRQ nvme0q1:24`, `IRQ local_timer`, `softirq NET_RX`.
-pub fn noise(source: &InterruptSource, style: &Style) -> String {
+pub fn interrupt(source: &InterruptSource, style: &Style) -> String {
     match source {
         InterruptSource::Irq { number, name } => format!("IRQ {}:{number}", clean(&name.to_string(), style)),
         InterruptSource::Vector(number) => format!("IRQ {}", vector_name(*number).unwrap_or("unknown")),
@@ -134,7 +134,7 @@ pub fn throttled(id: Option<u64>, cgroups: &Cgroups, style: &Style) -> String {
 
 /// Those for whom a table had no room: `345 others: 1.2 ms; times above are at most 30.0 µs too low`. None where
 /// there are none.
-pub fn rest(rest: Rest, style: &Style) -> Option<String> {
+pub fn evicted(rest: Evicted, style: &Style) -> Option<String> {
     let others = units::counted(rest.count, "other");
     let time = |ns| units::duration(ns, style.unicode);
     (rest.count > 0)

@@ -7,8 +7,8 @@ use crate::{
     report::{GroupClass, Report},
     sink::{
         Style,
-        style::Ink,
-        text::{Line, clean, flow, paragraph},
+        style::TextStyle,
+        text::{TextLine, clean, flow, paragraph},
         timeline, units,
         words::figure,
     },
@@ -29,46 +29,47 @@ pub fn draw(account: &Breakdown, summary: &Summary, report: &Report, style: &Sty
     let (from, cgroups) = (summary.from, &summary.cgroups);
     let wait = &account.ended_wait.wait;
     let dot = style.pick(" · ", " | ");
-    let plain = |text: String| Line::of(Ink::Plain, text);
+    let plain = |text: String| TextLine::of(TextStyle::Plain, text);
     let name = figure(GroupClass::One(wait.class), from);
     let mut pieces = vec![
-        Line::of(Ink::Title, format!("{name} {}", units::full(account.latency_ns))),
-        Line::of(Ink::Title, format!("{}/{}", clean(&wait.comm.to_string(), style), wait.tid)),
+        TextLine::of(TextStyle::Title, format!("{name} {}", units::full(account.latency_ns))),
+        TextLine::of(TextStyle::Title, format!("{}/{}", clean(&wait.comm.to_string(), style), wait.tid)),
         plain(format!("CPU {}", wait.cpu)),
     ];
     if let Some(delivery) = account.delivery.filter(|delivery| !delivery.is_counted) {
-        pieces.push(plain(format!("after {} of {}", units::full(delivery.ns), words::part(delivery.component))));
+        pieces.push(plain(format!("after {} of {}", units::full(delivery.ns), words::component(delivery.component))));
     }
-    pieces.push(Line::of(Ink::Dim, format!("until {}", style.instant(wait.at_ns, report.unix_offset_ns))));
-    flow(Line::new(), pieces, dot, style, out);
+    pieces.push(TextLine::of(TextStyle::Dim, format!("until {}", style.instant(wait.at_ns, report.unix_offset_ns))));
+    flow(TextLine::new(), pieces, dot, style, out);
     if let Some(path) = wait.cgroup_id.and_then(|id| cgroups.get(&id)).filter(|path| *path != "/") {
-        paragraph(Line::of(Ink::Dim, "  cgroup "), Ink::Dim, &clean(path, style), style, out);
+        paragraph(TextLine::of(TextStyle::Dim, "  cgroup "), TextStyle::Dim, &clean(path, style), style, out);
         if let Some(container) = words::container(path, style) {
-            Line::of(Ink::Dim, format!("  {container}")).end(style, out);
+            TextLine::of(TextStyle::Dim, format!("  {container}")).finish(style, out);
         }
     }
     if let Some(Namespace { pid_ns, tid }) = summary.namespaces.get(&wait.tid) {
         let of = pid_ns.map_or_else(String::new, |inode| format!(" {inode}"));
-        Line::of(Ink::Dim, format!("  thread {tid} of PID namespace{of}")).end(style, out);
+        TextLine::of(TextStyle::Dim, format!("  thread {tid} of PID namespace{of}")).finish(style, out);
     }
     timeline::draw(&rows(account, summary, style), account.latency_ns, marks(account), style, out);
 }
 
 /// A row for each of the largest shares, in the order of time, and one for all others.
-fn rows(account: &Breakdown, summary: &Summary, style: &Style) -> Vec<timeline::Row> {
+fn rows(account: &Breakdown, summary: &Summary, style: &Style) -> Vec<timeline::TimelineRow> {
     let mut sizes: Vec<u64> = account.shares.iter().map(|share| share.ns).collect();
     sizes.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
     let least = sizes.get(ROWS).map_or(0, |ns| ns + 1);
     let mut rows = Vec::new();
-    let mut rest = timeline::Row { name: String::new(), ns: 0, spans: Vec::new(), rank: 0 };
+    let mut rest = timeline::TimelineRow { name: String::new(), ns: 0, spans: Vec::new(), rank: 0 };
     let mut others = 0;
     for (index, share) in account.shares.iter().enumerate() {
         let spans = account.spans.iter().filter(|span| span.share == index).map(|span| relative(account, span));
         if share.ns >= least {
             let works = account.work_items.iter().filter(|did| did.share == index);
             let functions: Vec<&str> = works.map(|did| summary.functions[&did.function].as_str()).collect();
-            let name = words::at_work(words::culprit(&share.culprit, &summary.cgroups, style), &functions, style);
-            rows.push(timeline::Row { name, ns: share.ns, spans: spans.collect(), rank: 0 });
+            let name =
+                words::with_work_items(words::culprit(&share.culprit, &summary.cgroups, style), &functions, style);
+            rows.push(timeline::TimelineRow { name, ns: share.ns, spans: spans.collect(), rank: 0 });
         } else {
             others += 1;
             rest.ns += share.ns;
@@ -82,8 +83,8 @@ fn rows(account: &Breakdown, summary: &Summary, style: &Style) -> Vec<timeline::
     rows
 }
 
-fn relative(account: &Breakdown, span: &Span) -> timeline::Span {
-    timeline::Span { from_ns: span.from_ns - account.from_ns, to_ns: span.to_ns - account.from_ns }
+fn relative(account: &Breakdown, span: &Span) -> timeline::TimelineSpan {
+    timeline::TimelineSpan { from_ns: span.from_ns - account.from_ns, to_ns: span.to_ns - account.from_ns }
 }
 
 /// What happened when.

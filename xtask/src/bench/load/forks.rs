@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 /// Forks children one after another, each of which ends at once, and waits for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Forks {
+pub struct ForkLoad {
     /// How many.
     pub children: u64,
 }
 
-impl Forks {
+impl ForkLoad {
     /// All of them.
     ///
     /// # Errors

@@ -14,21 +14,21 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use serde::{Deserialize, Serialize};
 
-pub use forks::Forks;
-pub use ring::Ring;
+pub use forks::ForkLoad;
+pub use ring::TokenRing;
 
 /// A load and its parameters, as the process that performs it is told them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Load {
     /// See [`Forks`].
-    Forks(Forks),
+    Forks(ForkLoad),
     /// See [`Ring`].
-    Ring(Ring),
+    Ring(TokenRing),
 }
 
 /// What a performance took.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Took {
+pub struct LoadTimes {
     /// By the clock: seconds.
     pub elapsed_s: f64,
     /// Of the load's own tasks, in user space and in the kernel: seconds of CPU time.
@@ -60,7 +60,7 @@ pub fn perform(description: &str) -> anyhow::Result<()> {
         line?;
         let (begin, cpu_s) = (Instant::now(), cpu_s()?);
         perform()?;
-        let took = Took { elapsed_s: begin.elapsed().as_secs_f64(), cpu_s: self::cpu_s()? - cpu_s };
+        let took = LoadTimes { elapsed_s: begin.elapsed().as_secs_f64(), cpu_s: self::cpu_s()? - cpu_s };
         writeln!(output, "{}", serde_json::to_string(&took)?)?;
     }
     Ok(())

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Without work this is wakeup after wakeup, each of another task; with many threads, most of them sleep at any time.
 /// With work and more tokens than CPUs it is a server's load: requests, think time, and a queue for the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ring {
+pub struct TokenRing {
     /// How many.
     pub threads: usize,
     /// How many tokens go round at the same time.
@@ -24,69 +24,69 @@ pub struct Ring {
     pub hops: u64,
 }
 
-struct Table {
-    ring: Ring,
+struct RingState {
+    ring: TokenRing,
     /// For each thread, the tokens that it was handed and has not taken yet.
     seats: Vec<AtomicU64>,
     neighbours: OnceLock<Vec<Thread>>,
     /// Hops taken in this performance.
     hops: AtomicU64,
     /// Tokens that have come to rest.
-    rested: AtomicU64,
+    finished: AtomicU64,
     master: Thread,
 }
 
 /// A ring whose threads are there.
-pub struct Staged(Arc<Table>);
+pub struct PreparedRing(Arc<RingState>);
 
 /// Enough for a thread that calls nothing deep.
 const STACK_BYTES: usize = 32 << 10;
 
-impl Ring {
+impl TokenRing {
     /// Its threads, all of them asleep or about to be.
     ///
     /// # Errors
     /// If there is no room for so many.
-    pub fn stage(self) -> anyhow::Result<Staged> {
-        let table = Arc::new(Table {
+    pub fn stage(self) -> anyhow::Result<PreparedRing> {
+        let table = Arc::new(RingState {
             ring: self,
             seats: (0..self.threads).map(|_| AtomicU64::new(0)).collect(),
             neighbours: OnceLock::new(),
             hops: AtomicU64::new(0),
-            rested: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
             master: thread::current(),
         });
         let mut threads = Vec::with_capacity(self.threads);
         for seat in 0..self.threads {
             let table = table.clone();
-            let body = move || table.sit(seat);
+            let body = move || table.run_thread(seat);
             let builder = thread::Builder::new().name("bench-ring".to_owned()).stack_size(STACK_BYTES);
             let handle =
                 builder.spawn(body).with_context(|| format!("no room for thread {seat} of {}", self.threads))?;
             threads.push(handle.thread().clone());
         }
         let _ = table.neighbours.set(threads);
-        Ok(Staged(table))
+        Ok(PreparedRing(table))
     }
 }
 
-impl Staged {
+impl PreparedRing {
     /// Hands out the tokens, evenly, and waits until each has gone its way.
     pub fn perform(&self) {
         let table = &self.0;
         table.hops.store(0, SeqCst);
-        table.rested.store(0, SeqCst);
+        table.finished.store(0, SeqCst);
         for token in 0..table.ring.tokens {
             table.hand_to(token as usize * table.ring.threads / table.ring.tokens as usize);
         }
-        while table.rested.load(SeqCst) < table.ring.tokens {
+        while table.finished.load(SeqCst) < table.ring.tokens {
             thread::park();
         }
     }
 }
 
-impl Table {
-    fn sit(&self, seat: usize) {
+impl RingState {
+    fn run_thread(&self, seat: usize) {
         loop {
             while self.seats[seat].load(SeqCst) == 0 {
                 thread::park();
@@ -97,7 +97,7 @@ impl Table {
             }
             if self.hops.fetch_add(1, SeqCst) < self.ring.tokens * self.ring.hops {
                 self.hand_to((seat + 1) % self.ring.threads);
-            } else if self.rested.fetch_add(1, SeqCst) + 1 == self.ring.tokens {
+            } else if self.finished.fetch_add(1, SeqCst) + 1 == self.ring.tokens {
                 self.master.unpark();
             }
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn every_token_goes_its_way_in_every_performance() {
-        let ring = Ring { threads: 5, tokens: 3, work: 0, hops: 100 };
+        let ring = TokenRing { threads: 5, tokens: 3, work: 0, hops: 100 };
         let staged = ring.stage().unwrap();
         for _ in 0..2 {
             staged.perform();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{CulpritDocument, place::ContainerDocument, stacks::StacksDocument, works::WorkDocument};
+use super::{CulpritDocument, place::ContainerDocument, stacks::StacksDocument, works::WorkItemDocument};
 use crate::{
     report::Report,
     sink::clock,
@@ -12,7 +12,7 @@ use crate::{
 
 /// Where the time of a wait went.
 #[derive(Serialize)]
-pub(super) struct AccountDocument<'a> {
+pub(super) struct ExemplarDocument<'a> {
     class: &'static str,
     tid: u32,
     pid: u32,
@@ -30,26 +30,26 @@ pub(super) struct AccountDocument<'a> {
     latency_ns: u64,
     delivery_ns: Option<u64>,
     moves: u8,
-    shares: Vec<ShareDocument>,
+    shares: Vec<WaitShareDocument>,
     stacks: Option<StacksDocument<'a>>,
 }
 
-impl<'a> AccountDocument<'a> {
+impl<'a> ExemplarDocument<'a> {
     pub(super) fn new(one: &'a Exemplar, summary: &Summary, report: &Report) -> Self {
-        let account: &Breakdown = &one.account;
+        let account: &Breakdown = &one.breakdown;
         let wait = &account.ended_wait.wait;
         let spans = |index: usize| {
             let mine = account.spans.iter().filter(move |span| span.share == index);
-            mine.map(|span| SpanDocument {
+            mine.map(|span| WaitSpanDocument {
                 cpu: span.cpu,
                 from_ns: span.from_ns - account.from_ns,
                 to_ns: span.to_ns - account.from_ns,
             })
         };
-        let share = |(index, share): (usize, &Share)| ShareDocument {
+        let share = |(index, share): (usize, &Share)| WaitShareDocument {
             culprit: CulpritDocument::new(&share.culprit, summary),
             ns: share.ns,
-            works: WorkDocument::of_share(account, index, summary),
+            works: WorkItemDocument::of_share(account, index, summary),
             spans: spans(index).collect(),
         };
         let namespace = summary.namespaces.get(&wait.tid);
@@ -72,22 +72,22 @@ impl<'a> AccountDocument<'a> {
             delivery_ns: account.delivery.map(|delivery| delivery.ns),
             moves: account.ended_wait.migrations,
             shares: account.shares.iter().enumerate().map(share).collect(),
-            stacks: one.sights.as_ref().map(StacksDocument::new),
+            stacks: one.symbolized.as_ref().map(StacksDocument::new),
         }
     }
 }
 
 #[derive(Serialize)]
-struct ShareDocument {
+struct WaitShareDocument {
     #[serde(flatten)]
     culprit: CulpritDocument,
     ns: u64,
-    works: Vec<WorkDocument>,
-    spans: Vec<SpanDocument>,
+    works: Vec<WorkItemDocument>,
+    spans: Vec<WaitSpanDocument>,
 }
 
 #[derive(Serialize)]
-struct SpanDocument {
+struct WaitSpanDocument {
     cpu: Option<u32>,
     from_ns: u64,
     to_ns: u64,

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::WhoDocument;
+use super::ActorDocument;
 use crate::{
     sink::Style,
     timeline::part::Actor,
     why::{
         Summary,
-        causes::Name,
+        causes::CauseName,
         finding::{Finding, Victim},
         sink::finding,
     },
@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct FindingDocument {
     part: &'static str,
     #[serde(flatten)]
-    who: WhoDocument,
+    actor: ActorDocument,
     tasks: Option<usize>,
     sum_ns: u128,
     of_ns: u128,
@@ -29,28 +29,31 @@ pub(super) struct FindingDocument {
 
 impl FindingDocument {
     pub(super) fn new(found: &Finding, summary: &Summary) -> Self {
-        let who = match found.cause.name {
-            Name::Task(comm) => {
-                WhoDocument { kind: Some("task"), name: Some(comm.to_string()), ..WhoDocument::default() }
+        let actor = match found.cause.name {
+            CauseName::Task(comm) => {
+                ActorDocument { kind: Some("task"), name: Some(comm.to_string()), ..ActorDocument::default() }
             }
-            Name::Noise(source) => WhoDocument::noise(&source),
-            Name::Cgroup(id) => WhoDocument::new(&Actor::Cgroup(id), summary),
-            Name::Own => WhoDocument {
+            CauseName::Interrupt(source) => ActorDocument::noise(&source),
+            CauseName::Cgroup(id) => ActorDocument::new(&Actor::Cgroup(id), summary),
+            CauseName::Wakelat => ActorDocument {
                 kind: Some("task"),
                 name: Some("wakelat".to_owned()),
                 pid: summary.own_pid,
-                ..WhoDocument::default()
+                ..ActorDocument::default()
             },
-            Name::Many(_) | Name::Nobody => WhoDocument::default(),
+            CauseName::Many(_) | CauseName::Unnamed => ActorDocument::default(),
         };
-        let victim =
-            |victim: &Victim| VictimDocument { comm: victim.comm.to_string(), sum_ns: victim.ns, of_ns: victim.of_ns };
+        let victim = |victim: &Victim| VictimDocument {
+            comm: victim.comm.to_string(),
+            sum_ns: victim.ns,
+            of_ns: victim.total_ns,
+        };
         Self {
-            part: found.cause.part.name(),
-            who,
-            tasks: if let Name::Many(tasks) = found.cause.name { Some(tasks) } else { None },
+            part: found.cause.component.name(),
+            actor,
+            tasks: if let CauseName::Many(tasks) = found.cause.name { Some(tasks) } else { None },
             sum_ns: found.sum.ns,
-            of_ns: found.whole_ns,
+            of_ns: found.total_ns,
             victims: found.victims.iter().map(victim).collect(),
             evidence: finding::evidence(found, &summary.cgroups, &Style::default()),
             remedy: finding::remedy(found),

@@ -6,13 +6,13 @@ use crate::{
     timeline::stack::StackId,
     why::{
         Summary,
-        stacks::{Counts, Frames, Nameless, Sight, Sights},
+        stacks::{Frames, NoSymbols, StackCounts, SymbolizedStack, SymbolizedStacks},
     },
 };
 
 /// What became of the stacks that were to be taken.
 #[derive(Serialize)]
-pub struct CountsDocument {
+pub struct StackCountsDocument {
     taken: u64,
     over_budget: u64,
     no_room: u64,
@@ -21,10 +21,10 @@ pub struct CountsDocument {
     given_up: u64,
 }
 
-impl CountsDocument {
+impl StackCountsDocument {
     /// None where none were asked for.
     pub fn of(summary: &Summary) -> Option<Self> {
-        let Counts { taken, over_budget, no_room, no_kernel, no_user, given_up } = summary.stacks.as_ref()?.counts;
+        let StackCounts { taken, over_budget, no_room, no_kernel, no_user, given_up } = summary.stacks.as_ref()?.counts;
         Some(Self { taken, over_budget, no_room, no_kernel, no_user, given_up })
     }
 }
@@ -38,7 +38,7 @@ pub struct StacksDocument<'a> {
 
 impl<'a> StacksDocument<'a> {
     /// Those by their names.
-    pub fn new(Sights { waker, wakee }: &'a Sights) -> Self {
+    pub fn new(SymbolizedStacks { waker, wakee }: &'a SymbolizedStacks) -> Self {
         Self { waker: waker.as_ref().map(StackDocument::new), wakee: wakee.as_ref().map(StackDocument::new) }
     }
 }
@@ -54,7 +54,7 @@ struct StackDocument<'a> {
 }
 
 impl<'a> StackDocument<'a> {
-    fn new(sight: &'a Sight) -> Self {
+    fn new(sight: &'a SymbolizedStack) -> Self {
         Self {
             tid: sight.tid,
             comm: sight.comm.map(|comm| comm.to_string()),
@@ -70,8 +70,8 @@ impl<'a> StackDocument<'a> {
 fn missing(frames: &Frames) -> Option<&'static str> {
     match frames {
         Frames::Named(_) => None,
-        Frames::Bare(_, Nameless::Ended) => Some("ended"),
-        Frames::Bare(_, Nameless::Hidden) => Some("hidden"),
+        Frames::Unsymbolized(_, NoSymbols::ProcessExited) => Some("ended"),
+        Frames::Unsymbolized(_, NoSymbols::Restricted) => Some("hidden"),
         Frames::Missing(StackId::MapFull) => Some("no_room"),
         Frames::Missing(_) => Some("none"),
     }

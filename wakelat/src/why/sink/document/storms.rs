@@ -7,13 +7,13 @@ use crate::{
     wait::Comm,
     why::{
         sink::storm,
-        storms::{Forks, Storm},
+        storms::{ForkBurst, ForkCounts},
     },
 };
 
 /// Tasks of one name made many others, and those were in the way.
 #[derive(Serialize)]
-pub(super) struct StormDocument {
+pub(super) struct ForkBurstDocument {
     comm: String,
     tasks: u64,
     programs: u64,
@@ -23,14 +23,14 @@ pub(super) struct StormDocument {
     remedy: &'static str,
 }
 
-impl StormDocument {
-    pub(super) fn new(found: &Storm) -> Self {
+impl ForkBurstDocument {
+    pub(super) fn new(found: &ForkBurst) -> Self {
         Self {
             comm: found.comm.to_string(),
             tasks: found.tasks,
-            programs: found.programs,
-            sum_ns: found.had.ns,
-            of_ns: found.whole_ns,
+            programs: found.execs,
+            sum_ns: found.sum.ns,
+            of_ns: found.total_ns,
             evidence: storm::evidence(found, &Style::default()),
             remedy: storm::REMEDY,
         }
@@ -39,26 +39,26 @@ impl StormDocument {
 
 /// The tasks that were made.
 #[derive(Serialize)]
-pub(super) struct ForksDocument {
+pub(super) struct ForkCountsDocument {
     tasks: u64,
     programs: u64,
-    makers: Vec<MakerDocument>,
+    makers: Vec<ParentDocument>,
 }
 
 #[derive(Serialize)]
-struct MakerDocument {
+struct ParentDocument {
     comm: String,
     tasks: u64,
     programs: u64,
 }
 
-impl ForksDocument {
-    pub(super) fn new(forks: &Forks) -> Self {
-        let maker = |(comm, tasks, programs): &(Comm, u64, u64)| MakerDocument {
+impl ForkCountsDocument {
+    pub(super) fn new(forks: &ForkCounts) -> Self {
+        let maker = |(comm, tasks, programs): &(Comm, u64, u64)| ParentDocument {
             comm: comm.to_string(),
             tasks: *tasks,
             programs: *programs,
         };
-        Self { tasks: forks.tasks, programs: forks.programs, makers: forks.makers.iter().map(maker).collect() }
+        Self { tasks: forks.tasks, programs: forks.execs, makers: forks.parents.iter().map(maker).collect() }
     }
 }

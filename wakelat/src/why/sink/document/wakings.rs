@@ -2,34 +2,34 @@
 
 use serde::Serialize;
 
-use super::SumDocument;
+use super::TimeSumDocument;
 use crate::{
     aggregate::rank::Percentile,
     report::KeyPart,
     sink::document::key,
-    why::wakers::{Ranking, Waking},
+    why::wakers::{RankedWakeupPairs, WakeupPair},
 };
 
 /// A pair of waker and wakee.
 #[derive(Serialize)]
-pub(super) struct WakingDocument<'a> {
+pub(super) struct WakeupPairDocument<'a> {
     #[serde(serialize_with = "key")]
     waker: &'a [KeyPart],
     #[serde(serialize_with = "key")]
     wakee: &'a [KeyPart],
     #[serde(flatten)]
-    sum: SumDocument,
+    sum: TimeSumDocument,
     p50_ns: u64,
     p99_ns: u64,
 }
 
-impl<'a> WakingDocument<'a> {
-    pub(super) fn new(pair: &'a Waking) -> Self {
+impl<'a> WakeupPairDocument<'a> {
+    pub(super) fn new(pair: &'a WakeupPair) -> Self {
         let waits = &pair.waits;
         Self {
             waker: &pair.waker,
             wakee: &pair.wakee,
-            sum: SumDocument { sum_ns: waits.ns, max_ns: waits.max_ns, waits: waits.count },
+            sum: TimeSumDocument { sum_ns: waits.ns, max_ns: waits.max_ns, waits: waits.count },
             p50_ns: waits.percentile_ns(Percentile::P50),
             p99_ns: waits.percentile_ns(Percentile::P99),
         }
@@ -38,15 +38,15 @@ impl<'a> WakingDocument<'a> {
 
 /// The waits of woken tasks that are in no pair written.
 #[derive(Serialize)]
-pub(super) struct RestDocument {
+pub(super) struct WakeupPairsRestDocument {
     sum_ns: u128,
     waits: u64,
     error_ns: u128,
 }
 
-impl RestDocument {
-    pub(super) fn new(ranking: &Ranking) -> Self {
-        let written = |of: fn(&Waking) -> u128| ranking.pairs.iter().map(of).sum::<u128>();
+impl WakeupPairsRestDocument {
+    pub(super) fn new(ranking: &RankedWakeupPairs) -> Self {
+        let written = |of: fn(&WakeupPair) -> u128| ranking.pairs.iter().map(of).sum::<u128>();
         let waits = written(|pair| pair.waits.count.into());
         Self {
             sum_ns: ranking.all.ns - written(|pair| pair.waits.ns),

@@ -9,16 +9,16 @@ use crate::{
 
 /// What a function of a worker had.
 #[derive(Serialize)]
-pub struct WorkDocument {
+pub struct WorkItemDocument {
     function: String,
     sum_ns: u128,
 }
 
-impl WorkDocument {
+impl WorkItemDocument {
     /// Those of one that was in the way.
-    pub fn of_antagonist(who: &Actor, summary: &Summary) -> Vec<Self> {
+    pub fn of_interferer(who: &Actor, summary: &Summary) -> Vec<Self> {
         let Actor::Task(task) = who else { return Vec::new() };
-        let works = summary.works.get(&(task.tid, task.comm)).into_iter().flatten();
+        let works = summary.work_items.get(&(task.tid, task.comm)).into_iter().flatten();
         works.map(|work| Self { function: work.function.clone(), sum_ns: work.ns }).collect()
     }
 
