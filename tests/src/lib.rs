@@ -2,7 +2,7 @@
 //! its figures against.
 //!
 //! A test stages a [`workload`] (its tasks exist and are blocked), starts [`wakelat::Wakelat`] (and has it say that it
-//! measures), lets the workload perform, and compares the [`report::Report`] with what the workload knows of itself and
+//! measures), lets the workload perform, and compares the [`report::JsonReport`] with what the workload knows of itself and
 //! with what the kernel knows of its tasks ([`procfs`]). Nothing here uses wakelat's own code: an error must not be able
 //! to hide on both sides.
 

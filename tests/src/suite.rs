@@ -148,7 +148,7 @@ pub fn skip_test(skip: Skip) -> ! {
     resume_unwind(Box::new(skip))
 }
 
-/// Runs a test to its end, or to where it [leaves](leave).
+/// Runs a test to its end, or to where it [leaves](skip_test).
 fn outcome_of(body: impl FnOnce() -> TestOutcome) -> TestOutcome {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| match payload.downcast::<Skip>() {
         Ok(skip) => Err(*skip),

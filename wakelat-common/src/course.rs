@@ -67,7 +67,7 @@ mod count {
 }
 
 /// The clocks of a task's run queue at one instant; while a wait is under way, that of throttling is 0 unless the wait
-/// [follows](Course::follows_throttling) it. They go on from any value, and only while what they measure lasts.
+/// [follows](WaitContext::follows_throttling) it. They go on from any value, and only while what they measure lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
     /// How long the task's group was out of quota on this CPU: ns.

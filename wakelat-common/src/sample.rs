@@ -26,7 +26,7 @@ pub struct Sample {
     /// A [`crate::Class`], as its number.
     pub class: u8,
     /// 1 where the task was preempted although its state said that it sleeps, or that is not known: see
-    /// [`crate::start::Start::wakeable`].
+    /// [`crate::start::PendingWait::preempted_sleeping`].
     pub preempted_sleeping: u8,
     /// Where it runs now.
     pub cpu: u32,

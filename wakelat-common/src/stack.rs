@@ -4,7 +4,7 @@
 //! A record holds the numbers of two stacks in maps of the kernel's, where equal stacks are kept once. User space joins it to a
 //! wait by task and time.
 
-/// Bits of the load-time integer that says whose stacks are taken; [`Stack::role`] is one of them.
+/// Bits of the load-time integer that says whose stacks are taken; [`StackRecord::role`] is one of them.
 pub mod role {
     /// Of whoever wakes or makes a task.
     pub const WAKER: u8 = 1;
@@ -30,7 +30,7 @@ pub struct StackRecord {
     pub reserved: u16,
     /// Where.
     pub cpu: u32,
-    /// As [`crate::timeline::Turn::lost`].
+    /// As [`crate::timeline::SwitchRecord::lost`].
     pub lost: u32,
     /// The thread that waits, or is about to.
     pub pid: u32,

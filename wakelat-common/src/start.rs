@@ -8,7 +8,7 @@ use crate::{
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
 };
 
-/// The wait of one task, kept in its [`crate::course::Entry`].
+/// The wait of one task, kept in its [`crate::course::TrackedTask`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct PendingWait {
@@ -28,7 +28,7 @@ pub struct PendingWait {
     /// 1 where this wait is one the user asked for; 0 where it is remembered only so that a wakeup of a task that waits
     /// already is not taken for a new wait.
     pub wanted: u8,
-    /// 1 where the task lost its CPU although its state said that it sleeps: [`Leaving::RunnableYetWakeable`].
+    /// 1 where the task lost its CPU although its state said that it sleeps: [`PrevState::PreemptedSleeping`].
     pub preempted_sleeping: u8,
     /// The level in force when the wait began ([`crate::share`]).
     pub sampling_shift: u8,

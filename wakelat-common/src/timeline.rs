@@ -7,21 +7,21 @@ use crate::{sample::COMM_LEN, start::PrevState};
 
 /// What a record is: the number it begins with. They have numbers of their own, beside [`crate::sample::KIND_SAMPLE`].
 pub mod kind {
-    /// A [`super::Turn`].
+    /// A [`super::SwitchRecord`].
     pub const SWITCH: u8 = 2;
-    /// A [`super::Noise`].
+    /// A [`super::InterruptRecord`].
     pub const INTERRUPT: u8 = 3;
-    /// A [`super::Moved`].
+    /// A [`super::MigrationRecord`].
     pub const MIGRATION: u8 = 4;
-    /// A [`super::Woken`].
+    /// A [`super::WakeupRecord`].
     pub const WAKEUP: u8 = 5;
-    /// A [`super::FullTurn`].
+    /// A [`super::SwitchRecordFull`].
     pub const SWITCH_FULL: u8 = 6;
-    /// A [`super::Work`].
+    /// A [`super::WorkItemRecord`].
     pub const WORK_ITEM: u8 = 16;
-    /// A [`super::Spawn`].
+    /// A [`super::ForkExecRecord`].
     pub const FORK_EXEC: u8 = 17;
-    /// A [`crate::stack::Stack`].
+    /// A [`crate::stack::StackRecord`].
     pub const STACK: u8 = 18;
 }
 
@@ -84,7 +84,7 @@ pub struct CurrentTask {
 
 impl CpuState {
     /// Takes note of a switch, of which the kernel says that it is number `switches`. Returns how many before it were not
-    /// seen, or [`HIDDEN_UNKNOWN`].
+    /// seen, or [`UNSEEN_UNKNOWN`].
     #[inline(always)]
     pub fn count_unseen(&mut self, switches: u64) -> u32 {
         let before = core::mem::replace(&mut self.nr_switches, switches);
@@ -96,7 +96,7 @@ impl CpuState {
     }
 }
 
-/// [`Turn::class`] of one with which no wait ended that is to be shown.
+/// [`SwitchRecord::class`] of one with which no wait ended that is to be shown.
 pub const NO_WAIT: u8 = u8::MAX;
 
 /// How many switches were not seen is not known.
@@ -105,7 +105,7 @@ pub const UNSEEN_UNKNOWN: u32 = u32::MAX;
 /// A C-state that is not known.
 pub const IDLE_STATE_UNKNOWN: u8 = u8::MAX;
 
-/// Bits of [`Turn::flags`].
+/// Bits of [`SwitchRecord::flags`].
 pub mod flag {
     /// The CPU that carried the wakeup out was not the waker's: it had been sent an interrupt.
     pub const REMOTE: u8 = 1;
@@ -122,14 +122,14 @@ pub mod flag {
 }
 
 /// A CPU went from one task to the next; with that a wait may have ended. The task that leaves is the one that came by the
-/// CPU's last record of a switch, and is as it was then: otherwise the record is a [`FullTurn`].
+/// CPU's last record of a switch, and is as it was then: otherwise the record is a [`SwitchRecordFull`].
 ///
 /// Fields of a wait are as those of a [`crate::Sample`] of the same name. It fills two lines of a cache with the ring buffer's
 /// own header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SwitchRecord {
-    /// [`kind::TURN`] or [`kind::FULL_TURN`].
+    /// [`kind::SWITCH`] or [`kind::SWITCH_FULL`].
     pub kind: u8,
     /// Of the wait.
     pub sampling_shift: u8,
@@ -144,7 +144,7 @@ pub struct SwitchRecord {
     /// This CPU's records that found no room so far. Not a number of its own for each record: an interrupt may come
     /// between taking one and taking a place in the ring buffer.
     pub lost: u32,
-    /// What becomes of the task that leaves: [`leaving_number`].
+    /// What becomes of the task that leaves: [`prev_state_to_u8`].
     pub prev_state: u8,
     /// Bits of [`flag`].
     pub flags: u8,
@@ -198,7 +198,7 @@ pub struct SwitchRecordFull {
     pub prev_prio: i32,
     /// Its policy.
     pub prev_policy: u32,
-    /// How many switches of this CPU no program has seen since the last one that one did; or [`HIDDEN_UNKNOWN`].
+    /// How many switches of this CPU no program has seen since the last one that one did; or [`UNSEEN_UNKNOWN`].
     pub unseen: u32,
     /// When the task that leaves came, by the kernel's own account (`sched_info.last_arrival`): ns of CLOCK_MONOTONIC, some
     /// hundred ns off as the kernel reads its clock before the tracepoint. Of idle, of which it keeps none, when the CPU first
@@ -214,7 +214,7 @@ pub struct SwitchRecordFull {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct InterruptRecord {
-    /// [`kind::NOISE`].
+    /// [`kind::INTERRUPT`].
     pub kind: u8,
     /// Of [`source`].
     pub source: u8,
@@ -222,7 +222,7 @@ pub struct InterruptRecord {
     pub reserved: u16,
     /// Where.
     pub cpu: u32,
-    /// As [`Turn::lost`].
+    /// As [`SwitchRecord::lost`].
     pub lost: u32,
     /// The interrupt's number, the softirq's vector, or of [`vector`].
     pub number: u32,
@@ -234,7 +234,7 @@ pub struct InterruptRecord {
     pub name: [u8; COMM_LEN],
 }
 
-/// [`Noise::source`].
+/// [`InterruptRecord::source`].
 pub mod source {
     /// The handler of a device's interrupt.
     pub const IRQ: u8 = 0;
@@ -262,7 +262,7 @@ pub mod vector {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct MigrationRecord {
-    /// [`kind::MOVED`].
+    /// [`kind::MIGRATION`].
     pub kind: u8,
     /// 1 where it waited.
     pub waiting: u8,
@@ -270,7 +270,7 @@ pub struct MigrationRecord {
     pub reserved: u16,
     /// Where the event fired.
     pub cpu: u32,
-    /// As [`Turn::lost`].
+    /// As [`SwitchRecord::lost`].
     pub lost: u32,
     /// The thread.
     pub pid: u32,
@@ -288,7 +288,7 @@ pub struct MigrationRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct WakeupRecord {
-    /// [`kind::WOKEN`].
+    /// [`kind::WAKEUP`].
     pub kind: u8,
     /// A [`crate::Class`], as its number.
     pub class: u8,
@@ -298,7 +298,7 @@ pub struct WakeupRecord {
     pub reserved: u8,
     /// Where the event fired.
     pub cpu: u32,
-    /// As [`Turn::lost`].
+    /// As [`SwitchRecord::lost`].
     pub lost: u32,
     /// The thread.
     pub pid: u32,
@@ -316,13 +316,13 @@ pub struct WakeupRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct WorkItemRecord {
-    /// [`kind::WORK`].
+    /// [`kind::WORK_ITEM`].
     pub kind: u8,
     /// Zero.
     pub reserved: [u8; 3],
     /// Where.
     pub cpu: u32,
-    /// As [`Turn::lost`].
+    /// As [`SwitchRecord::lost`].
     pub lost: u32,
     /// The worker.
     pub pid: u32,
@@ -336,7 +336,7 @@ pub struct WorkItemRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ForkExecRecord {
-    /// [`kind::SPAWN`].
+    /// [`kind::FORK_EXEC`].
     pub kind: u8,
     /// 1 where it took another program.
     pub exec: u8,
@@ -344,7 +344,7 @@ pub struct ForkExecRecord {
     pub reserved: u16,
     /// Where.
     pub cpu: u32,
-    /// As [`Turn::lost`].
+    /// As [`SwitchRecord::lost`].
     pub lost: u32,
     /// The task that did.
     pub pid: u32,
@@ -358,7 +358,7 @@ pub struct ForkExecRecord {
     pub comm: [u8; COMM_LEN],
 }
 
-/// [`Leaving`] as a number.
+/// [`PrevState`] as a number.
 #[inline(always)]
 pub const fn prev_state_to_u8(leaving: PrevState) -> u8 {
     match leaving {
@@ -369,7 +369,7 @@ pub const fn prev_state_to_u8(leaving: PrevState) -> u8 {
     }
 }
 
-/// The inverse of [`leaving_number`].
+/// The inverse of [`prev_state_to_u8`].
 pub const fn prev_state_from_u8(number: u8) -> Option<PrevState> {
     match number {
         0 => Some(PrevState::Runnable),

@@ -5,7 +5,7 @@ use crate::sample::COMM_LEN;
 /// Bytes of an interrupt's name; longer ones are cut.
 pub const NAME_LEN: usize = 32;
 
-/// [`Said::kind`]: what was said. They have numbers of their own, beside [`crate::sample::KIND_SAMPLE`].
+/// [`TracerRecord::kind`]: what was said. They have numbers of their own, beside [`crate::sample::KIND_SAMPLE`].
 pub mod kind {
     /// `osnoise:irq_noise`.
     pub const IRQ: u32 = 16;

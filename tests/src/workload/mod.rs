@@ -68,9 +68,9 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 pub enum Workload {
     /// See [`CrossWake`].
     CrossWake(CrossWake),
-    /// See [`Forks`].
+    /// See [`ForkWorkload`].
     Forks(ForkWorkload),
-    /// See [`Held`].
+    /// See [`CpuHold`].
     Held(CpuHold),
     /// See [`Hogs`].
     Hogs(Hogs),
@@ -78,7 +78,7 @@ pub enum Workload {
     ManyThreads(ManyThreads),
     /// See [`Messaging`].
     Messaging(Messaging),
-    /// See [`Migration`].
+    /// See [`MigrationWorkload`].
     Migration(MigrationWorkload),
     /// See [`PingPong`].
     PingPong(PingPong),
@@ -118,7 +118,7 @@ pub struct LoadReport {
 pub struct Performance {
     /// By the load.
     pub reported: LoadReport,
-    /// Wakeups of each of the tasks that [`Known::wakeups`] names: as often as it blocked by the kernel's own account,
+    /// Wakeups of each of the tasks that [`LoadReport::wakeups`] names: as often as it blocked by the kernel's own account,
     /// which agrees with the load but for what [`Staged::perform`] says.
     pub wakeups: BTreeMap<String, u64>,
     /// By the kernel: what the performance added to each task's account, by thread id. Its tasks were blocked at both

@@ -35,7 +35,7 @@ pub struct Planted {
     pub cause: PlantedCause,
 }
 
-/// What a task waits for. [`Known::took`] has how long each took by its own clock.
+/// What a task waits for. [`LoadReport::took`] has how long each took by its own clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum PlantedCause {
     /// `wl-first`, which wakes it, and `wl-second` have its CPU in turn.

@@ -19,7 +19,7 @@ use crate::{
 pub const SHARED_PIPES: u64 = 3;
 
 /// Where a load's tasks come from. Used in this order: [`Self::task`] for each, [`Self::go`], [`Self::until_done`],
-/// [`Self::leave`].
+/// [`Self::finish`].
 pub struct Stage {
     tids: BTreeMap<String, u32>,
     gates: Vec<BytePipe>,

@@ -56,7 +56,7 @@ impl VictimTask {
     }
 }
 
-/// Wakes a [`Victim`].
+/// Wakes a [`VictimTask`].
 pub struct VictimWaker<'a> {
     victim: &'a VictimTask,
     watch: Watch,

@@ -14,9 +14,9 @@
 //! The build script of a BPF crate lists the fields it reads, a row each:
 //!
 //! ```no_run
-//! use core_accessors::{CHAR, I32, I64, Kernel, U32, U64, array, embedded, pointer};
+//! use core_accessors::{AccessorTable, CHAR, I32, I64, U32, U64, array, embedded, pointer};
 //!
-//! Kernel::new()
+//! AccessorTable::new()
 //!     .structure("task_struct", [
 //!         ("pid", I32),
 //!         ("comm", array(CHAR, 16)),
@@ -113,7 +113,7 @@ pub struct AccessorTable {
     structures: Vec<Structure>,
 }
 
-/// What comes of a [`Kernel`].
+/// What comes of a [`AccessorTable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accessors {
     /// LLVM IR that defines the accessors, for bpf-linker.

@@ -1,8 +1,8 @@
 //! Sums by key in a table of bounded size, with a bound on what that costs: Space-Saving (Metwally, Agrawal, El Abbadi 2005) in
 //! batches.
 //!
-//! A key that leaves the table takes with it at most [`Rest::error`], and one that comes to the table is taken to have had as much
-//! before: so its true sum is at least the one shown, and at most [`Rest::error`] more. Keys leave by what they may have had, the
+//! A key that leaves the table takes with it at most [`Evicted::error`], and one that comes to the table is taken to have had as much
+//! before: so its true sum is at least the one shown, and at most [`Evicted::error`] more. Keys leave by what they may have had, the
 //! least first, so that one that adds up slowly stays as long as newcomers add up more slowly still.
 //!
 //! The bound, for a table that goes on with `kept` keys: each time keys leave, `kept` and one more have all had at least as much

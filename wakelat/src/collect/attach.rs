@@ -140,7 +140,7 @@ fn records_wakeups(settings: &Settings) -> bool {
     settings.timeline.is_some_and(|timeline| timeline.wakeups)
 }
 
-/// What `settings` need, the program on `sched_switch` first; of [`EVENTS`] those that `exists` says the kernel has.
+/// What `settings` need, the program on `sched_switch` first; of [`EVENT_POINTS`] those that `exists` says the kernel has.
 pub(super) fn needed_programs(settings: &Settings, exists: impl Fn(&str) -> bool) -> Vec<ProgramSpec> {
     let needed = |points: &[AttachPoint]| -> Vec<ProgramSpec> {
         points.iter().filter(|point| (point.needed)(settings)).map(|point| point.program).collect()

@@ -43,9 +43,9 @@ pub struct TriggerHistogram {
 /// One entry of a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistogramEntry {
-    /// The keys, in the order of [`Histogram::key_names`].
+    /// The keys, in the order of [`TriggerHistogram::key_names`].
     pub keys: Vec<EntryKey>,
-    /// The values, in the order of [`Histogram::value_names`].
+    /// The values, in the order of [`TriggerHistogram::value_names`].
     pub values: Vec<EntryValue>,
     /// What `onmax()` or `onchange()` handlers kept for this entry, in the order of the actions.
     pub track_data: Vec<TrackData>,

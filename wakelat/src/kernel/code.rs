@@ -53,7 +53,7 @@ impl UserSymbolizer {
         (!names.is_empty()).then_some(names)
     }
 
-    /// Where these addresses are, for [`Self::names_of_places`] when the process may have ended. None as of [`Self::names`].
+    /// Where these addresses are, for [`Self::names_of_locations`] when the process may have ended. None as of [`Self::names`].
     pub fn locations(&self, pid: u32, addresses: &[u64]) -> Option<Vec<CodeLocation>> {
         // By path: what /proc has of a process ends with it.
         let options = NormalizeOpts { map_files: false, ..NormalizeOpts::default() };

@@ -54,9 +54,9 @@ pub enum OverheadAction {
     Nothing,
     /// A period has ended, and this one begins at once.
     NewPeriod(Period),
-    /// The programs are to be detached: [`Account::leave`].
+    /// The programs are to be detached: [`OverheadMonitor::pause`].
     Pause(Duration),
-    /// They are to be attached again: [`Account::come_back`].
+    /// They are to be attached again: [`OverheadMonitor::resume`].
     Resume,
 }
 

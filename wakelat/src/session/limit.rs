@@ -3,7 +3,7 @@
 //! A token bucket of CPU time. It fills at a part of the limit and is debited for all that measuring takes: each run of a
 //! program at the price that the last slice of the account has shown, and wakelat's own CPU time. A period begins when the bucket holds
 //! what the period and the pause after it are expected to take. Where the period takes more, the programs stop by themselves
-//! ([`Limit::runs`]), however late user space is, and what it takes to detach them is still in the bucket. So what measuring takes in
+//! ([`OverheadLimit::runs`]), however late user space is, and what it takes to detach them is still in the bucket. So what measuring takes in
 //! a stretch of time is at most what flows in meanwhile and what the bucket held when it began: in 10 s, 9.42 s of the limit, and in
 //! a run of at least a second, no more than its length. The rest of the limit is for what a run costs more between slices than in them.
 //!

@@ -1,6 +1,6 @@
 //! What measuring takes, from parts of the run to the whole of it: pure.
 //!
-//! Switches are those of the kernel's while the programs were attached: see [`Presence`].
+//! Switches are those of the kernel's while the programs were attached: see [`AttachedTime`].
 
 /// Programs' time, extrapolated from slices in which the kernel accounted it: in each slice a switch, with the wakeups
 /// that belong to it, took so much on average, and all switches since the slice before are taken to have cost the same. The

@@ -2,7 +2,7 @@
 //!
 //! A number is looked up soon after the sample that has it, as its task or cgroup may be gone before the report. A thread's name
 //! is that of the moment: its own samples bring it, and a name from /proc is read again when its number comes again after
-//! [`FRESH`], for the thread may have another name by then, or be another thread. One that is gone keeps its last name.
+//! [`NAME_MAX_AGE`], for the thread may have another name by then, or be another thread. One that is gone keeps its last name.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -34,7 +34,7 @@ pub struct NameResolver {
     /// Cgroups that came, and whose paths are not known yet.
     new_cgroups: RefCell<HashSet<u64>>,
     comms: RefCell<HashMap<u32, CachedName>>,
-    /// How many times [`FRESH`] has passed.
+    /// How many times [`NAME_MAX_AGE`] has passed.
     age: Cell<u64>,
     fresh_since: Cell<Instant>,
     /// Read when somebody asks for one.

@@ -235,7 +235,7 @@ fn intervals<S: Serializer>(distribution: &Distribution, serializer: S) -> Resul
     )
 }
 
-/// What each part had of a wait, in the order of [`Part::ALL`]: ns.
+/// What each part had of a wait, in the order of [`Component::ALL`]: ns.
 pub fn component_fields(account: &Breakdown) -> [u64; Component::ALL.len()] {
     let mut fields = [0; Component::ALL.len()];
     account.components().for_each(|(part, ns)| fields[part as usize] = ns);

@@ -5,7 +5,7 @@
 //! in one piece. Every sink shows the coverage: figures without it are not shown anywhere. The one that has no place for it,
 //! a CSV of waits, leaves it to the caller ([`coverage::write`]).
 //!
-//! A new sink is a file beside these with an `impl` of [`Reports`], [`Waits`], [`Accounts`] or [`Events`], and a line in [`Format`].
+//! A new sink is a file beside these with an `impl` of [`ReportRenderer`], [`WaitRenderer`], [`BreakdownRenderer`] or [`EventRenderer`], and a line in [`OutputFormat`].
 
 use std::io::{self, Write};
 
@@ -150,7 +150,7 @@ pub trait BreakdownRenderer {
     /// Those of `out`.
     fn breakdown(&mut self, account: &Breakdown, context: &RenderContext, out: &mut dyn Write) -> io::Result<()>;
 
-    /// As [`Waits::end`].
+    /// As [`WaitRenderer::end`].
     ///
     /// # Errors
     /// Those of `out`.
@@ -173,7 +173,7 @@ pub trait EventRenderer {
     /// Those of `out`.
     fn event(&mut self, event: &Event, context: &RenderContext, out: &mut dyn Write) -> io::Result<()>;
 
-    /// As [`Waits::end`].
+    /// As [`WaitRenderer::end`].
     ///
     /// # Errors
     /// Those of `out`.

@@ -69,7 +69,7 @@ impl Style {
     /// Characters outside ASCII need a UTF-8 locale: the first of LC_ALL, LC_CTYPE and LANG that is set and not empty
     /// decides, as setlocale(3) does. Colour needs a terminal that is not `dumb`, and no NO_COLOR
     /// (<https://no-color.org>: any value but the empty one). The width is the terminal's, or else COLUMNS, or else 80,
-    /// and never below [`NARROWEST`].
+    /// and never below [`MIN_WIDTH`].
     pub fn detect(
         variable: impl Fn(&str) -> Option<String>,
         terminal: bool,
@@ -95,7 +95,7 @@ impl Style {
         }
     }
 
-    /// The columns a line may take: the width, but at least [`NARROWEST`].
+    /// The columns a line may take: the width, but at least [`MIN_WIDTH`].
     pub fn columns(&self) -> usize {
         self.width.max(MIN_WIDTH)
     }

@@ -69,7 +69,7 @@ impl TextLine {
         self.finish_within(style.columns(), style, out);
     }
 
-    /// As [`Line::end`], cut to `columns`.
+    /// As [`TextLine::finish`], cut to `columns`.
     pub fn finish_within(&self, columns: usize, style: &Style, out: &mut String) {
         let last = self.spans.iter().rposition(|(_, text)| !text.trim_end().is_empty());
         let mut spans: Vec<_> = self.spans[..last.map_or(0, |last| last + 1)].iter().map(|(i, t)| (*i, &**t)).collect();

@@ -32,7 +32,7 @@ pub struct Breakdown {
 /// From `sched_waking` to `sched_wakeup`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// [`Part::Placement`] or [`Part::Ipi`].
+    /// [`Component::Placement`] or [`Component::Ipi`].
     pub component: Component,
     /// How long it took: ns.
     pub ns: u64,

@@ -28,7 +28,7 @@ pub enum Component {
     RtThrottled,
     /// The hypervisor had the CPU.
     Stolen,
-    /// Nobody can tell; [`Unknown`] says why.
+    /// Nobody can tell; [`UnknownReason`] says why.
     Unexplained,
 }
 

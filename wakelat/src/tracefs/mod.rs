@@ -110,7 +110,7 @@ impl TracefsMount {
     /// The one this process sees.
     ///
     /// # Errors
-    /// Those of [`Tracefs::find`].
+    /// Those of [`TracefsMount::find`].
     pub fn mounted() -> Result<Self, TracefsError> {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Self::find(&mounts::parse(&mountinfo))

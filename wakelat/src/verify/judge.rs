@@ -89,7 +89,7 @@ pub struct RulesComparison {
     pub already_running: u64,
     /// Wakeups of waiting tasks: the trigger restarts its clock.
     pub already_queued: u64,
-    /// Waits of the trigger that began at no wakeup: see [`super::waits::Own::bogus`].
+    /// Waits of the trigger that began at no wakeup: see [`super::waits::OwnRuleCounts::bogus`].
     pub bogus: WaitTally,
     /// Waits of the trigger that are too short because a wakeup restarted its clock, and by how much. At most one for
     /// each of the wakeups that can do so: the ones that differ most.
@@ -169,16 +169,7 @@ impl std::error::Error for NotCompared {}
 impl WindowMeasurement {
     /// Compares the two sides and splits what the trigger's rules get wrong by its cause.
     pub fn evaluate(self) -> Verification {
-        let Self {
-            kernel,
-            from,
-            waits,
-            counted,
-            switching_ns,
-            already_running: woken_running,
-            already_queued: woken_waiting,
-            checks,
-        } = self;
+        let Self { kernel, from, waits, counted, switching_ns, already_running, already_queued, checks } = self;
         let count = waits.exact.side.count();
         let tolerance = Tolerance { waits: waits.ambiguous, held_up: (count / HELD_UP_SHARE).max(HELD_UP_LEAST) };
         let (comparison, tables) = match counted {
@@ -187,7 +178,7 @@ impl WindowMeasurement {
         };
         let mut late_ns = waits.own.late_ns;
         late_ns.sort_unstable_by(|one, other| other.cmp(one));
-        let restarts = usize::try_from(woken_waiting).unwrap_or(usize::MAX).min(late_ns.len());
+        let restarts = usize::try_from(already_queued).unwrap_or(usize::MAX).min(late_ns.len());
         let (restarted, held_up) = late_ns.split_at(restarts);
         Verification {
             kernel,
@@ -198,8 +189,8 @@ impl WindowMeasurement {
             switching_ns,
             rules: RulesComparison {
                 classes: waits.own.classes,
-                already_running: woken_running,
-                already_queued: woken_waiting,
+                already_running,
+                already_queued,
                 bogus: waits.own.bogus,
                 restarted: WaitTally::of(restarted),
                 held_up: WaitTally::of(held_up),
@@ -340,25 +331,23 @@ pub(super) mod tests {
 
     #[test]
     fn each_wakeup_of_a_waiting_task_restarts_one_clock_and_the_rest_were_held_up() {
-        let rules = |woken_waiting| {
+        let rules = |already_queued| {
             let mut waits = waits(0);
             for (index, late_ns) in [6_000, 12_000, 9_000].into_iter().enumerate() {
                 waits.by_trigger_rules(&wait(index as u64, late_ns), 0);
                 waits.by_own_rules(&wait(index as u64, 0), 0);
             }
             waits.finish();
-            WindowMeasurement { already_queued: woken_waiting, ..measured(Err(NotCompared::NotMounted), waits) }
-                .evaluate()
-                .rules
+            WindowMeasurement { already_queued, ..measured(Err(NotCompared::NotMounted), waits) }.evaluate().rules
         };
         let tally = |count, sum_ns, max_ns| WaitTally { count, sum_ns, max_ns };
-        for (woken_waiting, restarted, held_up) in [
+        for (already_queued, restarted, held_up) in [
             (0, tally(0, 0, 0), tally(3, 27_000, 12_000)),
             (1, tally(1, 12_000, 12_000), tally(2, 15_000, 9_000)),
             (9, tally(3, 27_000, 12_000), tally(0, 0, 0)),
         ] {
-            let rules = rules(woken_waiting);
-            assert_eq!((rules.restarted, rules.held_up), (restarted, held_up), "{woken_waiting} wakeups");
+            let rules = rules(already_queued);
+            assert_eq!((rules.restarted, rules.held_up), (restarted, held_up), "{already_queued} wakeups");
         }
     }
 

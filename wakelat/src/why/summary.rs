@@ -241,7 +241,7 @@ impl SummaryBuilder {
         self.throttling_unknown = 0;
     }
 
-    /// Ends a window of `duration_ns`: its groups are taken, and [`Self::begin`] has to follow.
+    /// Ends a window of `duration_ns`: its groups are taken, and [`Self::start_window`] has to follow.
     pub fn summary(&mut self, duration_ns: u64, names: &dyn Names) -> Summary {
         let (antagonists, all_antagonists) = self.interferers.ranking(MAX_RANKED);
         let (chains, preemptions) = self.preemption_pairs.ranking(MAX_RANKED);

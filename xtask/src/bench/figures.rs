@@ -67,11 +67,11 @@ pub struct Figures {
     pub accounting: Option<Spread>,
     /// A run of a program at a switch as the kernel accounts it, nothing subtracted: ns.
     pub switch_gross_ns: Option<Spread>,
-    /// [`Cost::wakeup_ns`]
+    /// [`ProgramCost::wakeup_ns`]
     pub wakeup_ns: Option<Spread>,
-    /// [`Cost::switch_ns`]
+    /// [`ProgramCost::switch_ns`]
     pub switch_ns: Option<Spread>,
-    /// [`Cost::pair_ns`]
+    /// [`ProgramCost::pair_ns`]
     pub pair_ns: Option<Spread>,
     /// The same as a multiple of the reference's in the same round.
     pub pair_to_reference: Option<Spread>,

@@ -55,7 +55,7 @@ pub enum ReadySignal {
 /// The id of the instrument that the others are compared with.
 pub const REFERENCE: &str = "runqlat";
 
-/// The id of [`Kind::Floor`].
+/// The id of [`InstrumentKind::Floor`].
 pub const FLOOR: &str = "floor";
 
 /// Debian's packages of the tools.

@@ -87,7 +87,7 @@ impl DebianSuite {
     /// Fetches the package into `dir`; apt has compared its hash with the signed index.
     ///
     /// # Errors
-    /// [`Gone`] where the mirror no longer holds the file.
+    /// [`PackageGone`] where the mirror no longer holds the file.
     pub fn download(&self, package: &Package, dir: &Path) -> anyhow::Result<PathBuf> {
         let fetched = output(self.apt("apt-get").args(["-qq", "download", &package.name]).current_dir(dir));
         match fetched {

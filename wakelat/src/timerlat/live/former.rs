@@ -183,7 +183,7 @@ fn period_goes_first(tracefs: &TracefsMount, settings: &BTreeMap<String, SavedSe
     settings.get(PERIOD).is_none_or(|period| number(&period.before) >= runtime)
 }
 
-/// Writes a setting as [`Tracefs::read`] gives it: `options` takes one word at a time, and what is as it should be is not
+/// Writes a setting as [`TracefsMount::read`] gives it: `options` takes one word at a time, and what is as it should be is not
 /// touched.
 pub fn set(tracefs: &TracefsMount, file: &str, value: &str) -> Result<(), TracefsError> {
     if file != OPTIONS {

@@ -31,7 +31,7 @@ impl std::fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
-/// Decodes one record: the fields of a [`Said`] in order, in the machine's byte order.
+/// Decodes one record: the fields of a [`TracerRecord`] in order, in the machine's byte order.
 ///
 /// # Errors
 /// Where it is not one.

@@ -1,7 +1,7 @@
 //! The text of a trace: what `cat trace`, `cat trace_pipe` and `rtla -t` give.
 //!
 //! Everything the tracers and the tracepoints of noise print is read; other events are counted. A line that says
-//! nothing of these, or is cut, is an [`ParseError`] that names it, and the next line is read.
+//! nothing of these, or is cut, is an [`TraceParseError`] that names it, and the next line is read.
 
 mod event;
 mod head;

@@ -20,9 +20,9 @@ pub use ring::TokenRing;
 /// A load and its parameters, as the process that performs it is told them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Load {
-    /// See [`Forks`].
+    /// See [`ForkLoad`].
     Forks(ForkLoad),
-    /// See [`Ring`].
+    /// See [`TokenRing`].
     Ring(TokenRing),
 }
 
