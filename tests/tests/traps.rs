@@ -99,14 +99,21 @@ fn t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is(attach: Attac
 }
 
 fn t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait(attach: Attach) -> Outcome {
-    let storm = SignalStorm { rounds: 1000, cpus: machine::two_cpus()?, rest_ns: REST_NS };
-    let (report, performance) = measure(attach, Workload::SignalStorm(storm));
-    let terms = report.coverage.wakeups;
-    println!("\n  {terms:?}");
-    assert!(terms.woken_running > 0, "no running task was woken: {terms:?}");
-    assert_kernels_own_account(&report, &performance);
-    assert_nothing_left_behind(&report, &performance);
-    Ok(())
+    // On a busy machine about one signal in a hundred sleeps meets the target on its way: both tasks must have their CPUs.
+    const STORMS: usize = 10;
+    let cpus = machine::two_cpus()?;
+    for _ in 0..STORMS {
+        let (report, performance) =
+            measure(attach, Workload::SignalStorm(SignalStorm { rounds: 1000, cpus, rest_ns: REST_NS }));
+        let terms = report.coverage.wakeups;
+        println!("\n  {terms:?}");
+        assert_kernels_own_account(&report, &performance);
+        assert_nothing_left_behind(&report, &performance);
+        if terms.woken_running > 0 {
+            return Ok(());
+        }
+    }
+    panic!("no running task was woken in {STORMS} storms");
 }
 
 fn t05_a_free_ping_pong_leaves_no_start_behind(attach: Attach) -> Outcome {
