@@ -6,6 +6,7 @@
 //! with what the kernel knows of its tasks ([`procfs`]). Nothing here uses wakelat's own code: an error must not be able
 //! to hide on both sides.
 
+pub mod agreement;
 pub mod broadcast;
 pub mod byte;
 pub mod cgroup;

@@ -3,6 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
+    agreement::{assert_agrees, assert_checks},
     attached, machine, once,
     procfs::TaskStats,
     suite::{self, Skip, TestOutcome},
@@ -99,38 +100,6 @@ fn print_differences(document: &Value) {
         for bucket in comparison["buckets"].as_array().expect("a list") {
             let moved = bucket["moved"].as_i64().expect("a number").unsigned_abs();
             assert!(moved + held_up <= bucket["explained"].as_u64().expect("a number"), "{document:#}");
-        }
-    }
-}
-
-/// Asserts that the two sides agree. Where the host may stop the guest between two readings of the clock, for however long,
-/// they need to agree on everything but the lengths of the waits: docs/verify.md.
-fn assert_agrees(code: i32, document: &Value) {
-    if machine::has_own_time() || code == 0 {
-        assert_eq!(code, 0, "{document:#}");
-        return;
-    }
-    let comparison = &document["comparison"];
-    let counts = ["wakelat", "trigger"].map(|side| comparison[side]["count"].as_u64().expect("a number"));
-    assert!(Some(counts[0].abs_diff(counts[1])) <= comparison["tolerated_waits"].as_u64(), "{document:#}");
-    let reasons = comparison["reasons"].as_array().expect("a list");
-    println!("  lengths, in time that is not the guest's own: {reasons:?}");
-    let of_lengths = |reason: &Value| {
-        reason.as_str().is_some_and(|text| text.contains("on the other side of") || text.contains("the sums differ"))
-    };
-    assert!(reasons.iter().all(of_lengths), "{document:#}");
-    assert_checks(document);
-}
-
-/// Asserts that the checks without triggers agree; for lengths as in [`assert_agrees`].
-fn assert_checks(document: &Value) {
-    for check in document["checks"].as_array().expect("a list") {
-        println!("  {}", check["found"]);
-        if check["outcome"] == "disagree" && check["name"] == "schedstat" && !machine::has_own_time() {
-            let number = |name: &str| check["numbers"][name].as_u64().expect("a number");
-            assert!(number("unexplained") <= number("tolerated_waits"), "{document:#}");
-        } else {
-            assert_eq!(check["outcome"], "agree", "{document:#}");
         }
     }
 }

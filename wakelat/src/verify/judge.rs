@@ -394,6 +394,7 @@ pub(super) mod tests {
             own_waits: 2_439,
             uncounted: 28,
             ambiguous: 3,
+            late: 2,
             waiting: 5,
             unexplained: 4,
             kernel_ns: 722_700_000,

@@ -6,25 +6,41 @@
 //! - A task that waits when the programs attach and still waits when its account is opened has one wait that only the kernel
 //!   counts. Its state is `R` at the opening.
 //! - A wait that ends while an account is read may be in it or not.
+//! - The kernel counts a wait a little after wakelat's program has seen its end: in the same switch (`sched_info_arrive`), but
+//!   something else may hold that CPU up in between, such as a hypervisor. Until the next wait ends on this CPU, an account
+//!   may be read that does not have it yet. So it is with one wait for each CPU and reading at most.
 //! - The kernel times a wait in pieces, one for each run queue: a move adds the piece before it (`sched_info_dequeue`). So
 //!   its account may have pieces of a wait that is not over when the account is closed.
 //! - A task that is preempted while its state says that it sleeps waits like any other, but not to the kernel, which asks for
 //!   that state only (`sched_info_depart`): it neither counts nor times such a wait, unless the task moves to another run
 //!   queue, where its wait begins for the kernel (`sched_info_enqueue`).
 
-use std::{collections::HashMap, fs, io, path::Path};
+use std::{collections::HashMap, path::Path};
 
-use super::window::{BracketSide, TimeBracket};
+use super::{
+    reading::{Reading, comm},
+    window::BracketSide,
+};
 use crate::{
-    kernel::schedstat::{Schedstat, threads},
+    kernel::schedstat::threads,
     wait::{Comm, Wait},
 };
 
 /// The accounts of the tasks that live through the window.
 pub struct TaskSchedstats {
     tasks: HashMap<u32, Task>,
+    /// The wait that ended last on each CPU.
+    last: HashMap<u32, Ended>,
     clock_ns: u64,
     classic: bool,
+}
+
+/// The end of a wait.
+#[derive(Clone, Copy)]
+struct Ended {
+    tid: u32,
+    at_ns: u64,
+    preempted_sleeping: bool,
 }
 
 struct Task {
@@ -39,16 +55,10 @@ struct Task {
     /// Those of the uncounted waits that the kernel may count.
     maybe_counted: u64,
     ambiguous: u64,
-}
-
-/// An account, read at some time in `moment`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reading {
-    moment: TimeBracket,
-    /// The task was on a run queue or had a CPU at the beginning of the moment.
-    runnable: bool,
-    waits: u64,
-    waited_ns: u64,
+    /// Waits that the kernel may have counted after the account was opened, though they ended before.
+    late_at_opening: u64,
+    /// The same of the account's closing.
+    late_at_closing: u64,
 }
 
 /// Both accounts, all tasks together.
@@ -66,6 +76,8 @@ pub struct SchedstatSums {
     pub uncounted: u64,
     /// Waits that ended while their task's account was being read: the kernel's account may have them or not.
     pub ambiguous: u64,
+    /// Waits whose end the kernel may have been about to count when their task's account was read.
+    pub late: u64,
     /// Tasks that were runnable when their account was opened: each may have one wait that only the kernel counts.
     pub waiting: u64,
     /// Waits in one account only that no border of their task's account explains.
@@ -97,7 +109,7 @@ impl TaskSchedstats {
             let opened = wanted(tid, &comm).then(|| Reading::of(&path, &now_ns)).flatten()?;
             Some((tid, Task::new(comm, opened)))
         });
-        Self { tasks: tasks.collect(), clock_ns, classic }
+        Self { tasks: tasks.collect(), last: HashMap::new(), clock_ns, classic }
     }
 
     /// Whether anybody has an account.
@@ -107,6 +119,14 @@ impl TaskSchedstats {
 
     /// Adds a wait as wakelat sees it; `latency_ns` on the run queue.
     pub fn add(&mut self, wait: &Wait, latency_ns: u64) {
+        let ended = Ended { tid: wait.tid, at_ns: wait.at_ns, preempted_sleeping: wait.preempted_sleeping };
+        if let Some(before) = self.last.insert(wait.cpu, ended)
+            && let Some(task) = self.tasks.get_mut(&before.tid)
+        {
+            let [opening, closing] = task.late(before, wait.at_ns, self.clock_ns);
+            task.late_at_opening += u64::from(opening);
+            task.late_at_closing += u64::from(closing);
+        }
         let Some(task) = self.tasks.get_mut(&wait.tid) else { return };
         let side = |reading: Reading| reading.moment.side(wait.at_ns, self.clock_ns);
         match (side(task.opened), task.closed.map_or(BracketSide::Before, side)) {
@@ -143,19 +163,26 @@ impl TaskSchedstats {
     /// Both accounts of those who lived to the end.
     pub fn sums(&self) -> SchedstatSums {
         let mut sums = SchedstatSums::default();
-        for task in self.tasks.values() {
+        for (tid, task) in &self.tasks {
             let Some(closed) = task.closed else { continue };
+            let mut late = [task.late_at_opening, task.late_at_closing];
+            for ended in self.last.values().filter(|ended| ended.tid == *tid) {
+                let still = task.late(*ended, u64::MAX, self.clock_ns);
+                late = [late[0] + u64::from(still[0]), late[1] + u64::from(still[1])];
+            }
             let waits = closed.waits.saturating_sub(task.opened.waits);
             let waiting = u64::from(task.opened.runnable);
-            let most = task.waits + waiting + task.ambiguous + task.maybe_counted;
+            let least = task.waits.saturating_sub(late[1]);
+            let most = task.waits + waiting + task.ambiguous + task.maybe_counted + late[0];
             sums.tasks += 1;
             sums.tasks_differ += u64::from(waits != task.waits);
             sums.kernel_waits += waits;
             sums.own_waits += task.waits;
             sums.uncounted += task.uncounted;
             sums.ambiguous += task.ambiguous;
+            sums.late += late[0] + late[1];
             sums.waiting += waiting;
-            sums.unexplained += waits.abs_diff(waits.clamp(task.waits, most));
+            sums.unexplained += waits.abs_diff(waits.clamp(least, most));
             if waits == task.waits && task.ambiguous == 0 {
                 let kernel_ns = u128::from(closed.waited_ns.saturating_sub(task.opened.waited_ns));
                 let unfinished_ns = kernel_ns.saturating_sub(task.waited_ns).min(task.unfinished_ns(&closed));
@@ -180,7 +207,21 @@ impl Task {
             uncounted: 0,
             maybe_counted: 0,
             ambiguous: 0,
+            late_at_opening: 0,
+            late_at_closing: 0,
         }
+    }
+
+    /// Whether the kernel may have counted the wait `ended` of this task only after the account was opened, or closed: the next
+    /// one on its CPU ended at `next_ns`, and not before that.
+    fn late(&self, ended: Ended, next_ns: u64, clock_ns: u64) -> [bool; 2] {
+        [Some(self.opened), self.closed].map(|reading| {
+            reading.is_some_and(|Reading { moment, .. }| {
+                !ended.preempted_sleeping
+                    && moment.side(ended.at_ns, clock_ns) == BracketSide::Before
+                    && moment.side(next_ns, clock_ns) != BracketSide::Before
+            })
+        })
     }
 
     /// The most that the kernel's account may have of a wait that was not over when it was closed: ns. It began after the last wait
@@ -194,29 +235,10 @@ impl Task {
     }
 }
 
-impl Reading {
-    /// Reads the task's state first: a wait that lasts while the account is read either shows in the state or begins after it.
-    fn of(task: &Path, now_ns: impl Fn() -> u64) -> Option<Self> {
-        let read =
-            || io::Result::Ok((fs::read_to_string(task.join("stat"))?, fs::read_to_string(task.join("schedstat"))?));
-        let (moment, (stat, schedstat)) = TimeBracket::of(now_ns, read).ok()?;
-        let Schedstat { waited_ns, times, .. } = Schedstat::parse(&schedstat)?;
-        Some(Self { moment, runnable: is_runnable(&stat), waits: times, waited_ns })
-    }
-}
-
-/// Whether the state, behind the name in parentheses, is `R` (proc_pid_stat(5)).
-fn is_runnable(stat: &str) -> bool {
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
-}
-
-fn comm(task: &Path) -> Option<Comm> {
-    let bytes = fs::read(task.join("comm")).ok()?;
-    Some(Comm::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes)))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use wakelat_common::Class;
 
     use super::*;
@@ -301,7 +323,7 @@ mod tests {
         for (state, kernel_waits, unexplained) in [('S', 1, 0), ('S', 2, 1), ('R', 2, 0), ('R', 3, 1), ('R', 0, 1)] {
             let opened = proc_in_state(state, 7, 10, 1_000);
             let mut accounts = TaskSchedstats::open(opened.path(), || 50, 0, false, |_, _| true);
-            accounts.add(&wait(7, 80), 10);
+            [wait(7, 80), wait(9, 95)].iter().for_each(|wait| accounts.add(wait, 10));
             accounts.close(proc(7, 10 + kernel_waits, 1_010).path(), || 100);
             let sums = accounts.sums();
             assert_eq!(sums.unexplained, unexplained, "{state}, {kernel_waits} waits: {sums:?}");
@@ -319,8 +341,7 @@ mod tests {
             both
         };
         let mut accounts = TaskSchedstats::open(directory([0, 0]).path(), || 50, 0, false, |_, _| true);
-        accounts.add(&wait(7, 80), 10);
-        accounts.add(&wait(7, 90), 10);
+        [wait(7, 80), wait(7, 90), wait(9, 95)].iter().for_each(|wait| accounts.add(wait, 10));
         accounts.close(directory([1, 1]).path(), || 100);
         let sums = accounts.sums();
         assert_eq!((sums.kernel_waits, sums.own_waits, sums.unexplained), (2, 2, 2));
@@ -350,6 +371,24 @@ mod tests {
             accounts.close(proc(7, 11, 1_010).path(), || 100);
             assert_eq!(accounts.sums().unexplained, unexplained, "from CPU {prev_cpu}, classic: {classic}");
         }
+    }
+
+    #[test]
+    fn the_last_wait_on_a_cpu_before_a_reading_may_be_counted_after_it() {
+        let unexplained = |ends: &[(u32, u64)], kernel_waits: u64| {
+            let mut accounts = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+            ends.iter().for_each(|(tid, at_ns)| accounts.add(&wait(*tid, *at_ns), 10));
+            accounts.close(proc(7, 10 + kernel_waits, 1_000).path(), || 100);
+            accounts.add(&wait(8, 120), 10);
+            accounts.sums().unexplained
+        };
+        // Before the opening: the kernel has one more, unless another task has had that CPU since.
+        assert_eq!(unexplained(&[(7, 45), (7, 70), (8, 90)], 2), 0);
+        assert_eq!(unexplained(&[(7, 45), (8, 48), (7, 70), (8, 90)], 2), 1);
+        // Before the closing: it has one less.
+        assert_eq!(unexplained(&[(7, 70), (7, 90)], 1), 0);
+        assert_eq!(unexplained(&[(7, 70), (7, 90), (8, 95)], 1), 1);
+        assert_eq!(unexplained(&[(7, 70), (7, 90)], 0), 1);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::{
 
 use serde_json::Value;
 use wakelat_tests::{
+    agreement::{assert_agrees, assert_checks},
     kernel_log::KernelLog,
     machine,
     procfs::TaskStats,
@@ -155,6 +156,22 @@ fn window_of(document: &str) -> Option<u64> {
 }
 
 impl Measured {
+    /// Asserts of `verify` that all that it compared agrees, which it says with the code `agreed`; of lengths as far as this machine's
+    /// time allows.
+    ///
+    /// # Panics
+    /// If it is not so.
+    pub fn assert_verified(&self, agreed: i32) {
+        const DISAGREED: i32 = 3;
+        self.assert_code(&[agreed, DISAGREED]);
+        let document = serde_json::from_str(self.document.as_deref().unwrap_or_default());
+        let document: Value = document.unwrap_or_else(|error| panic!("{error}: {self}"));
+        match (agreed, self.status.code()) {
+            (0, Some(code)) => assert_agrees(code, &document),
+            _ => assert_checks(&document),
+        }
+    }
+
     /// Asserts that the command ended with one of `codes`, and the kernel had nothing to report.
     ///
     /// # Panics
