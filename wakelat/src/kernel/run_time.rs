@@ -20,19 +20,21 @@ pub struct RunTimes {
 pub struct Readings {
     /// When the first was read, since boot: 1/100 s, as in [`born_at`].
     at: u64,
+    /// Whether every thread was read that was there at the time.
+    is_complete: bool,
     accounts: HashMap<u32, Schedstat>,
 }
 
 impl RunTimes {
     /// Nothing is known before [`Self::begin`].
     pub fn new(proc: &Path) -> Self {
-        let begun = Readings { at: u64::MAX, accounts: HashMap::new() };
+        let begun = Readings { at: u64::MAX, is_complete: false, accounts: HashMap::new() };
         Self { proc: proc.to_owned(), begun, ended: None }
     }
 
     /// A window begins: reads the account of every thread, 5 to 10 µs each.
     pub fn begin(&mut self) {
-        self.begun = self.read(threads(&self.proc));
+        self.begun = Readings { is_complete: true, ..self.read(threads(&self.proc)) };
     }
 
     /// A window begins where `readings` were made; of other threads nothing is known.
@@ -56,15 +58,22 @@ impl RunTimes {
     pub fn since(&self, now: &Readings, tid: u32) -> Option<u64> {
         // `0 0 0`: the kernel keeps no accounts at the moment (`sched_info_on()`).
         let account = now.accounts.get(&tid).filter(|account| account.times > 0)?;
-        if born_at(&self.proc, tid)? > self.begun.at {
+        let (born_at, before) = (born_at(&self.proc, tid)?, self.begun.accounts.get(&tid));
+        // Within the same 1/100 s only a thread that was not there to be read is younger than the readings.
+        let is_missing = self.begun.is_complete && before.is_none();
+        if born_at > self.begun.at || (born_at == self.begun.at && is_missing) {
             return Some(account.ran_ns);
         }
-        account.ran_ns.checked_sub(self.begun.accounts.get(&tid)?.ran_ns)
+        account.ran_ns.checked_sub(before?.ran_ns)
     }
 
     fn read(&self, threads: impl Iterator<Item = (u32, PathBuf)>) -> Readings {
         let at = uptime(&self.proc).unwrap_or(u64::MAX);
-        Readings { at, accounts: threads.filter_map(|(tid, task)| Some((tid, Schedstat::read(&task)?))).collect() }
+        Readings {
+            at,
+            is_complete: false,
+            accounts: threads.filter_map(|(tid, task)| Some((tid, Schedstat::read(&task)?))).collect(),
+        }
     }
 }
 
@@ -128,7 +137,9 @@ mod tests {
         times.begin();
         set(proc.path(), (7, 5001, "1700 9 5"));
         set(proc.path(), (8, 5001, "30 0 1"));
-        assert_eq!([7, 8].map(|tid| since(&mut times, tid)), [Some(1700), Some(30)]);
+        // In the same 1/100 s as the readings.
+        set(proc.path(), (9, 5000, "20 0 1"));
+        assert_eq!([7, 8, 9].map(|tid| since(&mut times, tid)), [Some(1700), Some(30), Some(20)]);
     }
 
     #[test]
@@ -138,7 +149,7 @@ mod tests {
         assert_eq!(since(&mut times, 7), None, "nothing has begun");
         times.begin();
         // Was there and was not read; is gone; has no account.
-        set(proc.path(), (9, 5000, "1700 9 5"));
+        set(proc.path(), (9, 4999, "1700 9 5"));
         assert_eq!([9, 10, 8].map(|tid| since(&mut times, tid)), [None; 3]);
         // Only those read at the end of a window are known in the next.
         let now = times.now([7].into_iter());
