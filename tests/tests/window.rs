@@ -175,8 +175,9 @@ fn waits_that_a_blocked_output_has_no_room_for_are_counted(attach: AttachCase) -
     const QUEUE: u64 = 32 << 20;
     const SHORTEST: u64 = 300;
     let place = TaskPlacement::other(machine::one_cpu());
-    let load =
-        PingPong { ping: place, pong: place, ..PingPong::on_one(machine::one_cpu(), QUEUE / SHORTEST / 2 + 20_000) };
+    // Two waits a round, and three times as many as the queue has room for: some may find no room in the ring buffer either.
+    let rounds = 3 * QUEUE / SHORTEST / 2;
+    let load = PingPong { ping: place, pong: place, ..PingPong::on_one(machine::one_cpu(), rounds) };
     let mut staged = Workload::PingPong(load).stage();
     let ring_size = machine::ring_size();
     let line = ["trace", "--json", "--comm", "wl-p?ng", "--attach", attach.name(), "--ring-size", &ring_size];
