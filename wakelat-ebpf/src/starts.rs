@@ -23,7 +23,7 @@ static TASK_SLOTS: Array<Slot, 16384, { BPF_F_MMAPABLE as usize }> = Array::new(
 #[btf_map]
 static TASK_OVERFLOW: HashMap<u64, TrackedTask, 2048> = HashMap::new();
 
-/// 1: there is something in [`STARTS`], or was.
+/// 1: there is something in [`TASK_OVERFLOW`], or was.
 #[btf_map]
 static OVERFLOW_USED: Array<u32, 1> = Array::new();
 

@@ -7,7 +7,7 @@
 //! Lantuéjoul for objects that lie wholly within a window; Baddeley 1999, "Spatial sampling and censoring").
 //!
 //! **Variance.** Tasks and periods are sampled, not waits, and the waits of one task or period resemble each other. So tasks and periods are
-//! split into `PARTS`, and the spread over the parts of the share of waits up to the percentile gives the variance of
+//! split into `RANDOM_GROUPS`, and the spread over the parts of the share of waits up to the percentile gives the variance of
 //! that share (random groups; Wolter, "Introduction to Variance Estimation"). The variances by tasks and by periods are added; what both have in
 //! common counts twice, and is taken off as if waits were independent otherwise (Cameron, Gelbach and Miller 2011).
 //!
