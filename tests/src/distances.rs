@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "Some(Wait { at_ns: 200")]
+    #[should_panic(expected = "Some(JsonWait { at_ns: 200")]
     fn a_sample_too_many_is_shown() {
         ClockDifferences::of(&[sample(100), sample(200)], &[wait(98)]);
     }
