@@ -23,6 +23,10 @@ pub struct SideCounts {
 impl SideCounts {
     /// What a hist trigger counted. None where its key is not one latency in buckets.
     pub fn of(histogram: &TriggerHistogram) -> Option<Self> {
+        if histogram.entries.is_empty() {
+            // The names of values are those of the entries.
+            return Some(Self { sum_ns: Some(0), totals: histogram.totals?, ..Self::default() });
+        }
         let mut side = Self {
             sum_ns: histogram.column("lat").map(|sums| sums.into_iter().map(u128::from).sum()),
             totals: histogram.totals?,
@@ -109,5 +113,20 @@ impl ExactCounts {
                 (from, from.saturating_add(width_ns - 1))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hist_trigger::parse::{Completeness, parse};
+
+    #[test]
+    fn a_trigger_that_was_not_hit_has_counted_no_wait() {
+        let text = "# event histogram\n#\n# trigger info: hist:keys=lat.log2:vals=hitcount,lat:sort=lat.log2:size=2048 [active]\n\
+                    #\n\n\nTotals:\n    Hits: 0\n    Entries: 0\n    Dropped: 0\n";
+        let histograms = parse(text.as_bytes(), Completeness::Whole).unwrap();
+        let side = SideCounts::of(&histograms[0]).expect("its keys are those of any other");
+        assert_eq!((side.count(), side.sum_ns, side.totals.hits), (0, Some(0), 0));
     }
 }
