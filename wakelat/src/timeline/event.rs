@@ -46,6 +46,21 @@ pub enum EventKind {
     Stack(StackEvent),
 }
 
+impl EventKind {
+    /// When it was: ns of CLOCK_MONOTONIC. An interrupt is when it ended.
+    pub fn at_ns(&self) -> u64 {
+        match self {
+            Self::Switch(switch) => switch.at_ns,
+            Self::Interrupt(interrupt) => interrupt.to_ns,
+            Self::Migration(migration) => migration.at_ns,
+            Self::Wakeup(wakeup) => wakeup.at_ns,
+            Self::WorkItem(work_item) => work_item.at_ns,
+            Self::ForkExec(fork_exec) => fork_exec.at_ns,
+            Self::Stack(stack) => stack.at_ns,
+        }
+    }
+}
+
 /// A task made another, or took another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkExecEvent {

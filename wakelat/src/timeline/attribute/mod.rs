@@ -44,15 +44,7 @@ impl Timeline {
     pub fn push(&mut self, event: &Event) -> Option<&Breakdown> {
         let limit = (SEGMENTS / self.cpus.len().max(1)).clamp(MIN_CPU_SEGMENTS, MAX_CPU_SEGMENTS);
         let history = self.cpus.entry(event.cpu).or_default();
-        let at_ns = match &event.kind {
-            EventKind::Switch(turn) => turn.at_ns,
-            EventKind::Interrupt(noise) => noise.to_ns,
-            EventKind::Migration(moved) => moved.at_ns,
-            EventKind::Wakeup(woken) => woken.at_ns,
-            EventKind::WorkItem(work) => work.at_ns,
-            EventKind::ForkExec(spawn) => spawn.at_ns,
-            EventKind::Stack(stack) => stack.at_ns,
-        };
+        let at_ns = event.kind.at_ns();
         self.counts.events += 1;
         self.counts.lost += u64::from(history.follow(event, at_ns));
         let account = match &event.kind {

@@ -166,7 +166,7 @@ impl SliceTracker {
             return None;
         }
         cpu.current = None;
-        let at_ns = at_ns(&event.kind);
+        let at_ns = event.kind.at_ns();
         self.complete_since_ns = self.complete_since_ns.max(at_ns);
         Some(SchedLine::Lost { cpu: event.cpu, at_ns, events })
     }
@@ -215,19 +215,6 @@ impl SliceTracker {
     fn off_cpu_ns(&self, came: &Current) -> Option<u64> {
         let left = came.last_out.filter(|left| left.at_ns > self.complete_since_ns)?;
         came.since_ns.checked_sub(left.at_ns)
-    }
-}
-
-/// When something was: ns of CLOCK_MONOTONIC.
-fn at_ns(what: &EventKind) -> u64 {
-    match what {
-        EventKind::Switch(turn) => turn.at_ns,
-        EventKind::Interrupt(noise) => noise.to_ns,
-        EventKind::Migration(moved) => moved.at_ns,
-        EventKind::Wakeup(woken) => woken.at_ns,
-        EventKind::WorkItem(work) => work.at_ns,
-        EventKind::ForkExec(spawn) => spawn.at_ns,
-        EventKind::Stack(stack) => stack.at_ns,
     }
 }
 
