@@ -40,19 +40,29 @@ fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> TestOutcom
     // lets real-time threads have in one piece (`sched_rt_runtime_us`).
     const BURST: Duration = Duration::from_millis(100);
     let wakelat = running(&["--source", source, "-p", "1ms", "--cpus", &cpu.to_string()]);
+    let &[tracer] = &procfs::pids_named(&format!("timerlat/{cpu}"))[..] else {
+        panic!("the tracer has one thread on a CPU")
+    };
     let burnt_ns: u64 = std::thread::spawn(move || {
         nix::sys::prctl::set_name(c"wl-burner").expect("a name");
         TaskPlacement { cpu: Some(cpu), policy: Policy::Fifo(99) }.take();
         let own = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a thread has a clock"));
         let mut burnt_ns = 0;
         for _ in 0..4 {
+            // A rest longer than the burst, for everybody else. The tracer arms its timer only after it has reported the
+            // last activation (`wait_next_period`, kernel/trace/trace_osnoise.c): a burst that preempts it in between
+            // passes unseen, so it begins only while the tracer's thread sleeps.
+            loop {
+                std::thread::sleep(BURST * 2);
+                if procfs::is_blocked(tracer) {
+                    break;
+                }
+            }
             let begin = own();
             while own() - begin < BURST {
                 std::hint::spin_loop();
             }
             burnt_ns += (own() - begin).as_nanos() as u64;
-            // A rest as long as the burst, for everybody else.
-            std::thread::sleep(BURST * 2);
         }
         burnt_ns
     })
