@@ -1,4 +1,4 @@
-//! Writes the accessors for the kernel fields that `src/task.rs` reads: one row a field, with real CO-RE relocations.
+//! Generates accessors, with CO-RE relocations, for the kernel fields that `src/task.rs` reads: a row per field.
 
 use core_accessors::{AccessorTable, CHAR, I32, I64, U8, U32, U64, any_width, array, embedded, pointer};
 
@@ -21,7 +21,7 @@ fn main() {
                 ("thread_info", embedded("thread_info")),
                 ("se", embedded("sched_entity")),
                 ("sched_info", embedded("sched_info")),
-                // From 6.18 on, where quotas are set at all.
+                // From 6.18 on, in kernels with quotas (`CONFIG_CFS_BANDWIDTH`).
                 ("throttled", U8),
             ],
         )
@@ -53,7 +53,7 @@ fn main() {
         .structure("rt_rq", [("rt_throttled", I32)])
         .structure("irqaction", [("name", pointer("text"))])
         .structure("work_struct", [("func", pointer("text"))])
-        // A name behind a `char *`, or code.
+        // The target of a `char *` or a function pointer.
         .structure("text", [])
         .structure("task_struct___pre_5_14", [("state", I64)])
         .structure("task_struct___pre_5_16", [("cpu", U32)])

@@ -1,15 +1,15 @@
-//! Any bytes as the frames of a recording, shown: nothing may panic, whatever a file says has happened. A checksum is nothing to
-//! be guessed, so each frame gets its own.
+//! Reads any bytes as the frames of a recording, and shows it: nothing may panic, whatever events the file
+//! contains. Each frame gets a valid checksum, because the fuzzer cannot guess one.
 //!
 //! `cargo +nightly fuzz run recording -- -max_total_time=600`
 #![no_main]
 
 use crc32fast::Hasher;
 use libfuzzer_sys::fuzz_target;
-use wakelat::{
-    recording::{FORMAT, Frame, MAGIC, Recorded, Recording},
-    report::From,
-    why::{Known, Rules, Summing, sink},
+use wakelat_core::{
+    recording::{FORMAT, Frame, MAGIC, RecordedNames, Recording},
+    report::LatencyFrom,
+    why::{NameCache, SummaryBuilder, SummaryOptions, render},
 };
 
 fuzz_target!(|frames: &[u8]| {
@@ -25,22 +25,31 @@ fuzz_target!(|frames: &[u8]| {
         rest = after;
     }
     let Ok(mut recording) = Recording::open(&file[..]) else { return };
-    let rules =
-        Rules { from: From::Waking, by: Vec::new(), merged: false, max_groups: 16, worst: 3, untold: Vec::new(), stacks: Vec::new() };
-    let (mut summing, mut known, mut names) = (Summing::new(rules), Known::default(), Recorded::default());
+    let options = SummaryOptions {
+        from: LatencyFrom::Waking,
+        by: Vec::new(),
+        merged: false,
+        max_groups: 16,
+        worst: 3,
+        not_collected: Vec::new(),
+        stacks: Vec::new(),
+        own_pid: None,
+    };
+    let (mut builder, mut known, mut names) =
+        (SummaryBuilder::new(options), NameCache::default(), RecordedNames::default());
     while let Ok(Some(frame)) = recording.frame() {
         names.learn(&frame);
         match frame {
             Frame::Event(event) => {
                 known.learn(&event, &names);
-                if summing.push(&event, &known).is_some() {
+                if builder.push(&event, &known).is_some() {
                     known.learn_namespace(&event, &names);
                 }
             }
-            Frame::WarmedUp => summing.begin(),
+            Frame::WarmedUp => builder.start_window(),
             Frame::End(report) => {
-                let summary = summing.summary(report.duration_ns, &known);
-                sink::json(&summary, &report, &mut Vec::new()).expect("JSON");
+                let summary = builder.summary(report.duration_ns, &known);
+                render::json(&summary, &report, &mut Vec::new()).expect("JSON");
             }
             _ => {}
         }

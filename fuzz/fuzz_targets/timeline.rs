@@ -1,10 +1,10 @@
-//! Any bytes as records of the timeline, one after the other: none may panic.
+//! Decodes any bytes as consecutive records of the timeline: none may panic.
 //!
 //! `cargo +nightly fuzz run timeline -- -max_total_time=600`
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakelat::timeline::decode::Decoder;
+use wakelat_core::timeline::decode::Decoder;
 
 fuzz_target!(|records: Vec<Vec<u8>>| {
     let mut decoder = Decoder::default();

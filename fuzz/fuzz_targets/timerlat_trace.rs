@@ -1,53 +1,60 @@
-//! Any bytes through the parser of traces and, what it accepts, through everything that shows it: nothing may panic,
-//! and the shares of every activation add up to its latency.
+//! Parses any bytes as a trace and shows what the parser accepts: nothing may panic, and the shares of every
+//! activation add up to its latency.
 //!
-//! `cargo +nightly fuzz run timerlat_trace fuzz/corpus/timerlat_trace wakelat/src/timerlat/fixtures -- -max_total_time=600`
+//! ```sh
+//! cargo +nightly fuzz run timerlat_trace fuzz/corpus/timerlat_trace \
+//!     wakelat/src/timerlat/fixtures -- -max_total_time=600
+//! ```
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakelat::{
-    sink::Style,
-    timerlat::{
-        noise::NoiseSummary,
-        sink,
-        summary::{Rules, Summing},
-        text::{RESOLUTION_NS, Said, Trace},
-    },
+use wakelat::timerlat::{
+    noise::NoiseSummary,
+    render::{self, LatencyDisplay},
+    summary::{TimerlatSummaryBuilder, TimerlatSummaryOptions},
+    text::{RESOLUTION_NS, TraceItem, TraceReader},
 };
+use wakelat_core::render::Style;
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut summing = Summing::new(Rules { threshold_ns: None, worst: 2, resolution_ns: RESOLUTION_NS });
+    let mut builder = TimerlatSummaryBuilder::new(TimerlatSummaryOptions {
+        threshold_ns: None,
+        worst: 2,
+        resolution_ns: RESOLUTION_NS,
+        period_ns: None,
+        bins: None,
+    });
     let mut noise = NoiseSummary::default();
-    let mut trace = Trace::new(bytes);
-    while let Some(said) = trace.next().expect("bytes in memory can be read") {
-        match said {
-            Ok(Said::Record(record)) => {
+    let mut trace = TraceReader::new(bytes);
+    while let Some(item) = trace.next().expect("reading from memory does not fail") {
+        match item {
+            Ok(TraceItem::Record(record)) => {
                 noise.push(&record);
-                for one in summing.push(record) {
+                for one in builder.push(record) {
                     let sum: u128 = one.shares.iter().map(|share| u128::from(share.ns)).sum();
                     assert_eq!(sum, u128::from(one.latency_ns));
                 }
             }
-            Ok(Said::Lost { cpu, events }) => {
+            Ok(TraceItem::Lost { cpu, events }) => {
                 noise.lost(cpu, events);
-                summing.lost(cpu, events);
+                builder.lost(cpu, events);
             }
-            Ok(Said::Overwritten(_) | Said::Other) => {}
+            Ok(TraceItem::Overwritten(_) | TraceItem::Other) => {}
             Err(error) => assert!(!error.to_string().contains('\n')),
         }
     }
-    let (summary, _) = summing.end();
+    let (summary, _) = builder.end();
     let sum: u128 = summary.shares.values().map(|sum| sum.ns).sum();
     assert_eq!(sum, summary.explained_ns);
-    let style = Style::default();
+    let (style, display) = (Style::default(), LatencyDisplay { nano: false, irq: true, thread: true });
     for text in [
-        sink::why::text(&summary, &style),
-        sink::hist::text(&summary, &style),
-        sink::top::text(&summary, &style),
-        sink::osnoise::top(&noise, &style),
-        sink::osnoise::hist(&noise, &style),
+        render::why::text(&summary, &style),
+        render::hist::text(&summary, display, &style),
+        render::top::text(&summary, display, &style),
+        render::osnoise::top(&noise, &style),
+        render::osnoise::hist(&noise, &style),
     ] {
         assert!(text.is_ascii());
     }
-    assert!(sink::json(&summary, &summary.worst).is_ok() && sink::noise_json(&noise).is_ok());
+    assert!(render::json(&summary, &summary.worst).is_ok() && render::noise_json(&noise).is_ok());
 });

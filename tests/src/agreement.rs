@@ -1,14 +1,12 @@
-//! Whether a document of `wakelat verify` says that the two sides agree, as far as this machine's time allows.
+//! Asserts that the document of `wakelat verify` reports agreement, as far as this machine's clock allows.
 
 use serde_json::Value;
 
 use crate::machine;
 
-/// Asserts that the two sides agree. Where the host may stop the guest between two readings of the clock, for however long,
-/// they need to agree on everything but the lengths of the waits: docs/verify.md.
-///
-/// # Panics
-/// If they do not.
+/// Asserts that both sides agree. If the host may stop the guest between two readings of the clock, for
+/// any length of time, they have to agree on everything except the lengths of the waits:
+/// docs/verify.md.
 pub fn assert_agrees(code: i32, document: &Value) {
     if machine::has_own_time() || code == 0 {
         assert_eq!(code, 0, "{document:#}");
@@ -26,10 +24,7 @@ pub fn assert_agrees(code: i32, document: &Value) {
     assert_checks(document);
 }
 
-/// Asserts that the checks without triggers agree; for lengths as in [`assert_agrees`].
-///
-/// # Panics
-/// If they do not.
+/// Asserts that the checks without triggers agree; lengths are treated as in [`assert_agrees`].
 pub fn assert_checks(document: &Value) {
     for check in document["checks"].as_array().expect("a list") {
         println!("  {}", check["found"]);

@@ -1,4 +1,4 @@
-//! Datagrams that go to many sockets of this machine: what that takes is a softirq's, in the thread that sends.
+//! Datagrams to many sockets of this machine: delivering them is softirq time in the sending thread.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use crate::timers::allow_descriptors;
 /// The broadcast address of the loopback interface.
 const ALL: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
 
-/// A sender, and sockets that each get what it sends, or drop it where they have enough.
+/// A sender, and sockets that each receive every datagram, or drop it once their buffer is full.
 pub struct Broadcast {
     sender: UdpSocket,
     to: SocketAddrV4,
@@ -19,36 +19,30 @@ pub struct Broadcast {
 }
 
 impl Broadcast {
-    /// To `count` sockets. Brings the loopback interface up, where it is down.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Sends to `count` sockets. Brings the loopback interface up if it is down.
     pub fn to(count: u64) -> Self {
         allow_descriptors(count + 100);
         bring_loopback_up();
         let first = receiver(0);
-        let port = first.local_addr().expect("it is bound").port();
+        let port = first.local_addr().expect("a bound socket has an address").port();
         let receivers = std::iter::once(first).chain((1..count).map(|_| receiver(port))).collect();
         let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-        sender.set_broadcast(true).expect("anybody may");
+        sender.set_broadcast(true).expect("SO_BROADCAST needs no privilege");
         Self { sender, to: SocketAddrV4::new(ALL, port), _receivers: receivers }
     }
 
-    /// Sends a byte: returns once each socket had it, unless softirqs have a thread of their own.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Sends one byte. Returns once every socket has received it, unless softirqs run in a thread of their own.
     pub fn send(&self) {
         self.sender.send_to(&[1], self.to).expect("the loopback interface is up");
     }
 }
 
-/// A socket with the smallest of buffers, that shares its port with others; 0 for any.
+/// A socket with the smallest possible buffer that shares its port with others; port 0 picks a free one.
 fn receiver(port: u16) -> UdpSocket {
-    // SAFETY: takes three numbers.
+    // SAFETY: the call takes three numbers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     assert!(fd >= 0, "a socket: {}", io::Error::last_os_error());
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just created and has no other owner.
     let socket = unsafe { UdpSocket::from_raw_fd(fd) };
     for (option, value) in [(libc::SO_REUSEADDR, 1), (libc::SO_RCVBUF, 1)] {
         let value: libc::c_int = value;
@@ -70,16 +64,16 @@ fn receiver(port: u16) -> UdpSocket {
     socket
 }
 
-/// A machine that has just been started may have it down.
+/// Brings up the loopback interface, which may be down on a machine that has just booted.
 fn bring_loopback_up() {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port is free");
-    // SAFETY: all zeros is a value.
+    // SAFETY: all zeros is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[..2].copy_from_slice(&[b'l' as libc::c_char, b'o' as libc::c_char]);
     // SAFETY: the structure is valid for the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) };
     assert_eq!(result, 0, "the loopback interface: {}", io::Error::last_os_error());
-    // SAFETY: the kernel has just written it.
+    // SAFETY: the kernel has just written this field of the union.
     let flags = unsafe { request.ifr_ifru.ifru_flags };
     if i32::from(flags) & libc::IFF_UP == 0 {
         request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as i16;

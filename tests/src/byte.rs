@@ -1,21 +1,15 @@
-//! One byte through a pipe, by a system call that a function of this binary makes itself: so that function is the innermost of
-//! the user stack meanwhile, whatever the C library.
+//! Transfers one byte through a pipe with a system call that a function of this binary makes itself.
+//! That function is then the innermost frame of the user stack, whatever the C library does.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-/// Puts a byte into a pipe.
-///
-/// # Panics
-/// Where nobody can take it out any more.
+/// Writes a byte to a pipe.
 #[inline(never)]
 pub fn put_byte(pipe: BorrowedFd) {
     transfer(libc::SYS_write, pipe);
 }
 
-/// Takes a byte out of a pipe, blocking while there is none.
-///
-/// # Panics
-/// Where nobody can put one in any more.
+/// Reads a byte from a pipe, and blocks while the pipe is empty.
 #[inline(never)]
 pub fn take_byte(pipe: BorrowedFd) {
     transfer(libc::SYS_read, pipe);
@@ -34,12 +28,13 @@ fn transfer(number: libc::c_long, pipe: BorrowedFd) {
     }
 }
 
-/// `read` or `write` of one byte: how many there were, or the error as the kernel has it.
+/// `read` or `write` of one byte. Returns the number of bytes, or the negated errno, as the kernel does.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn call(number: libc::c_long, fd: libc::c_int, byte: &mut u8) -> isize {
     let result;
-    // SAFETY: the kernel reads or writes the one byte, which is ours, and takes the registers named.
+    // SAFETY: the kernel reads or writes only `byte`, which outlives the call, and clobbers only the
+    // registers named.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -55,11 +50,12 @@ fn call(number: libc::c_long, fd: libc::c_int, byte: &mut u8) -> isize {
     result
 }
 
-/// The same by the C library, whose function is then the innermost.
+/// `read` or `write` of one byte through the C library, whose function is then the innermost frame.
+/// Returns the number of bytes, or the negated errno.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn call(number: libc::c_long, fd: libc::c_int, byte: &mut u8) -> isize {
-    // SAFETY: the kernel reads or writes the one byte, which is ours.
+    // SAFETY: the kernel reads or writes only `byte`, which outlives the call.
     let result = unsafe { libc::syscall(number, fd, byte, 1) };
     if result < 0 { -std::io::Error::last_os_error().raw_os_error().unwrap_or(0) as isize } else { result as isize }
 }

@@ -1,4 +1,4 @@
-//! Control groups of the v2 hierarchy that a test makes and removes.
+//! Control groups of the v2 hierarchy that a test creates and removes.
 
 use std::{
     fs,
@@ -9,17 +9,14 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::suite::Skip;
 
-/// The v2 hierarchy, mounted for the time of the test where the machine has not mounted it.
+/// The v2 hierarchy, mounted for the duration of the test if the machine has not mounted it.
 pub struct Hierarchy {
     root: PathBuf,
     mounted: bool,
 }
 
 impl Hierarchy {
-    /// Finds or mounts it.
-    ///
-    /// # Errors
-    /// Where the kernel has no cgroups.
+    /// Finds the hierarchy, or mounts it. Skips the test if the kernel has no cgroups.
     pub fn find() -> Result<Self, Skip> {
         let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
         let found = mounts.lines().find_map(|line| {
@@ -31,7 +28,8 @@ impl Hierarchy {
             return Ok(Self { root, mounted: false });
         }
         let root = std::env::temp_dir().join(format!("wakelat-tests-cgroup2-{}", std::process::id()));
-        fs::create_dir_all(&root).map_err(|error| Skip::because(format!("no place to mount cgroup2: {error}")))?;
+        fs::create_dir_all(&root)
+            .map_err(|error| Skip::because(format!("no directory to mount cgroup2 on: {error}")))?;
         match mount(Some("none"), &root, Some("cgroup2"), MsFlags::empty(), None::<&str>) {
             Ok(()) => Ok(Self { root, mounted: true }),
             Err(error) => {
@@ -41,15 +39,12 @@ impl Hierarchy {
         }
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A new group below the root, removed when dropped.
-    ///
-    /// # Panics
-    /// If it cannot be made.
+    /// Creates a group below the root, which is removed when dropped.
     pub fn group(&self, name: &str) -> TestCgroup {
         TestCgroup::make(self.root.join(format!("wakelat-tests-{}-{name}", std::process::id())))
     }
@@ -64,7 +59,7 @@ impl Drop for Hierarchy {
     }
 }
 
-/// One group. It must outlive its tasks, so it is declared before the workload that runs in it.
+/// One group. It must outlive its tasks, so declare it before the workload that runs in it.
 pub struct TestCgroup(PathBuf);
 
 impl TestCgroup {
@@ -73,23 +68,17 @@ impl TestCgroup {
         Self(path)
     }
 
-    /// A new group below this one.
-    ///
-    /// # Panics
-    /// If it cannot be made.
+    /// Creates a group below this one.
     pub fn child(&self, name: &str) -> Self {
         Self::make(self.0.join(name))
     }
 
-    /// Its directory.
+    /// The directory of the group.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Moves process `pid` into it.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Moves process `pid` into the group.
     pub fn add_process(&self, pid: u32) {
         let file = self.0.join("cgroup.procs");
         fs::write(&file, pid.to_string()).unwrap_or_else(|error| panic!("{pid} into {}: {error}", file.display()));
@@ -98,7 +87,7 @@ impl TestCgroup {
 
 impl Drop for TestCgroup {
     fn drop(&mut self) {
-        // A killed task leaves its group a little after its parent has reaped it: the kernel says EBUSY until then.
+        // A killed task leaves its group shortly after its parent has reaped it; until then rmdir gives EBUSY.
         let deadline = crate::clock::now_ns() + 5_000_000_000;
         while let Err(error) = fs::remove_dir(&self.0) {
             if crate::clock::now_ns() > deadline {

@@ -1,4 +1,4 @@
-//! A process that gives back each byte that it is given, and has another name or number when a test wants it to.
+//! A process that echoes each byte that it reads, and changes its name or TID if a test asks for it.
 
 use std::{
     ffi::{CStr, CString},
@@ -22,28 +22,23 @@ use crate::{
     workload::until,
 };
 
-/// What a byte asks for, apart from being given back.
+/// Bytes that request an action before they are echoed.
 const RENAME: u8 = b'n';
 const EXEC: u8 = b'x';
 
-/// The process. Dropped, it is gone, and its number is free.
+/// The process. Dropping it kills and reaps it, which frees its PID.
 pub struct Echo {
     tid: u32,
     input: PipeWriter,
     output: PipeReader,
-    /// What it becomes by exec.
+    /// Path of the program that it executes.
     program: String,
 }
 
 impl Echo {
-    /// Starts one named `name`, which is called `later` once it is [renamed](Self::rename); with the number `tid` where one is
-    /// given, which must be free. It runs where and how its maker does.
-    ///
-    /// # Errors
-    /// Where there is no program that it could become.
-    ///
-    /// # Panics
-    /// If there is no room for a process, or the number is taken.
+    /// Starts a process named `name`, which calls itself `later` once it is [renamed](Self::rename). If
+    /// `tid` is given, the process gets that number, which must be free. It inherits the CPU and policy
+    /// of its creator. Skips the test if there is no program to execute.
     pub fn start(name: &CStr, later: &CStr, tid: Option<u32>) -> Result<Self, Skip> {
         let program = tool::find("cat", "coreutils")?;
         let path = CString::new(program.as_str()).expect("a path has no NUL");
@@ -51,7 +46,7 @@ impl Echo {
         let (their_input, input) = pipe().expect("no file descriptors left");
         let (output, their_output) = pipe().expect("no file descriptors left");
         let tid = clone(tid).unwrap_or_else(|| {
-            // SAFETY: system calls alone, with what was there before the process was. Nothing is allocated.
+            // SAFETY: only system calls, on data that existed before the fork. Nothing is allocated.
             unsafe {
                 libc::close(input.as_raw_fd());
                 libc::close(output.as_raw_fd());
@@ -75,35 +70,26 @@ impl Echo {
         Ok(Self { tid, input, output, program })
     }
 
-    /// Its number.
+    /// The TID of the process.
     pub fn tid(&self) -> u32 {
         self.tid
     }
 
-    /// Wakes it, and is woken by it.
-    ///
-    /// # Panics
-    /// If it is gone.
+    /// Wakes the process, and is woken by it.
     pub fn echo(&self) {
         put_byte(self.input.as_fd());
         take_byte(self.output.as_fd());
     }
 
-    /// Has it name itself anew.
-    ///
-    /// # Panics
-    /// If it is gone.
+    /// Makes the process rename itself.
     pub fn rename(&self) {
-        nix::unistd::write(&self.input, &[RENAME]).expect("it reads");
+        nix::unistd::write(&self.input, &[RENAME]).expect("the process reads the pipe");
         take_byte(self.output.as_fd());
     }
 
-    /// Has it become another program that gives back what it is given; returns its name then.
-    ///
-    /// # Panics
-    /// If it is gone.
+    /// Makes the process execute another program that echoes as well; returns its new name.
     pub fn exec(&self) -> &str {
-        nix::unistd::write(&self.input, &[EXEC]).expect("it reads");
+        nix::unistd::write(&self.input, &[EXEC]).expect("the process reads the pipe");
         let (_, name) = self.program.rsplit_once('/').expect("a path");
         until("the program has been started", || procfs::pids_named(name).contains(&self.tid));
         name
@@ -118,17 +104,18 @@ impl Drop for Echo {
     }
 }
 
-/// A new process, with the number `tid` where one is given (`clone3()`, since 5.5); none in the process itself.
+/// Forks, with the number `tid` if one is given (`clone3()`, since 5.5). Returns the TID in the parent,
+/// and none in the child.
 fn clone(tid: Option<u32>) -> Option<u32> {
     let wanted = tid.unwrap_or(0) as libc::pid_t;
-    // SAFETY: plain data, for which 0 means that it is not used.
+    // SAFETY: plain data, in which 0 means unused.
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
     arguments.exit_signal = libc::SIGCHLD as u64;
     if tid.is_some() {
         arguments.set_tid = &raw const wanted as u64;
         arguments.set_tid_size = 1;
     }
-    // SAFETY: a fork. The child has a copy of this thread's memory, and its caller makes system calls alone.
+    // SAFETY: a fork. The child has a copy of this thread's memory, and its caller makes only system calls.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of_val(&arguments)) };
     assert!(result >= 0, "a process with the number {tid:?}: {}", io::Error::last_os_error());
     (result > 0).then_some(result as u32)

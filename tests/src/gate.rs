@@ -1,5 +1,5 @@
-//! The word by which the programs of a running `wakelat` know whether events count, written by a test: so it is certain which
-//! events no program sees.
+//! The word by which the programs of a running `wakelat` decide whether events count. A test that
+//! writes it knows exactly which events no program sees.
 
 use std::{
     fs, io, mem,
@@ -7,7 +7,7 @@ use std::{
     ptr,
 };
 
-/// The name of its map: the section of the object that the word is in.
+/// The name of the word's map: the section of the object that the word is in.
 const MAP: &[u8] = b".data.open\0";
 
 /// Commands of bpf(2) (`enum bpf_cmd`, include/uapi/linux/bpf.h).
@@ -15,7 +15,7 @@ const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_MAP_GET_FD_BY_ID: libc::c_int = 14;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 
-/// The map of the word.
+/// The map that contains the word.
 pub struct ProgramGate(OwnedFd);
 
 /// The beginning of `struct bpf_map_info` (include/uapi/linux/bpf.h), as long as it was in Linux 4.15.
@@ -27,27 +27,18 @@ struct Info {
 }
 
 impl ProgramGate {
-    /// That of the process `pid`, which has its programs loaded.
-    ///
-    /// # Panics
-    /// If it has no such map.
+    /// Opens the map of process `pid`, which has its programs loaded.
     pub fn of(pid: u32) -> Self {
         let mut maps = map_ids(pid).map(open).filter(|map| name(map).starts_with(MAP));
         Self(maps.next().unwrap_or_else(|| panic!("process {pid} has no map `.data.open`")))
     }
 
-    /// From now on no event counts on this CPU; on others, not any that begins from now on.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Stops counting: immediately for events on this CPU; on other CPUs for events that begin after this call.
     pub fn close(&self) {
         self.set(0);
     }
 
-    /// Events count again.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Makes events count again.
     pub fn open(&self) {
         self.set(1);
     }
@@ -70,7 +61,7 @@ fn map_ids(pid: u32) -> impl Iterator<Item = u32> {
 fn open(id: u32) -> OwnedFd {
     // `map_id`, `next_id` and `open_flags`.
     let fd = bpf(BPF_MAP_GET_FD_BY_ID, &[id, 0, 0]);
-    // SAFETY: the kernel has just made it, for us.
+    // SAFETY: the kernel has just created the descriptor for this process.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -83,7 +74,7 @@ fn name(map: &OwnedFd) -> [u8; 16] {
 }
 
 fn bpf<T>(command: libc::c_int, attributes: &[T]) -> libc::c_int {
-    // SAFETY: the attributes are those of the command, and what they point to is ours and outlives the call.
+    // SAFETY: the attributes are those of the command, and the memory that they point to outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), mem::size_of_val(attributes)) };
     assert!(result >= 0, "bpf command {command}: {}", io::Error::last_os_error());
     result as libc::c_int

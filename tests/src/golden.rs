@@ -1,8 +1,9 @@
-//! What of a report is a golden file, and what holds the rest. Pure.
+//! Which parts of a report are a golden file, and how the others are checked. Pure.
 //!
-//! Any change of the programs shifts each latency by some ns, so that a golden file with latencies would be accepted anew with
-//! every change, unread. Keys, classes, counts and coverage do not move: they are the file. Every latency in the report is held
-//! against the recorded waits instead, each as far as two readings of the clock explain.
+//! Any change of the programs shifts each latency by some ns, so a golden file with latencies would be
+//! regenerated at every change, without a review. Keys, classes, counts and coverage are
+//! stable: they are the file. Every latency in the report is compared with the recorded waits instead,
+//! within the difference that two clock readings explain.
 
 use serde_json::{Value, json};
 
@@ -11,24 +12,22 @@ use crate::{
     report::{JsonGroup, JsonReport},
 };
 
-/// The report without latencies and without what else goes on in the machine (what the filter refused): a line for each group
-/// and one for the coverage.
+/// The report without latencies and without other activity of the machine (the filtered wakeups): a
+/// line for each group and one for the coverage.
 pub fn text(report: &JsonReport) -> String {
     let group = |group: &JsonGroup| json!({ "key": group.key, "class": group.class, "count": group.count });
     let mut lines: Vec<Value> = report.groups.iter().map(group).collect();
     let terms = report.coverage.wakeups;
     lines.push(json!({
-        "wanted": terms.selected(), "delivered": terms.delivered, "woken_running": terms.woken_running,
-        "woken_waiting": terms.woken_waiting, "start_map_full": terms.start_map_full, "ring_full": terms.ring_full,
-        "discarded": terms.discarded, "stale": terms.stale, "censored": terms.censored, "missed": report.coverage.missed,
+        "wanted": terms.selected(), "measured": terms.measured, "already_running": terms.already_running,
+        "already_queued": terms.already_queued, "task_table_full": terms.task_table_full, "ring_buffer_full": terms.ring_buffer_full,
+        "invalid": terms.invalid, "missed_switch": terms.missed_switch, "still_waiting": terms.still_waiting, "missed": report.coverage.missed,
     }));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Asserts that every figure of `group` is that of the recorded waits, each of which may be `exact_ns` longer or shorter.
-///
-/// # Panics
-/// If one is not.
+/// Asserts that every figure of `group` matches the recorded waits, each of which may be `exact_ns`
+/// longer or shorter.
 pub fn assert_recorded(group: &JsonGroup, waits: &[&replay::ReplayWait], exact_ns: u64) {
     let mut recorded: Vec<u64> = waits.iter().map(|wait| wait.latency_ns).collect();
     recorded.sort_unstable();
@@ -44,7 +43,7 @@ pub fn assert_recorded(group: &JsonGroup, waits: &[&replay::ReplayWait], exact_n
     near("minimum", group.min_ns, recorded[0], exact_ns);
     near("maximum", group.max_ns, recorded[recorded.len() - 1], exact_ns);
     for (percent, value_ns) in &group.percentiles_ns {
-        // The smallest value that so many do not exceed, to three significant digits.
+        // The smallest value that this share of the waits does not exceed, to three significant digits.
         let rank = (percent.parse::<f64>().expect("a number") / 100.0 * count as f64).ceil() as usize;
         near(percent, *value_ns, recorded[rank.max(1) - 1], exact_ns + value_ns / 1000 + 1);
     }
@@ -89,19 +88,19 @@ mod tests {
     }
 
     #[test]
-    fn figures_within_the_distance_of_two_readings_are_the_recorded_ones() {
+    fn figures_within_the_clock_difference_match() {
         check(&group());
     }
 
     #[test]
     #[should_panic(expected = "maximum")]
-    fn a_figure_that_is_off_is_found() {
+    fn a_wrong_figure_is_found() {
         check(&JsonGroup { max_ns: 203, ..group() });
     }
 
     #[test]
     #[should_panic(expected = "below 116 ns")]
-    fn a_bucket_that_is_off_is_found() {
+    fn a_wrong_bucket_is_found() {
         let mut group = group();
         group.buckets[0] = JsonBucket { from_ns: 112, to_ns: 116, count: 2 };
         check(&group);

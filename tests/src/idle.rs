@@ -1,4 +1,4 @@
-//! A CPU that goes idle, whatever else this machine runs.
+//! Makes a CPU go idle, whatever else this machine runs.
 
 use std::{fs, process, thread};
 
@@ -8,17 +8,15 @@ use crate::{
     tracefs,
 };
 
-/// The switches to the idle task, recorded by the kernel in an instance of its own. Dropped, it is gone.
+/// The switches to the idle task, which the kernel records in a trace instance of its own. Dropping it
+/// removes the instance.
 pub struct Idling {
-    /// Its directory in tracefs.
+    /// Directory of the instance in tracefs.
     instance: String,
 }
 
 impl Idling {
-    /// Records from now on.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Starts recording.
     pub fn start() -> Self {
         let idling = Self { instance: format!("instances/wl-idle-{}", process::id()) };
         fs::create_dir(tracefs::path(&idling.instance)).expect("an instance can be made");
@@ -32,21 +30,23 @@ impl Idling {
         format!("{}/{name}", self.instance)
     }
 
-    /// How often CPU `cpu` went idle since.
+    /// How often CPU `cpu` has gone idle since the start.
     fn count(&self, cpu: usize) -> u64 {
         let stats = tracefs::read(&self.file(&format!("per_cpu/cpu{cpu}/stats")));
         let entries = stats.lines().find_map(|line| line.strip_prefix("entries: ")?.trim().parse().ok());
         entries.unwrap_or_else(|| panic!("no entries: `{stats}`"))
     }
 
-    /// Returns once CPU `cpu` has gone idle `times` times from now on, and so has left idle once less at least.
+    /// Returns once CPU `cpu` has gone idle `times` times from now on, and so has left idle at least
+    /// `times - 1` times.
     ///
-    /// A SCHED_FIFO task keeps the CPU nearly all the time. The kernel moves the other tasks to CPUs that have more time left for
-    /// them (`scale_rt_capacity`, kernel/sched/fair.c), and the task sleeps too briefly for the kernel to fetch one back
-    /// (`newidle_balance`, since 6.10 `sched_balance_newidle`, which compares `avg_idle` with what that costs).
+    /// A SCHED_FIFO task uses the CPU nearly all the time. The kernel moves the other tasks to CPUs
+    /// with more capacity left for them (`scale_rt_capacity`, kernel/sched/fair.c), and the task sleeps
+    /// too briefly for the kernel to fetch one back (`newidle_balance`, since 6.10
+    /// `sched_balance_newidle`, which compares `avg_idle` with what that costs).
     ///
     /// # Panics
-    /// If it does not within a minute.
+    /// If this takes longer than a minute.
     pub fn until(&self, cpu: usize, times: u64) {
         const PATIENCE_NS: u64 = 60_000_000_000;
         const RUN_NS: u64 = 5_000_000;

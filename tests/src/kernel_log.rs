@@ -1,4 +1,4 @@
-//! What the kernel says in its log while a test runs.
+//! What the kernel logs while a test runs.
 
 use std::{
     fs::File,
@@ -6,31 +6,26 @@ use std::{
     os::unix::fs::OpenOptionsExt as _,
 };
 
-/// What is in a line by which the kernel reports that it is broken or stuck: a lockup of a CPU (kernel/watchdog.c), a task that
-/// hangs (kernel/hung_task.c), a stall of RCU (kernel/rcu/tree_stall.h, kernel/rcu/tree_exp.h), a bug.
+/// Substrings of the lines with which the kernel reports that it is broken or stuck: a lockup of a CPU
+/// (kernel/watchdog.c), a hung task (kernel/hung_task.c), a stall of RCU (kernel/rcu/tree_stall.h,
+/// kernel/rcu/tree_exp.h), a bug.
 const REPORTS: [&str; 6] =
     ["BUG: ", "Oops", "LOCKUP", "detected stall", "detected expedited stalls", "blocked for more than"];
 
-/// The log from one moment on.
+/// The log from a given moment on.
 pub struct KernelLog(File);
 
 impl KernelLog {
-    /// From now on.
-    ///
-    /// # Panics
-    /// If the log cannot be read.
+    /// Opens the log, starting after its last record.
     pub fn from_now() -> Self {
         let log = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
         let mut log = log.unwrap_or_else(|error| panic!("/dev/kmsg: {error}"));
         // After the last record (Documentation/ABI/testing/dev-kmsg).
-        log.seek(SeekFrom::End(0)).expect("the end of the log is a place in it");
+        log.seek(SeekFrom::End(0)).expect("/dev/kmsg supports SEEK_END");
         Self(log)
     }
 
-    /// What the kernel has reported since then or since it was last asked.
-    ///
-    /// # Panics
-    /// If the log cannot be read.
+    /// What the kernel has reported since the log was opened or last read.
     pub fn reports(&mut self) -> Vec<String> {
         let mut record = [0; 8192];
         let mut reports = Vec::new();
@@ -38,7 +33,7 @@ impl KernelLog {
             match self.0.read(&mut record) {
                 Ok(length) => reports.extend(report(&String::from_utf8_lossy(&record[..length]))),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return reports,
-                // Records were overwritten before they were read: the next read gives the oldest there is.
+                // Records were overwritten before they were read: the next read returns the oldest one left.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(error) => panic!("/dev/kmsg: {error}"),
             }

@@ -1,18 +1,18 @@
-//! Tests on a real kernel: deterministic workloads, the `wakelat` binary run on them, and independent accounts to hold
-//! its figures against.
+//! Tests on a real kernel: deterministic workloads, the `wakelat` binary run on them, and independent
+//! sources to compare its figures with.
 //!
-//! A test stages a [`workload`] (its tasks exist and are blocked), starts [`wakelat::Wakelat`] (and has it say that it
-//! measures), lets the workload perform, and compares the [`report::JsonReport`] with what the workload knows of itself and
-//! with what the kernel knows of its tasks ([`procfs`]). Nothing here uses wakelat's own code: an error must not be able
-//! to hide on both sides.
+//! A test stages a [`workload`] (its tasks exist and are blocked), starts [`wakelat::Wakelat`] (and
+//! waits until it measures), lets the workload perform, and compares the [`report::JsonReport`] with
+//! what the workload knows about itself and with what the kernel knows about its tasks ([`procfs`]).
+//! Nothing here uses wakelat's own code: an error must not be able to hide on both sides.
 
 pub mod agreement;
 pub mod broadcast;
 pub mod byte;
 pub mod cgroup;
 pub mod clock;
+pub mod clock_differences;
 pub mod compare;
-pub mod distances;
 pub mod echo;
 pub mod gate;
 pub mod golden;

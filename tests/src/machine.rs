@@ -1,4 +1,4 @@
-//! What this machine has, and what that means for a test.
+//! Properties of this machine, and what they mean for a test.
 
 use std::fs;
 
@@ -6,24 +6,18 @@ use nix::{sched::sched_getaffinity, unistd::Pid};
 
 use crate::suite::Skip;
 
-/// The CPUs a test may use, in rising order.
-///
-/// # Panics
-/// Never on Linux.
+/// The CPUs that a test may use, in ascending order.
 pub fn cpus() -> Vec<usize> {
     let set = sched_getaffinity(Pid::from_raw(0)).expect("a thread may ask for its own affinity");
     (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
 }
 
-/// The CPU that tests load: the last one, as most machines have their interrupts on the first.
+/// The CPU that tests load: the last one, because most machines handle their interrupts on the first.
 pub fn one_cpu() -> usize {
     *cpus().last().expect("a test runs on a CPU")
 }
 
-/// Two CPUs.
-///
-/// # Errors
-/// Where there is one.
+/// Two CPUs. Skips the test if there is only one.
 pub fn two_cpus() -> Result<[usize; 2], Skip> {
     match cpus()[..] {
         [first, .., last] => Ok([first, last]),
@@ -36,46 +30,44 @@ pub fn is_emulated() -> bool {
     fs::read_to_string("/proc/cpuinfo").is_ok_and(|info| info.contains("QEMU TCG"))
 }
 
-/// Whether its time passes only while it runs: not where an emulator keeps to the host's time, and the host may stop it
-/// between any two instructions for milliseconds.
+/// Whether this machine's time passes only while it runs. Not so if an emulator follows the host's
+/// time: the host may then stop it between any two instructions for milliseconds.
 pub fn has_own_time() -> bool {
     // Set by `cargo xtask vm`.
     !is_emulated() || std::env::var_os("WAKELAT_VM").is_some_and(|mode| mode != "smp")
 }
 
-/// Whether the kernel is built with PREEMPT_RT, where a task may sleep for a spinlock: a block and a wakeup that no system
-/// call tells of (Documentation/locking/locktypes.rst, `spinlock_t and PREEMPT_RT`).
+/// Whether the kernel is built with PREEMPT_RT, where a task may sleep for a spinlock: a block and a
+/// wakeup without a system call (Documentation/locking/locktypes.rst, `spinlock_t and PREEMPT_RT`).
 pub fn is_preempt_rt() -> bool {
     fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|version| version.contains("PREEMPT_RT"))
 }
 
-/// Whether the lock of a BPF ring buffer is one that a task may sleep for (`spinlock_t` in `struct bpf_ringbuf`,
-/// kernel/bpf/ringbuf.c): two CPUs that meet in a ring buffer while they hold the locks of their run queues freeze the machine.
-/// So under PREEMPT_RT before 6.0, but for a repair that a distribution may have taken over.
+/// Whether a task may sleep for the lock of a BPF ring buffer (`spinlock_t` in `struct bpf_ringbuf`,
+/// kernel/bpf/ringbuf.c): two CPUs that meet in a ring buffer while they hold their run queue locks
+/// then freeze the machine. This is so under PREEMPT_RT before 6.0, unless a distribution has
+/// backported the fix.
 pub fn ring_buffer_may_sleep() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let major = release.split('.').next().and_then(|number| number.parse::<u32>().ok());
     is_preempt_rt() && major.is_some_and(|major| major < 6)
 }
 
-/// Memory that a test may use: bytes.
+/// Memory that is available to a test: bytes.
 pub fn available_memory() -> u64 {
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// What to give `--ring-size` so that the switches of any other load on this machine find room as well: an eighth of the memory that is
-/// available, at most 256 MiB, in bytes.
+/// A `--ring-size` that also has room for the switches of any other load on this machine: an eighth of
+/// the available memory, at most 256 MiB, in bytes.
 pub fn ring_size() -> String {
     let room = (available_memory() / 8).clamp(4 << 20, 256 << 20);
     (1u64 << room.ilog2()).to_string()
 }
 
-/// Context switches of all CPUs since the machine started (`ctxt` in `/proc/stat`, `show_stat`, fs/proc/stat.c).
-///
-/// # Panics
-/// If the kernel does not tell.
+/// Context switches of all CPUs since boot (`ctxt` in `/proc/stat`, `show_stat`, fs/proc/stat.c).
 pub fn switches() -> u64 {
     let stat = fs::read_to_string("/proc/stat").expect("procfs is mounted");
     let count = stat.lines().find_map(|line| line.strip_prefix("ctxt ")?.parse().ok());
@@ -83,9 +75,6 @@ pub fn switches() -> u64 {
 }
 
 /// How long CPU `cpu` has been idle: ns, in steps of a tick (`show_stat`, fs/proc/stat.c).
-///
-/// # Panics
-/// If there is no such CPU.
 pub fn idle_ns(cpu: usize) -> u64 {
     /// `USER_HZ`.
     const NS_PER_TICK: u64 = 10_000_000;

@@ -1,4 +1,4 @@
-//! `perf sched`: a recording of the scheduler's tracepoints, and what perf makes of it.
+//! `perf sched`: a recording of the scheduler's tracepoints, and perf's analysis of it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -18,9 +18,9 @@ use nix::{
 
 use crate::{suite::Skip, tool, workload::until};
 
-/// What `perf sched record` records (tools/perf/builtin-sched.c, `__cmd_record()`), and `sched_wakeup` beside
-/// `sched_waking`: perf 6.1 records only the latter, from which its `timehist` takes delays, and its `latency` takes them
-/// from the former.
+/// The events of `perf sched record` (tools/perf/builtin-sched.c, `__cmd_record()`), with
+/// `sched_wakeup` in addition to `sched_waking`: perf 6.1 records only the latter, from which its
+/// `timehist` takes delays, but its `latency` takes them from the former.
 const EVENTS: [&str; 7] = [
     "sched:sched_switch",
     "sched:sched_stat_runtime",
@@ -41,43 +41,40 @@ pub struct PerfSched {
 /// A line of `perf sched timehist`: a task has left its CPU. perf prints µs.
 #[derive(Clone, Copy, Debug)]
 pub struct PerfTimehistLine {
-    /// When: ns of CLOCK_MONOTONIC.
+    /// When the task left the CPU: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// Where.
+    /// The CPU.
     pub cpu: u32,
-    /// Who.
+    /// The task.
     pub tid: u32,
-    /// Since it had left a CPU, until it came: ns; 0 where perf does not know.
+    /// From its previous switch-out to its switch-in: ns; 0 if perf does not know.
     pub wait_ns: u64,
-    /// Since it had been woken, until it came: ns; 0 where it had not been.
+    /// From its wakeup to its switch-in: ns; 0 if it was not woken.
     pub delay_ns: u64,
-    /// How long it had the CPU, as perf sees it: since the last switch of the CPU that perf saw: ns.
+    /// How long it ran, as perf sees it: since the last switch of the CPU that perf saw: ns.
     pub run_ns: u64,
-    /// That switch was the one by which it came.
+    /// Whether that last switch was the switch-in of this task.
     pub came: bool,
 }
 
 /// A line of `perf sched latency --pids`.
 #[derive(Clone, Copy, Debug)]
 pub struct PerfLatency {
-    /// Who.
+    /// The task.
     pub tid: u32,
-    /// How many waits.
+    /// Number of waits.
     pub count: u64,
-    /// Their mean: ns.
+    /// Mean latency: ns.
     pub avg_ns: u64,
-    /// The longest: ns.
+    /// Longest latency: ns.
     pub max_ns: u64,
 }
 
 impl PerfSched {
-    /// Starts to record, on all CPUs, with the clock of wakelat. Returns once perf says that it does.
+    /// Starts to record, on all CPUs, with wakelat's clock. Returns once perf reports that it records.
     ///
     /// # Errors
-    /// Where perf is not there or cannot record here.
-    ///
-    /// # Panics
-    /// If its files cannot be made.
+    /// If perf is not installed or cannot record here.
     pub fn record() -> Result<Self, Skip> {
         let perf = tool::find("perf", "linux-perf")?;
         let directory = std::env::temp_dir().join(format!("wakelat-perf-{}", std::process::id()));
@@ -109,10 +106,7 @@ impl PerfSched {
     /// Ends the recording.
     ///
     /// # Errors
-    /// Where perf itself has lost events, so that there is nothing to compare with.
-    ///
-    /// # Panics
-    /// If perf fails.
+    /// If perf itself lost events, because then there is nothing to compare with.
     pub fn stop(&mut self) -> Result<(), Skip> {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT).expect("perf is running");
         let status = self.child.wait().expect("a child can be waited for");
@@ -125,25 +119,19 @@ impl PerfSched {
     }
 
     /// Every line of `perf sched timehist`, in its order.
-    ///
-    /// # Panics
-    /// If perf fails.
     pub fn timehist(&self) -> Vec<PerfTimehistLine> {
         let text = self.sched(&["timehist", "--next"]);
-        let mut comes = std::collections::HashMap::new();
+        let mut next_tasks = std::collections::HashMap::new();
         let lines = text.lines().filter_map(PerfTimehistLine::parse);
         lines
             .map(|(line, next)| {
-                let came = comes.insert(line.cpu, next);
+                let came = next_tasks.insert(line.cpu, next);
                 PerfTimehistLine { came: came == Some(line.tid), ..line }
             })
             .collect()
     }
 
-    /// Every line of `perf sched latency --pids`.
-    ///
-    /// # Panics
-    /// If perf fails.
+    /// Every line of `perf sched latency --pids`, in its order.
     pub fn latency(&self) -> Vec<PerfLatency> {
         self.sched(&["latency", "--pids"]).lines().filter_map(PerfLatency::parse).collect()
     }
@@ -170,7 +158,7 @@ impl Drop for PerfSched {
     }
 }
 
-/// A new fifo, open at both ends, so that neither side waits for the other to open it.
+/// Creates a fifo that is open at both ends, so that neither side waits for the other to open it.
 fn fifo(path: &Path) -> File {
     mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut options = OpenOptions::new();
@@ -178,7 +166,7 @@ fn fifo(path: &Path) -> File {
     options.open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Whether something has been said.
+/// Whether perf has answered.
 fn has_answered(mut answer: &File) -> bool {
     match answer.read(&mut [0; 16]) {
         Ok(read) => read > 0,
@@ -188,7 +176,11 @@ fn has_answered(mut answer: &File) -> bool {
 }
 
 impl PerfTimehistLine {
-    /// `  4200.787959 [0001]  cargo[27189]    0.000      0.000      3.447      next: lto cgu.10[27184]`, and who comes.
+    /// Parses a line and the next task from text such as
+    ///
+    /// ```text
+    ///   4200.787959 [0001]  cargo[27189]    0.000      0.000      3.447      next: lto cgu.10[27184]
+    /// ```
     fn parse(line: &str) -> Option<(Self, u32)> {
         let (at, rest) = line.split_once('[')?;
         let (cpu, rest) = rest.split_once(']')?;
@@ -214,7 +206,11 @@ impl PerfTimehistLine {
 }
 
 impl PerfLatency {
-    /// `  name:27198  |  21.576 ms |  210 | avg:  0.147 ms | max:  10.147 ms | max start: … | max end: … s`
+    /// Parses text such as
+    ///
+    /// ```text
+    ///   name:27198  |  21.576 ms |  210 | avg:  0.147 ms | max:  10.147 ms | max start: … | max end: … s
+    /// ```
     fn parse(line: &str) -> Option<Self> {
         let mut cells = line.split('|').map(str::trim);
         let (_, tid) = cells.next()?.rsplit_once(':')?;
@@ -233,7 +229,7 @@ fn tid(task: &str) -> Option<u32> {
     ids.split('/').next()?.parse().ok()
 }
 
-/// A decimal number of a unit that has `unit_ns`: ns, exactly.
+/// Converts a decimal number, in a unit of `unit_ns` ns, to ns, exactly.
 fn ns(text: &str, unit_ns: u64) -> Option<u64> {
     let (whole, fraction) = text.split_once('.')?;
     let scale = 10u64.checked_pow(fraction.len() as u32)?;

@@ -1,4 +1,4 @@
-//! What the kernel itself says about a task.
+//! What the kernel itself reports about a task.
 
 use std::{
     fs::{self, File},
@@ -8,23 +8,20 @@ use std::{
 
 use crate::clock::spin_until;
 
-/// The kernel's account of one task.
+/// The kernel's accounting of one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskStats {
-    /// Times it gave up its CPU because it blocked.
+    /// Number of times the task gave up its CPU because it blocked.
     pub voluntary: u64,
-    /// Times it lost its CPU while it could have gone on.
+    /// Number of times the task lost its CPU while it was still runnable.
     pub involuntary: u64,
-    /// Time spent runnable without a CPU: ns (`sched_info.run_delay`; Documentation/scheduler/sched-stats.rst). 0 where
-    /// the kernel is built without SCHED_INFO.
+    /// Time spent runnable without a CPU: ns (`sched_info.run_delay`;
+    /// Documentation/scheduler/sched-stats.rst). 0 if the kernel is built without SCHED_INFO.
     pub run_delay_ns: u64,
 }
 
 impl TaskStats {
-    /// Of thread `tid`.
-    ///
-    /// # Panics
-    /// If there is no such thread.
+    /// Reads the counters of thread `tid`.
     pub fn of(tid: u32) -> Self {
         let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_else(|e| panic!("task {tid}: {e}"));
         let run_delay_ns = fs::read_to_string(format!("/proc/{tid}/schedstat"))
@@ -38,8 +35,8 @@ impl TaskStats {
         }
     }
 
-    /// Switches of any kind. Between two moments at which the task is blocked this is also how often it was switched
-    /// in, and so how many waits it had.
+    /// Switches of either kind. Between two moments at which the task is blocked, this is also how
+    /// often it was switched in, and so how many waits it had.
     pub fn switches(&self) -> u64 {
         self.voluntary + self.involuntary
     }
@@ -57,7 +54,7 @@ impl Sub for TaskStats {
     }
 }
 
-/// The processes and kernel threads of this name.
+/// The processes and kernel threads with this name.
 pub fn pids_named(name: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -65,10 +62,7 @@ pub fn pids_named(name: &str) -> Vec<u32> {
         .collect()
 }
 
-/// The real-time priority of thread `tid`; 0 where it has none (proc_pid_stat(5), field 40).
-///
-/// # Panics
-/// If there is no such thread.
+/// The real-time priority of thread `tid`; 0 if it has none (proc_pid_stat(5), field 40).
 pub fn rt_priority(tid: u32) -> u32 {
     let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_else(|e| panic!("task {tid}: {e}"));
     let (_, rest) = stat.rsplit_once(") ").expect("a name in parentheses");
@@ -84,26 +78,20 @@ pub fn ran_ns(tid: u32) -> u64 {
     line.split_whitespace().next().and_then(|field| field.parse().ok()).expect("a number")
 }
 
-/// Whether thread `tid` is blocked and off its CPU: the kernel answers `running` unless it is
+/// Whether thread `tid` is blocked and off its CPU: otherwise the kernel answers `running`
 /// (`task_current_syscall`, lib/syscall.c, which waits for the task to be inactive).
 pub fn is_blocked(tid: u32) -> bool {
     fs::read_to_string(format!("/proc/{tid}/syscall")).is_ok_and(|line| !line.starts_with("running"))
 }
 
-/// The threads of process `pid` but for its main one.
-///
-/// # Panics
-/// If there is no such process.
+/// The threads of process `pid` except its main thread.
 pub fn other_threads(pid: u32) -> Vec<u32> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).unwrap_or_else(|error| panic!("process {pid}: {error}"));
     let tids = entries.map(|entry| entry.expect("a live process").file_name().to_string_lossy().parse());
     tids.map(|tid| tid.expect("a thread id")).filter(|tid| *tid != pid).collect()
 }
 
-/// How far from the beginning of its file the code at `address` of this process is.
-///
-/// # Panics
-/// If it is in no file.
+/// File offset of the code at `address` of this process.
 pub fn file_offset(address: u64) -> u64 {
     let maps = fs::read_to_string("/proc/self/maps").expect("procfs");
     let offset = maps.lines().find_map(|line| {
@@ -115,46 +103,37 @@ pub fn file_offset(address: u64) -> u64 {
     offset.unwrap_or_else(|| panic!("{address:#x} is not mapped"))
 }
 
-/// The one-letter state of process `pid`: `T` when stopped. None where there is no such process.
+/// The one-letter state of process `pid`: `T` if stopped. None if there is no such process.
 pub fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Watches one task's voluntary switches from another that must not block meanwhile.
+/// Observes one task's voluntary switches from another task, which must not block meanwhile.
 pub struct Watch {
     file: File,
     text: String,
 }
 
 impl Watch {
-    /// Watches thread `tid`.
-    ///
-    /// # Panics
-    /// If there is no such thread.
+    /// Observes thread `tid`.
     pub fn new(tid: u32) -> Self {
         let file = File::open(format!("/proc/{tid}/status")).unwrap_or_else(|error| panic!("task {tid}: {error}"));
         Self { file, text: String::with_capacity(4096) }
     }
 
     /// Spins until [`Self::has_blocked_more_than`] holds.
-    ///
-    /// # Panics
-    /// If the task is gone.
     pub fn until_blocked_more_than(&mut self, count: u64) {
         spin_until(|| self.has_blocked_more_than(count));
     }
 
-    /// Whether the task's voluntary switches exceed `count`. If so, and `count` was right when it was about to block, it
-    /// is off its run queue: the kernel counts the switch after it dequeues (`__schedule`, kernel/sched/core.c), so that
-    /// the next wakeup is a real one.
-    ///
-    /// # Panics
-    /// If the task is gone.
+    /// Whether the task's voluntary switches exceed `count`. If so, and `count` was right when the task
+    /// was about to block, it is off its run queue: the kernel counts the switch after it dequeues
+    /// (`__schedule`, kernel/sched/core.c). The next wakeup is then a real one.
     pub fn has_blocked_more_than(&mut self, count: u64) -> bool {
         self.text.clear();
         self.file.rewind().expect("procfs files rewind");
-        self.file.read_to_string(&mut self.text).expect("the watched task is alive");
+        self.file.read_to_string(&mut self.text).expect("the observed task is alive");
         field(&self.text, "\nvoluntary_ctxt_switches:") > count
     }
 }
@@ -164,13 +143,10 @@ fn field(status: &str, name: &str) -> u64 {
     rest.split_whitespace().next().and_then(|value| value.parse().ok()).expect("a number")
 }
 
-/// What the kernel charges for the BPF maps of which process `pid` has a descriptor: bytes, each map once.
-///
-/// # Panics
-/// If it is gone.
+/// Memory charged for the BPF maps that process `pid` has descriptors of: bytes, each map once.
 pub fn map_bytes(pid: u32) -> u64 {
     let mut maps = std::collections::BTreeMap::new();
-    for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("it runs").flatten() {
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("the process is running").flatten() {
         let Ok(info) = std::fs::read_to_string(entry.path()) else { continue };
         let field = |name: &str| -> Option<u64> {
             let line = info.lines().find_map(|line| line.strip_prefix(name))?;

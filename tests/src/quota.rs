@@ -1,4 +1,4 @@
-//! A group of tasks with a CPU quota, in whichever hierarchy of cgroups the machine has the cpu controller in.
+//! A group of tasks with a CPU quota, in whichever cgroup hierarchy has the machine's cpu controller.
 
 use std::{
     fs,
@@ -10,23 +10,20 @@ use crate::{
     suite::Skip,
 };
 
-/// How often the kernel refills a quota, unless told otherwise (`default_cfs_period()`, kernel/sched/fair.c): µs.
+/// Default interval at which the kernel refills a quota (`default_cfs_period()`, kernel/sched/fair.c): µs.
 const PERIOD_US: u64 = 100_000;
 
 /// A group with a quota. It must outlive its tasks.
 pub struct QuotaGroup {
     group: TestCgroup,
-    /// The v1 hierarchy.
+    /// Whether the group is in the v1 hierarchy.
     v1: bool,
-    /// Unmounted after the group is gone, where it was mounted for the test.
+    /// If mounted for the test, unmounted after the group is gone.
     _hierarchy: Option<Hierarchy>,
 }
 
 impl QuotaGroup {
-    /// A new group whose tasks may use `percent` of one CPU's time.
-    ///
-    /// # Errors
-    /// Where the kernel knows no quotas.
+    /// Creates a group whose tasks may use `percent` of one CPU's time. Skips the test if the kernel has no quotas.
     pub fn to_percent(percent: u64) -> Result<Self, Skip> {
         let name = format!("wakelat-tests-{}-quota", std::process::id());
         let quota_us = percent * PERIOD_US / 100;
@@ -46,27 +43,18 @@ impl QuotaGroup {
         Ok(limited)
     }
 
-    /// Moves process `pid` into it.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Moves process `pid` into the group.
     pub fn add_process(&self, pid: u32) {
         self.group.add_process(pid);
     }
 
-    /// Takes the quota away: whoever waits for it goes on.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Removes the quota: tasks that wait for it continue.
     pub fn remove_quota(&self) {
         let lifted = if self.v1 { self.write("cpu.cfs_quota_us", "-1") } else { self.write("cpu.max", "max") };
         assert!(lifted.is_ok(), "the kernel keeps the quota");
     }
 
-    /// How often a CPU's part of it was out of quota, and for how long altogether: ns.
-    ///
-    /// # Panics
-    /// If the kernel does not tell.
+    /// How often the group ran out of quota on a CPU, and for how long in total: ns.
     pub fn throttled(&self) -> (u64, u64) {
         let stat = fs::read_to_string(self.group.path().join("cpu.stat")).expect("a group with a quota has this");
         let of = |name: &str| {
@@ -84,7 +72,7 @@ impl QuotaGroup {
     }
 }
 
-/// Where the v1 hierarchy with the cpu controller is mounted, if it is.
+/// Mount point of the v1 hierarchy with the cpu controller, if any.
 fn mount_of_v1() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/mounts").ok()?;
     mounts.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! A recording of the scheduler's events by the kernel's own ring buffer, on the clock of the BPF programs.
+//! Records the scheduler's events in the kernel's own ring buffer, with the clock of the BPF programs.
 
 use std::{
     fs,
@@ -15,21 +15,19 @@ use crate::{
 
 const EVENTS: [&str; 4] = ["sched_waking", "sched_wakeup", "sched_wakeup_new", "sched_switch"];
 
-/// Room for the longest load: KiB for each CPU.
+/// Buffer size with room for the longest load: KiB per CPU.
 const BUFFER_KB: &str = "16384";
 
-/// Events being recorded in an instance of tracefs. Dropped, none are, and an instance of its own is gone.
+/// A recording of events in an instance of tracefs. Dropping it removes the instance, if it is the
+/// recording's own.
 pub struct EventRecording {
-    /// Its directory in tracefs.
+    /// Directory of the instance in tracefs.
     instance: String,
     own: bool,
 }
 
 impl EventRecording {
-    /// Records in an instance of its own from now on.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Starts recording in an instance of its own.
     pub fn start() -> Self {
         let instance = "instances/wl-oracle".to_owned();
         fs::create_dir(tracefs::path(&instance)).expect("an instance can be made");
@@ -38,11 +36,12 @@ impl EventRecording {
         recording.switch_on()
     }
 
-    /// Records in an instance that is somebody else's, such as that of a running `wakelat verify`: there an event has one
-    /// time, for the record and for the triggers on it (`ring_buffer_event_time_stamp`, kernel/trace/ring_buffer.c).
+    /// Starts recording in an existing instance, such as that of a running `wakelat verify`: there an
+    /// event has the same time for the record and for the triggers on it
+    /// (`ring_buffer_event_time_stamp`, kernel/trace/ring_buffer.c).
     ///
     /// # Panics
-    /// If the kernel refuses, or the instance has another clock.
+    /// If the kernel refuses, or the instance uses another clock.
     pub fn within(instance: &str) -> Self {
         let recording = Self { instance: format!("instances/{instance}"), own: false };
         let clock = tracefs::read(&recording.file("trace_clock"));
@@ -56,10 +55,10 @@ impl EventRecording {
         self
     }
 
-    /// Stops recording and gives the events, in the order of their times.
+    /// Stops recording and returns the events, ordered by time.
     ///
     /// # Panics
-    /// If one was lost, or a record cannot be read.
+    /// If an event was lost, or a record cannot be read.
     pub fn events(self) -> Vec<ReplayEvent> {
         EVENTS.iter().for_each(|event| self.enable(event, "0"));
         let formats = EVENTS.map(|event| {

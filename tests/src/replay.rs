@@ -1,7 +1,7 @@
-//! The oracle: what must come out of a recorded course of scheduler events, by either set of rules. Pure.
+//! The oracle: the expected result for a recorded sequence of scheduler events, by either set of rules. Pure.
 //!
-//! It knows of the events what their records say and nothing else, keeps a task by its number, and has no code in common
-//! with what it judges: it follows docs/semantics.md, and "The rules of a hist trigger" there.
+//! It knows only what the records contain, identifies a task by its number, and shares no code with
+//! what it checks: it follows docs/semantics.md, and "The rules of a hist trigger" there.
 
 use std::collections::HashMap;
 
@@ -10,80 +10,81 @@ use std::collections::HashMap;
 pub struct ReplayEvent {
     /// When: ns.
     pub at_ns: u64,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: u32,
-    /// Who was on that CPU.
+    /// The task on that CPU.
     pub current: u32,
     /// What happened.
     pub what: ReplayEventKind,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayEventKind {
     /// `sched_waking`.
     Waking {
-        /// Who is going to be woken.
+        /// The task about to be woken.
         tid: u32,
     },
-    /// `sched_wakeup`, or `sched_wakeup_new` where the task is new.
+    /// `sched_wakeup`, or `sched_wakeup_new` if the task is new.
     Wakeup {
-        /// Who.
+        /// The wakee.
         tid: u32,
         /// The task's name.
         comm: String,
-        /// Whether this is its first.
+        /// Whether this is its first wakeup.
         new: bool,
     },
     /// `sched_switch`.
     Switch {
-        /// Who leaves.
+        /// The outgoing task.
         prev: u32,
-        /// Its name.
+        /// Name of the outgoing task.
         prev_comm: String,
         /// `prev_state`.
         prev_state: u32,
-        /// Who comes.
+        /// The incoming task.
         next: u32,
     },
 }
 
-/// `prev_state` of a task that was preempted, whatever its state (`TASK_REPORT_MAX`, include/linux/sched.h).
+/// Flag in `prev_state` of a preempted task, whatever its state (`TASK_REPORT_MAX`,
+/// include/linux/sched.h).
 const PREEMPTED: u32 = 0x100;
 
 /// A wait by wakelat's own rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayWait {
-    /// Who waited.
+    /// The task that waited.
     pub tid: u32,
     /// `wakeup`, `new` or `preempted`.
     pub class: &'static str,
-    /// When it ended: ns.
+    /// When the wait ended: ns.
     pub at_ns: u64,
-    /// How long it was: ns.
+    /// Its latency: ns.
     pub latency_ns: u64,
-    /// From `sched_waking` to `sched_wakeup`, where both were seen: ns.
+    /// From `sched_waking` to `sched_wakeup`, if both were seen: ns.
     pub delivery_ns: Option<u64>,
-    /// Who was on the CPU at `sched_waking`.
+    /// The task that was on the CPU at `sched_waking`.
     pub waker: Option<u32>,
-    /// Where it ended.
+    /// The CPU on which the wait ended.
     pub cpu: u32,
 }
 
-/// What a replay by wakelat's own rules yields.
+/// The result of a replay by wakelat's own rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayedWaits {
-    /// The waits that ended, in the order of their ends.
+    /// The waits that ended, ordered by their ends.
     pub waits: Vec<ReplayWait>,
     /// Wakeups of tasks that were on a CPU.
     pub already_running: u64,
-    /// Wakeups of tasks that waited already.
+    /// Wakeups of tasks that were already waiting.
     pub already_queued: u64,
-    /// Switch-ins of such tasks while, by what was recorded, they slept: 0, or the record is not the whole story.
+    /// Switch-ins of tasks that, according to the records, slept: 0, or the records are incomplete.
     pub unexplained: u64,
 }
 
-/// What is known of a task.
+/// What is known about a task.
 #[derive(Default)]
 struct Task {
     waking: Option<(u64, u32)>,
@@ -99,7 +100,7 @@ enum State {
     Waits(ReplayWait),
 }
 
-/// Replays `events` by wakelat's own rules, for tasks whose name is `wanted` where the wait begins.
+/// Replays `events` by wakelat's own rules, for tasks whose name is `wanted` when the wait begins.
 pub fn own(events: &[ReplayEvent], wanted: impl Fn(&str) -> bool) -> ReplayedWaits {
     let (mut own, mut tasks) = (ReplayedWaits::default(), HashMap::<u32, Task>::new());
     for event in events {
@@ -113,7 +114,7 @@ pub fn own(events: &[ReplayEvent], wanted: impl Fn(&str) -> bool) -> ReplayedWai
                 match task.state {
                     State::Running if !new => own.already_running += u64::from(wanted(comm)),
                     State::Waits(_) if !new => own.already_queued += u64::from(wanted(comm)),
-                    // A new task may have the number of one that is gone.
+                    // A new task may reuse the number of one that has exited.
                     _ if wanted(comm) => {
                         task.state = begin(*tid, if *new { "new" } else { "wakeup" }, event.at_ns, waking);
                     }
@@ -159,8 +160,8 @@ fn begin(tid: u32, class: &'static str, at_ns: u64, waking: Option<(u64, u32)>) 
     })
 }
 
-/// Replays `events` by the rules of the trigger recipe, for threads `wanted`: the latest wakeup wins, whatever the task
-/// does, and a saved time is taken once. Returns thread and latency of each wait: ns.
+/// Replays `events` by the rules of the trigger recipe, for `wanted` threads: the latest wakeup wins,
+/// whatever the task does, and a saved time is used once. Returns the thread and latency of each wait: ns.
 pub fn trigger(events: &[ReplayEvent], wanted: impl Fn(u32) -> bool) -> Vec<(u32, u64)> {
     let (mut saved, mut waits) = (HashMap::new(), Vec::new());
     for event in events {
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wakeup_of_a_running_task_starts_nothing_for_wakelat_and_a_clock_for_the_trigger() {
+    fn a_wakeup_of_a_running_task_starts_only_the_triggers_clock() {
         let events = [switch_in(100), wakeup(110, false), switch_out(120, 0), switch_in(150)];
         let own = ours(&events);
         assert_eq!((waits(&own), own.already_running), (vec![("preempted", 30)], 1));
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_wakeup_leaves_wakelats_clock_alone_and_restarts_the_triggers() {
+    fn a_second_wakeup_restarts_only_the_triggers_clock() {
         let events = [wakeup(100, false), wakeup(110, false), switch_in(150)];
         let own = ours(&events);
         assert_eq!((waits(&own), own.already_queued), (vec![("wakeup", 50)], 1));
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_time_is_taken_once() {
+    fn a_saved_time_is_used_once() {
         let events = [wakeup(100, false), switch_in(110), switch_out(120, 0), switch_in(130)];
         assert_eq!(trigger(&events, |_| true), [(7, 10)]);
     }
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not_asked_for() {
+    fn other_tasks_are_left_out() {
         let events = [wakeup(100, false), switch_in(110), switch_out(120, 0), switch_in(130)];
         assert_eq!(own(&events, |comm| comm == "else"), ReplayedWaits::default());
         assert_eq!(trigger(&events, |tid| tid != 7), []);

@@ -14,17 +14,17 @@ pub struct JsonReport {
     pub schema: String,
     /// `uname -r`.
     pub kernel: String,
-    /// When the window began: ns since 1970.
+    /// Start of the window: ns since 1970.
     pub start_unix_ns: u64,
-    /// How long it was: ns.
+    /// Length of the window: ns.
     pub duration_ns: u64,
-    /// How long it was to be: ns.
+    /// Requested length of the window: ns.
     #[serde(default)]
     pub requested_ns: Option<u64>,
-    /// Intervals that have no report and are part of it.
+    /// Intervals without a report of their own, which this report includes.
     #[serde(default)]
     pub skipped_intervals: u64,
-    /// Where the waits were counted.
+    /// Where the waits were aggregated.
     #[serde(default)]
     pub mode: String,
     /// The waits.
@@ -36,29 +36,29 @@ pub struct JsonReport {
 /// Waits with one key and class.
 #[derive(Clone, Deserialize)]
 pub struct JsonGroup {
-    /// What they have in common.
+    /// What the waits have in common.
     pub key: BTreeMap<String, Value>,
-    /// Their class.
+    /// Class of the waits.
     pub class: String,
-    /// How many.
+    /// Number of waits.
     pub count: u64,
-    /// Their sum: ns.
+    /// Sum of the latencies: ns.
     pub sum_ns: u64,
-    /// The shortest: ns.
+    /// Shortest latency: ns.
     pub min_ns: u64,
-    /// The longest: ns.
+    /// Longest latency: ns.
     pub max_ns: u64,
-    /// When the longest ended: ns since 1970.
+    /// When the longest wait ended: ns since 1970.
     pub max_at_unix_ns: Option<u64>,
-    /// How long their thread ran: ns.
+    /// How long the thread ran: ns.
     #[serde(default)]
     pub run_ns: Option<u64>,
-    /// The longest ones.
+    /// The longest waits.
     #[serde(default)]
     pub worst: Vec<JsonWorst>,
     /// Percentiles, each by its percent: ns.
     pub percentiles_ns: BTreeMap<String, u64>,
-    /// Where the percentiles of all tasks lie, by their percent, where not all were watched.
+    /// Confidence intervals of the percentiles of all tasks, by percent, if tasks were sampled.
     #[serde(default)]
     pub percentile_intervals_ns: Option<BTreeMap<String, Option<JsonInterval>>>,
     /// The distribution.
@@ -68,22 +68,22 @@ pub struct JsonGroup {
 /// One of the longest waits.
 #[derive(Clone, Debug, Deserialize)]
 pub struct JsonWorst {
-    /// How long: ns.
+    /// Latency: ns.
     pub latency_ns: u64,
-    /// Whose.
+    /// The task that waited.
     pub tid: u32,
-    /// Who had the CPU.
+    /// The task that the CPU switched from.
     pub prev_comm: String,
-    /// Whose cgroup.
+    /// The cgroup of the task that waited.
     pub cgroup_id: Option<u64>,
 }
 
-/// Where a percentile lies.
+/// The range that contains a percentile.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct JsonInterval {
-    /// Not below: ns.
+    /// Lower bound: ns.
     pub low_ns: u64,
-    /// Not above, where that is known: ns.
+    /// Upper bound, if known: ns.
     pub high_ns: Option<u64>,
 }
 
@@ -94,94 +94,91 @@ pub struct JsonBucket {
     pub from_ns: u64,
     /// Upper bound: ns.
     pub to_ns: u64,
-    /// How many.
+    /// Number of waits.
     pub count: u64,
 }
 
-/// The accounting identity of wakeups, and of preemptions where they were asked for.
+/// The accounting identity of wakeups, and of preemptions if requested.
 #[derive(Clone, Debug, Deserialize)]
 pub struct JsonCoverage {
-    /// Of classes `wakeup` and `new`.
+    /// Counters of classes `wakeup` and `new`.
     #[serde(flatten)]
     pub wakeups: JsonTerms,
-    /// Of class `preempted`.
+    /// Counters of class `preempted`.
     #[serde(default)]
     pub preemptions: Option<JsonTerms>,
     /// Events for which the kernel skipped a program; none before 5.12.
     pub missed: Option<u64>,
-    /// Whether all that was `filtered` is of wakelat's own threads.
+    /// Whether everything that was `filtered` belongs to wakelat's own threads.
     #[serde(default)]
     pub filtered_is_own: bool,
 }
 
-/// The terms of one identity.
+/// The terms of one accounting identity.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct JsonTerms {
-    /// Waits that began.
+    /// Wakeups or preemptions seen.
     pub seen: u64,
-    /// Of `seen`: waits of the window before that were still going on.
+    /// The part of `seen` that began in an earlier window and was still pending.
     #[serde(default)]
     pub carried: u64,
-    /// Samples in the groups.
-    pub delivered: u64,
-    /// Wakeups of a task on a CPU.
-    pub woken_running: u64,
-    /// Wakeups of a task that waited already.
-    pub woken_waiting: u64,
-    /// Refused by filter or threshold.
+    /// Waits in the groups.
+    pub measured: u64,
+    /// Wakeups of a task that was on a CPU.
+    pub already_running: u64,
+    /// Wakeups of a task that was already waiting.
+    pub already_queued: u64,
+    /// Excluded by a filter or the threshold.
     pub filtered: u64,
-    /// Of `filtered`: the threshold alone refused it.
+    /// The part of `filtered` that only the threshold excluded.
     #[serde(default)]
     pub below_threshold: u64,
-    /// Of tasks that were not watched.
+    /// Wakeups of tasks that were not sampled.
     #[serde(default)]
-    pub not_watched: u64,
-    /// No room in the map of starts.
-    pub start_map_full: u64,
-    /// No room in the ring buffer.
-    pub ring_full: u64,
-    /// End before start.
-    pub discarded: u64,
-    /// Switch-in never seen.
-    pub stale: u64,
-    /// Still waiting at the end, or when a rest began.
-    pub censored: u64,
-    /// Of `censored`: when a rest began.
+    pub not_sampled: u64,
+    /// Lost: no room in the task table.
+    pub task_table_full: u64,
+    /// Lost: no room in the ring buffer.
+    pub ring_buffer_full: u64,
+    /// Lost: the end is before the start.
+    pub invalid: u64,
+    /// Lost: the switch-in was never seen.
+    pub missed_switch: u64,
+    /// Still waiting at the end, or when a pause began.
+    pub still_waiting: u64,
+    /// The part of `still_waiting` that was pending when a pause began.
     #[serde(default)]
-    pub rested: u64,
+    pub paused: u64,
 }
 
 /// One document of schema `wakelat.wait/1`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct JsonWait {
-    /// When it ended: ns of CLOCK_MONOTONIC.
+    /// When the wait ended: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Its class.
     pub class: String,
-    /// How long it was: ns.
+    /// Its latency: ns.
     pub latency_ns: u64,
-    /// From `sched_waking` to `sched_wakeup`: ns.
+    /// Wake delivery, from `sched_waking` to `sched_wakeup`: ns.
     pub delivery_ns: Option<u64>,
-    /// Who waited.
+    /// The task that waited.
     pub tid: u32,
-    /// Its process.
+    /// The process of that task.
     pub pid: Option<u32>,
-    /// Where it ended.
+    /// The CPU on which the wait ended.
     pub cpu: u32,
-    /// Where the task ran before.
+    /// The CPU on which the task ran before.
     pub prev_cpu: Option<u32>,
-    /// Who woke it.
+    /// The waker.
     pub waker_tid: Option<u32>,
-    /// The ns of each part, where `--parts` asks for them.
+    /// Length of each component, if `--breakdown` asks for them: ns.
     #[serde(default)]
-    pub parts: BTreeMap<String, u64>,
+    pub components: BTreeMap<String, u64>,
 }
 
 impl JsonWait {
     /// Every wait in the output of `trace --json`, in the order in which they ended.
-    ///
-    /// # Panics
-    /// If a document cannot be read.
     pub fn parse_all(json: &str) -> Vec<Self> {
         let mut waits = Vec::new();
         for document in serde_json::Deserializer::from_str(json).into_iter::<Value>() {
@@ -196,60 +193,52 @@ impl JsonWait {
 }
 
 impl JsonTerms {
-    /// Those the filter let pass.
+    /// Wakeups or preemptions that the filter let pass.
     pub fn selected(&self) -> u64 {
         self.seen - self.filtered
     }
 
-    /// Of those, the waits that began. A timer may expire before its task sleeps, and an unlock wakes who is next for the lock, and
-    /// may spin for it still, or have been preempted while it did (`mutex_optimistic_spin()`, kernel/locking/mutex.c;
-    /// `rtmutex_spin_on_owner()`, kernel/locking/rtmutex.c).
+    /// Waits that began and that the filter let pass. A wakeup need not begin one: a timer may expire
+    /// before its task sleeps, and an unlock wakes the next task for the lock, which may still be
+    /// spinning for it or have been preempted while spinning (`mutex_optimistic_spin()`,
+    /// kernel/locking/mutex.c; `rtmutex_spin_on_owner()`, kernel/locking/rtmutex.c).
     pub fn begun(&self) -> u64 {
-        self.selected() - self.woken_running - self.woken_waiting
+        self.selected() - self.already_running - self.already_queued
     }
 
-    /// Asserts that of `expected` waits of `performance` every one was delivered, and that nothing was lost. See
-    /// [`crate::supervisor`] for the exception.
-    ///
-    /// # Panics
-    /// If it is not so.
+    /// Asserts that every one of `expected` waits of `performance` was measured, and that nothing was
+    /// lost. See [`crate::supervisor`] for the exception.
     pub fn assert_complete(&self, expected: u64, performance: &Performance) {
-        assert!(self.delivered + self.stale <= expected, "{expected} waits expected: {self:?}");
-        let missing = expected - self.delivered;
+        assert!(self.measured + self.missed_switch <= expected, "{expected} waits expected: {self:?}");
+        let missing = expected - self.measured;
         assert!(missing <= performance.untraced, "{missing} of {expected} waits missing: {self:?}, {performance:?}");
         self.assert_nothing_lost(performance);
     }
 
     /// Asserts that nothing was lost. See [`crate::supervisor`] for the exception.
-    ///
-    /// # Panics
-    /// If something was.
     pub fn assert_nothing_lost(&self, performance: &Performance) {
-        assert_eq!(self.start_map_full + self.ring_full + self.discarded, 0, "lost: {self:?}");
-        assert!(self.stale <= performance.untraced, "ends not seen: {self:?}, {performance:?}");
+        assert_eq!(self.task_table_full + self.ring_buffer_full + self.invalid, 0, "lost: {self:?}");
+        assert!(self.missed_switch <= performance.untraced, "ends not seen: {self:?}, {performance:?}");
     }
 
     fn assert_identity(&self, what: &str) {
-        let parts = self.delivered
-            + self.woken_running
-            + self.woken_waiting
+        let sum = self.measured
+            + self.already_running
+            + self.already_queued
             + self.filtered
-            + self.not_watched
-            + self.start_map_full
-            + self.ring_full
-            + self.discarded
-            + self.stale
-            + self.censored;
-        assert_eq!(self.seen, parts, "the identity of {what} does not hold: {self:?}");
+            + self.not_sampled
+            + self.task_table_full
+            + self.ring_buffer_full
+            + self.invalid
+            + self.missed_switch
+            + self.still_waiting;
+        assert_eq!(self.seen, sum, "the identity of {what} does not hold: {self:?}");
     }
 }
 
 impl JsonReport {
-    /// Every document in `json`, each checked: the identities hold, the groups hold as many waits as were delivered,
-    /// and no group contradicts itself.
-    ///
-    /// # Panics
-    /// If one of that is not so.
+    /// Parses every document in `json` and checks each: the identities hold, the groups have as many
+    /// waits as were measured, and no group contradicts itself.
     pub fn parse_all(json: &str) -> Vec<Self> {
         let documents = serde_json::Deserializer::from_str(json).into_iter::<Self>();
         let reports: Vec<Self> = documents.map(|r| r.unwrap_or_else(|error| panic!("{error} in {json}"))).collect();
@@ -268,26 +257,23 @@ impl JsonReport {
         self.groups.iter().filter(move |group| group.key.get(name) == Some(&value))
     }
 
-    /// How many waits of `class` were delivered.
+    /// Number of waits of `class` measured.
     pub fn count(&self, class: &str) -> u64 {
         self.of_class(class).map(|group| group.count).sum()
     }
 
-    /// The longest wait of all: ns.
+    /// The longest latency: ns.
     pub fn max_ns(&self) -> u64 {
         self.groups.iter().map(|group| group.max_ns).max().unwrap_or(0)
     }
 
-    /// Asserts that nothing was lost in either account. See [`crate::supervisor`] for the exception.
-    ///
-    /// # Panics
-    /// If something was.
+    /// Asserts that nothing was lost, for wakeups and for preemptions. See [`crate::supervisor`] for the exception.
     pub fn assert_nothing_lost(&self, performance: &Performance) {
         self.coverage.wakeups.assert_nothing_lost(performance);
         self.coverage.preemptions.iter().for_each(|terms| terms.assert_nothing_lost(performance));
     }
 
-    /// All waits: ns.
+    /// Sum of all latencies: ns.
     pub fn sum_ns(&self) -> u64 {
         self.groups.iter().map(|group| group.sum_ns).sum()
     }
@@ -295,15 +281,15 @@ impl JsonReport {
     fn assert_sound(&self) {
         assert_eq!(self.schema, "wakelat.report/1");
         self.coverage.wakeups.assert_identity("wakeups");
-        assert_eq!(self.count("wakeup") + self.count("new"), self.coverage.wakeups.delivered, "{self:?}");
+        assert_eq!(self.count("wakeup") + self.count("new"), self.coverage.wakeups.measured, "{self:?}");
         let preemptions = self.coverage.preemptions.unwrap_or_default();
         preemptions.assert_identity("preemptions");
-        assert_eq!(self.count("preempted"), preemptions.delivered, "{self:?}");
+        assert_eq!(self.count("preempted"), preemptions.measured, "{self:?}");
         self.groups.iter().for_each(JsonGroup::assert_sound);
     }
 }
 
-/// Without the buckets, of which there may be hundreds.
+/// Leaves out the buckets, because there may be hundreds.
 impl fmt::Debug for JsonGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, class, count, sum_ns, min_ns, max_ns, .. } = self;
@@ -320,7 +306,7 @@ impl JsonGroup {
         };
         assert!(first.from_ns <= self.min_ns && self.min_ns < first.to_ns, "{self:?}");
         assert!(last.from_ns <= self.max_ns && self.max_ns < last.to_ns, "{self:?}");
-        // 3 significant digits: a percentile may read up to 1/1000 above the value it stands for.
+        // 3 significant digits: a percentile may read up to 1/1000 above the true value.
         let limit = self.max_ns + self.max_ns / 1000 + 1;
         assert!(self.percentiles_ns.values().all(|value| (self.min_ns - self.min_ns / 1000..=limit).contains(value)));
         assert!((self.min_ns * self.count..=self.max_ns.saturating_mul(self.count)).contains(&self.sum_ns));
@@ -335,8 +321,8 @@ mod tests {
         "groups": [ { "key": {"comm": "a", "tid": 7}, "class": "wakeup", "count": 2, "sum_ns": 30, "min_ns": 10,
                       "max_ns": 20, "max_at_unix_ns": 3, "percentiles_ns": {"50": 10},
                       "buckets": [ {"from_ns": 10, "to_ns": 11, "count": 1}, {"from_ns": 20, "to_ns": 21, "count": 1} ] } ],
-        "coverage": { "seen": 3, "delivered": 2, "woken_running": 1, "woken_waiting": 0, "filtered": 0,
-                      "start_map_full": 0, "ring_full": 0, "discarded": 0, "stale": 0, "censored": 0, "missed": 0 } }"#;
+        "coverage": { "seen": 3, "measured": 2, "already_running": 1, "already_queued": 0, "filtered": 0,
+                      "task_table_full": 0, "ring_buffer_full": 0, "invalid": 0, "missed_switch": 0, "still_waiting": 0, "missed": 0 } }"#;
 
     #[test]
     fn documents_follow_one_another() {
@@ -349,13 +335,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the identity of wakeups does not hold")]
-    fn a_wakeup_too_many_is_noticed() {
+    fn an_extra_wakeup_is_detected() {
         JsonReport::parse_all(&SOUND.replace(r#""seen": 3"#, r#""seen": 4"#));
     }
 
     #[test]
     #[should_panic]
-    fn a_bucket_too_full_is_noticed() {
+    fn an_extra_wait_in_a_bucket_is_detected() {
         JsonReport::parse_all(&SOUND.replace(r#""to_ns": 21, "count": 1"#, r#""to_ns": 21, "count": 2"#));
     }
 }

@@ -1,4 +1,4 @@
-//! What `rtla timerlat hist` and `rtla osnoise top` print. Pure, but for the runs themselves.
+//! The output of `rtla timerlat hist` and `rtla osnoise top`. Pure, except for the runs themselves.
 
 use std::{collections::BTreeMap, process::Command};
 
@@ -7,21 +7,21 @@ use crate::{suite::Skip, tool};
 /// One column: a context of one CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RtlaColumn {
-    /// How often which latency was seen, in rtla's unit and buckets.
+    /// Number of activations by latency, in rtla's unit and buckets.
     pub buckets: BTreeMap<u64, u64>,
-    /// Those that are longer than the histogram.
+    /// Number of latencies beyond the histogram.
     pub over: u64,
-    /// All of them.
+    /// Number of all latencies.
     pub count: u64,
 }
 
 impl RtlaColumn {
-    /// The latency that half of them do not exceed; none where it is beyond the histogram.
+    /// The latency that half of the activations do not exceed; none if it is beyond the histogram.
     pub fn median(&self) -> Option<u64> {
         self.nth(self.count.div_ceil(2))
     }
 
-    /// The latency at this rank, the shortest having the first; none where it is beyond the histogram.
+    /// The latency at this rank, where the shortest has rank 1; none if it is beyond the histogram.
     pub fn nth(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
         self.buckets.iter().find_map(|(latency, count)| {
@@ -30,28 +30,22 @@ impl RtlaColumn {
         })
     }
 
-    /// Whether these can be the latencies of threads that `irqs` woke, each later than its interrupt, of which one may be
-    /// missing: then so is each rank, than the rank below among the interrupts. Whatever stopped the machine, it stopped
-    /// both.
+    /// Whether these can be the latencies of threads woken by `irqs`. Each is later than its interrupt,
+    /// and one interrupt may be missing, so the latency at each rank is at least that of the interrupts
+    /// at the rank below. Whatever stopped the machine stopped both.
     pub fn follow(&self, irqs: &Self) -> bool {
         let at = |column: &Self, rank| column.nth(rank).unwrap_or(u64::MAX);
         (2..=self.count).all(|rank| at(self, rank) >= at(irqs, rank - 1))
     }
 }
 
-/// By CPU and context (`irq`, `thread`, `user-ret`).
+/// Columns by CPU and context (`irq`, `thread`, `user-ret`).
 pub type RtlaHistogram = BTreeMap<(u32, &'static str), RtlaColumn>;
 
-/// Longest latency in the histogram: ns. To print it takes rtla longer than to measure, the longer the histogram is.
+/// Longest latency in the histogram: ns. rtla takes longer to print a long histogram than to measure it.
 pub const LONGEST_NS: u64 = 100_000;
 
-/// Has rtla measure with buckets of one nanosecond.
-///
-/// # Errors
-/// Where there is no rtla.
-///
-/// # Panics
-/// If it fails, or prints something else.
+/// Runs rtla with buckets of one nanosecond. Skips the test if rtla is not installed.
 pub fn hist(seconds: u32, period_us: u32) -> Result<RtlaHistogram, Skip> {
     let rtla = tool::find("rtla", "rtla")?;
     let [seconds, period, entries] = [u64::from(seconds), u64::from(period_us), LONGEST_NS].map(|n| n.to_string());
@@ -62,7 +56,7 @@ pub fn hist(seconds: u32, period_us: u32) -> Result<RtlaHistogram, Skip> {
     Ok(parse(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Reads a table such as
+/// Parses a table such as
 ///
 /// ```text
 /// Index   IRQ-000   Thr-000
@@ -71,10 +65,7 @@ pub fn hist(seconds: u32, period_us: u32) -> Result<RtlaHistogram, Skip> {
 /// count:        1         1
 /// ```
 ///
-/// What comes after its `max:`, later versions' sums of all CPUs, is passed over.
-///
-/// # Panics
-/// If there is no such table.
+/// Ignores everything after its `max:`, where later versions print sums over all CPUs.
 pub fn parse(text: &str) -> RtlaHistogram {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("Index"));
     let head = lines.next().unwrap_or_else(|| panic!("no histogram in {text}"));
@@ -96,7 +87,7 @@ pub fn parse(text: &str) -> RtlaHistogram {
         let name = words.next().unwrap_or_default();
         for (key, word) in keys.iter().zip(words) {
             let Ok(number) = word.parse::<u64>() else { continue };
-            let column = histogram.get_mut(key).expect("made above");
+            let column = histogram.get_mut(key).expect("every key has a column");
             match name {
                 "over:" => column.over = number,
                 "count:" => column.count = number,
@@ -108,24 +99,18 @@ pub fn parse(text: &str) -> RtlaHistogram {
     histogram
 }
 
-/// What `rtla osnoise top` says of a CPU.
+/// What `rtla osnoise top` reports about a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RtlaNoise {
-    /// How long its workload ran: µs.
+    /// How long the workload ran: µs.
     pub runtime_us: u64,
-    /// How much of that was noise: µs.
+    /// The part of this that was noise: µs.
     pub noise_us: u64,
     /// Noises without an interference.
     pub hw: u64,
 }
 
-/// Has rtla measure the noise of each CPU.
-///
-/// # Errors
-/// Where there is no rtla.
-///
-/// # Panics
-/// If it fails.
+/// Measures the noise of each CPU with rtla. Skips the test if rtla is not installed.
 pub fn osnoise_top(seconds: u32) -> Result<BTreeMap<u32, RtlaNoise>, Skip> {
     let rtla = tool::find("rtla", "rtla")?;
     let output = Command::new(&rtla).args(["osnoise", "top", "-q", "-d", &seconds.to_string()]).output();
@@ -134,7 +119,7 @@ pub fn osnoise_top(seconds: u32) -> Result<BTreeMap<u32, RtlaNoise>, Skip> {
     Ok(parse_noise(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Reads the lines of a table such as
+/// Parses the lines of a table such as
 ///
 /// ```text
 /// CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI
@@ -151,11 +136,11 @@ pub fn parse_noise(text: &str) -> BTreeMap<u32, RtlaNoise> {
     text.lines().filter_map(line).collect()
 }
 
-/// Whether some of `latencies`, one after the other, are what rtla has seen; how many there are.
+/// Whether some consecutive `latencies`, as many as rtla saw, are exactly those that rtla saw.
 pub fn is_part_of(column: &RtlaColumn, latencies: &[u64]) -> bool {
     let count = column.count as usize;
     let beyond = |latency: u64| latency >= LONGEST_NS;
-    // What rtla has more than the part that is looked at, by latency: nothing at all where they are the same.
+    // How many more rtla has of each latency than the part under comparison; empty if both are the same.
     let mut more: BTreeMap<u64, i64> = column.buckets.iter().map(|(latency, n)| (*latency, n.cast_signed())).collect();
     more.insert(u64::MAX, column.over.cast_signed());
     let mut change = |latency: u64, by: i64| {
@@ -207,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_follow_their_interrupts_and_not_the_other_way_round() {
+    fn threads_follow_their_interrupts_and_not_vice_versa() {
         let histogram = parse(PRINTED);
         let (irq, thread) = (&histogram[&(0, "irq")], &histogram[&(0, "thread")]);
         assert_eq!([1, 2, 3, 4].map(|rank| irq.nth(rank)), [Some(2410), Some(2410), Some(2500), None]);
@@ -216,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_found_wherever_it_begins_and_only_if_all_of_it_is_there() {
+    fn a_part_is_found_at_any_offset_and_only_as_a_whole() {
         let histogram = parse(PRINTED);
         let (irq, thread) = (&histogram[&(0, "irq")], &histogram[&(0, "thread")]);
         assert!(is_part_of(irq, &[2410, 2500, 2410]));

@@ -1,18 +1,15 @@
-//! Memory that forked tasks have in common.
+//! Memory shared by forked tasks.
 
 use std::{num::NonZeroUsize, ops::Deref, sync::atomic::AtomicU64};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// Numbers that a task and those it forks later see alike. They stay mapped until the process ends.
+/// Numbers that a task shares with those that it forks later. They stay mapped until the process ends.
 #[derive(Clone, Copy)]
 pub struct Shared(&'static [AtomicU64]);
 
 impl Shared {
-    /// `length` zeros.
-    ///
-    /// # Panics
-    /// If there is no memory.
+    /// Maps `length` zeros.
     pub fn new(length: usize) -> Self {
         let bytes = NonZeroUsize::new(length.max(1) * size_of::<AtomicU64>()).expect("at least one");
         // Populated, so that no page fault comes between a clock read and the store of its value.

@@ -1,7 +1,7 @@
-//! How the test binaries run: one test after another, each by its name, with skips that say why.
+//! How the test binaries run: one test after another, each under its name, with a reason for every skip.
 //!
-//! The test binary is also the workload: run with [`workload::ARGUMENT`] it performs one instead of testing, so that
-//! one file is all that a virtual machine needs.
+//! The test binary is also the workload: if run with [`workload::ARGUMENT`], it performs one instead of
+//! testing, so that a virtual machine needs only one file.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ use crate::{wakelat::AttachCase, workload};
 /// What a test ends with: it passes, is skipped, or panics.
 pub type TestOutcome = Result<(), Skip>;
 
-/// Why a test cannot be run here.
+/// Why a test cannot run here.
 #[derive(Debug)]
 pub struct Skip(String);
 
@@ -69,7 +69,8 @@ impl Case {
     }
 }
 
-/// Names each function as a test that runs under both ways that know all of a task: `attached![a_fact, another_fact]`.
+/// Declares each function as a test that runs under both ways of attaching that know everything about a
+/// task: `attached![a_fact, another_fact]`.
 #[macro_export]
 macro_rules! attached {
     ($($test:ident),* $(,)?) => {
@@ -77,7 +78,8 @@ macro_rules! attached {
     };
 }
 
-/// Under typed tracepoints only: for what happens between waits, and for what takes long and does not depend on the way to attach.
+/// Declares each function as a test under typed tracepoints only: for what happens between waits, and
+/// for slow tests that do not depend on the way of attaching.
 #[macro_export]
 macro_rules! attached_typed {
     ($($test:ident),* $(,)?) => {
@@ -85,7 +87,8 @@ macro_rules! attached_typed {
     };
 }
 
-/// As [`attached`], and under the one that knows only what is in trace records.
+/// Declares each function as a test that runs under every way of attaching, including the one that
+/// knows only what is in trace records.
 #[macro_export]
 macro_rules! attached_every_way {
     ($($test:ident),* $(,)?) => {
@@ -93,7 +96,8 @@ macro_rules! attached_every_way {
     };
 }
 
-/// As [`attached`], and once more with a sample of each wait: for tests whose question the kernel can answer by counting.
+/// Declares each function as a test that runs under the ways of [`attached`], and once more with a
+/// sample of each wait: for tests whose question the kernel can answer by aggregating.
 #[macro_export]
 macro_rules! attached_every_mode {
     ($($test:ident),* $(,)?) => {
@@ -101,13 +105,13 @@ macro_rules! attached_every_mode {
     };
 }
 
-/// Names each function as a test that runs once: `once![a_fact, another_fact]`.
+/// Declares each function as a test that runs once: `once![a_fact, another_fact]`.
 #[macro_export]
 macro_rules! once {
     ($($test:ident),* $(,)?) => { vec![$($crate::suite::Case::once(stringify!($test), $test)),*] };
 }
 
-/// Names each function as a test that runs once from each source of a tracer's records:
+/// Declares each function as a test that runs once for each source of a tracer's records:
 /// `from_each_source![a_fact, another_fact]`.
 #[macro_export]
 macro_rules! from_each_source {
@@ -120,35 +124,32 @@ macro_rules! from_each_source {
 }
 
 /// The `main` of a test binary.
-///
-/// # Panics
-/// If the lock that keeps two test binaries apart cannot be had.
 pub fn main(cases: impl IntoIterator<Item = Case>) {
     workload::perform_if_asked();
     take_signals();
     let mut arguments = Arguments::from_args();
-    // Tests measure the whole machine: side by side they would measure each other.
+    // Tests measure the whole machine: running in parallel they would measure each other.
     arguments.test_threads = Some(1);
     let trials = cases.into_iter().flat_map(Case::trials).collect();
     let _alone = (!arguments.list).then(wait_until_alone);
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// Has signals do what they do by default, also in the programs under test: a shell starts what runs in its background with
-/// SIGINT ignored, and wakelat then ignores it too.
+/// Restores the default action of the ending signals, also for the programs under test: a shell starts
+/// background jobs with SIGINT ignored, and wakelat would inherit that.
 fn take_signals() {
     for ending in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM] {
-        // SAFETY: no handler is installed.
+        // SAFETY: installs no handler.
         unsafe { signal(ending, SigHandler::SigDfl) }.expect("the signal exists");
     }
 }
 
-/// Ends the running test as skipped, from any depth.
+/// Ends the running test as skipped, at any call depth.
 pub fn skip_test(skip: Skip) -> ! {
     resume_unwind(Box::new(skip))
 }
 
-/// Runs a test to its end, or to where it [leaves](skip_test).
+/// Runs a test to its end, or until it calls [`skip_test`].
 fn outcome_of(body: impl FnOnce() -> TestOutcome) -> TestOutcome {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| match payload.downcast::<Skip>() {
         Ok(skip) => Err(*skip),

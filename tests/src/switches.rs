@@ -6,26 +6,26 @@ use serde_json::Value;
 /// A document of schema `wakelat.event/1` whose event is a switch.
 #[derive(Clone, Debug, Deserialize)]
 pub struct JsonSwitch {
-    /// When the task left: ns of CLOCK_MONOTONIC.
+    /// When the task left the CPU: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// Where.
+    /// The CPU.
     pub cpu: u32,
-    /// Who.
+    /// The task.
     pub tid: u32,
-    /// Since it had left a CPU, until it came: ns.
+    /// From its previous switch-out to its switch-in: ns.
     pub off_cpu_ns: Option<u64>,
-    /// Why it waited before it came.
+    /// Class of its wait before the switch-in.
     pub class: Option<String>,
-    /// How long: ns.
+    /// Latency of that wait: ns.
     pub latency_ns: Option<u64>,
-    /// How long it had the CPU: ns.
+    /// Length of the slice: ns.
     pub run_ns: Option<u64>,
-    /// Who came after it.
+    /// The task that ran next.
     pub next_tid: u32,
 }
 
 impl JsonSwitch {
-    /// Every switch in the output of `trace --all --json`, in its order.
+    /// Parses every switch in the output of `trace --all --json`, in its order.
     ///
     /// # Panics
     /// If a document cannot be read, or events were lost.

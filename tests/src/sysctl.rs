@@ -1,8 +1,8 @@
-//! Kernel settings that a test changes and puts back.
+//! Kernel settings that a test changes and restores.
 
 use std::{fs, path::PathBuf};
 
-/// A changed setting; dropped, also by a panic, it is as it was.
+/// A changed setting; dropping it, also in a panic, restores the old value.
 pub struct Sysctl {
     path: PathBuf,
     before: String,
@@ -10,9 +10,6 @@ pub struct Sysctl {
 
 impl Sysctl {
     /// Sets `name` (as in `kernel/pid_max`) to `value`.
-    ///
-    /// # Panics
-    /// If there is no such setting, or it does not take the value.
     pub fn set(name: &str, value: u64) -> Self {
         let path = PathBuf::from("/proc/sys").join(name);
         let before = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -20,10 +17,7 @@ impl Sysctl {
         Self { path, before }
     }
 
-    /// What `name` is set to.
-    ///
-    /// # Panics
-    /// If there is no such number.
+    /// The current value of `name`.
     pub fn get(name: &str) -> u64 {
         let text = fs::read_to_string(PathBuf::from("/proc/sys").join(name));
         text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_else(|| panic!("no number in sysctl {name}"))

@@ -1,4 +1,4 @@
-//! What a workload's task does to itself: name, CPU, policy, birth and death.
+//! What a workload's task does to itself: name, CPU, policy, fork and exit.
 
 use std::{ffi::CString, io};
 
@@ -17,21 +17,22 @@ use serde::{Deserialize, Serialize};
 pub enum Policy {
     /// SCHED_OTHER, nice 0.
     Other,
-    /// SCHED_FIFO at this priority (1–99): no slice, and equals do not preempt each other, which makes counts exact.
+    /// SCHED_FIFO at this priority (1–99): no slice, and tasks of equal priority do not preempt each
+    /// other, which makes counts exact.
     Fifo(i32),
 }
 
 /// Where and how a task runs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct TaskPlacement {
-    /// The only CPU it may run on, or none for all.
+    /// The only CPU that it may run on, or none for all.
     pub cpu: Option<usize>,
     /// Its policy.
     pub policy: Policy,
 }
 
 impl TaskPlacement {
-    /// SCHED_FIFO 10 on `cpu`: above everything ordinary, below the kernel's own real-time threads.
+    /// SCHED_FIFO 10 on `cpu`: above ordinary tasks, below the kernel's own real-time threads.
     pub const fn fifo(cpu: usize) -> Self {
         Self { cpu: Some(cpu), policy: Policy::Fifo(10) }
     }
@@ -41,10 +42,7 @@ impl TaskPlacement {
         Self { cpu: Some(cpu), policy: Policy::Other }
     }
 
-    /// Moves the calling task there.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Applies the CPU and the policy to the calling task.
     pub fn take(self) {
         if let Some(cpu) = self.cpu {
             pin(0, cpu);
@@ -59,9 +57,6 @@ impl TaskPlacement {
 }
 
 /// Restricts thread `tid` (0 for the calling one) to `cpu`.
-///
-/// # Panics
-/// If the kernel refuses.
 pub fn pin(tid: u32, cpu: usize) {
     let mut cpus = CpuSet::new();
     cpus.set(cpu).expect("a CPU that fits cpu_set_t");
@@ -77,13 +72,10 @@ pub fn name(comm: &str) {
     prctl::set_name(&CString::new(comm).expect("a name without NUL")).expect("a thread may name itself");
 }
 
-/// Forks a process that runs `body` and ends, and is killed should its parent go first. Only for processes with one
-/// thread. Returns its pid.
-///
-/// # Panics
-/// If there is no room for a process.
+/// Forks a process that runs `body` and exits, and that is killed if its parent exits first. Only for
+/// processes with one thread. Returns its PID.
 pub fn spawn(body: impl FnOnce()) -> u32 {
-    // SAFETY: the workload process has one thread here, so the child finds no lock held.
+    // SAFETY: the workload process has only one thread here, so the child finds no lock held.
     match unsafe { fork() }.expect("fork") {
         ForkResult::Parent { child } => child.as_raw() as u32,
         ForkResult::Child => {
@@ -91,7 +83,8 @@ pub fn spawn(body: impl FnOnce()) -> u32 {
             let status = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
                 Ok(()) => 0,
                 Err(_) => {
-                    // What waits for this task would wait for ever: all end with the workload, and the test knows.
+                    // A task that waits for this one would wait forever: kill the whole workload, so
+                    // that the test fails.
                     _ = kill(getppid(), Signal::SIGKILL);
                     101
                 }
@@ -103,7 +96,7 @@ pub fn spawn(body: impl FnOnce()) -> u32 {
 
 /// Ends the calling process without the C library's exit handlers, which belong to its parent.
 pub fn exit_now(status: i32) -> ! {
-    // SAFETY: takes a number and does not return.
+    // SAFETY: the call takes a number and does not return.
     unsafe { libc::_exit(status) }
 }
 

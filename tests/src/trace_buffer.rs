@@ -1,39 +1,42 @@
-//! The pages of a ftrace ring buffer, as `trace_pipe_raw` hands them out, taken apart by the kernel's own description. Pure.
+//! Parses the pages of an ftrace ring buffer, as `trace_pipe_raw` returns them, by the kernel's own
+//! description. Pure.
 //!
-//! A page is a header (`events/header_page`) and entries (`events/header_event`), each a word with its kind and the time
-//! since the one before, and what belongs to it (`ring_buffer_event`, include/linux/ring_buffer.h, 5.10 to 7.2). The text of
-//! `trace` rounds to µs; here every ns is there.
+//! A page is a header (`events/header_page`) and entries (`events/header_event`). Each entry is a word
+//! with its kind and the time since the previous entry, followed by its data (`ring_buffer_event`,
+//! include/linux/ring_buffer.h, 5.10 to 7.2). The text of `trace` rounds to µs; the pages have ns.
 
 use std::collections::HashMap;
 
-/// Bytes of a page.
+/// Size of a page: bytes.
 pub const PAGE: usize = 4096;
 
-/// Where the entries begin: after the time of the first one, and the length of all.
+/// Offset of the entries: after the time of the first one and the length of all.
 const DATA: usize = 16;
 
-/// The part of the length that is one; above it are flags (`RB_MISSED_EVENTS`, kernel/trace/ring_buffer.c).
+/// Bits of the length field that are the length; the bits above are flags (`RB_MISSED_EVENTS`,
+/// kernel/trace/ring_buffer.c).
 const LENGTH: u64 = 0xf_ffff;
 
-/// Set where events were lost before this page.
+/// Set if events were lost before this page.
 const MISSED: u64 = 1 << 31;
 
-/// What the kernel calls a kind of entry that is none of these is the length of a record in words.
+/// Kinds of entries; any other kind is the length of a record in words.
 const LONG: u32 = 0;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
-/// Bits of the time in an entry's first word.
+/// Number of bits of the time in an entry's first word.
 const DELTA_BITS: u32 = 27;
 
-/// Of an absolute time the topmost five bits are not in the entry (`ts_match_msb`, kernel/trace/trace.h).
+/// Number of bits of an absolute time in an entry; the topmost five are missing (`ts_match_msb`,
+/// kernel/trace/trace.h).
 const ABSOLUTE_BITS: u32 = 59;
 
 /// The records of a page, each with its time: ns of the buffer's clock.
 ///
 /// # Errors
-/// Where events were lost before it, or it is not what the kernel describes.
+/// If events were lost before the page, or if it does not match the kernel's description.
 pub fn records(page: &[u8]) -> Result<Vec<(u64, &[u8])>, String> {
     let word = |at: usize| u32_at(page, at).ok_or_else(|| format!("the page ends before byte {at}"));
     let long = |at: usize| Ok::<_, String>(u64::from(word(at)?) | u64::from(word(at + 4)?) << 32);
@@ -61,7 +64,7 @@ pub fn records(page: &[u8]) -> Result<Vec<(u64, &[u8])>, String> {
             }
             _ => {
                 at_ns += delta;
-                // The length of a long one stands before it, and counts itself.
+                // The length of a long record is in the word before it, and includes that word.
                 let (from, length) =
                     if kind == LONG { (body + 4, word(body)? as usize) } else { (body, kind as usize * 4) };
                 let record = page.get(from..body + length).ok_or_else(|| format!("a record of {length} bytes"))?;
@@ -74,16 +77,16 @@ pub fn records(page: &[u8]) -> Result<Vec<(u64, &[u8])>, String> {
     Ok(records)
 }
 
-/// An event's `format` file: its number, and where its fields are.
+/// An event's `format` file: its ID, and where its fields are.
 #[derive(Debug)]
 pub struct FtraceFormat {
-    /// What its records begin with.
+    /// The number that its records begin with.
     pub id: u16,
     fields: HashMap<String, (usize, usize)>,
 }
 
 impl FtraceFormat {
-    /// Reads one. None where it is none.
+    /// Parses a `format` file. None if the text is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
         let fields = text.lines().filter_map(|line| {
@@ -101,7 +104,7 @@ impl FtraceFormat {
         u32_at(record, self.fields.get(name)?.0)
     }
 
-    /// A name of fixed length in `record`.
+    /// A fixed-length string in `record`.
     pub fn text(&self, record: &[u8], name: &str) -> Option<String> {
         let (offset, size) = *self.fields.get(name)?;
         let bytes = record.get(offset..offset + size)?.split(|byte| *byte == 0).next()?;
@@ -109,7 +112,7 @@ impl FtraceFormat {
     }
 }
 
-/// The number a record begins with: its event's.
+/// The number that a record begins with: the ID of its event.
 pub fn id(record: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes(record.get(..2)?.try_into().ok()?))
 }
@@ -135,25 +138,25 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_so_long_after_the_one_before() {
+    fn the_time_of_a_record_is_relative_to_the_previous_one() {
         let page = page(1_000, 0, &[2, 7, 7, 5 << 5 | 1, 8, 6 << 5 | LONG, 12, 9, 9]);
         assert_eq!(times(&page), [(1_000, 8), (1_005, 4), (1_011, 8)]);
         assert_eq!(records(&page).unwrap()[1].1, [8, 0, 0, 0]);
     }
 
     #[test]
-    fn long_pauses_have_an_entry_of_their_own() {
+    fn long_gaps_have_an_entry_of_their_own() {
         assert_eq!(times(&page(10, 0, &[3 << 5 | TIME_EXTEND, 2, 4 << 5 | 1, 0])), [(10 + 3 + (2 << 27) + 4, 4)]);
     }
 
     #[test]
-    fn an_absolute_time_keeps_the_bits_that_it_lacks() {
+    fn an_absolute_time_keeps_the_topmost_bits_of_the_previous_one() {
         let high = 3 << ABSOLUTE_BITS;
         assert_eq!(times(&page(high | 10, 0, &[3 << 5 | TIME_STAMP, 2, 1, 0])), [(high | ((2 << 27) + 3), 4)]);
     }
 
     #[test]
-    fn padding_is_passed_over_and_ends_a_page_where_it_has_no_length() {
+    fn padding_is_skipped_and_ends_a_page_if_it_has_no_length() {
         let padded = page(1, 0, &[1 << 5 | PADDING, 8, 0, 1, 0, PADDING, 1, 0]);
         assert_eq!(times(&padded), [(1, 4)]);
     }
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_tells_where_the_fields_are() {
+    fn a_format_has_the_offsets_of_the_fields() {
         let text = "name: x\nID: 306\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
                     \tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n";
         let format = FtraceFormat::parse(text).unwrap();

@@ -1,13 +1,13 @@
-//! tracefs, as a test looks into it and as somebody else uses it.
+//! tracefs, as a test reads it and as another user of the machine uses it.
 
 use std::{fs, io::Write as _, path::PathBuf};
 
 use crate::suite::Skip;
 
-/// Where it is mounted everywhere.
+/// The usual mount point.
 const ROOT: &str = "/sys/kernel/tracing";
 
-/// A file or directory in it.
+/// Path of a file or directory in tracefs.
 pub fn path(name: &str) -> PathBuf {
     PathBuf::from(ROOT).join(name)
 }
@@ -17,23 +17,17 @@ pub fn has_hist_triggers() -> bool {
     path("events/sched/sched_switch/hist").exists()
 }
 
-/// Skips where this kernel has no hist triggers.
-///
-/// # Errors
-/// Where it has none.
+/// Skips the test if this kernel has no hist triggers.
 pub fn need_hist_triggers() -> Result<(), Skip> {
     if has_hist_triggers() { Ok(()) } else { Err(Skip::because("this kernel has no hist triggers")) }
 }
 
-/// The text of a file; empty where there is none.
+/// The text of a file; empty if it does not exist.
 pub fn read(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_default()
 }
 
-/// Appends a line.
-///
-/// # Panics
-/// If the kernel refuses it.
+/// Appends a line to a file.
 pub fn append(name: &str, line: &str) {
     let written = fs::OpenOptions::new()
         .append(true)
@@ -42,7 +36,7 @@ pub fn append(name: &str, line: &str) {
     written.unwrap_or_else(|error| panic!("`{line}` to `{name}`: {error}"));
 }
 
-/// What is in tracefs that bears a name of wakelat's: instances and synthetic events.
+/// Instances and synthetic events in tracefs whose names are wakelat's.
 pub fn left_by_wakelat() -> Vec<String> {
     let instances = fs::read_dir(path("instances")).into_iter().flatten().flatten();
     let mut left: Vec<String> = instances.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -51,7 +45,8 @@ pub fn left_by_wakelat() -> Vec<String> {
     left
 }
 
-/// Somebody else's instance with a trigger, and somebody else's trigger on the same event. Dropped, they are gone.
+/// An instance of another user with a trigger, and another user's trigger on the same event. Dropping
+/// it removes both.
 pub struct ForeignInstance;
 
 const INSTANCE: &str = "instances/wl-foreign";
@@ -60,10 +55,7 @@ const FILES: [&str; 2] =
     ["events/sched/sched_switch/trigger", "instances/wl-foreign/events/sched/sched_switch/trigger"];
 
 impl ForeignInstance {
-    /// Makes them.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Creates the instance and the triggers.
     pub fn make() -> Self {
         fs::create_dir(path(INSTANCE)).expect("an instance can be made");
         let foreign = Self;
@@ -71,10 +63,7 @@ impl ForeignInstance {
         foreign
     }
 
-    /// Asserts that they are as they were.
-    ///
-    /// # Panics
-    /// If they are not.
+    /// Asserts that the triggers are unchanged.
     pub fn assert_untouched(&self) {
         for file in FILES {
             assert!(read(file).contains("hist:keys=next_pid"), "{file}: {}", read(file));

@@ -1,4 +1,5 @@
-//! What the timerlat tracer says, as a test reads it: from the kernel's own text, and from the text that wakelat saves.
+//! The timerlat tracer's output as a test reads it: from the kernel's own text, and from the text that
+//! wakelat saves.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,7 @@ use crate::{
     wakelat::{RunOutput, Wakelat, command},
 };
 
-/// The settings that are one for the whole machine.
+/// The settings that are global to the machine.
 const SETTINGS: [&str; 9] = [
     "osnoise/cpus",
     "osnoise/options",
@@ -27,10 +28,7 @@ const SETTINGS: [&str; 9] = [
     "tracing_thresh",
 ];
 
-/// Skips where this kernel has no such tracer.
-///
-/// # Errors
-/// Where it has none.
+/// Skips the test if this kernel does not have the tracer.
 pub fn need(tracer: &str) -> Result<(), Skip> {
     if tracefs::read("available_tracers").split_whitespace().any(|other| other == tracer) {
         Ok(())
@@ -39,10 +37,7 @@ pub fn need(tracer: &str) -> Result<(), Skip> {
     }
 }
 
-/// Skips where the samples are no tracepoints, which `source` needs.
-///
-/// # Errors
-/// Where it has none.
+/// Skips the test if `source` needs tracepoints for the samples and this kernel has none.
 pub fn need_source(source: &str) -> Result<(), Skip> {
     if source == "bpf" && !tracefs::path("events/osnoise/timerlat_sample").exists() {
         return Err(Skip::because("this kernel has no tracepoint `osnoise:timerlat_sample`"));
@@ -50,7 +45,7 @@ pub fn need_source(source: &str) -> Result<(), Skip> {
     Ok(())
 }
 
-/// Where wakelat saves what it reads.
+/// The file in which wakelat saves what it reads.
 fn file() -> PathBuf {
     std::env::temp_dir().join(format!("wakelat-timerlat-{}.txt", std::process::id()))
 }
@@ -61,7 +56,7 @@ fn arguments<'a>(verb: &'a str, file: &'a Path, more: &[&'a str]) -> Vec<&'a str
     all
 }
 
-/// What was saved, which is removed; nothing where no run has come so far.
+/// The saved text, whose file is removed; empty if no run has got as far as saving.
 pub fn saved() -> ParsedTrace {
     let path = file();
     let trace = if path.exists() { ParsedTrace::read(&path) } else { ParsedTrace::default() };
@@ -69,32 +64,26 @@ pub fn saved() -> ParsedTrace {
     trace
 }
 
-/// Runs `wakelat timerlat` or `wakelat osnoise` to the end, and gives what was saved.
+/// Runs `wakelat timerlat` or `wakelat osnoise` to the end, and returns the output and what was saved.
 pub fn run(verb: &str, more: &[&str]) -> (RunOutput, ParsedTrace) {
     let ended = Wakelat::start(command(&arguments(verb, &file(), more))).end();
     (ended, saved())
 }
 
-/// Runs `wakelat timerlat` or `wakelat osnoise` to the end with nothing saved, so that it records no more than it shows, and
-/// gives its document.
-///
-/// # Panics
-/// If it fails.
+/// Runs `wakelat timerlat` or `wakelat osnoise` to the end and returns its document. Nothing is saved,
+/// so it records no more than it shows.
 pub fn document(verb: &[&str], more: &[&str]) -> serde_json::Value {
     let ended = Wakelat::start(command(&[verb, &["--json"], more].concat())).end();
     assert!(ended.status.success(), "{ended:#?}");
     serde_json::from_str(&ended.stdout).expect("a document")
 }
 
-/// A `wakelat timerlat` that measures until it is ended.
+/// Starts a `wakelat timerlat` that measures until it is stopped.
 pub fn running(more: &[&str]) -> Wakelat {
     Wakelat::measuring(command(&arguments("timerlat", &file(), more)))
 }
 
-/// Ends it as Ctrl-C does, and gives what was saved.
-///
-/// # Panics
-/// If it fails.
+/// Stops it as Ctrl-C does, and returns the output and what was saved.
 pub fn end(wakelat: Wakelat) -> (RunOutput, ParsedTrace) {
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
@@ -102,7 +91,7 @@ pub fn end(wakelat: Wakelat) -> (RunOutput, ParsedTrace) {
     (ended, saved())
 }
 
-/// A setting. Read in one piece, as some of these files demand.
+/// The value of a setting. Read with one call, as some of these files require.
 pub fn setting(file: &str) -> String {
     let mut text = Vec::with_capacity(1 << 16);
     let read =
@@ -110,7 +99,7 @@ pub fn setting(file: &str) -> String {
     read.map(|_| String::from_utf8_lossy(&text).trim().to_owned()).unwrap_or_default()
 }
 
-/// All that a run may change in tracefs: the settings, the tracer of the main instance, the instances.
+/// Everything in tracefs that a run may change: the settings, the tracer of the main instance, the instances.
 pub fn state() -> BTreeMap<String, String> {
     let mut state: BTreeMap<String, String> = SETTINGS.iter().map(|file| ((*file).to_owned(), setting(file))).collect();
     state.insert("current_tracer".to_owned(), setting("current_tracer"));
@@ -124,34 +113,35 @@ pub fn state() -> BTreeMap<String, String> {
     state
 }
 
-/// A latency, as the text tells it.
+/// A latency from the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TraceLatency {
-    /// Where.
+    /// The CPU.
     pub cpu: u32,
-    /// The activation.
+    /// Number of the activation.
     pub seq: u64,
-    /// `irq`, `thread`, `user-ret`.
+    /// `irq`, `thread` or `user-ret`.
     pub context: String,
-    /// How late: ns.
+    /// Timer latency: ns.
     pub latency_ns: u64,
 }
 
-/// A text, taken apart.
+/// A parsed trace text.
 #[derive(Clone, Debug, Default)]
 pub struct ParsedTrace {
-    /// In the order of the text, with the times: µs.
+    /// Latencies with their times, in the order of the text: µs.
     pub latencies: Vec<(u64, TraceLatency)>,
-    /// What each thread took by `thread_noise`, by CPU and name: ns.
+    /// Time that each thread took according to `thread_noise`, by CPU and name: ns.
     pub threads: BTreeMap<(u32, String), u64>,
-    /// What each interference was: CPU, the text from the event's name on without the beginning, ns.
+    /// Each noise event: CPU, and the text from the event's name on without its start, with its length in ns.
     pub noises: Vec<(u32, String)>,
     /// Lines of stacks.
     pub frames: Vec<String>,
 }
 
 impl ParsedTrace {
-    /// Reads a text with lines such as `  timerlat/5-1035  [005] .......   548.771104: #402268 context thread …`.
+    /// Parses a text with lines such as
+    /// `  timerlat/5-1035  [005] .......   548.771104: #402268 context thread …`.
     pub fn parse(text: &str) -> Self {
         let mut trace = Self::default();
         for line in text.lines() {
@@ -164,24 +154,21 @@ impl ParsedTrace {
         trace
     }
 
-    /// Reads a file that wakelat saved.
-    ///
-    /// # Panics
-    /// If it cannot be read.
+    /// Parses a file that wakelat saved.
     pub fn read(path: &Path) -> Self {
         Self::parse(&fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
     }
 
     fn line(&mut self, line: &str) -> Option<()> {
-        let (head, said) = line.split_once(": ")?;
+        let (head, message) = line.split_once(": ")?;
         let at_us = head.split_whitespace().next_back()?.replace('.', "").parse().ok()?;
         let cpu = head.split('[').next_back()?.split(']').next()?.parse().ok()?;
-        let words: Vec<&str> = said.split_whitespace().collect();
+        let words: Vec<&str> = message.split_whitespace().collect();
         if let [seq, "context", context, "timer_latency", latency, "ns"] = words[..] {
             let (seq, latency_ns) = (seq.strip_prefix('#')?.parse().ok()?, latency.parse().ok()?);
             self.latencies.push((at_us, TraceLatency { cpu, seq, context: context.to_owned(), latency_ns }));
-        } else if said.contains("_noise: ") {
-            let (what, rest) = said.split_once(" start ")?;
+        } else if message.contains("_noise: ") {
+            let (what, rest) = message.split_once(" start ")?;
             let duration_ns: u64 = rest.split_once("duration ")?.1.split(' ').next()?.parse().ok()?;
             self.noises.push((cpu, format!("{} {duration_ns}", what.split_whitespace().collect::<Vec<_>>().join(" "))));
             if let Some(thread) = what.strip_prefix("thread_noise: ") {
@@ -202,15 +189,12 @@ impl ParsedTrace {
     }
 }
 
-/// An instance of the test's own that records the same tracer, which the kernel gives to each instance that asks.
-/// Dropped, it is gone.
+/// An instance of the test's own with the same tracer, which the kernel feeds to every instance that
+/// enables it. Dropping it removes the instance.
 pub struct ReferenceInstance(PathBuf);
 
 impl ReferenceInstance {
-    /// Makes it, with the interferences.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Creates the instance, with the noise events enabled.
     pub fn make(tracer: &str) -> Self {
         let name = "instances/wl-witness";
         fs::create_dir(tracefs::path(name)).expect("an instance can be made");
@@ -222,10 +206,7 @@ impl ReferenceInstance {
         witness
     }
 
-    /// Stops recording, and gives what was.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
+    /// Stops recording, and returns the recorded text.
     pub fn text(&self) -> String {
         tracefs::append("instances/wl-witness/tracing_on", "0");
         fs::read_to_string(self.0.join("trace")).expect("an instance has a trace")

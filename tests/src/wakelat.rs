@@ -21,13 +21,13 @@ use crate::{
     suite::{self, Skip},
 };
 
-/// How long anything that should happen at once may take; generous, as an emulator may be running the kernel.
+/// Timeout for anything that should happen at once; generous, because the kernel may run in an emulator.
 const TIMEOUT: Duration = Duration::from_secs(150);
 
-/// What `wakelat` says on standard error when its programs are attached.
+/// What `wakelat` prints on standard error once its programs are attached.
 const MEASURING: &str = "wakelat: measuring";
 
-/// How programs are attached.
+/// How programs are attached and where waits are aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachCase {
     /// As `tp_btf`.
@@ -36,22 +36,22 @@ pub enum AttachCase {
     Raw,
     /// To classic tracepoints.
     Classic,
-    /// As `tp_btf`, with a sample of each wait, also where the kernel could count.
+    /// As `tp_btf`, with a sample of each wait even if the kernel could aggregate.
     BtfSamples,
 }
 
 impl AttachCase {
-    /// Those that read the kernel's own structures.
+    /// The cases that read the kernel's own structures.
     pub const TYPES: [Self; 2] = [Self::Btf, Self::Raw];
 
-    /// All of them.
+    /// Every way of attaching.
     pub const ALL: [Self; 3] = [Self::Btf, Self::Raw, Self::Classic];
 
-    /// Those that read the kernel's own structures, and all that is counted elsewhere: for tests whose question the
-    /// kernel can answer by counting.
+    /// The cases that read the kernel's own structures, and one that aggregates in user space: for
+    /// tests whose question the kernel can answer by aggregating.
     pub const MODES: [Self; 3] = [Self::Btf, Self::Raw, Self::BtfSamples];
 
-    /// What tests are called by, and but for the last the word for `--attach`.
+    /// Part of the name of a test, and, except for the last case, the value of `--attach`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Btf => "btf",
@@ -72,10 +72,7 @@ impl AttachCase {
     }
 }
 
-/// The binary: `$WAKELAT`, or beside the directory of the test binary, where cargo puts it.
-///
-/// # Panics
-/// If it is not there.
+/// The binary: `$WAKELAT`, or the one next to the directory of the test binary, where cargo puts it.
 pub fn binary() -> PathBuf {
     let path = std::env::var_os("WAKELAT").map_or_else(
         || {
@@ -103,7 +100,7 @@ pub fn command(arguments: &[&str]) -> Command {
 pub struct Wakelat {
     child: Child,
     stdout: Option<JoinHandle<String>>,
-    /// The lines of standard error; none where it is not a pipe.
+    /// The lines of standard error; none if it is not a pipe.
     lines: Option<Receiver<String>>,
     stderr: String,
 }
@@ -111,19 +108,16 @@ pub struct Wakelat {
 /// How a `wakelat` ended.
 #[derive(Debug)]
 pub struct RunOutput {
-    /// With which status.
+    /// The exit status.
     pub status: ExitStatus,
-    /// What it wrote on standard output.
+    /// Standard output.
     pub stdout: String,
-    /// What it wrote on standard error.
+    /// Standard error.
     pub stderr: String,
 }
 
 impl Wakelat {
     /// Starts `wakelat hist --json` with `arguments`, and returns once it measures.
-    ///
-    /// # Panics
-    /// If it does not come so far.
     pub fn hist(attach: AttachCase, arguments: &[&str]) -> Self {
         let mut all = vec!["hist", "--json"];
         all.extend(attach.arguments());
@@ -132,25 +126,19 @@ impl Wakelat {
     }
 
     /// Starts `command` and returns once it measures.
-    ///
-    /// # Panics
-    /// If it does not come so far.
     pub fn measuring(command: Command) -> Self {
         let mut wakelat = Self::start(command);
         wakelat.until_measuring();
         wakelat
     }
 
-    /// Starts `command` with both outputs in pipes, which are read to their end, so that it never blocks on them.
-    ///
-    /// # Panics
-    /// If it cannot be started.
+    /// Starts `command` with both outputs in pipes, which are read to their end so that it never blocks on them.
     pub fn start(mut command: Command) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         Self::from_child(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// Takes over a started child. Its outputs are read to their end where they are pipes.
+    /// Takes over a started child. Its outputs are read to their end if they are pipes.
     pub fn from_child(mut child: Child) -> Self {
         let stdout = child.stdout.take().map(|mut pipe| {
             std::thread::spawn(move || {
@@ -171,10 +159,10 @@ impl Wakelat {
         Self { child, stdout, lines, stderr: String::new() }
     }
 
-    /// Waits until it says that it measures.
+    /// Waits until `wakelat` reports that it measures.
     ///
     /// # Panics
-    /// If it ends before, or never says so.
+    /// If it ends before, or does not report it in time.
     pub fn until_measuring(&mut self) {
         while let Some(line) = self.next_line() {
             if line.trim_end() == MEASURING {
@@ -182,29 +170,23 @@ impl Wakelat {
             }
         }
         if machine::ring_buffer_may_sleep() && self.stderr.contains("PREEMPT_RT") {
-            // That it is refused is asserted by the suite `busy`.
+            // The suite `busy` asserts that wakelat refuses to run here.
             suite::skip_test(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
         }
         panic!("wakelat ended ({:?}) before it measured:\n{}", self.child.wait(), self.stderr);
     }
 
-    /// Its process id.
+    /// The process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it `signal`.
-    ///
-    /// # Panics
-    /// If it is gone.
+    /// Sends `signal` to the process.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("wakelat is running");
     }
 
-    /// Stops it (SIGSTOP) and returns once all of its threads are.
-    ///
-    /// # Panics
-    /// If it does not stop.
+    /// Stops the process (SIGSTOP) and returns once all of its threads are stopped.
     pub fn stall(&self) {
         self.signal(Signal::SIGSTOP);
         crate::workload::until("wakelat is stopped", || {
@@ -216,41 +198,35 @@ impl Wakelat {
         });
     }
 
-    /// Waits for its end.
-    ///
-    /// # Panics
-    /// If it does not end.
+    /// Waits until the process ends.
     pub fn end(mut self) -> RunOutput {
-        // Standard error closes when the process does; only then is waiting for it short.
+        // Standard error closes when the process ends, so that the wait for it is short.
         while self.next_line().is_some() {}
         let status = self.child.wait().expect("a child can be waited for");
         let stdout = self.stdout.take().map_or_else(String::new, |reader| reader.join().expect("only reads"));
         RunOutput { status, stdout, stderr: std::mem::take(&mut self.stderr) }
     }
 
-    /// Ends the window as Ctrl-C does, and gives its reports.
+    /// Ends the window as Ctrl-C does, and returns the reports.
     ///
     /// # Panics
-    /// If it fails, or a report contradicts itself.
+    /// If the run fails, or a report contradicts itself.
     pub fn reports(self) -> Vec<JsonReport> {
         self.signal(Signal::SIGINT);
         self.end().reports()
     }
 
-    /// As [`Self::reports`], where one is expected.
+    /// Ends the window as Ctrl-C does, and returns its only report.
     ///
     /// # Panics
-    /// As [`Self::reports`], and if there is not exactly one.
+    /// If the run fails, if the report contradicts itself, or if there is not exactly one.
     pub fn report(self) -> JsonReport {
         let mut reports = self.reports();
         assert_eq!(reports.len(), 1, "one window, one report");
         reports.remove(0)
     }
 
-    /// Ends `trace --json` as Ctrl-C does, and gives its waits.
-    ///
-    /// # Panics
-    /// If it fails.
+    /// Ends `trace --json` as Ctrl-C does, and returns its waits.
     pub fn waits(self) -> Vec<JsonWait> {
         self.signal(Signal::SIGINT);
         let ended = self.end();
@@ -272,19 +248,16 @@ impl Wakelat {
 }
 
 impl RunOutput {
-    /// Its reports.
+    /// The reports on standard output.
     ///
     /// # Panics
-    /// If it failed, or a report contradicts itself.
+    /// If the run failed, or a report contradicts itself.
     pub fn reports(&self) -> Vec<JsonReport> {
         assert!(self.status.success(), "{self:#?}");
         JsonReport::parse_all(&self.stdout)
     }
 
-    /// Asserts that it ended by itself with `code`, having said every one of `words` on standard error.
-    ///
-    /// # Panics
-    /// If it did not.
+    /// Asserts that the process exited with `code`, and that standard error contains every one of `words`.
     pub fn assert_refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.status.code(), Some(code), "{self:#?}");
         for word in words {
@@ -293,7 +266,7 @@ impl RunOutput {
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
     }
 
-    /// The signal that killed it, if one did.
+    /// The signal that killed the process, if any.
     pub fn killed_by(&self) -> Option<i32> {
         self.status.signal()
     }

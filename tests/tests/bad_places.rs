@@ -1,4 +1,4 @@
-//! Bad input and bad places: each has a clear message with its remedy, or a clean end with the result so far.
+//! Bad input and bad environments: each gives a clear message with a remedy, or a clean end with the result so far.
 
 use std::{
     fs::{self, File},
@@ -25,29 +25,29 @@ use wakelat_tests::{
 
 fn main() {
     suite::main(once![
-        help_and_version_need_nothing,
+        help_and_version_need_no_privileges,
         an_unknown_flag_is_a_usage_error,
         an_impossible_duration_is_a_usage_error,
-        a_cpu_that_is_not_there_is_named,
-        a_cgroup_path_that_is_none_is_named,
-        a_filter_that_matches_nothing_says_so,
-        without_root_the_remedy_is_named,
-        without_the_capability_it_is_named,
-        without_btf_the_kernel_option_is_named_to_those_who_insist,
-        without_btf_it_measures_all_the_same,
-        without_tracefs_it_measures_all_the_same,
+        a_missing_cpu_is_named_in_the_error,
+        an_invalid_cgroup_path_is_named_in_the_error,
+        a_filter_that_matches_nothing_is_reported,
+        without_root_the_error_names_the_remedy,
+        a_missing_capability_is_named_in_the_error,
+        an_explicit_attach_method_without_btf_names_the_kernel_option,
+        without_btf_wakelat_still_measures,
+        without_tracefs_wakelat_still_measures,
         verify_without_tracefs_does_not_blame_the_kernel,
         a_ring_that_is_too_large_is_refused,
         a_closed_pipe_ends_with_zero,
         a_full_disk_is_a_failure_with_a_message,
         ctrl_c_ends_with_the_result,
         sigterm_ends_with_the_result,
-        a_closed_terminal_ends_it,
-        a_second_signal_ends_a_run_that_nobody_reads,
+        a_closed_terminal_ends_the_run,
+        a_second_signal_ends_a_run_whose_output_is_not_read,
         a_duration_ends_with_the_result,
-        rows_of_waits_have_their_coverage_on_standard_error,
-        a_threshold_that_is_hit_ends_with_three,
-        the_threshold_signals_whom_it_was_told_to,
+        csv_of_waits_has_its_coverage_on_standard_error,
+        a_threshold_that_is_hit_ends_with_exit_code_3,
+        the_threshold_action_signals_the_given_process,
     ]);
 }
 
@@ -59,7 +59,7 @@ fn hist() -> Command {
     command(&["hist", "--json"])
 }
 
-/// Runs `command` in a mount namespace of its own, in which `prepare` has been done.
+/// Runs `command` in a mount namespace of its own, after `prepare` has run in it.
 fn in_own_mounts(command: &mut Command, prepare: impl Fn() -> nix::Result<()> + Send + Sync + 'static) {
     let setup = move || {
         unshare(CloneFlags::CLONE_NEWNS)?;
@@ -71,7 +71,7 @@ fn in_own_mounts(command: &mut Command, prepare: impl Fn() -> nix::Result<()> + 
     unsafe { command.pre_exec(setup) };
 }
 
-fn help_and_version_need_nothing() -> TestOutcome {
+fn help_and_version_need_no_privileges() -> TestOutcome {
     for arguments in [&["--help"][..], &["--version"], &["hist", "--help"]] {
         let mut command = command(arguments);
         as_nobody(&mut command);
@@ -96,26 +96,26 @@ fn an_impossible_duration_is_a_usage_error() -> TestOutcome {
     Ok(())
 }
 
-fn a_cpu_that_is_not_there_is_named() -> TestOutcome {
+fn a_missing_cpu_is_named_in_the_error() -> TestOutcome {
     run(&["hist", "--cpus", "8000"]).assert_refused(2, &["8000"]);
     run(&["hist", "--cpus", "two"]).assert_refused(2, &["two"]);
     Ok(())
 }
 
-fn a_cgroup_path_that_is_none_is_named() -> TestOutcome {
+fn an_invalid_cgroup_path_is_named_in_the_error() -> TestOutcome {
     run(&["hist", "--cgroup", "/no/such/group"]).assert_refused(2, &["/no/such/group"]);
     run(&["hist", "--cgroup", "/proc"]).assert_refused(2, &["/proc"]);
     Ok(())
 }
 
-fn a_filter_that_matches_nothing_says_so() -> TestOutcome {
+fn a_filter_that_matches_nothing_is_reported() -> TestOutcome {
     let ended = run(&["hist", "--comm", "no-such-task", "-d", "100ms"]);
     assert!(ended.status.success(), "{ended:#?}");
     assert!(format!("{}{}", ended.stdout, ended.stderr).contains("filter"), "{ended:#?}");
     Ok(())
 }
 
-/// Has `command` run as an ordinary user without any capability.
+/// Makes `command` run as an ordinary user without any capability.
 fn as_nobody(command: &mut Command) {
     const NOBODY: u32 = 65534;
     let drop_all = || {
@@ -128,14 +128,14 @@ fn as_nobody(command: &mut Command) {
     unsafe { command.pre_exec(drop_all) };
 }
 
-fn without_root_the_remedy_is_named() -> TestOutcome {
+fn without_root_the_error_names_the_remedy() -> TestOutcome {
     let mut command = hist();
     as_nobody(&mut command);
     Wakelat::start(command).end().assert_refused(1, &["wakelat: error:", "cap_bpf", "sudo"]);
     Ok(())
 }
 
-/// Has `command` run as root, but without the capabilities of which loading programs needs one.
+/// Makes `command` run as root, but without any of the capabilities that allow loading programs.
 fn without_bpf_capabilities(command: &mut Command) {
     // include/uapi/linux/capability.h.
     const CAP_SYS_ADMIN: libc::c_ulong = 21;
@@ -143,7 +143,7 @@ fn without_bpf_capabilities(command: &mut Command) {
     const CAP_BPF: libc::c_ulong = 39;
     let drop_some = || {
         for capability in [CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF] {
-            // SAFETY: numbers only. What leaves the bounding set is not in the permitted set after exec.
+            // SAFETY: only numbers. What leaves the bounding set is not in the permitted set after exec.
             if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {
                 return Err(std::io::Error::last_os_error());
             }
@@ -154,19 +154,19 @@ fn without_bpf_capabilities(command: &mut Command) {
     unsafe { command.pre_exec(drop_some) };
 }
 
-fn without_the_capability_it_is_named() -> TestOutcome {
+fn a_missing_capability_is_named_in_the_error() -> TestOutcome {
     let mut command = hist();
     without_bpf_capabilities(&mut command);
     Wakelat::start(command).end().assert_refused(1, &["wakelat: error:", "cap_bpf", "setcap"]);
     Ok(())
 }
 
-/// Has `command` find no BTF of the kernel.
+/// Hides the kernel's BTF from `command`.
 fn without_btf(command: &mut Command) {
     in_own_mounts(command, || mount(Some("none"), "/sys/kernel/btf", Some("tmpfs"), MsFlags::empty(), None::<&str>));
 }
 
-fn without_btf_the_kernel_option_is_named_to_those_who_insist() -> TestOutcome {
+fn an_explicit_attach_method_without_btf_names_the_kernel_option() -> TestOutcome {
     for attach in ["btf", "raw"] {
         let mut command = command(&["hist", "--attach", attach]);
         without_btf(&mut command);
@@ -175,7 +175,7 @@ fn without_btf_the_kernel_option_is_named_to_those_who_insist() -> TestOutcome {
     Ok(())
 }
 
-fn without_btf_it_measures_all_the_same() -> TestOutcome {
+fn without_btf_wakelat_still_measures() -> TestOutcome {
     let mut command = command(&["hist", "--json", "--comm", "wl-p?ng"]);
     without_btf(&mut command);
     assert_measures(command);
@@ -190,11 +190,11 @@ fn assert_measures(command: Command) {
     wakelat.report().coverage.wakeups.assert_complete(performance.wakeups(), &performance);
 }
 
-fn without_tracefs_it_measures_all_the_same() -> TestOutcome {
+fn without_tracefs_wakelat_still_measures() -> TestOutcome {
     let mut command = command(&["hist", "--json", "--comm", "wl-p?ng"]);
     in_own_mounts(&mut command, || {
         for path in ["/sys/kernel/debug/tracing", "/sys/kernel/tracing"] {
-            // EINVAL where it is not mounted anyway.
+            // EINVAL if it is not mounted anyway.
             let _ = umount2(path, MntFlags::MNT_DETACH);
         }
         Ok(())
@@ -207,19 +207,19 @@ fn verify_without_tracefs_does_not_blame_the_kernel() -> TestOutcome {
     const TRACEFS: &str = "/sys/kernel/tracing";
     let unmounted = || {
         for path in ["/sys/kernel/debug", TRACEFS] {
-            // EINVAL where it is not mounted anyway.
+            // EINVAL if it is not mounted anyway.
             let _ = umount2(path, MntFlags::MNT_DETACH);
         }
         Ok(())
     };
-    // Still in the list of mounts, but there is nothing below it that this process may use.
+    // Still in the list of mounts, but with nothing below it that this process may use.
     let closed = || {
         let _ = umount2("/sys/kernel/debug", MntFlags::MNT_DETACH);
         mount(None::<&str>, TRACEFS, Some("tmpfs"), MsFlags::empty(), None::<&str>)
     };
     for (reason, remedy, prepare) in [
         ("tracefs_not_mounted", "mount -t tracefs", unmounted as fn() -> nix::Result<()>),
-        ("tracefs_closed", "closed to this user", closed),
+        ("tracefs_closed", "not accessible to this user", closed),
     ] {
         let verify = |arguments: &[&str]| {
             let mut command = command(&[&["verify", "--json", "-d", "100ms"], arguments].concat());
@@ -230,7 +230,7 @@ fn verify_without_tracefs_does_not_blame_the_kernel() -> TestOutcome {
         let document: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
         assert_eq!(document["not_compared"]["reason"], reason, "{document:#}");
         assert!(!document["not_compared"]["text"].to_string().contains("CONFIG_HIST_TRIGGERS"), "{document:#}");
-        // In so short a window on a busy machine one of the checks may disagree.
+        // In such a short window on a busy machine, one of the checks may disagree.
         let code = if document["verdict"] == "disagree" { 3 } else { 4 };
         assert_eq!(ended.status.code(), Some(code), "{ended:#?}");
         verify(&["--require-triggers"]).assert_refused(1, &["--require-triggers", remedy]);
@@ -247,7 +247,7 @@ fn a_ring_that_is_too_large_is_refused() -> TestOutcome {
 }
 
 fn a_closed_pipe_ends_with_zero() -> TestOutcome {
-    // What `wakelat trace | head -1` does: the reader goes after a line, and the writer has more to say.
+    // What `wakelat trace | head -1` does: the reader exits after one line, while the writer has more to print.
     let mut command = command(&["trace", "--threshold", "1ns", "--class", "wakeup,new,preempted"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
     let mut line = String::new();
@@ -290,30 +290,30 @@ fn sigterm_ends_with_the_result() -> TestOutcome {
     Ok(())
 }
 
-/// A pseudoterminal: whoever starts a session on its second end gets SIGHUP when the first is closed.
+/// A pseudoterminal: the leader of a session on its second end gets SIGHUP when the first end is closed.
 fn terminal() -> Result<(File, File), Skip> {
     use std::os::fd::FromRawFd;
     let (mut leader, mut follower) = (-1, -1);
     let none = std::ptr::null_mut();
-    // SAFETY: two valid places for descriptors, and no name, settings or size.
+    // SAFETY: two valid pointers for descriptors, and no name, settings or size.
     if unsafe { libc::openpty(&mut leader, &mut follower, none, none.cast(), none.cast()) } != 0 {
         return Err(Skip::because(format!("no pseudoterminal: {}", std::io::Error::last_os_error())));
     }
     // SAFETY: openpty has just opened both, and nothing else owns them.
     let ends = unsafe { (File::from_raw_fd(leader), File::from_raw_fd(follower)) };
-    // Held by the child as well, the first end would never be closed.
+    // If the child held it as well, the first end would never be closed.
     fcntl(&ends.0, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor can be marked");
     Ok(ends)
 }
 
-fn a_closed_terminal_ends_it() -> TestOutcome {
+fn a_closed_terminal_ends_the_run() -> TestOutcome {
     let (mut leader, follower) = terminal()?;
     let mut command = command(&["hist"]);
     let output = || Stdio::from(follower.try_clone().expect("a descriptor can be duplicated"));
     command.stdin(output()).stdout(output()).stderr(output());
     let own_session = || {
         nix::unistd::setsid()?;
-        // SAFETY: numbers only; standard input is the terminal.
+        // SAFETY: only numbers; standard input is the terminal.
         match unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
@@ -322,27 +322,29 @@ fn a_closed_terminal_ends_it() -> TestOutcome {
     // SAFETY: two system calls, no allocation.
     unsafe { command.pre_exec(own_session) };
     let mut child = command.spawn().expect("wakelat can be run");
-    // `command` holds the terminal's second end open as well.
+    // `command` also holds the terminal's second end open.
     drop((follower, command));
-    let mut said = Vec::new();
-    while !String::from_utf8_lossy(&said).contains("wakelat: measuring") {
+    let mut printed = Vec::new();
+    while !String::from_utf8_lossy(&printed).contains("wakelat: measuring") {
         let mut bytes = [0; 256];
-        let count = leader.read(&mut bytes).unwrap_or_else(|error| panic!("it ended ({error}), having said {said:?}"));
-        said.extend(&bytes[..count]);
+        let count = leader
+            .read(&mut bytes)
+            .unwrap_or_else(|error| panic!("wakelat ended ({error}) after it printed {printed:?}"));
+        printed.extend(&bytes[..count]);
     }
     drop(leader);
     until("wakelat has ended", || wakelat_tests::procfs::state(child.id()).is_none_or(|state| state == 'Z'));
     let status = child.wait().expect("a child can be waited for");
-    assert!(status.code().is_some(), "it ends by itself, not by {status}");
+    assert!(status.code().is_some(), "wakelat must exit by itself, not by {status}");
     Ok(())
 }
 
-fn a_second_signal_ends_a_run_that_nobody_reads() -> TestOutcome {
+fn a_second_signal_ends_a_run_whose_output_is_not_read() -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 100)).stage();
     let mut command = command(&["trace", "--comm", "wl-p?ng"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat can be run");
     let unread = child.stdout.take().expect("piped");
-    // A page: less than the lines of the workload.
+    // One page: less than the lines of the workload.
     fcntl(&unread, FcntlArg::F_SETPIPE_SZ(4096)).expect("a pipe can be made smaller");
     let threads = format!("/proc/{}/task", child.id());
     let mut wakelat = Wakelat::from_child(child);
@@ -373,24 +375,24 @@ fn a_duration_ends_with_the_result() -> TestOutcome {
     Ok(())
 }
 
-fn rows_of_waits_have_their_coverage_on_standard_error() -> TestOutcome {
+fn csv_of_waits_has_its_coverage_on_standard_error() -> TestOutcome {
     let ended = run(&["trace", "--csv", "--duration", "100ms"]);
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stdout.starts_with("at_ns,") && !ended.stdout.contains("coverage"), "{ended:?}");
-    assert!(ended.stderr.contains("coverage: "), "{ended:?}");
+    assert!(ended.stderr.contains(" measured"), "{ended:?}");
     let quiet = run(&["trace", "--csv", "--duration", "100ms", "--quiet"]);
-    assert!(!quiet.stderr.contains("coverage"), "{quiet:?}");
+    assert!(!quiet.stderr.contains(" measured"), "{quiet:?}");
     Ok(())
 }
 
-fn a_threshold_that_is_hit_ends_with_three() -> TestOutcome {
+fn a_threshold_that_is_hit_ends_with_exit_code_3() -> TestOutcome {
     let ended = run(&["hist", "--json", "--threshold", "1ns", "--on-threshold", "stop"]);
     assert_eq!(ended.status.code(), Some(3), "{ended:#?}");
-    assert!(JsonReport::parse_all(&ended.stdout)[0].coverage.wakeups.delivered > 0);
+    assert!(JsonReport::parse_all(&ended.stdout)[0].coverage.wakeups.measured > 0);
     Ok(())
 }
 
-fn the_threshold_signals_whom_it_was_told_to() -> TestOutcome {
+fn the_threshold_action_signals_the_given_process() -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 10)).stage();
     let victim = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 10)).stage();
     let pid = victim.tid("wl-pong");

@@ -1,5 +1,5 @@
-//! What a wakeup and the switch to its task cost, in instructions: of the programs, and of the hist triggers that measure
-//! the same, where the machine's time is a count of instructions.
+//! The cost of a wakeup and the switch to its task, in instructions: of the programs, and of the hist
+//! triggers that measure the same, on a machine whose time is a count of instructions.
 
 use wakelat_tests::{
     clock::now_ns,
@@ -11,13 +11,13 @@ use wakelat_tests::{
 };
 
 fn main() {
-    suite::main(once![a_wait_costs_fewer_instructions_than_the_hist_triggers_take]);
+    suite::main(once![a_wait_costs_fewer_instructions_than_hist_triggers]);
 }
 
-/// Of an instruction in the deterministic machine (`xtask/src/vm/qemu.rs`): ns.
+/// Duration of an instruction in the deterministic machine (`xtask/src/vm/qemu.rs`): ns.
 const INSTRUCTION_NS: u64 = 4;
 
-/// Bytes each way: enough that a timer's tick is no part of the result.
+/// Bytes each way: enough to make a timer tick negligible.
 const ROUNDS: u64 = 4_000;
 
 /// The recipe of docs/hist-triggers.md, for every task.
@@ -34,7 +34,7 @@ const TRIGGERS: [[&str; 2]; 3] = [
 ];
 
 impl Triggers {
-    fn place() -> Self {
+    fn install() -> Self {
         tracefs::append("synthetic_events", SYNTHETIC);
         let triggers = Self;
         TRIGGERS.iter().for_each(|[file, trigger]| tracefs::append(file, trigger));
@@ -53,7 +53,7 @@ impl Drop for Triggers {
     }
 }
 
-/// Instructions of a round trip's half, a wakeup and a switch, while whatever there is measures.
+/// Instructions of half a round trip, a wakeup and a switch, with whatever measures at the moment.
 fn instructions() -> u64 {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), ROUNDS)).stage();
     let begun_ns = now_ns();
@@ -65,22 +65,22 @@ fn with_wakelat(arguments: &[&str]) -> u64 {
     let wakelat = Wakelat::hist(AttachCase::Btf, arguments);
     let instructions = instructions();
     let terms = wakelat.report().coverage.wakeups;
-    assert!(terms.delivered >= 2 * ROUNDS && terms.ring_full == 0, "{terms:?}");
+    assert!(terms.measured >= 2 * ROUNDS && terms.ring_buffer_full == 0, "{terms:?}");
     instructions
 }
 
-fn a_wait_costs_fewer_instructions_than_the_hist_triggers_take() -> TestOutcome {
+fn a_wait_costs_fewer_instructions_than_hist_triggers() -> TestOutcome {
     if !machine::is_emulated() || !machine::has_own_time() {
-        return Err(Skip::because("instructions are counted in the deterministic virtual machine alone"));
+        return Err(Skip::because("instructions are counted only in the deterministic virtual machine"));
     }
     tracefs::need_hist_triggers()?;
     let nothing = instructions();
     let triggers = {
-        let _triggers = Triggers::place();
+        let _triggers = Triggers::install();
         instructions()
     };
     let counted = with_wakelat(&[]);
-    // The reader, which has to share the CPU, comes at the end.
+    // The reader, which has to share the CPU, runs only at the end.
     let delivered = with_wakelat(&["--mode", "samples", "--ring-size", "16M", "--drain-interval", "60s"]);
     println!(
         "\n  COST a wakeup and a switch: {nothing} instructions; more with hist triggers: {}, counted: {}, each delivered: {}",

@@ -1,4 +1,4 @@
-//! A filter judges the task that waits, and nobody else.
+//! A filter applies only to the task that waits.
 
 use wakelat_tests::{
     attached, attached_every_mode,
@@ -36,7 +36,7 @@ fn ping_pong() -> Workload {
     Workload::PingPong(PingPong::on_one(machine::one_cpu(), ROUNDS))
 }
 
-/// What wakelat finds of a ping-pong.
+/// What wakelat reports of a ping-pong.
 fn filtered(attach: AttachCase, arguments: &[&str]) -> (JsonReport, Performance) {
     let mut staged = ping_pong().stage();
     let wakelat = Wakelat::hist(attach, arguments);
@@ -44,7 +44,7 @@ fn filtered(attach: AttachCase, arguments: &[&str]) -> (JsonReport, Performance)
     (wakelat.report(), performance)
 }
 
-/// Asserts that `report`, made by name, is about `comm` alone, and has all of its wakeups.
+/// Asserts that `report`, grouped by name, covers only `comm`, and has all of its wakeups.
 fn assert_only(report: &JsonReport, performance: &Performance, comm: &str) {
     let (terms, wakeups) = (report.coverage.wakeups, performance.wakeups[comm]);
     assert_eq!(report.with("comm", comm).count(), report.groups.len(), "others than `{comm}`: {report:?}");
@@ -52,7 +52,7 @@ fn assert_only(report: &JsonReport, performance: &Performance, comm: &str) {
     assert!(terms.begun() <= wakeups, "{terms:?}");
 }
 
-/// Asserts that `report`, made by name and something else, has `wakeups` of `comm`, whoever else there may be.
+/// Asserts that `report`, grouped by name and another key, has `wakeups` of `comm`, possibly among other tasks.
 fn assert_among_others(report: &JsonReport, performance: &Performance, comm: &str, wakeups: u64) {
     let found: u64 = report.with("comm", comm).map(|group| group.count).sum();
     assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{report:?}");
@@ -81,7 +81,7 @@ fn t13_a_cgroup_of_two_that_wake_each_other_has_only_its_own_wakeups(attach: Att
         let mut staged = ping_pong().stage();
         ours.add_process(staged.tid(member));
         theirs.add_process(staged.tid(other));
-        let path = ours.path().to_str().expect("a path of our own making");
+        let path = ours.path().to_str().expect("the path is UTF-8");
         let wakelat = Wakelat::hist(attach, &["--by", "comm", "--cgroup", path]);
         let performance = staged.perform();
         assert_only(&wakelat.report(), &performance, member);
@@ -101,7 +101,7 @@ fn t15_a_group_made_after_the_start_counts_for_its_parent(attach: AttachCase) ->
     let hierarchy = Hierarchy::find()?;
     let parent = hierarchy.group("parent");
     let mut staged = ping_pong().stage();
-    let path = parent.path().to_str().expect("a path of our own making");
+    let path = parent.path().to_str().expect("the path is UTF-8");
     let wakelat = Wakelat::hist(attach, &["--by", "comm", "--cgroup", path]);
     let child = parent.child("child");
     child.add_process(staged.tid("wl-pong"));
@@ -137,7 +137,7 @@ fn fifo_33() -> Workload {
 
 fn a_priority_selects_its_tasks(attach: AttachCase) -> TestOutcome {
     let mut staged = fifo_33().stage();
-    // In the kernel's numbers 99 less that of the user: MAX_RT_PRIO - 1 - priority (kernel/sched/syscalls.c).
+    // The kernel's number is 99 minus the user's: MAX_RT_PRIO - 1 - priority (kernel/sched/syscalls.c).
     let wakelat = Wakelat::hist(attach, &["--by", "comm,prio", "--prio", "66"]);
     let performance = staged.perform();
     let report = wakelat.report();
@@ -173,8 +173,8 @@ fn a_cpu_selects_the_waits_that_end_on_it(attach: AttachCase) -> TestOutcome {
 }
 
 fn t08_a_wait_below_the_threshold_leaves_nothing_behind(attach: AttachCase) -> TestOutcome {
-    // A start that is not consumed below the threshold shows as soon as the task waits again: here after a rest that is
-    // longer than the threshold.
+    // A pending wait that the threshold does not consume shows up as soon as the task waits again: here
+    // after a sleep that is longer than the threshold.
     let load = PingPong { sleep_after_ns: 1_500_000_000, ..PingPong::on_one(machine::one_cpu(), 2000) };
     let mut staged = Workload::PingPong(load).stage();
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--threshold", "1s"]);
@@ -182,7 +182,7 @@ fn t08_a_wait_below_the_threshold_leaves_nothing_behind(attach: AttachCase) -> T
     let report = wakelat.report();
     assert!(report.groups.is_empty(), "{report:?}");
     let (terms, wakeups) = (report.coverage.wakeups, performance.wakeups());
-    assert_eq!(terms.begun(), terms.stale, "{terms:?}");
+    assert_eq!(terms.begun(), terms.missed_switch, "{terms:?}");
     let ended = wakeups.saturating_sub(performance.untraced)..=wakeups;
     assert!(ended.contains(&terms.below_threshold), "{terms:?}, {performance:?}");
     report.assert_nothing_lost(&performance);
@@ -197,7 +197,7 @@ fn a_threshold_lets_exactly_the_longer_waits_through(attach: AttachCase) -> Test
     let wakelat = Wakelat::hist(attach, &["--by", "comm", "--comm", "wl-*", "--threshold", "1ms"]);
     let performance = staged.perform();
     let report = wakelat.report();
-    // The kernel may have had it sleep for a lock besides, which is soon over.
+    // The kernel may also have made it sleep for a lock, which is short.
     let behind_hog = performance.reported.wakeups["wl-sleeper"].saturating_sub(performance.untraced);
     let found: u64 = report.with("comm", "wl-sleeper").map(|group| group.count).sum();
     assert!((behind_hog..=performance.wakeups()).contains(&found), "{behind_hog}: {report:?}");

@@ -1,4 +1,4 @@
-//! Planted interferers: each is named, with what it took by its own clock.
+//! Planted interferers: each is named, with the time that it took by its own clock.
 
 use std::{io, time::Duration};
 
@@ -20,12 +20,12 @@ fn main() {
     ]);
 }
 
-/// Asserts that `name` took `burnt_ns` on `cpu`, and that the report says who it was.
+/// Asserts that `name` took `burnt_ns` on `cpu`, and that the report names it.
 fn assert_named(name: &str, cpu: usize, burnt_ns: u64, ended: &RunOutput, trace: &ParsedTrace) {
     let named_ns = trace.threads.get(&(cpu as u32, name.to_owned())).copied().unwrap_or(0);
     println!("\n  `{name}` took {burnt_ns} ns, and is named with {named_ns} ns");
     assert!(named_ns > 0, "{:?}", trace.threads);
-    // Where the host stops the guest, the thread's clock counts that, and the tracer may take it for an interrupt's.
+    // If the host stops the guest, the thread's clock counts that, and the tracer may attribute it to an interrupt.
     if machine::has_own_time() {
         assert!(named_ns.abs_diff(burnt_ns) * 20 <= burnt_ns, "took {burnt_ns} ns, named {named_ns} ns");
     }
@@ -36,8 +36,8 @@ fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> TestOutcom
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     let cpu = machine::one_cpu();
-    // Longer than many periods, so that what passes between two activations is little, and shorter than what the kernel
-    // lets real-time threads have in one piece (`sched_rt_runtime_us`).
+    // Longer than many periods, so that the time that passes between two activations is negligible, and
+    // shorter than what the kernel grants to real-time threads in one piece (`sched_rt_runtime_us`).
     const BURST: Duration = Duration::from_millis(100);
     let wakelat = running(&["--source", source, "-p", "1ms", "--cpus", &cpu.to_string()]);
     let &[tracer] = &procfs::pids_named(&format!("timerlat/{cpu}"))[..] else {
@@ -49,9 +49,9 @@ fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> TestOutcom
         let own = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a thread has a clock"));
         let mut burnt_ns = 0;
         for _ in 0..4 {
-            // A rest longer than the burst, for everybody else. The tracer arms its timer only after it has reported the
-            // last activation (`wait_next_period`, kernel/trace/trace_osnoise.c): a burst that preempts it in between
-            // passes unseen, so it begins only while the tracer's thread sleeps.
+            // A pause longer than the burst, for all other tasks. The tracer arms its timer only after it
+            // has reported the last activation (`wait_next_period`, kernel/trace/trace_osnoise.c): a burst
+            // that preempts it in between goes unseen, so start only while the tracer's thread sleeps.
             loop {
                 std::thread::sleep(BURST * 2);
                 if procfs::is_blocked(tracer) {
@@ -67,7 +67,7 @@ fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> TestOutcom
         burnt_ns
     })
     .join()
-    .expect("only burns");
+    .expect("the thread does not panic");
     let (ended, trace) = tracer::end(wakelat);
     let most = trace.threads.iter().max_by_key(|(_, ns)| **ns).map(|((_, name), _)| name.as_str());
     assert_eq!(most, Some("wl-burner"), "{:?}", trace.threads);
@@ -75,8 +75,9 @@ fn a_thread_above_the_tracers_is_named_with_its_time(source: &str) -> TestOutcom
     Ok(())
 }
 
-/// With PREEMPT_RT softirqs run in threads, and the tracers call them so (`hook_softirq_events`,
-/// kernel/trace/trace_osnoise.c). Timers of user space expire in such a thread, however many at once.
+/// With PREEMPT_RT softirqs run in threads, and the tracers report them as threads
+/// (`hook_softirq_events`, kernel/trace/trace_osnoise.c). User-space timers expire in such a thread,
+/// however many expire at once.
 fn a_busy_softirq_is_named_with_its_time(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
@@ -88,14 +89,14 @@ fn a_busy_softirq_is_named_with_its_time(source: &str) -> TestOutcome {
         .into_iter()
         .flat_map(|name| procfs::pids_named(&name).into_iter().map(move |tid| Raised::new(name.clone(), tid)))
         .collect();
-    // Short beside a burst: what passes before the first activation in it is nobody's share.
+    // Short compared with a burst: the time before the first activation in it is attributed to no thread.
     let wakelat = running(&["--source", source, "-p", "250us", "--cpus", &cpu.to_string()]);
     let burnt: Vec<u64> = std::thread::scope(|scope| {
         let load = scope.spawn(|| {
             pin(0, cpu);
             expire_at_once(&softirqs)
         });
-        load.join().expect("only arms timers")
+        load.join().expect("the thread does not panic")
     });
     let (ended, trace) = tracer::end(wakelat);
     let (softirq, burnt_ns) = softirqs.iter().zip(burnt).max_by_key(|(_, ns)| *ns).expect("a kernel has such threads");
@@ -103,7 +104,7 @@ fn a_busy_softirq_is_named_with_its_time(source: &str) -> TestOutcome {
     Ok(())
 }
 
-/// A thread of the kernel's, above the tracer's until it is dropped.
+/// A kernel thread, raised above the tracer's until this is dropped.
 struct Raised {
     name: String,
     tid: u32,
@@ -113,7 +114,7 @@ struct Raised {
 
 impl Raised {
     fn new(name: String, tid: u32) -> Self {
-        // SAFETY: takes a number.
+        // SAFETY: the call takes a number.
         let policy = unsafe { libc::sched_getscheduler(tid.cast_signed()) };
         let raised = Self { name, tid, policy, priority: procfs::rt_priority(tid).cast_signed() };
         raised.schedule(libc::SCHED_FIFO, 99);
@@ -127,7 +128,7 @@ impl Raised {
         assert_eq!(result, 0, "`{}`: {}", self.name, io::Error::last_os_error());
     }
 
-    /// How long it has run: ns.
+    /// How long the thread has run: ns.
     fn ran_ns(&self) -> u64 {
         procfs::ran_ns(self.tid)
     }
@@ -139,7 +140,8 @@ impl Drop for Raised {
     }
 }
 
-/// Has thousands of timers expire at the same instant, several times; how long each of the threads has run for that: ns.
+/// Makes thousands of timers expire at the same instant, several times. Returns how long each of the
+/// threads ran for that: ns.
 fn expire_at_once(softirqs: &[Raised]) -> Vec<u64> {
     const BURSTS: u64 = 4;
     let now = || Duration::from_nanos(now_ns());
@@ -154,7 +156,7 @@ fn expire_at_once(softirqs: &[Raised]) -> Vec<u64> {
             if now() < at {
                 break before;
             }
-            // It took longer to set them all, and they have expired one by one.
+            // Setting all of them took longer, so they expired one by one.
             ahead *= 2;
         };
         timers.wait();

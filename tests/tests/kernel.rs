@@ -1,4 +1,4 @@
-//! What everything else stands on: the kernel lets programs in, and describes itself.
+//! The basis of all other tests: the kernel loads programs, and describes its types.
 
 use std::{collections::HashSet, fs, io, process::Command};
 
@@ -30,16 +30,16 @@ fn the_kernel_publishes_its_types() -> TestOutcome {
 fn a_ring_buffer_can_be_made() -> TestOutcome {
     // map_type, key_size, value_size, max_entries: the size in bytes, at least a page.
     let attributes = [BPF_MAP_TYPE_RINGBUF, 0, 0, 4096];
-    // SAFETY: the attributes are as long as said, are only read, and outlive the call.
+    // SAFETY: the attributes have the length given, are only read, and outlive the call.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, attributes.as_ptr(), size_of_val(&attributes)) };
     assert!(fd >= 0, "{}", io::Error::last_os_error());
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just created and has no other owner.
     unsafe { libc::close(fd as i32) };
     Ok(())
 }
 
-/// Has each program verified, and prints how many instructions that took: `cargo xtask vm` compares them with the accepted
-/// ones.
+/// Verifies each program, and prints how many instructions that took: `cargo xtask vm` compares them
+/// with the accepted ones.
 fn every_program_passes_the_verifier() -> TestOutcome {
     let tracers: &[&str] = if fs::exists("/sys/kernel/tracing/events/osnoise/timerlat_sample").is_ok_and(|there| there)
         && fs::read_to_string("/sys/kernel/tracing/available_tracers").is_ok_and(|all| all.contains("timerlat"))
@@ -51,15 +51,15 @@ fn every_program_passes_the_verifier() -> TestOutcome {
     // The harness has begun a line with the test's name.
     println!();
     for attach in AttachCase::ALL {
-        // Counted in the kernel, and as samples with all that they tell.
+        // Aggregated in the kernel, and as samples with all their fields.
         for more in [&[][..], &["--by", "waker"]] {
             let arguments = ["hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
             print_verified(&[&arguments[..], more].concat());
         }
-        // What happens between waits is told by typed tracepoints alone.
+        // Only typed tracepoints report what happens between waits.
         if attach == AttachCase::Btf {
             for view in [
-                &["why", "--parts", "noise,idle,quota,works,forks"][..],
+                &["why", "--collect", "irq,idle,throttling,workqueue,fork"][..],
                 &["why", "--stacks"],
                 &["trace", "--all", "-M", "-w", "--json"],
             ] {
@@ -73,19 +73,19 @@ fn every_program_passes_the_verifier() -> TestOutcome {
     Ok(())
 }
 
-/// Runs wakelat, and prints how many instructions each of its programs took.
+/// Runs wakelat, and prints how many instructions the verifier processed for each of its programs.
 fn print_verified(arguments: &[&str]) {
-    // Only these messages: with `-v` the programs would have messages of their own.
+    // Enables only these messages: with `-v` the programs would print messages of their own.
     let mut wakelat = Command::new(wakelat::binary());
     let output = wakelat.args(arguments).env("RUST_LOG", "wakelat::collect::attach=info").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    if machine::ring_buffer_may_sleep() && said.contains("PREEMPT_RT") {
-        // Refused, so that nothing was loaded: see the suite `busy`.
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if machine::ring_buffer_may_sleep() && stderr.contains("PREEMPT_RT") {
+        // wakelat refuses to run here, so nothing was loaded: see the suite `busy`.
         return;
     }
-    assert!(output.status.success(), "{arguments:?}: {said}");
-    for line in said.lines() {
-        // None before 5.16, which does not count them.
+    assert!(output.status.success(), "{arguments:?}: {stderr}");
+    for line in stderr.lines() {
+        // No such lines before 5.16, which does not count the instructions.
         let Some((_, rest)) = line.split_once("program ") else { continue };
         let Some((program, rest)) = rest.split_once(": ") else { continue };
         if let Some(count) = rest.strip_suffix(" instructions verified") {

@@ -1,5 +1,5 @@
-//! What is lost is counted: with too little room, a reader that stands still, a switch that no program sees, and a machine with too
-//! much to do.
+//! Losses are counted: with too little room, with a stalled reader, after a switch that no program
+//! sees, and on an overloaded machine.
 
 use std::{io::pipe, os::fd::AsFd as _, thread};
 
@@ -23,25 +23,27 @@ fn main() {
     let counted = attached_every_mode![
         t09_with_room_for_all_no_thread_is_lost,
         t20_intervals_add_up_to_the_whole,
-        a_wait_whose_end_no_program_sees_is_stale,
+        a_wait_whose_end_no_program_sees_is_a_missed_switch,
     ];
     suite::main(counted.into_iter().chain(attached![
         t09_with_room_for_sixteen_every_thread_is_still_accounted_for,
-        threads_that_share_a_place_lose_nothing,
-        the_dead_give_their_places_back,
-        t17_a_stalled_reader_loses_and_says_how_much,
+        threads_that_share_a_slot_lose_nothing,
+        exited_tasks_free_their_slots,
+        t17_a_stalled_reader_loses_samples_and_counts_them,
         t17_a_reader_that_is_stalled_for_a_while_loses_nothing_that_fits,
         t18_under_twice_the_load_every_wakeup_is_accounted_for,
     ]));
 }
 
-/// Mappings that one thread of Rust's library takes: its stack and its signal stack, each with a guard page.
+/// Mappings of one thread of Rust's library: its stack and its signal stack, each with a guard page.
 const MAPPINGS: u64 = 4;
 
-/// As many threads as the trap wants, or as this machine has room for, and the setting that makes room for them.
+/// The number of threads: as many as the trap needs, or as this machine has room for. Also returns the
+/// setting that makes room for them.
 fn many_threads(attach: AttachCase) -> Result<(u64, Sysctl), Skip> {
     let room = [
-        // One way to attach shows the number: the programs are the same, and so many threads take a machine many seconds.
+        // One way of attaching uses the full number: the programs are the same, and so many threads
+        // take a machine many seconds.
         if attach == AttachCase::Btf { 20_000 } else { 2_000 },
         machine::available_memory() / 2 / THREAD_BYTES,
         Sysctl::get("kernel/threads-max") / 2,
@@ -55,14 +57,15 @@ fn many_threads(attach: AttachCase) -> Result<(u64, Sysctl), Skip> {
     Ok((threads, Sysctl::set("vm/max_map_count", 65_530 + threads * MAPPINGS)))
 }
 
-/// How often all threads of a load of [`ManyThreads`] have blocked so far, being blocked now.
+/// How often all threads of a load of [`ManyThreads`] have blocked so far. They are blocked when this returns.
 fn blocked(staged: &Staged) -> u64 {
     let tids = procfs::other_threads(staged.pid());
     tids.iter().for_each(|tid| until("all threads are blocked", || procfs::is_blocked(*tid)));
     tids.iter().map(|tid| TaskStats::of(*tid).voluntary).sum()
 }
 
-/// How often they blocked since they had done so `before` times: once each, or oftener where they sleep for locks.
+/// How often the threads have blocked since they had done so `before` times: once each, or more often
+/// if they sleep for locks.
 fn wakeups_since(before: u64, staged: &Staged, threads: u64) -> u64 {
     let wakeups = blocked(staged) - before;
     assert!(wakeups == threads || (wakeups > threads && machine::is_preempt_rt()), "{wakeups} of {threads} threads");
@@ -73,7 +76,7 @@ fn t09_with_room_for_sixteen_every_thread_is_still_accounted_for(attach: AttachC
     let (threads, _mappings) = many_threads(attach)?;
     let mut staged = Workload::ManyThreads(ManyThreads { threads }).stage();
     let before = blocked(&staged);
-    let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--start-entries", "16"]);
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--max-tasks", "16"]);
     let performance = staged.perform();
     let terms = wakelat.report().coverage.wakeups;
     let wakeups = wakeups_since(before, &staged, threads);
@@ -83,9 +86,9 @@ fn t09_with_room_for_sixteen_every_thread_is_still_accounted_for(attach: AttachC
         (wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&accounted),
         "{terms:?}, {wakeups} wakeups"
     );
-    assert!(terms.start_map_full > 0 && terms.delivered > 0, "{terms:?}");
-    assert!(terms.delivered <= 16, "the map took more than it has room for: {terms:?}");
-    assert_eq!(terms.ring_full + terms.discarded, 0, "{terms:?}");
+    assert!(terms.task_table_full > 0 && terms.measured > 0, "{terms:?}");
+    assert!(terms.measured <= 16, "the map took more than it has room for: {terms:?}");
+    assert_eq!(terms.ring_buffer_full + terms.invalid, 0, "{terms:?}");
     Ok(())
 }
 
@@ -101,12 +104,12 @@ fn t09_with_room_for_all_no_thread_is_lost(attach: AttachCase) -> TestOutcome {
     Ok(())
 }
 
-fn threads_that_share_a_place_lose_nothing(attach: AttachCase) -> TestOutcome {
-    // Room for 32 is 16 places and a map of 16: a third of them find their place taken.
+fn threads_that_share_a_slot_lose_nothing(attach: AttachCase) -> TestOutcome {
+    // `--max-tasks 32` gives 16 slots and a map of 16: a third of the threads find their slot taken.
     const THREADS: u64 = 24;
     let mut staged = Workload::ManyThreads(ManyThreads { threads: THREADS }).stage();
     let before = blocked(&staged);
-    let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--start-entries", "32"]);
+    let wakelat = Wakelat::hist(attach, &["--comm", "wl-many", "--max-tasks", "32"]);
     let performance = staged.perform();
     let terms = wakelat.report().coverage.wakeups;
     let wakeups = wakeups_since(before, &staged, THREADS);
@@ -114,29 +117,29 @@ fn threads_that_share_a_place_lose_nothing(attach: AttachCase) -> TestOutcome {
     Ok(())
 }
 
-fn the_dead_give_their_places_back(attach: AttachCase) -> TestOutcome {
-    // Room for 64 is 32 places and a map of 32. The children take each place several times; the threads that come after them
-    // are more than the map has room for.
+fn exited_tasks_free_their_slots(attach: AttachCase) -> TestOutcome {
+    // `--max-tasks 64` gives 32 slots and a map of 32. The children use each slot several times; the
+    // threads that come after them are more than the map has room for.
     const THREADS: u64 = 48;
     let place = TaskPlacement::other(machine::one_cpu());
     let mut children = Workload::Forks(ForkWorkload { children: 200, run_ns: 0, place }).stage();
     let mut threads = Workload::ManyThreads(ManyThreads { threads: THREADS }).stage();
     let before = blocked(&threads);
-    let arguments = ["--comm", "wl-[fm]*", "--class", "wakeup,new", "--by", "comm", "--start-entries", "64"];
+    let arguments = ["--comm", "wl-[fm]*", "--class", "wakeup,new", "--by", "comm", "--max-tasks", "64"];
     let wakelat = Wakelat::hist(attach, &arguments);
     children.perform();
     let performance = threads.perform();
     let report = wakelat.report();
     let wakeups = wakeups_since(before, &threads, THREADS);
-    assert_eq!(report.coverage.wakeups.start_map_full, 0, "{:?}", report.coverage.wakeups);
+    assert_eq!(report.coverage.wakeups.task_table_full, 0, "{:?}", report.coverage.wakeups);
     let found: u64 = report.with("comm", "wl-many").map(|group| group.count).sum();
     assert!((wakeups.saturating_sub(performance.untraced)..=wakeups).contains(&found), "{found} of {wakeups}");
     Ok(())
 }
 
-fn a_wait_whose_end_no_program_sees_is_stale(attach: AttachCase) -> TestOutcome {
+fn a_wait_whose_end_no_program_sees_is_a_missed_switch(attach: AttachCase) -> TestOutcome {
     const ROUNDS: u64 = 100;
-    // Of one real-time priority on one CPU, neither preempts the other: each runs when the other blocks.
+    // With the same real-time priority on one CPU, neither preempts the other: each runs when the other blocks.
     let place = TaskPlacement::fifo(machine::one_cpu());
     let (wakeups, waker) = pipe().expect("no file descriptors left");
     let (turns, turn) = pipe().expect("no file descriptors left");
@@ -148,7 +151,7 @@ fn a_wait_whose_end_no_program_sees_is_stale(attach: AttachCase) -> TestOutcome 
             task::name("wl-unseen");
             for _ in 0..ROUNDS {
                 put_byte(turn.as_fd());
-                // It leaves the CPU with the wait before still open, and is woken.
+                // The task leaves the CPU while its previous wait is still pending, and is woken.
                 take_byte(wakeups.as_fd());
                 gate.open();
             }
@@ -166,22 +169,22 @@ fn a_wait_whose_end_no_program_sees_is_stale(attach: AttachCase) -> TestOutcome 
     let untraced = (Supervisor::now() - supervisor).untraced(2);
     let terms = wakelat.report().coverage.wakeups;
     println!("\n  {terms:?}, {untraced} untraced");
-    assert!(terms.stale.abs_diff(ROUNDS) <= untraced, "{terms:?}, {untraced} untraced");
-    assert!(terms.delivered <= untraced, "{terms:?}, {untraced} untraced");
+    assert!(terms.missed_switch.abs_diff(ROUNDS) <= untraced, "{terms:?}, {untraced} untraced");
+    assert!(terms.measured <= untraced, "{terms:?}, {untraced} untraced");
     Ok(())
 }
 
-fn t17_a_stalled_reader_loses_and_says_how_much(attach: AttachCase) -> TestOutcome {
+fn t17_a_stalled_reader_loses_samples_and_counts_them(attach: AttachCase) -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-p?ng", "--mode", "samples", "--ring-size", "4096"]);
     wakelat.stall();
     let performance = staged.perform();
     wakelat.signal(Signal::SIGCONT);
     let terms = wakelat.report().coverage.wakeups;
-    let unseen = performance.wakeups() - terms.delivered - terms.ring_full;
+    let unseen = performance.wakeups() - terms.measured - terms.ring_buffer_full;
     assert!(unseen <= performance.untraced, "{terms:?}, {performance:?}");
-    // A sample is of the order of 100 bytes, so a page has room for some tens.
-    assert!((1..=128).contains(&terms.delivered), "{terms:?}");
+    // A sample takes about 100 bytes, so a page has room for some tens.
+    assert!((1..=128).contains(&terms.measured), "{terms:?}");
     Ok(())
 }
 
@@ -211,11 +214,12 @@ fn t18_under_twice_the_load_every_wakeup_is_accounted_for(attach: AttachCase) ->
     drop(hogs);
     let terms = report.coverage.wakeups;
     println!("\n  {terms:?} in {} ms", performance.duration_ns / 1_000_000);
-    // One real wakeup for each time a task blocked: found, or counted as lost.
-    let accounted = terms.delivered + terms.start_map_full + terms.ring_full + terms.discarded + terms.stale;
+    // One real wakeup for each block of a task: measured, or counted as lost.
+    let accounted =
+        terms.measured + terms.task_table_full + terms.ring_buffer_full + terms.invalid + terms.missed_switch;
     let unseen = performance.blocked() - accounted;
     assert!(unseen <= performance.untraced, "{terms:?}, {performance:?}");
-    assert_eq!(terms.censored, 0, "{terms:?}");
+    assert_eq!(terms.still_waiting, 0, "{terms:?}");
     Ok(())
 }
 
@@ -228,13 +232,16 @@ fn t20_intervals_add_up_to_the_whole(attach: AttachCase) -> TestOutcome {
     let reports = wakelat.reports();
     let used = reports.iter().filter(|report| !report.groups.is_empty()).count();
     println!("\n  {} intervals, {used} of them with waits", reports.len());
-    assert!(used > 1, "the load fell into one interval");
+    assert!(used > 1, "the load fits into one interval");
     let sum = |term: fn(&JsonTerms) -> u64| reports.iter().map(|report| term(&report.coverage.wakeups)).sum::<u64>();
-    let missing = performance.blocked() - sum(|terms| terms.delivered);
+    let missing = performance.blocked() - sum(|terms| terms.measured);
     assert!(missing <= performance.untraced, "{missing} missing of {performance:?}");
-    // A wait that goes on when an interval ends is seen again in the next, which says so.
+    // A wait that is pending when an interval ends is seen again in the next one, which counts it as carried.
     let begun = sum(|terms| terms.seen) - sum(|terms| terms.carried) - sum(|terms| terms.filtered);
-    assert_eq!(begun, sum(|t| t.delivered + t.woken_running + t.woken_waiting + t.ring_full + t.stale));
+    assert_eq!(
+        begun,
+        sum(|t| t.measured + t.already_running + t.already_queued + t.ring_buffer_full + t.missed_switch)
+    );
     assert!(reports.windows(2).all(|pair| pair[0].start_unix_ns < pair[1].start_unix_ns));
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Names are of the moment at which a task waited, or was there: what is gone by the report has the name that it had.
+//! Names are those of the moment at which a task waited or ran: a task that has exited before the
+//! report keeps its name.
 
 use std::{
     ffi::CStr,
@@ -25,14 +26,14 @@ use wakelat_tests::{
 
 fn main() {
     let by_types = attached![
-        a_cgroup_that_is_removed_has_its_path,
-        processes_and_threads_that_ended_have_their_names,
-        each_wait_has_the_name_that_its_task_had,
+        a_removed_cgroup_keeps_its_path,
+        exited_processes_and_threads_keep_their_names,
+        each_wait_has_the_name_that_its_task_had_then,
     ];
     suite::main(by_types.into_iter().chain(attached_typed![
         a_waker_that_renames_itself_has_its_new_name,
         a_waker_that_starts_another_program_has_its_name,
-        a_waker_with_the_number_of_one_that_ended_has_its_own_name,
+        a_waker_with_a_reused_tid_has_its_own_name,
     ]));
 }
 
@@ -49,7 +50,7 @@ fn measuring(attach: AttachCase, arguments: &[&str]) -> Wakelat {
     Wakelat::measuring(command(&all))
 }
 
-/// Ends it as Ctrl-C does: the groups of its report.
+/// Stops wakelat as Ctrl-C does, and returns the groups of its report.
 fn groups(wakelat: Wakelat) -> Vec<Value> {
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
@@ -58,7 +59,7 @@ fn groups(wakelat: Wakelat) -> Vec<Value> {
     report["groups"].as_array().expect("a report has groups").clone()
 }
 
-fn a_cgroup_that_is_removed_has_its_path(attach: AttachCase) -> TestOutcome {
+fn a_removed_cgroup_keeps_its_path(attach: AttachCase) -> TestOutcome {
     let hierarchy = Hierarchy::find()?;
     let group = hierarchy.group("short-lived");
     let mut staged = ping_pong().stage();
@@ -74,7 +75,7 @@ fn a_cgroup_that_is_removed_has_its_path(attach: AttachCase) -> TestOutcome {
     Ok(())
 }
 
-fn processes_and_threads_that_ended_have_their_names(attach: AttachCase) -> TestOutcome {
+fn exited_processes_and_threads_keep_their_names(attach: AttachCase) -> TestOutcome {
     for key in ["pid", "tid"] {
         let mut staged = ping_pong().stage();
         let tids = ["wl-ping", "wl-pong"].map(|name| (name, staged.tid(name)));
@@ -91,7 +92,7 @@ fn processes_and_threads_that_ended_have_their_names(attach: AttachCase) -> Test
     Ok(())
 }
 
-fn each_wait_has_the_name_that_its_task_had(attach: AttachCase) -> TestOutcome {
+fn each_wait_has_the_name_that_its_task_had_then(attach: AttachCase) -> TestOutcome {
     let echo = Echo::start(FIRST, SECOND, None)?;
     let blocked = || {
         until("the echo is blocked", || procfs::is_blocked(echo.tid()));
@@ -101,7 +102,7 @@ fn each_wait_has_the_name_that_its_task_had(attach: AttachCase) -> TestOutcome {
     let hist = Wakelat::hist(attach, &["--by", "comm", "--comm", "wl-*", "--mode", "samples"]);
     let supervisor = Supervisor::now();
     (0..200).for_each(|_| echo.echo());
-    // The wait for what it is told to do next ended under its first name.
+    // The wait for the next request ended under the first name.
     echo.rename();
     let renamed = blocked();
     (0..100).for_each(|_| echo.echo());
@@ -116,14 +117,15 @@ fn each_wait_has_the_name_that_its_task_had(attach: AttachCase) -> TestOutcome {
     Ok(())
 }
 
-/// What the test's thread is woken by, and what wakelat reports of that, interval by interval.
+/// The test's thread, which others wake, and wakelat's reports of that, interval by interval.
 struct Woken {
     wakelat: Wakelat,
     reports: Receiver<Value>,
 }
 
 impl Woken {
-    /// To be made by the thread that is woken, on the CPU of whatever it starts from then on.
+    /// Names the calling thread as the wakee and pins it, with everything that it starts later, to one
+    /// CPU; then starts wakelat.
     fn begin(attach: AttachCase) -> Self {
         task::name("wl-wakee");
         TaskPlacement::other(machine::one_cpu()).take();
@@ -144,11 +146,12 @@ impl Woken {
         Self { wakelat, reports }
     }
 
-    /// Is woken by `waker` until a report calls it `name`, which is soon: a name is looked up twice a second.
+    /// Lets `waker` wake this thread until a report calls it `name`, which is soon: wakelat looks names
+    /// up twice a second.
     fn until_called(&self, waker: &Echo, name: &str) {
         let mut called = Vec::new();
         while called.last().is_none_or(|last| last != name) {
-            assert!(called.len() < 20, "not once `{name}`: {called:?}");
+            assert!(called.len() < 20, "never called `{name}`: {called:?}");
             waker.echo();
             match self.reports.try_recv() {
                 Ok(report) => called.extend(name_of(waker.tid(), &report)),
@@ -160,14 +163,14 @@ impl Woken {
     }
 }
 
-/// What a report calls the waker `tid`, if it woke anything.
+/// The name that a report gives to the waker `tid`, if it woke anything.
 fn name_of(tid: u32, report: &Value) -> Option<String> {
     let mut groups = report["groups"].as_array().expect("a report has groups").iter();
     let group = groups.find(|group| group["key"]["waker"] == tid)?;
     Some(group["key"]["waker_comm"].as_str().unwrap_or("").to_owned())
 }
 
-/// Runs `body` in a thread that may be renamed and moved.
+/// Runs `body` in a thread of its own, which it may rename and move.
 fn in_a_thread(body: impl FnOnce() -> TestOutcome + Send) -> TestOutcome {
     thread::scope(|scope| scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
@@ -194,7 +197,7 @@ fn a_waker_that_starts_another_program_has_its_name(attach: AttachCase) -> TestO
     })
 }
 
-fn a_waker_with_the_number_of_one_that_ended_has_its_own_name(attach: AttachCase) -> TestOutcome {
+fn a_waker_with_a_reused_tid_has_its_own_name(attach: AttachCase) -> TestOutcome {
     in_a_thread(|| {
         let woken = Woken::begin(attach);
         let first = Echo::start(FIRST, FIRST, None)?;

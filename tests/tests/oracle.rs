@@ -1,4 +1,5 @@
-//! The exact oracle: every single wait is the one that a recording of the same events yields by the same rules.
+//! The exact oracle: every single wait matches the one that a recording of the same events yields by
+//! the same rules.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use wakelat_tests::{
     attached,
     clock::now_ns,
-    distances::ClockDifferences,
+    clock_differences::ClockDifferences,
     golden, machine, once,
     recording::EventRecording,
     replay::{self, ReplayedWaits},
@@ -22,27 +23,29 @@ fn main() {
     let by_every_way = attached![each_sample_of_a_ping_pong_is_the_one_recorded];
     let once = once![
         each_sample_of_a_wake_race_is_the_one_recorded,
-        each_sample_of_a_fork_storm_is_the_one_recorded,
+        each_sample_of_a_fork_burst_is_the_one_recorded,
         the_triggers_of_verify_count_what_was_recorded,
         a_whole_report_is_the_golden_one_with_the_recorded_latencies,
     ];
     suite::main(by_every_way.into_iter().chain(once));
 }
 
-/// By how much a latency may differ from the recorded one where time is counted in instructions (4 ns each): ns.
+/// By how much a latency may differ from the recorded one if time is counted in instructions (4 ns each): ns.
 ///
-/// At a wakeup the program asks for the time 0.9 to 2.3 µs after the record's time was read, at a switch 3.8 to 6.3 µs after:
-/// it has dealt with the task that leaves first, and looks up the one that comes. Interrupts are off at both, so nothing else
-/// comes between but a page of the ring buffer that is full.
+/// At a wakeup the program reads the clock 0.9 to 2.3 µs after the record's time was taken, at a switch
+/// 3.8 to 6.3 µs after: it has handled the outgoing task first, and looks up the incoming one.
+/// Interrupts are off at both, so nothing else comes between, except a full page of the ring buffer.
 const EXACT_NS: i64 = 4_000;
 
-/// Measures `load` by `trace` and by a recording, and compares them wait by wait, for the tasks with these names.
+/// Measures `load` with `trace` and with a recording, and compares them wait by wait, for the tasks
+/// with these names.
 ///
 /// # Errors
-/// On a machine whose kernel may hide switches from its own recording: docs/semantics.md, "When instruments disagree".
+/// On a machine whose kernel may hide switches from its own recording: docs/semantics.md, "When
+/// instruments disagree".
 fn recorded(attach: AttachCase, load: Workload, comms: &[&str]) -> Result<(ReplayedWaits, Performance), Skip> {
     if !machine::is_emulated() {
-        return Err(Skip::because("recordings are whole in virtual machines of the tests alone"));
+        return Err(Skip::because("recordings are complete only in the tests' virtual machines"));
     }
     let mut staged = load.stage();
     let recording = EventRecording::start();
@@ -52,7 +55,7 @@ fn recorded(attach: AttachCase, load: Workload, comms: &[&str]) -> Result<(Repla
     let wakelat = Wakelat::measuring(command(&arguments));
     let opened_ns = now_ns();
     let performance = staged.perform();
-    // The tasks that the load names are blocked, but a child on its way out may not be gone yet.
+    // The tasks that the load names are blocked, but an exiting child may not be gone yet.
     let window = opened_ns..now_ns();
     let mut samples = wakelat.waits();
     let mut own = replay::own(&recording.events(), |comm| comms.contains(&comm));
@@ -80,7 +83,7 @@ fn each_sample_of_a_ping_pong_is_the_one_recorded(attach: AttachCase) -> TestOut
     Ok(())
 }
 
-/// A load that has waits of both kinds, and on its way each of the traps.
+/// A load that has waits of both kinds and runs into each of the traps.
 fn wake_race(rounds: u64) -> (Workload, [&'static str; 3]) {
     let cpu = machine::one_cpu();
     let load = WakeRace { rounds, cpus: [cpu, cpu], preemptor: true, sleep_after_ns: 1_000_000 };
@@ -94,7 +97,7 @@ fn each_sample_of_a_wake_race_is_the_one_recorded() -> TestOutcome {
     Ok(())
 }
 
-fn each_sample_of_a_fork_storm_is_the_one_recorded() -> TestOutcome {
+fn each_sample_of_a_fork_burst_is_the_one_recorded() -> TestOutcome {
     let load = ForkWorkload { children: 50, run_ns: 500_000, place: TaskPlacement::other(machine::one_cpu()) };
     let (own, _) = recorded(AttachCase::Btf, Workload::Forks(load), &["wl-forker"])?;
     assert_eq!(count(&own, "new"), 50);
@@ -108,9 +111,9 @@ fn the_triggers_of_verify_count_what_was_recorded() -> TestOutcome {
     let mut arguments = vec!["verify", "--json", "-d", "10m"];
     comms.iter().for_each(|comm| arguments.extend(["--comm", comm]));
     let wakelat = Wakelat::measuring(command(&arguments));
-    // Its own instance: there an event has one time, for the record and for the triggers.
+    // The instance of `verify`: there an event has one time, for the record and for the triggers.
     let left = tracefs::left_by_wakelat();
-    let instance = left.iter().find(|name| !name.contains(' ')).expect("its instance");
+    let instance = left.iter().find(|name| !name.contains(' ')).expect("verify has an instance");
     let recording = EventRecording::within(instance);
     staged.perform();
     let tids: Vec<u32> = comms.iter().map(|comm| staged.tid(comm)).collect();
@@ -165,18 +168,18 @@ fn a_whole_report_is_the_golden_one_with_the_recorded_latencies() -> TestOutcome
             own.waits.iter().filter(|wait| wait.tid == tid && wait.class == group.class).collect();
         golden::assert_recorded(group, &waits, EXACT_NS.unsigned_abs());
     }
-    // A task that is woken under PREEMPT_RT by one of lower priority sleeps once more, for a lock of its waker's.
+    // Under PREEMPT_RT, a task woken by one of lower priority sleeps once more, for a lock that its waker holds.
     let golden = if machine::is_preempt_rt() {
         include_str!("../golden/ping_pong.preempt_rt.json")
     } else {
         include_str!("../golden/ping_pong.json")
     };
     let text = golden::text(&report).replace("\"missed\":null", "\"missed\":0");
-    assert_eq!(text, golden, "the report as it should be in tests/golden:\n{text}");
+    assert_eq!(text, golden, "tests/golden should be:\n{text}");
     Ok(())
 }
 
-/// The largest value of a bucket, and how many the trigger has in it.
+/// The largest value of a bucket, and the trigger's count in it.
 fn bucket(bucket: &Value) -> (u64, u64) {
     (bucket["last_ns"].as_u64().expect("a number"), bucket["trigger"].as_u64().expect("a number"))
 }

@@ -1,5 +1,5 @@
-//! `--max-overhead`: what measuring takes, by the kernel's account of the programs and of wakelat's process, and what the
-//! sample says of all waits.
+//! `--max-overhead`: the cost of measuring, by the kernel's accounting of the programs and of wakelat's
+//! process, and what the sample says about all waits.
 
 use std::{fs, sync::OnceLock, time::Duration};
 
@@ -18,37 +18,37 @@ use wakelat_tests::{
 };
 
 fn main() {
-    // By each way to attach once: what is made of waits, and how the limit is held, is the same however they came.
+    // Each way of attaching once: the processing of waits and the control of the limit do not depend on it.
     suite::main(once![
         a_limit_is_held_where_few_tasks_wake_each_other,
         a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine,
-        intervals_of_a_sample_hold_the_percentiles_of_all_waits,
+        intervals_of_a_sample_contain_the_percentiles_of_all_waits,
     ]);
 }
 
 /// Many tasks that do little but wake each other, on all CPUs, and never end by themselves.
 const MANY_TASKS: Messaging = Messaging { groups: 4, fan: 12, messages: usize::MAX / 1_000 };
 
-/// The same of so few that everything else has its turn soon.
+/// Messaging between so few tasks that everything else runs soon.
 const FEW_TASKS: Messaging = Messaging { groups: 2, fan: 4, ..MANY_TASKS };
 
-/// A limit holds in any of these.
+/// Length of the windows in each of which a limit holds: ns.
 const WINDOW_NS: u64 = 10_000_000_000;
 
-/// From then on it holds over the run.
+/// Time from which the limit holds over the whole run: ns.
 const FIRST_NS: u64 = 1_000_000_000;
 
 const fn ms(ms: u64) -> u64 {
     ms * 1_000_000
 }
 
-/// An emulator's programs take any time.
+/// Skips the test in an emulator, where programs take any time, and on a machine with one CPU.
 fn real_time() -> TestOutcome {
     machine::two_cpus()?;
     if machine::is_emulated() { Err(Skip::because("needs a machine that is not emulated")) } else { Ok(()) }
 }
 
-/// What a process and its programs have taken up to one instant: ns.
+/// CPU time of a process and its programs up to an instant: ns.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     at_ns: u64,
@@ -56,8 +56,8 @@ struct Taken {
 }
 
 impl Taken {
-    /// CPU time of all threads of the process `pid`, and what its programs have run while the kernel accounts them
-    /// (`bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c): no other task's time is in either.
+    /// CPU time of all threads of the process `pid`, and the run time of its programs while the kernel
+    /// accounts them (`bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c): neither includes another task's time.
     fn by(pid: u32) -> Self {
         let at_ns = now_ns();
         let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("wakelat is running");
@@ -69,14 +69,14 @@ impl Taken {
         Self { at_ns, ns: programs + Duration::from(own).as_nanos() as u64 }
     }
 
-    /// The share of the time of all CPUs that was taken since `earlier`.
+    /// The share of the time of all CPUs that was used since `earlier`.
     fn share_since(&self, earlier: &Self) -> f64 {
         (self.ns - earlier.ns) as f64 / (self.at_ns - earlier.at_ns) as f64 / machine::cpus().len() as f64
     }
 }
 
-/// What `wakelat hist` takes under `load` with each of `arguments`, all at once: in steps of a tenth of a second, for as long as asked and from
-/// the moment the last of them measures; and what each reports.
+/// The cost of `wakelat hist` under `load` with each of `arguments`, all at once: in steps of a tenth of
+/// a second, for `length_ns` from the moment at which the last of them measures; and the report of each.
 fn taken<const N: usize>(
     attach: AttachCase,
     load: &Messaging,
@@ -99,24 +99,25 @@ fn taken<const N: usize>(
     runs.map(|(wakelat, taken)| (taken, wakelat.report()))
 }
 
-/// What it takes to measure all waits of `load`, as a share of the time of all CPUs.
+/// The cost of measuring all waits of `load`, as a share of the time of all CPUs.
 fn share_of_all(attach: AttachCase, load: &Messaging) -> f64 {
     let [(taken, _)] = taken(attach, load, ms(1_000), [&["--mode", "samples"]]);
     taken[taken.len() - 1].share_since(&taken[0])
 }
 
-/// The same of [`MANY_TASKS`].
+/// The cost of measuring all waits of [`MANY_TASKS`], as a share of the time of all CPUs.
 fn share_of_many() -> f64 {
     static SHARE: OnceLock<f64> = OnceLock::new();
     *SHARE.get_or_init(|| share_of_all(AttachCase::Raw, &MANY_TASKS))
 }
 
-/// As the flag takes it.
+/// A share, formatted for the flag.
 fn percent(share: f64) -> String {
     format!("{:.3}%", share * 100.0)
 }
 
-/// Asserts that the limit holds in any window of 10 s, and over the run from the first second on. Returns the share over the run.
+/// Asserts that the limit holds in any window of 10 s, and over the run from the first second on.
+/// Returns the share over the run.
 fn assert_held(limit: f64, taken: &[Taken]) -> f64 {
     let first = taken[0];
     let run = taken[taken.len() - 1].share_since(&first);
@@ -139,7 +140,7 @@ fn assert_held(limit: f64, taken: &[Taken]) -> f64 {
     run
 }
 
-/// One that is used, and one that leaves little for measuring, at once.
+/// Runs two at once: one whose limit leaves room, and one whose limit leaves little for measuring.
 fn a_limit_is_held_where_few_tasks_wake_each_other() -> TestOutcome {
     const LITTLE: f64 = 0.001;
     real_time()?;
@@ -163,37 +164,39 @@ fn a_limit_is_held_by_sampling_and_pauses_on_an_overloaded_machine() -> TestOutc
     let run = assert_held(limit, &taken);
     assert!(run >= limit / 5.0, "{run} of at most {limit}: hardly anything was measured");
     let wakeups = report.coverage.wakeups;
-    // One task in 8 of 96, at random: fewer than 2, or more than half, are one draw in ten thousand.
-    let sampled = 1.0 - wakeups.not_watched as f64 / wakeups.seen as f64;
+    // One task in 8 of 96, at random: fewer than 2, or more than half, has a probability of one in ten thousand.
+    let sampled = 1.0 - wakeups.not_sampled as f64 / wakeups.seen as f64;
     assert!((1.0 / 48.0..=0.5).contains(&sampled), "{sampled} of the wakeups were sampled: {wakeups:?}");
-    assert!(wakeups.rested > 0, "of so many tasks some wait when a pause begins: {wakeups:?}");
+    assert!(wakeups.paused > 0, "some of so many tasks wait when a pause begins: {wakeups:?}");
     Ok(())
 }
 
-/// The waits end at instants of the clock, whatever measuring costs: so the load knows them, and no sample moves them.
-fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> TestOutcome {
-    /// Samples of the same waits, drawn independently.
+/// The waits end at instants of the clock, whatever measuring costs: so the load knows them, and no
+/// sample moves them.
+fn intervals_of_a_sample_contain_the_percentiles_of_all_waits() -> TestOutcome {
+    /// Number of independent samples of the same waits.
     const SAMPLES: usize = 16;
-    /// Of 16 intervals that hold their percentile in 95 of 100 cases, more than these miss it once in a thousand times.
+    /// Of 16 intervals that contain their percentile in 95 of 100 cases, more than these miss it once
+    /// in a thousand times.
     const MISSED_AT_MOST: u32 = 4;
     real_time()?;
-    // What makes the limit bind: as many tasks as an overloaded machine has, on all CPUs.
+    // Makes the limit bind: as many tasks as an overloaded machine has, on all CPUs.
     let limit = percent(share_of_many() / 12.0);
     let mut staged =
-        Workload::Held(CpuHold { cpu: machine::one_cpu(), tasks: 64, length_ns: ms(7_000), seed: 12 }).stage();
-    let mut beside = Workload::Messaging(MANY_TASKS).stage();
+        Workload::Held(CpuHold { cpu: machine::one_cpu(), tasks: 64, length_ns: ms(14_000), seed: 12 }).stage();
+    let mut background = Workload::Messaging(MANY_TASKS).stage();
     let arguments = ["--comm", "wl-held", "--max-overhead", &limit];
     let samples: Vec<_> = (0..SAMPLES).map(|_| Wakelat::hist(AttachCase::Btf, &arguments)).collect();
-    beside.begin();
+    background.begin();
     staged.begin();
     let mut waits_ns = staged.await_outcome().waits_ns;
-    drop(beside);
+    drop(background);
     waits_ns.sort_unstable();
-    let (mut missed, mut found, mut rested) = ([0; 3], [0; 3], 0);
+    let (mut missed, mut found, mut paused) = ([0; 3], [0; 3], 0);
     for sample in samples {
         let report = sample.report();
-        assert!(report.coverage.wakeups.not_watched > 0, "not all tasks were sampled: {:?}", report.coverage);
-        rested += report.coverage.wakeups.rested;
+        assert!(report.coverage.wakeups.not_sampled > 0, "not all tasks were sampled: {:?}", report.coverage);
+        paused += report.coverage.wakeups.paused;
         let sample = only_group(report);
         let intervals = sample.percentile_intervals_ns.expect("asked for");
         print!("  {:5} of {} waits:", sample.count, waits_ns.len());
@@ -215,14 +218,18 @@ fn intervals_of_a_sample_hold_the_percentiles_of_all_waits() -> TestOutcome {
     println!(
         "  mean of the percentiles: {mean:?} % of those of all waits; {missed:?} intervals of {SAMPLES} miss them"
     );
-    // One sample is off by 15 % or so (standard deviation), the mean of 16 by a quarter of that: this is four times as much.
-    assert!(mean.iter().all(|mean| (85..=115).contains(mean)), "{mean:?} % on average: there is a bias");
-    assert!(rested > 0, "not all of the time was measured");
+    // The standard deviation of one sample is 15 % (21 % in 128 samples of a load half as long), that
+    // of the mean of 16 samples a quarter of it: this is four times as much. A sample carries the
+    // information of fewer than 100 independent waits, so its p99 is its longest wait, which is on
+    // average shorter than the p99 of all waits: only its interval is checked.
+    let [p50, p90, _] = mean;
+    assert!([p50, p90].iter().all(|mean| (85..=115).contains(mean)), "{mean:?} % on average: there is a bias");
+    assert!(paused > 0, "not all of the time was measured");
     assert!(missed.iter().all(|missed| *missed <= MISSED_AT_MOST), "{missed:?} of {SAMPLES} miss the percentile");
     Ok(())
 }
 
-/// The group of all waits.
+/// The only group, which has all waits.
 fn only_group(report: JsonReport) -> JsonGroup {
     let [group] = <[JsonGroup; 1]>::try_from(report.groups).expect("one group without `--by`");
     group

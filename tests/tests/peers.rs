@@ -1,4 +1,4 @@
-//! The same load under wakelat and under an independent instrument: the two agree.
+//! The same load under wakelat and under an independent instrument: both agree.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -69,15 +69,16 @@ fn perf_counts_the_same_events(attach: AttachCase, cpu: Option<usize>) -> TestOu
     println!("\n  {wakeups:?}\n  {preemptions:?}");
     // The first wakeup of a new task has an event of its own (`wake_up_new_task`, kernel/sched/core.c).
     let (found, by_perf) = (wakeups.selected(), perf_wakeups + perf_new);
-    let switch_ins = wakeups.delivered + preemptions.delivered;
+    let switch_ins = wakeups.measured + preemptions.measured;
     println!("  wakeups: {found} by wakelat, {by_perf} by perf; switch-ins: {switch_ins} and {perf_switch_ins}");
-    // Some kernels keep switches from perf and from ftrace that they count and show to BPF: docs/semantics.md, "When
-    // instruments disagree". There, perf's figure is a lower bound, and the kernel's count of all switches an upper one.
+    // Some kernels hide switches from perf and ftrace that they count and show to BPF:
+    // docs/semantics.md, "When instruments disagree". Then perf's figure is a lower bound, and the
+    // kernel's count of all switches an upper one.
     if perf_switches * 100 >= switches * 98 {
         assert_eq!(found, by_perf, "wakeups by wakelat and by perf");
-        // A task that comes back to its CPU after a preemption that fired no tracepoint has a switch-in and no wait.
+        // A task that returns to its CPU after a preemption that fired no tracepoint has a switch-in and no wait.
         let hidden = supervisor.untraced(2);
-        // And those that this kernel keeps from perf only are no more than it counted and perf did not.
+        // The switches that this kernel hides only from perf are at most those that it counted and perf did not.
         let kept_from_perf = switches.saturating_sub(perf_switches);
         let bounds = perf_switch_ins.saturating_sub(hidden)..=perf_switch_ins + kept_from_perf;
         assert!(bounds.contains(&switch_ins), "{switch_ins} switch-ins by wakelat, not within {bounds:?}");
@@ -88,7 +89,7 @@ fn perf_counts_the_same_events(attach: AttachCase, cpu: Option<usize>) -> TestOu
         }
     }
     for terms in [wakeups, preemptions] {
-        assert_eq!(terms.start_map_full + terms.ring_full + terms.discarded, 0, "{terms:?}");
+        assert_eq!(terms.task_table_full + terms.ring_buffer_full + terms.invalid, 0, "{terms:?}");
     }
     Ok(())
 }
@@ -100,7 +101,8 @@ struct Runqlat {
 }
 
 impl Runqlat {
-    /// Starts it on the process `pid`; it prints a line once its programs are attached, through a pipe only if that is not buffered.
+    /// Starts `runqlat` on the process `pid`. It prints a line once its programs are attached, but
+    /// through a pipe only if that is unbuffered.
     fn start(path: &str, pid: &str) -> Result<Self, Skip> {
         let stdbuf = tool::find("stdbuf", "coreutils")?;
         let child =
@@ -117,7 +119,7 @@ impl Runqlat {
         Err(Skip::because(format!("`runqlat` does not run here: {}", error.trim())))
     }
 
-    /// Ends it as Ctrl-C does, and gives its histogram: upper bounds in µs, inclusive, and counts.
+    /// Stops it as Ctrl-C does, and returns its histogram: upper bounds in µs, inclusive, and counts.
     fn histogram(mut self) -> Vec<(u64, u64)> {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT).expect("runqlat is running");
         let mut text = String::new();
@@ -141,14 +143,15 @@ impl Drop for Runqlat {
     }
 }
 
-/// Two readings of the clock at one event, by two programs on one tracepoint, with the other program between them: at most.
+/// Maximum distance between two clock readings at one event, by two programs on one tracepoint, with
+/// the other program between them: ns.
 const CLOCK_NS: u64 = 10_000;
 
-/// Of so many waits the hypervisor may take the CPU between the two readings of one, at either end.
+/// In one of this many waits, the hypervisor may take the CPU between the two readings, at either end.
 const OUTLIERS: u64 = 100;
 
-/// The waits of a task behind a hog, by both: from a little below a bound of runqlat's buckets, which waits that are 1 % longer would
-/// pass, to a little above, which waits that are 1 % shorter would not reach.
+/// Compares the waits of a task behind a hog: from slightly below a bound of runqlat's buckets, which waits
+/// that are 1 % longer would exceed, to slightly above it, which waits that are 1 % shorter would not reach.
 fn runqlat_finds_the_same_waits(attach: AttachCase) -> TestOutcome {
     if machine::is_emulated() {
         return Err(Skip::because("an emulated CPU takes tens of µs to read its clock twice"));
@@ -160,7 +163,8 @@ fn runqlat_finds_the_same_waits(attach: AttachCase) -> TestOutcome {
         let cpu = machine::one_cpu();
         let load = BehindHog { rounds: 300, spin_ns, cpu, sleeper: Policy::Fifo(10) };
         let mut staged = Workload::BehindHog(load).stage();
-        // Of one process, which is blocked before and after: however far apart the two begin and end, they see the same.
+        // Only one process, which is blocked before and after: both see the same, however far apart
+        // they start and end.
         let pid = staged.tid("wl-sleeper").to_string();
         let runqlat = Runqlat::start(&path, &pid)?;
         let trace = ["trace", "--json", "--pid", &pid, "--class", ALL_CLASSES, "--attach", attach.name()];

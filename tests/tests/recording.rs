@@ -1,4 +1,4 @@
-//! A recording says what was said where it was made, as often as one asks.
+//! A recording yields what was measured where it was made, as often as it is read.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -14,19 +14,19 @@ use wakelat_tests::{
 
 fn main() {
     suite::main(attached_typed![
-        a_recording_is_shown_by_any_key,
+        a_recording_can_be_grouped_by_any_key,
         a_recording_has_the_migrations,
         a_recording_that_was_cut_short_is_refused,
     ]);
 }
 
-/// A recording of a task behind a hog, and what the workload knows of it.
+/// Records a task behind a hog, and returns what the workload knows about it.
 fn recorded(attach: AttachCase, file: &str) -> Performance {
     let load = BehindHog { rounds: 40, spin_ns: 3_000_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
     recorded_of(attach, file, Workload::BehindHog(load))
 }
 
-/// A recording of the `wl-sleeper` of a load.
+/// Records the `wl-sleeper` of a load.
 fn recorded_of(attach: AttachCase, file: &str, load: Workload) -> Performance {
     let mut staged = load.stage();
     let tid = staged.tid("wl-sleeper").to_string();
@@ -49,19 +49,19 @@ fn sum(groups: &Value, of: &str) -> u64 {
     groups.as_array().expect("groups").iter().map(|group| group[of].as_u64().expect("a number")).sum()
 }
 
-fn a_recording_is_shown_by_any_key(attach: AttachCase) -> TestOutcome {
+fn a_recording_can_be_grouped_by_any_key(attach: AttachCase) -> TestOutcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file.wakelat");
     let file = file.to_str().expect("a path");
     let performance = recorded(attach, file);
     let mode = std::fs::metadata(file).expect("the recording").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "others may read it: {mode:o}");
+    assert_eq!(mode & 0o777, 0o600, "other users can read it: {mode:o}");
     let document = why(file, &[]);
     let waits = sum(&document["classes"], "count");
-    assert_eq!(waits, document["coverage"]["delivered"], "{document}");
+    assert_eq!(waits, document["coverage"]["measured"], "{document}");
     assert!(waits <= performance.wakeups["wl-sleeper"], "{document}");
     assert!(waits + performance.untraced >= performance.wakeups["wl-sleeper"], "{document}");
-    assert_eq!(document["antagonists"][0]["name"], "wl-hog", "{document}");
+    assert_eq!(document["interferers"][0]["name"], "wl-hog", "{document}");
     for key in ["tid", "cpu", "policy,class"] {
         let by_key = why(file, &["--by", key]);
         for of in ["count", "sum_ns"] {
@@ -71,7 +71,8 @@ fn a_recording_is_shown_by_any_key(attach: AttachCase) -> TestOutcome {
     Ok(())
 }
 
-/// Without them, the time on the CPU that the task left would go to what runs on the one it came to.
+/// Without migrations, the time on the CPU that the task left would be attributed to what runs on the
+/// CPU that it came to.
 fn a_recording_has_the_migrations(attach: AttachCase) -> TestOutcome {
     let [cpu, to] = machine::two_cpus()?;
     let directory = tempfile::tempdir().expect("a directory");
@@ -80,15 +81,15 @@ fn a_recording_has_the_migrations(attach: AttachCase) -> TestOutcome {
     let cause = PlantedCause::Migrated { to, spins_ns: [3_000_000, 6_000_000] };
     let performance = recorded_of(attach, file, Workload::Planted(Planted { rounds: 10, cpu, cause }));
     let wakeups = &why(file, &[])["classes"][0];
-    assert_eq!(wakeups["moved"], wakeups["count"], "{}", wakeups["parts"]);
+    assert_eq!(wakeups["migrated"], wakeups["count"], "{}", wakeups["components"]);
     let count = wakeups["count"].as_u64().expect("a number");
     let culprits = wakeups["culprits"].as_array().expect("a list");
     for (name, took) in &performance.reported.took {
-        let its = culprits.iter().filter(|culprit| culprit["name"] == **name && culprit["part"] == "higher");
+        let its = culprits.iter().filter(|culprit| culprit["name"] == **name && culprit["component"] == "higher");
         let found_ns: u64 = its.map(|culprit| culprit["sum_ns"].as_u64().expect("a number")).sum();
         let least_ns = TimeBounds::any(count, took).least_ns;
         println!("\n  {name}: {found_ns} ns by the recording, at least {least_ns} by its own clock");
-        assert!(found_ns * 20 >= least_ns * 19, "{name} has {found_ns} of {least_ns} ns: {}", wakeups["parts"]);
+        assert!(found_ns * 20 >= least_ns * 19, "{name} has {found_ns} of {least_ns} ns: {}", wakeups["components"]);
     }
     Ok(())
 }
@@ -101,6 +102,6 @@ fn a_recording_that_was_cut_short_is_refused(attach: AttachCase) -> TestOutcome 
     std::fs::write(&file, &whole[..whole.len() - 1]).expect("the recording");
     let shown = command(&["why", "-i"]).arg(&file).output().expect("wakelat");
     assert_eq!(shown.status.code(), Some(1), "{shown:?}");
-    assert!(String::from_utf8_lossy(&shown.stderr).contains("before its end"), "{shown:?}");
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("truncated after"), "{shown:?}");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Whole reports, as users see them, of a load. Where time is counted in instructions, every figure in them is the same
-//! each time: `cargo xtask vm` runs this in a machine twice, and holds all that was printed to be the same.
+//! Whole reports of a load, as users see them. If time is counted in instructions, every figure in them
+//! is the same each time: `cargo xtask vm` runs this twice in a machine, and requires the same output.
 
 use nix::sys::signal::Signal;
 use wakelat_tests::{
@@ -22,7 +22,7 @@ fn timerlat_reports_a_load(source: &str) -> TestOutcome {
     need_counted_time()?;
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
-    print(&["timerlat", "why", "--source", source], "where the time went");
+    print(&["timerlat", "why", "--source", source], "causes of latency");
     print(&["timerlat", "hist", "--source", source], "thread latency");
     Ok(())
 }
@@ -31,7 +31,7 @@ fn osnoise_reports_a_load(source: &str) -> TestOutcome {
     need_counted_time()?;
     tracer::need("osnoise")?;
     tracer::need_source(source)?;
-    // The load is longer than two periods.
+    // The load takes longer than two periods.
     print(&["osnoise", "top", "--source", source, "-p", "50ms", "-r", "40ms"], "Max Noise");
     Ok(())
 }
@@ -43,8 +43,8 @@ fn waits_of_a_load_are_reported_by_every_command() -> TestOutcome {
     print(&["why"], "wl-wakee");
     print(&["trace", "--comm", "wl-wakee"], "wl-wakee");
     // Without triggers there is nothing to compare with, which has an exit code of its own.
-    let (code, says) = if tracefs::has_hist_triggers() { (0, "agree") } else { (4, "not compared") };
-    print_ending_with(code, &["verify", "--comm", "wl-wakee", "-d", "10m"], says);
+    let (code, expected) = if tracefs::has_hist_triggers() { (0, "agree") } else { (4, "not compared") };
+    print_ending_with(code, &["verify", "--comm", "wl-wakee", "-d", "10m"], expected);
     Ok(())
 }
 
@@ -56,12 +56,12 @@ fn need_counted_time() -> TestOutcome {
     }
 }
 
-/// Runs wakelat while the load performs, and prints all that it reports.
-fn print(arguments: &[&str], says: &str) {
-    print_ending_with(0, arguments, says);
+/// Runs wakelat while the load performs, and prints everything that it reports.
+fn print(arguments: &[&str], expected: &str) {
+    print_ending_with(0, arguments, expected);
 }
 
-fn print_ending_with(code: i32, arguments: &[&str], says: &str) {
+fn print_ending_with(code: i32, arguments: &[&str], expected: &str) {
     let cpu = machine::one_cpu();
     let load = WakeRace { rounds: 200, cpus: [cpu, cpu], preemptor: true, sleep_after_ns: 100_000_000 };
     let mut staged = Workload::WakeRace(load).stage();
@@ -70,8 +70,8 @@ fn print_ending_with(code: i32, arguments: &[&str], says: &str) {
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
     assert_eq!(ended.status.code(), Some(code), "{ended:#?}");
-    assert!(ended.stdout.contains(says), "no `{says}` in {ended:#?}");
+    assert!(ended.stdout.contains(expected), "no `{expected}` in {ended:#?}");
     println!("\n  wakelat {}", arguments.join(" "));
-    // Indented, no line of it can pass for one of the test's own.
+    // Indented, so that no line can be mistaken for one of the test's own.
     ended.stdout.lines().chain(ended.stderr.lines()).for_each(|line| println!("  {line}"));
 }

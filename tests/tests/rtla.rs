@@ -1,4 +1,4 @@
-//! `wakelat timerlat` and `wakelat osnoise` beside rtla, the kernel's own instrument for the same tracers.
+//! Compares `wakelat timerlat` and `wakelat osnoise` with rtla, the kernel's own instrument for the same tracers.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ const PERIOD_US: u32 = 1000;
 
 fn main() {
     suite::main(
-        from_each_source![what_rtla_counts_is_what_is_read, osnoise_leaves_as_much_of_a_cpu_as_rtla_says]
+        from_each_source![rtla_counts_the_activations_that_wakelat_reads, osnoise_finds_as_much_noise_as_rtla]
             .into_iter()
             .chain(wakelat_tests::once![
-                rtla_alone_and_wakelat_alone_see_the_same_shape,
-                a_histogram_takes_no_more_time_than_rtlas,
+                separate_runs_of_rtla_and_wakelat_see_the_same_shape,
+                histograms_of_rtla_and_wakelat_have_the_same_median,
             ]),
     );
 }
@@ -31,9 +31,10 @@ fn latencies(trace: &ParsedTrace) -> BTreeMap<(u32, &'static str), Vec<u64>> {
     found
 }
 
-/// Side by side, as the kernel gives the same to whoever asks: whatever the load and however often the host stops the guest,
-/// rtla's histogram is that of some of the activations that wakelat has read, one after the other, to the nanosecond.
-fn what_rtla_counts_is_what_is_read(source: &str) -> TestOutcome {
+/// Runs both at the same time, because the kernel gives every reader the same records: whatever the
+/// load, and however often the host stops the guest, rtla's histogram is that of some consecutive
+/// activations that wakelat has read, to the nanosecond.
+fn rtla_counts_the_activations_that_wakelat_reads(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     let wakelat = running(&["--source", source, "-p", &format!("{PERIOD_US}us")]);
@@ -49,7 +50,7 @@ fn what_rtla_counts_is_what_is_read(source: &str) -> TestOutcome {
     Ok(())
 }
 
-/// Asserts that no thread was earlier than its interrupt.
+/// Asserts that no thread latency is shorter than that of its interrupt.
 fn assert_in_order(trace: &ParsedTrace) {
     let mut irqs = BTreeMap::new();
     for (_, latency) in &trace.latencies {
@@ -61,10 +62,11 @@ fn assert_in_order(trace: &ParsedTrace) {
     }
 }
 
-/// One after the other, both by way of the trace buffer. Nothing of either runs before the interrupt has read the clock. Then wakelat has the interferences
-/// recorded too, and rtla has not: the end of the interrupt and the thread that had the CPU, hundreds of instructions each, and
-/// half as many again as the way from the interrupt to the thread has without them.
-fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> TestOutcome {
+/// Runs one after the other, both through the trace buffer. No code of either runs before the interrupt
+/// has read the clock. After that, wakelat also has the noise events recorded, which rtla has not: the
+/// end of the interrupt and the thread that had the CPU, hundreds of instructions each. That is half as
+/// much again as the path from the interrupt to the thread takes without them.
+fn separate_runs_of_rtla_and_wakelat_see_the_same_shape() -> TestOutcome {
     tracer::need("timerlat")?;
     let histogram = rtla::hist(2, PERIOD_US)?;
     let (ended, trace) = run("timerlat", &["--source", "buffer", "-d", "2s", "-p", &format!("{PERIOD_US}us")]);
@@ -81,7 +83,8 @@ fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> TestOutcome {
         let median = latencies[(latencies.len() - 1) / 2];
         println!("\n  {key:?}: {} by rtla, half within {:?} ns", column.count, column.median());
         println!("  {key:?}: {} by wakelat, half within {median} ns", latencies.len());
-        // Where the host stops the guest, each run skips as many periods as it is stopped for, and latencies are its.
+        // If the host stops the guest, each run skips as many periods as it is stopped for, and
+        // latencies depend on the host.
         if machine::has_own_time() {
             assert!(column.count.abs_diff(latencies.len() as u64) * 100 <= column.count, "{key:?}");
             let rtlas = column.median().expect("within the histogram");
@@ -95,8 +98,8 @@ fn rtla_alone_and_wakelat_alone_see_the_same_shape() -> TestOutcome {
     Ok(())
 }
 
-/// One after the other, each with the tracer's own record of the samples and nothing else.
-fn a_histogram_takes_no_more_time_than_rtlas() -> TestOutcome {
+/// Runs one after the other, each with only the tracer's own record of the samples.
+fn histograms_of_rtla_and_wakelat_have_the_same_median() -> TestOutcome {
     tracer::need("timerlat")?;
     need_own_time()?;
     let histogram = rtla::hist(2, PERIOD_US)?;
@@ -111,8 +114,8 @@ fn a_histogram_takes_no_more_time_than_rtlas() -> TestOutcome {
     Ok(())
 }
 
-/// One after the other on an idle machine: what is left of a CPU is the same, and hardware makes as little noise.
-fn osnoise_leaves_as_much_of_a_cpu_as_rtla_says(source: &str) -> TestOutcome {
+/// Runs one after the other on an idle machine: the noise of a CPU is the same, and so is the noise by hardware.
+fn osnoise_finds_as_much_noise_as_rtla(source: &str) -> TestOutcome {
     tracer::need("osnoise")?;
     tracer::need_source(source)?;
     need_own_time()?;
@@ -124,10 +127,10 @@ fn osnoise_leaves_as_much_of_a_cpu_as_rtla_says(source: &str) -> TestOutcome {
         let number = |field: &str| of[field].as_u64().unwrap_or_else(|| panic!("no `{field}` in {of:#}"));
         let (runtime_us, noise_us, hw) = (number("runtime_ns") / 1000, number("noise_ns") / 1000, number("hw"));
         let rtla = rtlas[&(number("cpu") as u32)];
-        // Noise in a million parts of the runtime.
+        // Noise in ppm of the runtime.
         let (ours, theirs) = (noise_us * 1_000_000 / runtime_us, rtla.noise_us * 1_000_000 / rtla.runtime_us);
         println!("\n  {theirs} ppm of noise by rtla, {hw} by hardware; {ours} ppm by wakelat, {} by hardware", rtla.hw);
-        // Each has its own housekeeping in it: at most another quarter of a percent of the CPU.
+        // Each includes its own housekeeping: at most another quarter of a percent of the CPU.
         assert!(ours.abs_diff(theirs) <= 2_500, "{ours} ppm, {theirs} by rtla: {of:#}");
         assert!(hw.abs_diff(rtla.hw) <= 10, "{hw} noises by hardware, {} by rtla: {of:#}", rtla.hw);
     }

@@ -1,4 +1,4 @@
-//! How long a thread ran, in `top`: what its own clock says.
+//! The run time of a thread in `top` matches the thread's own clock.
 
 use std::{
     sync::mpsc::{Receiver, Sender, channel},
@@ -20,10 +20,10 @@ use wakelat_tests::{
 };
 
 fn main() {
-    suite::main(once![a_thread_ran_as_long_as_its_own_clock_says, only_a_group_of_one_thread_has_a_run_time]);
+    suite::main(once![the_run_time_of_a_thread_matches_its_own_clock, only_a_group_of_one_thread_has_a_run_time]);
 }
 
-/// A thread that runs when it is asked to, and is blocked otherwise.
+/// A thread that runs on request, and is blocked otherwise.
 struct Runner {
     tid: u32,
     asked: Sender<Duration>,
@@ -42,15 +42,15 @@ impl Runner {
         let (answer, ran) = channel();
         let (number, tid) = channel();
         let body = move || {
-            number.send(gettid().as_raw().unsigned_abs()).expect("somebody asks");
+            number.send(gettid().as_raw().unsigned_abs()).expect("the runner has the receiver");
             for time in asking {
                 let began = own_ns();
                 while own_ns() - began < time.as_nanos() as u64 {}
-                answer.send([began, own_ns()]).expect("somebody asks");
+                answer.send([began, own_ns()]).expect("the runner has the receiver");
             }
         };
         thread::Builder::new().name(name.to_owned()).spawn(body).expect("a thread can be started");
-        let runner = Self { tid: tid.recv().expect("it says its number"), asked, ran };
+        let runner = Self { tid: tid.recv().expect("the thread sends its TID"), asked, ran };
         runner.until_blocked();
         runner
     }
@@ -59,21 +59,21 @@ impl Runner {
         until("the thread is blocked", || procfs::is_blocked(self.tid));
     }
 
-    /// Lets it run. Returns its clock before and after, and that it is blocked again.
+    /// Lets the thread run for `time`. Returns its clock before and after, once it is blocked again.
     fn run(&self, time: Duration) -> [u64; 2] {
-        self.asked.send(time).expect("it waits");
-        let ran = self.ran.recv().expect("it answers");
+        self.asked.send(time).expect("the thread is waiting");
+        let ran = self.ran.recv().expect("the thread answers");
         self.until_blocked();
         ran
     }
 }
 
-/// Starts `top` of the threads of this test.
+/// Starts `top` for the threads of this test.
 fn top(by: &str) -> Wakelat {
     Wakelat::measuring(command(&["top", "--json", "--comm", "wl-run*", "--by", by]))
 }
 
-/// Ends it as Ctrl-C does: its last report.
+/// Stops wakelat as Ctrl-C does, and returns its last report.
 fn last(wakelat: Wakelat) -> JsonReport {
     wakelat.signal(Signal::SIGINT);
     let ended = wakelat.end();
@@ -82,9 +82,9 @@ fn last(wakelat: Wakelat) -> JsonReport {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
 }
 
-fn a_thread_ran_as_long_as_its_own_clock_says() -> TestOutcome {
+fn the_run_time_of_a_thread_matches_its_own_clock() -> TestOutcome {
     let [busy, idle] = ["wl-run-busy", "wl-run-idle"].map(Runner::new);
-    // What was before the window is not in it.
+    // Run time before the window is not included.
     let before = [&busy, &idle].map(|runner| runner.run(Duration::from_millis(50))[1]);
     let wakelat = top("tid");
     let born = Runner::new("wl-run-born");
@@ -92,15 +92,15 @@ fn a_thread_ran_as_long_as_its_own_clock_says() -> TestOutcome {
     let ran = [300, 0, 100].map(Duration::from_millis);
     let ran: Vec<[u64; 2]> = runners.iter().zip(ran).map(|(runner, time)| runner.run(time)).collect();
     let report = last(wakelat);
-    // Each was blocked at both readings. So the kernel's account has all from its last look at its clock before to
-    // its next after it, at most; and all that it ran in between, at least.
+    // Each thread was blocked at both readings. So the kernel's figure is at most the time from the
+    // thread's last clock read before to its next one after, and at least the time that it ran in between.
     let after = runners.map(|runner| runner.run(Duration::ZERO)[0]);
     let before = [before[0], before[1], 0];
     for (index, runner) in runners.iter().enumerate() {
         let is_its = |tid: &serde_json::Value| tid.as_u64() == Some(runner.tid.into());
         let group = report.groups.iter().find(|group| group.key.get("tid").is_some_and(is_its));
         let run_ns = group.and_then(|group| group.run_ns);
-        // A thread that was born in the window also ran before it was first asked.
+        // A thread that was created in the window also ran before its first request.
         let [began, ended] = ran[index];
         let least = if runner.tid == born.tid { ended } else { ended - began };
         let bounds = least..=after[index] - before[index];

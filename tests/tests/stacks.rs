@@ -1,5 +1,5 @@
-//! Where in their code the tasks of a wait were: the functions of the kernel, and of the workload, that are known to wake and to
-//! sleep.
+//! The stacks of a wait: they contain the functions of the kernel and of the workload that are known to
+//! wake and to sleep.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -16,18 +16,18 @@ fn main() {
         only_the_stacks_asked_for_are_taken,
         without_the_option_there_are_no_stacks,
         folded_stacks_add_up_to_all_waits,
-        a_process_that_has_ended_is_said_to_have,
+        an_exited_process_is_reported_as_exited,
     ]);
 }
 
 const ROUNDS: u64 = 200;
 
-/// The document of `wakelat why` on two tasks that wake each other over pipes. `through` is given them when they are through
-/// and blocked: names are looked up after that.
+/// The document of `wakelat why` for two tasks that wake each other over pipes. `through` gets the
+/// tasks once they are done and blocked; names are looked up after it returns.
 fn why(attach: AttachCase, arguments: &[&str], through: impl FnOnce(Staged) -> Option<Staged>) -> Value {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), ROUNDS)).stage();
     let mut all = vec!["why", "--json", "--attach", attach.name(), "--comm", "wl-p*", "--class", "wakeup"];
-    all.extend(["--parts", "tasks", "--worst", "1000"]);
+    all.extend(["--collect", "none", "--worst", "1000"]);
     all.extend(arguments);
     let wakelat = Wakelat::measuring(command(&all));
     staged.perform();
@@ -52,49 +52,49 @@ fn is_on(stack: &Value, part: &str) -> bool {
     list(stack).iter().any(|name| name.as_str().is_some_and(|name| name.contains(part)))
 }
 
-/// Of each wait that has one, the stack of `role`.
+/// The stack of `role`, for each wait that has one.
 fn stacks<'a>(document: &'a Value, role: &str) -> Vec<&'a Value> {
     let of_worst = list(&document["worst"]).iter().map(|wait| &wait["stacks"][role]);
     of_worst.filter(|stack| !stack.is_null()).collect()
 }
 
-/// A function of the workload: its name, and where it is in this file, which is the workload's too.
+/// A function of the workload: its name, and its offset in this file, which is also the workload's.
 struct Function {
     name: &'static str,
     offset: u64,
 }
 
-/// Who wakes.
+/// The function that wakes.
 fn put_byte() -> Function {
     let address = byte::put_byte as *const () as u64;
     Function { name: "put_byte", offset: procfs::file_offset(address) }
 }
 
-/// Who sleeps.
+/// The function that sleeps.
 fn take_byte() -> Function {
     let address = byte::take_byte as *const () as u64;
     Function { name: "take_byte", offset: procfs::file_offset(address) }
 }
 
 impl Function {
-    /// Whether `name` is it, by its name, or where the file is stripped of symbols, by where it is.
+    /// Whether `name` is this function, by its name, or, if the file is stripped, by its offset.
     fn is(&self, name: &str) -> bool {
-        /// Bytes of such a function at most.
+        /// Maximum length of such a function: bytes.
         const LENGTH: u64 = 512;
         let offset = name.split_once("+0x").and_then(|(_, offset)| u64::from_str_radix(offset, 16).ok());
         name.contains(self.name) || offset.is_some_and(|offset| (self.offset..self.offset + LENGTH).contains(&offset))
     }
 }
 
-/// That the stacks of `role` are of `function` of the workload and of `kernel`; but for those that the kernel's locks make, which
-/// PREEMPT_RT has tasks sleep for.
+/// Asserts that the stacks of `role` contain `function` of the workload and `kernel`, except for those
+/// at the kernel's own locks, for which tasks sleep under PREEMPT_RT.
 fn assert_known(document: &Value, role: &str, function: &Function, kernel: &str) {
     let stacks = stacks(document, role);
     assert!(!stacks.is_empty(), "{document}");
     let is_known = |stack: &&&Value| {
         assert!(stack["kernel_missing"].is_null(), "{stack}");
-        // Where the C library makes the system call, its function is the innermost, and says nothing of who called it.
-        // And the numbers that a program has where others have frame pointers may be in no place of the map.
+        // If the C library makes the system call, its function is the innermost, and the caller is unknown.
+        // And the numbers that a program has in place of frame pointers may be outside every mapping.
         let user = stack["user_missing"] == "no_room"
             || !cfg!(target_arch = "x86_64")
             || stack["user"][0].as_str().is_some_and(|name| function.is(name));
@@ -120,7 +120,7 @@ fn a_wait_has_the_stack_of_its_waker_and_of_its_sleep(attach: AttachCase) -> Tes
         assert!(waker.is_null() || waker["tid"] != wait["tid"], "{wait}");
     }
     let counts = &document["stacks"];
-    // Each wait has a wakeup and a switch before it, at which stacks are taken, or are over the budget.
+    // Each wait has a wakeup and a switch before it, at each of which a stack is taken or exceeds the budget.
     let looked_for = number(&counts["taken"]) + number(&counts["over_budget"]);
     assert!(looked_for >= 2 * list(&document["worst"]).len() as u64 - 2, "{counts}");
     assert_eq!((number(&counts["no_kernel"]), number(&counts["given_up"])), (0, 0), "{counts}");
@@ -146,8 +146,8 @@ fn without_the_option_there_are_no_stacks(attach: AttachCase) -> TestOutcome {
 fn folded_stacks_add_up_to_all_waits(attach: AttachCase) -> TestOutcome {
     let path = std::env::temp_dir().join(format!("wakelat-folded-{}", std::process::id()));
     let document = why(attach, &["--folded", path.to_str().expect("a plain path")], Some);
-    let folded = std::fs::read_to_string(&path).expect("the file is written");
-    std::fs::remove_file(&path).expect("it can be removed");
+    let folded = std::fs::read_to_string(&path).expect("wakelat has written the file");
+    std::fs::remove_file(&path).expect("the file can be removed");
     let mut sum_ns = 0;
     for line in folded.lines() {
         let (frames, ns) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no weight in `{line}`"));
@@ -156,21 +156,23 @@ fn folded_stacks_add_up_to_all_waits(attach: AttachCase) -> TestOutcome {
     }
     let of_classes: u64 = list(&document["classes"]).iter().map(|class| number(&class["sum_ns"])).sum();
     assert_eq!(sum_ns, of_classes, "{folded}");
-    // Sleep from the outside in, and behind it the waker from the inside out.
-    let places = |line: &str| ["pipe_read_[k]", ";--;", "pipe_write_[k]"].map(|part| line.find(part));
-    let is_whole = |line: &&str| matches!(places(line), [Some(read), Some(between), Some(write)] if read < between && between < write);
+    // The sleeper's stack from the outermost frame to the innermost, then the waker's from the
+    // innermost to the outermost.
+    let found = |line: &str| ["pipe_read_[k]", ";--;", "pipe_write_[k]"].map(|part| line.find(part));
+    let is_whole = |line: &&str| matches!(found(line), [Some(read), Some(between), Some(write)] if read < between && between < write);
     assert!(folded.lines().any(|line| is_whole(&line)), "{folded}");
     Ok(())
 }
 
-fn a_process_that_has_ended_is_said_to_have(attach: AttachCase) -> TestOutcome {
+fn an_exited_process_is_reported_as_exited(attach: AttachCase) -> TestOutcome {
     let document = why(attach, &["--stacks"], |staged| {
         let tids = ["wl-ping", "wl-pong"].map(|name| staged.tid(name));
         drop(staged);
         until("both tasks have ended", || tids.iter().all(|tid| matches!(procfs::state(*tid), None | Some('Z' | 'X'))));
         None
     });
-    // On PREEMPT_RT a task that ends may sleep when it has no code any more; and for some there may have been no room.
+    // Under PREEMPT_RT an exiting task may sleep when it has no code left; and there may have been no
+    // room for some stacks.
     let stacks = stacks(&document, "wakee").into_iter().filter(|stack| !list(&stack["user"]).is_empty());
     let stacks: Vec<&Value> = stacks.collect();
     assert!(!stacks.is_empty(), "{document}");

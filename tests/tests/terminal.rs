@@ -1,4 +1,4 @@
-//! `top` on a terminal: keys, another size, and a terminal that is as it was when it ends.
+//! `top` on a terminal: keys, a resize, and a terminal that is restored at the end.
 
 use std::{
     fs::File,
@@ -21,24 +21,24 @@ use wakelat_tests::{
 
 fn main() {
     suite::main(once![
-        q_ends_top_and_the_terminal_is_as_it_was,
-        a_signal_leaves_the_terminal_as_it_was,
+        q_ends_top_and_restores_the_terminal,
+        a_signal_ends_top_and_restores_the_terminal,
         a_key_changes_from_all_waits_to_the_last_interval,
-        another_size_of_the_terminal_is_another_layout,
+        a_resized_terminal_gets_another_layout,
     ]);
 }
 
-/// Clears what is below the cursor, at the first column of the first row: a screen begins.
+/// Moves to the first column of the first row and clears everything below: the start of a screen.
 const HOME: &str = "\x1b[H\x1b[J";
 
-/// How long a screen may take; generous, as the machine may be busy.
+/// Timeout for a screen; generous, because the machine may be busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `top` on a terminal of its own.
 struct Top {
     child: Child,
     keys: File,
-    /// Keeps the terminal there, and knows its modes.
+    /// Keeps the terminal open, and gives access to its modes.
     terminal: File,
     shown: Receiver<Vec<u8>>,
     text: String,
@@ -49,10 +49,10 @@ impl Top {
     fn begin(columns: u16, rows: u16, arguments: &[&str]) -> Self {
         let (mut ours, mut theirs) = (0, 0);
         let size = winsize(columns, rows);
-        // SAFETY: two descriptors are written, a size is read, and the others may be null.
+        // SAFETY: two descriptors are written, a size is read, and the other pointers may be null.
         let opened = unsafe { libc::openpty(&mut ours, &mut theirs, std::ptr::null_mut(), std::ptr::null(), &size) };
         assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: both have just been opened, and are nobody else's.
+        // SAFETY: both have just been opened, and have no other owner.
         let (keys, terminal) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
         let before = modes(&terminal);
         let mut all = vec!["top", "-q", "--color", "never"];
@@ -67,7 +67,7 @@ impl Top {
                 if is_ours { Ok(()) } else { Err(std::io::Error::last_os_error()) }
             });
         }
-        let child = command.spawn().expect("wakelat is there");
+        let child = command.spawn().expect("wakelat can be run");
         let (screen, shown) = channel();
         let mut reader = keys.try_clone().expect("descriptors are left");
         std::thread::spawn(move || {
@@ -85,7 +85,7 @@ impl Top {
     fn screen(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            // The last one may not be whole yet.
+            // The last screen may be incomplete.
             let screens: Vec<&str> = self.text.split(HOME).skip(1).collect();
             let whole = screens.len().saturating_sub(1);
             if let Some(screen) = screens[..whole].iter().find(|screen| wanted(screen)) {
@@ -99,13 +99,13 @@ impl Top {
 
     fn press(&mut self, key: u8) {
         self.text.clear();
-        self.keys.write_all(&[key]).expect("the terminal is there");
+        self.keys.write_all(&[key]).expect("the terminal is open");
     }
 
     fn resize(&mut self, columns: u16, rows: u16) {
         self.text.clear();
         let size = winsize(columns, rows);
-        // SAFETY: the descriptor is ours, and the size is read.
+        // SAFETY: the descriptor is open, and the size is only read.
         assert_eq!(unsafe { libc::ioctl(self.keys.as_raw_fd(), libc::TIOCSWINSZ, &size) }, 0);
     }
 
@@ -114,11 +114,11 @@ impl Top {
     }
 
     fn code(mut self) -> Option<i32> {
-        self.child.wait().expect("it is ours").code()
+        self.child.wait().expect("a child can be waited for").code()
     }
 }
 
-/// Local modes and special keys.
+/// Local modes and special characters.
 fn modes(terminal: &File) -> (u32, [u8; 32]) {
     // SAFETY: plain data, for which zeros are valid.
     let mut modes: libc::termios = unsafe { std::mem::zeroed() };
@@ -132,21 +132,21 @@ fn winsize(columns: u16, rows: u16) -> libc::winsize {
     libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-fn q_ends_top_and_the_terminal_is_as_it_was() -> TestOutcome {
+fn q_ends_top_and_restores_the_terminal() -> TestOutcome {
     let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
     top.screen(|screen| screen.contains("q: quit"));
-    assert_eq!(top.modes().0 & (libc::ICANON | libc::ECHO), 0, "keys come at once");
+    assert_eq!(top.modes().0 & (libc::ICANON | libc::ECHO), 0, "keys arrive unbuffered");
     top.press(b'q');
-    assert_eq!(top.child.wait().expect("it is ours").code(), Some(0));
+    assert_eq!(top.child.wait().expect("a child can be waited for").code(), Some(0));
     assert_eq!(top.modes(), top.before);
     Ok(())
 }
 
-fn a_signal_leaves_the_terminal_as_it_was() -> TestOutcome {
+fn a_signal_ends_top_and_restores_the_terminal() -> TestOutcome {
     let mut top = Top::begin(80, 24, &["--interval", "200ms"]);
     top.screen(|screen| screen.contains("q: quit"));
-    kill(nix::unistd::Pid::from_raw(top.child.id() as i32), Signal::SIGTERM).expect("it runs");
-    assert_eq!(top.child.wait().expect("it is ours").code(), Some(0));
+    kill(nix::unistd::Pid::from_raw(top.child.id() as i32), Signal::SIGTERM).expect("wakelat is running");
+    assert_eq!(top.child.wait().expect("a child can be waited for").code(), Some(0));
     assert_eq!(top.modes(), top.before);
     Ok(())
 }
@@ -163,7 +163,7 @@ fn a_key_changes_from_all_waits_to_the_last_interval() -> TestOutcome {
     Ok(())
 }
 
-fn another_size_of_the_terminal_is_another_layout() -> TestOutcome {
+fn a_resized_terminal_gets_another_layout() -> TestOutcome {
     let mut top = Top::begin(100, 24, &["--interval", "200ms"]);
     top.screen(|screen| screen.starts_with("all since "));
     for (columns, rows) in [(40, 15), (60, 12), (120, 30)] {

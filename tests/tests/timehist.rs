@@ -1,4 +1,4 @@
-//! `wakelat trace --all` and `top` beside `perf sched timehist` and `latency`, all on the same window.
+//! Compares `wakelat trace --all` and `top` with `perf sched timehist` and `latency` in the same window.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +13,34 @@ use wakelat_tests::{
     workload::{BehindHog, PingPong, Staged, WakeRace, Workload},
 };
 
-/// Two readings of the clock at one event, by two programs on one tracepoint: between them stand the other program and
-/// what else is on it, all with interrupts off. Some µs; more where a hypervisor takes the CPU just then, which
-/// [`OUTLIERS`] is for.
+/// Maximum distance between two clock readings at one event, by two programs on one tracepoint: ns. The
+/// other program and any other users of the tracepoint run between them, all with interrupts off. Some
+/// µs; more if a hypervisor takes the CPU at that moment, which [`OUTLIERS`] allows for.
 const CLOCK_NS: u64 = 10_000;
 
-/// perf prints µs.
+/// Resolution of perf's output: ns.
 const PRINTED_NS: u64 = 1_000;
 
-/// Of so many lines one may differ by more.
+/// One of this many lines may differ by more.
 const OUTLIERS: usize = 100;
 
 fn main() {
-    let switches = attached_typed![
-        every_switch_is_a_line_of_perf_timehist_with_its_figures,
-        preempted_tasks_have_the_lines_of_perf_timehist,
-    ];
+    let switches =
+        attached_typed![every_switch_matches_a_line_of_perf_timehist, switches_of_preempted_tasks_match_perf_timehist,];
     suite::main(switches.into_iter().chain(attached![top_finds_the_waits_of_perf_latency]));
 }
 
-/// The CPU on which no machine is known to hide switches from perf: docs/semantics.md, "When instruments disagree".
+/// The CPU on which no machine is known to hide switches from perf: docs/semantics.md, "When
+/// instruments disagree".
 fn first_cpu() -> usize {
     machine::cpus()[0]
 }
 
-/// What wakelat and perf say of one task.
+/// What wakelat and perf report about one task.
 type Both = (Vec<JsonSwitch>, Vec<PerfTimehistLine>);
 
-/// What both say of the tasks of `load`, thread by thread, and how many switches may have been kept from them.
+/// What both report about the tasks of `load`, for each thread, and how many switches may have been
+/// hidden from them.
 fn both(attach: AttachCase, load: Workload, threads: &[&str]) -> Result<(Vec<Both>, usize), suite::Skip> {
     let mut staged = load.stage();
     let tids: Vec<u32> = threads.iter().map(|name| staged.tid(name)).collect();
@@ -63,19 +63,19 @@ fn trace(attach: AttachCase, tids: &[u32]) -> Wakelat {
     let tids = tids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     // perf's delay begins at sched_waking.
     let arguments = ["trace", "--all", "--json", "--from", "waking", "--tid", &tids, "--attach", attach.name()];
-    // Of any load beside the test's there is room for all switches.
+    // Leaves room for all switches of any other load beside the test's.
     Wakelat::measuring(command(&[&arguments[..], &["--ring-size", &machine::ring_size()]].concat()))
 }
 
-/// The tasks are blocked before and after, so that both instruments see the same, whichever begins and ends first. Returns how many
-/// waits may pass unseen.
+/// Lets the load perform. Its tasks are blocked before and after, so that both instruments see the
+/// same, whichever starts and ends first. Returns how many waits may pass unseen.
 fn perform(staged: &mut Staged) -> usize {
     let performance = staged.perform();
     println!("\n  {} ms, {} waits may pass unseen", performance.duration_ns / 1_000_000, performance.untraced);
     performance.untraced as usize
 }
 
-/// Lines of both that are about the same switch, by their times.
+/// Lines of both that describe the same switch, matched by time.
 fn matched(switches: &[JsonSwitch], lines: &[PerfTimehistLine]) -> Vec<(JsonSwitch, PerfTimehistLine)> {
     let by_time: BTreeMap<u64, &PerfTimehistLine> = lines.iter().map(|line| (line.at_ns, line)).collect();
     let nearest = |at_ns: u64| {
@@ -86,17 +86,17 @@ fn matched(switches: &[JsonSwitch], lines: &[PerfTimehistLine]) -> Vec<(JsonSwit
     let pairs = switches.iter().filter_map(|switch| Some((switch.clone(), nearest(switch.at_ns)?)));
     let apart = |(switch, line): &(JsonSwitch, PerfTimehistLine)| switch.at_ns.abs_diff(line.at_ns);
     let mut pairs: Vec<_> = pairs.filter(|pair| apart(pair) <= CLOCK_NS).collect();
-    // A line belongs to the nearest switch: another stays without one.
+    // A line belongs to the nearest switch; other switches have none.
     pairs.sort_by_key(|pair| (pair.1.at_ns, apart(pair)));
     pairs.dedup_by_key(|pair| pair.1.at_ns);
     pairs
 }
 
-/// Asserts that the lines of both are the same, and their figures: of all but one in [`OUTLIERS`]. Perf may not have seen
-/// `untraced` tasks come.
+/// Asserts that the lines of both are the same, and their figures, except one in [`OUTLIERS`]. perf may
+/// have missed `untraced` switch-ins.
 fn assert_same(switches: &[JsonSwitch], lines: &[PerfTimehistLine], untraced: usize) -> usize {
     let pairs = matched(switches, lines);
-    // The lines of which perf saw the switch-in: for the others it takes an earlier switch of the CPU for it.
+    // The lines whose switch-in perf saw: for the others, it uses an earlier switch of the CPU.
     let whole: Vec<_> = pairs.iter().filter(|(switch, line)| line.came && switch.run_ns.is_some()).collect();
     let (ours, perfs, both, judged) = (switches.len(), lines.len(), pairs.len(), whole.len());
     println!("  lines: {ours} by wakelat, {perfs} by perf, {both} by both, {judged} judged");
@@ -105,7 +105,7 @@ fn assert_same(switches: &[JsonSwitch], lines: &[PerfTimehistLine], untraced: us
         few(ours - both, ours) && few(perfs - both, perfs),
         "{ours} lines by wakelat, {perfs} by perf, {both} by both"
     );
-    assert!(few((both - judged).saturating_sub(untraced), both), "of {both} lines perf saw {judged} tasks come");
+    assert!(few((both - judged).saturating_sub(untraced), both), "of {both} lines perf saw {judged} switch-ins");
     let mut apart = BTreeMap::<&str, Vec<String>>::new();
     let mut widest = 0;
     let mut judge = |what, found: u64, expected: u64, pair: &(JsonSwitch, PerfTimehistLine)| {
@@ -122,12 +122,13 @@ fn assert_same(switches: &[JsonSwitch], lines: &[PerfTimehistLine], untraced: us
             judge("off cpu", switch.off_cpu_ns.unwrap_or(0), line.wait_ns, pair);
         }
         match (switch.class.as_deref(), switch.latency_ns) {
-            // Its waker began before it had left its CPU, or in the same moment, on another CPU: perf forgets a
-            // `sched_waking` when the task leaves.
+            // Its waker began before the task had left its CPU, or in the same moment, on another CPU:
+            // perf forgets a `sched_waking` when the task leaves.
             (Some("wakeup"), Some(latency_ns))
                 if line.delay_ns == 0 && switch.off_cpu_ns.is_some_and(|off_ns| latency_ns + CLOCK_NS > off_ns) => {}
             (Some("wakeup" | "new"), Some(latency_ns)) => judge("latency", latency_ns, line.delay_ns, pair),
-            // perf knows a wait after a preemption only as part of its wait time, but for a task that was woken in it.
+            // perf knows a wait after a preemption only as part of its wait time, except for a task
+            // that was woken in it.
             (Some("preempted"), Some(latency_ns)) => {
                 judge("latency", latency_ns.max(line.delay_ns), latency_ns, pair);
                 judge("latency", latency_ns, line.wait_ns, pair);
@@ -150,7 +151,7 @@ fn assert_same(switches: &[JsonSwitch], lines: &[PerfTimehistLine], untraced: us
     judged
 }
 
-fn every_switch_is_a_line_of_perf_timehist_with_its_figures(attach: AttachCase) -> TestOutcome {
+fn every_switch_matches_a_line_of_perf_timehist(attach: AttachCase) -> TestOutcome {
     const ROUNDS: usize = 2_000;
     let load = Workload::PingPong(PingPong::on_one(first_cpu(), ROUNDS as u64));
     let (tasks, untraced) = both(attach, load, &["wl-ping", "wl-pong"])?;
@@ -167,7 +168,7 @@ fn every_switch_is_a_line_of_perf_timehist_with_its_figures(attach: AttachCase) 
     Ok(())
 }
 
-fn preempted_tasks_have_the_lines_of_perf_timehist(attach: AttachCase) -> TestOutcome {
+fn switches_of_preempted_tasks_match_perf_timehist(attach: AttachCase) -> TestOutcome {
     let [first, last] = machine::two_cpus()?;
     let load = WakeRace { rounds: 1_000, cpus: [last, first], preemptor: true, sleep_after_ns: 1_000_000 };
     let (both, untraced) = both(attach, Workload::WakeRace(load), &["wl-wakee", "wl-preemptor"])?;
@@ -217,8 +218,8 @@ fn top_finds_the_waits_of_perf_latency(attach: AttachCase) -> TestOutcome {
             let (count, sum_ns) = (sum(|group| group.count), sum(|group| group.sum_ns));
             let max_ns = groups.iter().map(|group| group.max_ns).max().unwrap_or(0);
             println!("  {tid}: {count} waits, {} ns, {max_ns} ns by wakelat; {perfs:?}", sum_ns / count.max(1));
-            // Of SCHED_FIFO, both are preempted by the kernel's own threads alone, now and then; perf 6.1 takes one that
-            // is preempted in the kernel for asleep.
+            // Only the kernel's own threads preempt these SCHED_FIFO tasks, occasionally; perf 6.1
+            // takes a task that is preempted in the kernel for asleep.
             let preempted: u64 =
                 groups.iter().filter(|group| group.class == "preempted").map(|group| group.count).sum();
             let counts = count - preempted..=count;
@@ -231,7 +232,7 @@ fn top_finds_the_waits_of_perf_latency(attach: AttachCase) -> TestOutcome {
                     "avg: {avg_ns} by wakelat, {} by perf",
                     perfs.avg_ns
                 );
-                // Of more waits, one may differ by more, and that one may be the longest.
+                // Among more waits, one may differ by more, and that one may be the longest.
                 assert!(
                     count > OUTLIERS as u64 || max_ns.abs_diff(perfs.max_ns) <= allowed_ns,
                     "max: {max_ns} by wakelat, {} by perf",

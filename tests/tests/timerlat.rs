@@ -1,6 +1,7 @@
-//! The timerlat and osnoise tracers, live: what is reported, what is stopped, and what is put back.
+//! The timerlat and osnoise tracers, live: what is reported, what is stopped, and what is restored.
 //!
-//! The kernel gives the same to every instance that asks, so an instance of the test's own is the witness.
+//! The kernel writes the same records to every instance that enables a tracer, so an instance of the
+//! test's own is the reference.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +19,17 @@ fn main() {
     suite::main(
         from_each_source![
             every_period_has_an_activation,
-            what_is_read_is_what_the_kernel_says,
+            wakelat_reads_exactly_what_the_kernel_records,
             a_threshold_stops_the_run_with_its_stack,
-            a_latency_of_the_warm_up_stops_nothing,
+            a_latency_during_the_warm_up_stops_nothing,
             osnoise_measures_its_runtime,
             a_noise_over_the_threshold_stops_osnoise,
         ]
         .into_iter()
         .chain(wakelat_tests::once![
-            options_are_set_and_put_back,
-            what_a_killed_run_has_set_is_put_back_by_the_next,
-            the_kernels_refusals_say_what_it_takes,
+            options_are_set_and_restored,
+            the_next_run_restores_what_a_killed_one_has_set,
+            errors_name_the_values_that_the_kernel_accepts,
             a_tracer_in_use_is_left_alone,
         ]),
     );
@@ -43,14 +44,15 @@ fn every_period_has_an_activation(source: &str) -> TestOutcome {
     let (irqs, threads) = (trace.of("irq"), trace.of("thread"));
     assert_eq!(irqs.keys().copied().map(|cpu| cpu as usize).collect::<Vec<_>>(), machine::cpus());
     for (cpu, irqs) in &irqs {
-        // Each activation has the number after the one before: none is lost without a word.
+        // Each activation has the number after the previous one: none is lost silently.
         assert!(irqs.windows(2).all(|pair| pair[1].1 == pair[0].1 + 1), "CPU {cpu}: {irqs:?}");
         let woken = threads.get(cpu).map_or(0, Vec::len);
         assert!(irqs.len().abs_diff(woken) <= 1, "CPU {cpu}: {} interrupts, {woken} threads", irqs.len());
         let (first, last) = (irqs[0].0, irqs[irqs.len() - 1].0);
         let periods = (last - first + PERIOD_US / 2) / PERIOD_US;
         println!("\n  CPU {cpu}: {} activations, {periods} periods", irqs.len());
-        // Where the host stops the guest, the tracer itself skips what has passed meanwhile (`wait_next_period`).
+        // If the host stops the guest, the tracer itself skips what has passed meanwhile
+        // (`wait_next_period`).
         if machine::has_own_time() {
             assert!((irqs.len() as u64 - 1).abs_diff(periods) * 100 <= periods, "CPU {cpu}");
             assert!(periods >= 450, "CPU {cpu}: {periods} periods in a second");
@@ -61,40 +63,40 @@ fn every_period_has_an_activation(source: &str) -> TestOutcome {
     Ok(())
 }
 
-fn what_is_read_is_what_the_kernel_says(source: &str) -> TestOutcome {
+fn wakelat_reads_exactly_what_the_kernel_records(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     let wakelat = running(&["--source", source, "-p", "5ms"]);
     let witness = ReferenceInstance::make("timerlat");
-    // As long as it takes to see some activations of every CPU, by the witness's own account.
+    // Until some activations of every CPU have been seen, by the reference instance itself.
     let entries = || ParsedTrace::parse(&tracefs::read("instances/wl-witness/trace")).of("thread");
     let cpus = machine::cpus().len();
     until("each CPU has fifty activations", || {
         let seen = entries();
         seen.len() == cpus && seen.values().all(|activations| activations.len() >= 50)
     });
-    let said = ParsedTrace::parse(&witness.text());
+    let expected = ParsedTrace::parse(&witness.text());
     let (_, read) = tracer::end(wakelat);
     drop(witness);
     let read_latencies: Vec<_> = read.latencies.iter().map(|(_, latency)| latency).collect();
-    let missing: Vec<_> = said.latencies.iter().filter(|(_, latency)| !read_latencies.contains(&latency)).collect();
-    println!("\n  {} latencies and {} interferences, each of them read", said.latencies.len(), said.noises.len());
-    assert!(missing.is_empty(), "the kernel said, and nobody read: {missing:?}");
-    // And nothing that was not said: between the first and the last, each number as often.
+    let missing: Vec<_> = expected.latencies.iter().filter(|(_, latency)| !read_latencies.contains(&latency)).collect();
+    println!("\n  {} latencies and {} noise events, all of them read", expected.latencies.len(), expected.noises.len());
+    assert!(missing.is_empty(), "recorded by the kernel, but not read by wakelat: {missing:?}");
+    // And nothing else was read: between the first and the last, each number as often.
     for context in ["irq", "thread"] {
-        let (said, read) = (said.of(context), read.of(context));
-        for (cpu, said) in said {
-            let (first, last) = (said[0].1, said[said.len() - 1].1);
+        let (expected, read) = (expected.of(context), read.of(context));
+        for (cpu, expected) in expected {
+            let (first, last) = (expected[0].1, expected[expected.len() - 1].1);
             let within = read[&cpu].iter().filter(|(_, seq)| (first..=last).contains(seq)).count();
-            assert_eq!(within, said.len(), "{context} of CPU {cpu}");
+            assert_eq!(within, expected.len(), "{context} of CPU {cpu}");
         }
     }
     let mut left: BTreeMap<_, i64> = BTreeMap::new();
     read.noises.iter().for_each(|noise| *left.entry(noise).or_default() += 1);
-    for noise in &said.noises {
+    for noise in &expected.noises {
         let count = left.entry(noise).or_default();
         *count -= 1;
-        assert!(*count >= 0, "the kernel said, and nobody read: {noise:?}");
+        assert!(*count >= 0, "recorded by the kernel, but not read by wakelat: {noise:?}");
     }
     Ok(())
 }
@@ -104,7 +106,7 @@ fn a_threshold_stops_the_run_with_its_stack(source: &str) -> TestOutcome {
     tracer::need_source(source)?;
     let before = tracer::state();
     for (flag, context) in [("--thread", "thread"), ("--irq", "irq")] {
-        // Every activation is as late as that.
+        // Every activation is at least that late.
         let (ended, trace) = run("timerlat", &["--source", source, "-d", "60s", flag, "1us", "--stack", "1us"]);
         assert_eq!(ended.status.code(), Some(3), "{flag}: {ended:#?}");
         let (_, last) = trace.latencies.last().expect("a latency stopped it");
@@ -119,12 +121,12 @@ fn a_threshold_stops_the_run_with_its_stack(source: &str) -> TestOutcome {
     Ok(())
 }
 
-fn a_latency_of_the_warm_up_stops_nothing(source: &str) -> TestOutcome {
+fn a_latency_during_the_warm_up_stops_nothing(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     const WARM_UP_US: u64 = 3_000_000;
     let begun_us = clock::now_ns() / 1_000;
-    // Every activation is as late as that, those of the warm-up too.
+    // Every activation is at least that late, also during the warm-up.
     let (ended, trace) = run("timerlat", &["--source", source, "--warm-up", "3s", "-d", "60s", "-T", "1us"]);
     assert_eq!(ended.status.code(), Some(3), "{ended:#?}");
     let (at_us, first) = trace.latencies.first().expect("a latency stopped it");
@@ -144,7 +146,7 @@ fn osnoise_measures_its_runtime(source: &str) -> TestOutcome {
         let number = |field: &str| cpu[field].as_u64().unwrap_or_else(|| panic!("no `{field}` in {cpu:#}"));
         let (periods, runtime_ns) = (number("periods"), number("runtime_ns"));
         println!("\n  {periods} periods, {runtime_ns} ns");
-        // The last one may have been cut off by the end (`run_osnoise`, kernel/trace/trace_osnoise.c).
+        // The end may have cut the last period short (`run_osnoise`, kernel/trace/trace_osnoise.c).
         assert!(periods >= 2 && runtime_ns >= (periods - 1) * 100_000_000, "{cpu:#}");
         assert!(number("noise_ns") <= runtime_ns, "{cpu:#}");
     }
@@ -156,13 +158,13 @@ fn a_noise_over_the_threshold_stops_osnoise(source: &str) -> TestOutcome {
     tracer::need("osnoise")?;
     tracer::need_source(source)?;
     let before = tracer::state();
-    // The timer's interrupt alone takes longer than that.
+    // The timer interrupt by itself takes longer than that.
     let (ended, _) = run("osnoise", &["--source", source, "-d", "60s", "-a", "1us"]);
     assert_eq!(ended.status.code(), Some(3), "{ended:#?}");
     let document: serde_json::Value = serde_json::from_str(&ended.stdout).expect("a document");
     let longest = document["cpus"].as_array().expect("a list").iter().map(|cpu| cpu["max_single_ns"].as_u64()).max();
     assert!(longest.flatten().is_some_and(|ns| ns > 1_000), "{document:#}");
-    // `top` by itself does not listen to single noises: the kernel stops the run, which says so.
+    // `top` by itself does not listen to single noises: the kernel stops the run, and wakelat reports it.
     let ended = Wakelat::start(command(&["osnoise", "--source", source, "-d", "60s", "-s", "1us"])).end();
     assert_eq!(ended.status.code(), Some(3), "{ended:#?}");
     assert!(ended.stderr.contains("a single noise stopped the run"), "{ended:#?}");
@@ -170,7 +172,7 @@ fn a_noise_over_the_threshold_stops_osnoise(source: &str) -> TestOutcome {
     Ok(())
 }
 
-fn options_are_set_and_put_back() -> TestOutcome {
+fn options_are_set_and_restored() -> TestOutcome {
     tracer::need("timerlat")?;
     if tracer::setting("osnoise/options").is_empty() {
         return Err(Skip::because("this kernel has no `osnoise/options`"));
@@ -219,19 +221,19 @@ fn options_are_set_and_put_back() -> TestOutcome {
     Ok(())
 }
 
-fn what_a_killed_run_has_set_is_put_back_by_the_next() -> TestOutcome {
+fn the_next_run_restores_what_a_killed_one_has_set() -> TestOutcome {
     tracer::need("timerlat")?;
     let before = tracer::state();
     let killed = running(&["-p", "7ms", "-c", "0"]);
     let pid = killed.pid();
     killed.signal(Signal::SIGKILL);
     assert_eq!(killed.end().killed_by(), Some(Signal::SIGKILL as i32));
-    assert_ne!(tracer::state(), before, "a killed run puts nothing back");
-    // Somebody has another idea of one of the settings meanwhile: that is theirs.
+    assert_ne!(tracer::state(), before, "a killed run restores nothing");
+    // Another user changes one of the settings meanwhile: that change must be kept.
     tracefs::append("osnoise/print_stack", "77");
     let (ended, _) = run("timerlat", &["-d", "100ms"]);
     assert!(ended.status.success(), "{ended:#?}");
-    for what in ["removed the tracefs instance", "put back `osnoise/"] {
+    for what in ["removed the tracefs instance", "restored `osnoise/"] {
         assert!(ended.stderr.contains(what) && ended.stderr.contains(&pid.to_string()), "{ended:#?}");
     }
     assert_eq!(tracer::setting("osnoise/print_stack"), "77");
@@ -240,7 +242,7 @@ fn what_a_killed_run_has_set_is_put_back_by_the_next() -> TestOutcome {
     Ok(())
 }
 
-fn the_kernels_refusals_say_what_it_takes() -> TestOutcome {
+fn errors_name_the_values_that_the_kernel_accepts() -> TestOutcome {
     tracer::need("timerlat")?;
     let before = tracer::state();
     for (arguments, code, words) in [
@@ -251,7 +253,7 @@ fn the_kernels_refusals_say_what_it_takes() -> TestOutcome {
         (&["-c", "4095"], 2, &["--cpus", "4095", "online"]),
         (&["-P", "f:100"], 2, &["--priority"]),
         (&["-C=wl-no-such-group"], 1, &["--cgroup", "wl-no-such-group"]),
-        (&["--from", "x", "-p", "1ms"], 2, &["--from", "exclude"]),
+        (&["--from", "x", "-p", "1ms"], 2, &["--from", "together"]),
     ] {
         let (ended, _) = run("timerlat", &[&["-d", "100ms"], arguments].concat());
         ended.assert_refused(code, words);
@@ -265,7 +267,7 @@ fn a_tracer_in_use_is_left_alone() -> TestOutcome {
     let witness = ReferenceInstance::make("timerlat");
     let before = tracer::state();
     let (ended, _) = run("timerlat", &["-d", "100ms"]);
-    ended.assert_refused(1, &["wl-witness", "runs already"]);
+    ended.assert_refused(1, &["wl-witness", "is already running"]);
     assert_eq!(tracer::state(), before);
     drop(witness);
     Ok(())

@@ -1,4 +1,4 @@
-//! The whole report of a run of timerlat against what was said in it.
+//! The whole report of a timerlat run against the tracer's records.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use wakelat_tests::{
 };
 
 fn main() {
-    suite::main(from_each_source![the_report_is_what_was_said]);
+    suite::main(from_each_source![the_report_matches_the_records]);
 }
 
-fn the_report_is_what_was_said(source: &str) -> TestOutcome {
+fn the_report_matches_the_records(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     let (ended, trace) = run("timerlat", &["--source", source, "-p", "10ms", "-d", "995ms"]);
@@ -28,19 +28,19 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("`{value}` is no number"))
 }
 
-/// Every figure of every distribution is that of the latencies that were said.
+/// Asserts that every figure of every distribution matches the recorded latencies.
 fn assert_figures(document: &Value, trace: &ParsedTrace) {
-    let mut said: BTreeMap<(Option<u64>, &str), Vec<u64>> = BTreeMap::new();
+    let mut recorded: BTreeMap<(Option<u64>, &str), Vec<u64>> = BTreeMap::new();
     for (_, latency) in &trace.latencies {
         let context = if latency.context == "user-ret" { "user" } else { &latency.context };
         for cpu in [None, Some(u64::from(latency.cpu))] {
-            said.entry((cpu, context)).or_default().push(latency.latency_ns);
+            recorded.entry((cpu, context)).or_default().push(latency.latency_ns);
         }
     }
     let cpus = document["cpus"].as_array().expect("a list");
     for of in cpus.iter().chain([&document["all"]]) {
         for context in ["irq", "thread", "user"] {
-            let mut latencies = said.remove(&(of["cpu"].as_u64(), context)).unwrap_or_default();
+            let mut latencies = recorded.remove(&(of["cpu"].as_u64(), context)).unwrap_or_default();
             latencies.sort_unstable();
             let (found, count) = (&of[context], latencies.len() as u64);
             let is = |field: &str, expected: u64| assert_eq!(number(&found[field]), expected, "{field}: {found:#}");
@@ -50,7 +50,7 @@ fn assert_figures(document: &Value, trace: &ParsedTrace) {
             is("max_ns", latencies.last().copied().unwrap_or(0));
             is("mean_ns", latencies.iter().sum::<u64>().checked_div(count).unwrap_or(0));
             for (percent, value) in found["percentiles_ns"].as_object().expect("by percent") {
-                // The smallest that so many do not exceed, to three significant digits.
+                // The smallest latency that this share does not exceed, to three significant digits.
                 let rank = (percent.parse::<f64>().expect("a number") / 100.0 * count as f64).ceil() as usize;
                 let exact = latencies.get(rank.max(1) - 1).copied().unwrap_or(0);
                 assert!(number(value).abs_diff(exact) <= exact / 1000 + 1, "{percent}: {exact} ns: {found:#}");
@@ -63,10 +63,10 @@ fn assert_figures(document: &Value, trace: &ParsedTrace) {
             }
         }
     }
-    assert!(said.is_empty(), "said, and not in the report: {said:?}");
+    assert!(recorded.is_empty(), "recorded, but not in the report: {recorded:?}");
 }
 
-/// The shares are those of all activations, and together their latencies.
+/// Asserts that the shares cover all activations, and add up to their latencies.
 fn assert_explained(document: &Value) {
     let explained = &document["explained"];
     let shares = explained["shares"].as_array().expect("a list");

@@ -1,4 +1,4 @@
-//! The threads that measure: where they run and how, and those of user space.
+//! The threads that measure: their CPUs and priorities, and those in user space.
 
 use std::fs;
 
@@ -16,15 +16,15 @@ use wakelat_tests::{
 };
 
 fn main() {
-    suite::main(from_each_source![threads_in_user_space_come_back].into_iter().chain(wakelat_tests::once![
+    suite::main(from_each_source![threads_in_user_space_report_their_return].into_iter().chain(wakelat_tests::once![
         a_run_in_user_space_begins_when_every_thread_is_ready,
         the_users_own_code_runs_between_two_reads,
         a_killed_measuring_thread_is_reported,
-        the_tracers_threads_and_wakelat_run_where_they_are_told,
+        the_tracers_threads_and_wakelat_run_where_requested,
     ]));
 }
 
-fn threads_in_user_space_come_back(source: &str) -> TestOutcome {
+fn threads_in_user_space_report_their_return(source: &str) -> TestOutcome {
     tracer::need("timerlat")?;
     tracer::need_source(source)?;
     need_user_space()?;
@@ -45,7 +45,7 @@ fn a_run_in_user_space_begins_when_every_thread_is_ready() -> TestOutcome {
     tracer::need("timerlat")?;
     need_user_space()?;
     let wakelat = running(&["-p", "20ms", "--user-threads"]);
-    // It has said that it measures: whatever is not open now was not when the window began.
+    // wakelat has reported that it measures: a file that is not open now was not open when the window began.
     for cpu in machine::cpus() {
         let tids = procfs::pids_named(&format!("timerlatu/{cpu}"));
         let files = tids.iter().flat_map(|tid| fs::read_dir(format!("/proc/{tid}/fd")).into_iter().flatten().flatten());
@@ -66,21 +66,21 @@ fn the_users_own_code_runs_between_two_reads() -> TestOutcome {
     let (ended, trace) = run("timerlat", &["-d", "2s", "-p", "100ms", "--user-threads", "--user-load", &load]);
     assert!(ended.status.success(), "{ended:#?}");
     let (runs, threads, back) =
-        (fs::read(&file).expect("the load makes it").len(), trace.of("thread"), trace.of("user-ret"));
-    fs::remove_file(file).expect("it is there");
+        (fs::read(&file).expect("the load creates the file").len(), trace.of("thread"), trace.of("user-ret"));
+    fs::remove_file(file).expect("the file exists");
     let returns: usize = back.values().map(Vec::len).sum();
     println!("\n  {runs} runs, {returns} returns");
-    // Those of before the window, and the last of each thread, were not reported.
+    // The runs before the window, and the last one of each thread, are not reported.
     assert!(returns > 0 && runs >= returns, "{runs} runs, {returns} returns");
     for (cpu, back) in &back {
-        // The load was between the two.
+        // The load ran between the two.
         let after_its_thread =
             |(at, seq): &(u64, u64)| threads[cpu].iter().any(|(thread, of)| of == seq && thread < at);
         assert!(back.iter().skip(1).all(after_its_thread), "CPU {cpu}: {back:?}, {threads:?}");
     }
     let document: serde_json::Value = serde_json::from_str(&ended.stdout).expect("a document");
     let shares = document["explained"]["shares"].as_array().expect("a list");
-    let own = shares.iter().find(|share| share["cause"] == "user_space").expect("a share of its own");
+    let own = shares.iter().find(|share| share["cause"] == "user_space").expect("user space has a share");
     assert!(own["sum_ns"].as_u64().is_some_and(|ns| ns > 0), "{own}");
     Ok(())
 }
@@ -93,22 +93,22 @@ fn a_killed_measuring_thread_is_reported() -> TestOutcome {
     let name = format!("timerlatu/{}", machine::one_cpu());
     until("the measuring thread has its name", || !procfs::pids_named(&name).is_empty());
     let tid = procfs::pids_named(&name)[0];
-    kill(Pid::from_raw(tid.cast_signed()), Signal::SIGKILL).expect("it is there");
+    kill(Pid::from_raw(tid.cast_signed()), Signal::SIGKILL).expect("the thread is running");
     let ended = wakelat.end();
-    ended.assert_refused(1, &["killed the measuring thread", &tid.to_string()]);
+    ended.assert_refused(1, &["was killed", &tid.to_string()]);
     assert_eq!(tracer::state(), before);
     tracer::saved();
     Ok(())
 }
 
-fn the_tracers_threads_and_wakelat_run_where_they_are_told() -> TestOutcome {
+fn the_tracers_threads_and_wakelat_run_where_requested() -> TestOutcome {
     tracer::need("timerlat")?;
     let before = tracer::state();
     let hierarchy = Hierarchy::find()?;
     let group = hierarchy.group("timerlat");
-    let name = group.path().strip_prefix(hierarchy.root()).expect("below it").to_str().expect("a name of ASCII");
+    let name = group.path().strip_prefix(hierarchy.root()).expect("below the root").to_str().expect("a name of ASCII");
     let (cgroup, cpu) = (format!("-C={name}"), machine::one_cpu().to_string());
-    // The kernel lets them be moved since it has threads of user space (6.5).
+    // Kernels with user-space threads (since 6.5) allow the tracer's threads to be moved.
     if need_user_space().is_err() {
         let (ended, _) = run("timerlat", &["-d", "100ms", &cgroup]);
         ended.assert_refused(1, &["--cgroup", name, "Linux 6.5"]);
@@ -116,14 +116,14 @@ fn the_tracers_threads_and_wakelat_run_where_they_are_told() -> TestOutcome {
         return Ok(());
     }
     let wakelat = running(&["-p", "20ms", "-P", "r:7", "-H", &cpu, &cgroup]);
-    let within = fs::read_to_string(group.path().join("cgroup.procs")).expect("a group says who is in it");
+    let within = fs::read_to_string(group.path().join("cgroup.procs")).expect("a group lists its processes");
     for cpu in machine::cpus() {
         let tids = procfs::pids_named(&format!("timerlat/{cpu}"));
         assert!(!tids.is_empty() && tids.iter().all(|tid| procfs::rt_priority(*tid) == 7), "CPU {cpu}: {tids:?}");
         assert!(tids.iter().all(|tid| within.lines().any(|line| line == tid.to_string())), "{tids:?} in {within}");
     }
-    let status = fs::read_to_string(format!("/proc/{}/status", wakelat.pid())).expect("it runs");
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a line of it");
+    let status = fs::read_to_string(format!("/proc/{}/status", wakelat.pid())).expect("wakelat is running");
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("this line exists");
     assert_eq!(allowed.trim(), cpu);
     tracer::end(wakelat);
     assert_eq!(tracer::state(), before);

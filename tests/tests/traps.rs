@@ -24,18 +24,18 @@ const SLEEP_AFTER_NS: u64 = 1_000_000_000;
 
 fn main() {
     let typed = attached_typed![
-        t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is,
-        t22_starvation_is_as_long_as_it_was,
+        t06_a_second_wakeup_does_not_restart_the_clock_of_a_waiting_task,
+        t22_starvation_has_its_full_length,
     ];
     suite::main(typed.into_iter().chain(attached![
         t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on,
         t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait,
-        t05_a_free_ping_pong_leaves_no_start_behind,
-        t07_delivery_and_latency_are_kept_apart,
-        t10_a_pid_that_is_used_again_is_another_task,
+        t05_an_unpaced_ping_pong_leaves_no_stale_wait,
+        t07_delivery_and_latency_are_separate,
+        t10_a_reused_pid_is_another_task,
         t11_the_idle_task_never_waits,
         t12_no_wait_ends_before_it_began_on_another_cpu,
-        t16_a_second_set_of_programs_takes_nothing_from_the_first,
+        t16_a_second_set_of_programs_does_not_affect_the_first,
         t23_a_wait_belongs_to_the_cpu_on_which_it_ends,
         threads_of_one_process_keep_their_own_ids_and_names,
     ]));
@@ -56,15 +56,15 @@ fn t01_t02_t06_a_task_preempted_on_its_way_to_sleep_waits_from_then_on(attach: A
     let race = WakeRace { rounds, cpus, preemptor: true, sleep_after_ns: 1_000_000 };
     let (report, performance) = measure(attach, Workload::WakeRace(race));
     println!("\n  {:?}", report.coverage.wakeups);
-    // A preemption taken for a sleep would be a wait too few, and its time would be missing; a wakeup that restarts the
-    // clock of a task that waits makes its wait shorter than run_delay.
+    // A preemption taken for a sleep would be a missing wait with its time; a wakeup that restarts the
+    // clock of a waiting task makes its wait shorter than run_delay.
     assert_kernels_own_account(&report, &performance);
     assert!(report.count("preempted") > 0, "{report:?}");
     report.assert_nothing_lost(&performance);
     Ok(())
 }
 
-fn t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is(attach: AttachCase) -> TestOutcome {
+fn t06_a_second_wakeup_does_not_restart_the_clock_of_a_waiting_task(attach: AttachCase) -> TestOutcome {
     if machine::is_emulated() {
         return Err(Skip::because("needs CPUs that run at the same time"));
     }
@@ -81,8 +81,9 @@ fn t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is(attach: Attac
     assert!(ended.status.success(), "{ended:#?}");
     let terms = report.coverage.wakeups;
     println!("\n  {terms:?}");
-    assert!(terms.woken_waiting > 0, "no waiting task was woken: {terms:?}");
-    // The wait of a task that could go on begins where it leaves its CPU, to the ns, however often it is woken meanwhile.
+    assert!(terms.already_queued > 0, "no waiting task was woken: {terms:?}");
+    // The wait of a task that is still runnable begins when it leaves its CPU, to the ns, however often
+    // it is woken meanwhile.
     let switches = JsonSwitch::parse_all(&ended.stdout);
     let preempted = switches.iter().filter(|switch| switch.class.as_deref() == Some("preempted"));
     let (mut waits, mut wrong) = (0, Vec::new());
@@ -93,13 +94,14 @@ fn t06_a_second_wakeup_leaves_the_clock_of_a_waiting_task_as_it_is(attach: Attac
         }
     }
     println!("  {waits} waits from where the CPU was left");
-    assert!(waits >= terms.woken_waiting, "{waits} waits, {terms:?}");
+    assert!(waits >= terms.already_queued, "{waits} waits, {terms:?}");
     assert!(wrong.is_empty(), "{} of {waits}, the first {:?}", wrong.len(), wrong.first());
     Ok(())
 }
 
 fn t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait(attach: AttachCase) -> TestOutcome {
-    // On a busy machine about one signal in a hundred sleeps meets the target on its way: both tasks must have their CPUs.
+    // On a busy machine about one signal in a hundred sleeps meets the target on its way: both tasks
+    // must have their CPUs.
     const STORMS: usize = 10;
     let cpus = machine::two_cpus()?;
     for _ in 0..STORMS {
@@ -108,15 +110,15 @@ fn t03_t05_a_signal_on_the_way_to_sleep_starts_no_wait(attach: AttachCase) -> Te
         let terms = report.coverage.wakeups;
         println!("\n  {terms:?}");
         assert_kernels_own_account(&report, &performance);
-        assert_nothing_left_behind(&report, &performance);
-        if terms.woken_running > 0 {
+        assert_no_stale_wait(&report, &performance);
+        if terms.already_running > 0 {
             return Ok(());
         }
     }
     panic!("no running task was woken in {STORMS} storms");
 }
 
-fn t05_a_free_ping_pong_leaves_no_start_behind(attach: AttachCase) -> TestOutcome {
+fn t05_an_unpaced_ping_pong_leaves_no_stale_wait(attach: AttachCase) -> TestOutcome {
     let [first, last] = machine::two_cpus()?;
     let load = PingPong {
         rounds: if machine::is_emulated() { 2000 } else { 10_000 },
@@ -128,23 +130,23 @@ fn t05_a_free_ping_pong_leaves_no_start_behind(attach: AttachCase) -> TestOutcom
     let (report, performance) = measure(attach, Workload::PingPong(load));
     println!("\n  {:?}", report.coverage.wakeups);
     assert_one_wakeup_for_each_block(&report, &performance);
-    assert_nothing_left_behind(&report, &performance);
+    assert_no_stale_wait(&report, &performance);
     Ok(())
 }
 
-/// Asserts that no task was on its way back from a wakeup for as long as the load rested: a start that was left behind
-/// would have made it seem so. A wait of which the kernel knows as well is one: others may keep a task from its CPU for longer.
-fn assert_nothing_left_behind(report: &JsonReport, performance: &Performance) {
+/// Asserts that no task has a wakeup wait as long as the load's final sleep, as a stale pending wait would
+/// cause. A wait that the kernel knows as well is real: other tasks may keep a task from its CPU for longer.
+fn assert_no_stale_wait(report: &JsonReport, performance: &Performance) {
     report.assert_nothing_lost(performance);
-    for (tid, account) in &performance.task_stats {
+    for (tid, stats) in &performance.task_stats {
         let longest_ns =
             report.with("tid", *tid).filter(|group| group.class == "wakeup").map(|group| group.max_ns).max();
-        let known_ns = account.run_delay_ns + SLEEP_AFTER_NS / 2;
-        assert!(longest_ns.is_none_or(|ns| ns < known_ns), "task {tid}: a wait of {longest_ns:?} ns, {account:?}");
+        let known_ns = stats.run_delay_ns + SLEEP_AFTER_NS / 2;
+        assert!(longest_ns.is_none_or(|ns| ns < known_ns), "task {tid}: a wait of {longest_ns:?} ns, {stats:?}");
     }
 }
 
-fn t07_delivery_and_latency_are_kept_apart(attach: AttachCase) -> TestOutcome {
+fn t07_delivery_and_latency_are_separate(attach: AttachCase) -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::across(machine::two_cpus()?, 500)).stage();
     let latency = Wakelat::hist(attach, &["--comm", "wl-pong", "--from", "wakeup"]);
     let both = Wakelat::hist(attach, &["--comm", "wl-pong", "--from", "waking"]);
@@ -160,10 +162,10 @@ fn t07_delivery_and_latency_are_kept_apart(attach: AttachCase) -> TestOutcome {
     Ok(())
 }
 
-fn t10_a_pid_that_is_used_again_is_another_task(attach: AttachCase) -> TestOutcome {
+fn t10_a_reused_pid_is_another_task(attach: AttachCase) -> TestOutcome {
     let loadavg = std::fs::read_to_string("/proc/loadavg").expect("procfs is mounted");
     let tasks = loadavg.split_whitespace().nth(3).and_then(|word| word.split_once('/')?.1.parse::<u64>().ok());
-    // Small enough to be used up, with room for what others start meanwhile.
+    // Small enough to be used up, with room for what other programs start meanwhile.
     let pid_max = 1000 + 2 * tasks.expect("the number of tasks in /proc/loadavg");
     let children = pid_max + pid_max / 4;
     let mut staged =
@@ -184,12 +186,12 @@ fn t10_a_pid_that_is_used_again_is_another_task(attach: AttachCase) -> TestOutco
 fn t11_the_idle_task_never_waits(attach: AttachCase) -> TestOutcome {
     let idling = Idling::start();
     let wakelat = Wakelat::hist(attach, &["--by", "tid", "--class", ALL_CLASSES]);
-    // Between two times idle leaves its CPU and comes back: a wait, if it could.
+    // Between two of these times, the idle task leaves its CPU and comes back: a wait, if it could wait.
     idling.until(machine::one_cpu(), 3);
     let report = wakelat.report();
-    assert!(report.coverage.wakeups.delivered > 0, "{report:?}");
+    assert!(report.coverage.wakeups.measured > 0, "{report:?}");
     assert_eq!(report.with("tid", 0).count(), 0, "the idle task");
-    // Nothing waits longer than the machine has been up: a difference that wrapped lies near 2^64.
+    // Nothing waits longer than the machine has been up: a difference that wrapped is near 2^64.
     assert!(report.max_ns() < now_ns(), "{} ns", report.max_ns());
     Ok(())
 }
@@ -204,37 +206,38 @@ fn t12_no_wait_ends_before_it_began_on_another_cpu(attach: AttachCase) -> TestOu
     Ok(())
 }
 
-fn t16_a_second_set_of_programs_takes_nothing_from_the_first(attach: AttachCase) -> TestOutcome {
+fn t16_a_second_set_of_programs_does_not_affect_the_first(attach: AttachCase) -> TestOutcome {
     let mut staged = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000)).stage();
-    // On the same tracepoints, of either kind, and with another reader on the classic side of them where perf is there.
+    // On the same tracepoints, of either kind, and with another reader on their classic side if perf is in use.
     let first = Wakelat::hist(attach, &["--comm", "wl-p?ng"]);
     let others = AttachCase::TYPES.map(|attach| Wakelat::hist(attach, &["--comm", "wl-p?ng"]));
     let performance = staged.perform();
     for wakelat in others.into_iter().chain([first]) {
         let coverage = wakelat.report().coverage;
-        // Whatever the kernel skipped, of these tasks or others, it counted; but for that, the wakeups are complete.
+        // The kernel counts everything that it skipped, of these tasks or others; apart from that, the
+        // wakeups are complete.
         println!("\n  missed {:?}", coverage.missed);
         let (terms, wakeups) = (coverage.wakeups, performance.wakeups());
         let unseen = coverage.missed.unwrap_or(0) + performance.untraced;
         assert!(unseen < wakeups, "{coverage:?}");
-        assert!((wakeups - unseen..=wakeups).contains(&terms.delivered), "{coverage:?}");
-        assert!(terms.stale <= unseen, "{coverage:?}");
-        assert_eq!(terms.start_map_full + terms.ring_full + terms.discarded, 0, "{coverage:?}");
+        assert!((wakeups - unseen..=wakeups).contains(&terms.measured), "{coverage:?}");
+        assert!(terms.missed_switch <= unseen, "{coverage:?}");
+        assert_eq!(terms.task_table_full + terms.ring_buffer_full + terms.invalid, 0, "{coverage:?}");
     }
     Ok(())
 }
 
-fn t22_starvation_is_as_long_as_it_was(attach: AttachCase) -> TestOutcome {
+fn t22_starvation_has_its_full_length(attach: AttachCase) -> TestOutcome {
     machine::two_cpus()?;
     let seconds = if machine::is_emulated() { 3 } else { 9 };
     let spin_ns = seconds * 1_000_000_000;
-    // Both are real-time, as the kernel lets ordinary tasks run now and then behind a real-time one.
+    // Both are real-time, because the kernel lets ordinary tasks run occasionally behind a real-time one.
     let load = BehindHog { rounds: 1, spin_ns, cpu: machine::one_cpu(), sleeper: Policy::Fifo(5) };
     let mut staged = Workload::BehindHog(load).stage();
     let wakelat = Wakelat::hist(attach, &["--comm", "wl-sleeper"]);
     let performance = staged.perform();
     let report = wakelat.report();
-    assert_eq!(report.coverage.wakeups.delivered, 1);
+    assert_eq!(report.coverage.wakeups.measured, 1);
     assert!((spin_ns..=performance.reported.waits_ns[0]).contains(&report.max_ns()), "{report:?}");
     assert_within_user_times(&report, &performance, &performance.reported.waits_ns, performance.wakeups());
     Ok(())
@@ -252,12 +255,12 @@ fn t23_a_wait_belongs_to_the_cpu_on_which_it_ends(attach: AttachCase) -> TestOut
     assert!(unseen as u64 <= performance.untraced, "{unseen} of {rounds} not found");
     let mut skipped = 0;
     for (index, wait) in waits.iter().enumerate() {
-        // It goes to and fro, so after a wait that was not seen it is one step ahead.
+        // The task moves to and fro, so after an unseen wait it is one step ahead.
         if wait.cpu != cpus[(index + skipped + 1) % 2] as u32 {
             skipped += 1;
         }
         assert!(skipped <= unseen, "{index}: {wait:?}");
-        // The CPU of `sched_waking` is the one it ran on before: never the one it runs on here.
+        // The CPU of `sched_waking` is the one on which the task ran before: never the one on which it runs here.
         let round = index + skipped;
         let (from, to) = (cpus[round % 2] as u32, cpus[(round + 1) % 2] as u32);
         assert_eq!((wait.prev_cpu, wait.cpu), (Some(from), to), "round {round}: {wait:?}");
@@ -273,7 +276,7 @@ fn threads_of_one_process_keep_their_own_ids_and_names(attach: AttachCase) -> Te
     let [process, waker, wakee] = ["wl-pair", "wl-thread-waker", "wl-thread-wakee"].map(|name| staged.tid(name));
     let arguments = ["trace", "--json", "--attach", attach.name(), "--pid", &process.to_string()];
     let trace = Wakelat::measuring(command(&arguments));
-    // By name, cut nowhere: a name of 14 bytes would not match.
+    // Matches the untruncated name: a name cut to 14 bytes would not match.
     let by_name = Wakelat::hist(attach, &["--comm", "wl-thread-wakee", "--by", "comm,pid"]);
     let performance = staged.perform();
     let (waits, report) = (trace.waits(), by_name.report());

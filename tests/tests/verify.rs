@@ -1,4 +1,4 @@
-//! `verify`: both sides of the same window agree where nothing is wrong, and do not where something is.
+//! `verify`: both sides of the same window agree if nothing is wrong, and disagree if something is.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -20,15 +20,15 @@ fn main() {
         verify_agrees_under_load,
     ];
     let once = once![
-        without_hist_triggers_verify_ends_with_4_and_checks_what_remains,
+        without_hist_triggers_verify_ends_with_4_after_the_other_checks,
         required_triggers_that_a_kernel_lacks_are_an_error,
         verify_of_all_tasks_agrees_under_load,
         verify_finds_every_planted_error,
         verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits,
-        verify_leaves_nothing_behind_when_it_is_ended,
-        what_a_killed_verify_left_is_removed_and_nothing_else,
-        waits_at_the_borders_of_a_short_window_are_known_task_by_task,
-        a_ring_buffer_that_fills_up_while_triggers_are_placed_takes_no_wait_from_an_account,
+        verify_leaves_nothing_behind_when_it_is_interrupted,
+        only_the_leftovers_of_a_killed_verify_are_removed,
+        waits_at_the_edges_of_a_short_window_are_known_for_each_task,
+        a_ring_buffer_that_fills_up_while_triggers_are_placed_loses_no_accounted_wait,
         verify_refuses_what_no_trigger_can_do,
     ];
     suite::main(by_every_way.into_iter().chain(once));
@@ -40,7 +40,7 @@ fn verify(arguments: &[&str]) -> Wakelat {
     Wakelat::measuring(command(&all))
 }
 
-/// Ends the window as Ctrl-C does, and gives the exit code and the document.
+/// Ends the window as Ctrl-C does, and returns the exit code and the document.
 fn outcome(wakelat: Wakelat) -> (i32, Value) {
     wakelat.signal(Signal::SIGINT);
     document(&wakelat.end())
@@ -61,7 +61,7 @@ fn document(ended: &RunOutput) -> (i32, Value) {
     (code, document)
 }
 
-/// One performance of `load`, measured for tasks named `comm`.
+/// Measures one performance of `load` with these arguments.
 fn verified(load: Workload, arguments: &[&str]) -> (i32, Value, Performance, Staged) {
     let mut staged = load.stage();
     let wakelat = verify(arguments);
@@ -76,12 +76,12 @@ fn assert_exactly(document: &Value, wakeups: u64) {
         assert_eq!(comparison[side]["count"], wakeups, "{document:#}");
         assert_eq!(comparison[side]["dropped"], 0, "{document:#}");
     }
-    // The tasks live inside of the window.
+    // The tasks live within the window.
     assert_eq!(comparison["tolerated_waits"], 0, "{document:#}");
 }
 
-/// Prints what the clocks made of the difference. Where time is counted in instructions nothing is ever held up, and the
-/// difference is that of two programs' instructions: 3.5 µs.
+/// Prints how the clocks explain the difference. If time is counted in instructions, nothing is ever
+/// held up, and the difference is that of two programs' instructions: 3.5 µs.
 fn print_differences(document: &Value) {
     let comparison = &document["comparison"];
     let sum = |side: &str| comparison[side]["sum_ns"].as_i64().unwrap_or(0);
@@ -112,11 +112,11 @@ fn exact_ping_pong(attach: AttachCase, from: &str) -> TestOutcome {
     print_differences(&document);
     assert_agrees(code, &document);
     let rules = &document["rules"];
-    let woken_running = rules["woken_running"] != 0;
+    let already_running = rules["already_running"] != 0;
     let bogus = rules["bogus"]["count"].as_u64().expect("a number");
-    // Where nobody was woken for a lock for which it span.
-    assert!(bogus == 0 || woken_running, "{document:#}");
-    assert!(rules["restarted"]["count"].as_u64() <= rules["woken_waiting"].as_u64(), "{document:#}");
+    // Unless a task was woken for a lock for which it was spinning.
+    assert!(bogus == 0 || already_running, "{document:#}");
+    assert!(rules["restarted"]["count"].as_u64() <= rules["already_queued"].as_u64(), "{document:#}");
     assert_eq!(rules["unknown"]["count"], 0, "{document:#}");
     assert_exactly(&document, performance.wakeups() + bogus);
     assert_eq!(rules["classes"]["wakeup"]["count"], performance.wakeups(), "{document:#}");
@@ -193,12 +193,12 @@ fn verify_finds_every_planted_error() -> TestOutcome {
     Ok(())
 }
 
-/// One planted error is enough here: what each of them does to a comparison is known from the unit tests of `judge` and
-/// `compare`, and that each reaches it from `verify_finds_every_planted_error`.
+/// One planted error is enough here: the unit tests of `judge` and `compare` cover the effect of each
+/// one on a comparison, and `verify_finds_every_planted_error` shows that each reaches it.
 fn verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let load = Messaging { groups: 2, fan: 5, messages: 60 };
-    // Of tasks that live inside of the window nothing is ambiguous, so that a single wait that is missing is found.
+    // Nothing is ambiguous for tasks that live within the window, so a single missing wait is found.
     let lost = ["--plant", "lose", "--comm", "wl-sender", "--comm", "wl-receiver"];
     for arguments in [&[][..], &lost] {
         let (code, document, ..) = verified(Workload::Messaging(load.clone()), arguments);
@@ -220,7 +220,7 @@ fn need_a_kernel_without_hist_triggers() -> TestOutcome {
     if tracefs::has_hist_triggers() { Err(Skip::because("this kernel has hist triggers")) } else { Ok(()) }
 }
 
-fn without_hist_triggers_verify_ends_with_4_and_checks_what_remains() -> TestOutcome {
+fn without_hist_triggers_verify_ends_with_4_after_the_other_checks() -> TestOutcome {
     need_a_kernel_without_hist_triggers()?;
     let load = Workload::PingPong(PingPong::on_one(machine::one_cpu(), 500));
     let (code, document, ..) = verified(load, &[]);
@@ -229,8 +229,8 @@ fn without_hist_triggers_verify_ends_with_4_and_checks_what_remains() -> TestOut
     assert_eq!(names, ["schedstat", "ctxt"], "{document:#}");
     assert_checks(&document);
     assert!(code == 4 || !machine::has_own_time(), "{document:#}");
-    let said = Wakelat::start(command(&["verify", "-d", "100ms"])).end();
-    assert!(said.stdout.contains("not compared: this kernel has no hist triggers"), "{said:#?}");
+    let output = Wakelat::start(command(&["verify", "-d", "100ms"])).end();
+    assert!(output.stdout.contains("not compared: this kernel has no hist triggers"), "{output:#?}");
     Ok(())
 }
 
@@ -241,7 +241,7 @@ fn required_triggers_that_a_kernel_lacks_are_an_error() -> TestOutcome {
     Ok(())
 }
 
-fn verify_leaves_nothing_behind_when_it_is_ended() -> TestOutcome {
+fn verify_leaves_nothing_behind_when_it_is_interrupted() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let foreign = ForeignInstance::make();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -256,7 +256,7 @@ fn verify_leaves_nothing_behind_when_it_is_ended() -> TestOutcome {
     Ok(())
 }
 
-fn what_a_killed_verify_left_is_removed_and_nothing_else() -> TestOutcome {
+fn only_the_leftovers_of_a_killed_verify_are_removed() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let foreign = ForeignInstance::make();
     let killed = verify(&[]);
@@ -265,25 +265,25 @@ fn what_a_killed_verify_left_is_removed_and_nothing_else() -> TestOutcome {
     assert_eq!(killed.end().killed_by(), Some(Signal::SIGKILL as i32));
     let left = tracefs::left_by_wakelat();
     assert_eq!(left.len(), 2, "{left:?}");
-    // One that is still running is nobody's to clean up.
+    // The files of a running instance must not be removed.
     let living = verify(&[]);
-    assert_eq!(tracefs::left_by_wakelat().len(), 2, "the dead one's are gone: {:?}", tracefs::left_by_wakelat());
+    assert_eq!(tracefs::left_by_wakelat().len(), 2, "the killed run's are gone: {:?}", tracefs::left_by_wakelat());
     let next = Wakelat::start(command(&["verify", "-d", "200ms"])).end();
     assert_eq!(tracefs::left_by_wakelat().len(), 2, "{:?}", tracefs::left_by_wakelat());
     assert!(!next.stderr.contains("removed"), "{next:#?}");
     living.signal(Signal::SIGINT);
-    let said = living.end();
+    let output = living.end();
     for what in ["removed the tracefs instance", "removed the synthetic event"] {
-        assert!(said.stderr.contains(what) && said.stderr.contains(&pid.to_string()), "{said:#?}");
+        assert!(output.stderr.contains(what) && output.stderr.contains(&pid.to_string()), "{output:#?}");
     }
     assert!(tracefs::left_by_wakelat().is_empty(), "{:?}", tracefs::left_by_wakelat());
     foreign.assert_untouched();
     Ok(())
 }
 
-/// Of twenty tasks on a CPU nineteen wait when the window begins, and nineteen when it ends; of fewer in an emulator, where wakelat
-/// needs seconds of CPU time before it, and has its share only.
-fn waits_at_the_borders_of_a_short_window_are_known_task_by_task() -> TestOutcome {
+/// Nineteen of twenty tasks on a CPU wait when the window begins, and nineteen when it ends; fewer in
+/// an emulator, where wakelat needs seconds of CPU time before the window and gets only its share.
+fn waits_at_the_edges_of_a_short_window_are_known_for_each_task() -> TestOutcome {
     let per_cpu = if machine::is_emulated() { 3 } else { 20 };
     let mut hogs = Workload::Hogs(Hogs { per_cpu }).stage();
     hogs.perform();
@@ -292,24 +292,25 @@ fn waits_at_the_borders_of_a_short_window_are_known_task_by_task() -> TestOutcom
     let (_, document) = document(&ended);
     assert_checks(&document);
     let checks = document["checks"].as_array().expect("a list");
-    let schedstat = checks.iter().find(|check| check["name"] == "schedstat").expect("made on every kernel");
+    let schedstat = checks.iter().find(|check| check["name"] == "schedstat").expect("every kernel has this check");
     let number = |name: &str| schedstat["numbers"][name].as_u64().expect("a number");
     let all = per_cpu * machine::cpus().len() as u64;
     // Each of them is runnable all the time.
     assert_eq!((number("tasks"), number("waiting")), (all, all), "{document:#}");
-    // Those that had not run between attaching and the opening of their account have the first of their waits in the kernel's
-    // account only.
+    // For tasks that had not run between attaching and the opening of their account, only the kernel
+    // counts the first wait.
     assert!(number("tasks_differ") <= number("waiting"), "{document:#}");
     Ok(())
 }
 
-/// From the placing of the triggers on nobody empties the ring buffer until it is full, as where placing them takes seconds.
-fn a_ring_buffer_that_fills_up_while_triggers_are_placed_takes_no_wait_from_an_account() -> TestOutcome {
+/// Once the triggers are being placed, the ring buffer is not emptied until it is full, as if placing
+/// them took seconds.
+fn a_ring_buffer_that_fills_up_while_triggers_are_placed_loses_no_accounted_wait() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     if machine::ring_buffer_may_sleep() {
         return Err(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
     }
-    // Room for less than 3,000 waits, of which an emulator brings a few hundred between two drains.
+    // Room for fewer than 3,000 waits; an emulator produces a few hundred between two drains.
     const ROOM: [&str; 2] = ["--ring-size", "256K"];
     const BLOCKED: u64 = 6_000;
     let mut load = Workload::Pipe(Pipe { cpu: machine::one_cpu() }).stage();

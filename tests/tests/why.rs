@@ -1,4 +1,5 @@
-//! Planted causes: `why` names each first, with the share that is its due by the load's own clock, and its parts add up.
+//! Planted causes: `why` ranks each first, with the time that it took by the load's own clock, and the
+//! components add up.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,19 +19,19 @@ use wakelat_tests::{
 
 fn main() {
     suite::main(attached_typed![
-        a_hog_of_a_higher_class_has_the_wait_behind_it,
-        a_hog_of_the_same_priority_is_told_from_one_of_a_higher,
+        a_hog_of_a_higher_class_causes_the_wait_behind_it,
+        a_hog_of_the_same_priority_is_not_a_higher_one,
         a_task_above_all_others_waits_for_none_of_them,
-        two_tasks_in_turn_have_each_its_share,
-        a_wait_that_is_moved_is_looked_up_on_either_cpu,
-        a_softirq_is_told_from_the_task_that_it_interrupts,
-        an_interrupt_is_told_from_the_task_that_it_interrupts,
-        on_an_idle_cpu_nobody_is_in_the_way,
-        a_wakeup_from_another_cpu_has_its_delivery,
-        a_wakeup_sent_to_a_cpu_waits_until_that_takes_interrupts,
-        a_group_out_of_quota_is_told_apart_from_one_that_queues,
-        preemptions_on_other_cpus_are_not_those_asked_for,
-        each_switch_follows_the_last_of_its_cpu,
+        two_tasks_in_turn_each_have_their_share,
+        a_migrated_wait_is_explained_on_either_cpu,
+        a_softirq_is_separated_from_the_task_that_it_interrupts,
+        an_interrupt_is_separated_from_the_task_that_it_interrupts,
+        on_an_idle_cpu_no_task_is_in_the_way,
+        a_wakeup_from_another_cpu_has_a_delivery,
+        a_wakeup_sent_to_a_cpu_waits_until_it_takes_interrupts,
+        throttling_by_quota_is_separated_from_queueing,
+        preemptions_on_other_cpus_are_left_out,
+        each_switch_continues_the_previous_one_of_its_cpu,
     ]);
 }
 
@@ -40,10 +41,10 @@ fn behind_hog(sleeper: Policy) -> Workload {
 
 const SPIN_NS: u64 = 3_000_000;
 
-/// Timers whose interrupt takes some ms.
+/// Number of timers whose interrupt takes some ms.
 const TIMERS: u64 = 10_000;
 
-/// What `why` says of the wakeups of the only task that waits, and what the load does.
+/// The result of `why` for the wakeups of the only waiting task, and what the load does.
 fn planted(attach: AttachCase, rounds: u64, cpu: usize, cause: PlantedCause) -> (Value, Performance) {
     let mut staged = Workload::Planted(Planted { rounds, cpu, cause }).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-sleeper").to_string(), "--class", "wakeup"]);
@@ -51,7 +52,7 @@ fn planted(attach: AttachCase, rounds: u64, cpu: usize, cause: PlantedCause) -> 
     (ended(why, "wakeup"), performance)
 }
 
-fn a_hog_of_a_higher_class_has_the_wait_behind_it(attach: AttachCase) -> TestOutcome {
+fn a_hog_of_a_higher_class_causes_the_wait_behind_it(attach: AttachCase) -> TestOutcome {
     let mut staged = behind_hog(Policy::Other).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-sleeper").to_string(), "--class", "wakeup"]);
     let performance = staged.perform();
@@ -59,15 +60,16 @@ fn a_hog_of_a_higher_class_has_the_wait_behind_it(attach: AttachCase) -> TestOut
     assert_first(&wakeups, "higher", "wl-hog");
     assert!(number(&wakeups["count"]) <= performance.wakeups(), "{wakeups}");
     let mut due = due(&wakeups, &performance, "wl-hog");
-    // A hidden task may come before the sleeper, an ordinary task as well: the one that was seen last is taken for it.
+    // An invisible task may run before the sleeper, even an ordinary one: its time is attributed to the
+    // task seen last.
     due.most_ns += performance.hidden_ns;
     assert_due("wl-hog", culprit(&wakeups, "higher", "wl-hog"), due, &wakeups);
     assert_not_planted(&wakeups, "higher");
-    assert_eq!(wakeups["moved"], 0, "{wakeups}");
+    assert_eq!(wakeups["migrated"], 0, "{wakeups}");
     Ok(())
 }
 
-fn a_hog_of_the_same_priority_is_told_from_one_of_a_higher(attach: AttachCase) -> TestOutcome {
+fn a_hog_of_the_same_priority_is_not_a_higher_one(attach: AttachCase) -> TestOutcome {
     let mut staged = behind_hog(Policy::Fifo(50)).stage();
     let why = why(attach, &["--tid", &staged.tid("wl-sleeper").to_string(), "--class", "wakeup"]);
     let performance = staged.perform();
@@ -87,12 +89,12 @@ fn a_task_above_all_others_waits_for_none_of_them(attach: AttachCase) -> TestOut
     let wakeups = &document["classes"][0];
     assert_eq!(component(wakeups, "throttled"), 0, "{wakeups}");
     for culprit in list(&wakeups["culprits"]) {
-        assert!(culprit["part"] == "lower" || culprit["name"] != "wl-sleeper", "{culprit} in {wakeups}");
+        assert!(culprit["component"] == "lower" || culprit["name"] != "wl-sleeper", "{culprit} in {wakeups}");
     }
     Ok(())
 }
 
-fn two_tasks_in_turn_have_each_its_share(attach: AttachCase) -> TestOutcome {
+fn two_tasks_in_turn_each_have_their_share(attach: AttachCase) -> TestOutcome {
     let cause = PlantedCause::InTurn { spins_ns: [4_000_000, 8_000_000], turns: 2 };
     let (wakeups, performance) = planted(attach, 10, machine::one_cpu(), cause);
     assert_longest_first(&wakeups, "higher", &performance);
@@ -104,12 +106,12 @@ fn two_tasks_in_turn_have_each_its_share(attach: AttachCase) -> TestOutcome {
     Ok(())
 }
 
-fn a_wait_that_is_moved_is_looked_up_on_either_cpu(attach: AttachCase) -> TestOutcome {
+fn a_migrated_wait_is_explained_on_either_cpu(attach: AttachCase) -> TestOutcome {
     let [cpu, to] = machine::two_cpus()?;
     let cause = PlantedCause::Migrated { to, spins_ns: [6_000_000, 12_000_000] };
     let (wakeups, performance) = planted(attach, 10, cpu, cause);
     assert_longest_first(&wakeups, "higher", &performance);
-    assert_eq!(wakeups["moved"], wakeups["count"], "{wakeups}");
+    assert_eq!(wakeups["migrated"], wakeups["count"], "{wakeups}");
     for name in performance.reported.took.keys() {
         let due = due(&wakeups, &performance, name);
         assert_due(name, culprit(&wakeups, "higher", name), due, &wakeups);
@@ -118,7 +120,7 @@ fn a_wait_that_is_moved_is_looked_up_on_either_cpu(attach: AttachCase) -> TestOu
     Ok(())
 }
 
-fn a_softirq_is_told_from_the_task_that_it_interrupts(attach: AttachCase) -> TestOutcome {
+fn a_softirq_is_separated_from_the_task_that_it_interrupts(attach: AttachCase) -> TestOutcome {
     let cause = PlantedCause::Softirq { receivers: 1_000, for_ns: SPIN_NS };
     let (wakeups, performance) = planted(attach, 20, machine::one_cpu(), cause);
     assert_first(&wakeups, "softirq", "NET_RX");
@@ -127,7 +129,7 @@ fn a_softirq_is_told_from_the_task_that_it_interrupts(attach: AttachCase) -> Tes
     Ok(())
 }
 
-fn an_interrupt_is_told_from_the_task_that_it_interrupts(attach: AttachCase) -> TestOutcome {
+fn an_interrupt_is_separated_from_the_task_that_it_interrupts(attach: AttachCase) -> TestOutcome {
     if machine::is_preempt_rt() {
         return Err(Skip::because("with PREEMPT_RT, timers of user space expire in a thread and not in the interrupt"));
     }
@@ -139,7 +141,7 @@ fn an_interrupt_is_told_from_the_task_that_it_interrupts(attach: AttachCase) -> 
     Ok(())
 }
 
-fn on_an_idle_cpu_nobody_is_in_the_way(attach: AttachCase) -> TestOutcome {
+fn on_an_idle_cpu_no_task_is_in_the_way(attach: AttachCase) -> TestOutcome {
     let cpu = machine::one_cpu();
     let mut staged =
         Workload::Sleeper(Sleeper { rounds: 200, sleep_ns: 2_000_000, place: TaskPlacement::fifo(cpu) }).stage();
@@ -153,22 +155,22 @@ fn on_an_idle_cpu_nobody_is_in_the_way(attach: AttachCase) -> TestOutcome {
     let by_cpu = ["placement", "ipi", "idle", "irq", "softirq"].map(|name| component(&wakeups, name));
     let (by_cpu_ns, all_ns) = (by_cpu.iter().sum::<u64>(), number(&wakeups["sum_ns"]));
     println!("\n  idle for {idle_ns} of {} ns: {waits} of {} waits", performance.duration_ns, performance.wakeups());
-    println!("  nobody in the way: {by_cpu_ns} of {all_ns} ns");
-    // Idle at least half as often as the kernel says that it was for long, if that was most of the time: of little of it, a few
-    // ticks of the kernel's account, few wakeups are a fair sample.
+    println!("  no task in the way: {by_cpu_ns} of {all_ns} ns");
+    // Idle at least half as often as the kernel's idle time suggests, if the CPU was idle most of the
+    // time: short idle times, a few ticks in the kernel's accounting, are no fair sample of the wakeups.
     let was_idle = idle_ns * 2 > performance.duration_ns;
     let due = u128::from(performance.wakeups()) * u128::from(idle_ns) / u128::from(performance.duration_ns) / 2;
     assert!(!was_idle || u128::from(waits) >= due, "{waits} of {due} waits for the way out of idle: {wakeups}");
     if machine::has_own_time() && idle_ns * 10 > performance.duration_ns * 9 {
         assert!(by_cpu_ns * 2 > all_ns - component(&wakeups, "stolen"), "tasks were in the way: {wakeups}");
-        // Nobody else but the reader is on an emulated machine.
+        // The only other task on an emulated machine is the reader.
         let others_ns = all_ns - culprit(&wakeups, "lower", "wakelat");
         assert!(!machine::is_emulated() || by_cpu_ns * 20 >= others_ns * 19, "tasks were in the way: {wakeups}");
     }
     Ok(())
 }
 
-fn a_wakeup_from_another_cpu_has_its_delivery(attach: AttachCase) -> TestOutcome {
+fn a_wakeup_from_another_cpu_has_a_delivery(attach: AttachCase) -> TestOutcome {
     let cpus = machine::two_cpus()?;
     let mut staged = Workload::CrossWake(CrossWake { rounds: 200, cpus }).stage();
     let wakee = staged.tid("wl-wakee").to_string();
@@ -182,28 +184,26 @@ fn a_wakeup_from_another_cpu_has_its_delivery(attach: AttachCase) -> TestOutcome
             if is_other { "other" } else { "same" }
         );
         assert_eq!(placement + ipi, number(&class["count"]), "{class}");
-        assert!(is_other || ipi == 0, "nobody interrupts itself: {class}");
+        assert!(is_other || ipi == 0, "no CPU interrupts itself: {class}");
     }
     Ok(())
 }
 
-fn a_wakeup_sent_to_a_cpu_waits_until_that_takes_interrupts(attach: AttachCase) -> TestOutcome {
+fn a_wakeup_sent_to_a_cpu_waits_until_it_takes_interrupts(attach: AttachCase) -> TestOutcome {
     if machine::is_preempt_rt() {
         return Err(Skip::because(
             "with PREEMPT_RT, timers of user space expire in a thread, in which a CPU takes interrupts",
         ));
     }
     if machine::is_emulated() {
-        return Err(Skip::because(
-            "emulated processors take turns: none wakes anybody while another is in an interrupt",
-        ));
+        return Err(Skip::because("emulated CPUs run in turn: none wakes a task while another one is in an interrupt"));
     }
     let [from, cpu] = machine::two_cpus()?;
-    let deaf = Planted { rounds: 11, cpu, cause: PlantedCause::InterruptsOff { from, timers: TIMERS } };
+    let deaf = Planted { rounds: 33, cpu, cause: PlantedCause::InterruptsOff { from, timers: TIMERS } };
     let mut staged = Workload::Planted(deaf).stage();
     let tid = staged.tid("wl-sleeper").to_string();
     let ring_size = machine::ring_size();
-    let whose = ["trace", "--json", "--parts", "--tid", &tid, "--class", "wakeup", "--from", "waking"];
+    let whose = ["trace", "--json", "--breakdown", "--tid", &tid, "--class", "wakeup", "--from", "waking"];
     let how = ["--ring-size", &ring_size, "--attach", attach.name()];
     let trace = Wakelat::measuring(command(&[&whose[..], &how].concat()));
     let before_ns = machine::idle_ns(cpu);
@@ -216,51 +216,55 @@ fn a_wakeup_sent_to_a_cpu_waits_until_that_takes_interrupts(attach: AttachCase) 
         let Some(wait) = waits.iter().find(|wait| (began_ns..=began_ns + most_ns).contains(&wait.at_ns)) else {
             continue;
         };
-        let ipi_ns = wait.parts["ipi"];
+        let ipi_ns = wait.components["ipi"];
         println!("  {} to {most_ns} ns by the load: {ipi_ns} of {} ns by wakelat", least.least_ns, wait.latency_ns);
         assert!(wait.latency_ns <= most_ns, "the load knows of {most_ns} ns: {wait:?}");
-        // Where another task has that CPU, the waker itself puts this one on its queue, and no interrupt is sent.
+        // If another task has that CPU, the waker itself puts this one on its run queue, and sends no interrupt.
         if ipi_ns > 0 {
             sent += 1;
-            // Where one interrupt of the timers ends before they all have expired, the CPU takes the wakeup there, and the rest
-            // of the wait is the next one.
-            let found_ns = ipi_ns + wait.parts["idle"] + wait.parts["irq"];
+            // If one interrupt of the timers ends before all of them have expired, the CPU handles the
+            // wakeup there, and the rest of the wait is the next timer interrupt.
+            let found_ns = ipi_ns + wait.components["idle"] + wait.components["irq"];
             assert!(found_ns >= least.least_ns, "the CPU was in an interrupt for {} ns: {wait:?}", least.least_ns);
         }
     }
-    if idle_ns * 4 < duration_ns * 3 {
-        return Err(Skip::because("others had the CPU: no wakeup is sent to one that is not idle"));
+    if idle_ns * 3 < duration_ns {
+        return Err(Skip::because("other tasks ran on the CPU: no interrupt is sent to a CPU that is not idle"));
     }
-    // The CPU was idle for most of the time: that it was not for eight of eleven instants of its own is one chance in ten thousand.
+    // The CPU was idle for a third of the time or more: the probability that it was idle at no more
+    // than two of 33 independent instants is less than one in a thousand.
     assert!(sent >= 3, "{sent} of {} wakeups were sent: {waits:?}", known.waits_ns.len());
     Ok(())
 }
 
-fn a_group_out_of_quota_is_told_apart_from_one_that_queues(attach: AttachCase) -> TestOutcome {
+fn throttling_by_quota_is_separated_from_queueing(attach: AttachCase) -> TestOutcome {
     let limited = QuotaGroup::to_percent(10)?;
     let mut staged = Workload::Hogs(Hogs { per_cpu: 1 }).stage();
     limited.add_process(staged.pid());
     let why = why(attach, &["--comm", "wl-hog", "--class", "preempted"]);
     staged.begin();
     until("the group has been out of quota often enough", || limited.throttled().0 >= 60);
-    // Now each of its waits has an end.
+    // Now each of its waits ends.
     limited.remove_quota();
     let (_, by_kernel_ns) = limited.throttled();
     let preempted = ended(why, "preempted");
     drop(staged);
     let by_why_ns = component(&preempted, "throttled");
-    println!("\n  throttled: {by_why_ns} ns by wakelat, {by_kernel_ns} by cpu.stat");
+    // If the group runs out of quota while its task waits for another task, that time is throttling and queueing at once.
+    let both_ns = component(&preempted, "same");
+    println!("\n  throttled: {by_why_ns} ns by wakelat, {by_kernel_ns} by cpu.stat; {both_ns} ns behind other tasks");
+    let tolerated_ns = by_kernel_ns / if machine::is_emulated() { 20 } else { 200 } + both_ns;
     assert!(
-        by_why_ns.abs_diff(by_kernel_ns) * 20 <= by_kernel_ns,
+        by_why_ns.abs_diff(by_kernel_ns) <= tolerated_ns,
         "{by_why_ns} of {by_kernel_ns}: {}",
-        preempted["parts"]
+        preempted["components"]
     );
     Ok(())
 }
 
-fn preemptions_on_other_cpus_are_not_those_asked_for(attach: AttachCase) -> TestOutcome {
+fn preemptions_on_other_cpus_are_left_out(attach: AttachCase) -> TestOutcome {
     let cpus = machine::two_cpus()?;
-    // One of a higher class takes its CPU from the hogs there, again and again.
+    // A task of a higher class takes its CPU from the hogs there, again and again.
     let mut staged = Workload::Hogs(Hogs { per_cpu: 1 }).stage();
     let on = |cpu: usize| why(attach, &["--comm", "wl-hog", "--class", "preempted", "--cpus", &cpu.to_string()]);
     let (first, last) = (on(cpus[0]), on(cpus[1]));
@@ -280,9 +284,10 @@ fn preemptions_on_other_cpus_are_not_those_asked_for(attach: AttachCase) -> Test
     Ok(())
 }
 
-/// Of the stream from which all this is told: each CPU's switches are a chain, and where it is broken, that is said.
-fn each_switch_follows_the_last_of_its_cpu(attach: AttachCase) -> TestOutcome {
-    // Soon over, as whatever else the machine does is told as well.
+/// Checks the stream that all of this is computed from: each CPU's switches form a chain, and breaks in
+/// it are reported.
+fn each_switch_continues_the_previous_one_of_its_cpu(attach: AttachCase) -> TestOutcome {
+    // A short load, because everything else on the machine is reported as well.
     let load = BehindHog { rounds: 100, spin_ns: 100_000, cpu: machine::one_cpu(), sleeper: Policy::Other };
     let mut staged = Workload::BehindHog(load).stage();
     let ring_size = machine::ring_size();
@@ -295,7 +300,7 @@ fn each_switch_follows_the_last_of_its_cpu(attach: AttachCase) -> TestOutcome {
     assert!(ended.status.success(), "{ended:#?}");
     let mut last: HashMap<u64, (u64, u64)> = HashMap::new();
     let (mut switches, mut broken) = (0, 0);
-    // Where the reader gets no CPU for so long that there is no room.
+    // CPUs whose events were lost because the reader did not run for too long.
     let mut lost_on = HashSet::new();
     for line in ended.stdout.lines() {
         let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"));
@@ -306,16 +311,16 @@ fn each_switch_follows_the_last_of_its_cpu(attach: AttachCase) -> TestOutcome {
         match event["event"].as_str() {
             Some("switch") => {
                 let at_ns = number(&event["at_ns"]);
-                if let Some((came, came_ns)) = last.insert(cpu, (number(&event["next_tid"]), at_ns)) {
-                    assert_eq!(event["tid"], came, "{line}");
-                    assert_eq!(event["run_ns"], at_ns - came_ns, "{line}");
+                if let Some((tid, switched_in_ns)) = last.insert(cpu, (number(&event["next_tid"]), at_ns)) {
+                    assert_eq!(event["tid"], tid, "{line}");
+                    assert_eq!(event["run_ns"], at_ns - switched_in_ns, "{line}");
                 }
                 switches += 1;
             }
             Some("unseen") => {
                 match last.remove(&cpu) {
-                    Some((came, _)) => assert_eq!(event["came_tid"], came, "{line}"),
-                    None => assert!(lost_on.contains(&cpu), "no task had come: {line}"),
+                    Some((tid, _)) => assert_eq!(event["switched_in_tid"], tid, "{line}"),
+                    None => assert!(lost_on.contains(&cpu), "no task had been switched in: {line}"),
                 }
                 broken += 1;
             }
@@ -326,7 +331,7 @@ fn each_switch_follows_the_last_of_its_cpu(attach: AttachCase) -> TestOutcome {
             _ => {}
         }
     }
-    println!("\n  {switches} switches, {broken} times others between");
+    println!("\n  {switches} switches, {broken} times with unseen ones in between");
     assert!(switches > 200 && broken * 10 < switches, "{broken} of {switches}");
     Ok(())
 }

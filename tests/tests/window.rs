@@ -1,4 +1,5 @@
-//! A window is as long as it was to be, whatever keeps wakelat from its end: a stopped reader, a blocked output.
+//! A window has the requested length, whatever keeps wakelat from ending it: a stopped reader, a
+//! blocked output.
 
 use std::{
     fs,
@@ -36,20 +37,20 @@ fn main() {
     let once = once![
         a_signal_that_was_ignored_at_the_start_ends_nothing,
         a_run_that_fails_before_it_measures_leaves_no_file,
-        where_memory_is_too_little_an_error_says_so,
-        the_reader_has_a_real_time_priority_where_that_delays_no_other_task,
+        too_little_memory_is_an_error_that_names_the_limit,
+        the_reader_has_a_real_time_priority_if_that_delays_no_other_task,
     ];
     suite::main(counted.into_iter().chain(others).chain(once));
 }
 
-/// The window asked for: ns.
+/// The requested window: ns.
 const WINDOW_NS: u64 = 200_000_000;
 /// How long the sleeper of [`sleeper`] sleeps: ns.
 const SLEEP_NS: u64 = 500_000;
-/// Wakeups of the sleeper that a window has room for, and one at each end.
+/// Maximum number of wakeups of the sleeper in a window, plus one at each end.
 const MOST_IN_WINDOW: u64 = WINDOW_NS / SLEEP_NS + 2;
 
-/// A sleeper that goes on for three times the window, at least.
+/// A sleeper that runs for at least three times the window.
 fn sleeper() -> Workload {
     Workload::Sleeper(Sleeper {
         rounds: 3 * WINDOW_NS / SLEEP_NS,
@@ -58,8 +59,8 @@ fn sleeper() -> Workload {
     })
 }
 
-/// Starts `command`, stops it once it measures, and lets it go on when a sleeper has been woken all through its window and long
-/// after.
+/// Starts `command`, stops it once it measures, and continues it when a sleeper has been woken
+/// throughout its window and long after.
 fn stopped_over_its_end(command: Command) -> (RunOutput, Performance) {
     let mut staged = sleeper().stage();
     let wakelat = Wakelat::measuring(command);
@@ -77,7 +78,7 @@ fn a_reader_that_is_stopped_counts_nothing_after_the_end(attach: AttachCase) -> 
     let [report] = &ended.reports()[..] else { panic!("{ended:#?}") };
     assert_eq!((report.duration_ns, report.requested_ns), (WINDOW_NS, Some(WINDOW_NS)));
     let terms = report.coverage.wakeups;
-    assert!((1..=MOST_IN_WINDOW).contains(&terms.delivered), "{terms:?}, {performance:?}");
+    assert!((1..=MOST_IN_WINDOW).contains(&terms.measured), "{terms:?}, {performance:?}");
     let end_unix_ns = report.start_unix_ns + WINDOW_NS;
     let latest = report.groups.iter().filter_map(|group| group.max_at_unix_ns).max();
     assert!(latest.is_some_and(|latest| latest < end_unix_ns), "{latest:?}, {end_unix_ns}");
@@ -105,7 +106,7 @@ fn events_after_the_end_are_in_no_output(attach: AttachCase) -> TestOutcome {
             serde_json::Deserializer::from_str(&ended.stdout).into_iter().map(|document| document.unwrap()).collect();
         let report = documents.last().expect("a report");
         assert_eq!(report["duration_ns"], WINDOW_NS, "{line:?}: {report}");
-        let delivered = report["coverage"]["delivered"].as_u64().expect("a number");
+        let delivered = report["coverage"]["measured"].as_u64().expect("a number");
         assert!((1..=MOST_IN_WINDOW).contains(&delivered), "{line:?}: {delivered}, {performance:?}");
         let end_unix_ns = report["start_unix_ns"].as_u64().expect("a number") + WINDOW_NS;
         let instants = documents.iter().filter_map(|document| document["at_unix_ns"].as_u64());
@@ -128,7 +129,7 @@ fn intervals_that_ended_while_the_reader_was_stopped_are_skipped_and_counted(att
     let long = reports.iter().max_by_key(|report| report.duration_ns).expect("a report");
     let (skipped, duration_ns) = (long.skipped_intervals, long.duration_ns);
     println!("\n  {duration_ns} ns with {skipped} skipped, of {} reports", reports.len());
-    // It covers the whole stop: less than an interval was cut before, and nothing of it comes once more.
+    // It covers the whole stop: less than an interval was reported before, and no part of it is reported twice.
     assert!(duration_ns + 200_000_000 > performance.duration_ns, "{duration_ns}, {performance:?}");
     assert!(skipped >= duration_ns / 100_000_000 - 2, "{skipped} skipped in {duration_ns} ns");
     let intervals: u64 = reports.iter().map(|report| 1 + report.skipped_intervals).sum();
@@ -145,7 +146,7 @@ fn has_programs(pid: u32) -> bool {
 }
 
 fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: AttachCase) -> TestOutcome {
-    // More than a pipe has room for (64 KiB): a wait has some 400 bytes.
+    // More than a pipe has room for (64 KiB): a wait takes some 400 bytes.
     let mut staged = sleeper().stage();
     let line = ["trace", "--json", "--comm", "wl-sleeper", "--attach", attach.name(), "-d", "200ms"];
     let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakelat");
@@ -153,7 +154,7 @@ fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: AttachCa
     let mut wakelat = Wakelat::from_child(child);
     wakelat.until_measuring();
     let performance = staged.perform();
-    // Nothing has read a byte.
+    // No byte has been read yet.
     until("the programs are gone", || !has_programs(wakelat.pid()));
     let mut written = String::new();
     output.read_to_string(&mut written).expect("UTF-8");
@@ -163,19 +164,21 @@ fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: AttachCa
     let waits = JsonWait::parse_all(&written);
     let report: Value = written.lines().last().map(|line| serde_json::from_str(line).unwrap()).expect("a report");
     assert_eq!(report["duration_ns"], WINDOW_NS, "{report}");
-    let (not_written, lost) = (&report["not_written"], &report["coverage"]["ring_full"]);
+    let (not_written, lost) = (&report["not_written"], &report["coverage"]["ring_buffer_full"]);
     assert_eq!((not_written, lost), (&Value::from(0), &Value::from(0)), "{report}");
-    assert_eq!(report["coverage"]["delivered"], waits.len(), "{report}");
+    assert_eq!(report["coverage"]["measured"], waits.len(), "{report}");
     assert!(waits.len() as u64 + performance.untraced > 1, "{performance:?}");
     Ok(())
 }
 
 fn waits_that_a_blocked_output_has_no_room_for_are_counted(attach: AttachCase) -> TestOutcome {
-    /// What may wait for the output to be written (`CAPACITY` in wakelat/src/session/writer.rs), and the shortest line of a wait.
+    /// Size of the queue of output to be written (`CAPACITY` in wakelat/src/session/writer.rs), and
+    /// length of the shortest line of a wait: bytes.
     const QUEUE: u64 = 32 << 20;
     const SHORTEST: u64 = 300;
     let place = TaskPlacement::other(machine::one_cpu());
-    // Two waits a round, and three times as many as the queue has room for: some may find no room in the ring buffer either.
+    // Two waits in each round, and three times as many as the queue has room for: some may find no room
+    // in the ring buffer either.
     let rounds = 3 * QUEUE / SHORTEST / 2;
     let load = PingPong { ping: place, pong: place, ..PingPong::on_one(machine::one_cpu(), rounds) };
     let mut staged = Workload::PingPong(load).stage();
@@ -188,7 +191,7 @@ fn waits_that_a_blocked_output_has_no_room_for_are_counted(attach: AttachCase) -
     staged.begin();
     staged.await_outcome();
     wakelat.signal(Signal::SIGINT);
-    // Nothing has read a byte until the window has ended.
+    // No byte is read until the window has ended.
     until("the programs are gone", || !has_programs(wakelat.pid()));
     let mut written = String::new();
     output.read_to_string(&mut written).expect("UTF-8");
@@ -196,7 +199,7 @@ fn waits_that_a_blocked_output_has_no_room_for_are_counted(attach: AttachCase) -
     assert!(ended.status.success(), "{ended:#?}");
     let report: Value = written.lines().last().map(|line| serde_json::from_str(line).unwrap()).expect("a report");
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{report}"));
-    let (not_written, delivered) = (number(&report["not_written"]), number(&report["coverage"]["delivered"]));
+    let (not_written, delivered) = (number(&report["not_written"]), number(&report["coverage"]["measured"]));
     println!("\n  {delivered} waits, {not_written} not written");
     assert!(written.len() as u64 >= QUEUE && not_written > 0, "{} bytes, {report}", written.len());
     assert_eq!(JsonWait::parse_all(&written).len() as u64 + not_written, delivered, "{report}");
@@ -219,7 +222,7 @@ fn a_signal_that_was_ignored_at_the_start_ends_nothing() -> TestOutcome {
     let mut staged = sleeper().stage();
     let mut line = command(&["hist", "--json", "--comm", "wl-sleeper"]);
     let ignore = || {
-        // SAFETY: nothing is called where the signal arrives.
+        // SAFETY: installs no handler.
         unsafe { signal(Signal::SIGHUP, SigHandler::SigIgn) }.map(drop).map_err(std::io::Error::from)
     };
     // SAFETY: one system call between fork and exec, no allocation.
@@ -245,7 +248,7 @@ fn a_run_that_fails_before_it_measures_leaves_no_file() -> TestOutcome {
     Ok(())
 }
 
-fn where_memory_is_too_little_an_error_says_so() -> TestOutcome {
+fn too_little_memory_is_an_error_that_names_the_limit() -> TestOutcome {
     const STEP: u64 = 16 << 20;
     for arguments in [&["hist"][..], &["why", "--ring-size", "16M"]] {
         let ended_within = |limit: u64| {
@@ -259,13 +262,13 @@ fn where_memory_is_too_little_an_error_says_so() -> TestOutcome {
         assert!(ends.next().is_some_and(|ended| ended.status.success()), "{arguments:?} fails with 160 MiB");
         let refused = ends.find(|ended| !ended.status.success()).expect("a process takes memory");
         refused.assert_refused(1, &["ulimit -v"]);
-        // Lower still, there may be no room for the binary itself.
+        // At an even lower limit, there may be no room for the binary itself.
         ends.next().expect("a lower limit").assert_refused(1, &["ulimit -v"]);
     }
     Ok(())
 }
 
-fn the_reader_has_a_real_time_priority_where_that_delays_no_other_task() -> TestOutcome {
+fn the_reader_has_a_real_time_priority_if_that_delays_no_other_task() -> TestOutcome {
     let runtime_us = fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap_or_default();
     if runtime_us.trim().parse::<i64>().is_ok_and(|runtime_us| runtime_us < 0) {
         return Err(Skip::because("real-time tasks are not throttled here"));
@@ -275,7 +278,7 @@ fn the_reader_has_a_real_time_priority_where_that_delays_no_other_task() -> Test
         (&[][..], 1),
         (&["--rt-priority", "0"], 0),
         (&["--rt-priority", "7"], 7),
-        // It would hold a CPU while it reads.
+        // It would occupy a CPU while it reads.
         (&samples, 0),
         (&[&samples[..], &["--rt-priority", "7"]].concat(), 7),
     ] {

@@ -1,5 +1,5 @@
-//! The loads do what they say, by the kernel's own account of their tasks: without this, nothing they are used to show
-//! would be shown.
+//! The loads do what they report, by the kernel's own accounting of their tasks: without this, the
+//! tests that use them would show nothing.
 
 use wakelat_tests::{
     cgroup::Hierarchy,
@@ -15,38 +15,38 @@ use wakelat_tests::{
 
 fn main() {
     suite::main(once![
-        a_ping_pong_on_one_cpu_blocks_as_often_as_it_says,
-        a_ping_pong_across_cpus_blocks_as_often_as_it_says,
-        a_sleeper_blocks_as_often_as_it_says,
+        a_ping_pong_on_one_cpu_blocks_as_often_as_it_reports,
+        a_ping_pong_across_cpus_blocks_as_often_as_it_reports,
+        a_sleeper_blocks_as_often_as_it_reports,
         a_sleeper_behind_a_hog_waits_at_least_as_long_as_the_hog_spins,
-        a_cross_wake_blocks_as_often_as_it_says,
-        a_storm_preempts,
-        every_other_load_comes_to_its_end,
-        a_group_is_gone_after_its_tasks,
+        a_cross_wake_blocks_as_often_as_it_reports,
+        a_wake_race_preempts,
+        every_other_load_completes,
+        a_group_is_removed_after_its_tasks,
     ]);
 }
 
 fn assert_exact(load: Workload) -> Vec<u64> {
     let mut staged = load.stage();
     let performance = staged.perform();
-    // That both agree is asserted there.
+    // `perform` asserts that load and kernel agree.
     assert!(performance.wakeups() > 0);
     performance.reported.waits_ns
 }
 
-fn a_ping_pong_on_one_cpu_blocks_as_often_as_it_says() -> TestOutcome {
+fn a_ping_pong_on_one_cpu_blocks_as_often_as_it_reports() -> TestOutcome {
     let mut load = PingPong::on_one(machine::one_cpu(), 2000);
     load.sleep_after_ns = 1_000_000;
     assert_eq!(assert_exact(Workload::PingPong(load)).len(), 4000);
     Ok(())
 }
 
-fn a_ping_pong_across_cpus_blocks_as_often_as_it_says() -> TestOutcome {
+fn a_ping_pong_across_cpus_blocks_as_often_as_it_reports() -> TestOutcome {
     assert_eq!(assert_exact(Workload::PingPong(PingPong::across(machine::two_cpus()?, 500))).len(), 1000);
     Ok(())
 }
 
-fn a_sleeper_blocks_as_often_as_it_says() -> TestOutcome {
+fn a_sleeper_blocks_as_often_as_it_reports() -> TestOutcome {
     let place = TaskPlacement::fifo(machine::one_cpu());
     assert_exact(Workload::Sleeper(Sleeper { rounds: 200, sleep_ns: 1_000_000, place }));
     Ok(())
@@ -59,12 +59,12 @@ fn a_sleeper_behind_a_hog_waits_at_least_as_long_as_the_hog_spins() -> TestOutco
     Ok(())
 }
 
-fn a_cross_wake_blocks_as_often_as_it_says() -> TestOutcome {
+fn a_cross_wake_blocks_as_often_as_it_reports() -> TestOutcome {
     assert_exact(Workload::CrossWake(CrossWake { rounds: 500, cpus: machine::two_cpus()? }));
     Ok(())
 }
 
-fn a_storm_preempts() -> TestOutcome {
+fn a_wake_race_preempts() -> TestOutcome {
     let cpu = machine::one_cpu();
     let race = WakeRace { rounds: 4_000, cpus: [machine::cpus()[0], cpu], preemptor: true, sleep_after_ns: 1_000_000 };
     let mut staged = Workload::WakeRace(race).stage();
@@ -75,7 +75,7 @@ fn a_storm_preempts() -> TestOutcome {
     Ok(())
 }
 
-fn every_other_load_comes_to_its_end() -> TestOutcome {
+fn every_other_load_completes() -> TestOutcome {
     let cpu = machine::one_cpu();
     let cpus = [machine::cpus()[0], cpu];
     let loads = [
@@ -92,7 +92,7 @@ fn every_other_load_comes_to_its_end() -> TestOutcome {
     Ok(())
 }
 
-fn a_group_is_gone_after_its_tasks() -> TestOutcome {
+fn a_group_is_removed_after_its_tasks() -> TestOutcome {
     let hierarchy = Hierarchy::find()?;
     let group = hierarchy.group("life");
     let path = group.path().to_owned();

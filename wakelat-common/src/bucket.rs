@@ -1,17 +1,17 @@
 //! The histogram's value → bucket function.
 //!
-//! Log-linear: every power of two is cut into [`PER_OCTAVE`] buckets of equal width, so a bucket is at most 1/32 =
-//! 3.1 % of its value wide, buckets never straddle a power of two, and small values have a bucket each. Any u64 has a
-//! bucket: nothing is clamped.
+//! Log-linear: every power of two is divided into [`PER_OCTAVE`] buckets of equal width. A bucket is at
+//! most 1/32 = 3.1 % of its value wide, no bucket straddles a power of two, and small values have a
+//! bucket each. Every u64 has a bucket: nothing is clamped.
 
 /// log2 of [`PER_OCTAVE`].
 pub const SUB_BITS: u32 = 5;
 /// Buckets in one power of two.
 pub const PER_OCTAVE: u64 = 1 << SUB_BITS;
-/// How many buckets there are: all of u64.
+/// Number of buckets; together they cover all of u64.
 pub const BUCKETS: usize = ((64 - SUB_BITS as usize) + 1) << SUB_BITS;
 
-/// The bucket `value` falls in, below [`BUCKETS`].
+/// Index of the bucket that holds `value`, below [`BUCKETS`].
 #[inline(always)]
 pub const fn index(value: u64) -> usize {
     if value < PER_OCTAVE {
@@ -33,13 +33,14 @@ pub const fn lower(index: usize) -> u64 {
     (index - (shift << SUB_BITS)) << shift
 }
 
-/// The smallest value above bucket `index`; `u64::MAX` for the last one, which contains it.
+/// The smallest value above bucket `index`; for the last bucket `u64::MAX`, which it contains.
 pub const fn upper(index: usize) -> u64 {
     if index + 1 >= BUCKETS { u64::MAX } else { lower(index + 1) }
 }
 
-/// floor(log2(value)) for value > 0, by halving: the BPF instruction set cannot count leading zeros. Without a branch: the
-/// verifier would follow each of the 64 ways through six of them, for each way that leads here.
+/// floor(log2(value)) for value > 0, by halving: the BPF instruction set cannot count leading zeros.
+/// Without branches: the verifier would follow each of the 64 paths through six of them, for each path
+/// that leads here.
 #[inline(always)]
 const fn log2(value: u64) -> u32 {
     let (rest, by_32) = halve(value, 32);
@@ -50,10 +51,11 @@ const fn log2(value: u64) -> u32 {
     by_32 + by_16 + by_8 + by_4 + by_2 + (rest >> 1) as u32
 }
 
-/// For `value` below 2^(2 `bits`): its upper half and `bits` if that is not 0, otherwise `value` and 0.
+/// For `value` below 2^(2 `bits`): its upper half and `bits` if that half is not 0, otherwise `value`
+/// and 0.
 #[inline(always)]
 const fn halve(value: u64, bits: u32) -> (u64, u32) {
-    // All bits of a half, added to a half, carry into the next bit unless that half is 0.
+    // Adding `bits` ones to the upper half carries into the next bit, unless that half is 0.
     let carry = ((value >> bits) + ((1 << bits) - 1)) >> bits;
     let by = (carry as u32) * bits;
     (value >> by, by)
@@ -65,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// 2^k − 1, 2^k and 2^k + 1 for every k, and the ends.
+    /// 2^k − 1, 2^k and 2^k + 1 for every k, and the largest values.
     fn boundaries() -> impl Iterator<Item = u64> {
         (0..64)
             .flat_map(|k| {

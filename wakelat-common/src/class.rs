@@ -1,23 +1,24 @@
 //! Why a task was waiting for a CPU.
 
-/// What put a task on a run queue. Classes are never mixed in one figure unless run-queue latency is asked for by name.
+/// The event that put a task on a run queue. No figure mixes classes unless the user requests run-queue
+/// latency by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "user", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum Class {
-    /// `sched_wakeup`: a sleeping task was made runnable.
+    /// `sched_wakeup`: a sleeping task becomes runnable.
     Wakeup = 0,
-    /// `sched_wakeup_new`: a task was created and made runnable for the first time.
+    /// `sched_wakeup_new`: a new task becomes runnable for the first time.
     New = 1,
-    /// `sched_switch`: a task lost its CPU while it could have gone on.
+    /// `sched_switch`: a task lost its CPU while it was still runnable.
     Preempted = 2,
 }
 
 impl Class {
-    /// Every class, in the order in which reports show them.
+    /// All classes, in the order in which reports show them.
     pub const ALL: [Self; 3] = [Self::Wakeup, Self::New, Self::Preempted];
 
-    /// The class a record's byte names, if it names one.
+    /// Converts the byte in a record; `None` if it is not a class.
     #[inline(always)]
     pub const fn from_u8(value: u8) -> Option<Self> {
         match value {
@@ -28,7 +29,7 @@ impl Class {
         }
     }
 
-    /// The word for this class on the command line, in JSON and in every report.
+    /// The name of this class on the command line, in JSON and in all reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Wakeup => "wakeup",
@@ -38,15 +39,15 @@ impl Class {
     }
 }
 
-/// A set of classes, as one load-time integer of the BPF programs.
+/// A set of classes, passed to the BPF programs as one load-time integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Classes(pub u32);
 
 impl Classes {
-    /// No class.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// This set and `class`.
+    /// This set plus `class`.
     #[must_use]
     pub const fn with(self, class: Class) -> Self {
         Self(self.0 | 1 << class as u32)

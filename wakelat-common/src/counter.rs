@@ -1,48 +1,49 @@
-//! Every way in which a wait can end or be lost, counted in the kernel, per CPU.
+//! Counters of all the ways in which a wait can end or be lost, kept by the programs, per CPU.
 //!
-//! For wakeups (classes `wakeup` and `new`), and for preemptions by themselves:
+//! Wakeups (classes `wakeup` and `new`) and preemptions each satisfy:
 //!
 //! ```text
-//! seen = delivered + woken_running + woken_waiting + filtered + not_watched + start_map_full
-//!      + ring_full + discarded + stale + censored
+//! seen = measured + already_running + already_queued + filtered + not_sampled
+//!      + task_table_full + ring_buffer_full + invalid + missed_switch + still_waiting
 //! ```
 //!
-//! `censored` is the only term that is more than a counter: it is the number of tasks found waiting when a run ends, and
-//! of those that were gone by then.
+//! `still_waiting` is the only term that is not just a counter: it is the number of tasks found waiting
+//! when a run ends, plus those that were gone by then.
 
 /// One term of the accounting identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Counter {
-    /// Waits that began, or would have: each ends up in exactly one of the other terms.
+    /// Events that began a wait or could have: each is counted in exactly one of the other terms.
     Seen,
-    /// Samples put in the ring buffer.
+    /// Waits put in the ring buffer.
     Measured,
-    /// Wakeups that found the task on a CPU: nothing waits.
+    /// Wakeups that found the task on a CPU: no wait begins.
     AlreadyRunning,
-    /// Wakeups that found the task waiting already: the earlier start stays.
+    /// Wakeups that found the task already waiting: the earlier start is kept.
     AlreadyQueued,
-    /// Refused by what the user asked for: the filter or the threshold.
+    /// Rejected by the filter or the threshold that the user set.
     Filtered,
-    /// Those of `Filtered` that passed the filter and fell below the threshold.
+    /// The part of `Filtered` that passed the filter but was below the threshold.
     BelowThreshold,
-    /// No room in the map of starts.
+    /// No room in the task table.
     TaskTableFull,
     /// No room in the ring buffer.
     RingBufferFull,
-    /// The end was before the start, or nobody saw the event from which to count.
+    /// The end was before the start, or the event that starts the clock was not seen.
     Invalid,
-    /// A start whose switch-in was never seen.
+    /// Waits whose switch-in was never seen.
     MissedSwitch,
-    /// Of tasks that were not drawn, where not all are watched ([`crate::share`]); no filter has judged them.
+    /// Wakeups and preemptions of tasks that are not sampled ([`crate::sampling`]); the filter has not
+    /// tested them.
     NotSampled,
 }
 
-/// How many counters there are.
+/// Number of counters.
 pub const COUNTERS: usize = 11;
 
 impl Counter {
-    /// All of them, in the order of [`Counters`].
+    /// All counters, in the order of [`Counters`].
     pub const ALL: [Self; COUNTERS] = [
         Self::Seen,
         Self::Measured,
@@ -58,7 +59,7 @@ impl Counter {
     ];
 }
 
-/// One CPU's counters, indexed by [`Counter`]. The map has two such entries, see [`Subject`].
+/// One CPU's counters, indexed by [`Counter`]. The map has an entry for each [`Subject`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Counters(pub [u64; COUNTERS]);
@@ -70,7 +71,7 @@ impl core::ops::Index<Counter> for Counters {
     }
 }
 
-/// What an identity is about: the key of the counter map.
+/// What a set of counters is about: the key of the counter map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Subject {
@@ -80,5 +81,5 @@ pub enum Subject {
     Preemptions = 1,
 }
 
-/// How many subjects there are.
+/// Number of subjects.
 pub const SUBJECTS: u32 = 2;

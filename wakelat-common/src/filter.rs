@@ -1,25 +1,26 @@
-//! The in-kernel filter: who is measured. Everything here judges the task that waits, never its waker.
+//! The data of the in-kernel filter: which tasks are measured. All of it is about the task that waits,
+//! never its waker.
 
 use crate::glob::Glob;
 
-/// Highest number of CPUs a filter can name (`NR_CPUS` of the largest distribution kernels, 8192).
+/// Highest number of CPUs that a filter can name (`NR_CPUS` of the largest distribution kernels, 8192).
 pub const MAX_CPUS: usize = 8192;
 
-/// Lowest kernel priority: a deadline task's.
+/// Lowest kernel priority: that of a deadline task.
 pub const MIN_PRIO: i32 = -1;
 /// Highest kernel priority: nice 19 (`MAX_PRIO - 1`, include/linux/sched/prio.h).
 pub const MAX_PRIO: i32 = 139;
 
-/// Bits of the load-time integer that says which parts of the filter are in force, so that the verifier removes the
-/// others.
+/// Bits of the load-time integer that says which criteria the filter uses, so that the verifier removes
+/// the code of the others.
 pub mod part {
-    /// Only the processes in the map of tgids.
+    /// Only the processes in the map of process IDs.
     pub const TGID: u32 = 1 << 0;
-    /// Only the threads in the map of pids.
+    /// Only the threads in the map of thread IDs.
     pub const PID: u32 = 1 << 1;
     /// Only names that match [`super::Filter::comm`].
     pub const COMM: u32 = 1 << 2;
-    /// Only descendants of the cgroups in the map of cgroup ids.
+    /// Only the cgroups in the map of cgroup IDs, and their descendants.
     pub const CGROUP: u32 = 1 << 3;
     /// Only the CPUs in [`super::Filter::cpus`].
     pub const CPU: u32 = 1 << 4;
@@ -27,54 +28,55 @@ pub mod part {
     pub const PRIO: u32 = 1 << 5;
     /// Only the policies in [`super::Filter::policies`].
     pub const POLICY: u32 = 1 << 6;
-    /// Not the process in the load-time integer `OWN_TGID`.
+    /// Excludes the process in the load-time integer `OWN_TGID`.
     pub const OTHERS: u32 = 1 << 7;
 }
 
-/// What a filter compares with, except for the ids, which have maps of their own.
+/// The values that a filter compares with, except for IDs, which have maps of their own.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Filter {
-    /// Names.
+    /// Patterns for task names.
     pub comm: Glob,
-    /// Bit `prio - MIN_PRIO` is set where that priority is wanted. (A power of two of words, of which three are used.)
+    /// Bit `prio - MIN_PRIO` is set if that priority is accepted. (Four words, a power of two, of which
+    /// three are used.)
     pub prios: [u64; 4],
-    /// Bit `policy` is set where that policy is wanted.
+    /// Bit `policy` is set if that policy is accepted.
     pub policies: u64,
-    /// Bit `cpu` is set where that CPU is wanted: the one on which the wait ends.
+    /// Bit `cpu` is set if that CPU, on which a wait ends, is accepted.
     pub cpus: [u64; MAX_CPUS / 64],
 }
 
 impl Filter {
-    /// A filter that wants nothing; each part in force has its bits set afterwards.
+    /// A filter that accepts nothing; set the bits of each criterion in use afterwards.
     pub const fn new() -> Self {
         Self { comm: Glob::new(), prios: [0; 4], policies: 0, cpus: [0; MAX_CPUS / 64] }
     }
 
-    /// Whether `prio` is wanted; one outside the kernel's range never is.
+    /// Whether `prio` is accepted; one outside the kernel's range never is.
     #[inline(always)]
     pub fn wants_prio(&self, prio: i32) -> bool {
         bit(&self.prios, prio.wrapping_sub(MIN_PRIO) as u32)
     }
 
-    /// Whether `policy` is wanted.
+    /// Whether `policy` is accepted.
     #[inline(always)]
     pub fn wants_policy(&self, policy: u32) -> bool {
         policy < 64 && self.policies >> policy & 1 != 0
     }
 
-    /// Whether `cpu` is wanted.
+    /// Whether `cpu` is accepted.
     #[inline(always)]
     pub fn wants_cpu(&self, cpu: u32) -> bool {
         bit(&self.cpus, cpu)
     }
 
-    /// Wants `prio`. Returns false where the kernel has no such priority.
+    /// Accepts `prio`. Returns false if the kernel has no such priority.
     pub fn want_prio(&mut self, prio: i32) -> bool {
         (MIN_PRIO..=MAX_PRIO).contains(&prio) && set(&mut self.prios, (prio - MIN_PRIO) as u32)
     }
 
-    /// Wants `cpu`. Returns false where it is above [`MAX_CPUS`].
+    /// Accepts `cpu`. Returns false if it is not below [`MAX_CPUS`].
     pub fn want_cpu(&mut self, cpu: u32) -> bool {
         set(&mut self.cpus, cpu)
     }
@@ -86,8 +88,9 @@ impl Default for Filter {
     }
 }
 
-/// The length must be a power of two. Reads first and judges afterwards: the other way round LLVM proves the mask
-/// superfluous, drops it, and the verifier, which does not follow the proof, refuses the program.
+/// Tests bit `index`; the number of words must be a power of two. Reads first and tests the range
+/// afterwards: in the other order LLVM proves the mask superfluous and drops it, and the verifier, which
+/// cannot follow the proof, rejects the program.
 #[inline(always)]
 fn bit<const WORDS: usize>(words: &[u64; WORDS], index: u32) -> bool {
     const { assert!(WORDS.is_power_of_two()) };

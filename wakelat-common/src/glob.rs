@@ -1,8 +1,10 @@
-//! Shell patterns over task names, compiled to bit masks so that a match costs the same few instructions per character
-//! whatever the pattern: no backtracking, no branches on the data, nothing for the verifier to walk twice.
+//! Shell patterns for task names, compiled to bit masks. A match costs the same few instructions per
+//! character whatever the pattern: no backtracking, no branches on the data, nothing for the verifier to
+//! explore twice.
 //!
-//! Bit *i* of the state says "the first *i* characters of the pattern have matched". A character moves every live bit
-//! one up where the pattern accepts it, and a `*` lets its bit stay. Several patterns stand side by side in the 64 bits.
+//! Bit *i* of the state means "the first *i* characters of the pattern have matched". Each character of
+//! the name moves every set bit up by one if the pattern accepts it there, and a `*` keeps its bit.
+//! Several patterns share the 64 bits.
 
 use crate::sample::COMM_LEN;
 
@@ -10,9 +12,9 @@ use crate::sample::COMM_LEN;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Glob {
-    /// For each character, the bits that may move up on it.
+    /// For each character, the bits that it may move up.
     pub accepts: [u64; 256],
-    /// The bits before anything was read.
+    /// The bits that are set before any character is read.
     pub initial: u64,
     /// The bits that a `*` keeps alive.
     pub stays: u64,
@@ -48,9 +50,9 @@ impl Default for Glob {
 /// What is wrong with a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GlobError {
-    /// All patterns together have more characters than the 64 bits hold.
+    /// All patterns together have more characters than fit in 64 bits.
     TooLong,
-    /// A `[` without its `]`, or with nothing in between.
+    /// A `[` without its `]`, or with nothing between them.
     Bracket,
     /// An empty pattern.
     Empty,
@@ -59,8 +61,10 @@ pub enum GlobError {
 impl core::fmt::Display for GlobError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Self::TooLong => "the patterns are too long together; at most 63 characters are accepted, less one for each further pattern",
-            Self::Bracket => "`[` has no matching `]`; write `[[]` for the character itself",
+            Self::TooLong => {
+                "the patterns are too long in total; expected at most 63 characters, less one for each further pattern"
+            }
+            Self::Bracket => "`[` has no matching `]`; write `[[]` to match a literal `[`",
             Self::Empty => "the pattern is empty; write `*` for any name",
         })
     }
@@ -69,15 +73,15 @@ impl core::fmt::Display for GlobError {
 impl core::error::Error for GlobError {}
 
 impl Glob {
-    /// Adds a pattern: `*` any characters, `?` one, `[a-z]` one of, `[!a-z]` one not of; all else stands for itself.
+    /// Adds a pattern: `*` matches any characters, `?` any one, `[a-z]` one of a set, `[!a-z]` one not
+    /// in the set; all other characters match themselves.
     ///
-    /// # Errors
-    /// Where the pattern is malformed or no longer fits.
+    /// Fails if the pattern is malformed or no longer fits.
     pub fn add(&mut self, pattern: &[u8]) -> Result<(), GlobError> {
         if pattern.is_empty() {
             return Err(GlobError::Empty);
         }
-        // The next free bit lies above every bit in use.
+        // The next free bit is above every bit in use.
         let used = self.initial | self.stays | self.matched;
         let mut at = 64 - used.leading_zeros();
         if at > 63 {
@@ -108,13 +112,13 @@ impl Glob {
         Ok(())
     }
 
-    /// Adds what stands between `[` and `]`; returns what follows.
+    /// Adds the set between `[` and `]`; returns the rest of the pattern.
     fn add_bracket<'a>(&mut self, set: &'a [u8], bit: u64) -> Result<&'a [u8], GlobError> {
         let (negated, set) = match set {
             [b'!' | b'^', rest @ ..] => (true, rest),
             _ => (false, set),
         };
-        // A `]` right at the start stands for itself, as in a shell.
+        // A `]` right at the start is a literal, as in a shell.
         let end =
             1 + set.get(1..).and_then(|rest| rest.iter().position(|byte| *byte == b']')).ok_or(GlobError::Bracket)?;
         let (mut members, rest) = (&set[..end], &set[end + 1..]);
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_means_what_a_shell_means() {
+    fn a_pattern_matches_as_in_a_shell() {
         for (pattern, name, expected) in [
             ("sched-pipe", "sched-pipe", true),
             ("sched-pipe", "sched-pipes", false),
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_pattern_is_refused() {
+    fn an_invalid_pattern_is_rejected() {
         let mut glob = Glob::new();
         assert_eq!(glob.add(b""), Err(GlobError::Empty));
         assert_eq!(glob.add(b"a[b"), Err(GlobError::Bracket));

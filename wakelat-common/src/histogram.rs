@@ -1,57 +1,58 @@
-//! The waits of one class on one CPU, as the programs keep them where nobody asked for single ones.
+//! The histogram of one class on one CPU, in which the programs count waits if single waits are not
+//! needed.
 
 use crate::{
     Sample,
     bucket::{self, BUCKETS},
 };
 
-/// Entries of [`Histogram::buckets`]: the next power of two above [`BUCKETS`], so that a mask keeps an index within
-/// bounds; the last ones stay empty.
+/// Number of [`Histogram::buckets`]: the next power of two above [`BUCKETS`], so that a mask keeps an
+/// index within bounds. The last buckets stay empty.
 pub const SLOTS: usize = BUCKETS.next_power_of_two();
 
-/// Histograms that one CPU has: one for each class, twice. Programs write to the one half while user space reads and
-/// clears the other.
+/// Histograms per CPU: two for each class. Programs write to one half while user space reads and clears
+/// the other.
 pub const HISTOGRAMS: u32 = 2 * CLASSES;
 
 const CLASSES: u32 = crate::Class::ALL.len() as u32;
 
-/// Which of a CPU's histograms is that of `class` in half `half`, 0 or 1.
+/// Index of the histogram of `class` in half `half` (0 or 1) among those of a CPU.
 #[inline(always)]
 pub const fn slot(class: crate::Class, half: u32) -> u32 {
     class as u32 + (half & 1) * CLASSES
 }
 
-/// The longest waits that are kept of each class with all that is known of them: a power of two, so that a mask keeps an
+/// Number of longest waits that are kept in full for each class: a power of two, so that a mask keeps an
 /// index within bounds.
 pub const WORST: usize = 4;
 
-/// Waits: exact count, sum and minimum, each in its bucket ([`bucket`]), and the longest ones by themselves.
+/// Waits: exact count, sum and minimum, the number in each [`bucket`], and the longest ones in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Histogram {
-    /// How many.
+    /// Number of waits.
     pub count: u64,
-    /// All of them together: ns. Enough for 584 years.
+    /// Sum of all waits: ns. Enough for 584 years.
     pub sum_ns: u64,
-    /// The shortest: ns.
+    /// The shortest wait: ns.
     pub min_ns: u64,
     /// Waits of this length or more are among the longest: ns; 0 until there are [`WORST`].
     keep_from_ns: u64,
-    /// The longest, in no order; as many as there are waits, or all.
+    /// The longest waits, in no order; fewer than [`WORST`] only if there are fewer waits.
     worst: [Sample; WORST],
-    /// Waits by bucket.
+    /// Number of waits in each bucket.
     pub buckets: [u64; SLOTS],
 }
 
 const _: () = assert!(size_of::<Histogram>() == 32 + WORST * size_of::<Sample>() + 8 * SLOTS);
 
 impl Histogram {
-    /// No waits.
+    /// A histogram without waits.
     pub const EMPTY: Self =
         Self { count: 0, sum_ns: 0, min_ns: 0, keep_from_ns: 0, worst: [Sample::NONE; WORST], buckets: [0; SLOTS] };
 
-    /// Adds a wait. `sample` is asked for all that is known of it if it is one of the longest so far. Of equally long ones
-    /// the first stay.
+    /// Adds a wait. Calls `sample` for all that is known about it if it is one of the longest so far.
+    /// Among equally long waits the first ones are kept.
     #[inline(always)]
     pub fn record(&mut self, latency_ns: u64, sample: impl FnOnce() -> Sample) {
         let before = self.count;
@@ -67,13 +68,14 @@ impl Histogram {
         }
     }
 
-    /// Keeps a wait in place of the shortest one kept, or in the next empty place. `before`: how many waits came before it.
+    /// Keeps a wait in place of the shortest one kept, or in the next free element. `before`: the number
+    /// of waits before it.
     #[inline(always)]
     fn keep(&mut self, before: u64, sample: Sample) {
         let filled = before >= WORST as u64;
-        let place = if filled { self.shortest_kept() } else { before as usize };
-        self.worst[place & (WORST - 1)] = sample;
-        // This one is the last of the first ones, or of those after.
+        let index = if filled { self.shortest_kept() } else { before as usize };
+        self.worst[index & (WORST - 1)] = sample;
+        // All elements are in use from now on.
         if before + 1 >= WORST as u64 {
             self.keep_from_ns = self.worst[self.shortest_kept() & (WORST - 1)].latency_ns + 1;
         }
@@ -82,20 +84,20 @@ impl Histogram {
     #[inline(always)]
     fn shortest_kept(&self) -> usize {
         let (mut least, mut shortest_ns) = (0, self.worst[0].latency_ns);
-        for (place, sample) in self.worst.iter().enumerate() {
+        for (index, sample) in self.worst.iter().enumerate() {
             if sample.latency_ns < shortest_ns {
-                (least, shortest_ns) = (place, sample.latency_ns);
+                (least, shortest_ns) = (index, sample.latency_ns);
             }
         }
         least
     }
 
-    /// The CPU on which these waits ended: the same for all. 0 where there are none.
+    /// The CPU on which all these waits ended; 0 if there are none.
     pub const fn cpu(&self) -> u32 {
         self.worst[0].cpu
     }
 
-    /// The longest waits, in no order: [`WORST`] of them, or all there are.
+    /// The longest waits, in no order: [`WORST`] of them, or all if there are fewer.
     pub fn worst(&self) -> &[Sample] {
         &self.worst[..self.count.min(WORST as u64) as usize]
     }
@@ -122,7 +124,7 @@ mod tests {
                 histogram.record(*value, || Sample { cpu: 3, latency_ns: *value, at_ns: at as u64, ..Sample::NONE });
             }
             let mut longest: Vec<(u64, u64)> = values.iter().copied().zip(0..).collect();
-            // Of equal ones the first.
+            // Among equally long waits the first ones are kept.
             longest.sort_by_key(|(value, at)| (std::cmp::Reverse(*value), *at));
             longest.truncate(WORST);
             let mut kept: Vec<_> = histogram.worst().iter().map(|sample| (sample.latency_ns, sample.at_ns)).collect();

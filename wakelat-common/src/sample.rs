@@ -1,67 +1,68 @@
-//! The record of one wait, as it travels through the ring buffer.
+//! The record of one wait, as it is passed through the ring buffer.
 
-/// Bytes of a task's name, with its final NUL (`TASK_COMM_LEN`, include/linux/sched.h).
+/// Size of a task's name in bytes, with its final NUL (`TASK_COMM_LEN`, include/linux/sched.h).
 pub const COMM_LEN: usize = 16;
 
-/// The value of [`Sample::delivery_ns`] where `sched_waking` was not seen.
+/// The value of [`Sample::delivery_ns`] if `sched_waking` was not seen.
 pub const DELIVERY_UNKNOWN: u64 = u64::MAX;
 
-/// The value of [`Sample::prev_cpu`] where it is not known.
+/// The value of [`Sample::prev_cpu`] if it is not known.
 pub const CPU_UNKNOWN: u32 = u32::MAX;
 
-/// [`Sample::kind`] of a [`Sample`]; other kinds of record will have other numbers.
+/// The [`Sample::kind`] of every [`Sample`]; records of other kinds have other numbers.
 pub const KIND_SAMPLE: u8 = 1;
 
-/// One wait that ended: a task was switched in.
+/// One wait, which ended when its task was switched in.
 ///
-/// Kernel words throughout: `pid` is the thread, `tgid` the process. All fields are about the task that waited, except
-/// where the name says otherwise.
+/// Names are those of the kernel: `pid` is the thread, `tgid` the process. All fields are about the task
+/// that waited, unless their names say otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Sample {
-    /// What record this is: [`KIND_SAMPLE`].
+    /// The kind of this record: [`KIND_SAMPLE`].
     pub kind: u8,
-    /// The level at which its task was watched ([`crate::share`]): it stands for 2^level waits.
+    /// The sampling shift of the wait ([`crate::sampling`]): it counts for 2^shift waits.
     pub sampling_shift: u8,
-    /// A [`crate::Class`], as its number.
+    /// A [`crate::Class`] as a number.
     pub class: u8,
-    /// 1 where the task was preempted although its state said that it sleeps, or that is not known: see
-    /// [`crate::start::PendingWait::preempted_sleeping`].
+    /// 1 if the task was preempted in a sleeping state, or if that is not known: see
+    /// [`crate::pending_wait::PendingWait::preempted_sleeping`].
     pub preempted_sleeping: u8,
-    /// Where it runs now.
+    /// The CPU on which it runs now.
     pub cpu: u32,
     /// When it was switched in: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// How long it waited on a run queue: ns.
     pub latency_ns: u64,
-    /// `sched_waking` to `sched_wakeup`: ns, or [`DELIVERY_UNKNOWN`].
+    /// Wake delivery, from `sched_waking` to `sched_wakeup`: ns, or [`DELIVERY_UNKNOWN`].
     pub delivery_ns: u64,
-    /// Its cgroup's id in the v2 hierarchy (the inode number of its directory), or 0 where nobody asked.
+    /// ID of its cgroup in the v2 hierarchy (the inode number of the cgroup's directory); 0 if not
+    /// requested.
     pub cgroup_id: u64,
-    /// Thread id.
+    /// Thread ID.
     pub pid: u32,
-    /// Process id.
+    /// Process ID.
     pub tgid: u32,
     /// Kernel priority: 0–99 real-time, 100–139 fair, −1 deadline.
     pub prio: i32,
     /// Scheduling policy: `SCHED_*` of include/uapi/linux/sched.h.
     pub policy: u32,
-    /// Where it ran before this wait, or [`CPU_UNKNOWN`].
+    /// The CPU on which it ran before this wait, or [`CPU_UNKNOWN`].
     pub prev_cpu: u32,
-    /// The thread that woke it, or 0 (also when an interrupt on an idle CPU did).
+    /// The thread that woke it; 0 if none did or it is not known, or if an interrupt on an idle CPU woke it.
     pub waker_pid: u32,
-    /// The thread that ran on `cpu` until now; 0 is idle.
+    /// The thread that was running on `cpu` until now; 0 is the idle task.
     pub prev_pid: u32,
-    /// That thread's kernel priority.
+    /// The kernel priority of `prev_pid`.
     pub prev_prio: i32,
-    /// Its name, NUL-terminated.
+    /// The task's name, NUL-terminated.
     pub comm: [u8; COMM_LEN],
     /// The name of `prev_pid`.
     pub prev_comm: [u8; COMM_LEN],
 }
 
 impl Sample {
-    /// Nothing.
+    /// An empty record.
     pub const NONE: Self = Self {
         kind: 0,
         sampling_shift: 0,

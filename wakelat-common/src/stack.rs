@@ -1,49 +1,50 @@
-//! Where a task was in its code as it woke another, or left its CPU: records sent beside the timeline's, where stacks are
-//! asked for, and the budget that bounds what taking them costs.
+//! Stack records: where a task was in its code when it woke another or left its CPU. Also the budget
+//! that bounds the cost of taking stacks.
 //!
-//! A record holds the numbers of two stacks in maps of the kernel's, where equal stacks are kept once. User space joins it to a
-//! wait by task and time.
+//! Sent with the timeline records if stacks are requested. A record holds the IDs of two stacks in
+//! kernel maps, which keep equal stacks once. User space joins it to a wait by task and time.
 
 /// Bits of the load-time integer that says whose stacks are taken; [`StackRecord::role`] is one of them.
 pub mod role {
-    /// Of whoever wakes or makes a task.
+    /// The task that wakes or creates another.
     pub const WAKER: u8 = 1;
-    /// Of the task that waits: where it left its CPU.
+    /// The task that waits, where it left its CPU.
     pub const WAKEE: u8 = 1 << 1;
 }
 
-/// Frames of a stack that are kept, from the innermost on.
+/// Number of frames that are kept of a stack, from the innermost outwards.
 pub const DEPTH: usize = 64;
 
-/// Stacks that each of the two maps, for kernel and user, has room for, where any are taken. A power of two: the kernel makes it one.
+/// Number of stacks for which each of the two maps, kernel and user, has room if any are taken. A power
+/// of two: the kernel rounds up to one.
 pub const MAX_STACKS: u32 = 4096;
 
-/// The stacks of the task on the CPU.
+/// The stacks of the task that is current when the record is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct StackRecord {
     /// [`crate::timeline::kind::STACK`].
     pub kind: u8,
-    /// Of [`role`].
+    /// One of [`role`].
     pub role: u8,
     /// Zero.
     pub reserved: u16,
-    /// Where.
+    /// The CPU on which the event fired.
     pub cpu: u32,
-    /// As [`crate::timeline::SwitchRecord::lost`].
+    /// Same as [`crate::timeline::SwitchRecord::lost`].
     pub lost: u32,
-    /// The thread that waits, or is about to.
+    /// The thread that waits, or is about to wait.
     pub pid: u32,
-    /// When: ns of CLOCK_MONOTONIC. To the ns the time of the `sched_waking`, `sched_wakeup_new` or `sched_switch` in which it
-    /// was taken, as other records and the wait have it.
+    /// ns of CLOCK_MONOTONIC: to the ns the time of the `sched_waking`, `sched_wakeup_new` or
+    /// `sched_switch` in which the stacks were taken, as in the wait and in other records.
     pub at_ns: u64,
-    /// The thread on the CPU, whose stacks they are.
+    /// The current thread, whose stacks they are.
     pub by_pid: u32,
-    /// Its process, whose code the user stack is in.
+    /// The process of that thread, whose code the user stack is in.
     pub by_tgid: u32,
-    /// The number of its kernel stack in the map; below 0, the error that there was instead.
+    /// ID of its kernel stack in the map; if negative, the error instead.
     pub kernel: i32,
-    /// The same of its user stack.
+    /// ID of its user stack in the map; if negative, the error instead.
     pub user: i32,
 }
 
@@ -51,42 +52,43 @@ const _: () = assert!(size_of::<StackRecord>() == 40);
 
 /// Errors of `bpf_get_stackid()` (kernel/bpf/stackmap.c).
 pub mod error {
-    /// There is no such stack, or not a frame of it can be read.
+    /// There is no such stack, or no frame of it can be read.
     pub const NO_STACK: i32 = -14;
-    /// Another stack has its place in the map.
+    /// Another stack occupies its slot in the map.
     pub const COLLISION: i32 = -17;
     /// The map is full.
     pub const MAP_FULL: i32 = -12;
 }
 
-/// Taking stacks may take one ns of this many: 5 % of a CPU.
+/// Taking stacks may use one ns in this many: 5 % of a CPU.
 const TIME_DIVISOR: u64 = 20;
 
-/// What may be saved up: ns.
+/// The most time that a CPU may save up for stacks: ns.
 const MAX_SAVED_NS: u64 = 10_000_000;
 
-/// What a CPU may still spend on stacks, and what became of those that were to be taken. Read by user space.
+/// The time that a CPU may still spend on stacks, and what became of the stacks to be taken. Read by
+/// user space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct StackBudget {
-    /// What may be spent now: ns. Below 0 after a stack that took longer than that.
+    /// Time that may be spent now: ns. Negative after a stack that took longer than the time left.
     left_ns: i64,
-    /// Up to when it has been given: ns of CLOCK_MONOTONIC.
+    /// Until when the budget has been refilled: ns of CLOCK_MONOTONIC.
     refilled_at_ns: u64,
-    /// How often both stacks of a task were looked for.
+    /// Number of times that both stacks of a task were looked up.
     pub taken: u64,
-    /// How often they were not, as that would have been over the budget.
+    /// Number of times that they were not, because that would have exceeded the budget.
     pub over_budget: u64,
-    /// Stacks, kernel and user apart, for which their map had no room.
+    /// Stacks for which their map had no room; kernel and user stacks count separately.
     pub map_full: u64,
-    /// Kernel stacks that there were not, or of which nothing could be read.
+    /// Kernel stacks that do not exist or could not be read.
     pub no_kernel: u64,
-    /// User stacks that there were not, as of threads of the kernel, or of which nothing could be read.
+    /// User stacks that do not exist, as for kernel threads, or could not be read.
     pub no_user: u64,
 }
 
 impl StackBudget {
-    /// Whether a stack may be taken now; counts it where not.
+    /// Whether a stack may be taken now; counts it as over budget if not.
     #[inline(always)]
     pub fn allows(&mut self, now_ns: u64) -> bool {
         let gained = now_ns.saturating_sub(self.refilled_at_ns) / TIME_DIVISOR;
@@ -100,7 +102,8 @@ impl StackBudget {
         self.left_ns > 0
     }
 
-    /// Stacks were looked for, which took `spent_ns` and gave `kernel` and `user`: numbers or errors.
+    /// Charges a lookup of both stacks, which took `spent_ns` and returned `kernel` and `user`: IDs or
+    /// errors.
     #[inline(always)]
     pub fn pay(&mut self, spent_ns: u64, kernel: i32, user: i32) {
         self.left_ns -= spent_ns as i64;
@@ -118,10 +121,10 @@ impl StackBudget {
     }
 }
 
-/// Whether the map had no room, by what was there in place of a number.
+/// Whether the result of a lookup says that the map had no room.
 #[inline(always)]
-pub const fn is_map_full(number: i32) -> bool {
-    number == error::COLLISION || number == error::MAP_FULL
+pub const fn is_map_full(id: i32) -> bool {
+    id == error::COLLISION || id == error::MAP_FULL
 }
 
 #[cfg(test)]
@@ -130,7 +133,8 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// Takes stacks of `each_ns` one after the other for `seconds`; returns how long that took on the CPU.
+    /// Takes stacks of `each_ns` one after the other for `seconds`; returns how long that took on the
+    /// CPU.
     fn spend(budget: &mut StackBudget, from_ns: u64, seconds: u64, each_ns: u64) -> u64 {
         let (mut now_ns, mut spent_ns) = (from_ns, 0);
         while now_ns < from_ns + seconds * SECOND_NS {
@@ -145,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_take_a_twentieth_of_the_time_and_what_was_saved() {
+    fn stacks_take_a_twentieth_of_the_time_plus_what_was_saved() {
         for each_ns in [700, 5_000, 90_000] {
             let mut budget = StackBudget::default();
             let spent_ns = spend(&mut budget, 1_000 * SECOND_NS, 10, each_ns);
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_refused_where_little_is_taken() {
+    fn a_low_rate_of_stacks_stays_within_the_budget() {
         let mut budget = StackBudget::default();
         for second in 1..1_000 {
             assert!(budget.allows(second * SECOND_NS));
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_backwards_gives_nothing() {
+    fn a_clock_that_goes_backwards_does_not_refill_the_budget() {
         let mut budget = StackBudget::default();
         assert!(budget.allows(SECOND_NS));
         budget.pay(MAX_SAVED_NS, 1, 2);

@@ -1,11 +1,11 @@
-//! What happens on each CPU, one thing after the other: the records from which user space accounts for a wait.
+//! Timeline records: what happens on each CPU, in order; user space explains waits by them.
 //!
-//! Programs send them where the question is what a wait consists of. A CPU's records come in its own order, and carry the
-//! number of those lost so far, so that a missing one is known to be missing.
+//! The programs send them only if a timeline is requested. Each CPU's records come in the order in which
+//! it sent them, and carry the number of records lost so far, so that a missing record is noticed.
 
-use crate::{sample::COMM_LEN, start::PrevState};
+use crate::{pending_wait::PrevState, sample::COMM_LEN};
 
-/// What a record is: the number it begins with. They have numbers of their own, beside [`crate::sample::KIND_SAMPLE`].
+/// The first byte of a record: its kind. Distinct from [`crate::sample::KIND_SAMPLE`].
 pub mod kind {
     /// A [`super::SwitchRecord`].
     pub const SWITCH: u8 = 2;
@@ -25,46 +25,46 @@ pub mod kind {
     pub const STACK: u8 = 18;
 }
 
-/// Bits of the load-time integer that says what is told, so that the verifier removes what is not.
-pub mod part {
-    /// Every switch; without it, nothing.
+/// Bits of the load-time integer that says what is recorded, so that the verifier removes all other code.
+pub mod feature {
+    /// Every switch. Without it, no timeline record is sent.
     pub const SWITCHES: u32 = 1;
     /// Interrupts and softirqs.
     pub const INTERRUPTS: u32 = 1 << 1;
-    /// The clocks of throttling and of stolen time.
+    /// The clocks of throttled and stolen time.
     pub const CLOCKS: u32 = 1 << 2;
-    /// Moves of all tasks measured, and not only of those that wait.
+    /// Migrations of all measured tasks, not only of those that wait.
     pub const ALL_MIGRATIONS: u32 = 1 << 3;
     /// Wakeups.
     pub const WAKEUPS: u32 = 1 << 4;
-    /// What the filter says of each task at a switch, and not only of those that are preempted.
+    /// The result of the filter for both tasks of every switch, not only for preempted ones.
     pub const FILTER_RESULTS: u32 = 1 << 5;
 }
 
-/// What a CPU is at, between two of its records.
+/// State of a CPU between two of its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct CpuState {
-    /// When what is under way began, by [`source`]: ns of CLOCK_MONOTONIC, 0 where nothing is. One of each at most: handlers
-    /// and the CPU's own interrupts run with interrupts off, and softirqs one after the other.
+    /// When the active interrupt of each [`source`] began: ns of CLOCK_MONOTONIC; 0 if there is none. There is one
+    /// at most: handlers and the CPU's own interrupts run with interrupts off, softirqs one after the other.
     pub from_ns: [u64; 3],
-    /// Records that found no room so far. Written by one instruction, as an interrupt may come between any two and lose a
-    /// record of its own.
+    /// Records lost so far because the ring buffer was full. Incremented by one instruction, as an
+    /// interrupt may come between any two and lose a record of its own.
     pub lost: u64,
-    /// Switches so far. Wraps.
+    /// Switches so far. Wraps around.
     pub switches_seen: u32,
-    /// One more than the last C-state that was entered; 0 where none was since the last switch.
+    /// One more than the last C-state that the CPU entered; 0 if it entered none since the last switch.
     pub idle_state: u32,
-    /// The kernel's own count of this CPU's switches at the last one that was seen (`rq.nr_switches`, which
-    /// `__schedule()`, kernel/sched/core.c, raises before the tracepoint); 0 before the first, or where it cannot be read.
+    /// The kernel's count of this CPU's switches at the last one seen (`rq.nr_switches`, which `__schedule()`,
+    /// kernel/sched/core.c, increments before the tracepoint); 0 before the first, or if it cannot be read.
     pub nr_switches: u64,
-    /// When the idle task was found running although the last switch was to another: ns of CLOCK_MONOTONIC; 0 where it was not.
+    /// When idle was found running although the last switch was to another task: ns of CLOCK_MONOTONIC, or 0.
     pub idle_since_ns: u64,
-    /// Who came by the last switch.
+    /// The task that the last switch was to.
     pub current: CurrentTask,
 }
 
-/// A task that came to a CPU, as a record told of it.
+/// A task that was switched in, as described by a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct CurrentTask {
@@ -74,163 +74,164 @@ pub struct CurrentTask {
     pub prio: i32,
     /// Its policy.
     pub policy: u32,
-    /// 1 where a record told of it.
+    /// 1 if a record described it.
     pub is_recorded: u32,
-    /// Its cgroup; 0 where that is not asked for.
+    /// Its cgroup; 0 if not requested.
     pub cgroup_id: u64,
-    /// Its name, as two words of the machine's byte order.
+    /// Its name, as two words in the machine's byte order.
     pub comm: [u64; 2],
 }
 
 impl CpuState {
-    /// Takes note of a switch, of which the kernel says that it is number `switches`. Returns how many before it were not
-    /// seen, or [`UNSEEN_UNKNOWN`].
+    /// Counts a switch that is number `switches` by the kernel's count. Returns how many switches before
+    /// it were not seen, or [`UNSEEN_UNKNOWN`].
     #[inline(always)]
     pub fn count_unseen(&mut self, switches: u64) -> u32 {
         let before = core::mem::replace(&mut self.nr_switches, switches);
         if before == 0 || switches == 0 {
             return UNSEEN_UNKNOWN;
         }
-        let hidden = switches.wrapping_sub(before).wrapping_sub(1);
-        if hidden < UNSEEN_UNKNOWN as u64 { hidden as u32 } else { UNSEEN_UNKNOWN }
+        let unseen = switches.wrapping_sub(before).wrapping_sub(1);
+        if unseen < UNSEEN_UNKNOWN as u64 { unseen as u32 } else { UNSEEN_UNKNOWN }
     }
 }
 
-/// [`SwitchRecord::class`] of one with which no wait ended that is to be shown.
+/// [`SwitchRecord::class`] of a switch that ended no wait, or none to be reported.
 pub const NO_WAIT: u8 = u8::MAX;
 
-/// How many switches were not seen is not known.
+/// The number of unseen switches is not known.
 pub const UNSEEN_UNKNOWN: u32 = u32::MAX;
 
-/// A C-state that is not known.
+/// The C-state is not known.
 pub const IDLE_STATE_UNKNOWN: u8 = u8::MAX;
 
 /// Bits of [`SwitchRecord::flags`].
 pub mod flag {
-    /// The CPU that carried the wakeup out was not the waker's: it had been sent an interrupt.
+    /// The wakeup was carried out on a CPU other than the waker's, which had been sent an interrupt.
     pub const REMOTE: u8 = 1;
-    /// The task's group had used up its quota already when the wait began.
+    /// The task's group had already used up its quota when the wait began.
     pub const THROTTLED_AT_START: u8 = 1 << 1;
-    /// The filter takes the task that leaves. Where not all are judged, of a preempted one alone.
+    /// The filter accepts `prev`. Only set if `prev` is preempted or with [`super::feature::FILTER_RESULTS`].
     pub const PREV_WANTED: u8 = 1 << 2;
-    /// The filter takes the task that comes, where all are judged.
+    /// The filter accepts `next`. Only set with [`super::feature::FILTER_RESULTS`].
     pub const NEXT_WANTED: u8 = 1 << 3;
-    /// Real-time tasks had used up their time on this CPU when it was switched.
+    /// Real-time tasks had used up their time on this CPU at the switch.
     pub const RT_THROTTLED: u8 = 1 << 4;
-    /// How long the group was throttled is not known: the kernel does not tell.
+    /// The kernel does not report for how long the group was throttled.
     pub const THROTTLING_UNKNOWN: u8 = 1 << 5;
 }
 
-/// A CPU went from one task to the next; with that a wait may have ended. The task that leaves is the one that came by the
-/// CPU's last record of a switch, and is as it was then: otherwise the record is a [`SwitchRecordFull`].
+/// A CPU switched tasks (`sched_switch`), which may have ended a wait. `prev` is the task that the CPU's
+/// last switch record switched in, unchanged since then; otherwise the record is a [`SwitchRecordFull`].
 ///
-/// Fields of a wait are as those of a [`crate::Sample`] of the same name. It fills two lines of a cache with the ring buffer's
-/// own header.
+/// Fields of the wait are the same as in a [`crate::Sample`]. With the ring buffer's own header it fills
+/// two cache lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SwitchRecord {
     /// [`kind::SWITCH`] or [`kind::SWITCH_FULL`].
     pub kind: u8,
-    /// Of the wait.
+    /// Sampling shift of the wait.
     pub sampling_shift: u8,
-    /// Of the wait; [`NO_WAIT`] where none ended, and then what is of a wait means nothing.
+    /// Class of the wait; [`NO_WAIT`] if none ended, and then all fields of the wait are meaningless.
     pub class: u8,
-    /// Of the wait.
+    /// Of the wait: 1 if it began in a sleeping state, or if that is not known.
     pub preempted_sleeping: u8,
-    /// Where.
+    /// The CPU that switched.
     pub cpu: u32,
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// This CPU's records that found no room so far. Not a number of its own for each record: an interrupt may come
-    /// between taking one and taking a place in the ring buffer.
+    /// Records of this CPU lost so far. Records are not numbered instead, because an interrupt may come
+    /// between taking a number and reserving room in the ring buffer.
     pub lost: u32,
-    /// What becomes of the task that leaves: [`prev_state_to_u8`].
+    /// What becomes of `prev`: [`prev_state_to_u8`].
     pub prev_state: u8,
     /// Bits of [`flag`].
     pub flags: u8,
-    /// The last C-state that the CPU entered, where it comes from idle; or [`IDLE_STATE_UNKNOWN`].
+    /// The last C-state that the CPU entered, if it comes from idle; otherwise [`IDLE_STATE_UNKNOWN`].
     pub idle_state: u8,
-    /// Of the wait: how often the task was moved to another CPU; 255 is that or more.
+    /// Of the wait: number of migrations; 255 means 255 or more.
     pub migrations: u8,
-    /// The thread that leaves.
+    /// The thread that is switched out (`prev`).
     pub prev_pid: u32,
-    /// The thread that comes.
+    /// The thread that is switched in (`next`).
     pub pid: u32,
-    /// Its process.
+    /// The process of `next`.
     pub tgid: u32,
-    /// Its priority.
+    /// The priority of `next`.
     pub prio: i32,
-    /// Its policy.
+    /// The policy of `next`.
     pub policy: u32,
-    /// Of the wait: on whose run queue it began: a CPU, or [`crate::sample::CPU_UNKNOWN`].
+    /// Of the wait: the CPU on whose run queue it began, or [`crate::sample::CPU_UNKNOWN`].
     pub wait_cpu: u32,
-    /// Of the wait: where the waker ran, or [`crate::sample::CPU_UNKNOWN`].
+    /// Of the wait: the CPU of the waker, or [`crate::sample::CPU_UNKNOWN`].
     pub waker_cpu: u32,
-    /// Of the wait.
+    /// Of the wait: the thread that woke the task, or 0.
     pub waker_pid: u32,
-    /// Of the wait.
+    /// Of the wait: the CPU on which the task ran before.
     pub prev_cpu: u32,
     /// Zero.
     pub reserved: u32,
-    /// Of the wait: ns.
+    /// Of the wait: its latency in ns.
     pub latency_ns: u64,
-    /// Of the wait: ns.
+    /// Of the wait: wake delivery in ns, or [`crate::sample::DELIVERY_UNKNOWN`].
     pub delivery_ns: u64,
-    /// Of the wait: how much of it the task's group was out of quota: ns.
+    /// Of the wait: how long the task's group was throttled meanwhile: ns.
     pub throttled_ns: u64,
-    /// Of the wait: how much of it the hypervisor kept the CPU, as far as the kernel knows: ns.
+    /// Of the wait: how long the hypervisor had the CPU meanwhile, as far as the kernel knows: ns.
     pub stolen_ns: u64,
-    /// The cgroup of the task that comes.
+    /// The cgroup of `next`.
     pub cgroup_id: u64,
-    /// Its name.
+    /// The name of `next`.
     pub comm: [u8; COMM_LEN],
 }
 
-/// The same, where the task that leaves is not the one that came by the last record, or has changed.
+/// A switch whose `prev` is not the task that the CPU's last switch record switched in, or has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SwitchRecordFull {
     /// The switch.
     pub switch: SwitchRecord,
-    /// The process of the task that leaves.
+    /// The process of `prev`.
     pub prev_tgid: u32,
-    /// Its priority.
+    /// The priority of `prev`.
     pub prev_prio: i32,
-    /// Its policy.
+    /// The policy of `prev`.
     pub prev_policy: u32,
-    /// How many switches of this CPU no program has seen since the last one that one did; or [`UNSEEN_UNKNOWN`].
+    /// Switches of this CPU since the last seen one that no program saw, or [`UNSEEN_UNKNOWN`].
     pub unseen: u32,
-    /// When the task that leaves came, by the kernel's own account (`sched_info.last_arrival`): ns of CLOCK_MONOTONIC, some
-    /// hundred ns off as the kernel reads its clock before the tracepoint. Of idle, of which it keeps none, when the CPU first
-    /// entered a C-state, if that came unseen. 0 where nobody tells.
+    /// When `prev` was switched in, as recorded by the kernel (`sched_info.last_arrival`): ns of
+    /// CLOCK_MONOTONIC, some hundred ns off as the kernel reads its clock before the tracepoint. For
+    /// idle, of which the kernel keeps no record: when the CPU first entered a C-state, if the switch to
+    /// idle was unseen. 0 if unknown.
     pub switched_in_ns: u64,
-    /// Its cgroup.
+    /// The cgroup of `prev`.
     pub prev_cgroup_id: u64,
-    /// Its name.
+    /// The name of `prev`.
     pub prev_comm: [u8; COMM_LEN],
 }
 
-/// An interrupt or softirq has come to its end.
+/// An interrupt or softirq that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct InterruptRecord {
     /// [`kind::INTERRUPT`].
     pub kind: u8,
-    /// Of [`source`].
+    /// One of [`source`].
     pub source: u8,
     /// Zero.
     pub reserved: u16,
-    /// Where.
+    /// The CPU that it interrupted.
     pub cpu: u32,
-    /// As [`SwitchRecord::lost`].
+    /// Same as [`SwitchRecord::lost`].
     pub lost: u32,
-    /// The interrupt's number, the softirq's vector, or of [`vector`].
+    /// The number of the interrupt, the vector of the softirq, or one of [`vector`].
     pub number: u32,
     /// When it began: ns of CLOCK_MONOTONIC.
     pub from_ns: u64,
-    /// When it ended. What interrupted it meanwhile has a record of its own, which came before.
+    /// When it ended: ns of CLOCK_MONOTONIC. What interrupted it has a record of its own, before this one.
     pub to_ns: u64,
-    /// The device's name, NUL-terminated or cut; of another source it means nothing.
+    /// The device's name, NUL-terminated or cut; meaningless for other sources.
     pub name: [u8; COMM_LEN],
 }
 
@@ -238,13 +239,13 @@ pub struct InterruptRecord {
 pub mod source {
     /// The handler of a device's interrupt.
     pub const IRQ: u8 = 0;
-    /// An interrupt of the CPU's own: a [`super::vector`].
+    /// One of the CPU's own interrupts: a [`super::vector`].
     pub const VECTOR: u8 = 1;
     /// A softirq.
     pub const SOFTIRQ: u8 = 2;
 }
 
-/// Interrupts of the CPU's own (include/asm/trace/irq_vectors.h on x86).
+/// The CPU's own interrupts (include/asm/trace/irq_vectors.h on x86).
 pub mod vector {
     /// `local_timer`.
     pub const LOCAL_TIMER: u32 = 0;
@@ -258,19 +259,19 @@ pub mod vector {
     pub const IRQ_WORK: u32 = 4;
 }
 
-/// A task was moved to another CPU (`sched_migrate_task`).
+/// A task is about to migrate to another CPU (`sched_migrate_task`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct MigrationRecord {
     /// [`kind::MIGRATION`].
     pub kind: u8,
-    /// 1 where it waited.
+    /// 1 if the task is waiting.
     pub waiting: u8,
     /// Zero.
     pub reserved: u16,
-    /// Where the event fired.
+    /// The CPU on which the event fired.
     pub cpu: u32,
-    /// As [`SwitchRecord::lost`].
+    /// Same as [`SwitchRecord::lost`].
     pub lost: u32,
     /// The thread.
     pub pid: u32,
@@ -278,9 +279,9 @@ pub struct MigrationRecord {
     pub at_ns: u64,
     /// The CPU whose run queue it leaves.
     pub from_cpu: u32,
-    /// The one it goes to.
+    /// The CPU to whose run queue it moves.
     pub to_cpu: u32,
-    /// Its name.
+    /// The task's name.
     pub comm: [u8; COMM_LEN],
 }
 
@@ -292,13 +293,13 @@ pub struct WakeupRecord {
     pub kind: u8,
     /// A [`crate::Class`], as its number.
     pub class: u8,
-    /// 1 where it ran already.
+    /// 1 if the task was already running.
     pub running: u8,
     /// Zero.
     pub reserved: u8,
-    /// Where the event fired.
+    /// The CPU on which the event fired.
     pub cpu: u32,
-    /// As [`SwitchRecord::lost`].
+    /// Same as [`SwitchRecord::lost`].
     pub lost: u32,
     /// The thread.
     pub pid: u32,
@@ -306,13 +307,13 @@ pub struct WakeupRecord {
     pub at_ns: u64,
     /// The CPU whose run queue it goes to.
     pub target_cpu: u32,
-    /// The thread on the CPU where the event fired.
+    /// The thread that was current when the event fired.
     pub waker_pid: u32,
-    /// The name of the task woken.
+    /// The name of the woken task.
     pub comm: [u8; COMM_LEN],
 }
 
-/// A worker of a workqueue begins or ends a work (`workqueue_execute_start`, `workqueue_execute_end`).
+/// A workqueue worker begins or ends a work item (`workqueue_execute_start`, `workqueue_execute_end`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct WorkItemRecord {
@@ -320,48 +321,48 @@ pub struct WorkItemRecord {
     pub kind: u8,
     /// Zero.
     pub reserved: [u8; 3],
-    /// Where.
+    /// The CPU of the worker.
     pub cpu: u32,
-    /// As [`SwitchRecord::lost`].
+    /// Same as [`SwitchRecord::lost`].
     pub lost: u32,
     /// The worker.
     pub pid: u32,
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// The address of its function; 0 where it ends.
+    /// The address of the work item's function; 0 if the work item ends.
     pub function: u64,
 }
 
-/// A task made another, or took another program (`sched_process_fork`, `sched_process_exec`).
+/// A task created another or changed its program (`sched_process_fork`, `sched_process_exec`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ForkExecRecord {
     /// [`kind::FORK_EXEC`].
     pub kind: u8,
-    /// 1 where it took another program.
+    /// 1 for exec, 0 for fork.
     pub exec: u8,
     /// Zero.
     pub reserved: u16,
-    /// Where.
+    /// The CPU of the task.
     pub cpu: u32,
-    /// As [`SwitchRecord::lost`].
+    /// Same as [`SwitchRecord::lost`].
     pub lost: u32,
-    /// The task that did.
+    /// The thread that called fork or exec.
     pub pid: u32,
     /// When: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// The task that was made; 0 where none was.
+    /// The thread that was created; 0 for exec.
     pub child: u32,
     /// Zero.
     pub reserved2: u32,
-    /// The name of the task that did; of one that took another program, the new one.
+    /// The name of the thread that called fork or exec; after exec, the new one.
     pub comm: [u8; COMM_LEN],
 }
 
-/// [`PrevState`] as a number.
+/// Encodes [`PrevState`] as a number.
 #[inline(always)]
-pub const fn prev_state_to_u8(leaving: PrevState) -> u8 {
-    match leaving {
+pub const fn prev_state_to_u8(prev_state: PrevState) -> u8 {
+    match prev_state {
         PrevState::Runnable => 0,
         PrevState::PreemptedSleeping => 1,
         PrevState::Sleeping => 2,
@@ -369,7 +370,7 @@ pub const fn prev_state_to_u8(leaving: PrevState) -> u8 {
     }
 }
 
-/// The inverse of [`prev_state_to_u8`].
+/// Decodes the result of [`prev_state_to_u8`]; `None` if it is not one.
 pub const fn prev_state_from_u8(number: u8) -> Option<PrevState> {
     match number {
         0 => Some(PrevState::Runnable),
@@ -399,16 +400,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switches_that_no_program_saw_are_counted_by_the_kernels_own_count() {
+    fn unseen_switches_are_counted_from_the_kernels_switch_count() {
         let mut here = CpuState::default();
-        let hidden = [7, 8, 10, 11, 0, 12, 5].map(|switches| here.count_unseen(switches));
-        assert_eq!(hidden, [UNSEEN_UNKNOWN, 0, 1, 0, UNSEEN_UNKNOWN, UNSEEN_UNKNOWN, UNSEEN_UNKNOWN]);
+        let unseen = [7, 8, 10, 11, 0, 12, 5].map(|switches| here.count_unseen(switches));
+        assert_eq!(unseen, [UNSEEN_UNKNOWN, 0, 1, 0, UNSEEN_UNKNOWN, UNSEEN_UNKNOWN, UNSEEN_UNKNOWN]);
     }
 
     #[test]
-    fn what_becomes_of_a_task_survives_being_a_number() {
-        for leaving in [PrevState::Runnable, PrevState::PreemptedSleeping, PrevState::Sleeping, PrevState::Dead] {
-            assert_eq!(prev_state_from_u8(prev_state_to_u8(leaving)), Some(leaving));
+    fn a_prev_state_survives_encoding_and_decoding() {
+        for prev_state in [PrevState::Runnable, PrevState::PreemptedSleeping, PrevState::Sleeping, PrevState::Dead] {
+            assert_eq!(prev_state_from_u8(prev_state_to_u8(prev_state)), Some(prev_state));
         }
         assert_eq!(prev_state_from_u8(4), None);
     }

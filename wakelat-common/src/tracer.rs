@@ -1,11 +1,12 @@
-//! What the timerlat and osnoise tracers say, as it travels through the ring buffer.
+//! The records of the timerlat and osnoise tracers, as they are passed through the ring buffer.
 
 use crate::sample::COMM_LEN;
 
-/// Bytes of an interrupt's name; longer ones are cut.
+/// Maximum length of an interrupt's name in bytes; longer ones are cut.
 pub const NAME_LEN: usize = 32;
 
-/// [`TracerRecord::kind`]: what was said. They have numbers of their own, beside [`crate::sample::KIND_SAMPLE`].
+/// Values of [`TracerRecord::kind`], by tracepoint. They are distinct from
+/// [`crate::sample::KIND_SAMPLE`].
 pub mod kind {
     /// `osnoise:irq_noise`.
     pub const IRQ: u32 = 16;
@@ -23,36 +24,39 @@ pub mod kind {
     pub const OSNOISE: u32 = 22;
 }
 
-/// One thing that a tracer or an interference said. What a kind has not is zero.
+/// One sample of a tracer, or one noise that it reports. Fields that a kind does not have are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TracerRecord {
-    /// Of [`kind`].
+    /// One of [`kind`].
     pub kind: u32,
-    /// Where.
+    /// The CPU on which the event fired.
     pub cpu: u32,
-    /// When: ns of CLOCK_MONOTONIC.
+    /// When the event fired: ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// When an interference began: ns of the CPU's local clock (`trace_clock_local`).
+    /// When a noise began: ns of the CPU's local clock (`trace_clock_local`).
     pub start_ns: u64,
-    /// How long it took, net of what interrupted it; of a sample of timerlat, the latency: ns.
-    /// Of a sample of osnoise, all noise: µs.
+    /// Duration of a noise, net of what interrupted it: ns. In a timerlat sample, the latency: ns. In an
+    /// osnoise sample, all noise: µs.
     pub duration_ns: u64,
-    /// Of a sample of osnoise: how long was measured, µs. Of `sample_threshold`: how many interferences.
+    /// In an osnoise sample, how long was measured: µs. In `sample_threshold`, the number of
+    /// interferences.
     pub extra: u64,
-    /// Of a sample of osnoise: the longest single noise, µs.
+    /// In an osnoise sample, the longest single noise: µs.
     pub max_us: u64,
-    /// Who ran.
+    /// The current thread.
     pub pid: u32,
-    /// An interrupt's vector, a thread's id, or of a sample of timerlat the context: 0 interrupt, 1 thread, 2 user.
+    /// The vector of an interrupt or the TID of a thread; in a timerlat sample the context: 0 interrupt,
+    /// 1 thread, 2 user.
     pub number: i32,
-    /// Of a sample of timerlat: its activation. Of osnoise: noises that hardware made, NMIs, interrupts, softirqs, threads.
+    /// In a timerlat sample, the index of the activation. In an osnoise sample, the number of noises
+    /// from hardware, NMIs, interrupts, softirqs and threads.
     pub counts: [u32; 5],
     /// Zero.
     pub reserved: u32,
-    /// Who ran: the name.
+    /// The name of the current thread.
     pub comm: [u8; COMM_LEN],
-    /// The interrupt's or the thread's name.
+    /// The name of the interrupt or thread.
     pub name: [u8; NAME_LEN],
 }
 

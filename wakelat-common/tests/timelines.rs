@@ -1,71 +1,71 @@
-//! The rules on drawn courses of events. A drawing has a column per microsecond:
+//! The rules of waits, applied to drawn timelines. A drawing has a column for each microsecond:
 //!
 //! ```text
 //! _ sleeping    ~ waiting for a CPU    = running
 //! ```
 //!
-//! A change from one to the next is the event that brings it about. A second line marks what a drawing cannot show:
-//! `w` a wakeup event without effect, `n` the wakeup is that of a new task, `s` the task that loses its CPU has already
-//! announced that it will sleep, `m` the switch-in is missed, `x` the switch-out is the last, `k` `sched_waking` came a
-//! microsecond before.
+//! A change from one state to the next is the event that causes it. A second line marks what a drawing
+//! cannot show: `w` a wakeup event without effect, `n` the wakeup is that of a new task, `s` the task
+//! that loses its CPU has already announced that it will sleep, `m` the switch-in is missed, `x` the
+//! switch-out is the last one, `k` `sched_waking` happened a microsecond before.
 
 use proptest::prelude::*;
 use wakelat_common::{
     Class::{self, New, Preempted, Wakeup},
+    pending_wait::{PendingWait, PrevState, WakeupOutcome},
     sample::CPU_UNKNOWN,
-    start::{PendingWait, PrevState, WakeupOutcome},
 };
 
 const COLUMN_NS: u64 = 1000;
-/// The first column's time: not 0, which stands for no wait.
+/// Time of the first column: not 0, which means no wait.
 const BEGIN_NS: u64 = 1_000_000;
 
-/// What the programs are told, and what they make of a task.
+/// What the programs see of a task, and what they derive from it.
 #[derive(Default)]
 struct Observer {
     preempted_wanted: bool,
     from_waking: bool,
     latest_wins: bool,
-    start: Option<PendingWait>,
-    /// Class, latency in µs.
+    pending: Option<PendingWait>,
+    /// Class and latency in µs.
     waits: Vec<(Class, u64)>,
     seen: u64,
-    woken_running: u64,
-    woken_waiting: u64,
-    stale: u64,
-    impossible: u64,
+    already_running: u64,
+    already_queued: u64,
+    missed_switch: u64,
+    invalid: u64,
 }
 
 impl Observer {
     fn entry(&mut self) -> &mut PendingWait {
-        self.start.get_or_insert(PendingWait::IDLE)
+        self.pending.get_or_insert(PendingWait::IDLE)
     }
 
     fn wakeup(&mut self, now_ns: u64, class: Class, running: bool) {
         self.seen += 1;
         if running && !self.latest_wins {
-            self.woken_running += 1;
+            self.already_running += 1;
             return;
         }
         let latest_wins = self.latest_wins;
         let left = if class == New { self.entry().switch_out() } else { None };
-        self.stale += u64::from(left.is_some());
+        self.missed_switch += u64::from(left.is_some());
         if self.entry().wakeup(now_ns, 1, class, latest_wins) == WakeupOutcome::AlreadyQueued {
-            self.woken_waiting += 1;
+            self.already_queued += 1;
         }
     }
 
-    fn switch_out(&mut self, now_ns: u64, leaving: PrevState) {
+    fn switch_out(&mut self, now_ns: u64, prev_state: PrevState) {
         if self.latest_wins {
             return;
         }
         let left = self.entry().switch_out();
-        self.stale += u64::from(left.is_some());
-        if leaving == PrevState::Dead {
-            self.start = None;
-        } else if leaving.starts_wait(self.preempted_wanted) {
+        self.missed_switch += u64::from(left.is_some());
+        if prev_state == PrevState::Dead {
+            self.pending = None;
+        } else if prev_state.starts_wait(self.preempted_wanted) {
             let wanted = self.preempted_wanted;
-            self.entry().preempt(now_ns, 1, 0, wanted, leaving);
+            self.entry().preempt(now_ns, 1, 0, wanted, prev_state);
         }
     }
 
@@ -74,7 +74,7 @@ impl Observer {
         let Some(wait) = self.entry().switch_in(|wait| Some(*wait)) else { return };
         match wait.latency_ns(now_ns, from_waking) {
             Some(latency_ns) => self.waits.push((Class::from_u8(wait.class).unwrap(), latency_ns / COLUMN_NS)),
-            None => self.impossible += 1,
+            None => self.invalid += 1,
         }
     }
 
@@ -126,12 +126,12 @@ fn the_first_wait_of_a_new_task_is_a_class_of_its_own() {
 
 #[test]
 fn t01_a_task_preempted_on_its_way_to_sleep_is_not_asleep() {
-    let seen = replay("_~==~~==_", "    s    ");
-    assert_eq!(seen.waits, [(Wakeup, 1), (Preempted, 2)]);
+    let observer = replay("_~==~~==_", "    s    ");
+    assert_eq!(observer.waits, [(Wakeup, 1), (Preempted, 2)]);
 }
 
 #[test]
-fn t03_only_the_tasks_own_state_and_preempt_decide_what_becomes_of_it() {
+fn t03_only_the_tasks_own_state_and_preempt_decide_its_prev_state() {
     assert_eq!(PrevState::of(false, 0), PrevState::Runnable);
     assert_eq!(PrevState::of(true, 0), PrevState::Runnable);
     assert_eq!(PrevState::of(true, 1), PrevState::PreemptedSleeping);
@@ -141,32 +141,32 @@ fn t03_only_the_tasks_own_state_and_preempt_decide_what_becomes_of_it() {
 
 #[test]
 fn t05_a_wakeup_of_a_running_task_leaves_nothing_behind() {
-    let seen = replay("_~====____~~=", "    w        ");
-    assert_eq!(seen.waits, [(Wakeup, 1), (Wakeup, 2)]);
-    assert_eq!((seen.seen, seen.woken_running, seen.stale), (3, 1, 0));
+    let observer = replay("_~====____~~=", "    w        ");
+    assert_eq!(observer.waits, [(Wakeup, 1), (Wakeup, 2)]);
+    assert_eq!((observer.seen, observer.already_running, observer.missed_switch), (3, 1, 0));
 }
 
 #[test]
-fn t05_by_the_rules_of_a_trigger_it_becomes_a_wait_that_never_was() {
-    let seen = Observer { latest_wins: true, ..Observer::default() }.replay("_~====~~=", "    w    ");
-    assert_eq!(seen.waits, [(Wakeup, 1), (Wakeup, 4)]);
+fn t05_by_the_rules_of_a_trigger_it_becomes_a_bogus_wait() {
+    let observer = Observer { latest_wins: true, ..Observer::default() }.replay("_~====~~=", "    w    ");
+    assert_eq!(observer.waits, [(Wakeup, 1), (Wakeup, 4)]);
 }
 
 #[test]
 fn t06_a_second_wakeup_does_not_restart_the_clock() {
-    let seen = replay("_~==~~~~==", "    s w   ");
-    assert_eq!(seen.waits, [(Wakeup, 1), (Preempted, 4)]);
-    assert_eq!((seen.seen, seen.woken_waiting), (2, 1));
+    let observer = replay("_~==~~~~==", "    s w   ");
+    assert_eq!(observer.waits, [(Wakeup, 1), (Preempted, 4)]);
+    assert_eq!((observer.seen, observer.already_queued), (2, 1));
 }
 
 #[test]
 fn t06_by_the_rules_of_a_trigger_it_does() {
-    let seen = Observer { latest_wins: true, ..Observer::default() }.replay("_~~~~=", "   w  ");
-    assert_eq!(seen.waits, [(Wakeup, 2)]);
+    let observer = Observer { latest_wins: true, ..Observer::default() }.replay("_~~~~=", "   w  ");
+    assert_eq!(observer.waits, [(Wakeup, 2)]);
 }
 
 #[test]
-fn t07_delivery_counts_only_where_it_was_asked_for() {
+fn t07_delivery_counts_only_on_request() {
     let wakeup = replay("__~~=", "  k  ");
     assert_eq!(wakeup.waits, [(Wakeup, 2)]);
     let waking = Observer { from_waking: true, ..Observer::default() }.replay("__~~=", "  k  ");
@@ -174,54 +174,54 @@ fn t07_delivery_counts_only_where_it_was_asked_for() {
 }
 
 #[test]
-fn t07_without_its_sched_waking_no_such_latency_is_made_up() {
-    let seen = Observer { from_waking: true, ..Observer::default() }.replay("__~~==__~=", "  k       ");
-    assert_eq!((seen.waits.as_slice(), seen.impossible), ([(Wakeup, 3)].as_slice(), 1));
+fn t07_without_its_sched_waking_no_latency_is_made_up() {
+    let observer = Observer { from_waking: true, ..Observer::default() }.replay("__~~==__~=", "  k       ");
+    assert_eq!((observer.waits.as_slice(), observer.invalid), ([(Wakeup, 3)].as_slice(), 1));
 }
 
 #[test]
-fn t10_nothing_of_a_dead_task_is_left_to_the_next_of_its_number() {
-    let seen = replay("_~==_____~~==", "    x    n   ");
-    assert_eq!(seen.waits, [(Wakeup, 1), (New, 2)]);
-    assert!(replay("_~==_", "    x").start.is_none());
+fn t10_no_state_of_a_dead_task_is_left_to_the_next_with_its_tid() {
+    let observer = replay("_~==_____~~==", "    x    n   ");
+    assert_eq!(observer.waits, [(Wakeup, 1), (New, 2)]);
+    assert!(replay("_~==_", "    x").pending.is_none());
 }
 
 #[test]
 fn t12_an_end_before_its_start_is_no_latency() {
-    let mut start = PendingWait::IDLE;
-    start.wakeup(5000, 1, Wakeup, false);
-    assert_eq!(start.switch_in(|wait| wait.latency_ns(4999, false)), None);
-    start.wakeup(5000, 1, Wakeup, false);
-    assert_eq!(start.switch_in(|wait| wait.latency_ns(5000, false)), Some(0));
+    let mut pending = PendingWait::IDLE;
+    pending.wakeup(5000, 1, Wakeup, false);
+    assert_eq!(pending.switch_in(|wait| wait.latency_ns(4999, false)), None);
+    pending.wakeup(5000, 1, Wakeup, false);
+    assert_eq!(pending.switch_in(|wait| wait.latency_ns(5000, false)), Some(0));
 }
 
 #[test]
-fn a_missed_switch_in_is_stale_and_not_a_long_wait() {
-    let seen = replay("_~====__~~=", "  m        ");
-    assert_eq!((seen.waits.as_slice(), seen.stale), ([(Wakeup, 2)].as_slice(), 1));
+fn a_missed_switch_in_is_counted_and_not_a_long_wait() {
+    let observer = replay("_~====__~~=", "  m        ");
+    assert_eq!((observer.waits.as_slice(), observer.missed_switch), ([(Wakeup, 2)].as_slice(), 1));
 }
 
 #[test]
 fn a_missed_death_is_not_a_wait_of_the_next_task() {
-    let mut seen = Observer::default();
-    seen.entry().wakeup(1000, 1, Wakeup, false);
-    seen.wakeup(9000, New, false);
-    seen.switch_in(11_000);
-    assert_eq!((seen.waits.as_slice(), seen.stale), ([(New, 2)].as_slice(), 1));
+    let mut observer = Observer::default();
+    observer.entry().wakeup(1000, 1, Wakeup, false);
+    observer.wakeup(9000, New, false);
+    observer.switch_in(11_000);
+    assert_eq!((observer.waits.as_slice(), observer.missed_switch), ([(New, 2)].as_slice(), 1));
 }
 
 #[test]
-fn a_wakeup_whose_sched_waking_was_missed_shows_nothing_of_the_one_before() {
-    let mut start = PendingWait::IDLE;
-    start.waking(1000, 7, 3);
-    start.wakeup(2000, 1, Wakeup, false);
-    assert_eq!(start.switch_in(|wait| Some(wait.prev_cpu)), Some(3));
-    start.wakeup(5000, 1, Wakeup, false);
-    let second = start.switch_in(|wait| Some((wait.waking_at_ns, wait.prev_cpu)));
+fn a_wakeup_whose_sched_waking_was_missed_keeps_nothing_of_the_previous_one() {
+    let mut pending = PendingWait::IDLE;
+    pending.waking(1000, 7, 3);
+    pending.wakeup(2000, 1, Wakeup, false);
+    assert_eq!(pending.switch_in(|wait| Some(wait.prev_cpu)), Some(3));
+    pending.wakeup(5000, 1, Wakeup, false);
+    let second = pending.switch_in(|wait| Some((wait.waking_at_ns, wait.prev_cpu)));
     assert_eq!(second, Some((0, CPU_UNKNOWN)));
 }
 
-/// A course of events that a kernel could show: it begins asleep, and sleep ends in waiting, not in running.
+/// A timeline that a kernel could show: it begins asleep, and sleep ends with waiting, not with running.
 fn schedule() -> impl Strategy<Value = (String, String)> {
     let stretch = (1usize..6, 1usize..6, 1usize..6, 0usize..3, prop::bool::ANY);
     prop::collection::vec(stretch, 1..20).prop_map(|stretches| {
@@ -246,11 +246,14 @@ fn schedule() -> impl Strategy<Value = (String, String)> {
 
 proptest! {
     #[test]
-    fn the_waits_of_all_classes_are_all_the_waiting_there_was((drawing, marks) in schedule()) {
-        let seen = replay(&drawing, &marks);
+    fn the_waits_of_all_classes_are_all_waiting((drawing, marks) in schedule()) {
+        let observer = replay(&drawing, &marks);
         let drawn = drawing.chars().filter(|state| *state == '~').count() as u64;
-        prop_assert_eq!(seen.waits.iter().map(|(_, wait)| wait).sum::<u64>(), drawn);
-        prop_assert_eq!((seen.stale, seen.impossible, seen.woken_running, seen.woken_waiting), (0, 0, 0, 0));
+        prop_assert_eq!(observer.waits.iter().map(|(_, wait)| wait).sum::<u64>(), drawn);
+        prop_assert_eq!(
+            (observer.missed_switch, observer.invalid, observer.already_running, observer.already_queued),
+            (0, 0, 0, 0)
+        );
     }
 
     #[test]
@@ -258,7 +261,7 @@ proptest! {
         (drawing, marks) in schedule(),
         noise in prop::collection::vec(0usize..200, 0..20),
     ) {
-        // Wakeup events at any time but while the task sleeps, where one would have an effect.
+        // Wakeup events at any time except while the task sleeps, when they would have an effect.
         let mut marks: Vec<char> = marks.chars().collect();
         let states: Vec<char> = drawing.chars().collect();
         for at in noise {
@@ -266,13 +269,13 @@ proptest! {
                 marks[at] = 'w';
             }
         }
-        let seen = replay(&drawing, &marks.into_iter().collect::<String>());
-        let delivered = seen.waits.iter().filter(|(class, _)| *class == Wakeup).count() as u64;
-        prop_assert_eq!(seen.seen, delivered + seen.woken_running + seen.woken_waiting);
+        let observer = replay(&drawing, &marks.into_iter().collect::<String>());
+        let measured = observer.waits.iter().filter(|(class, _)| *class == Wakeup).count() as u64;
+        prop_assert_eq!(observer.seen, measured + observer.already_running + observer.already_queued);
     }
 
     #[test]
-    fn no_figure_depends_on_which_classes_were_asked_for((drawing, marks) in schedule()) {
+    fn no_figure_depends_on_the_requested_classes((drawing, marks) in schedule()) {
         let wakeups = |observer: Observer| -> Vec<(Class, u64)> {
             observer.waits.into_iter().filter(|(class, _)| *class == Wakeup).collect()
         };

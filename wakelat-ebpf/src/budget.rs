@@ -1,8 +1,10 @@
-//! Under `--max-overhead` the programs measure for a number of runs, and then stop by themselves: user space may be late,
-//! most of all on the overloaded machine for which there is a limit.
+//! The run budget under `--max-overhead`: after a given number of runs the programs stop measuring by
+//! themselves. User space may be too late to stop them, above all on the overloaded machine that the
+//! limit is meant for.
 //!
-//! All CPUs stop at one word. A task's events are ordered by the kernel's locks, so that a CPU that follows another in them
-//! sees the stop if that one saw it, and no wait is measured with an event missing in its middle.
+//! One word stops all CPUs. The kernel's locks order the events of a task: if an event on one CPU saw
+//! the stop, the task's later events on other CPUs see it too. So no wait is measured with an event
+//! missing in the middle.
 
 use core::arch::asm;
 
@@ -12,11 +14,11 @@ use aya_ebpf::{
     helpers::bpf_ktime_get_ns,
     macros::btf_map,
 };
-use wakelat_common::share::{CpuRuns, RUNS_PER_BATCH};
+use wakelat_common::sampling::{CpuRuns, RUNS_PER_BATCH};
 
-use crate::{maps::SAMPLES, share::SAMPLING};
+use crate::{maps::SAMPLES, sampling::SAMPLING};
 
-/// Runs of this CPU. Read by user space.
+/// Program runs of this CPU. Read by user space.
 #[btf_map]
 static RUNS: PerCpuArray<CpuRuns, 1> = PerCpuArray::new();
 
@@ -24,7 +26,8 @@ static RUNS: PerCpuArray<CpuRuns, 1> = PerCpuArray::new();
 #[btf_map]
 static RUNS_LEFT: Array<i64, 1> = Array::new();
 
-/// When the programs stopped: ns of CLOCK_MONOTONIC; 0 while they measure. User space sets it to 0 while they are detached.
+/// When the programs stopped: ns of CLOCK_MONOTONIC; 0 while they measure. User space resets it to 0
+/// while the programs are detached.
 #[btf_map]
 static STOPPED_AT: Array<u64, 1> = Array::new();
 
@@ -35,8 +38,8 @@ pub fn allows_run() -> bool {
         return true;
     }
     let (Some(runs), Some(stopped_at)) = (RUNS.get_ptr_mut(0), STOPPED_AT.get_ptr_mut(0)) else { return false };
-    // SAFETY: this CPU's own entry, and an aligned word of a map that is read at once. A run that interrupts this one, on a
-    // wakeup with interrupts on, may have its count lost.
+    // SAFETY: `runs` is this CPU's own entry, `stopped_at` an aligned word of a map that is read in one
+    // access. If a wakeup runs with interrupts on, a run that interrupts this one may go uncounted.
     unsafe {
         if stopped_at.read_volatile() != 0 {
             (*runs).stopped += 1;
@@ -51,23 +54,25 @@ pub fn allows_run() -> bool {
     take_more(runs, stopped_at)
 }
 
-/// Takes runs for this CPU, or stops all where none are left and wakes the reader.
+/// Takes another batch of runs for this CPU. If none are left, stops the programs on all CPUs and wakes
+/// the reader.
 #[cold]
 #[inline(never)]
 fn take_more(runs: *mut CpuRuns, stopped_at: *mut u64) -> bool {
     let Some(left) = RUNS_LEFT.get_ptr_mut(0) else { return false };
-    // SAFETY: an aligned word of a map. CPUs that read it at once may take more than is left, by what one of them takes.
+    // SAFETY: an aligned word of a map. CPUs that read it at the same time may together take more than
+    // is left: at most one batch each.
     unsafe {
         if left.read_volatile() > 0 {
-            // The one atomic operation that kernels before 5.12 know, as in `starts`.
+            // The only atomic operation before 5.12: see `maps::add`.
             asm!("lock *(u64 *)({left} + 0) += {taken}", left = in(reg) left, taken = in(reg) -RUNS_PER_BATCH);
             (*runs).reserved = RUNS_PER_BATCH - 1;
             return true;
         }
         stopped_at.write_volatile(bpf_ktime_get_ns());
     }
-    // A record that is discarded is never read, and wakes the reader all the same. Where there is no room for it, the
-    // reader was woken before.
+    // A discarded record is never read, but still wakes the reader. If there is no room for it, the
+    // reader was woken earlier.
     if let Some(slot) = SAMPLES.reserve_untyped::<u64>(0) {
         slot.discard(BPF_RB_FORCE_WAKEUP.into());
     }

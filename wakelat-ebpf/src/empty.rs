@@ -1,4 +1,5 @@
-//! Programs that do nothing, on the tracepoints that wakelat uses: what the kernel takes for calling any program there.
+//! Programs that do nothing, on the tracepoints that wakelat uses: they show what the kernel itself spends
+//! on calling a program there.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
 #[cfg(target_arch = "bpf")]
@@ -31,7 +32,7 @@ fn sched_switch(_: BtfTracePointContext) -> i32 {
 #[cfg(target_arch = "bpf")]
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo) -> ! {
-    // Nothing here can panic: the verifier would refuse this loop.
+    // Nothing here can panic: the verifier would reject this loop.
     loop {}
 }
 

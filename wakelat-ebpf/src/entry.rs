@@ -1,4 +1,5 @@
-//! The entries: thin ones over one body each, a file per way to attach.
+//! Entry points of the BPF programs, one file per attach type; each only calls the body it shares with
+//! the others.
 
 mod classic;
 mod raw;

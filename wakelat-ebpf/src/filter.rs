@@ -1,4 +1,5 @@
-//! Who is measured. The filter judges the task that waits; only its CPU is judged when the wait ends.
+//! The in-kernel filter: decides which waits are measured. It tests the task that waits, when its wait
+//! begins; only the CPU is tested when the wait ends.
 
 use wakelat_common::filter::{Filter, part};
 
@@ -7,7 +8,7 @@ use crate::{
     task::TaskFields,
 };
 
-/// Whether `task` is one to measure, wherever it runs.
+/// Whether the filter accepts `task`, on whatever CPU it is.
 #[inline(always)]
 pub fn wants<T: TaskFields>(task: T, pid: u32) -> bool {
     let parts = FILTER_PARTS.load();
@@ -38,7 +39,7 @@ pub fn wants<T: TaskFields>(task: T, pid: u32) -> bool {
     true
 }
 
-/// Whether waits that end on `cpu`, which is asked only where CPUs are chosen, are to be measured.
+/// Whether the filter accepts waits that end on `cpu`. Calls `cpu` only if `--cpus` is given.
 #[inline(always)]
 pub fn wants_cpu(cpu: impl FnOnce() -> u32) -> bool {
     FILTER_PARTS.load() & part::CPU == 0 || data().is_some_and(|filter| filter.wants_cpu(cpu()))

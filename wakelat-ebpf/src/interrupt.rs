@@ -1,9 +1,11 @@
-//! What takes a CPU from its task without a switch: handlers of devices' interrupts, the CPU's own interrupts, softirqs;
-//! and the C-states of an idle CPU.
+//! Interrupts and softirqs (`irq_handler_*`, `softirq_*`, `irq_vectors:*`), which take a CPU from its
+//! task without a switch: emits an [`InterruptRecord`] when one ends. Also stores the C-state that
+//! `cpu_idle` reports.
 //!
-//! Each of the three begins and ends on one CPU without another of its kind between, so that the time of its beginning is
-//! all there is to remember: handlers run with interrupts off, those of a shared interrupt in turn (kernel/irq/handle.c),
-//! and so do softirqs (kernel/softirq.c). NMIs are not told.
+//! The start time is all that has to be stored, one per CPU and source, because no two of a source
+//! overlap on a CPU: handlers and the CPU's own interrupts run with interrupts off, handlers of a shared
+//! interrupt one after the other (kernel/irq/handle.c), and softirqs likewise (kernel/softirq.c). NMIs
+//! are not recorded.
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::{
@@ -13,26 +15,28 @@ use wakelat_common::{
 
 use crate::{sample, timeline, window};
 
-/// Something of `source` begins.
+/// An interrupt or softirq of `source` begins: stores the time.
 #[inline(always)]
 pub fn enter(source: u8) {
     if !window::is_open() {
         return;
     }
     let Some(here) = timeline::cpu_state() else { return };
-    // SAFETY: the pointer is to this CPU's own entry, and only this source writes this word while it is under way; no
-    // arguments, no side effects.
+    // SAFETY: the pointer is to this CPU's own entry, and only this source writes this word while it is
+    // active; the helper has no arguments and no side effects.
     unsafe { (*here).from_ns[usize::from(source)] = bpf_ktime_get_ns() };
 }
 
-/// It ends. Where its beginning was not seen, or its CPU was switched meanwhile, nothing is told of it.
+/// An interrupt or softirq of source `from` ends: emits its record, unless its beginning was not seen or
+/// the CPU has switched tasks since (in a softirq on PREEMPT_RT).
 #[inline(always)]
 pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     if !window::is_open() {
         return;
     }
     let Some(here) = timeline::cpu_state() else { return };
-    // SAFETY: as in `enter`.
+    // SAFETY: the pointer is to this CPU's own entry, and only this source writes this word while it is
+    // active.
     let from_ns = core::mem::take(unsafe { &mut (*here).from_ns[usize::from(from)] });
     if from_ns == 0 {
         return;
@@ -57,13 +61,14 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     sample::submit(slot, false);
 }
 
-/// Nothing has a name but a device's interrupt. Not zeros, which would be a call of `memset`, byte by byte.
+/// The name of everything but a device's interrupt. Zeros instead would compile to a call of `memset`,
+/// byte by byte.
 #[inline(always)]
 pub fn nameless() -> [u8; COMM_LEN] {
     *b"nameless\0\0\0\0\0\0\0\0"
 }
 
-/// The CPU enters a C-state, or leaves the one it was in.
+/// `cpu_idle`: the CPU enters a C-state, or leaves the one that it was in.
 #[inline(always)]
 pub fn idle(state: u32) {
     // `PWR_EVENT_EXIT` (include/trace/events/power.h) is -1.
@@ -71,8 +76,8 @@ pub fn idle(state: u32) {
         return;
     }
     let Some(here) = timeline::cpu_state() else { return };
-    // SAFETY: the pointer is to this CPU's own entry, of which only the idle task and switches write these words, and no switch
-    // is under way while the CPU idles; no arguments, no side effects.
+    // SAFETY: the pointer is to this CPU's own entry. Only the idle task and switches write these words,
+    // and no switch is in progress while the CPU idles; the helper has no arguments and no side effects.
     unsafe {
         (*here).idle_state = state + 1;
         if (*here).current.pid != 0 && (*here).idle_since_ns == 0 {

@@ -1,9 +1,11 @@
-//! The BPF programs: one thin entry per tracepoint and attach type over one body each.
+//! The BPF programs: a thin entry point per tracepoint and attach type, and one body per event that they
+//! share.
 //!
-//! Guards come first, each leaves with what it counted; the work per event is O(1).
+//! In each body the guards come first: one that rejects an event counts it and returns. The work per event
+//! is O(1).
 #![cfg_attr(target_arch = "bpf", no_std, no_main, feature(asm_experimental_arch))]
 
-// For the host this is an empty program that only exists so that clippy and rustfmt can see the crate.
+// For the host this is an empty program, which exists only so that clippy and rustfmt see the crate.
 #[cfg(target_arch = "bpf")]
 mod accessors {
     include!(concat!(env!("OUT_DIR"), "/core.rs"));
@@ -14,6 +16,8 @@ mod budget;
 mod entry;
 #[cfg(target_arch = "bpf")]
 mod filter;
+#[cfg(target_arch = "bpf")]
+mod fork_exec;
 #[cfg(target_arch = "bpf")]
 mod histogram;
 #[cfg(target_arch = "bpf")]
@@ -29,27 +33,25 @@ mod record;
 #[cfg(target_arch = "bpf")]
 mod sample;
 #[cfg(target_arch = "bpf")]
-mod share;
-#[cfg(target_arch = "bpf")]
-mod spawn;
+mod sampling;
 #[cfg(target_arch = "bpf")]
 mod stack;
 #[cfg(target_arch = "bpf")]
-mod starts;
-#[cfg(target_arch = "bpf")]
 mod switch;
+#[cfg(target_arch = "bpf")]
+mod switch_record;
 #[cfg(target_arch = "bpf")]
 mod task;
 #[cfg(target_arch = "bpf")]
-mod timeline;
+mod task_table;
 #[cfg(target_arch = "bpf")]
-mod turn;
+mod timeline;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
 #[cfg(target_arch = "bpf")]
 mod window;
 #[cfg(target_arch = "bpf")]
-mod work;
+mod work_item;
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

@@ -1,4 +1,5 @@
-//! The maps and the load-time configuration.
+//! The maps shared by all programs, and the load-time configuration that the loader writes into
+//! `.rodata`.
 
 use core::arch::asm;
 
@@ -14,8 +15,9 @@ use wakelat_common::{
     filter::Filter,
 };
 
-/// Samples, read by user space. Full: the sample counts as `ring_full`. The loader sets the size. (A value type here
-/// would carry a value size, which libbpf refuses for a ring buffer.)
+/// The ring buffer with all records, read by user space. While it is full, samples count as
+/// `ring_buffer_full`. The loader sets its size. (The value type is `()`: with any other, the map would
+/// carry a value size, which libbpf refuses for a ring buffer.)
 #[btf_map]
 pub static SAMPLES: RingBuf<(), 1048576> = RingBuf::new();
 
@@ -23,39 +25,41 @@ pub static SAMPLES: RingBuf<(), 1048576> = RingBuf::new();
 #[btf_map]
 pub static COUNTERS: PerCpuArray<Counters, { SUBJECTS as usize }> = PerCpuArray::new();
 
-/// What names, priorities, policies and CPUs are compared with. Written by user space before the programs are attached.
+/// The names, priorities, policies and CPUs that the filter accepts. Written by user space before the
+/// programs are attached.
 #[btf_map]
 pub static FILTER: Array<Filter, 1> = Array::new();
 
-/// Processes wanted. As [`FILTER`]; so are the next two.
+/// Process IDs that the filter accepts. Written by user space before the programs are attached.
 #[btf_map]
 pub static TGIDS: HashMap<u32, u8, 1> = HashMap::new();
 
-/// Threads wanted.
+/// Thread IDs that the filter accepts. Written by user space before the programs are attached.
 #[btf_map]
 pub static PIDS: HashMap<u32, u8, 1> = HashMap::new();
 
-/// Ids of the cgroups wanted, with all below them.
+/// IDs of the cgroups that the filter accepts, each with all its descendants. Written by user space
+/// before the programs are attached.
 #[btf_map]
 pub static CGROUPS: HashMap<u64, u8, 1> = HashMap::new();
 
-/// What the tracers said and found no room in [`SAMPLES`], by CPU. Read by user space.
+/// Tracer records for which [`SAMPLES`] had no room, per CPU. Read by user space.
 #[btf_map]
 pub static TRACER_LOST: PerCpuArray<u64, 1> = PerCpuArray::new();
 
-/// The parts of the filter in force: bits of [`wakelat_common::filter::part`].
+/// The filter criteria in use: bits of [`wakelat_common::filter::part`].
 #[unsafe(no_mangle)]
 pub static FILTER_PARTS: Global<u32> = Global::new(0);
 
-/// wakelat's own process.
+/// The process ID of wakelat itself.
 #[unsafe(no_mangle)]
 pub static OWN_TGID: Global<u32> = Global::new(0);
 
-/// The classes asked for: a [`Classes`].
+/// The requested classes: a [`Classes`].
 #[unsafe(no_mangle)]
 static CLASSES: Global<u32> = Global::new(0);
 
-/// Waits shorter than this are not delivered: ns.
+/// The threshold in ns: shorter waits are counted but not reported.
 #[unsafe(no_mangle)]
 pub static THRESHOLD_NS: Global<u64> = Global::new(0);
 
@@ -63,44 +67,45 @@ pub static THRESHOLD_NS: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
 pub static FROM_WAKING: Global<u32> = Global::new(0);
 
-/// 1: samples carry their task's cgroup.
+/// 1: samples carry the cgroup of their task.
 #[unsafe(no_mangle)]
 pub static WITH_CGROUP: Global<u32> = Global::new(0);
 
-/// 1: waits are counted in histograms, and none is delivered.
+/// 1: waits are counted in histograms, and no sample is sent.
 #[unsafe(no_mangle)]
 pub static AGGREGATE: Global<u32> = Global::new(0);
 
-/// 1: the rules of the hist-trigger recipe instead of wakelat's own: the latest wakeup wins, whether the task was on a
-/// CPU or not, and a preemption starts nothing.
+/// 1: follow the rules of the hist-trigger recipe instead of wakelat's own: the latest wakeup wins,
+/// whether or not the task is on a CPU, and a preemption starts no wait.
 #[unsafe(no_mangle)]
 pub static TRIGGER_RULES: Global<u32> = Global::new(0);
 
-/// 1: `sched_switch` reports a task that blocks on a lock as preempted, as PREEMPT_RT does up to 5.14. Whether it is on the
-/// run queue decides.
+/// 1: `sched_switch` reports a task that blocks on a lock as preempted, as PREEMPT_RT does up to 5.14.
+/// Then `task_struct.on_rq` decides whether it is still runnable.
 #[unsafe(no_mangle)]
 pub static BLOCKED_AS_PREEMPTED: Global<u32> = Global::new(0);
 
-/// 1: a program may interrupt another on its CPU. From 6.2 on the kernel runs no program of a raw or typed tracepoint in
-/// between itself (`__bpf_trace_run()`, kernel/trace/bpf_trace.c).
+/// 1: a run of a program may be interrupted by another run on its CPU. From 6.2 on, the kernel does not run
+/// the program of a raw or typed tracepoint inside itself (`__bpf_trace_run()`, kernel/trace/bpf_trace.c).
 #[unsafe(no_mangle)]
 static PROGRAMS_NEST: Global<u32> = Global::new(0);
 
-/// What is told of the course of events: bits of [`wakelat_common::timeline::part`].
+/// The timeline records to emit: bits of [`wakelat_common::timeline::feature`].
 #[unsafe(no_mangle)]
 pub static TIMELINE_FEATURES: Global<u32> = Global::new(0);
 
-/// The reader is woken where this many bytes wait for it; otherwise it comes by itself.
+/// The programs wake the reader once the ring buffer holds this many bytes; below that, the reader
+/// polls.
 #[unsafe(no_mangle)]
 static RING_WATERMARK: Global<u64> = Global::new(u64::MAX);
 
-/// Whether `class` was asked for.
+/// Whether `class` was requested.
 #[inline(always)]
 pub fn wants(class: Class) -> bool {
     Classes(CLASSES.load()).contains(class)
 }
 
-/// Whether the ring buffer has filled up to the mark.
+/// Whether the ring buffer holds at least [`RING_WATERMARK`] bytes.
 #[inline(always)]
 pub fn ring_is_at_watermark() -> bool {
     const BPF_RB_AVAIL_DATA: u64 = 0;
@@ -109,7 +114,7 @@ pub fn ring_is_at_watermark() -> bool {
     waiting >= RING_WATERMARK.load()
 }
 
-/// This CPU's counters of one subject.
+/// This CPU's counters of one [`Subject`].
 #[derive(Clone, Copy)]
 pub struct CpuCounters(*mut Counters);
 
@@ -123,13 +128,13 @@ impl CpuCounters {
         COUNTERS.get_ptr_mut(subject as u32).map(Self)
     }
 
-    /// Counts one; returns how many there are now on this CPU.
+    /// Adds one to `counter`; returns its new value on this CPU.
     #[inline(always)]
     pub fn count(self, counter: Counter) -> u64 {
         self.add(counter, 1)
     }
 
-    /// Takes back one that was counted by this run of the program.
+    /// Takes back one that this run of the program has counted.
     #[inline(always)]
     pub fn uncount(self, counter: Counter) {
         self.add(counter, -1);
@@ -139,23 +144,25 @@ impl CpuCounters {
     fn add(self, counter: Counter, value: i64) -> u64 {
         // SAFETY: the pointer is to this CPU's own entry, which no other CPU writes.
         let count = unsafe { &raw mut (*self.0).0[counter as usize] };
-        // Programs run with interrupts off, except if a task wakes itself: there an interrupt may wake another task and count
-        // it between two instructions of this program, unless the kernel skips the program then.
+        // Programs run with interrupts off, except when a task wakes itself. Then an interrupt may wake
+        // another task, whose program counts between two instructions of this one, unless the kernel
+        // skips it.
         if PROGRAMS_NEST.load() != 0 {
             add(count, value);
         } else {
-            // SAFETY: as above, and no other program writes this counter meanwhile.
+            // SAFETY: the entry is this CPU's own, and no nested program writes this counter in between.
             unsafe { *count = (*count).wrapping_add_signed(value) };
         }
-        // SAFETY: as above; a word is read at once.
+        // SAFETY: the entry is this CPU's own; an aligned word is read in one access.
         unsafe { count.read_volatile() }
     }
 }
 
-/// Adds to a word of a map by one instruction. Compare-and-exchange and additions that return the sum came in 5.12; older
-/// kernels refuse every program of an object that has one (kernel/bpf/verifier.c, `resolve_pseudo_ldimm64()`).
+/// Adds to a word of a map in one atomic instruction. Compare-and-exchange and additions that return the
+/// sum came in 5.12; older kernels refuse every program of an object that contains one
+/// (kernel/bpf/verifier.c, `resolve_pseudo_ldimm64()`).
 #[inline(always)]
 pub fn add(word: *mut u64, value: i64) {
-    // SAFETY: an aligned word in a value of a map.
+    // SAFETY: `word` is an aligned word in a value of a map.
     unsafe { asm!("lock *(u64 *)({word} + 0) += {value}", word = in(reg) word, value = in(reg) value) };
 }

@@ -1,6 +1,8 @@
-//! What the timerlat and osnoise tracers say: their samples, and the interferences they tell of. Entries and bodies: each
-//! event has a body of a few lines. The prototypes are those of include/trace/events/osnoise.h, from 5.14 on; the samples
-//! are tracepoints from 6.15 on.
+//! Tracepoints of the timerlat and osnoise tracers (`osnoise:*`): emits their samples, and the noise
+//! that they report, as a [`TracerRecord`] each.
+//!
+//! Holds both the entry points and the bodies, as each body is only a few lines. The prototypes are
+//! those of include/trace/events/osnoise.h from 5.14 on; the samples are tracepoints from 6.15 on.
 
 use aya_ebpf::{
     helpers::{
@@ -18,7 +20,8 @@ use crate::{
     task::{Direct, KernelOsnoiseSample, KernelTimerlatSample, Probe, Read, Task, TaskFields},
 };
 
-/// Sends what `fill` adds to when, where and during whom; counts what finds no room.
+/// Sends a record with time, CPU and current task, to which `fill` adds the rest. Counts a record that
+/// finds no room.
 #[inline(always)]
 fn emit(kind: u32, fill: impl FnOnce(&mut TracerRecord)) {
     // SAFETY: no arguments, no side effects.
@@ -33,50 +36,50 @@ fn emit(kind: u32, fill: impl FnOnce(&mut TracerRecord)) {
     };
     let comm = bpf_get_current_comm().unwrap_or_default();
     fill(slot.write(TracerRecord { kind, cpu, at_ns, pid, comm, ..TracerRecord::default() }));
-    // The reader comes by itself: a machine whose latencies are measured is not to be woken for each of them.
+    // The reader polls: a machine whose latencies are measured must not be woken for each of them.
     sample::submit(slot, false);
 }
 
 #[inline(always)]
 fn irq(vector: i32, name: *const u8, start_ns: u64, duration_ns: u64) {
-    emit(kind::IRQ, |said| {
-        *said = TracerRecord { number: vector, start_ns, duration_ns, ..*said };
+    emit(kind::IRQ, |record| {
+        *record = TracerRecord { number: vector, start_ns, duration_ns, ..*record };
         // SAFETY: the helper checks the address. A name that cannot be read stays empty.
-        _ = unsafe { bpf_probe_read_kernel_str_bytes(name, &mut said.name) };
+        _ = unsafe { bpf_probe_read_kernel_str_bytes(name, &mut record.name) };
     });
 }
 
 #[inline(always)]
 fn thread<R: Read>(task: Task<R>, start_ns: u64, duration_ns: u64) {
-    emit(kind::THREAD, |said| {
-        *said = TracerRecord { number: task.pid() as i32, start_ns, duration_ns, ..*said };
-        said.name[..NAME_LEN / 2].copy_from_slice(&task.comm());
+    emit(kind::THREAD, |record| {
+        *record = TracerRecord { number: task.pid() as i32, start_ns, duration_ns, ..*record };
+        record.name[..NAME_LEN / 2].copy_from_slice(&task.comm());
     });
 }
 
 #[inline(always)]
 fn interference(kind: u32, number: i32, start_ns: u64, duration_ns: u64) {
-    emit(kind, |said| *said = TracerRecord { number, start_ns, duration_ns, ..*said });
+    emit(kind, |record| *record = TracerRecord { number, start_ns, duration_ns, ..*record });
 }
 
 #[inline(always)]
 fn threshold(start_ns: u64, duration_ns: u64, extra: u64) {
-    emit(kind::THRESHOLD, |said| *said = TracerRecord { start_ns, duration_ns, extra, ..*said });
+    emit(kind::THRESHOLD, |record| *record = TracerRecord { start_ns, duration_ns, extra, ..*record });
 }
 
 #[inline(always)]
 fn timerlat<R: Read>(sample: KernelTimerlatSample<R>) {
-    emit(kind::TIMERLAT, |said| {
+    emit(kind::TIMERLAT, |record| {
         let counts = [sample.seqnum(), 0, 0, 0, 0];
-        *said = TracerRecord { number: sample.context(), duration_ns: sample.latency_ns(), counts, ..*said };
+        *record = TracerRecord { number: sample.context(), duration_ns: sample.latency_ns(), counts, ..*record };
     });
 }
 
 #[inline(always)]
 fn osnoise<R: Read>(sample: KernelOsnoiseSample<R>) {
-    emit(kind::OSNOISE, |said| {
+    emit(kind::OSNOISE, |record| {
         let (extra, duration_ns, max_us) = (sample.runtime_us(), sample.noise_us(), sample.max_us());
-        *said = TracerRecord { extra, duration_ns, max_us, counts: sample.counts(), ..*said };
+        *record = TracerRecord { extra, duration_ns, max_us, counts: sample.counts(), ..*record };
     });
 }
 

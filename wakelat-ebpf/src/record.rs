@@ -1,14 +1,17 @@
-//! Tasks as the records of classic tracepoints show them, for kernels without BTF: what a record leaves out is not
-//! known. Offsets come from the running kernel's `format` files, through the loader.
+//! Reads tasks from the records of the classic tracepoints `sched_waking`, `sched_wakeup`,
+//! `sched_wakeup_new` and `sched_switch`, for kernels without BTF.
+//!
+//! What a record lacks is unknown. The loader takes the field offsets from the running kernel's `format`
+//! files.
 
 use aya_ebpf::{
     EbpfContext, Global, btf_maps::Array, helpers::bpf_probe_read_kernel, macros::btf_map, programs::TracePointContext,
 };
 use wakelat_common::{
-    course::Clocks,
+    pending_wait::PrevState,
     record::{Offsets, POLICY_UNKNOWN},
     sample::COMM_LEN,
-    start::PrevState,
+    wait_context::Clocks,
 };
 
 use crate::{
@@ -16,54 +19,55 @@ use crate::{
     task::{self, TaskFields, name_of},
 };
 
-/// Where the fields of the three wakeup events are.
+/// Field offsets in the records of the three wakeup events.
 #[unsafe(no_mangle)]
 static WAKEUP_OFFSETS: Global<Offsets> = Global::new(Offsets::NONE);
 
-/// Where the fields of `sched_switch` are that are about the task that leaves.
+/// Field offsets of the task that is switched out (`prev`) in a `sched_switch` record.
 #[unsafe(no_mangle)]
 static PREV_OFFSETS: Global<Offsets> = Global::new(Offsets::NONE);
 
-/// Those about the task that comes.
+/// Field offsets of the task that is switched in (`next`) in a `sched_switch` record.
 #[unsafe(no_mangle)]
 static NEXT_OFFSETS: Global<Offsets> = Global::new(Offsets::NONE);
 
-/// Key: a CPU. Value: the thread it runs. Written at each switch, read at wakeups: a record does not say whether its
-/// task runs. Until a CPU's first switch it is not known. The loader sets the number of entries.
+/// Key: a CPU. Value: the TID that it runs. Written at each switch and read at wakeups, because a wakeup
+/// record does not say whether its task is running. Unknown until a CPU's first switch. The loader sets
+/// the number of entries.
 #[btf_map]
 static RUNNING: Array<u32, 1> = Array::new();
 
-/// A task in a record.
+/// A task as a tracepoint record describes it.
 #[derive(Clone, Copy)]
 pub struct TracepointTask {
     pid: u32,
     prio: i32,
-    /// `target_cpu` of a wakeup.
+    /// `target_cpu` of a wakeup record.
     cpu: u32,
-    /// `prev_state` of a switch.
+    /// `prev_state` of a switch record.
     state: u64,
     comm: *const [u64; 2],
 }
 
 impl TracepointTask {
-    /// The task of a wakeup.
+    /// The task of a wakeup event.
     #[inline(always)]
     pub fn woken(ctx: &TracePointContext) -> Self {
         Self::read(ctx, WAKEUP_OFFSETS.load())
     }
 
-    /// The task that leaves.
+    /// The task that is switched out.
     #[inline(always)]
     pub fn prev(ctx: &TracePointContext) -> Self {
         Self::read(ctx, PREV_OFFSETS.load())
     }
 
-    /// The task that comes. Takes note that its CPU runs it.
+    /// The task that is switched in. Stores in [`RUNNING`] that `cpu` now runs it.
     #[inline(always)]
     pub fn next(ctx: &TracePointContext, cpu: u32) -> Self {
         let next = Self::read(ctx, NEXT_OFFSETS.load());
         if let Some(running) = RUNNING.get_ptr_mut(cpu) {
-            // SAFETY: only this CPU writes its own entry; a word is read and written at once.
+            // SAFETY: only this CPU writes its own entry; a word is written in one access.
             unsafe { *running = next.pid };
         }
         next
@@ -81,28 +85,29 @@ impl TracepointTask {
     }
 }
 
-/// The field at `offset`, or zero where the record has none.
+/// Reads the field at `offset`; zero if the record has none.
 #[inline(always)]
 fn field<F: Copy>(ctx: &TracePointContext, offset: u32) -> F {
     if offset == 0 {
         // SAFETY: the fields are integers, for which zero is a value.
         return unsafe { core::mem::zeroed() };
     }
-    // SAFETY: the helper checks the address; as above for what it cannot read.
+    // SAFETY: the helper checks the address. The fields are integers, so zero stands in for what it
+    // cannot read.
     unsafe {
         bpf_probe_read_kernel(ctx.as_ptr().wrapping_byte_add(offset as usize).cast()).unwrap_or(core::mem::zeroed())
     }
 }
 
-/// `prev_state` of a task that was preempted: one bit above those of a sleeping one (`TASK_REPORT_MAX`,
-/// include/linux/sched.h; 0x100 from 4.14 to 7.2).
+/// Bit of `prev_state` that marks a preempted task: the one above those of a sleeping task
+/// (`TASK_REPORT_MAX`, include/linux/sched.h; 0x100 from 4.14 to 7.2).
 const PREEMPTED: u64 = 0x100;
 
-/// `prev_state` at a task's last switch: `EXIT_DEAD` or `EXIT_ZOMBIE`.
+/// Bits of `prev_state` at a task's last switch: `EXIT_DEAD` or `EXIT_ZOMBIE`.
 const EXITED: u64 = 0x30;
 
 impl TaskFields for TracepointTask {
-    /// Its number: another task may be given it as soon as this one is reaped.
+    /// Its TID. Another task may get it as soon as this one is reaped.
     #[inline(always)]
     fn identity(self) -> u64 {
         self.pid.into()
@@ -135,7 +140,7 @@ impl TaskFields for TracepointTask {
 
     #[inline(always)]
     fn on_cpu(self) -> bool {
-        // SAFETY: a word is read and written at once.
+        // SAFETY: a word is read in one access.
         RUNNING.get_ptr(self.cpu).is_some_and(|running| unsafe { *running } == self.pid)
     }
 
@@ -150,12 +155,12 @@ impl TaskFields for TracepointTask {
         self.cpu
     }
 
-    /// The record says whether the task was preempted, but then not what its state was: any preempted task may be one
-    /// that is woken while it waits.
+    /// The record says whether the task was preempted, but for a preempted task not in which state. Any
+    /// preempted task may therefore be one that is woken while it waits.
     #[inline(always)]
     fn prev_state(self, _preempt: bool) -> PrevState {
         if self.state & PREEMPTED != 0 {
-            // The task that leaves is the one that runs here until the switch is done.
+            // The task that is switched out is current until the switch is complete.
             if BLOCKED_AS_PREEMPTED.load() != 0 && !task::current_stays_runnable() {
                 return PrevState::Sleeping;
             }

@@ -1,5 +1,7 @@
-//! Where a task is in its code as it wakes another, or leaves its CPU: told where stacks are asked for, and not oftener than
-//! the budget allows.
+//! Takes kernel and user stacks at `sched_waking` and `sched_wakeup_new` (the waker's) and at
+//! `sched_switch` (that of `prev`), and emits their IDs in a [`StackRecord`].
+//!
+//! Only if stacks are requested, and within a time budget per CPU.
 
 use aya_ebpf::{
     Global,
@@ -11,77 +13,78 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class,
+    pending_wait::PrevState,
     stack::{DEPTH, StackBudget, StackRecord, role},
-    start::PrevState,
     timeline::kind,
 };
 
-use crate::{filter, maps::wants, sample, share, task::TaskFields, timeline};
+use crate::{filter, maps::wants, sample, sampling, task::TaskFields, timeline};
 
-/// Stacks of the kernel by their number. Read by user space. The loader gives it room where any are asked for.
+/// Kernel stacks by ID. Read by user space. The loader makes room if stacks are requested.
 #[btf_map]
 static KERNEL_STACKS: StackTrace<1, 0, DEPTH> = StackTrace::new();
 
-/// The same of the tasks' own code. Apart, as there may be no end of them: where code is built without frame pointers, what is
-/// taken for one may be any number.
+/// User stacks by ID. In a map of their own, because their number may be unlimited: in code built
+/// without frame pointers, any number may be taken for a frame pointer.
 #[btf_map]
 static USER_STACKS: StackTrace<1, 0, DEPTH> = StackTrace::new();
 
-/// What this CPU may spend on stacks. Its counts are read by user space. Stacks are taken with interrupts off, so that none
-/// comes between two others: by the kernel's locks, except where a task wakes itself, of which no stack is taken.
+/// The time that this CPU may still spend on stacks. User space reads its counts. Stacks are taken with
+/// interrupts off, so none is taken in the middle of another: the kernel's locks guarantee it, except if
+/// a task wakes itself, and then no stack is taken.
 #[btf_map]
 static STACK_BUDGET: PerCpuArray<StackBudget, 1> = PerCpuArray::new();
 
-/// Whose stacks are asked for: bits of [`role`].
+/// The requested stacks: bits of [`role`].
 #[unsafe(no_mangle)]
 static STACK_ROLES: Global<u32> = Global::new(0);
 
-/// Whether stacks of this role are asked for: a constant by the time a program is verified.
+/// Whether stacks of `role` are requested. A constant by the time a program is verified.
 #[inline(always)]
 fn role_enabled(role: u8) -> bool {
     STACK_ROLES.load() & role as u32 != 0
 }
 
-/// The task on the CPU wakes or makes thread `pid`.
+/// Takes the stacks of the current task, which wakes or creates thread `pid`.
 #[inline(always)]
 pub fn of_waker(ctx: &impl StackIdContext, pid: u32, at_ns: u64) {
-    if role_enabled(role::WAKER) && share::sampled(pid).is_some() {
+    if role_enabled(role::WAKER) && sampling::sampled(pid).is_some() {
         emit(ctx, role::WAKER, pid, at_ns);
     }
 }
 
-/// `task`, thread `pid`, is on the CPU and about to leave it. Its stack is told where a wait of a class that is asked for may
-/// begin or follow.
+/// Takes the stacks of `task`, thread `pid`, which is about to leave its CPU, if a wait of a requested
+/// class may begin now or follow.
 #[inline(always)]
-pub fn of_prev<T: TaskFields>(ctx: &impl StackIdContext, task: T, pid: u32, leaving: PrevState, at_ns: u64) {
+pub fn of_prev<T: TaskFields>(ctx: &impl StackIdContext, task: T, pid: u32, prev_state: PrevState, at_ns: u64) {
     if !role_enabled(role::WAKEE) {
         return;
     }
-    let class = match leaving {
+    let class = match prev_state {
         PrevState::Runnable | PrevState::PreemptedSleeping => Class::Preempted,
         PrevState::Sleeping => Class::Wakeup,
         PrevState::Dead => return,
     };
-    if wants(class) && share::sampled(pid).is_some() && filter::wants(task, pid) {
+    if wants(class) && sampling::sampled(pid).is_some() && filter::wants(task, pid) {
         emit(ctx, role::WAKEE, pid, at_ns);
     }
 }
 
-/// Takes both stacks of the task on the CPU, and sends their numbers.
+/// Takes the kernel and the user stack of the current task and sends their IDs.
 #[inline(always)]
 fn emit(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
     let (Some(budget), Some(here)) = (STACK_BUDGET.get_ptr_mut(0), timeline::cpu_state()) else { return };
-    // SAFETY: the pointer is to this CPU's own entry, and interrupts are off: see there.
+    // SAFETY: the pointer is to this CPU's own entry, and interrupts are off: see `STACK_BUDGET`.
     let budget = unsafe { &mut *budget };
     // SAFETY: no arguments, no side effects.
     let began_ns = unsafe { bpf_ktime_get_ns() };
     if !budget.allows(began_ns) {
         return;
     }
-    let number = |found: Result<_, i32>| found.map_or_else(|error| error, |number| number as i32);
-    let kernel = number(ctx.get_stackid(&KERNEL_STACKS, 0));
-    let user = number(ctx.get_stackid(&USER_STACKS, BPF_F_USER_STACK.into()));
-    // SAFETY: as above.
+    let id = |found: Result<_, i32>| found.map_or_else(|error| error, |id| id as i32);
+    let kernel = id(ctx.get_stackid(&KERNEL_STACKS, 0));
+    let user = id(ctx.get_stackid(&USER_STACKS, BPF_F_USER_STACK.into()));
+    // SAFETY: no arguments, no side effects.
     let (now, cpu, by) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid()) };
     budget.pay(now.saturating_sub(began_ns), kernel, user);
     let Some((mut slot, lost)) = timeline::reserve(here) else { return };

@@ -1,23 +1,25 @@
-//! A CPU goes from one task to the next: `sched_switch`.
+//! `sched_switch`: begins the wait of a preempted `prev` and ends the wait of `next`, which it sends as a
+//! sample or counts in a histogram.
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::{
     Class, Counter,
-    course::{TrackedTask, WaitContext},
-    start::{PendingWait, PrevState},
-    timeline::part,
+    pending_wait::{PendingWait, PrevState},
+    timeline::feature,
+    wait_context::{TrackedTask, WaitContext},
 };
 
 use crate::{
     budget, filter, histogram,
     maps::{AGGREGATE, CpuCounters, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, wants},
-    sample, share, starts,
+    sample, sampling,
     task::TaskFields,
+    task_table,
     timeline::{self, feature_enabled},
     window,
 };
 
-/// A wait that has ended, and is to be delivered.
+/// A wait that has ended and is to be reported.
 #[derive(Clone, Copy)]
 pub struct EndedWait<'entry> {
     pub class: Class,
@@ -29,14 +31,14 @@ pub struct EndedWait<'entry> {
 
 /// When and where a switch happens.
 pub trait SwitchContext: Copy {
-    /// ns of CLOCK_MONOTONIC; none where that is past the end of the window.
+    /// ns of CLOCK_MONOTONIC; `None` after the end of the window.
     fn now(self) -> Option<u64>;
 
-    /// The CPU.
+    /// The CPU that switches.
     fn cpu(self) -> u32;
 }
 
-/// Asked for where it is needed: many switches need neither, and each is a call.
+/// Reads time and CPU only when they are needed: many switches need neither, and each is a helper call.
 #[derive(Clone, Copy)]
 pub struct LazySwitchContext;
 
@@ -50,12 +52,12 @@ impl SwitchContext for LazySwitchContext {
 
     #[inline(always)]
     fn cpu(self) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: no arguments, no side effects.
         unsafe { bpf_get_smp_processor_id() }
     }
 }
 
-/// Both halves; the one that leaves first.
+/// Handles both halves of a switch, `prev` first.
 #[inline(always)]
 pub fn switch<T: TaskFields>(preempt: bool, prev: T, next: T) {
     if !window::is_open() || !budget::allows_run() {
@@ -78,17 +80,20 @@ pub fn switch<T: TaskFields>(preempt: bool, prev: T, next: T) {
     });
 }
 
-/// The task had the CPU, so it cannot have been waiting; if it could go on, it waits from now.
+/// Handles `prev`: it was on the CPU, so it cannot have been waiting; if it is still runnable, it waits
+/// from now.
 #[inline(always)]
 pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl SwitchContext) {
-    // A trigger knows no task that leaves, except that here the dead make room.
+    // A hist trigger ignores a task that leaves its CPU. Only dead tasks are handled here, to free their
+    // entries.
     if TRIGGER_RULES.load() != 0 && leaving != PrevState::Dead {
         return;
     }
-    let known = starts::find(prev);
+    let known = task_table::find(prev);
     if let Some(entry) = known {
-        // SAFETY: the entry is this task's. A switch holds the lock of its run queue; so do the wakeup that begins a wait and
-        // the one that finds the task on the queue. `sched_waking` holds only the task's `pi_lock`, and may write what it knows
+        // SAFETY: the entry is this task's. The switch holds the lock of its run queue; so do the wakeup that
+        // begins a wait and the one that finds the task on the queue. `sched_waking` holds only the task's
+        // `pi_lock`: on another CPU it may run in parallel with this switch, and write what it knows
         // of the waker meanwhile: words of their own, each written at once, which no wait that begins here shows.
         let left = unsafe { (*entry).pending.switch_out() };
         if let Some(tally) = left.and_then(CpuCounters::of) {
@@ -96,7 +101,7 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl
         }
         if leaving == PrevState::Dead {
             // The last switch: its address may be another task's soon.
-            starts::remove(prev);
+            task_table::remove(prev);
             return;
         }
     }
@@ -108,16 +113,16 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl
     if wanted {
         tally.count(Counter::Seen);
     }
-    let level = share::sampled(pid);
-    if level.is_none() && wanted {
+    let shift = sampling::sampled(pid);
+    if shift.is_none() && wanted {
         tally.count(Counter::NotSampled);
-        // From here on as of a class that was not asked for.
+        // From here on the task is handled as if class `preempted` had not been requested.
         wanted = false;
         if !leaving.starts_wait(wanted) {
             return;
         }
     }
-    let level = level.unwrap_or(0);
+    let shift = shift.unwrap_or(0);
     if !filter::wants(prev, pid) {
         if wanted {
             tally.count(Counter::Filtered);
@@ -133,36 +138,38 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl
     let cpu = at.cpu();
     let begin = |entry: &mut TrackedTask| {
         entry.pending.preempt(now, pid, cpu, wanted, leaving);
-        entry.pending.sampling_shift = level;
-        if feature_enabled(part::SWITCHES) {
+        entry.pending.sampling_shift = shift;
+        if feature_enabled(feature::SWITCHES) {
             entry.context.begin(cpu, false, timeline::clocks(prev));
         }
     };
     if let Some(entry) = known {
-        // SAFETY: as above.
+        // SAFETY: the entry is this task's, and the lock of its run queue is held (see above for
+        // `sched_waking`).
         begin(unsafe { &mut *entry });
         return;
     }
     let mut entry = TrackedTask::IDLE;
     begin(&mut entry);
-    if !starts::insert(prev, entry) && wanted {
+    if !task_table::insert(prev, entry) && wanted {
         let counter = if filter::wants_cpu(|| cpu) { Counter::TaskTableFull } else { Counter::Filtered };
         tally.count(counter);
     }
 }
 
-/// The wait is over: its start is consumed on every path, unless the window ended before the wait did. Before that, `deliver` is
-/// given it where it is to be delivered; otherwise it is counted.
+/// Handles `next`: ends its wait, which is consumed on every path unless the window ended first. Calls
+/// `deliver` with the wait if it is to be reported, and counts it otherwise.
 #[inline(always)]
 pub fn switch_in<T: TaskFields, Delivered>(
     next: T,
     at: impl SwitchContext,
     deliver: impl FnOnce(EndedWait) -> Delivered,
 ) -> Option<Delivered> {
-    let entry = starts::find(next)?;
-    // SAFETY: as in `switch_out`.
+    let entry = task_table::find(next)?;
+    // SAFETY: the entry is this task's, and the lock of its run queue is held (see `switch_out` for
+    // `sched_waking`).
     let TrackedTask { pending: start, context: course } = unsafe { &mut *entry };
-    // A wait that ends after the window stays, and is found at the end as one that goes on.
+    // A wait that ends after the window is left pending, and counts as still waiting.
     let now = if start.is_wanted() { at.now()? } else { 0 };
     start.switch_in(|start| {
         let class = Class::from_u8(start.class)?;

@@ -1,13 +1,15 @@
-//! The only reader of kernel structures.
+//! Reads kernel structures (`task_struct`, `irqaction`, `work_struct`, the tracers' samples) for all
+//! other modules.
 //!
-//! Every access is a CO-RE relocation: the loader writes the running kernel's own offset into the instruction.
+//! Every access is a CO-RE relocation: the loader writes the running kernel's own offset into the
+//! instruction.
 
 mod clocks;
 
 use core::{marker::PhantomData, ptr};
 
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel, bpf_probe_read_kernel_str_bytes};
-use wakelat_common::{course::Clocks, sample::COMM_LEN, start::PrevState};
+use wakelat_common::{pending_wait::PrevState, sample::COMM_LEN, wait_context::Clocks};
 
 use crate::{
     accessors::{
@@ -19,21 +21,23 @@ use crate::{
 
 /// How a program may read kernel memory.
 pub trait Read {
-    /// The value at `from`.
+    /// Reads the value at `from`.
     fn read<T: Copy>(from: *const T) -> T;
 }
 
-/// tp_btf programs: the verifier knows the pointer's type, so a read is one load, and a fault reads zeros.
+/// Reads of tp_btf programs: the verifier knows the pointer's type, so a read is one load. A fault reads
+/// zeros.
 pub struct Direct;
 
-/// raw_tp programs: a pointer is a number, and a read is a call. A fault reads zeros, as in a direct load.
+/// Reads of raw_tp programs: a pointer is a plain number, and a read is a helper call. A fault reads
+/// zeros, as in a direct load.
 #[allow(dead_code, reason = "the object with task storage has no raw_tp programs")]
 pub struct Probe;
 
 impl Read for Direct {
     #[inline(always)]
     fn read<T: Copy>(from: *const T) -> T {
-        // SAFETY: the verifier admits this load only where it cannot do harm.
+        // SAFETY: the verifier admits this load only where it can do no harm.
         unsafe { *from }
     }
 }
@@ -46,21 +50,22 @@ impl Read for Probe {
     }
 }
 
-/// Levels of cgroups a filter looks up from a task's own; container runtimes nest four to eight.
+/// Number of cgroup levels that a filter looks up, starting with the task's own; container runtimes nest
+/// four to eight.
 const MAX_CGROUP_DEPTH: usize = 32;
 
-/// What the programs ask of a task, however they came to know of it.
+/// What the programs read of a task, whatever the attach type.
 pub trait TaskFields: Copy {
-    /// What tells this task from every other.
+    /// Distinguishes this task from every other.
     fn identity(self) -> u64;
 
-    /// Thread id; 0 for the idle task of every CPU.
+    /// Thread ID; 0 for the idle task of every CPU.
     fn pid(self) -> u32;
 
-    /// Process id; 0 where it is not known.
+    /// Process ID; 0 if it is not known.
     fn tgid(self) -> u32;
 
-    /// Whether it belongs to the process `tgid`, which has one thread.
+    /// Whether the task belongs to process `tgid`, which has only one thread.
     fn is_in_process(self, tgid: u32) -> bool;
 
     /// Kernel priority.
@@ -69,32 +74,33 @@ pub trait TaskFields: Copy {
     /// `SCHED_*`, or [`wakelat_common::record::POLICY_UNKNOWN`].
     fn policy(self) -> u32;
 
-    /// Whether a CPU runs it now.
+    /// Whether the task is on a CPU now.
     fn on_cpu(self) -> bool;
 
     /// Name.
     fn comm(self) -> [u8; COMM_LEN];
 
-    /// The CPU whose run queue it is on, or was on last.
+    /// The CPU whose run queue the task is on, or was on last.
     fn cpu(self) -> u32;
 
-    /// What becomes of it at a `sched_switch` that takes its CPU.
+    /// What becomes of the task at a `sched_switch` away from it.
     fn prev_state(self, preempt: bool) -> PrevState;
 
-    /// Id of its cgroup in the v2 hierarchy: the inode number of the cgroup's directory; 0 where it is not known.
+    /// ID of its cgroup in the v2 hierarchy: the inode number of the cgroup's directory; 0 if it is not
+    /// known.
     fn cgroup_id(self) -> u64;
 
-    /// The clocks of its run queue as a wait begins.
+    /// The clocks of its run queue when a wait begins.
     fn clocks(self) -> Clocks;
 
-    /// Those of a wait under way: that of throttling only if `throttling`.
+    /// The clocks of its run queue during a wait; the throttling clock is read only if `throttling`.
     fn clocks_of_wait(self, throttling: bool) -> Clocks;
 
-    /// Whether `wanted` holds for its cgroup or one above.
+    /// Whether `wanted` holds for its cgroup or an ancestor.
     fn any_cgroup(self, wanted: impl Fn(u64) -> bool) -> bool;
 }
 
-/// A task, as a typed or raw tracepoint hands it over.
+/// A task as a typed or raw tracepoint passes it.
 pub struct Task<R> {
     raw: *const task_struct,
     how: PhantomData<R>,
@@ -135,7 +141,7 @@ impl<R: Read> Task<R> {
         R::read(kernfs_node::id(R::read(cgroup::kn(group))))
     }
 
-    /// Its name as two words: as bytes it would be sixteen loads.
+    /// Its name as two words: to read it as bytes would take sixteen loads.
     #[inline(always)]
     pub fn comm_words(self) -> [u64; 2] {
         R::read(task_struct::comm(self.raw).cast())
@@ -155,13 +161,14 @@ impl<R: Read> Task<R> {
         if task_struct::on_rq_size() == 1 { R::read(at) != 0 } else { R::read(at.cast::<u32>()) != 0 }
     }
 
-    /// How often its CPU has gone from one task to another, by the kernel's own count; 0 where it cannot be read.
+    /// The kernel's count of context switches on its CPU; 0 if it cannot be read.
     #[inline(always)]
     pub fn nr_switches(self) -> u64 {
         clocks::nr_switches(self)
     }
 
-    /// When it came to the CPU that it is on, by the kernel's own account, if now is `now`: 0 where that is not kept.
+    /// When the task was switched in, by the kernel's clock, given that the time is `now`: ns of
+    /// CLOCK_MONOTONIC; 0 if the kernel does not record it.
     #[inline(always)]
     pub fn switched_in_ns(self, now: u64) -> u64 {
         clocks::switched_in_ns(self, now)
@@ -169,8 +176,8 @@ impl<R: Read> Task<R> {
 }
 
 impl<R: Read> TaskFields for Task<R> {
-    /// Its address. Unlike its number it is not given to another task before this one has been switched out for the
-    /// last time, which is when its state here is deleted.
+    /// Its address. Unlike its TID, no other task gets it before this one is switched out for the last
+    /// time, which is when its entry in the task table is removed.
     #[inline(always)]
     fn identity(self) -> u64 {
         self.raw as u64
@@ -201,8 +208,8 @@ impl<R: Read> TaskFields for Task<R> {
         R::read(task_struct::policy(self.raw))
     }
 
-    /// At a wakeup this is exact: the tracepoint fires under the lock of the task's run queue, or in the task itself
-    /// (kernel/sched/core.c, `try_to_wake_up`).
+    /// Exact at a wakeup: the tracepoint fires under the lock of the task's run queue, or in the task
+    /// itself (kernel/sched/core.c, `try_to_wake_up`).
     #[inline(always)]
     fn on_cpu(self) -> bool {
         let at = task_struct::on_cpu(self.raw);
@@ -225,7 +232,8 @@ impl<R: Read> TaskFields for Task<R> {
         }
     }
 
-    /// Under the lock of its run queue, after the kernel took it off if it blocks (`__schedule()`, kernel/sched/core.c).
+    /// Runs under the lock of the run queue, after the kernel has dequeued a task that blocks
+    /// (`__schedule()`, kernel/sched/core.c).
     #[inline(always)]
     fn prev_state(self, preempt: bool) -> PrevState {
         PrevState::of(preempt && (BLOCKED_AS_PREEMPTED.load() == 0 || self.on_rq()), self.state())
@@ -263,7 +271,7 @@ impl<R: Read> TaskFields for Task<R> {
     }
 }
 
-/// A handler of a device's interrupt (include/linux/interrupt.h).
+/// The handler of a device's interrupt (include/linux/interrupt.h).
 pub struct IrqAction<R> {
     raw: *const irqaction,
     how: PhantomData<R>,
@@ -275,7 +283,7 @@ impl<R: Read> IrqAction<R> {
         Self { raw: raw.cast(), how: PhantomData }
     }
 
-    /// The device's name, cut to the length of a task's; empty where it cannot be read.
+    /// The device's name, cut to the length of a task's name; empty if it cannot be read.
     #[inline(always)]
     pub fn name(&self) -> [u8; COMM_LEN] {
         let mut name = [0; COMM_LEN];
@@ -285,7 +293,7 @@ impl<R: Read> IrqAction<R> {
     }
 }
 
-/// What a workqueue is to do (include/linux/workqueue.h, workqueue_types.h).
+/// A work item of a workqueue (include/linux/workqueue.h, workqueue_types.h).
 pub struct WorkStruct<R> {
     raw: *const work_struct,
     how: PhantomData<R>,
@@ -304,19 +312,20 @@ impl<R: Read> WorkStruct<R> {
     }
 }
 
-/// Whether the task that runs here, and is about to leave its CPU, stays on a run queue.
+/// Whether the current task, which is about to leave its CPU, stays on a run queue.
 #[inline(always)]
 pub fn current_stays_runnable() -> bool {
     // SAFETY: no arguments, no side effects.
     Task::<Probe>::new(unsafe { bpf_get_current_task() } as *const u8).on_rq()
 }
 
-/// Whether the thread that runs here is a worker of a workqueue, and not one that a softirq with works interrupted.
+/// Whether the current thread is a workqueue worker, and not a thread that was interrupted by a softirq
+/// with work items.
 #[inline(always)]
 pub fn is_worker() -> bool {
     /// `PF_WQ_WORKER` (include/linux/sched.h), the same from 5.10 to 7.2.
     const WORKER: u32 = 0x20;
-    // SAFETY: no arguments; the task that runs here exists.
+    // SAFETY: no arguments; the current task exists.
     let current = unsafe { bpf_get_current_task() } as *const task_struct;
     Probe::read(task_struct::flags(current)) & WORKER != 0
 }
@@ -338,7 +347,7 @@ impl<R: Read> KernelTimerlatSample<R> {
         R::read(timerlat_sample::timer_latency(self.raw))
     }
 
-    /// The activation, counted by CPU.
+    /// Index of the activation, counted per CPU.
     #[inline(always)]
     pub fn seqnum(&self) -> u32 {
         R::read(timerlat_sample::seqnum(self.raw))
@@ -373,13 +382,13 @@ impl<R: Read> KernelOsnoiseSample<R> {
         R::read(osnoise_sample::noise(self.raw))
     }
 
-    /// The longest single noise.
+    /// The longest single noise: µs.
     #[inline(always)]
     pub fn max_us(&self) -> u64 {
         R::read(osnoise_sample::max_sample(self.raw))
     }
 
-    /// Noises by hardware, NMIs, interrupts, softirqs, threads.
+    /// Number of noises from hardware, NMIs, interrupts, softirqs and threads, in this order.
     #[inline(always)]
     pub fn counts(&self) -> [u32; 5] {
         [
@@ -392,7 +401,7 @@ impl<R: Read> KernelOsnoiseSample<R> {
     }
 }
 
-/// A name read as two words.
+/// Converts a name that was read as two words.
 #[inline(always)]
 pub fn name_of([low, high]: [u64; 2]) -> [u8; COMM_LEN] {
     let mut comm = [0; COMM_LEN];

@@ -1,5 +1,6 @@
-//! What happens on each CPU is told, beside the switches, which are `turn.rs`: moves and wakeups; and what all records
-//! have in common.
+//! Timeline records beside the switch records (see `switch_record`): migrations (`sched_migrate_task`)
+//! and wakeups (`sched_wakeup`, `sched_wakeup_new`); also the per-CPU state and the loss count that all
+//! timeline records share.
 
 use aya_ebpf::{
     btf_maps::PerCpuArray,
@@ -9,54 +10,56 @@ use aya_ebpf::{
 };
 use wakelat_common::{
     Class,
-    course::{Clocks, WaitContext},
-    timeline::{CpuState, MigrationRecord, WakeupRecord, kind, part},
+    timeline::{CpuState, MigrationRecord, WakeupRecord, feature, kind},
+    wait_context::{Clocks, WaitContext},
 };
 
 use crate::{
     filter,
     maps::{TIMELINE_FEATURES, add},
-    sample, starts,
+    sample,
     task::TaskFields,
-    window,
+    task_table, window,
 };
 
-/// What this CPU is at. Its count of losses is read by user space.
+/// State of this CPU between two of its records. User space reads its count of lost records.
 #[btf_map]
 static CPU_STATE: PerCpuArray<CpuState, 1> = PerCpuArray::new();
 
-/// Whether `part` is told: a constant by the time a program is verified.
+/// Whether `part`, a bit of [`feature`], is enabled. A constant by the time a program is verified.
 #[inline(always)]
 pub fn feature_enabled(part: u32) -> bool {
     TIMELINE_FEATURES.load() & part != 0
 }
 
-/// This CPU's entry.
+/// This CPU's entry of [`CPU_STATE`].
 #[inline(always)]
 pub fn cpu_state() -> Option<*mut CpuState> {
     CPU_STATE.get_ptr_mut(0)
 }
 
-/// The clocks of a task's run queue as its wait begins, where they are told.
+/// Reads the clocks of the task's run queue at the beginning of a wait, if they are enabled.
 #[inline(always)]
 pub fn clocks<T: TaskFields>(task: T) -> Clocks {
-    if feature_enabled(part::CLOCKS) { task.clocks() } else { Clocks::UNKNOWN }
+    if feature_enabled(feature::CLOCKS) { task.clocks() } else { Clocks::UNKNOWN }
 }
 
-/// Those that matter to a wait under way.
+/// Reads the clocks that matter to the pending wait of `task`, if they are enabled.
 #[inline(always)]
-pub fn clocks_of_wait<T: TaskFields>(task: T, course: &WaitContext) -> Clocks {
-    if feature_enabled(part::CLOCKS) { task.clocks_of_wait(course.follows_throttling()) } else { Clocks::UNKNOWN }
+pub fn clocks_of_wait<T: TaskFields>(task: T, context: &WaitContext) -> Clocks {
+    if feature_enabled(feature::CLOCKS) { task.clocks_of_wait(context.follows_throttling()) } else { Clocks::UNKNOWN }
 }
 
-/// A place for a record, and how many were lost so far; counts one more where there is no room. An interrupt may send records
-/// of its own between any two instructions: then this record, which comes before those, may count more as lost than they do.
+/// Reserves room for a record and returns it with the number of records lost so far; if there is no
+/// room, counts one more. An interrupt may send records of its own between any two instructions. Then
+/// this record, which comes before those, may have a higher count than they have.
 #[inline(always)]
 pub fn reserve<R: 'static>(here: *mut CpuState) -> Option<(RingBufEntry<R>, u32)> {
-    // SAFETY: this CPU's own entry, of which no reference is held: a program that interrupts this one writes it, too.
+    // SAFETY: this CPU's own entry. No reference to it is held, because a program that interrupts this
+    // one also writes it.
     let lost = unsafe { &raw mut (*here).lost };
     match sample::reserve() {
-        // SAFETY: as above; a word is read at once.
+        // SAFETY: the pointer is to this CPU's own entry; an aligned word is read in one access.
         Some(slot) => Some((slot, unsafe { lost.read_volatile() } as u32)),
         None => {
             add(lost, 1);
@@ -65,24 +68,26 @@ pub fn reserve<R: 'static>(here: *mut CpuState) -> Option<(RingBufEntry<R>, u32)
     }
 }
 
-/// `task` is about to be moved to the run queue of `to_cpu`.
+/// `sched_migrate_task`: `task` is about to move to the run queue of `to_cpu`. Updates its pending wait
+/// and emits a [`MigrationRecord`].
 #[inline(always)]
 pub fn emit_migration<T: TaskFields>(task: T, to_cpu: u32) {
     if !window::is_open() {
         return;
     }
-    let mut waits = false;
-    if let Some(entry) = starts::find(task) {
-        // SAFETY: as in `switch_out`: a task is moved under the lock of the run queue that it leaves, or, while it is on none,
-        // under its own (`set_task_cpu()`, kernel/sched/core.c).
+    let mut waiting = false;
+    if let Some(entry) = task_table::find(task) {
+        // SAFETY: the entry is this task's. A task migrates under the lock of the run queue that it
+        // leaves or, while it is on none, under its own (`set_task_cpu()`, kernel/sched/core.c). See
+        // `switch_out` for `sched_waking`.
         let entry = unsafe { &mut *entry };
         if entry.pending.at_ns != 0 {
             entry.context.migrate(clocks_of_wait(task, &entry.context));
         }
-        waits = entry.pending.is_wanted();
+        waiting = entry.pending.is_wanted();
     }
     let pid = task.pid();
-    if !waits && !(feature_enabled(part::ALL_MIGRATIONS) && filter::wants(task, pid)) {
+    if !waiting && !(feature_enabled(feature::ALL_MIGRATIONS) && filter::wants(task, pid)) {
         return;
     }
     let Some(here) = cpu_state() else { return };
@@ -94,7 +99,7 @@ pub fn emit_migration<T: TaskFields>(task: T, to_cpu: u32) {
     let Some((mut slot, lost)) = reserve(here) else { return };
     slot.write(MigrationRecord {
         kind: kind::MIGRATION,
-        waiting: waits.into(),
+        waiting: waiting.into(),
         reserved: 0,
         cpu,
         lost,
@@ -107,7 +112,7 @@ pub fn emit_migration<T: TaskFields>(task: T, to_cpu: u32) {
     sample::submit(slot, false);
 }
 
-/// `task` is woken, whatever that means for it.
+/// Emits a [`WakeupRecord`] for `task`, whether or not the wakeup begins a wait.
 #[inline(always)]
 pub fn emit_wakeup<T: TaskFields>(task: T, pid: u32, class: Class) {
     let Some(here) = cpu_state() else { return };

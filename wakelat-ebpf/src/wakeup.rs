@@ -1,4 +1,9 @@
-//! A task is woken: `sched_waking`, `sched_wakeup`, `sched_wakeup_new`.
+//! `sched_waking`, `sched_wakeup` and `sched_wakeup_new`: begin the pending wait of the woken task and
+//! count the wakeup.
+//!
+//! `sched_waking` stores the waker, its CPU and the task's previous CPU in the task table.
+//! `sched_wakeup` and `sched_wakeup_new` start the clock there, and optionally emit a wakeup record and
+//! the waker's stack.
 
 use aya_ebpf::{
     helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns},
@@ -7,21 +12,23 @@ use aya_ebpf::{
 use aya_log_ebpf::info;
 use wakelat_common::{
     Class, Counter,
-    course::{TrackedTask, WaitContext},
-    start::{PendingWait, WakeupOutcome},
-    timeline::part,
+    pending_wait::{PendingWait, WakeupOutcome},
+    timeline::feature,
+    wait_context::{TrackedTask, WaitContext},
 };
 
 use crate::{
     budget, filter,
     maps::{CpuCounters, FROM_WAKING, TRIGGER_RULES, wants},
-    share, stack, starts,
+    sampling, stack,
     task::TaskFields,
+    task_table,
     timeline::{self, feature_enabled},
     window,
 };
 
-/// Remembers when, by whom and from which CPU. Fires in the waker's context, before the task is placed.
+/// `sched_waking`: stores when, by which task and from which CPU the task is woken. Fires in the waker's
+/// context, before the kernel has selected a CPU for the task.
 #[inline(always)]
 pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
     if !window::is_open() || !budget::allows_run() {
@@ -33,53 +40,55 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
         return;
     }
     let (pid, prev_cpu) = (task.pid(), task.cpu());
-    // Where the clock starts here, whoever is watched by the time of its wakeup needs it.
-    if FROM_WAKING.load() == 0 && share::sampled(pid).is_none() {
+    // If the clock starts here, a task that is sampled only by the time of its `sched_wakeup` needs it too.
+    if FROM_WAKING.load() == 0 && sampling::sampled(pid).is_none() {
         return;
     }
-    // To a trigger on this event it is where the clock starts, whatever the task does, and nothing else is.
-    let starts = TRIGGER_RULES.load() != 0 && FROM_WAKING.load() != 0;
-    // A task wakes itself, or an interrupt wakes the task that it interrupted: it has the CPU, so no wait can begin. The kernel
-    // holds no lock here and has interrupts on (`try_to_wake_up()`, kernel/sched/core.c), so its entry may be in use.
-    if waker == pid && !starts {
+    // A hist trigger on this event starts its clock here, whatever the task does, and at no other event.
+    let starts_here = TRIGGER_RULES.load() != 0 && FROM_WAKING.load() != 0;
+    // A task that wakes itself, or that is woken by the interrupt that interrupted it, is on a CPU: no
+    // wait can begin. The kernel holds no lock here and has interrupts on (`try_to_wake_up()`,
+    // kernel/sched/core.c), so the task's entry may be in use.
+    if waker == pid && !starts_here {
         return;
     }
-    if let Some(entry) = starts::find(task) {
-        // SAFETY: the entry is this task's, and the waker holds its `pi_lock`, so that no other CPU wakes it. One may switch it
-        // meanwhile: see `switch_out`.
-        let TrackedTask { pending: start, context: course } = unsafe { &mut *entry };
-        if starts {
-            *start = PendingWait { pid, ..PendingWait::IDLE };
+    if let Some(entry) = task_table::find(task) {
+        // SAFETY: the entry is this task's, and the waker holds its `pi_lock` (unless the task wakes itself
+        // under the rules of a hist trigger), so no other CPU wakes it. One may switch it: see `switch_out`.
+        let TrackedTask { pending, context } = unsafe { &mut *entry };
+        if starts_here {
+            *pending = PendingWait { pid, ..PendingWait::IDLE };
         }
-        start.waking(now, waker, prev_cpu);
-        // Whoever wakes a task that waits already has nothing to do with its wait.
-        if start.at_ns == 0 {
+        pending.waking(now, waker, prev_cpu);
+        // A later waker of a task that already waits has nothing to do with that wait.
+        if pending.at_ns == 0 {
             stack::of_waker(ctx, pid, now);
         }
-        if feature_enabled(part::SWITCHES) {
-            // SAFETY: as above.
-            course.waker_cpu = unsafe { bpf_get_smp_processor_id() };
+        if feature_enabled(feature::SWITCHES) {
+            // SAFETY: no arguments, no side effects.
+            context.waker_cpu = unsafe { bpf_get_smp_processor_id() };
         }
-        if starts {
-            start.wakeup(now, pid, Class::Wakeup, true);
+        if starts_here {
+            pending.wakeup(now, pid, Class::Wakeup, true);
         }
         return;
     }
-    // The first time: a task that the filter refuses takes no entry. One that has an entry was judged before.
+    // No entry yet: a task that the filter rejects gets none. A task that has an entry passed the filter
+    // earlier.
     if filter::wants(task, pid) {
         let mut entry = TrackedTask { pending: PendingWait { pid, ..PendingWait::IDLE }, ..TrackedTask::IDLE };
         entry.pending.waking(now, waker, prev_cpu);
         stack::of_waker(ctx, pid, now);
-        if feature_enabled(part::SWITCHES) {
-            // SAFETY: as above.
+        if feature_enabled(feature::SWITCHES) {
+            // SAFETY: no arguments, no side effects.
             entry.context.waker_cpu = unsafe { bpf_get_smp_processor_id() };
         }
-        if starts {
+        if starts_here {
             entry.pending.wakeup(now, pid, Class::Wakeup, true);
         }
-        // Where there is no room, the wakeup that follows counts it, if one does.
-        if !starts::insert(task, entry)
-            && starts
+        // If there is no room, the `sched_wakeup` that follows counts the loss, if there is one.
+        if !task_table::insert(task, entry)
+            && starts_here
             && let Some(tally) = CpuCounters::of(Class::Wakeup)
         {
             tally.count(Counter::TaskTableFull);
@@ -87,7 +96,20 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
     }
 }
 
-/// Starts the clock, unless nothing waits or the clock runs already.
+/// `sched_wakeup` and `sched_wakeup_new`: start the clock unless the task is on a CPU or already waits.
+///
+/// Each wakeup in the window counts as `seen` and in exactly one other counter, in the order of the checks:
+///
+/// | the task | counter |
+/// |---|---|
+/// | is not in the sample | `not_sampled` |
+/// | is rejected by the filter | `filtered` |
+/// | is on a CPU | `already_running` |
+/// | already waits | `already_queued` |
+/// | finds no room in the task table | `task_table_full` |
+/// | waits from now | decided when the wait ends |
+///
+/// If the filter rejects the CPU of a wakeup that starts no wait, the wakeup counts as `filtered`.
 #[inline(always)]
 pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     if !window::is_open() || !budget::allows_run() {
@@ -95,17 +117,17 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     }
     let Some(tally) = CpuCounters::of(class) else { return };
     let pid = task.pid();
-    if feature_enabled(part::WAKEUPS) {
+    if feature_enabled(feature::WAKEUPS) {
         if filter::wants(task, pid) {
             timeline::emit_wakeup(task, pid, class);
         }
-        // Also where nobody asked for waits that begin like this.
+        // Wakeup records are also wanted if waits of this class were not requested.
         if !wants(class) {
             return;
         }
     }
     tally.count(Counter::Seen);
-    let Some(level) = share::sampled(pid) else {
+    let Some(level) = sampling::sampled(pid) else {
         tally.count(Counter::NotSampled);
         return;
     };
@@ -120,19 +142,20 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
         clear_waker(task, pid);
         return;
     }
-    // SAFETY: as in `waking`.
+    // SAFETY: no arguments, no side effects.
     let now = unsafe { bpf_ktime_get_ns() };
     if !window::contains(now) {
         tally.uncount(Counter::Seen);
         return;
     }
     if class == Class::New {
-        // No `sched_waking` came before.
+        // A new task has no `sched_waking` at which its waker's stack could have been taken.
         stack::of_waker(ctx, pid, now);
     }
-    if let Some(entry) = starts::find(task) {
-        // SAFETY: the entry is this task's, and the lock of its run queue is held.
-        let TrackedTask { pending: start, context: course } = unsafe { &mut *entry };
+    if let Some(entry) = task_table::find(task) {
+        // SAFETY: the entry is this task's, and the lock of its run queue is held (unless the task wakes
+        // itself under the rules of a hist trigger).
+        let TrackedTask { pending: start, context } = unsafe { &mut *entry };
         if class == Class::New
             && let Some(tally) = start.switch_out().and_then(CpuCounters::of)
         {
@@ -142,7 +165,7 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
             count_without_wait(task, tally, Counter::AlreadyQueued);
         } else {
             start.sampling_shift = level;
-            begin_context(task, start, course);
+            begin_context(task, start, context);
         }
         return;
     }
@@ -150,36 +173,37 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     entry.pending.sampling_shift = level;
     entry.pending.wakeup(now, pid, class, trigger_rules);
     begin_context(task, &entry.pending, &mut entry.context);
-    if !starts::insert(task, entry) && count_without_wait(task, tally, Counter::TaskTableFull) == Some(1) {
-        info!(ctx, "the table of tasks is full: the wakeup of pid {} is the first on this CPU that finds no room", pid);
+    if !task_table::insert(task, entry) && count_without_wait(task, tally, Counter::TaskTableFull) == Some(1) {
+        info!(ctx, "the task table is full: the wakeup of pid {} is the first on this CPU that finds no room", pid);
     }
 }
 
-/// The task runs, so that no wait begins with what `sched_waking` left.
+/// Discards what `sched_waking` stored for a task that is running: no wait begins with it.
 #[inline(always)]
 fn clear_waker<T: TaskFields>(task: T, pid: u32) {
     let by_itself = bpf_get_current_pid_tgid() as u32 == pid;
-    // A task that wakes itself holds no lock, and its `sched_waking` left nothing.
-    if !by_itself && let Some(entry) = starts::find(task) {
+    // A task that wakes itself holds no lock, and its `sched_waking` stored nothing.
+    if !by_itself && let Some(entry) = task_table::find(task) {
         // SAFETY: the entry is this task's, and the lock of its run queue is held.
         unsafe { (*entry).pending.already_running() };
     }
 }
 
-/// The course of a wait begins, where it is told.
+/// Begins the context of a wait, if switch records are enabled.
 #[inline(always)]
-fn begin_context<T: TaskFields>(task: T, start: &PendingWait, course: &mut WaitContext) {
-    if !feature_enabled(part::SWITCHES) {
+fn begin_context<T: TaskFields>(task: T, pending: &PendingWait, context: &mut WaitContext) {
+    if !feature_enabled(feature::SWITCHES) {
         return;
     }
-    // SAFETY: as in `waking`.
+    // SAFETY: no arguments, no side effects.
     let here = unsafe { bpf_get_smp_processor_id() };
-    let remote = start.waking_at_ns != 0 && course.waker_cpu != here;
-    course.begin(task.cpu(), remote, timeline::clocks(task));
+    let remote = pending.waking_at_ns != 0 && context.waker_cpu != here;
+    context.begin(task.cpu(), remote, timeline::clocks(task));
 }
 
-/// Counts a wakeup that starts no wait: there is no switch-in whose CPU the filter could judge, so it judges the one the
-/// task is on. Returns how many `counter` has counted on this CPU, if this wakeup is one of them.
+/// Counts a wakeup that starts no wait. It has no switch-in whose CPU the filter could test, so the
+/// filter tests the CPU that the task is on. Returns the new value of `counter` on this CPU, or `None`
+/// if the wakeup counts as `filtered`.
 #[inline(always)]
 fn count_without_wait<T: TaskFields>(task: T, tally: CpuCounters, counter: Counter) -> Option<u64> {
     if filter::wants_cpu(|| task.cpu()) {

@@ -3,13 +3,13 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use wakelat::aggregate::Groups;
-use wakelat::aggregate::key::{Key, Names};
-use wakelat::decode::decode;
-use wakelat::sink::PERCENTILES;
-use wakelat::wait::Comm;
 use wakelat_common::sample::{COMM_LEN, KIND_SAMPLE};
 use wakelat_common::{Class, Sample, bucket};
+use wakelat_core::aggregate::Groups;
+use wakelat_core::aggregate::key::{Key, Names};
+use wakelat_core::decode::decode;
+use wakelat_core::render::PERCENTILES;
+use wakelat_core::wait::Comm;
 
 /// How many samples a round takes.
 const SAMPLES: usize = 10_000;

@@ -1,10 +1,10 @@
-//! What each command that measures shows of its run.
+//! The commands that measure, and the views with which they show their results.
 
 mod record;
 mod stacks;
 mod top;
 mod trace_all;
-mod trace_parts;
+mod trace_breakdown;
 mod why;
 
 use std::io::{self, IsTerminal as _, Write};
@@ -14,48 +14,50 @@ use jiff::tz::TimeZone;
 use wakelat_common::filter::part;
 
 use crate::{
-    aggregate::key::{Key, Names},
     cli::{OutputFlags, RenderFlags},
     collect::TimelineSettings,
     config::{Colour, Config, LiveConfig, OsnoiseConfig, OutputConfig, TimerlatConfig, TracerInput, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::TracefsAccess},
-    report::{Mode, Report},
-    say::status,
     session::{self, Environment, StopReason, View, output::Output},
-    sink::{self, ReportRenderer, Style, WaitRenderer},
+    status::status,
     timerlat, verify,
+};
+use wakelat_core::{
+    aggregate::key::{Key, Names},
+    render::{self, ReportRenderer, Style, WaitRenderer},
+    report::{Mode, Report},
     wait::Wait,
 };
 
 pub use record::record;
 pub use top::top;
 pub use trace_all::trace_all;
-pub use trace_parts::trace_breakdown;
+pub use trace_breakdown::trace_breakdown;
 pub use why::{why, why_recorded};
 
-/// `hist`: the distribution, once or per interval.
+/// `hist`: shows the distribution, once or per interval.
 ///
 /// # Errors
-/// Those of [`session::run`].
+/// Errors of [`session::run`].
 pub fn hist(config: &Config) -> Result<StopReason> {
     let (style, _) = style(&config.output);
-    let reports = config.output.format.reports(sink::ReportView::Chart, &keys(config), style);
+    let reports = config.output.format.reports(render::ReportView::Chart, &keys(config), style);
     run(config, &mut HistView { reports, timeline: timeline_for_grouping(config) })
 }
 
-/// `trace`: a line a wait.
+/// `trace`: prints a line per wait.
 ///
 /// # Errors
-/// Those of [`session::run`].
+/// Errors of [`session::run`].
 pub fn trace(config: &Config) -> Result<StopReason> {
     let (style, _) = style(&config.output);
     run(config, &mut TraceView { stderr_style: stderr_style(config, &style), waits: config.output.format.waits(style) })
 }
 
-/// `timerlat`: what the tracer says, or a saved trace.
+/// `timerlat`: shows the results of the tracer or of a saved trace.
 ///
 /// # Errors
-/// Those of [`timerlat::run::timerlat`] and [`timerlat::live::run`].
+/// Errors of [`timerlat::run::timerlat`] and [`timerlat::live::run`].
 pub fn timerlat(config: &TimerlatConfig) -> Result<StopReason> {
     match &config.origin {
         TracerInput::Saved(saved) => {
@@ -64,7 +66,7 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<StopReason> {
         }
         TracerInput::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.cursor && live.output.format == sink::OutputFormat::Human && !live.output.quiet;
+            let redrawn = style.cursor && live.output.format == render::OutputFormat::Human && !live.output.quiet;
             let period_ns = live.tracer.timer_period_ns();
             let mut listener = timerlat::live::TimerlatListener::new(
                 config.shown,
@@ -73,15 +75,15 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<StopReason> {
                 live.output.format,
                 style,
             );
-            live_run(live, redrawn && config.shown.view == timerlat::sink::TimerlatView::Top, &mut listener)
+            live_run(live, redrawn && config.shown.view == timerlat::render::TimerlatView::Top, &mut listener)
         }
     }
 }
 
-/// `osnoise`: what the tracer says, or a saved trace.
+/// `osnoise`: shows the results of the tracer or of a saved trace.
 ///
 /// # Errors
-/// Those of [`timerlat::run::osnoise`] and [`timerlat::live::run`].
+/// Errors of [`timerlat::run::osnoise`] and [`timerlat::live::run`].
 pub fn osnoise(config: &OsnoiseConfig) -> Result<StopReason> {
     match &config.origin {
         TracerInput::Saved(saved) => {
@@ -90,9 +92,9 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<StopReason> {
         }
         TracerInput::Live(live) => {
             let (style, _) = style(&live.output);
-            let redrawn = style.cursor && live.output.format == sink::OutputFormat::Human && !live.output.quiet;
+            let redrawn = style.cursor && live.output.format == render::OutputFormat::Human && !live.output.quiet;
             let mut listener = timerlat::live::OsnoiseListener::new(config.shown, live.output.format, style);
-            live_run(live, redrawn && config.shown.view == timerlat::sink::NoiseView::Top, &mut listener)
+            live_run(live, redrawn && config.shown.view == timerlat::render::NoiseView::Top, &mut listener)
         }
     }
 }
@@ -106,13 +108,13 @@ fn live_run(live: &LiveConfig, redrawn: bool, listener: &mut dyn timerlat::live:
     timerlat::live::run(&live.tracer, &window, &live.output, listener)
 }
 
-/// A command that measures nothing: writes what `write` writes, also what it wrote before an error. A reader that has gone is no
-/// error.
+/// Runs a command that measures nothing: prints the output of `write`, even the part before an error. A
+/// reader that has gone is not an error.
 ///
 /// # Errors
-/// Those of `write`, and if the output cannot be written.
-pub fn print(paper: &RenderFlags, write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
-    let config = OutputConfig::new(&OutputFlags { render: paper.clone(), ..OutputFlags::default() })?;
+/// If `write` fails, or the output cannot be written.
+pub fn print(flags: &RenderFlags, write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
+    let config = OutputConfig::new(&OutputFlags { render: flags.clone(), ..OutputFlags::default() })?;
     let (style, _) = style(&config);
     let mut text = Vec::new();
     let result = write(&style, &mut text);
@@ -126,7 +128,7 @@ fn run(config: &Config, view: &mut dyn View) -> Result<StopReason> {
     session::run(config, &prepare(config)?, view)
 }
 
-/// Where the run takes place, if it can.
+/// Prepares the machine for a run, and checks that it can measure.
 fn prepare(config: &Config) -> Result<Environment> {
     let features = Features::detect(config.resources.btf.as_deref());
     features.check_can_measure(&config.resources, config.mode)?;
@@ -140,10 +142,10 @@ fn prepare(config: &Config) -> Result<Environment> {
     Ok(environment(features))
 }
 
-/// `verify`: the same window by hist triggers.
+/// `verify`: measures the same window with hist triggers.
 ///
 /// # Errors
-/// Those of [`verify::run`].
+/// Errors of [`verify::run`].
 pub fn verify(config: &VerifyConfig) -> Result<verify::Verdict> {
     let features = Features::detect(config.resources.btf.as_deref());
     features.check_can_measure(&config.resources, Mode::Samples)?;
@@ -168,7 +170,8 @@ fn environment(features: Features) -> Environment {
     }
 }
 
-/// Classic tracepoints name a thread, its name and its priority, and nothing more of it.
+/// Refuses filters and keys that classic tracepoints cannot provide: they know only the TID, name and
+/// priority of a thread.
 fn check_classic_tracepoints(config: &Config) -> Result<()> {
     let unknown = [
         (part::TGID, Key::Pid, "process"),
@@ -179,17 +182,18 @@ fn check_classic_tracepoints(config: &Config) -> Result<()> {
     for (part, key, what) in unknown {
         if config.filter.parts & part != 0 || config.by.contains(&key) {
             bail!(
-                "the `{what}` of a task is not in the records of classic tracepoints; use a kernel with BTF, give its \
-                 BTF with `--btf FILE`, or select and group by `--tid`, `--comm`, `--prio` and `--cpus`"
+                "records of classic tracepoints do not contain the `{what}` of a task; use a kernel with BTF, give its BTF \
+                 with `--btf FILE`, or select and group by `--tid`, `--comm`, `--prio` and `--cpus`"
             );
         }
     }
     Ok(())
 }
 
-/// How the coverage is to look on standard error, where rows of waits or events have no place for it.
+/// The style of the coverage on standard error, if rows of waits or events leave no place for it in the
+/// output.
 fn stderr_style(config: &Config, style: &Style) -> Option<Style> {
-    (config.output.format == sink::OutputFormat::Csv && !config.output.quiet)
+    (config.output.format == render::OutputFormat::Csv && !config.output.quiet)
         .then(|| Style { colour: style.colour && io::stderr().is_terminal(), ..style.clone() })
 }
 
@@ -197,7 +201,7 @@ fn keys(config: &Config) -> Vec<&'static str> {
     config.by.iter().map(|key| key.name()).collect()
 }
 
-/// How text is to look, and the rows of the terminal where there is one.
+/// The style of text, and the number of rows if there is a terminal.
 fn style(output: &OutputConfig) -> (Style, Option<usize>) {
     let (mut style, rows) = terminal(output.path.is_some());
     style.unicode &= !output.ascii;
@@ -210,7 +214,7 @@ fn style(output: &OutputConfig) -> (Style, Option<usize>) {
     (style, rows)
 }
 
-/// What suits standard output, or a file.
+/// The default style for standard output or a file, and the number of rows of the terminal.
 fn terminal(file: bool) -> (Style, Option<usize>) {
     let terminal = !file && io::stdout().is_terminal();
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
@@ -219,7 +223,7 @@ fn terminal(file: bool) -> (Style, Option<usize>) {
     (Style::detect(|name| std::env::var(name).ok(), terminal, columns, TimeZone::system()), rows)
 }
 
-/// What has to be known where waits are grouped by part.
+/// The events that are needed if waits are grouped by component.
 fn timeline_for_grouping(config: &Config) -> Option<TimelineSettings> {
     config.by.contains(&Key::Component).then_some(TimelineSettings::OF_WAITS)
 }
@@ -245,7 +249,7 @@ impl View for HistView {
 
 struct TraceView {
     waits: Box<dyn WaitRenderer>,
-    /// How the coverage is to look on standard error, where the output cannot hold it.
+    /// The style of the coverage on standard error, if the output cannot contain it.
     stderr_style: Option<Style>,
 }
 
@@ -260,13 +264,13 @@ impl View for TraceView {
 
     fn wait(&mut self, wait: &Wait, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
         let name_of = |tid| names.comm(tid);
-        self.waits.wait(wait, &sink::RenderContext { unix_offset_ns, name_of: &name_of }, out)
+        self.waits.wait(wait, &render::RenderContext { unix_offset_ns, name_of: &name_of }, out)
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         self.waits.end(report, out)?;
         if let Some(style) = &self.stderr_style {
-            sink::coverage::write(report, style, &mut io::stderr())?;
+            render::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The checklist: what this kernel and this user can do, and what to do about the rest.
+//! The `doctor` checklist: what this kernel and this user can do, and how to fix the rest.
 
 use std::{io::Write, path::Path};
 
@@ -12,16 +12,16 @@ use crate::{
         requirement::{self, Requirement, RequirementState},
         tracefs::TracefsAccess,
     },
-    sink::{
-        Style,
-        style::TextStyle,
-        text::{TextLine, clean, width},
-    },
-    timerlat::live::former,
+    timerlat::live::saved_settings,
     tracefs::{self, leftovers},
 };
+use wakelat_core::render::{
+    Style,
+    style::TextStyle,
+    text::{TextLine, clean, width},
+};
 
-/// The checklist as JSON.
+/// The checklist in JSON.
 #[derive(Serialize)]
 struct Checklist<'a> {
     schema: &'static str,
@@ -30,15 +30,15 @@ struct Checklist<'a> {
     checks: &'a [Requirement],
 }
 
-/// Looks at this kernel and this user, and writes what was found. Returns whether measuring is possible.
+/// Checks this kernel and this user, and prints the findings. Returns whether wakelat can measure.
 ///
 /// # Errors
-/// If writing fails.
+/// If the output cannot be written.
 pub fn run(json: bool, style: &Style, out: &mut dyn Write) -> Result<bool> {
     write(&Features::detect(None), machine(Machine::detect()), json, style, out)
 }
 
-/// What every command that measures reads of procfs and sysfs before it looks at anything else; none if all is there.
+/// The requirement of every measuring command: procfs and sysfs can be read. `None` if they can.
 fn machine(detected: Result<Machine>) -> Option<Requirement> {
     let error = detected.err()?;
     let remedy = "mount them: `mount -t proc proc /proc`, `mount -t sysfs sysfs /sys`";
@@ -66,7 +66,7 @@ fn write(
     Ok(can_measure)
 }
 
-/// Columns below which the findings go below the names.
+/// On narrower terminals, the findings go below the names: columns.
 const BESIDE: usize = 72;
 
 fn text(checks: &[Requirement], can_measure: bool, style: &Style) -> String {
@@ -96,7 +96,8 @@ fn text(checks: &[Requirement], can_measure: bool, style: &Style) -> String {
     out
 }
 
-/// Text behind `head`, broken between words but not within a command in backticks, and never cut: commands are copied.
+/// Appends `text` after `head`, wrapped between words but not within a command in backticks, and never
+/// truncated, because commands are copied.
 fn wrapped(head: TextLine, text: &str, style: &Style, out: &mut String) {
     let indent = head.width();
     let mut line = head;
@@ -124,11 +125,11 @@ fn kernel(features: &Features) -> Requirement {
     if features.release.is_at_least(5, 10) {
         Requirement::ok("kernel", release)
     } else {
-        Requirement::note("kernel", release, "Linux 5.10 is the oldest that wakelat is tested on")
+        Requirement::note("kernel", release, "the oldest kernel that wakelat is tested on is Linux 5.10")
     }
 }
 
-/// What wakelat measures without, but not as well.
+/// Optional features, without which wakelat measures less well.
 fn useful(features: &Features) -> Vec<Requirement> {
     let mut useful = vec![
         if features.counts_missed_runs() {
@@ -137,12 +138,12 @@ fn useful(features: &Features) -> Vec<Requirement> {
             Requirement::note("missed events", "the kernel does not count them", "use Linux 5.12 or later")
         },
         if features.first_pid_namespace {
-            Requirement::ok("pid namespace", "the machine's own")
+            Requirement::ok("pid namespace", "the initial namespace")
         } else {
             Requirement::note(
                 "pid namespace",
-                "a container's: ids in reports are the machine's, `--pid` and `--tid` are refused",
-                "run it outside of it, or in a container with `--pid=host`",
+                "a container's: reports show IDs of the host, and `--pid` and `--tid` do not work",
+                "run it outside the container, or in one with `--pid=host`",
             )
         },
         match &features.cgroup_v2 {
@@ -154,11 +155,14 @@ fn useful(features: &Features) -> Vec<Requirement> {
             ),
         },
         if features.schedstat {
-            Requirement::ok("schedstat", "`/proc/PID/schedstat` counts run-queue waits: a second opinion")
+            Requirement::ok(
+                "schedstat",
+                "`/proc/PID/schedstat` counts runqueue waits; `wakelat verify` compares with it",
+            )
         } else {
             Requirement::note(
                 "schedstat",
-                "`/proc/PID/schedstat` does not count",
+                "`/proc/PID/schedstat` does not count runqueue waits",
                 "kernel option `CONFIG_SCHED_INFO=y`",
             )
         },
@@ -171,7 +175,7 @@ fn useful(features: &Features) -> Vec<Requirement> {
     useful
 }
 
-/// wakelat measures without tracefs; it is where other instruments are.
+/// Checks of tracefs, which wakelat does not need for measuring but the other instruments do.
 fn tracing(tracefs: &TracefsAccess) -> Vec<Requirement> {
     let (path, hist_triggers, tracers) = match tracefs {
         TracefsAccess::NotMounted => {
@@ -179,29 +183,29 @@ fn tracing(tracefs: &TracefsAccess) -> Vec<Requirement> {
             return vec![Requirement::note("tracefs", "not mounted; measuring does not need it", remedy)];
         }
         TracefsAccess::Denied(path) => {
-            let found = format!("{}: closed to this user; measuring does not need it", path.display());
-            return vec![Requirement::note("tracefs", found, "run it with `sudo` to see what it offers")];
+            let found = format!("{}: not accessible to this user; measuring does not need it", path.display());
+            return vec![Requirement::note("tracefs", found, "run it with `sudo` to check the rest")];
         }
         TracefsAccess::Open { path, hist_triggers, tracers } => (path, *hist_triggers, tracers),
     };
     let mut found = vec![Requirement::ok("tracefs", path.display().to_string())];
     found.push(if hist_triggers {
-        Requirement::ok("hist triggers", "there: a second opinion")
+        Requirement::ok("hist triggers", "available; `wakelat verify` compares with them")
     } else {
         Requirement::note("hist triggers", "not in this kernel", "kernel option `CONFIG_HIST_TRIGGERS=y`")
     });
     for leftover in leftovers::find(&tracefs::TracefsMount::at(path), &Roots::default().proc) {
-        let remedy = "`wakelat verify` removes it at its start";
+        let remedy = "run `wakelat verify`, which removes it when it starts";
         found.push(Requirement::note("left behind", leftover.to_string(), remedy));
     }
-    for owner in former::leftovers(Path::new(former::STATE_DIR), &Roots::default().proc) {
-        let what = format!("settings of the tracers, by process {}, which is gone", owner.pid);
-        let remedy = "`wakelat timerlat` or `wakelat osnoise` puts back what was there before, at its start";
+    for owner in saved_settings::leftovers(Path::new(saved_settings::STATE_DIR), &Roots::default().proc) {
+        let what = format!("tracer settings changed by process {}, which has exited", owner.pid);
+        let remedy = "run `wakelat timerlat` or `wakelat osnoise`, which restores the original settings when it starts";
         found.push(Requirement::note("left behind", what, remedy));
     }
     for (name, option) in [("osnoise", "CONFIG_OSNOISE_TRACER"), ("timerlat", "CONFIG_TIMERLAT_TRACER")] {
         found.push(if tracers.iter().any(|tracer| tracer == name) {
-            Requirement::ok(name, "there")
+            Requirement::ok(name, "available")
         } else {
             Requirement::note(name, "not in this kernel", format!("kernel option `{option}=y`"))
         });
@@ -222,7 +226,7 @@ mod tests {
         let mut out = Vec::new();
         let style = Style { width, ..Style::default() };
         let can_measure = write(features, None, json, &style, &mut out).unwrap();
-        // The binary's path in the remedy is the test's own.
+        // The path of the binary in the remedy is that of the test.
         let exe = std::env::current_exe().unwrap().display().to_string();
         (can_measure, String::from_utf8(out).unwrap().replace(&exe, "/usr/bin/wakelat"))
     }
@@ -231,7 +235,7 @@ mod tests {
         shown_at(features, json, 80)
     }
 
-    /// An old kernel without anything, and a user without privilege.
+    /// An old kernel without any feature, and a user without privileges.
     fn nothing() -> Features {
         Features {
             release: Release::parse("5.4.0"),
@@ -267,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checklist_as_json_says_the_same() {
+    fn the_json_checklist_has_the_same_content() {
         let (_, text) = shown(&nothing(), true);
         assert_eq!((text.lines().count(), text.starts_with("{\"schema\":\"wakelat.doctor/1\",")), (1, true), "{text}");
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -280,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_the_terminal_but_for_a_command_that_is() {
+    fn no_line_is_wider_than_the_terminal_except_for_a_command() {
         for width in [40, 80] {
             for features in [nothing(), everything()] {
                 let (_, text) = shown_at(&features, false, width);
@@ -291,10 +295,10 @@ mod tests {
     }
 
     #[test]
-    fn what_no_command_can_read_is_missing() {
-        let why = machine(Err(anyhow::anyhow!("cannot read `/proc/self/mountinfo`"))).unwrap();
+    fn unreadable_procfs_is_a_missing_requirement() {
+        let requirement = machine(Err(anyhow::anyhow!("cannot read `/proc/self/mountinfo`"))).unwrap();
         let mut out = Vec::new();
-        let can_measure = write(&everything(), Some(why), false, &Style::default(), &mut out).unwrap();
+        let can_measure = write(&everything(), Some(requirement), false, &Style::default(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(
             !can_measure && text.contains("cannot read `/proc/self/mountinfo`") && text.contains("mount -t proc"),
@@ -304,13 +308,13 @@ mod tests {
 
     #[test]
     fn every_field_is_documented_and_every_documented_field_is_written() {
-        use crate::sink::documentation::{all_paths, documented};
+        use wakelat_core::render::output_page::{all_paths, documented};
         let document = serde_json::from_str(&shown(&nothing(), true).1).unwrap();
         assert_eq!(documented("Checklist: `wakelat.doctor/1`"), all_paths(&document));
     }
 
     #[test]
-    fn the_doctor_needs_no_privilege_on_this_machine() {
+    fn the_doctor_needs_no_privilege() {
         let mut out = Vec::new();
         run(false, &Style::default(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();

@@ -1,4 +1,4 @@
-//! `wakelat events`: the tracepoints of this kernel, with their fields and what they are set to do.
+//! `wakelat events`: lists the tracepoints of this kernel with their fields and their state.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,40 +12,40 @@ use crate::cli::RenderFlags;
 use crate::config::ConfigError;
 use crate::hist_trigger::TriggerSpec;
 use crate::kernel::format::{EventFormat, FormatField};
-use crate::sink::style::{Style, TextStyle};
-use crate::sink::text::{TextLine, clean, left, right};
-use crate::sink::units;
 use crate::tracefs::TracefsMount;
+use wakelat_core::render::style::{Style, TextStyle};
+use wakelat_core::render::text::{TextLine, clean, left, right};
+use wakelat_core::render::units;
 
 const EXAMPLES: &str = "\
 Examples:
   wakelat events                 all tracepoints, one per line
-  wakelat events --systems       how many each system has, and how many are on
+  wakelat events --systems       number of tracepoints per system, and how many are on
   wakelat events --enabled       tracepoints that are on, or have a trigger or filter
-  wakelat events 'sched:*wak*'   those, with their fields
-  wakelat events sched_switch    of any system
+  wakelat events 'sched:*wak*'   matching tracepoints, with their fields
+  wakelat events sched_switch    the tracepoint of this name in any system
   wakelat events 'kprobes:*'     the kprobe events of this machine";
 
 /// List tracepoints: their fields, whether they are on, their filters and triggers
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct EventsFlags {
-    /// Only these, with their fields: a shell pattern for SYSTEM:EVENT, or for EVENT alone
+    /// Show only tracepoints that match this shell pattern for SYSTEM:EVENT or EVENT, with their fields
     glob: Option<String>,
 
-    /// Their state in this tracefs instance
+    /// Show the state in this tracefs instance
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
 
-    /// Only tracepoints that are on, or have a trigger or a filter
+    /// Show only tracepoints that are on, or have a trigger or a filter
     #[arg(long)]
     enabled: bool,
 
-    /// One line per system instead of one per tracepoint
+    /// Print one line per system instead of one per tracepoint
     #[arg(long, conflicts_with = "json")]
     systems: bool,
 
-    /// A JSON document per tracepoint
+    /// Print one JSON document per tracepoint
     #[arg(long, help_heading = "Output")]
     json: bool,
 
@@ -54,33 +54,33 @@ pub struct EventsFlags {
     pub render: RenderFlags,
 }
 
-/// A tracepoint and its state in one instance of tracefs.
+/// A tracepoint and its state in a tracefs instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracepointState {
-    /// The system it belongs to.
+    /// The system that the tracepoint belongs to.
     pub system: String,
-    /// Its record.
+    /// The format of its record.
     pub format: EventFormat,
     /// Whether records go to the trace buffer.
     pub enabled: bool,
-    /// The filter, where there is one.
+    /// The filter, if there is one.
     pub filter: Option<String>,
     /// The triggers, as the kernel prints them.
     pub triggers: Vec<String>,
 }
 
 impl TracepointState {
-    /// Reads the tracepoint whose directory this is. None where it has no record, as of an event that only takes
-    /// triggers, or has just gone.
+    /// Reads the tracepoint in `directory`. `None` if it has no record format, because the event takes only
+    /// triggers or has just been removed.
     ///
     /// # Errors
-    /// Where its format is not of the form that all kernels have.
+    /// If the format file is not of the form that all kernels use.
     pub fn read(system: &str, directory: &Path) -> Result<Option<Self>> {
         let read = |file: &str| std::fs::read_to_string(directory.join(file)).ok();
         let Some(format) = read("format") else { return Ok(None) };
         let format =
             EventFormat::parse(&format).with_context(|| format!("`{}`", directory.join("format").display()))?;
-        // `0*` and `1*` say that a trigger is attached to it.
+        // `0*` and `1*` mean that a trigger is attached.
         let enabled = read("enable").is_some_and(|state| state.starts_with('1'));
         let filter = read("filter").map(|filter| filter.trim().to_owned()).filter(|filter| filter != "none");
         let triggers = read("trigger").unwrap_or_default();
@@ -94,12 +94,12 @@ impl TracepointState {
         }))
     }
 
-    /// Whether anything happens at it: it is on, or has a trigger or a filter.
+    /// Whether the tracepoint is in use: it is on, or has a trigger or a filter.
     fn is_in_use(&self) -> bool {
         self.enabled || self.filter.is_some() || !self.triggers.is_empty()
     }
 
-    /// `sched:sched_switch`
+    /// The full name, such as `sched:sched_switch`.
     pub fn name(&self) -> String {
         format!("{}:{}", self.system, self.format.name)
     }
@@ -166,10 +166,10 @@ fn document_of(field: &FormatField) -> Json {
     document.into()
 }
 
-/// Lists what was asked for.
+/// Lists the requested tracepoints.
 ///
 /// # Errors
-/// Where tracefs cannot be read, or nothing matches.
+/// If tracefs cannot be read, or no tracepoint matches.
 pub fn run(flags: &EventsFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
     list(&TracefsMount::mounted()?, flags, style, out)
 }
@@ -179,7 +179,9 @@ fn list(tracefs: &TracefsMount, flags: &EventsFlags, style: &Style, out: &mut dy
     let directories = directories(&root.join("events"), flags.glob.as_deref())?;
     if directories.is_empty() {
         let glob = flags.glob.as_deref().unwrap_or("*");
-        bail!("no tracepoint matches `{glob}`; quote a pattern such as 'sched:*', so that the shell leaves it alone");
+        bail!(
+            "no tracepoint matches `{glob}`; quote a pattern such as 'sched:*', so that the shell does not expand it"
+        );
     }
     let columns = directories.keys().map(String::len).max().unwrap_or(0);
     let mut systems: BTreeMap<String, System> = BTreeMap::new();
@@ -206,7 +208,7 @@ fn list(tracefs: &TracefsMount, flags: &EventsFlags, style: &Style, out: &mut dy
     Ok(())
 }
 
-/// What a system has.
+/// The counts of a system.
 #[derive(Default)]
 struct System {
     events: u64,
@@ -224,7 +226,7 @@ impl System {
     }
 }
 
-/// A line for each system.
+/// Formats a line for each system.
 fn summary(systems: &BTreeMap<String, System>, style: &Style) -> String {
     let mut out = String::new();
     let names = systems.keys().map(String::len).max().unwrap_or(0);
@@ -246,10 +248,10 @@ fn summary(systems: &BTreeMap<String, System>, style: &Style) -> String {
     out
 }
 
-/// The directories of the events that match, by name.
+/// The directories of the matching events, by name.
 ///
 /// # Errors
-/// If the pattern is none ([`ConfigError::Usage`]), or the directory cannot be read.
+/// If the pattern is invalid ([`ConfigError::Usage`]), or the directory cannot be read.
 fn directories(events: &Path, glob: Option<&str>) -> Result<BTreeMap<String, PathBuf>> {
     let text = glob.unwrap_or("*").replacen('/', ":", 1);
     let pattern = glob::Pattern::new(&text).map_err(|error| {
@@ -286,7 +288,7 @@ mod tests {
         flags: EventsFlags,
     }
 
-    /// A directory that stands for tracefs, with formats of a real kernel.
+    /// A directory in place of tracefs, with formats of a real kernel.
     fn tracefs() -> (tempfile::TempDir, TracefsMount) {
         let directory = tempfile::tempdir().unwrap();
         for event in ["sched_switch", "sched_waking", "sched_migrate_task"] {
@@ -307,7 +309,7 @@ mod tests {
                 },
             );
         }
-        // What tracefs has beside events.
+        // Entries of tracefs that are not events.
         std::fs::write(directory.path().join("events/enable"), "0\n").unwrap();
         std::fs::write(directory.path().join("events/sched/enable"), "0\n").unwrap();
         std::fs::create_dir_all(directory.path().join("events/ftrace/without_format")).unwrap();
@@ -324,13 +326,13 @@ mod tests {
     }
 
     #[test]
-    fn every_event_has_a_line_and_those_asked_for_their_fields() {
+    fn every_event_has_a_line_and_matching_events_have_their_fields() {
         insta::assert_snapshot!("events_all", listed(&[]).unwrap());
         insta::assert_snapshot!("events_one", listed(&["sched:*switch"]).unwrap());
     }
 
     #[test]
-    fn a_pattern_without_a_system_matches_events_alone() {
+    fn a_pattern_without_a_system_matches_only_event_names() {
         assert_eq!(listed(&["sched_*ing"]).unwrap().lines().next(), Some("sched:sched_waking  on   filter: pid == 7"));
         assert_eq!(listed(&["sched/sched_waking"]).unwrap(), listed(&["sched:sched_waking"]).unwrap());
     }
@@ -344,13 +346,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_matches_nothing_says_so() {
+    fn a_pattern_that_matches_nothing_is_an_error() {
         assert!(listed(&["nothing*"]).unwrap_err().to_string().contains("`nothing*`"));
         assert!(listed(&["--instance", "x"]).unwrap_err().to_string().contains("instance `x`"));
     }
 
     #[test]
-    fn a_bad_pattern_is_wrong_usage() {
+    fn an_invalid_pattern_is_a_usage_error() {
         let error = listed(&["sched:[a"]).unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(ConfigError::Usage(_))), "{error:#}");
         assert!(error.to_string().contains("`sched:[a` is not a shell pattern"), "{error:#}");
@@ -358,20 +360,20 @@ mod tests {
     }
 
     #[test]
-    fn enabled_lists_what_is_in_use() {
+    fn enabled_lists_tracepoints_in_use() {
         let lines = listed(&["--enabled"]).unwrap();
         let names: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
         assert_eq!(names, ["sched:sched_switch", "sched:sched_waking"]);
     }
 
     #[test]
-    fn a_system_is_a_line_with_what_is_on() {
+    fn each_system_has_a_line_with_its_counts() {
         assert_eq!(listed(&["--systems"]).unwrap(), "sched  3  1 on  2 triggers  1 filter\n");
     }
 
     #[test]
     fn every_field_is_documented_and_every_documented_field_is_written() {
-        use crate::sink::documentation::{all_paths, documented};
+        use wakelat_core::render::output_page::{all_paths, documented};
         let document = serde_json::from_str(&listed(&["--json", "sched_switch"]).unwrap()).unwrap();
         assert_eq!(documented("Tracepoints: `wakelat.tracepoint/1`"), all_paths(&document));
     }

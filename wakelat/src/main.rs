@@ -1,4 +1,4 @@
-//! The command: the only place that ends the process.
+//! The entry point: the only place that ends the process.
 
 use std::{io, process::ExitCode};
 
@@ -9,17 +9,17 @@ use wakelat::{
     commands,
     config::{Command, ConfigError, TraceRows},
     doctor, events, hist_trigger,
-    say::status,
     session::StopReason,
+    status::status,
     timerlat,
 };
 
 fn main() -> ExitCode {
     let Invocation { command, verbosity } = match cli::parse(std::env::args_os()) {
         Ok(invocation) => invocation,
-        Err(refusal) => {
-            let code = refusal.exit_code();
-            return if refusal.print().is_ok() { code } else { 1 }.into();
+        Err(error) => {
+            let code = error.exit_code();
+            return if error.print().is_ok() { code } else { 1 }.into();
         }
     };
     log(verbosity);
@@ -34,14 +34,14 @@ fn main() -> ExitCode {
                 ""
             };
             status(format_args!("error: {error:#}{remedy}"));
-            // Some flags can be judged by their input only.
+            // Some flags can be checked only with their input.
             let is_usage = matches!(error.downcast_ref(), Some(ConfigError::Usage(_)));
             ExitCode::from(if is_usage { 2 } else { 1 })
         }
     }
 }
 
-/// Whether a system call failed for this reason.
+/// Whether a system call failed with `errno`.
 fn has_failed_by(error: &anyhow::Error, errno: i32) -> bool {
     let is = |cause: &io::Error| cause.raw_os_error() == Some(errno);
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(is))
@@ -84,7 +84,7 @@ fn run(command: &Command) -> Result<ExitCode> {
     Ok(if stop == StopReason::Threshold { ExitCode::from(3) } else { ExitCode::SUCCESS })
 }
 
-/// Messages go to standard error: warnings always, more with `-v`, anything with RUST_LOG.
+/// Log messages go to standard error: warnings always, more with `-v`, everything with RUST_LOG.
 fn log(verbosity: u8) {
     let level = match verbosity {
         0 => "warn",

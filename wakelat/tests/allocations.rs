@@ -1,17 +1,17 @@
-//! What user space does with a sample, as a count: it allocates nothing.
+//! Counts allocations: user space makes none for a sample of a known group.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use wakelat::{
+use wakelat_common::{Sample, sample::KIND_SAMPLE};
+use wakelat_core::{
     aggregate::{Groups, key::Key},
     decode::decode,
 };
-use wakelat_common::{Sample, sample::KIND_SAMPLE};
 
-/// The system's allocator, which counts.
+/// The system's allocator, with a counter of allocations.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -19,21 +19,21 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: all is left to the system's allocator.
+// SAFETY: every call is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: the caller keeps what `alloc` asks for.
+        // SAFETY: the caller upholds the contract of `alloc`, which is that of `System.alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block is the system allocator's.
+        // SAFETY: `alloc` got the block from the system's allocator, and the caller passes its layout.
         unsafe { System.dealloc(block, layout) }
     }
 }
 
-/// A record of thread `pid` that waited `latency_ns`, as it lies in the ring buffer.
+/// A record of thread `pid` that waited `latency_ns`, as it is in the ring buffer.
 fn record(pid: u32, latency_ns: u64) -> Vec<u8> {
     let mut record = vec![0; size_of::<Sample>()];
     let mut put = |at: usize, bytes: &[u8]| record[at..at + bytes.len()].copy_from_slice(bytes);
@@ -43,14 +43,14 @@ fn record(pid: u32, latency_ns: u64) -> Vec<u8> {
     record
 }
 
-// The only test of this binary: another one would allocate beside it.
+// The only test of this binary: another one would allocate at the same time.
 #[test]
 fn a_sample_of_a_known_group_allocates_nothing() {
     for by in [vec![], vec![Key::Tid], vec![Key::Comm, Key::Cpu]] {
         let records: Vec<Vec<u8>> = (0..10_000u32).map(|n| record(n % 100, 500 + u64::from(n) * 37)).collect();
         let mut groups = Groups::new(by.clone(), false, 1_000);
         let mut take = || records.iter().for_each(|record| groups.record(&decode(record).unwrap()));
-        // Groups and their histograms come to their sizes.
+        // The first pass allocates the groups and grows their histograms.
         take();
         let before = ALLOCATIONS.load(Relaxed);
         take();

@@ -1,6 +1,6 @@
-//! The command as people type it: what it says, where, and what it exits with. Nothing here needs a privilege.
+//! The command line as users type it: its output and exit code. Nothing here needs privileges.
 
 #[test]
-fn the_command_says_what_is_recorded() {
+fn output_and_exit_codes_match_the_transcripts() {
     trycmd::TestCases::new().case("tests/cmd/*.md");
 }

@@ -1,4 +1,4 @@
-//! What real kernels printed of real hist triggers, through the parser and back.
+//! Output that real kernels printed for real hist triggers, parsed and printed again.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ fn histograms(name: &str) -> Vec<TriggerHistogram> {
     parse(&fixture(name)[..], Completeness::Whole).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// What the kernel writes between the histograms of one event.
+/// The kernel's separator between the histograms of one event.
 const BETWEEN: &str = "\n\n";
 
 #[test]
@@ -56,7 +56,7 @@ fn a_thread_may_be_called_anything() {
 }
 
 #[test]
-fn what_onmax_kept_belongs_to_its_entry() {
+fn values_saved_by_onmax_belong_to_their_entry() {
     let histogram = &histograms("7.2-sched_switch-onmax.hist")[0];
     assert!(histogram.entries.iter().all(|entry| entry.track_data.len() == 1));
     let first = &histogram.entries[0].track_data[0];
@@ -76,9 +76,10 @@ fn percentages_and_bars_are_values() {
     assert_eq!(histogram.totals, Some(HistogramTotals { hits: 904, entries: 2, dropped: 0 }));
 }
 
-/// The transcripts hold the output of `cat` between other lines; each is cut off in the middle of its second histogram.
+/// The transcripts contain the output of `cat` between other lines; each is cut off in the middle of
+/// its second histogram.
 #[test]
-fn every_transcript_is_read_up_to_where_it_was_cut() {
+fn every_transcript_is_read_up_to_its_cut() {
     let mut read = 0;
     for name in fixtures(".txt") {
         let text = String::from_utf8(fixture(&name)).unwrap();
@@ -117,7 +118,8 @@ fn an_output_cut_at_any_byte_is_an_error_that_names_the_last_line() {
     for cut in 1..end {
         let error = match parse(&whole[..cut], Completeness::Whole) {
             Err(error) => error,
-            // Cut behind a digit of the last number it may be whole, and cut in its title it is no histogram.
+            // If it is cut after a digit of the last number, it may be whole; if it is cut in its
+            // title, it is no histogram.
             Ok(read) => {
                 let in_title = cut < "# event histogram".len() && read.is_empty();
                 assert!(in_title || whole[cut..].trim_ascii().is_empty(), "{cut}");
@@ -135,7 +137,7 @@ fn an_event_without_hist_triggers_has_no_histogram() {
     assert_eq!(parse(&b"\n\n"[..], Completeness::Whole).unwrap(), []);
 }
 
-/// The example with which hist triggers were introduced to many: it shows the entries and leaves the totals out.
+/// A well-known example of hist triggers: it shows the entries and omits the totals.
 const KMALLOC: &str = "\
 # event histogram
 #
@@ -159,7 +161,7 @@ fn an_excerpt_needs_no_totals_and_the_whole_does() {
 }
 
 #[test]
-fn a_missing_entry_is_noticed() {
+fn a_missing_entry_is_detected() {
     let text = String::from_utf8(fixture("6.12-sched_process_fork.hist")).unwrap();
     let lost: String = text.lines().filter(|line| !line.contains("143 }")).map(|line| format!("{line}\n")).collect();
     let error = parse(lost.as_bytes(), Completeness::Whole).unwrap_err();
@@ -167,7 +169,7 @@ fn a_missing_entry_is_noticed() {
 }
 
 #[test]
-fn what_is_no_histogram_is_skipped_and_counted() {
+fn lines_outside_histograms_are_skipped_and_counted() {
     let text = String::from_utf8(fixture("6.12-sched_process_fork.hist")).unwrap();
     let read = |input: &str, extent| {
         let mut histograms = HistogramReader::new(input.as_bytes(), extent);

@@ -1,5 +1,5 @@
-//! Random histograms through the printer and the parser, and real outputs with random damage: whatever comes in, the
-//! parser answers with histograms or with an error that names a line.
+//! Random histograms through the printer and the parser, and real outputs with random damage: for any
+//! input, the parser returns histograms or an error that names a line.
 
 use std::io::{BufReader, Read};
 
@@ -11,7 +11,7 @@ use wakelat::hist_trigger::{
     TriggerHistogram, TriggerSpec,
 };
 
-/// What a key or a value can look like, by its modifier.
+/// A field of a key, with any modifier.
 fn key_field() -> impl Strategy<Value = TriggerField> {
     let modifier = prop_oneof![
         Just(None),
@@ -28,11 +28,11 @@ fn key_field() -> impl Strategy<Value = TriggerField> {
 }
 
 fn name() -> impl Strategy<Value = String> {
-    // Not one of the names that say what they are by themselves.
+    // Excludes the name that implies its meaning.
     "[a-z][a-z0-9_]{0,11}".prop_filter("means a stack", |name| !name.contains("stacktrace"))
 }
 
-/// A string as a field may hold it: odd characters, line breaks, but no padding of its own.
+/// A string as a field may contain it: odd characters, line breaks, but no padding of its own.
 fn text() -> impl Strategy<Value = String> {
     r#"[ -~\n\t]{0,14}[!-~]"#
 }
@@ -86,7 +86,7 @@ fn value_fields() -> impl Strategy<Value = Vec<TriggerField>> {
 }
 
 fn tracked() -> impl Strategy<Value = TrackData> {
-    // What follows a line break in here must not look like the next line of the output.
+    // The text after a line break must not look like the next line of the output.
     let text = "[ -~]{0,8}(\n[a-z]{1,4})?[!-~]";
     let saved = prop_oneof![any::<u64>().prop_map(SavedField::Number), text.prop_map(SavedField::Text)];
     ("max|changed", any::<u64>(), prop::collection::vec((name(), saved), 0..3))
@@ -135,7 +135,7 @@ fn outputs() -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).unwrap()).filter(|output| output.len() < 10_000).collect()
 }
 
-/// One way to damage an output.
+/// A way to damage an output.
 #[derive(Clone, Debug)]
 enum Damage {
     Cut(prop::sample::Index),
@@ -208,7 +208,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Reads to the end, both ways: an error must name a line that is there.
+/// Parses in both modes: an error must name an existing line.
 fn read(bytes: &[u8]) {
     for extent in [Completeness::Whole, Completeness::Excerpt] {
         match parse(bytes, extent) {
@@ -231,7 +231,7 @@ fn read(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_read_again(histograms in prop::collection::vec(histogram(), 1..3)) {
+    fn printed_histograms_are_read_back(histograms in prop::collection::vec(histogram(), 1..3)) {
         let text = histograms.iter().map(kernel_text).collect::<Vec<_>>().join("\n\n");
         let read = parse(text.as_bytes(), Completeness::Whole);
         prop_assert!(read.is_ok(), "{}\n{text}", read.unwrap_err());
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_read_or_refused_and_never_a_panic(
+    fn damaged_output_is_read_or_refused_without_a_panic(
         output in prop::sample::select(outputs()),
         damages in prop::collection::vec(damage(), 1..6),
     ) {
@@ -254,7 +254,7 @@ proptest! {
     }
 }
 
-/// How much of an endless input was read.
+/// Counts how much of an endless input was read.
 struct Counted<'a, R> {
     inner: R,
     read: &'a mut u64,
@@ -269,7 +269,7 @@ impl<R: Read> Read for Counted<'_, R> {
 }
 
 #[test]
-fn garbage_without_end_is_refused_at_its_beginning() {
+fn endless_garbage_is_refused_at_its_beginning() {
     let head =
         "# event histogram\n#\n# trigger info: hist:keys=a:vals=hitcount:sort=hitcount:size=2048 [active]\n#\n\n";
     for (before, byte) in [("", b'x'), ("", 0), ("# event histogram\n", b'#'), (head, b'{'), (head, b'\t')] {
@@ -286,7 +286,7 @@ fn garbage_without_end_is_refused_at_its_beginning() {
 }
 
 #[test]
-fn an_entry_without_end_is_refused_at_its_line() {
+fn an_endless_entry_is_refused_at_its_line() {
     let head =
         "# event histogram\n#\n# trigger info: hist:keys=a:vals=hitcount:sort=hitcount:size=2048 [active]\n#\n\n{ a: x";
     let error = parse(format!("{head}{}", "\nx".repeat(1 << 20)).as_bytes(), Completeness::Whole).unwrap_err();
@@ -295,7 +295,7 @@ fn an_entry_without_end_is_refused_at_its_line() {
 }
 
 #[test]
-fn blank_lines_without_end_cost_no_memory() {
+fn endless_blank_lines_take_no_memory() {
     let input = std::io::repeat(b'\n').take(10_000_000);
     assert!(HistogramReader::new(BufReader::with_capacity(1 << 16, input), Completeness::Whole).next().is_none());
 }

@@ -1,4 +1,4 @@
-//! Builds wakelat and says where cargo put it.
+//! Builds wakelat and finds the files that cargo produced.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -10,27 +10,21 @@ use serde_json::Value;
 
 use crate::workspace;
 
-/// What a build of wakelat leaves.
+/// The files that a build of wakelat produces.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BuildOutput {
-    /// The command.
+    /// The `wakelat` executable.
     pub binary: PathBuf,
     /// The BPF object that is embedded in it, with its debug information.
     pub object: PathBuf,
 }
 
 /// Builds the release profile; progress goes to standard error.
-///
-/// # Errors
-/// If it does not compile.
 pub fn release() -> anyhow::Result<BuildOutput> {
     build(["--release"], |_| {})
 }
 
-/// Builds with more arguments for cargo, after `adjust` has had its way with the command.
-///
-/// # Errors
-/// If it does not compile.
+/// Builds wakelat with additional cargo arguments; `adjust` can change the command before it runs.
 pub fn build<Arg: AsRef<OsStr>>(
     args: impl IntoIterator<Item = Arg>,
     adjust: impl FnOnce(&mut Command),
@@ -48,10 +42,11 @@ pub fn build<Arg: AsRef<OsStr>>(
     Ok(built)
 }
 
-/// The command that wakelat's build script runs: it only repeats its warnings where that has been done.
+/// Returns the command that wakelat's build script runs. If the programs are already built, it only repeats
+/// their warnings.
 ///
 /// # Errors
-/// If there is no toolchain for BPF.
+/// Fails if there is no toolchain for BPF.
 pub fn programs() -> anyhow::Result<Command> {
     let target = bpf_toolchain::host_target();
     let mut cargo = bpf_toolchain::find(target)?.build(target, &target_directory()?, std::env::consts::ARCH);
@@ -59,10 +54,10 @@ pub fn programs() -> anyhow::Result<Command> {
     Ok(cargo)
 }
 
-/// Compiles the programs that do nothing and says where their object is.
+/// Compiles the empty programs and returns the path of their object.
 ///
 /// # Errors
-/// If there is no toolchain for BPF, or they do not compile.
+/// Fails if there is no toolchain for BPF, or the programs do not compile.
 pub fn empty_programs() -> anyhow::Result<PathBuf> {
     if !programs()?.status().context("cannot run cargo")?.success() {
         bail!("wakelat-ebpf does not compile");
@@ -76,8 +71,8 @@ fn target_directory() -> anyhow::Result<PathBuf> {
     Ok(metadata["target_directory"].as_str().context("cargo has no target directory")?.into())
 }
 
-/// Reads cargo's messages, one JSON object a line: the executable, and the directory of the one build
-/// script that leaves an object.
+/// Parses cargo's messages, one JSON object per line, for the executable and for the output directory of
+/// the one build script that produces an object.
 fn built(messages: &str, has_object: impl Fn(&PathBuf) -> bool) -> Option<BuildOutput> {
     let messages = || messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let path = |value: &Value| value.as_str().map(PathBuf::from);
@@ -105,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_without_an_object_is_no_build() {
+    fn a_build_without_an_object_is_not_a_build() {
         let messages = r#"{"reason":"compiler-artifact","executable":"/target/release/wakelat"}"#;
         assert_eq!(built(messages, |_| true), None);
     }

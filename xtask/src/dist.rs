@@ -46,28 +46,23 @@ pub fn main(_: &DistArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The binary that users get on this machine's architecture, and that guests run: linked with glibc.
-///
-/// # Errors
-/// If it does not compile.
+/// Builds the binary that users get on this machine's architecture and that guests run, linked with glibc.
 pub fn released() -> anyhow::Result<BuildOutput> {
     static_release(&target())
 }
 
-/// What it is compiled for.
+/// The target that [`released`] compiles for.
 fn target() -> String {
     format!("{}-unknown-linux-gnu", env::consts::ARCH)
 }
 
-/// The release binary for `target`, without any library that it would have to find at run time.
-///
-/// # Errors
-/// If it does not compile.
+/// Builds the release binary for `target`, with no library that it would have to find at run time.
 fn static_release(target: &str) -> anyhow::Result<BuildOutput> {
     build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
 }
 
-/// A command that builds the kernel tests as [`released`] builds wakelat, and runs them here unless it is asked not to.
+/// Returns a command that builds the kernel tests as [`released`] builds wakelat. It also runs them, unless
+/// the caller adds `--no-run`.
 pub fn kernel_tests() -> Command {
     let target = target();
     let mut cargo = workspace::cargo();
@@ -76,9 +71,9 @@ pub fn kernel_tests() -> Command {
     cargo
 }
 
-/// Has cargo link programs for `target` with all their libraries inside.
+/// Makes cargo link programs for `target` statically.
 fn make_static(cargo: &mut Command, target: &str) {
-    // By target, so that build scripts and procedural macros, which cannot be static, are spared.
+    // Set for this target only, because build scripts and procedural macros cannot be static.
     let variable = target.replace('-', "_").to_uppercase();
     cargo.env(format!("CARGO_TARGET_{variable}_RUSTFLAGS"), "-Ctarget-feature=+crt-static -Cstrip=symbols");
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
@@ -89,10 +84,10 @@ fn has_standard_library(target: &str) -> bool {
     output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim_end()).is_dir())
 }
 
-/// The object without DWARF. BTF stays, on which relocations stand, and so do the symbols, which name
-/// the programs and maps.
+/// Removes DWARF from the object. Keeps BTF, which CO-RE relocations need, and the symbols, which name the
+/// programs and maps.
 fn without_debug_information(object: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let mut builder = elf::Builder::read(object).context("the BPF object is no ELF file")?;
+    let mut builder = elf::Builder::read(object).context("the BPF object is not an ELF file")?;
     for section in &mut builder.sections {
         let name = section.name.as_slice();
         if name.starts_with(b".debug_") || name.starts_with(b".rel.debug_") {
@@ -100,7 +95,8 @@ fn without_debug_information(object: &[u8]) -> anyhow::Result<Vec<u8>> {
         }
     }
     builder.delete_orphans();
-    // LLVM keeps the names of sections among those of symbols, in a table that is rewritten for the latter alone.
+    // LLVM stores the names of sections in the string table of the symbols, which is rewritten with only
+    // the symbols' names. So the names of sections get a table of their own.
     let names = builder.sections.add();
     names.name = b".shstrtab".as_slice().into();
     names.sh_type = object::elf::SHT_STRTAB;
@@ -112,7 +108,8 @@ fn without_debug_information(object: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(stripped)
 }
 
-/// Programs stay executable, and a file that runs at the moment is not written into.
+/// Writes a file. Programs are executable. A previous file is removed instead of overwritten, because it
+/// may be running.
 fn write_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let write = || {
@@ -134,7 +131,7 @@ mod tests {
 
     #[test]
     fn checksums_are_what_sha256sum_reads() {
-        // The digest of nothing, from FIPS 180-4's test vectors.
+        // The digest of the empty message, from the test vectors of FIPS 180-4.
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(hex(&Sha256::digest(b"")), empty);
     }

@@ -1,7 +1,7 @@
-//! What a developer or CI types: `cargo xtask COMMAND`.
+//! The commands of developers and CI: `cargo xtask COMMAND`.
 //!
-//! One file or directory per command. A command that needs something of the machine begins with
-//! [`setup`], so that each can be the first thing typed in a fresh clone.
+//! Each command has its own file or directory. A command that depends on the machine's tools starts with
+//! [`setup`], so that any of them can be the first one in a fresh clone.
 
 mod bench;
 mod build;
@@ -20,11 +20,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// What a developer or CI types
+/// Build, test and measure wakelat
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
 enum Command {
-    /// Install what building and testing need and this machine lacks
+    /// Install what is missing to build and test
     Setup(setup::SetupArgs),
     /// Build wakelat and run it: `cargo xtask run -- hist --duration 10s`
     Run(run::RunArgs),
@@ -36,7 +36,7 @@ enum Command {
     Dist(dist::DistArgs),
     /// Measure what wakelat and other tools cost, side by side
     Bench(bench::BenchArgs),
-    /// Plant bugs, one at a time, and show which tests notice
+    /// Plant bugs, one at a time, and show which tests catch them
     Mutants(mutants::MutantsArgs),
     /// Apply the CO-RE relocations against the BTF of kernels, without running them
     CoreCheck(core_check::CoreCheckArgs),

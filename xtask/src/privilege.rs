@@ -1,19 +1,19 @@
-//! Who we are, and how to become root.
+//! The privileges of this process, and how to become root.
 
 use std::path::PathBuf;
 
-/// Whether this process is root.
+/// Whether this process runs as root.
 pub fn is_root() -> bool {
-    // SAFETY: geteuid(2) takes nothing, changes nothing and cannot fail.
+    // SAFETY: geteuid(2) takes no arguments, has no side effects and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// `sudo`, where it is installed.
+/// The path of `sudo`, if it is installed.
 pub fn sudo() -> Option<PathBuf> {
     program("sudo")
 }
 
-/// A program on the search path.
+/// The path of a program in `PATH`, if it is there.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())

@@ -1,4 +1,4 @@
-//! `cargo xtask run -- ARGS`: builds wakelat and becomes it.
+//! `cargo xtask run -- ARGS`: builds wakelat and replaces this process with it.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
@@ -10,12 +10,13 @@ use crate::{build, privilege, setup};
 
 #[derive(clap::Args)]
 pub struct RunArgs {
-    /// The arguments of wakelat
+    /// Arguments for wakelat
     #[arg(last = true)]
     wakelat: Vec<std::ffi::OsString>,
 }
 
-/// Ends only in an error: a process that replaces this one has its own exit code and gets every signal.
+/// Builds wakelat and replaces this process with it, so that wakelat gets every signal and its exit code is
+/// the command's. Returns only on error.
 pub fn main(args: &RunArgs) -> anyhow::Result<ExitCode> {
     setup::ensure(Purpose::Build)?;
     let binary = build::release()?.binary;
@@ -26,7 +27,7 @@ pub fn main(args: &RunArgs) -> anyhow::Result<ExitCode> {
         sudo.arg("--").arg(&binary);
         sudo
     } else {
-        bail!("wakelat reads the kernel and needs root, and there is no `sudo`; run `{}` as root", binary.display());
+        bail!("wakelat needs root, and there is no `sudo`; run `{}` as root", binary.display());
     };
     Err(wakelat.args(&args.wakelat).exec()).with_context(|| format!("cannot run `{}`", binary.display()))
 }

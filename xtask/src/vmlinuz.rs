@@ -1,4 +1,4 @@
-//! What is inside a compressed x86 kernel: the types it publishes.
+//! Extracts the BTF of a compressed x86 kernel.
 //!
 //! Layout: Linux, `Documentation/arch/x86/boot.rst` (protocol 2.08 and later).
 
@@ -7,17 +7,18 @@ use std::io::Read;
 use anyhow::{Context, bail, ensure};
 use object::{Object, ObjectSection};
 
-/// Offsets in the boot sector of the fields that lead to the compressed part.
+// Offsets in the boot sector of the fields that locate the compressed payload.
 const SETUP_SECTORS: usize = 0x1f1;
 const BOOT_MAGIC: usize = 0x202;
 const BOOT_VERSION: usize = 0x206;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 
-/// The BTF of a kernel, the same bytes as its `/sys/kernel/btf/vmlinux`, from its `vmlinuz` or from the plain `vmlinux`.
+/// Returns the BTF of a kernel, the same bytes as its `/sys/kernel/btf/vmlinux`, from its `vmlinuz` or from
+/// the plain `vmlinux`.
 ///
 /// # Errors
-/// Where the image is no x86 kernel, is cut short, or holds no BTF.
+/// Fails if the image is not an x86 kernel, is truncated or has no BTF.
 pub fn btf(image: &[u8]) -> anyhow::Result<Vec<u8>> {
     let unpacked;
     let elf = if image.starts_with(b"\x7fELF") {
@@ -26,18 +27,18 @@ pub fn btf(image: &[u8]) -> anyhow::Result<Vec<u8>> {
         unpacked = unpack(payload(image)?)?;
         &unpacked
     };
-    let kernel = object::File::parse(elf).context("the kernel inside is no ELF file")?;
+    let kernel = object::File::parse(elf).context("the kernel inside is not an ELF file")?;
     let section = kernel.section_by_name(".BTF").context("the kernel holds no section `.BTF`")?;
     Ok(section.data().context("the section `.BTF` is cut short")?.to_vec())
 }
 
-/// The compressed part of an image.
+/// The compressed payload of an image.
 fn payload(image: &[u8]) -> anyhow::Result<&[u8]> {
     ensure!(image.get(BOOT_MAGIC..BOOT_MAGIC + 4) == Some(b"HdrS"), "no boot header: not an x86 `vmlinuz`");
     let version = u16::from_le_bytes(bytes(image, BOOT_VERSION)?);
     ensure!(version >= 0x208, "boot protocol {version:#x}, expected 0x208 or later");
     let setup_sectors = match bytes::<1>(image, SETUP_SECTORS)? {
-        // 0 means 4, for the sake of very old loaders.
+        // 0 means 4, for compatibility with very old loaders.
         [0] => 4,
         [sectors] => usize::from(sectors),
     };
@@ -53,8 +54,8 @@ fn bytes<const N: usize>(image: &[u8], offset: usize) -> anyhow::Result<[u8; N]>
 }
 
 fn unpack(payload: &[u8]) -> anyhow::Result<Vec<u8>> {
-    // The build appends the unpacked size in four bytes to all but gzip, which ends in it anyway; a decoder of one stream
-    // leaves them alone.
+    // The kernel's build appends the unpacked size, four bytes, to every format except gzip, which ends
+    // with it anyway. A decoder of a single stream ignores it.
     let mut decoder: Box<dyn Read + '_> = match payload {
         [0x1f, 0x8b, ..] => Box::new(flate2::read::GzDecoder::new(payload)),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Box::new(lzma_rust2::XzReader::new(payload, false)),
@@ -83,7 +84,7 @@ mod tests {
 
     const TYPES: &[u8] = b"\x9f\xeb\x01\0types";
 
-    /// A 64-bit ELF file with the sections `.shstrtab` and `name`, which holds `content`.
+    /// A 64-bit ELF file with the sections `.shstrtab` and `name`; the latter holds `content`.
     fn elf(name: &str, content: &[u8]) -> Vec<u8> {
         let names = format!("\0.shstrtab\0{name}\0");
         let mut file = vec![0; 64];
@@ -106,7 +107,7 @@ mod tests {
         header(1, 3, names_at, names.len());
         header(11, 1, content_at, content.len());
         file[40..48].copy_from_slice(&(headers_at as u64).to_le_bytes());
-        // sizes of the headers and their number, and which section holds the names
+        // sizes of the headers, their number, and the index of the section with the names
         for (at, value) in [(52, 64_u16), (58, 64), (60, 3), (62, 1)] {
             file[at..at + 2].copy_from_slice(&value.to_le_bytes());
         }
@@ -126,7 +127,7 @@ mod tests {
         image
     }
 
-    /// With the size appended, as `scripts/Makefile.lib` of Linux does for all but gzip.
+    /// Appends the size of `content`, as `scripts/Makefile.lib` of Linux does for every format except gzip.
     fn sized(mut stream: Vec<u8>, content: &[u8]) -> Vec<u8> {
         stream.extend_from_slice(&(content.len() as u32).to_le_bytes());
         stream
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn types_come_out_of_every_compression() {
+    fn btf_is_read_from_every_compression_format() {
         let kernel = elf(".BTF", TYPES);
         for (name, compress) in [("gzip", gzip as fn(&[u8]) -> Vec<u8>), ("xz", xz), ("zstd", zstd), ("lz4", lz4)] {
             let types = btf(&image(&compress(&kernel)));
@@ -174,18 +175,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel_or_has_no_types_is_an_error_that_says_so() {
+    fn an_image_without_a_kernel_or_btf_is_an_error_with_the_reason() {
         let error = |image: &[u8]| btf(image).unwrap_err().to_string();
         assert_eq!(error(b""), "no boot header: not an x86 `vmlinuz`");
         assert_eq!(error(&image(&gzip(&elf(".data", TYPES)))), "the kernel holds no section `.BTF`");
-        assert_eq!(error(&image(&gzip(b"text"))), "the kernel inside is no ELF file");
+        assert_eq!(error(&image(&gzip(b"text"))), "the kernel inside is not an ELF file");
         assert_eq!(error(&image(b"lzop")), "payload begins with [6c, 7a, 6f, 70], expected gzip, xz, zstd, lz4");
         let whole = image(&gzip(&elf(".BTF", TYPES)));
         assert_eq!(error(&whole[..whole.len() - 40]), "the image ends before its payload does");
     }
 
     #[test]
-    fn an_image_cut_anywhere_is_an_error_and_no_panic() {
+    fn a_truncated_image_is_an_error_not_a_panic() {
         for compress in [gzip as fn(&[u8]) -> Vec<u8>, xz, zstd, lz4] {
             let payload = compress(&elf(".BTF", TYPES));
             for length in 0..payload.len() - 16 {

@@ -1,4 +1,4 @@
-//! Where the workspace is, and its cargo.
+//! Locates the workspace and its cargo.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,28 +6,29 @@ use std::process::Command;
 
 /// The directory of the workspace's `Cargo.toml`.
 pub fn root() -> PathBuf {
-    // What cargo says now, not what it said when it compiled us: the checkout may have moved since.
+    // The run-time value takes precedence: the checkout may have moved since xtask was compiled.
     let xtask = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&xtask).parent().map_or_else(PathBuf::new, Path::to_owned)
 }
 
-/// The cargo that runs us, in the workspace.
+/// A command for the cargo that runs xtask, in the workspace.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(cargo_path());
     cargo.current_dir(root());
     cargo
 }
 
-/// The compiler of [`cargo`]: the one that it is told to use, else the one beside it, else the one on the path.
+/// A command for the compiler of [`cargo`]: `RUSTC` if it is set, else the one beside cargo, else the one
+/// in `PATH`.
 pub fn rustc() -> Command {
     let beside = || Some(cargo_path().with_file_name("rustc")).filter(|rustc| rustc.is_file());
-    let told = env::var_os("RUSTC").map(PathBuf::from);
-    let mut rustc = Command::new(told.or_else(beside).unwrap_or_else(|| "rustc".into()));
+    let configured = env::var_os("RUSTC").map(PathBuf::from);
+    let mut rustc = Command::new(configured.or_else(beside).unwrap_or_else(|| "rustc".into()));
     rustc.current_dir(root());
     rustc
 }
 
-/// The program of [`cargo`].
+/// The executable that [`cargo`] runs.
 pub fn cargo_path() -> PathBuf {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()
 }

@@ -1,4 +1,4 @@
-//! A task that always wakes on another CPU than it ran on.
+//! A task that always wakes on a different CPU from the one it ran on.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -15,14 +15,14 @@ use crate::{
     task::{TaskPlacement, blocked_count, pin},
 };
 
-/// `wl-waker`, on the first CPU, moves the sleeping `wl-wakee` to the other of the two CPUs before it wakes it.
-/// The wakee is real-time, as an ordinary task may stay on its run queue for a while after it has blocked (from 6.12 on),
-/// and is moved there and then.
+/// `wl-waker`, on the first CPU, moves the sleeping `wl-wakee` to the other of the two CPUs before it
+/// wakes it. The wakee is real-time and so is moved immediately: an ordinary task may stay on its run
+/// queue for a while after it has blocked (from 6.12 on).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CrossWake {
-    /// How often: an even number, so that it is as often woken on one CPU as on the other.
+    /// Number of wakeups: even, so that each CPU gets half of them.
     pub rounds: u64,
-    /// Between which CPUs.
+    /// The two CPUs.
     pub cpus: [usize; 2],
 }
 
@@ -48,7 +48,7 @@ impl CrossWake {
                 time.store(now_ns(), SeqCst);
                 pipe.put();
                 while blocked[0].load(SeqCst) == u64::MAX {
-                    // On the first CPU the wakee may need this one.
+                    // On the first CPU, the wakee may need this one.
                     std::thread::yield_now();
                     std::hint::spin_loop();
                 }

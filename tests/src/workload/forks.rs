@@ -1,4 +1,4 @@
-//! Tasks that are born, run and die.
+//! Tasks that are forked, run and exit.
 
 use nix::{sys::wait::waitpid, unistd::Pid};
 use serde::{Deserialize, Serialize};
@@ -9,14 +9,14 @@ use crate::{
     task::{TaskPlacement, spawn},
 };
 
-/// `wl-forker` forks children one after another, each of its own name, and waits for the end of each.
+/// `wl-forker` forks children one after another, all with its own name, and waits for the end of each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ForkWorkload {
-    /// How many.
+    /// Number of children.
     pub children: u64,
-    /// How long each runs: ns.
+    /// How long each child runs: ns.
     pub run_ns: u64,
-    /// Where they run.
+    /// CPU and policy of all.
     pub place: TaskPlacement,
 }
 
@@ -28,7 +28,7 @@ impl ForkWorkload {
                 let child = spawn(|| {
                     spin(self.run_ns);
                 });
-                waitpid(Pid::from_raw(child as i32), None).expect("the child is there to be waited for");
+                waitpid(Pid::from_raw(child as i32), None).expect("the child has not been reaped");
             }
         });
         stage.go();

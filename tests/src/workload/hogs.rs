@@ -1,4 +1,4 @@
-//! Tasks that use all the CPU they get.
+//! Tasks that use all the CPU time that they get.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,10 @@ use crate::{
     task::{self, TaskPlacement},
 };
 
-/// `wl-hog` tasks, pinned, which begin with the performance and spin until the load is dropped.
+/// `wl-hog` tasks, pinned, that start with the performance and spin until the load is dropped.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hogs {
-    /// How many on each CPU.
+    /// Number of hogs on each CPU.
     pub per_cpu: u64,
 }
 

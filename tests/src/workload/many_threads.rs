@@ -12,11 +12,11 @@ use super::{LoadReport, stage::Stage};
 /// Threads named `wl-many` that are all asleep, and are all woken at once, each exactly once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ManyThreads {
-    /// How many.
+    /// Number of threads.
     pub threads: u64,
 }
 
-/// Memory one thread takes, kernel and user side: bytes, rounded up.
+/// Memory of one thread, in the kernel and in user space: bytes, rounded up.
 pub const THREAD_BYTES: u64 = 64 << 10;
 
 impl ManyThreads {
@@ -38,12 +38,13 @@ impl ManyThreads {
                 })
                 .expect("room for a thread");
         }
-        // Setting up a thread may block; from here on it does so only where it should.
+        // Setting up a thread may block; from here on, threads block only where they should.
         while ready.load(SeqCst) < self.threads {
             std::thread::yield_now();
         }
         stage.go();
-        // A thread that is not yet asleep is not among the woken, so that each is woken once and all are in the end.
+        // A thread that is not yet asleep is not counted as woken, so each is woken exactly once, and
+        // eventually all are.
         let mut woken = 0;
         while woken < self.threads {
             woken += wake_all(&word);
@@ -56,10 +57,10 @@ impl ManyThreads {
     }
 }
 
-/// Blocks until woken. The word stays 0 throughout: whoever comes late sleeps too, and is woken too.
+/// Blocks until woken. The word stays 0 throughout: a thread that comes late also sleeps and is woken.
 fn wait_while_zero(word: &AtomicU32) {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word outlives the call, the absent timeout means none.
+    // SAFETY: the word outlives the call, and the null timeout means none.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 0, std::ptr::null::<libc::timespec>()) };
 }
 

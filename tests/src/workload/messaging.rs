@@ -11,23 +11,23 @@ use super::{
 };
 use crate::task;
 
-/// In each group every `wl-sender` sends to every `wl-receiver`, over a pipe for each receiver. All begin at once and go
-/// wherever the scheduler puts them; how often they wait is for the kernel to say, and it is often, as a pipe has room for
-/// four messages only.
+/// In each group, every `wl-sender` sends to every `wl-receiver`, over one pipe for each receiver. All
+/// start at once and run wherever the scheduler puts them. Only the kernel knows how often they wait;
+/// it is often, because a pipe has room for only four messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Messaging {
-    /// How many groups.
+    /// Number of groups.
     pub groups: usize,
-    /// Senders in each, and as many receivers.
+    /// Number of senders in each group, and of receivers.
     pub fan: usize,
-    /// Messages from each sender to each receiver.
+    /// Number of messages from each sender to each receiver.
     pub messages: usize,
 }
 
-/// Bytes of a message.
+/// Size of a message: bytes.
 const MESSAGE: usize = 1024;
 
-/// Bytes of a pipe, the fewest there can be.
+/// Size of a pipe, the smallest possible: bytes.
 const ROOM: i32 = 4096;
 
 impl Messaging {

@@ -8,13 +8,13 @@ use super::{
 };
 use crate::task::{Policy, TaskPlacement, pin};
 
-/// `wl-ping` and `wl-pong` hand a byte to and fro, and each moves to the other CPU before it answers. How often they
-/// block is for the kernel to say.
+/// `wl-ping` and `wl-pong` hand a byte to and fro, and each moves to the other CPU before it answers.
+/// Only the kernel knows how often they block.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MigrationWorkload {
     /// Bytes each way.
     pub rounds: u64,
-    /// Between which CPUs.
+    /// The two CPUs.
     pub cpus: [usize; 2],
 }
 

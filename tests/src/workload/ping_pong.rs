@@ -17,40 +17,40 @@ use crate::{
 
 /// `wl-ping` and `wl-pong` hand a byte to and fro over two pipes.
 ///
-/// The wakeups are exact where each side blocks before the other writes: because they are `patient`, or because both are
-/// SCHED_FIFO of one priority on one CPU, where the woken does not run before its waker blocks.
+/// The wakeups are exact if each side blocks before the other writes: because both are `patient`, or because
+/// both are SCHED_FIFO of the same priority on one CPU, where the wakee does not run before its waker blocks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PingPong {
     /// Bytes each way.
     pub rounds: u64,
-    /// Where `wl-ping` runs.
+    /// CPU and policy of `wl-ping`.
     pub ping: TaskPlacement,
-    /// Where `wl-pong` runs.
+    /// CPU and policy of `wl-pong`.
     pub pong: TaskPlacement,
-    /// Each side spins until the kernel has the other off its CPU, before it writes.
+    /// Whether each side spins until the kernel has the other off its CPU before it writes.
     pub patient: bool,
-    /// Afterwards each sleeps this long, if at all: a start that was left behind would now become a giant wait: ns.
+    /// How long each side sleeps afterwards, if not 0: a stale pending wait would become a giant wait now: ns.
     pub sleep_after_ns: u64,
 }
 
-/// What one side knows of the other.
+/// What one side knows about the other.
 struct Sides {
-    /// `wl-ping`'s process id.
+    /// PID of `wl-ping`.
     ping_pid: Shared,
-    /// How often each side had blocked when it last was about to write.
+    /// How often each side had blocked when it was last about to write.
     blocked: Shared,
-    /// For each byte: when it was written, and later how long that is ago when it was read.
+    /// For each byte: when it was written, and, once it is read, how long ago that was: ns.
     times: Shared,
 }
 
 impl PingPong {
-    /// Both on `cpu`, with exact counts.
+    /// Both tasks on `cpu`, with exact counts.
     pub const fn on_one(cpu: usize, rounds: u64) -> Self {
         let place = TaskPlacement::fifo(cpu);
         Self { rounds, ping: place, pong: place, patient: false, sleep_after_ns: 0 }
     }
 
-    /// On two CPUs, with exact counts.
+    /// The tasks on two CPUs, with exact counts.
     pub const fn across(cpus: [usize; 2], rounds: u64) -> Self {
         Self {
             rounds,
@@ -98,7 +98,7 @@ impl PingPong {
         LoadReport { wakeups: self.wakeups(), waits_ns, ..LoadReport::default() }
     }
 
-    /// One for the byte of each round, one for the rest, and one for the gate.
+    /// Counts one wakeup for the byte of each round, one for the final sleep, and one for the gate.
     fn wakeups(&self) -> BTreeMap<String, u64> {
         let in_turn = self.ping.cpu.is_some()
             && self.ping.cpu == self.pong.cpu
@@ -129,7 +129,7 @@ impl Sides {
         self.times[index].store(now_ns - self.times[index].load(SeqCst), SeqCst);
     }
 
-    /// Spins until `other` has blocked since it last wrote, having said how often `me` had blocked by now.
+    /// Publishes how often `me` has blocked so far, then spins until `other` has blocked since it last wrote.
     fn wait_for(&self, other: &mut Watch, me: usize, other_index: usize) {
         self.blocked[me].store(blocked_count(), SeqCst);
         other.until_blocked_more_than(self.blocked[other_index].load(SeqCst));

@@ -1,4 +1,4 @@
-//! Two tasks that wake each other without end.
+//! Two tasks that wake each other endlessly.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::task::TaskPlacement;
 /// `wl-ping` and `wl-pong` hand a byte to and fro on one CPU until the load is dropped.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pipe {
-    /// Where both run.
+    /// The CPU of both.
     pub cpu: usize,
 }
 

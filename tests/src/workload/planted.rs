@@ -1,4 +1,4 @@
-//! A task that waits for a cause that is known, for a time that is.
+//! A task that waits for a known cause, for a known time.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     LoadReport,
-    clocked::{CauseTimes, TimeBounds},
+    cause_times::{CauseTimes, TimeBounds},
     stage::{BytePipe, Stage},
     victim::{VictimTask, yield_cpu},
 };
@@ -20,58 +20,62 @@ use crate::{
     timers::Timers,
 };
 
-/// Above the victim.
+/// A priority above the victim's.
 const ABOVE: Policy = Policy::Fifo(50);
 
-/// `wl-sleeper` waits on `cpu` for a cause. It is SCHED_FIFO, of a lower priority than those who plant the cause: ordinary tasks of
-/// the machine have no part in its waits, and the one that leaves the CPU to it is always one of the load.
+/// `wl-sleeper` waits on `cpu` for a cause. It is SCHED_FIFO, with a lower priority than the tasks that
+/// plant the cause: ordinary tasks of the machine have no part in its waits, and the task that leaves
+/// the CPU to it always belongs to the load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Planted {
-    /// How often.
+    /// Number of waits.
     pub rounds: u64,
-    /// Where it is woken.
+    /// The CPU on which the task is woken.
     pub cpu: usize,
-    /// For what.
+    /// The cause of the waits.
     pub cause: PlantedCause,
 }
 
-/// What a task waits for. [`LoadReport::took`] has how long each took by its own clock.
+/// What a task waits for. [`LoadReport::took`] has the time that each cause took by its own clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum PlantedCause {
-    /// `wl-first`, which wakes it, and `wl-second` have its CPU in turn.
+    /// `wl-first`, which wakes the victim, and `wl-second` run on its CPU in turn.
     InTurn {
-        /// How long each has it: ns.
+        /// How long each of them runs: ns.
         spins_ns: [u64; 2],
-        /// How often, in each round.
+        /// Number of turns in each round.
         turns: u64,
     },
-    /// `wl-first`, which wakes it, has its CPU; then it is moved to another, which `wl-second` has.
+    /// `wl-first`, which wakes the victim, runs on its CPU; then the victim is moved to another CPU, on
+    /// which `wl-second` runs.
     Migrated {
-        /// Where to.
+        /// The other CPU.
         to: usize,
-        /// How long it waits for either: ns.
+        /// How long the victim waits for each of them: ns.
         spins_ns: [u64; 2],
     },
-    /// `wl-first`, which wakes it, sends datagrams that go to many: `send`, which is a softirq but for its beginning and end.
+    /// `wl-first`, which wakes the victim, sends datagrams to many sockets: `send`, which is a softirq
+    /// except for its start and end.
     Softirq {
-        /// To how many.
+        /// Number of receiving sockets.
         receivers: u64,
-        /// For how long, in each round: ns.
+        /// How long it sends in each round: ns.
         for_ns: u64,
     },
-    /// `wl-first`, on another CPU, wakes it, while its own is in the interrupt of timers that expire at one instant and takes no
-    /// other: `interrupt`, of which only the least is known: from the end of the waking system call to the last look at a timer that
-    /// had not expired yet. The most is the wait.
+    /// `wl-first`, on another CPU, wakes the victim while the victim's CPU handles the interrupt of
+    /// timers that expire at the same instant, and so takes no other interrupt: `interrupt`. Only its
+    /// least is known: from the end of the waking system call to the last look at a timer that had not
+    /// expired yet. The most is the wait.
     InterruptsOff {
         /// The other CPU.
         from: usize,
-        /// How many.
+        /// Number of timers.
         timers: u64,
     },
-    /// `wl-first`, which wakes it, is interrupted by timers that expire at one instant: `interrupt`, which its clock
-    /// skips.
+    /// `wl-first`, which wakes the victim, is interrupted by timers that expire at the same instant:
+    /// `interrupt`, which its clock skips.
     Timers {
-        /// How many.
+        /// Number of timers.
         timers: u64,
     },
 }
@@ -169,7 +173,8 @@ fn migrated(
             took.time(0, waker.round(), || {
                 waker.wake();
                 let own_ns = spin(spins_ns[0]);
-                // The other CPU is idle until it is needed, so that processors that take turns do not do so meanwhile.
+                // The other CPU stays idle until it is needed, so that an emulator that runs CPUs in
+                // turn stays on this one.
                 to_second.put();
                 until(READY);
                 pin(waker.tid(), there);
@@ -188,7 +193,8 @@ fn softirq(stage: &mut Stage, victim: &VictimTask, took: &CauseTimes, cpu: usize
         let mut waker = victim.waker();
         gate.wait();
         while waker.is_due() {
-            // While it is runnable, kernels up to 6.3 leave it all softirqs (kernel/softirq.c, `ksoftirqd_running()`).
+            // While ksoftirqd is runnable, kernels up to 6.3 leave all softirqs to it
+            // (kernel/softirq.c, `ksoftirqd_running()`).
             while ksoftirqd.iter().any(|tid| procfs::state(*tid) == Some('R')) {
                 yield_cpu();
             }
@@ -218,16 +224,18 @@ fn interrupt(stage: &mut Stage, victim: &VictimTask, took: &CauseTimes, cpu: usi
                 if now_ns() < at_ns - 100_000 {
                     break at_ns;
                 }
-                // To set them took longer than ever, as where the hypervisor has the CPU: they expire for nobody.
+                // Setting the timers took unusually long, for example because the hypervisor had the
+                // CPU: let them expire unused.
             };
             let round = waker.round();
             waker.wake();
             let mut last_ns = now_ns();
             if last_ns >= at_ns {
-                // It lost its CPU on the way: they expired before the wakeup, or in the system call that makes it.
+                // The task lost its CPU meanwhile: the timers expired before the wakeup, or in the
+                // system call that makes it.
                 took.add(0, round, TimeBounds { least_ns: 0, most_ns: last_ns - at_ns });
             }
-            // Its clock skips what interrupts it.
+            // An interrupt shows up as a jump of this task's clock.
             let inside_ns = at_ns + 100_000;
             while last_ns < inside_ns {
                 let now_ns = now_ns();
@@ -242,15 +250,16 @@ fn interrupt(stage: &mut Stage, victim: &VictimTask, took: &CauseTimes, cpu: usi
     });
 }
 
-/// Has `count` timers expire together, and says when. They expire on the CPU of the calling task.
+/// Makes `count` timers expire at the same instant, and returns it: ns. They expire on the CPU of the calling task.
 fn expire_together(timers: &Timers, count: u64) -> u64 {
-    // Far enough for all to be set by then.
+    // Far enough in the future to set all timers before.
     let at_ns = now_ns() + count * if machine::is_emulated() { 50_000 } else { 10_000 };
     timers.expire_at(Duration::from_nanos(at_ns));
     at_ns
 }
 
-/// The victim's whole wait is that for its CPU to take the interrupt.
+/// Wakes the victim while its CPU handles the timer interrupt: its whole wait is the wait for its CPU
+/// to take the wakeup's interrupt.
 fn interrupts_off(
     stage: &mut Stage,
     victim: &VictimTask,
@@ -261,7 +270,7 @@ fn interrupts_off(
 ) {
     let at_ns = Shared::new(1);
     let (due, set) = (BytePipe::new(), BytePipe::new());
-    // Of both tasks: one sets them, the other sees them expire.
+    // Both tasks share the timers: one sets them, the other sees them expire.
     let timers = Timers::new(count);
     stage.task("wl-second", above(cpu), |_| {
         for _ in 0..rounds {

@@ -19,18 +19,18 @@ use crate::{
     task::TaskPlacement,
 };
 
-/// `wl-target` sleeps again and again for as long as nobody signals it, and `wl-sender` signals it as fast as it can.
+/// `wl-target` sleeps again and again until a signal arrives, and `wl-sender` signals it as fast as it can.
 ///
-/// The target's way to sleep is long: it sets its state, starts a timer, and only then leaves its CPU (`do_nanosleep`,
-/// kernel/time/hrtimer.c). A signal on that way wakes a task that runs, and then keeps it runnable, whatever state its
-/// switch-out is announced with. How often is for the kernel to say.
+/// The target takes long to fall asleep: it sets its state, starts a timer, and only then leaves its CPU
+/// (`do_nanosleep`, kernel/time/hrtimer.c). A signal in between wakes a task that runs, and then keeps
+/// it runnable, whatever state its switch-out reports. Only the kernel knows how often this happens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SignalStorm {
-    /// How many sleeps.
+    /// Number of sleeps.
     pub rounds: u64,
     /// The CPU of the sender, and that of the target.
     pub cpus: [usize; 2],
-    /// Afterwards the target sleeps this long: a start that was left behind would become a giant wait: ns.
+    /// How long the target sleeps afterwards: a stale pending wait would become a giant wait: ns.
     pub sleep_after_ns: u64,
 }
 
@@ -42,7 +42,7 @@ impl SignalStorm {
         let target = stage.task("wl-target", TaskPlacement::other(self.cpus[1]), |_| {
             react(SigHandler::Handler(ignore));
             for _ in 0..self.rounds {
-                // Interrupted each time: nothing is sent so slowly.
+                // A signal interrupts every sleep: no gap between two signals is that long.
                 let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &LONG);
             }
             react(SigHandler::SigIgn);
@@ -61,7 +61,7 @@ impl SignalStorm {
     }
 }
 
-/// Decides what SIGUSR1 does to this process.
+/// Sets the action of SIGUSR1 for this process.
 fn react(handler: SigHandler) {
     let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
     // SAFETY: the only handler does nothing.

@@ -1,4 +1,4 @@
-//! A task that sleeps and wakes, alone or behind a hog.
+//! A task that sleeps and wakes, by itself or behind a hog.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     LoadReport,
-    clocked::CauseTimes,
+    cause_times::CauseTimes,
     stage::Stage,
     victim::{VictimTask, yield_cpu},
 };
@@ -19,11 +19,11 @@ use crate::{
 /// `wl-sleeper` is woken by a timer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sleeper {
-    /// How often.
+    /// Number of sleeps.
     pub rounds: u64,
-    /// From the start of one sleep to its end: ns.
+    /// From the start of a sleep to its planned end: ns.
     pub sleep_ns: u64,
-    /// Where it runs.
+    /// CPU and policy of the task.
     pub place: TaskPlacement,
 }
 
@@ -37,7 +37,7 @@ impl Sleeper {
                 let (blocked, at_ns) = (blocked_count(), now_ns() + self.sleep_ns);
                 block_until(at_ns);
                 let late_ns = now_ns() - at_ns;
-                // A CPU that was taken away from the machine meanwhile finds the timer expired before the task sleeps.
+                // If the hypervisor took the CPU meanwhile, the timer expires before the task sleeps.
                 late.store(if blocked_count() == blocked { EARLY } else { late_ns }, SeqCst);
             }
         });
@@ -49,10 +49,10 @@ impl Sleeper {
     }
 }
 
-/// `wl-hog` wakes `wl-sleeper` on its own CPU and keeps that CPU for a known time, being of a higher class or priority.
+/// `wl-hog`, of a higher class or priority, wakes `wl-sleeper` on its own CPU and keeps that CPU for a known time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BehindHog {
-    /// How often.
+    /// Number of wakeups.
     pub rounds: u64,
     /// How long the hog spins after each wakeup: ns; the sleeper cannot wait less.
     pub spin_ns: u64,

@@ -1,4 +1,4 @@
-//! The side of a load that talks to the test.
+//! The side of a load that communicates with the test.
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +14,12 @@ use crate::{
     task::{self, TaskPlacement},
 };
 
-/// Pipes that a task of the stage shares with other tasks at the same time: its gate, and those of [`Stage::until_done`]
-/// and of the last block.
+/// Number of pipes that a task of the stage shares with other tasks at the same time: its gate, that of
+/// [`Stage::until_done`] and that of its final block.
 pub const SHARED_PIPES: u64 = 3;
 
-/// Where a load's tasks come from. Used in this order: [`Self::task`] for each, [`Self::go`], [`Self::until_done`],
-/// [`Self::finish`].
+/// Creates the tasks of a load. Call in this order: [`Self::task`] for each, [`Self::go`],
+/// [`Self::until_done`], [`Self::finish`].
 pub struct Stage {
     tids: BTreeMap<String, u32>,
     gates: Vec<BytePipe>,
@@ -27,7 +27,7 @@ pub struct Stage {
     last: BytePipe,
 }
 
-/// The moment a task waits for before it begins.
+/// The gate at which a task waits before it begins.
 pub struct StartGate<'a>(&'a BytePipe);
 
 impl StartGate<'_> {
@@ -38,15 +38,15 @@ impl StartGate<'_> {
 }
 
 impl Stage {
-    /// A stage without tasks.
+    /// Creates a stage without tasks.
     pub fn new() -> Self {
         task::name("wl-main");
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).expect("SIGKILL is a signal");
         Self { tids: BTreeMap::new(), gates: Vec::new(), done: BytePipe::new(), last: BytePipe::new() }
     }
 
-    /// Forks a task with this name that performs `body` in `place`, and blocks when it is through. Until the load
-    /// begins it must block by itself, at its gate or elsewhere. Returns its thread id.
+    /// Forks a task with this name that runs `body` in `place`, and blocks when it is done. Before the
+    /// load begins, the task must block by itself, at its gate or elsewhere. Returns its thread ID.
     pub fn task(&mut self, name: &str, place: TaskPlacement, body: impl FnOnce(StartGate)) -> u32 {
         let gate = BytePipe::new();
         let tid = task::spawn(|| {
@@ -61,12 +61,13 @@ impl Stage {
         tid
     }
 
-    /// Names a thread of the load's own making, which blocks whenever a task of the stage would.
+    /// Registers a thread that the load creates itself, which must block whenever a task of the stage would.
     pub fn register(&mut self, name: &str, tid: u32) {
         self.tids.insert(name.to_owned(), tid);
     }
 
-    /// Says that the tasks exist, waits for the test to say go, and opens all gates in the order of the tasks.
+    /// Reports that the tasks exist, waits for the test's start signal, and opens all gates in the
+    /// order of the tasks.
     pub fn go(&self) {
         send(&self.tids);
         let mut byte = [0];
@@ -76,38 +77,38 @@ impl Stage {
         self.gates.iter().for_each(BytePipe::put);
     }
 
-    /// Waits until every task is through.
+    /// Waits until every task is done.
     pub fn until_done(&self) {
         self.gates.iter().for_each(|_| self.done.take());
     }
 
-    /// Says what the load knows of itself, and waits until it is killed.
-    pub fn finish(&self, known: &LoadReport) -> ! {
-        send(known);
+    /// Reports what the load knows about itself, and waits until it is killed.
+    pub fn finish(&self, reported: &LoadReport) -> ! {
+        send(reported);
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         task::exit_now(0)
     }
 }
 
-/// A pipe whose two ends every task has.
+/// A pipe of which every task has both ends.
 pub struct BytePipe {
     reader: std::io::PipeReader,
     writer: std::io::PipeWriter,
 }
 
 impl BytePipe {
-    /// An empty one.
+    /// Creates an empty pipe.
     pub fn new() -> Self {
         let (reader, writer) = std::io::pipe().expect("no file descriptors left");
         Self { reader, writer }
     }
 
-    /// Puts in a byte.
+    /// Writes a byte.
     pub fn put(&self) {
         put_byte(self.writer.as_fd());
     }
 
-    /// Takes out a byte, blocking while there is none.
+    /// Reads a byte, and blocks while there is none.
     pub fn take(&self) {
         take_byte(self.reader.as_fd());
     }
@@ -116,5 +117,5 @@ impl BytePipe {
 fn send(what: &impl Serialize) {
     let mut line = serde_json::to_vec(what).expect("plain data");
     line.push(b'\n');
-    std::io::stdout().write_all(&line).and_then(|()| std::io::stdout().flush()).expect("the test listens");
+    std::io::stdout().write_all(&line).and_then(|()| std::io::stdout().flush()).expect("the test reads the pipe");
 }

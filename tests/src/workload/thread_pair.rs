@@ -13,11 +13,12 @@ use crate::{
     task::{self, TaskPlacement},
 };
 
-/// `wl-thread-waker` wakes `wl-thread-wakee` by a byte, which answers by another. Both are threads of the process `wl-pair`,
-/// neither is its first: no thread id is a process id. Their names are as long as names can be.
+/// `wl-thread-waker` wakes `wl-thread-wakee` with a byte, which answers with another. Both are threads
+/// of the process `wl-pair`, and neither is its first: no thread ID is a process ID. Their names have
+/// the maximum length.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ThreadPair {
-    /// How often.
+    /// Number of wakeups.
     pub rounds: u64,
     /// The CPU of both.
     pub cpu: usize,
@@ -33,10 +34,10 @@ impl ThreadPair {
             let thread = |index: usize, body: Box<dyn FnOnce() + Send>| {
                 std::thread::spawn(move || {
                     task::name(NAMES[index]);
-                    // SAFETY: no arguments.
+                    // SAFETY: the call takes no arguments.
                     tids[index].store(unsafe { libc::gettid() } as u64, SeqCst);
                     body();
-                    // Until the load is killed.
+                    // Blocks until the load is killed.
                     BytePipe::new().take();
                 });
             };

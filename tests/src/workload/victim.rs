@@ -13,7 +13,7 @@ use crate::{
     task::{TaskPlacement, blocked_count},
 };
 
-/// `wl-sleeper`, which sleeps until it is woken, so many times.
+/// `wl-sleeper`, which sleeps until it is woken, a fixed number of times.
 pub struct VictimTask {
     tid: u32,
     pipe: BytePipe,
@@ -25,7 +25,7 @@ pub struct VictimTask {
 const NOT_YET: u64 = u64::MAX;
 
 impl VictimTask {
-    /// One that is woken `rounds` times.
+    /// Stages a victim that is woken `rounds` times.
     pub fn stage(stage: &mut Stage, rounds: u64, place: TaskPlacement) -> Self {
         let [began, times] = [Shared::new(rounds as usize), Shared::new(rounds as usize)];
         let blocked = Shared::new(1);
@@ -40,12 +40,12 @@ impl VictimTask {
         Self { tid, pipe, began, times, blocked }
     }
 
-    /// For the one task that wakes it.
+    /// The handle for the one task that wakes the victim.
     pub fn waker(&self) -> VictimWaker<'_> {
         VictimWaker { victim: self, watch: Watch::new(self.tid), round: 0 }
     }
 
-    /// What is known of it at the end.
+    /// What the victim knows at the end.
     pub fn report(&self) -> LoadReport {
         LoadReport {
             wakeups: [("wl-sleeper".to_owned(), self.times.len() as u64)].into(),
@@ -64,12 +64,12 @@ pub struct VictimWaker<'a> {
 }
 
 impl VictimWaker<'_> {
-    /// The victim's thread.
+    /// TID of the victim.
     pub fn tid(&self) -> u32 {
         self.victim.tid
     }
 
-    /// Whether the victim is to be woken once more. If so, leaves it the CPU until it has blocked again.
+    /// Whether the victim is to be woken once more. If so, leaves the CPU to it until it has blocked again.
     pub fn is_due(&mut self) -> bool {
         if self.round == self.victim.times.len() {
             return false;
@@ -81,12 +81,12 @@ impl VictimWaker<'_> {
         true
     }
 
-    /// How often it has been woken: the round that the next [`Self::wake`] begins.
+    /// How often the victim has been woken: the round that the next [`Self::wake`] begins.
     pub fn round(&self) -> usize {
         self.round
     }
 
-    /// Wakes it.
+    /// Wakes the victim.
     pub fn wake(&mut self) {
         self.victim.began[self.round].store(now_ns(), SeqCst);
         self.round += 1;
@@ -94,7 +94,7 @@ impl VictimWaker<'_> {
     }
 }
 
-/// Leaves the CPU to others for a moment.
+/// Leaves the CPU to other tasks for 300 µs.
 pub fn yield_cpu() {
     block_until(now_ns() + 300_000);
 }

@@ -1,4 +1,4 @@
-//! A task that is woken at every possible moment of its falling asleep.
+//! A task that is woken at every possible moment while it falls asleep.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -15,19 +15,19 @@ use crate::{
     task::{Policy, TaskPlacement},
 };
 
-/// `wl-waker` wakes `wl-wakee` a little after that has said that it will block: sometimes before it does, sometimes
-/// while it is still on its CPU, sometimes when it sleeps. With a preemptor, the real-time `wl-preemptor` takes the
-/// wakee's CPU every few µs, now and then between its decision to sleep and its sleep. How often is for the kernel to
-/// say.
+/// `wl-waker` wakes `wl-wakee` shortly after the wakee has announced that it will block: sometimes
+/// before it does, sometimes while it is still on its CPU, sometimes when it sleeps. With a preemptor,
+/// the real-time `wl-preemptor` takes the wakee's CPU every few µs, occasionally between its decision
+/// to sleep and its sleep. Only the kernel knows how often.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WakeRace {
-    /// How many bytes the wakee reads.
+    /// Number of bytes that the wakee reads.
     pub rounds: u64,
     /// The CPU of the waker, and that of the wakee and the preemptor.
     pub cpus: [usize; 2],
     /// Whether there is a preemptor.
     pub preemptor: bool,
-    /// Afterwards the wakee sleeps this long: a start that was left behind would become a giant wait: ns.
+    /// How long the wakee sleeps afterwards: a stale pending wait would become a giant wait: ns.
     pub sleep_after_ns: u64,
 }
 
@@ -49,7 +49,8 @@ impl WakeRace {
                 gate.wait();
                 let mut pause_ns = 0;
                 while over[0].load(SeqCst) == 0 {
-                    // Of changing length, so that it does not fall into step with what it disturbs.
+                    // The length changes, so that the preemptor does not synchronize with the tasks
+                    // that it disturbs.
                     pause_ns = (pause_ns + 7_001) % 60_000;
                     block_until(now_ns() + 20_000 + pause_ns);
                     spin(10_000);
@@ -57,7 +58,7 @@ impl WakeRace {
             });
         }
         stage.task("wl-waker", TaskPlacement::other(self.cpus[0]), |gate| {
-            // As long as it takes to fall asleep, and then some.
+            // Somewhat longer than it takes to fall asleep.
             let sweep_ns = if machine::is_emulated() { 400_000 } else { 6_000 };
             gate.wait();
             for round in 1..=self.rounds {

@@ -22,25 +22,28 @@ use crate::{
     task::{Policy, TaskPlacement},
 };
 
-/// `wl-target` falls asleep again and again. Each time `wl-sender`, on another CPU, lets the real-time `wl-preemptor` take the
-/// target's CPU, and signals the target at about the same time.
+/// `wl-target` falls asleep again and again. Each time `wl-sender`, on another CPU, makes the real-time
+/// `wl-preemptor` take the target's CPU, and signals the target at about the same time.
 ///
-/// Now and then the signal is pending, but its wakeup not there yet, when the target is about to leave its CPU: the target stays
-/// runnable (`__schedule()`, kernel/sched/core.c), the preemptor is next, and the wakeup, for which the sender had to wait for the
-/// lock of the run queue, finds a task that waits. A kernel that is preempted between a task's announcement that it sleeps and its
-/// sleep has such wakeups also later in the wait.
+/// Occasionally the signal is already pending when the target is about to leave its CPU, but its wakeup
+/// has not arrived: the target stays runnable (`__schedule()`, kernel/sched/core.c), the preemptor is
+/// next, and the wakeup, for which the sender had to wait for the lock of the run queue, finds a
+/// waiting task. In a kernel that can be preempted between a task's announcement of its sleep and the
+/// sleep itself, such wakeups also happen later in the wait.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WokenTwice {
-    /// How many sleeps.
+    /// Number of sleeps.
     pub rounds: u64,
     /// The CPU of the sender, and that of the others.
     pub cpus: [usize; 2],
 }
 
-/// How far the steps of a round are apart, at most: about as long as it takes to fall asleep and to wake another CPU's task.
+/// Maximum distance between the steps of a round: about as long as it takes to fall asleep and to wake
+/// a task on another CPU: ns.
 const SWEEP_NS: u64 = 4_000;
 
-/// A signal that came before the target slept is lost to its sleep, so after this time another is sent.
+/// Interval after which the signal is sent again: a signal that arrives before the target sleeps does
+/// not interrupt the sleep: ns.
 const LOST_NS: u64 = 200_000;
 
 impl WokenTwice {
@@ -58,7 +61,7 @@ impl WokenTwice {
             for next in 1..=self.rounds {
                 round[0].store(next, SeqCst);
                 spin(next * 37 % SWEEP_NS);
-                // Interrupted each time: nothing is sent so slowly.
+                // A signal interrupts every sleep: no gap between two signals is that long.
                 let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &LONG);
             }
             round[0].store(over, SeqCst);

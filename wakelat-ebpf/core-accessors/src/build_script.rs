@@ -1,21 +1,24 @@
-//! The accessors as files, and what cargo has to know of them.
+//! Writes the accessors to files and tells cargo about them.
 
 use std::{env, fs, path::PathBuf, process};
 
 use crate::{AccessorTable, Accessors};
 
-/// What bpf-linker has to be told beside the name of the module: what LLVM must not do to the programs.
+/// Arguments that bpf-linker needs besides the module: they disable optimizations that break the
+/// programs.
 ///
-/// To LLVM, the offset of a field is a constant, free to be moved out of a loop, and so past the `FIELD_exists()` around
-/// the access. On a kernel without the field, the verifier would find an invalid instruction there. Nothing is lost: by
-/// the time of these passes, loads that do not change have left the loop, and making a constant costs an instruction.
+/// To LLVM, the offset of a field is a constant that may be hoisted out of a loop, and so above the
+/// `FIELD_exists()` check around the access. On a kernel without the field, the verifier would then find
+/// an invalid instruction there. Disabling these passes costs nothing: loads that do not change have
+/// left the loop before them, and to load a constant takes one instruction.
 pub const LINKER_ARGS: [&str; 2] = ["--llvm-args=-disable-machine-licm", "--llvm-args=-disable-postra-machine-licm"];
 
 impl AccessorTable {
-    /// Writes `core.ll` and `core.rs` into `OUT_DIR`, and has cargo link the former into the binaries where the target is
-    /// BPF. To be called from a build script, which is run again when itself has changed, and at no other time.
+    /// Writes `core.ll` and `core.rs` into `OUT_DIR` and, if the target is BPF, has cargo link the
+    /// former into the binaries. For build scripts; cargo then reruns the script only when the script
+    /// itself has changed.
     ///
-    /// Ends the build with a message where the table contradicts itself or the files cannot be written.
+    /// Ends the build with an error message if the table is inconsistent or the files cannot be written.
     pub fn write_for_build_script(&self) {
         if let Err(error) = self.write_files() {
             println!("cargo::error=kernel accessors: {error}");

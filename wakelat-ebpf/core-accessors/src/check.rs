@@ -1,4 +1,4 @@
-//! What a table must not contain, so that mistakes show as such and not as errors of LLVM or rustc.
+//! Checks a table, so that mistakes are reported as such and not as errors of LLVM or rustc.
 
 use std::{collections::HashSet, fmt};
 
@@ -10,24 +10,25 @@ use crate::{
 /// What is wrong with a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// A name that C would not accept.
+    /// A name that is not a C identifier.
     Identifier {
         /// The name.
         name: String,
     },
     /// A structure that is in the table twice.
     DuplicateStructure {
-        /// Its name.
+        /// The structure's name.
         structure: String,
     },
-    /// A field that is in its structure twice, or whose accessors' names are taken by another field's.
+    /// A field that is in its structure twice, or whose accessors have the same names as those of
+    /// another field.
     DuplicateAccessor {
         /// The structure's name.
         structure: String,
-        /// The name of the function that would be there twice.
+        /// The name of the function that would be defined twice.
         accessor: String,
     },
-    /// A field of a structure, or a pointer to it, that is not in the table.
+    /// A field whose type is, or points to, a structure that is not in the table.
     UnknownStructure {
         /// The structure's name.
         structure: String,
@@ -36,7 +37,7 @@ pub enum Error {
         /// The name of the structure that the field refers to.
         unknown: String,
     },
-    /// An array of something other than numbers and pointers.
+    /// An array whose elements are neither numbers nor pointers.
     ArrayElement {
         /// The structure's name.
         structure: String,
@@ -45,7 +46,7 @@ pub enum Error {
     },
     /// A structure that contains itself.
     Recursive {
-        /// Its name.
+        /// The structure's name.
         structure: String,
     },
 }
@@ -59,13 +60,13 @@ impl fmt::Display for Error {
             Self::DuplicateStructure { structure } => {
                 write!(
                     f,
-                    "`{structure}` is there twice; join its fields, or give one a flavour, as `{structure}___old`"
+                    "`{structure}` is in the table twice; merge them or give one a flavour, such as `{structure}___old`"
                 )
             }
             Self::DuplicateAccessor { structure, accessor } => {
                 write!(
                     f,
-                    "`{structure}::{accessor}` would be there twice; remove a row, or move it to a flavour of its own, as `{structure}___other`"
+                    "`{structure}::{accessor}` would be defined twice; remove a row, or move it to a flavour of its own, such as `{structure}___other`"
                 )
             }
             Self::UnknownStructure { structure, field, unknown } => {
@@ -81,7 +82,7 @@ impl fmt::Display for Error {
                 )
             }
             Self::Recursive { structure } => {
-                write!(f, "`{structure}` contains itself; use `pointer` where the field is one")
+                write!(f, "`{structure}` contains itself; use `pointer` if the field is one")
             }
         }
     }
@@ -89,7 +90,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Finds the first mistake.
+/// Returns the first mistake as an error.
 pub(crate) fn check(structures: &[Structure]) -> Result<(), Error> {
     let mut known = HashSet::new();
     for structure in structures {
@@ -108,7 +109,7 @@ fn identifier(name: &str) -> Result<(), Error> {
     let well_formed = !name.is_empty()
         && !name.starts_with(|first: char| first.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    // Rust gives `_` alone a meaning of its own.
+    // In Rust, `_` on its own has a special meaning.
     if well_formed && name != "_" { Ok(()) } else { Err(Error::Identifier { name: name.to_owned() }) }
 }
 
@@ -132,7 +133,7 @@ fn fields(structure: &Structure, known: &HashSet<String>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Follows embedded structures down; `path` is where it came from.
+/// Descends into embedded structures; `path` holds the structures above `at`.
 fn recursion<'a>(structures: &'a [Structure], at: &'a Structure, path: &mut Vec<&'a str>) -> Result<(), Error> {
     if path.contains(&at.name.as_str()) {
         return Err(Error::Recursive { structure: at.name.clone() });
@@ -152,7 +153,7 @@ fn recursion<'a>(structures: &'a [Structure], at: &'a Structure, path: &mut Vec<
 mod tests {
     use crate::{AccessorTable, CHAR, I32, Type, array, embedded, pointer};
 
-    /// What is wrong with a structure `a` of these fields, beside a harmless `b`.
+    /// The error message for a structure `a` with these fields, next to a valid `b`.
     fn message<const N: usize>(fields: [(&'static str, Type); N]) -> String {
         let kernel = AccessorTable::new().structure("a", fields).structure("b", [("field", I32)]);
         kernel.accessors().unwrap_err().to_string()
@@ -168,27 +169,27 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_is_there_once() {
+    fn a_structure_is_in_the_table_once() {
         let kernel = AccessorTable::new().structure("a", [("x", I32)]).structure("a", [("y", I32)]);
         assert_eq!(
             kernel.accessors().unwrap_err().to_string(),
-            "`a` is there twice; join its fields, or give one a flavour, as `a___old`"
+            "`a` is in the table twice; merge them or give one a flavour, such as `a___old`"
         );
         AccessorTable::new().structure("a", [("x", I32)]).structure("a___old", [("x", I32)]).accessors().unwrap();
     }
 
     #[test]
-    fn a_field_is_there_once() {
+    fn a_field_is_in_its_structure_once() {
         assert_eq!(
             message([("x", I32), ("y", I32), ("x", CHAR)]),
-            "`a::x` would be there twice; remove a row, or move it to a flavour of its own, as `a___other`"
+            "`a::x` would be defined twice; remove a row, or move it to a flavour of its own, such as `a___other`"
         );
     }
 
     #[test]
     fn accessors_of_two_fields_have_different_names() {
-        assert!(message([("x", I32), ("x_exists", I32)]).starts_with("`a::x_exists` would be there twice"));
-        assert!(message([("self", I32), ("self_", I32)]).starts_with("`a::self_` would be there twice"));
+        assert!(message([("x", I32), ("x_exists", I32)]).starts_with("`a::x_exists` would be defined twice"));
+        assert!(message([("self", I32), ("self_", I32)]).starts_with("`a::self_` would be defined twice"));
     }
 
     #[test]
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_structure_does_not_contain_itself() {
-        let expected = "`a` contains itself; use `pointer` where the field is one";
+        let expected = "`a` contains itself; use `pointer` if the field is one";
         assert_eq!(message([("x", embedded("a"))]), expected);
         let around = AccessorTable::new().structure("a", [("x", embedded("b"))]).structure("b", [("y", embedded("a"))]);
         assert_eq!(around.accessors().unwrap_err().to_string(), expected);

@@ -1,8 +1,8 @@
 //! The accessors as LLVM IR.
 //!
-//! An access is a call of `llvm.preserve.struct.access.index`, which LLVM's BPF backend turns into an address
-//! computation with a CO-RE relocation. It takes the structure's and the field's names from the debug information that
-//! hangs on the call (LLVM: `BPFAbstractMemberAccess.cpp`).
+//! An access is a call of `llvm.preserve.struct.access.index`, which LLVM's BPF backend turns into an
+//! address computation with a CO-RE relocation. The backend takes the names of the structure and the
+//! field from the debug information attached to the call (LLVM: `BPFAbstractMemberAccess.cpp`).
 
 use std::{collections::HashMap, fmt::Write as _};
 
@@ -11,7 +11,7 @@ use crate::{
     types::{Element, Structure, Type, TypeKind},
 };
 
-/// `source_filename` has to come first: it is how bpf-linker tells LLVM IR from other input.
+/// `source_filename` must come first: bpf-linker recognizes LLVM IR by it.
 const PRELUDE: &str = "\
 source_filename = \"core.ll\"
 
@@ -22,10 +22,10 @@ declare i32 @llvm.bpf.preserve.field.info.p0(ptr, i64 immarg)
 /// `BPF_FIELD_EXISTS` among the kinds of field information (LLVM: `BPFCORE.h`).
 const FIELD_EXISTS: u32 = 2;
 
-/// `BPF_FIELD_BYTE_SIZE`.
+/// `BPF_FIELD_BYTE_SIZE` among the kinds of field information (LLVM: `BPFCORE.h`).
 const FIELD_BYTE_SIZE: u32 = 1;
 
-/// The symbol of a field's accessor. The dots keep it apart from any name in C or Rust.
+/// The symbol of a field's accessor. Because of the dots it cannot collide with a name in C or Rust.
 pub(crate) fn symbol(structure: &str, field: &str) -> String {
     format!("core.{structure}.{field}")
 }
@@ -53,7 +53,7 @@ fn definitions(Structure { name, fields }: &Structure, node: Node) -> String {
              !llvm.preserve.access.index {node}"
         );
         let null_access = access.replace("%this", "null");
-        // What LLVM cannot look into it cannot fold into a load.
+        // LLVM cannot look into inline assembly, so it cannot fold the address into a load.
         let address = match field.ty.0 {
             TypeKind::AnyWidth(_) => "  %address = call ptr asm \"\", \"=r,0\"(ptr %field)\n  ret ptr %address",
             _ => "  ret ptr %field",
@@ -116,7 +116,7 @@ impl std::fmt::Display for Node {
 /// The debug information of the table's types.
 struct DebugInfo<'a> {
     structures: &'a [Structure],
-    /// Nodes of structures, reserved up front: fields refer to structures further down, and to their own.
+    /// Nodes of structures, reserved up front: fields refer to later structures, and to their own.
     structure_nodes: HashMap<&'a str, Node>,
     scalar_nodes: HashMap<&'static str, Node>,
     /// The nodes' text, by number.
@@ -196,7 +196,7 @@ impl<'a> DebugInfo<'a> {
                 self.scalar_nodes.insert(scalar.c, node);
                 node
             }
-            // `void *`: to the loader, all pointers are alike.
+            // `void *`: to the loader, all pointers are the same.
             Element::Pointer(_) => {
                 self.node("!DIDerivedType(tag: DW_TAG_pointer_type, baseType: null, size: 64)".to_owned())
             }

@@ -1,17 +1,18 @@
-//! Sizes and offsets of the table's own, made-up layout: what debug information has to say about any structure.
+//! Computes the sizes and offsets of the table's own, made-up layout, which the debug information of a
+//! structure must state.
 //!
-//! None of it outlives the loader, which puts the running kernel's numbers in place of these.
+//! None of them survives loading: the loader replaces them by the running kernel's.
 
 use crate::types::{Element, Structure, Type, TypeKind};
 
-/// What a type takes up, in bits.
+/// Size and alignment of a type, in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TypeLayout {
     pub(crate) size: usize,
     pub(crate) align: usize,
 }
 
-/// The extent of a type.
+/// Size and alignment of a type.
 pub(crate) fn type_layout(structures: &[Structure], ty: Type) -> TypeLayout {
     match ty.0 {
         TypeKind::One(element) => element_layout(element),
@@ -28,7 +29,7 @@ pub(crate) fn type_layout(structures: &[Structure], ty: Type) -> TypeLayout {
     }
 }
 
-/// The extent of one element.
+/// Size and alignment of one element.
 pub(crate) fn element_layout(element: Element) -> TypeLayout {
     let size = match element {
         Element::Scalar(scalar) => scalar.bits,
@@ -37,7 +38,7 @@ pub(crate) fn element_layout(element: Element) -> TypeLayout {
     TypeLayout { size, align: size }
 }
 
-/// The extent of a structure, and its fields' offsets in bits.
+/// Size and alignment of a structure, and the offsets of its fields in bits.
 pub(crate) fn struct_layout(structures: &[Structure], structure: &Structure) -> (TypeLayout, Vec<usize>) {
     let mut whole = TypeLayout { size: 0, align: 8 };
     let mut offsets = vec![];

@@ -1,17 +1,17 @@
 //! Access to fields of kernel structures for BPF programs written in Rust, at whatever offset the running kernel has
 //! them (CO-RE: compile once, run everywhere).
 //!
-//! A field sits at another offset in nearly every kernel, so an offset taken from the machine that compiled a program is
-//! wrong elsewhere. In C, `__builtin_preserve_access_index` makes clang leave a *relocation* at each access, and the
-//! loader (libbpf, aya) patches the instruction with the offset found in the running kernel's BTF. rustc has no such
-//! builtin. LLVM, which does the work behind it, does: this crate writes, from a build script, one LLVM IR function for
-//! each field named in a table, and Rust declarations to call them by. bpf-linker links the two and inlines the
-//! functions; what is left of an access is the one load clang would have emitted, relocation included. Neither C code,
-//! nor clang, nor generated bindings take part.
+//! A field sits at another offset in nearly every kernel, so an offset taken from the machine that compiled a
+//! program is wrong elsewhere. In C, `__builtin_preserve_access_index` makes clang leave a *relocation* at
+//! each access, and the loader (libbpf, aya) patches the instruction with the offset found in the running
+//! kernel's BTF. rustc has no such builtin, but LLVM, which implements it, does: from a build script, this
+//! crate writes one LLVM IR function for each field named in a table, and Rust declarations to call them.
+//! bpf-linker links the two and inlines the functions; what is left of an access is the one load that clang
+//! would have emitted, including the relocation. No C code, clang or generated bindings are needed.
 //!
 //! # Example
 //!
-//! The build script of a BPF crate lists the fields it reads, a row each:
+//! The build script of a BPF crate lists the fields that the crate reads, one per row:
 //!
 //! ```no_run
 //! use core_accessors::{AccessorTable, CHAR, I32, I64, U32, U64, array, embedded, pointer};
@@ -32,7 +32,7 @@
 //!     .write_for_build_script();
 //! ```
 //!
-//! The program includes what came of it. Accessors compute addresses, as `&task->pid` does in C, and chain:
+//! The program includes the generated code. Accessors compute addresses, like `&task->pid` in C, and can be chained:
 //!
 //! ```text
 //! mod kernel {
@@ -55,12 +55,12 @@
 //! }
 //! ```
 //!
-//! Plain loads, as here, are for programs whose pointers the verifier knows the type of (`tp_btf`, `fentry`, `iter`).
-//! Elsewhere (`raw_tp`, `kprobe`, `perf_event`) pass the address to `bpf_probe_read_kernel`.
+//! Plain loads, as here, work in programs for whose pointers the verifier knows the type (`tp_btf`, `fentry`, `iter`).
+//! In others (`raw_tp`, `kprobe`, `perf_event`), pass the address to `bpf_probe_read_kernel`.
 //!
 //! # What is generated
 //!
-//! For each structure an opaque type of the same name, and for each field two inlined functions of it:
+//! For each structure an opaque type of the same name, and for each field two inlined functions of that type:
 //!
 //! | row | accessor | whether the kernel has the field |
 //! |---|---|---|
@@ -69,20 +69,24 @@
 //! | `("cgroups", pointer("css_set"))` | `cgroups(this: *const Self) -> *const *const css_set` | `cgroups_exists() -> bool` |
 //! | `("thread_info", embedded("thread_info"))` | `thread_info(this: *const Self) -> *const thread_info` | `thread_info_exists() -> bool` |
 //!
-//! - A field is found by its name, wherever it sits: in anonymous structs and unions, too, in any order. Rows need
+//! - A field is found by its name, wherever it is, including in anonymous structs and unions. Rows need
 //!   neither the kernel's order nor its other fields.
-//! - Everything from `___` on in a structure's name is its *flavour*, which the loader ignores: it is how two layouts of
-//!   one structure stand side by side. Cast the pointer to go from one to the other.
-//! - Where the kernel has no such field, the loader puts an invalid instruction in the access's place, which the verifier
-//!   refuses if it can be reached. `FIELD_exists()` is a constant by then: code behind it is never looked at.
-//! - A name that Rust has reserved gets an underscore: `cgroup.self` is `cgroup::self_`, in the kernel still `self`.
-//! - A type stands for its kind; sign and width may differ. A field that is unsigned or a pointer is read at the width
-//!   it has in the running kernel, where it is read by a load: `bpf_probe_read_kernel` reads the width of the table.
-//! - Bit fields and fields of an `enum` type are out of reach; the latter because to the loader no number is an `enum`.
+//! - Everything from `___` on in a structure's name is its *flavour*, which the loader ignores: it allows two
+//!   layouts of one structure in the same table. Cast the pointer to go from one to the other.
+//! - If the kernel has no such field, the loader replaces the access by an invalid instruction, which the
+//!   verifier rejects if it is reachable. `FIELD_exists()` is a constant by then: the verifier never looks at
+//!   code behind it.
+//! - A name that is reserved in Rust gets an underscore: `cgroup.self` is `cgroup::self_`, in the kernel
+//!   still `self`.
+//! - A type only states the kind of a field; sign and width may differ. A load reads an unsigned number or a
+//!   pointer at the width that it has in the running kernel; `bpf_probe_read_kernel` reads the width in the
+//!   table.
+//! - Bit fields and fields of an `enum` type are not supported; the latter because to the loader no number is
+//!   an `enum`.
 //!
-//! # How the program has to be built
+//! # Building the program
 //!
-//! With [bpf-linker](https://github.com/aya-rs/bpf-linker), debug information (from which the BTF is made) and
+//! Use [bpf-linker](https://github.com/aya-rs/bpf-linker), debug information (from which the BTF is generated) and
 //! `-Clink-arg=--btf`:
 //!
 //! ```text
@@ -91,8 +95,8 @@
 //!
 //! The build script passes the rest to bpf-linker: the module with the accessors, and [`LINKER_ARGS`].
 //!
-//! For any other target the accessors compile and panic when called, so that a BPF crate stays within reach of clippy,
-//! rustfmt and the workspace's `cargo build`.
+//! For any other target the accessors compile and panic when called, so that clippy, rustfmt and the workspace's
+//! `cargo build` can process a BPF crate.
 
 mod build_script;
 mod check;
@@ -106,14 +110,14 @@ pub use check::Error;
 pub use types::{BOOL, CHAR, I8, I16, I32, I64, Type, U8, U16, U32, U64, any_width, array, embedded, pointer};
 use types::{StructField, Structure};
 
-/// The part of the kernel's types that a BPF program reads.
+/// The structures and fields of the kernel that a BPF program reads.
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is written before `write_for_build_script`"]
 pub struct AccessorTable {
     structures: Vec<Structure>,
 }
 
-/// What comes of a [`AccessorTable`].
+/// The code generated from an [`AccessorTable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accessors {
     /// LLVM IR that defines the accessors, for bpf-linker.
@@ -123,24 +127,21 @@ pub struct Accessors {
 }
 
 impl AccessorTable {
-    /// A kernel of which nothing is read yet.
+    /// An empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds `struct name`, with the fields of it that are read: their names and types, in any order.
+    /// Adds `struct name` with the names and types of the fields that are read, in any order.
     ///
-    /// A structure that is only pointed to may have none.
+    /// A structure that is only pointed to needs no fields.
     pub fn structure(mut self, name: &str, fields: impl IntoIterator<Item = (&'static str, Type)>) -> Self {
         let fields = fields.into_iter().map(|(name, ty)| StructField { name: name.to_owned(), ty }).collect();
         self.structures.push(Structure { name: name.to_owned(), fields });
         self
     }
 
-    /// Writes the accessors.
-    ///
-    /// # Errors
-    /// Where the table contradicts itself: see [`Error`].
+    /// Generates the accessors. Fails if the table is inconsistent: see [`Error`].
     pub fn accessors(&self) -> Result<Accessors, Error> {
         check::check(&self.structures)?;
         Ok(Accessors { llvm_ir: ir::write(&self.structures), rust: rust::write(&self.structures) })

@@ -7,8 +7,8 @@ use crate::{
     types::{Element, StructField, Structure, Type, TypeKind},
 };
 
-/// Names that Rust has reserved in any edition, or gives a meaning where a type or function is declared (The Rust
-/// Reference, "Keywords").
+/// Names that are reserved in any edition of Rust, or have a meaning where a type or function is
+/// declared (The Rust Reference, "Keywords").
 const RESERVED: [&str; 52] = [
     "Self", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
     "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
@@ -16,7 +16,7 @@ const RESERVED: [&str; 52] = [
     "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-/// The name in Rust of something in C.
+/// The name in Rust of a C identifier.
 pub(crate) fn rust_name(name: &str) -> String {
     let underscore = if RESERVED.contains(&name) { "_" } else { "" };
     format!("{name}{underscore}")
@@ -48,7 +48,8 @@ pub struct {ty} {{
     rust
 }
 
-/// The functions of a field. The declarations are `safe`: computing an address harms nobody, whatever it is.
+/// The functions of a field. The declarations are `safe`: computing an address is harmless, whatever the
+/// address.
 fn functions(structure: &Structure, field: &StructField) -> String {
     let (structure_name, name) = (&structure.name, &field.name);
     let (function, ty, symbol) = (rust_name(name), rust_type(field.ty), ir::symbol(structure_name, name));

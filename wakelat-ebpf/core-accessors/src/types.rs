@@ -11,18 +11,18 @@ pub(crate) enum TypeKind {
     Embedded(&'static str),
     /// A number whose width differs between kernels.
     AnyWidth(&'static Scalar),
-    /// An array of what an array cannot hold; refused when the table is checked.
+    /// An array whose elements are neither numbers nor pointers; rejected when the table is checked.
     NestedArray,
 }
 
-/// What fits into one register.
+/// A type that fits into one register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element {
     Scalar(&'static Scalar),
     Pointer(&'static str),
 }
 
-/// A number, as C, Rust and LLVM know it.
+/// A number type, with its names in C, Rust and LLVM.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Scalar {
     pub(crate) c: &'static str,
@@ -66,21 +66,22 @@ pub const fn array(element: Type, len: usize) -> Type {
     })
 }
 
-/// `struct structure *name`: `*const structure` in Rust. The structure has to be in the table.
+/// `struct structure *name`: `*const structure` in Rust. The structure must be in the table.
 pub const fn pointer(structure: &'static str) -> Type {
     Type(TypeKind::One(Element::Pointer(structure)))
 }
 
-/// `struct structure name`: a structure within a structure, which has to be in the table.
+/// `struct structure name`: a structure within a structure. The structure must be in the table.
 pub const fn embedded(structure: &'static str) -> Type {
     Type(TypeKind::Embedded(structure))
 }
 
-/// A number that kernels have in different widths, such as an `int` that became a `u8`: `u8` in Rust, which is its first
-/// byte. `FIELD_size()` tells how many there are.
+/// A number whose width differs between kernels, such as an `int` that became a `u8`: `u8` in Rust, for
+/// its first byte. `FIELD_size()` returns the number of bytes.
 ///
-/// The loaders cannot make a load of a signed number wider or narrower, and refuse programs with one. So this field's
-/// offset stays out of the load: its address is computed by an instruction of its own, whatever is read there.
+/// The loaders cannot change the width of a load of a signed number, and reject programs that would need
+/// it. So the offset of this field is not part of the load: an instruction of its own computes the
+/// address, whatever is read there.
 pub const fn any_width(number: Type) -> Type {
     Type(match number.0 {
         TypeKind::One(Element::Scalar(scalar)) => TypeKind::AnyWidth(scalar),
@@ -96,7 +97,7 @@ pub(crate) struct StructField {
 }
 
 impl StructField {
-    /// The structure that the field points to or consists of.
+    /// The structure that the field is, or points to.
     pub(crate) fn structure(&self) -> Option<&'static str> {
         match self.ty.0 {
             TypeKind::One(Element::Pointer(name))

@@ -1,10 +1,10 @@
-//! What is generated, to the letter, and that rustc takes it.
+//! The generated code is exactly as recorded, and rustc accepts it.
 
 use std::{env, fs, path::Path, process::Command};
 
 use core_accessors::{AccessorTable, CHAR, I32, U32, array, embedded, pointer};
 
-/// A small table with a row of each sort.
+/// A small table with a row of each kind.
 fn kernel() -> AccessorTable {
     AccessorTable::new()
         .structure(
@@ -31,7 +31,7 @@ fn the_rust_code_is_as_recorded() {
     insta::assert_snapshot!(kernel().accessors().unwrap().rust);
 }
 
-/// Compiles Rust code as the library of a house with strict rules; gives back what rustc has to say.
+/// Compiles Rust code as a library with strict lints; returns the messages of rustc.
 fn rustc(name: &str, rust: &str) -> String {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let source = out.join(format!("{name}.rs"));

@@ -1,4 +1,4 @@
-//! The entries on classic tracepoints: one per tracepoint.
+//! Entry points on classic tracepoints, for kernels without BTF: one per tracepoint.
 
 use core::ffi::c_void;
 
@@ -7,9 +7,9 @@ use wakelat_common::Class;
 
 use crate::{record::TracepointTask, switch, wakeup};
 
-/// What a program on a classic tracepoint returns to let the event go on to whoever else counts it: 0 would hide it from
-/// every other user of perf (kernel/trace/bpf_trace.c, `trace_call_bpf`). aya's macro returns 0 whatever the program says,
-/// so these entries do without it.
+/// What a program on a classic tracepoint returns to pass the event on: 0 would hide it from every other
+/// user of perf (kernel/trace/bpf_trace.c, `trace_call_bpf`). aya's macro returns 0 whatever the program
+/// returns, so these entry points do not use it.
 const PASS_ON: u32 = 1;
 
 #[unsafe(no_mangle)]
@@ -42,7 +42,7 @@ fn classic_sched_switch(ctx: *mut c_void) -> u32 {
     let ctx = TracePointContext::new(ctx);
     // SAFETY: no arguments, no side effects.
     let cpu = unsafe { bpf_get_smp_processor_id() };
-    // What became of the one that leaves is in the record.
+    // The record itself says what becomes of the task that is switched out.
     switch::switch(false, TracepointTask::prev(&ctx), TracepointTask::next(&ctx, cpu));
     PASS_ON
 }

@@ -1,7 +1,9 @@
-//! The entries on raw tracepoints: one per tracepoint. The prototypes are those of include/trace/events/sched.h.
+//! Entry points on raw tracepoints: one per tracepoint. The prototypes are those of
+//! include/trace/events/sched.h.
 //!
-//! There are none for what happens between waits: with helper calls in place of loads, the verifiers of 5.10 and 6.1 give
-//! the body of a switch up after a million instructions, and that of 6.12 finds its stack too large.
+//! None of them emits timeline records: with helper calls in place of loads, the verifiers of 5.10 and
+//! 6.1 give up on the body of a switch after a million instructions, and that of 6.12 finds its stack
+//! too large.
 
 use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
 use wakelat_common::Class;
@@ -34,7 +36,7 @@ fn raw_sched_wakeup_new(ctx: RawTracePointContext) -> i32 {
 }
 
 // TP_PROTO(bool preempt, struct task_struct *prev, struct task_struct *next[, unsigned int prev_state])
-// The last one came in 5.18 and is never read: it is stale where a signal is pending.
+// The last argument came in 5.18 and is never read: it is stale if a signal is pending.
 #[raw_tracepoint(tracepoint = "sched_switch")]
 fn raw_sched_switch(ctx: RawTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;

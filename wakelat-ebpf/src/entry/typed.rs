@@ -1,4 +1,5 @@
-//! The entries on typed tracepoints: one per tracepoint. The prototypes are those of include/trace/events/sched.h.
+//! Entry points on typed (BTF) tracepoints: one per tracepoint. The prototypes are those of
+//! include/trace/events/sched.h unless noted otherwise.
 
 use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
 use wakelat_common::{
@@ -7,9 +8,9 @@ use wakelat_common::{
 };
 
 use crate::{
-    interrupt, spawn, switch,
+    fork_exec, interrupt, switch, switch_record,
     task::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
-    timeline, turn, wakeup, work,
+    timeline, wakeup, work_item,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -34,7 +35,7 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> i32 {
 }
 
 // TP_PROTO(bool preempt, struct task_struct *prev, struct task_struct *next[, unsigned int prev_state])
-// The last one came in 5.18 and is never read: it is stale where a signal is pending.
+// The last argument came in 5.18 and is never read: it is stale if a signal is pending.
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
@@ -42,11 +43,11 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-// In place of the one above, where every switch is told.
+// Attached instead of the program above if every switch is recorded.
 #[btf_tracepoint(function = "sched_switch")]
 fn switch_record(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    turn::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+    switch_record::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
     0
 }
 
@@ -94,33 +95,34 @@ fn softirq_exit(ctx: BtfTracePointContext) -> i32 {
 // TP_PROTO(struct task_struct *parent, struct task_struct *child)
 #[btf_tracepoint(function = "sched_process_fork")]
 fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
-    spawn::emit(Task::<Direct>::new(ctx.arg(0)), Task::<Direct>::new(ctx.arg(1)).pid());
+    fork_exec::emit(Task::<Direct>::new(ctx.arg(0)), Task::<Direct>::new(ctx.arg(1)).pid());
     0
 }
 
 // TP_PROTO(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
 #[btf_tracepoint(function = "sched_process_exec")]
 fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
-    spawn::emit(Task::<Direct>::new(ctx.arg(0)), 0);
+    fork_exec::emit(Task::<Direct>::new(ctx.arg(0)), 0);
     0
 }
 
 // TP_PROTO(struct work_struct *work), include/trace/events/workqueue.h
 #[btf_tracepoint(function = "workqueue_execute_start")]
 fn workqueue_execute_start(ctx: BtfTracePointContext) -> i32 {
-    work::emit(WorkStruct::<Direct>::new(ctx.arg(0)).function());
+    work_item::emit(WorkStruct::<Direct>::new(ctx.arg(0)).function());
     0
 }
 
-// TP_PROTO(struct work_struct *work, work_func_t function). The work may be gone by now, and the verifier lets nobody read
-// the function.
+// TP_PROTO(struct work_struct *work, work_func_t function). The `work_struct` may be gone by now, and
+// the verifier does not let programs read the function.
 #[btf_tracepoint(function = "workqueue_execute_end")]
 fn workqueue_execute_end(_ctx: BtfTracePointContext) -> i32 {
-    work::emit(work::NONE);
+    work_item::emit(work_item::NONE);
     0
 }
 
-/// The entries for interrupts of the CPU's own: TP_PROTO(int vector), arch/x86/include/asm/trace/irq_vectors.h.
+/// Entry points for the CPU's own interrupts: TP_PROTO(int vector),
+/// arch/x86/include/asm/trace/irq_vectors.h.
 macro_rules! vectors {
     ($($number:ident: $entry:ident $entry_name:tt $exit:ident $exit_name:tt;)*) => {$(
         #[btf_tracepoint(function = $entry_name)]

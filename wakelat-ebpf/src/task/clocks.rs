@@ -1,17 +1,21 @@
-//! The clocks of a task's run queue: how long its group was out of quota there, and how long the hypervisor had its CPU.
+//! Reads the clocks of a task's run queue: how long its task group was throttled there, and how long the
+//! hypervisor had the CPU.
 //!
-//! A group's quota (`CONFIG_CFS_BANDWIDTH`) is enforced on each CPU's queue of the group, `struct cfs_rq`, with all those
-//! below it. Each queue adds up how long it was out of quota, its own or that of a group above
-//! (`tg_throttle_down()` and `tg_unthrottle_up()`, kernel/sched/fair.c):
+//! A group's quota (`CONFIG_CFS_BANDWIDTH`) is enforced on the group's queue on each CPU, `struct
+//! cfs_rq`, together with all queues below it. Each queue adds up how long it was throttled, for its own
+//! quota or that of a group above (`tg_throttle_down()` and `tg_unthrottle_up()`, kernel/sched/fair.c):
 //!
-//! - from 6.6 on in `throttled_clock_self_time`, by the run queue's clock, as long as there was a task to be held up;
-//! - before, back to 5.10, in `throttled_clock_pelt_time`, by the clock of load averages, which stands still while interrupts
-//!   are handled or the hypervisor has the CPU, where the kernel accounts for these, and is slower where the CPU is.
+//! - from 6.6 on in `throttled_clock_self_time`, by the run queue's clock, for as long as a task was
+//!   held up by it;
+//! - before, back to 5.10, in `throttled_clock_pelt_time`, by the clock of the load averages. That clock
+//!   stops while interrupts are handled or the hypervisor has the CPU, if the kernel accounts for these,
+//!   and is slower on a slower CPU.
 //!
-//! From 6.18 on the kernel throttles each task as it is about to go back to user space (`task_struct.throttled`), so that only
-//! a task can be out of quota that left its CPU for that. Before, whoever waits in such a queue is.
+//! From 6.18 on, the kernel throttles each task when it is about to return to user space
+//! (`task_struct.throttled`), so only a task that left its CPU for that reason can be throttled. Before,
+//! every task that waits in a throttled queue is.
 
-use wakelat_common::course::{Clocks, Throttling};
+use wakelat_common::wait_context::{Clocks, Throttling};
 
 use super::{Read, Task, TaskFields as _};
 use crate::accessors::{cfs_rq, rq, rt_rq, sched_entity, sched_info, task_struct};
@@ -19,15 +23,15 @@ use crate::accessors::{cfs_rq, rq, rt_rq, sched_entity, sched_info, task_struct}
 /// The lowest priority number of a task with a nice value (`MAX_RT_PRIO`, include/linux/sched/prio.h).
 const FIRST_FAIR_PRIO: i32 = 100;
 
-/// `SCHED_EXT` (include/uapi/linux/sched.h): its tasks know no quota.
+/// `SCHED_EXT` (include/uapi/linux/sched.h): quotas do not apply to its tasks.
 const SCHED_EXT: u32 = 7;
 
-/// The clocks as a wait begins. To be asked under the lock of the task's run queue, whose clock is up to date then; so are
-/// those below. What does not matter to the task is not read.
+/// Reads the clocks when a wait begins, except those that do not matter to the task. This and all
+/// functions below must be called under the lock of the task's run queue: its clock is up to date then.
 #[inline(always)]
 pub(super) fn at_start<R: Read>(task: Task<R>) -> Clocks {
     let Some(group) = group(task) else {
-        // Without groups nobody has a quota.
+        // Without task groups there are no quotas.
         return Clocks { throttling: Throttling::Exempt, ..Clocks::UNKNOWN };
     };
     let stolen_ns = stolen_ns::<R>(runqueue::<R>(group));
@@ -47,7 +51,7 @@ pub(super) fn at_start<R: Read>(task: Task<R>) -> Clocks {
     }
 }
 
-/// The clocks of a wait under way; that of throttling only if `throttling`.
+/// Reads the clocks during a wait; the throttling clock only if `throttling`.
 #[inline(always)]
 pub(super) fn during_wait<R: Read>(task: Task<R>, throttling: bool) -> Clocks {
     let Some(group) = group(task) else { return Clocks::UNKNOWN };
@@ -55,7 +59,7 @@ pub(super) fn during_wait<R: Read>(task: Task<R>, throttling: bool) -> Clocks {
     Clocks { throttled_ns, stolen_ns: stolen_ns::<R>(runqueue::<R>(group)), ..Clocks::UNKNOWN }
 }
 
-/// Whether quotas do not concern it.
+/// Whether no quota applies to the task.
 #[inline(always)]
 fn is_exempt<R: Read>(task: Task<R>) -> bool {
     if task_struct::throttled_exists() && R::read(task_struct::throttled(task.raw)) == 0 {
@@ -64,7 +68,7 @@ fn is_exempt<R: Read>(task: Task<R>) -> bool {
     task.prio() < FIRST_FAIR_PRIO || task.policy() == SCHED_EXT
 }
 
-/// How long the hypervisor had the CPU of a queue: ns.
+/// How long the hypervisor had the CPU of a run queue: ns.
 #[inline(always)]
 fn stolen_ns<R: Read>(queue: *const rq) -> u64 {
     if rq::prev_steal_time_rq_exists() {
@@ -76,7 +80,8 @@ fn stolen_ns<R: Read>(queue: *const rq) -> u64 {
     }
 }
 
-/// How long a group's queue was out of quota, ns, and whether it is now; none where the kernel does not tell.
+/// How long a group's queue was throttled in total, in ns, and whether it is now; `None` if the kernel
+/// does not record it.
 #[inline(always)]
 fn throttled<R: Read>(group: *const cfs_rq) -> Option<(u64, bool)> {
     if cfs_rq::throttled_clock_self_time_exists() {
@@ -85,36 +90,37 @@ fn throttled<R: Read>(group: *const cfs_rq) -> Option<(u64, bool)> {
         Some((R::read(cfs_rq::throttled_clock_self_time(group)) + now.saturating_sub(since), since != 0))
     } else if cfs_rq::throttled_clock_pelt_time_exists() {
         let is_throttled = R::read(cfs_rq::throttle_count(group)) != 0;
-        let under_way = if is_throttled {
+        let ongoing = if is_throttled {
             let queue = runqueue::<R>(group);
-            // As `rq_clock_pelt()` (kernel/sched/pelt.h) has it.
+            // Same as `rq_clock_pelt()` (kernel/sched/pelt.h).
             let now = R::read(rq::clock_pelt(queue)).wrapping_sub(R::read(rq::lost_idle_time(queue)));
             now.saturating_sub(R::read(cfs_rq::throttled_clock_pelt(group)))
         } else {
             0
         };
-        Some((R::read(cfs_rq::throttled_clock_pelt_time(group)) + under_way, is_throttled))
+        Some((R::read(cfs_rq::throttled_clock_pelt_time(group)) + ongoing, is_throttled))
     } else {
         None
     }
 }
 
-/// Whether real-time tasks have used up their time on the CPU whose run queue the task is on. From 6.12 on there is no such
-/// thing, but with `CONFIG_RT_GROUP_SCHED`.
+/// Whether real-time tasks have used up their time on the CPU of the task's run queue. From 6.12 on,
+/// this exists only with `CONFIG_RT_GROUP_SCHED`.
 #[inline(always)]
 pub(super) fn rt_throttled<R: Read>(task: Task<R>) -> bool {
     rt_rq::rt_throttled_exists()
         && group(task).is_some_and(|group| R::read(rt_rq::rt_throttled(rq::rt(runqueue::<R>(group)))) != 0)
 }
 
-/// How often the CPU of the task's run queue has gone from one task to another; 0 where the queue is not known.
+/// Number of context switches on the CPU of the task's run queue; 0 if the queue is not known.
 #[inline(always)]
 pub(super) fn nr_switches<R: Read>(task: Task<R>) -> u64 {
     group(task).map_or(0, |group| R::read(rq::nr_switches(runqueue::<R>(group))))
 }
 
-/// When the task came to the CPU that it is on, if now is `now`: ns; 0 where the kernel keeps no such account. It does so by
-/// the run queue's clock (`sched_info_arrive()`, kernel/sched/stats.h), and after the tracepoint.
+/// When the task was switched in, given that the time is `now`: ns of CLOCK_MONOTONIC; 0 if the kernel
+/// does not record it. The kernel uses the run queue's clock (`sched_info_arrive()`,
+/// kernel/sched/stats.h) and records the time after the tracepoint.
 #[inline(always)]
 pub(super) fn switched_in_ns<R: Read>(task: Task<R>, now: u64) -> u64 {
     if !sched_info::last_arrival_exists() {
@@ -125,13 +131,13 @@ pub(super) fn switched_in_ns<R: Read>(task: Task<R>, now: u64) -> u64 {
     if arrival == 0 || arrival > clock { 0 } else { now.saturating_sub(clock - arrival) }
 }
 
-/// The queue of the task's group on its CPU, where the kernel has groups of tasks.
+/// The queue of the task's group on its CPU; `None` if the kernel has no task groups.
 #[inline(always)]
 fn group<R: Read>(task: Task<R>) -> Option<*const cfs_rq> {
     sched_entity::cfs_rq_exists().then(|| R::read(sched_entity::cfs_rq(task_struct::se(task.raw))))
 }
 
-/// The run queue of a CPU, of which that is a part.
+/// The run queue of the CPU that a group's queue belongs to.
 #[inline(always)]
 fn runqueue<R: Read>(group: *const cfs_rq) -> *const rq {
     R::read(cfs_rq::rq(group))

@@ -8,10 +8,10 @@ use crate::config::number;
 /// The flags that every measurement takes.
 #[derive(Clone, Debug, Args)]
 pub struct CommonFlags {
-    /// For how long.
+    /// How long to measure.
     #[command(flatten)]
     pub window: WindowFlags,
-    /// Who is measured.
+    /// Which tasks are measured.
     #[command(flatten)]
     pub filter: FilterFlags,
     /// The threshold.
@@ -20,13 +20,13 @@ pub struct CommonFlags {
     /// How and where the result is shown.
     #[command(flatten)]
     pub output: OutputFlags,
-    /// What the measurement may take from the machine.
+    /// Resources of the machine that the measurement uses.
     #[command(flatten)]
     pub resources: ResourceFlags,
-    /// What measuring may take from the machine.
+    /// Limit of the overhead: millionths of the time of all CPUs.
     #[arg(long, value_name = "PERCENT", value_parser = number::percent_as_ppm, allow_hyphen_values = true)]
     #[arg(
-        help = "Keep below this part of the time of all CPUs, such as 0.5%, by watching a random part of the tasks and of the time"
+        help = "Keep overhead below this share of all CPU time, such as 0.5%, by sampling tasks at random and pausing"
     )]
     #[arg(help_heading = "Resources")]
     pub max_overhead: Option<u32>,

@@ -4,11 +4,11 @@ use clap::Args;
 
 use super::RenderFlags;
 
-/// What this kernel and this user can do, and what to do about the rest; needs no privilege
+/// Check what works with this kernel and user, and how to get the rest; needs no privileges
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Exit codes: 0 if measuring is possible, 1 if it is not")]
+#[command(after_help = "Exit codes: 0 if wakelat can measure, 1 if it cannot")]
 pub struct DoctorFlags {
-    /// The checklist as one JSON document
+    /// Print the checklist as one JSON document
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 

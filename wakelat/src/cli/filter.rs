@@ -1,4 +1,4 @@
-//! Who is measured.
+//! Which tasks are measured.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -6,22 +6,22 @@ use clap::{Args, ValueEnum};
 
 use crate::config::{names, number, ranges::Ranges};
 
-/// The heading of the flags that say who is measured.
-const HEADING: &str = "Who is measured (all filters judge the task that waits)";
+/// The heading of the filter flags.
+const HEADING: &str = "Filter (all conditions apply to the waiting task)";
 
-/// Who is measured, as far as every instrument can tell.
+/// Which tasks are measured: the filters that BPF programs and hist triggers both support.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = HEADING)]
 pub struct TaskFlags {
-    /// Only these processes, with all their threads; a list, repeatable
+    /// Only these processes, with all their threads; comma-separated, repeatable
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
     pub pid: Vec<u32>,
 
-    /// Only these threads; a list, repeatable
+    /// Only these threads; comma-separated, repeatable
     #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
     pub tid: Vec<u32>,
 
-    /// Only tasks whose name matches one of these shell patterns, such as 'nginx*'; a list, repeatable
+    /// Only tasks whose name matches a shell pattern, such as 'nginx*'; comma-separated, repeatable
     #[arg(long, value_name = "GLOB", value_delimiter = ',')]
     pub comm: Vec<OsString>,
 
@@ -34,7 +34,7 @@ pub struct TaskFlags {
     pub prio: Vec<Ranges>,
 }
 
-/// Who is measured.
+/// Which tasks are measured.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = HEADING)]
 pub struct FilterFlags {
@@ -42,23 +42,23 @@ pub struct FilterFlags {
     #[command(flatten)]
     pub tasks: TaskFlags,
 
-    /// Only tasks in this cgroup (v2) or below it, such as /kubepods; repeatable
+    /// Only tasks in this cgroup (v2) or its descendants, such as /kubepods; repeatable
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<PathBuf>,
 
-    /// Only these policies: other, fifo, rr, batch, idle, deadline, ext
+    /// Only these scheduling policies: other, fifo, rr, batch, idle, deadline, ext
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = names::policy)]
     pub policy: Vec<u32>,
 
-    /// Why they waited: wakeup, new, preempted; or runqueue, which is all three as one
+    /// Only these classes of waits: wakeup, new, preempted; or runqueue, all three combined
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "wakeup", hide_possible_values = true)]
     pub class: Vec<ClassName>,
 
-    /// Where the clock of a wakeup starts: on the run queue (wakeup), or with the waker (waking)
+    /// Event that starts a wakeup's latency: wakeup (task on a run queue) or waking (waker begins)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true)]
     pub from: FromEvent,
 
-    /// Measure wakelat's own threads as well
+    /// Also measure wakelat's own threads
     #[arg(long)]
     pub include_self: bool,
 }
@@ -72,11 +72,11 @@ pub enum ClassName {
     New,
     /// Preempted
     Preempted,
-    /// All three as one
+    /// All three combined
     Runqueue,
 }
 
-/// Where the clock of a wakeup starts.
+/// The event that starts a wakeup's latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum FromEvent {
     /// The task is on a run queue

@@ -11,20 +11,20 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   wakelat hist -d 10s                              all tasks, ten seconds
-  wakelat hist 1 10                                ten charts of a second
-  wakelat hist -p $(pidof -s nginx) --by cpu       one process, CPU by CPU
-  wakelat hist --class wakeup,new,preempted        every class by itself
+  wakelat hist 1 10                                a chart every second, ten times
+  wakelat hist -p $(pidof -s nginx) --by cpu       one process, a chart per CPU
+  wakelat hist --class wakeup,new,preempted        a chart per class of waits
   wakelat hist --threshold 1ms --on-threshold stop exit 3 once a task waits 1 ms";
 
-/// The distribution of waits: chart and percentiles, by any key
+/// Show the distribution of latency: chart and percentiles, grouped by any key
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct HistFlags {
-    /// Show the result and begin anew after this time; a bare number is seconds
+    /// Print a report and reset at this interval; a bare number is seconds
     #[arg(value_parser = span::seconds)]
     interval: Option<u64>,
 
-    /// How many intervals
+    /// Number of intervals
     #[arg(value_parser = number::count)]
     count: Option<u64>,
 

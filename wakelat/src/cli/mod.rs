@@ -1,15 +1,15 @@
-//! Flags as typed. Their syntax is judged here, by the parsers of [`crate::config`]; whether they make sense on this
-//! machine is judged there.
+//! Flags as given on the command line. Their syntax is checked here, by the parsers of
+//! [`crate::config`]; whether they can be used on this machine is checked there.
 
+mod collect;
 mod common;
 mod doctor;
+mod error;
 mod filter;
 mod grouping;
 mod hist;
 mod output;
-mod parts;
 mod record;
-mod refusal;
 mod resources;
 mod stacks;
 mod threshold;
@@ -32,13 +32,13 @@ use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use crate::{config::Command, events::EventsFlags, hist_trigger::cli::HistTriggerFlags, kernel::Machine};
 
+pub use collect::CollectChoice;
 pub use common::CommonFlags;
 pub use doctor::DoctorFlags;
+pub use error::CliError;
 pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
 pub use grouping::GroupingFlags;
 pub use output::{OutputFlags, RenderFlags};
-pub use parts::CollectChoice;
-pub use refusal::CliError;
 pub use resources::ResourceFlags;
 pub use threshold::ThresholdFlags;
 pub use timerlat::{HistogramFlags, NoiseViewName, OsnoiseFlags, SavedFlags, TimerlatFlags, ViewName};
@@ -48,24 +48,24 @@ pub use window::WindowFlags;
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat hist -d 10s                     how long tasks wait, over ten seconds
-  wakelat hist 1 10 --comm 'nginx*' -P    nginx by process, ten charts of a second
-  wakelat top --sort p99                  who waits longest, live
-  wakelat trace --threshold 1ms           every wait of a millisecond or more
-  wakelat why -d 10s                      where that time went, and who was in the way
-  wakelat record -d 1m -o file.wakelat    all that `why` is made of, for later
-  wakelat verify                          the same by the kernel's own histograms
+  wakelat hist -d 10s                     wakeup latency of all tasks, over ten seconds
+  wakelat hist 1 10 --comm 'nginx*' -P    a chart per nginx process, every second, ten times
+  wakelat top --sort p99                  live table of tasks, worst 99th percentile first
+  wakelat trace --threshold 1ms           print each wait of a millisecond or more
+  wakelat why -d 10s                      what tasks waited for, and what to do about it
+  wakelat record -d 1m -o file.wakelat    record events, for `wakelat why -i` later
+  wakelat verify                          check the figures against the kernel's hist triggers
   wakelat timerlat --from trace.txt       why a real-time thread was late
-  wakelat doctor                          what this kernel and this user can do
+  wakelat doctor                          what works with this kernel and this user
 
 Exit codes:
-  0  done
-  1  failed: a missing privilege or kernel feature, a file, a process
-  2  wrong usage: nothing was started
-  3  stopped by --on-threshold stop; the numbers of verify do not agree
-  4  verify could not compare: hist triggers cannot be used";
+  0  success
+  1  failure, such as a missing privilege, kernel feature, file or process
+  2  wrong usage; nothing was started
+  3  stopped by --on-threshold stop, or verify found a difference
+  4  verify could not compare: no hist triggers available";
 
-/// How long a Linux task waits between being woken and running, why, and whether the number can be trusted
+/// Measure how long Linux tasks wait for a CPU, explain why, and account for every wakeup
 #[derive(Debug, Parser)]
 #[command(name = "wakelat", version, after_help = EXAMPLES, arg_required_else_help = true)]
 #[command(disable_help_subcommand = true)]
@@ -73,7 +73,7 @@ struct Flags {
     #[command(subcommand)]
     verb: Verb,
 
-    /// Say more on standard error; twice for every step and the verifier's log
+    /// Print more on standard error; -vv also prints every step and the verifier log
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Output", display_order = 1000)]
     verbose: u8,
 }
@@ -95,24 +95,25 @@ enum Verb {
     Doctor(DoctorFlags),
 }
 
-/// What was asked for.
+/// A validated command line.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// What to do.
+    /// The command to run.
     pub command: Command,
     /// How often `-v` was given.
     pub verbosity: u8,
 }
 
-/// Reads and validates the command line, the program's name first. Starts nothing.
+/// Parses and validates the command line, the program's name first. Starts nothing.
 ///
 /// # Errors
-/// Where there is nothing to do but to say something and to exit: help, wrong usage, a machine that cannot serve it.
+/// If the program should only print something and exit: help, wrong usage, or a machine that cannot run
+/// the command.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, CliError> {
     parse_on(args, Machine::detect)
 }
 
-/// All flags of all commands, each with its defaults.
+/// All flags of all commands, each command with its own defaults.
 fn command() -> clap::Command {
     Flags::command()
         .mut_subcommand("top", top::with_defaults)
@@ -120,7 +121,7 @@ fn command() -> clap::Command {
         .mut_subcommand("record", record::with_defaults)
 }
 
-/// `wakelat help hist` is `wakelat hist --help`.
+/// Turns `wakelat help hist` into `wakelat hist --help`.
 fn with_help_as_a_flag(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_some_and(|arg| arg == "help") {
         args.remove(1);
@@ -129,7 +130,7 @@ fn with_help_as_a_flag(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Like [`parse`], for a machine that is looked at only where flags have to be judged by it.
+/// Like [`parse`], for a machine that is detected only if flags have to be checked against it.
 fn parse_on(
     args: impl IntoIterator<Item = OsString>,
     machine: impl FnOnce() -> Result<Machine>,
@@ -146,13 +147,13 @@ fn parse_on(
             Command::Top(flags.config(&machine()?)?, table)
         }
         Verb::Trace(flags) => {
-            let (config, lines) = flags.config(&machine()?)?;
-            Command::Trace(config, lines)
+            let (config, rows) = flags.config(&machine()?)?;
+            Command::Trace(config, rows)
         }
         Verb::Why(flags) => flags.command(|| Ok(machine()?))?,
         Verb::Record(flags) => {
-            let parts = flags.collect();
-            Command::Record(flags.config(&machine()?)?, parts)
+            let collected = flags.collect();
+            Command::Record(flags.config(&machine()?)?, collected)
         }
         Verb::Verify(flags) => Command::Verify(flags.config(&machine()?)?),
         Verb::Timerlat(flags) => Command::Timerlat(Box::new(flags.config(machine)?)),

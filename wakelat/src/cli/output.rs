@@ -10,35 +10,35 @@ use crate::config::Colour;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputFlags {
-    /// JSON, one document per interval, integers in ns
+    /// Print JSON: one document per interval, integers in ns
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,
 
-    /// CSV, integers in ns
+    /// Print CSV, integers in ns
     #[arg(long)]
     pub csv: bool,
 
-    /// Nothing but the result
+    /// Print only the result
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Show the wall-clock time
+    /// Show wall-clock times
     #[arg(short = 'T', long)]
     pub timestamps: bool,
 
-    /// Where, and how it is to look.
+    /// Destination and style.
     #[command(flatten)]
     pub render: RenderFlags,
 }
 
-/// Where the result is written, and how it is to look there: what every command that shows something takes.
+/// Where the result is written, and in which style: flags of every command that shows something.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RenderFlags {
     /// Write to a file; - is standard output
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
 
-    /// Nothing but ASCII, as where the locale is not UTF-8
+    /// Use only ASCII; the default if the locale is not UTF-8
     #[arg(long, help_heading = "Output")]
     pub ascii: bool,
 

@@ -4,23 +4,23 @@ use clap::Args;
 
 use super::{
     CommonFlags,
-    parts::CollectFlags,
+    collect::CollectFlags,
     why::{adjust_from, with_all_waits},
 };
 use crate::{
     config::{Config, ConfigError},
     kernel::Machine,
-    recording::CollectedEvents,
 };
+use wakelat_core::recording::CollectedEvents;
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat record -d 1m -o file.wakelat         everything that `why` is made of, for a minute
-  wakelat why -i file.wakelat                  what it shows
-  wakelat why -i file.wakelat --by cgroup      the same minute by cgroup
-  ssh HOST wakelat record -d 10s -o - | wakelat why -i -   measured there, shown here";
+  wakelat record -d 1m -o file.wakelat         record one minute
+  wakelat why -i file.wakelat                  explain the waits in it
+  wakelat why -i file.wakelat --by cgroup      the same, grouped by cgroup
+  ssh HOST wakelat record -d 10s -o - | wakelat why -i -   record there, explain here";
 
-/// Record to a file; look at it later, anywhere, with `why -i`
+/// Record to a file, and look at it later, on any machine, with `why -i`
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RecordFlags {
@@ -30,7 +30,7 @@ pub(super) struct RecordFlags {
     common: CommonFlags,
 }
 
-/// What is otherwise than in other commands: as in `why`, and that there is a file.
+/// Changes the common flags: the defaults of `why`, no flags for other formats, and a required file.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     let hide = |command: clap::Command, id: &'static str| command.mut_arg(id, |arg| arg.hide(true));
     let command = ["json", "csv", "timestamps", "ascii", "color"].into_iter().fold(with_all_waits(command), hide);

@@ -8,10 +8,10 @@ use crate::config::StacksConfig;
 
 /// Whose stacks are shown, and where they are written.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Reasons")]
+#[command(next_help_heading = "Analysis")]
 pub(super) struct StacksFlags {
-    /// Below each of the longest waits, show where in its code whoever woke the task was, and where the task had left its CPU:
-    /// waker, wakee [default where no list is given: both]. Costs 5 % of each CPU at most
+    /// Print two stacks per wait, below the longest waits: the waker's, and the wakee's where it slept or was preempted
+    /// [without LIST: waker,wakee]. Takes at most 5 % of each CPU
     #[arg(
         long,
         value_name = "LIST",
@@ -23,7 +23,7 @@ pub(super) struct StacksFlags {
     )]
     stacks: Vec<StackName>,
 
-    /// Write the stacks of all waits to a file, folded for a flame graph, with the ns that each took; takes --stacks in
+    /// Write the stacks of all waits to a file, folded for flame graphs and weighted in ns; implies --stacks
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
 }
@@ -31,15 +31,15 @@ pub(super) struct StacksFlags {
 /// Whose stack to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StackName {
-    /// Whoever woke the task that waits
+    /// The task that woke the waiting task
     Waker,
-    /// The task that waits
+    /// The waiting task
     Wakee,
 }
 
 impl StacksFlags {
     pub(super) fn stacks(self) -> StacksConfig {
-        // To fold stacks they have to be taken.
+        // Folded stacks need stacks: without a list, take both.
         let both = self.stacks.is_empty() && self.folded.is_some();
         let of = |name| both || self.stacks.contains(&name);
         StacksConfig { waker: of(StackName::Waker), wakee: of(StackName::Wakee), folded: self.folded }

@@ -1,17 +1,19 @@
-//! Command lines, and what becomes of them on a drawn machine.
+//! Command lines, and their configuration on an arbitrary machine.
 
 use wakelat_common::{Class, Classes, filter::part};
 
 use super::*;
 use crate::{
-    aggregate::key::Key,
     config::{Attach, Colour, Config, OutputFormat, TableConfig, ThresholdAction, ThresholdConfig},
     kernel::machine,
+};
+use wakelat_core::{
+    aggregate::key::Key,
+    render::table::Sort,
     report::{LatencyFrom, Mode},
-    sink::table::Sort,
 };
 
-/// Splits at spaces, but for what stands in single quotes.
+/// Splits at spaces, except within single quotes.
 fn words(line: &str) -> Vec<OsString> {
     line.split('\'')
         .enumerate()
@@ -32,7 +34,8 @@ fn config(line: &str) -> Config {
     }
 }
 
-/// What a refused command line says, with the machine's directory cut out, and its exit code.
+/// The error message of a rejected command line, with the machine's directory replaced by `ROOT`, and
+/// its exit code.
 fn refused(line: &str, change: impl FnOnce(&mut Machine)) -> (String, u8) {
     let (directory, mut machine) = machine::tests::arbitrary();
     change(&mut machine);
@@ -42,12 +45,12 @@ fn refused(line: &str, change: impl FnOnce(&mut Machine)) -> (String, u8) {
 }
 
 #[test]
-fn the_flags_agree_with_one_another() {
+fn the_flags_are_consistent() {
     command().debug_assert();
 }
 
 #[test]
-fn nothing_asked_for_is_wakeups_of_all_tasks_until_ctrl_c() {
+fn the_default_is_wakeups_of_all_tasks_until_ctrl_c() {
     let config = config("wakelat hist");
     assert_eq!(config.window, crate::config::WindowConfig::default());
     assert_eq!(config.filter.parts, part::OTHERS);
@@ -66,7 +69,7 @@ fn nothing_asked_for_is_wakeups_of_all_tasks_until_ctrl_c() {
 }
 
 #[test]
-fn the_kernel_counts_where_that_answers_the_question() {
+fn the_kernel_aggregates_if_no_samples_are_needed() {
     for (line, mode) in [
         ("wakelat hist", Mode::Aggregate),
         ("wakelat hist 1 --by cpu,class --class runqueue --threshold 1ms", Mode::Aggregate),
@@ -84,8 +87,8 @@ fn the_kernel_counts_where_that_answers_the_question() {
         ("wakelat top --mode aggregate", "`--by tid` needs a sample"),
         ("wakelat hist --mode aggregate --threshold 1ms --on-threshold stop", "`--on-threshold` needs each wait"),
     ] {
-        let (said, code) = refused(line, |_| {});
-        assert!(said.contains(why) && code == 2, "{said}");
+        let (error, code) = refused(line, |_| {});
+        assert!(error.contains(why) && code == 2, "{error}");
     }
 }
 
@@ -102,7 +105,7 @@ fn the_window_takes_seconds_and_units() {
 }
 
 #[test]
-fn every_filter_is_put_in_force() {
+fn every_filter_is_applied() {
     let config = config(
         "wakelat hist -p 100,200 -p 100 -t 101 --comm 'nginx*,redis' --comm '?' --cgroup /kubepods --cgroup kubepods \
          -C 0 -C 2-3 --prio -1 --prio 100-139 --policy fifo,deadline --include-self",
@@ -123,7 +126,7 @@ fn every_filter_is_put_in_force() {
 }
 
 #[test]
-fn run_queue_latency_is_had_by_name_only() {
+fn run_queue_latency_is_measured_only_by_name() {
     let all = Class::ALL.into_iter().fold(Classes::NONE, Classes::with);
     let merged = |line| {
         let config = config(line);
@@ -159,7 +162,7 @@ fn a_threshold_comes_with_its_action() {
 }
 
 #[test]
-fn the_output_goes_where_it_is_sent() {
+fn the_output_has_the_given_format_and_destination() {
     let output = config("wakelat hist --json -o - -q -T --ascii --color never").output;
     assert_eq!((output.format, output.path, output.colour), (OutputFormat::Json, None, Colour::Never));
     assert!(output.quiet && output.timestamps && output.ascii);
@@ -171,7 +174,7 @@ fn the_output_goes_where_it_is_sent() {
 }
 
 #[test]
-fn the_table_is_ordered_as_asked() {
+fn the_table_is_sorted_as_requested() {
     let (_directory, machine) = machine::tests::arbitrary();
     let table = |line| match read(line, &machine) {
         Ok(Command::Top(_, table)) => table,
@@ -180,7 +183,7 @@ fn the_table_is_ordered_as_asked() {
     assert_eq!(table("wakelat top"), TableConfig { sort: Sort::Max, limit: None, last_only: false });
     assert!(table("wakelat top --last").last_only);
     let all = config("wakelat top");
-    assert!(all.merged && all.classes.contains(Class::Preempted), "preempted tasks wait, too");
+    assert!(all.merged && all.classes.contains(Class::Preempted), "preempted tasks wait too");
     assert!(!config("wakelat top --class wakeup").classes.contains(Class::Preempted));
     assert_eq!(
         table("wakelat top --sort p99 -n 20"),
@@ -189,7 +192,7 @@ fn the_table_is_ordered_as_asked() {
 }
 
 #[test]
-fn a_ring_size_is_rounded_up_and_said_so() {
+fn a_ring_size_is_rounded_up_with_a_note() {
     let config = config("wakelat hist --ring-size 3M");
     assert_eq!(config.resources.ring_bytes, 4 << 20);
     assert_eq!(config.notes.len(), 1);
@@ -224,20 +227,20 @@ fn verbosity_counts() {
 }
 
 #[test]
-fn the_doctor_does_not_need_a_machine_that_works() {
+fn doctor_needs_no_working_machine() {
     let invocation = parse_on(words("wakelat doctor --json"), || anyhow::bail!("no procfs")).unwrap();
     assert!(matches!(invocation.command, Command::Doctor(doctor) if doctor.json));
 }
 
 #[test]
-fn a_limit_of_the_overhead_is_refused_where_all_tasks_are_needed() {
+fn an_overhead_limit_is_rejected_if_all_tasks_are_needed() {
     for line in [
         "wakelat why --max-overhead 1%",
-        "wakelat hist --by part --max-overhead 1%",
+        "wakelat hist --by component --max-overhead 1%",
         "wakelat trace --all --max-overhead 1%",
     ] {
-        let (said, code) = refused(line, |_| {});
-        assert!(code == 2 && said.contains("`--max-overhead`"), "{line}: {said}");
+        let (error, code) = refused(line, |_| {});
+        assert!(code == 2 && error.contains("`--max-overhead`"), "{line}: {error}");
     }
 }
 
@@ -246,7 +249,7 @@ fn a_recording_is_shown_on_a_machine_that_cannot_measure() {
     let shown = |line| parse_on(words(line), || anyhow::bail!("no procfs")).map(|invocation| invocation.command);
     let Ok(Command::WhyRecorded(recorded)) = shown("wakelat why -i file --by cgroup --worst 7") else { panic!() };
     assert_eq!((recorded.by, recorded.worst), (vec![Key::Cgroup], 7));
-    for line in ["wakelat why -i file --pid 1", "wakelat why -i file -d 1s", "wakelat why -i file --parts noise"] {
+    for line in ["wakelat why -i file --pid 1", "wakelat why -i file -d 1s", "wakelat why -i file --collect irq"] {
         let refusal = shown(line).unwrap_err();
         assert_eq!(refusal.exit_code(), 2, "{line}");
         assert!(refusal.to_string().contains("--input"), "{line}: {refusal}");
@@ -254,29 +257,29 @@ fn a_recording_is_shown_on_a_machine_that_cannot_measure() {
 }
 
 #[test]
-fn a_recording_has_a_file_and_a_form_of_its_own() {
+fn a_recording_needs_a_file_and_has_its_own_format() {
     for (line, why) in [
         ("wakelat record -d 1s", "--output"),
-        ("wakelat record -d 1s -o file --json", "a form of its own"),
-        ("wakelat record -d 1s -o file --max-overhead 1%", "watched or not"),
+        ("wakelat record -d 1s -o file --json", "its own format"),
+        ("wakelat record -d 1s -o file --max-overhead 1%", "not of a sample"),
     ] {
-        let (said, code) = refused(line, |_| {});
-        assert!(said.contains(why) && code == 2, "{line}: {said}");
+        let (error, code) = refused(line, |_| {});
+        assert!(error.contains(why) && code == 2, "{line}: {error}");
     }
 }
 
 #[test]
-fn what_is_read_is_not_written_over_and_nothing_is_written_twice() {
+fn input_is_not_overwritten_and_no_file_is_written_twice() {
     for (line, why) in [
-        ("wakelat why -i file -o ./file", "file of `--input`, too"),
-        ("wakelat why -o file --folded file", "file of `--folded`, too"),
+        ("wakelat why -i file -o ./file", "also the file of `--input`"),
+        ("wakelat why -o file --folded file", "also the file of `--folded`"),
         ("wakelat why --folded -", "expected a file"),
-        ("wakelat timerlat --from file -o file", "file of `--from`, too"),
-        ("wakelat osnoise -o file --trace file", "file of `--trace`, too"),
+        ("wakelat timerlat --from file -o file", "also the file of `--from`"),
+        ("wakelat osnoise -o file --trace file", "also the file of `--trace`"),
         ("wakelat timerlat --trace ROOT/plain", "is a directory"),
     ] {
-        let (said, code) = refused(line, |_| {});
-        assert!(said.contains(why) && code == 2, "{line}: {said}");
+        let (error, code) = refused(line, |_| {});
+        assert!(error.contains(why) && code == 2, "{line}: {error}");
     }
 }
 
@@ -286,7 +289,7 @@ fn a_machine_that_cannot_be_read_is_a_failure_not_a_usage_error() {
     assert_eq!((refusal.exit_code(), refusal.to_string().as_str()), (1, "cannot read `/proc/loadavg`"));
 }
 
-/// Every line ends with 2 and says what was wrong and what is accepted.
+/// Every line fails with exit code 2, and the error says what is wrong and what is accepted.
 #[test]
 fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
     let lines = include_str!("wrong_usage.txt").lines();
@@ -300,17 +303,17 @@ fn wrong_usage_says_what_was_wrong_and_what_is_accepted() {
     insta::assert_snapshot!(said);
 }
 
-/// Every line is right as such: the exit code is 1.
+/// Every line is valid in itself: the exit code is 1.
 #[test]
 fn what_this_machine_cannot_serve_is_a_failure() {
     let no_v2: fn(&mut Machine) = |machine| machine.mounts.retain(|mount| mount.kind != "cgroup2");
     let container: fn(&mut Machine) = |machine| machine.first_pid_namespace = false;
-    let as_drawn: fn(&mut Machine) = |_| {};
+    let unchanged: fn(&mut Machine) = |_| {};
     let mut said = String::new();
     for (line, change) in [
-        ("wakelat hist -p 999999", as_drawn),
-        ("wakelat hist -t 999999", as_drawn),
-        ("wakelat hist --threshold 1ms --on-threshold signal:TERM:999999", as_drawn),
+        ("wakelat hist -p 999999", unchanged),
+        ("wakelat hist -t 999999", unchanged),
+        ("wakelat hist --threshold 1ms --on-threshold signal:TERM:999999", unchanged),
         ("wakelat hist --cgroup /kubepods", no_v2),
         ("wakelat hist --by cgroup", no_v2),
         ("wakelat hist -p 100", container),
@@ -348,7 +351,7 @@ fn help_is_a_command_as_well_as_a_flag() {
 }
 
 #[test]
-fn wakelat_alone_shows_help_and_ends_with_2() {
+fn wakelat_without_arguments_shows_help_and_exits_with_2() {
     let (text, code) = refused("wakelat", |_| {});
     assert!(text.contains("Usage: wakelat") && text.contains("Exit codes:"), "{text}");
     assert_eq!(code, 2);

@@ -8,11 +8,11 @@ use crate::config::{ThresholdAction, span};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Threshold")]
 pub struct ThresholdFlags {
-    /// Count only waits of this length or more, such as 500us; without it, every wait
+    /// Count only waits of at least this length, such as 500us [default: all waits]
     #[arg(long, value_name = "TIME", value_parser = span::with_unit, allow_hyphen_values = true)]
     pub threshold: Option<u64>,
 
-    /// What to do at the first such wait: continue, stop, signal:NAME:PID or exec:COMMAND [default: continue]
+    /// Action at the first such wait: continue, stop, signal:NAME:PID or exec:COMMAND [default: continue]
     #[arg(long, value_name = "ACTION", value_parser = ThresholdAction::parse, allow_hyphen_values = true)]
     pub on_threshold: Option<ThresholdAction>,
 }

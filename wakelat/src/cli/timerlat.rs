@@ -12,25 +12,25 @@ use super::{
 use crate::{
     config::{OsnoiseConfig, TimerlatConfig, number, span},
     kernel::Machine,
-    timerlat::sink::{NoiseView, TimerlatView},
+    timerlat::render::{NoiseView, TimerlatView},
 };
 
 const TIMERLAT_EXAMPLES: &str = "\
 Examples:
-  wakelat timerlat -d 30s                                    why the worst activations are late
-  wakelat timerlat hist -c 0-3 -p 500us -P f:95              the distributions, CPU by CPU
-  wakelat timerlat -a 50us                                   stop at the first that is 50 us late, with the stack
-  wakelat timerlat --from trace.txt                          why the worst activations were late
-  wakelat timerlat trace --from trace.txt --threshold 50us   a line for each of 50 us or more
-  cat trace | wakelat timerlat hist --from -                 the distributions, CPU by CPU";
+  wakelat timerlat -d 30s                                    what delays the worst activations
+  wakelat timerlat hist -c 0-3 -p 500us -P f:95              distributions per CPU
+  wakelat timerlat -a 50us                                   stop at the first latency of 50 us, with the stack
+  wakelat timerlat --from trace.txt                          what delayed the worst activations
+  wakelat timerlat trace --from trace.txt --threshold 50us   print each activation of 50 us or more
+  cat trace | wakelat timerlat hist --from -                 distributions per CPU";
 
 const OSNOISE_EXAMPLES: &str = "\
 Examples:
-  wakelat osnoise -d 30s -c 1-3           how much of each CPU noise takes
-  wakelat osnoise --from trace.txt        how much of each CPU noise takes
-  wakelat osnoise hist --from trace.txt   the distribution of single noises";
+  wakelat osnoise -d 30s -c 1-3           noise per CPU
+  wakelat osnoise --from trace.txt        noise per CPU, from a saved trace
+  wakelat osnoise hist --from trace.txt   distribution of single noises";
 
-/// How late a timer's thread runs, and what made it late: the timerlat tracer explained
+/// Measure timer latency with the timerlat tracer, and explain its causes
 #[derive(Clone, Debug, Args)]
 #[command(after_help = TIMERLAT_EXAMPLES)]
 pub struct TimerlatFlags {
@@ -38,44 +38,44 @@ pub struct TimerlatFlags {
     #[arg(value_enum, default_value = "why", hide_possible_values = true)]
     pub view: ViewName,
 
-    /// The saved and shared flags.
+    /// Flags for a saved trace, and for output.
     #[command(flatten)]
     pub saved: SavedFlags,
 
-    /// Explain activations of this latency or more; a bare number is microseconds [default: all of them]
+    /// Explain only activations of at least this latency; a bare number is microseconds [default: all]
     #[arg(long, value_name = "TIME", value_parser = span::microseconds_as_ns, allow_hyphen_values = true)]
     pub threshold: Option<u64>,
 
-    /// Show latencies in nanoseconds throughout
+    /// Show all latencies in nanoseconds
     #[arg(short, long)]
     pub nano: bool,
 
-    /// Leave the latencies of the interrupt out of hist
+    /// Omit IRQ latency from hist
     #[arg(long)]
     pub no_irq: bool,
 
-    /// Leave the latencies of the thread out of hist
+    /// Omit thread latency from hist
     #[arg(long)]
     pub no_thread: bool,
 
-    /// How many of the worst activations why draws, or hist, top and why give with --json [default: 3]
+    /// Number of worst activations in why, and in hist, top and why with --json [default: 3]
     #[arg(long, value_name = "N", value_parser = number::worst, allow_hyphen_values = true)]
     pub worst: Option<usize>,
 
-    /// The histogram.
+    /// Flags of the histogram.
     #[command(flatten)]
     pub histogram: HistogramFlags,
 
-    /// For how long.
+    /// How long to measure.
     #[command(flatten)]
     pub window: WindowFlags,
 
-    /// What the tracer is told.
+    /// Flags of the tracer.
     #[command(flatten)]
     pub live: TimerFlags,
 }
 
-/// What operating-system noise takes from a thread that wants a whole CPU: the osnoise tracer
+/// Measure operating-system noise with the osnoise tracer: what it takes from a busy thread on each CPU
 #[derive(Clone, Debug, Args)]
 #[command(after_help = OSNOISE_EXAMPLES)]
 pub struct OsnoiseFlags {
@@ -83,57 +83,58 @@ pub struct OsnoiseFlags {
     #[arg(value_enum, default_value = "top", hide_possible_values = true)]
     pub view: NoiseViewName,
 
-    /// The saved and shared flags.
+    /// Flags for a saved trace, and for output.
     #[command(flatten)]
     pub saved: SavedFlags,
 
-    /// The histogram.
+    /// Flags of the histogram.
     #[command(flatten)]
     pub histogram: HistogramFlags,
 
-    /// For how long.
+    /// How long to measure.
     #[command(flatten)]
     pub window: WindowFlags,
 
-    /// What the tracer is told.
+    /// Flags of the tracer.
     #[command(flatten)]
     pub live: NoiseFlags,
 }
 
-/// A saved trace, and how and where what it says is shown.
+/// A saved trace, and how and where the result is shown.
 ///
-/// These are not [`OutputFlags`], for `-T` is a threshold here, as in rtla.
+/// These are not [`OutputFlags`], because `-T` is a threshold here, as in rtla.
 #[derive(Clone, Debug, Args)]
 pub struct SavedFlags {
-    /// Explain the saved text of a trace instead of running the tracer; - is standard input
+    /// Read a saved trace instead of running the tracer; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["TracerFlags", "WindowFlags", "LIVE"])]
     pub from: Option<PathBuf>,
 
-    /// JSON, one document, integers in ns
+    /// Print JSON: one document, integers in ns
     #[arg(long, help_heading = "Output", conflicts_with = "csv")]
     pub json: bool,
 
-    /// CSV, integers in ns
+    /// Print CSV, integers in ns
     #[arg(long, help_heading = "Output")]
     pub csv: bool,
 
-    /// Nothing but the result: no notes, and top only at the end
+    /// Print only the result: no notes, and top only at the end
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 
-    /// Where, and how it is to look.
+    /// Destination and style.
     #[command(flatten)]
     pub render: RenderFlags,
 
-    /// Of rtla, and refused: a trace of further events
+    /// Known from rtla, not supported: trace other events
     #[arg(short, long, aliases = ["trigger", "filter"], value_name = "EVENT", value_parser = refused_event, hide = true)]
     pub event: Option<std::convert::Infallible>,
 }
 
-/// What wakelat saves is what it reads, which it can write as text.
+/// Rejects rtla's flag for other events: wakelat saves only the records that it reads, and can write
+/// those as text.
 fn refused_event(_: &str) -> Result<std::convert::Infallible, String> {
-    Err("wakelat saves the records of the tracers and no other events; record these beside the run in a tracefs instance of \
-         your own, such as `mkdir instances/mine; echo 1 > instances/mine/events/sched/enable`"
+    Err("wakelat saves only the tracers' own records; record other events in a tracefs instance of your own, \
+         such as `mkdir instances/mine; echo 1 > instances/mine/events/sched/enable`"
         .to_owned())
 }
 
@@ -141,11 +142,11 @@ fn refused_event(_: &str) -> Result<std::convert::Infallible, String> {
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Histogram")]
 pub struct HistogramFlags {
-    /// Count in buckets of N microseconds, or with --nano of N nanoseconds [default: powers of two, or 1 with --entries]
+    /// Use buckets of N microseconds (--nano: nanoseconds) [default: powers of two, or 1 with --entries]
     #[arg(short, long, value_name = "N", value_parser = number::bucket_size, allow_hyphen_values = true)]
     pub bucket_size: Option<u64>,
 
-    /// Have N such buckets; longer values are counted as over [default: 256 with --bucket-size]
+    /// Use N such buckets; longer latencies count as over [default: 256 with --bucket-size]
     #[arg(short = 'E', long, value_name = "N", value_parser = number::entries, allow_hyphen_values = true)]
     pub entries: Option<u64>,
 }
@@ -153,22 +154,22 @@ pub struct HistogramFlags {
 /// A view of timerlat, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ViewName {
-    /// The distributions
+    /// Distributions
     Hist,
-    /// A line for each CPU
+    /// A line per CPU
     Top,
-    /// A line for each activation
+    /// A line per activation
     Trace,
-    /// Where the time went
+    /// Causes of latency
     Why,
 }
 
 /// A view of osnoise, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NoiseViewName {
-    /// The distributions
+    /// Distributions
     Hist,
-    /// A line for each CPU
+    /// A line per CPU
     Top,
 }
 

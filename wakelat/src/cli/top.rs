@@ -1,46 +1,48 @@
 //! `wakelat top`
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 
 use super::{CommonFlags, GroupingFlags};
 use crate::{
-    aggregate::key::Key,
     config::{Config, ConfigError, TableConfig, number, span},
     kernel::Machine,
-    sink::table::Sort,
 };
+use wakelat_core::{aggregate::key::Key, render::table::Sort};
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat top                        tasks by their longest wait, refreshed every second
-  wakelat top --sort p99 -n 20       the twenty with the worst 99th percentile
+  wakelat top                        tasks with the longest waits, refreshed every second
+  wakelat top --sort p99 -n 20       the twenty tasks with the worst 99th percentile
   wakelat top --last                 only the last second, refreshed every second
-  wakelat top --by cgroup            cgroups in place of tasks
-  wakelat top -d 5s --json           five seconds, for a program
+  wakelat top --by cgroup            cgroups instead of tasks
+  wakelat top -d 5s --json           JSON after five seconds
 
-The figures cover all waits since the start, or with --last those of the last interval, and every
-class of wait, preempted tasks included (--class). `run time` is how long a thread ran in that
-time, by the kernel's account; `-` where that is not known, no column where rows are not threads.
-On a terminal: q quits, i changes between the last interval and all from then on, s sorts by the
-next column.";
+Figures cover all waits since the start (--last: in the last interval), of all classes, including
+preempted tasks (--class). `run time` is how long the kernel says a thread ran in that time: `-` if
+unknown, no column if rows are not threads.
+Keys on a terminal: q quits, i toggles between the last interval and all waits from then on, s
+sorts by the next column.";
 
-/// A live table of tasks: runs, mean, percentiles, the longest wait and when it was
+/// Show a live table of tasks: waits, mean, percentiles, and the longest wait with its time
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TopFlags {
-    /// Order by this column: runs, avg, p50, p99, max, sum, task
-    #[arg(long, value_name = "COLUMN", default_value = "max", hide_possible_values = true, help_heading = "Table")]
+    /// Sort by this column: runs, avg, p50, p99, max, sum, task
+    #[arg(long, value_name = "COLUMN", default_value = "max", value_parser = sort(), hide_possible_values = true, help_heading = "Table")]
     sort: Sort,
 
-    /// Show this many rows at most; without it, as many as the terminal has
+    /// Show at most this many rows [default: as many as fit the terminal]
     #[arg(short = 'n', long, value_name = "N", value_parser = number::rows, allow_hyphen_values = true, help_heading = "Table")]
     limit: Option<usize>,
 
-    /// Refresh after this time; a bare number is seconds
+    /// Refresh at this interval; a bare number is seconds
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span::seconds, allow_hyphen_values = true, help_heading = "Table")]
     interval: u64,
 
-    /// Show only the last interval, in place of all since the start
+    /// Show only the last interval instead of everything since the start
     #[arg(long, help_heading = "Table")]
     last: bool,
 
@@ -50,9 +52,15 @@ pub(super) struct TopFlags {
     common: CommonFlags,
 }
 
-/// Preempted tasks wait as well, and mostly longer.
+/// Measures all classes by default: preempted tasks wait as well, and mostly longer.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     command.mut_arg("class", |class| class.default_value("runqueue"))
+}
+
+/// Parses the name of a column.
+fn sort() -> impl TypedValueParser<Value = Sort> {
+    PossibleValuesParser::new(Sort::ALL.map(Sort::name))
+        .try_map(|name| Sort::from_name(&name).ok_or("no column has this name"))
 }
 
 impl TopFlags {

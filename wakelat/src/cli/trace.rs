@@ -6,26 +6,26 @@ use super::CommonFlags;
 use crate::{
     config::{Config, ConfigError, TraceAllConfig, TraceRows},
     kernel::Machine,
-    timeline::stay::SchedLineOptions,
 };
+use wakelat_core::timeline::slice::SchedLineOptions;
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat trace --threshold 1ms                      every wait of 1 ms or more
-  wakelat trace --comm 'postgres*' -d 5s --csv       every wait of some tasks
-  wakelat trace --threshold 9ms --on-threshold stop  the first long one; exit 3
-  wakelat trace --parts --from waking -d 1s          and where the time of each went
-  wakelat trace --all -MVw -d 1s                     every switch, with all that leads to it
+  wakelat trace --threshold 1ms                      each wait of 1 ms or more
+  wakelat trace --comm 'postgres*' -d 5s --csv       each wait of some tasks, as CSV
+  wakelat trace --threshold 9ms --on-threshold stop  stop at the first long wait; exit 3
+  wakelat trace --breakdown --from waking -d 1s      with a column per cause of the wait
+  wakelat trace --all -MVw -d 1s                     every switch, migration and wakeup
 
-Lines fit the terminal; in a pipe or a file they have their full width.";
+On a terminal lines fit its width; in a pipe or a file they have their full width.";
 
-/// One line a wait, as it happens: every one, or those of the threshold or more
+/// Print each wait as it ends (`--threshold`: only long ones)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TraceFlags {
-    /// A column for each part of the wait: what it went to. They add up to the latency
-    #[arg(long, conflicts_with = "all", help_heading = "Parts")]
-    parts: bool,
+    /// Print a column per component of the latency; they add up to it
+    #[arg(long, conflicts_with = "all", help_heading = "Breakdown")]
+    breakdown: bool,
 
     #[command(flatten)]
     all: TraceAllFlags,
@@ -33,23 +33,23 @@ pub(super) struct TraceFlags {
     common: CommonFlags,
 }
 
-/// Each switch in place of each wait.
+/// Flags for a line per switch instead of per wait.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Every switch")]
 struct TraceAllFlags {
-    /// A line each time a task leaves a CPU: how long it had been off, had waited, and ran
+    /// Print a line per switch: how long the outgoing task was off CPU, waited and ran
     #[arg(long, conflicts_with_all = ["class", "threshold", "on_threshold"])]
     all: bool,
 
-    /// Show moves to another CPU as well
+    /// Also print migrations
     #[arg(short = 'M', long)]
     migrations: bool,
 
-    /// Show wakeups as well
+    /// Also print wakeups
     #[arg(short = 'w', long)]
     wakeups: bool,
 
-    /// Show a column for each CPU: s where a task leaves it, i where idle does, m a move, w a wakeup
+    /// Show a column per CPU: s is a task switching out, i the idle task, m a migration, w a wakeup
     #[arg(short = 'V', long)]
     cpu_map: bool,
 }
@@ -59,11 +59,11 @@ impl TraceFlags {
         let all = self.all;
         let of_all = [("--migrations", all.migrations), ("--wakeups", all.wakeups), ("--cpu-map", all.cpu_map)];
         if let (false, Some((flag, _))) = (all.all, of_all.iter().find(|(_, given)| *given)) {
-            return Err(ConfigError::usage(flag, "only the view of every switch shows this; add `--all`"));
+            return Err(ConfigError::usage(flag, "only applies to `--all`; add it"));
         }
         let mut config = Config::new(&self.common, machine)?;
         if !all.all {
-            if self.parts {
+            if self.breakdown {
                 config.set_breakdown()?;
                 return Ok((config, TraceRows::Breakdowns));
             }
@@ -73,7 +73,7 @@ impl TraceFlags {
         let shown =
             SchedLineOptions { idle: config.filter.wants_any_task(), migrations: all.migrations, wakeups: all.wakeups };
         let cpus = machine.cpus.iter().filter(|cpu| all.cpu_map && config.filter.wants_cpu(*cpu));
-        let map = cpus.collect();
-        Ok((config, TraceRows::Switches(TraceAllConfig { shown, cpu_map: map })))
+        let cpu_map = cpus.collect();
+        Ok((config, TraceRows::Switches(TraceAllConfig { shown, cpu_map })))
     }
 }

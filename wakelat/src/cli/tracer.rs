@@ -12,39 +12,39 @@ use crate::{
     kernel::Machine,
 };
 
-/// What both tracers take.
+/// Flags of both tracers.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Tracer")]
 pub struct TracerFlags {
-    /// Measure on these CPUs alone, such as 0-3,8
+    /// Measure only on these CPUs, such as 0-3,8
     #[arg(short, long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
     pub cpus: Option<Ranges>,
 
-    /// Run wakelat itself on these CPUs alone
+    /// Run wakelat itself only on these CPUs
     #[arg(short = 'H', long, value_name = "LIST", value_parser = Ranges::parse, allow_hyphen_values = true)]
     pub house_keeping: Option<Ranges>,
 
-    /// Priority of the measuring threads: f:PRIO, r:PRIO, o:NICE or d:RUNTIME:PERIOD
+    /// Policy and priority of the measuring threads: f:PRIO, r:PRIO, o:NICE or d:RUNTIME:PERIOD
     #[arg(short = 'P', long, value_name = "PRIORITY", value_parser = Priority::parse, allow_hyphen_values = true)]
     pub priority: Option<Priority>,
 
-    /// Put the measuring threads into this cgroup; without a name, into wakelat's own
+    /// Move the measuring threads to this cgroup [without PATH: wakelat's own]
     #[arg(short = 'C', long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub cgroup: Option<String>,
 
-    /// Options of the tracer, such as OSNOISE_IRQ_DISABLE or NO_OSNOISE_PREEMPT_DISABLE
+    /// Set options of the tracer, such as OSNOISE_IRQ_DISABLE or NO_OSNOISE_PREEMPT_DISABLE
     #[arg(long, value_name = "OPTION", value_delimiter = ',')]
     pub options: Vec<String>,
 
-    /// Save all that is said to a file as the tracer's own text, for --from
+    /// Save all records to a file in the tracer's text format, for --from
     #[arg(short, long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
-    /// What to do at the first latency that stops: stop, continue, signal:NAME:PID or exec:COMMAND [default: stop]
+    /// Action at the first latency over a stop limit: stop, continue, signal:NAME:PID or exec:COMMAND [default: stop]
     #[arg(long, value_name = "ACTION", value_parser = ThresholdAction::parse, allow_hyphen_values = true)]
     pub on_threshold: Option<ThresholdAction>,
 
-    /// Read tracepoints (bpf), the trace buffer (buffer), or what this kernel has (auto)
+    /// Read tracepoints (bpf), the trace buffer (buffer), or what this kernel supports (auto)
     #[arg(long, value_name = "SOURCE", default_value = "auto", hide_possible_values = true)]
     pub source: SourceChoice,
 
@@ -53,87 +53,84 @@ pub struct TracerFlags {
     pub attach: Attach,
 }
 
-/// What timerlat takes.
+/// Flags of timerlat.
 #[derive(Clone, Debug, Args)]
 #[group(id = "LIVE", multiple = true)]
 #[command(next_help_heading = "Timer (a bare number is microseconds)")]
 pub struct TimerFlags {
-    /// Time between two activations [default: 1ms]
+    /// Period of the timer [default: 1ms]
     #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
     pub period: Option<u64>,
 
-    /// Stop where the interrupt is as late as that
+    /// Stop if the IRQ latency reaches this
     #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
     pub irq: Option<u64>,
 
-    /// Stop where the thread is as late as that
+    /// Stop if the thread latency reaches this
     #[arg(short = 'T', long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
     pub thread: Option<u64>,
 
-    /// Save the kernel's stack in the interrupt where the thread is as late as that
+    /// Save the kernel stack that the IRQ interrupted if the thread latency reaches this
     #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
     pub stack: Option<u64>,
 
-    /// Stop where the thread is as late as that, with the stack: -T and -s in one
+    /// Stop if the thread latency reaches this, and save the stack (-T and -s in one)
     #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true, conflicts_with_all = ["thread", "stack"])]
     pub auto: Option<u64>,
 
-    /// Measure by threads in user space, and the way back to it
+    /// Measure with user-space threads, including the return to user space
     #[arg(short, long)]
     pub user_threads: bool,
 
-    /// What each of them runs at every activation, with sh -c
+    /// Run this command in each user-space thread at every activation, with sh -c
     #[arg(short = 'U', long, value_name = "COMMAND", requires = "user_threads")]
     pub user_load: Option<String>,
 
-    /// Keep the CPUs from sleeping so deep that waking takes longer than that; 0 for not at all
+    /// Allow only C-states with at most this exit latency; 0 keeps CPUs out of C-states
     #[arg(long, value_name = "MICROSECONDS", value_parser = number::dma_latency, allow_hyphen_values = true)]
     pub dma_latency: Option<i32>,
 
-    /// What both tracers take.
+    /// Flags of both tracers.
     #[command(flatten)]
     pub tracer: TracerFlags,
 }
 
-/// What osnoise takes.
+/// Flags of osnoise.
 #[derive(Clone, Debug, Args)]
 #[group(id = "LIVE", multiple = true)]
 #[command(next_help_heading = "Noise (a bare number is microseconds)")]
 pub struct NoiseFlags {
-    /// Time between the beginnings of two measurements [default: 1s]
+    /// Time from the start of one measurement to the next [default: 1s]
     #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
     pub period: Option<u64>,
 
-    /// How long each of them is [default: 1s]
+    /// Length of each measurement [default: 1s]
     #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
     pub runtime: Option<u64>,
 
-    /// Stop where a single noise is longer than that
+    /// Stop if a single noise is longer than this
     #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
     pub stop: Option<u64>,
 
-    /// Stop where all noise of a measurement is longer than that
+    /// Stop if the total noise of a measurement is longer than this
     #[arg(short = 'S', long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
     pub stop_total: Option<u64>,
 
-    /// Stop where a single noise is longer than that, and take 1us for a noise: -s and -T 1 in one
+    /// Stop if a single noise is longer than this, and count noise from 1us (-s and -T 1 in one)
     #[arg(short, long, value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true, conflicts_with_all = ["stop", "noise"])]
     pub auto: Option<u64>,
 
-    /// What counts as a noise [default: the kernel's]
+    /// Shortest interruption that counts as noise [default: the kernel's]
     #[arg(short = 'T', long = "noise", value_name = "TIME", value_parser = span::microseconds, allow_hyphen_values = true)]
     pub noise: Option<u64>,
 
-    /// What both tracers take.
+    /// Flags of both tracers.
     #[command(flatten)]
     pub tracer: TracerFlags,
 }
 
 impl TimerFlags {
-    /// The run that they ask for.
-    ///
-    /// # Errors
-    /// Where a value makes no sense, anywhere or on this machine.
+    /// The configuration of the run.
     pub(crate) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
         Ok(TracerConfig {
             period_us: self.period,
@@ -146,19 +143,19 @@ impl TimerFlags {
 }
 
 impl NoiseFlags {
-    /// The run that they ask for.
-    ///
-    /// # Errors
-    /// Where a value makes no sense, anywhere or on this machine.
+    /// The configuration of the run.
     pub(crate) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
         let (period, runtime) = (self.period.unwrap_or(1_000_000), self.runtime.unwrap_or(1_000_000));
         if runtime > period {
             let why = format!("`{runtime}us` is longer than the period of `{period}us`");
-            return Err(ConfigError::Usage(format!("`--runtime`: {why}; give a longer `--period` or a shorter one")));
+            return Err(ConfigError::Usage(format!(
+                "`--runtime`: {why}; give a longer `--period` or a shorter `--runtime`"
+            )));
         }
         let stop_us = self.stop.or(self.auto);
         let config = TracerConfig::new(Tracer::Osnoise, [stop_us, self.stop_total], &self.tracer, machine)?;
-        // The kernel says that a noise stopped the run, and not which; an action at each takes a record of each.
+        // The kernel reports that a noise stopped the run, but not which one; an action at each needs a
+        // record of each.
         let wants_single_noise = self.auto.is_some() || stop_us.is_some() && !config.stops_in_kernel();
         Ok(TracerConfig {
             wants_single_noise,
@@ -170,7 +167,7 @@ impl NoiseFlags {
     }
 }
 
-/// A measuring thread in user space, as a run starts it; see [`crate::timerlat::live::user`]
+/// Run one user-space measuring thread, started by wakelat itself; see [`crate::timerlat::live::user`]
 #[derive(Clone, Debug, Args)]
 pub struct ThreadFlags {
     /// The process that starts it

@@ -1,10 +1,10 @@
-//! What clap has to complain of, in the words in which everything else complains.
+//! Rewrites clap's errors in the style of all other errors.
 
 use std::error::Error as _;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// One line: what was wrong, what is accepted. `command` is the command that was typed, where there is one.
+/// One line: what is wrong, and what is accepted. `command` is the command given, if any.
 pub(super) fn text(error: &clap::Error, command: Option<&str>) -> String {
     let typed = strings(error, ContextKind::InvalidArg).join("`, `");
     let argument = name(&typed);
@@ -16,11 +16,11 @@ pub(super) fn text(error: &clap::Error, command: Option<&str>) -> String {
             [] => format!("`{typed}` needs a value; {see}"),
             accepted => format!("`{typed}` needs a value; expected {}", one_of(accepted)),
         },
-        ErrorKind::InvalidValue => format!("`{argument}`: `{value}` is not known; expected {}", one_of(&accepted)),
+        ErrorKind::InvalidValue => format!("`{argument}`: unknown value `{value}`; expected {}", one_of(&accepted)),
         // The parsers of `config` name the value themselves.
         ErrorKind::ValueValidation => match error.source() {
             Some(source) => format!("`{argument}`: {source}"),
-            None => format!("`{argument}`: `{value}` is not accepted; {see}"),
+            None => format!("`{argument}`: invalid value `{value}`; {see}"),
         },
         ErrorKind::UnknownArgument => match strings(error, ContextKind::SuggestedArg).first() {
             Some(similar) => format!("unknown argument `{argument}`; did you mean `{similar}`?"),
@@ -36,20 +36,20 @@ pub(super) fn text(error: &clap::Error, command: Option<&str>) -> String {
         ErrorKind::ArgumentConflict => {
             let prior = strings(error, ContextKind::PriorArg).join("`, `");
             if prior.is_empty() || prior == typed {
-                format!("`{argument}` is given twice; give it once")
+                format!("`{argument}` is given more than once; give it once")
             } else {
-                format!("`{argument}` and `{}` exclude one another; give one of them", name(&prior))
+                format!("`{argument}` and `{}` cannot be used together; give only one of them", name(&prior))
             }
         }
-        ErrorKind::MissingRequiredArgument => format!("`{typed}` is missing; {see}"),
-        ErrorKind::TooManyValues => format!("`{argument}` takes no value, but was given `{value}`"),
-        ErrorKind::InvalidUtf8 => format!("an argument is not UTF-8; {see}"),
+        ErrorKind::MissingRequiredArgument => format!("missing `{typed}`; {see}"),
+        ErrorKind::TooManyValues => format!("`{argument}` takes no value; leave out `{value}`"),
+        ErrorKind::InvalidUtf8 => format!("an argument is not valid UTF-8; {see}"),
         _ => error.kind().as_str().map_or_else(|| error.to_string(), |text| format!("{text}; {see}")),
     }
 }
 
-/// The flag or positional without its value: `--cpus <LIST>` is `--cpus`, `--stacks[=<LIST>]` is `--stacks`, `[COUNT]` is
-/// `COUNT`.
+/// The flag or positional argument without its value: `--cpus <LIST>` is `--cpus`, `--stacks[=<LIST>]`
+/// is `--stacks`, `[COUNT]` is `COUNT`.
 fn name(typed: &str) -> &str {
     let value = typed.find(" <").or_else(|| typed.find("[="));
     value.map_or(typed, |at| &typed[..at]).trim_matches(['[', ']'])
@@ -73,8 +73,8 @@ fn one_of(words: &[String]) -> String {
     }
 }
 
-/// Where to read on: the command's own help. Its name begins the usage line that comes with most errors; of the others, it is
-/// the one that was typed.
+/// Refers to the help of the command. The usage line that comes with most errors begins with its name;
+/// for the others, it is the command given.
 fn see_help(error: &clap::Error, typed: Option<&str>) -> String {
     let usage = match error.get(ContextKind::Usage) {
         Some(ContextValue::StyledStr(usage)) => usage.to_string(),

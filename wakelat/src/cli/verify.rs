@@ -6,26 +6,26 @@ use super::{FilterFlags, FromEvent, OutputFlags, RenderFlags, ResourceFlags, Tas
 use crate::{
     config::{ConfigError, VerifyConfig, span},
     kernel::Machine,
-    verify::plant::InjectedError,
+    verify::injected_error::InjectedError,
 };
 
 const EXAMPLES: &str = "\
 Examples:
   wakelat verify                         all tasks, ten seconds
   wakelat verify -d 60s --comm 'nginx*'  some tasks, a minute
-  wakelat verify --require-triggers -q   for scripts: fails at once without hist triggers
+  wakelat verify --require-triggers -q   for scripts: fail at once without hist triggers
 
-`--pid` selects the threads that a process has now.
+`--pid` selects the threads that the process has when the measurement starts.
 
 Exit codes:
-  0  the numbers agree
-  1  failed; with --require-triggers: hist triggers cannot be used
+  0  the results agree
+  1  failure; with --require-triggers also if there are no hist triggers
   2  wrong usage
-  3  the numbers do not agree
-  4  not compared: no hist triggers in this kernel, or tracefs not mounted or closed;
-     what else was compared agrees";
+  3  the results differ
+  4  not compared with hist triggers: the kernel has none, or tracefs is not mounted or not
+     accessible; the other checks agree";
 
-/// Measure the same window with BPF and with the kernel's own hist triggers, and compare
+/// Measure the same window with BPF and with the kernel's hist triggers, and compare the results
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct VerifyFlags {
@@ -37,31 +37,31 @@ pub struct VerifyFlags {
     #[command(flatten)]
     pub tasks: TaskFlags,
 
-    /// Where the clock starts: on the run queue (wakeup), or with the waker (waking)
+    /// Event that starts a wakeup's latency: wakeup (task on a run queue) or waking (waker begins)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true)]
     pub from: FromEvent,
 
-    /// Fail at once if hist triggers cannot be used, instead of making only the checks that need none
+    /// Fail at once without hist triggers, instead of running only the checks that need none
     #[arg(long)]
     pub require_triggers: bool,
 
-    /// One JSON document, integers in ns
+    /// Print one JSON document, integers in ns
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 
-    /// Nothing but the result
+    /// Print only the result
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 
-    /// Where, and how it is to look.
+    /// Destination and style.
     #[command(flatten)]
     pub render: RenderFlags,
 
-    /// Falsify wakelat's own side, to see that it is found: for tests alone
+    /// Inject an error into wakelat's own results, for tests
     #[arg(long, value_name = "ERROR", hide = true)]
     pub plant: Option<InjectedError>,
 
-    /// What the measurement may take from the machine.
+    /// Resources of the machine that the measurement uses.
     #[command(flatten)]
     pub resources: ResourceFlags,
 }
@@ -71,13 +71,13 @@ impl VerifyFlags {
         VerifyConfig::new(&self, machine)
     }
 
-    /// Whom they select, in the words of the other commands. wakelat's own threads are measured too: no trigger can
-    /// tell them.
+    /// The filter, as flags of the other commands. Includes wakelat's own threads, because triggers
+    /// cannot exclude them.
     pub(crate) fn filter(&self) -> FilterFlags {
         FilterFlags { tasks: self.tasks.clone(), from: self.from, include_self: true, ..FilterFlags::default() }
     }
 
-    /// How and where the result is shown, in the words of the other commands.
+    /// How and where the result is shown, as flags of the other commands.
     pub(crate) fn output(&self) -> OutputFlags {
         OutputFlags { json: self.json, quiet: self.quiet, render: self.render.clone(), ..OutputFlags::default() }
     }

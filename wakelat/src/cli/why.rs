@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Id};
 
 use super::{
-    ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, parts::CollectFlags, stacks::StacksFlags,
+    ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, collect::CollectFlags, stacks::StacksFlags,
 };
 use crate::{
     config::{Command, Config, WhyConfig, WhyRecordedConfig, number},
@@ -14,22 +14,26 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat why -d 10s                       where the waits of all tasks went, over ten seconds
-  wakelat why --comm 'nginx*' --worst 5    nginx alone, its five longest waits drawn
-  wakelat why --by cgroup -d 1m            cgroup by cgroup
-  wakelat why --threshold 1ms              waits of a millisecond or more
-  wakelat why --comm nginx --stacks        with what woke it and where it slept
-  wakelat why -d 10s --folded out.folded   for a flame graph of the waits
-  wakelat why -d 5s --json                 for a program
-  wakelat why -i file.wakelat --by comm    of a recording, once more and by name";
+  wakelat why -d 10s                       what all tasks waited for, over ten seconds
+  wakelat why --comm 'nginx*' --worst 5    only nginx, with its five longest waits
+  wakelat why --by cgroup -d 1m            a breakdown per cgroup
+  wakelat why --threshold 1ms              only waits of a millisecond or more
+  wakelat why --comm nginx --stacks        with the stacks of waker and wakee
+  wakelat why -d 10s --folded out.folded   stacks for a flame graph of the waits
+  wakelat why -d 5s --json                 JSON after five seconds
+  wakelat why -i file.wakelat --by comm    a recording, grouped by name";
 
-/// Where the time of waits went: parts that add up, who was in the way, and what to do about it
+/// Explain waits: components that add up, the tasks and interrupts responsible, and remedies
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct WhyFlags {
-    /// Draw this many of the longest waits
-    #[arg(long, value_name = "N", default_value = "3", value_parser = number::worst, allow_hyphen_values = true, help_heading = "Reasons")]
+    /// Show the timelines of this many of the longest waits
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number::worst, allow_hyphen_values = true, help_heading = "Analysis")]
     worst: usize,
+
+    /// Also show more culprits, the interferers, the preemptions and the wakeup pairs
+    #[arg(long, conflicts_with = "json", help_heading = "Analysis")]
+    details: bool,
 
     #[command(flatten)]
     collect: CollectFlags,
@@ -37,8 +41,8 @@ pub(super) struct WhyFlags {
     #[command(flatten)]
     stacks: StacksFlags,
 
-    /// Show a recording of `wakelat record` in place of what happens now; - is standard input
-    #[arg(short, long, value_name = "FILE", help_heading = "Reasons")]
+    /// Read a recording of `wakelat record` instead of measuring; - is standard input
+    #[arg(short, long, value_name = "FILE", help_heading = "Analysis")]
     input: Option<PathBuf>,
 
     #[command(flatten)]
@@ -47,12 +51,13 @@ pub(super) struct WhyFlags {
     common: CommonFlags,
 }
 
-/// What is otherwise than in other commands: all waits are asked for, from the waker on, and nothing is counted in the
-/// kernel. A recording says who was measured, and for how long.
+/// Changes the common flags: waits of all classes are measured, from `sched_waking` on, and nothing is
+/// aggregated in the kernel. A recording determines which tasks were measured, and for how long, so
+/// `--input` conflicts with the flags of a measurement.
 pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     let of_grouping = ["by", "per_process", "per_thread", "max_groups", "mode"];
     let of_output = ["json", "csv", "quiet", "timestamps", "output", "ascii", "color", "verbose", "help"];
-    let of_view = of_grouping.iter().chain(&of_output).chain(&["worst", "input"]);
+    let of_view = of_grouping.iter().chain(&of_output).chain(&["worst", "details", "input"]);
     let of_view: Vec<&str> = of_view.copied().collect();
     let ids = command.get_arguments().map(|arg| arg.get_id().clone()).filter(|id| !of_view.contains(&id.as_str()));
     let of_measurement: Vec<Id> = ids.collect();
@@ -62,14 +67,15 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
         .mut_arg("input", |arg| arg.conflicts_with_all(of_measurement))
 }
 
-/// All waits are asked for, from the waker on.
+/// Sets the defaults to waits of all classes, from `sched_waking` on.
 pub(super) fn with_all_waits(command: clap::Command) -> clap::Command {
     command
         .mut_arg("class", |arg| arg.default_value("wakeup,new,preempted"))
         .mut_arg("from", |arg| arg.default_value("waking"))
 }
 
-/// The default of where a wakeup starts is for those that have wakeups.
+/// Resets the event that starts a wakeup's latency if no wakeups are measured: the default of `why` is
+/// only for wakeups.
 pub(super) fn adjust_from(filter: &mut FilterFlags) {
     let wakes = |class: &ClassName| matches!(class, ClassName::Wakeup | ClassName::Runqueue);
     if !filter.class.iter().any(wakes) {
@@ -78,17 +84,18 @@ pub(super) fn adjust_from(filter: &mut FilterFlags) {
 }
 
 impl WhyFlags {
-    /// A recording where one is given; the machine is looked at only without.
+    /// Shows a recording if one is given; otherwise detects the machine and measures.
     pub(super) fn command(mut self, machine: impl FnOnce() -> Result<Machine, CliError>) -> Result<Command, CliError> {
         if let Some(input) = &self.input {
-            let recorded = WhyRecordedConfig::new(input, &self.grouping, self.worst, &self.common.output)?;
+            let recorded =
+                WhyRecordedConfig::new(input, &self.grouping, (self.worst, self.details), &self.common.output)?;
             return Ok(Command::WhyRecorded(recorded));
         }
         let stacks = self.stacks.stacks();
         if self.worst == 0 && (stacks.waker || stacks.wakee) && stacks.folded.is_none() {
-            let why = "stacks stand below the longest waits, and `--worst 0` shows none";
+            let why = "stacks are printed below the longest waits, and `--worst 0` prints none";
             return Err(CliError::Usage(format!(
-                "`--stacks`: {why}; show some, or write all stacks with `--folded FILE`"
+                "`--stacks`: {why}; give a larger `--worst`, or write all stacks with `--folded FILE`"
             )));
         }
         adjust_from(&mut self.common.filter);
@@ -96,6 +103,9 @@ impl WhyFlags {
         let mut config = Config::new(&self.common, &machine)?;
         config.set_why(&self.grouping, &machine)?;
         stacks.folded.as_deref().map_or(Ok(()), |folded| config.output.check_beside("--folded", folded))?;
-        Ok(Command::Why(config, WhyConfig { worst: self.worst, collect: self.collect.collect(), stacks }))
+        Ok(Command::Why(
+            config,
+            WhyConfig { worst: self.worst, details: self.details, collect: self.collect.collect(), stacks },
+        ))
     }
 }

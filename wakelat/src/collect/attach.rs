@@ -1,4 +1,4 @@
-//! Attaching: which tracepoints a question needs, in which order, and by which of the kernel's ways.
+//! Attaching: which tracepoints the settings need, in which order, and by which attach method.
 
 use anyhow::{Context as _, Result, bail};
 use aya::{
@@ -9,19 +9,19 @@ use wakelat_common::Class;
 
 use super::Settings;
 
-/// A way to attach programs.
+/// A method of attaching programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AttachMethod {
     /// Typed tracepoints (tp_btf): kernel memory is read by plain loads.
     Typed,
     /// Raw tracepoints (raw_tp): kernel memory is read by helper calls.
     Raw,
-    /// Classic tracepoints: nothing but the event's record is read, and the kernel's types need not be known.
+    /// Classic tracepoints: only the event's record is read, and the kernel's types need not be known.
     Classic,
 }
 
 impl AttachMethod {
-    /// What the names of its programs begin with.
+    /// Prefix of the names of the method's programs in the object.
     fn prefix(self) -> &'static str {
         match self {
             Self::Typed => "",
@@ -39,9 +39,9 @@ impl AttachMethod {
     }
 }
 
-/// A verified program and the tracepoint it goes to.
+/// A verified program and its tracepoint.
 pub(super) struct LoadedProgram {
-    /// Its name in the object.
+    /// Name in the object.
     name: String,
     pub(super) tracepoint: &'static str,
     link: Option<Link>,
@@ -53,11 +53,11 @@ enum Link {
     Classic(trace_point::TracePointLinkId),
 }
 
-/// A program and where it goes.
+/// A program and its tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProgramSpec {
     tracepoint: &'static str,
-    /// Its name in the object, behind the prefix of the way.
+    /// Name in the object, without the prefix of the attach method.
     program: &'static str,
 }
 
@@ -79,11 +79,11 @@ impl AttachPoint {
     }
 }
 
-/// In the order of attaching: whoever ends or describes a wait is there before whoever starts one. Detaching goes the
-/// other way round.
+/// In the order of attaching: programs that end or describe a wait are attached before those that begin one,
+/// and detached after them.
 const SCHED_POINTS: [AttachPoint; 5] = [
     AttachPoint::new("sched_switch", |settings| settings.timeline.is_none()),
-    // In place of that one, where every switch is told.
+    // Replaces `sched_switch` if every switch is recorded.
     AttachPoint {
         program: ProgramSpec { tracepoint: "sched_switch", program: "switch_record" },
         needed: |settings| settings.timeline.is_some(),
@@ -92,15 +92,16 @@ const SCHED_POINTS: [AttachPoint; 5] = [
         settings.classes.contains(Class::Wakeup) && (settings.with_waking || settings.from_waking)
     }),
     AttachPoint::new("sched_wakeup", |settings| {
-        // Under the trigger's rules the clock starts at one event alone.
+        // By the rules of the hist trigger, only one event starts the clock.
         (settings.classes.contains(Class::Wakeup) && !(settings.trigger_rules && settings.from_waking))
             || records_wakeups(settings)
     }),
     AttachPoint::new("sched_wakeup_new", |settings| settings.classes.contains(Class::New) || records_wakeups(settings)),
 ];
 
-/// What happens between waits, in the order of attaching: whatever ends before what begins it. Not every kernel has all:
-/// those of `irq_vectors` are x86's (arch/x86/include/asm/trace/irq_vectors.h).
+/// Events between waits, in the order of attaching: the end of something before its beginning. Not every
+/// kernel has all of them: those of `irq_vectors` exist only on x86
+/// (arch/x86/include/asm/trace/irq_vectors.h).
 const EVENT_POINTS: [AttachPoint; 20] = [
     AttachPoint::new("sched_migrate_task", |settings| settings.timeline.is_some()),
     AttachPoint::new("cpu_idle", |settings| settings.timeline.is_some_and(|timeline| timeline.idle)),
@@ -140,27 +141,29 @@ fn records_wakeups(settings: &Settings) -> bool {
     settings.timeline.is_some_and(|timeline| timeline.wakeups)
 }
 
-/// What `settings` need, the program on `sched_switch` first; of [`EVENT_POINTS`] those that `exists` says the kernel has.
+/// The programs that `settings` need, the one on `sched_switch` first. Programs of [`EVENT_POINTS`] are
+/// included only if `exists` returns true for their tracepoint.
 pub(super) fn needed_programs(settings: &Settings, exists: impl Fn(&str) -> bool) -> Vec<ProgramSpec> {
     let needed = |points: &[AttachPoint]| -> Vec<ProgramSpec> {
         points.iter().filter(|point| (point.needed)(settings)).map(|point| point.program).collect()
     };
-    let (on_switch, starters) = SCHED_POINTS.split_at(2);
+    let (on_switch, on_wakeup) = SCHED_POINTS.split_at(2);
     let events = needed(&EVENT_POINTS).into_iter().filter(|event| exists(event.tracepoint));
-    needed(on_switch).into_iter().chain(events).chain(needed(starters)).collect()
+    needed(on_switch).into_iter().chain(events).chain(needed(on_wakeup)).collect()
 }
 
-/// Has the kernel verify the programs of `targets`, by the first of `ways` that it takes. Attaches nothing.
+/// Loads and verifies the programs of `targets` by the first of `methods` that the kernel accepts. Attaches
+/// nothing.
 pub(super) fn verify(
     ebpf: &mut Ebpf,
     targets: &[ProgramSpec],
-    ways: &[AttachMethod],
+    methods: &[AttachMethod],
     btf: Option<&Btf>,
 ) -> Result<Vec<LoadedProgram>> {
     let mut refused: Option<anyhow::Error> = None;
-    for way in ways {
-        match verify_by(ebpf, targets, *way, btf) {
-            Ok(attached) => return Ok(attached),
+    for method in methods {
+        match verify_by(ebpf, targets, *method, btf) {
+            Ok(programs) => return Ok(programs),
             Err(error) => {
                 log::info!("{error:#}");
                 refused = Some(match refused {
@@ -170,25 +173,26 @@ pub(super) fn verify(
             }
         }
     }
-    Err(refused.unwrap_or_else(|| anyhow::anyhow!("there is no way to attach to this kernel")))
+    Err(refused.unwrap_or_else(|| anyhow::anyhow!("cannot attach BPF programs to this kernel; run `wakelat doctor`")))
 }
 
 fn verify_by(
     ebpf: &mut Ebpf,
     targets: &[ProgramSpec],
-    way: AttachMethod,
+    method: AttachMethod,
     btf: Option<&Btf>,
 ) -> Result<Vec<LoadedProgram>> {
     let load = |target: &ProgramSpec| {
         let ProgramSpec { tracepoint, program } = *target;
-        let name = format!("{}{program}", way.prefix());
+        let name = format!("{}{program}", method.prefix());
         let loaded = match (ebpf.program_mut(&name), btf) {
             (Some(Program::BtfTracePoint(program)), Some(btf)) => program.load(tracepoint, btf),
             (Some(Program::RawTracePoint(program)), _) => program.load(),
             (Some(Program::TracePoint(program)), _) => program.load(),
             _ => bail!("the BPF object has no program `{name}` that can be loaded"),
         };
-        loaded.with_context(|| format!("the kernel refuses the program on `{tracepoint}` by {}", way.name()))?;
+        loaded
+            .with_context(|| format!("the kernel rejects the BPF program for `{tracepoint}` as {}", method.name()))?;
         if let Some(instructions) = ebpf.program(&name).and_then(verified_instructions) {
             log::info!("program {name}: {instructions} instructions verified");
         }
@@ -197,7 +201,7 @@ fn verify_by(
     targets.iter().map(load).collect()
 }
 
-/// How many instructions the verifier walked through; none before 5.16.
+/// Number of instructions that the verifier processed; `None` before 5.16.
 fn verified_instructions(program: &Program) -> Option<u32> {
     program.info().ok()?.verified_instruction_count()
 }
@@ -227,18 +231,19 @@ impl LoadedProgram {
         Ok(())
     }
 
-    /// The program and what the kernel knows of it.
+    /// The program in `ebpf`.
     pub(super) fn program<'a>(&self, ebpf: &'a Ebpf) -> Option<&'a Program> {
         ebpf.program(&self.name)
     }
 }
 
-/// Attaches all, in their order.
-pub(super) fn attach(ebpf: &mut Ebpf, attached: &mut [LoadedProgram]) -> Result<()> {
-    attached.iter_mut().try_for_each(|program| program.attach(ebpf))
+/// Attaches all programs in order.
+pub(super) fn attach(ebpf: &mut Ebpf, programs: &mut [LoadedProgram]) -> Result<()> {
+    programs.iter_mut().try_for_each(|program| program.attach(ebpf))
 }
 
-/// Detaches all that are attached, the last first. A program that runs at the moment goes on: see [`super::barrier`].
-pub(super) fn detach(ebpf: &mut Ebpf, attached: &mut [LoadedProgram]) -> Result<()> {
-    attached.iter_mut().rev().try_for_each(|program| program.detach(ebpf))
+/// Detaches all attached programs in reverse order. A program that is running continues to its end: see
+/// [`super::barrier`].
+pub(super) fn detach(ebpf: &mut Ebpf, programs: &mut [LoadedProgram]) -> Result<()> {
+    programs.iter_mut().rev().try_for_each(|program| program.detach(ebpf))
 }

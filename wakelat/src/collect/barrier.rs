@@ -1,4 +1,4 @@
-//! Waiting until every BPF program that runs now has come to its end.
+//! Waits until every BPF program that is running now has ended.
 
 use std::{
     io,
@@ -8,23 +8,23 @@ use std::{
 use anyhow::{Context as _, Result};
 use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_1, bpf_cmd, bpf_map_type};
 
-/// An array of maps with one element. An update of one ends in `synchronize_rcu()`, so that user space knows that no program
-/// uses the former map (`maybe_wait_bpf_programs()`, kernel/bpf/syscall.c, from 5.0 on; since 6.8 only if the update succeeds).
-/// The kernel runs programs on tracepoints as readers of RCU (`__bpf_trace_run()` and `trace_call_bpf()`,
-/// kernel/trace/bpf_trace.c), with PREEMPT_RT, too.
+/// An array of maps with one element. Updating the element ends in `synchronize_rcu()`, so that user space
+/// knows that no program uses the former map (`maybe_wait_bpf_programs()`, kernel/bpf/syscall.c, from 5.0 on;
+/// since 6.8 only if the update succeeds). The kernel runs programs on tracepoints as readers of RCU
+/// (`__bpf_trace_run()` and `trace_call_bpf()`, kernel/trace/bpf_trace.c), also with PREEMPT_RT.
 ///
-/// `membarrier(2)` would do the same without a map, but not on a kernel with `nohz_full` CPUs (kernel/sched/membarrier.c).
+/// `membarrier(2)` would do the same without a map, but not on a kernel with `nohz_full` CPUs
+/// (kernel/sched/membarrier.c).
 pub(super) struct Barrier {
     outer: OwnedFd,
     inner: OwnedFd,
 }
 
-/// No program that ran before runs any more.
+/// Proof that every program that was running at a certain time has ended.
 pub(super) struct Quiescent(());
 
 impl Barrier {
-    /// # Errors
-    /// If the kernel refuses the maps.
+    /// Creates the maps.
     pub(super) fn new() -> Result<Self> {
         let inner = map(bpf_map_type::BPF_MAP_TYPE_ARRAY, 4, |_| {})?;
         let outer =
@@ -32,12 +32,11 @@ impl Barrier {
         Ok(Self { outer, inner })
     }
 
-    /// # Errors
-    /// If the kernel refuses the update.
+    /// Waits for the programs that are running now.
     pub(super) fn wait(&self) -> Result<Quiescent> {
         let (key, value) = (0_u32, self.inner.as_raw_fd());
         let mut attr = empty();
-        // SAFETY: all fields of the union are plain numbers.
+        // SAFETY: all fields of the union are plain numbers, for which any bytes are valid.
         let update = unsafe { &mut attr.__bindgen_anon_2 };
         update.map_fd = self.outer.as_raw_fd() as u32;
         update.key = (&raw const key).addr() as u64;
@@ -47,10 +46,10 @@ impl Barrier {
     }
 }
 
-/// Creates a map of one element of `bytes`, with what `more` adds.
+/// Creates a map with one element of `bytes` bytes; `more` sets further attributes.
 fn map(map_type: bpf_map_type, bytes: u32, more: impl FnOnce(&mut bpf_attr__bindgen_ty_1)) -> Result<OwnedFd> {
     let mut attr = empty();
-    // SAFETY: all fields of the union are plain numbers.
+    // SAFETY: all fields of the union are plain numbers, for which any bytes are valid.
     let create = unsafe { &mut attr.__bindgen_anon_1 };
     create.map_type = map_type as u32;
     (create.key_size, create.value_size, create.max_entries) = (4, bytes, 1);
@@ -59,21 +58,22 @@ fn map(map_type: bpf_map_type, bytes: u32, more: impl FnOnce(&mut bpf_attr__bind
 }
 
 fn empty() -> bpf_attr {
-    // SAFETY: a union of plain numbers, for which zeros are a value.
+    // SAFETY: a union of plain numbers, for which zeros are a valid value.
     unsafe { std::mem::zeroed() }
 }
 
 /// Calls `bpf(2)`.
 fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i64> {
-    // SAFETY: the kernel reads and writes no more than the length given, and what `attr` points to outlives the call.
+    // SAFETY: the kernel accesses no more than the given length, and everything that `attr` points to
+    // outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command as u32, &raw mut *attr, size_of::<bpf_attr>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Calls `bpf(2)` for what returns a file descriptor.
+/// Calls `bpf(2)` with a command that returns a file descriptor.
 fn descriptor(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
     let fd = bpf(command, attr)?;
-    // SAFETY: the kernel has just opened it for this process, and nothing else has it.
+    // SAFETY: the kernel has just opened the descriptor for this process, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -89,8 +89,8 @@ mod tests {
 
     use super::*;
 
-    /// Instructions of a program that writes 1 to the first word of the map `words`, reads the clock `readings` times, and writes
-    /// 1 to the second word.
+    /// A program that writes 1 to the first word of the map `words`, reads the clock `readings` times, and
+    /// writes 1 to the second word.
     fn slow_program(words: i32, readings: i32) -> Vec<u64> {
         // Documentation/bpf/standardization/instruction-set.rst
         let instruction = |opcode: u8, dst: u8, src: u8, offset: i16, immediate: i32| {
@@ -126,11 +126,11 @@ mod tests {
         // SAFETY: the kernel chooses the address.
         let mapped = unsafe { libc::mmap(ptr::null_mut(), 8, access, libc::MAP_SHARED, fd, 0) };
         assert_ne!(mapped, libc::MAP_FAILED);
-        // SAFETY: two words in a mapping that stays.
+        // SAFETY: two words in a mapping that is never unmapped.
         let words = unsafe { &*mapped.cast::<[AtomicU32; 2]>() };
         let instructions = slow_program(fd, 50_000);
         let mut attr = empty();
-        // SAFETY: all fields of the union are plain numbers.
+        // SAFETY: all fields of the union are plain numbers, for which any bytes are valid.
         let load = unsafe { &mut attr.__bindgen_anon_3 };
         load.prog_type = bpf_prog_type::BPF_PROG_TYPE_RAW_TRACEPOINT as u32;
         load.insns = instructions.as_ptr().addr() as u64;
@@ -138,7 +138,7 @@ mod tests {
         load.license = c"GPL".as_ptr().addr() as u64;
         let program = descriptor(bpf_cmd::BPF_PROG_LOAD, &mut attr).unwrap();
         let barrier = Barrier::new().unwrap();
-        // More than once: a busy machine may take the CPU from this thread for as long as the program runs.
+        // Repeated, because a busy machine may preempt this thread for as long as the program runs.
         for _ in 0..20 {
             words.iter().for_each(|word| word.store(0, SeqCst));
             thread::scope(|scope| {

@@ -1,15 +1,15 @@
-//! How many runs the programs may have, under a limit of the overhead, and how many they had.
+//! The run budget of the programs under an overhead limit, and the counts of their runs.
 
 use anyhow::{Context as _, Result};
 use aya::{
     Ebpf,
     maps::{Array, MapData, PerCpuArray},
 };
-use wakelat_common::share::CpuRuns;
+use wakelat_common::sampling::CpuRuns;
 
 use super::{Collector, load::take};
 
-/// The maps of `wakelat-ebpf/src/budget.rs`, and the sampling level.
+/// The maps of `wakelat-ebpf/src/budget.rs`, and the sampling shift.
 pub(super) struct RunBudget {
     runs: PerCpuArray<MapData, CpuRuns>,
     left: Array<MapData, i64>,
@@ -20,9 +20,9 @@ pub(super) struct RunBudget {
 /// Runs of all programs on all CPUs since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunCounts {
-    /// Those that measured.
+    /// Runs that measured.
     pub measured: u64,
-    /// Those after the programs had stopped.
+    /// Runs after the programs had stopped.
     pub stopped: u64,
 }
 
@@ -38,47 +38,33 @@ impl RunBudget {
 }
 
 impl Collector {
-    /// Waits that begin from now on are sampled of one task in 2^`level`.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to write the map.
-    pub fn set_sampling_shift(&mut self, level: u8) -> Result<()> {
-        self.budget.sampling_shift.set(0, u32::from(level), 0).context("cannot change how many tasks are sampled")
+    /// Sets the sampling shift: waits that begin from now on are measured for one task in 2^`shift`.
+    pub fn set_sampling_shift(&mut self, shift: u8) -> Result<()> {
+        self.budget.sampling_shift.set(0, u32::from(shift), 0).context("cannot change the sampling rate")
     }
 
-    /// The programs may have `runs` from now on, unless they have stopped.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to write the map.
+    /// Sets the budget: the programs may run `runs` times from now on, unless they have stopped.
     pub fn allow_runs(&mut self, runs: u64) -> Result<()> {
         let runs = i64::try_from(runs).unwrap_or(i64::MAX);
-        self.budget.left.set(0, runs, 0).context("cannot change how many runs the programs may have")
+        self.budget.left.set(0, runs, 0).context("cannot set the run budget of the BPF programs")
     }
 
-    /// Programs that have stopped measure again once they are attached. Only while they are detached: of a wait that
-    /// goes on, they have missed events.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to write the map.
+    /// Lets stopped programs measure again once they are attached. Call this only while they are detached,
+    /// because they have missed events of the pending waits.
     pub fn clear_stop(&mut self) -> Result<()> {
-        self.budget.stopped_at_ns.set(0, 0, 0).context("cannot let the programs measure again")
+        self.budget.stopped_at_ns.set(0, 0, 0).context("cannot resume the BPF programs")
     }
 
-    /// When the programs stopped: ns of CLOCK_MONOTONIC; none while they measure.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to read the map.
+    /// When the programs stopped: ns of CLOCK_MONOTONIC; `None` while they measure.
     pub fn stopped_at_ns(&self) -> Result<Option<u64>> {
-        let at_ns = self.budget.stopped_at_ns.get(&0, 0).context("cannot read whether the programs have stopped")?;
+        let at_ns =
+            self.budget.stopped_at_ns.get(&0, 0).context("cannot read whether the BPF programs have stopped")?;
         Ok((at_ns != 0).then_some(at_ns))
     }
 
-    /// The runs so far. They are counted only under a limit.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to read the map.
+    /// Reads the runs so far, which are counted only under a limit.
     pub fn run_counts(&self) -> Result<RunCounts> {
-        let per_cpu = self.budget.runs.get(&0, 0).context("cannot read how often the programs ran")?;
+        let per_cpu = self.budget.runs.get(&0, 0).context("cannot read the run counts of the BPF programs")?;
         Ok(per_cpu.iter().fold(RunCounts::default(), |sum, cpu| RunCounts {
             measured: sum.measured + cpu.measured,
             stopped: sum.stopped + cpu.stopped,

@@ -1,4 +1,4 @@
-//! What the kernel side has counted.
+//! Reads the counters of the programs.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
@@ -9,10 +9,7 @@ use wakelat_common::{Counter, Counters, counter::Subject, timeline::CpuState};
 use super::{Collector, CounterTotals, ProgramStats, attach::LoadedProgram};
 
 impl Collector {
-    /// The counters, all CPUs together. Exact once the programs are detached.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to read the map.
+    /// The counters, summed over all CPUs. Exact once the programs are detached.
     pub fn totals(&self) -> Result<CounterTotals> {
         Ok(CounterTotals {
             wakeups: self.sum(Subject::Wakeups)?,
@@ -21,11 +18,12 @@ impl Collector {
         })
     }
 
-    /// The counters while the programs run. `between` is called after all were read and before `seen` is read again:
-    /// no wait is in one of the others, nor in what `between` takes out of the ring buffer, without being in `seen`.
+    /// The counters while the programs run. Calls `between` after reading all counters, and then reads `seen`
+    /// again: a wait that is in another counter, or that `between` takes from the ring buffer, is also in
+    /// `seen`.
     ///
     /// # Errors
-    /// Where the kernel refuses to read the map, and those of `between`.
+    /// If the kernel refuses to read the map, or `between` fails.
     pub fn totals_around(&mut self, between: impl FnOnce(&mut Self) -> Result<()>) -> Result<CounterTotals> {
         let mut totals = self.totals()?;
         between(self)?;
@@ -47,44 +45,41 @@ impl Collector {
     }
 
     fn events_lost(&self) -> Result<u64> {
-        let Some(here) = &self.cpu_states else { return Ok(0) };
-        Ok(here.get(&0, 0).context("cannot read the counters")?.iter().map(|here: &CpuState| here.lost).sum())
+        let Some(states) = &self.cpu_states else { return Ok(0) };
+        Ok(states.get(&0, 0).context("cannot read the counters")?.iter().map(|state: &CpuState| state.lost).sum())
     }
 
-    /// What the kernel has accounted to the programs. It does so while somebody asks for it (`BPF_ENABLE_STATS`, since
-    /// 5.8).
-    ///
-    /// # Errors
-    /// Where the kernel does not tell.
+    /// What the kernel has accounted for the programs. It does so while accounting is enabled
+    /// (`BPF_ENABLE_STATS`, since 5.8).
     pub fn program_stats(&self) -> Result<ProgramStats> {
         let mut runs = ProgramStats::default();
-        for attached in &self.programs {
-            let Some(program) = attached.program(&self.ebpf) else { continue };
-            let info = program.info().context("cannot ask the kernel about a program")?;
+        for loaded in &self.programs {
+            let Some(program) = loaded.program(&self.ebpf) else { continue };
+            let info = program.info().context("cannot get the kernel's information on a BPF program")?;
             runs.ns += u64::try_from(info.run_time().as_nanos()).unwrap_or(u64::MAX);
             runs.count += info.run_count();
-            if attached.tracepoint == "sched_switch" {
+            if loaded.tracepoint == "sched_switch" {
                 runs.switches = info.run_count();
             }
         }
         Ok(runs)
     }
 
-    /// Events for which the kernel skipped a program because one was active on that CPU; none where the kernel does not
-    /// count them. From `recursion_misses` in /proc/self/fdinfo (kernel/bpf/syscall.c, since 5.12).
+    /// Events for which the kernel skipped a program because one was active on that CPU; `None` if the kernel
+    /// does not count them. From `recursion_misses` in /proc/self/fdinfo (kernel/bpf/syscall.c, since 5.12).
     ///
     /// # Errors
-    /// Where the file descriptors' state cannot be read.
+    /// If /proc/self/fdinfo cannot be read.
     pub fn missed(&self) -> Result<Option<u64>> {
         missed(&self.ebpf, &self.programs)
     }
 }
 
-/// See [`Collector::missed`].
-pub(super) fn missed(ebpf: &Ebpf, attached: &[LoadedProgram]) -> Result<Option<u64>> {
+/// Sums `recursion_misses` over `programs`: see [`Collector::missed`].
+pub(super) fn missed(ebpf: &Ebpf, programs: &[LoadedProgram]) -> Result<Option<u64>> {
     let mut missed = None;
-    for attached in attached {
-        let Some(program) = attached.program(ebpf) else { continue };
+    for loaded in programs {
+        let Some(program) = loaded.program(ebpf) else { continue };
         let fd = program.fd()?.as_fd().as_raw_fd();
         let path = format!("/proc/self/fdinfo/{fd}");
         let info = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
@@ -104,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misses_are_unknown_where_the_kernel_does_not_count_them() {
+    fn misses_are_unknown_if_the_kernel_does_not_count_them() {
         assert_eq!(recursion_misses("prog_type:\t26\nrecursion_misses:\t12\nverified_insns:\t9\n"), Some(12));
         assert_eq!(recursion_misses("prog_type:\t26\nprog_id:\t1\n"), None);
     }

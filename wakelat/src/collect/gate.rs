@@ -1,4 +1,4 @@
-//! The window as the programs know it: whether it is open, and the instant at which it ends.
+//! The measurement window as the programs see it: whether it is open, and when it ends.
 
 use anyhow::{Context as _, Result};
 use aya::{
@@ -8,7 +8,7 @@ use aya::{
 
 use super::{Collector, load::take};
 
-/// Words that the programs test at each event.
+/// Global variables that the programs check at each event.
 pub(super) struct WindowGate {
     open: Array<MapData, u32>,
     end_at_ns: Array<MapData, u64>,
@@ -22,28 +22,19 @@ impl WindowGate {
 }
 
 impl Collector {
-    /// Events count from now on.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to write the map.
+    /// Opens the window: events count from now on.
     pub fn open(&mut self) -> Result<()> {
-        self.gate.open.set(0, 1, 0).context("cannot open the window")
+        self.gate.open.set(0, 1, 0).context("cannot open the measurement window")
     }
 
-    /// No event counts that begins from now on. Programs that run may still count theirs.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to write the map.
+    /// Closes the window: later events do not count. Programs that are running may still count theirs.
     pub fn close(&mut self) -> Result<()> {
-        self.gate.open.set(0, 0, 0).context("cannot close the window")
+        self.gate.open.set(0, 0, 0).context("cannot close the measurement window")
     }
 
-    /// No event counts at `at_ns` (CLOCK_MONOTONIC) or later, however late wakelat itself gets a CPU. An earlier end that was
-    /// given before must not have passed.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to write the map.
+    /// Sets the end of the window: no event counts at `at_ns` (CLOCK_MONOTONIC) or later, however late
+    /// wakelat itself gets a CPU. An end set earlier must not have passed yet.
     pub fn end_at(&mut self, at_ns: u64) -> Result<()> {
-        self.gate.end_at_ns.set(0, at_ns, 0).context("cannot set the end of the window")
+        self.gate.end_at_ns.set(0, at_ns, 0).context("cannot set the end of the measurement window")
     }
 }

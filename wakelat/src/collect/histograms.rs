@@ -1,4 +1,5 @@
-//! Waits that the programs have counted: two halves, of which they write to one while the other is read.
+//! Waits that the programs have aggregated, in two halves: they write to one while user space reads the
+//! other.
 
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
@@ -20,7 +21,7 @@ use super::{
 pub(super) struct Histograms {
     map: PerCpuArray<MapData, Histogram>,
     half: Array<MapData, u32>,
-    /// What `half` holds.
+    /// The half that the programs write to: the value in `half`.
     written: u32,
 }
 
@@ -30,14 +31,14 @@ impl Histograms {
         Ok(Self { map, half: Array::try_from(take(ebpf, "HALF")?)?, written: 0 })
     }
 
-    /// Has the programs write to the other half. Afterwards none writes to this one any more.
+    /// Switches the programs to the other half. Afterwards, no program writes to the former one.
     fn swap(&mut self, barrier: &Barrier) -> Result<Quiescent> {
         self.written ^= 1;
-        self.half.set(0, self.written, 0).context("cannot change the half of the histograms")?;
+        self.half.set(0, self.written, 0).context("cannot switch the histogram buffers")?;
         barrier.wait()
     }
 
-    /// Takes what is in one half, to which no program writes any more, and leaves it empty.
+    /// Takes and clears the contents of a half that no program writes to any more.
     fn take_half(&mut self, half: u32, _quiet: Quiescent, take: &mut impl FnMut(Class, &Histogram)) -> Result<()> {
         for class in Class::ALL {
             let slot = slot(class, half);
@@ -55,11 +56,12 @@ impl Histograms {
 }
 
 impl Collector {
-    /// Gives what was counted since the last time to `take`, by class and CPU; nothing where waits are delivered. The
-    /// programs may run meanwhile: what they count from now on comes the next time.
+    /// Passes what was counted since the previous call to `take`, as a histogram per class and CPU; nothing
+    /// if waits are delivered. Programs may run meanwhile: what they count from now on comes with the next
+    /// call.
     ///
     /// # Errors
-    /// Where the kernel refuses to read or write the maps.
+    /// If the kernel refuses to read or write the maps.
     pub fn take_counted(&mut self, mut take: impl FnMut(Class, &Histogram)) -> Result<()> {
         let Some(histograms) = &mut self.histograms else { return Ok(()) };
         let half = histograms.written;

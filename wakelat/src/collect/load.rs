@@ -1,4 +1,4 @@
-//! Loading: the embedded object, its load-time configuration, its maps.
+//! Loads the embedded BPF object: its load-time configuration and its maps.
 
 use std::{io, path::Path};
 
@@ -24,7 +24,7 @@ use super::{
     histograms::Histograms,
     records::RecordOffsets,
     stacks::StackMaps,
-    starts::{TaskTable, TaskTableSize},
+    task_table::{TaskTable, TaskTableSize},
 };
 use crate::{
     config::Attach,
@@ -35,10 +35,10 @@ use crate::{
 pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
 
 impl Collector {
-    /// Loads the programs and verifies those that `settings` need. Nothing is attached yet.
+    /// Loads the BPF object and verifies the programs that `settings` need. Attaches nothing.
     ///
     /// # Errors
-    /// Where the kernel refuses a map or a program, with the kernel's own reason.
+    /// If the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(settings: &Settings) -> Result<Self> {
         let collector = Self::load_by_best_method(settings);
         trim_heap();
@@ -49,36 +49,37 @@ impl Collector {
         let types = settings.btf.as_deref().map(read_types).transpose()?;
         let blocked_as_preempted = types.as_deref().is_some_and(btf::reports_blocked_as_preempted);
         let btf = types.map(parse_types).transpose()?;
-        let ways: &[AttachMethod] = match (settings.attach, &btf) {
+        let methods: &[AttachMethod] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[AttachMethod::Typed, AttachMethod::Raw],
             (Attach::Auto, None) | (Attach::Classic, _) => &[AttachMethod::Classic],
             (Attach::Btf, _) => &[AttachMethod::Typed],
             (Attach::Raw, _) => &[AttachMethod::Raw],
         };
-        // What tells it has no other entries (wakelat-ebpf/src/entry/raw.rs says why).
-        let ways = match settings.timeline {
-            Some(_) if ways.contains(&AttachMethod::Typed) => &[AttachMethod::Typed],
+        // The programs that record events exist only for typed tracepoints (wakelat-ebpf/src/entry/raw.rs
+        // says why).
+        let methods = match settings.timeline {
+            Some(_) if methods.contains(&AttachMethod::Typed) => &[AttachMethod::Typed],
             Some(_) => bail!(
-                "what happens between waits is told by typed tracepoints alone; use a kernel with BTF, or give its BTF with \
-                 `--btf FILE`, and leave out `--attach` or give `btf`"
+                "events between waits need typed tracepoints; use a kernel with BTF or give its BTF with `--btf FILE`, and \
+                 leave out `--attach` or use `--attach btf`"
             ),
-            None => ways,
+            None => methods,
         };
-        Self::load_object(settings, ways, btf.as_ref(), blocked_as_preempted)
+        Self::load_object(settings, methods, btf.as_ref(), blocked_as_preempted)
     }
 
     fn load_object(
         settings: &Settings,
-        ways: &[AttachMethod],
+        methods: &[AttachMethod],
         btf: Option<&Btf>,
         blocked_as_preempted: bool,
     ) -> Result<Self> {
-        let records = match &settings.tracefs {
-            Some(tracefs) if ways.contains(&AttachMethod::Classic) => RecordOffsets::read(tracefs)?,
+        let offsets = match &settings.tracefs {
+            Some(tracefs) if methods.contains(&AttachMethod::Classic) => RecordOffsets::read(tracefs)?,
             _ => RecordOffsets::default(),
         };
-        // A mark at a quarter leaves the reader time to come.
-        let ring_mark = u64::from(settings.ring_bytes / 4);
+        // A watermark at a quarter of the size leaves the reader time to arrive.
+        let ring_watermark = u64::from(settings.ring_bytes / 4);
         let flag = |on: bool| u32::from(on);
         let stack_roles = settings.timeline.map_or(0, |timeline| timeline.stacks);
         let stacks = if stack_roles != 0 { MAX_STACKS } else { 1 };
@@ -96,24 +97,24 @@ impl Collector {
             ("TIMELINE_FEATURES", timeline_features(settings)),
             ("STACK_ROLES", stack_roles.into()),
         ];
-        let salt = settings.sampling_seed.unwrap_or(0);
-        let room = TaskTableSize::of(settings.max_tasks);
-        let place_bits = room.slot_mask();
-        let entries = |length: usize| u32::try_from(length.max(1)).context("too many ids in the filter");
+        let sampling_seed = settings.sampling_seed.unwrap_or(0);
+        let table_size = TaskTableSize::of(settings.max_tasks);
+        let slot_mask = table_size.slot_mask();
+        let entries = |length: usize| u32::try_from(length.max(1)).context("too many IDs in the filter");
         let log_level = log_level(settings);
         let mut loader = EbpfLoader::new();
         loader
             .btf(btf)
             .override_global(aya_log::LEVEL, &log_level, true)
             .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
-            .override_global("RING_WATERMARK", &ring_mark, true)
-            .override_global("SAMPLING_SEED", &salt, true)
-            .override_global("SLOT_MASK", &place_bits, true)
-            .override_global("WAKEUP_OFFSETS", &records.woken, true)
-            .override_global("PREV_OFFSETS", &records.prev, true)
-            .override_global("NEXT_OFFSETS", &records.next, true)
-            .map_max_entries("TASK_SLOTS", room.slots)
-            .map_max_entries("TASK_OVERFLOW", room.overflow)
+            .override_global("RING_WATERMARK", &ring_watermark, true)
+            .override_global("SAMPLING_SEED", &sampling_seed, true)
+            .override_global("SLOT_MASK", &slot_mask, true)
+            .override_global("WAKEUP_OFFSETS", &offsets.woken, true)
+            .override_global("PREV_OFFSETS", &offsets.prev, true)
+            .override_global("NEXT_OFFSETS", &offsets.next, true)
+            .map_max_entries("TASK_SLOTS", table_size.slots)
+            .map_max_entries("TASK_OVERFLOW", table_size.overflow)
             .map_max_entries("RUNNING", nr_cpus()?)
             .map_max_entries("SAMPLES", settings.ring_bytes)
             .map_max_entries("KERNEL_STACKS", stacks)
@@ -128,8 +129,8 @@ impl Collector {
         let mut ebpf = loader.load(OBJECT).map_err(|error| explain(error, settings))?;
         fill_filter(&mut ebpf, settings)?;
         let exists = |tracepoint: &str| btf.is_some_and(|types| btf::has_tracepoint(types, tracepoint));
-        let attached = attach::verify(&mut ebpf, &attach::needed_programs(settings, exists), ways, btf)?;
-        let starts = TaskTable::take(&mut ebpf, room.slots)?;
+        let programs = attach::verify(&mut ebpf, &attach::needed_programs(settings, exists), methods, btf)?;
+        let task_table = TaskTable::take(&mut ebpf, table_size.slots)?;
         let messages = (log_level > 0).then(|| EbpfLogger::init(&mut ebpf)).transpose()?;
         Ok(Self {
             stacks: (stack_roles != 0).then(|| StackMaps::take(&mut ebpf)).transpose()?,
@@ -146,8 +147,8 @@ impl Collector {
                 .transpose()?
                 .map(PerCpuArray::try_from)
                 .transpose()?,
-            task_table: starts,
-            programs: attached,
+            task_table,
+            programs,
             messages,
             barrier: Barrier::new()?,
             ebpf,
@@ -155,46 +156,48 @@ impl Collector {
     }
 }
 
-/// The kernel's types take some 25 MiB while the programs are loaded, in small pieces, which the allocator would keep.
+/// Returns free memory to the kernel. The kernel's types take some 25 MiB while the programs are loaded, in
+/// small pieces, which the allocator would keep.
 fn trim_heap() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: takes a number, and frees only what nothing uses.
+    // SAFETY: takes a number, and releases only memory that is free.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// The level of the programs' messages, which `-v` shows; 0: none. They go through a ring buffer of their own, which programs
-/// that aggregate leave alone, as they also run where a ring buffer can freeze the machine.
+/// The level of the programs' messages, which `-v` shows; 0 for none. The messages go through a ring buffer
+/// of their own. Programs that aggregate do not use it, because they also run on kernels where a ring buffer
+/// can freeze the machine.
 fn log_level(settings: &Settings) -> u8 {
     if !settings.aggregate && log::log_enabled!(log::Level::Info) { Level::Info as u8 } else { 0 }
 }
 
-/// Bits of [`timeline::part`].
+/// The features that the programs record: bits of [`timeline::feature`].
 fn timeline_features(settings: &Settings) -> u32 {
-    let Some(told) = settings.timeline else { return 0 };
-    let parts = [
-        (true, timeline::part::SWITCHES),
-        (told.interrupts, timeline::part::INTERRUPTS),
-        (told.clocks, timeline::part::CLOCKS),
-        (told.migrations == MigrationScope::All, timeline::part::ALL_MIGRATIONS),
-        (told.wakeups, timeline::part::WAKEUPS),
-        (told.filter_results, timeline::part::FILTER_RESULTS),
+    let Some(events) = settings.timeline else { return 0 };
+    let features = [
+        (true, timeline::feature::SWITCHES),
+        (events.interrupts, timeline::feature::INTERRUPTS),
+        (events.clocks, timeline::feature::CLOCKS),
+        (events.migrations == MigrationScope::All, timeline::feature::ALL_MIGRATIONS),
+        (events.wakeups, timeline::feature::WAKEUPS),
+        (events.filter_results, timeline::feature::FILTER_RESULTS),
     ];
-    parts.iter().filter(|(told, _)| *told).fold(0, |parts, (_, part)| parts | part)
+    features.iter().filter(|(wanted, _)| *wanted).fold(0, |bits, (_, bit)| bits | bit)
 }
 
-/// The bytes of the kernel's types.
+/// Reads the kernel's BTF.
 pub(super) fn read_types(path: &Path) -> Result<Vec<u8>> {
-    btf::read(path)?.with_context(|| format!("there is no file `{}` with the kernel's types", path.display()))
+    btf::read(path)?.with_context(|| format!("there is no BTF file `{}`", path.display()))
 }
 
-/// The kernel's types.
+/// Parses the kernel's BTF.
 pub(super) fn parse_types(bytes: Vec<u8>) -> Result<Btf> {
-    Btf::parse(&bytes, Default::default()).context("cannot understand the kernel's types")
+    Btf::parse(&bytes, Default::default()).context("cannot parse the kernel's BTF")
 }
 
-/// CPUs that may ever be numbered: entries of maps that have a CPU for a key.
+/// The number of possible CPUs: the size of maps that are indexed by CPU.
 fn nr_cpus() -> Result<u32> {
     let cpus = aya::util::nr_cpus().map_err(|(path, error)| anyhow!(error).context(format!("cannot read `{path}`")))?;
     u32::try_from(cpus).context("too many CPUs")
@@ -230,10 +233,10 @@ fn fill_set<K: aya::Pod>(ebpf: &mut Ebpf, name: &str, keys: &[K]) -> Result<()> 
     Ok(())
 }
 
-/// The loader's error with what the user can do about it.
+/// Adds to the loader's error what the user can do about it.
 fn explain(error: EbpfError, settings: &Settings) -> anyhow::Error {
-    let what = match &error {
-        // Too many open files are no matter of the map's size.
+    let advice = match &error {
+        // A smaller map does not help against too many open files.
         EbpfError::MapError(MapError::CreateError { io_error, .. }) if is_out_of_files(io_error) => None,
         EbpfError::MapError(MapError::CreateError { name, .. }) => match name.as_str() {
             "SAMPLES" => Some(format!(
@@ -241,17 +244,17 @@ fn explain(error: EbpfError, settings: &Settings) -> anyhow::Error {
                 settings.ring_bytes
             )),
             "TASK_OVERFLOW" | "TASK_SLOTS" => Some(format!(
-                "the kernel refuses a table of `{}` starts; give fewer `--start-entries`",
+                "the kernel refuses a table for `{}` tasks; give a smaller `--max-tasks`",
                 settings.max_tasks
             )),
             _ => None,
         },
         _ => None,
     };
-    anyhow!(error).context(what.unwrap_or_else(|| "cannot load the BPF programs".to_owned()))
+    anyhow!(error).context(advice.unwrap_or_else(|| "cannot load the BPF programs".to_owned()))
 }
 
-/// The process has as many files open as it may.
+/// Whether the process has reached its limit of open files.
 fn is_out_of_files(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMFILE)
 }
@@ -297,16 +300,16 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_is_refused_is_explained_by_its_name_and_not_by_the_words_of_the_error() {
+    fn a_refused_map_is_explained_by_its_name_and_not_by_the_text_of_the_error() {
         let memory = || Error::from(ErrorKind::OutOfMemory);
         assert!(refused("SAMPLES", memory()).contains("give a smaller `--ring-size`"));
-        assert!(refused("TASK_OVERFLOW", memory()).contains("give fewer `--start-entries`"));
-        assert!(refused("TASK_SLOTS", memory()).contains("give fewer `--start-entries`"));
+        assert!(refused("TASK_OVERFLOW", memory()).contains("give a smaller `--max-tasks`"));
+        assert!(refused("TASK_SLOTS", memory()).contains("give a smaller `--max-tasks`"));
         assert_eq!(refused("FILTER", Error::other("SAMPLES")), "cannot load the BPF programs");
     }
 
     #[test]
-    fn too_many_open_files_are_no_matter_of_a_maps_size() {
+    fn too_many_open_files_are_not_explained_by_the_size_of_a_map() {
         assert_eq!(refused("SAMPLES", Error::from_raw_os_error(libc::EMFILE)), "cannot load the BPF programs");
     }
 }

@@ -1,4 +1,4 @@
-//! The live kernel as a source: loads the BPF programs, attaches them, and reads what they give.
+//! The live kernel as a source: loads and attaches the BPF programs, and reads their results.
 
 mod attach;
 mod barrier;
@@ -9,7 +9,7 @@ mod histograms;
 mod load;
 mod records;
 mod stacks;
-mod starts;
+mod task_table;
 pub mod tracer;
 mod window;
 
@@ -25,77 +25,77 @@ use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
 pub use self::{budget::RunCounts, stacks::StackMaps};
 use crate::config::Attach;
 
-/// What the programs are to do.
+/// What the programs measure and record.
 #[derive(Clone)]
 pub struct Settings {
-    /// How to attach them.
+    /// How to attach the programs.
     pub attach: Attach,
-    /// The kernel's BTF; none to do without, by classic tracepoints.
+    /// File with the kernel's BTF; `None` to use classic tracepoints without it.
     pub btf: Option<PathBuf>,
-    /// Where tracefs is mounted: the layout of classic tracepoints' records is read there.
+    /// Mount point of tracefs, where the layout of the classic tracepoints' records is read.
     pub tracefs: Option<PathBuf>,
-    /// Tasks that the table of starts has room for: at least 2.
+    /// Capacity of the task table: at least 2 tasks.
     pub max_tasks: u32,
-    /// Bytes of the ring buffer: a power of two, at least a page.
+    /// Size of the ring buffer in bytes: a power of two, at least a page.
     pub ring_bytes: u32,
-    /// The classes to deliver.
+    /// The classes of waits to measure.
     pub classes: Classes,
-    /// Waits below this are not delivered: ns.
+    /// Shorter waits are not delivered: ns.
     pub threshold_ns: u64,
-    /// Whether to count waits in the kernel, and deliver none.
+    /// Whether to aggregate waits in the kernel instead of delivering them.
     pub aggregate: bool,
-    /// Whether anybody asks for wakers, deliveries, or CPUs before.
+    /// Whether wakers, wake delivery or previous CPUs are needed.
     pub with_waking: bool,
     /// Whether a wakeup's latency starts at `sched_waking`.
     pub from_waking: bool,
-    /// Whether samples carry their task's cgroup.
+    /// Whether samples contain the cgroup of their task.
     pub with_cgroup: bool,
     /// Whether to measure by the rules of the hist-trigger recipe.
     pub trigger_rules: bool,
-    /// What to tell of the course of events on each CPU; none where only waits are asked for.
+    /// What to record about each CPU between waits; `None` to deliver only waits.
     pub timeline: Option<TimelineSettings>,
-    /// Whether not all tasks may be watched: then the number that decides, drawn for this run.
+    /// The seed that selects the sampled tasks, drawn for this run; `None` to measure all tasks.
     pub sampling_seed: Option<u64>,
-    /// Who is measured.
+    /// The tasks to measure.
     pub filter: FilterSettings,
 }
 
-/// What is told of the course of events on each CPU, beside every switch. What is not asked for is not attached.
+/// What is recorded about each CPU besides every switch. Probes for the rest are not attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimelineSettings {
     /// Interrupts and softirqs.
     pub interrupts: bool,
     /// C-states.
     pub idle: bool,
-    /// Moves from one CPU to another.
+    /// Migrations.
     pub migrations: MigrationScope,
-    /// Wakeups, also of tasks that run or wait already.
+    /// Wakeups, also of tasks that already run or wait.
     pub wakeups: bool,
     /// The cgroups of the tasks at a switch.
     pub cgroups: bool,
-    /// How much of a wait the task's group was out of quota, and how much of it the hypervisor had the CPU.
+    /// How long the task's group was throttled during a wait, and how long the hypervisor had the CPU.
     pub clocks: bool,
-    /// The works of workqueues.
+    /// Work items of workqueues.
     pub work_items: bool,
-    /// Tasks that make others, or take another program.
+    /// Forks and execs.
     pub forks: bool,
-    /// Whose stacks: bits of [`wakelat_common::stack::role`]; 0 for none.
+    /// Tasks whose stacks are recorded: bits of [`wakelat_common::stack::role`], 0 for none.
     pub stacks: u8,
-    /// Whether the filter takes the tasks at a switch; without it, only whether it takes one that is preempted.
+    /// The filter's results for both tasks at a switch; without this, only for a task that is preempted.
     pub filter_results: bool,
 }
 
-/// Whose moves from one CPU to another are told.
+/// The tasks whose migrations are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrationScope {
-    /// Those of tasks that wait and are measured.
+    /// Tasks that are waiting and measured.
     Waiting,
-    /// Those of all tasks.
+    /// All tasks.
     All,
 }
 
 impl TimelineSettings {
-    /// All that it takes to say where a wait went.
+    /// What is needed to split a wait into its components.
     pub const OF_WAITS: Self = Self {
         interrupts: true,
         idle: true,
@@ -110,10 +110,10 @@ impl TimelineSettings {
     };
 }
 
-/// Who is measured: a filter with the ids that have maps of their own.
+/// The tasks to measure: a filter, and the IDs that have maps of their own.
 #[derive(Clone)]
 pub struct FilterSettings {
-    /// Bits of [`wakelat_common::filter::part`]: what is in force.
+    /// The parts of the filter that are in force: bits of [`wakelat_common::filter::part`].
     pub parts: u32,
     /// Names, priorities, policies, CPUs.
     pub filter: Box<Filter>,
@@ -121,7 +121,7 @@ pub struct FilterSettings {
     pub tgids: Vec<u32>,
     /// Threads.
     pub pids: Vec<u32>,
-    /// Cgroups, by id.
+    /// Cgroups, by ID.
     pub cgroup_ids: Vec<u64>,
 }
 
@@ -129,44 +129,44 @@ pub struct FilterSettings {
 pub struct Collector {
     ebpf: Ebpf,
     programs: Vec<attach::LoadedProgram>,
-    /// Messages of the programs, on their way to the log, if they are shown.
+    /// Forwards the programs' messages to the log, if they are shown.
     messages: Option<EbpfLogger<&'static dyn log::Log>>,
     barrier: barrier::Barrier,
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
-    /// What the programs may do under a limit.
+    /// The programs' run budget under an overhead limit.
     budget: budget::RunBudget,
     gate: gate::WindowGate,
-    /// What each CPU runs, where no more than the records of classic tracepoints is known.
+    /// The task that each CPU runs: used by the programs on classic tracepoints, which know only the records.
     running: Array<MapData, u32>,
-    /// What each CPU is at, where events are told.
+    /// The state of each CPU, if events are recorded.
     cpu_states: Option<PerCpuArray<MapData, CpuState>>,
-    task_table: starts::TaskTable,
-    /// Where stacks are taken, and nobody has asked for them yet.
+    task_table: task_table::TaskTable,
+    /// The recorded stacks, until they are taken.
     stacks: Option<StackMaps>,
-    /// Where waits are counted in the kernel.
+    /// The histograms, if waits are aggregated in the kernel.
     histograms: Option<histograms::Histograms>,
 }
 
-/// What the kernel has accounted to the programs while it did so.
+/// What the kernel has accounted for the programs while it did so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramStats {
-    /// The time that all of them ran: ns, one reading of the clock for each run included.
+    /// Run time of all programs, including one reading of the clock per run: ns.
     pub ns: u64,
-    /// How often they ran, together.
+    /// Runs of all programs.
     pub count: u64,
-    /// How often the one on `sched_switch` ran.
+    /// Runs of the program on `sched_switch`.
     pub switches: u64,
 }
 
-/// The kernel's own account at one instant, all CPUs together.
+/// The programs' counters at one instant, summed over all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterTotals {
     /// Classes `wakeup` and `new`.
     pub wakeups: Counters,
     /// Class `preempted`.
     pub preemptions: Counters,
-    /// Events of the timeline for which there was no room in the ring buffer.
+    /// Events of the timeline that were lost because the ring buffer was full.
     pub events_lost: u64,
 }

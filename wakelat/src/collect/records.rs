@@ -1,4 +1,4 @@
-//! Where classic tracepoints have their fields, on the running kernel.
+//! The offsets of the fields in the records of classic tracepoints on the running kernel.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use wakelat_common::record::Offsets;
 
 use crate::kernel::format::EventFormat;
 
-/// Load-time offsets of the three kinds of task in a record.
+/// Offsets for the three kinds of task in a record, configured when the programs are loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RecordOffsets {
     pub woken: Offsets,
@@ -16,12 +16,12 @@ pub(super) struct RecordOffsets {
 }
 
 impl RecordOffsets {
-    /// Reads the `format` files below `tracefs`.
+    /// Reads the offsets from the `format` files below `tracefs`.
     pub fn read(tracefs: &Path) -> Result<Self> {
         let format = |event: &str| {
             let path = tracefs.join("events/sched").join(event).join("format");
             let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-            EventFormat::parse(&text).with_context(|| format!("cannot understand `{}`", path.display()))
+            EventFormat::parse(&text).with_context(|| format!("cannot parse `{}`", path.display()))
         };
         Self::of(&format("sched_wakeup")?, &format("sched_switch")?)
     }

@@ -1,4 +1,4 @@
-//! The stacks that the programs have taken, by their numbers, and what became of all.
+//! The stacks that the programs have recorded, by ID, and how many were taken or missed.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use wakelat_common::stack::StackBudget;
 
 use super::load::take;
 
-/// The kernel's maps of stacks. They outlive the programs.
+/// The BPF maps of stacks, which outlive the programs.
 pub struct StackMaps {
     kernel: StackTraceMap<MapData>,
     user: StackTraceMap<MapData>,
@@ -27,20 +27,17 @@ impl StackMaps {
         })
     }
 
-    /// The addresses of a stack in the kernel, the innermost first; none where it has no stack of this number.
+    /// The addresses of a kernel stack, innermost first; `None` if the map has no stack with this ID.
     pub fn in_kernel(&self, number: u32) -> Option<Vec<u64>> {
         addresses(&self.kernel, number)
     }
 
-    /// The same in a task's own code.
+    /// The addresses of a user stack, innermost first; `None` if the map has no stack with this ID.
     pub fn in_user(&self, number: u32) -> Option<Vec<u64>> {
         addresses(&self.user, number)
     }
 
-    /// What became of the stacks that were to be taken since the start, of each CPU.
-    ///
-    /// # Errors
-    /// Where the kernel refuses to read the map.
+    /// For each CPU, how many stacks were taken or missed since the start.
     pub fn budgets(&self) -> io::Result<Vec<StackBudget>> {
         self.budgets.get(&0, 0).map(|budgets| budgets.to_vec()).map_err(io::Error::other)
     }

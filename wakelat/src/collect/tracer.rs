@@ -1,4 +1,4 @@
-//! What the timerlat and osnoise tracers say, by BPF: the programs on their tracepoints.
+//! Reads the records of the timerlat and osnoise tracers by BPF programs on their tracepoints.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -16,24 +16,24 @@ use super::{
 };
 use crate::config::{Attach, Tracer, TracerEvents};
 
-/// Loaded programs. Dropping it detaches and unloads everything.
+/// Loaded programs on the tracer's tracepoints. Dropping it detaches and unloads everything.
 pub struct TracerPrograms {
     ebpf: Ebpf,
     programs: Vec<LoadedProgram>,
     ring: RingBuf<MapData>,
-    /// How many records the ring buffer holds at most.
+    /// Maximum number of records in the ring buffer.
     ring_capacity: usize,
     lost: PerCpuArray<MapData, u64>,
 }
 
 impl TracerPrograms {
-    /// Loads those on the samples of `tracer` and on what else is in `events`, and has them verified. Nothing is attached yet.
+    /// Loads and verifies the programs on the samples of `tracer` and on `events`. Attaches nothing.
     ///
     /// # Errors
-    /// Where the kernel refuses a map or a program, with the kernel's own reason.
+    /// If the kernel refuses a map or a program, with the kernel's own reason.
     pub fn load(tracer: Tracer, events: TracerEvents, attach: Attach, btf: &Path, ring_bytes: u32) -> Result<Self> {
         let btf = load::parse_types(load::read_types(btf)?)?;
-        let ways: &[AttachMethod] = match attach {
+        let methods: &[AttachMethod] = match attach {
             Attach::Raw => &[AttachMethod::Raw],
             Attach::Btf => &[AttachMethod::Typed],
             Attach::Auto | Attach::Classic => &[AttachMethod::Typed, AttachMethod::Raw],
@@ -41,44 +41,44 @@ impl TracerPrograms {
         let mut ebpf = EbpfLoader::new()
             .btf(Some(&btf))
             .map_max_entries("SAMPLES", ring_bytes)
-            // Of the maps of waits, nothing is used.
+            // The maps of waits are not used.
             .map_max_entries("TASK_OVERFLOW", 1)
             .map_max_entries("HISTOGRAMS", 1)
             .load(OBJECT)
             .context("cannot load the BPF programs")?;
-        // Interferences come first: whatever a sample sums up is there before it.
+        // Attached before the sample: every interference that a sample sums up is recorded before it.
         let targets: Vec<ProgramSpec> = events.names().chain([tracer.sample()]).map(ProgramSpec::new).collect();
-        let attached = attach::verify(&mut ebpf, &targets, ways, Some(&btf))?;
+        let programs = attach::verify(&mut ebpf, &targets, methods, Some(&btf))?;
         Ok(Self {
             ring: RingBuf::try_from(load::take(&mut ebpf, "SAMPLES")?)?,
             ring_capacity: ring_bytes as usize / size_of::<TracerRecord>(),
             lost: PerCpuArray::try_from(load::take(&mut ebpf, "TRACER_LOST")?)?,
-            programs: attached,
+            programs,
             ebpf,
         })
     }
 
-    /// Starts listening.
+    /// Attaches the programs.
     ///
     /// # Errors
-    /// Where the kernel refuses one of the tracepoints.
+    /// If the kernel refuses one of the tracepoints.
     pub fn attach(&mut self) -> Result<()> {
         attach::attach(&mut self.ebpf, &mut self.programs)
     }
 
-    /// Stops listening: afterwards no program runs any more.
+    /// Detaches the programs. A program that is running at this moment may still end afterwards.
     ///
     /// # Errors
-    /// Where a program cannot be detached.
+    /// If a program cannot be detached.
     pub fn detach(&mut self) -> Result<()> {
         attach::detach(&mut self.ebpf, &mut self.programs).map(|_| ())
     }
 
-    /// Gives the records that wait in the ring buffer to `take`, in their order: as many as it can hold. What is said
-    /// meanwhile waits for the next time, so that a reader that is too slow comes to an end all the same.
+    /// Passes the records in the ring buffer to `take` in order, at most as many as the buffer can hold.
+    /// Records that arrive meanwhile wait for the next call, so that even a reader that is too slow returns.
     ///
     /// # Errors
-    /// What `take` returns.
+    /// Errors of `take`.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         for _ in 0..self.ring_capacity {
             let Some(record) = self.ring.next() else { break };
@@ -87,19 +87,20 @@ impl TracerPrograms {
         Ok(())
     }
 
-    /// Records for which there was no room so far, by CPU.
+    /// Records lost so far because the ring buffer was full, by CPU.
     ///
     /// # Errors
-    /// Where the kernel refuses to read the map.
+    /// If the kernel refuses to read the map.
     pub fn lost(&self) -> Result<BTreeMap<u32, u64>> {
         let lost = self.lost.get(&0, 0).context("cannot read the counters")?;
         Ok((0..).zip(lost.iter().copied()).collect())
     }
 
-    /// Events for which the kernel skipped a program, as one was active on that CPU; none where it does not count them.
+    /// Events for which the kernel skipped a program because one was active on that CPU; `None` if the kernel
+    /// does not count them.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// If /proc/self/fdinfo cannot be read.
     pub fn missed(&self) -> Result<Option<u64>> {
         counters::missed(&self.ebpf, &self.programs)
     }

@@ -1,42 +1,43 @@
-//! The course of a measurement: attach, drain as long as it lasts, detach, and the account at its end.
+//! The course of a measurement: attach, drain while it lasts, detach, and read the pending waits.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result};
-use wakelat_common::{Sample, start::PendingWait, timeline::WorkItemRecord};
+use wakelat_common::{Sample, pending_wait::PendingWait, timeline::WorkItemRecord};
 
 use super::{Collector, StackMaps, attach};
 
-/// Before each record of a ring buffer: bytes (`BPF_RINGBUF_HDR_SZ`, include/uapi/linux/bpf.h).
+/// Size of the header before each record of a ring buffer: bytes (`BPF_RINGBUF_HDR_SZ`,
+/// include/uapi/linux/bpf.h).
 const RECORD_HEADER: usize = 8;
 
 impl Collector {
-    /// A descriptor that becomes readable where the programs ask for the reader.
+    /// A descriptor that becomes readable when the programs wake the reader.
     ///
     /// # Errors
-    /// Where the process may open no more.
+    /// If the process cannot open another descriptor.
     pub fn ring_fd(&self) -> std::io::Result<OwnedFd> {
-        // SAFETY: the ring buffer is ours and open for the length of this call.
+        // SAFETY: `self` owns the ring buffer's descriptor, which stays open during this call.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned()
     }
 
-    /// The stacks that are taken, once, where any are.
+    /// The recorded stacks, if there are any; `None` from the second call on.
     pub fn take_stacks(&mut self) -> Option<StackMaps> {
         self.stacks.take()
     }
 
-    /// Starts measuring.
+    /// Attaches the programs.
     ///
     /// # Errors
-    /// Where the kernel refuses one of the tracepoints.
+    /// If the kernel refuses one of the tracepoints.
     pub fn attach(&mut self) -> Result<()> {
         attach::attach(&mut self.ebpf, &mut self.programs)
     }
 
-    /// Gives up to `limit` records that wait in the ring buffer to `take`, oldest first. Returns how many there were.
+    /// Passes up to `limit` records of the ring buffer to `take`, oldest first. Returns how many there were.
     ///
     /// # Errors
-    /// What `take` returns.
+    /// Errors of `take`.
     pub fn drain(&mut self, limit: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
         if let Some(messages) = &mut self.messages {
             messages.flush();
@@ -50,24 +51,25 @@ impl Collector {
         Ok(records)
     }
 
-    /// How many records the ring buffer holds at most.
+    /// Maximum number of records in the ring buffer.
     pub fn ring_capacity(&self) -> usize {
         let shortest = if self.cpu_states.is_some() { size_of::<WorkItemRecord>() } else { size_of::<Sample>() };
         self.ring_bytes as usize / (RECORD_HEADER + shortest)
     }
 
-    /// Stops measuring: afterwards no program runs any more, and the counters stand still.
+    /// Detaches the programs. Afterwards none of them is running, and the counters do not change.
     ///
     /// # Errors
-    /// Where a program cannot be detached.
+    /// If a program cannot be detached.
     pub fn detach(&mut self) -> Result<()> {
         self.detach_and(|_| Ok(()))
     }
 
-    /// As [`Self::detach`]. Calls `meanwhile` when no program is called any more, and those that run may not have come to their end.
+    /// Detaches the programs like [`Self::detach`]. Calls `meanwhile` when programs are no longer started,
+    /// and before those that are running have ended.
     ///
     /// # Errors
-    /// Those of [`Self::detach`], and of `meanwhile`.
+    /// If a program cannot be detached, or `meanwhile` fails.
     pub fn detach_and<T>(&mut self, meanwhile: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         attach::detach(&mut self.ebpf, &mut self.programs)?;
         let result = meanwhile(self)?;
@@ -75,14 +77,14 @@ impl Collector {
         Ok(result)
     }
 
-    /// Forgets what is kept of every task and CPU once the programs are detached: by the time they are attached again, it will
-    /// not hold any more. Returns the waits that were under way, of those asked for.
+    /// Clears the state of every task and CPU once the programs are detached, because it will be out of date
+    /// when they are attached again. Returns the pending waits that are measured.
     ///
     /// # Errors
-    /// Where the kernel refuses to read or write the maps.
+    /// If the kernel refuses to read or write the maps.
     pub fn take_pending(&mut self) -> Result<Vec<PendingWait>> {
         for cpu in 0..self.running.len() {
-            self.running.set(cpu, 0, 0).context("cannot forget what each CPU runs")?;
+            self.running.set(cpu, 0, 0).context("cannot reset the running task of each CPU")?;
         }
         self.task_table.take_pending()
     }

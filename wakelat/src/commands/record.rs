@@ -1,4 +1,4 @@
-//! `record`: everything that happens, to a file.
+//! `record`: writes all events to a file.
 
 use std::io::{self, Write};
 
@@ -7,48 +7,42 @@ use rustix::fs::Mode;
 
 use super::{run, style, why::timeline};
 use crate::{
-    aggregate::key::Names,
     collect::TimelineSettings,
     config::Config,
-    recording::{CollectedEvents, Header, Recorder},
-    report::Report,
     session::{StopReason, View},
-    sink::{self, Style},
+};
+use wakelat_core::{
+    aggregate::key::Names,
+    recording::{CollectedEvents, Header, Recorder},
+    render::{self, Style},
+    report::Report,
     timeline::event::Event,
 };
 
-/// `record`: everything that happens, to a file.
+/// `record`: writes all events to a file.
 ///
 /// # Errors
-/// Those of [`crate::session::run`], and where the reader of a pipe goes before the end.
-pub fn record(config: &Config, parts: CollectedEvents) -> Result<StopReason> {
-    let header = Header {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        from: config.from,
-        merged: config.merged,
-        collected: parts,
-    };
-    // A recording holds the names of all users' tasks: as with perf's, only its owner reads it.
+/// Errors of [`crate::session::run`], and if the reader of a pipe closes it before the end.
+pub fn record(config: &Config, collected: CollectedEvents) -> Result<StopReason> {
+    let header =
+        Header { version: env!("CARGO_PKG_VERSION").to_owned(), from: config.from, merged: config.merged, collected };
+    // A recording contains the names of all users' tasks: as with perf's, only its owner may read it.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let aside = (!config.output.quiet).then(|| style(&config.output).0);
-    let mut view = RecordView {
-        header: Some(header),
-        timeline: timeline(parts),
-        recorder: Recorder::default(),
-        stderr_style: aside,
-    };
+    let stderr_style = (!config.output.quiet).then(|| style(&config.output).0);
+    let mut view =
+        RecordView { header: Some(header), timeline: timeline(collected), recorder: Recorder::default(), stderr_style };
     match run(config, &mut view)? {
-        StopReason::NoReader => bail!("the recording cannot be read: what was reading it has closed it before its end"),
+        StopReason::NoReader => bail!("the recording is incomplete: its reader closed the pipe before the end"),
         stop => Ok(stop),
     }
 }
 
 struct RecordView {
-    /// Until it is written.
+    /// The header, until it is written.
     header: Option<Header>,
     timeline: TimelineSettings,
     recorder: Recorder,
-    /// How the coverage is to look on standard error, for whoever recorded.
+    /// The style of the coverage on standard error, without `--quiet`.
     stderr_style: Option<Style>,
 }
 
@@ -72,7 +66,7 @@ impl View for RecordView {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         self.recorder.end(report, out)?;
         if let Some(style) = &self.stderr_style {
-            sink::coverage::write(report, style, &mut io::stderr())?;
+            render::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! The stacks of `why`: their addresses come from the kernel's map, their names from the kernel's table and from processes.
+//! The stacks of `why`: addresses from the BPF maps, and function names from the kernel's symbols and from
+//! processes.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -11,27 +12,30 @@ use wakelat_common::stack::StackBudget;
 use crate::{
     collect,
     kernel::{
-        code::{CodeLocation, UserSymbolizer},
-        symbols::KernelSymbols,
+        kernel_symbols::KernelSymbols,
+        user_symbols::{CodeLocation, UserSymbolizer},
     },
+};
+use wakelat_core::{
     timeline::stack::{StackEvent, StackId},
     why::stacks::{self, Frames, NoSymbols, StackCounts, WaitStacks},
 };
 
-/// Stacks by names. Each is looked up once.
+/// Converts stacks to function names. Each stack is looked up once.
 pub struct StackSymbolizer {
     stacks: collect::StackMaps,
     before: StackCounts,
     kernel_symbols: OnceCell<KernelSymbols>,
     user_symbolizer: UserSymbolizer,
-    /// Of user stacks of the longest waits, as soon as they were: their processes may end before anybody asks.
+    /// Code locations of the user stacks of the longest waits, recorded at once, because the processes may
+    /// end before the report.
     locations: HashMap<(u32, u32), Vec<CodeLocation>>,
     kernel: RefCell<HashMap<u32, Frames>>,
     user: RefCell<HashMap<(u32, u32), Frames>>,
 }
 
 impl StackSymbolizer {
-    /// Nothing looked up yet.
+    /// A symbolizer for `stacks`, with nothing looked up yet.
     pub fn new(stacks: collect::StackMaps) -> Self {
         Self {
             stacks,
@@ -44,7 +48,7 @@ impl StackSymbolizer {
         }
     }
 
-    /// Takes note of where the code of both tasks is, whose wait is one of the longest.
+    /// Records the code locations of both tasks of a wait that is one of the longest.
     pub fn record_locations(&mut self, stacks: &WaitStacks) {
         for stack in [stacks.waker, stacks.wakee].into_iter().flatten() {
             let StackEvent { by_pid: pid, user: StackId::Id(number), .. } = stack else { continue };
@@ -53,16 +57,16 @@ impl StackSymbolizer {
             }
             let addresses = self.stacks.in_user(number).unwrap_or_default();
             let calls: Vec<u64> = calls(&addresses).collect();
-            if let Some(places) = self.user_symbolizer.locations(pid, &calls) {
-                self.locations.insert((pid, number), places);
+            if let Some(locations) = self.user_symbolizer.locations(pid, &calls) {
+                self.locations.insert((pid, number), locations);
             }
         }
     }
 
-    /// What became of the stacks that were to be taken since the last time.
+    /// Counts the stacks that were taken or missed since the last call.
     ///
     /// # Errors
-    /// Where the kernel refuses to read the map.
+    /// If the kernel refuses to read the map.
     pub fn counts(&mut self) -> io::Result<StackCounts> {
         let budgets = self.stacks.budgets()?;
         let sum = |count: fn(&StackBudget) -> u64| budgets.iter().map(count).sum();
@@ -95,7 +99,7 @@ impl StackSymbolizer {
         if let Some(names) = self.user_symbolizer.names(pid, &calls) {
             return Frames::Named(names);
         }
-        let names = self.locations.get(&(pid, number)).map(|places| self.user_symbolizer.names_of_locations(places));
+        let names = self.locations.get(&(pid, number)).map(|found| self.user_symbolizer.names_of_locations(found));
         Frames::Unsymbolized(names.unwrap_or_else(|| hex(&addresses)), NoSymbols::ProcessExited)
     }
 }
@@ -112,8 +116,8 @@ impl stacks::Symbolize for StackSymbolizer {
     }
 }
 
-/// What is called there, where all but the innermost address are those to return to: the call may have been the last
-/// instruction of its function.
+/// The addresses of the calls. All addresses except the innermost are return addresses, and the call may have
+/// been the last instruction of its function: 1 is subtracted.
 fn calls(addresses: &[u64]) -> impl Iterator<Item = u64> {
     addresses.iter().enumerate().map(|(index, address)| if index == 0 { *address } else { address.saturating_sub(1) })
 }
@@ -122,10 +126,10 @@ fn hex(addresses: &[u64]) -> Vec<String> {
     addresses.iter().map(|address| format!("{address:#x}")).collect()
 }
 
-/// The instrument's own frames are the innermost: the program, and the tracepoint's calls (include/trace/bpf_probe.h,
-/// include/linux/tracepoint.h).
+/// Removes wakelat's own frames, which are the innermost: the program, and the calls of the tracepoint
+/// (include/trace/bpf_probe.h, include/linux/tracepoint.h).
 fn without_instrument(mut names: Vec<String>) -> Vec<String> {
-    /// The program, what calls it, and some.
+    /// The program, its callers, and some more.
     const INNERMOST: usize = 8;
     let is_ours = |name: &String| {
         ["bpf_prog_", "bpf_trampoline_", "bpf_trace_run", "__bpf_trace_", "__traceiter_"]
@@ -146,17 +150,17 @@ mod tests {
     }
 
     #[test]
-    fn the_instrument_is_in_no_stack() {
+    fn wakelats_own_frames_are_removed() {
         let taken = ["bpf_prog_6deef7357e7b4530_turn", "bpf_trace_run4", "__traceiter_sched_switch", "__schedule"];
         assert_eq!(without_instrument(names(&taken)), ["__schedule"]);
-        // The program has no name where the kernel keeps those of programs to itself.
+        // The program has no name if the kernel hides those of programs.
         let nameless = ["0xffffffffc0123456", "__bpf_trace_sched_waking", "try_to_wake_up", "wake_up_q"];
         assert_eq!(without_instrument(names(&nameless)), ["try_to_wake_up", "wake_up_q"]);
         assert_eq!(without_instrument(names(&["schedule"])), ["schedule"]);
     }
 
     #[test]
-    fn a_call_is_where_it_was_made() {
+    fn a_return_address_is_mapped_to_its_call() {
         assert_eq!(calls(&[0x10, 0x20, 0x30]).collect::<Vec<_>>(), [0x10, 0x1f, 0x2f]);
     }
 }

@@ -1,4 +1,4 @@
-//! `top`: the table of groups, again and again.
+//! `top`: shows the table of groups repeatedly.
 
 use std::{
     io::{self, Write},
@@ -9,26 +9,28 @@ use anyhow::Result;
 
 use super::{keys, run, style, terminal, timeline_for_grouping};
 use crate::{
-    aggregate::key::Key,
     collect::TimelineSettings,
     config::{Config, TableConfig},
     kernel::run_time::RunTimes,
-    report::{Group, KeyValue, Report},
     session::{Input, InputAction, StopReason, View},
-    sink::{self, ReportRenderer, Style, screen},
+};
+use wakelat_core::{
+    aggregate::key::Key,
+    render::{self, ReportRenderer, Style, screen},
+    report::{Group, KeyValue, Report},
 };
 
-/// `top`: the table of groups since the start, or of the last interval, again and again.
+/// `top`: shows the table of groups repeatedly, since the start or for the last interval.
 ///
 /// # Errors
-/// Those of [`crate::session::run`].
+/// Errors of [`crate::session::run`].
 pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
     let (style, _) = style(&config.output);
     let keys = keys(config);
-    let view = sink::ReportView::Table { sort: table.sort, limit: table.limit };
+    let view = render::ReportView::Table { sort: table.sort, limit: table.limit };
     let mut top = TopView {
         reports: config.output.format.reports(view, &keys, style.clone()),
-        redrawn: style.cursor && config.output.format == sink::OutputFormat::Human,
+        redrawn: style.cursor && config.output.format == render::OutputFormat::Human,
         timeline: timeline_for_grouping(config),
         run_times: one_thread_each(&config.by).then(|| RunTimes::new(Path::new("/proc"))),
         table,
@@ -39,33 +41,34 @@ pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
 }
 
 struct TopView {
-    /// Tables one below the other.
+    /// Renders tables one below the other.
     reports: Box<dyn ReportRenderer>,
-    /// Each table takes the place of the one before.
+    /// Each table replaces the previous one on the screen.
     redrawn: bool,
     timeline: Option<TimelineSettings>,
-    /// Where each group is one thread.
+    /// Run times of threads, if each group is one thread.
     run_times: Option<RunTimes>,
     table: TableConfig,
     keys: Vec<&'static str>,
     style: Style,
 }
 
-/// Whether a group is all that one thread does: with other keys than these, a thread may have several groups.
+/// Whether each group is exactly one thread: with other keys, a thread may have several groups.
 fn one_thread_each(by: &[Key]) -> bool {
     by.contains(&Key::Tid) && by.iter().all(|key| matches!(key, Key::Tid | Key::Pid | Key::Comm))
 }
 
-/// The thread of a group; none of `(other)`.
+/// The TID of a group; `None` for `(other)`.
 fn tid(group: &Group) -> Option<u32> {
     let part = group.key.iter().find(|part| part.name == Key::Tid.name())?;
     if let KeyValue::Number(tid) = part.value { u32::try_from(tid).ok() } else { None }
 }
 
 impl TopView {
-    /// Groups whose run time is read with each report, first to last by the column: those on the screen, or in the next interval.
+    /// Number of groups whose run time is read with each report, in the order of the sort column: those on
+    /// the screen, or those that may be in the next interval.
     fn read_with_each_report(&self) -> usize {
-        /// Some 5 ms of reading.
+        /// Takes some 5 ms.
         const MOST: usize = 1_000;
         let shown = self.table.limit.unwrap_or(MOST).min(MOST);
         match terminal(false) {
@@ -75,7 +78,7 @@ impl TopView {
         }
     }
 
-    /// The table on a terminal as it is now.
+    /// Renders the table for the current size of the terminal.
     fn screen(&mut self, report: &Report) -> String {
         const DEFAULT_ROWS: usize = 24;
         let (now, rows) = terminal(false);
@@ -83,14 +86,14 @@ impl TopView {
         let TableConfig { sort, limit, last_only } = self.table;
         let head = screen::head(report, last_only, sort.name(), &self.style);
         let render = |limit| {
-            let view = sink::ReportView::Table { sort, limit: Some(limit) };
+            let view = render::ReportView::Table { sort, limit: Some(limit) };
             let mut out = head.clone().into_bytes();
-            let mut reports = sink::OutputFormat::Human.reports(view, &self.keys, self.style.clone());
-            // A writer in memory does not fail.
+            let mut reports = render::OutputFormat::Human.reports(view, &self.keys, self.style.clone());
+            // Writing to memory does not fail.
             _ = reports.report(report, &mut out);
             String::from_utf8_lossy(&out).into_owned()
         };
-        // The last row is the cursor's.
+        // The last row is left for the cursor.
         screen::fitting(
             rows.unwrap_or(DEFAULT_ROWS).saturating_sub(1),
             limit.unwrap_or(usize::MAX),
@@ -141,7 +144,7 @@ impl View for TopView {
     fn complete(&mut self, report: &mut Report) {
         let limit = Some(self.read_with_each_report());
         let Some(run_times) = &mut self.run_times else { return };
-        let first = sink::ReportView::Table { sort: self.table.sort, limit }.groups(report, &self.style);
+        let first = render::ReportView::Table { sort: self.table.sort, limit }.groups(report, &self.style);
         let now = run_times.now(first.into_iter().filter_map(tid));
         for group in &mut report.groups {
             group.run_ns = tid(group).and_then(|tid| run_times.since(&now, tid));
@@ -155,7 +158,7 @@ impl View for TopView {
         if !self.redrawn {
             return self.reports.report(report, out);
         }
-        // Home, and clear what is below: no flicker, and the scrollback stays.
+        // Cursor home, and clear below it: no flicker, and the scrollback is preserved.
         write!(out, "\x1b[H\x1b[J{}", self.screen(report))
     }
 }

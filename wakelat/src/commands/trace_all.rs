@@ -1,4 +1,4 @@
-//! `trace --all`: a line a switch.
+//! `trace --all`: prints a line per switch.
 
 use std::io::{self, Write};
 
@@ -6,22 +6,24 @@ use anyhow::Result;
 
 use super::{run, stderr_style, style};
 use crate::{
-    aggregate::key::Names,
     collect::{MigrationScope, TimelineSettings},
     config::{Config, FilterConfig, TraceAllConfig},
-    report::Report,
     session::{StopReason, View},
-    sink::{self, EventRenderer, Style},
+};
+use wakelat_core::{
+    aggregate::key::Names,
+    render::{self, EventRenderer, Style},
+    report::Report,
     timeline::{
         event::Event,
-        stay::{SchedLineOptions, SliceTracker},
+        slice::{SchedLineOptions, SliceTracker},
     },
 };
 
-/// `trace --all`: a line a switch.
+/// `trace --all`: prints a line per switch.
 ///
 /// # Errors
-/// Those of [`crate::session::run`].
+/// Errors of [`crate::session::run`].
 pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
     let (style, _) = style(&config.output);
     let mut view = TraceAllView {
@@ -35,15 +37,15 @@ pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
     run(config, &mut view)
 }
 
-/// Shows events as lines.
+/// Prints events as lines.
 struct TraceAllView<'a> {
     slices: SliceTracker,
     events: Box<dyn EventRenderer>,
     shown: SchedLineOptions,
-    /// Judges by the CPU; of the rest the kernel side does.
+    /// Filters by CPU here; the programs apply the rest of the filter.
     filter: &'a FilterConfig,
     warming_up: bool,
-    /// How the coverage is to look on standard error, where the output cannot hold it.
+    /// The style of the coverage on standard error, if the output cannot contain it.
     stderr_style: Option<Style>,
 }
 
@@ -74,7 +76,7 @@ impl View for TraceAllView<'_> {
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
         let name_of = |tid| names.comm(tid);
-        let context = sink::RenderContext { unix_offset_ns, name_of: &name_of };
+        let context = render::RenderContext { unix_offset_ns, name_of: &name_of };
         let (warming_up, filter) = (self.warming_up, self.filter);
         let mut lines = self.slices.take(event).filter(|line| !warming_up && filter.wants_cpu(line.cpu()));
         lines.try_for_each(|line| self.events.event(&line, &context, out))
@@ -83,7 +85,7 @@ impl View for TraceAllView<'_> {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         self.events.end(report, out)?;
         if let Some(style) = &self.stderr_style {
-            sink::coverage::write(report, style, &mut io::stderr())?;
+            render::coverage::write(report, style, &mut io::stderr())?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `why`: where the time of waits went.
+//! `why`: shows what caused the waits.
 
 use std::io::{self, Write};
 
@@ -6,33 +6,36 @@ use anyhow::{Context as _, Result};
 
 use super::{prepare, stacks::StackSymbolizer, style};
 use crate::{
-    aggregate::key::{Key, Names},
     collect::{Collector, TimelineSettings},
     config::{self, Config, OutputConfig},
-    recording::{CollectedEvents, Frame, RecordedNames, Recording},
-    report::{LatencyFrom, Report},
     session::{
         self, StopReason, View, input,
         output::{Output, WriteResult},
     },
-    sink::{OutputFormat, Style},
+};
+use wakelat_core::{
+    aggregate::key::{Key, Names},
+    recording::{CollectedEvents, Frame, RecordedNames, Recording},
+    render::{OutputFormat, Style},
+    report::{LatencyFrom, Report},
     timeline::{event::Event, stack::Role},
     why,
 };
 
-/// `why`: where the time of waits went.
+/// `why`: shows what caused the waits.
 ///
 /// # Errors
-/// Those of [`crate::session::run`], and where the file of folded stacks cannot be written.
+/// Errors of [`crate::session::run`], and if the file of folded stacks cannot be written.
 pub fn why(config: &Config, why: &config::WhyConfig) -> Result<StopReason> {
-    let place = prepare(config)?;
+    let environment = prepare(config)?;
     let mut folded = why.stacks.folded.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let roles = [(why.stacks.waker, Role::Waker), (why.stacks.wakee, Role::Wakee)];
-    let roles: Vec<Role> = roles.into_iter().filter(|(told, _)| *told).map(|(_, role)| role).collect();
+    let roles: Vec<Role> = roles.into_iter().filter(|(wanted, _)| *wanted).map(|(_, role)| role).collect();
     let shown = WhyOptions {
         by: &config.by,
         max_groups: config.max_groups,
         worst: why.worst,
+        details: why.details,
         output: &config.output,
         is_live: true,
     };
@@ -40,23 +43,23 @@ pub fn why(config: &Config, why: &config::WhyConfig) -> Result<StopReason> {
     if folded.is_some() {
         view.builder.enable_folding();
     }
-    let stop = session::run(config, &place, &mut view)?;
+    let stop = session::run(config, &environment, &mut view)?;
     if let (Some(output), Some(folded), Some(stacks)) = (&mut folded, view.builder.folded(), &view.stacks) {
         output.write(|out| folded.write(&roles, stacks, &view.names, out))?;
     }
     Ok(stop)
 }
 
-/// `why -i`: the same, of a recording.
+/// `why -i`: shows what caused the waits of a recording.
 ///
 /// # Errors
-/// Where the file cannot be read or is no whole recording, or the result cannot be written.
+/// If the file cannot be read or is not a complete recording, or the result cannot be written.
 pub fn why_recorded(config: &config::WhyRecordedConfig) -> Result<StopReason> {
-    let config::WhyRecordedConfig { input, by, max_groups, worst, output } = config;
+    let config::WhyRecordedConfig { input, by, max_groups, worst, details, output } = config;
     let unreadable = || format!("cannot read {}", input::name(input));
     let mut recording = Recording::open(input::open(input).with_context(unreadable)?).with_context(unreadable)?;
     let header = recording.header();
-    let shown = WhyOptions { by, max_groups: *max_groups, worst: *worst, output, is_live: false };
+    let shown = WhyOptions { by, max_groups: *max_groups, worst: *worst, details: *details, output, is_live: false };
     let mut view = shown.view(header.collected, header.from, header.merged, &[]);
     let mut out = Output::open(output.path.as_deref())?;
     let mut names = RecordedNames::default();
@@ -73,71 +76,74 @@ pub fn why_recorded(config: &config::WhyRecordedConfig) -> Result<StopReason> {
     Ok(if written == WriteResult::NoReader { StopReason::NoReader } else { StopReason::Done })
 }
 
-/// What is asked about waits, wherever they come from.
+/// The options of `why` for live waits and recordings.
 struct WhyOptions<'a> {
     by: &'a [Key],
     max_groups: usize,
     worst: usize,
+    details: bool,
     output: &'a OutputConfig,
-    /// The waits are those of this machine now, and not of a recording.
+    /// The waits are live, and not those of a recording.
     is_live: bool,
 }
 
 impl WhyOptions<'_> {
-    /// Of waits of which `parts` are told, and the stacks of these.
-    fn view(&self, parts: CollectedEvents, from: LatencyFrom, merged: bool, roles: &[Role]) -> WhyView {
+    /// A view of waits for which `collected` events are available, with the stacks of `roles`.
+    fn view(&self, collected: CollectedEvents, from: LatencyFrom, merged: bool, roles: &[Role]) -> WhyView {
         let (style, _) = style(self.output);
-        let untold = [
-            (parts.irq, "interrupts and softirqs"),
-            (parts.idle, "C-states"),
-            (parts.throttling, "throttling and stolen time"),
+        let causes = [
+            (collected.irq, "IRQs and softirqs"),
+            (collected.idle, "C-states"),
+            (collected.throttling, "throttling and steal time"),
         ];
-        let rules = why::SummaryOptions {
+        let options = why::SummaryOptions {
             from,
             by: self.by.to_vec(),
             merged,
             max_groups: self.max_groups,
             worst: self.worst,
-            not_collected: untold.into_iter().filter(|(told, _)| !told).map(|(_, what)| what).collect(),
+            not_collected: causes.into_iter().filter(|(collected, _)| !collected).map(|(_, cause)| cause).collect(),
             stacks: roles.to_vec(),
             own_pid: self.is_live.then(std::process::id),
         };
         WhyView {
             timeline: TimelineSettings {
                 stacks: roles.iter().fold(0, |roles, role| roles | role.bit()),
-                ..timeline(parts)
+                ..timeline(collected)
             },
-            builder: why::SummaryBuilder::new(rules),
+            builder: why::SummaryBuilder::new(options),
             names: why::NameCache::default(),
             stacks: None,
             json: self.output.format == OutputFormat::Json,
+            details: self.details,
             style,
         }
     }
 }
 
-/// What has to be told, for `parts` to be.
-pub(super) fn timeline(parts: CollectedEvents) -> TimelineSettings {
-    let CollectedEvents { irq: noise, idle, throttling: quota, workqueue: works, fork: forks } = parts;
+/// The events to record for `collected`.
+pub(super) fn timeline(collected: CollectedEvents) -> TimelineSettings {
+    let CollectedEvents { irq, idle, throttling, workqueue, fork } = collected;
     TimelineSettings {
-        interrupts: noise,
+        interrupts: irq,
         idle,
-        clocks: quota,
-        work_items: works,
-        forks,
+        clocks: throttling,
+        work_items: workqueue,
+        forks: fork,
         cgroups: true,
         ..TimelineSettings::OF_WAITS
     }
 }
 
-/// Adds up events, and shows the sum.
+/// Adds up the waits from events, and shows the summary.
 struct WhyView {
     timeline: TimelineSettings,
     builder: why::SummaryBuilder,
     names: why::NameCache,
-    /// Where stacks are asked for, and the programs are loaded.
+    /// The symbolizer, once the programs are loaded, if stacks are requested.
     stacks: Option<StackSymbolizer>,
     json: bool,
+    details: bool,
     style: Style,
 }
 
@@ -180,12 +186,12 @@ impl View for WhyView {
             self.builder.add_stacks(&mut summary, counts, stacks, &self.names);
         }
         self.builder.start_window();
-        // The groups of the report are the first that came, those of the summary the largest.
+        // The report has the groups that came first, the summary the largest ones.
         let mut report = report.clone();
         report.coverage.groups_merged = summary.groups_merged;
         if self.json {
-            return why::sink::json(&summary, &report, out);
+            return why::render::json(&summary, &report, out);
         }
-        out.write_all(why::sink::text(&summary, &report, &self.style).as_bytes())
+        out.write_all(why::render::text(&summary, &report, self.details, &self.style).as_bytes())
     }
 }

@@ -1,20 +1,18 @@
-//! Why they waited, and from when it counts.
+//! Classes of waits, and the event that starts a wakeup's latency.
 
 use wakelat_common::{Class, Classes};
 
 use super::ConfigError;
-use crate::{
-    cli::{ClassName, FilterFlags, FromEvent},
-    report::LatencyFrom,
-};
+use crate::cli::{ClassName, FilterFlags, FromEvent};
+use wakelat_core::report::LatencyFrom;
 
-/// The classes asked for, and whether they go into one.
+/// The classes given, and whether they are merged into one.
 pub(super) fn classes(flags: &FilterFlags) -> Result<(Classes, bool), ConfigError> {
     if flags.class.contains(&ClassName::Runqueue) {
         if flags.class.iter().any(|class| *class != ClassName::Runqueue) {
             return Err(ConfigError::usage(
                 "--class",
-                "`runqueue` is all classes as one and stands alone; expected `runqueue`, or some of wakeup, new, preempted",
+                "`runqueue` already combines all classes; give either `runqueue` or a list of wakeup, new, preempted",
             ));
         }
         return Ok((all(), true));
@@ -32,14 +30,14 @@ pub(super) fn all() -> Classes {
     Class::ALL.into_iter().fold(Classes::NONE, Classes::with)
 }
 
-/// From which event a wakeup's clock starts.
+/// The event that starts a wakeup's latency.
 pub(super) fn from(flags: &FilterFlags, classes: Classes) -> Result<LatencyFrom, ConfigError> {
     match flags.from {
         FromEvent::Wakeup => Ok(LatencyFrom::Wakeup),
         FromEvent::Waking if classes.contains(Class::Wakeup) => Ok(LatencyFrom::Waking),
         FromEvent::Waking => Err(ConfigError::usage(
             "--from",
-            "only a wakeup has a `waking` before it; add `wakeup` to `--class` or leave `--from` out",
+            "only wakeups have a `waking` event; add `wakeup` to `--class`, or leave out `--from`",
         )),
     }
 }

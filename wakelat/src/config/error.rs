@@ -1,23 +1,23 @@
-//! Why flags do not make a configuration.
+//! Why flags are rejected.
 
 use std::fmt;
 
-/// Why flags do not make a configuration. Nothing has been started.
+/// Why flags are rejected. Nothing has been started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigError {
-    /// What was typed is wrong wherever it is typed: exit code 2.
+    /// The flags are wrong on any machine: exit code 2.
     Usage(String),
-    /// What was typed is right, but not here and now: exit code 1.
+    /// The flags are right, but cannot be used here and now: exit code 1.
     Unmet(String),
 }
 
 impl ConfigError {
-    /// A value that the named flag does not take.
+    /// A value that the named flag does not accept.
     pub(crate) fn usage(flag: &str, why: impl fmt::Display) -> Self {
         Self::Usage(format!("`{flag}`: {why}"))
     }
 
-    /// A value of the named flag that this machine cannot serve.
+    /// A value of the named flag that cannot be used on this machine.
     pub(crate) fn unmet(flag: &str, why: impl fmt::Display) -> Self {
         Self::Unmet(format!("`{flag}`: {why}"))
     }

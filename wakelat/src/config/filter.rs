@@ -1,4 +1,4 @@
-//! Who is measured.
+//! Which tasks are measured.
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt as _};
 
@@ -15,31 +15,32 @@ use crate::{
         cgroup::{Cgroup, CgroupError},
         machine::TaskKind,
     },
-    wait::{Comm, Wait},
 };
+use wakelat_core::wait::{Comm, Wait};
 
-/// The filter, as the kernel side takes it. The parts in force are joined by *and*, the values of one part by *or*.
+/// The filter, as the BPF programs take it. A task must match every part in force, and one value of each
+/// part.
 #[derive(Clone)]
 pub struct FilterConfig {
     /// Which parts are in force: bits of [`wakelat_common::filter::part`].
     pub parts: u32,
-    /// Processes, each once; empty where not in force.
+    /// Processes, each once; empty if not in force.
     pub tgids: Vec<u32>,
-    /// Threads, each once; empty where not in force.
+    /// Threads, each once; empty if not in force.
     pub pids: Vec<u32>,
-    /// cgroups, whose descendants count too; empty where not in force.
+    /// Cgroups, which include their descendants; empty if not in force.
     pub cgroups: Vec<Cgroup>,
     /// Names, CPUs, priorities and policies.
     pub filter: Box<Filter>,
-    /// wakelat's own threads count as well.
+    /// Whether wakelat's own threads are measured too.
     pub include_self: bool,
 }
 
 impl FilterConfig {
-    /// Judges the flags by what there is on this machine now.
+    /// Validates the flags against the tasks, cgroups and CPUs of this machine now.
     ///
     /// # Errors
-    /// Where they name what is not there, or cannot match anything.
+    /// If a flag names something that does not exist, or cannot match anything.
     pub(super) fn new(flags: &FilterFlags, machine: &Machine) -> Result<Self, ConfigError> {
         let mut config = Self {
             parts: 0,
@@ -68,8 +69,8 @@ impl FilterConfig {
         Ok(config)
     }
 
-    /// Whether it wants the task of `wait` as it is when the wait ends: name, priority and CPU, the parts that a record
-    /// of the kernel's shows as well.
+    /// Whether the filter accepts the task of `wait` as it is when the wait ends: name, priority and
+    /// CPU, the parts that the kernel's own records show too.
     pub fn wants_at_end(&self, wait: &Wait) -> bool {
         let in_force = |part| self.parts & part != 0;
         (!in_force(part::COMM) || self.wants_comm(&wait.comm))
@@ -77,24 +78,24 @@ impl FilterConfig {
             && self.wants_cpu(wait.cpu)
     }
 
-    /// Whether it wants a task of this name.
+    /// Whether the filter accepts a task of this name.
     pub fn wants_comm(&self, comm: &Comm) -> bool {
         let mut bytes = [0; COMM_LEN];
         bytes[..comm.as_bytes().len()].copy_from_slice(comm.as_bytes());
         self.parts & part::COMM == 0 || self.filter.comm.matches(&bytes)
     }
 
-    /// Whether waits that end on `cpu` are wanted.
+    /// Whether the filter accepts waits that end on `cpu`.
     pub fn wants_cpu(&self, cpu: u32) -> bool {
         self.parts & part::CPU == 0 || self.filter.wants_cpu(cpu)
     }
 
-    /// Whether it wants every task, wakelat's own aside.
+    /// Whether the filter accepts every task except wakelat's own, on the CPUs that it accepts.
     pub fn wants_any_task(&self) -> bool {
         self.parts & !(part::OTHERS | part::CPU) == 0
     }
 
-    /// Wants these threads alone, instead of whole processes.
+    /// Restricts the filter to these threads, instead of whole processes.
     pub(super) fn only_threads(&mut self, tids: Vec<u32>) {
         self.parts = self.parts & !part::TGID | part::PID;
         self.tgids.clear();
@@ -117,13 +118,13 @@ impl FilterConfig {
                 .comm
                 .add(pattern.as_bytes())
                 .map_err(|error| ConfigError::usage("--comm", format!("`{shown}`: {error}")))?;
-            // One bit per character that has to be there, and one for the match.
+            // One bit per required character, and one for the match.
             let shortest = bits(&self.filter.comm) - before - 1;
             if shortest as usize >= COMM_LEN {
                 return Err(ConfigError::usage(
                     "--comm",
                     format!(
-                        "`{shown}` matches no task, since the kernel keeps {} characters of a name; end it with `*` after at most that many",
+                        "`{shown}` matches no task: the kernel keeps only {} characters of a name; shorten it and end it with `*`",
                         COMM_LEN - 1
                     ),
                 ));
@@ -136,9 +137,9 @@ impl FilterConfig {
     fn cpus(&mut self, wanted: &Ranges, machine: &Machine) -> Result<(), ConfigError> {
         for range in wanted.iter() {
             for cpu in range.clone() {
-                // Judged one by one, so that a huge range ends at the first CPU that is not there.
-                let there = u32::try_from(cpu).is_ok_and(|cpu| machine.cpus.contains(cpu) && self.filter.want_cpu(cpu));
-                if !there {
+                // Checked one by one, so that a huge range ends at the first CPU that does not exist.
+                let known = u32::try_from(cpu).is_ok_and(|cpu| machine.cpus.contains(cpu) && self.filter.want_cpu(cpu));
+                if !known {
                     let why = format!("there is no CPU `{cpu}`; this machine has {}", machine.cpus);
                     return Err(ConfigError::usage("--cpus", why));
                 }
@@ -164,7 +165,7 @@ impl FilterConfig {
 }
 
 impl std::fmt::Debug for FilterConfig {
-    /// Leaves the 3 KB of masks out.
+    /// Omits the 3 KB of masks.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FilterConfig")
             .field("parts", &self.parts)
@@ -188,8 +189,8 @@ fn tasks(tgids: &[u32], pids: &[u32], machine: &Machine) -> Result<(), ConfigErr
         if !machine.first_pid_namespace {
             return Err(ConfigError::unmet(
                 flag,
-                "in a container, ids are not those that the kernel side sees; run wakelat outside of it or with `--pid=host`, \
-                 or select by `--cgroup` or `--comm`",
+                "IDs inside this container differ from those that BPF programs see; run wakelat outside it or with \
+                 `--pid=host`, or select by `--cgroup` or `--comm`",
             ));
         }
     }
@@ -213,7 +214,7 @@ fn tasks(tgids: &[u32], pids: &[u32], machine: &Machine) -> Result<(), ConfigErr
         belongs |= tgids.contains(&tgid);
     }
     if !belongs {
-        let why = "none of the threads belongs to a process of `--pid`, so nothing matches; leave one of the two out";
+        let why = "no thread belongs to a process given with `--pid`, so nothing matches; leave out `--pid` or `--tid`";
         return Err(ConfigError::usage("--tid", why));
     }
     Ok(())

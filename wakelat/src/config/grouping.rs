@@ -1,13 +1,13 @@
-//! By what waits are grouped.
+//! Grouping keys.
 
 use super::ConfigError;
 use crate::{
-    aggregate::key::Key,
     cli::GroupingFlags,
     kernel::{Machine, cgroup, mounts},
 };
+use wakelat_core::aggregate::key::Key;
 
-/// The keys asked for, or those of the command where none was, as far as this machine has them.
+/// The keys given, or those of the command if none is given, if this machine supports them.
 pub(super) fn keys(flags: &GroupingFlags, default: &[Key], machine: &Machine) -> Result<Vec<Key>, ConfigError> {
     let keys = keys_anywhere(flags, default)?;
     let of_cgroups = keys.iter().find(|key| matches!(key, Key::Cgroup | Key::Container));
@@ -19,17 +19,18 @@ pub(super) fn keys(flags: &GroupingFlags, default: &[Key], machine: &Machine) ->
     Ok(keys)
 }
 
-/// The same, wherever the waits were measured.
+/// The keys given, or those of the command if none is given, whatever machine the waits were measured
+/// on.
 pub(super) fn keys_anywhere(flags: &GroupingFlags, default: &[Key]) -> Result<Vec<Key>, ConfigError> {
     let mut keys = Vec::new();
     for key in &flags.by {
         if keys.contains(key) {
-            return Err(ConfigError::usage("--by", format!("`{}` is given twice; give it once", key.name())));
+            return Err(ConfigError::usage("--by", format!("`{}` is given more than once; give it once", key.name())));
         }
         keys.push(*key);
     }
-    for (asked, key) in [(flags.per_process, Key::Pid), (flags.per_thread, Key::Tid)] {
-        if asked && !keys.contains(&key) {
+    for (given, key) in [(flags.per_process, Key::Pid), (flags.per_thread, Key::Tid)] {
+        if given && !keys.contains(&key) {
             keys.push(key);
         }
     }

@@ -1,4 +1,5 @@
-//! What was asked for, validated: everything behind the command line works on these values and checks nothing again.
+//! The validated configuration. All code behind the command line works on these values and does not
+//! check them again.
 
 pub mod names;
 pub mod number;
@@ -27,19 +28,20 @@ use std::path::PathBuf;
 use wakelat_common::Classes;
 
 use crate::{
-    aggregate::key::Key,
     cli::{CommonFlags, DoctorFlags, GroupingFlags},
     events::EventsFlags,
     hist_trigger::cli::HistTriggerFlags,
     kernel::Machine,
+};
+use wakelat_core::{
+    aggregate::key::Key,
     recording::CollectedEvents,
+    render::table::Sort,
     report::{LatencyFrom, Mode},
-    sink::table::Sort,
-    timeline::stay::SchedLineOptions,
+    timeline::slice::SchedLineOptions,
 };
 
 pub use crate::kernel::cgroup::Cgroup;
-pub use crate::sink::OutputFormat;
 pub use error::ConfigError;
 pub use filter::FilterConfig;
 pub use mode::ModeChoice;
@@ -54,28 +56,29 @@ pub use tracer::{
 pub use tracer_events::TracerEvents;
 pub use verify::VerifyConfig;
 pub(crate) use verify::trigger_filter;
+pub use wakelat_core::render::OutputFormat;
 pub use window::WindowConfig;
 
-/// What one run is to do.
+/// What one run does.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// The distribution, once or per interval.
     Hist(Config),
     /// The live table of groups.
     Top(Config, TableConfig),
-    /// A line after the other, as it happens.
+    /// A line per wait or switch, as it happens.
     Trace(Config, TraceRows),
-    /// Where the time of waits went.
+    /// The causes of waits.
     Why(Config, WhyConfig),
-    /// The same, of a recording.
+    /// The causes of the waits in a recording.
     WhyRecorded(WhyRecordedConfig),
-    /// Everything that happens, to a file.
+    /// All events, written to a file.
     Record(Config, CollectedEvents),
-    /// The same window by hist triggers.
+    /// The same window measured by BPF and by hist triggers, compared.
     Verify(VerifyConfig),
-    /// The timerlat tracer, explained.
+    /// The timerlat tracer, with causes of latency.
     Timerlat(Box<TimerlatConfig>),
-    /// The osnoise tracer, added up.
+    /// The osnoise tracer, with totals.
     Osnoise(Box<OsnoiseConfig>),
     /// One measuring thread of a run of timerlat in user space.
     TimerlatThread(UserThreadConfig),
@@ -83,50 +86,48 @@ pub enum Command {
     HistTrigger(HistTriggerFlags),
     /// The tracepoints and their state.
     Events(EventsFlags),
-    /// What this kernel and this user can do.
+    /// What works with this kernel and this user.
     Doctor(DoctorFlags),
 }
 
-/// A measurement.
+/// The configuration of a measurement.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// For how long and in which steps.
+    /// How long to measure, and in which intervals.
     pub window: WindowConfig,
-    /// Who is measured.
+    /// Which tasks are measured.
     pub filter: FilterConfig,
-    /// Why they waited.
+    /// Which classes of waits are measured.
     pub classes: Classes,
-    /// Run-queue latency was asked for by name: all classes go into one.
+    /// Whether all classes are merged into run-queue latency, which was requested by name.
     pub merged: bool,
-    /// Where the clock of a `wakeup` starts.
+    /// The event that starts the latency of a `wakeup`.
     pub from: LatencyFrom,
-    /// By what waits are grouped, in this order, each at most once; empty for one group per class.
+    /// Grouping keys, in this order, each at most once; empty for one group per class.
     pub by: Vec<Key>,
-    /// Groups user space keeps before it merges further ones into one.
+    /// Number of groups that user space keeps before it merges further ones into one.
     pub max_groups: usize,
-    /// Where waits are counted.
+    /// Where waits are aggregated.
     pub mode: Mode,
-    /// What measuring may take: millionths of the time of all CPUs; none for as much as it takes to watch all tasks.
+    /// Limit of the overhead: millionths of the time of all CPUs; none for no limit, with all tasks
+    /// measured.
     pub max_overhead_ppm: Option<u32>,
-    /// The wait from which a sample counts, and what happens when one does.
+    /// The shortest wait that counts, and the action at the first one.
     pub threshold: Option<ThresholdConfig>,
     /// How and where the result is shown.
     pub output: OutputConfig,
-    /// What the measurement may take from the machine.
+    /// Resources of the machine that the measurement uses.
     pub resources: Resources,
-    /// What was decided differently from what was typed: said once, on standard error, unless `quiet`.
+    /// Values that differ from those given: printed once on standard error, unless `quiet`.
     pub notes: Vec<String>,
 }
 
-/// Groups where the command has no flag for them.
+/// Number of groups if the command has no flag for it.
 const MAX_GROUPS: usize = 16384;
 
 impl Config {
-    /// Judges the flags that every measurement takes by what this machine is: one result at the end, one group per
-    /// class.
-    ///
-    /// # Errors
-    /// Where a value makes no sense, anywhere or on this machine.
+    /// Validates the flags that every measurement takes against this machine: one result at the end, one
+    /// group per class.
     pub(crate) fn new(flags: &CommonFlags, machine: &Machine) -> Result<Self, ConfigError> {
         let (classes, merged) = classes::classes(&flags.filter)?;
         let (resources, notes) = Resources::new(&flags.resources, machine)?;
@@ -147,27 +148,28 @@ impl Config {
         })
     }
 
-    /// Asks for waits of all classes, each by itself.
+    /// Measures waits of all classes, each separately.
     ///
     /// # Errors
-    /// Where not all tasks are to be watched.
+    /// If `--max-overhead` is given.
     pub(crate) fn set_all_classes(&mut self) -> Result<(), ConfigError> {
         (self.classes, self.merged) = (classes::all(), false);
         self.check_no_max_overhead()
     }
 
-    /// Asks for a result per interval.
+    /// Reports at an interval.
     ///
     /// # Errors
-    /// Where the intervals are too short to be of use, or too long together.
+    /// If the intervals are too short to be of use, or too long in total.
     pub(crate) fn set_intervals(&mut self, interval_ns: Option<u64>, count: Option<u64>) -> Result<(), ConfigError> {
         self.window.set_intervals(interval_ns, count)
     }
 
-    /// Asks for groups, counted where the flags say.
+    /// Groups waits, and aggregates them where the flags say.
     ///
     /// # Errors
-    /// Where a key is given twice or cannot be had on this machine, or the waits cannot be counted there.
+    /// If a key is given more than once or is not available on this machine, or if the waits cannot be
+    /// aggregated there.
     pub(crate) fn set_grouping(
         &mut self,
         flags: &GroupingFlags,
@@ -180,25 +182,25 @@ impl Config {
         if self.by.contains(&Key::Component) { self.check_no_max_overhead() } else { Ok(()) }
     }
 
-    /// What happens on a CPU is told of all tasks or of none.
+    /// Rejects `--max-overhead`: events on a CPU are recorded for all tasks or for none.
     fn check_no_max_overhead(&self) -> Result<(), ConfigError> {
-        let why = "where a wait went is told by what all tasks did meanwhile, watched or not; leave it out with `why`, \
-                   `trace --parts`, `trace --all` and `--by part`";
+        let why = "cannot be used with `why`, `record`, `trace --breakdown`, `trace --all` or `--by component`, which need the \
+                   events of all tasks, not of a sample; leave it out";
         self.max_overhead_ppm.map_or(Ok(()), |_| Err(ConfigError::usage("--max-overhead", why)))
     }
 
-    /// Asks for the parts of each wait.
+    /// Adds the components of each wait.
     ///
     /// # Errors
-    /// Where not all tasks are to be watched.
+    /// If `--max-overhead` is given.
     pub(crate) fn set_breakdown(&mut self) -> Result<(), ConfigError> {
         self.check_no_max_overhead()
     }
 
-    /// Asks for where the time of waits went, by group where the flags say so.
+    /// Explains waits, by group if the flags say so.
     ///
     /// # Errors
-    /// As [`Config::set_grouping`], and where the result is to be rows.
+    /// As for [`Config::set_grouping`], and if the output format is CSV.
     pub(crate) fn set_why(&mut self, flags: &GroupingFlags, machine: &Machine) -> Result<(), ConfigError> {
         self.by = grouping::keys(flags, &[], machine)?;
         self.max_groups = flags.max_groups;
@@ -206,10 +208,10 @@ impl Config {
         check_why(&self.by, flags, &self.output)
     }
 
-    /// Asks for everything that happens, in a file.
+    /// Records all events to a file.
     ///
     /// # Errors
-    /// Where not all tasks are to be watched, or the file is to be something else than a recording, or a terminal.
+    /// If `--max-overhead` or another output format is given, or if the output is a terminal.
     pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
         self.check_no_max_overhead()?;
         let flag = match self.output.format {
@@ -217,33 +219,38 @@ impl Config {
             OutputFormat::Json => "--json",
             OutputFormat::Csv => "--csv",
         };
-        let why = "a recording has a form of its own; leave it out, and show the file with `wakelat why -i FILE`";
+        let why = "`record` writes its own format; leave it out, and read the file with `wakelat why -i FILE`";
         Err(ConfigError::usage(flag, why))
     }
 }
 
-/// Whether `why` can show groups of waits by these keys, and like this.
+/// Checks that `why` can show groups of waits by these keys, in this format.
 fn check_why(by: &[Key], flags: &GroupingFlags, output: &OutputConfig) -> Result<(), ConfigError> {
     if by.contains(&Key::Component) {
-        return Err(ConfigError::usage("--by", "`part` is what `why` shows of every group; leave it out"));
+        return Err(ConfigError::usage(
+            "--by",
+            "`why` shows the components of every group anyway; leave out `component`",
+        ));
     }
     if flags.mode == ModeChoice::Aggregate {
-        let why = "`aggregate` does not do: where a wait went is known in user space alone; leave it out";
+        let why = "`aggregate` cannot be used here: only user space knows what a task waited for; leave it out";
         return Err(ConfigError::usage("--mode", why));
     }
     if output.format == OutputFormat::Csv {
-        let why = "parts, rankings and time lines are no rows; use `--json`";
+        let why = "the result is not a table; use `--json`";
         return Err(ConfigError::usage("--csv", why));
     }
     Ok(())
 }
 
-/// What `why` tells apart and shows.
+/// What `why` collects and shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhyConfig {
-    /// How many of the longest waits are drawn.
+    /// Number of the longest waits whose timelines are shown.
     pub worst: usize,
-    /// What is told from the task that has the CPU.
+    /// Show every table, with more culprits.
+    pub details: bool,
+    /// The causes to separate from the run time of tasks.
     pub collect: CollectedEvents,
     /// Whose stacks are shown.
     pub stacks: StacksConfig,
@@ -252,41 +259,41 @@ pub struct WhyConfig {
 /// Whose stacks are shown, and where they are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StacksConfig {
-    /// Those of wakers.
+    /// Stacks of wakers.
     pub waker: bool,
-    /// Those of tasks that wait.
+    /// Stacks of waiting tasks.
     pub wakee: bool,
-    /// The file for folded stacks, if they are asked for.
+    /// The file for folded stacks, if requested.
     pub folded: Option<PathBuf>,
 }
 
 /// The table of `top`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableConfig {
-    /// By which column it is ordered.
+    /// The column to sort by.
     pub sort: Sort,
-    /// How many rows at most; none for as many as the terminal has.
+    /// Maximum number of rows; none for as many as the terminal has.
     pub limit: Option<usize>,
-    /// Only the last interval, in place of all since the start.
+    /// Show only the last interval, instead of everything since the start.
     pub last_only: bool,
 }
 
-/// Of what `trace` has a line each.
+/// What `trace` prints a line for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceRows {
-    /// A wait.
+    /// Each wait.
     Waits,
-    /// A wait, with its parts.
+    /// Each wait, with its components.
     Breakdowns,
-    /// A switch.
+    /// Each switch.
     Switches(TraceAllConfig),
 }
 
-/// Every switch, in place of every wait.
+/// The configuration of `trace --all`, which shows every switch instead of every wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceAllConfig {
-    /// What is shown beside the stays of tasks on CPUs.
+    /// What is shown besides the slices of tasks.
     pub shown: SchedLineOptions,
-    /// The CPUs that have a column each, rising; empty where none was asked for.
+    /// The CPUs that have a column each, ascending; empty if no columns were requested.
     pub cpu_map: Vec<u32>,
 }

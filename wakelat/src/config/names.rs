@@ -1,11 +1,8 @@
-//! Words that stand for something.
+//! Parsers of names: policies and grouping keys.
 
-use crate::{aggregate::key::Key, wait::POLICIES};
+use wakelat_core::{aggregate::key::Key, wait::POLICIES};
 
-/// A scheduling policy: its `SCHED_*` number.
-///
-/// # Errors
-/// Where there is none of that name.
+/// Parses a scheduling policy; returns its `SCHED_*` number.
 pub fn policy(text: &str) -> Result<u32, String> {
     POLICIES
         .iter()
@@ -14,10 +11,7 @@ pub fn policy(text: &str) -> Result<u32, String> {
         .ok_or_else(|| unknown(text, "policy", POLICIES.iter().map(|(_, name)| *name)))
 }
 
-/// A grouping key.
-///
-/// # Errors
-/// Where there is none of that name.
+/// Parses a grouping key.
 pub fn key(text: &str) -> Result<Key, String> {
     Key::ALL
         .into_iter()
@@ -27,7 +21,7 @@ pub fn key(text: &str) -> Result<Key, String> {
 
 fn unknown(text: &str, what: &str, accepted: impl Iterator<Item = &'static str>) -> String {
     let accepted: Vec<_> = accepted.collect();
-    format!("`{text}` is not a {what}; expected some of {}, separated by commas", accepted.join(", "))
+    format!("`{text}` is not a {what}; expected a comma-separated list of {}", accepted.join(", "))
 }
 
 #[cfg(test)]
@@ -35,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_stands_for_itself() {
+    fn every_name_is_parsed() {
         for (number, name) in POLICIES {
             assert_eq!(policy(name), Ok(number));
         }
@@ -45,10 +39,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_those_there_are() {
+    fn an_unknown_name_is_rejected_with_the_accepted_ones() {
         assert_eq!(
             policy("normal"),
-            Err("`normal` is not a policy; expected some of other, fifo, rr, batch, idle, deadline, ext, separated by commas"
+            Err("`normal` is not a policy; expected a comma-separated list of other, fifo, rr, batch, idle, deadline, ext"
                 .to_owned())
         );
         assert!(key("").is_err() && key("PID").is_err());

@@ -1,110 +1,73 @@
-//! Plain numbers within their limits.
+//! Parsers of plain numbers within limits.
 
 use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
 
-/// There are never more threads, and none has a higher number (`PID_MAX_LIMIT`, include/linux/threads.h), so no map of starts
-/// needs more room.
+/// No kernel has more threads, or higher thread ids (`PID_MAX_LIMIT`, include/linux/threads.h), so no
+/// task table needs more room.
 const MAX_TASKS: u32 = 4 * 1024 * 1024;
 
-/// The id of a process or thread.
-///
-/// # Errors
-/// Where it is not a number that an id can be; 0 is the idle task, which never waits.
+/// Parses the id of a process or thread. Rejects 0, the idle task, which never waits.
 pub fn id(text: &str) -> Result<u32, String> {
     at_least_one(text, MAX_TASKS)
 }
 
-/// How many intervals.
-///
-/// # Errors
-/// Where it is not a number of at least 1.
+/// Parses the number of intervals: at least 1.
 pub fn count(text: &str) -> Result<u64, String> {
     at_least_one(text, u64::MAX)
 }
 
-/// How many rows.
-///
-/// # Errors
-/// Where it is not a number of at least 1.
+/// Parses the number of rows: at least 1.
 pub fn rows(text: &str) -> Result<usize, String> {
     at_least_one(text, usize::MAX)
 }
 
-/// How many waits are drawn.
-///
-/// # Errors
-/// Where it is not a number from 0 to a thousand.
+/// Parses the number of waits to show: 0 to a thousand.
 pub fn worst(text: &str) -> Result<usize, String> {
     within(text, 0..=1000)
 }
 
-/// How wide a bucket of a histogram is, as rtla takes it.
-///
-/// # Errors
-/// Where it is not a number from 1 to a million.
+/// Parses the width of a histogram bucket, as rtla takes it: 1 to a million.
 pub fn bucket_size(text: &str) -> Result<u64, String> {
     within(text, 1..=1_000_000)
 }
 
-/// How many buckets a histogram has.
-///
-/// # Errors
-/// Where it is not a number from 1 to ten million.
+/// Parses the number of histogram buckets: 1 to ten million.
 pub fn entries(text: &str) -> Result<u64, String> {
     within(text, 1..=10_000_000)
 }
 
-/// How many groups; the limit keeps them within a few GB.
-///
-/// # Errors
-/// Where it is not a number from 1 to a million.
+/// Parses the number of groups: 1 to a million, which keeps them within a few GB.
 pub fn groups(text: &str) -> Result<usize, String> {
     within(text, 1..=1_000_000)
 }
 
-/// Tasks that the table of starts has room for.
-///
-/// # Errors
-/// Where it is not a number from 2 to the highest number of threads a kernel can have.
+/// Parses the capacity of the task table: 2 to the highest number of threads a kernel can have.
 pub fn max_tasks(text: &str) -> Result<u32, String> {
     within(text, 2..=MAX_TASKS)
 }
 
-/// A priority of SCHED_FIFO.
-///
-/// # Errors
-/// Where it is not a number from 1 to 99.
+/// Parses a real-time priority: 1 to 99.
 pub fn rt_priority(text: &str) -> Result<u8, String> {
     within(text, 1..=99)
 }
 
-/// The reader's real-time priority, or 0 for none.
-///
-/// # Errors
-/// Where it is not a number from 0 to 99.
+/// Parses the reader's real-time priority: 1 to 99, or 0 for none.
 pub fn reader_priority(text: &str) -> Result<u8, String> {
     within(text, 0..=99)
 }
 
-/// The longest way out of idle: µs, as `/dev/cpu_dma_latency` takes it (an s32).
-///
-/// # Errors
-/// Where it is not a number from 0 to ten seconds.
+/// Parses the longest C-state exit latency: µs, 0 to ten seconds, as `/dev/cpu_dma_latency` takes it (an
+/// s32).
 pub fn dma_latency(text: &str) -> Result<i32, String> {
     within(text, 0..=10_000_000)
 }
 
-/// A part of the time of all CPUs, in percent; gives millionths.
-///
-/// # Errors
-/// Where it is not a number of percents from a hundredth to a hundred.
+/// Parses a share of the time of all CPUs: percent, from a hundredth to a hundred. Returns millionths.
 pub fn percent_as_ppm(text: &str) -> Result<u32, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>();
     match percent {
         Ok(percent) if (0.01..=100.0).contains(&percent) => Ok((percent * 1e4).round() as u32),
-        _ => {
-            Err(format!("`{text}` is not accepted; expected a part in percent such as `0.5%`, from `0.01%` to `100%`"))
-        }
+        _ => Err(format!("`{text}` is not accepted; expected a percentage from `0.01%` to `100%`, such as `0.5%`")),
     }
 }
 
@@ -121,7 +84,7 @@ fn at_least_one<T: FromStr + PartialOrd + From<u8> + Display>(text: &str, most: 
     match text.parse() {
         Ok(number) if number >= T::from(1) && number <= most => Ok(number),
         Ok(number) if number < T::from(1) => Err(format!("`{text}` is not accepted; expected a number of at least 1")),
-        // It is a number, and has more digits than any that is accepted.
+        // It is a number, but has more digits than any accepted one.
         _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
             Err(format!("`{text}` is too large; expected at most {most}"))
         }
@@ -142,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_in_percent_with_or_without_the_sign() {
+    fn a_share_is_in_percent_with_or_without_the_sign() {
         assert_eq!((percent_as_ppm("0.5%"), percent_as_ppm("0.5")), (Ok(5_000), Ok(5_000)));
         assert_eq!((percent_as_ppm("0.01 %"), percent_as_ppm("100%")), (Ok(100), Ok(1_000_000)));
         for text in ["0", "0.001%", "101%", "-1%", "", "%", "x", "NaN", "inf"] {
@@ -151,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_too_large_is_refused_with_the_largest() {
+    fn a_number_that_is_too_large_is_rejected_with_the_maximum() {
         for text in ["4194305", "4294967296", "99999999999"] {
             assert_eq!(id(text), Err(format!("`{text}` is too large; expected at most 4194304")));
         }
@@ -159,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_or_is_no_number_is_refused_with_the_limits() {
+    fn text_outside_the_limits_is_rejected_with_the_limits() {
         for text in ["0", "100", "256", "-1", "", "x", "1.5", "0x10"] {
             let expected = format!("`{text}` is not accepted; expected a number from 1 to 99");
             assert_eq!(rt_priority(text), Err(expected));

@@ -7,20 +7,21 @@ use std::{
 };
 
 use super::ConfigError;
-use crate::{cli::OutputFlags, sink::OutputFormat};
+use crate::cli::OutputFlags;
+use wakelat_core::render::OutputFormat;
 
 /// How and where the result is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputConfig {
-    /// For whom.
+    /// The output format.
     pub format: OutputFormat,
     /// The file to write to; none for standard output.
     pub path: Option<PathBuf>,
-    /// Nothing but the result: no progress, no notes.
+    /// Print only the result: no progress, no notes.
     pub quiet: bool,
-    /// The wall-clock time at every interval and line.
+    /// Show the wall-clock time of every interval and line.
     pub timestamps: bool,
-    /// Nothing but ASCII, whatever the locale.
+    /// Use only ASCII, whatever the locale.
     pub ascii: bool,
     /// When to use colour.
     pub colour: Colour,
@@ -56,27 +57,29 @@ impl OutputConfig {
         })
     }
 
-    /// Whether what a flag names can be read, a file or `-`, and is not what is written.
+    /// Checks that the argument of `flag` can be read, as a file or `-`, and is not the file that the
+    /// result is written to.
     pub(super) fn check_input(&self, flag: &str, path: &Path) -> Result<(), ConfigError> {
         refuse_directory(flag, path, "a file or `-`")?;
         self.check_distinct(flag, if path == Path::new("-") { Path::new("/dev/stdin") } else { path })
     }
 
-    /// Whether what a flag names can be written beside the result: a file, as standard output belongs to that.
+    /// Checks that the argument of `flag` can be written in addition to the result: it must be a file,
+    /// because standard output belongs to the result.
     pub(crate) fn check_beside(&self, flag: &str, path: &Path) -> Result<(), ConfigError> {
         if path == Path::new("-") {
-            return Err(ConfigError::usage(flag, "`-` is where the result goes; expected a file"));
+            return Err(ConfigError::usage(flag, "`-` is already used for the result; expected a file"));
         }
         refuse_directory(flag, path, "a file")?;
         self.check_distinct(flag, path)
     }
 
-    /// Whether the result goes elsewhere: nothing else would be left of a file.
+    /// Checks that the result goes to another file: it would overwrite this one.
     fn check_distinct(&self, flag: &str, path: &Path) -> Result<(), ConfigError> {
         let result = self.path.as_deref().unwrap_or(Path::new("/dev/stdout"));
         match (FileIdentity::of(path), FileIdentity::of(result)) {
-            (Some(place), Some(of_result)) if place == of_result => {
-                let why = format!("`{}` is the file of `{flag}`, too; expected a file for each", result.display());
+            (Some(file), Some(result_file)) if file == result_file => {
+                let why = format!("`{}` is also the file of `{flag}`; expected two different files", result.display());
                 Err(ConfigError::usage("--output", why))
             }
             _ => Ok(()),
@@ -92,25 +95,25 @@ fn refuse_directory(flag: &str, path: &Path, expected: &str) -> Result<(), Confi
     Ok(())
 }
 
-/// Where a file is, by whatever name.
+/// The identity of a file, whatever its name.
 #[derive(PartialEq)]
 enum FileIdentity {
     /// Its device and inode.
     Existing(u64, u64),
-    /// Its path, where there is nothing yet.
+    /// Its path, if the file does not exist yet.
     Missing(PathBuf),
 }
 
 impl FileIdentity {
-    /// None of what keeps nothing: a pipe, a terminal, `/dev/null`.
+    /// The identity of the file at `path`. None if it stores nothing: a pipe, a terminal, `/dev/null`.
     fn of(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
             Ok(file) => file.is_file().then(|| Self::Existing(file.dev(), file.ino())),
-            Err(_) => Self::not_yet(path).ok(),
+            Err(_) => Self::missing(path).ok(),
         }
     }
 
-    fn not_yet(path: &Path) -> io::Result<Self> {
+    fn missing(path: &Path) -> io::Result<Self> {
         let path = absolute(path)?;
         let directory = path.parent().unwrap_or(Path::new("/")).canonicalize()?;
         Ok(Self::Missing(directory.join(path.file_name().unwrap_or_default())))
@@ -123,8 +126,8 @@ mod tests {
     use crate::cli::RenderFlags;
 
     fn to(output: &Path) -> OutputConfig {
-        let paper = RenderFlags { output: Some(output.to_owned()), ..RenderFlags::default() };
-        OutputConfig::new(&OutputFlags { render: paper, ..OutputFlags::default() }).unwrap()
+        let render = RenderFlags { output: Some(output.to_owned()), ..RenderFlags::default() };
+        OutputConfig::new(&OutputFlags { render, ..OutputFlags::default() }).unwrap()
     }
 
     fn refused(checked: Result<(), ConfigError>) -> String {
@@ -135,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_not_two_whatever_it_is_called() {
+    fn one_file_under_two_names_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         fs::write(path("file"), "").unwrap();
@@ -154,8 +157,8 @@ mod tests {
                 to(&path(one)).check_input("--input", &path(other)),
                 to(&path(one)).check_beside("--trace", &path(other)),
             ] {
-                let said = refused(checked);
-                assert!(said.starts_with("`--output`: ") && said.contains("expected a file for each"), "{said}");
+                let error = refused(checked);
+                assert!(error.starts_with("`--output`: ") && error.contains("expected two different files"), "{error}");
             }
         }
         for [one, other] in [["file", "new"], ["new", "newer"], ["new", "below/new"], ["file", "nowhere/file"]] {
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_before_anything_starts() {
+    fn a_directory_or_standard_output_is_rejected_before_anything_starts() {
         let directory = tempfile::tempdir().unwrap();
         let output = to(&directory.path().join("file"));
         assert!(refused(output.check_input("--input", directory.path())).ends_with("expected a file or `-`"));

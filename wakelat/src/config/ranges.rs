@@ -7,10 +7,10 @@ use std::ops::RangeInclusive;
 pub struct Ranges(Vec<RangeInclusive<i64>>);
 
 impl Ranges {
-    /// Reads a list of numbers and ranges, separated by commas. A number may be negative.
+    /// Parses a list of numbers and ranges, separated by commas. A number may be negative.
     ///
     /// # Errors
-    /// Where a part is not a number or a range, or a range runs backwards.
+    /// If an item is not a number or a range, or a range is in descending order.
     pub fn parse(text: &str) -> Result<Self, String> {
         text.split(',').map(range).collect::<Result<_, _>>().map(Self)
     }
@@ -37,7 +37,7 @@ fn range(text: &str) -> Result<RangeInclusive<i64>, String> {
     };
     let (first, last) = (number(&text[..dash])?, number(&text[dash + 1..])?);
     if first > last {
-        return Err(format!("`{text}` runs backwards; expected `{last}-{first}`"));
+        return Err(format!("`{text}` is in descending order; expected `{last}-{first}`"));
     }
     Ok(first..=last)
 }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_list_is_refused() {
+    fn text_that_is_not_a_list_is_rejected() {
         for text in ["", ",", "0,", "a", "0-", "-", "0-3-5", "0..3", "0 - 3", "9999999999999999999999", "é-3", "0x1"] {
             let error = Ranges::parse(text).unwrap_err();
             assert!(error.contains("expected a list such as `0-3,8`"), "{text}: {error}");
@@ -74,8 +74,8 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_runs_backwards_is_refused_with_the_one_meant() {
-        assert_eq!(Ranges::parse("3-0"), Err("`3-0` runs backwards; expected `0-3`".to_owned()));
+    fn a_descending_range_is_rejected_with_the_range_expected() {
+        assert_eq!(Ranges::parse("3-0"), Err("`3-0` is in descending order; expected `0-3`".to_owned()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What `why` is to show of a recording, and where one is to be written.
+//! What `why` shows of a recording, and where a recording is written.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -6,22 +6,22 @@ use std::{
 };
 
 use super::{ConfigError, OutputConfig, check_why, grouping};
-use crate::{
-    aggregate::key::Key,
-    cli::{GroupingFlags, OutputFlags},
-};
+use crate::cli::{GroupingFlags, OutputFlags};
+use wakelat_core::aggregate::key::Key;
 
-/// What `why` is to show of a recording.
+/// What `why` shows of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhyRecordedConfig {
     /// The file; `-` is standard input.
     pub input: PathBuf,
-    /// By what waits are grouped.
+    /// Grouping keys.
     pub by: Vec<Key>,
-    /// Groups that are kept apart.
+    /// Number of groups that are kept before further ones are merged into one.
     pub max_groups: usize,
-    /// How many of the longest waits are drawn.
+    /// Number of the longest waits whose timelines are shown.
     pub worst: usize,
+    /// Show every table, with more culprits.
+    pub details: bool,
     /// How and where the result is shown.
     pub output: OutputConfig,
 }
@@ -30,21 +30,20 @@ impl WhyRecordedConfig {
     pub(crate) fn new(
         input: &Path,
         grouping: &GroupingFlags,
-        worst: usize,
+        (worst, details): (usize, bool),
         output: &OutputFlags,
     ) -> Result<Self, ConfigError> {
         let (by, output) = (grouping::keys_anywhere(grouping, &[])?, OutputConfig::new(output)?);
         output.check_input("--input", input)?;
         check_why(&by, grouping, &output)?;
-        Ok(Self { input: input.to_owned(), by, max_groups: grouping.max_groups, worst, output })
+        Ok(Self { input: input.to_owned(), by, max_groups: grouping.max_groups, worst, details, output })
     }
 }
 
-/// Whether a recording can be written there.
+/// Checks that a recording can be written to `output`.
 pub(super) fn check_output(output: &OutputConfig) -> Result<(), ConfigError> {
     if output.path.is_none() && io::stdout().is_terminal() {
-        let why =
-            "a recording is nothing for a terminal; expected a file, or `-` where standard output is one or a pipe";
+        let why = "cannot write a recording to a terminal; give a file, or redirect standard output to a file or pipe";
         return Err(ConfigError::usage("--output", why));
     }
     Ok(())

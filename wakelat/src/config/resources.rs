@@ -1,33 +1,33 @@
-//! What the measurement may take from the machine.
+//! Resources of the machine that the measurement uses.
 
 use std::path::PathBuf;
 
 use super::ConfigError;
 use crate::{cli::ResourceFlags, kernel::Machine};
 
-/// What the measurement may take from the machine.
+/// Resources of the machine that the measurement uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resources {
     /// How the programs are attached.
     pub attach: Attach,
-    /// The kernel's types, where they are not in sysfs.
+    /// The file with the kernel's BTF, if it is not in sysfs.
     pub btf: Option<PathBuf>,
-    /// Tasks that the table of starts has room for.
+    /// Number of tasks that the task table has room for.
     pub max_tasks: u32,
-    /// The ring buffer's size: bytes, a power of two and at least a page.
+    /// Size of the ring buffer: bytes, a power of two and at least a page.
     pub ring_bytes: u32,
-    /// Its size where every switch goes through it.
+    /// Size of the ring buffer if every switch goes through it: bytes.
     pub timeline_ring_bytes: u32,
-    /// How often the ring buffer is emptied, however little is in it: ns.
+    /// The interval at which the ring buffer is emptied, however little is in it: ns.
     pub drain_interval_ns: u64,
-    /// SCHED_FIFO priority of the reader, 1–99, or 0 for none; none where it was left open.
+    /// SCHED_FIFO priority of the reader, 1–99, or 0 for none; none if not given.
     pub rt_priority: Option<u8>,
 }
 
 /// How the programs are attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Attach {
-    /// btf where the kernel allows it, else raw, and classic where there is no BTF
+    /// btf if the kernel supports it, otherwise raw, or classic without BTF
     #[default]
     Auto,
     /// BTF-typed tracepoints (tp_btf): cheaper
@@ -38,22 +38,23 @@ pub enum Attach {
     Classic,
 }
 
-/// Places of the smallest default table of starts.
+/// Slots of the smallest default task table.
 const MIN_TASKS: u32 = 16_384;
 /// The largest ring buffer: a map's size is a u32, and a ring's a power of two (`ringbuf_map_alloc()`,
 /// kernel/bpf/ringbuf.c).
 const MAX_RING_BYTES: u64 = 1 << 31;
-/// The largest ring buffer by default: at a million samples a second, 600 ms of them.
+/// The largest ring buffer by default: 600 ms at a million samples a second.
 const MAX_DEFAULT_RING_BYTES: u64 = 64 << 20;
-/// Bytes of the ring buffer for each CPU, where only waits go through it.
+/// Bytes of the ring buffer per CPU, if only waits go through it.
 const RING_PER_CPU: u64 = 1 << 20;
-/// Where every switch and every interrupt does: as long a time of them.
+/// Bytes of the ring buffer per CPU, if every switch and every interrupt goes through it: room for as
+/// long a time.
 const TIMELINE_RING_PER_CPU: u64 = 8 << 20;
-/// Emptying the ring more often than that costs more than it is worth.
+/// Emptying the ring buffer more often than this costs more than it is worth.
 const MIN_DRAIN_INTERVAL_NS: u64 = 100_000;
 
 impl Resources {
-    /// The resources, and what was decided differently from what was typed.
+    /// The resources, and notes on values that differ from those given.
     pub(super) fn new(flags: &ResourceFlags, machine: &Machine) -> Result<(Self, Vec<String>), ConfigError> {
         if flags.drain_interval < MIN_DRAIN_INTERVAL_NS {
             return Err(ConfigError::usage("--drain-interval", "the interval is too short; expected at least `100us`"));
@@ -65,7 +66,7 @@ impl Resources {
         let resources = Self {
             attach: flags.attach,
             btf: flags.btf.clone(),
-            max_tasks: flags.start_entries.unwrap_or_else(|| default_max_tasks(machine)),
+            max_tasks: flags.max_tasks.unwrap_or_else(|| default_max_tasks(machine)),
             ring_bytes,
             timeline_ring_bytes,
             drain_interval_ns: flags.drain_interval,
@@ -75,23 +76,27 @@ impl Resources {
     }
 }
 
-/// A place for four times the threads there are, in case of a storm, but never for more than there can be; and an eighth
-/// of that beside, for threads that share a place: where numbers are given at random, one thread in eight does.
+/// Slots for four times the current number of threads, to have room for a fork burst, but not for more
+/// threads than there can be; and an eighth of that in addition, for threads whose slot is taken: if
+/// thread ids are random, one thread in eight.
 fn default_max_tasks(machine: &Machine) -> u32 {
     let roomy = machine.threads.saturating_mul(4).checked_next_power_of_two().unwrap_or(u32::MAX);
-    let places = roomy.max(MIN_TASKS).min(machine.pid_max.next_power_of_two().max(MIN_TASKS));
-    places + places / 8
+    let slots = roomy.max(MIN_TASKS).min(machine.pid_max.next_power_of_two().max(MIN_TASKS));
+    slots + slots / 8
 }
 
-/// A power of two and at least a page: what the kernel takes.
+/// Rounds a size up to what the kernel accepts, a power of two and at least a page, with a note if that
+/// differs.
 fn ring(bytes: u64, machine: &Machine) -> Result<(u32, Option<String>), ConfigError> {
     let rounded = bytes.max(machine.page_bytes.into()).checked_next_power_of_two();
     let Some(rounded) = rounded.filter(|rounded| *rounded <= MAX_RING_BYTES) else {
-        let why = format!("`{bytes}` bytes are too many; expected at most `2G`, the largest ring buffer of the kernel");
+        let why = format!("`{bytes}` bytes are too many; expected at most `2G`, the kernel's limit for a ring buffer");
         return Err(ConfigError::usage("--ring-size", why));
     };
     let note = (rounded != bytes).then(|| {
-        format!("the ring buffer has {rounded} bytes, not {bytes}: the kernel takes a power of two and at least a page")
+        format!(
+            "the ring buffer has {rounded} bytes, not {bytes}: the kernel requires a power of two and at least a page"
+        )
     });
     Ok((rounded as u32, note))
 }

@@ -35,10 +35,7 @@ const SIGNALS: [(&str, i32); 31] = [
     ("SYS", libc::SIGSYS),
 ];
 
-/// The number of a signal, given by name with or without `SIG`, or by number.
-///
-/// # Errors
-/// Where there is none of that name or number.
+/// Parses a signal, given by name with or without `SIG`, or by number; returns its number.
 pub(super) fn number(text: &str) -> Result<i32, String> {
     let upper = text.to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
@@ -61,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_signal_is_refused() {
+    fn an_unknown_signal_is_rejected() {
         for text in ["", "SIG", "0", "-9", "65", "HANGUP"] {
             assert!(number(text).unwrap_err().contains("is not a signal"), "{text}");
         }

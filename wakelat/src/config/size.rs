@@ -1,14 +1,14 @@
 //! Sizes in bytes as people type them: `4M`, `512KiB`. Units are powers of 1024, as memory is.
 
-/// Reads a size: bytes, at least 1.
+/// Parses a size: bytes, at least 1.
 ///
 /// # Errors
-/// Where it is not a size, zero, or beyond u64.
+/// If the text is not a size, or is zero or beyond u64.
 pub fn parse(text: &str) -> Result<u64, String> {
     match parse_size::Config::new().with_binary().parse_size(text) {
-        Ok(0) => Err(format!("`{text}` is no size at all; expected at least one page")),
+        Ok(0) => Err(format!("`{text}` must be greater than zero; expected at least one page")),
         Ok(bytes) => Ok(bytes),
-        Err(parse_size::Error::PosOverflow) => Err(format!("`{text}` is too large to be a size")),
+        Err(parse_size::Error::PosOverflow) => Err(format!("`{text}` is too large; expected a size such as `4M`")),
         Err(_) => {
             Err(format!("`{text}` is not a size; expected bytes or a number with a unit, such as `512K` or `4M`"))
         }
@@ -36,10 +36,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_size_is_refused() {
+    fn text_that_is_not_a_size_is_rejected() {
         for text in ["", "M", "4X", "-4M", "4MM", "four", "0", "99999999999999999999", "99999E"] {
             let error = parse(text).unwrap_err();
-            assert!(error.starts_with(&format!("`{text}` is ")), "{text}: {error}");
+            assert!(error.starts_with(&format!("`{text}` ")), "{text}: {error}");
         }
     }
 }

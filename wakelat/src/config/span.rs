@@ -2,16 +2,18 @@
 
 use jiff::{Span, SpanRelativeTo};
 
-/// The longest span accepted: ten years. Anything longer is a slip of the finger, and sums of two never overflow.
+/// The longest span accepted: ten years. A longer one is a typing error, and the sum of two never
+/// overflows.
 pub const MAX_NS: u64 = 3650 * 24 * 3600 * 1_000_000_000;
 
-/// Reads a span that carries its unit: ns.
+/// Parses a span with a unit: ns.
 ///
 /// # Errors
-/// Where it has no unit, an unknown one, is negative, zero, finer than 1 ns or longer than [`MAX_NS`].
+/// If the text has no unit or an unknown one, or is negative, zero, finer than 1 ns or longer than
+/// [`MAX_NS`].
 pub fn with_unit(text: &str) -> Result<u64, String> {
     if is_bare(text) {
-        // No unit would help: zero of any is refused.
+        // Zero is rejected in any unit: a unit would not help.
         if text.parse() == Ok(0.0) {
             return positive(text, 0);
         }
@@ -20,37 +22,37 @@ pub fn with_unit(text: &str) -> Result<u64, String> {
     positive(text, nanoseconds(text)?)
 }
 
-/// Reads a span in which a bare number is seconds, as in vmstat, iostat and runqlat: ns.
+/// Parses a span in which a bare number is seconds, as in vmstat, iostat and runqlat: ns.
 ///
 /// # Errors
-/// As [`with_unit`], but for the missing unit.
+/// As for [`with_unit`], except that a unit is optional.
 pub fn seconds(text: &str) -> Result<u64, String> {
     positive(text, seconds_or_zero(text)?)
 }
 
-/// Like [`seconds`], but 0 is a span too: ns.
+/// Parses a span like [`seconds`], but accepts 0: ns.
 ///
 /// # Errors
-/// As [`seconds`], but for zero.
+/// As for [`seconds`], except that 0 is accepted.
 pub fn seconds_or_zero(text: &str) -> Result<u64, String> {
     if is_bare(text) { nanoseconds(&format!("{text}s")).map_err(|_| refused(text)) } else { nanoseconds(text) }
 }
 
-/// Reads a span in which a bare number is microseconds, as in the tracers' files and in rtla: whole µs.
+/// Parses a span in which a bare number is microseconds, as in the tracers' files and in rtla: whole µs.
 ///
 /// # Errors
-/// As [`seconds`], and where it is no whole number of microseconds.
+/// As for [`seconds`], and if the span is not a whole number of microseconds.
 pub fn microseconds(text: &str) -> Result<u64, String> {
     match microseconds_as_ns(text)? {
         ns if ns % 1000 == 0 => Ok(ns / 1000),
-        _ => Err(format!("`{text}` is finer than the tracer counts; expected whole microseconds")),
+        _ => Err(format!("`{text}` is too precise for the tracer; expected whole microseconds")),
     }
 }
 
-/// Reads a span in which a bare number is microseconds, which may be finer: ns.
+/// Parses a span in which a bare number is microseconds, with fractions: ns.
 ///
 /// # Errors
-/// As [`seconds`].
+/// As for [`seconds`].
 pub fn microseconds_as_ns(text: &str) -> Result<u64, String> {
     let ns =
         if is_bare(text) { nanoseconds(&format!("{text}us")).map_err(|_| refused(text))? } else { nanoseconds(text)? };
@@ -63,7 +65,7 @@ fn is_bare(text: &str) -> bool {
 
 fn positive(text: &str, ns: u64) -> Result<u64, String> {
     if ns == 0 {
-        return Err(format!("`{text}` is no time at all; expected at least `1ns`"));
+        return Err(format!("`{text}` must be greater than zero; expected at least `1ns`"));
     }
     Ok(ns)
 }
@@ -80,11 +82,11 @@ fn refused(text: &str) -> String {
 }
 
 fn nanoseconds(text: &str) -> Result<u64, String> {
-    // Of everything jiff reads, only what is written as in the examples: not ISO 8601, not `2 days ago`.
+    // Of all that jiff parses, accept only the format of the examples: not ISO 8601, not `2 days ago`.
     if !text.starts_with(|first: char| first.is_ascii_digit()) || text.contains(char::is_whitespace) {
         return Err(refused(text));
     }
-    // Two letters look like a mu; jiff knows the micro sign only.
+    // Two characters look like a mu; jiff accepts only the micro sign.
     let span: Span = text.replace('\u{3bc}', "\u{b5}").parse().map_err(|_| refused(text))?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| refused(text))?;
     match u64::try_from(duration.as_nanos()) {
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_seconds_where_seconds_are_meant() {
+    fn a_bare_number_is_seconds_if_no_unit_is_required() {
         assert_eq!(seconds("1"), Ok(1_000_000_000));
         assert_eq!(seconds("0.5"), Ok(500_000_000));
         assert_eq!(seconds_or_zero("0"), Ok(0));
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_without_unit_is_refused() {
+    fn a_threshold_without_a_unit_is_rejected() {
         assert_eq!(
             with_unit("500"),
             Err("`500` has no unit; expected one of ns, us, ms, s, m, h, such as `500us`".to_owned())
@@ -135,19 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn no_time_at_all_is_refused() {
+    fn zero_is_rejected() {
         for text in ["0s", "0ns", "0h"] {
-            assert!(with_unit(text).unwrap_err().contains("no time at all"), "{text}");
-            assert!(seconds(text).unwrap_err().contains("no time at all"), "{text}");
+            assert!(with_unit(text).unwrap_err().contains("greater than zero"), "{text}");
+            assert!(seconds(text).unwrap_err().contains("greater than zero"), "{text}");
         }
         for text in ["0", "0.0"] {
             assert!(seconds(text).is_err(), "{text}");
-            assert!(with_unit(text).unwrap_err().contains("no time at all"), "{text}");
+            assert!(with_unit(text).unwrap_err().contains("greater than zero"), "{text}");
         }
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_never_wraps() {
+    fn a_span_that_is_too_long_is_rejected_and_never_wraps() {
         for text in ["3651d", "87601h", "99999999999999999999s", "99999999999999999999", "18446744073709551616ns"] {
             let error = seconds(text).unwrap_err();
             assert!(error.starts_with(&format!("`{text}` is ")) && error.ends_with("at most `3650d`"), "{error}");
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_refused_with_what_is_accepted() {
+    fn garbage_is_rejected_with_the_accepted_format() {
         for text in [
             "", "s", "5x", "-5s", "5 s", "1h ago", "PT5S", "5s5", "1e3s", "0x10s", "5sm", "1.2.3", "1month", "1y",
             "٣s", "1ms2s",

@@ -1,4 +1,4 @@
-//! The wait from which a sample counts, and what happens when one does.
+//! The threshold: the shortest wait that counts, and the action at the first one.
 
 use super::{ConfigError, number, signal};
 use crate::{cli::ThresholdFlags, kernel::Machine};
@@ -6,9 +6,9 @@ use crate::{cli::ThresholdFlags, kernel::Machine};
 /// The threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThresholdConfig {
-    /// The shortest wait that counts: ns, at least 1. Shorter ones are refused in the kernel.
+    /// The shortest wait that counts: ns, at least 1. The BPF programs filter out shorter ones.
     pub threshold_ns: u64,
-    /// What to do when one does.
+    /// The action when a wait reaches it.
     pub action: ThresholdAction,
 }
 
@@ -36,10 +36,9 @@ impl ThresholdConfig {
         let Some(threshold_ns) = flags.threshold else {
             return match flags.on_threshold {
                 None => Ok(None),
-                Some(_) => Err(ConfigError::usage(
-                    "--on-threshold",
-                    "there is no threshold; add one, such as `--threshold 1ms`",
-                )),
+                Some(_) => {
+                    Err(ConfigError::usage("--on-threshold", "needs a threshold; add one, such as `--threshold 1ms`"))
+                }
             };
         };
         let action = flags.on_threshold.clone().unwrap_or_default();
@@ -53,10 +52,10 @@ impl ThresholdConfig {
 }
 
 impl ThresholdAction {
-    /// Reads `continue`, `stop`, `signal:NAME:PID` or `exec:COMMAND`.
+    /// Parses `continue`, `stop`, `signal:NAME:PID` or `exec:COMMAND`.
     ///
     /// # Errors
-    /// Where it is none of these, or its signal, process or command is none.
+    /// If the text is none of these, or its signal, process or command is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None if text == "continue" => Ok(Self::Continue),
@@ -64,11 +63,11 @@ impl ThresholdAction {
             Some(("signal", rest)) => {
                 let (name, pid) = rest
                     .split_once(':')
-                    .ok_or_else(|| format!("`{text}` names no process; expected `signal:NAME:PID`"))?;
+                    .ok_or_else(|| format!("`{text}` has no process; expected `signal:NAME:PID`"))?;
                 Ok(Self::Signal { signal: signal::number(name)?, pid: number::id(pid)? })
             }
             Some(("exec", command)) if command.trim().is_empty() => {
-                Err(format!("`{text}` names no command; expected `exec:COMMAND`"))
+                Err(format!("`{text}` has no command; expected `exec:COMMAND`"))
             }
             Some(("exec", command)) => Ok(Self::Exec(command.to_owned())),
             _ => Err(format!(
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_action_is_read() {
+    fn every_action_is_parsed() {
         assert_eq!(ThresholdAction::parse("continue"), Ok(ThresholdAction::Continue));
         assert_eq!(ThresholdAction::parse("stop"), Ok(ThresholdAction::Stop));
         assert_eq!(
@@ -98,16 +97,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_action_is_refused_with_those_there_are() {
+    fn an_unknown_action_is_rejected_with_the_accepted_ones() {
         for (text, expected) in [
             ("", "expected `continue`, `stop`, `signal:NAME:PID` or `exec:COMMAND`"),
             ("halt", "is not an action"),
             ("stop:now", "is not an action"),
-            ("signal:TERM", "names no process"),
+            ("signal:TERM", "has no process"),
             ("signal:NOPE:1", "`NOPE` is not a signal"),
             ("signal:TERM:0", "`0` is not accepted"),
             ("signal:TERM:-1", "`-1` is not accepted"),
-            ("exec:", "names no command"),
+            ("exec:", "has no command"),
         ] {
             let error = ThresholdAction::parse(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

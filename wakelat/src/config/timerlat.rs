@@ -1,37 +1,38 @@
-//! What `timerlat` and `osnoise` are to show, and of what: a saved trace, or the tracer itself.
+//! The configuration of `timerlat` and `osnoise`: what to show, of a saved trace or of the tracer
+//! itself.
 
 use super::{ConfigError, OutputConfig, TracerConfig, TracerEvents, WindowConfig};
 use crate::{
     cli::{CliError, HistogramFlags, OsnoiseFlags, SavedFlags, TimerlatFlags, WindowFlags},
     timerlat::{
         linear::Bins,
+        render::{LatencyDisplay, NoiseView, TimerlatView},
         run::{OsnoiseOptions, SavedTrace, TimerlatOptions},
-        sink::{LatencyDisplay, NoiseView, TimerlatView},
     },
 };
 
-/// What `timerlat` is to do.
+/// The configuration of `timerlat`.
 #[derive(Clone, Debug)]
 pub struct TimerlatConfig {
-    /// Of what.
+    /// Where the records come from.
     pub origin: TracerInput,
-    /// What of it is shown.
+    /// What is shown of them.
     pub shown: TimerlatOptions,
 }
 
-/// What `osnoise` is to do.
+/// The configuration of `osnoise`.
 #[derive(Clone, Debug)]
 pub struct OsnoiseConfig {
-    /// Of what.
+    /// Where the records come from.
     pub origin: TracerInput,
-    /// What of it is shown.
+    /// What is shown of them.
     pub shown: OsnoiseOptions,
 }
 
-/// How many of the worst activations are shown where nothing else is asked for.
+/// Number of the worst activations that are shown by default.
 const DEFAULT_WORST: usize = 3;
 
-/// The buckets of rtla's histograms where nothing else is asked for (Documentation/tools/rtla/common_hist_options.rst).
+/// Default number of buckets of rtla's histograms (Documentation/tools/rtla/common_hist_options.rst).
 const DEFAULT_ENTRIES: u64 = 256;
 
 /// Where records come from.
@@ -46,9 +47,9 @@ pub enum TracerInput {
 /// A run of the tracer.
 #[derive(Clone, Debug)]
 pub struct LiveConfig {
-    /// What the tracer is told.
+    /// The configuration of the tracer.
     pub tracer: TracerConfig,
-    /// For how long.
+    /// How long to measure.
     pub window: WindowConfig,
     /// How and where the result is shown.
     pub output: OutputConfig,
@@ -62,25 +63,28 @@ impl TimerlatConfig {
     ) -> Result<Self, CliError> {
         let shows_worst = view == TimerlatView::Why || view != TimerlatView::Trace && flags.saved.json;
         if flags.worst.is_some() && !shows_worst {
-            let why =
-                "nothing draws the worst here; leave it out, or ask for `why`, or for `hist` or `top` with `--json`";
+            let why = "this view does not show the worst activations; leave it out, or use `why`, or `hist` or `top` with `--json`";
             return Err(ConfigError::usage("--worst", why).into());
         }
         let (hist, text) = (view == TimerlatView::Hist, !flags.saved.json && !flags.saved.csv);
         for (flag, given) in [("--no-irq", flags.no_irq), ("--no-thread", flags.no_thread)] {
             if given && !(hist && text) {
-                return Err(
-                    ConfigError::usage(flag, "only the histogram leaves one out; ask for `hist` as text").into()
-                );
+                return Err(ConfigError::usage(
+                    flag,
+                    "only applies to the text of `hist`; use `timerlat hist` without `--json` and `--csv`",
+                )
+                .into());
             }
         }
         if flags.no_irq && flags.no_thread && !flags.live.user_threads {
-            return Err(
-                ConfigError::usage("--no-irq", "with `--no-thread` nothing is left; leave out one of them").into()
-            );
+            return Err(ConfigError::usage(
+                "--no-irq",
+                "nothing is left to show with `--no-thread`; leave out one of the two",
+            )
+            .into());
         }
         if flags.nano && !(text && matches!(view, TimerlatView::Hist | TimerlatView::Top)) {
-            let why = "`why`, `trace`, `--json` and `--csv` show latencies to the nanosecond in any case; ask for `hist` or `top`";
+            let why = "only applies to `hist` and `top`: `why`, `trace`, `--json` and `--csv` always show nanoseconds; leave it out";
             return Err(ConfigError::usage("--nano", why).into());
         }
         let shown = TimerlatOptions {
@@ -109,19 +113,20 @@ impl OsnoiseConfig {
     }
 }
 
-/// The buckets of one width, where one of their flags is given; `shown` where the result is their table.
+/// The buckets of equal width, if one of their flags is given; `shown` if the result is a table of them.
 fn bins(flags: &HistogramFlags, shown: bool, nano: bool) -> Result<Option<Bins>, ConfigError> {
     let HistogramFlags { bucket_size, entries } = *flags;
     let Some(flag) = bucket_size.map(|_| "--bucket-size").or(entries.map(|_| "--entries")) else { return Ok(None) };
     if !shown {
-        let why = "it is for the table of `hist`; JSON has buckets of its own, of powers of two and finer";
+        let why =
+            "only applies to the table of `hist`; JSON has its own buckets, powers of two and finer; leave it out";
         return Err(ConfigError::usage(flag, why));
     }
     let unit_ns = if nano { 1 } else { 1_000 };
     Ok(Some(Bins { width_ns: bucket_size.unwrap_or(1) * unit_ns, entries: entries.unwrap_or(DEFAULT_ENTRIES) }))
 }
 
-/// The saved trace, where one is given; the machine is looked at only without.
+/// The saved trace if one is given; otherwise the tracer, which needs the configuration of this machine.
 fn origin(
     flags: &SavedFlags,
     window: &WindowFlags,

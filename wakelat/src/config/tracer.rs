@@ -1,4 +1,4 @@
-//! The timerlat and osnoise tracers: what they are told, and where their threads run.
+//! The configuration of the timerlat and osnoise tracers, and of the threads that measure.
 
 use std::path::PathBuf;
 
@@ -8,20 +8,20 @@ use crate::{
     kernel::{Machine, cpus::Cpus},
 };
 
-/// A tracer of the kernel's.
+/// A tracer of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracer {
     /// A timer for each CPU, and a thread that it wakes.
     Timerlat,
-    /// A thread for each CPU that looks for what keeps it from running.
+    /// A thread for each CPU that detects what keeps it from running.
     Osnoise,
 }
 
 impl Tracer {
-    /// Both. The kernel runs one at a time.
+    /// Both tracers. The kernel runs one at a time.
     pub const ALL: [Self; 2] = [Self::Timerlat, Self::Osnoise];
 
-    /// As `current_tracer` calls it, and the names of its threads begin.
+    /// The name in `current_tracer`, which also begins the names of its threads.
     pub fn name(self) -> &'static str {
         match self {
             Self::Timerlat => "timerlat",
@@ -29,7 +29,7 @@ impl Tracer {
         }
     }
 
-    /// The kernel option that brings it.
+    /// The kernel option that enables it.
     pub fn option(self) -> &'static str {
         match self {
             Self::Timerlat => "CONFIG_TIMERLAT_TRACER",
@@ -37,7 +37,7 @@ impl Tracer {
         }
     }
 
-    /// The flags for what stops it.
+    /// The flags for its stop limits.
     fn thresholds(self) -> &'static str {
         match self {
             Self::Timerlat => "`-i`, `-T` or `-a`, such as `-T 100us`",
@@ -54,10 +54,10 @@ impl Tracer {
     }
 }
 
-/// Where records are read.
+/// Where records are read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum SourceChoice {
-    /// By BPF where the samples are tracepoints, else from the trace buffer
+    /// By BPF if the samples are tracepoints, otherwise from the trace buffer
     #[default]
     Auto,
     /// By BPF
@@ -79,7 +79,7 @@ pub enum Priority {
     Deadline {
         /// How long it may run in each period: ns.
         runtime_ns: u64,
-        /// ns.
+        /// The period, which is also the deadline: ns.
         period_ns: u64,
     },
 }
@@ -93,81 +93,78 @@ pub enum CgroupChoice {
     Named(String),
 }
 
-/// Measuring by threads in user space.
+/// Measurement by threads in user space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserThreadsConfig {
-    /// What each runs at every activation, with `sh -c`; none for nothing.
+    /// The command that each thread runs at every activation, with `sh -c`; none for nothing.
     pub load: Option<String>,
 }
 
-/// One such thread, as it is told by the run that starts it.
+/// One measuring thread in user space, as configured by the run that starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserThreadConfig {
-    /// The process that starts it, and with which it ends.
+    /// The process that starts the thread; the thread ends with it.
     pub parent: u32,
-    /// Where it runs.
+    /// The CPU on which it runs.
     pub cpu: u32,
     /// How it is scheduled.
     pub priority: Priority,
     /// `timerlat_fd` of that CPU.
     pub fd: PathBuf,
-    /// What it runs at every activation, with `sh -c`.
+    /// The command that it runs at every activation, with `sh -c`.
     pub load: Option<String>,
 }
 
-/// A run of a tracer.
+/// The configuration of a run of a tracer.
 #[derive(Clone, Debug)]
 pub struct TracerConfig {
-    /// Which.
+    /// Which tracer runs.
     pub tracer: Tracer,
-    /// Where records are read.
+    /// Where records are read from.
     pub source: SourceChoice,
-    /// How programs are attached, where they are.
+    /// How programs are attached, if any are.
     pub attach: Attach,
-    /// Bytes of the ring buffer: a power of two, at least a page.
+    /// Size of the ring buffer: bytes, a power of two, at least a page.
     pub ring_bytes: u32,
-    /// Where it measures; all CPUs that are online where none are named.
+    /// The CPUs to measure; none for all CPUs that are online.
     pub cpus: Option<Cpus>,
-    /// Where wakelat's own threads run.
+    /// The CPUs on which wakelat's own threads run.
     pub house_keeping: Option<Cpus>,
-    /// The timer's period, or osnoise's: µs.
+    /// The period of the timer, or of osnoise: µs.
     pub period_us: Option<u64>,
-    /// Of each of osnoise's periods, how long it measures: µs.
+    /// How long osnoise measures in each of its periods: µs.
     pub runtime_us: Option<u64>,
-    /// The latency in the interrupt, or the single noise, that stops the run: µs.
+    /// The IRQ latency, or the single noise, that stops the run: µs.
     pub stop_us: Option<u64>,
-    /// The latency of the thread, or all noise in a period, that stops the run: µs.
+    /// The thread latency, or the total noise of a period, that stops the run: µs.
     pub stop_total_us: Option<u64>,
-    /// The latency from which the stack is saved: µs.
+    /// The thread latency from which the stack is saved: µs.
     pub print_stack_us: Option<u64>,
-    /// What osnoise takes for a noise: µs.
+    /// The shortest interruption that osnoise counts as noise: µs.
     pub threshold_us: Option<u64>,
-    /// Options of the tracer, by the words of `osnoise/options`.
+    /// Options of the tracer, as named in `osnoise/options`.
     pub options: Vec<String>,
-    /// Of the measuring threads; the tracer's own choice where none is given.
+    /// Scheduling of the measuring threads; none for the tracer's default.
     pub priority: Option<Priority>,
-    /// The longest way out of idle that the CPUs may have: µs.
+    /// The longest C-state exit latency that the CPUs may have: µs.
     pub dma_latency_us: Option<i32>,
-    /// Of the measuring threads; the kernel's choice where none is given.
+    /// Cgroup of the measuring threads; none for the kernel's choice.
     pub cgroup: Option<CgroupChoice>,
     /// Whether threads in user space measure.
     pub user: Option<UserThreadsConfig>,
-    /// What happens when a latency reaches what stops.
+    /// The action when a latency reaches a stop limit.
     pub action: ThresholdAction,
-    /// Where the records are saved as the tracer's own text.
+    /// The file to which the records are saved in the tracer's text format.
     pub trace: Option<PathBuf>,
-    /// What is recorded beside the samples.
+    /// The events that are recorded besides the samples.
     pub events: TracerEvents,
-    /// Whether a single noise of osnoise is wanted by itself, whatever is shown.
+    /// Whether single noises of osnoise must be recorded, whatever is shown.
     pub wants_single_noise: bool,
 }
 
 impl TracerConfig {
-    /// Judges the flags that both tracers take by what this machine is, and with them what stops: µs, as
-    /// [`Self::stop_us`] and [`Self::stop_total_us`].
-    ///
-    /// # Errors
-    /// Where a value makes no sense, anywhere or on this machine.
+    /// Validates the flags that both tracers take, and the stop limits, against this machine. The limits
+    /// are in µs, as in [`Self::stop_us`] and [`Self::stop_total_us`].
     pub(crate) fn new(
         tracer: Tracer,
         [stop_us, stop_total_us]: [Option<u64>; 2],
@@ -178,7 +175,7 @@ impl TracerConfig {
             ranges.as_ref().map(|ranges| online(flag, ranges, machine)).transpose()
         };
         if flags.on_threshold.is_some() && stop_us.or(stop_total_us).is_none() {
-            let why = format!("there is no threshold; add {}", tracer.thresholds());
+            let why = format!("needs a threshold; add {}", tracer.thresholds());
             return Err(ConfigError::usage("--on-threshold", why));
         }
         if let Some(ThresholdAction::Signal { pid, .. }) = flags.on_threshold
@@ -217,17 +214,18 @@ impl TracerConfig {
         })
     }
 
-    /// The time between two activations of timerlat: ns.
+    /// The time between two activations of timerlat: ns; none for osnoise.
     pub fn timer_period_ns(&self) -> Option<u64> {
         (self.tracer == Tracer::Timerlat).then(|| self.period_us.unwrap_or(TIMERLAT_PERIOD_US) * 1000)
     }
 
-    /// Whether a single noise may stop the run that is not recorded itself.
+    /// Whether a single noise can stop the run without being recorded itself.
     pub fn stops_unrecorded(&self) -> bool {
         self.tracer == Tracer::Osnoise && self.stop_us.is_some() && !self.events.single_noises
     }
 
-    /// How often to read what there is: ns. A result that needs nothing but osnoise's samples, one a period, can wait.
+    /// The interval at which to read records: ns. A result that needs only osnoise's samples, one per
+    /// period, can wait.
     pub fn drain_interval_ns(&self) -> u64 {
         match (self.tracer, self.events.is_samples_only()) {
             (Tracer::Osnoise, true) => LONG_DRAIN_INTERVAL_NS,
@@ -235,56 +233,54 @@ impl TracerConfig {
         }
     }
 
-    /// Whether the kernel stops by itself: not where the run is to go on.
+    /// Whether the kernel stops the tracer by itself: not if the run continues after the action.
     pub fn stops_in_kernel(&self) -> bool {
         self.action == ThresholdAction::Stop
     }
 }
 
-/// The kernel's own (`DEFAULT_TIMERLAT_PERIOD`, kernel/trace/trace_osnoise.c).
+/// The kernel's default period (`DEFAULT_TIMERLAT_PERIOD`, kernel/trace/trace_osnoise.c).
 pub const TIMERLAT_PERIOD_US: u64 = 1000;
-/// Seconds of a busy machine: at some 5 records of 128 bytes an activation, 1000 activations a second, and 16 CPUs.
+/// Room for more than a second of a busy machine: some 5 records of 128 bytes per activation, 1000
+/// activations a second, and 16 CPUs.
 const RING_BYTES: u32 = 16 * 1024 * 1024;
-/// Often enough that no buffer of the kernel's default size overflows, seldom enough that it is not felt.
+/// Often enough that no buffer of the kernel's default size overflows, and seldom enough not to disturb.
 const DRAIN_INTERVAL_NS: u64 = 50_000_000;
-/// As seldom as rtla: each time is a noise that wakelat itself makes.
+/// As seldom as rtla: each read is noise that wakelat itself makes.
 const LONG_DRAIN_INTERVAL_NS: u64 = 1_000_000_000;
 
 fn online(flag: &str, ranges: &Ranges, machine: &Machine) -> Result<Cpus, ConfigError> {
-    let cpus = Cpus::of(ranges).map_err(|_| ConfigError::usage(flag, "a CPU has a number from 0 on"))?;
+    let cpus = Cpus::of(ranges).map_err(|_| ConfigError::usage(flag, "expected CPU numbers from 0 on"))?;
     let online =
         Cpus::read(&machine.roots.sys, "online").map_err(|error| ConfigError::unmet(flag, format!("{error:#}")))?;
-    // Looked up by its first CPU beyond: a list may be longer than any machine.
+    // Stops at the first CPU that is not online: a list may be longer than any machine.
     let missing = cpus.iter().find(|cpu| !online.contains(*cpu));
     match missing {
-        Some(cpu) => Err(ConfigError::usage(flag, format!("CPU `{cpu}` is not online; expected some of `{online}`"))),
+        Some(cpu) => Err(ConfigError::usage(flag, format!("CPU `{cpu}` is not online; expected CPUs of `{online}`"))),
         None => Ok(cpus),
     }
 }
 
-/// Options that a flag of its own stands for, or that no measurement wants.
+/// Rejects options that have a flag of their own, or that no measurement wants.
 fn check_option(option: &str) -> Result<(), ConfigError> {
     let word = option.to_uppercase();
     let why = match word.strip_prefix("NO_").unwrap_or(&word) {
-        "PANIC_ON_STOP" => "it makes the kernel panic when a run stops, so wakelat leaves it alone",
-        "OSNOISE_WORKLOAD" => "it is set by `--user-threads`",
-        "DEFAULTS" => "it is a way to reset the others, which every run does by itself",
+        "PANIC_ON_STOP" => "it makes the kernel panic when a run stops; wakelat does not set it",
+        "OSNOISE_WORKLOAD" => "use `--user-threads`, which sets it",
+        "DEFAULTS" => "it resets all options, which every run does anyway; leave it out",
         word if word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !word.is_empty() => {
             return Ok(());
         }
-        _ => "it is no name of an option; expected words such as `OSNOISE_IRQ_DISABLE`",
+        _ => "not an option name; expected one such as `OSNOISE_IRQ_DISABLE`",
     };
     Err(ConfigError::usage("--options", format!("`{option}`: {why}")))
 }
 
 impl Priority {
-    /// Reads `o:NICE`, `r:PRIO`, `f:PRIO` or `d:RUNTIME:PERIOD`, as rtla does.
-    ///
-    /// # Errors
-    /// Where it is none of these.
+    /// Parses `o:NICE`, `r:PRIO`, `f:PRIO` or `d:RUNTIME:PERIOD`, as rtla does.
     pub fn parse(text: &str) -> Result<Self, String> {
         let refused =
-            || format!("`{text}` is no priority; expected `f:1-99`, `r:1-99`, `o:-20-19` or `d:RUNTIME:PERIOD`");
+            || format!("`{text}` is not a priority; expected `f:1-99`, `r:1-99`, `o:-20-19` or `d:RUNTIME:PERIOD`");
         let (policy, rest) = text.split_once(':').ok_or_else(refused)?;
         match policy {
             "o" => {
@@ -297,7 +293,7 @@ impl Priority {
                 let (runtime, period) = rest.split_once(':').ok_or_else(refused)?;
                 let (runtime_ns, period_ns) = (span::with_unit(runtime)?, span::with_unit(period)?);
                 if runtime_ns > period_ns {
-                    return Err(format!("`{text}`: a runtime cannot be longer than its period"));
+                    return Err(format!("`{text}`: the runtime is longer than the period; give a longer period"));
                 }
                 Ok(Self::Deadline { runtime_ns, period_ns })
             }
@@ -307,7 +303,7 @@ impl Priority {
 }
 
 impl std::fmt::Display for Priority {
-    /// As [`Self::parse`] reads it.
+    /// Formats it as [`Self::parse`] accepts it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Other(nice) => write!(f, "o:{nice}"),
@@ -331,14 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_priority_is_refused() {
+    fn an_invalid_priority_is_rejected() {
         for text in ["", "95", "f:", "f:0", "f:100", "x:1", "o:20", "d:1ms", "d:2ms:1ms"] {
             assert!(Priority::parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn options_that_do_harm_or_have_a_flag_are_refused() {
+    fn harmful_options_and_options_with_a_flag_are_rejected() {
         for option in ["PANIC_ON_STOP", "no_panic_on_stop", "OSNOISE_WORKLOAD", "DEFAULTS", "a b", ""] {
             assert!(check_option(option).is_err(), "{option}");
         }

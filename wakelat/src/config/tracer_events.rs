@@ -1,17 +1,19 @@
-//! What a run of a tracer has recorded, by what it shows.
+//! The events that a run of a tracer records, depending on what it shows.
 
-use crate::timerlat::sink::{NoiseView, TimerlatView};
+use crate::timerlat::render::{NoiseView, TimerlatView};
 
-/// What a run records beside the samples of its tracer.
+/// The events that a run records besides the samples of its tracer.
 ///
-/// A record takes time, and the tracers measure that time too: a run records what its result needs, and no more.
+/// A record takes time, and the tracers measure that time too: a run records what its result needs, and
+/// no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TracerEvents {
-    /// The interferences: NMIs, interrupts, softirqs and threads.
+    /// Interferences: NMIs, interrupts, softirqs and threads.
     pub interferences: bool,
-    /// The single noises of the osnoise workload. The workload itself runs what listens to them (`trace_sample_threshold`
-    /// in `run_osnoise`, kernel/trace/trace_osnoise.c, 5.14 to 7.2), so the time that one record takes is part of the next
-    /// sample, and a noise of its own where it is longer than the noise threshold.
+    /// Single noises of the osnoise workload. The workload itself runs the probes on them
+    /// (`trace_sample_threshold` in `run_osnoise`, kernel/trace/trace_osnoise.c, 5.14 to 7.2), so the
+    /// time that one record takes is part of the next sample, and a noise of its own if it is longer
+    /// than the noise threshold.
     pub single_noises: bool,
 }
 
@@ -21,13 +23,14 @@ const INTERFERENCES: [&str; 4] = ["irq_noise", "softirq_noise", "nmi_noise", "th
 const SINGLE_NOISE: &str = "sample_threshold";
 
 impl TracerEvents {
-    /// What `view` of timerlat needs. A trace that is `saved` has all that explains an activation.
+    /// The events that `view` of timerlat needs. A `saved` trace has everything that explains an
+    /// activation.
     pub fn of_timerlat(view: TimerlatView, saved: bool) -> Self {
         Self { interferences: saved || matches!(view, TimerlatView::Why | TimerlatView::Trace), single_noises: false }
     }
 
-    /// What `view` of osnoise needs. The periods say everything that `top` shows, unless a single noise is `wanted` by
-    /// itself. A trace that is `saved` has everything.
+    /// The events that `view` of osnoise needs. The periods contain everything that `top` shows, unless
+    /// single noises are `wanted` by themselves. A `saved` trace has everything.
     pub fn of_osnoise(view: NoiseView, saved: bool, wanted: bool) -> Self {
         Self { interferences: saved, single_noises: saved || wanted || view == NoiseView::Hist }
     }
@@ -59,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn osnoise_top_does_not_listen_to_single_noises() {
+    fn osnoise_top_does_not_record_single_noises() {
         let of = |view, saved, wanted| TracerEvents::of_osnoise(view, saved, wanted).names().collect::<Vec<_>>();
         assert!(TracerEvents::of_osnoise(NoiseView::Top, false, false).is_samples_only());
         assert_eq!(of(NoiseView::Top, false, true), [SINGLE_NOISE]);

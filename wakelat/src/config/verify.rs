@@ -1,4 +1,4 @@
-//! What `verify` is to do.
+//! The configuration of `verify`.
 
 use std::{ffi::OsString, fs, ops::RangeInclusive, path::Path};
 
@@ -7,45 +7,42 @@ use crate::{
     cli::{FromEvent, TaskFlags, VerifyFlags},
     hist_trigger::recipe::TriggerFilter,
     kernel::Machine,
-    report::LatencyFrom,
-    verify::plant::InjectedError,
+    verify::injected_error::InjectedError,
 };
+use wakelat_core::report::LatencyFrom;
 
-/// What `verify` is to do.
+/// The configuration of `verify`.
 #[derive(Clone, Debug)]
 pub struct VerifyConfig {
     /// How long to measure: ns.
     pub duration_ns: u64,
-    /// Where the clock starts.
+    /// The event that starts a wakeup's latency.
     pub from: LatencyFrom,
-    /// Who is measured, as wakelat's own side takes it. Processes are the threads that they have now.
+    /// The filter of wakelat's own side. Processes are replaced by the threads that they have now.
     pub filter: FilterConfig,
-    /// The same, as triggers take it.
+    /// The filter of the hist triggers.
     pub triggers: TriggerFilter,
     /// How and where the result is shown.
     pub output: OutputConfig,
-    /// What the measurement may take from the machine.
+    /// Resources of the machine that the measurement uses.
     pub resources: Resources,
-    /// What was decided differently from what was typed.
+    /// Values that differ from those given.
     pub notes: Vec<String>,
     /// Whether to fail at once if the triggers cannot be compared.
     pub require_triggers: bool,
-    /// The error to make on wakelat's own side, for tests.
+    /// The error to inject into wakelat's own side, for tests.
     pub plant: Option<InjectedError>,
 }
 
 impl VerifyConfig {
-    /// Judges the flags by what this machine is.
-    ///
-    /// # Errors
-    /// Where a value makes no sense, anywhere or on this machine.
+    /// Validates the flags against this machine.
     pub(crate) fn new(flags: &VerifyFlags, machine: &Machine) -> Result<Self, ConfigError> {
         let (resources, notes) = Resources::new(&flags.resources, machine)?;
         let mut filter = FilterConfig::new(&flags.filter(), machine)?;
         if !filter.tgids.is_empty() {
             let tids = threads_of(&machine.roots.proc, &filter.tgids, &filter.pids);
             if tids.is_empty() {
-                return Err(ConfigError::unmet("--pid", "the processes are gone"));
+                return Err(ConfigError::unmet("--pid", "the processes have exited"));
             }
             filter.only_threads(tids);
         }
@@ -67,17 +64,21 @@ impl VerifyConfig {
     }
 }
 
-/// Whom triggers are to measure: the threads `tids`, and of those the tasks and CPUs that the flags select.
+/// The filter of the triggers: the threads `tids`, restricted to the tasks and CPUs that the flags
+/// select.
 ///
 /// # Errors
-/// Where a name is not UTF-8.
+/// If a name is not UTF-8.
 pub(crate) fn trigger_filter(flags: &TaskFlags, tids: Vec<u32>) -> Result<TriggerFilter, ConfigError> {
     let ranges =
         |ranges: &[Ranges]| -> Vec<RangeInclusive<i64>> { ranges.iter().flat_map(Ranges::iter).cloned().collect() };
     let comm = |pattern: &OsString| {
         let text = pattern.to_str().map(str::to_owned);
         text.ok_or_else(|| {
-            ConfigError::usage("--comm", format!("`{}` is not UTF-8, as triggers need it", pattern.display()))
+            ConfigError::usage(
+                "--comm",
+                format!("`{}` is not valid UTF-8, which hist triggers require", pattern.display()),
+            )
         })
     };
     Ok(TriggerFilter {
@@ -88,13 +89,13 @@ pub(crate) fn trigger_filter(flags: &TaskFlags, tids: Vec<u32>) -> Result<Trigge
     })
 }
 
-/// The threads of these processes, and of those only the ones that were asked for, where some were.
-fn threads_of(proc: &Path, tgids: &[u32], asked: &[u32]) -> Vec<u32> {
+/// The threads of these processes; only those in `selected`, unless that is empty.
+fn threads_of(proc: &Path, tgids: &[u32], selected: &[u32]) -> Vec<u32> {
     let tasks = tgids.iter().filter_map(|tgid| fs::read_dir(proc.join(format!("{tgid}/task"))).ok());
     let mut tids: Vec<u32> = tasks
         .flat_map(|tasks| tasks.flatten())
         .filter_map(|task| task.file_name().to_str()?.parse().ok())
-        .filter(|tid| asked.is_empty() || asked.contains(tid))
+        .filter(|tid| selected.is_empty() || selected.contains(tid))
         .collect();
     tids.sort_unstable();
     tids

@@ -1,22 +1,23 @@
-//! For how long and in which steps.
+//! How long to measure, and in which intervals.
 
 use super::{ConfigError, span};
 use crate::cli::WindowFlags;
 
-/// The shortest interval: reading the kernel's counters and showing a result takes a good part of it. Where it takes more,
-/// intervals are skipped.
+/// The shortest interval: reading the kernel's counters and showing a result takes a good part of it. If
+/// it takes longer, intervals are skipped.
 const MIN_INTERVAL_NS: u64 = 1_000_000;
 
-/// For how long and in which steps. All ns; where several limits are given, the first one reached ends the run.
+/// How long to measure, and in which intervals. If several limits are given, the first one reached ends
+/// the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowConfig {
-    /// How long to measure; none for until Ctrl-C. At least 1.
+    /// How long to measure: ns, at least 1; none to measure until Ctrl-C.
     pub duration_ns: Option<u64>,
-    /// After how long to show the result and begin anew; none for one result at the end.
+    /// The interval at which to report and reset: ns; none for one report at the end.
     pub interval_ns: Option<u64>,
-    /// How many intervals; none for any number. At least 1, and only where there is an interval.
+    /// Number of intervals, at least 1 and only with an interval; none for no limit.
     pub count: Option<u64>,
-    /// How long to measure without counting before the window begins.
+    /// How long to measure without counting before the window begins: ns.
     pub warm_up_ns: u64,
 }
 
@@ -31,7 +32,7 @@ impl WindowConfig {
         }
         let whole = count.unwrap_or(1).checked_mul(interval_ns.unwrap_or(0));
         if whole.is_none_or(|whole| whole > span::MAX_NS) {
-            return Err(ConfigError::Usage("the intervals are too many; expected at most `3650d` together".to_owned()));
+            return Err(ConfigError::Usage("too many intervals; expected at most `3650d` in total".to_owned()));
         }
         (self.interval_ns, self.count) = (interval_ns, count);
         Ok(())

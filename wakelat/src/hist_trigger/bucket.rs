@@ -1,11 +1,12 @@
-//! What the kernel's own buckets hold: not the same as anybody else's.
+//! The kernel's own `.log2` buckets, whose bounds differ from those of other tools.
 
-/// Bits of the largest power that a `.log2` key can show.
+/// Largest power that a `.log2` key can show.
 pub const MAX_LOG2: u8 = 64;
 
-/// Smallest and largest value of the bucket `~ 2^power`: above 2^(power−1) and up to 2^power, for the kernel rounds up
-/// (`hist_field_log2`: `ilog2(roundup_pow_of_two(value))`, kernel/trace/trace_events_hist.c, 4.7 to 7.2); 2^0 holds 0
-/// and 1. Values above 2^63 have no defined bucket: rounding up overflows, and kernels differ in what they make of it.
+/// Smallest and largest value of the bucket `~ 2^power`: above 2^(power−1) and up to 2^power, because the
+/// kernel rounds up (`hist_field_log2`: `ilog2(roundup_pow_of_two(value))`,
+/// kernel/trace/trace_events_hist.c, 4.7 to 7.2); 2^0 holds 0 and 1. Values above 2^63 have no defined
+/// bucket: rounding up overflows, and the result differs between kernels.
 pub const fn log2_range(power: u8) -> (u64, u64) {
     match power {
         0 => (0, 1),

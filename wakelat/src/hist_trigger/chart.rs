@@ -1,4 +1,4 @@
-//! A chart of a hist trigger's histogram.
+//! Renders a hist trigger's histogram as a chart.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,27 +6,27 @@ use super::fold::{ChartRows, SelectionError, ValueKind, range};
 use super::show::{foot, head};
 use super::unit::{Unit, key_text, units_of};
 use super::{EntryKey, TriggerField, TriggerHistogram};
-use crate::sink::chart::bar;
-use crate::sink::style::{Style, TextStyle};
-use crate::sink::text::{TextLine, clean, fit, left, paragraph, right, width};
-use crate::sink::units;
+use wakelat_core::render::chart::bar;
+use wakelat_core::render::style::{Style, TextStyle};
+use wakelat_core::render::text::{TextLine, clean, fit, left, paragraph, right, width};
+use wakelat_core::render::units;
 
 pub use super::fold::ChartSelection;
 
-/// Bars longer than this say no more, shorter ones say too little.
+/// Length of the longest bar in columns: a longer one shows no more, a shorter one too little.
 const BAR: std::ops::RangeInclusive<usize> = 10..=60;
 
-/// Columns beside the key, the value and the bar: spaces and the share.
+/// Columns of a row besides the key, the value and the bar: the spaces and the share.
 const BESIDE: usize = 14;
 
-/// The shortest a key may be cut to.
+/// Minimum number of columns to which a key is truncated.
 const KEY: usize = 8;
 
-/// A bar for each entry, or for each value of one key. Buckets come in rising order, with a mark where empty ones lie
-/// between; other keys in the kernel's order.
+/// Draws a bar for each entry, or for each value of one key. Buckets are in ascending order, with a mark in
+/// place of empty ones; other keys are in the kernel's order.
 ///
 /// # Errors
-/// If the selection names what the histogram does not have.
+/// If the selection names a key or value that the histogram does not have, or several keys fit `unit`.
 pub fn chart(
     histogram: &TriggerHistogram,
     selection: &ChartSelection,
@@ -101,7 +101,8 @@ fn bars(rows: &ChartRows, unit: &dyn Fn(usize) -> Unit, style: &Style, out: &mut
     }
 }
 
-/// The keys of a row in `room` columns. The longest is cut first: the others may be all that distinguishes two rows.
+/// The keys of a row in `room` columns. Truncates the longest first: the others may be the only difference
+/// between two rows.
 fn label(mut keys: Vec<String>, room: usize, style: &Style) -> String {
     loop {
         let label = keys.join(", ");
@@ -114,14 +115,14 @@ fn label(mut keys: Vec<String>, room: usize, style: &Style) -> String {
     }
 }
 
-/// The stacks among the keys, each once, in the order of the rows.
+/// The distinct stacks among the keys, in the order of the rows.
 fn distinct_stacks(rows: &ChartRows) -> Vec<&EntryKey> {
     let mut seen = HashSet::new();
     let keys = rows.rows.iter().flat_map(|(keys, _)| keys);
     keys.filter(|key| matches!(key, EntryKey::Stack(_)) && seen.insert(*key)).collect()
 }
 
-/// The whole of each stack that a row names by its number, innermost function first.
+/// Lists each stack that a row refers to by number, with all its functions, innermost first.
 fn stacks(rows: &ChartRows, style: &Style, out: &mut String) {
     for (index, stack) in distinct_stacks(rows).into_iter().enumerate() {
         let EntryKey::Stack(functions) = stack else { continue };
@@ -131,7 +132,7 @@ fn stacks(rows: &ChartRows, style: &Style, out: &mut String) {
     }
 }
 
-/// The percentiles of a quantity: of buckets, and of numbers whose unit is known.
+/// Prints percentiles if the rows are buckets, or numbers of a known unit.
 fn percentiles(rows: &ChartRows, unit: Unit, style: &Style, out: &mut String) {
     let buckets = rows.rows.iter().all(|(keys, _)| range(keys).is_some());
     if !buckets && unit == Unit::None {
@@ -153,12 +154,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_key_is_cut_and_the_others_stay() {
+    fn the_longest_key_is_truncated_first() {
         let style = Style { unicode: true, ..Style::default() };
         let keys = || vec!["__x64_sys_sched_getaffinity+0x83/0x110".to_owned(), "4711".to_owned()];
         assert_eq!(label(keys(), 20, &style), "__x64_sys_sch…, 4711");
         assert_eq!(label(keys(), 80, &style), "__x64_sys_sched_getaffinity+0x83/0x110, 4711");
-        // There is an end to it.
+        // No key becomes shorter than the minimum.
         assert_eq!(label(keys(), 3, &style), "__x64_s…, 4711");
     }
 }

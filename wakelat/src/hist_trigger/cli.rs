@@ -1,4 +1,4 @@
-//! `wakelat hist-trigger`
+//! The subcommand `wakelat hist-trigger`.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,25 +15,25 @@ use super::unit::{Unit, units_of};
 use crate::cli::{RenderFlags, TaskFlags};
 use crate::config::{ConfigError, span, trigger_filter};
 use crate::kernel::release::Release;
-use crate::report::LatencyFrom;
-use crate::sink::Style;
 use crate::tracefs::TracefsMount;
+use wakelat_core::render::Style;
+use wakelat_core::report::LatencyFrom;
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat hist-trigger chart sched:sched_switch            the hist triggers on an event, live
-  cat events/kmem/kmalloc/hist | wakelat hist-trigger show any output of the kernel's
-  wakelat hist-trigger chart --key lat --log2 --unit us log the distribution of one of several keys
-  wakelat hist-trigger print --comm 'nginx*'               shell commands that measure without wakelat";
+  wakelat hist-trigger chart sched:sched_switch            chart of the hist triggers on an event, live
+  cat events/kmem/kmalloc/hist | wakelat hist-trigger show table of any hist trigger output
+  wakelat hist-trigger chart --key lat --log2 --unit us log distribution over one of several keys
+  wakelat hist-trigger print --comm 'nginx*'               print shell commands that measure without wakelat";
 
 const PRINT_HELP: &str = "\
-Of a process that `--pid` names, the threads are measured that it has when the commands run.
+`--pid` selects the threads that the process has when the commands run.
 
 Examples:
-  wakelat hist-trigger print --kernel 6.1 -d 1m            latency in powers of two, for a minute
-  wakelat hist-trigger print --by tid,prio --exact         each latency by thread and priority";
+  wakelat hist-trigger print --kernel 6.1 -d 1m            latency in powers of two, one minute
+  wakelat hist-trigger print --by tid,prio --exact         exact latencies by thread and priority";
 
-/// Read and show the kernel's own histograms, or print the commands that make one
+/// Show histograms of the kernel's hist triggers, or print commands that set one up
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct HistTriggerFlags {
@@ -43,13 +43,13 @@ pub struct HistTriggerFlags {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Verb {
-    /// A table with all keys and values
+    /// Print a table with all keys and values
     Show(ShowFlags),
-    /// A chart of one value
+    /// Print a chart of one value
     Chart(ChartFlags),
-    /// A JSON document per histogram
+    /// Print a JSON document per histogram
     Json(JsonFlags),
-    /// The shell commands that measure wakeup latency with no tool at all
+    /// Print shell commands that measure wakeup latency without any tool
     Print(PrintFlags),
 }
 
@@ -58,11 +58,11 @@ struct ShowFlags {
     #[command(flatten)]
     source: SourceFlags,
 
-    /// Unit of the key that is in buckets, or of the only key: none, ns, us
+    /// Unit of the bucketed key, or of the only key: none, ns, us
     #[arg(long, value_name = "UNIT", hide_possible_values = true)]
     unit: Option<Unit>,
 
-    /// A JSON document per histogram instead, like `hist-trigger json`
+    /// Print a JSON document per histogram instead, like `hist-trigger json`
     #[arg(long, help_heading = "Output", conflicts_with = "unit")]
     json: bool,
 
@@ -75,15 +75,15 @@ struct ChartFlags {
     #[command(flatten)]
     source: SourceFlags,
 
-    /// The value that the bars show; the hit count by default
+    /// Value that the bars show [default: the hit count]
     #[arg(long, value_name = "NAME")]
     value: Option<String>,
 
-    /// Show this key only, and add up entries that differ in the others
+    /// Show only this key, summing over the others
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
 
-    /// Add the numbers of the key up in powers of two
+    /// Group the key's values in powers of two
     #[arg(long)]
     log2: bool,
 
@@ -107,31 +107,31 @@ struct JsonFlags {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = PRINT_HELP)]
 struct PrintFlags {
-    /// Where the clock starts: on the run queue (wakeup), or with the waker (waking)
+    /// Event that starts a wakeup's latency: wakeup (task on a run queue) or waking (waker begins)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", value_parser = ["wakeup", "waking"], hide_possible_values = true)]
     from: String,
 
-    /// Count by these keys too, two at most: tid, prio, comm, cpu
+    /// Also group by these keys, at most two: tid, prio, comm, cpu
     #[arg(long, value_name = "KEYS", value_delimiter = ',', hide_possible_values = true)]
     by: Vec<LatencyKey>,
 
-    /// Buckets of this width, such as 10us, instead of powers of two; a bare number is ns
+    /// Use buckets of this width, such as 10us, instead of powers of two; a bare number is ns
     #[arg(long, value_name = "TIME", value_parser = bucket_width, allow_hyphen_values = true)]
     width: Option<u64>,
 
-    /// Count each latency by itself instead of in powers of two
+    /// Count each exact latency instead of powers of two
     #[arg(long, conflicts_with = "width")]
     exact: bool,
 
-    /// Number of entries each table has room for, 128-131072
+    /// Maximum number of entries per table, 128-131072
     #[arg(long, value_name = "ENTRIES", default_value_t = DEFAULT_SIZE, value_parser = clap::value_parser!(u32).range(128..=131_072))]
     size: u32,
 
-    /// How long to measure; a bare number is seconds
+    /// Measure for this long; a bare number is seconds
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = span::seconds, allow_hyphen_values = true)]
     duration: u64,
 
-    /// The kernel that the commands are for, such as 6.1; the running one by default
+    /// Kernel version that the commands are for, such as 6.1 [default: the running kernel]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
 
@@ -143,7 +143,7 @@ struct PrintFlags {
     render: RenderFlags,
 }
 
-/// The width of buckets: ns.
+/// Parses the width of buckets; returns ns.
 fn bucket_width(text: &str) -> Result<u64, String> {
     let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let width_ns = span::with_unit(&if is_bare { format!("{text}ns") } else { text.to_owned() })?;
@@ -152,7 +152,7 @@ fn bucket_width(text: &str) -> Result<u64, String> {
 }
 
 impl HistTriggerFlags {
-    /// Where and how the result is written.
+    /// The flags that control where and how the result is written.
     pub fn render_flags(&self) -> &RenderFlags {
         match &self.verb {
             Verb::Show(flags) => &flags.render,
@@ -163,14 +163,14 @@ impl HistTriggerFlags {
     }
 }
 
-/// Does what was asked for.
+/// Runs the subcommand and writes its result to `out`.
 ///
 /// # Errors
-/// If the input cannot be read or is not what hist triggers print, the kernel has no hist triggers, or a flag does not fit the
-/// input ([`ConfigError::Usage`]).
+/// If the input cannot be read or is not the output of hist triggers, the kernel has no hist triggers, or a
+/// flag does not fit the input ([`ConfigError::Usage`]).
 pub fn run(flags: &HistTriggerFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
     let document = |histogram: &_| Ok(format!("{}\n", json::document(histogram)));
-    let usage = |misfit: super::fold::SelectionError| ConfigError::Usage(misfit.to_string());
+    let usage = |error: super::fold::SelectionError| ConfigError::Usage(error.to_string());
     match &flags.verb {
         Verb::Show(flags) if flags.json => flags.source.each(out, document),
         Verb::Show(flags) => flags.source.each(out, |histogram| {
@@ -219,9 +219,10 @@ impl PrintFlags {
             }
             RecipeError::Kernel(_) | RecipeError::Linear(_) => ConfigError::Unmet(error.to_string()),
         })?;
-        // The commands are often for another machine, where tracefs is where it is everywhere.
-        let here = self.kernel.is_none().then(|| TracefsMount::mounted().ok()).flatten();
-        let root = here.as_ref().map_or(Path::new("/sys/kernel/tracing"), TracefsMount::root);
+        // With `--kernel`, the commands are often for another machine: use the standard mount point of
+        // tracefs.
+        let mounted = self.kernel.is_none().then(|| TracefsMount::mounted().ok()).flatten();
+        let root = mounted.as_ref().map_or(Path::new("/sys/kernel/tracing"), TracefsMount::root);
         let text = recipe.shell(&kernel, &root.display().to_string(), &self.tasks.pid, self.duration);
         out.write_all(text.as_bytes())?;
         Ok(())
@@ -251,17 +252,17 @@ mod tests {
         format!("{}/tests/fixtures/hist/{name}", env!("CARGO_MANIFEST_DIR"))
     }
 
-    /// The example with which hist triggers were introduced to many: it leaves the totals out.
+    /// A widely used introductory example of hist triggers, which leaves out the totals.
     const KMALLOC: &str = "kmalloc.excerpt";
 
     #[test]
-    fn the_flags_are_sound() {
+    fn the_flags_are_consistent() {
         use clap::CommandFactory as _;
         Command::command().debug_assert();
     }
 
     #[test]
-    fn every_view_of_a_file_is_as_it_was() {
+    fn every_rendering_of_a_file_matches_its_snapshot() {
         insta::assert_snapshot!("kmalloc_show", run_with(&["show", "--excerpt", &fixture(KMALLOC)]).unwrap());
         let chart = run_with(&["chart", "--excerpt", "--value", "bytes_req", &fixture(KMALLOC)]).unwrap();
         insta::assert_snapshot!("kmalloc_chart", chart);
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_that_is_cut_off_is_an_error_and_an_excerpt_on_request() {
+    fn truncated_output_is_an_error_unless_an_excerpt_is_requested() {
         let error = run_with(&["show", &fixture(KMALLOC)]).unwrap_err();
         let text = format!("{error:#}");
         assert!(
@@ -291,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_there_is_refused_with_those_that_are() {
+    fn the_error_for_an_unknown_value_lists_the_known_ones() {
         let error = run_with(&["chart", "--excerpt", "--value", "x", &fixture(KMALLOC)]).unwrap_err();
         assert_eq!(format!("{error:#}"), "`--value`: no value `x`; expected one of `hitcount`, `bytes_req`");
         assert!(matches!(error.downcast_ref(), Some(ConfigError::Usage(_))));
     }
 
     #[test]
-    fn commands_are_for_the_kernel_asked_for() {
+    fn commands_are_for_the_requested_kernel() {
         let print = |args: &[&str]| run_with(&[&["print"], args].concat());
         insta::assert_snapshot!(
             "print_filtered",
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_usage_is_an_error_of_usage() {
+    fn wrong_flags_are_usage_errors() {
         for args in [
             &["print", "--kernel", "foo"][..],
             &["print", "--kernel", "3.10"],
@@ -329,26 +330,28 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_has_a_unit_and_a_width_has_one_or_is_ns() {
+    fn a_bare_duration_is_seconds_and_a_bare_width_is_ns() {
         let print = |args: &[&str]| run_with(&[&["print", "--kernel", "6.1"], args].concat());
         assert!(print(&["-d", "1m"]).unwrap().contains("\nsleep 60\n"));
         assert!(print(&["-d", "7"]).unwrap().contains("\nsleep 7\n"));
         for width in ["10000", "10us"] {
             assert!(print(&["--width", width]).unwrap().contains("keys=lat.buckets=10000:"));
         }
-        for (width, why) in [("0", "`0ns` is no time at all"), ("2s", "`2s` is too wide; expected at most `1s`")] {
+        for (width, why) in
+            [("0", "`0ns` must be greater than zero"), ("2s", "`2s` is too wide; expected at most `1s`")]
+        {
             assert!(print(&["--width", width]).unwrap_err().to_string().contains(why), "{width}");
         }
     }
 
     #[test]
-    fn the_recipe_of_the_how_to_can_be_printed() {
+    fn the_recipe_of_the_guide_can_be_printed() {
         let text = run_with(&["print", "--kernel", "6.1", "--by", "tid,prio", "--exact"]).unwrap();
         assert!(text.contains("echo 'hist:keys=pid,prio,lat:sort=pid,lat:size=16384' >>"), "{text}");
     }
 
     #[test]
-    fn an_empty_histogram_and_one_of_shares_alone_have_a_chart() {
+    fn an_empty_histogram_and_one_with_only_shares_have_a_chart() {
         let empty = run_with(&["chart", &fixture("6.1-sched_migrate_task.hist")]).unwrap();
         assert!(empty.contains("\nnothing was counted\n0 hits, 0 entries, none dropped\n"), "{empty}");
         let shares = run_with(&["chart", &fixture("7.2-hrtimer_cancel.hist")]).unwrap();
@@ -360,25 +363,26 @@ mod tests {
         insta::assert_snapshot!("stacks_chart", run_with(&["chart", &fixture("6.12-sched_waking.hist")]).unwrap());
     }
 
-    /// Every transcript holds a whole histogram, lines of a test's log, and a histogram that its log cut off.
+    /// Each transcript contains a whole histogram, lines of a test's log, and a histogram truncated by the
+    /// log.
     #[test]
-    fn a_log_is_read_up_to_the_histogram_that_it_cut_and_as_an_excerpt_to_its_end() {
+    fn a_log_is_read_up_to_a_truncated_histogram_and_as_an_excerpt_to_its_end() {
         for kernel in ["6.1-cloud", "6.1-rt", "6.12-cloud", "6.12-rt", "6.18-cloud", "6.18-rt", "7.0-rt", "7.2-cloud"] {
             let file = fixture(&format!("hist-triggers-{kernel}.txt"));
             let mut out = Vec::new();
             let command = Command::try_parse_from(["hist-trigger", "show", &file]).unwrap();
             let error = run(&command.flags, &Style::default(), &mut out).unwrap_err();
-            assert!(format!("{error:#}").contains("or read what there is with `--excerpt`"), "{kernel}: {error:#}");
+            assert!(format!("{error:#}").contains("`--excerpt` accepts incomplete input"), "{kernel}: {error:#}");
             let first = String::from_utf8(out).unwrap();
             let all = run_with(&["show", "--excerpt", &file]).unwrap();
             assert_eq!((first.matches("hist:keys").count(), all.matches("hist:keys").count()), (1, 2), "{kernel}");
         }
         let error = run_with(&["show", &fixture("hist-triggers-5.10-cloud.txt")]).unwrap_err().to_string();
-        assert!(error.contains("has no output of a hist trigger; line 1 is `VMLAB"), "{error}");
+        assert!(error.contains("does not contain hist trigger output; line 1 is `VMLAB"), "{error}");
     }
 
     #[test]
-    fn show_writes_json_too() {
+    fn show_can_write_json() {
         let file = fixture("7.2-latency.hist");
         assert_eq!(run_with(&["show", "--json", &file]).unwrap(), run_with(&["json", &file]).unwrap());
         assert!(run_with(&["json", &file]).unwrap().starts_with(r#"{"schema":"wakelat.hist-trigger/1","#));

@@ -1,38 +1,39 @@
-//! One entry: `{ key: value, key2: value } hitcount: 1 name: 2`, and the line that an `onmax()` handler adds to it.
+//! Parses one entry, `{ key: value, key2: value } hitcount: 1 name: 2`, and the line that an `onmax()`
+//! handler adds to it.
 //!
-//! The kernel quotes nothing, and a thread may be called `a } b, c: 1` or have a line break in its name. What makes an
-//! entry readable nevertheless is that the kernel pads: a string is at least 50 characters wide, an execname 16, a
-//! symbol 45. So the end of a string is looked for after its padding only, and the end of the keys is the last `}` after
-//! which nothing but values stands.
+//! The kernel quotes nothing, and a thread's name may be `a } b, c: 1` or contain a line break. Entries can
+//! be parsed nevertheless because the kernel pads: a string is at least 50 characters wide, an execname 16,
+//! a symbol 45. So the parser searches for the end of a string only after its padding, and takes the last
+//! `}` that is followed only by values as the end of the keys.
 
 use super::{EntryKey, EntryValue, FieldModifier, HistogramEntry, SavedField, TrackData, TriggerField, TriggerSpec};
 
 /// Width to which `hist_trigger_print_key` pads a string: `%-50s`.
 const STRING_WIDTH: usize = 50;
-/// Width to which it pads the name of an execname key: `%-16s`.
+/// Width to which `hist_trigger_print_key` pads the name of an execname key: `%-16s`.
 const COMM_WIDTH: usize = 16;
-/// Width to which it pads a system call's name: `%-30s`.
+/// Width to which `hist_trigger_print_key` pads a system call's name: `%-30s`.
 const SYSCALL_WIDTH: usize = 30;
 /// Width to which `track_data_print` pads a string: `%-32s`.
 const SAVED_WIDTH: usize = 32;
-/// Characters of a `.graph` value.
+/// Number of characters of a `.graph` value.
 pub(super) const BAR_WIDTH: usize = 20;
 
-/// An entry with the names it shows.
+/// An entry with the names of its keys and values.
 pub(super) struct NamedEntry {
     pub key_names: Vec<String>,
     pub value_names: Vec<String>,
     pub entry: HistogramEntry,
 }
 
-/// Whether an entry can end with this line, that is, whether values stand behind a `}`.
+/// Whether an entry can end with this line, that is, whether only values follow its last `}`.
 pub(super) fn may_end(line: &[u8], trigger: &TriggerSpec) -> bool {
     line.iter()
         .rposition(|byte| *byte == b'}')
         .is_some_and(|brace| parse_values(&line[brace + 1..], &trigger.values).is_some())
 }
 
-/// Reads an entry; `text` begins with `{ ` and may hold several lines. None where it is not one.
+/// Parses an entry; `text` begins with `{ ` and may contain several lines. None if it is not an entry.
 pub(super) fn parse(text: &[u8], trigger: &TriggerSpec) -> Option<NamedEntry> {
     let (keys, values) = split(text)?;
     let (key_names, keys) = parse_keys(keys, &trigger.keys)?;
@@ -40,7 +41,7 @@ pub(super) fn parse(text: &[u8], trigger: &TriggerSpec) -> Option<NamedEntry> {
     Some(NamedEntry { key_names, value_names, entry: HistogramEntry { keys, values, track_data: Vec::new() } })
 }
 
-/// What stands between the braces, and what stands behind them.
+/// Splits an entry into the keys between the braces and the values after them.
 fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.strip_prefix(b"{ ")?;
     let end = text.iter().rposition(|byte| *byte == b'}')?;
@@ -60,7 +61,7 @@ fn parse_keys(mut text: &[u8], fields: &[TriggerField]) -> Option<(Vec<String>, 
         } else {
             let (name, rest) = take_name(text)?;
             text = rest;
-            // One space before the `}`, unless a stack trace ended the line.
+            // A space precedes the `}`, unless a stack trace ended the line.
             if last && !several_lines {
                 text = text.strip_suffix(b" ")?;
             }
@@ -75,7 +76,8 @@ fn parse_keys(mut text: &[u8], fields: &[TriggerField]) -> Option<(Vec<String>, 
     text.is_empty().then_some((names, keys))
 }
 
-/// `stacktrace:` or `common_stacktrace:` and lines, or `name.stacktrace` and the first function on the same line.
+/// Takes a stack: `stacktrace:` or `common_stacktrace:` and lines, or `name.stacktrace` with the first
+/// function on the same line.
 fn take_stack(text: &[u8]) -> Option<(String, Vec<String>, &[u8])> {
     let end = text.iter().position(|byte| matches!(byte, b':' | b' ' | b'\n'))?;
     let name = string(&text[..end]);
@@ -139,7 +141,7 @@ fn take_key(text: &mut &[u8], field: &TriggerField, last: bool) -> Option<EntryK
         | None => {
             match to(0).and_then(|end| Some((plain_number(&all[..end])?, end))) {
                 Some((number, end)) => (EntryKey::Number(number), end),
-                // Text that somebody's editor has stripped of its padding is taken as far as it goes.
+                // If an editor has stripped the padding of a string, take the text up to the next name.
                 None => {
                     let end = to(STRING_WIDTH).or_else(|| to(0))?;
                     (EntryKey::Text(text_of(&all[..end])), end)
@@ -151,7 +153,7 @@ fn take_key(text: &mut &[u8], field: &TriggerField, last: bool) -> Option<EntryK
     Some(key)
 }
 
-/// Where `separator`, a name and a colon stand next, at `least` or behind.
+/// The position, `least` or later, of the next `separator` that a name and a colon follow.
 fn next_name(text: &[u8], least: usize, separator: &[u8; 2]) -> Option<usize> {
     (least..text.len()).find(|at| {
         text[*at..].strip_prefix(separator).is_some_and(|rest| {
@@ -162,21 +164,22 @@ fn next_name(text: &[u8], least: usize, separator: &[u8; 2]) -> Option<usize> {
     })
 }
 
-/// `[1f] rest` → `1f`, `rest`.
+/// Splits `[1f] rest` into `1f` and `rest`.
 fn bracketed(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.strip_prefix(b"[")?;
     let end = text.iter().position(|byte| *byte == b']')?;
     Some((&text[..end], &text[end + 1..]))
 }
 
-/// `name   [  12]` → `name`, 12. The name may have brackets of its own.
+/// Splits `name   [  12]` into `name` and 12. The name may itself contain brackets.
 fn numbered(text: &[u8]) -> Option<(String, u64)> {
     let text = text.trim_ascii_end().strip_suffix(b"]")?;
     let start = text.iter().rposition(|byte| *byte == b'[')?;
     Some((text_of(&text[..start]), decimal(&text[start + 1..])?))
 }
 
-/// A number by itself: padded in front, never behind; a string of digits is padded behind.
+/// Parses a plain number. Numbers are padded only on the left; a string that consists of digits is padded
+/// on the right.
 fn plain_number(text: &[u8]) -> Option<u64> {
     (text.last().is_some_and(u8::is_ascii_digit)).then(|| decimal(text)).flatten()
 }
@@ -201,7 +204,7 @@ fn parse_values(mut text: &[u8], fields: &[TriggerField]) -> Option<(Vec<String>
             return None;
         }
         let name = string(name);
-        // Values that the kernel does not show (expressions) are passed over.
+        // Skip values that the kernel does not show (expressions).
         let modifier = fields.find(|field| field.name == name)?.modifier.as_ref();
         let body = &start[colon + 1..];
         let (suffix, value, rest) = if percent {
@@ -225,7 +228,7 @@ fn parse_values(mut text: &[u8], fields: &[TriggerField]) -> Option<(Vec<String>
     }
 }
 
-/// ` 44.13`, or `[ERROR]` right behind the colon.
+/// Takes ` 44.13`, or `[ERROR]` immediately after the colon.
 fn take_percent(body: &[u8]) -> Option<(EntryValue, &[u8])> {
     if let Some(rest) = body.strip_prefix(b"[ERROR]") {
         return Some((EntryValue::Percent(None), rest));
@@ -238,7 +241,7 @@ fn take_percent(body: &[u8]) -> Option<(EntryValue, &[u8])> {
     (end - dot == 3).then_some((EntryValue::Percent(Some(percent)), &body[end..]))
 }
 
-/// A space and 20 characters, `#` first; the padding may be missing at the end of a line.
+/// Takes a space and 20 characters, `#` first; the padding may be missing at the end of a line.
 fn take_bar(body: &[u8]) -> Option<(EntryValue, &[u8])> {
     let body = body.strip_prefix(b" ").unwrap_or(body);
     let (bar, rest) = body.split_at(body.len().min(BAR_WIDTH));
@@ -246,7 +249,7 @@ fn take_bar(body: &[u8]) -> Option<(EntryValue, &[u8])> {
     bar[filled..].iter().all(|byte| *byte == b' ').then_some((EntryValue::Bar(filled as u8), rest))
 }
 
-/// `\tmax:         12  next_comm: x                 prev_pid:          3`.
+/// Parses `\tmax:         12  next_comm: x                 prev_pid:          3`.
 pub(super) fn parse_track_data(text: &[u8]) -> Option<TrackData> {
     let (handler, rest) = take_name(text.strip_prefix(b"\t")?)?;
     let end = next_name(rest, 0, b"  ").unwrap_or(rest.len());
@@ -282,7 +285,7 @@ fn hex(text: &[u8]) -> Option<u64> {
         .flatten()
 }
 
-/// A padded string without its padding. Spaces at its own end cannot be told from it.
+/// A padded string without its padding, and without its own trailing spaces, which look the same.
 fn text_of(text: &[u8]) -> String {
     let end = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
     String::from_utf8_lossy(&text[..end]).into_owned()

@@ -2,27 +2,27 @@
 
 use super::lines::MAX_ENTRY;
 
-/// The largest table a trigger can have: `1 << TRACING_MAP_BITS_MAX` (kernel/trace/tracing_map.h).
+/// Maximum number of entries of a trigger's table: `1 << TRACING_MAP_BITS_MAX` (kernel/trace/tracing_map.h).
 pub(super) const MAX_ENTRIES: usize = 1 << 17;
 
-/// What to do about an input that is not whole.
-const OR_EXCERPT: &str = ", or read what there is with `--excerpt`";
+/// Hint for incomplete input.
+const OR_EXCERPT: &str = "; `--excerpt` accepts incomplete input";
 
 /// Why an input is not the output of a hist trigger.
 #[derive(Debug)]
 pub struct HistParseError {
-    /// The line at fault, counted from 1.
+    /// The faulty line, counted from 1.
     pub line: u64,
     /// What is wrong with it.
     pub kind: HistErrorKind,
 }
 
-/// What is wrong with a line.
+/// What is wrong with the line.
 #[derive(Debug)]
 pub enum HistErrorKind {
-    /// It cannot be read.
+    /// The line cannot be read.
     Io(std::io::Error),
-    /// It is longer than the kernel writes.
+    /// The line is longer than any that the kernel writes.
     TooLong,
     /// Something else was expected.
     Unexpected {
@@ -31,28 +31,28 @@ pub enum HistErrorKind {
         /// The line's beginning.
         found: String,
     },
-    /// The input ends before this was found.
+    /// The input ends too early.
     Cut {
         /// What was expected.
         expected: &'static str,
     },
-    /// Entries are missing, or there are some too many.
+    /// The number of entries differs from the one after `Entries:`.
     Count {
-        /// What `Entries:` says.
+        /// The number after `Entries:`.
         declared: u64,
-        /// How many were read.
+        /// The number of entries read.
         read: u64,
     },
-    /// An entry cannot be read to its end.
+    /// An entry is malformed or incomplete.
     Entry {
         /// What was expected.
         expected: &'static str,
         /// The entry's beginning.
         found: String,
     },
-    /// The input is no text.
+    /// The input is binary data.
     Binary,
-    /// More entries than the kernel's largest table has.
+    /// The input has more entries than the kernel's largest table.
     TooMany,
 }
 
@@ -61,21 +61,24 @@ impl std::fmt::Display for HistParseError {
         write!(f, "line {}: ", self.line)?;
         match &self.kind {
             HistErrorKind::Io(error) => error.fmt(f),
-            HistErrorKind::TooLong => write!(f, "more than {MAX_ENTRY} bytes, which no hist trigger writes"),
+            HistErrorKind::TooLong => write!(f, "longer than {MAX_ENTRY} bytes, the limit for a hist trigger entry"),
             HistErrorKind::Unexpected { expected, found } => write!(f, "expected {expected}, found `{found}`"),
             HistErrorKind::Cut { expected } => {
                 write!(f, "the input ends here, before {expected}; save the whole output of `cat events/…/hist`")?;
                 f.write_str(OR_EXCERPT)
             }
-            HistErrorKind::Count { declared: said, read } => {
-                write!(f, "`Entries: {said}`, but {read} were read: lines are missing or were added{OR_EXCERPT}")
+            HistErrorKind::Count { declared, read } => {
+                write!(
+                    f,
+                    "`Entries: {declared}`, but the input has {read}: lines are missing or were added{OR_EXCERPT}"
+                )
             }
             HistErrorKind::Entry { expected, found } => write!(f, "expected {expected}, found `{found}`{OR_EXCERPT}"),
             HistErrorKind::Binary => f.write_str("binary data; expected the output of `cat events/…/hist`"),
-            HistErrorKind::TooMany => write!(f, "more than {MAX_ENTRIES} entries, which no hist trigger has"),
+            HistErrorKind::TooMany => write!(f, "more than {MAX_ENTRIES} entries, the limit for a hist trigger"),
         }
     }
 }
 
-// The system's own error is part of the text, so it is no source.
+// `Display` already includes the I/O error, so it is not also a `source`.
 impl std::error::Error for HistParseError {}

@@ -1,4 +1,4 @@
-//! What a chart shows of a histogram: one value of each entry, folded to one key or into powers of two where asked for.
+//! Selects the rows of a chart: one value of each entry, on request summed by one key or in powers of two.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,54 +6,54 @@ use std::fmt;
 use super::bucket::{log2_bucket, log2_range};
 use super::{EntryKey, EntryValue, TriggerHistogram};
 
-/// What to show.
+/// What the user selects for a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChartSelection {
-    /// The value; the first that bars can show if none is named.
+    /// The value to show; if none, the first sum, or else the first value.
     pub value: Option<String>,
-    /// The only key to keep: entries that differ in the others are added up.
+    /// The only key to keep; entries that differ only in other keys are summed.
     pub key: Option<String>,
-    /// Whether to add numbers up in the kernel's powers of two.
+    /// Whether to group numbers in the kernel's powers of two.
     pub log2: bool,
 }
 
-/// What a chart shows.
+/// The rows of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChartRows {
-    /// The indexes of the keys that are shown.
+    /// Indexes of the keys that are shown.
     pub keys: Vec<usize>,
     /// The value's name; none if the histogram is empty and has no names.
     pub value: Option<String>,
-    /// What the value is.
+    /// The kind of the value.
     pub kind: ValueKind,
-    /// A row for each combination of keys: numbers and buckets rising if they are the only key, otherwise in the order of
-    /// the kernel.
+    /// A row for each combination of keys: in ascending order if the only key is a bucket or a selected
+    /// number, otherwise in the kernel's order.
     pub rows: Vec<(Vec<EntryKey>, u64)>,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// A count or a sum.
     Sum,
-    /// Hundredths of a per cent.
+    /// Hundredths of a percent.
     Percent,
-    /// Twentieths of the largest.
+    /// Twentieths of the largest value.
     Bar,
 }
 
 /// Why a selection does not fit a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectionError {
-    /// There is no such value; what there is.
+    /// There is no value with this name; the second field lists the existing ones.
     Value(String, Vec<String>),
-    /// There is no such key; what there is.
+    /// There is no key with this name; the second field lists the existing ones.
     Key(String, Vec<String>),
-    /// There are several keys, and one has to be named.
+    /// There are several keys, of these names, and one must be selected.
     Several(Vec<String>),
     /// The key is not a number.
     NotANumber(String),
-    /// A unit could be that of any of these keys.
+    /// The unit could apply to any of these keys.
     Unit(Vec<String>),
 }
 
@@ -63,9 +63,11 @@ impl fmt::Display for SelectionError {
         match self {
             Self::Value(name, known) => write!(f, "`--value`: no value `{name}`; expected one of {}", list(known)),
             Self::Key(name, known) => write!(f, "`--key`: no key `{name}`; expected one of {}", list(known)),
-            Self::Several(known) => write!(f, "`--log2`: several keys; name one with `--key`: {}", list(known)),
+            Self::Several(known) => {
+                write!(f, "`--log2`: there are several keys; select one with `--key`: {}", list(known))
+            }
             Self::Unit(known) => {
-                write!(f, "`--unit`: several keys could have it: {}; `chart --key` shows one of them", list(known))
+                write!(f, "`--unit`: several keys could have this unit: {}; select one with `chart --key`", list(known))
             }
             Self::NotANumber(name) => write!(f, "`--log2`: the key `{name}` is not a plain number"),
         }
@@ -75,10 +77,11 @@ impl fmt::Display for SelectionError {
 impl std::error::Error for SelectionError {}
 
 impl ChartRows {
-    /// The rows of a histogram.
+    /// Selects the rows of a histogram.
     ///
     /// # Errors
-    /// If the selection names what the histogram does not have.
+    /// If the selection names a key or value that the histogram does not have, or asks for powers of two of
+    /// a key that is not a single number.
     pub fn of(histogram: &TriggerHistogram, selection: &ChartSelection) -> Result<Self, SelectionError> {
         let mut keys: Vec<usize> = (0..histogram.key_names.len()).collect();
         if let Some(name) = selection.key.as_ref().filter(|_| !histogram.entries.is_empty()) {
@@ -88,15 +91,15 @@ impl ChartRows {
             }
         }
         let (value, kind, values) = column(histogram, selection.value.as_deref())?;
-        let mut places: HashMap<Vec<EntryKey>, usize> = HashMap::new();
+        let mut indexes: HashMap<Vec<EntryKey>, usize> = HashMap::new();
         let mut rows: Vec<(Vec<EntryKey>, u64)> = Vec::new();
         for (entry, value) in histogram.entries.iter().zip(values) {
             let mut key: Vec<EntryKey> = keys.iter().filter_map(|index| entry.keys.get(*index).cloned()).collect();
             if selection.log2 {
                 key = vec![in_powers_of_two(key, histogram, &keys)?];
             }
-            let place = *places.entry(key.clone()).or_insert(rows.len());
-            match rows.get_mut(place) {
+            let index = *indexes.entry(key.clone()).or_insert(rows.len());
+            match rows.get_mut(index) {
                 Some((_, sum)) => *sum = sum.saturating_add(value),
                 None => rows.push((key, value)),
             }
@@ -110,8 +113,8 @@ impl ChartRows {
         Ok(Self { keys, value, kind, rows })
     }
 
-    /// The values below which `per_mille` of a thousand lie, and the largest, as bounds: none if the rows are not numbers, or
-    /// do not count anything.
+    /// The percentile `per_mille` (1000 for the maximum), as the upper bound of its bucket. None if the
+    /// rows are not numbers or buckets, or do not count hits.
     pub fn percentile(&self, per_mille: u64) -> Option<u64> {
         let all: u64 = self.rows.iter().fold(0, |all, (_, count)| all.saturating_add(*count));
         if self.kind != ValueKind::Sum || self.value.as_deref() != Some("hitcount") || all == 0 {
@@ -129,20 +132,20 @@ impl ChartRows {
     }
 }
 
-/// A value of each entry: the one asked for, or the first, a sum if there is one.
+/// The requested value of each entry; without a request, the first sum, or else the first value.
 fn column(
     histogram: &TriggerHistogram,
-    asked: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<(Option<String>, ValueKind, Vec<u64>), SelectionError> {
     let names = &histogram.value_names;
     let is_sum = |name: &&String| histogram.column(name).is_some();
-    let name = match asked {
+    let name = match requested {
         _ if histogram.entries.is_empty() => return Ok((None, ValueKind::Sum, Vec::new())),
-        Some(asked) => names.iter().find(|name| *name == asked),
+        Some(requested) => names.iter().find(|name| *name == requested),
         None => names.iter().find(is_sum).or(names.first()),
     };
     let Some(name) = name else {
-        return Err(SelectionError::Value(asked.unwrap_or_default().to_owned(), names.clone()));
+        return Err(SelectionError::Value(requested.unwrap_or_default().to_owned(), names.clone()));
     };
     let index = names.iter().position(|candidate| candidate == name).unwrap_or_default();
     let mut kind = ValueKind::Sum;
@@ -196,7 +199,7 @@ mod tests {
     use super::*;
     use crate::hist_trigger::parse::{Completeness, parse};
 
-    /// As the how-to ends: each latency of each thread and priority by itself.
+    /// The last example of the guide: each exact latency by thread and priority.
     const BY_THREAD: &str = "\
 # event histogram
 #
@@ -220,7 +223,7 @@ Totals:
     }
 
     #[test]
-    fn entries_that_differ_in_other_keys_are_added_up() {
+    fn entries_that_differ_only_in_other_keys_are_summed() {
         let lat = rows(Some("lat"), false).unwrap();
         assert_eq!(
             lat.rows,
@@ -232,7 +235,7 @@ Totals:
     }
 
     #[test]
-    fn numbers_fall_in_the_kernels_powers_of_two() {
+    fn numbers_are_grouped_in_the_kernels_powers_of_two() {
         let lat = rows(Some("lat"), true).unwrap();
         assert_eq!(
             lat.rows,
@@ -241,7 +244,7 @@ Totals:
     }
 
     #[test]
-    fn percentiles_are_by_rank_and_upper_bounds_of_buckets() {
+    fn percentiles_are_upper_bounds_of_buckets_by_rank() {
         let exact = rows(Some("lat"), false).unwrap();
         assert_eq!([0, 500, 501, 700, 701, 1_000].map(|pm| exact.percentile(pm).unwrap()), [3, 3, 8, 8, 100, 100]);
         assert_eq!(rows(Some("lat"), true).unwrap().percentile(990), Some(128));
@@ -249,9 +252,12 @@ Totals:
     }
 
     #[test]
-    fn what_a_histogram_does_not_have_is_refused_with_what_it_has() {
-        let said = |result: Result<ChartRows, SelectionError>| result.unwrap_err().to_string();
-        assert_eq!(said(rows(Some("cpu"), false)), "`--key`: no key `cpu`; expected one of `pid`, `prio`, `lat`");
-        assert_eq!(said(rows(None, true)), "`--log2`: several keys; name one with `--key`: `pid`, `prio`, `lat`");
+    fn the_error_for_a_missing_key_lists_the_existing_ones() {
+        let error = |result: Result<ChartRows, SelectionError>| result.unwrap_err().to_string();
+        assert_eq!(error(rows(Some("cpu"), false)), "`--key`: no key `cpu`; expected one of `pid`, `prio`, `lat`");
+        assert_eq!(
+            error(rows(None, true)),
+            "`--log2`: there are several keys; select one with `--key`: `pid`, `prio`, `lat`"
+        );
     }
 }

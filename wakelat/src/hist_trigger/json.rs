@@ -1,12 +1,12 @@
-//! A hist trigger's histogram for programs: one JSON document each.
+//! Renders a hist trigger's histogram as a JSON document.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::bucket::log2_range;
 use super::{EntryKey, EntryValue, HistogramEntry, SavedField, TriggerField, TriggerHistogram};
 
-/// The histogram as a document. Buckets have their bounds, both inclusive; the numbers are as the kernel has them, so
-/// their unit is the trigger's.
+/// Renders the histogram as a document. Buckets have two inclusive bounds. Numbers are those of the kernel,
+/// in the trigger's own unit.
 pub fn document(histogram: &TriggerHistogram) -> Json {
     let trigger = &histogram.trigger;
     let fields = |fields: &[TriggerField]| fields.iter().map(TriggerField::to_string).collect::<Vec<_>>();
@@ -79,14 +79,14 @@ fn value(value: EntryValue) -> Json {
 mod tests {
     use super::*;
     use crate::hist_trigger::parse::{Completeness, parse};
-    use crate::sink::documentation::{all_paths, documented};
+    use wakelat_core::render::output_page::{all_paths, documented};
 
     #[test]
     fn every_field_is_documented_and_every_documented_field_is_written() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/hist/7.2-sched_switch-onmax.hist");
         let text = std::fs::read(path).unwrap();
         let mut written = all_paths(&document(&parse(&text[..], Completeness::Whole).unwrap()[0]));
-        // Which keys, values and saved fields there are is the trigger's.
+        // The trigger determines the keys, values and saved fields.
         let own = ["entries[].keys.", "entries[].values.", "entries[].tracked[].saved."];
         written.retain(|path| !own.iter().any(|own| path.starts_with(own)));
         assert_eq!(documented("Hist triggers: `wakelat.hist-trigger/1`"), written);

@@ -1,23 +1,23 @@
-//! Lines of limited length, so that an input of any size costs no memory.
+//! Reads lines of limited length, so that memory use does not depend on the size of the input.
 
 use std::io::BufRead;
 
 use super::error::{HistErrorKind, HistParseError};
 
-/// Longest line, and longest entry of several lines, that is read. The kernel's own limit for a symbol is 512 characters
-/// and for a stack 16 of them (`HIST_STACKTRACE_DEPTH`, kernel/trace/trace.h).
+/// Maximum length in bytes of a line, and of an entry of several lines. The kernel's own limits are 512
+/// characters for a symbol and 16 symbols for a stack (`HIST_STACKTRACE_DEPTH`, kernel/trace/trace.h).
 pub(super) const MAX_ENTRY: usize = 64 * 1024;
 
-/// Lines of limited length with their numbers.
+/// Reads lines of limited length and counts them.
 pub(super) struct LineReader<R> {
     input: R,
-    /// The line read last, without its end.
+    /// The last line read, without its line break.
     pub line: Vec<u8>,
-    /// Its number, counted from 1.
+    /// The number of the last line read, counted from 1.
     pub number: u64,
-    /// Whether it is to be read once more.
+    /// Whether [`Self::next`] returns the last line once more.
     pub held: bool,
-    /// Whether lines end with a carriage return, as a serial console writes them: it is no part of the line.
+    /// Whether lines end with a carriage return, as on a serial console, that is to be removed.
     pub carriage_returns: bool,
 }
 
@@ -26,7 +26,7 @@ impl<R: BufRead> LineReader<R> {
         Self { input, line: Vec::new(), number: 0, held: false, carriage_returns: false }
     }
 
-    /// The next line without its end; none at the end of the input.
+    /// The next line without its line break; none at the end of the input.
     pub fn next(&mut self) -> Result<Option<&[u8]>, HistParseError> {
         if std::mem::take(&mut self.held) {
             return Ok(Some(&self.line));
@@ -76,7 +76,7 @@ impl<R> LineReader<R> {
     }
 }
 
-/// As much of a text as an error message bears, on one line and without control characters.
+/// The beginning of a text for an error message, on one line and without control characters.
 pub(super) fn beginning(text: &[u8]) -> String {
     const SHOWN: usize = 60;
     let shown = String::from_utf8_lossy(&text[..text.len().min(4 * SHOWN)]);

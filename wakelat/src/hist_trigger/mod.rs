@@ -1,8 +1,9 @@
-//! The kernel's own histograms: `hist:` triggers on tracepoints, read, shown and written down as shell commands.
+//! The kernel's own histograms: parses and renders the output of `hist:` triggers on tracepoints, and
+//! prints shell commands that set them up.
 //!
-//! [`parse`] reads what `cat events/…/hist` prints, whatever the trigger; [`show`], [`chart`] and [`json`] show it;
-//! [`recipe`] is the trigger recipe for wakeup latency, which `print` spells out for a shell and `verify` installs.
-//! All but [`cli`] is pure.
+//! [`parse`] reads the output of `cat events/…/hist` for any trigger; [`show`], [`chart`] and [`json`]
+//! render it; [`recipe`] is the trigger recipe for wakeup latency, which `print` writes as shell commands
+//! and `verify` places. All modules except [`cli`] and `source` are pure.
 
 pub mod bucket;
 pub mod chart;
@@ -23,20 +24,22 @@ pub mod write;
 
 pub use trigger::{FieldModifier, SortKey, TriggerField, TriggerSpec};
 
-/// What one hist trigger has counted.
+/// The histogram of one hist trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriggerHistogram {
-    /// The trigger, as the kernel repeats it.
+    /// The trigger, as the kernel prints it.
     pub trigger: TriggerSpec,
-    /// The keys' names as the entries show them, in order. They differ from the trigger's where a key is a variable.
+    /// The keys' names as the entries show them, in order. They differ from the trigger's if a key is a
+    /// variable.
     pub key_names: Vec<String>,
-    /// The values' names as the entries show them, in order: `hitcount` first, unless the trigger says `nohitcount`.
+    /// The values' names as the entries show them, in order: `hitcount` first, unless the trigger has
+    /// `nohitcount`.
     pub value_names: Vec<String>,
-    /// The entries, in the order in which the kernel sorted them.
+    /// The entries, in the kernel's sort order.
     pub entries: Vec<HistogramEntry>,
-    /// What a `snapshot()` action says, line by line as the kernel prints it; empty where there is none.
+    /// The lines that the kernel prints for a `snapshot()` action; empty without one.
     pub snapshot: Vec<String>,
-    /// The sums at the end; none only where an excerpt was asked for and the input has none.
+    /// The totals at the end; none only for an excerpt that lacks them.
     pub totals: Option<HistogramTotals>,
 }
 
@@ -47,16 +50,17 @@ pub struct HistogramEntry {
     pub keys: Vec<EntryKey>,
     /// The values, in the order of [`TriggerHistogram::value_names`].
     pub values: Vec<EntryValue>,
-    /// What `onmax()` or `onchange()` handlers kept for this entry, in the order of the actions.
+    /// The data that `onmax()` and `onchange()` handlers saved for this entry, in the order of the actions.
     pub track_data: Vec<TrackData>,
 }
 
-/// One key of an entry. The formats are those of `hist_trigger_print_key` (kernel/trace/trace_events_hist.c, 4.7 to 7.2).
+/// One key of an entry, in a format of `hist_trigger_print_key` (kernel/trace/trace_events_hist.c, 4.7 to
+/// 7.2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EntryKey {
     /// A plain number. The kernel prints negative ones as if they were unsigned.
     Number(u64),
-    /// `.hex`.
+    /// `.hex`: a number in hexadecimal.
     Hex(u64),
     /// `.log2`: the bucket of values above 2^(k−1) and up to 2^k; `Log2(0)` holds 0 and 1.
     Log2(u8),
@@ -68,17 +72,17 @@ pub enum EntryKey {
     Symbol {
         /// The address.
         address: u64,
-        /// The symbol, with offset and module where the kernel shows them.
+        /// The symbol, with offset and module if the kernel shows them.
         name: String,
     },
-    /// `.execname`: a thread's name and its id.
+    /// `.execname`: a thread's name and ID.
     Execname {
         /// The thread's name when the entry was made.
         comm: String,
-        /// The thread's id.
+        /// The thread's ID.
         tid: u64,
     },
-    /// `.syscall`.
+    /// `.syscall`: a system call's name and number.
     Syscall {
         /// The system call's name.
         name: String,
@@ -96,14 +100,14 @@ pub enum EntryValue {
     Number(u64),
     /// A sum shown as `.hex`.
     Hex(u64),
-    /// `.percent`: hundredths of a per cent; none where the kernel could not compute it (`[ERROR]`).
+    /// `.percent`: hundredths of a percent; none if the kernel could not compute it (`[ERROR]`).
     Percent(Option<u32>),
-    /// `.graph`: how many of the 20 characters are filled.
+    /// `.graph`: number of filled characters, 0–20.
     Bar(u8),
 }
 
 impl EntryValue {
-    /// The sum, where the value is one.
+    /// The sum, if the value is one.
     pub fn number(self) -> Option<u64> {
         match self {
             Self::Number(number) | Self::Hex(number) => Some(number),
@@ -112,18 +116,18 @@ impl EntryValue {
     }
 }
 
-/// What an `onmax()` or `onchange()` handler kept.
+/// The data of an `onmax()` or `onchange()` handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackData {
     /// `max` or `changed`.
     pub handler: String,
     /// The variable's value.
     pub value: u64,
-    /// The fields of `save()`, by name.
+    /// Names and values of the fields of `save()`.
     pub saved: Vec<(String, SavedField)>,
 }
 
-/// A field that `save()` kept.
+/// The value of a field of `save()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SavedField {
     /// A number.
@@ -132,7 +136,7 @@ pub enum SavedField {
     Text(String),
 }
 
-/// The sums at the end of a histogram.
+/// The totals at the end of a histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistogramTotals {
     /// Events counted.
@@ -144,7 +148,7 @@ pub struct HistogramTotals {
 }
 
 impl TriggerHistogram {
-    /// The values of one name, entry by entry; none where the histogram has no sum of that name.
+    /// The values of this name, entry by entry; none if the histogram has no sum of this name.
     pub fn column(&self, name: &str) -> Option<Vec<u64>> {
         let index = self.value_names.iter().position(|candidate| candidate == name)?;
         self.entries.iter().map(|entry| entry.values.get(index)?.number()).collect()

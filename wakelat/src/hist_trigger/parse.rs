@@ -1,6 +1,6 @@
-//! Reads what the kernel prints of hist triggers, one histogram at a time, line by line. Lines between and before histograms
-//! that are none of theirs are skipped and counted, so that a log or a terminal session can be read; binary data is refused
-//! at its first line. A histogram that stops in the middle is distinguished from a whole one by its totals.
+//! Parses the output of hist triggers, one histogram at a time, line by line. Skips and counts lines before
+//! and between histograms that are not part of one, so that logs and terminal sessions can be read, but
+//! rejects binary data at its first line. A histogram without totals is incomplete.
 
 use std::io::BufRead;
 
@@ -13,18 +13,19 @@ pub use super::error::{HistErrorKind, HistParseError};
 /// The first line of a histogram.
 const TITLE: &[u8] = b"# event histogram";
 
-/// Whether the end may be missing.
+/// Whether the end of a histogram may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Completeness {
-    /// Every histogram ends with its `Totals:`, and has as many entries as these say.
+    /// Every histogram ends with `Totals:` and has as many entries as these declare.
     #[default]
     Whole,
-    /// The input is an excerpt, as in a document or in a log that was cut: the end of any histogram may be missing.
+    /// The input is an excerpt, for example from a document or a truncated log: the end of any histogram
+    /// may be missing.
     Excerpt,
 }
 
-/// The histograms of an input, one after the other: an event has one for each of its hist triggers. Ends after the
-/// first error. An input without any (an event without hist triggers) is an empty iteration.
+/// Iterates over the histograms of an input: an event has one for each of its hist triggers. Ends after the
+/// first error. Yields nothing for an input without histograms, such as an event without hist triggers.
 pub struct HistogramReader<R> {
     lines: LineReader<R>,
     completeness: Completeness,
@@ -35,9 +36,9 @@ pub struct HistogramReader<R> {
 /// Lines that are not the output of a hist trigger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkippedLines {
-    /// How many.
+    /// Number of lines.
     pub lines: u64,
-    /// The first: its number, counted from 1, and its beginning.
+    /// The number of the first one, counted from 1, and its beginning.
     pub first: Option<(u64, String)>,
 }
 
@@ -49,23 +50,23 @@ impl SkippedLines {
 }
 
 impl<R: BufRead> HistogramReader<R> {
-    /// Reads from `input`, one histogram in memory at a time.
+    /// Creates a reader of `input` that holds one histogram in memory at a time.
     pub fn new(input: R, completeness: Completeness) -> Self {
         Self { lines: LineReader::new(input), completeness, ended: false, skipped: SkippedLines::default() }
     }
 }
 
 impl<R> HistogramReader<R> {
-    /// What was skipped so far.
+    /// The lines skipped so far.
     pub fn skipped(&self) -> &SkippedLines {
         &self.skipped
     }
 }
 
-/// All histograms of an input.
+/// Parses all histograms of an input.
 ///
 /// # Errors
-/// The first line that no hist trigger writes, or the one at which the input stops too early.
+/// The first line that no hist trigger writes, or the one at which the input ends too early.
 pub fn parse(input: impl BufRead, extent: Completeness) -> Result<Vec<TriggerHistogram>, HistParseError> {
     HistogramReader::new(input, extent).collect()
 }
@@ -98,7 +99,7 @@ impl<R: BufRead> HistogramReader<R> {
             if line == b"Totals:" {
                 break;
             }
-            // An excerpt may leave the end of any histogram out.
+            // In an excerpt, the end of any histogram may be missing.
             if !whole && line.ends_with(TITLE) {
                 self.lines.held = true;
                 self.end_section(&mut section)?;
@@ -123,12 +124,12 @@ impl<R: BufRead> HistogramReader<R> {
         Ok(Some(section.histogram))
     }
 
-    /// Ends the entry that is being read.
+    /// Ends the current entry.
     fn end_section(&mut self, section: &mut Section) -> Result<(), HistParseError> {
         section.end_entry(&self.lines).or_else(|error| self.skip_entry(error))
     }
 
-    /// Skips an entry that was cut off, with the lines behind it that were taken for its own, where that is allowed.
+    /// In an excerpt, skips a truncated entry, with the lines after it that were read as part of it.
     fn skip_entry(&mut self, error: HistParseError) -> Result<(), HistParseError> {
         match error {
             HistParseError { line, kind: HistErrorKind::Entry { found, .. } }
@@ -142,7 +143,8 @@ impl<R: BufRead> HistogramReader<R> {
         }
     }
 
-    /// Goes on to the next histogram; false at the end of the input. A byte order mark or a prompt may precede its title.
+    /// Advances to the next histogram; false at the end of the input. A byte order mark or a prompt may
+    /// precede the title.
     fn find_title(&mut self) -> Result<bool, HistParseError> {
         loop {
             self.lines.carriage_returns = false;
@@ -161,7 +163,7 @@ impl<R: BufRead> HistogramReader<R> {
         }
     }
 
-    /// Reads up to the entries.
+    /// Reads the lines before the entries.
     fn head(&mut self) -> Result<TriggerSpec, HistParseError> {
         loop {
             match self.lines.next()? {
@@ -196,7 +198,7 @@ impl<R: BufRead> HistogramReader<R> {
     }
 }
 
-/// A histogram on its way, with the entry that is not at its end yet.
+/// A partially read histogram, with the entry that is still open.
 struct Section {
     histogram: TriggerHistogram,
     open: Open,
@@ -224,7 +226,7 @@ impl Section {
         Self { histogram, open: Open::Nothing, text: Vec::new(), text_line: 0 }
     }
 
-    /// Takes one line of the part between the head and the totals. False if it is no line of a histogram.
+    /// Takes one line between the head and the totals. False if it is not a line of a histogram.
     fn take<R>(&mut self, lines: &LineReader<R>) -> Result<bool, HistParseError> {
         let line = lines.line.as_slice();
         match self.open {
@@ -234,7 +236,7 @@ impl Section {
                 }
                 self.histogram.snapshot.push(String::from_utf8_lossy(line).into_owned());
             }
-            // A line break in a key: the entry goes on.
+            // A key contains a line break: the entry continues.
             Open::Entry => self.go_on(lines)?,
             _ if line.starts_with(b"{ ") => {
                 self.end_entry(lines)?;
@@ -288,7 +290,7 @@ impl Section {
         Ok(())
     }
 
-    /// What has been gathered is an entry, or an error.
+    /// Parses the collected text as an entry or as a handler's data.
     fn end_entry<R>(&mut self, lines: &LineReader<R>) -> Result<(), HistParseError> {
         match std::mem::replace(&mut self.open, Open::Nothing) {
             Open::Nothing | Open::Snapshot => Ok(()),
@@ -321,8 +323,8 @@ impl Section {
 
     fn not_an_entry(&self) -> HistParseError {
         let expected = match &self.histogram.trigger.keys[..] {
-            [_] => "an entry with one key, as the trigger says, and its values",
-            _ => "an entry with the keys that the trigger says, and its values",
+            [_] => "an entry with the one key of the trigger and its values",
+            _ => "an entry with the keys of the trigger and its values",
         };
         HistParseError { line: self.text_line, kind: HistErrorKind::Entry { expected, found: beginning(&self.text) } }
     }

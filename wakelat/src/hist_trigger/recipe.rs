@@ -1,52 +1,56 @@
 //! The trigger recipe for wakeup latency: a synthetic event and three hist triggers.
 //!
-//! `sched_wakeup` stores the time under the thread's id; `sched_switch` takes it, computes the difference and raises the
-//! synthetic event; a trigger on that event counts it. Three rules make it right:
+//! The trigger on `sched_wakeup` stores a timestamp by thread ID; the one on `sched_switch` consumes it,
+//! computes the difference and fires the synthetic event; the one on that event counts the latency. Three
+//! rules make this correct:
 //!
-//! - The filter on threads stands at both ends, since an id never changes. Everything else is judged by the trigger on
-//!   the synthetic event, which fires inside the switch, on the same CPU: were it judged earlier, a start would stay
-//!   behind and give a bogus value at a later switch.
-//! - `clock=mono` everywhere: it is the clock of BPF, and the triggers of one instance must agree on one.
-//! - It is taken away in the opposite order: who owns a variable can only go after its readers (EBUSY).
+//! - Both ends filter on threads, because a thread's ID never changes. All other filters are on the
+//!   synthetic event, which fires inside the switch, on the same CPU: if they applied earlier, a start
+//!   could stay in the table and produce a bogus value at a later switch.
+//! - `clock=mono` everywhere: it is the clock of BPF, and all triggers of an instance must use the same
+//!   clock.
+//! - The triggers are removed in reverse order: the owner of a variable cannot be removed before its
+//!   readers (EBUSY).
 
 use std::ops::RangeInclusive;
 
 use crate::kernel::release::Release;
-use crate::report::LatencyFrom;
+use wakelat_core::report::LatencyFrom;
 
-/// Entries of the tables that are keyed by thread: the ids of all threads that ever appear must fit, for an entry never
-/// leaves its table, and what finds no room is `Dropped`.
+/// Default size of the tables keyed by thread. The IDs of all threads that ever appear must fit, because
+/// the kernel never removes an entry from the table, and counts events without room as `Dropped`.
 pub const DEFAULT_SIZE: u32 = 16_384;
 
-/// Whom a trigger can be told to count. Parts are joined by *and*, the values of one part by *or*; an empty part is none.
+/// The waits that a trigger counts. Fields are joined by *and*, the values of one field by *or*; an empty
+/// field does not filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TriggerFilter {
-    /// Threads.
+    /// Thread IDs.
     pub tids: Vec<u32>,
-    /// Shell patterns of names.
+    /// Shell patterns of thread names.
     pub comms: Vec<String>,
-    /// Kernel priorities.
+    /// Ranges of kernel priorities.
     pub prios: Vec<RangeInclusive<i64>>,
-    /// CPUs on which the wait ends.
+    /// Ranges of CPUs on which the wait ends.
     pub cpus: Vec<RangeInclusive<i64>>,
 }
 
-/// How latencies are put in buckets.
+/// The buckets of the latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Buckets {
-    /// By powers of two.
+    /// Powers of two.
     #[default]
     Log2,
-    /// All of one width in ns; since 5.14.
+    /// Buckets of equal width; since 5.14.
     Linear {
-        /// The width: ns.
+        /// The width in ns.
         width_ns: u64,
-        /// How many find room.
+        /// Maximum number of buckets.
         size: u32,
     },
 }
 
-/// A key beside the latency.
+/// A key besides the latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LatencyKey {
     /// The thread
@@ -60,8 +64,8 @@ pub enum LatencyKey {
 }
 
 impl LatencyKey {
-    /// The field of the synthetic event. `cpu` is a name for every event's CPU: since 5.14 it is `common_cpu`, and `cpu` is
-    /// still taken (`parse_field`, kernel/trace/trace_events_hist.c).
+    /// The field of the synthetic event. `cpu` is the CPU of any event: it has been called `common_cpu`
+    /// since 5.14, and `cpu` is still accepted (`parse_field`, kernel/trace/trace_events_hist.c).
     const fn field(self) -> &'static str {
         match self {
             Self::Tid => "pid",
@@ -72,45 +76,45 @@ impl LatencyKey {
     }
 }
 
-/// What the triggers are to measure.
+/// What the triggers measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriggerRecipe {
     /// Name of the synthetic event: letters, digits and `_`.
     pub event: String,
-    /// Where the clock starts.
+    /// The event at which latency starts.
     pub from: LatencyFrom,
-    /// Who counts.
+    /// The waits to count.
     pub filter: TriggerFilter,
-    /// Keys beside the latency, two at most.
+    /// Keys besides the latency, at most two.
     pub by: Vec<LatencyKey>,
-    /// The buckets; none to count each latency by itself.
+    /// The buckets; none to count each exact latency.
     pub buckets: Option<Buckets>,
-    /// Whether the latencies are summed up beside being counted. The entries then come in the order of their sums, for
-    /// the kernel takes `sort=lat` for the sum's name.
+    /// Whether the latencies are also summed. The entries are then sorted by their sums, because the kernel
+    /// resolves `sort=lat` to the sum.
     pub sum: bool,
-    /// Entries of the tables keyed by thread.
+    /// Size of the tables keyed by thread.
     pub size: u32,
 }
 
 /// A trigger and the event it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventTrigger {
-    /// The event: `sched/sched_switch`.
+    /// The event, such as `sched/sched_switch`.
     pub event: String,
-    /// The trigger, as its file takes it.
+    /// The trigger, as the event's `trigger` file accepts it.
     pub trigger: String,
 }
 
-/// Why there is no recipe.
+/// Why a recipe cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecipeError {
-    /// The kernel has no hist triggers between events.
+    /// The kernel has no synthetic events.
     Kernel(String),
     /// The kernel has no linear buckets.
     Linear(String),
-    /// A pattern has a character that no filter of the kernel takes.
+    /// A pattern contains a character that a filter of the kernel cannot contain.
     Pattern(String),
-    /// The trigger would have more keys than a kernel takes, or one twice.
+    /// The trigger would have more keys than the kernel accepts, or a duplicate key.
     Keys,
 }
 
@@ -120,22 +124,22 @@ impl std::fmt::Display for RecipeError {
             Self::Kernel(kernel) => {
                 write!(
                     f,
-                    "kernel `{kernel}` has no synthetic events, on which the measurement stands; they came with 4.17"
+                    "kernel `{kernel}` has no synthetic events, which the measurement needs; use Linux 4.17 or later"
                 )
             }
             Self::Linear(kernel) => {
                 write!(
                     f,
-                    "kernel `{kernel}` has no `.buckets`, which came with 5.14; leave the width out for powers of two"
+                    "kernel `{kernel}` has no `.buckets`; use Linux 5.14 or later, or leave out the width for powers of two"
                 )
             }
-            Self::Keys => {
-                f.write_str("a trigger takes three different keys, and the latency is one of them; give two at most")
-            }
+            Self::Keys => f.write_str(
+                "a trigger has at most three different keys, and the latency is one of them; give at most two others",
+            ),
             Self::Pattern(pattern) => {
                 write!(
                     f,
-                    "`{pattern}` has a quote, a backslash or a control character, which a trigger's filter does not take"
+                    "`{pattern}` contains a quote, a backslash or a control character, which the filter of a trigger cannot contain"
                 )
             }
         }
@@ -145,10 +149,10 @@ impl std::fmt::Display for RecipeError {
 impl std::error::Error for RecipeError {}
 
 impl TriggerRecipe {
-    /// Whether this kernel and its filters can take the recipe.
+    /// Checks that this kernel accepts the recipe, and its filters the patterns.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The reason for which it does not.
     pub fn check(&self, kernel: &Release) -> Result<(), RecipeError> {
         if !kernel.is_at_least(4, 17) {
             return Err(RecipeError::Kernel(kernel.to_string()));
@@ -160,19 +164,19 @@ impl TriggerRecipe {
         if matches!(self.buckets, Some(Buckets::Linear { .. })) && !kernel.is_at_least(5, 14) {
             return Err(RecipeError::Linear(kernel.to_string()));
         }
-        let odd = |character: char| matches!(character, '"' | '\'' | '\\') || character.is_control();
-        match self.filter.comms.iter().find(|pattern| pattern.contains(odd)) {
+        let is_invalid = |character: char| matches!(character, '"' | '\'' | '\\') || character.is_control();
+        match self.filter.comms.iter().find(|pattern| pattern.contains(is_invalid)) {
             Some(pattern) => Err(RecipeError::Pattern(pattern.clone())),
             None => Ok(()),
         }
     }
 
-    /// The synthetic event, as `synthetic_events` takes it.
+    /// The synthetic event, as `synthetic_events` accepts it.
     pub fn synthetic_event(&self) -> String {
         format!("{} u64 lat; pid_t pid; int prio; char comm[16]", self.event)
     }
 
-    /// The triggers, in the order in which they are to be placed; they are to be removed in the opposite one.
+    /// The triggers in the order in which to place them; remove them in reverse order.
     pub fn triggers(&self) -> [EventTrigger; 3] {
         let Self { event, size, .. } = self;
         let start = match self.from {
@@ -185,10 +189,11 @@ impl TriggerRecipe {
             Some(Buckets::Linear { width_ns, .. }) => format!("lat.buckets={width_ns}"),
         };
         let keys: Vec<&str> = self.by.iter().map(|key| key.field()).chain([latency.as_str()]).collect();
-        // By two fields at most (`TRACING_MAP_SORT_KEYS_MAX`), and not by the CPU, whose name differs between kernels.
+        // Sort by at most two fields (`TRACING_MAP_SORT_KEYS_MAX`), and not by the CPU, whose name differs
+        // between kernels.
         let first = self.by.iter().find(|key| **key != LatencyKey::Cpu).map(|key| key.field());
         let sort: Vec<&str> = first.into_iter().chain(["lat"]).collect();
-        let room = match self.buckets {
+        let table_size = match self.buckets {
             Some(Buckets::Linear { size, .. }) => format!(":size={size}"),
             Some(Buckets::Log2) if self.by.is_empty() => String::new(),
             _ => format!(":size={size}"),
@@ -213,7 +218,7 @@ impl TriggerRecipe {
             EventTrigger {
                 event: format!("synthetic/{event}"),
                 trigger: format!(
-                    "hist:keys={}{values}:sort={}{room}{}",
+                    "hist:keys={}{values}:sort={}{table_size}{}",
                     keys.join(","),
                     sort.join(","),
                     self.final_condition()
@@ -225,7 +230,7 @@ impl TriggerRecipe {
     fn final_condition(&self) -> String {
         condition(&[
             any(self.filter.comms.iter().map(|pattern| match pattern.contains(['*', '?', '[']) {
-                // The kernel negates a set by `!` alone (`glob_match`, lib/glob.c).
+                // The kernel negates a set only by `!` (`glob_match`, lib/glob.c).
                 true => format!("comm ~ \"{}\"", pattern.replace("[^", "[!")),
                 false => format!("comm == \"{pattern}\""),
             })),
@@ -246,7 +251,7 @@ fn within(field: &str, range: &RangeInclusive<i64>) -> String {
     }
 }
 
-/// Terms of which one has to hold; in parentheses where there are several.
+/// Joins terms by *or*, in parentheses if there are several.
 fn any(terms: impl Iterator<Item = String>) -> String {
     let terms: Vec<String> = terms.collect();
     match &terms[..] {
@@ -255,7 +260,7 @@ fn any(terms: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// ` if …`, or nothing where nothing is asked for.
+/// Joins conditions by *and* as ` if …`; empty if all are empty.
 fn condition(parts: &[String]) -> String {
     let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
     if parts.is_empty() { String::new() } else { format!(" if {}", parts.join(" && ")) }
@@ -279,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_filter_the_triggers_are_those_of_the_how_to() {
+    fn without_a_filter_the_triggers_are_those_of_the_guide() {
         let triggers = recipe(TriggerFilter::default()).triggers().map(|placed| placed.trigger);
         assert_eq!(
             triggers,
@@ -292,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_counted_by_other_keys_too() {
+    fn latencies_can_be_counted_by_other_keys_too() {
         let counted = |by: &[LatencyKey], buckets| {
             let recipe = TriggerRecipe { by: by.to_vec(), buckets, ..recipe(TriggerFilter::default()) };
             (recipe.check(&Release::parse("6.1")), recipe.triggers()[2].trigger.clone())
@@ -309,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn only_threads_are_judged_before_the_start_is_consumed() {
+    fn only_the_filter_on_threads_applies_before_the_start_is_consumed() {
         let [start, switch, last] = recipe(TriggerFilter {
             tids: vec![7, 8],
             comms: vec!["nginx*".into(), "redis".into()],
@@ -328,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_the_means_is_refused() {
+    fn a_kernel_without_the_required_features_is_rejected() {
         let linear = TriggerRecipe {
             buckets: Some(Buckets::Linear { width_ns: 1000, size: 2048 }),
             ..recipe(TriggerFilter::default())
@@ -341,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_cannot_leave_its_quotes() {
+    fn a_pattern_cannot_escape_its_quotes() {
         for pattern in ["a\"b", "a'b", "a\nb", "a\\"] {
             let recipe = recipe(TriggerFilter { comms: vec![pattern.into()], ..TriggerFilter::default() });
             assert!(matches!(recipe.check(&Release::parse("6.1")), Err(RecipeError::Pattern(_))), "{pattern}");

@@ -6,12 +6,11 @@ use super::recipe::TriggerRecipe;
 use crate::kernel::release::Release;
 
 impl TriggerRecipe {
-    /// The shell commands that measure for `duration_ns` with no tool at all, and take everything away again.
-    /// `threads_of` names processes whose threads are looked up when the commands run.
+    /// Shell commands that measure for `duration_ns` without any tool, and then remove everything.
+    /// `threads_of` are the PIDs of processes whose threads the commands look up when they run.
     pub fn shell(&self, kernel: &Release, tracefs: &str, threads_of: &[u32], duration_ns: u64) -> String {
         let mut text = String::new();
-        self.write_shell(&mut text, kernel, tracefs, threads_of, duration_ns)
-            .expect("a string takes whatever is written to it");
+        self.write_shell(&mut text, kernel, tracefs, threads_of, duration_ns).expect("writing to a string cannot fail");
         text
     }
 
@@ -24,7 +23,7 @@ impl TriggerRecipe {
         duration_ns: u64,
     ) -> std::fmt::Result {
         let event = &self.event;
-        writeln!(out, "# Wakeup latency by hist triggers alone, for Linux {kernel}. To be run as root.")?;
+        writeln!(out, "# Wakeup latency with only hist triggers, for Linux {kernel}. Run as root.")?;
         writeln!(out, "# The kernel needs CONFIG_HIST_TRIGGERS: there must be a file events/sched/sched_switch/hist.")?;
         for line in LIMITS {
             writeln!(out, "# {line}")?;
@@ -34,13 +33,13 @@ impl TriggerRecipe {
             [] => self.triggers(),
             _ => {
                 let tasks: Vec<String> = threads_of.iter().map(|pid| format!("/proc/{pid}/task/*")).collect();
-                writeln!(out, "# The threads that the processes have now; later ones are not measured.")?;
+                writeln!(out, "# The current threads of the processes; later ones are not measured.")?;
                 writeln!(out, "tids=$(ls -d {} | sed 's|.*/||')", tasks.join(" "))?;
                 for (variable, field) in [("woken", "pid"), ("next", "next_pid")] {
                     writeln!(out, "{variable}=$(echo $tids | sed 's/ / || {field} == /g; s/^/{field} == /')")?;
                 }
                 let [mut start, mut switch, last] = self.triggers();
-                // Threads named by themselves have to belong to the processes as well.
+                // Threads selected by TID must also belong to one of the processes.
                 for (placed, variable) in [(&mut start, "woken"), (&mut switch, "next")] {
                     let joined = if placed.trigger.contains(" if ") { " &&" } else { " if" };
                     placed.trigger = format!("{}{joined} ('\"${variable}\"')", placed.trigger);
@@ -57,12 +56,9 @@ impl TriggerRecipe {
         writeln!(out, "cat instances/{event}/events/synthetic/{event}/hist")?;
         writeln!(
             out,
-            "# Everything is taken away again, in the opposite order. Mind the >>: a single > would delete all"
+            "# Remove everything, in reverse order. Keep the >>: a single > would delete all triggers of an"
         )?;
-        writeln!(
-            out,
-            "# triggers of an event, other people's too. If a command above failed, run these all the same."
-        )?;
+        writeln!(out, "# event, including those of others. Run these commands even if one above failed.")?;
         for placed in triggers.iter().rev() {
             writeln!(out, "echo '!{}' >> instances/{event}/events/{}/trigger", placed.trigger, placed.event)?;
         }
@@ -71,7 +67,7 @@ impl TriggerRecipe {
     }
 }
 
-/// Seconds as sleep(1) takes them: POSIX knows whole ones, GNU and busybox fractions too.
+/// Seconds as sleep(1) accepts them: whole ones in POSIX, also fractions in GNU and busybox.
 fn seconds(ns: u64) -> String {
     let fraction = format!("{:09}", ns % 1_000_000_000);
     match fraction.trim_end_matches('0') {
@@ -80,25 +76,25 @@ fn seconds(ns: u64) -> String {
     }
 }
 
-/// What a trigger cannot do, said in front of every script.
+/// What hist triggers cannot do, printed at the top of every script.
 const LIMITS: [&str; 7] = [
-    "What triggers cannot do:",
-    "- filter by cgroup, scheduling policy or class, or follow a process as it makes new threads;",
-    "- tell a wakeup of a running task, after which nothing waits, from any other: its start stays behind,",
-    "  and the task's next switch-in without a wakeup, as after a preemption, gives a bogus long wait;",
-    "- keep the earliest of several wakeups: a later one restarts the clock;",
-    "- see new tasks' first wait (sched_wakeup_new) or the wait after a preemption;",
-    "- say who waited longest and when. What finds no room in a table is counted in `Dropped:`.",
+    "What hist triggers cannot do:",
+    "- filter by cgroup, scheduling policy or class, or follow new threads of a process;",
+    "- ignore wakeups of running tasks, which start no wait: the timestamp stays behind, and the task's",
+    "  next switch-in without a wakeup, for example after a preemption, counts as a bogus long wait;",
+    "- keep the earliest of several wakeups: a later one overwrites the timestamp;",
+    "- measure first waits of new tasks (sched_wakeup_new) or waits after a preemption;",
+    "- report which task waited longest, and when. `Dropped:` counts entries that a full table rejected.",
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::hist_trigger::recipe::{Buckets, DEFAULT_SIZE, TriggerFilter};
-    use crate::report::LatencyFrom;
+    use wakelat_core::report::LatencyFrom;
 
     #[test]
-    fn the_commands_append_only_and_remove_readers_before_owners() {
+    fn the_commands_only_append_and_remove_readers_before_owners() {
         let shell = recipe().shell(&Release::parse("6.1"), "/sys/kernel/tracing", &[1], 1_500_000_000);
         assert!(shell.contains("\nsleep 1.5\n"), "{shell}");
         let commands: Vec<&str> = shell.lines().filter(|line| !line.starts_with('#')).collect();

@@ -1,13 +1,13 @@
-//! A table of a hist trigger's histogram. See [`super::json`] for programs.
+//! Renders a hist trigger's histogram as a table.
 
 use super::unit::{Unit, key_text};
 use super::{EntryKey, EntryValue, HistogramEntry, SavedField, TriggerHistogram};
-use crate::sink::chart::bar;
-use crate::sink::style::{Style, TextStyle};
-use crate::sink::text::{TextLine, clean, left, right, width};
-use crate::sink::units;
+use wakelat_core::render::chart::bar;
+use wakelat_core::render::style::{Style, TextStyle};
+use wakelat_core::render::text::{TextLine, clean, left, right, width};
+use wakelat_core::render::units;
 
-/// A line for each entry, with all keys and all values, in the order in which the kernel sorted them.
+/// Renders a row for each entry, with all keys and values, in the kernel's sort order.
 pub fn table(histogram: &TriggerHistogram, units: &[Unit], style: &Style) -> String {
     let mut out = String::new();
     head(histogram, style, &mut out);
@@ -27,7 +27,7 @@ pub fn table(histogram: &TriggerHistogram, units: &[Unit], style: &Style) -> Str
             line.push(if index == 0 { TextStyle::Dim } else { TextStyle::Plain }, text);
             line.push(TextStyle::Plain, "  ");
         }
-        // A row is never cut: it may be all that tells one entry from the next.
+        // Never truncate a row: the end may be the only difference between two entries.
         line.finish_within(usize::MAX, style, &mut out);
         if let Some(entry) = index.checked_sub(1).and_then(|index| histogram.entries.get(index)) {
             below(entry, style, &mut out);
@@ -37,13 +37,13 @@ pub fn table(histogram: &TriggerHistogram, units: &[Unit], style: &Style) -> Str
     out
 }
 
-/// The trigger itself.
+/// Writes the trigger.
 pub(super) fn head(histogram: &TriggerHistogram, style: &Style, out: &mut String) {
     let trigger = clean(&histogram.trigger.to_string(), style);
     TextLine::of(TextStyle::Dim, trigger).finish_within(usize::MAX, style, out);
 }
 
-/// What a `snapshot()` action kept, and the totals.
+/// Writes the lines of a `snapshot()` action, and the totals.
 pub(super) fn foot(histogram: &TriggerHistogram, style: &Style, out: &mut String) {
     for line in &histogram.snapshot {
         TextLine::of(TextStyle::Dim, clean(&line.replace('\t', "  "), style)).finish_within(usize::MAX, style, out);
@@ -63,22 +63,17 @@ pub(super) fn foot(histogram: &TriggerHistogram, style: &Style, out: &mut String
                 0 => line.push(TextStyle::Plain, ", none dropped"),
                 dropped => line.push(
                     TextStyle::Warning,
-                    format!(
-                        ", {} dropped: the table is full; give the trigger a larger `size=`",
-                        units::thousands(dropped)
-                    ),
+                    format!(", {} dropped: the table is full; raise `size=` of the trigger", units::thousands(dropped)),
                 ),
             }
             line.finish_within(usize::MAX, style, out);
         }
-        None => {
-            TextLine::of(TextStyle::Warning, "an excerpt without totals: whether anything was dropped is not known")
-                .finish_within(usize::MAX, style, out)
-        }
+        None => TextLine::of(TextStyle::Warning, "an excerpt without totals: dropped entries are unknown")
+            .finish_within(usize::MAX, style, out),
     }
 }
 
-/// What takes lines of its own below an entry: the rest of a stack, and what a handler kept.
+/// Writes the lines below an entry: the other functions of a stack, and the data that handlers saved.
 fn below(entry: &HistogramEntry, style: &Style, out: &mut String) {
     for key in &entry.keys {
         if let EntryKey::Stack(functions) = key {

@@ -1,4 +1,4 @@
-//! Where the histograms come from: a file, standard input, or an event of this kernel.
+//! Opens the source of histograms: a file, standard input, or an event of this kernel.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,24 +12,24 @@ use super::parse::{Completeness, HistogramReader, SkippedLines};
 use crate::config::ConfigError;
 use crate::tracefs::{TracefsError, TracefsMount};
 
-/// Where the histograms come from.
+/// Flags that select the source of histograms.
 #[derive(Clone, Debug, Args)]
 pub(super) struct SourceFlags {
-    /// A file with what `cat events/…/hist` printed, - for standard input, or an event such as sched:sched_switch
+    /// File with the output of `cat events/…/hist`, - for standard input, or an event such as sched:sched_switch
     #[arg(value_name = "FILE|EVENT", default_value = "-")]
     source: String,
 
-    /// Take the event's triggers in this tracefs instance
+    /// Read the event's triggers in this tracefs instance
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
 
-    /// Accept histograms that are cut off, as in a document or a log
+    /// Accept truncated histograms, for example from a document or a log
     #[arg(long)]
     excerpt: bool,
 }
 
 impl SourceFlags {
-    /// Writes one histogram after another, so that what comes before an error is not lost.
+    /// Writes the histograms one by one, so that those before an error are not lost.
     pub(super) fn each(&self, out: &mut dyn Write, text: impl Fn(&TriggerHistogram) -> Result<String>) -> Result<()> {
         let (name, input) = self.open()?;
         let mut histograms =
@@ -44,15 +44,15 @@ impl SourceFlags {
         }
         match histograms.skipped() {
             SkippedLines { first: Some((line, found)), .. } if !any => {
-                bail!("{name} has no output of a hist trigger; line {line} is `{found}`, expected `# event histogram`")
+                bail!(
+                    "{name} does not contain hist trigger output; line {line} is `{found}`, expected `# event histogram`"
+                )
             }
             _ if !any => {
-                bail!("{name} has no hist trigger; `wakelat hist-trigger print` prints the commands that make one")
+                bail!("{name} has no hist trigger; run `wakelat hist-trigger print` for commands that set one up")
             }
             SkippedLines { lines, first: Some((line, found)) } => {
-                log::warn!(
-                    "{name}: skipped {lines} lines that are no output of a hist trigger; line {line} is `{found}`"
-                );
+                log::warn!("{name}: skipped {lines} lines that are not hist trigger output; line {line} is `{found}`");
             }
             SkippedLines { first: None, .. } => {}
         }
@@ -88,7 +88,8 @@ impl SourceFlags {
     }
 }
 
-/// `sched:sched_switch` or `sched/sched_switch` as a path below `events`; none where it is no event's name.
+/// The path below `events` of `sched:sched_switch` or `sched/sched_switch`; none if the text is not an
+/// event's name.
 fn event_of(text: &str) -> Option<String> {
     let (system, event) = text.split_once([':', '/'])?;
     let name =
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_events_name_is_no_path() {
+    fn paths_are_not_taken_for_event_names() {
         assert_eq!(event_of("sched:sched_switch").as_deref(), Some("sched/sched_switch"));
         assert_eq!(event_of("sched/sched_switch").as_deref(), Some("sched/sched_switch"));
         for path in ["./hist", "/sys/x", "hist", "a/b/c", "../x", "a:", ":b", "a/..", "a b:c"] {

@@ -1,40 +1,40 @@
-//! The trigger itself, as the kernel repeats it after `# trigger info:` and in the `trigger` file.
+//! The description of a trigger, as the kernel prints it after `# trigger info:` and in the `trigger` file.
 
 use std::fmt;
 
 /// A hist trigger's description, as `event_hist_trigger_print` writes it (kernel/trace/trace_events_hist.c).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TriggerSpec {
-    /// The name that shares one histogram among several triggers.
+    /// The name by which several triggers share one histogram.
     pub name: Option<String>,
     /// The keys.
     pub keys: Vec<TriggerField>,
-    /// The values summed up.
+    /// The values that are summed.
     pub values: Vec<TriggerField>,
     /// The variables: `name=expression`.
     pub variables: Vec<String>,
-    /// By what the entries are sorted.
+    /// The sort keys of the entries.
     pub sort: Vec<SortKey>,
-    /// Entries the table has room for; 0 where the text does not say.
+    /// Maximum number of entries in the table; 0 if the text does not contain it.
     pub size: u64,
-    /// The trace clock, where the trigger takes time stamps.
+    /// The trace clock, if the trigger uses timestamps.
     pub clock: Option<String>,
-    /// Whether `nohitcount` leaves the hit count out.
+    /// Whether `nohitcount` omits the hit count.
     pub no_hitcount: bool,
-    /// The handlers with their actions: `onmatch(sched.sched_wakeup).wakeup_latency($lat)`.
+    /// The handlers with their actions, such as `onmatch(sched.sched_wakeup).wakeup_latency($lat)`.
     pub actions: Vec<String>,
     /// The filter.
     pub filter: Option<String>,
-    /// Whether the trigger counts nothing at present.
+    /// Whether the trigger is paused.
     pub paused: bool,
 }
 
 /// A key or a value of a trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriggerField {
-    /// The field's name; with its `$` where it is a variable.
+    /// The field's name, including the `$` of a variable.
     pub name: String,
-    /// How it is shown.
+    /// How the field is shown or put in buckets.
     pub modifier: Option<FieldModifier>,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for FieldModifier {
 }
 
 impl TriggerField {
-    /// Reads `name` or `name.modifier`. A dot that begins no known modifier belongs to the name.
+    /// Parses `name` or `name.modifier`. If no known modifier follows the dot, the dot belongs to the name.
     pub fn parse(text: &str) -> Self {
         match text.split_once('.').and_then(|(name, modifier)| Some((name, FieldModifier::parse(modifier)?))) {
             Some((name, modifier)) if !name.is_empty() => Self { name: name.into(), modifier: Some(modifier) },
@@ -119,7 +119,8 @@ impl TriggerField {
         }
     }
 
-    /// Whether it is a stack trace: `stacktrace` up to 6.2, `common_stacktrace` and `field.stacktrace` since 6.3.
+    /// Whether the field is a stack trace: `stacktrace` up to 6.2, `common_stacktrace` and
+    /// `field.stacktrace` since 6.3.
     pub fn is_stack(&self) -> bool {
         self.modifier == Some(FieldModifier::Stacktrace)
             || self.modifier.is_none() && matches!(self.name.as_str(), "stacktrace" | "common_stacktrace")
@@ -153,7 +154,7 @@ impl SortKey {
 }
 
 impl TriggerSpec {
-    /// Reads a trigger as the kernel prints it, or as a user writes it. None where it is no hist trigger.
+    /// Parses a trigger as the kernel prints it or as a user writes it. None if it is not a hist trigger.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_end();
         let (text, paused) = match (text.strip_suffix(" [active]"), text.strip_suffix(" [paused]")) {
@@ -161,7 +162,7 @@ impl TriggerSpec {
             (None, Some(text)) => (text, true),
             (None, None) => (text, false),
         };
-        // A filter ends the trigger, so the first ` if ` outside of it begins the filter.
+        // The filter is the last part of a trigger, so the first ` if ` begins it.
         let (spec, filter) = match text.split_once(" if ") {
             Some((spec, filter)) => (spec, Some(filter.to_owned())),
             None => (text, None),
@@ -194,8 +195,9 @@ impl TriggerSpec {
 }
 
 impl TriggerSpec {
-    /// What to write to the `trigger` file to remove it. Nearly what the kernel prints, which it does not take itself:
-    /// it prints the sort keys with their modifiers and refuses them so (6.1 to 7.2).
+    /// The text that removes the trigger when written to its `trigger` file. It is what the kernel prints,
+    /// but without the modifiers of the sort keys: the kernel prints them but does not accept them (6.1 to
+    /// 7.2).
     pub fn removal(&self) -> String {
         let mut bare = self.clone();
         bare.sort.iter_mut().for_each(|key| key.field.modifier = None);
@@ -258,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_prints_is_read_and_written_back_unchanged() {
+    fn the_kernels_text_survives_parsing_and_formatting() {
         for text in [
             "hist:keys=lat.log2:vals=hitcount:sort=lat.log2:size=2048 [active]",
             "hist:keys=lat.buckets=10000:vals=hitcount:sort=lat.buckets=10000:size=4096 [paused]",
@@ -274,21 +276,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hist_trigger_is_refused() {
+    fn text_that_is_not_a_hist_trigger_is_rejected() {
         for text in ["", "hist:", "traceoff:unlimited", "hist:keys=", "hist:keys=a,,b", "hist:keys=a:size=x"] {
             assert_eq!(TriggerSpec::parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_removal_sorts_by_bare_names() {
+    fn a_removal_sorts_by_names_without_modifiers() {
         let printed = "hist:keys=lat.log2:vals=hitcount:sort=lat.log2.descending:size=2048 if cpu == 0 [paused]";
         let removal = "!hist:keys=lat.log2:vals=hitcount:sort=lat.descending:size=2048 if cpu == 0";
         assert_eq!(TriggerSpec::parse(printed).unwrap().removal(), removal);
     }
 
     #[test]
-    fn a_dot_that_is_no_modifier_belongs_to_the_name() {
+    fn a_dot_without_a_known_modifier_belongs_to_the_name() {
         assert_eq!(TriggerField::parse("a.b"), TriggerField { name: "a.b".into(), modifier: None });
         assert_eq!(TriggerField::parse("a.buckets=0x1").modifier, None);
         assert!(TriggerField::parse("stack.stacktrace").is_stack());

@@ -1,12 +1,12 @@
-//! The units of keys. The kernel's numbers have none of their own but for `.usecs`.
+//! The units of keys. The kernel's numbers carry no unit, except with `.usecs`.
 
 use super::bucket::log2_range;
 use super::fold::SelectionError;
 use super::{EntryKey, FieldModifier, TriggerField};
-use crate::sink::style::Style;
-use crate::sink::units;
+use wakelat_core::render::style::Style;
+use wakelat_core::render::units;
 
-/// What the numbers of a key are.
+/// The unit of a key's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Unit {
     /// Plain numbers
@@ -23,7 +23,7 @@ impl Unit {
         if self == Self::Us { value.saturating_mul(1_000) } else { value }
     }
 
-    /// A bound of a bucket.
+    /// Formats a bound of a bucket.
     pub fn bound(self, value: u64, style: &Style) -> String {
         match self {
             Self::None => units::thousands(value),
@@ -39,29 +39,30 @@ impl Unit {
     }
 }
 
-/// The unit of each key: the trigger's own (`.usecs`), and `asked` for the keys that are buckets, or for the only key.
+/// The unit of each key: `requested` for keys that are buckets, or else for the only plain number; without
+/// `requested`, that of the trigger (`.usecs`).
 ///
 /// # Errors
-/// If `asked` could be the unit of any of several keys.
-pub fn units_of(keys: &[TriggerField], asked: Option<Unit>) -> Result<Vec<Unit>, SelectionError> {
+/// If `requested` could apply to any of several keys.
+pub fn units_of(keys: &[TriggerField], requested: Option<Unit>) -> Result<Vec<Unit>, SelectionError> {
     let is_bucket = |key: &TriggerField| matches!(key.modifier, Some(FieldModifier::Log2 | FieldModifier::Buckets(_)));
     let is_number = |key: &TriggerField| key.modifier.is_none() && !key.is_stack();
     let plain = keys.iter().filter(|key| is_number(key)).count();
     let any_bucket = keys.iter().any(is_bucket);
-    if asked.is_some_and(|unit| unit != Unit::None) && !any_bucket && plain > 1 {
+    if requested.is_some_and(|unit| unit != Unit::None) && !any_bucket && plain > 1 {
         return Err(SelectionError::Unit(
             keys.iter().filter(|key| is_number(key)).map(TriggerField::to_string).collect(),
         ));
     }
     let unit = |key: &TriggerField| match key.modifier {
-        Some(FieldModifier::Usecs) => asked.unwrap_or(Unit::Us),
-        _ if is_bucket(key) || is_number(key) && !any_bucket => asked.unwrap_or_default(),
+        Some(FieldModifier::Usecs) => requested.unwrap_or(Unit::Us),
+        _ if is_bucket(key) || is_number(key) && !any_bucket => requested.unwrap_or_default(),
         _ => Unit::None,
     };
     Ok(keys.iter().map(unit).collect())
 }
 
-/// A key on one line; of a stack, its innermost function.
+/// Formats a key on one line; a stack is represented by its innermost function.
 pub fn key_text(key: &EntryKey, unit: Unit, style: &Style) -> String {
     match key {
         EntryKey::Number(number) => unit.exact(*number, style),
@@ -76,7 +77,7 @@ pub fn key_text(key: &EntryKey, unit: Unit, style: &Style) -> String {
     }
 }
 
-/// Smallest and largest value of a bucket.
+/// Formats the smallest and largest value of a bucket.
 pub fn range_text((from, to): (u64, u64), unit: Unit, style: &Style) -> String {
     format!("{} {} {}", unit.bound(from, style), style.pick('–', '-'), unit.bound(to, style))
 }
@@ -86,12 +87,12 @@ mod tests {
     use super::*;
     use crate::hist_trigger::TriggerSpec;
 
-    fn units(trigger: &str, asked: Option<Unit>) -> Option<Vec<Unit>> {
-        units_of(&TriggerSpec::parse(trigger).unwrap().keys, asked).ok()
+    fn units(trigger: &str, requested: Option<Unit>) -> Option<Vec<Unit>> {
+        units_of(&TriggerSpec::parse(trigger).unwrap().keys, requested).ok()
     }
 
     #[test]
-    fn a_unit_is_that_of_the_buckets_or_of_the_only_number() {
+    fn a_unit_applies_to_the_buckets_or_to_the_only_number() {
         assert_eq!(units("hist:keys=pid,lat.log2", Some(Unit::Ns)), Some(vec![Unit::None, Unit::Ns]));
         assert_eq!(units("hist:keys=lat", Some(Unit::Us)), Some(vec![Unit::Us]));
         assert_eq!(units("hist:keys=lat,comm.execname", Some(Unit::Us)), Some(vec![Unit::Us, Unit::None]));

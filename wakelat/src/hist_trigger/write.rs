@@ -1,14 +1,15 @@
-//! Writes a histogram the way the kernel does, so that a saved one can be edited, merged or compared and read again.
+//! Writes a histogram in the kernel's layout, so that it can be edited, merged or compared, and parsed again.
 
 use std::fmt::Write;
 
 use super::entry::BAR_WIDTH;
 use super::{EntryKey, EntryValue, FieldModifier, SavedField, TrackData, TriggerHistogram};
 
-/// The histogram in the kernel's own layout (`hist_trigger_show`, kernel/trace/trace_events_hist.c, 6.3 to 7.2).
+/// Formats the histogram in the kernel's own layout (`hist_trigger_show`, kernel/trace/trace_events_hist.c,
+/// 6.3 to 7.2).
 pub fn kernel_text(histogram: &TriggerHistogram) -> String {
     let mut text = String::new();
-    write_histogram(&mut text, histogram).expect("a string takes whatever is written to it");
+    write_histogram(&mut text, histogram).expect("writing to a string cannot fail");
     text
 }
 
@@ -64,7 +65,7 @@ fn write_key(out: &mut String, name: &str, modifier: Option<&FieldModifier>, key
         EntryKey::Execname { comm, tid } => write!(out, "{name}: {}[{tid:>10}]", padded(comm, 16)),
         EntryKey::Syscall { name: call, number } => write!(out, "{name}: {}[{number:>3}]", padded(call, 30)),
         EntryKey::Stack(functions) => {
-            // A stack that a field holds stands without a colon, its first function on the same line.
+            // A stack in a field has no colon after its name, and its first function is on the same line.
             out.push_str(name);
             out.push_str(if name.ends_with(".stacktrace") { "" } else { ":\n" });
             functions.iter().try_for_each(|function| writeln!(out, "         {function}"))
@@ -98,7 +99,7 @@ fn write_track_data(out: &mut String, tracked: &TrackData) -> std::fmt::Result {
     })
 }
 
-/// Padded by bytes, as the kernel does.
+/// Pads to `width` bytes; the kernel counts bytes, not characters.
 fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.len())))
 }

@@ -1,4 +1,4 @@
-//! What the kernel says of its own types.
+//! The kernel's BTF: its own description of its types.
 
 mod file;
 mod types;
@@ -10,37 +10,39 @@ use aya_obj::btf::{Btf, BtfKind};
 use self::types::BtfTypes;
 pub use file::read;
 
-/// The tracepoints that wakelat's programs sit on.
+/// The tracepoints to which wakelat's programs attach.
 pub const TRACEPOINTS: [&str; 4] = ["sched_waking", "sched_wakeup", "sched_wakeup_new", "sched_switch"];
 
-/// What the kernel says of its own types.
+/// The result of reading the kernel's BTF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelBtf {
-    /// Nothing: there is no such file.
+    /// The file does not exist.
     Missing,
-    /// The file is there, but cannot be used; why.
+    /// The file exists but cannot be used, for this reason.
     Unusable(String),
-    /// It can be used.
+    /// The BTF can be used.
     Present {
-        /// Those of [`TRACEPOINTS`] that the kernel lacks.
+        /// The [`TRACEPOINTS`] that the kernel lacks.
         missing_tracepoints: Vec<&'static str>,
-        /// The BPF ring buffer.
+        /// Support for the BPF ring buffer.
         ring_buffer: RingBufferSupport,
     },
 }
 
-/// The BPF ring buffer of a kernel.
+/// A kernel's support for the BPF ring buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingBufferSupport {
-    /// The kernel has none: mainline has one from 5.8 on.
+    /// The kernel has no ring buffer: mainline has one from 5.8 on.
     Missing,
-    /// Programs on the scheduler's tracepoints can use it.
+    /// Programs on the scheduler's tracepoints can use the ring buffer.
     Usable,
-    /// Its lock sleeps: a program on a tracepoint of the scheduler that uses it can freeze the machine.
+    /// The ring buffer's lock sleeps: a program on a tracepoint of the scheduler that uses it can freeze
+    /// the machine.
     ///
-    /// `struct bpf_ringbuf` (kernel/bpf/ringbuf.c) began with a `spinlock_t`, which PREEMPT_RT makes a sleeping lock.
-    /// `bpf_ringbuf_reserve()` takes it, and the scheduler calls programs with the lock of a run queue held: two CPUs that
-    /// meet there deadlock. Linux 6.12 made it a `raw_spinlock_t`, as did later releases of some older stable series.
+    /// `struct bpf_ringbuf` (kernel/bpf/ringbuf.c) began with a `spinlock_t`, which PREEMPT_RT makes a
+    /// sleeping lock. `bpf_ringbuf_reserve()` takes it, and the scheduler calls programs with the lock of a
+    /// run queue held: two CPUs that contend there deadlock. Linux 6.12 made it a `raw_spinlock_t`, as did
+    /// later releases of some older stable series.
     SleepingLock,
 }
 
@@ -53,7 +55,7 @@ impl KernelBtf {
             Err(error) => return Self::Unusable(format!("{error:#}")),
         };
         BtfTypes::find(&bytes).map_or_else(
-            || Self::Unusable(format!("cannot understand `{}`: its BTF is broken", path.display())),
+            || Self::Unusable(format!("cannot parse `{}`: its BTF is invalid", path.display())),
             |types| Self::of(&types),
         )
     }
@@ -61,7 +63,7 @@ impl KernelBtf {
     fn of(types: &BtfTypes) -> Self {
         let names: HashSet<&[u8]> = types.names().filter(|name| name.starts_with(b"b")).collect();
         let ring_buffer = if !names.contains(&b"bpf_ringbuf"[..]) {
-            // The type rather than the version: distributions bring it to older kernels.
+            // Check the type, not the version: distributions backport the ring buffer to older kernels.
             RingBufferSupport::Missing
         } else if types.structure_of_member("bpf_ringbuf", "spinlock").is_some_and(|lock| sleeps(types, lock)) {
             RingBufferSupport::SleepingLock
@@ -79,20 +81,22 @@ impl KernelBtf {
     }
 }
 
-/// The inner lock of a `spinlock_t` under PREEMPT_RT, up to 5.14 and from 5.15 on (include/linux/spinlock_types.h, before
-/// 5.15 with the patches for PREEMPT_RT). Without PREEMPT_RT there is a `raw_spinlock` in a union.
+/// The inner lock of a `spinlock_t` under PREEMPT_RT, up to 5.14 and from 5.15 on
+/// (include/linux/spinlock_types.h, before 5.15 with the patches for PREEMPT_RT). Without PREEMPT_RT there
+/// is a `raw_spinlock` in a union.
 const INNER_LOCKS: [&[u8]; 2] = [b"rt_mutex", b"rt_mutex_base"];
 
-/// Whether tasks sleep where they wait for a lock of this type.
+/// Whether tasks sleep while they wait for a lock of this type.
 fn sleeps(types: &BtfTypes, lock: u32) -> bool {
     types.structures_within(lock).any(|inner| INNER_LOCKS.contains(&inner))
 }
 
 /// Whether the kernel reports a task that blocks on a contended lock as preempted.
 ///
-/// Up to 5.14 with PREEMPT_RT, such a task leaves its CPU by `preempt_schedule_lock()`, so that `sched_switch` has `preempt`
-/// set although the task is off the run queue. Linux 5.15 brought the mainline form of these locks, with `struct
-/// rt_mutex_base` and with `SM_RTLOCK_WAIT` (kernel/sched/core.c), which leaves `preempt` clear.
+/// Up to 5.14 with PREEMPT_RT, such a task leaves its CPU by `preempt_schedule_lock()`, so that
+/// `sched_switch` has `preempt` set although the task is off the run queue. Linux 5.15 brought the mainline
+/// form of these locks, with `struct rt_mutex_base` and with `SM_RTLOCK_WAIT` (kernel/sched/core.c), which
+/// leaves `preempt` clear.
 pub fn reports_blocked_as_preempted(btf: &[u8]) -> bool {
     let inner_of_spinlock = |types: &BtfTypes| {
         Some(types.structures_within(types.structure_of_typedef("spinlock_t")?).any(|it| it == INNER_LOCKS[0]))
@@ -100,7 +104,7 @@ pub fn reports_blocked_as_preempted(btf: &[u8]) -> bool {
     BtfTypes::find(btf).as_ref().and_then(inner_of_spinlock).unwrap_or(false)
 }
 
-/// Whether the kernel has the tracepoint `name`: it declares one typedef for each, for typed programs
+/// Whether the kernel has the tracepoint `name`, for which it declares a typedef for typed programs
 /// (include/trace/bpf_probe.h).
 pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {
     btf.id_by_type_name_kind(&format!("btf_trace_{name}"), BtfKind::Typedef).is_ok()
@@ -110,7 +114,7 @@ pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Writes the records of a BTF, as include/uapi/linux/btf.h has them.
+    /// Writes the records of a BTF in the format of include/uapi/linux/btf.h.
     #[derive(Default)]
     pub(super) struct BtfWriter {
         records: Vec<u8>,
@@ -165,7 +169,8 @@ mod tests {
         }
     }
 
-    /// The locks of a kernel: `spinlock_t` with `inner` in it, `raw_spinlock_t`, and a ring buffer whose lock is a `ring_lock`.
+    /// The BTF of a kernel's locks: `spinlock_t` that contains `inner`, `raw_spinlock_t`, and a ring buffer
+    /// whose lock is a `ring_lock`.
     pub(super) fn kernel(inner: &str, ring_lock: &str) -> Vec<u8> {
         let mut btf = BtfWriter::default();
         let raw = btf.structure("raw_spinlock", &[]);
@@ -204,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_and_one_that_is_no_btf_are_told_apart() {
+    fn a_missing_file_is_distinguished_from_one_that_is_not_btf() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(KernelBtf::read(&directory.path().join("vmlinux")), KernelBtf::Missing);
         std::fs::write(directory.path().join("garbage"), [0xff; 64]).unwrap();
@@ -214,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_btf_without_the_types_lacks_the_features() {
+    fn btf_without_the_types_lacks_the_features() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("vmlinux");
         std::fs::write(&path, Btf::new().to_bytes()).unwrap();
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_counts_only_as_a_whole() {
+    fn a_name_must_match_completely() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("vmlinux");
         let mut btf = Btf::new();

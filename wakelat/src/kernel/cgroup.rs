@@ -1,4 +1,4 @@
-//! From a path to a cgroup of the v2 hierarchy.
+//! Finds a cgroup of the v2 hierarchy by its path.
 
 use std::{
     fmt, io,
@@ -14,38 +14,39 @@ pub const V2: &str = "cgroup2";
 /// A cgroup of the v2 hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cgroup {
-    /// Its id, which is the inode number of its directory (`cgroup_id()`, include/linux/cgroup.h, from 5.5 on).
+    /// The cgroup's ID, which is the inode number of its directory (`cgroup_id()`, include/linux/cgroup.h,
+    /// from 5.5 on).
     pub id: u64,
-    /// Its directory: absolute, without links.
+    /// The cgroup's directory: absolute, without symbolic links.
     pub path: PathBuf,
 }
 
-/// Why a path names no cgroup.
+/// Why there is no cgroup at a path.
 #[derive(Debug)]
 pub enum CgroupError {
-    /// The v2 hierarchy is mounted nowhere that this process sees.
+    /// This process sees no mounted v2 hierarchy.
     NotMounted,
-    /// There is nothing at the path.
+    /// The path does not exist.
     Missing {
-        /// As typed.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// Where the v2 hierarchy is.
+        /// Mount point of the v2 hierarchy.
         mounted: PathBuf,
     },
-    /// Something is there, but not a directory of the v2 hierarchy.
+    /// The path exists but is not a directory of the v2 hierarchy.
     Other {
-        /// As typed.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// What it is.
+        /// What the path is instead.
         what: String,
-        /// Where the v2 hierarchy is.
+        /// Mount point of the v2 hierarchy.
         mounted: PathBuf,
     },
-    /// It cannot be looked at.
+    /// The path cannot be accessed.
     Unreadable {
-        /// As typed.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -60,45 +61,46 @@ impl fmt::Display for CgroupError {
             ),
             Self::Missing { path, mounted } => write!(
                 f,
-                "there is no cgroup `{}`; expected a directory of the cgroup v2 hierarchy, which is mounted at `{}`",
+                "there is no cgroup `{}`; expected a directory in the cgroup v2 hierarchy, which is mounted at `{}`",
                 path.display(),
                 mounted.display()
             ),
             Self::Other { path, what, mounted } => write!(
                 f,
-                "`{}` is {what}; expected a directory of the cgroup v2 hierarchy, which is mounted at `{}`",
+                "`{}` is {what}; expected a directory in the cgroup v2 hierarchy, which is mounted at `{}`",
                 path.display(),
                 mounted.display()
             ),
-            Self::Unreadable { path, error } => write!(f, "cannot look at `{}`: {error}", path.display()),
+            Self::Unreadable { path, error } => write!(f, "cannot access `{}`: {error}", path.display()),
         }
     }
 }
 
 impl std::error::Error for CgroupError {}
 
-/// The cgroup that `path` names: a path below the mount of the v2 hierarchy (`/kubepods/x`, `kubepods/x`), or one of the
-/// file system. A path that begins with `.` or `..` is one of the file system only.
+/// Finds the cgroup at `path`: a path relative to the mount of the v2 hierarchy (`/kubepods/x`,
+/// `kubepods/x`), or a path of the file system. A path that begins with `.` or `..` is only taken as a path
+/// of the file system.
 ///
 /// # Errors
-/// Where it names none.
+/// If there is no cgroup at the path.
 pub fn find(mounts: &[Mount], path: &Path) -> Result<Cgroup, CgroupError> {
     let first = mounts::of_kind(mounts, V2).next().ok_or(CgroupError::NotMounted)?;
     let dotted = matches!(path.components().next(), Some(Component::CurDir | Component::ParentDir));
     let relative = path.strip_prefix("/").unwrap_or(path);
     let below = mounts::of_kind(mounts, V2).filter(|_| !dotted).map(|mount| mount.join(relative));
-    let mut refusal = CgroupError::Missing { path: path.to_owned(), mounted: first.to_owned() };
+    let mut failure = CgroupError::Missing { path: path.to_owned(), mounted: first.to_owned() };
     for candidate in below.chain([path.to_owned()]) {
         match examine(mounts, &candidate) {
             Ok(Found::Cgroup(cgroup)) => return Ok(cgroup),
             Ok(Found::Other(what)) => {
-                refusal = CgroupError::Other { path: path.to_owned(), what, mounted: first.to_owned() };
+                failure = CgroupError::Other { path: path.to_owned(), what, mounted: first.to_owned() };
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
-            Err(error) => refusal = CgroupError::Unreadable { path: path.to_owned(), error },
+            Err(error) => failure = CgroupError::Unreadable { path: path.to_owned(), error },
         }
     }
-    Err(refusal)
+    Err(failure)
 }
 
 enum Found {
@@ -122,7 +124,7 @@ fn examine(mounts: &[Mount], path: &Path) -> io::Result<Found> {
     })
 }
 
-/// What a v1 hierarchy is for: its mount options without those that every mount has.
+/// The controllers of a v1 hierarchy: its mount options without those that any mount may have.
 fn controllers(options: &str) -> String {
     let own: Vec<_> =
         options.split(',').filter(|option| !matches!(*option, "rw" | "ro" | "xattr" | "noprefix")).collect();
@@ -133,7 +135,7 @@ fn controllers(options: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A hybrid layout in a directory of its own: `v2` and `v1` are the hierarchies, `plain` is neither.
+    /// A hybrid layout in a temporary directory: `v2` and `v1` are the hierarchies, `plain` is neither.
     fn layout() -> (tempfile::TempDir, Vec<Mount>) {
         let root = tempfile::tempdir().unwrap();
         for directory in ["v2/kubepods/pod1", "v2/plain", "v1/kubepods", "plain"] {
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_v1_directory_is_refused_and_named_as_such() {
+    fn a_v1_directory_is_rejected_and_named_as_such() {
         let (root, mounts) = layout();
         let error = find(&mounts, &root.path().join("v1/kubepods")).unwrap_err().to_string();
         assert!(error.contains("is a directory of cgroup v1 (cpu,cpuacct)"), "{error}");
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_directory_is_refused_and_named_as_such() {
+    fn an_ordinary_directory_is_rejected_and_named_as_such() {
         let (root, mounts) = layout();
         let error = find(&mounts, &root.path().join("plain")).unwrap_err().to_string();
         assert!(error.contains("is an ordinary directory (ext4)"), "{error}");
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused() {
+    fn a_missing_path_is_rejected() {
         let (_root, mounts) = layout();
         let error = find(&mounts, Path::new("/no/such")).unwrap_err();
         assert!(matches!(error, CgroupError::Missing { .. }), "{error}");
@@ -203,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn a_dotted_path_is_one_of_the_file_system() {
+    fn a_dotted_path_is_only_taken_as_a_path_of_the_file_system() {
         let (_root, mounts) = layout();
         assert!(find(&mounts, Path::new("./kubepods")).is_err());
         assert!(find(&mounts, Path::new(".")).is_err());
     }
 
     #[test]
-    fn without_a_v2_mount_the_remedy_is_named() {
+    fn without_a_v2_mount_the_error_has_the_remedy() {
         let error = find(&[], Path::new("/kubepods")).unwrap_err();
         assert!(matches!(error, CgroupError::NotMounted));
         assert!(error.to_string().contains("mount -t cgroup2"));

@@ -6,25 +6,19 @@ use anyhow::{Context as _, Result};
 
 use crate::config::ranges::Ranges;
 
-/// A set of CPUs, as sysfs lists it.
+/// A set of CPUs, as a list of ranges such as those of sysfs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpus(Vec<RangeInclusive<u32>>);
 
 impl Cpus {
     /// Reads one of the lists in `/sys/devices/system/cpu` (Documentation/admin-guide/cputopology.rst).
-    ///
-    /// # Errors
-    /// Where the file cannot be read or is not a list.
     pub fn read(sys: &Path, list: &str) -> Result<Self> {
         let path = sys.join("devices/system/cpu").join(list);
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        Self::parse(text.trim()).with_context(|| format!("cannot understand `{}`", path.display()))
+        Self::parse(text.trim()).with_context(|| format!("cannot parse `{}`", path.display()))
     }
 
-    /// Reads a list: `0-3,8`; nothing at all is the empty set.
-    ///
-    /// # Errors
-    /// Where it is not a list of CPU numbers.
+    /// Parses a list such as `0-3,8`; an empty text is the empty set.
     pub fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Ok(Self::default());
@@ -33,26 +27,26 @@ impl Cpus {
         Self::of(&ranges).with_context(|| format!("`{text}` is not a list of CPU numbers"))
     }
 
-    /// The CPUs of these numbers.
+    /// The CPUs with these numbers.
     ///
     /// # Errors
-    /// Where one cannot be a CPU's.
+    /// If a number is not a `u32`.
     pub fn of(ranges: &Ranges) -> Result<Self, TryFromIntError> {
         let range = |range: &RangeInclusive<i64>| Ok(u32::try_from(*range.start())?..=u32::try_from(*range.end())?);
         ranges.iter().map(range).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Each of them, in the order of the list.
+    /// The CPUs in the order of the list.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.0.iter().cloned().flatten()
     }
 
-    /// Whether it is one of them.
+    /// Whether `cpu` is in the set.
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.iter().any(|range| range.contains(&cpu))
     }
 
-    /// How many there are.
+    /// The number of CPUs in the list.
     pub fn count(&self) -> usize {
         self.0.iter().map(|range| range.end().abs_diff(*range.start()) as usize + 1).sum()
     }
@@ -76,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_reads_back_as_it_was_written() {
+    fn a_list_survives_parsing_and_formatting() {
         for text in ["", "0", "0-3", "0-3,8", "0,2,4-7,64-127"] {
             assert_eq!(Cpus::parse(text).unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn only_what_is_listed_is_there() {
+    fn a_set_contains_only_the_listed_cpus() {
         let cpus = Cpus::parse("0-3,8").unwrap();
         assert!(cpus.contains(0) && cpus.contains(3) && cpus.contains(8));
         assert!(!cpus.contains(4) && !cpus.contains(9));
@@ -91,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_list_of_cpus_is_refused() {
+    fn text_that_is_not_a_list_of_cpus_is_rejected() {
         assert!(Cpus::parse("a").is_err() && Cpus::parse("-1").is_err() && Cpus::parse("0-4294967296").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What this kernel and this user can do.
+//! The features of this kernel and the privileges of this user.
 
 use std::{
     fs,
@@ -18,63 +18,65 @@ use super::{
     requirement,
     tracefs::TracefsAccess,
 };
-use crate::{
-    config::{Attach, Resources},
-    report::Mode,
-};
+use crate::config::{Attach, Resources};
+use wakelat_core::report::Mode;
 
-/// What this kernel and this user can do.
+/// The features of this kernel and the privileges of this user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
     /// The kernel's release.
     pub release: Release,
-    /// The kernel is fully preemptible (`CONFIG_PREEMPT_RT`), as `uname -v` says (init/Makefile, scripts/mkcompile_h).
+    /// Whether the kernel is fully preemptible (`CONFIG_PREEMPT_RT`), according to `uname -v` (init/Makefile,
+    /// scripts/mkcompile_h).
     pub preempt_rt: bool,
-    /// Where the kernel's types are looked for.
+    /// Path of the kernel's BTF.
     pub btf_path: PathBuf,
-    /// What it says of its own types.
+    /// What the kernel's BTF contains.
     pub btf: KernelBtf,
-    /// What this process may do.
+    /// The privileges of this process.
     pub privileges: Privileges,
-    /// The kernel's secrets are kept even from root.
+    /// The kernel's lockdown mode.
     pub lockdown: Lockdown,
-    /// This process sees the ids that the kernel side sees.
+    /// Whether this process is in the initial PID namespace, and so sees the same IDs as the BPF programs.
     pub first_pid_namespace: bool,
-    /// Where tracefs is and what it offers.
+    /// Access to tracefs, and its features.
     pub tracefs: TracefsAccess,
-    /// Where the cgroup v2 hierarchy is mounted.
+    /// Mount point of the cgroup v2 hierarchy.
     pub cgroup_v2: Option<PathBuf>,
-    /// `/proc/PID/schedstat` counts (`CONFIG_SCHED_INFO`): an independent account of waits.
+    /// Whether `/proc/PID/schedstat` counts (`CONFIG_SCHED_INFO`): an independent count of waits.
     pub schedstat: bool,
-    /// CPUs that are online.
+    /// The online CPUs.
     pub cpus_online: Option<Cpus>,
-    /// The clock that the kernel keeps time by.
+    /// The kernel's current clock source.
     pub clock_source: Option<String>,
 }
 
-/// How much of the kernel is kept even from root (`kernel_lockdown(7)`).
+/// The lockdown mode, which restricts even root's access to the kernel (`kernel_lockdown(7)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lockdown {
-    /// Nothing, or the kernel does not know lockdown.
+    /// No restriction, or the kernel has no lockdown.
     None,
-    /// Only what would change it.
+    /// The kernel cannot be modified.
     Integrity,
-    /// Reading as well: BPF programs cannot read kernel memory (`LOCKDOWN_BPF_READ_KERNEL`, include/linux/security.h).
+    /// The kernel cannot be modified or read: BPF programs cannot read its memory
+    /// (`LOCKDOWN_BPF_READ_KERNEL`, include/linux/security.h).
     Confidentiality,
 }
 
 impl Features {
-    /// This kernel and this user. The kernel's types are in `btf`, where they are not where they usually are; it must exist.
+    /// Detects the features. `btf` is the path of the kernel's BTF if it is not in its usual place; the
+    /// file must exist.
     pub fn detect(btf: Option<&Path>) -> Self {
         let roots = Roots::default();
         let mut features = Self::detect_in(&roots, btf.unwrap_or(&roots.btf()));
         if let (Some(path), KernelBtf::Missing) = (btf, &features.btf) {
-            features.btf = KernelBtf::Unusable(format!("there is no file `{}`, given with `--btf`", path.display()));
+            features.btf =
+                KernelBtf::Unusable(format!("the file `{}`, given with `--btf`, does not exist", path.display()));
         }
         features
     }
 
-    /// This kernel and this user, with procfs and sysfs from elsewhere. What cannot be read is taken for absent.
+    /// Detects the features with procfs and sysfs at `roots`. A feature that cannot be read counts as absent.
     pub fn detect_in(roots: &Roots, btf: &Path) -> Self {
         let mounts = mounts::parse(&fs::read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default());
         let clock = "devices/system/clocksource/clocksource0/current_clocksource";
@@ -94,18 +96,18 @@ impl Features {
         }
     }
 
-    /// Programs can be attached to typed tracepoints (kernel/trace/bpf_trace.c, from 5.5 on).
+    /// Whether programs can be attached to typed tracepoints (kernel/trace/bpf_trace.c, from 5.5 on).
     pub fn typed_tracepoints(&self) -> bool {
         self.release.is_at_least(5, 5) && matches!(self.btf, KernelBtf::Present { .. })
     }
 
-    /// The way `attach` takes here is by classic tracepoints, which do not tell all of a task.
+    /// Whether `attach` results in classic tracepoints here, which do not provide all data about a task.
     pub fn uses_classic_tracepoints(&self, attach: Attach) -> bool {
         attach == Attach::Classic || attach == Attach::Auto && self.btf == KernelBtf::Missing
     }
 
-    /// The BPF ring buffer. A kernel that does not publish its types is judged by its version: Linux 6.12 was the first whose
-    /// ring buffer has a lock that spins under PREEMPT_RT.
+    /// Support for the BPF ring buffer. For a kernel without usable BTF, the version decides: Linux 6.12
+    /// was the first whose ring buffer has a lock that spins under PREEMPT_RT.
     pub fn ring_buffer(&self) -> RingBufferSupport {
         match &self.btf {
             KernelBtf::Present { ring_buffer, .. } => *ring_buffer,
@@ -115,21 +117,22 @@ impl Features {
         }
     }
 
-    /// The kernel counts the events for which it skipped a program (`bpf_prog_info.recursion_misses`, from 5.12 on).
+    /// Whether the kernel counts the events for which it skipped a program
+    /// (`bpf_prog_info.recursion_misses`, from 5.12 on).
     pub fn counts_missed_runs(&self) -> bool {
         self.release.is_at_least(5, 12)
     }
 
-    /// Whether a measurement that takes these resources and counts in this mode can begin.
+    /// Checks that a measurement with these resources and in this mode can begin.
     ///
     /// # Errors
-    /// The first thing that is missing, with its remedy.
+    /// The first missing requirement, with its remedy.
     pub fn check_can_measure(&self, resources: &Resources, mode: Mode) -> Result<()> {
         requirement::check(self, resources, mode)
     }
 }
 
-/// The word in brackets of `none [integrity] confidentiality`.
+/// Parses the word in brackets in `none [integrity] confidentiality`.
 fn lockdown(text: &str) -> Lockdown {
     match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
         Some(("integrity", _)) => Lockdown::Integrity,
@@ -138,12 +141,13 @@ fn lockdown(text: &str) -> Lockdown {
     }
 }
 
-/// The word is one of `#1 SMP PREEMPT_RT Debian 5.10.251-1 (2026-02-11)`.
+/// Whether `PREEMPT_RT` is a word of the version, as in `#1 SMP PREEMPT_RT Debian 5.10.251-1 (2026-02-11)`.
 fn is_preempt_rt(version: &str) -> bool {
     version.split_whitespace().any(|word| word == "PREEMPT_RT")
 }
 
-/// This process has run, so a kernel that counts has counted: time on a CPU, time waiting, number of slices.
+/// Whether the kernel counts: this process has run, so not all of run time, waiting time and number of
+/// slices can be 0.
 fn schedstat(text: &str) -> bool {
     let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
     fields.len() == 3 && fields.iter().any(|field| *field > 0)
@@ -168,22 +172,22 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_named_and_missing_is_no_kernel_without_btf() {
+    fn a_missing_btf_file_is_not_reported_as_a_kernel_without_btf() {
         let features = Features::detect(Some(Path::new("/nonexistent/vmlinux")));
         assert_eq!(
             features.btf,
-            KernelBtf::Unusable("there is no file `/nonexistent/vmlinux`, given with `--btf`".to_owned())
+            KernelBtf::Unusable("the file `/nonexistent/vmlinux`, given with `--btf`, does not exist".to_owned())
         );
     }
 
     #[test]
-    fn preempt_rt_is_a_word_of_the_kernels_version() {
+    fn preempt_rt_is_found_in_the_kernels_version() {
         assert!(is_preempt_rt("#1 SMP PREEMPT_RT Debian 5.10.251-1 (2026-02-11)"));
         assert!(!is_preempt_rt("#1 SMP PREEMPT_DYNAMIC Debian 6.12.117-1 (2026-02-11)"));
     }
 
     #[test]
-    fn without_btf_the_ring_buffer_of_an_old_rt_kernel_is_not_trusted() {
+    fn without_btf_the_ring_buffer_of_an_old_rt_kernel_counts_as_unsafe() {
         let of = |release: &str, preempt_rt| {
             let release = Release::parse(release);
             Features { release, preempt_rt, btf: KernelBtf::Missing, ..requirement::tests::everything() }.ring_buffer()
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_btf_is_told_from_one_with_it() {
+    fn a_kernel_without_btf_is_recognised() {
         let directory = tempfile::tempdir().unwrap();
         let roots = Roots { sys: directory.path().to_owned(), ..Roots::default() };
         let features = Features::detect_in(&roots, &roots.btf());

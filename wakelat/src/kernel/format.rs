@@ -1,16 +1,17 @@
-//! Layouts of trace records: the `format` files of tracefs. They differ between kernels and flavours (a real-time
-//! kernel has a common field more, a name becomes `__data_loc` in 6.16), so nothing is assumed and everything is read.
+//! Layouts of trace records, from the `format` files of tracefs. Layouts differ between kernels and their
+//! flavours (a real-time kernel has one more common field, a name becomes `__data_loc` in 6.16), so all of
+//! them are parsed and none is assumed.
 
 use std::fmt;
 
-/// A tracepoint's record.
+/// The layout of a tracepoint's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFormat {
     /// The tracepoint's name.
     pub name: String,
-    /// Its number, as `perf_event_attr.config` takes it and a record's `common_type` has it.
+    /// The tracepoint's ID, as in `perf_event_attr.config` and in the `common_type` of a record.
     pub id: u32,
-    /// The fields by rising offset: first those that all records have.
+    /// The fields by ascending offset: first the common fields of all records.
     pub fields: Vec<FormatField>,
     /// How the kernel prints a record.
     pub print: String,
@@ -19,25 +20,26 @@ pub struct EventFormat {
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatField {
-    /// The name.
+    /// The field's name.
     pub name: String,
     /// The C type, without `__data_loc` and without an array's length.
     pub kind: String,
-    /// Whether it is an array, and its length where the file gives one as a number.
+    /// Whether the field is an array, and its length if the file gives it as a number.
     pub array: Option<Option<u32>>,
-    /// Where the value is.
+    /// The location of the value.
     pub location: FieldLocation,
-    /// Where it begins: bytes from the record's beginning.
+    /// The field's offset in the record, in bytes.
     pub offset: u32,
-    /// How long it is: bytes.
+    /// The field's size in bytes.
     pub size: u32,
-    /// Whether it is a signed number. Of a string this depends on the architecture's `char` and says nothing.
+    /// Whether the field is a signed number. Meaningless for a string, for which it depends on the
+    /// architecture's `char`.
     pub signed: bool,
-    /// Whether all records have it.
+    /// Whether the field is common to all records.
     pub common: bool,
 }
 
-/// Where a field's value is.
+/// The location of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldLocation {
     /// In the field itself.
@@ -45,14 +47,14 @@ pub enum FieldLocation {
     /// `__data_loc`: the field is a u32 whose lower half is the value's offset from the record's beginning, and whose
     /// upper half is its length.
     DataLoc,
-    /// `__rel_loc` (5.18): as `DataLoc`, but from the field's end.
+    /// `__rel_loc` (5.18): like [`Self::DataLoc`], but the offset is from the field's end.
     RelLoc,
 }
 
-/// Why a text is no `format` file.
+/// Why a text is not a `format` file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError {
-    /// The line at fault, counted from 1; 0 where one is missing.
+    /// The faulty line, counted from 1; 0 if a line is missing.
     pub line: usize,
     /// What was expected.
     pub expected: &'static str,
@@ -70,10 +72,10 @@ impl fmt::Display for FormatError {
 impl std::error::Error for FormatError {}
 
 impl EventFormat {
-    /// Reads a `format` file (`f_show`, kernel/trace/trace_events.c, 5.10 to 7.2).
+    /// Parses a `format` file (`f_show`, kernel/trace/trace_events.c, 5.10 to 7.2).
     ///
     /// # Errors
-    /// The first line that is not of its form, or what is missing.
+    /// The first malformed line, or the missing line.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let (mut name, mut id, mut print) = (None, None, None::<String>);
         let mut fields = Vec::new();
@@ -81,7 +83,8 @@ impl EventFormat {
         for (index, line) in text.lines().enumerate() {
             let error = |expected| FormatError { line: index + 1, expected };
             if let Some(print) = &mut print {
-                // The last part, and the kernel does not escape line ends in it (ext4_fc_stats has some).
+                // The print format is the last part, and the kernel does not escape line breaks in it
+                // (ext4_fc_stats has some).
                 *print += "\n";
                 *print += line;
             } else if let Some(field) = line.trim_start().strip_prefix("field:") {
@@ -95,7 +98,7 @@ impl EventFormat {
             } else if let Some(text) = line.strip_prefix("print fmt: ") {
                 print = Some(text.to_owned());
             } else if line.trim().is_empty() {
-                // One empty line stands between the fields of all records and those of this one.
+                // An empty line separates the common fields from those of this record.
                 common &= fields.is_empty();
             } else if line != "format:" {
                 return Err(error("`name:`, `ID:`, `format:`, `field:` or `print fmt:`"));
@@ -110,12 +113,12 @@ impl EventFormat {
         })
     }
 
-    /// The field of this name.
+    /// The field with this name.
     pub fn field(&self, name: &str) -> Option<&FormatField> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The fields of this record alone.
+    /// The fields of this record without the common ones.
     pub fn own_fields(&self) -> impl Iterator<Item = &FormatField> {
         self.fields.iter().filter(|field| !field.common)
     }
@@ -137,11 +140,11 @@ fn field_of(text: &str, common: bool) -> Option<FormatField> {
         _ => (FieldLocation::Inline, declaration),
     };
     // `char comm[16]`, `__data_loc char[] comm`, `const char * name`, `unsigned long args[6]`.
-    let (declaration, behind) = bracket(declaration);
+    let (declaration, after_name) = bracket(declaration);
     let at = declaration.rfind([' ', '*'])?;
-    let (kind, before) = bracket(declaration[..=at].trim_end());
+    let (kind, after_type) = bracket(declaration[..=at].trim_end());
     let name = declaration[at + 1..].to_owned();
-    let array = behind.or(before).map(|length| length.trim().parse().ok());
+    let array = after_name.or(after_type).map(|length| length.trim().parse().ok());
     (!name.is_empty() && !kind.is_empty()).then(|| FormatField {
         name,
         kind: kind.to_owned(),
@@ -154,7 +157,7 @@ fn field_of(text: &str, common: bool) -> Option<FormatField> {
     })
 }
 
-/// `x[n]` → `x`, `n`.
+/// Splits `x[n]` into `x` and `n`.
 fn bracket(text: &str) -> (&str, Option<&str>) {
     match text.strip_suffix(']').and_then(|text| text.rsplit_once('[')) {
         Some((text, length)) => (text.trim_end(), Some(length)),
@@ -163,7 +166,7 @@ fn bracket(text: &str) -> (&str, Option<&str>) {
 }
 
 impl fmt::Display for FormatField {
-    /// As C would declare it.
+    /// Formats the field as a C declaration.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let location = match self.location {
             FieldLocation::Inline => "",
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_of_a_real_kernel_is_read_to_its_last_field() {
+    fn every_format_of_a_real_kernel_is_parsed_completely() {
         let mut read = 0;
         for kernel in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/formats")).unwrap() {
             for file in std::fs::read_dir(kernel.unwrap().path()).unwrap() {
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn t24_a_real_time_kernel_has_its_fields_elsewhere() {
+    fn t24_a_real_time_kernel_has_other_field_offsets() {
         let offset = |kernel| fixture(kernel, "sched_switch").field("next_pid").map(|field| field.offset);
         assert_eq!((offset("6.1-cloud"), offset("6.1-rt")), (Some(56), Some(64)));
     }
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_format_is_refused_with_its_line() {
+    fn the_error_for_a_malformed_format_has_its_line() {
         let line = |text: &str| EventFormat::parse(text).unwrap_err().line;
         assert_eq!(line(""), 0);
         assert_eq!(line("name: x\n"), 0);

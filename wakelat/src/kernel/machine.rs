@@ -1,4 +1,4 @@
-//! What validation has to know of this machine.
+//! The properties of this machine that validation needs.
 
 use std::{fs, path::Path};
 
@@ -12,46 +12,47 @@ use super::{
     privilege,
 };
 
-/// What validation has to know of this machine. Only questions about one task or one path go to the file system later.
+/// The properties of this machine that validation needs. Later only lookups of a task or a path access the
+/// file system.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Where procfs and sysfs are.
+    /// The mount points of procfs and sysfs.
     pub roots: Roots,
-    /// CPUs that are there, online or not; those a virtual machine may get one day are not.
+    /// The present CPUs, online or not, without those that may be added to a virtual machine later.
     pub cpus: Cpus,
-    /// Highest number of ids (`kernel.pid_max`).
+    /// The kernel's limit of task IDs (`kernel.pid_max`).
     pub pid_max: u32,
-    /// Threads there are now, on the whole machine.
+    /// Current number of threads on the whole machine.
     pub threads: u32,
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     pub page_bytes: u32,
-    /// What is mounted.
+    /// The mounts that this process sees.
     pub mounts: Vec<Mount>,
-    /// Ids are what the kernel side sees: this process is not in a pid namespace below the first.
+    /// Whether this process is in the initial PID namespace, and so sees the same IDs as the BPF programs.
     pub first_pid_namespace: bool,
 }
 
-/// What an id stands for.
+/// What a task ID refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskKind {
-    /// A process (its first thread has the same id).
+    /// A process; its first thread has the same ID.
     Process,
-    /// Another thread of the process.
+    /// A thread of this process, other than its first.
     ThreadOf(u32),
 }
 
 impl Machine {
-    /// This machine.
+    /// Reads the properties of this machine.
     ///
     /// # Errors
-    /// Where procfs or sysfs is not mounted or not as expected.
+    /// If procfs or sysfs is not mounted or not as expected.
     pub fn detect() -> Result<Self> {
         let roots = Roots::default();
         let mountinfo = read(&roots.proc.join("self/mountinfo"))?;
         Ok(Self {
             cpus: Cpus::read(&roots.sys, "present")?,
             pid_max: read(&roots.proc.join("sys/kernel/pid_max"))?.trim().parse().context("cannot read pid_max")?,
-            threads: threads(&read(&roots.proc.join("loadavg"))?).context("cannot understand `/proc/loadavg`")?,
+            threads: threads(&read(&roots.proc.join("loadavg"))?).context("cannot parse `/proc/loadavg`")?,
             page_bytes: u32::try_from(rustix::param::page_size()).context("the page size is out of range")?,
             mounts: mounts::parse(&mountinfo),
             first_pid_namespace: privilege::first_pid_namespace(&roots),
@@ -59,17 +60,17 @@ impl Machine {
         })
     }
 
-    /// What the id stands for now; none where it stands for nothing.
+    /// What the ID currently refers to; none if there is no such task.
     pub fn task(&self, id: u32) -> Option<TaskKind> {
         let status = fs::read_to_string(self.roots.proc.join(id.to_string()).join("status")).ok()?;
         let tgid = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
         Some(if tgid == id { TaskKind::Process } else { TaskKind::ThreadOf(tgid) })
     }
 
-    /// The cgroup that a path names.
+    /// Finds the cgroup at a path, as in [`cgroup::find`].
     ///
     /// # Errors
-    /// Where it names none.
+    /// If there is no cgroup at the path.
     pub fn cgroup(&self, path: &Path) -> Result<Cgroup, CgroupError> {
         cgroup::find(&self.mounts, path)
     }
@@ -79,7 +80,7 @@ fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))
 }
 
-/// The number of threads, from the text of `/proc/loadavg`: `0.20 0.18 0.12 1/80 11206`.
+/// Parses the number of threads in `/proc/loadavg`: the 80 in `0.20 0.18 0.12 1/80 11206`.
 fn threads(loadavg: &str) -> Option<u32> {
     loadavg.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
 }
@@ -88,8 +89,8 @@ fn threads(loadavg: &str) -> Option<u32> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A machine of four CPUs, in a directory of its own: process 100 with thread 101, process
-    /// 200, and the cgroup `/kubepods` of a v2 hierarchy beside a v1 one.
+    /// A machine with four CPUs in a temporary directory: process 100 with thread 101, process 200, and the
+    /// cgroup `/kubepods` in a v2 hierarchy next to a v1 one.
     pub(crate) fn arbitrary() -> (tempfile::TempDir, Machine) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
@@ -118,13 +119,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_number_of_threads_is_the_one_behind_the_slash() {
+    fn the_number_of_threads_follows_the_slash() {
         assert_eq!(threads("0.20 0.18 0.12 1/80 11206\n"), Some(80));
         assert_eq!(threads("0.20 0.18"), None);
     }
 
     #[test]
-    fn this_machine_is_understood() {
+    fn this_machine_is_detected() {
         let machine = Machine::detect().unwrap();
         assert!(machine.cpus.contains(0) && machine.threads > 0 && machine.page_bytes.is_power_of_two());
         assert_eq!(machine.task(std::process::id()), Some(TaskKind::Process));

@@ -1,11 +1,12 @@
-//! What this kernel and this machine are: read from procfs and sysfs, nothing loaded, nothing changed.
+//! Properties of this kernel, machine and process, read from procfs and sysfs. Nothing is loaded into the
+//! kernel, and nothing is changed except the limit of locked memory ([`privilege::raise_memory_limit`]).
 
 pub mod btf;
 pub mod cgroup;
-pub mod code;
 pub mod cpus;
 pub mod features;
 pub mod format;
+pub mod kernel_symbols;
 pub mod machine;
 pub mod mounts;
 pub mod namespace;
@@ -16,8 +17,8 @@ pub mod roots;
 pub mod run_time;
 pub mod schedstat;
 pub mod switches;
-pub mod symbols;
 pub mod tracefs;
+pub mod user_symbols;
 
 pub use features::Features;
 pub use machine::Machine;

@@ -1,4 +1,4 @@
-//! The file systems this process sees.
+//! The mounts that this process sees.
 
 use std::{
     ffi::OsString,
@@ -6,19 +6,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One mount.
+/// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where.
+    /// The mount point.
     pub point: PathBuf,
-    /// File system type, as `mount -t` takes it.
+    /// The file system type, as for `mount -t`.
     pub kind: String,
-    /// The file system's own options, separated by commas: of cgroup v1, its controllers.
+    /// The file system's own options, separated by commas; for cgroup v1 they include the controllers.
     pub options: String,
 }
 
-/// Reads the text of `/proc/PID/mountinfo` (Documentation/filesystems/proc.rst, 3.5). A line that is not of its form is
-/// left out.
+/// Parses `/proc/PID/mountinfo` (Documentation/filesystems/proc.rst, 3.5). Skips malformed lines.
 pub fn parse(mountinfo: &str) -> Vec<Mount> {
     mountinfo.lines().filter_map(mount).collect()
 }
@@ -32,7 +31,8 @@ fn mount(line: &str) -> Option<Mount> {
     Some(Mount { point: unescape(point), kind: kind.to_owned(), options: after.next().unwrap_or("").to_owned() })
 }
 
-/// Space, tab, newline and backslash are written as three octal digits (`mangle()`, fs/proc_namespace.c).
+/// Decodes space, tab, newline and backslash, which the kernel writes as three octal digits (`mangle()`,
+/// fs/proc_namespace.c).
 fn unescape(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -50,12 +50,13 @@ fn unescape(text: &str) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// The mount that `path`, absolute and without links, lies on: of several at one place the last covers the others.
+/// The mount that contains `path`, which is absolute and without symbolic links. Of several mounts at the
+/// same point, the last one covers the others.
 pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     mounts.iter().filter(|mount| path.starts_with(&mount.point)).max_by_key(|mount| mount.point.components().count())
 }
 
-/// Where file systems of this type are mounted, in the order of mounting.
+/// The mount points of file systems of this type, in mount order.
 pub fn of_kind<'a>(mounts: &'a [Mount], kind: &str) -> impl Iterator<Item = &'a Path> {
     mounts.iter().filter(move |mount| mount.kind == kind).map(|mount| mount.point.as_path())
 }
@@ -75,7 +76,7 @@ broken line
 ";
 
     #[test]
-    fn a_mount_is_read_with_and_without_optional_fields() {
+    fn a_mount_is_parsed_with_and_without_optional_fields() {
         let mounts = parse(HYBRID);
         assert_eq!(mounts.len(), 6);
         assert_eq!(mounts[1].point, Path::new("/"));
@@ -84,12 +85,12 @@ broken line
     }
 
     #[test]
-    fn an_escaped_mount_point_is_read_as_it_is() {
+    fn an_escaped_mount_point_is_decoded() {
         assert_eq!(parse(HYBRID)[5].point, Path::new("/mnt/a b\\c"));
     }
 
     #[test]
-    fn a_path_lies_on_the_innermost_mount() {
+    fn a_path_belongs_to_the_innermost_mount() {
         let mounts = parse(HYBRID);
         let kind = |path| holding(&mounts, Path::new(path)).map(|mount| mount.kind.as_str());
         assert_eq!(kind("/sys/fs/cgroup/unified/x"), Some("cgroup2"));

@@ -1,4 +1,4 @@
-//! What this process may do.
+//! The privileges of this process.
 
 use std::{fs, os::unix::fs::MetadataExt as _};
 
@@ -10,27 +10,28 @@ use rustix::{
 
 use super::{Roots, release::Release};
 
-/// Inode number of the first pid namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+/// Inode number of the initial PID namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
-/// Inode number of the first user namespace (`PROC_USER_INIT_INO`, include/linux/proc_ns.h).
+/// Inode number of the initial user namespace (`PROC_USER_INIT_INO`, include/linux/proc_ns.h).
 const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
-/// What this process may do.
+/// The privileges of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privileges {
     /// Effective capabilities.
     pub effective: CapabilitySet,
-    /// They count for the whole machine: this process is not in a user namespace below the first.
+    /// Whether this process is in the initial user namespace, so that its capabilities apply to the whole
+    /// machine.
     pub first_user_namespace: bool,
-    /// Memory may be locked without limit.
+    /// Whether this process may lock memory without limit.
     pub memory_unlimited: bool,
-    /// The highest real-time priority that may be had: 0 for none, 99 with `cap_sys_nice`, else `RLIMIT_RTPRIO`
-    /// (sched(7)).
+    /// The highest real-time priority that this process may use: 0 for none, 99 with `cap_sys_nice`,
+    /// otherwise `RLIMIT_RTPRIO` (sched(7)).
     pub max_rt_priority: u8,
 }
 
 impl Privileges {
-    /// This process's.
+    /// Reads the privileges of this process.
     pub fn detect(roots: &Roots) -> Self {
         let effective = rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
         let limit =
@@ -43,11 +44,12 @@ impl Privileges {
         }
     }
 
-    /// The capabilities that are missing to load and attach the programs, by the names that `setcap` takes.
+    /// The capabilities that are missing to load and attach the programs, by their names for `setcap`.
     ///
-    /// From 5.8 on, `cap_bpf` and `cap_perfmon`, for each of which `cap_sys_admin` stands in (`bpf_capable()`,
-    /// `perfmon_capable()`, include/linux/capability.h); before, `cap_sys_admin`. Before 5.11, maps count against the
-    /// limit of locked memory, which only `cap_sys_resource` raises (kernel/bpf/syscall.c).
+    /// From 5.8 on, `cap_bpf` and `cap_perfmon` are required, and `cap_sys_admin` replaces either of them
+    /// (`bpf_capable()`, `perfmon_capable()`, include/linux/capability.h); before, `cap_sys_admin` is
+    /// required. Before 5.11, maps count against the limit of locked memory, which only `cap_sys_resource`
+    /// raises (kernel/bpf/syscall.c).
     pub fn missing(&self, release: &Release) -> Vec<&'static str> {
         let lacks = |capability| !self.effective.contains(capability);
         let mut missing = Vec::new();
@@ -66,10 +68,10 @@ impl Privileges {
     }
 }
 
-/// Lifts the limit of locked memory, against which maps count before 5.11. Does nothing on later kernels.
+/// Removes the limit of locked memory, against which maps count before 5.11. Does nothing on later kernels.
 ///
 /// # Errors
-/// Where this process may not.
+/// If this process has a limit and may not raise it.
 pub fn raise_memory_limit(release: &Release) -> Result<()> {
     let unlimited = Rlimit { current: None, maximum: None };
     if release.is_at_least(5, 11) || setrlimit(Resource::Memlock, unlimited).is_ok() {
@@ -78,18 +80,19 @@ pub fn raise_memory_limit(release: &Release) -> Result<()> {
     match getrlimit(Resource::Memlock).current {
         None => Ok(()),
         Some(bytes) => bail!(
-            "locked memory is limited to `{bytes}` bytes, and before Linux 5.11 maps count against that; \
-             run with `sudo`, or raise the limit with `ulimit -l unlimited`"
+            "locked memory is limited to `{bytes}` bytes, and before Linux 5.11 BPF maps count towards that limit; \
+             run with `sudo`, or raise it with `ulimit -l unlimited`"
         ),
     }
 }
 
-/// Whether this process is in the pid namespace whose ids the kernel side sees.
+/// Whether this process is in the initial PID namespace, whose IDs the BPF programs see.
 pub fn first_pid_namespace(roots: &Roots) -> bool {
     is_namespace(roots, "pid", FIRST_PID_NAMESPACE)
 }
 
-/// A kernel without that kind of namespace has no file for it, and no other namespace either.
+/// Whether this process is in the initial namespace of this kind. A kernel without that kind of namespace
+/// has no file for it, and no other namespace either.
 fn is_namespace(roots: &Roots, kind: &str, first: u64) -> bool {
     fs::metadata(roots.proc.join("self/ns").join(kind)).map_or(true, |metadata| metadata.ino() == first)
 }
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn before_5_8_only_the_administrator_may() {
+    fn before_5_8_cap_sys_admin_is_required() {
         let both = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::SYS_RESOURCE;
         assert_eq!(missing(both, "5.7.0"), ["cap_sys_admin"]);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The kernel's release, as `uname -r` says it, with its version.
+/// A kernel release, as `uname -r` prints it, with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     text: String,
@@ -10,19 +10,19 @@ pub struct Release {
 }
 
 impl Release {
-    /// The running kernel's.
+    /// The release of the running kernel.
     pub fn running() -> Self {
         Self::parse(&rustix::system::uname().release().to_string_lossy())
     }
 
-    /// Reads a release; what is missing of the version counts as 0.
+    /// Parses a release; missing parts of the version are 0.
     pub fn parse(text: &str) -> Self {
         let mut numbers = text.split(|character: char| !character.is_ascii_digit()).map(|number| number.parse().ok());
         let mut next = || numbers.next().flatten().unwrap_or(0);
         Self { text: text.to_owned(), version: (next(), next()) }
     }
 
-    /// Whether it is this version or a later one.
+    /// Whether the version is `major.minor` or later.
     pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
         self.version >= (major, minor)
     }

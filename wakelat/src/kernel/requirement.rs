@@ -1,4 +1,4 @@
-//! What a measurement needs, what of it is there, and how to get the rest.
+//! The requirements of a measurement: whether they are met, and how to meet the others.
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -9,54 +9,52 @@ use super::{
     features::Lockdown,
     tracefs::TracefsAccess,
 };
-use crate::{
-    config::{Attach, Resources},
-    report::Mode,
-};
+use crate::config::{Attach, Resources};
+use wakelat_core::report::Mode;
 
-/// One thing that wakelat needs or can use.
+/// Something that wakelat needs or can use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Requirement {
-    /// What it is.
+    /// The name of the requirement.
     pub name: &'static str,
-    /// Whether it is there.
+    /// Whether the requirement is met.
     pub state: RequirementState,
-    /// What was found.
+    /// What was found, as text.
     pub found: String,
-    /// How to get it, where it is not there.
+    /// How to meet the requirement; none if it is met.
     pub remedy: Option<String>,
 }
 
-/// Whether something is there.
+/// Whether a requirement is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequirementState {
-    /// It is.
+    /// The requirement is met.
     Ok,
-    /// It is not, and nothing can be measured without it.
+    /// The requirement is not met, and wakelat cannot measure without it.
     Missing,
-    /// It is not, and something is lost; or it is there, and good to know.
+    /// The requirement is not met and the measurement is limited; or it is met and worth mentioning.
     Note,
 }
 
 impl Requirement {
-    /// It is there.
+    /// A requirement that is met.
     pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, state: RequirementState::Ok, found: found.into(), remedy: None }
     }
 
-    /// It is not there, and nothing can be measured without it.
+    /// A requirement that is not met, without which wakelat cannot measure.
     pub fn missing(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { name, state: RequirementState::Missing, found: found.into(), remedy: Some(remedy.into()) }
     }
 
-    /// It is not there, and something is lost.
+    /// A requirement that is not met, without which the measurement is limited.
     pub fn note(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { name, state: RequirementState::Note, found: found.into(), remedy: Some(remedy.into()) }
     }
 }
 
-/// Everything without which nothing can be measured, in the order in which to see to it.
+/// All requirements of a measurement, in the order in which to meet them.
 pub fn all(features: &Features, attach: Attach) -> Vec<Requirement> {
     let mut all = vec![capabilities(features), lockdown(features.lockdown)];
     all.extend(types(features, attach));
@@ -65,10 +63,10 @@ pub fn all(features: &Features, attach: Attach) -> Vec<Requirement> {
     all
 }
 
-/// Whether a measurement can begin.
+/// Checks that a measurement can begin.
 ///
 /// # Errors
-/// The first thing that is missing, with its remedy.
+/// The first missing requirement, with its remedy.
 pub(super) fn check(features: &Features, resources: &Resources, mode: Mode) -> Result<()> {
     let mut needed = all(features, resources.attach);
     needed.push(ring_buffer(features, mode));
@@ -83,12 +81,12 @@ fn capabilities(features: &Features) -> Requirement {
     const NAME: &str = "privilege";
     let missing = features.privileges.missing(&features.release);
     if !missing.is_empty() {
-        let (those, is) = if missing.len() == 1 { ("capability", "is") } else { ("capabilities", "are") };
+        let (noun, verb) = if missing.len() == 1 { ("capability", "is") } else { ("capabilities", "are") };
         let words: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
         let binary = std::env::current_exe().map_or_else(|_| "wakelat".to_owned(), |path| path.display().to_string());
         return Requirement::missing(
             NAME,
-            format!("the {those} {} {is} missing", words.join(" and ")),
+            format!("the {noun} {} {verb} missing", words.join(" and ")),
             format!(
                 "run it with `sudo`, or give them to the binary once: `sudo setcap {}+ep {binary}`",
                 all_capabilities(features)
@@ -98,26 +96,27 @@ fn capabilities(features: &Features) -> Requirement {
     if !features.privileges.first_user_namespace {
         return Requirement::missing(
             NAME,
-            "this is a user namespace, whose capabilities do not count for the whole machine",
-            "run it outside of it, or in a container that has none (`--userns=host --privileged`)",
+            "this is a user namespace, and its capabilities do not apply to the whole machine",
+            "run it outside the namespace, or in a container without one (`--userns=host --privileged`)",
         );
     }
-    Requirement::ok(NAME, "programs may be loaded and attached")
+    Requirement::ok(NAME, "BPF programs can be loaded and attached")
 }
 
 fn rt_priority(features: &Features, priority: u8) -> Requirement {
     const NAME: &str = "real-time priority";
     if priority <= features.privileges.max_rt_priority {
-        return Requirement::ok(NAME, format!("{priority} may be had"));
+        return Requirement::ok(NAME, format!("{priority} is available"));
     }
     Requirement::missing(
         NAME,
         format!("the capability `cap_sys_nice` is missing for the real-time priority `{priority}`"),
-        format!("run it with `sudo`, raise the limit with `ulimit -r {priority}`, or leave `--rt-priority` out"),
+        format!("run it with `sudo`, raise the limit with `ulimit -r {priority}`, or leave out `--rt-priority`"),
     )
 }
 
-/// What `setcap` is to be given: file capabilities replace one another, so the missing ones alone will not do.
+/// The capabilities for `setcap`. Not only the missing ones, because setting file capabilities replaces the
+/// existing ones.
 fn all_capabilities(features: &Features) -> &'static str {
     match &features.release {
         release if release.is_at_least(5, 11) => "cap_bpf,cap_perfmon",
@@ -146,16 +145,16 @@ fn types(features: &Features, attach: Attach) -> Vec<Requirement> {
     let missing_tracepoints = match &features.btf {
         KernelBtf::Missing => {
             let found = format!("the kernel has no BTF at `{path}`");
-            let remedy = "use a kernel built with `CONFIG_DEBUG_INFO_BTF=y`, as most distributions' are, or give its BTF \
-                          with `--btf FILE`; sysfs must be mounted at `/sys`";
+            let remedy = "use a kernel built with `CONFIG_DEBUG_INFO_BTF=y`, as most distributions do, or give its BTF with \
+                          `--btf FILE`; sysfs must be mounted at `/sys`";
             return vec![if records {
-                Requirement::note(NAME, format!("{found}: processes, policies and cgroups are not known"), remedy)
+                Requirement::note(NAME, format!("{found}: processes, policies and cgroups are unknown"), remedy)
             } else {
                 Requirement::missing(NAME, found, remedy)
             }];
         }
         KernelBtf::Unusable(why) => {
-            return vec![Requirement::missing(NAME, why, "check that the file is the kernel's own and can be read")];
+            return vec![Requirement::missing(NAME, why, "check that the file belongs to this kernel and is readable")];
         }
         KernelBtf::Present { missing_tracepoints, .. } => missing_tracepoints,
     };
@@ -171,12 +170,13 @@ fn types(features: &Features, attach: Attach) -> Vec<Requirement> {
     vec![Requirement::ok(NAME, path.to_string()), tracepoints]
 }
 
-/// Counting in the kernel takes a ring buffer that nothing is written to; all else writes to it.
+/// Checks the ring buffer. Aggregation in the kernel needs one too, but never writes to it; everything else
+/// does.
 fn ring_buffer(features: &Features, mode: Mode) -> Requirement {
     const NAME: &str = "ring buffer";
     let release = &features.release;
     match (features.ring_buffer(), mode) {
-        (RingBufferSupport::Usable, _) => Requirement::ok(NAME, "there"),
+        (RingBufferSupport::Usable, _) => Requirement::ok(NAME, "usable"),
         (RingBufferSupport::Missing, _) => Requirement::missing(
             NAME,
             format!("the kernel `{release}` has no BPF ring buffer"),
@@ -184,10 +184,10 @@ fn ring_buffer(features: &Features, mode: Mode) -> Requirement {
         ),
         (RingBufferSupport::SleepingLock, mode) => {
             let found = format!(
-                "on the kernel `{release}` the BPF ring buffer can freeze the machine: with PREEMPT_RT its lock sleeps"
+                "on kernel `{release}` the BPF ring buffer can freeze the machine, because its lock sleeps with PREEMPT_RT"
             );
-            let remedy = "only `hist` and `top` in mode `aggregate` work without it (`--by` none, `cpu` or `class`); or use \
-                          Linux 6.12 or later";
+            let remedy = "use Linux 6.12 or later; without it only `hist` and `top` in mode `aggregate` work (without `--by`, or \
+                          by `cpu` or `class`)";
             if mode == Mode::Aggregate {
                 Requirement::note(NAME, found, remedy)
             } else {
@@ -204,7 +204,7 @@ fn attachment(features: &Features, attach: Attach) -> Requirement {
             TracefsAccess::Open { .. } => Requirement::ok(NAME, "classic tracepoints"),
             TracefsAccess::Denied(ref path) => Requirement::missing(
                 NAME,
-                format!("classic tracepoints need tracefs, and `{}` is closed to this user", path.display()),
+                format!("classic tracepoints need tracefs, and `{}` is not accessible to this user", path.display()),
                 "run it with `sudo`",
             ),
             TracefsAccess::NotMounted => Requirement::missing(
@@ -215,14 +215,18 @@ fn attachment(features: &Features, attach: Attach) -> Requirement {
         };
     }
     match (features.typed_tracepoints(), attach) {
-        (_, Attach::Raw) => Requirement::ok(NAME, "raw tracepoints (raw_tp), as asked"),
+        (_, Attach::Raw) => Requirement::ok(NAME, "raw tracepoints (raw_tp), as requested"),
         (false, Attach::Btf) => Requirement::missing(
             NAME,
             format!("the kernel `{}` has no typed tracepoints", features.release),
             "use Linux 5.5 or later with BTF, or `--attach auto`",
         ),
         (true, _) => Requirement::ok(NAME, "typed tracepoints (tp_btf)"),
-        (false, _) => Requirement::note(NAME, "raw tracepoints (raw_tp): dearer", "use Linux 5.5 or later with BTF"),
+        (false, _) => Requirement::note(
+            NAME,
+            "raw tracepoints (raw_tp): more overhead than typed ones",
+            "use Linux 5.5 or later with BTF",
+        ),
     }
 }
 
@@ -233,7 +237,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::kernel::{cpus::Cpus, privilege::Privileges, release::Release};
 
-    /// A kernel on which everything is there, and root.
+    /// A kernel with all features, and root privileges.
     pub(crate) fn everything() -> Features {
         Features {
             release: Release::parse("6.12.0"),
@@ -277,25 +281,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_real_time_priority_is_a_privilege_of_its_own() {
+    fn a_real_time_priority_needs_its_own_privilege() {
         let mut features = everything();
-        let asked = Resources { rt_priority: Some(50), ..resources(Attach::Auto) };
-        check(&features, &asked, Mode::Samples).unwrap();
+        let with_priority = Resources { rt_priority: Some(50), ..resources(Attach::Auto) };
+        check(&features, &with_priority, Mode::Samples).unwrap();
         features.privileges.max_rt_priority = 49;
         check(&features, &resources(Attach::Auto), Mode::Samples).unwrap();
-        let text = check(&features, &asked, Mode::Samples).unwrap_err().to_string();
+        let text = check(&features, &with_priority, Mode::Samples).unwrap_err().to_string();
         assert!(text.contains("`cap_sys_nice` is missing") && text.contains("ulimit -r 50"), "{text}");
     }
 
     #[test]
-    fn with_everything_there_measuring_can_begin() {
+    fn a_measurement_can_begin_if_all_requirements_are_met() {
         for attach in [Attach::Auto, Attach::Btf, Attach::Raw] {
             check(&everything(), &resources(attach), Mode::Samples).unwrap();
         }
     }
 
     #[test]
-    fn a_missing_capability_is_named_with_both_remedies() {
+    fn the_error_for_a_missing_capability_has_both_remedies() {
         let mut features = everything();
         features.privileges.effective = CapabilitySet::BPF;
         let text = error(&features, Attach::Auto);
@@ -313,7 +317,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_kernel_without_btf_is_named_with_its_option() {
+    fn the_error_for_a_kernel_without_btf_names_the_kernel_option() {
         let features = Features { btf: KernelBtf::Missing, ..everything() };
         let text = error(&features, Attach::Raw);
         assert!(
@@ -323,7 +327,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_btf_classic_tracepoints_will_do_where_tracefs_is_mounted() {
+    fn without_btf_classic_tracepoints_suffice_if_tracefs_is_accessible() {
         let features = Features { btf: KernelBtf::Missing, ..everything() };
         check(&features, &resources(Attach::Auto), Mode::Samples).unwrap();
         check(&features, &resources(Attach::Classic), Mode::Samples).unwrap();
@@ -331,7 +335,7 @@ pub(crate) mod tests {
         assert!(error(&blind, Attach::Auto).contains("mount -t tracefs"));
         let closed = Features { tracefs: TracefsAccess::Denied("/sys/kernel/tracing".into()), ..everything() };
         let text = error(&closed, Attach::Classic);
-        assert!(text.contains("closed to this user; run it with `sudo`") && !text.contains("mount"), "{text}");
+        assert!(text.contains("not accessible to this user; run it with `sudo`") && !text.contains("mount"), "{text}");
         check(
             &Features { tracefs: TracefsAccess::NotMounted, ..everything() },
             &resources(Attach::Auto),
@@ -351,7 +355,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_ring_buffer_that_can_freeze_the_machine_is_refused_and_counting_in_the_kernel_is_not() {
+    fn a_ring_buffer_that_can_freeze_the_machine_allows_only_aggregation_in_the_kernel() {
         let btf = KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBufferSupport::SleepingLock };
         let features = Features { release: Release::parse("5.10.0-43-rt-amd64"), btf, ..everything() };
         let text = error(&features, Attach::Auto);
@@ -363,7 +367,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lockdown_for_confidentiality_forbids_measuring() {
+    fn lockdown_for_confidentiality_prevents_measuring() {
         let features = Features { lockdown: Lockdown::Confidentiality, ..everything() };
         assert!(error(&features, Attach::Auto).contains("lockdown=integrity"));
         check(&Features { lockdown: Lockdown::Integrity, ..everything() }, &resources(Attach::Auto), Mode::Samples)
@@ -371,7 +375,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn typed_tracepoints_are_missed_only_where_they_are_asked_for() {
+    fn typed_tracepoints_are_required_only_on_request() {
         let features = Features { release: Release::parse("5.4.0-rh"), ..everything() };
         check(&features, &resources(Attach::Auto), Mode::Samples).unwrap();
         check(&features, &resources(Attach::Raw), Mode::Samples).unwrap();

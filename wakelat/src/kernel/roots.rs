@@ -1,13 +1,13 @@
-//! Where procfs and sysfs are, so that a test can put others in their place.
+//! The mount points of procfs and sysfs, which tests can replace.
 
 use std::path::PathBuf;
 
-/// Where procfs and sysfs are.
+/// The mount points of procfs and sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
-    /// procfs.
+    /// Mount point of procfs.
     pub proc: PathBuf,
-    /// sysfs.
+    /// Mount point of sysfs.
     pub sys: PathBuf,
 }
 
@@ -18,7 +18,7 @@ impl Default for Roots {
 }
 
 impl Roots {
-    /// The kernel's own BTF.
+    /// Path of the kernel's own BTF.
     pub fn btf(&self) -> PathBuf {
         self.sys.join("kernel/btf/vmlinux")
     }

@@ -1,4 +1,4 @@
-//! How long threads run in a window: the difference of two readings of the kernel's account ([`Schedstat`]).
+//! How long threads ran in a window: the difference of two readings of the kernel's counters ([`Schedstat`]).
 
 use std::{
     collections::HashMap,
@@ -8,63 +8,63 @@ use std::{
 
 use super::schedstat::{Schedstat, threads};
 
-/// The run times of the window under way.
+/// The run times of the current window.
 pub struct RunTimes {
     proc: PathBuf,
     begun: Readings,
-    /// At the end of the run, where that has come.
+    /// The readings at the end of the run; none before it.
     ended: Option<Readings>,
 }
 
-/// The accounts of several threads, read one after another.
+/// The counters of several threads, read one after another.
 pub struct Readings {
-    /// When the first was read, since boot: 1/100 s, as in [`born_at`].
+    /// When the first thread was read, in 1/100 s since boot, as in [`born_at`].
     at: u64,
-    /// Whether every thread was read that was there at the time.
+    /// Whether every thread that existed at the time was read.
     is_complete: bool,
     accounts: HashMap<u32, Schedstat>,
 }
 
 impl RunTimes {
-    /// Nothing is known before [`Self::begin`].
+    /// Creates run times without a window; they are unknown until [`Self::begin`].
     pub fn new(proc: &Path) -> Self {
         let begun = Readings { at: u64::MAX, is_complete: false, accounts: HashMap::new() };
         Self { proc: proc.to_owned(), begun, ended: None }
     }
 
-    /// A window begins: reads the account of every thread, 5 to 10 µs each.
+    /// Begins a window: reads the counters of every thread, which takes 5 to 10 µs each.
     pub fn begin(&mut self) {
         self.begun = Readings { is_complete: true, ..self.read(threads(&self.proc)) };
     }
 
-    /// A window begins where `readings` were made; of other threads nothing is known.
+    /// Begins a window at the time of `readings`; run times of threads that are not in them are unknown.
     pub fn begin_at(&mut self, readings: Readings) {
         self.begun = readings;
     }
 
-    /// The run ends: reads the account of every thread.
+    /// Ends the run: reads the counters of every thread.
     pub fn end(&mut self) {
         self.ended = Some(self.read(threads(&self.proc)));
     }
 
-    /// The accounts at the end of the run where that has come; before, of `tids` now.
+    /// The readings of [`Self::end`] if the run has ended; otherwise reads the counters of `tids` now.
     pub fn now(&mut self, tids: impl Iterator<Item = u32>) -> Readings {
         let of_these = |tid: u32| (tid, self.proc.join(tid.to_string()));
         self.ended.take().unwrap_or_else(|| self.read(tids.map(of_these)))
     }
 
-    /// How long thread `tid` ran since the window began: ns. None where its account at the beginning, or in `now`, is not
-    /// known. A thread that was born later ran in the window only.
+    /// How long thread `tid` has run since the window began, in ns. None if its counters at the beginning
+    /// or in `now` are unknown. A thread that was created later has run only in the window.
     pub fn since(&self, now: &Readings, tid: u32) -> Option<u64> {
-        // `0 0 0`: the kernel keeps no accounts at the moment (`sched_info_on()`).
-        let account = now.accounts.get(&tid).filter(|account| account.times > 0)?;
+        // `0 0 0`: the kernel does not count at the moment (`sched_info_on()`).
+        let schedstat = now.accounts.get(&tid).filter(|schedstat| schedstat.times > 0)?;
         let (born_at, before) = (born_at(&self.proc, tid)?, self.begun.accounts.get(&tid));
-        // Within the same 1/100 s only a thread that was not there to be read is younger than the readings.
+        // A thread created in the same 1/100 s as the readings counts as younger only if it was not among them.
         let is_missing = self.begun.is_complete && before.is_none();
         if born_at > self.begun.at || (born_at == self.begun.at && is_missing) {
-            return Some(account.ran_ns);
+            return Some(schedstat.ran_ns);
         }
-        account.ran_ns.checked_sub(before?.ran_ns)
+        schedstat.ran_ns.checked_sub(before?.ran_ns)
     }
 
     fn read(&self, threads: impl Iterator<Item = (u32, PathBuf)>) -> Readings {
@@ -77,14 +77,14 @@ impl RunTimes {
     }
 }
 
-/// When a thread was born, since boot: 1/100 s (`starttime` of proc_pid_stat(5), field 22; USER_HZ is 100). It tells a thread
-/// from a former one with its number.
+/// When a thread was created, in 1/100 s since boot (`starttime` of proc_pid_stat(5), field 22; USER_HZ is
+/// 100). Distinguishes a thread from an earlier one with the same TID.
 fn born_at(proc: &Path, tid: u32) -> Option<u64> {
     let stat = fs::read_to_string(proc.join(format!("{tid}/stat"))).ok()?;
     stat.rsplit_once(") ")?.1.split_whitespace().nth(22 - 3)?.parse().ok()
 }
 
-/// The time since boot: 1/100 s (proc_uptime(5)).
+/// The time since boot in 1/100 s (proc_uptime(5)).
 fn uptime(proc: &Path) -> Option<u64> {
     let uptime = fs::read_to_string(proc.join("uptime")).ok()?;
     uptime.split_whitespace().next()?.replace('.', "").parse().ok()
@@ -102,7 +102,7 @@ mod tests {
         directory
     }
 
-    /// A thread, when it was born, and its account.
+    /// Writes a thread's files: TID, creation time, and schedstat.
     fn set(proc: &Path, (tid, born_at, schedstat): (u32, u64, &str)) {
         let zeros = "0 ".repeat(18);
         for task in [format!("{tid}"), format!("{tid}/task/{tid}")].map(|task| proc.join(task)) {
@@ -118,40 +118,40 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_ran_for_the_difference_of_its_accounts() {
+    fn a_thread_ran_for_the_difference_of_its_readings() {
         let proc = proc(&[(7, 100, "1000 5 3")]);
         let mut times = RunTimes::new(proc.path());
         times.begin();
         set(proc.path(), (7, 100, "1700 9 5"));
         assert_eq!(since(&mut times, 7), Some(700));
-        // The end of the run is what counts from then on.
+        // After the end of the run, its readings count.
         times.end();
         set(proc.path(), (7, 100, "9999 9 9"));
         assert_eq!(since(&mut times, 7), Some(700));
     }
 
     #[test]
-    fn a_thread_that_was_born_later_ran_in_the_window_only_also_where_another_had_its_number() {
+    fn a_thread_created_later_ran_only_in_the_window_even_if_its_tid_was_reused() {
         let proc = proc(&[(7, 100, "1000 5 3")]);
         let mut times = RunTimes::new(proc.path());
         times.begin();
         set(proc.path(), (7, 5001, "1700 9 5"));
         set(proc.path(), (8, 5001, "30 0 1"));
-        // In the same 1/100 s as the readings.
+        // Created in the same 1/100 s as the readings.
         set(proc.path(), (9, 5000, "20 0 1"));
         assert_eq!([7, 8, 9].map(|tid| since(&mut times, tid)), [Some(1700), Some(30), Some(20)]);
     }
 
     #[test]
-    fn what_is_not_known_is_not_guessed() {
+    fn an_unknown_run_time_is_not_guessed() {
         let proc = proc(&[(7, 100, "1000 5 3"), (8, 100, "0 0 0")]);
         let mut times = RunTimes::new(proc.path());
-        assert_eq!(since(&mut times, 7), None, "nothing has begun");
+        assert_eq!(since(&mut times, 7), None, "no window has begun");
         times.begin();
-        // Was there and was not read; is gone; has no account.
+        // 9 existed but was not read, 10 does not exist, 8 has no counters.
         set(proc.path(), (9, 4999, "1700 9 5"));
         assert_eq!([9, 10, 8].map(|tid| since(&mut times, tid)), [None; 3]);
-        // Only those read at the end of a window are known in the next.
+        // Only threads read at the end of a window are known in the next one.
         let now = times.now([7].into_iter());
         times.begin_at(now);
         set(proc.path(), (7, 100, "1500 5 4"));

@@ -1,30 +1,31 @@
-//! `/proc/TID/schedstat`: how long a thread has run, how long it has waited for a CPU, and how often it was given one
-//! (`proc_pid_schedstat()`, fs/proc/base.c, 5.10 to 7.2; Documentation/scheduler/sched-stats.rst).
+//! `/proc/TID/schedstat`: how long a thread has run, how long it has waited for a CPU, and how often it got
+//! one (`proc_pid_schedstat()`, fs/proc/base.c, 5.10 to 7.2; Documentation/scheduler/sched-stats.rst).
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// What the kernel accounts to one thread since its birth.
+/// The kernel's counters of a thread since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Schedstat {
-    /// How long it has run: ns (`sum_exec_runtime`). Of a thread that runs, up to the last tick or switch of its CPU.
+    /// How long the thread has run, in ns (`sum_exec_runtime`); for a running thread, up to the last tick
+    /// or switch of its CPU.
     pub ran_ns: u64,
-    /// How long it has been runnable without a CPU: ns (`run_delay`).
+    /// How long the thread has been runnable without a CPU, in ns (`run_delay`).
     pub waited_ns: u64,
-    /// How often it was given a CPU (`pcount`).
+    /// How often the thread got a CPU (`pcount`).
     pub times: u64,
 }
 
 impl Schedstat {
-    /// Reads the account in the directory of a thread. None where the thread has gone, or the kernel has no accounts
-    /// (`CONFIG_SCHED_INFO`).
+    /// Reads the counters from a thread's directory. None if the thread has exited, or the kernel has no
+    /// such counters (`CONFIG_SCHED_INFO`).
     pub fn read(task: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(task.join("schedstat")).ok()?)
     }
 
-    /// The account in `RAN_NS WAITED_NS TIMES`.
+    /// Parses `RAN_NS WAITED_NS TIMES`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
         let mut next = || numbers.next().flatten();
@@ -32,7 +33,7 @@ impl Schedstat {
     }
 }
 
-/// All threads, each with its directory.
+/// Iterates over all threads: TID and directory.
 pub fn threads(proc: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
     let numbered = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path()));
     let processes = fs::read_dir(proc).into_iter().flatten().flatten().filter_map(numbered);
@@ -45,9 +46,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_has_three_numbers() {
-        let account = Schedstat { ran_ns: 77, waited_ns: 5, times: 3 };
-        assert_eq!(Schedstat::parse("77 5 3\n"), Some(account));
+    fn schedstat_has_three_numbers() {
+        let schedstat = Schedstat { ran_ns: 77, waited_ns: 5, times: 3 };
+        assert_eq!(Schedstat::parse("77 5 3\n"), Some(schedstat));
         assert_eq!([Schedstat::parse("77 5\n"), Schedstat::parse("")], [None, None]);
     }
 }

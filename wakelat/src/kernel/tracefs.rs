@@ -1,4 +1,5 @@
-//! Where tracefs is and what it offers. wakelat measures without it.
+//! Whether tracefs is accessible, and its features. With typed or raw tracepoints, wakelat measures without
+//! it.
 
 use std::{
     fs, io,
@@ -7,26 +8,26 @@ use std::{
 
 use super::mounts::{self, Mount};
 
-/// Where tracefs is and what it offers.
+/// Access to tracefs, and its features.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TracefsAccess {
-    /// Mounted nowhere that this process sees.
+    /// This process sees no mounted tracefs.
     NotMounted,
-    /// Mounted, but not for this user.
+    /// tracefs is mounted at this path, but this user has no access.
     Denied(PathBuf),
-    /// Open to this user.
+    /// tracefs is accessible to this user.
     Open {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
-        /// Events take hist triggers (`CONFIG_HIST_TRIGGERS`).
+        /// Whether events accept hist triggers (`CONFIG_HIST_TRIGGERS`).
         hist_triggers: bool,
-        /// The tracers of the kernel, such as `timerlat`.
+        /// Names of the available tracers, such as `timerlat`.
         tracers: Vec<String>,
     },
 }
 
 impl TracefsAccess {
-    /// Finds it and looks at it.
+    /// Finds tracefs among the mounts and examines it.
     pub fn read(mounts: &[Mount]) -> Self {
         let Some(path) = mounts::of_kind(mounts, "tracefs").next() else {
             return Self::NotMounted;
@@ -53,12 +54,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_mounted_is_not_there() {
+    fn tracefs_without_a_mount_is_not_mounted() {
         assert_eq!(TracefsAccess::read(&[]), TracefsAccess::NotMounted);
     }
 
     #[test]
-    fn what_cannot_be_read_is_closed() {
+    fn tracefs_that_cannot_be_read_is_denied() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(TracefsAccess::read(&mounted(directory.path())), TracefsAccess::Denied(directory.path().to_owned()));
     }

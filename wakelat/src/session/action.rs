@@ -1,12 +1,13 @@
-//! What happens when a wait reaches the threshold.
+//! The action of `--on-threshold`.
 
 use std::process::{Child, Command};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{config::ThresholdAction, wait::Wait};
+use crate::config::ThresholdAction;
+use wakelat_core::wait::Wait;
 
-/// Carries out the action, once in a run.
+/// Runs the action when the threshold is reached for the first time.
 pub struct ActionRunner {
     action: ThresholdAction,
     fired: bool,
@@ -14,17 +15,18 @@ pub struct ActionRunner {
 }
 
 impl ActionRunner {
-    /// Nothing has happened yet.
+    /// A runner for `action`, which has not run yet.
     pub fn new(action: ThresholdAction) -> Self {
         Self { action, fired: false, child: None }
     }
 
-    /// A wait has reached the threshold. Returns whether the run is to stop.
+    /// Called for each wait that reaches the threshold: runs the action once. Returns whether the run has to
+    /// stop.
     ///
     /// # Errors
-    /// Where the signal cannot be sent or the command cannot be started.
+    /// If the signal cannot be sent or the command cannot be started.
     pub fn fire(&mut self, wait: &Wait, unix_offset_ns: i64) -> Result<bool> {
-        let at = i128::from(wait.at_ns) + i128::from(unix_offset_ns);
+        let at_unix_ns = i128::from(wait.at_ns) + i128::from(unix_offset_ns);
         self.fire_with(|| {
             vec![
                 ("WAKELAT_TID", wait.tid.to_string()),
@@ -33,16 +35,16 @@ impl ActionRunner {
                 ("WAKELAT_CPU", wait.cpu.to_string()),
                 ("WAKELAT_CLASS", wait.class.name().to_owned()),
                 ("WAKELAT_LATENCY_NS", wait.latency_ns.to_string()),
-                ("WAKELAT_AT_UNIX_NS", at.to_string()),
+                ("WAKELAT_AT_UNIX_NS", at_unix_ns.to_string()),
             ]
         })
     }
 
-    /// Something has reached the threshold; a command finds in its environment what it was. Returns whether the run is to
-    /// stop.
+    /// Like [`Self::fire`] for anything else that reaches the threshold: `environment` describes it to a
+    /// command. Returns whether the run has to stop.
     ///
     /// # Errors
-    /// As [`Self::fire`].
+    /// If the signal cannot be sent or the command cannot be started.
     pub fn fire_with(&mut self, environment: impl FnOnce() -> Vec<(&'static str, String)>) -> Result<bool> {
         if std::mem::replace(&mut self.fired, true) {
             return Ok(self.action == ThresholdAction::Stop);
@@ -51,8 +53,8 @@ impl ActionRunner {
             ThresholdAction::Continue => {}
             ThresholdAction::Stop => return Ok(true),
             ThresholdAction::Signal { signal, pid } => {
-                let target = i32::try_from(*pid).context("the pid is too large")?;
-                // SAFETY: the call takes two integers.
+                let target = i32::try_from(*pid).context("the PID is too large")?;
+                // SAFETY: the call takes two integers and no pointer.
                 if unsafe { libc::kill(target, *signal) } != 0 {
                     let error = std::io::Error::last_os_error();
                     bail!("cannot send signal `{signal}` to process `{pid}`: {error}");
@@ -69,7 +71,7 @@ impl ActionRunner {
     /// Waits for the command to end, so that its output is not cut short.
     ///
     /// # Errors
-    /// Where it failed.
+    /// If the command failed.
     pub fn finish(&mut self) -> Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         let status = child.wait().context("cannot wait for the command of `--on-threshold`")?;

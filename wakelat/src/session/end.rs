@@ -1,14 +1,14 @@
-//! The end of the last window.
+//! Ends the last window.
 
 use anyhow::Result;
 
 use super::clock::monotonic_ns;
 use crate::collect::Collector;
 
-/// Ends the window at an instant that the programs know before it comes, or at `end_at_ns` if that is earlier. Returns the instant
-/// once it has passed.
+/// Ends the window at an instant that the programs know in advance, or at `end_at_ns` if that is earlier.
+/// Returns the instant after it has passed.
 pub fn end_now(collector: &mut Collector, end_at_ns: Option<u64>) -> Result<u64> {
-    /// Longer than it takes to write a map.
+    /// More time than writing a map takes.
     const AHEAD_NS: u64 = 100_000;
     let end_at_ns = loop {
         let at_ns = monotonic_ns() + AHEAD_NS;
@@ -16,7 +16,7 @@ pub fn end_now(collector: &mut Collector, end_at_ns: Option<u64>) -> Result<u64>
             break end_at_ns;
         }
         collector.end_at(at_ns)?;
-        // Where this thread lost its CPU meanwhile, some programs may have known it too late.
+        // If this thread was preempted meanwhile, some programs may have seen the end too late: try again.
         if monotonic_ns() < at_ns {
             break at_ns;
         }

@@ -1,4 +1,4 @@
-//! What was kept before, as a source.
+//! Opens saved input: a file or standard input.
 
 use std::{
     fs::File,
@@ -6,15 +6,15 @@ use std::{
     path::Path,
 };
 
-/// What an error message calls it.
+/// The name of the input in error messages.
 pub fn name(from: &Path) -> String {
     if from == Path::new("-") { "standard input".to_owned() } else { format!("`{}`", from.display()) }
 }
 
-/// The file, or standard input where it is `-`.
+/// Opens the file, or standard input if `from` is `-`.
 ///
 /// # Errors
-/// Where it cannot be opened.
+/// If the file cannot be opened.
 pub fn open(from: &Path) -> io::Result<Box<dyn BufRead>> {
     if from == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));

@@ -1,4 +1,4 @@
-//! Keys, one by one, where a terminal gives them. The terminal is as it was when the run ends, however it ends.
+//! Reads keys one by one from a terminal. The terminal is restored when the run ends, however it ends.
 
 use std::{future::pending, io, os::fd::AsRawFd as _, sync::OnceLock};
 
@@ -13,36 +13,36 @@ use tokio::{
 
 use super::view::Input;
 
-/// How the terminal was.
+/// The settings of the terminal before the run.
 static SAVED_TERMIOS: OnceLock<Termios> = OnceLock::new();
 
-/// The keyboard, whose keys come at once and are not shown.
+/// The keyboard in non-canonical mode, without echo.
 struct Keyboard(AsyncFd<i32>);
 
 impl Keyboard {
-    /// None where standard input is no terminal, or another job has it.
+    /// `None` if standard input is not a terminal, or the terminal belongs to another job.
     fn open() -> Option<Self> {
         let stdin = io::stdin();
-        // The terminal stops a job in the background that changes it.
+        // Changing the terminal would stop a background job.
         let is_ours = isatty(&stdin) && tcgetpgrp(&stdin).ok() == Some(rustix::process::getpgrp());
-        let former = tcgetattr(&stdin).ok().filter(|_| is_ours)?;
-        let mut modes = former.clone();
+        let saved = tcgetattr(&stdin).ok().filter(|_| is_ours)?;
+        let mut modes = saved.clone();
         modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        // A read takes what is there, and does not wait. Ctrl-C ends a run as ever; the keys that stop it or dump it would leave
-        // the terminal like this.
+        // Reads do not block. Ctrl-C still ends the run. The keys that suspend or dump the process are
+        // disabled, because they would leave the terminal in this mode.
         for code in [SpecialCodeIndex::VMIN, SpecialCodeIndex::VTIME, SpecialCodeIndex::VSUSP, SpecialCodeIndex::VQUIT]
         {
             modes.special_codes[code] = 0;
         }
-        // SAFETY: standard input stays open as long as the process lives.
+        // SAFETY: standard input stays open for the life of the process.
         let fd = unsafe { AsyncFd::register_with_interest(stdin.as_raw_fd(), Interest::READABLE) }.ok()?;
-        _ = SAVED_TERMIOS.set(former);
+        _ = SAVED_TERMIOS.set(saved);
         let keyboard = Self(fd);
         tcsetattr(io::stdin(), OptionalActions::Now, &modes).ok()?;
         Some(keyboard)
     }
 
-    /// Waits for a key. None where there is nothing to come any more.
+    /// Waits for a key. `None` if there is no more input.
     async fn key(&self) -> Option<u8> {
         loop {
             let mut ready = self.0.readable().await.ok()?;
@@ -62,24 +62,24 @@ impl Drop for Keyboard {
     }
 }
 
-/// What comes from a terminal: keys, if there is a keyboard, and new sizes.
+/// Input of a terminal: keys, if there is a keyboard, and changes of its size.
 pub struct Console {
     keyboard: Option<Keyboard>,
     resized: Signal,
 }
 
 impl Console {
-    /// From now on.
+    /// Begins to read keys and to watch for new sizes.
     ///
     /// # Errors
-    /// If the kernel refuses to catch a signal.
+    /// If the kernel refuses to catch the signal.
     pub fn open() -> Result<Self> {
         let resized = signal(SignalKind::window_change()).context("cannot catch signals")?;
         Ok(Self { keyboard: Keyboard::open(), resized })
     }
 }
 
-/// Waits for what comes next; for ever where there is no terminal.
+/// Waits for the next input; for ever without a terminal.
 pub async fn input(console: &mut Option<Console>) -> Input {
     let Some(Console { keyboard, resized }) = console else { return pending().await };
     tokio::select! {
@@ -97,9 +97,10 @@ async fn key(keyboard: Option<&Keyboard>) -> u8 {
     pending().await
 }
 
-/// Makes the terminal what it was, if it was changed. Also called by a signal handler: tcsetattr(3) is async-signal-safe.
+/// Restores the terminal if it was changed. Also called by a signal handler: tcsetattr(3) is
+/// async-signal-safe.
 pub fn restore() {
-    if let Some(former) = SAVED_TERMIOS.get() {
-        _ = tcsetattr(io::stdin(), OptionalActions::Now, former);
+    if let Some(saved) = SAVED_TERMIOS.get() {
+        _ = tcsetattr(io::stdin(), OptionalActions::Now, saved);
     }
 }

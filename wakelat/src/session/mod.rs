@@ -1,15 +1,15 @@
-//! One run: the source is drained into groups for as long as asked, and each window ends in a report.
+//! The event loop of a run: drains the ring buffer into groups, and ends each window with a report.
 
-mod account;
 pub(crate) mod action;
 pub(crate) mod clock;
 mod end;
 pub(crate) mod input;
 mod keyboard;
 mod limit;
-mod meter;
 mod names;
 pub(crate) mod output;
+mod overhead_monitor;
+mod program_time;
 mod progress;
 pub(crate) mod schedule;
 pub(crate) mod scheduling;
@@ -28,13 +28,13 @@ use tokio::{
 };
 
 use self::{
-    account::{OverheadAction, OverheadMonitor},
     action::ActionRunner,
     clock::monotonic_ns,
     end::end_now,
     keyboard::Console,
     names::NameResolver,
     output::{Output, WriteResult},
+    overhead_monitor::{OverheadAction, OverheadMonitor},
     progress::Progress,
     schedule::{Schedule, WindowBoundary},
     stop::Signals,
@@ -46,11 +46,13 @@ pub use self::{
     view::{Input, InputAction, View},
 };
 use crate::{
-    aggregate::key::Key,
     collect::{Collector, CounterTotals},
     config::Config,
+    status::status,
+};
+use wakelat_core::{
+    aggregate::key::Key,
     decode::decode,
-    say::status,
     timeline::{
         self,
         decode::Decoder,
@@ -59,52 +61,50 @@ use crate::{
     wait::Wait,
 };
 
-/// Where the run takes place.
+/// The machine that the run measures.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// The kernel's release, as `uname -r` says it.
+    /// The kernel's release, as `uname -r` prints it.
     pub kernel: String,
-    /// Where the v2 hierarchy of cgroups is mounted, if it is.
+    /// Mount point of the cgroup v2 hierarchy, if it is mounted.
     pub cgroup_mount: Option<PathBuf>,
-    /// The kernel's types, if there are any.
+    /// The file with the kernel's BTF, if there is one.
     pub btf: Option<PathBuf>,
-    /// Where tracefs is mounted, if it is.
+    /// Mount point of tracefs, if it is mounted.
     pub tracefs: Option<PathBuf>,
 }
 
-/// Runs until something ends it; shows through `view` what it found. Blocks.
-///
-/// # Errors
-/// Where the kernel refuses to measure, the output cannot be written, or the threshold's action fails. Nothing stays
-/// attached.
-pub fn run(config: &Config, place: &Environment, view: &mut dyn View) -> Result<StopReason> {
+/// Measures until the run ends, and shows the results through `view`. Blocks. Fails if the kernel refuses to
+/// measure, the output cannot be written, or the threshold's action fails; detaches the programs in any case.
+pub fn run(config: &Config, environment: &Environment, view: &mut dyn View) -> Result<StopReason> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
-    runtime.block_on(measure(config, place, view))
+    runtime.block_on(measure(config, environment, view))
 }
 
-async fn measure(config: &Config, place: &Environment, view: &mut dyn View) -> Result<StopReason> {
-    let names = NameResolver::new(place.cgroup_mount.clone());
+async fn measure(config: &Config, environment: &Environment, view: &mut dyn View) -> Result<StopReason> {
+    let names = NameResolver::new(environment.cgroup_mount.clone());
     names.prepare(&config.by);
     let priority = settings::raise_priority(config.resources.rt_priority, settings::reader_is_light(config))?;
     let mut signals = Signals::catch()?;
     let shows_events = view.shows_events();
-    let mut collector = Collector::load(&settings::of(config, place, view.shows_waits(), shows_events))?;
+    let mut collector = Collector::load(&settings::of(config, environment, view.shows_waits(), shows_events))?;
     view.loaded(&mut collector);
     let output = OutputWriter::start(Output::open(config.output.path.as_deref())?, priority)?;
-    let mut account = OverheadMonitor::open(&mut collector)?;
-    account.attach(&mut collector, config.max_overhead_ppm)?;
-    // Events count from here on, and wakelat may be slow from here on: where the programs know the end, it is exact.
-    let (spent, reader_waited_ns) = (account.cost_so_far()?, clock::run_delay_ns());
-    let begun = WindowReading { at_ns: monotonic_ns(), reader_waited_ns, cost: spent, ..WindowReading::default() };
+    let mut overhead = OverheadMonitor::open(&mut collector)?;
+    overhead.attach(&mut collector, config.max_overhead_ppm)?;
+    // Events count from here on. A planned end of the window is exact even if wakelat is late, because the
+    // programs know it.
+    let (cost, reader_waited_ns) = (overhead.cost_so_far()?, clock::run_delay_ns());
+    let begun = WindowReading { at_ns: monotonic_ns(), reader_waited_ns, cost, ..WindowReading::default() };
     let mut schedule = Schedule::new(&config.window, begun.at_ns);
     if let Some(end_at_ns) = schedule.end_at_ns() {
         collector.end_at(end_at_ns)?;
     }
     collector.open()?;
     let mut run = Run {
-        windows: Windows::new(config, &place.kernel, account.cpus(), &begun, shows_events.is_some()),
-        overhead: account,
+        windows: Windows::new(config, &environment.kernel, overhead.cpus(), &begun, shows_events.is_some()),
+        overhead,
         decoder: shows_events.map(|_| Decoder::default()),
         timeline: config.by.contains(&Key::Component).then(|| timeline::Timeline::new(config.from)),
         trigger: config.threshold.as_ref().map(|threshold| ActionRunner::new(threshold.action.clone())),
@@ -116,25 +116,25 @@ async fn measure(config: &Config, place: &Environment, view: &mut dyn View) -> R
         output,
         stop: None,
     };
-    let begun = run.output.write(|out| run.view.begin(out));
-    run.check_written(begun)?;
+    let written = run.output.write(|out| run.view.begin(out));
+    run.check_written(written)?;
     if !config.output.quiet {
         status("measuring");
     }
-    let waiting = "cannot wait for the ring buffer";
-    let bell = collector.ring_fd().context(waiting)?;
-    // SAFETY: an OwnedFd is one descriptor, open as long as it lives.
-    let bell = unsafe { AsyncFd::register_with_interest(bell, Interest::READABLE) }.context(waiting)?;
+    let failed = "cannot wait for the ring buffer";
+    let ring_fd = collector.ring_fd().context(failed)?;
+    // SAFETY: an `OwnedFd` is the same open file descriptor for as long as it lives.
+    let ring_fd = unsafe { AsyncFd::register_with_interest(ring_fd, Interest::READABLE) }.context(failed)?;
     let mut drain = interval(settings::drain_interval(config));
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
     let mut console = run.view.takes_input().then(Console::open).transpose()?;
     while run.stop.is_none() {
-        let mut cut = None;
+        let mut due = None;
         tokio::select! {
             biased;
             () = signals.first() => run.stop = Some(StopReason::Signalled),
-            // Before the cuts: where these are always due, the limit of the overhead is held nevertheless.
+            // Before the window boundaries: the overhead limit holds even if a boundary is always due.
             () = sleep_until(run.overhead.next_at()), if !schedule.is_over(monotonic_ns()) => {
                 match run.overhead.step(&mut collector)? {
                     OverheadAction::Nothing => continue,
@@ -144,20 +144,20 @@ async fn measure(config: &Config, place: &Environment, view: &mut dyn View) -> R
             input = keyboard::input(&mut console) => match run.view.input(input) {
                 InputAction::Quit => run.stop = Some(StopReason::Signalled),
                 // No report of the warm-up.
-                InputAction::Report if !schedule.is_warming_up() => cut = Some(WindowBoundary::Interval { skipped: 0 }),
+                InputAction::Report if !schedule.is_warming_up() => due = Some(WindowBoundary::Interval { skipped: 0 }),
                 InputAction::Report | InputAction::Nothing => continue,
             },
-            () = schedule.next_is_due() => cut = schedule.take_due(monotonic_ns()),
-            rung = bell.readable() => {
-                rung.context(waiting)?.clear_ready();
+            () = schedule.next_is_due() => due = schedule.take_due(monotonic_ns()),
+            readable = ring_fd.readable() => {
+                readable.context(failed)?.clear_ready();
                 run.overhead.reader_woken(&collector)?;
             }
-            // In a rest nothing comes.
+            // Nothing arrives during a pause.
             _ = drain.tick(), if !run.overhead.is_paused() => {}
         }
-        match cut {
+        match due {
             Some(WindowBoundary::End) => run.stop = Some(StopReason::Done),
-            Some(cut) => run.end_interval(&mut collector, cut, &mut schedule)?,
+            Some(due) => run.end_interval(&mut collector, due, &mut schedule)?,
             None => run.drain(&mut collector)?,
         }
         progress.show(&schedule, run.windows.received());
@@ -167,8 +167,8 @@ async fn measure(config: &Config, place: &Environment, view: &mut dyn View) -> R
     }
     progress.clear();
     run.end(&mut collector, &schedule, config.output.quiet)?;
-    // Nothing runs in the kernel any more, however long the output takes.
-    drop((bell, collector));
+    // No program is attached while the output is written, however long that takes.
+    drop((ring_fd, collector));
     if run.output.finish()? == WriteResult::NoReader {
         run.stop = Some(StopReason::NoReader);
     }
@@ -178,19 +178,19 @@ async fn measure(config: &Config, place: &Environment, view: &mut dyn View) -> R
     Ok(run.stop.unwrap_or(StopReason::Done))
 }
 
-/// A run under way.
+/// State of a run.
 struct Run<'a> {
     windows: Windows,
     overhead: OverheadMonitor,
-    /// Where events are shown: what makes them of the records.
+    /// Decodes records to events, if the view shows events.
     decoder: Option<Decoder>,
-    /// Where waits are grouped by part: what tells the parts.
+    /// Splits waits into components, if they are grouped by component.
     timeline: Option<timeline::Timeline>,
     trigger: Option<ActionRunner>,
     threshold_ns: Option<u64>,
-    /// What waits are grouped by.
+    /// The keys that waits are grouped by.
     by: &'a [Key],
-    /// The real-time priority asked for, 0 for none; none where it was left open.
+    /// The requested real-time priority: 0 for none, `None` if not specified.
     rt_priority: Option<u8>,
     names: NameResolver,
     view: &'a mut dyn View,
@@ -199,12 +199,12 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Takes all that is in the ring buffer now; what comes meanwhile waits for the next time.
+    /// Takes the records that are in the ring buffer now; later ones wait for the next call.
     fn drain(&mut self, collector: &mut Collector) -> Result<()> {
         self.drain_up_to(collector.ring_capacity(), collector).map(|_| ())
     }
 
-    /// Takes up to `limit` records out of the ring buffer. Returns how many there were.
+    /// Takes up to `limit` records from the ring buffer. Returns how many it took.
     fn drain_up_to(&mut self, limit: usize, collector: &mut Collector) -> Result<usize> {
         let drained = collector.drain(limit, |record| match &mut self.decoder {
             Some(decoder) => {
@@ -213,7 +213,7 @@ impl Run<'_> {
             }
             None => self.take_wait(&decode(record)?).map(|_| ()),
         });
-        // Only an error of the output is the output's to judge.
+        // Only an I/O error comes from the output.
         let (records, written) = match drained.map_err(|error| error.downcast::<std::io::Error>()) {
             Ok(records) => (records, self.output.send()),
             Err(Ok(error)) => (0, self.output.classify_error(error)),
@@ -224,7 +224,7 @@ impl Run<'_> {
         Ok(records)
     }
 
-    /// Ends the run where nobody reads the output any more.
+    /// Ends the run if the reader of the output is gone.
     fn check_written(&mut self, written: Result<WriteResult>) -> Result<()> {
         if written? == WriteResult::NoReader {
             self.stop = Some(StopReason::NoReader);
@@ -232,7 +232,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Returns whether the wait is in the report: it is not where it belongs to the warm-up.
+    /// Records a wait. Returns whether it is in the report: waits of the warm-up are not.
     fn take_wait(&mut self, wait: &Wait) -> Result<bool> {
         if !self.windows.record(wait) {
             return Ok(false);
@@ -260,28 +260,28 @@ impl Run<'_> {
     }
 
     fn take_event(&mut self, mut event: Event) -> Result<()> {
-        if let EventKind::Switch(turn) = &mut event.kind {
-            for task in [&turn.prev, &turn.next] {
+        if let EventKind::Switch(switch) = &mut event.kind {
+            for task in [&switch.prev, &switch.next] {
                 self.names.learn(task.tid, task.comm);
             }
-            if let Some(waited) = &turn.ended_wait
-                && !self.take_wait(&waited.wait)?
+            if let Some(ended) = &switch.ended_wait
+                && !self.take_wait(&ended.wait)?
             {
-                turn.ended_wait = None;
+                switch.ended_wait = None;
             }
         }
-        if let Some(account) = self.timeline.as_mut().and_then(|reasons| reasons.push(&event)) {
-            self.windows.record_breakdown(account);
+        if let Some(breakdown) = self.timeline.as_mut().and_then(|timeline| timeline.push(&event)) {
+            self.windows.record_breakdown(breakdown);
         }
         if self.output.is_full() {
-            // To a view it is one that found no room in the ring buffer.
+            // The view does not see it, like an event that found no room in the ring buffer.
             self.windows.count_unwritten();
             return Ok(());
         }
         Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, &mut self.output)?)
     }
 
-    /// Takes all there is: what was counted, and what was delivered. Returns when it began to.
+    /// Takes the kernel's histograms and the records in the ring buffer. Returns when it began.
     fn take_all(&mut self, collector: &mut Collector) -> Result<u64> {
         let at_ns = monotonic_ns();
         collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
@@ -289,21 +289,21 @@ impl Run<'_> {
         Ok(at_ns)
     }
 
-    /// Ends a window while the programs go on.
-    fn end_interval(&mut self, collector: &mut Collector, cut: WindowBoundary, schedule: &mut Schedule) -> Result<()> {
-        if let WindowBoundary::Interval { skipped } = cut {
+    /// Ends a window while the programs keep running.
+    fn end_interval(&mut self, collector: &mut Collector, due: WindowBoundary, schedule: &mut Schedule) -> Result<()> {
+        if let WindowBoundary::Interval { skipped } = due {
             self.skip(skipped);
             if self.output.is_full() {
-                // The next report that can be written covers this interval, too.
+                // The next report that can be written also covers this interval.
                 self.skip(1);
                 return self.drain(collector);
             }
         }
         let mut at_ns = 0;
         let totals = collector.totals_around(|collector| self.take_all(collector).map(|now_ns| at_ns = now_ns))?;
-        let requested_ns = if self.view.is_cumulative() { None } else { schedule.requested_ns(cut) };
+        let requested_ns = if self.view.is_cumulative() { None } else { schedule.requested_ns(due) };
         let reading = WindowReading { totals, ..self.read(collector, at_ns, requested_ns)? };
-        if cut == WindowBoundary::WarmUp {
+        if due == WindowBoundary::WarmUp {
             self.begin(&reading);
             schedule.begin(at_ns);
             if let Some(end_at_ns) = schedule.end_at_ns() {
@@ -323,14 +323,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Intervals ended that have no report: they are part of the window under way, where each window begins anew.
+    /// Counts intervals that ended without a report and are part of the current window.
     fn skip(&mut self, intervals: u64) {
         if !self.view.is_cumulative() {
             self.windows.skip(intervals);
         }
     }
 
-    /// All but the counters of a window that ends at `at_ns`.
+    /// Everything except the counters of a window that ends at `at_ns`.
     fn read(&mut self, collector: &Collector, at_ns: u64, requested_ns: Option<u64>) -> Result<WindowReading> {
         Ok(WindowReading {
             at_ns,
@@ -343,21 +343,21 @@ impl Run<'_> {
         })
     }
 
-    /// Does what the limit of the overhead asks for.
+    /// Carries out what the overhead limit requires.
     fn apply(&mut self, step: OverheadAction, collector: &mut Collector) -> Result<()> {
         match step {
             OverheadAction::Nothing => {}
             OverheadAction::NewPeriod(period) => {
-                // What came until now is of the period before.
+                // Records that arrived until now belong to the previous period.
                 let at_ns = monotonic_ns();
                 self.drain(collector)?;
                 self.windows.end_period(at_ns);
                 self.windows.begin_period(period, at_ns);
             }
-            OverheadAction::Pause(rest) => {
-                let left_at_ns = collector.detach_and(|collector| self.overhead.pause(collector, rest))?;
+            OverheadAction::Pause(length) => {
+                let paused_at_ns = collector.detach_and(|collector| self.overhead.pause(collector, length))?;
                 self.take_all(collector)?;
-                self.windows.end_period(left_at_ns);
+                self.windows.end_period(paused_at_ns);
                 self.windows.count_paused(&collector.take_pending()?);
             }
             OverheadAction::Resume => {
@@ -374,7 +374,7 @@ impl Run<'_> {
         self.overhead.begin_window();
     }
 
-    /// Ends the window, and works off what is left of it.
+    /// Ends the last window: detaches the programs, reads the rest of the ring buffer and writes the report.
     fn end(&mut self, collector: &mut Collector, schedule: &Schedule, quiet: bool) -> Result<()> {
         let is_done = self.stop == Some(StopReason::Done);
         let end_at_ns = match schedule.end_at_ns().filter(|_| is_done) {
@@ -383,7 +383,7 @@ impl Run<'_> {
         };
         collector.close()?;
         self.view.ended();
-        // Nothing is measured any more that this could delay.
+        // The window is closed: the output's priority can no longer delay a measured task.
         self.output.set_priority(settings::raise_priority(self.rt_priority, true)?);
         self.skip(schedule.intervals_not_ended(end_at_ns));
         let requested_ns =
@@ -402,15 +402,15 @@ impl Run<'_> {
     }
 
     fn drain_remaining(&mut self, collector: &mut Collector, end_at_ns: u64, quiet: bool) -> Result<()> {
-        /// Records between two looks at the clock.
+        /// Records between two readings of the clock.
         const AT_ONCE: usize = 4_096;
         const NOTICEABLE_NS: u64 = 300_000_000;
         collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
-        let mut said = quiet;
+        let mut reported = quiet;
         while self.drain_up_to(AT_ONCE, collector)? > 0 {
-            if !said && monotonic_ns().saturating_sub(end_at_ns) > NOTICEABLE_NS {
-                status("the window has ended; reading what is left in the ring buffer");
-                said = true;
+            if !reported && monotonic_ns().saturating_sub(end_at_ns) > NOTICEABLE_NS {
+                status("the window has ended; reading the rest of the ring buffer");
+                reported = true;
             }
         }
         Ok(())

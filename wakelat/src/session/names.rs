@@ -1,8 +1,9 @@
-//! What the numbers of samples are called, asked of /proc and of the cgroup mount.
+//! Resolves the IDs in samples to names, from /proc and the cgroup mount.
 //!
-//! A number is looked up soon after the sample that has it, as its task or cgroup may be gone before the report. A thread's name
-//! is that of the moment: its own samples bring it, and a name from /proc is read again when its number comes again after
-//! [`NAME_MAX_AGE`], for the thread may have another name by then, or be another thread. One that is gone keeps its last name.
+//! An ID is looked up soon after the sample that contains it, because its task or cgroup may be gone before
+//! the report. The name of a thread is its current one: it comes with the thread's own samples. A name from
+//! /proc is read again if its TID occurs again after [`NAME_MAX_AGE`], because by then the thread may have
+//! another name, or be another thread. A thread that is gone keeps its last name.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -12,36 +13,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::kernel::{Roots, kernel_symbols::KernelSymbols, namespace};
+use wakelat_core::{
     aggregate::key::{Key, Names},
     hash::{HashMap, HashSet},
-    kernel::{Roots, namespace, symbols::KernelSymbols},
     wait::{Comm, Namespace, Wait},
 };
 
-/// How long the name of a thread is taken for its name: no thread is looked up more often.
+/// How long the name of a thread is used before it is read again: no thread is looked up more often.
 const NAME_MAX_AGE: Duration = Duration::from_millis(500);
 
-/// Threads whose names are kept; where there are more, the names of those that did not come lately are forgotten.
+/// Maximum number of threads whose names are kept. If there are more, those not seen lately are dropped.
 const THREADS: usize = 65_536;
 
-/// Names known so far.
+/// A cache of names.
 pub struct NameResolver {
-    /// Where /proc is.
+    /// Path of /proc.
     proc: PathBuf,
     cgroup_mount: Option<PathBuf>,
     cgroups: RefCell<HashMap<u64, String>>,
-    /// Cgroups that came, and whose paths are not known yet.
+    /// Cgroups seen in samples whose paths are not known yet.
     new_cgroups: RefCell<HashSet<u64>>,
     comms: RefCell<HashMap<u32, CachedName>>,
-    /// How many times [`NAME_MAX_AGE`] has passed.
+    /// How often [`NAME_MAX_AGE`] has passed.
     age: Cell<u64>,
     fresh_since: Cell<Instant>,
-    /// Read when somebody asks for one.
+    /// The kernel's symbols, read when the first is needed.
     symbols: OnceCell<KernelSymbols>,
 }
 
-/// A thread's name, and when it was read; none where there was no such thread.
+/// A thread's name and the age at which it was read; `comm` is `None` if there was no such thread.
 #[derive(Clone, Copy)]
 struct CachedName {
     comm: Option<Comm>,
@@ -49,7 +50,7 @@ struct CachedName {
 }
 
 impl NameResolver {
-    /// `cgroup_mount` is where the v2 hierarchy is mounted, if it is.
+    /// An empty cache. `cgroup_mount` is the mount point of the cgroup v2 hierarchy, if it is mounted.
     pub fn new(cgroup_mount: Option<PathBuf>) -> Self {
         Self {
             proc: Roots::default().proc,
@@ -63,24 +64,25 @@ impl NameResolver {
         }
     }
 
-    /// Takes note of the cgroups there are now, where waits are grouped by them: some may be gone later.
+    /// Reads the existing cgroups if waits are grouped by them, because some may be gone later.
     pub fn prepare(&self, keys: &[Key]) {
         if keys.iter().any(|key| matches!(key, Key::Cgroup | Key::Container)) {
             self.read_cgroups();
         }
     }
 
-    /// Takes note of a thread's name from a sample.
+    /// Stores a thread's name from a sample.
     pub fn learn(&self, tid: u32, comm: Comm) {
         self.comms.borrow_mut().insert(tid, CachedName { comm: Some(comm), age: self.age.get() });
     }
 
-    /// Takes note of what a wait says of the names that groups by `keys` need, and looks up what it does not say.
+    /// Stores the names from a wait that groups by `keys` need, and looks up those that the wait does not
+    /// contain.
     pub fn learn_from(&self, wait: &Wait, keys: &[Key]) {
         for key in keys {
             match key {
                 Key::Tid => self.learn(wait.tid, wait.comm),
-                // A process has the name of its first thread.
+                // A process is named after its first thread.
                 Key::Pid if wait.pid == wait.tid => self.learn(wait.tid, wait.comm),
                 Key::Pid => self.refresh(wait.pid),
                 Key::Waker => {
@@ -99,7 +101,7 @@ impl NameResolver {
         }
     }
 
-    /// A batch of samples has been taken: looks up the cgroups that came with it, all at once.
+    /// Called after each batch of samples: looks up all its new cgroups at once.
     pub fn resolve_new_cgroups(&self) {
         let new = self.new_cgroups.take();
         if !new.is_empty() {
@@ -122,12 +124,12 @@ impl NameResolver {
         }
     }
 
-    /// Forgets the names of threads: their numbers may come again with others.
+    /// Drops the names of all threads, because their TIDs may be reused.
     pub fn forget_threads(&self) {
         self.comms.borrow_mut().clear();
     }
 
-    /// Looks a thread up, unless its name is that of the moment. Where it is gone, the name that it had stays.
+    /// Looks up a thread unless its name is current. A thread that is gone keeps its last name.
     pub fn refresh(&self, tid: u32) {
         let age = self.age.get();
         let mut comms = self.comms.borrow_mut();
@@ -143,7 +145,7 @@ impl NameResolver {
         Some(Comm::new(name.strip_suffix(b"\n").unwrap_or(&name)))
     }
 
-    /// Takes note of every cgroup there is now.
+    /// Reads the paths of all existing cgroups.
     fn read_cgroups(&self) {
         if let Some(mount) = &self.cgroup_mount {
             self.walk(mount, mount);
@@ -161,8 +163,9 @@ impl NameResolver {
     }
 }
 
-/// The root's inode is 1, as the first that its hierarchy numbers (`__kernfs_new_node()`, fs/kernfs/dir.c, 5.10 to 6.7), and has no
-/// entry in any directory; anything else is gone.
+/// The name of a cgroup without a path. The root's inode is 1, as the first that its hierarchy numbers
+/// (`__kernfs_new_node()`, fs/kernfs/dir.c, 5.10 to 6.7), and has no entry in any directory; any other cgroup
+/// is gone.
 fn unnamed(id: u64) -> String {
     if id <= 1 { "/".to_owned() } else { format!("(cgroup {id}, gone)") }
 }
@@ -184,8 +187,8 @@ impl Names for NameResolver {
         self.symbols.get_or_init(KernelSymbols::of_kernel).name_of(address).map(str::to_owned)
     }
 
-    /// The last name that is known: a thread that has not come for a while is not looked up again, for its number may be that of
-    /// another.
+    /// The last known name. A thread not seen for a while is not looked up again, because its TID may belong
+    /// to another thread by now.
     fn comm(&self, tid: u32) -> Option<Comm> {
         if tid == 0 {
             return Some(Comm::new(b"swapper"));
@@ -201,9 +204,9 @@ impl Names for NameResolver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::fixtures;
+    use wakelat_core::render::testing;
 
-    /// A /proc of threads by their names.
+    /// A temporary /proc with threads and their names.
     struct Proc(PathBuf);
 
     impl Proc {
@@ -213,7 +216,7 @@ mod tests {
             Self(path)
         }
 
-        fn call(&self, tid: u32, comm: &str) {
+        fn set_comm(&self, tid: u32, comm: &str) {
             fs::create_dir_all(self.0.join(tid.to_string())).unwrap();
             fs::write(self.0.join(format!("{tid}/comm")), format!("{comm}\n")).unwrap();
         }
@@ -222,7 +225,7 @@ mod tests {
             fs::remove_dir_all(self.0.join(tid.to_string())).unwrap();
         }
 
-        fn directory(&self) -> NameResolver {
+        fn resolver(&self) -> NameResolver {
             NameResolver { proc: self.0.clone(), ..NameResolver::new(None) }
         }
     }
@@ -234,91 +237,91 @@ mod tests {
     }
 
     fn woken_by(tid: u32) -> Wait {
-        Wait { waker_tid: Some(tid), ..fixtures::wait() }
+        Wait { waker_tid: Some(tid), ..testing::wait() }
     }
 
-    fn name(directory: &NameResolver, tid: u32) -> Option<String> {
-        directory.comm(tid).map(|comm| comm.to_string())
+    fn name(resolver: &NameResolver, tid: u32) -> Option<String> {
+        resolver.comm(tid).map(|comm| comm.to_string())
     }
 
     #[test]
-    fn a_waker_that_starts_another_program_has_its_new_name() {
+    fn a_waker_has_its_new_name_after_an_exec() {
         let proc = Proc::new("exec");
-        let directory = proc.directory();
-        proc.call(77, "sh");
-        directory.learn_from(&woken_by(77), &[Key::Waker]);
-        proc.call(77, "make");
-        directory.advance_age();
-        directory.learn_from(&woken_by(77), &[Key::Waker]);
-        assert_eq!(name(&directory, 77).as_deref(), Some("make"));
+        let resolver = proc.resolver();
+        proc.set_comm(77, "sh");
+        resolver.learn_from(&woken_by(77), &[Key::Waker]);
+        proc.set_comm(77, "make");
+        resolver.advance_age();
+        resolver.learn_from(&woken_by(77), &[Key::Waker]);
+        assert_eq!(name(&resolver, 77).as_deref(), Some("make"));
     }
 
     #[test]
-    fn a_number_without_a_thread_is_looked_up_again_when_it_comes_again() {
+    fn a_tid_without_a_thread_is_looked_up_again_when_it_occurs_again() {
         let proc = Proc::new("reuse");
-        let directory = proc.directory();
-        directory.learn_from(&woken_by(77), &[Key::Waker]);
-        assert_eq!(name(&directory, 77), None);
-        proc.call(77, "bash");
-        directory.advance_age();
-        directory.learn_from(&woken_by(77), &[Key::Waker]);
-        assert_eq!(name(&directory, 77).as_deref(), Some("bash"));
+        let resolver = proc.resolver();
+        resolver.learn_from(&woken_by(77), &[Key::Waker]);
+        assert_eq!(name(&resolver, 77), None);
+        proc.set_comm(77, "bash");
+        resolver.advance_age();
+        resolver.learn_from(&woken_by(77), &[Key::Waker]);
+        assert_eq!(name(&resolver, 77).as_deref(), Some("bash"));
     }
 
     #[test]
-    fn a_thread_that_is_gone_by_the_report_has_the_name_that_it_had() {
+    fn a_thread_that_exits_before_the_report_keeps_its_name() {
         let proc = Proc::new("gone");
-        let directory = proc.directory();
-        proc.call(77, "sh");
-        proc.call(1230, "nginx");
+        let resolver = proc.resolver();
+        proc.set_comm(77, "sh");
+        proc.set_comm(1230, "nginx");
         let wait = Wait { tid: 1234, pid: 1230, ..woken_by(77) };
-        directory.learn_from(&wait, &[Key::Pid, Key::Waker]);
+        resolver.learn_from(&wait, &[Key::Pid, Key::Waker]);
         proc.end(77);
         proc.end(1230);
-        directory.advance_age();
-        directory.learn_from(&wait, &[Key::Pid, Key::Waker]);
-        assert_eq!([77, 1230].map(|tid| name(&directory, tid).unwrap()), ["sh", "nginx"]);
-        directory.forget_threads();
-        assert_eq!(name(&directory, 77), None);
+        resolver.advance_age();
+        resolver.learn_from(&wait, &[Key::Pid, Key::Waker]);
+        assert_eq!([77, 1230].map(|tid| name(&resolver, tid).unwrap()), ["sh", "nginx"]);
+        resolver.forget_threads();
+        assert_eq!(name(&resolver, 77), None);
     }
 
     #[test]
-    fn a_sample_of_its_own_is_newer_than_what_proc_said() {
+    fn the_name_in_a_sample_of_a_thread_replaces_the_one_from_proc() {
         let proc = Proc::new("renamed");
-        let directory = proc.directory();
-        proc.call(1234, "java");
-        directory.refresh(1234);
-        let wait = fixtures::wait();
-        directory.learn_from(&Wait { tid: 1234, comm: Comm::new(b"GC Thread#0"), ..wait }, &[Key::Tid]);
-        assert_eq!(name(&directory, 1234).as_deref(), Some("GC Thread#0"));
+        let resolver = proc.resolver();
+        proc.set_comm(1234, "java");
+        resolver.refresh(1234);
+        let wait = testing::wait();
+        resolver.learn_from(&Wait { tid: 1234, comm: Comm::new(b"GC Thread#0"), ..wait }, &[Key::Tid]);
+        assert_eq!(name(&resolver, 1234).as_deref(), Some("GC Thread#0"));
     }
 
     #[test]
-    fn the_names_of_many_short_lived_threads_are_forgotten() {
+    fn names_of_many_short_lived_threads_are_dropped() {
         let proc = Proc::new("many");
-        let directory = proc.directory();
+        let resolver = proc.resolver();
         for _ in 0..3 {
-            let first = directory.age.get() as u32 * 100_000;
-            (first..first + THREADS as u32).for_each(|tid| directory.learn(tid + 1, Comm::new(b"short")));
-            directory.advance_age();
+            let first = resolver.age.get() as u32 * 100_000;
+            (first..first + THREADS as u32).for_each(|tid| resolver.learn(tid + 1, Comm::new(b"short")));
+            resolver.advance_age();
         }
-        assert!(directory.comms.borrow().len() <= 2 * THREADS);
-        assert_eq!(name(&directory, 1), None);
+        assert!(resolver.comms.borrow().len() <= 2 * THREADS);
+        assert_eq!(name(&resolver, 1), None);
     }
 
     #[test]
-    fn a_cgroup_that_is_removed_after_its_first_wait_has_its_path() {
+    fn a_cgroup_removed_after_its_first_wait_keeps_its_path() {
         use std::os::unix::fs::MetadataExt as _;
         let mount = Proc::new("cgroups");
-        let directory = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
-        directory.prepare(&[Key::Cgroup]);
+        let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
+        resolver.prepare(&[Key::Cgroup]);
         let path = mount.0.join("job.slice");
         fs::create_dir_all(&path).unwrap();
         let id = fs::metadata(&path).unwrap().ino();
-        directory.learn_from(&Wait { cgroup_id: Some(id), ..fixtures::wait() }, &[Key::Cgroup]);
-        directory.resolve_new_cgroups();
+        resolver.learn_from(&Wait { cgroup_id: Some(id), ..testing::wait() }, &[Key::Cgroup]);
+        resolver.resolve_new_cgroups();
         fs::remove_dir(&path).unwrap();
-        assert_eq!(directory.cgroup(id), "/job.slice");
-        assert_eq!(directory.cgroup(u64::MAX), format!("(cgroup {}, gone)", u64::MAX));
+        assert_eq!(resolver.cgroup(id), "/job.slice");
+        assert_eq!(resolver.cgroup(u64::MAX), format!("(cgroup {}, gone)", u64::MAX));
     }
 }

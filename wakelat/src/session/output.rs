@@ -1,4 +1,4 @@
-//! Where results go, and what it means when they no longer can.
+//! The output of results, and how a write to it can end.
 
 use std::{
     fs::{self, File},
@@ -9,40 +9,40 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// The file or standard output, and its name for error messages.
+/// A file or standard output, and its name for error messages.
 pub struct Output {
     writer: BufWriter<Box<dyn Write + Send>>,
     name: String,
     pipe: StdoutPipe,
-    /// The file, until something is to be written.
+    /// The file, until something is written to it.
     untouched: Option<Untouched>,
 }
 
-/// A file to which nothing was written yet: a run that never starts leaves it as it was.
+/// A file that nothing was written to yet: a run that never starts leaves it unchanged.
 struct Untouched {
     file: File,
-    /// Where it is, if it was not there before.
+    /// Its path, if this run created it.
     created: Option<PathBuf>,
 }
 
-/// Standard output, where it can be a pipe.
+/// Standard output, if it may be a pipe.
 #[derive(Clone, Copy, Debug)]
 pub struct StdoutPipe(Option<RawFd>);
 
-/// How a write ended that did not fail.
+/// The result of a write that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteResult {
-    /// It arrived.
+    /// Everything was written.
     All,
-    /// The reader has gone, as `head` does: nothing more is wanted, and nothing is wrong.
+    /// The reader has closed the pipe, as `head` does: no more output is needed, and this is not an error.
     NoReader,
 }
 
 impl Output {
-    /// `path`, which the first that is written empties; standard output where there is none.
+    /// Opens `path`, which the first write truncates, or standard output if there is no path.
     ///
     /// # Errors
-    /// Where the file cannot be opened or created.
+    /// If the file cannot be opened or created.
     pub fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else {
             let stdout = io::stdout();
@@ -54,7 +54,7 @@ impl Output {
         let open = || {
             let created = path.symlink_metadata().is_err();
             let file = File::options().write(true).create(true).truncate(false).open(path)?;
-            // A pipe or a device has nothing that could be taken from it.
+            // A pipe or a device has no contents to preserve.
             let untouched = file.metadata()?.is_file().then(|| file.try_clone()).transpose()?;
             let untouched = untouched.map(|file| Untouched { file, created: created.then(|| path.to_owned()) });
             let mut output = Self::to(Box::new(file), &format!("`{}`", path.display()));
@@ -64,25 +64,25 @@ impl Output {
         open().with_context(|| format!("cannot write to `{}`", path.display()))
     }
 
-    /// What `writer` takes, by this name in error messages.
+    /// An output to `writer`, called `name` in error messages.
     pub(super) fn to(writer: Box<dyn Write + Send>, name: &str) -> Self {
         Self { writer: BufWriter::new(writer), name: name.to_owned(), pipe: StdoutPipe(None), untouched: None }
     }
 
-    /// How error messages name it.
+    /// The name in error messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Standard output, where it can be a pipe.
+    /// Standard output, if it may be a pipe.
     pub fn pipe(&self) -> StdoutPipe {
         self.pipe
     }
 
-    /// Writes what `write` writes, and sends it on its way.
+    /// Writes what `write` writes, and flushes it.
     ///
     /// # Errors
-    /// Where it cannot be written, as on a full disk; a reader that has gone is no error.
+    /// If it cannot be written, for example to a full disk. A reader that has gone is not an error.
     pub fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<WriteResult> {
         let emptied = self.untouched.take().map_or(Ok(()), |untouched| untouched.file.set_len(0));
         match emptied.and_then(|()| write(&mut self.writer)).and_then(|()| self.writer.flush()) {
@@ -92,18 +92,18 @@ impl Output {
         }
     }
 
-    /// Whether the reader of a pipe has gone: there may be nothing to write for a long time.
+    /// Whether the reader of a pipe has gone, which no write shows while there is nothing to write.
     pub fn reader_is_gone(&self) -> bool {
         self.pipe.reader_is_gone()
     }
 }
 
 impl StdoutPipe {
-    /// Whether its reader has gone.
+    /// Whether the reader of the pipe has gone.
     pub fn reader_is_gone(self) -> bool {
         let Some(fd) = self.0 else { return false };
         let mut poll = libc::pollfd { fd, events: 0, revents: 0 };
-        // SAFETY: one pollfd of ours, and no waiting.
+        // SAFETY: the pointer is to one local pollfd, and the call does not block.
         let ready = unsafe { libc::poll(&mut poll, 1, 0) };
         ready == 1 && poll.revents & libc::POLLERR != 0
     }
@@ -112,7 +112,7 @@ impl StdoutPipe {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some(path) = self.untouched.take().and_then(|untouched| untouched.created) {
-            // An empty file would look like a result. Where it cannot be removed, nothing depends on it.
+            // An empty file would look like a result. Failing to remove it has no other consequence.
             _ = fs::remove_file(path);
         }
     }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_as_it_was_until_there_is_something_else_for_it() {
+    fn a_file_keeps_its_contents_until_the_first_write() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "of the last run, and long").unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_to_which_nothing_was_written_does_not_appear() {
+    fn a_new_file_is_removed_if_nothing_was_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         drop(Output::open(Some(&path)).unwrap());
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_nothing_is_not_emptied() {
+    fn a_device_is_not_truncated() {
         Output::open(Some(Path::new("/dev/null"))).unwrap().write(|out| out.write_all(b"line\n")).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! How far a run is, for whoever waits at a terminal.
+//! Shows the progress of a run on a terminal.
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -8,23 +8,25 @@ use std::{
 use tokio::time::Instant;
 
 use super::{clock::monotonic_ns, schedule::Schedule};
-use crate::{config::Config, report::Mode};
+use crate::config::Config;
+use wakelat_core::report::Mode;
 
-/// How often the line changes.
+/// How often the line is updated.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// A line on standard error that is written over, on a terminal only.
+/// A line on standard error that overwrites itself, on a terminal only.
 pub struct Progress {
     next_at: Option<Instant>,
     shown: bool,
-    /// Nobody knows how many there are before the window ends.
+    /// Waits are aggregated in the kernel: their number is unknown before the window ends.
     counted: bool,
 }
 
 impl Progress {
-    /// Silent where nobody would see it, where lines come anyway, or where quiet was asked for.
+    /// Shows no progress if standard error is not a terminal, if reports appear at intervals, or with
+    /// `--quiet`.
     pub fn new(config: &Config) -> Self {
-        // Such a terminal cannot write over a line.
+        // Such a terminal cannot overwrite a line.
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let counted = config.mode == Mode::Aggregate;
         let wanted =
@@ -32,7 +34,7 @@ impl Progress {
         Self { next_at: wanted.then(|| Instant::now() + EVERY), shown: false, counted }
     }
 
-    /// Shows the time and the number of samples so far, if it is time to.
+    /// Updates the time and the number of samples if the next update is due.
     pub fn show(&mut self, schedule: &Schedule, samples: u64) {
         let now = Instant::now();
         let Some(next_at) = self.next_at.filter(|next_at| *next_at <= now) else { return };
@@ -40,11 +42,11 @@ impl Progress {
         let passed = monotonic_ns().saturating_sub(schedule.began_at_ns()) as f64 / 1e9;
         let of = schedule.length_ns().map_or(String::new(), |length_ns| format!(" of {:.1}", length_ns as f64 / 1e9));
         let samples = if self.counted { String::new() } else { format!(", {samples} samples") };
-        draw(&format!("{passed:.1}{of} s{samples}; Ctrl-C ends it"));
+        draw(&format!("{passed:.1}{of} s{samples}; press Ctrl-C to stop"));
         self.shown = true;
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             draw("");
@@ -53,7 +55,7 @@ impl Progress {
     }
 }
 
-/// Puts `text` in the place of what the line was. The terminal may have gone, and nobody with it looks.
+/// Replaces the line by `text`. Errors are ignored: if the terminal is gone, there is no reader.
 fn draw(text: &str) {
     _ = std::io::stderr().write_all(format!("\r\x1b[K{text}").as_bytes());
 }

@@ -1,4 +1,4 @@
-//! How threads are scheduled, where Rust's library has no word for it.
+//! Sets the scheduling policy of threads, which Rust's standard library does not support.
 
 use std::io;
 
@@ -17,18 +17,16 @@ struct Attributes {
     period_ns: u64,
 }
 
-/// Schedules the thread `tid`, 0 being the caller, with this priority.
+/// Sets the policy and priority of thread `tid` (0: the calling thread).
 ///
 /// # Errors
-/// Where there is no such thread, or the kernel refuses.
+/// If there is no such thread, or the kernel refuses.
 pub fn set_priority(tid: u32, priority: Priority) -> io::Result<()> {
     set(tid, priority, 0)
 }
 
-/// Schedules the caller with this priority, and what it starts from now on without (sched(7), `SCHED_RESET_ON_FORK`).
-///
-/// # Errors
-/// Where the kernel refuses.
+/// Sets the policy and priority of the calling thread. Its children do not inherit them (sched(7),
+/// `SCHED_RESET_ON_FORK`).
 pub fn set_own_priority(priority: Priority) -> io::Result<()> {
     set(0, priority, libc::SCHED_FLAG_RESET_ON_FORK as u64)
 }
@@ -53,7 +51,7 @@ fn set(tid: u32, priority: Priority, flags: u64) -> io::Result<()> {
             of(libc::SCHED_DEADLINE, Attributes { runtime_ns, deadline_ns: period_ns, period_ns, ..none })
         }
     };
-    // SAFETY: the pointer is to attributes of ours, which say their own size.
+    // SAFETY: the pointer is to local attributes, whose `size` field contains their size.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -70,7 +68,7 @@ mod tests {
             println!("SKIP what_is_started_does_not_take_the_priority_over: no real-time priority: {error}");
             return;
         }
-        // The policy is the 41st field (proc_pid_stat(5)), the 39th behind the name.
+        // The policy is the 41st field (proc_pid_stat(5)), the 39th after the name.
         let policy = |stat: &str| stat.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().parse();
         let own = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
         assert_eq!(policy(&own), Ok(libc::SCHED_FIFO));

@@ -1,4 +1,4 @@
-//! From what was asked for to what the kernel side is told.
+//! Derives the settings of the BPF programs, and those of the reader, from the configuration.
 
 use std::{
     fs,
@@ -10,17 +10,25 @@ use anyhow::{Context as _, Result};
 
 use super::{Environment, scheduling};
 use crate::{
-    aggregate::key::Key,
     collect::{FilterSettings, Settings, TimelineSettings},
     config::{Config, Priority},
+};
+use wakelat_core::{
+    aggregate::key::Key,
     report::{LatencyFrom, Mode},
 };
 
-/// A page, of the largest kind: a ring buffer that nothing comes through.
+/// The largest page size: enough for a ring buffer that carries no records.
 const SMALLEST_RING: u32 = 1 << 16;
 
-/// The settings for `config`. `shows_waits`: somebody looks at single ones; `shows_events`: at what happened between.
-pub fn of(config: &Config, place: &Environment, shows_waits: bool, shows_events: Option<TimelineSettings>) -> Settings {
+/// The settings for `config`. `shows_waits`: the view shows single waits; `shows_events`: the events between
+/// waits that it shows.
+pub fn of(
+    config: &Config,
+    environment: &Environment,
+    shows_waits: bool,
+    shows_events: Option<TimelineSettings>,
+) -> Settings {
     let filter = &config.filter;
     let aggregate = config.mode == Mode::Aggregate;
     let ring_bytes = match (aggregate, shows_events) {
@@ -30,8 +38,8 @@ pub fn of(config: &Config, place: &Environment, shows_waits: bool, shows_events:
     };
     Settings {
         attach: config.resources.attach,
-        btf: place.btf.clone(),
-        tracefs: place.tracefs.clone(),
+        btf: environment.btf.clone(),
+        tracefs: environment.tracefs.clone(),
         max_tasks: config.resources.max_tasks,
         ring_bytes,
         classes: config.classes,
@@ -39,7 +47,7 @@ pub fn of(config: &Config, place: &Environment, shows_waits: bool, shows_events:
         aggregate,
         with_waking: shows_waits || shows_events.is_some() || config.by.contains(&Key::Waker),
         from_waking: config.from == LatencyFrom::Waking,
-        // Of the few waits that are kept in the kernel it costs next to nothing.
+        // For the few waits that are kept in the kernel, it costs next to nothing.
         with_cgroup: aggregate
             || config.by.iter().any(|key| matches!(key, Key::Cgroup | Key::Container))
             || shows_events.is_some_and(|timeline| timeline.cgroups),
@@ -56,33 +64,33 @@ pub fn of(config: &Config, place: &Environment, shows_waits: bool, shows_events:
     }
 }
 
-/// A number that nobody could have known: the seed of the library's hash maps.
+/// An unpredictable number: the seed of the standard library's hash maps.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Makes this thread SCHED_FIFO, so that it is not starved by the load it measures; what it starts stays as it is. `asked`: the
-/// priority asked for, 0 for none at all. If none was asked for, it is the lowest one where that is free: `is_free` says whether
-/// it delays no task that is measured, and the kernel has to leave other tasks their share of the CPU. Returns the priority in
-/// force, if there is one.
+/// Gives this thread SCHED_FIFO, so that the load that it measures does not starve it; its children do not
+/// inherit it. `requested` is the requested priority: 0 for none. Without a request, the thread gets the
+/// lowest priority if that costs nothing: `is_free` says whether it delays no measured task, and the kernel
+/// has to reserve a part of each CPU for other tasks. Returns the priority in force, if there is one.
 ///
 /// # Errors
-/// Where the kernel refuses what was asked for.
-pub fn raise_priority(asked: Option<u8>, is_free: bool) -> Result<Option<Priority>> {
+/// If the kernel refuses the requested priority.
+pub fn raise_priority(requested: Option<u8>, is_free: bool) -> Result<Option<Priority>> {
     const LOWEST: Priority = Priority::Fifo(1);
-    match asked {
+    match requested {
         Some(0) => Ok(None),
         Some(priority) => {
             scheduling::set_own_priority(Priority::Fifo(priority)).with_context(|| {
                 format!(
-                    "cannot run at real-time priority `{priority}`; it takes CAP_SYS_NICE or an RLIMIT_RTPRIO of as much"
+                    "cannot run at real-time priority `{priority}`; it needs CAP_SYS_NICE or an RLIMIT_RTPRIO of at least that value"
                 )
             })?;
             Ok(Some(Priority::Fifo(priority)))
         }
         None if !is_free => Ok(None),
         None if !is_throttled() => {
-            log::info!("the reader has no real-time priority: this machine lets real-time tasks have a CPU for ever");
+            log::info!("the reader has no real-time priority, because real-time throttling is off on this machine");
             Ok(None)
         }
         None => match scheduling::set_own_priority(LOWEST) {
@@ -95,23 +103,25 @@ pub fn raise_priority(asked: Option<u8>, is_free: bool) -> Result<Option<Priorit
     }
 }
 
-/// How often to look for what has come. Where waits are counted in the kernel, only windows end.
+/// How often to read the ring buffer. If waits are aggregated in the kernel, only the ends of windows need
+/// the reader.
 pub fn drain_interval(config: &Config) -> Duration {
-    const NOTHING_COMES: Duration = Duration::from_millis(250);
+    const NO_RECORDS: Duration = Duration::from_millis(250);
     match config.mode {
         Mode::Samples => Duration::from_nanos(config.resources.drain_interval_ns),
-        Mode::Aggregate => NOTHING_COMES,
+        Mode::Aggregate => NO_RECORDS,
     }
 }
 
-/// Whether the reader has so little to do during a window that a real-time priority delays no other task noticeably: the
-/// programs aggregate, or a limit of the overhead bounds its work. A reader of single samples would hold a CPU for as long as
-/// the records of an interval take it.
+/// Whether the reader has so little to do during a window that a real-time priority delays no other task
+/// noticeably: the programs aggregate, or an overhead limit bounds the reader's work. A reader of single
+/// samples could hold a CPU for as long as the records of an interval take.
 pub fn reader_is_light(config: &Config) -> bool {
     config.mode == Mode::Aggregate || config.max_overhead_ppm.is_some()
 }
 
-/// Whether real-time tasks leave others some of each CPU (Documentation/scheduler/sched-rt-group.rst).
+/// Whether the kernel reserves a part of each CPU for tasks that are not real-time
+/// (Documentation/scheduler/sched-rt-group.rst).
 fn is_throttled() -> bool {
     let runtime_us = fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
     runtime_us.is_ok_and(|runtime_us| runtime_us.trim().parse().is_ok_and(|runtime_us: i64| runtime_us >= 0))

@@ -21,32 +21,32 @@ use super::{clock::monotonic_ns, keyboard};
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// As long as asked for.
+    /// The requested time has passed.
     Done,
-    /// Ctrl-C, a signal to end, the terminal closed.
+    /// Ctrl-C, a terminating signal, or a closed terminal.
     Signalled,
-    /// The threshold was reached, and that was to stop it.
+    /// The threshold was reached, and the run was configured to stop at it.
     Threshold,
-    /// Nobody reads the output any more.
+    /// The reader of the output has gone.
     NoReader,
 }
 
-/// The signals that end a run, but for those that were ignored when it started, as `nohup` and a shell that puts it into the
-/// background do: the first with its result so far, the next at once, as if it were not caught, whatever the
-/// run is blocked in. Whoever asks twice means it.
+/// The signals that end a run, except those that were ignored when it started, as with `nohup` or in a
+/// background job of a shell. The first signal ends the run with its result so far. The next one ends it at
+/// once, as if it were not caught, whatever the run is blocked in.
 pub struct Signals(Vec<Signal>);
 
-/// Signals this close to the first are one with it: ns. `timeout` (coreutils) sends to its child and then to its group, and
-/// a terminal that closes to a shell, which passes it on.
+/// Signals this close to the first count as one with it: ns. `timeout` (coreutils) sends to its child and
+/// then to its process group; a terminal that closes sends to a shell, which forwards the signal.
 const ONE_NS: u64 = 100_000_000;
 
 const KINDS: [SignalKind; 3] = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
 
 impl Signals {
-    /// Catches them from now on.
+    /// Catches the signals from now on.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses to catch a signal.
     pub fn catch() -> Result<Self> {
         Self::caught().context("cannot catch signals")
     }
@@ -56,9 +56,9 @@ impl Signals {
         let caught: Vec<SignalKind> = KINDS.into_iter().filter(|kind| !is_ignored(*kind)).collect();
         for kind in caught.iter().map(|kind| kind.as_raw_value()) {
             let first_at_ns = Arc::clone(&first_at_ns);
-            // Where the signal arrives, as the run may be where it hears of none: writing to a pipe that nobody empties, or
-            // waiting for a command.
-            let again = move || {
+            // Handled in the signal handler, because the run may be blocked where it notices no signal: in a
+            // write to a full pipe, or waiting for a command.
+            let on_signal = move || {
                 let now_ns = monotonic_ns();
                 let first = first_at_ns.compare_exchange(0, now_ns, SeqCst, SeqCst);
                 if first.is_err_and(|first_ns| now_ns.saturating_sub(first_ns) > ONE_NS) {
@@ -66,13 +66,14 @@ impl Signals {
                     _ = emulate_default_handler(kind);
                 }
             };
-            // SAFETY: an atomic, clock_gettime(2), tcsetattr(3) and what that library offers for handlers: all async-signal-safe.
-            unsafe { register(kind, again) }?;
+            // SAFETY: the handler uses an atomic, clock_gettime(2), tcsetattr(3) and what signal-hook offers
+            // for handlers, which are all async-signal-safe.
+            unsafe { register(kind, on_signal) }?;
         }
         Ok(Self(caught.into_iter().map(signal).collect::<io::Result<_>>()?))
     }
 
-    /// Waits for the first of them.
+    /// Waits for the first of the signals.
     pub async fn first(&mut self) {
         poll_fn(|context| {
             let came = self.0.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
@@ -82,12 +83,12 @@ impl Signals {
     }
 }
 
-/// Whether whatever started this process, or this process itself, ignores the signal.
+/// Whether this process ignores the signal, by itself or inherited from its parent.
 fn is_ignored(kind: SignalKind) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: no new action is given, and the present one is written to an action of ours.
+    // SAFETY: no new action is given, and the current one is written to a local variable.
     let known = unsafe { libc::sigaction(kind.as_raw_value(), ptr::null(), action.as_mut_ptr()) } == 0;
-    // SAFETY: zeros are an action, too.
+    // SAFETY: zeros are a valid `sigaction`, too.
     known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
@@ -96,11 +97,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_is_ignored_where_it_was_before_the_start() {
-        // No other test uses this signal, and its default does nothing either.
+    fn an_ignored_signal_is_recognized() {
+        // No other test uses this signal, and its default action does nothing either.
         let kind = SignalKind::window_change();
         assert!(!is_ignored(kind));
-        // SAFETY: takes two numbers.
+        // SAFETY: the call takes two numbers; `SIG_IGN` runs no handler.
         unsafe { libc::signal(kind.as_raw_value(), libc::SIG_IGN) };
         assert!(is_ignored(kind));
     }

@@ -1,58 +1,47 @@
-//! What a command shows of a run.
+//! The interface between a run and the command that shows its results.
 
 use std::io::Write;
 
-use crate::{
-    aggregate::key::Names,
-    collect::{Collector, TimelineSettings},
-    report::Report,
-    timeline::event::Event,
-    wait::Wait,
-};
+use crate::collect::{Collector, TimelineSettings};
+use wakelat_core::{aggregate::key::Names, report::Report, timeline::event::Event, wait::Wait};
 
-/// What a command shows of a run.
+/// Receives the results of a run, and shows them.
 pub trait View {
-    /// Whether it shows single waits: then they are given as they come.
+    /// Whether the view shows single waits: if so, [`View::wait`] gets each as it ends.
     fn shows_waits(&self) -> bool {
         false
     }
 
-    /// What it shows of the course of events on each CPU, if anything: then that is given as it comes. Waits have to be
-    /// counted in user space ([`crate::report::Mode::Samples`]).
+    /// The events between waits that the view shows, if any: if so, [`View::event`] gets each. Waits then
+    /// have to be aggregated in user space ([`wakelat_core::report::Mode::Samples`]).
     fn shows_events(&self) -> Option<TimelineSettings> {
         None
     }
 
-    /// Whether each report covers all since the start, and not only what is new.
+    /// Whether each report covers everything since the start instead of only the last window.
     fn is_cumulative(&self) -> bool {
         false
     }
 
-    /// Whether it takes keys, where a terminal gives them, and has to know of a new size of the terminal.
+    /// Whether the view handles keys and changes of the terminal's size, if there is a terminal.
     fn takes_input(&self) -> bool {
         false
     }
 
-    /// Something came from the terminal. Returns what is to happen.
+    /// Handles input from the terminal. Returns what the run has to do.
     fn input(&mut self, _input: Input) -> InputAction {
         InputAction::Nothing
     }
 
-    /// The programs are loaded, and not attached yet.
+    /// Called when the programs are loaded and not attached yet.
     fn loaded(&mut self, _collector: &mut Collector) {}
 
-    /// Before anything else.
-    ///
-    /// # Errors
-    /// Those of `out`.
+    /// Called before all other output.
     fn begin(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// One wait.
-    ///
-    /// # Errors
-    /// Those of `out`.
+    /// Shows a wait.
     fn wait(
         &mut self,
         _wait: &Wait,
@@ -63,12 +52,9 @@ pub trait View {
         Ok(())
     }
 
-    /// One event, in the order of its CPU. Those of the warm-up come, too, for what they tell of what comes after it, but
-    /// without the waits that ended in it; [`View::warmed_up`] stands between. Where [`View::shows_waits`], a wait was given
-    /// to [`View::wait`] before its event.
-    ///
-    /// # Errors
-    /// Those of `out`.
+    /// Shows an event; events arrive in the order of their CPU. Events of the warm-up are included, because
+    /// later ones depend on them, but without the waits that ended in it; [`View::warmed_up`] comes between.
+    /// If [`View::shows_waits`], a wait is passed to [`View::wait`] before its event.
     fn event(
         &mut self,
         _event: &Event,
@@ -79,43 +65,41 @@ pub trait View {
         Ok(())
     }
 
-    /// The warm-up has ended: what came so far is only the past of what comes.
+    /// Called when the warm-up has ended: the events so far are only the history of later ones.
     ///
     /// # Errors
-    /// Those of `out`, and where what was counted so far cannot be read.
+    /// If `out` cannot be written, or the counts so far cannot be read.
     fn warmed_up(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// The last window has ended now; its report comes when the ring buffer is empty.
+    /// Called when the last window has ended; its report follows when the ring buffer is empty.
     fn ended(&mut self) {}
 
-    /// Adds to a report what only this view shows. It comes as soon as the window has ended, before [`View::report`].
+    /// Adds data to a report that only this view shows. Called as soon as the window has ended, before
+    /// [`View::report`].
     fn complete(&mut self, _report: &mut Report) {}
 
-    /// A window has ended.
-    ///
-    /// # Errors
-    /// Those of `out`.
+    /// Shows the report of a window that has ended.
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> std::io::Result<()>;
 }
 
-/// What comes from a terminal.
+/// Input from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A key.
     Key(u8),
-    /// It has another size.
+    /// The size of the terminal has changed.
     Resized,
 }
 
-/// What follows from it.
+/// What the run does after an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputAction {
     /// Nothing.
     Nothing,
-    /// A report now, in place of at the end of the interval.
+    /// Report now instead of at the end of the interval.
     Report,
-    /// The end of the run.
+    /// End the run.
     Quit,
 }

@@ -1,4 +1,5 @@
-//! The output, written by a thread of its own: a slow reader of the output does not keep wakelat from reading the ring buffer.
+//! Writes the output in a thread of its own: a slow reader of the output does not keep wakelat from reading
+//! the ring buffer.
 
 use std::{
     io::{self, Write},
@@ -19,20 +20,20 @@ use super::{
 };
 use crate::config::Priority;
 
-/// Bytes from which on they are sent to the thread, although more are about to come.
+/// Size from which pending bytes are sent to the thread, even if more are about to follow.
 const CHUNK: usize = 1 << 18;
 
-/// Bytes that may wait for the thread. Reports and what ends a recording come on top of it.
+/// Bytes that may be queued for the thread. Reports and the end of a recording are queued even beyond this.
 const CAPACITY: usize = 1 << 25;
 
-/// A queue of what is to be written. Writing to it neither blocks nor fails.
+/// A queue of output. Writing to it neither blocks nor fails.
 pub struct OutputWriter {
-    /// The thread's number.
+    /// The thread's TID.
     tid: u32,
     pending: Vec<u8>,
-    /// Chunks for the thread; none once there are no more to come.
+    /// Chunks for the thread; `None` once there are no more.
     chunks: Option<Sender<Vec<u8>>>,
-    /// Bytes that were sent and are not written yet.
+    /// Bytes that were sent to the thread and are not written yet.
     unwritten: Arc<AtomicUsize>,
     thread: Option<JoinHandle<Result<WriteResult>>>,
     pipe: StdoutPipe,
@@ -40,10 +41,10 @@ pub struct OutputWriter {
 }
 
 impl OutputWriter {
-    /// Starts the thread, with a priority where one is given.
+    /// Starts the thread, with `priority` if there is one.
     ///
     /// # Errors
-    /// Where the kernel refuses another thread.
+    /// If the kernel refuses to create the thread.
     pub fn start(output: Output, priority: Option<Priority>) -> Result<Self> {
         let (pipe, name) = (output.pipe(), output.name().to_owned());
         let unwritten = Arc::new(AtomicUsize::new(0));
@@ -53,18 +54,18 @@ impl OutputWriter {
         let work = move || {
             _ = started.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
             if let Some(priority) = priority {
-                // Without it the output may be slow, which is found and reported.
+                // Without the priority, the output may be slow, which is detected and reported.
                 _ = scheduling::set_own_priority(priority);
             }
             write_all(output, &received, &left)
         };
         let thread = thread::Builder::new().name("wakelat-output".to_owned()).spawn(work);
-        let thread = Some(thread.context("cannot start the thread that writes the output")?);
-        let tid = tid.recv().context("the thread that writes the output has ended")?;
+        let thread = Some(thread.context("cannot start the output thread")?);
+        let tid = tid.recv().context("the output thread has ended")?;
         Ok(Self { tid, pending: Vec::new(), chunks: Some(chunks), unwritten, thread, pipe, name })
     }
 
-    /// Has the thread run with this priority from now on, if there is one and the kernel allows it.
+    /// Sets the thread's priority, if there is one and the kernel allows it.
     pub fn set_priority(&self, priority: Option<Priority>) {
         if let Some(priority) = priority {
             // A thread that has ended has nothing left to write.
@@ -72,7 +73,7 @@ impl OutputWriter {
         }
     }
 
-    /// Whether the output is blocked: nothing more is to be queued that can be left out.
+    /// Whether the output is blocked: only what cannot be left out may still be queued.
     pub fn is_full(&self) -> bool {
         self.unwritten.load(Relaxed) + self.pending.len() >= CAPACITY
     }
@@ -80,7 +81,8 @@ impl OutputWriter {
     /// Queues what `write` writes.
     ///
     /// # Errors
-    /// Those of `write`, and where earlier output could not be written, as on a full disk. A reader that has gone is no error.
+    /// If `write` fails, or earlier output could not be written, for example to a full disk. A reader that
+    /// has gone is not an error.
     pub fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<WriteResult> {
         match write(self) {
             Ok(()) => self.send(),
@@ -88,10 +90,10 @@ impl OutputWriter {
         }
     }
 
-    /// Hands to the thread what is queued.
+    /// Sends the pending bytes to the thread.
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// If earlier output could not be written. A reader that has gone is not an error.
     pub fn send(&mut self) -> Result<WriteResult> {
         self.send_pending();
         match self.thread.take_if(|thread| thread.is_finished()) {
@@ -101,10 +103,10 @@ impl OutputWriter {
         }
     }
 
-    /// What an error of a view means for the run.
+    /// Converts an error of a view to the result of a write.
     ///
     /// # Errors
-    /// Where it means that the output cannot be written; a reader that has gone is no error.
+    /// If the output cannot be written. A reader that has gone is not an error.
     pub fn classify_error(&self, error: io::Error) -> Result<WriteResult> {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Ok(WriteResult::NoReader);
@@ -112,7 +114,7 @@ impl OutputWriter {
         Err(error).with_context(|| format!("cannot write to {}", self.name))
     }
 
-    /// Whether the reader of a pipe has gone: there may be nothing to write for a long time.
+    /// Whether the reader of a pipe has gone, which no write shows while there is nothing to write.
     pub fn reader_is_gone(&self) -> bool {
         self.pipe.reader_is_gone()
     }
@@ -120,9 +122,9 @@ impl OutputWriter {
     /// Waits until everything is written.
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// If the output could not be written. A reader that has gone is not an error.
     pub fn finish(mut self) -> Result<WriteResult> {
-        // Also where there is nothing: a file from an earlier run is emptied.
+        // Also if nothing is pending, so that a file from an earlier run is truncated.
         self.send_pending();
         self.chunks = None;
         self.thread.take().map_or(Ok(WriteResult::NoReader), join)
@@ -131,7 +133,7 @@ impl OutputWriter {
     fn send_pending(&mut self) {
         let chunk = std::mem::take(&mut self.pending);
         self.unwritten.fetch_add(chunk.len(), Relaxed);
-        // The thread takes no more where it has failed, which its result shows.
+        // The channel is closed if the thread has failed, which the thread's result shows.
         _ = self.chunks.as_ref().map(|chunks| chunks.send(chunk));
     }
 }
@@ -151,7 +153,7 @@ impl Write for OutputWriter {
 }
 
 impl Drop for OutputWriter {
-    /// A run that fails writes what it had to show until then.
+    /// Writes what a failed run has queued so far.
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.send_pending();
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_takes_nothing_does_not_block_the_queue() {
+    fn a_blocked_reader_does_not_block_the_queue() {
         let (mut reader, mut writer) = pipe();
         let line = [b'x'; 4_096];
         let mut queued = 0;
@@ -202,14 +204,14 @@ mod tests {
             reader.read_to_end(&mut read).unwrap();
             read.len()
         });
-        // What comes at the end is written, however full the queue is.
+        // The end of the output is written, however full the queue is.
         writer.write(|out| out.write_all(b"end")).unwrap();
         assert_eq!(writer.finish().unwrap(), WriteResult::All);
         assert_eq!(reading.join().unwrap(), queued + 3);
     }
 
     #[test]
-    fn a_reader_that_has_gone_is_found_and_is_no_error() {
+    fn a_reader_that_has_gone_is_detected_and_not_an_error() {
         let (reader, mut writer) = pipe();
         drop(reader);
         while writer.write(|out| out.write_all(b"line\n")).unwrap() == WriteResult::All {}
@@ -218,10 +220,10 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_is_an_error_with_the_name_of_the_output() {
+    fn the_error_of_a_full_disk_names_the_output() {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let mut writer = OutputWriter::start(Output::to(Box::new(full), "`/dev/full`"), None).unwrap();
-        // The thread may have failed before there is anything else to write.
+        // The thread may fail before or after the next write.
         let written = writer.write(|out| out.write_all(b"line\n"));
         let error = format!("{:#}", written.and_then(|_| writer.finish()).unwrap_err());
         assert!(error.starts_with("cannot write to `/dev/full`: "), "{error}");

@@ -1,63 +1,63 @@
-//! Records to activations: what belongs together, and what is missing.
+//! Groups records into activations, and counts what is missing.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::record::{KernelFrame, TimerlatContext, TimerlatEvent, TimerlatRecord, TracedTask};
 
-/// Noise from before an activation that is kept, per CPU: only what reaches past the moment at which its timer was due
-/// delays it.
+/// Maximum number of noise records kept before an activation, per CPU. Noise delays an activation only if
+/// it lasts beyond the moment at which the timer is due.
 const MAX_NOISE_BEFORE: usize = 256;
 
-/// One expiry of a CPU's timer and what followed: interrupt, thread, return to user space.
+/// One expiry of the timer of a CPU and what followed: interrupt, thread, return to user space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activation {
-    /// Its CPU.
+    /// The CPU.
     pub cpu: u32,
-    /// Its number on this CPU.
+    /// The number of the activation on its CPU.
     pub seq: u64,
-    /// What the timer's interrupt measured.
+    /// The latency that the timer's interrupt measured.
     pub irq: Option<TimerLatency>,
-    /// What the thread measured.
+    /// The latency that the thread measured.
     pub thread: Option<TimerLatency>,
-    /// What a thread of user space measured when it came back.
+    /// The latency that a user-space thread measured when it returned.
     pub user: Option<TimerLatency>,
-    /// Noise that was said before the timer's interrupt and since the activation before.
+    /// Noise recorded between the previous activation and the timer's interrupt.
     pub before: Vec<Noise>,
-    /// Noise that was said from the timer's interrupt to the last measurement.
+    /// Noise recorded from the timer's interrupt to the last measurement.
     pub noise: Vec<Noise>,
     /// The stack that the timer's interrupt found.
     pub stack: Vec<KernelFrame>,
     /// Why the tracer stopped, if it did so in this activation.
     pub stopped: Option<String>,
-    /// Records of its CPU were lost meanwhile: noise may be missing.
+    /// Whether records of this CPU were lost during the activation, so that noise may be missing.
     pub lossy: bool,
 }
 
-/// A latency.
+/// A latency of an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerLatency {
-    /// When it was said: ns.
+    /// The time of the record: ns.
     pub at_ns: u64,
-    /// How long after the timer was due: ns.
+    /// The time since the timer was due: ns.
     pub latency_ns: u64,
-    /// Who ran there: the thread that the interrupt found, or the one that measured.
+    /// The thread that the interrupt found running, or the thread that measured.
     pub task: Option<TracedTask>,
 }
 
-/// Something that had the CPU.
+/// An interference: something that had the CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noise {
-    /// What it was.
+    /// What had the CPU.
     pub source: NoiseSource,
-    /// When it began: ns.
+    /// The start: ns.
     pub start_ns: u64,
-    /// How long it took: net ns.
+    /// The net duration: ns.
     pub duration_ns: u64,
-    /// When it was said, which is when it ended: ns.
+    /// The time of the record, which is written at the end of the noise: ns.
     pub at_ns: u64,
 }
 
-/// What had the CPU.
+/// What had the CPU during a noise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NoiseSource {
     /// An interrupt: its name and its number.
@@ -71,7 +71,7 @@ pub enum NoiseSource {
 }
 
 impl Activation {
-    /// What was measured in `context`.
+    /// The latency measured in `context`.
     pub fn measured(&self, context: TimerlatContext) -> Option<TimerLatency> {
         match context {
             TimerlatContext::Irq => self.irq,
@@ -80,7 +80,7 @@ impl Activation {
         }
     }
 
-    /// The last that was measured: the latency of the whole activation.
+    /// The last latency measured, which is that of the whole activation.
     pub fn total(&self) -> Option<(TimerlatContext, TimerLatency)> {
         TimerlatContext::ALL.into_iter().rev().find_map(|context| Some((context, self.measured(context)?)))
     }
@@ -94,22 +94,22 @@ impl Activation {
     }
 }
 
-/// What became of the activations, each in one of the terms.
+/// What became of the activations. Each is in exactly one of the counters except `restarts`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ActivationCounts {
-    /// With the latency of the interrupt and of the thread.
+    /// Activations with the latencies of the interrupt and of the thread.
     pub complete: u64,
-    /// Without that of the interrupt: the record of it was lost, or comes from before the beginning.
+    /// Activations without the latency of the interrupt: its record was lost, or precedes the trace.
     pub without_irq: u64,
-    /// Without that of the thread: the record of it was lost, or comes after the end.
+    /// Activations without the latency of the thread: its record was lost, or follows the trace.
     pub without_thread: u64,
-    /// Not seen at all: gaps in the numbers.
+    /// Activations without any record: gaps in the numbers.
     pub missing: u64,
-    /// Times at which the numbers or the clock began anew: another trace follows in the same file.
+    /// How often the numbers or the clock went back, because the input contains several traces.
     pub restarts: u64,
 }
 
-/// Makes activations of the records of one source.
+/// Groups the records of one source into activations.
 #[derive(Debug, Default)]
 pub struct Assembler {
     cpus: BTreeMap<u32, Cpu>,
@@ -121,19 +121,20 @@ struct Cpu {
     open: Option<Activation>,
     /// Noise since the last measurement of the open activation.
     since: VecDeque<Noise>,
-    /// Records were lost since the open activation was measured last.
+    /// Whether records were lost since the last measurement of the open activation.
     lossy: bool,
     last_seq: Option<u64>,
     last_at_ns: u64,
 }
 
 impl Assembler {
-    /// What became of the activations so far, those not counted that are still open.
+    /// What became of the activations so far, without those that are open.
     pub fn counts(&self) -> ActivationCounts {
         self.counts
     }
 
-    /// Takes a record; gives the activations that it closes. Of more than one CPU they are only where another trace begins.
+    /// Adds a record. Returns the activations that it completes. They are of several CPUs only if another
+    /// trace begins.
     pub fn push(&mut self, record: TimerlatRecord) -> Vec<Activation> {
         let mut closed = Vec::new();
         if self.cpus.get(&record.cpu).is_some_and(|cpu| record.at_ns < cpu.last_at_ns) {
@@ -165,9 +166,9 @@ impl Assembler {
                     open.stack = frames;
                 }
             }
-            TimerlatEvent::Stopped { reason: why } => {
+            TimerlatEvent::Stopped { reason } => {
                 if let Some(open) = &mut cpu.open {
-                    open.stopped = Some(why);
+                    open.stopped = Some(reason);
                 }
             }
             TimerlatEvent::Osnoise(_) | TimerlatEvent::SampleThreshold { .. } => {}
@@ -175,12 +176,12 @@ impl Assembler {
         closed
     }
 
-    /// Takes note that records of a CPU were lost: what is open there may lack some, and what comes next may too.
+    /// Notes that records of a CPU were lost: both the open activation and the next one may lack records.
     pub fn lost(&mut self, cpu: u32) {
         self.cpus.entry(cpu).or_default().lossy = true;
     }
 
-    /// The activations that are open, at the end.
+    /// Returns the activations that are open at the end of the input.
     pub fn end(&mut self) -> Vec<Activation> {
         let open: Vec<Activation> = std::mem::take(&mut self.cpus).into_values().filter_map(|cpu| cpu.open).collect();
         open.iter().for_each(|activation| self.count(activation));
@@ -206,7 +207,7 @@ impl Assembler {
                     open.lossy |= std::mem::take(&mut cpu.lossy);
                     return None;
                 }
-                // Both the tracer and `timerlat_sample` tell of it.
+                // Both the tracer and `timerlat_sample` report this latency.
                 Some(known) if known.latency_ns == measured.latency_ns => return None,
                 _ => {}
             }
@@ -240,10 +241,10 @@ impl Assembler {
 
 impl Cpu {
     fn noise(&mut self, noise: Noise) {
-        let waits = |open: &Activation| open.thread.is_none() && open.user.is_none();
+        let is_waiting_for_thread = |open: &Activation| open.thread.is_none() && open.user.is_none();
         match &mut self.open {
-            // Until the thread runs, all noise is between the interrupt and it.
-            Some(open) if waits(open) => open.noise.push(noise),
+            // Until the thread has run, all noise is between the interrupt and the thread.
+            Some(open) if is_waiting_for_thread(open) => open.noise.push(noise),
             _ => {
                 if self.since.len() == MAX_NOISE_BEFORE {
                     self.since.pop_front();
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn t30_noise_belongs_to_one_activation_and_no_sum_goes_over() {
+    fn t30_every_noise_belongs_to_exactly_one_activation() {
         use TimerlatContext::{Irq, Thread};
         let records = [
             timerlat(10, 1, Irq),
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_of_user_space_belongs_to_the_activation_that_returns() {
+    fn noise_before_the_return_to_user_space_belongs_to_the_activation_that_returns() {
         let records = [
             timerlat(10, 1, TimerlatContext::Irq),
             timerlat(15, 1, TimerlatContext::Thread),
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_counted_once() {
+    fn missing_records_are_counted_once() {
         use TimerlatContext::{Irq, Thread};
         let records = [timerlat(5, 1, Thread), timerlat(10, 2, Irq), timerlat(40, 5, Irq), timerlat(45, 5, Thread)];
         let (all, counts) = assemble(records);
@@ -321,9 +322,9 @@ mod tests {
     }
 
     #[test]
-    fn the_tracer_and_its_tracepoint_tell_of_the_same_activation() {
+    fn records_of_the_tracer_and_its_tracepoint_are_of_the_same_activation() {
         use TimerlatContext::{Irq, Thread};
-        let same = |at_ns, said, context| TimerlatRecord { at_ns: said, ..timerlat(at_ns, 1, context) };
+        let same = |at_ns, written_ns, context| TimerlatRecord { at_ns: written_ns, ..timerlat(at_ns, 1, context) };
         let (all, counts) =
             assemble([same(10, 10, Irq), same(10, 11, Irq), irq(12), same(15, 15, Thread), same(15, 16, Thread)]);
         assert_eq!((all.len(), counts.complete), (1, 1));
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_marks_what_may_lack_records() {
+    fn a_loss_marks_the_activation_that_may_lack_records() {
         let mut assembler = Assembler::default();
         let mut all = assembler.push(timerlat(10, 1, TimerlatContext::Irq));
         assembler.lost(0);
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_is_another_trace() {
+    fn a_clock_that_goes_back_starts_another_trace() {
         let (all, counts) = assemble([timerlat(50, 7, TimerlatContext::Irq), timerlat(10, 7, TimerlatContext::Irq)]);
         assert_eq!((all.len(), counts.restarts, counts.missing), (2, 1, 0));
     }

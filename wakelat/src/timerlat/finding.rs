@@ -1,46 +1,47 @@
-//! What stands out in the latencies of a run: the causes that a remedy is worth. The thresholds are those of
-//! docs/timerlat.md.
+//! The findings of a run: causes large enough to be worth a remedy. docs/timerlat.md lists the thresholds.
 
 use super::{
     explain::LatencyCause,
     summary::{ShareSum, TimerlatSummary},
 };
 
-/// Of all latency, a cause has to have this much to stand out: percent.
+/// Minimum share of all latency of a finding: percent.
 pub const MIN_SHARE_PERCENT: u128 = 20;
 
-/// Or this much of the activation in which it had the most: percent.
+/// Alternatively, minimum share of the latency of the activation in which the cause took the most time:
+/// percent.
 pub const MIN_SHARE_OF_ONE_PERCENT: u128 = 50;
 
-/// What is unexplained, this much of all latency, as it puts the others in doubt: percent.
+/// Minimum share of all latency that is unexplained, because that puts the other causes in doubt: percent.
 pub const MIN_UNEXPLAINED_PERCENT: u128 = 5;
 
-/// And as long as this in one activation: ns. Less is the usual way from a timer to a thread.
+/// Minimum time that a finding took in one activation: ns. Less is the normal path from a timer to a
+/// thread.
 pub const MIN_LONGEST_NS: u64 = 10_000;
 
-/// Findings that are shown.
+/// Maximum number of findings.
 const MAX_FINDINGS: usize = 5;
 
-/// A cause that stands out.
+/// A cause large enough to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimerlatFinding {
     /// The cause.
     pub cause: LatencyCause,
-    /// What it had of the explained activations.
+    /// The time of this cause in the explained activations.
     pub sum: ShareSum,
-    /// Their latencies together: ns.
+    /// The latencies of all explained activations together: ns.
     pub total_ns: u128,
 }
 
-/// What stands out, the largest first.
+/// The findings of a run, the largest first.
 pub fn findings(summary: &TimerlatSummary) -> Vec<TimerlatFinding> {
     let whole_ns = summary.explained_ns;
-    let stands_out = |cause: &LatencyCause, sum: &ShareSum| {
+    let is_large = |cause: &LatencyCause, sum: &ShareSum| {
         let of_all = |percent: u128| sum.ns * 100 >= whole_ns * percent;
         match cause {
-            // What is measured there is the user's own code.
+            // The latency of user space is that of the user's own code.
             LatencyCause::UserSpace => false,
-            // Without records of interferences nothing else could be.
+            // Without records of interferences, everything is unexplained.
             LatencyCause::Unexplained => summary.coverage.noise > 0 && of_all(MIN_UNEXPLAINED_PERCENT),
             _ => {
                 of_all(MIN_SHARE_PERCENT)
@@ -50,7 +51,7 @@ pub fn findings(summary: &TimerlatSummary) -> Vec<TimerlatFinding> {
     };
     let shares = summary.shares_by_size().into_iter();
     shares
-        .filter(|(cause, sum)| sum.max_ns >= MIN_LONGEST_NS && stands_out(cause, sum))
+        .filter(|(cause, sum)| sum.max_ns >= MIN_LONGEST_NS && is_large(cause, sum))
         .take(MAX_FINDINGS)
         .map(|(cause, sum)| TimerlatFinding { cause: cause.clone(), sum: *sum, total_ns: whole_ns })
         .collect()
@@ -66,23 +67,23 @@ mod tests {
     };
 
     fn found(text: &str) -> Vec<TimerlatFinding> {
-        let rules = TimerlatSummaryOptions {
+        let options = TimerlatSummaryOptions {
             threshold_ns: None,
             worst: 0,
             resolution_ns: RESOLUTION_NS,
             ..TimerlatSummaryOptions::default()
         };
-        let (mut summing, mut trace) = (TimerlatSummaryBuilder::new(rules), TraceReader::new(text.as_bytes()));
-        while let Some(said) = trace.next().unwrap() {
-            if let Ok(TraceItem::Record(record)) = said {
-                summing.push(record);
+        let (mut builder, mut trace) = (TimerlatSummaryBuilder::new(options), TraceReader::new(text.as_bytes()));
+        while let Some(item) = trace.next().unwrap() {
+            if let Ok(TraceItem::Record(record)) = item {
+                builder.push(record);
             }
         }
-        findings(&summing.end().0)
+        findings(&builder.end().0)
     }
 
     #[test]
-    fn the_thread_that_kept_the_cpu_stands_out() {
+    fn the_thread_that_kept_the_cpu_is_the_finding() {
         let found = found(fixtures::DOCUMENTATION[2]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(
@@ -93,10 +94,10 @@ mod tests {
     }
 
     #[test]
-    fn short_latencies_have_no_finding_and_unexplained_is_none_where_nothing_was_recorded() {
-        // Three quarters of 28.9 µs are unexplained, for want of records.
+    fn short_or_unrecorded_latencies_have_no_findings() {
+        // Three quarters of 28.9 µs are unexplained, because there are no noise records.
         assert_eq!(found(fixtures::DOCUMENTATION[0]), []);
-        // 7 µs of an interrupt in 40 µs of latency: less than the usual way.
+        // 7 µs of an interrupt in 40 µs of latency: less than the normal path takes.
         let irqs = found(fixtures::DOCUMENTATION[1]);
         assert!(irqs.iter().all(|found| found.cause == LatencyCause::IrqDelay), "{irqs:?}");
     }

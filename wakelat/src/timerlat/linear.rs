@@ -1,22 +1,22 @@
-//! Counts in buckets of one width, as rtla's histograms have them (`--bucket-size`, `--entries`).
+//! Histograms with buckets of equal width, as in rtla (`--bucket-size`, `--entries`).
 
 use std::collections::BTreeMap;
 
-/// The buckets of a histogram: from 0 on.
+/// The buckets of a histogram, the first of which begins at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bins {
-    /// How wide each is: ns.
+    /// The width of each bucket: ns.
     pub width_ns: u64,
-    /// How many there are.
+    /// The number of buckets.
     pub entries: u64,
 }
 
-/// What was counted in them.
+/// The counts of a histogram with buckets of equal width.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinearHistogram {
-    /// By the number of the bucket, without empty ones.
+    /// The counts by index of the bucket, without empty buckets.
     pub counts: BTreeMap<u64, u64>,
-    /// What is beyond the last bucket.
+    /// The number of values beyond the last bucket.
     pub over: u64,
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_is_in_the_bucket_that_rtla_puts_it_in() {
+    fn values_are_in_the_same_buckets_as_in_rtla() {
         let mut linear = LinearHistogram::default();
         let bins = Bins { width_ns: 2_000, entries: 3 };
         [0, 1_999, 2_000, 5_999, 6_000, u64::MAX].into_iter().for_each(|ns| linear.record(bins, ns));

@@ -1,8 +1,10 @@
-//! The kernel's timerlat and osnoise tracers: how late a periodic timer's thread runs, and what made it late.
+//! The kernel's timerlat and osnoise tracers: how late a periodic timer wakes its thread, and what made it
+//! late.
 //!
-//! Data moves one way: a source (the text of a trace, or a live kernel) gives [`record::TimerlatRecord`]s, [`assemble`] makes
-//! activations of them, [`explain`] says where their time went, [`summary`] and [`noise`] add them up, and [`sink`] shows
-//! that. All of it is pure but for [`run`], which opens files.
+//! Data flows in one direction: a source (the text of a trace, or a live kernel) produces
+//! [`record::TimerlatRecord`]s, [`assemble`] groups them into activations, [`explain`] divides the latency
+//! of each among its causes, [`summary`] and [`noise`] add them up, and [`render`] formats the result.
+//! Everything is pure except [`run`], which opens files, and [`live`].
 
 pub mod assemble;
 pub mod explain;
@@ -12,8 +14,8 @@ pub mod live;
 pub mod noise;
 mod periods;
 pub mod record;
+pub mod render;
 pub mod run;
-pub mod sink;
 pub mod summary;
 pub mod text;
 

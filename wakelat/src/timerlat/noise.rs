@@ -1,4 +1,5 @@
-//! What a run of the osnoise tracer comes to: how much of a CPU is left to a thread that wants all of it.
+//! The summary of a run of the osnoise tracer: how much of a CPU is left to a thread that would use all of
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use super::{
     record::{TimerlatEvent, TimerlatRecord},
     summary::TimerlatCoverage,
 };
-use crate::{
+use wakelat_core::{
     aggregate::{
         distribution::{Distribution, Maximum},
         rank::Percentile,
@@ -15,58 +16,59 @@ use crate::{
     wait::Comm,
 };
 
-/// What a run of the osnoise tracer comes to.
+/// The summary of a run of the osnoise tracer.
 #[derive(Clone, Debug, Default)]
 pub struct NoiseSummary {
-    /// By CPU.
+    /// The noise of each CPU.
     pub cpus: BTreeMap<u32, CpuNoise>,
-    /// Of all CPUs.
+    /// The noise of all CPUs together.
     pub all: CpuNoise,
-    /// What was seen and what was not.
+    /// What was recorded and what was lost.
     pub coverage: TimerlatCoverage,
-    /// Buckets of one width in which single noises are counted too, where they are asked for.
+    /// Buckets of equal width in which single noises are also counted, if requested.
     pub bins: Option<Bins>,
     first_at_ns: Option<u64>,
 }
 
-/// The noise of one CPU, or of all.
+/// The noise of one CPU, or of all CPUs.
 #[derive(Clone, Debug, Default)]
 pub struct CpuNoise {
-    /// The workload's periods that ended.
+    /// Completed periods of the workload.
     pub periods: u64,
-    /// How long the workload ran in them: ns.
+    /// How long the workload ran in these periods: ns.
     pub runtime_ns: u64,
     /// How much of that was noise: ns.
     pub noise_ns: u64,
-    /// The most noise of a period: ns.
+    /// The most noise in one period: ns.
     pub max_noise_ns: u64,
     /// The longest single noise: ns.
     pub max_single_ns: u64,
-    /// By kind: of the periods; of the noise records themselves where no period has ended.
+    /// Counts by kind, from the records of periods. Use [`CpuNoise::counts()`], which also covers runs
+    /// without a whole period.
     pub counts: NoiseCounts,
-    /// The single noises that were recorded (`sample_threshold`): from one reading of the clock to the next, with the
-    /// interferences between them.
+    /// The recorded single noises (`sample_threshold`): from one reading of the clock to the next,
+    /// including the interferences between them.
     pub samples: Distribution,
-    /// Their counts in buckets of one width: empty where none are asked for.
+    /// The counts of single noises in buckets of equal width; empty if not requested.
     pub linear: LinearHistogram,
-    /// Those of them that begin where the one before ended, with no interference between.
+    /// Single noises that begin where the previous one ended, with no interference between.
     pub back_to_back: u64,
-    /// What the records of interferences and single noises say themselves.
+    /// Counts by kind, from the records of interferences and single noises.
     seen: NoiseCounts,
-    /// When the last single noise ended: ns.
+    /// The end of the last single noise: ns.
     last_end_ns: Option<u64>,
 }
 
-/// So many ns may the beginning of a noise be from the end of the one before where they follow each other: by as much may
-/// the two clocks of a live record move against each other.
+/// Maximum distance from the end of a noise to the start of the next for them to be back to back: ns. The
+/// two clocks of a live record may drift apart by this much.
 const BACK_TO_BACK_NS: u64 = 100;
-/// From so many noises on, a pattern is none by chance.
+/// Minimum number of back-to-back noises that is not a coincidence.
 const MIN_NOISES: u64 = 100;
 
-/// How often, by kind of noise.
+/// Counts of noise by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoiseCounts {
-    /// Hardware, firmware, a hypervisor: noise without an interference that the kernel knows.
+    /// Noises without an interference that the kernel knows: hardware, firmware or a hypervisor.
     pub hw: u64,
     /// Non-maskable interrupts.
     pub nmi: u64,
@@ -79,41 +81,42 @@ pub struct NoiseCounts {
 }
 
 impl CpuNoise {
-    /// The part of the runtime that was left to the workload, in hundred-thousandths (rtla shows as many digits); none
-    /// where no period has ended.
+    /// The share of the runtime that was left to the workload, in hundred-thousandths of a percent, as many
+    /// digits as rtla shows. `None` if no period has ended.
     pub fn available(&self) -> Option<u64> {
         let left = u128::from(self.runtime_ns.saturating_sub(self.noise_ns)) * 10_000_000;
-        let part = left.checked_div(u128::from(self.runtime_ns))?;
-        u64::try_from(part).ok()
+        let share = left.checked_div(u128::from(self.runtime_ns))?;
+        u64::try_from(share).ok()
     }
 
-    /// The counts by kind: those of the periods, or of the noise records where no period has ended.
+    /// The counts by kind: from the periods, or from the noise records if no period has ended.
     pub fn counts(&self) -> NoiseCounts {
         if self.periods > 0 { self.counts } else { self.seen }
     }
 
-    /// The longest single noise: of the periods, or of the gaps where no period has ended.
+    /// The longest single noise: from the periods, or from the gaps if no period has ended: ns.
     pub fn max_single_ns(&self) -> u64 {
         if self.periods > 0 { self.max_single_ns } else { self.samples.max_ns() }
     }
 
-    /// All noise: of the periods, or of the gaps where no period has ended.
+    /// All noise: from the periods, or from the gaps if no period has ended: ns.
     pub fn noise_ns(&self) -> u128 {
         if self.periods > 0 { u128::from(self.noise_ns) } else { self.samples.sum_ns() }
     }
 
-    /// Whether most of the single noises are the time that recording the one before took: a record that takes longer than
-    /// the noise threshold is a noise itself, which is recorded, and so on.
+    /// Whether most of the single noises are the time that recording the previous one took. A record that
+    /// takes longer than the noise threshold is a noise itself, which is recorded, and so on.
     pub fn is_mostly_recording(&self) -> bool {
         self.back_to_back >= MIN_NOISES && self.back_to_back * 2 > self.samples.count()
     }
 
-    /// A noise threshold above what recording takes: whole µs, as ns.
+    /// A noise threshold above the time that recording takes: whole µs, as ns.
     pub fn threshold_above_recording_ns(&self) -> u64 {
         self.samples.percentile_ns(Percentile::P50).saturating_mul(2).div_ceil(1_000).saturating_mul(1_000)
     }
 
-    /// Whether the noise of `event` follows the one before at once; it is the one before from now on.
+    /// Whether the noise of `event` begins where the previous one ended. Remembers the end of this one for
+    /// the next call.
     fn follows(&mut self, event: &TimerlatEvent) -> bool {
         let TimerlatEvent::SampleThreshold { start_ns, duration_ns, interference } = *event else { return false };
         let before = self.last_end_ns.replace(start_ns.saturating_add(duration_ns));
@@ -159,12 +162,12 @@ impl CpuNoise {
 }
 
 impl NoiseSummary {
-    /// An empty run that counts single noises in `bins` too.
+    /// Creates an empty summary, which also counts single noises in `bins`.
     pub fn new(bins: Option<Bins>) -> Self {
         Self { bins, ..Self::default() }
     }
 
-    /// Takes a record. What the timerlat tracer says is passed over.
+    /// Adds a record. Ignores records of the timerlat tracer.
     pub fn push(&mut self, record: &TimerlatRecord) {
         if matches!(
             record.event,
@@ -183,7 +186,7 @@ impl NoiseSummary {
         self.all.push(record, follows, self.bins);
     }
 
-    /// Takes note of lost records of a CPU.
+    /// Counts lost records of a CPU; `None` if their number is unknown.
     pub fn lost(&mut self, cpu: u32, events: Option<u64>) {
         match events {
             Some(events) => {
@@ -194,7 +197,7 @@ impl NoiseSummary {
         }
     }
 
-    /// Whether the osnoise tracer said anything.
+    /// Whether there are no records of the osnoise tracer.
     pub fn is_empty(&self) -> bool {
         self.all.periods == 0 && self.all.samples.count() == 0
     }
@@ -229,7 +232,7 @@ mod tests {
         assert_eq!(cpu.counts(), NoiseCounts { hw: 2, irq: 6, ..NoiseCounts::default() });
     }
 
-    /// Single noises, each with its beginning, its length and how many interferences were in it.
+    /// A summary of single noises, each with its start, its duration and the number of interferences in it.
     fn singles(noises: impl IntoIterator<Item = (u64, u64, u64)>) -> NoiseSummary {
         let mut summary = NoiseSummary::default();
         for (start_ns, duration_ns, interference) in noises {
@@ -240,8 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn noises_that_follow_each_other_without_a_gap_are_of_the_recording() {
-        // Every 4 µs one of 4 µs, as far as the clocks can say.
+    fn back_to_back_noises_are_the_cost_of_recording() {
+        // A noise of 4 µs every 4 µs, within the accuracy of the clocks.
         let summary = singles((0..1_000).map(|n| (n * 4_000 + n % 3 * 20, 4_000, 0)));
         assert_eq!((summary.all.samples.count(), summary.all.back_to_back), (1_000, 999));
         assert!(summary.all.is_mostly_recording());
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn noises_with_a_gap_or_an_interference_are_the_machines() {
+    fn noises_with_a_gap_or_an_interference_are_not_the_cost_of_recording() {
         let apart = singles((0..1_000).map(|n| (n * 10_000, 4_000, 0)));
         let interrupts = singles((0..1_000).map(|n| (n * 4_000, 4_000, 1)));
         let few = singles((0..50).map(|n| (n * 4_000, 4_000, 0)));
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_whole_period_is_told_by_its_gaps() {
+    fn a_run_without_a_whole_period_is_summed_up_from_its_gaps() {
         let mut summary = NoiseSummary::default();
         for (duration_ns, interference) in [(900, 0), (5_000, 2)] {
             summary.push(&record(TimerlatEvent::SampleThreshold { start_ns: 0, duration_ns, interference }));

@@ -1,104 +1,107 @@
-//! What the tracers and the tracepoints of noise say, one thing at a time, whatever source it came from.
+//! Records of the tracers and of the noise tracepoints, the same for every source.
 //!
 //! The fields are those of `kernel/trace/trace_entries.h` (`osnoise_entry`, `timerlat_entry`) and
-//! `include/trace/events/osnoise.h`, the same from Linux 5.17 to 7.2 but for `timerlat_sample`, which 6.15 added.
+//! `include/trace/events/osnoise.h`, unchanged from Linux 5.17 to 7.2 except for `timerlat_sample`, which
+//! 6.15 added.
 
-use crate::wait::Comm;
+use wakelat_core::wait::Comm;
 
-/// One thing a tracer or a tracepoint of noise said. A source hands them over in the order of time on each CPU.
+/// A record of a tracer or of a noise tracepoint. A source emits the records of each CPU in the order of
+/// time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimerlatRecord {
-    /// When it was said: ns of the same clock as the `start_ns` of noise. Live, that is CLOCK_MONOTONIC; in the text of a
-    /// trace, the trace's own clock.
+    /// The time of the record: ns, on the same clock as `start_ns` of noise. This is CLOCK_MONOTONIC for a
+    /// live tracer, and the clock of the trace for the text of a trace.
     pub at_ns: u64,
-    /// The CPU it was said on.
+    /// The CPU of the record.
     pub cpu: u32,
-    /// Who ran there, where the source tells.
+    /// The task that was running, if the source reports it.
     pub task: Option<TracedTask>,
-    /// What was said.
+    /// The event.
     pub event: TimerlatEvent,
 }
 
 /// A thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TracedTask {
-    /// Its id; 0 is the idle task.
+    /// The TID; 0 is the idle task.
     pub tid: u32,
-    /// Its name.
+    /// The name.
     pub comm: Comm,
 }
 
-/// What was said. Durations of noise are net: without what interrupted it.
+/// The event of a record. Durations of noise are net: they exclude what interrupted the noise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimerlatEvent {
-    /// A latency of an activation. It is gross: all the time since the timer was due.
+    /// A latency of an activation. It is gross: the whole time since the timer was due.
     Timerlat {
-        /// The activation's number on its CPU, from 1.
+        /// The number of the activation on its CPU, from 1.
         seq: u64,
-        /// Where it was measured.
+        /// Where the latency was measured.
         context: TimerlatContext,
-        /// ns since the timer was due.
+        /// The time since the timer was due: ns.
         latency_ns: u64,
     },
-    /// The sum of a period of the osnoise workload.
+    /// The totals of a period of the osnoise workload.
     Osnoise(OsnoisePeriod),
     /// An interrupt.
     IrqNoise {
-        /// The interrupt's number, or its vector where it is one of the architecture's own.
+        /// The number of the interrupt, or its vector if it is one of the architecture's own.
         vector: i32,
-        /// What the kernel calls it: `local_timer`, `qxl`.
+        /// The kernel's name for it, such as `local_timer` or `qxl`.
         desc: String,
-        /// When it began: ns.
+        /// The start: ns.
         start_ns: u64,
-        /// How long it took: net ns.
+        /// The net duration: ns.
         duration_ns: u64,
     },
     /// A softirq.
     SoftirqNoise {
-        /// Its number (`enum` in include/linux/interrupt.h).
+        /// The number of the softirq (`enum` in include/linux/interrupt.h).
         vector: i32,
-        /// When it began: ns.
+        /// The start: ns.
         start_ns: u64,
-        /// How long it took: net ns.
+        /// The net duration: ns.
         duration_ns: u64,
     },
     /// A non-maskable interrupt.
     NmiNoise {
-        /// When it began: ns.
+        /// The start: ns.
         start_ns: u64,
-        /// How long it took: ns.
+        /// The duration: ns.
         duration_ns: u64,
     },
-    /// A thread that had the CPU, said when it was switched out.
+    /// A thread that had the CPU. Recorded when it is switched out.
     ThreadNoise {
-        /// The thread.
+        /// The TID of the thread.
         tid: u32,
-        /// Its name.
+        /// The name of the thread.
         comm: Comm,
-        /// When it began, or when the timer's interrupt did while it ran: ns.
+        /// The start: ns. If the timer interrupted the thread, the start of the timer's interrupt.
         start_ns: u64,
-        /// How long it took: net ns.
+        /// The net duration: ns.
         duration_ns: u64,
     },
-    /// A gap that the osnoise workload saw between two readings of the clock.
+    /// A gap between two consecutive readings of the clock by the osnoise workload.
     SampleThreshold {
-        /// When it began: ns.
+        /// The start: ns.
         start_ns: u64,
-        /// How long it was: gross ns, with the interferences in it (`run_osnoise`, kernel/trace/trace_osnoise.c).
+        /// The gross duration: ns, including the interferences (`run_osnoise`,
+        /// kernel/trace/trace_osnoise.c).
         duration_ns: u64,
-        /// How many NMIs, interrupts, softirqs and threads there were in it.
+        /// The number of NMIs, interrupts, softirqs and threads in the gap.
         interference: u64,
     },
-    /// The stack that the timer's interrupt found, innermost function first: see `osnoise/print_stack`.
+    /// The stack that the timer's interrupt found, innermost function first. See `osnoise/print_stack`.
     Stack {
-        /// The activation it belongs to, where the source tells.
+        /// The activation to which the stack belongs, if the source reports it.
         seq: Option<u64>,
         /// The functions.
         frames: Vec<KernelFrame>,
     },
     /// The tracer stopped because a latency reached `stop_tracing_us` or `stop_tracing_total_us`.
     Stopped {
-        /// What the source says about it.
+        /// The reason that the source gives.
         reason: String,
     },
 }
@@ -108,22 +111,22 @@ pub enum TimerlatEvent {
 pub enum TimerlatContext {
     /// In the timer's interrupt.
     Irq,
-    /// In the thread that it woke.
+    /// In the thread that the interrupt woke.
     Thread,
-    /// When that thread, of user space, came back for the next activation.
+    /// In a user-space thread, when it returns to wait for the next activation.
     User,
 }
 
 impl TimerlatContext {
-    /// All of them, in the order of an activation.
+    /// All contexts, in the order of an activation.
     pub const ALL: [Self; 3] = [Self::Irq, Self::Thread, Self::User];
 
-    /// The context of the kernel's number for it: `timer_lat.context` of a record.
+    /// The context for the kernel's number, which is `timer_lat.context` of a record.
     pub fn of(number: u64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// rtla's word for it.
+    /// The name in rtla.
     pub fn name(self) -> &'static str {
         match self {
             Self::Irq => "IRQ",
@@ -133,16 +136,16 @@ impl TimerlatContext {
     }
 }
 
-/// The sum of a period of the osnoise workload: `struct osnoise_sample`, in ns.
+/// The totals of a period of the osnoise workload: `struct osnoise_sample`, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OsnoisePeriod {
     /// How long the workload ran: ns.
     pub runtime_ns: u64,
-    /// How much of it was noise: ns.
+    /// How much of the runtime was noise: ns.
     pub noise_ns: u64,
     /// The longest single noise: ns.
     pub max_single_ns: u64,
-    /// Noises without any interference that the kernel knows: hardware, firmware, a hypervisor.
+    /// Noises without an interference that the kernel knows: hardware, firmware or a hypervisor.
     pub hw: u64,
     /// Non-maskable interrupts.
     pub nmi: u64,
@@ -154,17 +157,17 @@ pub struct OsnoisePeriod {
     pub thread: u64,
 }
 
-/// A function of a stack.
+/// A function of a kernel stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KernelFrame {
-    /// Its name, with what else the source says of it: `delay_tsc`, `delay_tsc+0x1f/0x40 [module]`.
+    /// The name, with what the source appends to it: `delay_tsc`, `delay_tsc+0x1f/0x40 [module]`.
     Symbol(String),
-    /// Its address, where nothing else is known.
+    /// The address, if the name is not known.
     Address(u64),
 }
 
 impl std::fmt::Display for KernelFrame {
-    /// Writes the name or the address, control characters escaped.
+    /// Writes the name or the address, with control characters escaped.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Symbol(name) => name.chars().try_for_each(|c| match c.is_control() {
@@ -176,14 +179,5 @@ impl std::fmt::Display for KernelFrame {
     }
 }
 
-/// What a source could not hand over, per CPU.
+/// Records that a source lost, by CPU.
 pub type LostByCpu = std::collections::BTreeMap<u32, u64>;
-
-/// The names of softirqs by their number (`softirq_to_name`, kernel/softirq.c).
-const SOFTIRQS: [&str; 10] =
-    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
-
-/// The name of a softirq.
-pub fn softirq_name(vector: i32) -> Option<&'static str> {
-    SOFTIRQS.get(usize::try_from(vector).ok()?).copied()
-}

@@ -1,4 +1,4 @@
-//! A saved trace as a source: opened, read to its end, shown.
+//! Reads a saved trace to its end and renders it.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::{
     linear::Bins,
     noise::NoiseSummary,
     record::{TimerlatContext, TimerlatRecord},
-    sink::{self, LatencyDisplay, NoiseView, TimerlatView},
+    render::{self, LatencyDisplay, NoiseView, TimerlatView},
     summary::{TimerlatCoverage, TimerlatSummary, TimerlatSummaryBuilder, TimerlatSummaryOptions},
     text::{RESOLUTION_NS, TraceErrorKind, TraceItem, TraceReader},
 };
@@ -19,35 +19,35 @@ use crate::{
         input::{name, open},
         output::{Output, WriteResult},
     },
-    sink::{OutputFormat, Style},
 };
+use wakelat_core::render::{OutputFormat, Style};
 
-/// What is to be made of a saved trace.
+/// A saved trace, and where to write the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedTrace {
-    /// The file; `-` is standard input.
+    /// The path of the trace; `-` is standard input.
     pub from: PathBuf,
-    /// How and where the result is shown.
+    /// Format and destination of the result.
     pub output: OutputConfig,
 }
 
-/// What of a timerlat trace is shown.
+/// What to show of a timerlat trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerlatOptions {
     /// The view.
     pub view: TimerlatView,
     /// The latency from which an activation is explained: ns.
     pub threshold_ns: Option<u64>,
-    /// How many of the worst are drawn.
+    /// The number of longest activations to show in full.
     pub worst: usize,
-    /// How people see latencies.
+    /// How to show latencies to people.
     pub form: LatencyDisplay,
-    /// Buckets of one width, where they are asked for.
+    /// Buckets of equal width, if requested.
     pub bins: Option<Bins>,
 }
 
 impl TimerlatOptions {
-    /// What decides how activations are added up, from records of this precision.
+    /// The options of the summary, for records of the given precision and a timer of the given period.
     pub fn summary_options(&self, resolution_ns: u64, period_ns: Option<u64>) -> TimerlatSummaryOptions {
         TimerlatSummaryOptions {
             threshold_ns: self.threshold_ns,
@@ -59,19 +59,20 @@ impl TimerlatOptions {
     }
 }
 
-/// What of an osnoise trace is shown.
+/// What to show of an osnoise trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OsnoiseOptions {
     /// The view.
     pub view: NoiseView,
-    /// Buckets of one width, where they are asked for.
+    /// Buckets of equal width, if requested.
     pub bins: Option<Bins>,
 }
 
 /// Explains a saved timerlat trace.
 ///
 /// # Errors
-/// Where the file cannot be read, holds no timerlat trace, or the result cannot be written.
+///
+/// Fails if the file cannot be read or contains no timerlat trace, or if the result cannot be written.
 pub fn timerlat(saved: &SavedTrace, shown: TimerlatOptions, style: &Style) -> Result<()> {
     let name = name(&saved.from);
     let input = open(&saved.from).with_context(|| format!("cannot read {name}"))?;
@@ -79,26 +80,26 @@ pub fn timerlat(saved: &SavedTrace, shown: TimerlatOptions, style: &Style) -> Re
     let format = saved.output.format;
     let (json, lines) =
         (format == OutputFormat::Json, shown.view == TimerlatView::Trace && format == OutputFormat::Human);
-    let rules = shown.summary_options(RESOLUTION_NS, None);
-    let mut summing = TimerlatSummaryBuilder::new(rules);
-    let mut document = sink::TimerlatDocumentWriter::new(&rules);
-    let mut table: Option<sink::trace::ActivationLines> = None;
+    let options = shown.summary_options(RESOLUTION_NS, None);
+    let mut builder = TimerlatSummaryBuilder::new(options);
+    let mut document = render::TimerlatDocumentWriter::new(&options);
+    let mut table: Option<render::trace::ActivationLines> = None;
     let mut has_titles = false;
     let mut csv = |over: &[ExplainedActivation]| {
         let titles = if std::mem::replace(&mut has_titles, true) {
             String::new()
         } else {
-            sink::csv::titles(TimerlatView::Trace)?
+            render::csv::titles(TimerlatView::Trace)?
         };
-        Ok::<_, std::io::Error>(titles + &sink::csv::activations(over)?)
+        Ok::<_, std::io::Error>(titles + &render::csv::activations(over)?)
     };
-    // The first line of a `trace` may be long in coming: it is written when it is known.
+    // The header of `trace` is written with the first activation, which may take a long time to come.
     let mut show = |over: Vec<ExplainedActivation>, out: &mut Output| -> Result<WriteResult> {
         if lines && !over.is_empty() {
             let mut text = String::new();
             let lines = table.get_or_insert_with(|| {
-                // The first activation says whether threads of user space measure.
-                let lines = sink::trace::ActivationLines::new(
+                // The first activation shows whether user-space threads measure.
+                let lines = render::trace::ActivationLines::new(
                     style.clone(),
                     over.iter().any(|one| one.context == TimerlatContext::User),
                 );
@@ -115,18 +116,18 @@ pub fn timerlat(saved: &SavedTrace, shown: TimerlatOptions, style: &Style) -> Re
         Ok(WriteResult::All)
     };
     let mut trace = TraceReader::new(input);
-    while let Some(said) = trace.next().with_context(|| format!("cannot read {name}"))? {
-        match said {
+    while let Some(item) = trace.next().with_context(|| format!("cannot read {name}"))? {
+        match item {
             Ok(TraceItem::Record(record)) => {
-                if show(summing.push(record), &mut out)? == WriteResult::NoReader {
+                if show(builder.push(record), &mut out)? == WriteResult::NoReader {
                     return Ok(());
                 }
             }
-            Ok(TraceItem::Lost { cpu, events }) => summing.lost(cpu, events),
-            other => count_unread(other, summing.coverage()),
+            Ok(TraceItem::Lost { cpu, events }) => builder.lost(cpu, events),
+            other => count_unread(other, builder.coverage()),
         }
     }
-    let (summary, over) = summing.end();
+    let (summary, over) = builder.end();
     if show(over, &mut out)? == WriteResult::NoReader {
         return Ok(());
     }
@@ -135,44 +136,45 @@ pub fn timerlat(saved: &SavedTrace, shown: TimerlatOptions, style: &Style) -> Re
     }
     let text = match (format, shown.view) {
         (OutputFormat::Json, TimerlatView::Trace) => document.end(&summary)?,
-        (OutputFormat::Json, _) => sink::json(&summary, &summary.worst)?,
-        // The titles are there already.
+        (OutputFormat::Json, _) => render::json(&summary, &summary.worst)?,
+        // The header has been written already.
         (OutputFormat::Csv, TimerlatView::Trace) if has_titles => String::new(),
-        (OutputFormat::Csv, view) => sink::csv::run(view, &summary)?,
+        (OutputFormat::Csv, view) => render::csv::run(view, &summary)?,
         (OutputFormat::Human, _) => text(shown, &summary, style),
     };
     out.write(|out| out.write_all(text.as_bytes()))?;
     Ok(())
 }
 
-/// What a view shows at the end.
+/// Renders the summary at the end of a run.
 pub(super) fn text(shown: TimerlatOptions, summary: &TimerlatSummary, style: &Style) -> String {
     match shown.view {
-        TimerlatView::Hist => sink::hist::text(summary, shown.form, style),
-        TimerlatView::Top => sink::top::text(summary, shown.form, style),
-        TimerlatView::Why => sink::why::text(summary, style),
+        TimerlatView::Hist => render::hist::text(summary, shown.form, style),
+        TimerlatView::Top => render::top::text(summary, shown.form, style),
+        TimerlatView::Why => render::why::text(summary, style),
         TimerlatView::Trace => {
             let mut out = String::new();
-            sink::coverage(&summary.coverage, style, &mut out);
+            render::coverage(&summary.coverage, style, &mut out);
             out
         }
     }
 }
 
-/// Adds up a saved osnoise trace.
+/// Sums up a saved osnoise trace.
 ///
 /// # Errors
-/// Where the file cannot be read, holds no osnoise trace, or the result cannot be written.
+///
+/// Fails if the file cannot be read or contains no osnoise trace, or if the result cannot be written.
 pub fn osnoise(saved: &SavedTrace, shown: OsnoiseOptions, style: &Style) -> Result<()> {
     let name = name(&saved.from);
     let input = open(&saved.from).with_context(|| format!("cannot read {name}"))?;
     let mut out = Output::open(saved.output.path.as_deref())?;
     let mut summary = NoiseSummary::new(shown.bins);
-    // A file may hold a timerlat trace before: its noise is not the workload's.
+    // The file may contain a timerlat trace first, whose noise is not that of the osnoise workload.
     let mut before: Vec<TimerlatRecord> = Vec::new();
     let mut trace = TraceReader::new(input);
-    while let Some(said) = trace.next().with_context(|| format!("cannot read {name}"))? {
-        match said {
+    while let Some(item) = trace.next().with_context(|| format!("cannot read {name}"))? {
+        match item {
             Ok(TraceItem::Record(record)) => match record.event {
                 super::record::TimerlatEvent::Timerlat { .. } => {
                     before.clear();
@@ -194,10 +196,10 @@ pub fn osnoise(saved: &SavedTrace, shown: OsnoiseOptions, style: &Style) -> Resu
         bail!("{}", no_records_message(&name, "osnoise", &summary.coverage));
     }
     let text = match (saved.output.format, shown.view) {
-        (OutputFormat::Json, _) => sink::noise_json(&summary)?,
-        (OutputFormat::Csv, view) => sink::csv::noise(view, &summary)?,
-        (_, NoiseView::Hist) => sink::osnoise::hist(&summary, style),
-        (_, NoiseView::Top) => sink::osnoise::top(&summary, style),
+        (OutputFormat::Json, _) => render::noise_json(&summary)?,
+        (OutputFormat::Csv, view) => render::csv::noise(view, &summary)?,
+        (_, NoiseView::Hist) => render::osnoise::hist(&summary, style),
+        (_, NoiseView::Top) => render::osnoise::top(&summary, style),
     };
     out.write(|out| out.write_all(text.as_bytes()))?;
     Ok(())
@@ -208,9 +210,9 @@ fn is_of_osnoise(record: &TimerlatRecord) -> bool {
     matches!(record.event, TimerlatEvent::Osnoise(_) | TimerlatEvent::SampleThreshold { .. })
 }
 
-/// What is no record goes into the coverage.
-fn count_unread(said: Result<TraceItem, super::text::TraceParseError>, coverage: &mut TimerlatCoverage) {
-    match said {
+/// Counts an item that is not a record in the coverage.
+fn count_unread(item: Result<TraceItem, super::text::TraceParseError>, coverage: &mut TimerlatCoverage) {
+    match item {
         Ok(TraceItem::Overwritten(events)) => coverage.overwritten = coverage.overwritten.saturating_add(events),
         Ok(TraceItem::Other) => coverage.other += 1,
         Ok(TraceItem::Record(_) | TraceItem::Lost { .. }) => {}
@@ -219,9 +221,11 @@ fn count_unread(said: Result<TraceItem, super::text::TraceParseError>, coverage:
     }
 }
 
-/// Why a file gave nothing.
+/// The message for a file without records of the tracer.
 fn no_records_message(name: &str, tracer: &str, coverage: &TimerlatCoverage) -> String {
     let first = [&coverage.broken, &coverage.foreign].into_iter().find_map(|unread| unread.first.clone());
     let why = first.map(|first| format!("; {first}")).unwrap_or_default();
-    format!("{name} holds no record of the {tracer} tracer; expected what `cat trace` prints under `{tracer}`{why}")
+    format!(
+        "{name} contains no record of the {tracer} tracer; expected the output of `cat trace` with the tracer `{tracer}`{why}"
+    )
 }

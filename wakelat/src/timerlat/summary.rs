@@ -1,4 +1,5 @@
-//! What a run comes to: latencies per CPU and context, the sums of the shares, the worst activations, the coverage.
+//! The summary of a timerlat run: latencies by CPU and context, time by cause, the longest activations, the
+//! coverage.
 
 use std::collections::BTreeMap;
 
@@ -9,48 +10,48 @@ use super::{
     periods::PeriodCounter,
     record::{LostByCpu, TimerlatContext, TimerlatEvent, TimerlatRecord},
 };
-use crate::{
+use wakelat_core::{
     aggregate::distribution::{Distribution, Maximum},
     wait::Comm,
 };
 
-/// What decides how activations are added up.
+/// Options of a summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimerlatSummaryOptions {
-    /// The latency from which an activation is explained: ns; all of them where there is none.
+    /// The latency from which an activation is explained: ns. `None` explains all of them.
     pub threshold_ns: Option<u64>,
-    /// How many of the worst are kept.
+    /// The number of longest activations to keep.
     pub worst: usize,
-    /// The precision of the records' `at_ns`: ns.
+    /// The precision of `at_ns` of the records: ns.
     pub resolution_ns: u64,
-    /// The time between two activations: ns; none where the source does not say.
+    /// The time between two activations: ns. `None` if the source does not report it.
     pub period_ns: Option<u64>,
-    /// Buckets of one width in which latencies are counted too, where they are asked for.
+    /// Buckets of equal width in which latencies are also counted, if requested.
     pub bins: Option<Bins>,
 }
 
-/// What a run comes to.
+/// The summary of a run.
 #[derive(Clone, Debug)]
 pub struct TimerlatSummary {
-    /// What decided.
+    /// The options with which it was made.
     pub options: TimerlatSummaryOptions,
-    /// The latencies, by CPU.
+    /// The latencies of each CPU.
     pub cpus: BTreeMap<u32, Latencies>,
     /// The latencies of all CPUs.
     pub all: Latencies,
-    /// What the time of the explained activations went to, by cause.
+    /// The time of the explained activations, by cause.
     pub shares: BTreeMap<LatencyCause, ShareSum>,
-    /// The explained activations.
+    /// The number of explained activations.
     pub explained: u64,
-    /// Their latencies together: ns.
+    /// The sum of the latencies of the explained activations: ns.
     pub explained_ns: u128,
-    /// The worst of them, longest first.
+    /// The longest activations, longest first.
     pub worst: Vec<ExplainedActivation>,
-    /// What was seen and what was not.
+    /// What was recorded and what was lost.
     pub coverage: TimerlatCoverage,
 }
 
-/// The latencies of one CPU or of all of them.
+/// The latencies of one CPU, or of all CPUs.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     contexts: [Distribution; 3],
@@ -66,65 +67,65 @@ impl Latencies {
         &self.contexts[context as usize]
     }
 
-    /// The counts of a context in buckets of one width: empty where none are asked for.
+    /// The counts of a context in buckets of equal width; empty if not requested.
     pub fn linear(&self, context: TimerlatContext) -> &LinearHistogram {
         &self.linear[context as usize]
     }
 
-    /// The last latency of a context: ns.
+    /// The most recent latency of a context: ns.
     pub fn current_ns(&self, context: TimerlatContext) -> Option<u64> {
         self.current[context as usize]
     }
 }
 
-/// What went to one cause.
+/// The time of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareSum {
-    /// All of it: ns.
+    /// The total: ns.
     pub ns: u128,
     /// The most in one activation: ns.
     pub max_ns: u64,
-    /// The latency of that activation: ns.
+    /// The latency of the activation with the most: ns.
     pub max_of_ns: u64,
-    /// How many activations it had a share in.
+    /// The number of activations with this cause.
     pub activations: u64,
-    /// In how many pieces.
+    /// The number of times that the cause occurred.
     pub times: u64,
 }
 
-/// What was seen and what was not.
+/// What was recorded and what was lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimerlatCoverage {
     /// What became of the activations.
     pub activations: ActivationCounts,
-    /// Periods for which the tracer made no activation; none where the period is not known.
+    /// Periods for which the tracer made no activation. `None` if the period is not known.
     pub skipped: Option<u64>,
-    /// Records lost on the way, by CPU.
+    /// Records lost between the kernel and wakelat, by CPU.
     pub lost: LostByCpu,
-    /// Losses whose number is not known, by CPU.
+    /// Losses of an unknown number of records, by CPU.
     pub lost_unknown: LostByCpu,
-    /// Events that the ring buffers had overwritten before they were read.
+    /// Events that were overwritten in the ring buffers before they were read.
     pub overwritten: u64,
-    /// Events for which the kernel skipped a program, on CPUs it does not tell; none where no programs read them.
+    /// Events for which the kernel skipped a BPF program, on unknown CPUs. `None` if no programs were used.
     pub missed: Option<u64>,
     /// Events of other kinds.
     pub other: u64,
-    /// Lines that were none of a trace, and the first of them.
+    /// Lines that are not part of a trace, with the first of them.
     pub foreign: UnreadLines,
-    /// Lines that were cut or garbled, and the first of them.
+    /// Lines that are truncated or malformed, with the first of them.
     pub broken: UnreadLines,
-    /// Noise records, by kind: NMI, interrupt, softirq, thread. Without any, nothing can be explained.
+    /// Noise records: NMIs, interrupts, softirqs and threads. Without any, nothing can be explained.
     pub noise: u64,
-    /// From the first to the last record: ns.
+    /// The time from the first to the last record: ns.
     pub duration_ns: u64,
 }
 
-/// Lines that could not be read.
+/// Lines that could not be parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnreadLines {
-    /// How many.
+    /// The number of lines.
     pub lines: u64,
-    /// What is wrong with the first of them.
+    /// The error of the first line.
     pub first: Option<String>,
 }
 
@@ -138,7 +139,7 @@ impl UnreadLines {
     }
 }
 
-/// Adds up a run, record by record.
+/// Sums up a run, record by record.
 #[derive(Debug)]
 pub struct TimerlatSummaryBuilder {
     assembler: Assembler,
@@ -148,10 +149,10 @@ pub struct TimerlatSummaryBuilder {
 }
 
 impl TimerlatSummaryBuilder {
-    /// An empty run.
-    pub fn new(rules: TimerlatSummaryOptions) -> Self {
+    /// Creates an empty summary.
+    pub fn new(options: TimerlatSummaryOptions) -> Self {
         let summary = TimerlatSummary {
-            options: rules,
+            options,
             cpus: BTreeMap::new(),
             all: Latencies::default(),
             shares: BTreeMap::new(),
@@ -160,11 +161,11 @@ impl TimerlatSummaryBuilder {
             worst: Vec::new(),
             coverage: TimerlatCoverage::default(),
         };
-        let periods = rules.period_ns.map(PeriodCounter::new);
+        let periods = options.period_ns.map(PeriodCounter::new);
         Self { assembler: Assembler::default(), summary, periods, first_at_ns: None }
     }
 
-    /// Takes a record. Gives the activations that are over and reached the threshold.
+    /// Adds a record. Returns the completed activations that reached the threshold.
     pub fn push(&mut self, record: TimerlatRecord) -> Vec<ExplainedActivation> {
         let first = *self.first_at_ns.get_or_insert(record.at_ns);
         let coverage = &mut self.summary.coverage;
@@ -183,7 +184,7 @@ impl TimerlatSummaryBuilder {
         self.add(closed)
     }
 
-    /// Takes note of lost records of a CPU.
+    /// Counts lost records of a CPU; `None` if their number is unknown.
     pub fn lost(&mut self, cpu: u32, events: Option<u64>) {
         self.assembler.lost(cpu);
         let coverage = &mut self.summary.coverage;
@@ -196,18 +197,18 @@ impl TimerlatSummaryBuilder {
         }
     }
 
-    /// The coverage, for what only the source knows.
+    /// The coverage, for counts that only the source knows.
     pub fn coverage(&mut self) -> &mut TimerlatCoverage {
         &mut self.summary.coverage
     }
 
-    /// The run so far; activations that are open are not in it.
+    /// The summary so far, without activations that are not complete.
     pub fn so_far(&mut self) -> &TimerlatSummary {
         self.count();
         &self.summary
     }
 
-    /// The whole run, and the activations that reached the threshold among those that were open.
+    /// The summary of the whole run, and those of the remaining activations that reached the threshold.
     pub fn end(mut self) -> (TimerlatSummary, Vec<ExplainedActivation>) {
         let open = self.assembler.end();
         let over = self.add(open);
@@ -236,7 +237,7 @@ impl TimerlatSummaryBuilder {
 }
 
 impl TimerlatSummary {
-    /// Adds an activation; whether it reached the threshold.
+    /// Adds an activation. Returns whether it reached the threshold.
     fn add(&mut self, one: &ExplainedActivation) -> bool {
         let over = self.options.threshold_ns.is_none_or(|threshold| one.latency_ns >= threshold);
         for latencies in [self.cpus.entry(one.activation.cpu).or_default(), &mut self.all] {
@@ -271,15 +272,15 @@ impl TimerlatSummary {
             sum.activations += 1;
             sum.times += share.times;
         }
-        let place = self.worst.partition_point(|worse| worse.latency_ns >= one.latency_ns);
-        if place < self.options.worst {
-            self.worst.insert(place, one.clone());
+        let index = self.worst.partition_point(|worse| worse.latency_ns >= one.latency_ns);
+        if index < self.options.worst {
+            self.worst.insert(index, one.clone());
             self.worst.truncate(self.options.worst);
         }
         true
     }
 
-    /// Whether a thread of user space took part.
+    /// Whether a user-space thread measured.
     pub fn has_user(&self) -> bool {
         self.all.of(TimerlatContext::User).count() > 0
     }
@@ -292,7 +293,7 @@ impl TimerlatSummary {
             .collect()
     }
 
-    /// The sums of the shares, largest first.
+    /// The sums of all causes, largest first.
     pub fn shares_by_size(&self) -> Vec<(&LatencyCause, &ShareSum)> {
         let mut shares: Vec<_> = self.shares.iter().collect();
         shares.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.ns));
@@ -309,19 +310,19 @@ mod tests {
     };
 
     fn sum(text: &str, threshold_ns: Option<u64>, worst: usize) -> TimerlatSummary {
-        let mut summing = TimerlatSummaryBuilder::new(TimerlatSummaryOptions {
+        let mut builder = TimerlatSummaryBuilder::new(TimerlatSummaryOptions {
             threshold_ns,
             worst,
             resolution_ns: 1_000,
             ..TimerlatSummaryOptions::default()
         });
         let mut trace = TraceReader::new(text.as_bytes());
-        while let Some(said) = trace.next().unwrap() {
-            if let Ok(TraceItem::Record(record)) = said {
-                summing.push(record);
+        while let Some(item) = trace.next().unwrap() {
+            if let Ok(TraceItem::Record(record)) = item {
+                builder.push(record);
             }
         }
-        summing.end().0
+        builder.end().0
     }
 
     #[test]
@@ -340,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_idle_tasks_of_all_cpus_are_one_cause() {
-        // Found by the timer's interrupt: `swapper/0`, and `swapper/1`.
+        // The timer's interrupt finds `swapper/0` on one CPU and `swapper/1` on the other.
         let text = "\
           <idle>-0 [000] d.h1.  10.000003: #1 context irq timer_latency 2000 ns
           <idle>-0 [000] d.h1.  10.000004: thread_noise: swapper/0:0 start 10.000003000 duration 500 ns
@@ -353,7 +354,7 @@ mod tests {
             summary.shares.iter().filter(|(cause, _)| matches!(cause, LatencyCause::Blocking(_))).collect();
         assert_eq!(blocking.len(), 1, "{blocking:?}");
         assert_eq!((blocking[0].1.ns, blocking[0].1.activations), (1_200, 2));
-        // Each activation keeps its own.
+        // Each activation keeps its own idle task.
         assert!(format!("{:?}", summary.worst).contains("swapper/1"), "{:?}", summary.worst);
     }
 

@@ -1,17 +1,18 @@
-//! Why the kernel refused a trigger or a synthetic event: `error_log` (5.2; Documentation/trace/ftrace.rst).
+//! The file `error_log`, in which the kernel records why it rejected a trigger or a synthetic event (5.2;
+//! Documentation/trace/ftrace.rst).
 
 use std::fmt;
 
 /// One entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorLogEntry {
-    /// Who refused it: `hist:sched:sched_switch`, `synthetic_events`.
+    /// Where the command was rejected, such as `hist:sched:sched_switch` or `synthetic_events`.
     pub location: String,
-    /// The reason.
+    /// The kernel's reason.
     pub reason: String,
-    /// What was refused.
+    /// The rejected command.
     pub command: String,
-    /// At which character of it, counted from 0.
+    /// The faulty character of the command, counted from 0.
     pub position: usize,
 }
 
@@ -26,7 +27,7 @@ impl fmt::Display for ErrorLogEntry {
     }
 }
 
-/// The entries, oldest first. What is not of their form is passed over.
+/// Parses the entries, oldest first. Skips lines of any other form.
 pub fn parse(log: &str) -> Vec<ErrorLogEntry> {
     let lines: Vec<&str> = log.lines().collect();
     lines
@@ -34,12 +35,12 @@ pub fn parse(log: &str) -> Vec<ErrorLogEntry> {
         .filter_map(|window| {
             // [    5.637068] hist:sched:sched_switch: error: Variable already defined
             let (_, head) = window[0].strip_prefix('[')?.split_once("] ")?;
-            let (place, reason) = head.split_once(": error: ")?;
+            let (location, reason) = head.split_once(": error: ")?;
             const BEFORE: &str = "  Command: ";
             let command = window[1].strip_prefix(BEFORE)?;
             let column = window[2].find('^').filter(|at| window[2][..*at].trim().is_empty())?;
             Some(ErrorLogEntry {
-                location: place.to_owned(),
+                location: location.to_owned(),
                 reason: reason.to_owned(),
                 command: command.to_owned(),
                 position: column.saturating_sub(BEFORE.len()),
@@ -48,7 +49,7 @@ pub fn parse(log: &str) -> Vec<ErrorLogEntry> {
         .collect()
 }
 
-/// The last entry about `command`. The kernel may have cut it off, or taken something off its front.
+/// The last entry about `command`. The kernel may have truncated the command at its end or at its beginning.
 pub fn last(log: &str, command: &str) -> Option<ErrorLogEntry> {
     parse(log).into_iter().rfind(|entry| {
         let logged = entry.command.trim();
@@ -64,7 +65,7 @@ mod tests {
     const LOG_2: &str = include_str!("../../tests/fixtures/hist/6.1-2.error_log");
 
     #[test]
-    fn the_reason_comes_with_its_place_in_the_command() {
+    fn the_reason_has_its_position_in_the_command() {
         let command = "hist:keys=pid.execname,target_cpu:vals=hitcount,prio.hex";
         let reason = last(LOG, command).unwrap();
         assert_eq!(reason.location, "hist:sched:sched_wakeup");
@@ -73,14 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_of_a_real_log_is_read() {
+    fn every_entry_of_a_real_log_is_parsed() {
         for log in [LOG, LOG_2] {
             assert_eq!(parse(log).len(), log.matches(": error: ").count());
         }
     }
 
     #[test]
-    fn what_is_no_log_is_empty() {
+    fn other_text_has_no_entries() {
         assert_eq!(parse("garbage\n  Command: x\n ^\n"), []);
         assert_eq!(parse(""), []);
     }

@@ -1,18 +1,18 @@
-//! An instance of tracefs that is wakelat's own, with what was put into it.
+//! A tracefs instance of wakelat's own, with its triggers and synthetic events.
 
 use std::{fs, io, path::PathBuf};
 
 use super::{Owner, TracefsError, TracefsMount};
 use crate::hist_trigger::recipe::EventTrigger;
 
-/// An instance, its triggers and its synthetic events. They go when it is closed or dropped, also by a panic; after a
-/// SIGKILL they stay until [`super::leftovers::remove`] finds them.
+/// An instance, its triggers and its synthetic events. They are removed when it is closed or dropped, also
+/// by a panic. After a SIGKILL they stay until [`super::leftovers::remove`] finds them.
 #[derive(Debug)]
 pub struct Instance {
     tracefs: TracefsMount,
     name: String,
-    /// What was made, in the order of making. It goes in the opposite one: a variable's readers before its owner, the
-    /// synthetic event after whatever raises or counts it.
+    /// What was created, in order of creation. Removal is in reverse order: the readers of a variable
+    /// before its owner, and the synthetic event after the triggers that fire or count it.
     made: Vec<Made>,
 }
 
@@ -24,59 +24,54 @@ enum Made {
 }
 
 impl Instance {
-    /// Makes the owner's instance.
+    /// Creates the owner's instance.
     ///
     /// # Errors
-    /// Where it is there already, or cannot be made.
+    /// If the instance already exists or cannot be created.
     pub fn create(tracefs: &TracefsMount, owner: &Owner) -> Result<Self, TracefsError> {
         let name = owner.instance();
         let path = tracefs.root().join("instances").join(&name);
         match fs::create_dir(&path) {
             Ok(()) => Ok(Self { tracefs: tracefs.clone(), name, made: vec![Made::Instance] }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(TracefsError::InstanceExists(name)),
-            Err(error) => Err(tracefs.failed("making", &PathBuf::from("instances").join(&name), error)),
+            Err(error) => Err(tracefs.failed("creating", &PathBuf::from("instances").join(&name), error)),
         }
     }
 
-    /// Its name.
+    /// The name of the instance.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A file of the instance, relative to the root of tracefs.
+    /// The path of a file of the instance, relative to the root of tracefs.
     pub fn file(&self, file: &str) -> PathBuf {
         PathBuf::from("instances").join(&self.name).join(file)
     }
 
-    /// Writes to a file of the instance: `trace_clock`, `buffer_size_kb`.
-    ///
-    /// # Errors
-    /// Where the kernel refuses it.
+    /// Writes a line to a file of the instance, such as `trace_clock` or `buffer_size_kb`.
     pub fn write(&self, file: &str, line: &str) -> Result<(), TracefsError> {
         self.tracefs.append(self.file(file), line)
     }
 
     /// Reads a file of the instance.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
     pub fn read(&self, file: &str) -> Result<String, TracefsError> {
         self.tracefs.read(self.file(file))
     }
 
-    /// Makes a synthetic event: its name, and the fields as `synthetic_events` takes them. Synthetic events belong to
-    /// the whole of tracefs, whence the need for a name of one's own.
+    /// Creates a synthetic event from its name and fields, in the form that `synthetic_events` accepts. The
+    /// name must be unique, because synthetic events are global, not per instance.
     ///
     /// # Errors
-    /// Where the name is taken, or the kernel refuses it.
+    /// If the name is already in use, or the kernel rejects the definition.
     pub fn add_synthetic_event(&mut self, definition: &str) -> Result<(), TracefsError> {
         let name = definition.split([' ', ';']).next().unwrap_or_default();
         let known = self.tracefs.read("synthetic_events").map_err(|error| match error {
             TracefsError::Io { error, .. } if error.kind() == io::ErrorKind::NotFound => TracefsError::NoHistTriggers,
             error => error,
         })?;
-        // The kernel refuses a name that is there (EEXIST, `__create_synth_event()`, kernel/trace/trace_events_synth.c, from 5.11).
-        // Asked before, for an error that says so, and so that another's event is never taken for one to remove.
+        // The kernel rejects an existing name (EEXIST, `__create_synth_event()`,
+        // kernel/trace/trace_events_synth.c, from 5.11). Check first, for a clear error message, and so
+        // that an event of another program is never removed as wakelat's own.
         if known.lines().any(|line| line.split([' ', '\t', ';']).next() == Some(name)) {
             return Err(TracefsError::EventExists(name.to_owned()));
         }
@@ -85,10 +80,10 @@ impl Instance {
         Ok(())
     }
 
-    /// Places a trigger beside those that are there.
+    /// Adds a trigger to those that the event already has.
     ///
     /// # Errors
-    /// Where there is no such event, or the kernel refuses the trigger.
+    /// If there is no such event, or the kernel rejects the trigger.
     pub fn add_trigger(&mut self, placed: EventTrigger) -> Result<(), TracefsError> {
         let event = self.file(&format!("events/{}", placed.event));
         if !self.tracefs.root().join(event).exists() {
@@ -99,33 +94,35 @@ impl Instance {
         Ok(())
     }
 
-    /// Takes everything away, the instance too. All is tried, and tried again at the next call where it failed.
+    /// Removes everything, including the instance. A failure does not stop the other removals; the next
+    /// call retries it.
     ///
     /// # Errors
-    /// The first that came up.
+    /// The first failure.
     pub fn close(&mut self) -> Result<(), TracefsError> {
         let mut result = Ok(());
-        let mut left = Vec::new();
+        let mut remaining = Vec::new();
         for made in std::mem::take(&mut self.made).into_iter().rev() {
-            // An instance that goes before its triggers may leave the synthetic event busy for good, as seen on 6.1 to 7.2:
-            // nobody gives back their hold on it, and `destroy_synth_event()` (kernel/trace/trace_events_synth.c) refuses one
-            // that is held.
-            let blocked = matches!(made, Made::Instance) && left.iter().any(|made| matches!(made, Made::Trigger(_)));
-            match if blocked { Ok(()) } else { self.unmake(&made) } {
+            // Removing an instance before its triggers may leave the synthetic event busy forever, as seen
+            // on 6.1 to 7.2: the triggers' references to it are never dropped, and `destroy_synth_event()`
+            // (kernel/trace/trace_events_synth.c) refuses to remove an event with references.
+            let blocked =
+                matches!(made, Made::Instance) && remaining.iter().any(|made| matches!(made, Made::Trigger(_)));
+            match if blocked { Ok(()) } else { self.remove(&made) } {
                 Ok(()) if !blocked => {}
-                Ok(()) => left.push(made),
+                Ok(()) => remaining.push(made),
                 Err(error) => {
-                    left.push(made);
+                    remaining.push(made);
                     result = result.and(Err(error));
                 }
             }
         }
-        left.reverse();
-        self.made = left;
+        remaining.reverse();
+        self.made = remaining;
         result
     }
 
-    fn unmake(&self, made: &Made) -> Result<(), TracefsError> {
+    fn remove(&self, made: &Made) -> Result<(), TracefsError> {
         match made {
             Made::Trigger(EventTrigger { event, trigger }) => {
                 self.write(&format!("events/{event}/trigger"), &format!("!{trigger}"))
@@ -145,7 +142,7 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
-            log::warn!("left behind in tracefs: {error}; the next run removes it");
+            log::warn!("cannot clean up tracefs: {error}; the next run tries again");
         }
     }
 }
@@ -156,7 +153,7 @@ mod tests {
 
     const OWNER: Owner = Owner { pid: 1, start_ticks: 2, namespace: None };
 
-    /// A directory that stands for tracefs, as far as plain files can.
+    /// A directory of plain files in place of tracefs.
     fn tracefs() -> (tempfile::TempDir, TracefsMount) {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("instances")).unwrap();
@@ -166,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_taken_is_an_error_and_the_other_stays() {
+    fn an_existing_instance_is_an_error_and_is_not_removed() {
         let (directory, tracefs) = tracefs();
         let taken = directory.path().join("instances").join(OWNER.instance());
         fs::create_dir(&taken).unwrap();
@@ -175,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_synthetic_event_that_is_there_is_not_taken_over() {
+    fn an_existing_synthetic_event_is_not_taken_over() {
         let (_directory, tracefs) = tracefs();
         let mut instance = Instance::create(&tracefs, &OWNER).unwrap();
         assert!(matches!(instance.add_synthetic_event("foreign u64 x"), Err(TracefsError::EventExists(_))));
@@ -184,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_takes_away_the_last_first_and_is_idempotent() {
+    fn closing_removes_in_reverse_order_and_is_idempotent() {
         let (directory, tracefs) = tracefs();
         let mut instance = Instance::create(&tracefs, &OWNER).unwrap();
         instance.add_synthetic_event("wakelat_1_2 u64 lat").unwrap();
@@ -208,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_not_there_is_named() {
+    fn the_error_names_a_missing_event() {
         let (_directory, tracefs) = tracefs();
         let mut instance = Instance::create(&tracefs, &OWNER).unwrap();
         let placed = EventTrigger { event: "sched/sched_nothing".into(), trigger: "hist:keys=pid".into() };

@@ -1,28 +1,28 @@
-//! What a killed run left in tracefs: found by the names that wakelat gives, and removed where the process is gone.
+//! Finds by name, and removes, what a killed run left in tracefs, provided that its process has exited.
 
 use std::{fs, path::Path};
 
 use super::{Owner, TracefsError, TracefsMount};
 use crate::hist_trigger::TriggerSpec;
 
-/// Events on which wakelat places triggers, readers of variables before their owners.
+/// Events on which wakelat places triggers: readers of variables before the owners.
 const EVENTS: [&str; 4] = ["sched/sched_switch", "sched/sched_wakeup", "sched/sched_waking", "sched/sched_wakeup_new"];
 
-/// Something left behind.
+/// An instance or a synthetic event that a killed run left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// Its name.
+    /// Name of the instance or event.
     pub name: String,
-    /// What it is.
+    /// Kind of the leftover.
     pub kind: LeftoverKind,
     /// The process that left it.
     pub pid: u32,
 }
 
-/// What was left.
+/// Kind of a [`Leftover`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeftoverKind {
-    /// An instance, with whatever triggers are in it.
+    /// An instance, with the triggers in it.
     Instance,
     /// A synthetic event.
     SyntheticEvent,
@@ -34,12 +34,12 @@ impl std::fmt::Display for Leftover {
             LeftoverKind::Instance => "tracefs instance",
             LeftoverKind::SyntheticEvent => "synthetic event",
         };
-        write!(f, "{kind} `{}` of process {}, which is gone", self.name, self.pid)
+        write!(f, "{kind} `{}` of process {}, which has exited", self.name, self.pid)
     }
 }
 
-/// What processes that are gone have left, instances first. What a living one has made, and whatever bears another kind
-/// of name, is not among it.
+/// Finds what exited processes have left, instances first. Ignores what belongs to a living process, and
+/// everything that is not named as wakelat names it.
 pub fn find(tracefs: &TracefsMount, proc: &Path) -> Vec<Leftover> {
     let instances = fs::read_dir(tracefs.root().join("instances"))
         .into_iter()
@@ -47,21 +47,21 @@ pub fn find(tracefs: &TracefsMount, proc: &Path) -> Vec<Leftover> {
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let events = tracefs.read("synthetic_events").unwrap_or_default();
     let events = events.lines().filter_map(|line| line.split([' ', '\t', ';']).next()).map(str::to_owned);
-    let left = |name: String, kind: LeftoverKind| {
+    let leftover = |name: String, kind: LeftoverKind| {
         let owner = Owner::of(&name)?;
-        let ours = match kind {
+        let is_own_name = match kind {
             LeftoverKind::Instance => name == owner.instance(),
             LeftoverKind::SyntheticEvent => name == owner.event(),
         };
-        (ours && owner.is_gone(proc) == Some(true)).then_some(Leftover { name, kind, pid: owner.pid })
+        (is_own_name && owner.is_gone(proc) == Some(true)).then_some(Leftover { name, kind, pid: owner.pid })
     };
     instances
-        .filter_map(|name| left(name, LeftoverKind::Instance))
-        .chain(events.filter_map(|name| left(name, LeftoverKind::SyntheticEvent)))
+        .filter_map(|name| leftover(name, LeftoverKind::Instance))
+        .chain(events.filter_map(|name| leftover(name, LeftoverKind::SyntheticEvent)))
         .collect()
 }
 
-/// Removes what [`find`] found; says of each whether it worked.
+/// Removes what [`find`] finds; returns each leftover with the result of its removal.
 pub fn remove(tracefs: &TracefsMount, proc: &Path) -> Vec<(Leftover, Result<(), TracefsError>)> {
     find(tracefs, proc)
         .into_iter()
@@ -80,11 +80,12 @@ fn remove_instance(tracefs: &TracefsMount, name: &str) -> Result<(), TracefsErro
     let synthetic = Owner::of(name).map(|owner| format!("synthetic/{}", owner.event()));
     for event in synthetic.iter().map(String::as_str).chain(EVENTS) {
         let file = relative.join("events").join(event).join("trigger");
-        // An instance without the event has no trigger on it.
+        // Without the event, there is no trigger on it.
         let triggers = tracefs.read(&file).unwrap_or_default();
-        // Not one may stay: the kernel would remove the instance all the same and keep the synthetic event for good, or
-        // refuse with EBUSY, as seen on 6.1 to 7.2. A trigger with variables holds its instance (`save_hist_vars()`,
-        // kernel/trace/trace_events_hist.c), and one that is held does not go (`__remove_instance()`, kernel/trace/trace.c).
+        // Remove every trigger: otherwise the kernel removes the instance but keeps the synthetic event
+        // forever, or refuses with EBUSY, as seen on 6.1 to 7.2. A trigger with variables holds a reference
+        // to its instance (`save_hist_vars()`, kernel/trace/trace_events_hist.c), and an instance with
+        // references is not removed (`__remove_instance()`, kernel/trace/trace.c).
         for trigger in triggers.lines().filter_map(TriggerSpec::parse) {
             tracefs.append(&file, &trigger.removal())?;
         }
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_dead_process_of_ours_left_is_removed() {
+    fn only_leftovers_of_exited_wakelat_processes_are_removed() {
         let proc = Path::new("/proc");
         let living = Owner::this(proc).unwrap();
         let dead = Owner { start_ticks: living.start_ticks + 1, ..living };
@@ -115,17 +116,17 @@ mod tests {
         let names: Vec<&str> = removed.iter().map(|(leftover, _)| leftover.name.as_str()).collect();
         assert_eq!(names, [dead.instance(), dead.event()]);
         assert!(removed.iter().all(|(_, result)| result.is_ok()), "{removed:?}");
-        let mut left: Vec<_> =
+        let mut remaining: Vec<_> =
             fs::read_dir(instances).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        left.sort();
+        remaining.sort();
         let mut expected = [living.instance(), "foreign".into(), "wakelat-mine".into(), dead.event()];
         expected.sort();
-        assert_eq!(left, expected);
+        assert_eq!(remaining, expected);
         assert_eq!(tracefs.read("synthetic_events").unwrap(), format!("{events}!{}\n", dead.event()));
     }
 
     #[test]
-    fn a_tracefs_without_instances_has_nothing_left() {
+    fn a_tracefs_without_instances_has_no_leftovers() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(find(&TracefsMount::at(directory.path()), Path::new("/proc")), []);
     }

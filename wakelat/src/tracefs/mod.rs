@@ -1,5 +1,5 @@
-//! tracefs as wakelat uses it: an instance of its own, triggers that are appended and taken away again, and nothing
-//! else touched. What a killed run left behind is found by its name and removed at the next start.
+//! wakelat's use of tracefs: an instance of its own, and triggers that it adds and removes. It changes
+//! nothing else. The next run finds by name, and removes, what a killed run has left behind.
 
 pub mod error_log;
 pub mod instance;
@@ -17,41 +17,41 @@ use crate::kernel::mounts::{self, Mount};
 pub use instance::Instance;
 pub use owner::Owner;
 
-/// Where tracefs is mounted, or a directory that stands for it.
+/// A mounted tracefs, or a directory in place of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracefsMount {
     root: PathBuf,
 }
 
-/// Why something in tracefs did not work.
+/// Why an operation in tracefs failed.
 #[derive(Debug)]
 pub enum TracefsError {
-    /// It is mounted nowhere that this process sees.
+    /// This process sees no mounted tracefs.
     NotMounted,
-    /// This user may not use it.
+    /// This user has no access to tracefs.
     Denied(PathBuf),
     /// The kernel has no hist triggers.
     NoHistTriggers,
     /// The kernel has no such event.
     NoEvent(String),
-    /// There is no such instance.
+    /// tracefs has no such instance.
     NoInstance(String),
-    /// The instance is there already.
+    /// The instance already exists.
     InstanceExists(String),
-    /// The synthetic event is there already.
+    /// The synthetic event already exists.
     EventExists(String),
-    /// The kernel refused a text, and said why.
+    /// The kernel rejected a command, and logged the reason.
     Refused {
-        /// The file, relative to the root.
+        /// The file, relative to the root of tracefs.
         file: PathBuf,
-        /// What the kernel says.
+        /// The kernel's log entry.
         reason: error_log::ErrorLogEntry,
     },
-    /// Anything else.
+    /// Any other error.
     Io {
-        /// What was tried.
+        /// The failed operation.
         attempt: String,
-        /// What came of it.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -62,102 +62,101 @@ impl fmt::Display for TracefsError {
             Self::NotMounted => {
                 f.write_str("tracefs is not mounted; run `mount -t tracefs nodev /sys/kernel/tracing` as root")
             }
-            Self::Denied(path) => write!(f, "`{}` is closed to this user; run as root", path.display()),
+            Self::Denied(path) => write!(f, "`{}` is not accessible to this user; run as root", path.display()),
             Self::NoHistTriggers => {
-                f.write_str("this kernel has no hist triggers; they need a kernel with CONFIG_HIST_TRIGGERS")
+                f.write_str("this kernel has no hist triggers; use one built with CONFIG_HIST_TRIGGERS")
             }
             Self::NoEvent(event) => {
-                write!(f, "this kernel has no event `{event}`; `wakelat events` lists those it has")
+                write!(f, "this kernel has no event `{event}`; run `wakelat events` for a list")
             }
             Self::NoInstance(name) => write!(f, "there is no tracefs instance `{name}`"),
             Self::InstanceExists(name) => write!(
                 f,
-                "the tracefs instance `{name}` is there already; if nobody uses it, remove it with `rmdir instances/{name}`"
+                "the tracefs instance `{name}` already exists; if it is unused, remove it with `rmdir instances/{name}`"
             ),
             Self::EventExists(name) => write!(
                 f,
-                "the synthetic event `{name}` is there already; if nobody uses it, remove it with `echo '!{name}' >> synthetic_events`"
+                "the synthetic event `{name}` already exists; if it is unused, remove it with `echo '!{name}' >> synthetic_events`"
             ),
-            Self::Refused { file, reason } => write!(f, "the kernel refused it in `{}`: {reason}", file.display()),
+            Self::Refused { file, reason } => {
+                write!(f, "the kernel rejected the command in `{}`: {reason}", file.display())
+            }
             Self::Io { attempt, error } => write!(f, "{attempt}: {error}"),
         }
     }
 }
 
-// The system's own error is part of the text, so it is no source.
+// `Display` already includes the I/O error, so it is not also a `source`.
 impl std::error::Error for TracefsError {}
 
 impl TracefsMount {
-    /// The one at `root`.
+    /// Uses the tracefs, or the directory in place of one, at `root`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The first one mounted, by itself or, as debugfs does on access, below debugfs.
+    /// Finds the first tracefs, mounted on its own or below debugfs, which mounts it on access.
     ///
     /// # Errors
-    /// Where there is none, or it is closed to this user.
+    /// If tracefs is not mounted, or not accessible to this user.
     pub fn find(mounts: &[Mount]) -> Result<Self, TracefsError> {
         let below_debugfs = mounts::of_kind(mounts, "debugfs").map(|point| point.join("tracing"));
         let all: Vec<PathBuf> = mounts::of_kind(mounts, "tracefs").map(Path::to_owned).chain(below_debugfs).collect();
-        // Only the contents tell whether the user may use it, and whether it is tracefs.
+        // Only the contents show whether this is tracefs and whether this user has access to it.
         match all.iter().find(|root| fs::metadata(root.join("events")).is_ok()) {
             Some(root) => Ok(Self::at(root)),
             None => Err(all.first().map_or(TracefsError::NotMounted, |root| TracefsError::Denied(root.clone()))),
         }
     }
 
-    /// The one this process sees.
+    /// Finds the tracefs that this process sees, as in [`TracefsMount::find`].
     ///
     /// # Errors
-    /// Those of [`TracefsMount::find`].
+    /// If tracefs is not mounted, or not accessible to this user.
     pub fn mounted() -> Result<Self, TracefsError> {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Self::find(&mounts::parse(&mountinfo))
     }
 
-    /// Where it is.
+    /// The root directory of tracefs.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The directory of an instance, or of the top level if none is named.
+    /// The directory of the instance `name`, or the root directory if `name` is none.
     ///
     /// # Errors
-    /// If there is no instance of that name.
+    /// If there is no such instance.
     pub fn instance(&self, name: Option<&str>) -> Result<PathBuf, TracefsError> {
         let Some(name) = name else { return Ok(self.root.clone()) };
         let directory = self.root.join("instances").join(name);
         if directory.is_dir() { Ok(directory) } else { Err(TracefsError::NoInstance(name.to_owned())) }
     }
 
-    /// Whether the kernel has hist triggers.
+    /// Checks that the kernel has hist triggers.
     ///
     /// # Errors
-    /// [`TracefsError::NoHistTriggers`] if it has none; another error if this user may not look.
+    /// [`TracefsError::NoHistTriggers`] if it has none; another error if that cannot be checked.
     pub fn need_hist_triggers(&self) -> Result<(), TracefsError> {
         let file = Path::new("events/sched/sched_switch/hist");
         match self.root.join(file).try_exists() {
             Ok(true) => Ok(()),
             Ok(false) => Err(TracefsError::NoHistTriggers),
-            Err(error) => Err(self.failed("looking at", file, error)),
+            Err(error) => Err(self.failed("accessing", file, error)),
         }
     }
 
-    /// A file's text.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
+    /// Reads a file; `file` is relative to the root.
     pub fn read(&self, file: impl AsRef<Path>) -> Result<String, TracefsError> {
         let file = file.as_ref();
         read_at_once(&self.root.join(file)).map_err(|error| self.failed("reading", file, error))
     }
 
-    /// Writes a line to a file in one piece, as the kernel demands, and never truncates it: opened with truncation, a
-    /// trigger file loses *all* its triggers, and `synthetic_events` all its events.
+    /// Appends a line to a file in a single write, as the kernel requires. Never truncates the file: opened
+    /// with truncation, a trigger file loses *all* its triggers, and `synthetic_events` all its events.
     ///
     /// # Errors
-    /// Where the kernel refuses it, with its own reason where `error_log` has one (5.3).
+    /// If the kernel rejects the line, with the kernel's own reason if `error_log` has one (5.3).
     pub fn append(&self, file: impl AsRef<Path>, line: &str) -> Result<(), TracefsError> {
         let file = file.as_ref();
         let written = fs::OpenOptions::new()
@@ -172,7 +171,8 @@ impl TracefsMount {
         })
     }
 
-    /// What the kernel says about `line`: in the log of the instance that `file` belongs to, or in the main one.
+    /// The kernel's entry about `line` in the error log of the instance to which `file` belongs, or in the
+    /// main one.
     fn reason(&self, file: &Path, line: &str) -> Option<error_log::ErrorLogEntry> {
         let mut parts = file.components();
         let own = match (parts.next()?.as_os_str().to_str(), parts.next()) {
@@ -190,12 +190,9 @@ impl TracefsMount {
     }
 }
 
-/// A file's text, read into much room. Some files refuse a reader with less than their text takes, even at their end
-/// (`osnoise_cpus_read`, kernel/trace/trace_osnoise.c), or give whoever comes again nothing (`show_header`,
-/// kernel/trace/trace_events.c).
-///
-/// # Errors
-/// Where it cannot be read.
+/// Reads a file with a large buffer. Some files reject a read with a buffer smaller than their text, even
+/// at their end (`osnoise_cpus_read`, kernel/trace/trace_osnoise.c), or return nothing to a second read
+/// (`show_header`, kernel/trace/trace_events.c).
 pub fn read_at_once(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::with_capacity(1 << 16);
     fs::File::open(path)?.read_to_end(&mut bytes)?;
@@ -226,12 +223,12 @@ mod tests {
     }
 
     #[test]
-    fn only_a_kernel_that_was_looked_at_can_lack_hist_triggers() {
+    fn hist_triggers_are_reported_as_missing_only_if_that_was_checked() {
         let directory = tempfile::tempdir().unwrap();
         let event = directory.path().join("events/sched/sched_switch");
         let tracefs = TracefsMount::at(directory.path());
         fs::create_dir_all(event.parent().unwrap()).unwrap();
-        // A file is no directory to look into, for root neither.
+        // Looking up a name in a file fails even for root.
         fs::write(&event, "").unwrap();
         assert!(matches!(tracefs.need_hist_triggers(), Err(TracefsError::Io { .. })));
         fs::remove_file(&event).unwrap();
@@ -242,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn appending_leaves_what_is_there_and_creates_nothing() {
+    fn appending_keeps_the_contents_and_creates_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let tracefs = TracefsMount::at(directory.path());
         fs::write(directory.path().join("trigger"), "foreign\n").unwrap();

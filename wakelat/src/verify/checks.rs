@@ -1,39 +1,41 @@
-//! Two checks that every kernel allows, hist triggers or not: the kernel's own account of the waits of each task, and its
-//! own number of context switches. Judging them is pure.
+//! Two checks that work on every kernel, with or without hist triggers. They compare wakelat with the
+//! kernel's own count of each task's waits, and with its own count of context switches. Evaluating them is
+//! pure.
 
 use std::path::Path;
 
 use anyhow::Result;
 
 use super::schedstat::SchedstatSums;
-use crate::{kernel::switches, sink::units};
+use crate::kernel::switches;
+use wakelat_core::render::units;
 
 /// A check and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Its name in JSON: `schedstat`, `ctxt`.
+    /// The check's name in JSON: `schedstat` or `ctxt`.
     pub name: &'static str,
-    /// Its outcome.
+    /// The outcome.
     pub outcome: CheckOutcome,
-    /// What was found, in words, with the numbers and the tolerance.
+    /// What the check found, as text, with the numbers and the tolerance.
     pub found: String,
-    /// The same numbers for programs: name and value.
+    /// The numbers for JSON: name and value.
     pub numbers: Vec<(&'static str, u64)>,
 }
 
 /// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckOutcome {
-    /// The two agree.
+    /// wakelat and the kernel agree.
     Agree,
-    /// They do not.
+    /// wakelat and the kernel do not agree.
     Disagree,
-    /// It cannot be told here.
+    /// The check cannot be made on this machine or with these flags.
     Unknown,
 }
 
 impl CheckOutcome {
-    /// The word for it.
+    /// The outcome's name in JSON and text.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Agree => "agree",
@@ -43,23 +45,20 @@ impl CheckOutcome {
     }
 }
 
-/// The kernel's number of context switches, and how often the program on `sched_switch` had run just before and after it
-/// was read.
+/// The kernel's number of context switches, and the runs of the program on `sched_switch` read just before
+/// and just after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchCounts {
-    /// Runs before.
+    /// Runs of the program, read before the kernel's number.
     pub runs_before: u64,
-    /// Context switches.
+    /// Context switches that the kernel has counted.
     pub kernel: u64,
-    /// Runs after.
+    /// Runs of the program, read after the kernel's number.
     pub runs_after: u64,
 }
 
 impl SwitchCounts {
-    /// Reads all three.
-    ///
-    /// # Errors
-    /// Where one cannot be read.
+    /// Reads all three numbers; `runs` returns the current number of runs of the program.
     pub fn read(proc: &Path, runs: impl Fn() -> Result<u64>) -> Result<Self> {
         let runs_before = runs()?;
         let kernel = switches::count(proc)?;
@@ -67,23 +66,26 @@ impl SwitchCounts {
     }
 }
 
-/// Of twenty switches at most one may go without its tracepoint.
+/// At most one switch in this many may fire no tracepoint.
 const UNTRACED_SHARE: u64 = 20;
 
-/// Every context switch the kernel counts (`nr_switches`, `__schedule()` in kernel/sched/core.c) passes `sched_switch`, so
-/// the program there has run as often, or was skipped by the kernel. On some hosted machines no tracepoint fires in a few
-/// threads, for any tool: a small share may be missing, and is reported. Returns the check and how many switches at most were not
-/// traced.
+/// Compares the kernel's number of context switches with the runs of the program on `sched_switch`. Returns
+/// the check, and the largest number of switches that may have gone untraced.
+///
+/// Every context switch that the kernel counts (`nr_switches`, `__schedule()` in kernel/sched/core.c)
+/// passes `sched_switch`, so the program has run as often, unless the kernel skipped it (`missed`). On some
+/// hosted machines no tracepoint fires in a few threads, for any tool: a small share may be missing, and is
+/// reported.
 pub fn ctxt(open: SwitchCounts, close: SwitchCounts, missed: u64, cpus: u64) -> (Check, u64) {
     let kernel = close.kernel.saturating_sub(open.kernel);
-    // A switch between two readings is in one of them alone; so may be one that is under way on each CPU.
+    // A switch between two readings is in only one of them, and so may be one switch in progress on each CPU.
     let fewest = close.runs_before.saturating_sub(open.runs_after).saturating_sub(cpus);
     let most = close.runs_after.saturating_sub(open.runs_before) + cpus + missed;
     let untraced = kernel.saturating_sub(most);
     let agree = kernel >= fewest && untraced <= kernel / UNTRACED_SHARE;
     let runs = close.runs_before.saturating_sub(open.runs_before);
     let mut found = format!(
-        "{} by the kernel, {} of the program on `sched_switch`",
+        "{} counted by the kernel, {} of wakelat's program on `sched_switch`",
         context_switches(kernel),
         units::counted(runs, "run"),
     );
@@ -91,10 +93,10 @@ pub fn ctxt(open: SwitchCounts, close: SwitchCounts, missed: u64, cpus: u64) -> 
         found.push_str(&format!(", {} skipped by the kernel", units::thousands(missed)));
     }
     if kernel < fewest {
-        found.push_str("; more runs than switches are impossible");
+        found.push_str("; there cannot be more runs than switches");
     } else if untraced > 0 {
         found.push_str(&format!(
-            "; {} ({}) fired no tracepoint, which a hosted machine may do to any tool (limit: 5 %)",
+            "; {} ({}) fired no tracepoint, as happens with any tool on some hosted machines (limit: 5 %)",
             units::thousands(untraced),
             units::share(untraced, kernel)
         ));
@@ -111,20 +113,26 @@ fn context_switches(count: u64) -> String {
     format!("{} context switch{}", units::thousands(count), if count == 1 { "" } else { "es" })
 }
 
-/// A task is given a CPU once for each wait, and the kernel counts both that and the time. For each task the number of waits must
-/// be the same but for the borders of its account ([`super::schedstat`]), for `lost` waits, and for `untraced` switches: each
-/// hides the end of one wait and the beginning of another. Where the number is the same, the kernel's time is a lower bound: it comes
-/// from the run queue's clock, which is not read again between a wakeup that preempts and the switch that follows
-/// (`rq_clock_skip_update` in `wakeup_preempt`, kernel/sched/core.c), so that such a wait is 0 to it. The wait of the task that is
-/// preempted is longer to the kernel by as much: some µs each, and 5 % in any case.
+/// Compares wakelat's waits with the kernel's own: their number for each task, and their total time.
+///
+/// A task gets a CPU once for each wait, and the kernel counts how often that happens and how long the task
+/// waited. For each task, the two numbers of waits must be equal, except for waits at the edges of the two
+/// readings ([`super::schedstat`]), `lost` waits, and `untraced` switches: each of these hides the end of
+/// one wait and the start of another.
+///
+/// If the numbers are equal, the kernel's time is a lower bound. It comes from the run queue's clock, which
+/// is not updated between a wakeup that preempts and the switch that follows (`rq_clock_skip_update` in
+/// `wakeup_preempt`, kernel/sched/core.c), so such a wait has length 0 in the kernel. The wait of the
+/// preempted task is longer in the kernel by the same amount: a few µs for each wait (`clock_ns`), and 5 %
+/// in any case, are tolerated.
 pub fn schedstat(sums: &SchedstatSums, untraced: u64, lost: u64, clock_ns: u64) -> Check {
     let hidden = 2 * untraced + lost;
     let allowed_ns = sums.kernel_ns / 20 + u128::from(clock_ns) * u128::from(sums.kernel_waits);
     let agree = sums.unexplained <= hidden && sums.kernel_ns <= sums.own_ns + allowed_ns;
     let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
     let mut found = format!(
-        "{}; waits: {} by the kernel, {} by wakelat; {} of the difference not at the borders of the window (limit: {}); \
-         time of the tasks with equal counts: {} by wakelat, {} by the kernel (wakelat may be below by {})",
+        "{}; waits: {} counted by the kernel, {} by wakelat; {} of the difference are not at the edges of the window \
+         (limit: {}); waiting time of tasks with equal counts: {} by wakelat, {} by the kernel (wakelat may be lower by {})",
         units::counted(sums.tasks, "task"),
         units::thousands(sums.kernel_waits),
         units::thousands(sums.own_waits),
@@ -136,7 +144,7 @@ pub fn schedstat(sums: &SchedstatSums, untraced: u64, lost: u64, clock_ns: u64) 
     );
     if sums.uncounted > 0 {
         found.push_str(&format!(
-            "; the kernel does not count {} of tasks that were preempted on their way to sleep",
+            "; the kernel does not count {} of tasks that were preempted while going to sleep",
             units::counted(sums.uncounted, "wait")
         ));
     }
@@ -164,7 +172,7 @@ pub fn schedstat(sums: &SchedstatSums, untraced: u64, lost: u64, clock_ns: u64) 
     Check { name: "schedstat", outcome, found, numbers }
 }
 
-/// A check that cannot be made, and why.
+/// A check that cannot be made, with the reason.
 pub fn unknown(name: &'static str, why: impl Into<String>) -> Check {
     Check { name, outcome: CheckOutcome::Unknown, found: why.into(), numbers: Vec::new() }
 }
@@ -178,11 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn as_many_runs_as_switches_agree() {
+    fn equal_numbers_of_runs_and_switches_agree() {
         for runs in [9_997, 10_000, 10_002] {
             let (check, untraced) = ctxt(switches(500, 7), switches(10_500, 7 + runs), 0, 2);
             assert_eq!(check.outcome, CheckOutcome::Agree, "{check:?}");
-            // Of the three runs in each pair of readings any may be of switches that the kernel had counted before.
+            // Any of the three runs between a pair of readings may belong to a switch that the kernel had
+            // already counted.
             assert_eq!(untraced, 10_003 - runs);
         }
     }
@@ -201,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_runs_are_no_difference() {
+    fn runs_that_the_kernel_skipped_are_not_a_difference() {
         let (check, untraced) = ctxt(switches(0, 0), switches(10_000, 9_000), 1_000, 2);
         assert_eq!((check.outcome, untraced), (CheckOutcome::Agree, 3), "{check:?}");
     }
@@ -223,47 +232,47 @@ mod tests {
         }
     }
 
-    fn judged(sums: SchedstatSums, untraced: u64) -> CheckOutcome {
+    fn outcome(sums: SchedstatSums, untraced: u64) -> CheckOutcome {
         schedstat(&sums, untraced, 0, 5_000).outcome
     }
 
     #[test]
-    fn the_same_account_agrees_and_one_wait_that_nothing_explains_does_not() {
-        assert_eq!(judged(sums(), 0), CheckOutcome::Agree);
-        assert_eq!(judged(SchedstatSums { unexplained: 1, ..sums() }, 0), CheckOutcome::Disagree);
+    fn equal_counts_agree_and_one_unexplained_wait_does_not() {
+        assert_eq!(outcome(sums(), 0), CheckOutcome::Agree);
+        assert_eq!(outcome(SchedstatSums { unexplained: 1, ..sums() }, 0), CheckOutcome::Disagree);
         assert_eq!(schedstat(&SchedstatSums { unexplained: 1, ..sums() }, 0, 1, 5_000).outcome, CheckOutcome::Agree);
     }
 
     #[test]
     fn an_untraced_switch_hides_two_waits() {
-        assert_eq!(judged(SchedstatSums { unexplained: 120, ..sums() }, 60), CheckOutcome::Agree);
-        assert_eq!(judged(SchedstatSums { unexplained: 121, ..sums() }, 60), CheckOutcome::Disagree);
+        assert_eq!(outcome(SchedstatSums { unexplained: 120, ..sums() }, 60), CheckOutcome::Agree);
+        assert_eq!(outcome(SchedstatSums { unexplained: 121, ..sums() }, 60), CheckOutcome::Disagree);
     }
 
     #[test]
-    fn waits_at_the_borders_are_in_one_account_only() {
+    fn waits_at_the_edges_may_be_on_one_side_only() {
         let sums = SchedstatSums { own_waits: 9_970, waiting: 25, ambiguous: 5, ..sums() };
-        assert_eq!(judged(sums, 0), CheckOutcome::Agree);
+        assert_eq!(outcome(sums, 0), CheckOutcome::Agree);
     }
 
     #[test]
-    fn what_the_kernel_does_not_count_is_reported() {
+    fn waits_that_the_kernel_does_not_count_are_reported() {
         let check = schedstat(&SchedstatSums { uncounted: 300, ..sums() }, 0, 0, 5_000);
         assert!(
-            check.found.contains("does not count 300 waits of tasks that were preempted on their way to sleep"),
+            check.found.contains("does not count 300 waits of tasks that were preempted while going to sleep"),
             "{check:?}"
         );
     }
 
     #[test]
-    fn time_that_the_kernel_counts_and_wakelat_does_not_is_found() {
-        assert_eq!(judged(SchedstatSums { own_ns: 300_000_000, ..sums() }, 0), CheckOutcome::Disagree);
-        // The other way round it is the kernel's clock.
-        assert_eq!(judged(SchedstatSums { own_ns: 900_000_000, ..sums() }, 0), CheckOutcome::Agree);
+    fn waiting_time_that_only_the_kernel_counts_is_detected() {
+        assert_eq!(outcome(SchedstatSums { own_ns: 300_000_000, ..sums() }, 0), CheckOutcome::Disagree);
+        // A longer time in wakelat comes from the kernel's clock.
+        assert_eq!(outcome(SchedstatSums { own_ns: 900_000_000, ..sums() }, 0), CheckOutcome::Agree);
     }
 
     #[test]
-    fn without_tasks_nothing_is_known() {
-        assert_eq!(judged(SchedstatSums::default(), 0), CheckOutcome::Unknown);
+    fn without_tasks_the_outcome_is_unknown() {
+        assert_eq!(outcome(SchedstatSums::default(), 0), CheckOutcome::Unknown);
     }
 }

@@ -1,113 +1,118 @@
-//! Two histograms of the same waits, and whether they agree.
+//! Compares two histograms of the same waits.
 //!
-//! Both instruments see the same events and read the same clock, each for itself. So they agree when, and only when,
+//! Both instruments see the same events and read the same clock, but each reads it separately. They agree
+//! if and only if
 //!
 //! 1. neither dropped anything;
-//! 2. both counted the same number of waits, but for as many as the window's ends may have cut off on one side;
-//! 3. across each edge between two buckets no more waits have moved than lie within the clock's tolerance of it, counted
-//!    one by one on the side that sees every wait, and as many more as point 2 allows;
-//! 4. the sums differ by no more than that tolerance for each wait, where both sides have one.
+//! 2. both counted the same number of waits, except for those that the ends of the window may have cut off
+//!    on one side;
+//! 3. no more waits moved across an edge between two buckets than lie within the clock's tolerance of that
+//!    edge, counted one by one on the side that sees every wait, plus as many as rule 2 allows;
+//! 4. the sums differ by no more than that tolerance for each wait, if both sides have a sum.
 //!
-//! Point 3 is exact: a wait whose two readings differ by no more than the tolerance moves across no edge further away. A
-//! difference it does not explain is none of the clock's, however small.
+//! Rule 3 is exact: a wait whose two readings differ by no more than the tolerance cannot cross an edge
+//! that is further away. The clock does not cause a difference that this rule leaves unexplained, however
+//! small the difference is.
 
 use super::side::{BucketRange, ExactCounts, SideCounts};
-use crate::sink::units::{counted, thousands};
+use wakelat_core::render::units::{counted, thousands};
 
-/// By how much two readings of the clock for the same wait may differ: ns. A wait has two ends, and between the two
-/// programs that read the clock at one of them lies a tracepoint's list of probes: some hundred ns, and a few µs where an
-/// interrupt comes between. On an emulated machine it takes more.
+/// Maximum difference of two clock readings for the same wait, in ns. Both programs read the clock at each
+/// end of a wait, and the tracepoint's list of probes runs between the two readings: a few hundred ns, and
+/// a few µs if an interrupt comes in between. An emulated machine needs more.
 pub const CLOCK_NS: u64 = 5_000;
 
-/// What the ends of a window may cut off on one side only.
+/// How many waits the two sides may legitimately count differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tolerance {
-    /// Waits that one side alone may have, because the two begin and end one after the other. 0 where all tasks that are
-    /// measured live inside of the window.
+    /// Waits that only one side may have, because the two sides do not begin and end at the same instant. 0
+    /// if all measured tasks live inside the window.
     pub waits: u64,
-    /// Waits that something else may have held up between the two readings of the clock at one of their ends, for any
-    /// length: a non-maskable interrupt, or a hypervisor or emulator that takes the CPU away. They may be in any bucket.
+    /// Waits that may have been delayed, for any time, between the two clock readings at one of their ends:
+    /// by a non-maskable interrupt, or by a hypervisor or emulator that takes the CPU away. They may be in
+    /// any bucket.
     pub held_up: u64,
 }
 
-/// For how long a CPU may be taken away in one piece: ns. The time slice of QEMU's emulator (`TCG_KICK_PERIOD`,
-/// accel/tcg/tcg-accel-ops-rr.c) and of most hypervisors.
+/// Longest time for which a CPU may be taken away at once, in ns: the time slice of QEMU's emulator
+/// (`TCG_KICK_PERIOD`, accel/tcg/tcg-accel-ops-rr.c) and of most hypervisors.
 const HELD_UP_NS: u128 = 100_000_000;
 
-/// A bucket on both sides.
+/// One bucket with the counts of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComparedBucket {
-    /// The bucket.
+    /// The bucket's bounds.
     pub range: BucketRange,
     /// Waits on wakelat's side.
     pub bpf: u64,
     /// Waits on the trigger's side.
     pub trigger: u64,
-    /// Waits that have moved across the bucket's upper edge, seen from wakelat: to below it where positive.
+    /// Waits that moved across the bucket's upper edge: how many more wakelat has below that edge than the
+    /// trigger.
     pub moved: i128,
-    /// As many as the clock explains.
+    /// How many of the moved waits the tolerances explain.
     pub explained: u64,
 }
 
-/// Two sides compared.
+/// The two sides and the result of comparing them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// wakelat's side.
     pub bpf: SideCounts,
     /// The trigger's side.
     pub trigger: SideCounts,
-    /// By how much two readings of the clock may differ: ns.
+    /// Maximum difference of two clock readings, in ns.
     pub clock_ns: u64,
-    /// What the window's ends may cut off.
+    /// How many waits the two sides may count differently.
     pub tolerance: Tolerance,
-    /// Every bucket that is not empty on both sides, rising.
+    /// Every bucket that is not empty on both sides, in ascending order.
     pub rows: Vec<ComparedBucket>,
-    /// Kolmogorov–Smirnov distance: the largest difference between the two cumulative distributions, 0 to 1, over the
-    /// edges of the buckets.
+    /// Kolmogorov–Smirnov distance: the largest difference between the two cumulative distributions at the
+    /// edges of the buckets, 0 to 1.
     pub distance: f64,
-    /// What is wrong, in the order of the rules; empty where the two agree.
+    /// Why the two sides disagree, in the order of the rules; empty if they agree.
     pub mismatches: Vec<Mismatch>,
 }
 
-/// Why two sides do not agree.
+/// Why two sides disagree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mismatch {
-    /// Neither has a single wait, so there is nothing to agree on.
+    /// Neither side has a wait, so nothing was compared.
     NoWaits,
-    /// The trigger's tables were full.
+    /// A table or the ring buffer was full.
     Dropped {
-        /// Events not counted.
+        /// Events that were not counted.
         dropped: u64,
     },
-    /// The two have a different number of waits.
+    /// The two sides have different numbers of waits.
     Count {
-        /// On wakelat's side.
+        /// Waits on wakelat's side.
         bpf: u64,
-        /// On the trigger's side.
+        /// Waits on the trigger's side.
         trigger: u64,
-        /// By how much they may differ.
+        /// Maximum difference.
         tolerated: u64,
     },
-    /// More waits have moved across an edge than lie near it.
+    /// More waits moved across an edge than the tolerances explain.
     Moved {
-        /// The largest value below the edge: ns.
+        /// The largest value below the edge, in ns.
         edge_ns: u64,
         /// Waits that moved.
         moved: u64,
-        /// As many as are explained.
+        /// How many of them are explained.
         explained: u64,
     },
-    /// The sums are further apart than the clock explains.
+    /// The sums of the latencies differ by more than the clock explains.
     Sum {
-        /// By how much they differ: ns.
+        /// The difference, in ns.
         difference_ns: u128,
-        /// As much as is explained: ns.
+        /// How much of the difference is explained, in ns.
         explained_ns: u128,
     },
 }
 
 impl Comparison {
-    /// Compares what wakelat saw with what a hist trigger counted.
+    /// Compares the waits that wakelat measured with those that a hist trigger counted.
     pub fn new(exact: &ExactCounts, trigger: SideCounts, tolerance: Tolerance) -> Self {
         let bpf = &exact.side;
         let (bpf_count, trigger_count) = (bpf.count(), trigger.count());
@@ -117,7 +122,8 @@ impl Comparison {
         let (mut below_bpf, mut below_trigger, mut distance) = (0u64, 0u64, 0f64);
         let mut rows = Vec::with_capacity(ranges.len());
         for (index, range) in ranges.iter().copied().enumerate() {
-            // Buckets that are empty on both sides lie between this row and the next: what moved, moved across them all.
+            // All buckets between this row and the next are empty on both sides: a wait that moved crossed
+            // all of them.
             let last_edge = ranges.get(index + 1).map_or(range.1, |next| next.0 - 1);
             let count = |side: &SideCounts| side.counts.get(&range).copied().unwrap_or(0);
             let (here_bpf, here_trigger) = (count(bpf), count(&trigger));
@@ -149,7 +155,7 @@ impl Comparison {
         comparison
     }
 
-    /// Whether the two agree.
+    /// Whether the two sides agree.
     pub fn agrees(&self) -> bool {
         self.mismatches.is_empty()
     }
@@ -167,7 +173,7 @@ impl Comparison {
             faults.push(Mismatch::Count { bpf, trigger, tolerated: self.tolerance.waits });
         }
         // Only the edge with the most unexplained waits: one error moves waits across many edges. Above the last bucket
-        // nothing moves; what is missing there is missing altogether, and is a matter of the count.
+        // nothing moves: a wait that is missing there is missing altogether, which the count reports.
         let edges = self.rows.split_last().map_or(&[][..], |(_, edges)| edges);
         let worst = edges.iter().max_by_key(|row| row.moved.unsigned_abs().saturating_sub(row.explained.into()));
         if let Some(row) = worst.filter(|row| row.moved.unsigned_abs() > row.explained.into()) {
@@ -177,7 +183,8 @@ impl Comparison {
                 explained: row.explained,
             });
         }
-        // Waits that one side alone has may be of any length, so sums say something only where there are none.
+        // A wait that only one side has may be of any length, so the sums are comparable only if there are
+        // none.
         if let (Some(bpf_ns), Some(trigger_ns), 0) = (self.bpf.sum_ns, self.trigger.sum_ns, self.tolerance.waits) {
             let by_clock_ns = u128::from(bpf.max(trigger)) * u128::from(self.clock_ns);
             let explained_ns = by_clock_ns + u128::from(self.tolerance.held_up) * HELD_UP_NS;
@@ -193,10 +200,12 @@ impl Comparison {
 impl std::fmt::Display for Mismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoWaits => f.write_str("neither side has a wait, so nothing was compared"),
+            Self::NoWaits => {
+                f.write_str("neither result has a wait, so nothing was compared; measure longer, or widen the filter")
+            }
             Self::Dropped { dropped } => write!(
                 f,
-                "{} for want of room; give more with `--start-entries` and `--ring-size`",
+                "{} because a table or the ring buffer was full; raise `--max-tasks` and `--ring-size`",
                 match dropped {
                     1 => "1 event was dropped".to_owned(),
                     _ => format!("{} events were dropped", thousands(*dropped)),
@@ -212,7 +221,7 @@ impl std::fmt::Display for Mismatch {
             ),
             Self::Moved { edge_ns, moved, explained } => write!(
                 f,
-                "{} on the other side of {} ns; differences between clock readings explain {}",
+                "{} on the other side of {} ns in one of the results; differences between clock readings explain {}",
                 match moved {
                     1 => "1 wait is".to_owned(),
                     _ => format!("{} waits are", thousands(*moved)),
@@ -245,7 +254,7 @@ mod tests {
         exact
     }
 
-    /// What a trigger would have counted of these values.
+    /// The counts of a trigger that saw these values.
     fn trigger(values: &[u64], buckets: Buckets) -> SideCounts {
         exact(values, buckets, 0).side
     }
@@ -254,7 +263,7 @@ mod tests {
         Comparison::new(&exact(bpf, buckets, CLOCK_NS), trigger(other, buckets), Tolerance::default())
     }
 
-    /// Waits as they are: most around 50 µs, some much longer.
+    /// Waits with a realistic distribution: most around 50 µs, some much longer.
     fn waits() -> Vec<u64> {
         (0..10_000u64).map(|i| 20_000 + i * 7919 % 60_000 + if i % 50 == 0 { i * 1_000 } else { 0 }).collect()
     }
@@ -270,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_wait_in_a_hundred_is_found() {
+    fn one_lost_wait_in_a_hundred_is_detected() {
         let lost: Vec<u64> = waits().into_iter().enumerate().filter(|(i, _)| i % 100 != 0).map(|(_, v)| v).collect();
         let comparison = compared(&lost, &waits(), BUCKETS[0]);
         assert!(
@@ -281,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shift_by_one_bucket_is_found() {
+    fn a_shift_by_one_bucket_is_detected() {
         let doubled: Vec<u64> = waits().into_iter().map(|value| value * 2).collect();
         let comparison = compared(&doubled, &waits(), BUCKETS[0]);
         assert!(matches!(comparison.mismatches[0], Mismatch::Moved { .. }), "{:?}", comparison.mismatches);
@@ -290,14 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn t6_restarted_clocks_are_found() {
-        // One wait in twenty is measured from a second wakeup, halfway.
+    fn t6_restarted_clocks_are_detected() {
+        // One wait in twenty is measured from a second wakeup halfway through it.
         let restarted: Vec<u64> =
             waits().into_iter().enumerate().map(|(i, v)| if i % 20 == 0 { v / 2 } else { v }).collect();
         for buckets in BUCKETS {
             let comparison = compared(&restarted, &waits(), buckets);
             assert!(
-                comparison.mismatches.iter().any(|fault| matches!(fault, Mismatch::Moved { .. })),
+                comparison.mismatches.iter().any(|mismatch| matches!(mismatch, Mismatch::Moved { .. })),
                 "{:?}",
                 comparison.mismatches
             );
@@ -305,10 +314,10 @@ mod tests {
     }
 
     #[test]
-    fn one_single_wait_that_moved_too_far_is_found() {
+    fn a_single_wait_that_moved_too_far_is_detected() {
         let mut other = waits();
         other[7] += 3 * CLOCK_NS;
-        // Nothing else lies near the edge that it crosses.
+        // No other wait lies near the edge that this one crosses.
         let far: Vec<u64> = other.iter().map(|value| value - value % 16_384 + 8_192).collect();
         let mut moved = far.clone();
         moved[7] += 65_536;
@@ -316,20 +325,20 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_jumped_over_an_empty_bucket_is_found() {
+    fn a_wait_that_moved_across_an_empty_bucket_is_detected() {
         let near_the_edge = [16_380; 10];
         let mut jumped = near_the_edge;
         jumped[0] = 40_000;
         let comparison = compared(&near_the_edge, &jumped, BUCKETS[0]);
         assert!(
-            comparison.mismatches.iter().any(|fault| matches!(fault, Mismatch::Moved { .. })),
+            comparison.mismatches.iter().any(|mismatch| matches!(mismatch, Mismatch::Moved { .. })),
             "{:?}",
             comparison.mismatches
         );
     }
 
     #[test]
-    fn t27_dropped_events_are_no_agreement() {
+    fn t27_dropped_events_are_a_mismatch() {
         let mut side = trigger(&waits(), BUCKETS[0]);
         side.totals.dropped = 3;
         let comparison = Comparison::new(&exact(&waits(), BUCKETS[0], CLOCK_NS), side, Tolerance::default());
@@ -337,22 +346,22 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_nothing_verified() {
+    fn two_empty_sides_do_not_agree() {
         assert_eq!(compared(&[], &[], BUCKETS[0]).mismatches, [Mismatch::NoWaits]);
     }
 
     #[test]
-    fn waits_at_the_windows_ends_are_tolerated_as_many_as_are_said() {
+    fn only_the_given_number_of_waits_at_the_window_ends_is_tolerated() {
         let all = waits();
-        let judged = |waits| {
+        let compared = |waits| {
             Comparison::new(
                 &exact(&all[3..], BUCKETS[0], CLOCK_NS),
                 trigger(&all, BUCKETS[0]),
                 Tolerance { waits, held_up: 0 },
             )
         };
-        assert!(judged(3).agrees(), "{:?}", judged(3).mismatches);
-        assert!(!judged(2).agrees());
+        assert!(compared(3).agrees(), "{:?}", compared(3).mismatches);
+        assert!(!compared(2).agrees());
     }
 
     fn latency() -> impl Strategy<Value = u64> {
@@ -361,7 +370,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn readings_of_the_clock_within_the_tolerance_always_agree(
+        fn clock_readings_within_the_tolerance_always_agree(
             waits in prop::collection::vec((latency(), -(CLOCK_NS as i64)..=CLOCK_NS as i64), 1..200),
             linear: bool,
         ) {
@@ -373,13 +382,13 @@ mod tests {
         }
 
         #[test]
-        fn any_number_of_lost_waits_is_found(waits in prop::collection::vec(latency(), 2..200), lost in 1usize..100) {
+        fn losing_any_waits_is_detected(waits in prop::collection::vec(latency(), 2..200), lost in 1usize..100) {
             let lost = lost.min(waits.len());
             prop_assert!(!compared(&waits[lost..], &waits, BUCKETS[0]).agrees());
         }
 
         #[test]
-        fn distance_is_that_of_the_cumulative_distributions(
+        fn distance_is_the_largest_difference_of_the_cumulative_distributions(
             a in prop::collection::vec(latency(), 1..60),
             b in prop::collection::vec(latency(), 1..60),
         ) {

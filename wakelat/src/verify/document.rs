@@ -1,17 +1,18 @@
-//! A verification for programs: `wakelat.verify/1`.
+//! A verification as a JSON document: `wakelat.verify/1`.
 
 use serde_json::{Map, Value as Json, json};
 use wakelat_common::Class;
 
 use super::{
     compare::{Comparison, Mismatch},
-    judge::Verification,
     side::SideCounts,
+    verification::Verification,
     waits::WaitTally,
 };
-use crate::{hist_trigger::HistogramTotals, report::LatencyFrom};
+use crate::hist_trigger::HistogramTotals;
+use wakelat_core::report::LatencyFrom;
 
-/// The document; integers in ns.
+/// Renders the document; times are integers in ns.
 pub fn of(verification: &Verification) -> Json {
     let rules = &verification.rules;
     let classes: Map<String, Json> =
@@ -45,8 +46,8 @@ pub fn of(verification: &Verification) -> Json {
         "tables": tables,
         "rules": {
             "classes": classes,
-            "woken_running": rules.already_running,
-            "woken_waiting": rules.already_queued,
+            "already_running": rules.already_running,
+            "already_queued": rules.already_queued,
             "bogus": tally(&rules.bogus),
             "restarted": tally(&rules.restarted),
             "unknown": tally(&rules.unknown),
@@ -109,10 +110,8 @@ fn totals(totals: &HistogramTotals) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        sink::documentation::{all_paths, documented},
-        verify::judge::{NotCompared, tests::rich},
-    };
+    use crate::verify::verification::{NotCompared, tests::rich};
+    use wakelat_core::render::output_page::{all_paths, documented};
 
     #[test]
     fn every_field_is_documented_and_every_documented_field_is_written() {

@@ -1,22 +1,24 @@
-//! One reading of a task's account in `/proc/TID/schedstat`.
+//! One reading of `/proc/TID/schedstat`.
 
 use std::{fs, io, path::Path};
 
 use super::window::TimeBracket;
-use crate::{kernel::schedstat::Schedstat, wait::Comm};
+use crate::kernel::schedstat::Schedstat;
+use wakelat_core::wait::Comm;
 
-/// An account, read at some time in `moment`.
+/// A task's counters, read at some time within `moment`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
     pub moment: TimeBracket,
-    /// The task was on a run queue or had a CPU at the beginning of the moment.
+    /// Whether the task was on a run queue or on a CPU at the beginning of `moment`.
     pub runnable: bool,
     pub waits: u64,
     pub waited_ns: u64,
 }
 
 impl Reading {
-    /// Reads the task's state first: a wait that lasts while the account is read either shows in the state or begins after it.
+    /// Reads the task's state, then its counters. In this order, a wait that is pending while the counters
+    /// are read either shows in the state or begins after the state was read.
     pub fn of(task: &Path, now_ns: impl Fn() -> u64) -> Option<Self> {
         let read =
             || io::Result::Ok((fs::read_to_string(task.join("stat"))?, fs::read_to_string(task.join("schedstat"))?));
@@ -26,7 +28,7 @@ impl Reading {
     }
 }
 
-/// Whether the state, behind the name in parentheses, is `R` (proc_pid_stat(5)).
+/// Whether the state, the field after the name in parentheses, is `R` (proc_pid_stat(5)).
 fn is_runnable(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }

@@ -1,4 +1,5 @@
-//! One verification on the live kernel: everything is put in place, the window is measured, everything goes again.
+//! One verification on the running kernel: attaches programs and triggers, measures the window, and removes
+//! everything.
 
 use std::{path::Path, time::Duration};
 
@@ -10,40 +11,38 @@ use wakelat_common::{Class, Classes, Counter, filter::part};
 use super::{
     checks::{self, Check, SwitchCounts},
     compare, document,
-    judge::{NotCompared, Verdict, WindowMeasurement},
     schedstat::TaskSchedstats,
     side::ExactCounts,
     text,
     triggers::PlacedTriggers,
+    verification::{NotCompared, Verdict, WindowMeasurement},
     waits::PairedWaits,
     window::{TimeBracket, VerifyWindow},
 };
 use crate::{
     collect::{Collector, CounterTotals, FilterSettings, Settings},
     config::{Attach, OutputFormat, VerifyConfig},
-    decode::decode,
     hist_trigger::recipe::{Buckets, DEFAULT_SIZE, TriggerRecipe},
     kernel::{privilege, release::Release, roots::Roots},
-    report::LatencyFrom,
-    say::status,
     session::{Environment, clock::monotonic_ns, output::Output, settings, stop::Signals},
-    sink::Style,
+    status::status,
     tracefs::{Owner, TracefsMount, leftovers},
 };
+use wakelat_core::{decode::decode, render::Style, report::LatencyFrom};
 
-/// The largest table of a trigger (`TRACING_MAP_BITS_MAX`, kernel/trace/tracing_map.h).
+/// Maximum number of entries of a trigger's table (`TRACING_MAP_BITS_MAX`, kernel/trace/tracing_map.h).
 const MAX_SIZE: u32 = 1 << 17;
 
-/// Measures, judges and shows the result. Blocks.
+/// Measures one window, evaluates it and writes the result. Blocks until the window ends.
 ///
 /// # Errors
-/// If the kernel refuses to measure, the output cannot be written, or triggers are required and cannot be placed. Nothing
-/// stays attached or in tracefs.
-pub fn run(config: &VerifyConfig, place: &Environment, release: &Release, style: &Style) -> Result<Verdict> {
+/// If the kernel refuses to measure, the output cannot be written, or triggers are required and cannot be
+/// placed. Even then nothing stays attached or in tracefs.
+pub fn run(config: &VerifyConfig, environment: &Environment, release: &Release, style: &Style) -> Result<Verdict> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
     let mut output = Output::open(config.output.path.as_deref())?;
-    let verification = runtime.block_on(measure(config, place, release))?.evaluate();
+    let verification = runtime.block_on(measure(config, environment, release))?.evaluate();
     output.write(|out| match config.output.format {
         OutputFormat::Json => writeln!(out, "{}", document::of(&verification)),
         OutputFormat::Human | OutputFormat::Csv => out.write_all(text::text(&verification, style).as_bytes()),
@@ -51,8 +50,8 @@ pub fn run(config: &VerifyConfig, place: &Environment, release: &Release, style:
     Ok(verification.verdict())
 }
 
-async fn measure(config: &VerifyConfig, place: &Environment, release: &Release) -> Result<WindowMeasurement> {
-    // Not by default: a reader that takes the CPU from tasks while it reads their accounts adds waits to these.
+async fn measure(config: &VerifyConfig, environment: &Environment, release: &Release) -> Result<WindowMeasurement> {
+    // Not by default: a reader that preempts tasks while it reads their schedstat adds waits to them.
     if config.resources.rt_priority.is_some() {
         settings::raise_priority(config.resources.rt_priority, false)?;
     }
@@ -64,7 +63,7 @@ async fn measure(config: &VerifyConfig, place: &Environment, release: &Release) 
         recipe.check(release).map_err(|error| anyhow!(error))?;
         PlacedTriggers::check(&recipe)?;
     }
-    let mut run = Run::attach(config, place, &roots.proc, tracefs, &recipe)?;
+    let mut run = Run::attach(config, environment, &roots.proc, tracefs, &recipe)?;
     run.open()?;
     if !config.output.quiet {
         status("measuring");
@@ -80,13 +79,14 @@ async fn measure(config: &VerifyConfig, place: &Environment, release: &Release) 
             _ = drain.tick() => run.drain()?,
         }
     }
-    run.close(&place.kernel)
+    run.close(&environment.kernel)
 }
 
-/// tracefs, if it and hist triggers can be used, or why not. What a killed run left there is removed.
+/// Finds tracefs and removes what a killed run left there. If tracefs or hist triggers cannot be used,
+/// returns the reason.
 ///
 /// # Errors
-/// If triggers are required and cannot be used, or something else is wrong with tracefs.
+/// If triggers are required and cannot be used, or tracefs fails in any other way.
 fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Result<TracefsMount, NotCompared>> {
     let usable = TracefsMount::mounted().and_then(|tracefs| {
         for (leftover, removed) in leftovers::remove(&tracefs, proc) {
@@ -101,10 +101,10 @@ fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Result<TracefsMount, No
     usable.map_or_else(|error| without_triggers(config, error.into()).map(Err), |tracefs| Ok(Ok(tracefs)))
 }
 
-/// Why the triggers are not compared, if the measurement may go on without them.
+/// The reason for which the triggers are not compared, if the measurement can continue without them.
 ///
 /// # Errors
-/// The error itself if triggers are required, or if it is another one than those of [`NotCompared`].
+/// If triggers are required, or with `error` itself if it is not one of the reasons in [`NotCompared`].
 fn without_triggers(config: &VerifyConfig, error: anyhow::Error) -> Result<NotCompared> {
     match error.downcast_ref().and_then(NotCompared::of) {
         Some(why) if config.require_triggers => bail!("`--require-triggers`: {why}"),
@@ -125,17 +125,17 @@ fn recipe(config: &VerifyConfig, owner: &Owner) -> TriggerRecipe {
     }
 }
 
-/// A verification under way.
+/// A verification in progress.
 struct Run<'a> {
     config: &'a VerifyConfig,
     proc: &'a Path,
-    /// The trigger's rules by BPF and by triggers; or why there are none.
+    /// The trigger's rules, measured with BPF and with triggers; or why they are not measured.
     trigger_side: Result<(Collector, PlacedTriggers), NotCompared>,
-    /// wakelat's own rules.
+    /// wakelat's own rules, measured with BPF.
     own_side: Collector,
-    /// The programs know of a task what is in trace records.
+    /// The programs attach to classic tracepoints and know only the fields of trace records.
     classic: bool,
-    /// The kernel counts runs of programs as long as this is open; or why it does not.
+    /// The kernel counts program runs while this is open; or why it does not.
     stats: Result<std::os::fd::OwnedFd, String>,
     waits: PairedWaits,
     accounts: Option<TaskSchedstats>,
@@ -143,48 +143,49 @@ struct Run<'a> {
     window_start: WindowStartCounts,
 }
 
-/// How things stood when the window was opened.
+/// The counters at the start of the window.
 #[derive(Default)]
 struct WindowStartCounts {
     trigger_side: CounterTotals,
     own_side: CounterTotals,
     switches: Option<SwitchCounts>,
-    /// What wakelat's own side had lost before the first account was opened.
+    /// Waits that wakelat's own side had lost before the first reading of schedstat.
     lost: u64,
 }
 
 impl<'a> Run<'a> {
     fn attach(
         config: &'a VerifyConfig,
-        place: &Environment,
+        environment: &Environment,
         proc: &'a Path,
         tracefs: Result<TracefsMount, NotCompared>,
         recipe: &TriggerRecipe,
     ) -> Result<Self> {
         let stats = enable_stats(Stats::RunTime).map_err(|error| error.to_string());
-        let mut ours = Collector::load(&settings_of(config, place, false))?;
-        let loaded = tracefs
-            .map(|tracefs| Ok::<_, anyhow::Error>((Collector::load(&settings_of(config, place, true))?, tracefs)));
-        ours.attach()?;
-        ours.open()?;
-        // The programs first, so that whatever the triggers see has been seen by them; and one right behind the other,
-        // so that little lies between their readings of the clock.
-        let placed = loaded.map(|loaded| {
+        let mut own_side = Collector::load(&settings_of(config, environment, false))?;
+        let loaded = tracefs.map(|tracefs| {
+            Ok::<_, anyhow::Error>((Collector::load(&settings_of(config, environment, true))?, tracefs))
+        });
+        own_side.attach()?;
+        own_side.open()?;
+        // Attach the programs before the triggers, so that they see every event that the triggers see; and
+        // the two right after each other, so that little time passes between their clock readings.
+        let attached = loaded.map(|loaded| {
             let (mut collector, tracefs) = loaded?;
             collector.attach()?;
             collector.open()?;
             let triggers = PlacedTriggers::place(&tracefs, &Owner::this(proc)?, recipe)?;
             Ok::<_, anyhow::Error>((collector, triggers))
         });
-        let theirs = match placed {
-            Ok(Ok(placed)) => Ok(placed),
-            // Reading may be allowed in tracefs, and writing not.
+        let trigger_side = match attached {
+            Ok(Ok(attached)) => Ok(attached),
+            // tracefs may permit reading but not writing.
             Ok(Err(error)) => Err(without_triggers(config, error)?),
             Err(why) => Err(why),
         };
         let never = TimeBracket { before_ns: u64::MAX, after_ns: u64::MAX };
         let clock_ns = clock_tolerance_ns();
-        let (starts_on, ends_on) = match &theirs {
+        let (starts_on, ends_on) = match &trigger_side {
             Ok((_, triggers)) => (triggers.starts_on, triggers.ends_on),
             Err(_) => Default::default(),
         };
@@ -192,10 +193,10 @@ impl<'a> Run<'a> {
         Ok(Self {
             config,
             proc,
-            trigger_side: theirs,
-            own_side: ours,
+            trigger_side,
+            own_side,
             classic: match config.resources.attach {
-                Attach::Auto => place.btf.is_none(),
+                Attach::Auto => environment.btf.is_none(),
                 attach => attach == Attach::Classic,
             },
             stats,
@@ -206,14 +207,15 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The window begins.
+    /// Begins the window.
     fn open(&mut self) -> Result<()> {
-        // Placing the triggers may have taken so long that the ring is full. From here on a wait that finds no room is lost to
-        // its task's account, and counted.
+        // Placing the triggers may have taken so long that the ring buffer is full. From here on, a wait
+        // that finds no room is counted as lost and missing from the sums of its task.
         self.drain()?;
         self.window_start.lost = lost(&self.own_side.totals()?);
         let filter = &self.config.filter;
-        // Of a task of which only some waits are measured, the kernel's account says nothing.
+        // The kernel counts all waits of a task, so tasks with only some of their waits measured cannot be
+        // compared.
         if filter.parts & (part::CPU | part::PRIO) == 0 && privilege::first_pid_namespace(&Roots::default()) {
             let wanted_tid = |tid| filter.pids.is_empty() || filter.pids.contains(&tid);
             let wanted = |tid, comm: &_| wanted_tid(tid) && filter.wants_comm(comm);
@@ -233,15 +235,16 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Takes what is in the ring buffers: first the trigger's rules, so that whatever is there has its partner in the
-    /// other one.
+    /// Drains both ring buffers: first that of the trigger's rules, so that the partner of every wait in it
+    /// is already in the other one.
     fn drain(&mut self) -> Result<()> {
         let Self { waits, accounts, round, config, .. } = self;
         if let Ok((collector, _)) = &mut self.trigger_side {
             let capacity = collector.ring_capacity();
             collector.drain(capacity, |record| {
                 let wait = decode(record)?;
-                // The trigger's last one judges the task as it is when the wait ends; so is it judged here.
+                // The last trigger filters by the state of the task when the wait ends, so filter the same
+                // way here.
                 if config.filter.wants_at_end(&wait) {
                     waits.by_trigger_rules(&wait, *round);
                 }
@@ -263,7 +266,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The window ends; everything goes.
+    /// Ends the window and removes everything.
     fn close(mut self, kernel: &str) -> Result<WindowMeasurement> {
         let off = match &self.trigger_side {
             Ok((_, triggers)) => triggers.end()?,
@@ -290,8 +293,8 @@ impl<'a> Run<'a> {
             }
             Err(_) => 0,
         };
-        let Self { config, trigger_side: theirs, mut waits, window_start: opened, .. } = self;
-        let counted = match theirs {
+        let Self { config, trigger_side, mut waits, window_start, .. } = self;
+        let counted = match trigger_side {
             Ok((_, triggers)) => {
                 let counted = triggers.counted()?;
                 triggers.close()?;
@@ -300,7 +303,7 @@ impl<'a> Run<'a> {
             Err(why) => Err(why),
         };
         waits.exact.side.totals.dropped = lost_by_bpf;
-        let since = |counter| totals.wakeups[counter] - opened.own_side.wakeups[counter];
+        let since = |counter| totals.wakeups[counter] - window_start.own_side.wakeups[counter];
         Ok(WindowMeasurement {
             kernel: kernel.to_owned(),
             from: config.from,
@@ -319,13 +322,13 @@ impl<'a> Run<'a> {
             (Some(open), Some(close), _) => checks::ctxt(open, close, missed, cpus),
             (.., stats) => {
                 let why = stats.as_ref().err().map_or("", String::as_str);
-                (checks::unknown("ctxt", format!("the kernel does not count program runs: {why}")), 0)
+                (checks::unknown("ctxt", format!("the kernel does not count runs of BPF programs: {why}")), 0)
             }
         };
         let schedstat = match &self.accounts {
             None => checks::unknown(
                 "schedstat",
-                "the kernel accounts for whole tasks, by the ids of the first pid namespace; leave out `--cpus` and `--prio`",
+                "the kernel counts whole tasks, by their IDs in the initial PID namespace; leave out `--cpus` and `--prio`; in a container, use `--pid=host`",
             ),
             Some(accounts) => {
                 let lost = lost(totals) - self.window_start.lost + missed;
@@ -348,15 +351,16 @@ fn now() -> TimeBracket {
     TimeBracket { before_ns: now_ns, after_ns: now_ns }
 }
 
-/// Waits that found no room so far, or cannot be.
+/// Waits lost so far: no room in the task table or the ring buffer, invalid, or a missed switch.
 fn lost(totals: &CounterTotals) -> u64 {
     const LOST: [Counter; 4] =
         [Counter::TaskTableFull, Counter::RingBufferFull, Counter::Invalid, Counter::MissedSwitch];
     [totals.wakeups, totals.preemptions].iter().flat_map(|counters| LOST.map(|counter| counters[counter])).sum()
 }
 
-/// By how much two readings of the clock for one event may differ on this machine: what is usual on hardware, or where
-/// everything is slower, as in an emulator, as long as a few trivial system calls take.
+/// Maximum difference in ns of two clock readings for one event on this machine: the usual value on
+/// hardware, or the time that a few trivial system calls take if the machine is slower, such as an
+/// emulator.
 fn clock_tolerance_ns() -> u64 {
     const CALLS: u64 = 200;
     let before_ns = monotonic_ns();
@@ -368,7 +372,7 @@ fn clock_tolerance_ns() -> u64 {
 }
 
 /// The settings of one of the two collectors.
-fn settings_of(config: &VerifyConfig, place: &Environment, trigger_rules: bool) -> Settings {
+fn settings_of(config: &VerifyConfig, environment: &Environment, trigger_rules: bool) -> Settings {
     let filter = &config.filter;
     let classes = match trigger_rules {
         true => Classes::NONE.with(Class::Wakeup),
@@ -376,8 +380,8 @@ fn settings_of(config: &VerifyConfig, place: &Environment, trigger_rules: bool) 
     };
     Settings {
         attach: config.resources.attach,
-        btf: place.btf.clone(),
-        tracefs: place.tracefs.clone(),
+        btf: environment.btf.clone(),
+        tracefs: environment.tracefs.clone(),
         max_tasks: config.resources.max_tasks,
         ring_bytes: config.resources.ring_bytes,
         classes,
@@ -390,7 +394,7 @@ fn settings_of(config: &VerifyConfig, place: &Environment, trigger_rules: bool) 
         timeline: None,
         sampling_seed: None,
         filter: FilterSettings {
-            // Under the trigger's rules all but the threads is judged when the wait ends.
+            // By the trigger's rules, every filter but the one on threads applies when the wait ends.
             parts: if trigger_rules { filter.parts & part::PID } else { filter.parts },
             filter: filter.filter.clone(),
             tgids: Vec::new(),

@@ -1,4 +1,4 @@
-//! One of the two sides of a comparison: the same waits as one instrument saw them.
+//! One side of a comparison: the waits as one instrument counted them.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use crate::hist_trigger::bucket::{log2_bucket, log2_range};
 use crate::hist_trigger::recipe::Buckets;
 use crate::hist_trigger::{EntryKey, HistogramTotals, TriggerHistogram};
 
-/// Smallest and largest value of a bucket: ns, both inclusive.
+/// Smallest and largest value of a bucket in ns, both inclusive.
 pub type BucketRange = (u64, u64);
 
-/// What one instrument counted.
+/// The waits that one instrument counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SideCounts {
-    /// Waits by bucket, none of them empty.
+    /// Waits by bucket; empty buckets are absent.
     pub counts: BTreeMap<BucketRange, u64>,
-    /// All latencies together, where the instrument adds them up: ns.
+    /// The sum of all latencies in ns, if the instrument has one.
     pub sum_ns: Option<u128>,
     /// The instrument's own totals.
     pub totals: HistogramTotals,
 }
 
 impl SideCounts {
-    /// What a hist trigger counted. None where its key is not one latency in buckets.
+    /// The counts of a hist trigger; none if its key is not a single latency in buckets.
     pub fn of(histogram: &TriggerHistogram) -> Option<Self> {
         if histogram.entries.is_empty() {
-            // The names of values are those of the entries.
+            // Value names come from the entries, so an empty histogram has none.
             return Some(Self { sum_ns: Some(0), totals: histogram.totals?, ..Self::default() });
         }
         let mut side = Self {
@@ -39,38 +39,38 @@ impl SideCounts {
                 [EntryKey::Range(from, to)] => (from, to),
                 _ => return None,
             };
-            // The kernel may show a key twice where two CPUs met it at the same time (tracing_map).
+            // The kernel may show a key twice if two CPUs inserted it at the same time (tracing_map).
             *side.counts.entry(range).or_default() += hits;
         }
         Some(side)
     }
 
-    /// All waits counted.
+    /// The number of waits.
     pub fn count(&self) -> u64 {
         self.counts.values().sum()
     }
 }
 
-/// The side that sees every wait: counts them in the kernel's buckets, and how many lie so close to an edge between two
-/// buckets that another reading of the clock may put them on its other side.
+/// The side that sees every wait. Counts the waits in the kernel's buckets, and for each edge between two
+/// buckets the waits so close to it that another clock reading may put them on its other side.
 #[derive(Clone, Debug)]
 pub struct ExactCounts {
     buckets: Buckets,
     clock_ns: u64,
-    /// What was counted.
+    /// The waits by bucket.
     pub side: SideCounts,
     /// Waits within the clock's tolerance of an edge, by the edge: the largest value of the bucket below it.
     pub near: BTreeMap<u64, u64>,
 }
 
 impl ExactCounts {
-    /// Counts in `buckets`; two readings of the clock for one wait may differ by `clock_ns`.
+    /// Creates empty counts in `buckets`; two clock readings for the same wait may differ by `clock_ns`.
     pub fn new(buckets: Buckets, clock_ns: u64) -> Self {
         let side = SideCounts { sum_ns: Some(0), ..SideCounts::default() };
         Self { buckets, clock_ns, side, near: BTreeMap::new() }
     }
 
-    /// By how much two readings of the clock may differ: ns.
+    /// Maximum difference of two clock readings, in ns.
     pub fn clock_ns(&self) -> u64 {
         self.clock_ns
     }
@@ -84,8 +84,8 @@ impl ExactCounts {
         if self.clock_ns == 0 {
             return;
         }
-        // An edge lies between its value and the next one, so it is crossed from `latency - clock` up to one below
-        // `latency + clock`.
+        // An edge lies between its value and the next one, so this wait may cross the edges from
+        // `latency - clock` up to one below `latency + clock`.
         let last = latency_ns.saturating_add(self.clock_ns - 1);
         let mut edge = self.bucket(latency_ns.saturating_sub(self.clock_ns)).1;
         while edge <= last && edge < u64::MAX {
@@ -94,7 +94,7 @@ impl ExactCounts {
         }
     }
 
-    /// How many waits another reading of the clock may have put across all edges from `first` to `last`.
+    /// How many waits may cross all edges from `first` to `last` because of another clock reading.
     pub fn may_cross(&self, first: u64, last: u64) -> u64 {
         let (mut edge, mut fewest) = (first, u64::MAX);
         while edge <= last && fewest > 0 {
@@ -104,7 +104,7 @@ impl ExactCounts {
         fewest
     }
 
-    /// The bucket in which the kernel counts a latency.
+    /// The bucket that the kernel uses for a latency.
     fn bucket(&self, latency_ns: u64) -> BucketRange {
         match self.buckets {
             Buckets::Log2 => log2_range(log2_bucket(latency_ns)),
@@ -122,11 +122,11 @@ mod tests {
     use crate::hist_trigger::parse::{Completeness, parse};
 
     #[test]
-    fn a_trigger_that_was_not_hit_has_counted_no_wait() {
+    fn a_trigger_without_hits_has_counted_no_waits() {
         let text = "# event histogram\n#\n# trigger info: hist:keys=lat.log2:vals=hitcount,lat:sort=lat.log2:size=2048 [active]\n\
                     #\n\n\nTotals:\n    Hits: 0\n    Entries: 0\n    Dropped: 0\n";
         let histograms = parse(text.as_bytes(), Completeness::Whole).unwrap();
-        let side = SideCounts::of(&histograms[0]).expect("its keys are those of any other");
+        let side = SideCounts::of(&histograms[0]).expect("the key is a latency in buckets");
         assert_eq!((side.count(), side.sum_ns, side.totals.hits), (0, Some(0), 0));
     }
 }

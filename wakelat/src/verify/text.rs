@@ -1,23 +1,23 @@
-//! A verification for people: the verdict first, then what it rests on.
+//! A verification as text: the verdict first, then the evidence.
 
 use wakelat_common::Class;
 
 use super::{
     checks::CheckOutcome,
     compare::{Comparison, Mismatch},
-    judge::{RulesComparison, Verdict, Verification},
+    verification::{RulesComparison, Verdict, Verification},
     waits::WaitTally,
 };
-use crate::{
-    report::LatencyFrom,
-    sink::{
+use wakelat_core::{
+    render::{
         style::{Style, TextStyle},
         text::{TextLine, left, paragraph, right, width},
         units,
     },
+    report::LatencyFrom,
 };
 
-/// The verification for people.
+/// Renders the verification as text.
 pub fn text(verification: &Verification, style: &Style) -> String {
     let mut out = String::new();
     verdict(verification, style, &mut out);
@@ -32,57 +32,57 @@ pub fn text(verification: &Verification, style: &Style) -> String {
     );
     paragraph(TextLine::new(), TextStyle::Dim, &title, style, &mut out);
     if let Ok(comparison) = &verification.comparison {
-        heading("waits under the trigger's rules", style, &mut out);
+        heading("waits by the hist trigger's rules", style, &mut out);
         both_sides(comparison, style, &mut out);
         tolerances(verification, comparison, style, &mut out);
     }
-    heading("the same window under wakelat's rules", style, &mut out);
+    heading("the same window by wakelat's rules", style, &mut out);
     own_rules(&verification.rules, style, &mut out);
-    heading("what the trigger's rules get wrong", style, &mut out);
+    heading("errors of the hist trigger's rules", style, &mut out);
     wrong_rules(verification, style, &mut out);
-    heading("checks that need no trigger", style, &mut out);
+    heading("checks without hist triggers", style, &mut out);
     for check in &verification.checks {
-        let ink = if check.outcome == CheckOutcome::Disagree { TextStyle::Warning } else { TextStyle::Strong };
-        TextLine::of(ink, format!("  {}: {}", check.name, check.outcome.name())).finish(style, &mut out);
+        let text_style = if check.outcome == CheckOutcome::Disagree { TextStyle::Warning } else { TextStyle::Strong };
+        TextLine::of(text_style, format!("  {}: {}", check.name, check.outcome.name())).finish(style, &mut out);
         paragraph(TextLine::of(TextStyle::Plain, "    "), TextStyle::Plain, &check.found, style, &mut out);
     }
     out
 }
 
 fn verdict(verification: &Verification, style: &Style, out: &mut String) {
-    let mut say = |ink: TextStyle, word: &str, text: &str| {
-        paragraph(TextLine::of(ink, format!("{word}: ")), TextStyle::Plain, text, style, out);
+    let mut line = |text_style: TextStyle, word: &str, text: &str| {
+        paragraph(TextLine::of(text_style, format!("{word}: ")), TextStyle::Plain, text, style, out);
     };
     match (verification.verdict(), &verification.comparison) {
-        (Verdict::Agree, Ok(comparison)) => say(TextStyle::Strong, "agree", &agreement(comparison)),
+        (Verdict::Agree, Ok(comparison)) => line(TextStyle::Strong, "agree", &agreement(comparison)),
         (Verdict::Disagree, comparison) => {
-            for fault in comparison.iter().flat_map(|comparison| &comparison.mismatches) {
-                say(TextStyle::Warning, "disagree", &fault.to_string());
+            for mismatch in comparison.iter().flat_map(|comparison| &comparison.mismatches) {
+                line(TextStyle::Warning, "disagree", &mismatch.to_string());
             }
             for check in verification.checks.iter().filter(|check| check.outcome == CheckOutcome::Disagree) {
-                say(TextStyle::Warning, "disagree", &format!("the check `{}` failed", check.name));
+                line(TextStyle::Warning, "disagree", &format!("the check `{}` failed", check.name));
             }
         }
         (_, comparison) => {
             if let Err(why) = comparison {
-                say(TextStyle::Warning, "not compared", &why.to_string());
+                line(TextStyle::Warning, "not compared", &why.to_string());
             }
             let agree = verification.checks.iter().filter(|check| check.outcome == CheckOutcome::Agree);
             let names: Vec<&str> = agree.map(|check| check.name).collect();
             if !names.is_empty() {
-                say(TextStyle::Strong, "agree", &format!("the checks that need no trigger: {}", names.join(", ")));
+                line(TextStyle::Strong, "agree", &format!("checks without hist triggers: {}", names.join(", ")));
             }
         }
     }
 }
 
-/// How far the two sides agree.
+/// The text of the verdict `agree`, with the difference that the tolerance allows.
 fn agreement(comparison: &Comparison) -> String {
     let (own, trigger) = (comparison.bpf.count(), comparison.trigger.count());
     match own.abs_diff(trigger) {
         0 => format!("wakelat and the hist trigger counted the same {}", units::counted(own, "wait")),
         apart => format!(
-            "wakelat counted {} and the hist trigger {}: the same but for {} of the {} that ended while counting was \
+            "wakelat counted {} and the hist trigger {}: they differ only in {} of the {} that ended while counting was \
              switched on or off",
             units::counted(own, "wait"),
             units::thousands(trigger),
@@ -101,9 +101,10 @@ fn both_sides(comparison: &Comparison, style: &Style, out: &mut String) {
     let mut rows =
         vec![(TextStyle::Dim, ["latency", "wakelat", "trigger", "moved", "explained"].map(str::to_owned).to_vec())];
     for row in &comparison.rows {
-        let is_faulty = |fault: &Mismatch| matches!(fault, Mismatch::Moved { edge_ns, .. } if *edge_ns == row.range.1);
+        let is_here =
+            |mismatch: &Mismatch| matches!(mismatch, Mismatch::Moved { edge_ns, .. } if *edge_ns == row.range.1);
         rows.push((
-            if comparison.mismatches.iter().any(is_faulty) { TextStyle::Warning } else { TextStyle::Plain },
+            if comparison.mismatches.iter().any(is_here) { TextStyle::Warning } else { TextStyle::Plain },
             vec![
                 format!("{} {}", style.pick("≤", "<="), units::bound(row.range.1, style.unicode)),
                 units::thousands(row.bpf),
@@ -129,15 +130,15 @@ fn both_sides(comparison: &Comparison, style: &Style, out: &mut String) {
 }
 
 fn tolerances(verification: &Verification, comparison: &Comparison, style: &Style, out: &mut String) {
-    let mut say = |text: &str| paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, text, style, out);
-    say(&format!(
-        "moved: waits that the two sides have on different sides of the row's limit; explained: as many as readings of the \
-         clock {} apart, and {} that something held up between two readings, can move",
+    let mut line = |text: &str| paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, text, style, out);
+    line(&format!(
+        "moved: waits that the two results put on different sides of the row's limit; explained: how many can move \
+         because of clock readings {} apart and of {} delayed between two readings",
         units::exact(comparison.clock_ns, style.unicode),
         units::counted(comparison.tolerance.held_up, "wait"),
     ));
     if comparison.tolerance.waits > 0 {
-        say(&format!(
+        line(&format!(
             "{} ended while counting was switched on or off ({}) and may be on one side only",
             units::counted(comparison.tolerance.waits, "wait"),
             units::duration(verification.switching_ns, style.unicode),
@@ -163,7 +164,7 @@ fn wrong_rules(verification: &Verification, style: &Style, out: &mut String) {
         rows.push(waits("waits cut short", &rules.restarted, style));
         rows.push(waits("waits missed", &rules.unknown, style));
         rows.push(events("events dropped", tables.iter().map(|table| table.dropped).sum()));
-        rows.push(waits("readings held up", &rules.held_up, style));
+        rows.push(waits("delayed readings", &rules.held_up, style));
     }
     columns(&rows, style, out);
 }
@@ -178,12 +179,13 @@ fn waits(name: &str, tally: &WaitTally, style: &Style) -> (TextStyle, Vec<String
     (TextStyle::Plain, vec![name.to_owned(), count, time(tally.max_ns.into()), time(tally.sum_ns)])
 }
 
-/// What has no length.
+/// A row for events, which have a count but no length.
 fn events(name: &str, count: u64) -> (TextStyle, Vec<String>) {
     (TextStyle::Plain, vec![name.to_owned(), units::thousands(count), String::new(), String::new()])
 }
 
-/// Names at the left, numbers at the right of their columns. A terminal too narrow for all has the first columns.
+/// Writes a table with left-aligned names and right-aligned numbers. A narrow terminal gets only the first
+/// columns.
 fn columns(rows: &[(TextStyle, Vec<String>)], style: &Style, out: &mut String) {
     let count = rows.first().map_or(0, |(_, cells)| cells.len());
     let widths: Vec<usize> =
@@ -193,11 +195,11 @@ fn columns(rows: &[(TextStyle, Vec<String>)], style: &Style, out: &mut String) {
         Some(*end)
     });
     let shown = ends.take_while(|end| *end <= style.columns()).count().max(1);
-    for (ink, cells) in rows {
+    for (text_style, cells) in rows {
         let mut line = TextLine::new();
         for (column, (text, columns)) in cells.iter().zip(&widths).take(shown).enumerate() {
             let text = if column == 0 { left(text, *columns, style) } else { right(text, *columns) };
-            line.push(*ink, format!("  {text}"));
+            line.push(*text_style, format!("  {text}"));
         }
         line.finish(style, out);
     }
@@ -215,7 +217,7 @@ fn signed(number: i128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::judge::{NotCompared, tests::rich};
+    use crate::verify::verification::{NotCompared, tests::rich};
 
     fn shown(verification: &Verification, width: usize) -> String {
         text(verification, &Style { unicode: true, width, ..Style::default() })
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_comes_first_and_its_evidence_below() {
+    fn the_verdict_comes_before_its_evidence() {
         insta::assert_snapshot!("agree", shown(&rich(), 80));
         insta::assert_snapshot!("disagree", shown(&disagreeing(), 80));
         insta::assert_snapshot!("not_compared", shown(&not_compared(), 80));
@@ -265,12 +267,12 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_within_the_tolerance_is_named() {
+    fn a_difference_within_the_tolerance_is_reported() {
         let text = shown(&rich(), 200);
         let first = text.lines().next().unwrap();
         assert_eq!(
             first,
-            "agree: wakelat counted 400 waits and the hist trigger 412: the same but for 12 of the 25 that ended while \
+            "agree: wakelat counted 400 waits and the hist trigger 412: they differ only in 12 of the 25 that ended while \
              counting was switched on or off"
         );
     }

@@ -1,10 +1,10 @@
-//! The trigger recipe in an instance of wakelat's own, with the counting switched on and off.
+//! Places the trigger recipe in a tracefs instance of wakelat's own, and switches its counting on and off.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{judge::TriggerCounts, side::SideCounts, window::TimeBracket};
+use super::{side::SideCounts, verification::TriggerCounts, window::TimeBracket};
 use crate::{
     hist_trigger::{
         TriggerHistogram,
@@ -15,41 +15,42 @@ use crate::{
     tracefs::{Instance, Owner, TracefsMount},
 };
 
-/// Bytes that a `trigger` file takes at once (`event_trigger_regex_write`, kernel/trace/trace_events_trigger.c: less than
-/// a page).
+/// Maximum number of bytes that a `trigger` file accepts in one write (`event_trigger_regex_write`,
+/// kernel/trace/trace_events_trigger.c: less than a page).
 const LONGEST: usize = 4095;
 
-/// Triggers in place. They go when this does.
+/// Placed triggers; removed on drop.
 pub struct PlacedTriggers {
     instance: Instance,
     placed: [EventTrigger; 3],
-    /// When the first two began to work.
+    /// When the trigger at the start of waits was placed.
     pub starts_on: TimeBracket,
-    /// As above, for ends.
+    /// When the trigger at the end of waits was placed.
     pub ends_on: TimeBracket,
 }
 
 impl PlacedTriggers {
-    /// Whether the kernel would take the recipe's triggers at all.
+    /// Checks that the kernel accepts triggers of this length.
     ///
     /// # Errors
-    /// Where the filter is too long.
+    /// If the filter is too long.
     pub fn check(recipe: &TriggerRecipe) -> Result<()> {
         let longest = recipe.triggers().iter().map(|placed| placed.trigger.len()).max().unwrap_or(0);
-        // What is added to it for removal and for pausing.
+        // A trigger grows by `!` for its removal and by `:pause`.
         if longest + "!:pause\n".len() > LONGEST {
             bail!(
-                "the filter takes `{longest}` characters as a trigger, and the kernel takes {LONGEST}; name fewer threads, \
+                "the filter needs `{longest}` characters in a trigger, and the kernel's limit is {LONGEST}; select fewer threads, \
                  or select by `--comm`"
             );
         }
         Ok(())
     }
 
-    /// Places the triggers, the last one paused.
+    /// Places the triggers; the last one, which counts, is paused.
     ///
     /// # Errors
-    /// Where the instance or the event is there already, or the kernel refuses something. Nothing stays behind.
+    /// If the instance or the event already exists, or the kernel refuses a trigger. Then nothing is left
+    /// in tracefs.
     pub fn place(tracefs: &TracefsMount, owner: &Owner, recipe: &TriggerRecipe) -> Result<Self> {
         let mut instance = Instance::create(tracefs, owner)?;
         instance.add_synthetic_event(&recipe.synthetic_event())?;
@@ -61,18 +62,12 @@ impl PlacedTriggers {
         Ok(Self { instance, placed, starts_on, ends_on })
     }
 
-    /// Counts from now on.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
+    /// Starts counting; returns when.
     pub fn begin(&self) -> Result<TimeBracket> {
         self.switch("cont")
     }
 
-    /// Counts no more.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
+    /// Stops counting; returns when.
     pub fn end(&self) -> Result<TimeBracket> {
         self.switch("pause")
     }
@@ -84,10 +79,10 @@ impl PlacedTriggers {
         Ok(moment)
     }
 
-    /// What was counted.
+    /// Reads the counts of all three triggers.
     ///
     /// # Errors
-    /// Where the kernel's histograms cannot be read, or are not what they should be.
+    /// If the kernel's histograms cannot be read, or do not have the expected keys and totals.
     pub fn counted(&self) -> Result<TriggerCounts> {
         let mut counted = TriggerCounts::default();
         for (index, placed) in self.placed.iter().enumerate() {
@@ -114,16 +109,13 @@ impl PlacedTriggers {
         }
     }
 
-    /// Takes everything away.
-    ///
-    /// # Errors
-    /// Where something would not go.
+    /// Removes the triggers, the event and the instance.
     pub fn close(mut self) -> Result<()> {
         Ok(self.instance.close()?)
     }
 }
 
-/// A trigger with one more attribute, before its filter.
+/// Inserts an attribute into a trigger, before its filter.
 fn with(trigger: &str, attribute: &str) -> String {
     match trigger.split_once(" if ") {
         Some((head, filter)) => format!("{head}:{attribute} if {filter}"),
@@ -136,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attribute_stands_before_the_filter() {
+    fn an_attribute_precedes_the_filter() {
         assert_eq!(with("hist:keys=a:sort=a", "cont"), "hist:keys=a:sort=a:cont");
         assert_eq!(with("hist:keys=a if b == 1", "pause"), "hist:keys=a:pause if b == 1");
     }

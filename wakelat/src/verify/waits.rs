@@ -1,30 +1,30 @@
-//! The waits of one window under both sets of rules, as they come: the trigger's for the comparison, wakelat's own to
-//! tell what the trigger's make of them. Pure.
+//! The waits of one window by both sets of rules, as they arrive: by the trigger's rules for the
+//! comparison, and by wakelat's own rules to find the errors of the trigger's. Pure.
 
 use std::collections::{HashMap, HashSet};
 
 use wakelat_common::Class;
 
 use super::{
-    plant::InjectedError,
+    injected_error::InjectedError,
     side::ExactCounts,
     window::{VerifyWindow, WindowPosition},
 };
-use crate::wait::Wait;
+use wakelat_core::wait::Wait;
 
-/// A number of waits.
+/// Number, sum and maximum of latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitTally {
-    /// How many.
+    /// Number of waits.
     pub count: u64,
-    /// All together: ns.
+    /// Sum of the latencies in ns.
     pub sum_ns: u128,
-    /// The longest: ns.
+    /// Longest latency in ns.
     pub max_ns: u64,
 }
 
 impl WaitTally {
-    /// These, all in ns.
+    /// Tallies these latencies, in ns.
     pub fn of(latencies_ns: &[u64]) -> Self {
         let mut tally = Self::default();
         latencies_ns.iter().for_each(|latency_ns| tally.add(*latency_ns));
@@ -38,39 +38,40 @@ impl WaitTally {
     }
 }
 
-/// What the window was under wakelat's own rules, and what the trigger's make of it.
+/// The waits of the window by wakelat's own rules, and the errors of the trigger's rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnRuleCounts {
-    /// By [`Class`], in its order.
+    /// Waits by wakelat's rules, indexed by [`Class`].
     pub classes: [WaitTally; 3],
-    /// By how much the trigger's rules began a wait later than wakelat's, where the clock's tolerance does not explain it: ns,
-    /// one for each such wait. A second wakeup restarted the clock, or something held the CPU up between the two readings.
+    /// For each wait that began later by the trigger's rules than by wakelat's, beyond the clock's
+    /// tolerance: by how much, in ns. A second wakeup overwrote the start, or something delayed the CPU
+    /// between the two readings.
     pub late_ns: Vec<u64>,
-    /// Waits under the trigger's rules where no wait began at a wakeup: the start was left behind by a wakeup of a task
-    /// that was running. Bogus, and as long as they appear.
+    /// Waits by the trigger's rules that did not begin at a wakeup: a wakeup of a running task left a stale
+    /// start behind. Their sum and maximum are of the bogus latencies.
     pub bogus: WaitTally,
-    /// Waits at whose end the trigger's rules know of none.
+    /// Waits after a wakeup that the trigger's rules miss.
     pub unknown: WaitTally,
 }
 
-/// Both streams of waits.
+/// Pairs the waits by the trigger's rules with those by wakelat's own rules.
 pub struct PairedWaits {
-    /// When the window is.
+    /// The window.
     pub window: VerifyWindow,
-    /// wakelat's side of the comparison.
+    /// wakelat's side of the comparison, by the trigger's rules.
     pub exact: ExactCounts,
-    /// Waits that one side alone may have.
+    /// Waits that only one side may have.
     pub ambiguous: u64,
-    /// What is known under wakelat's own rules.
+    /// The result by wakelat's own rules.
     pub own: OwnRuleCounts,
     plant: Option<InjectedError>,
     index: u64,
-    /// Threads whose start the trigger may still have though their wait is over.
+    /// Threads whose start may still be in the trigger's table although their wait has ended.
     behind: HashSet<u32>,
     pending: HashMap<u32, Pending>,
 }
 
-/// A thread's ends of waits for which the other stream has not yet shown its own, and in which round they came.
+/// A thread's waits that have no partner in the other stream yet, each with the round in which it arrived.
 #[derive(Default)]
 struct Pending {
     trigger: Vec<(u64, Wait)>,
@@ -78,7 +79,7 @@ struct Pending {
 }
 
 impl PairedWaits {
-    /// Nothing yet.
+    /// Creates an empty set of waits.
     pub fn new(window: VerifyWindow, exact: ExactCounts, plant: Option<InjectedError>) -> Self {
         Self {
             window,
@@ -92,7 +93,7 @@ impl PairedWaits {
         }
     }
 
-    /// A wait under the trigger's rules, in the given round of emptying the ring buffers.
+    /// Adds a wait by the trigger's rules; `round` counts how often the ring buffers have been drained.
     pub fn by_trigger_rules(&mut self, wait: &Wait, round: u64) {
         let began_ns = began_ns(wait);
         if self.window.leaves_start_behind(began_ns, wait.at_ns) {
@@ -115,15 +116,15 @@ impl PairedWaits {
         }
     }
 
-    /// A wait under wakelat's own rules.
+    /// Adds a wait by wakelat's own rules; `round` is as in [`Self::by_trigger_rules`].
     pub fn by_own_rules(&mut self, wait: &Wait, round: u64) {
         let began_ns = began_ns(wait);
         let ended =
             self.window.position(self.window.starts_on.after_ns.saturating_add(self.window.clock_ns + 1), wait.at_ns);
         if !self.behind.is_empty() && !self.window.leaves_start_behind(began_ns, wait.at_ns) {
-            // The trigger now takes the start that was left behind, unless a wakeup has put another in its place.
-            let there = self.behind.remove(&wait.tid);
-            if there && wait.class != Class::Wakeup && ended != WindowPosition::Outside {
+            // The trigger now consumes the stale start, unless a wakeup has overwritten it.
+            let stale = self.behind.remove(&wait.tid);
+            if stale && wait.class != Class::Wakeup && ended != WindowPosition::Outside {
                 self.ambiguous += 1;
             }
         }
@@ -133,7 +134,7 @@ impl PairedWaits {
         }
     }
 
-    /// Pairs the two streams. What has no partner though the other stream has been emptied twice since has none.
+    /// Pairs the two streams. A wait that finds no partner within two drains of the other stream has none.
     pub fn pair(&mut self, round: u64) {
         let (own, clock_ns) = (&mut self.own, self.window.clock_ns);
         self.pending.retain(|_, pending| {
@@ -142,47 +143,48 @@ impl PairedWaits {
         });
     }
 
-    /// Pairs what is left: nothing more comes.
+    /// Pairs the remaining waits once no more can arrive.
     pub fn finish(&mut self) {
         self.pair(u64::MAX);
     }
 }
 
 impl Pending {
-    /// A thread's waits do not overlap, and it runs between two of them: so an end belongs to the last of wakelat's own
-    /// waits that began before it.
+    /// Pairs each wait by the trigger's rules with the last of wakelat's own waits that began before its
+    /// end. This is the partner because a thread's waits do not overlap and it runs between any two of
+    /// them.
     fn resolve(&mut self, own: &mut OwnRuleCounts, clock_ns: u64, round: u64) {
-        let ours = std::mem::take(&mut self.own);
-        let mut ours = ours.into_iter().peekable();
-        for (came, theirs) in std::mem::take(&mut self.trigger) {
+        let own_waits = std::mem::take(&mut self.own);
+        let mut own_waits = own_waits.into_iter().peekable();
+        for (arrived, trigger_wait) in std::mem::take(&mut self.trigger) {
             let mut partner = None;
-            while let Some(candidate) = ours.next_if(|(_, wait)| began_ns(wait) < theirs.at_ns) {
+            while let Some(candidate) = own_waits.next_if(|(_, wait)| began_ns(wait) < trigger_wait.at_ns) {
                 if let Some(earlier) = partner.replace(candidate) {
                     self.take_unpaired(own, earlier, round);
                 }
             }
             match partner {
                 Some((_, wait)) if wait.class == Class::Wakeup => {
-                    let late_ns = began_ns(&theirs).saturating_sub(began_ns(&wait));
+                    let late_ns = began_ns(&trigger_wait).saturating_sub(began_ns(&wait));
                     if late_ns > clock_ns {
                         own.late_ns.push(late_ns);
                     }
                 }
-                Some(_) => own.bogus.add(theirs.latency_ns),
-                None if came.saturating_add(1) < round => own.bogus.add(theirs.latency_ns),
-                None => self.trigger.push((came, theirs)),
+                Some(_) => own.bogus.add(trigger_wait.latency_ns),
+                None if arrived.saturating_add(1) < round => own.bogus.add(trigger_wait.latency_ns),
+                None => self.trigger.push((arrived, trigger_wait)),
             }
         }
-        for alone in ours {
-            self.take_unpaired(own, alone, round);
+        for unpaired in own_waits {
+            self.take_unpaired(own, unpaired, round);
         }
     }
 
-    fn take_unpaired(&mut self, own: &mut OwnRuleCounts, (came, wait): (u64, Wait), round: u64) {
-        if came.saturating_add(1) >= round {
-            self.own.push((came, wait));
+    fn take_unpaired(&mut self, own: &mut OwnRuleCounts, (arrived, wait): (u64, Wait), round: u64) {
+        if arrived.saturating_add(1) >= round {
+            self.own.push((arrived, wait));
         } else if wait.class == Class::Wakeup {
-            // That the trigger knows nothing of the other classes is no surprise, and they are counted by themselves.
+            // The trigger cannot see waits of the other classes, and `classes` counts them separately.
             own.unknown.add(wait.latency_ns);
         }
     }
@@ -195,7 +197,8 @@ fn began_ns(wait: &Wait) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{hist_trigger::recipe::Buckets, sink::fixtures, verify::window::TimeBracket};
+    use crate::{hist_trigger::recipe::Buckets, verify::window::TimeBracket};
+    use wakelat_core::render::testing;
 
     fn waits() -> PairedWaits {
         let moment = |at_ns| TimeBracket { before_ns: at_ns, after_ns: at_ns };
@@ -210,16 +213,18 @@ mod tests {
     }
 
     fn wait(class: Class, began: u64, at_ns: u64) -> Wait {
-        Wait { class, at_ns, latency_ns: at_ns - began, tid: 7, ..fixtures::wait() }
+        Wait { class, at_ns, latency_ns: at_ns - began, tid: 7, ..testing::wait() }
     }
 
     #[test]
     fn the_same_wait_on_both_sides_is_neither_bogus_nor_unknown() {
         let mut waits = waits();
-        // The one that reads its clock later may be held up before it does.
-        for (round, (began, theirs, ours)) in [(4_000, 5_000, 5_001), (6_000, 7_900, 7_000)].into_iter().enumerate() {
-            waits.by_trigger_rules(&wait(Class::Wakeup, began, theirs), round as u64);
-            waits.by_own_rules(&wait(Class::Wakeup, began, ours), round as u64);
+        // The side that reads its clock second may be delayed before its reading.
+        for (round, (began, trigger_end, own_end)) in
+            [(4_000, 5_000, 5_001), (6_000, 7_900, 7_000)].into_iter().enumerate()
+        {
+            waits.by_trigger_rules(&wait(Class::Wakeup, began, trigger_end), round as u64);
+            waits.by_own_rules(&wait(Class::Wakeup, began, own_end), round as u64);
             waits.pair(round as u64);
         }
         waits.finish();
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn t6_a_clock_that_was_restarted_is_too_short_by_as_much() {
+    fn t6_an_overwritten_start_shortens_the_wait_by_the_difference() {
         let mut waits = waits();
         waits.by_trigger_rules(&wait(Class::Wakeup, 4_700, 5_000), 0);
         waits.by_own_rules(&wait(Class::Wakeup, 4_000, 5_000), 0);
@@ -248,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partner_that_comes_a_round_later_is_waited_for() {
+    fn a_partner_may_arrive_one_round_later() {
         let mut waits = waits();
         waits.by_trigger_rules(&wait(Class::Wakeup, 4_000, 5_000), 0);
         waits.pair(0);

@@ -1,21 +1,21 @@
-//! This tree as the tests of its documentation and of its invariants see it.
+//! The source tree, as the tests of its documentation and invariants read it.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// The directory of the workspace.
+/// The workspace directory.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a member lies in its workspace")
 }
 
-/// The text of a file, by its path from the workspace.
+/// The text of a file, by its path relative to the workspace.
 pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The files with this extension in and below a directory, by their paths from the workspace, in order.
+/// The files with this extension in and below a directory, as sorted paths relative to the workspace.
 pub fn files(directory: &str, extension: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![root().join(directory)];

@@ -1,40 +1,40 @@
-//! What compiles Rust for BPF on this machine.
+//! Finds the tools that compile Rust for BPF on this machine.
 //!
 //! Two things are needed: a rustc with `core` for the BPF target, and bpf-linker. `core` comes either
-//! prebuilt, as in Debian's `libstd-rust-web-dev-bpf`, or as source beside a nightly (`rust-src`),
-//! whose cargo compiles it on the way (`-Zbuild-std`). The prebuilt one is preferred: it is quicker
-//! and does not change from night to night.
+//! prebuilt, as in Debian's `libstd-rust-web-dev-bpf`, or as source with a nightly toolchain (`rust-src`),
+//! whose cargo compiles it during the build (`-Zbuild-std`). The prebuilt one is preferred: it is faster
+//! and does not change from one nightly to the next.
 
 mod missing;
-mod places;
+mod search_paths;
 
 pub use missing::MissingTools;
-pub use places::SearchPaths;
+pub use search_paths::SearchPaths;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The environment variable that names a toolchain to use and no other: a rustup toolchain
-/// (`nightly-2026-05-01`) or a directory with `bin/rustc` (`/usr`).
+/// The environment variable that names the only toolchain to use: a rustup toolchain (`nightly-2026-05-01`)
+/// or a directory with `bin/rustc` (`/usr`).
 pub const CHOICE: &str = "WAKELAT_BPF_TOOLCHAIN";
 
-/// Where a compiler for BPF gets `core` from.
+/// Where a compiler gets `core` for BPF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoreLibrary {
-    /// The toolchain has it compiled for the target.
+    /// The toolchain ships it compiled for the target.
     Prebuilt,
-    /// A nightly with `rust-src`: cargo compiles it.
+    /// Cargo compiles it, on a nightly with `rust-src`.
     Source,
 }
 
-/// A rustc on this machine and what it has for one BPF target.
+/// A rustc on this machine and its support for one BPF target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiler {
-    /// The compiler itself, never a proxy of rustup's.
+    /// The compiler itself, never rustup's proxy.
     pub rustc: PathBuf,
     /// The cargo to run it with.
     pub cargo: PathBuf,
-    /// Its `core` for the target; `None`: it cannot compile for the target.
+    /// Its `core` for the target; `None` if it cannot compile for the target.
     pub core: Option<CoreLibrary>,
 }
 
@@ -59,19 +59,19 @@ pub fn host_target() -> &'static str {
     target(if cfg!(target_endian = "big") { "big" } else { "little" })
 }
 
-/// The binary of wakelat-ebpf.
+/// The name of wakelat-ebpf's binary.
 pub const PROGRAMS: &str = "wakelat-ebpf";
 
-/// The name that wakelat's build script gives it: the BPF object.
+/// The name under which wakelat's build script stores that binary: the BPF object.
 pub const OBJECT: &str = "wakelat.bpf.o";
 
-/// Finds the tools for `target`, or says what is not there.
+/// Finds the tools for `target`. The error names everything that is missing.
 pub fn find(target: &str) -> Result<Toolchain, MissingTools> {
-    let places = SearchPaths::from_environment();
-    choose(target, places.choice.as_deref(), &places.compilers(target), places.linker())
+    let paths = SearchPaths::from_environment();
+    choose(target, paths.choice.as_deref(), &paths.compilers(target), paths.linker())
 }
 
-/// The first compiler with a prebuilt `core`, else the first that can compile it, and the linker.
+/// Picks the linker, and the first compiler with a prebuilt `core`, else the first that can compile `core`.
 pub fn choose(
     target: &str,
     choice: Option<&str>,
@@ -95,24 +95,25 @@ pub fn choose(
 }
 
 impl Toolchain {
-    /// The cargo command that compiles wakelat-ebpf for `target`, to be run in the workspace. `host_arch` is
-    /// the machine the programs will run on, as `CARGO_CFG_TARGET_ARCH` spells it.
+    /// Returns the cargo command that compiles wakelat-ebpf for `target`; run it in the workspace.
+    /// `host_arch` is the architecture of the machine the programs will run on, as `CARGO_CFG_TARGET_ARCH`
+    /// spells it.
     ///
-    /// Nothing of a cargo around us leaks in: not its compiler, not its flags, not clippy. All profiles of
-    /// the host share one build below `target_root`, as the object is the same for each; it is not the
-    /// outer cargo's own directory, whose lock that cargo holds.
+    /// Nothing of an outer cargo leaks into it: not its compiler, its flags or clippy. All profiles of the
+    /// host share one build below `target_root`, because the object is the same for each of them. This is
+    /// not the outer cargo's own directory, because that cargo holds its lock.
     pub fn build(&self, target: &str, target_root: &Path, host_arch: &str) -> Command {
         let mut cargo = Command::new(&self.compiler.cargo);
         cargo.args(["build", "--quiet", "--package=wakelat-ebpf", "--bins", "--release"]);
         cargo.args(["--target", target, "--target-dir"]).arg(target_root.join("bpf"));
-        // aya-ebpf's access to registers depends on it.
+        // aya-ebpf's access to registers depends on the architecture.
         cargo.env("AYA_BPF_TARGET_ARCH", host_arch);
-        // bpf-linker turns the debug information into BTF, on which CO-RE relocations stand. Encoded flags
-        // win over those of any configuration file, which are meant for the host.
+        // bpf-linker turns the debug information into BTF, which CO-RE relocations need. Encoded flags
+        // override those of any configuration file, which are meant for the host.
         let linker = self.linker.display();
         cargo.env("CARGO_ENCODED_RUSTFLAGS", format!("-Cdebuginfo=2\x1f-Clink-arg=--btf\x1f-Clinker={linker}"));
         cargo.env("RUSTC", &self.compiler.rustc);
-        // The crates that need an unstable feature (asm_experimental_arch) of a stable compiler.
+        // Lets these crates use an unstable feature (asm_experimental_arch) with a stable compiler.
         cargo.env("RUSTC_BOOTSTRAP", "aya_ebpf,wakelat_ebpf");
         // Set by the outer cargo: clippy's driver, and the toolchain rustup chose for the outer compiler.
         for leak in ["RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS", "RUSTUP_TOOLCHAIN", "CARGO_BUILD_TARGET"] {
@@ -124,12 +125,12 @@ impl Toolchain {
         cargo
     }
 
-    /// Where [`Toolchain::build`] leaves the object of the binary `name`.
+    /// The path of the object that [`Toolchain::build`] produces for the binary `name`.
     pub fn object(target: &str, target_root: &Path, name: &str) -> PathBuf {
         target_root.join("bpf").join(target).join("release").join(name)
     }
 
-    /// The files whose change calls for a new build.
+    /// The files whose change requires a rebuild.
     pub fn files(&self) -> [&Path; 2] {
         [&self.compiler.rustc, &self.linker]
     }
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prebuilt_core_is_preferred_wherever_it_stands() {
+    fn a_prebuilt_core_is_preferred_in_any_position() {
         let found = [
             compiler("stable", None),
             compiler("nightly", Some(CoreLibrary::Source)),
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_tools_are_named() {
         let missing = |compilers: &[Compiler], linker| choose(BPF, None, compilers, linker).unwrap_err();
         let usable = [compiler("usr", Some(CoreLibrary::Prebuilt))];
         let neither = missing(&[compiler("stable", None)], None);

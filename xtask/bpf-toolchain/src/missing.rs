@@ -1,22 +1,23 @@
-//! What to say when something is not there.
+//! The error for missing build tools.
 
 use std::fmt;
 
-/// What the machine lacks to compile for BPF. Its text is one sentence with every remedy.
+/// The tools that this machine lacks to compile for BPF. Its text is one sentence with every remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingTools {
-    /// The BPF target asked for.
+    /// The requested BPF target.
     pub target: String,
-    /// The toolchain the user asked for, if any.
+    /// The toolchain that the user chose, if any.
     pub choice: Option<String>,
-    /// No compiler has `core` for the target.
+    /// Whether no compiler has `core` for the target.
     pub compiler: bool,
-    /// There is no bpf-linker.
+    /// Whether bpf-linker is missing.
     pub linker: bool,
 }
 
 impl MissingTools {
-    /// The commands that get what is missing without xtask, in order; they need the internet but no Debian.
+    /// The commands that install what is missing without xtask, in order. They need internet access but not
+    /// Debian.
     pub fn by_hand(&self) -> Vec<&'static str> {
         let compiler = self.compiler.then_some("rustup toolchain install nightly --component rust-src");
         let linker = self.linker.then_some("cargo install bpf-linker");
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_names_what_is_missing_and_both_remedies() {
+    fn one_line_names_the_missing_tools_and_both_remedies() {
         assert_eq!(
             missing(None, true, true),
             "the BPF programs cannot be built here: found no Rust compiler with `core` for bpfel-unknown-none and \
@@ -60,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_missing_is_asked_for() {
+    fn only_missing_tools_are_requested() {
         assert_eq!(
             missing(None, false, true),
             "the BPF programs cannot be built here: found no bpf-linker; on Debian run `cargo xtask setup`, \
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toolchain_asked_for_by_name_is_named() {
+    fn a_chosen_toolchain_is_named() {
         let text = missing(Some("stable"), true, false);
         assert!(text.contains("in `stable`, which WAKELAT_BPF_TOOLCHAIN names"), "{text}");
     }

@@ -4,36 +4,31 @@ use anyhow::Context as _;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Some CPUs, rising.
+/// CPU numbers, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuList(pub Vec<usize>);
 
 impl CpuList {
-    /// Those this process may use.
-    ///
-    /// # Errors
-    /// If the kernel does not say.
+    /// The CPUs that this process may use.
     pub fn allowed() -> anyhow::Result<Self> {
-        let set = sched_getaffinity(Pid::from_raw(0)).context("cannot tell which CPUs there are")?;
+        let set = sched_getaffinity(Pid::from_raw(0)).context("cannot read the CPU affinity")?;
         Ok(Self((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()))
     }
 
-    /// The last `count` of them, which interrupts like least, or none where there are not so many.
+    /// The last `count` CPUs, which get the fewest interrupts; `None` if there are not so many.
     pub fn last(&self, count: usize) -> Option<Self> {
         let first = self.0.len().checked_sub(count)?;
         Some(Self(self.0[first..].to_vec()))
     }
 
-    /// Those that are not among `others`, or all of them where that leaves none.
+    /// The CPUs that are not in `others`, or all of them if that leaves none.
     pub fn besides(&self, others: &Self) -> Self {
         let rest: Vec<usize> = self.0.iter().copied().filter(|cpu| !others.0.contains(cpu)).collect();
         if rest.is_empty() { self.clone() } else { Self(rest) }
     }
 
-    /// Does `start` on these CPUs: what it starts, stays on them. The calling thread goes back to where it was.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
+    /// Calls `start` on these CPUs: what it starts stays on them. The calling thread returns to its
+    /// previous CPUs.
     pub fn inherited<T>(&self, start: impl FnOnce() -> T) -> anyhow::Result<T> {
         let own = Pid::from_raw(0);
         let before = sched_getaffinity(own)?;

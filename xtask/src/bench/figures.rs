@@ -1,4 +1,5 @@
-//! Observations to figures: ratios within each round, then their middle and spread over the rounds. Pure.
+//! Turns observations into figures: ratios within each round, then their median and spread over the rounds.
+//! Pure.
 
 use serde::Serialize;
 
@@ -7,32 +8,32 @@ use super::observation::Observation;
 use super::programs::{EventRuns, RunsByEvent, TracepointKind};
 use super::spread::Spread;
 
-/// What the programs of an instrument cost: ns, net of empty programs run as often.
+/// The cost of an instrument's programs: ns, net of empty programs that run as often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProgramCost {
-    /// For each wakeup, new tasks' first ones among them, with all programs that run for it.
+    /// Per wakeup, including the first one of a new task: all programs that run for it.
     pub wakeup_ns: f64,
-    /// For each switch.
+    /// Per switch.
     pub switch_ns: f64,
-    /// What all else takes, by wakeup.
+    /// All other programs, per wakeup.
     pub other_ns: f64,
 }
 
 impl ProgramCost {
-    /// A wakeup, the switch that ends it, and what happens between.
+    /// The cost of a wakeup, the switch that ends its wait, and what happens in between.
     pub fn pair_ns(self) -> f64 {
         self.wakeup_ns + self.switch_ns + self.other_ns
     }
 }
 
-/// The cost of the programs that ran as in `runs`, where empty ones ran as in `floor`; none where one of them ran too
-/// rarely.
+/// The cost of programs that ran as in `runs`, if empty ones ran as in `floor`; `None` if one of them ran
+/// too rarely.
 pub fn cost(runs: &RunsByEvent, floor: &RunsByEvent) -> Option<ProgramCost> {
     let floor_all = floor.values().fold(EventRuns::default(), |sum, runs| EventRuns {
         count: sum.count + runs.count,
         time_ns: sum.time_ns + runs.time_ns,
     });
-    // Under most workloads, hardly any task is new.
+    // An event without enough runs takes the average of all: under most workloads, hardly any task is new.
     let empty_ns =
         |event: &TracepointKind| floor.get(event).and_then(|runs| runs.ns_each()).or_else(|| floor_all.ns_each());
     let net_ns = |events: &[TracepointKind]| -> Option<f64> {
@@ -58,14 +59,14 @@ pub fn cost(runs: &RunsByEvent, floor: &RunsByEvent) -> Option<ProgramCost> {
 /// One instrument under one workload, over all rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    /// Time that the workload takes, as a multiple of what it takes without any instrument.
+    /// Elapsed time of the workload, as a multiple of that without any instrument.
     pub elapsed: Option<Spread>,
-    /// The workload's own CPU time, likewise.
+    /// The workload's own CPU time, as a multiple of that without any instrument.
     pub cpu: Option<Spread>,
-    /// Time that the workload takes while the kernel accounts run times, as a multiple of what it takes under the same
-    /// instrument while it does not.
+    /// Elapsed time of the workload while the kernel accounts BPF run times, as a multiple of that under
+    /// the same instrument while it does not.
     pub accounting: Option<Spread>,
-    /// A run of a program at a switch as the kernel accounts it, nothing subtracted: ns.
+    /// Duration of a program's run at a switch as the kernel accounts it, with nothing subtracted: ns.
     pub switch_gross_ns: Option<Spread>,
     /// [`ProgramCost::wakeup_ns`]
     pub wakeup_ns: Option<Spread>,
@@ -73,21 +74,21 @@ pub struct Figures {
     pub switch_ns: Option<Spread>,
     /// [`ProgramCost::pair_ns`]
     pub pair_ns: Option<Spread>,
-    /// The same as a multiple of the reference's in the same round.
+    /// [`ProgramCost::pair_ns`] as a multiple of the reference's in the same round.
     pub pair_to_reference: Option<Spread>,
-    /// CPU time of the tool for each second of the workload.
+    /// CPU time of the tool per second of the workload.
     pub tool_cpu: Option<Spread>,
     /// Resident memory of the tool: bytes.
     pub resident_bytes: Option<Spread>,
-    /// Kernel memory of its maps: bytes.
+    /// Kernel memory of the tool's maps: bytes.
     pub map_bytes: Option<Spread>,
-    /// Time from its start to the first event it measured: seconds.
+    /// Time from the tool's start to the first event that it measured: seconds.
     pub start_s: Option<Spread>,
-    /// Lost in all rounds together, where the tool says.
+    /// Losses of all rounds together, if the tool reports them.
     pub losses: Option<Losses>,
 }
 
-/// One instrument in one round, beside what it is compared with in the same round.
+/// One instrument in one round, with what it is compared with in the same round.
 #[derive(Clone, Copy)]
 pub struct ComparedObservation<'a> {
     /// The instrument.
@@ -99,13 +100,13 @@ pub struct ComparedObservation<'a> {
 }
 
 impl ComparedObservation<'_> {
-    fn cost(&self, of: &Observation) -> Option<ProgramCost> {
-        cost(&of.runs, &self.floor?.runs)
+    fn cost(&self, observation: &Observation) -> Option<ProgramCost> {
+        cost(&observation.runs, &self.floor?.runs)
     }
 }
 
 impl Figures {
-    /// Of all rounds.
+    /// The figures over all rounds.
     pub fn of(rounds: &[ComparedObservation]) -> Self {
         let over = |figure: &dyn Fn(&ComparedObservation) -> Option<f64>| Spread::of(rounds.iter().filter_map(figure));
         Self {
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wakeup_costs_what_all_programs_that_run_for_it_cost() {
+    fn a_wakeup_costs_all_programs_that_run_for_it() {
         let own = RunsByEvent::from([
             runs(TracepointKind::Waking, 1000, 80),
             runs(TracepointKind::Wakeup, 1000, 100),
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_between_is_a_part_of_the_pair() {
+    fn other_programs_are_part_of_the_pair() {
         let own = RunsByEvent::from([
             runs(TracepointKind::Wakeup, 1000, 60),
             runs(TracepointKind::Switch, 1000, 40),
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_too_rare_for_a_floor_of_its_own_takes_the_common_one() {
+    fn an_event_too_rare_for_its_own_floor_takes_the_average() {
         let own = RunsByEvent::from([
             runs(TracepointKind::Wakeup, 900, 60),
             runs(TracepointKind::New, 100, 147),
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_net_of_itself_is_nothing() {
+    fn the_net_cost_of_the_floor_is_zero() {
         assert_eq!(cost(&floor(), &floor()), Some(ProgramCost { wakeup_ns: 0.0, switch_ns: 0.0, other_ns: 0.0 }));
     }
 
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_to_the_performances_before_and_after() {
+    fn a_ratio_is_relative_to_the_runs_before_and_after() {
         let own = observation([1.0, 3.0, 4.5, 2.0], RunsByEvent::new());
         let figures = Figures::of(&[ComparedObservation { own: &own, floor: None, reference: None }]);
         assert_eq!(figures.elapsed.unwrap().median, 2.0);
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_is_that_of_the_same_round() {
+    fn the_reference_is_from_the_same_round() {
         let with = |ns: u64| {
             observation(
                 [1.0; 4],

@@ -1,4 +1,4 @@
-//! The instruments: how each is found, started, known to work, and asked what it lost.
+//! The instruments: how to find and start each of them, and how to know that it measures and what it lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::privilege;
 
 /// One way to measure scheduling latency, or none.
 pub struct Instrument {
-    /// What `--instrument` calls it.
+    /// Its name for `--instrument`.
     pub id: String,
-    /// What the table calls it.
+    /// Its name in the table.
     pub title: String,
     /// What it is.
     pub kind: InstrumentKind,
@@ -21,34 +21,35 @@ pub struct Instrument {
 
 /// What an instrument is.
 pub enum InstrumentKind {
-    /// The workload against itself: what the method finds where there is nothing to be found.
+    /// The workload compared with itself: shows what the method finds if there is nothing to find.
     Nothing,
     /// Empty programs: see [`super::floor`].
     Floor,
-    /// A program that is started, and ends at SIGINT.
+    /// A program that runs until SIGINT.
     Program(ToolCommand),
 }
 
-/// How a program is run.
+/// How to run a program.
 pub struct ToolCommand {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// When it measures.
+    /// How to know that it measures.
     pub ready: ReadySignal,
-    /// Where it says what it lost.
+    /// Where it reports losses.
     pub loss_source: LossSource,
 }
 
-/// How one knows that a tool measures.
+/// How to know that a tool measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadySignal {
-    /// A BPF program of its own has run.
+    /// One of its BPF programs has run.
     FirstRun,
-    /// It answers on the control channel that perf opens once its events are on (tools/perf/Documentation/perf-record.txt).
+    /// It answers on the control channel that perf opens after its events are enabled
+    /// (tools/perf/Documentation/perf-record.txt).
     Answers,
-    /// Ftrace has `sched_switch` on.
+    /// Ftrace has `sched_switch` enabled.
     EventOn,
 }
 
@@ -58,10 +59,10 @@ pub const REFERENCE: &str = "runqlat";
 /// The id of [`InstrumentKind::Floor`].
 pub const FLOOR: &str = "floor";
 
-/// Debian's packages of the tools.
+/// The Debian packages of the tools.
 pub const DEBIAN: [&str; 5] = ["linux-perf", "libbpf-tools", "bpfcc-tools", "bpftrace", "trace-cmd"];
 
-/// A tool of a package, and how to run it.
+/// A tool from a package, and how to run it.
 struct Peer {
     id: &'static str,
     title: &'static str,
@@ -72,7 +73,7 @@ struct Peer {
     loss_source: LossSource,
 }
 
-/// `{}` stands for the directory of results.
+/// The tools to compare with. `{}` is replaced by the directory of results.
 const PEERS: [Peer; 5] = [
     Peer {
         id: REFERENCE,
@@ -133,30 +134,30 @@ const PEERS: [Peer; 5] = [
     },
 ];
 
-/// An instrument that cannot be run here.
+/// An instrument that cannot run here.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct SkippedInstrument {
     /// Its id.
     pub instrument: String,
-    /// What the table calls it.
+    /// Its name in the table.
     pub title: String,
-    /// The workload under which it cannot be run, if it can be under others.
+    /// The workload under which it cannot run, if it can run under others.
     pub workload: Option<&'static str>,
-    /// Why not, and what to do about it.
+    /// Why it cannot run, and the remedy.
     pub reason: String,
 }
 
 impl SkippedInstrument {
-    /// Whether it is this instrument under this workload.
+    /// Whether it is `instrument`, and cannot run under `workload`.
     pub fn is(&self, instrument: &str, workload: &str) -> bool {
         self.instrument == instrument && self.workload.is_none_or(|skipped| skipped == workload)
     }
 }
 
-/// All instruments, in the order of the table, but for those whose program is not there.
+/// Returns all instruments, in the order of the table, and those whose program is missing.
 ///
 /// # Errors
-/// If wakelat does not run.
+/// Fails if wakelat does not run.
 pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>, Vec<SkippedInstrument>)> {
     let plain = |id: &str, title: &str, kind| Instrument { id: id.into(), title: title.into(), kind };
     let mut instruments = vec![
@@ -165,15 +166,15 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
     ];
     let help = Command::new(wakelat).args(["hist", "--help"]).output().context("cannot run wakelat")?;
     for (id, title, args) in modes(&String::from_utf8_lossy(&help.stdout)) {
-        // All classes in one distribution, as the others measure. The report is a line by itself.
+        // All classes in one distribution, as the other tools measure. The report is a single line.
         let fixed = ["hist", "--json", "--quiet", "--class", "runqueue"];
-        let recipe = ToolCommand {
+        let command = ToolCommand {
             program: wakelat.to_owned(),
             args: fixed.iter().chain(args).map(|arg| (*arg).to_owned()).collect(),
             ready: ReadySignal::FirstRun,
             loss_source: LossSource::Coverage,
         };
-        instruments.push(plain(id, title, InstrumentKind::Program(recipe)));
+        instruments.push(plain(id, title, InstrumentKind::Program(command)));
     }
     instruments.push(plain("wakelat-why", "wakelat why", InstrumentKind::Program(why(wakelat))));
     let mut skipped = Vec::new();
@@ -191,7 +192,7 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
     Ok((instruments, skipped))
 }
 
-/// wakelat with all parts of all waits.
+/// `wakelat why`, with all components of all waits.
 fn why(wakelat: &Path) -> ToolCommand {
     ToolCommand {
         program: wakelat.to_owned(),
@@ -203,7 +204,7 @@ fn why(wakelat: &Path) -> ToolCommand {
 
 type Mode = (&'static str, &'static str, &'static [&'static str]);
 
-/// wakelat in each mode that its help knows of.
+/// wakelat in each mode that its help lists.
 fn modes(help: &str) -> Vec<Mode> {
     const BY_TASK: Mode = ("wakelat-by-tid", "wakelat --by tid", &["--by", "tid"]);
     if help.contains("--mode <") {
@@ -220,22 +221,22 @@ fn modes(help: &str) -> Vec<Mode> {
 impl Peer {
     fn instrument(&self, program: PathBuf, directory: &Path) -> Instrument {
         let directory = directory.to_string_lossy();
-        let recipe = ToolCommand {
+        let command = ToolCommand {
             program,
             args: self.args.iter().map(|arg| arg.replace("{}", &directory)).collect(),
             ready: self.ready,
             loss_source: self.loss_source,
         };
-        Instrument { id: self.id.to_owned(), title: self.title.to_owned(), kind: InstrumentKind::Program(recipe) }
+        Instrument { id: self.id.to_owned(), title: self.title.to_owned(), kind: InstrumentKind::Program(command) }
     }
 }
 
-/// Puts bpftrace's `runqlat.bt` where the recipe expects it, if it is installed. It includes a header of the kernel for
-/// one constant, and does not compile where that header is not installed; so the constant takes its place, as in
-/// bpftrace's own version of later years.
+/// Copies bpftrace's `runqlat.bt` to where the arguments in [`PEERS`] expect it, if it is installed. It
+/// includes a kernel header for one constant, and does not compile if that header is not installed. So the
+/// constant replaces the header, as in later versions of bpftrace's own script.
 ///
 /// # Errors
-/// If it cannot be written.
+/// Fails if the script cannot be read or written.
 pub fn prepare_runqlat_bt(directory: &Path) -> anyhow::Result<()> {
     let Some(script) = privilege::program("runqlat.bt") else { return Ok(()) };
     let text = fs::read_to_string(&script).with_context(|| format!("cannot read `{}`", script.display()))?;
@@ -243,7 +244,7 @@ pub fn prepare_runqlat_bt(directory: &Path) -> anyhow::Result<()> {
 }
 
 fn without_header(script: &str) -> String {
-    // enum and value of include/linux/sched.h, unchanged since 1.0.
+    // Name and value as in include/linux/sched.h, unchanged since 1.0.
     script.replace("#include <linux/sched.h>", "#define TASK_RUNNING 0")
 }
 
@@ -252,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mode_of_wakelat_is_measured_where_there_are_modes() {
+    fn every_mode_of_wakelat_is_measured_if_it_has_modes() {
         let ids = |help| modes(help).into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
         assert_eq!(ids("  --by <KEYS>"), ["wakelat", "wakelat-by-tid"]);
         assert_eq!(ids("  --mode <MODE>"), ["wakelat-aggregate", "wakelat-samples", "wakelat-by-tid"]);
@@ -266,12 +267,12 @@ mod tests {
     }
 
     #[test]
-    fn a_recipe_writes_to_the_directory_of_results_alone() {
+    fn a_tool_writes_only_to_the_directory_of_results() {
         let perf = PEERS.iter().find(|peer| peer.id == "perf-sched").unwrap();
-        let InstrumentKind::Program(recipe) = perf.instrument("perf".into(), Path::new("results")).kind else {
+        let InstrumentKind::Program(command) = perf.instrument("perf".into(), Path::new("results")).kind else {
             unreachable!()
         };
-        assert_eq!(recipe.args[3..], ["results/perf.data", "--control=fifo:results/perf.control,results/perf.answer"]);
+        assert_eq!(command.args[3..], ["results/perf.data", "--control=fifo:results/perf.control,results/perf.answer"]);
     }
 
     #[test]

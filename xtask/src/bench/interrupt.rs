@@ -1,4 +1,5 @@
-//! Ctrl-C as a flag: whoever waits looks at it, so that every guard on the way out puts back what it changed.
+//! Ctrl-C as a flag. Every wait polls it and fails once it is set, so that every guard on the way out
+//! restores what it changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -8,18 +9,15 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// How often whoever waits looks.
+/// How often a wait polls the flag.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Whether somebody wants this to end.
+/// Whether a signal has asked this program to end.
 #[derive(Clone)]
 pub struct InterruptFlag(Arc<AtomicBool>);
 
 impl InterruptFlag {
     /// From here on, SIGINT, SIGTERM and SIGHUP set the flag and do nothing else.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn listen() -> anyhow::Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -28,17 +26,16 @@ impl InterruptFlag {
         Ok(Self(flag))
     }
 
-    /// # Errors
-    /// If the flag is set.
+    /// Returns an error if the flag is set.
     pub fn check(&self) -> anyhow::Result<()> {
         ensure!(!self.0.load(SeqCst), "interrupted; everything that was started has been ended");
         Ok(())
     }
 
-    /// Looks for `what` until it is there. `None`: it was not within `limit`.
+    /// Polls `what` until it returns something; `None` if it does not within `limit`.
     ///
     /// # Errors
-    /// If the flag is set meanwhile, or looking fails.
+    /// Fails if the flag is set meanwhile, or `what` fails.
     pub fn wait<T>(
         &self,
         limit: Duration,

@@ -1,14 +1,14 @@
-//! What a tool says it lost: pure.
+//! Reads what a tool reports as lost. Pure.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Where a tool says it.
+/// Where a tool reports its losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossSource {
     /// In the coverage of wakelat's report.
     Coverage,
-    /// On standard error of `perf record`, which counts pieces of its ring buffer.
+    /// On standard error of `perf record`, which counts chunks of its ring buffer.
     PerfRecord,
     /// In the statistics of each CPU's buffer that `trace-cmd record` prints.
     TraceCmd,
@@ -16,18 +16,18 @@ pub enum LossSource {
     Nowhere,
 }
 
-/// What was lost, in the tool's own account.
+/// What was lost, as the tool counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Losses {
-    /// So many events.
+    /// A number of events.
     Events(u64),
-    /// So many pieces of a buffer, of who knows how many events.
+    /// A number of chunks of a buffer, each with an unknown number of events.
     Chunks(u64),
 }
 
 impl Losses {
-    /// Both together, as long as they count the same.
+    /// Adds up two losses. If only one counts chunks, so does the sum.
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Events(a), Self::Events(b)) => Self::Events(a + b),
@@ -37,15 +37,17 @@ impl Losses {
 }
 
 impl LossSource {
-    /// Reads it from what the tool printed and from its result. `None`: it does not say.
+    /// Reads the losses from what the tool wrote to standard output and to standard error. `None` if it
+    /// does not report them.
     pub fn losses(self, printed: (&str, &str)) -> Option<Losses> {
         match self {
             Self::Coverage => {
-                // With --quiet there is nothing else on standard output.
+                // With --quiet, there is nothing else on standard output.
                 let coverage = &serde_json::from_str::<Value>(printed.0.lines().last()?).ok()?["coverage"];
-                let lost = |account: &Value| LOST.iter().filter_map(|term| account[term].as_u64()).sum::<u64>();
+                let lost = |counters: &Value| LOST.iter().filter_map(|term| counters[term].as_u64()).sum::<u64>();
                 let waits = lost(coverage) + lost(&coverage["preemptions"]);
-                // Where every switch is told, a wait that found no room is lost with its switch.
+                // If every switch is recorded, a wait without room in the ring buffer is lost with its
+                // switch record: it is in both counts.
                 let events = coverage["events_lost"].as_u64().unwrap_or(0);
                 Some(Losses::Events(waits.max(events)))
             }
@@ -66,11 +68,11 @@ impl LossSource {
     }
 }
 
-/// Terms of the coverage that are losses (docs/output.md), but for `stale`: nothing that a tool does makes a kernel hide
-/// its switches.
-const LOST: [&str; 4] = ["start_map_full", "ring_full", "discarded", "missed"];
+/// Counters of the coverage that are losses (docs/output.md), except `missed_switch`: nothing that a tool
+/// does makes a kernel hide its switches.
+const LOST: [&str; 4] = ["task_table_full", "ring_buffer_full", "invalid", "missed"];
 
-/// The number that stands right before `words`.
+/// The number right before `words`.
 fn number_before(text: &str, words: &str) -> Option<u64> {
     text.split_once(words)?.0.rsplit(' ').next()?.parse().ok()
 }
@@ -81,24 +83,24 @@ mod tests {
 
     #[test]
     fn each_loss_in_the_coverage_counts() {
-        let report = r#"{"schema":"wakelat.report/1","coverage":{"delivered":9,"start_map_full":1,"ring_full":20,"discarded":300,
-            "stale":7,"missed":4000,"preemptions":{"ring_full":50000}}}"#
+        let report = r#"{"schema":"wakelat.report/1","coverage":{"measured":9,"task_table_full":1,"ring_buffer_full":20,"invalid":300,
+            "missed_switch":7,"missed":4000,"preemptions":{"ring_buffer_full":50000}}}"#
             .replace('\n', "");
         assert_eq!(LossSource::Coverage.losses((&report, "")), Some(Losses::Events(54321)));
-        let report = r#"{"schema":"wakelat.why/1","coverage":{"ring_full":20,"events_lost":50}}"#;
+        let report = r#"{"schema":"wakelat.why/1","coverage":{"ring_buffer_full":20,"events_lost":50}}"#;
         assert_eq!(LossSource::Coverage.losses((report, "")), Some(Losses::Events(50)));
         assert_eq!(LossSource::Coverage.losses(("", "error")), None);
     }
 
     #[test]
-    fn perf_says_nothing_where_it_lost_nothing() {
+    fn perf_reports_nothing_if_it_lost_nothing() {
         let lost = "Warning:\nProcessed 1234 events and lost 5 chunks!\n\nCheck IO/CPU overload!\n";
         assert_eq!(LossSource::PerfRecord.losses(("", lost)), Some(Losses::Chunks(5)));
         assert_eq!(LossSource::PerfRecord.losses(("", "[ perf record: Woken up 1 times ]")), Some(Losses::Chunks(0)));
     }
 
     #[test]
-    fn trace_cmd_counts_by_cpu() {
+    fn the_counts_of_trace_cmd_are_summed_over_the_cpus() {
         let cpu = |overrun: u64, dropped: u64| {
             format!("entries: 0\noverrun: {overrun}\ncommit overrun: 0\ndropped events: {dropped}\nread events: 42\n")
         };
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_does_not_tell_has_no_zero() {
+    fn a_tool_that_does_not_report_losses_has_none_instead_of_zero() {
         assert_eq!(LossSource::Nowhere.losses(("lost 3 chunks!", "")), None);
     }
 

@@ -1,4 +1,4 @@
-//! What the figures were measured on: nothing that names the machine itself.
+//! Describes the machine that the figures were measured on, without identifying it.
 
 use std::fs;
 use std::process::Command;
@@ -11,15 +11,15 @@ use super::instrument::DEBIAN;
 /// The machine and what runs on it.
 #[derive(Clone, Debug, Serialize)]
 pub struct MachineInfo {
-    /// The processor, as it calls itself.
+    /// The CPU model, as the CPU reports it.
     pub processor: String,
-    /// CPUs this process may use.
+    /// The number of CPUs that this process may use.
     pub cpus: usize,
-    /// Whether a hypervisor is below it.
+    /// Whether it runs under a hypervisor.
     pub virtual_machine: bool,
     /// The kernel's release.
     pub kernel: String,
-    /// The kernel's model of preemption, as its version line has it.
+    /// The kernel's preemption model, as in its version line.
     pub preemption: Option<String>,
     /// Debian packages of the other tools, and their versions.
     pub packages: Vec<(String, String)>,
@@ -27,7 +27,7 @@ pub struct MachineInfo {
     pub wakelat: String,
 }
 
-/// Looks at it. Runs a short command.
+/// Inspects the machine; runs a short command.
 pub fn detect(allowed: &CpuList) -> MachineInfo {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
@@ -55,7 +55,7 @@ fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.trim())
 }
 
-/// Lines of status, package and version.
+/// Parses lines of status, package and version.
 fn installed(lines: &str) -> Vec<(String, String)> {
     let package = |line: &str| {
         let (package, version) = line.strip_prefix("installed ")?.split_once(' ')?;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_is_told_in_one_line() {
+    fn the_machine_is_described_in_one_line() {
         let machine = MachineInfo {
             processor: "A CPU".into(),
             cpus: 2,

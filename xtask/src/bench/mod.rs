@@ -1,9 +1,8 @@
-//! `cargo xtask bench`: what measuring costs, for wakelat and for the others.
+//! `cargo xtask bench`: measures the cost of wakelat and of other tools.
 //!
-//! A workload performs, again and again: with an instrument attached, and by itself before and after. What counts are
-//! the ratios between neighbours, over some rounds; see docs/overhead.md.
+//! A workload runs again and again: with an instrument attached, and without any before and after. The
+//! results are ratios between neighbouring runs, over several rounds; see docs/overhead.md.
 
-mod account;
 mod affinity;
 mod figures;
 mod floor;
@@ -15,6 +14,7 @@ mod machine;
 mod observation;
 mod page;
 mod process;
+mod process_usage;
 mod programs;
 mod run;
 mod spread;
@@ -39,39 +39,39 @@ use crate::{build, privilege, setup, workspace};
 
 #[derive(clap::Args)]
 pub struct BenchArgs {
-    /// A few short rounds: does everything work?
+    /// Run a few short rounds, to check that everything works
     #[arg(long)]
     quick: bool,
 
-    /// Only these workloads; repeatable
+    /// Run only these workloads; repeatable
     #[arg(long, value_name = "NAME")]
     workload: Vec<String>,
 
-    /// Only these instruments, and the empty programs, without which nothing is net; repeatable
+    /// Run only these instruments, and the empty programs, which every net cost needs; repeatable
     #[arg(long, value_name = "NAME")]
     instrument: Vec<String>,
 
-    /// How often each instrument has its turn [default: 5, with --quick 2]
+    /// Number of rounds in which each instrument runs [default: 5, with --quick 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 
-    /// Write the table into docs/overhead.md, as a whole run does, of a part too
+    /// Write the table into docs/overhead.md after a partial run too, as a whole run always does
     #[arg(long)]
     write: bool,
 
-    /// Install the tools to compare with, where they are missing
+    /// Install the tools to compare with, if they are missing
     #[arg(long)]
     install: bool,
 
-    /// Perform a load, for another process of this program
+    /// Run a load for another process of this program
     #[arg(long, hide = true)]
     perform: Option<String>,
 }
 
-/// The page that a whole run writes its table into.
+/// The page into which a whole run writes its table.
 const PAGE: &str = "docs/overhead.md";
 
-/// The best of nice values.
+/// The highest priority, as a nice value.
 const FIRST: i32 = -20;
 
 pub fn main(args: &BenchArgs) -> anyhow::Result<ExitCode> {
@@ -96,22 +96,22 @@ pub fn main(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let (instruments, mut skipped) = instrument::all(&wakelat, &directory)?;
     let workloads = workloads(&args.workload)?;
     let instruments = chosen(instruments, &args.instrument, &mut skipped)?;
-    let extent = BenchScale {
+    let scale = BenchScale {
         rounds: args.rounds.unwrap_or(if args.quick { 2 } else { 5 }) as usize,
         part: if args.quick { 5 } else { 1 },
     };
 
-    // Before all others: builds and the like take less from one performance and more from the next. The tools and the
-    // workloads inherit it alike.
+    // Ahead of all other processes: builds and the like would take less from one run and more from the
+    // next. The tools and the workloads inherit the priority alike.
     rustix::process::setpriority_process(None, FIRST).context("cannot raise the priority")?;
     let interrupt = InterruptFlag::listen()?;
     let allowed = CpuList::allowed()?;
-    let scene = BenchContext { empty_programs: &empty_programs, directory: &directory, interrupt: &interrupt };
+    let context = BenchContext { empty_programs: &empty_programs, directory: &directory, interrupt: &interrupt };
     let mut found = Vec::new();
     for workload in &workloads {
-        match run::measure_under(workload, &instruments, &allowed, extent, &scene, &mut skipped) {
+        match run::measure_under(workload, &instruments, &allowed, scale, &context, &mut skipped) {
             Ok(one) => found.extend(one),
-            // What was measured under the others is not worth less.
+            // The results of the other workloads remain valid.
             Err(error) => {
                 interrupt.check()?;
                 eprintln!("bench: {} is skipped: {error:#}", workload.id);
@@ -127,9 +127,9 @@ pub fn main(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     }
 
     let machine = machine::detect(&allowed);
-    let text = text(&machine, extent, &found, &skipped);
+    let text = text(&machine, scale, &found, &skipped);
     let document = json!({
-        "schema": "wakelat.bench/1", "machine": machine, "extent": extent, "workloads": found, "skipped": skipped,
+        "schema": "wakelat.bench/1", "machine": machine, "extent": scale, "workloads": found, "skipped": skipped,
     });
     let path = directory.join("bench.json");
     fs::write(&path, format!("{document:#}\n")).with_context(|| format!("cannot write `{}`", path.display()))?;
@@ -145,7 +145,7 @@ pub fn main(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Those that were asked for, or all.
+/// The requested workloads, or all of them.
 fn workloads(asked: &[String]) -> anyhow::Result<Vec<&'static BenchWorkload>> {
     const ALL: &[BenchWorkload] = &WORKLOADS;
     let ids = || ALL.iter().map(|workload| workload.id).collect::<Vec<_>>().join("`, `");
@@ -155,7 +155,7 @@ fn workloads(asked: &[String]) -> anyhow::Result<Vec<&'static BenchWorkload>> {
     Ok(ALL.iter().filter(|workload| asked.is_empty() || asked.iter().any(|id| id == workload.id)).collect())
 }
 
-/// Those that were asked for, or all; and the floor.
+/// The requested instruments, or all of them; always with the floor.
 fn chosen(
     all: Vec<Instrument>,
     asked: &[String],
@@ -173,15 +173,15 @@ fn chosen(
     Ok(all.into_iter().filter(|instrument| wanted(&instrument.id)).collect())
 }
 
-/// What is shown, and written into the page.
+/// The report, as it is printed and written into the page.
 fn text(
     machine: &machine::MachineInfo,
-    extent: BenchScale,
+    scale: BenchScale,
     found: &[WorkloadResult],
     skipped: &[SkippedInstrument],
 ) -> String {
-    let part = if extent.part == 1 { String::new() } else { format!(" of 1/{} of the length", extent.part) };
-    let mut text = format!("Measured on a {machine}; {} rounds{part}.\n", extent.rounds);
+    let part = if scale.part == 1 { String::new() } else { format!(" of 1/{} of the length", scale.part) };
+    let mut text = format!("Measured on a {machine}; {} rounds{part}.\n", scale.rounds);
     for found in found {
         text += &format!("\n{}", found.section());
     }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_with_what_is() {
+    fn an_unknown_name_is_refused_with_the_known_ones() {
         let error = workloads(&["pipes".to_owned()]).err().unwrap().to_string();
         assert!(error.starts_with("no workload is called `pipes`, expected `pipe`, `pipe-2`"), "{error}");
         let missing = SkippedInstrument {

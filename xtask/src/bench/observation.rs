@@ -1,4 +1,4 @@
-//! What was seen of one instrument in one round, and how.
+//! Observes one instrument in one round.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -8,12 +8,12 @@ use anyhow::Context as _;
 use aya::sys::Stats;
 use serde::Serialize;
 
-use super::account;
 use super::affinity::CpuList;
 use super::instrument::Instrument;
 use super::interrupt::InterruptFlag;
 use super::load::LoadTimes;
 use super::losses::Losses;
+use super::process_usage;
 use super::programs::{EventRuns, RunsByEvent};
 use super::tool::{self, Tool};
 use super::workload::PreparedWorkload;
@@ -21,13 +21,13 @@ use super::workload::PreparedWorkload;
 /// One instrument in one round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Observation {
-    /// From the start of the tool to the first event that it measured: seconds.
+    /// Time from the start of the tool to the first event that it measured: seconds.
     pub start_s: Option<f64>,
     /// The workload without any instrument, right before.
     pub before: LoadTimes,
     /// The workload under the instrument.
     pub under: LoadTimes,
-    /// The same while the kernel keeps account of run times, which costs time itself.
+    /// The workload under the instrument while the kernel accounts BPF run times, which costs time itself.
     pub accounted: LoadTimes,
     /// The workload without any instrument, right after.
     pub after: LoadTimes,
@@ -35,41 +35,38 @@ pub struct Observation {
     pub runs: RunsByEvent,
     /// CPU time of the tool in `under`: seconds.
     pub tool_cpu_s: f64,
-    /// How long that was by the clock, with starting and ending the workload: seconds.
+    /// Elapsed time that `tool_cpu_s` covers, which includes starting and ending the workload: seconds.
     pub tool_elapsed_s: f64,
     /// Memory of the tool at the end, if it is a program: bytes.
     pub resident_bytes: Option<u64>,
-    /// Kernel memory of its maps at the end: bytes.
+    /// Kernel memory of the tool's maps at the end: bytes.
     pub map_bytes: u64,
-    /// What the tool says it lost.
+    /// What the tool reports as lost.
     pub losses: Option<Losses>,
 }
 
-/// What all observations of a run have in common.
+/// What all observations of a run share.
 pub struct BenchContext<'a> {
-    /// The object of the empty programs.
+    /// The BPF object with the empty programs.
     pub empty_programs: &'a Path,
-    /// Where files go.
+    /// The directory for files.
     pub directory: &'a Path,
-    /// Whether somebody wants it to end.
+    /// Whether the run has been interrupted.
     pub interrupt: &'a InterruptFlag,
 }
 
 impl BenchContext<'_> {
-    /// Starts `instrument` on `cpus`, and gives the time to its first event too: seconds.
+    /// Starts `instrument` on `cpus`. Also returns the time to its first event: seconds.
     ///
     /// # Errors
-    /// If it does not run here.
+    /// Fails if it does not run here.
     pub fn start<'a>(&self, instrument: &'a Instrument, cpus: &CpuList) -> anyhow::Result<(Tool<'a>, Option<f64>)> {
-        // Whether a program has run, is in the account.
+        // The kernel counts a program's runs only while the statistics are enabled.
         let _accounting = enable_run_stats()?;
         tool::start(instrument, self.empty_programs, cpus, self.directory, self.interrupt)
     }
 
-    /// Observes `tool` under `workload`, whose last performance without any was `before`.
-    ///
-    /// # Errors
-    /// If anything fails.
+    /// Observes `tool` under `workload`; `before` is the workload's last run without an instrument.
     pub fn observe(
         &self,
         (tool, start_s): (Tool, Option<f64>),
@@ -77,10 +74,10 @@ impl BenchContext<'_> {
         before: LoadTimes,
     ) -> anyhow::Result<Observation> {
         let processes = tool.processes()?;
-        let (begin, cpu_before_s) = (Instant::now(), account::cpu_s(&processes));
+        let (begin, cpu_before_s) = (Instant::now(), process_usage::cpu_s(&processes));
         let under = workload.perform(self.interrupt)?;
         let tool_elapsed_s = begin.elapsed().as_secs_f64();
-        let tool_cpu_s = account::cpu_s(&processes) - cpu_before_s;
+        let tool_cpu_s = process_usage::cpu_s(&processes) - cpu_before_s;
 
         let accounting = enable_run_stats()?;
         let runs_before = tool.held()?.runs;
@@ -88,7 +85,7 @@ impl BenchContext<'_> {
         let held = tool.held()?;
         drop(accounting);
 
-        let resident_bytes = (!processes.is_empty()).then(|| account::resident_bytes(&processes));
+        let resident_bytes = (!processes.is_empty()).then(|| process_usage::resident_bytes(&processes));
         let losses = tool.stop(self.interrupt)?;
         let after = workload.perform(self.interrupt)?;
         let since = |runs: &EventRuns, event| runs.since(runs_before.get(event).copied().unwrap_or_default());
@@ -109,7 +106,7 @@ impl BenchContext<'_> {
     }
 }
 
-/// Has the kernel keep account of the run times of BPF programs until the result is dropped.
+/// Makes the kernel account the run times of BPF programs until the result is dropped.
 fn enable_run_stats() -> anyhow::Result<OwnedFd> {
     aya::sys::enable_stats(Stats::RunTime).context("the kernel does not account BPF run times")
 }

@@ -1,17 +1,17 @@
-//! The part of docs/overhead.md that this command writes: pure.
+//! Replaces the part of docs/overhead.md that this command writes. Pure.
 
 use anyhow::Context as _;
 
-/// Where it begins.
+/// The marker in front of the part.
 pub const BEGIN: &str = "<!-- written by `cargo xtask bench`: begin -->";
 
-/// Where it ends.
+/// The marker after the part.
 pub const END: &str = "<!-- end -->";
 
-/// `page` with `text` between the two markers.
+/// Returns `page` with `text` between the two markers.
 ///
 /// # Errors
-/// If the markers are not there, one after the other.
+/// Fails if the markers are missing or in the wrong order.
 pub fn with_table(page: &str, text: &str) -> anyhow::Result<String> {
     let missing = || format!("expected `{BEGIN}` and after it `{END}`");
     let (before, rest) = page.split_once(BEGIN).with_context(missing)?;
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_around_the_table_stays() {
+    fn text_around_the_table_is_kept() {
         let page = format!("# Title\n{BEGIN}\nold\n{END}\nlimits\n");
         let new = with_table(&page, "new\n").unwrap();
         assert_eq!(new, format!("# Title\n{BEGIN}\n\nnew\n\n{END}\nlimits\n"));

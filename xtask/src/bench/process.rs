@@ -1,4 +1,4 @@
-//! A process of another program, with all its children: none of them outlives the guard.
+//! A process of another program, with all its children. None of them outlives the guard.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -13,21 +13,19 @@ use nix::unistd::Pid;
 use super::affinity::CpuList;
 use super::interrupt::InterruptFlag;
 
-/// A process group. Dropped, it is killed.
+/// A process group, killed when dropped.
 pub struct ProcessGroup {
     child: Child,
     name: String,
-    /// What it has printed.
+    /// The files with its standard output and standard error.
     printed: [PathBuf; 2],
     ended: Option<ExitStatus>,
 }
 
 impl ProcessGroup {
-    /// Starts `command` in a group of its own, so that Ctrl-C reaches it by way of us alone, on `cpus` alone. What it
-    /// prints goes to files beginning with `printed`: no pipe can fill up.
-    ///
-    /// # Errors
-    /// If it cannot be started.
+    /// Starts `command` on `cpus`, in a process group of its own, so that Ctrl-C reaches it only through
+    /// this program. Its output goes to files whose names begin with `printed`, because a pipe could fill
+    /// up.
     pub fn spawn(command: &mut Command, cpus: &CpuList, printed: PathBuf) -> anyhow::Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let printed = ["out", "err"].map(|kind| printed.with_extension(kind));
@@ -38,15 +36,12 @@ impl ProcessGroup {
         Ok(Self { child, name, printed, ended: None })
     }
 
-    /// Its first process, whose number is that of the group.
+    /// The PID of its first process, which is also the ID of the group.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether the first process has ended, and how.
-    ///
-    /// # Errors
-    /// If the kernel does not say.
+    /// The exit status of the first process, if it has ended.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait()?;
@@ -54,10 +49,10 @@ impl ProcessGroup {
         Ok(self.ended)
     }
 
-    /// Waits until it has ended, and gives what it printed to standard output.
+    /// Waits until it has ended, and returns its standard output.
     ///
     /// # Errors
-    /// If it failed, or takes longer than `limit`.
+    /// Fails if the process failed, or takes longer than `limit`.
     pub fn outcome(&mut self, limit: Duration, interrupt: &InterruptFlag) -> anyhow::Result<String> {
         let status = interrupt.wait(limit, || self.ended())?;
         match status {
@@ -67,10 +62,10 @@ impl ProcessGroup {
         }
     }
 
-    /// Asks it to end as Ctrl-C does, and waits until it has; whether it then says that it failed, does not matter.
+    /// Asks the process to end, as Ctrl-C does, and waits until it has. Its exit status does not matter.
     ///
     /// # Errors
-    /// If it takes longer than `limit`.
+    /// Fails if it takes longer than `limit`.
     pub fn interrupt(&mut self, limit: Duration, interrupt: &InterruptFlag) -> anyhow::Result<()> {
         if self.ended()?.is_none() {
             kill(self.group(), Signal::SIGINT)?;
@@ -89,21 +84,21 @@ impl ProcessGroup {
         (read(&self.printed[0]), read(&self.printed[1]))
     }
 
-    /// What it complained of first, or else the last that it printed.
+    /// Its first error message, or else the last line that it printed.
     pub fn last_message(&self) -> String {
         let (output, errors) = self.printed();
         last_message(&format!("{output}\n{errors}"))
     }
 
     fn group(&self) -> Pid {
-        // The kernel's process ids are positive and fit.
+        // PIDs are positive and fit into an `i32`.
         Pid::from_raw(self.child.id() as i32)
     }
 }
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // Children may be left of one that has ended.
+        // Its children may outlive the first process.
         let _ = killpg(self.group(), Signal::SIGKILL);
         let _ = self.child.wait();
     }
@@ -115,7 +110,7 @@ fn last_message(printed: &str) -> String {
         let line = line.to_lowercase();
         ["error", "not permitted", "unable", "cannot", "failed"].iter().any(|word| line.contains(word))
     });
-    complaint.or_else(|| lines().next_back()).unwrap_or("it said nothing").trim().to_owned()
+    complaint.or_else(|| lines().next_back()).unwrap_or("it printed nothing").trim().to_owned()
 }
 
 #[cfg(test)]
@@ -123,13 +118,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_complaint_is_the_cause_of_those_that_follow() {
+    fn the_first_error_message_is_reported() {
         let bcc = "sh: 1: modprobe: not found\nUnable to find kernel headers.\nchdir: No such file\nTraceback:\n\
                    Exception: Failed to compile BPF\n";
         assert_eq!(last_message(bcc), "Unable to find kernel headers.");
         let trace_cmd = "trace-cmd: Operation not permitted\n  Can't enable ftrace\n";
         assert_eq!(last_message(trace_cmd), "trace-cmd: Operation not permitted");
         assert_eq!(last_message("usage: x\n\n"), "usage: x");
-        assert_eq!(last_message(""), "it said nothing");
+        assert_eq!(last_message(""), "it printed nothing");
     }
 }

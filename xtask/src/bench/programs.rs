@@ -1,6 +1,8 @@
-//! The BPF programs and maps that some processes hold, and what the kernel accounts to them.
+//! The BPF programs and maps of some processes, and the run times and memory that the kernel accounts to
+//! them.
 //!
-//! A process's descriptors say which are its own, so that somebody else's on the same machine do not count.
+//! The descriptors of the processes identify them, so that those of other processes on the machine do not
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,41 +21,42 @@ pub enum TracepointKind {
     New,
     /// `sched_switch`
     Switch,
-    /// What happens between wakeups and switches.
+    /// Any other event, between wakeups and switches.
     Other,
 }
 
 impl TracepointKind {
-    /// Which one a tracepoint's or a program's name is about; names of programs end after 15 bytes.
+    /// The tracepoint that the name of a tracepoint or program refers to. The kernel truncates the names of
+    /// programs to 15 bytes.
     fn of(name: &str) -> Self {
         match name.split_once("sched_").map_or("", |(_, event)| event) {
             event if event.starts_with("waki") => Self::Waking,
             event if event.starts_with("wakeup_n") => Self::New,
             event if event.starts_with("wakeu") => Self::Wakeup,
             event if event.starts_with("sw") => Self::Switch,
-            // wakelat's, where every switch is told.
+            // wakelat's program that records every switch.
             _ if name == "switch_record" => Self::Switch,
             _ => Self::Other,
         }
     }
 }
 
-/// How often programs ran, and how long that took.
+/// How often programs ran, and for how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventRuns {
-    /// Runs while the kernel kept account.
+    /// The number of runs while the kernel accounted them.
     pub count: u64,
-    /// All of them together: ns.
+    /// Their total duration: ns.
     pub time_ns: u64,
 }
 
 impl EventRuns {
-    /// What came since `before`.
+    /// The runs since `before`.
     pub fn since(self, before: Self) -> Self {
         Self { count: self.count.saturating_sub(before.count), time_ns: self.time_ns.saturating_sub(before.time_ns) }
     }
 
-    /// A run's duration, where there were enough of them to mean something: ns.
+    /// The average duration of a run, if there were enough of them to mean something: ns.
     pub fn ns_each(self) -> Option<f64> {
         const ENOUGH: u64 = 100;
         (self.count >= ENOUGH).then(|| self.time_ns as f64 / self.count as f64)
@@ -63,23 +66,23 @@ impl EventRuns {
 /// The runs at each event.
 pub type RunsByEvent = BTreeMap<TracepointKind, EventRuns>;
 
-/// What some processes hold.
+/// The programs and maps of some processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldPrograms {
     /// The runs of their programs.
     pub runs: RunsByEvent,
     /// Kernel memory of their maps: bytes.
     pub map_bytes: u64,
-    /// How many programs there are.
+    /// The number of programs.
     pub programs: usize,
 }
 
-/// What `pids` hold now.
+/// The programs and maps that `pids` hold now.
 pub fn held_by(pids: &[u32]) -> HeldPrograms {
     held(&descriptors(pids), name_of)
 }
 
-/// The text of /proc/PID/fdinfo/FD of each descriptor that is about BPF.
+/// The text of /proc/PID/fdinfo/FD for each BPF descriptor.
 fn descriptors(pids: &[u32]) -> Vec<String> {
     let mut texts = Vec::new();
     for pid in pids {
@@ -93,14 +96,15 @@ fn descriptors(pids: &[u32]) -> Vec<String> {
     texts
 }
 
-/// The name of the program with this id, as far as the kernel keeps it.
+/// The name of the program with this ID, truncated as the kernel keeps it.
 fn name_of(id: u32) -> Option<String> {
     let program = aya::programs::loaded_programs().flatten().find(|program| program.id() == id)?;
     program.name_as_str().map(str::to_owned)
 }
 
-/// Reads `bpf_prog_show_fdinfo`, `bpf_map_show_fdinfo` and `bpf_link_show_fdinfo` (kernel/bpf/syscall.c). A program is
-/// at the event of its link, or, where its link is none that says so, at the one it is named after.
+/// Parses `bpf_prog_show_fdinfo`, `bpf_map_show_fdinfo` and `bpf_link_show_fdinfo` (kernel/bpf/syscall.c).
+/// A program belongs to the event of its link or, if the link does not name one, to the event that it is
+/// named after.
 fn held(descriptors: &[String], name_of: impl Fn(u32) -> Option<String>) -> HeldPrograms {
     let field = |text: &str, name: &str| -> Option<String> {
         text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned()))
@@ -139,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_of_every_tool_are_known_by_their_names() {
+    fn programs_of_every_tool_are_recognized_by_name() {
         for (name, event) in [
             ("sched_wakeup", TracepointKind::Wakeup),
             ("sched_wakeup_ne", TracepointKind::New),

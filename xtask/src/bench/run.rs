@@ -1,4 +1,4 @@
-//! The rounds: each workload with each instrument in turn, and the workload by itself in between.
+//! The rounds: each workload with each instrument in turn, and without any in between.
 
 use serde::Serialize;
 
@@ -9,53 +9,53 @@ use super::observation::{BenchContext, Observation};
 use super::table::{self, FigureRow};
 use super::workload::BenchWorkload;
 
-/// How much is measured.
+/// How much to measure.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BenchScale {
-    /// How often each instrument has its turn under each workload.
+    /// How often each instrument runs under each workload.
     pub rounds: usize,
-    /// A performance is one such part of a whole one.
+    /// The divisor of a run's length: each run does one in `part` of the rounds of a whole one.
     pub part: u64,
 }
 
-/// What was found under one workload.
+/// The results under one workload.
 #[derive(Serialize)]
 pub struct WorkloadResult<'a> {
     /// The workload's id.
     pub workload: &'static str,
-    /// What it does.
+    /// The description of the workload.
     pub about: &'static str,
     /// The CPUs it ran on.
     pub workload_cpus: Vec<usize>,
-    /// The CPUs that programs of user space ran on meanwhile.
+    /// The CPUs that the user-space programs of the tools ran on meanwhile.
     pub tool_cpus: Vec<usize>,
-    /// Each instrument that ran.
+    /// The results of each instrument that ran.
     pub instruments: Vec<InstrumentResult<'a>>,
 }
 
-/// What was found of one instrument under one workload.
+/// The results of one instrument under one workload.
 #[derive(Serialize)]
 pub struct InstrumentResult<'a> {
     /// The instrument's id.
     pub instrument: &'a str,
     #[serde(skip)]
     title: &'a str,
-    /// Over all rounds.
+    /// The figures over all rounds.
     pub figures: Figures,
-    /// Round by round.
+    /// The observations, round by round.
     pub rounds: Vec<Observation>,
 }
 
-/// Measures `instruments` under `workload`. Those that do not run here join `skipped`.
+/// Measures `instruments` under `workload`. Adds those that do not run here to `skipped`.
 ///
 /// # Errors
-/// If the workload fails, or somebody wants everything to end.
+/// Fails if the workload fails, or the run is interrupted.
 pub fn measure_under<'a>(
     workload: &BenchWorkload,
     instruments: &'a [Instrument],
     allowed: &CpuList,
-    extent: BenchScale,
-    scene: &BenchContext,
+    scale: BenchScale,
+    context: &BenchContext,
     skipped: &mut Vec<SkippedInstrument>,
 ) -> anyhow::Result<Option<WorkloadResult<'a>>> {
     let Some(cpus) = allowed.last(workload.cpus) else {
@@ -63,43 +63,43 @@ pub fn measure_under<'a>(
         return Ok(None);
     };
     let tool_cpus = allowed.besides(&cpus);
-    let mut staged = workload.stage(cpus.clone(), extent.part, scene.directory)?;
-    // The first performance finds cold caches and is not counted.
-    staged.perform(scene.interrupt)?;
-    let mut before = staged.perform(scene.interrupt)?;
+    let mut staged = workload.stage(cpus.clone(), scale.part, context.directory)?;
+    // The first run finds cold caches and is not counted.
+    staged.perform(context.interrupt)?;
+    let mut before = staged.perform(context.interrupt)?;
     let mut rounds: Vec<Vec<Option<Observation>>> = Vec::new();
-    for round in 0..extent.rounds {
+    for round in 0..scale.rounds {
         let mut observations: Vec<Option<Observation>> = instruments.iter().map(|_| None).collect();
-        // Each round begins with another one, so that none is always the first or behind the same.
-        for turn in 0..instruments.len() {
-            let which = (round + turn) % instruments.len();
+        // Each round begins with another instrument, so that none is always the first or behind the same.
+        for offset in 0..instruments.len() {
+            let which = (round + offset) % instruments.len();
             let instrument = &instruments[which];
             if skipped.iter().any(|skipped| skipped.is(&instrument.id, workload.id)) {
                 continue;
             }
-            eprintln!("bench: {}, round {} of {}: {}", workload.id, round + 1, extent.rounds, instrument.title);
+            eprintln!("bench: {}, round {} of {}: {}", workload.id, round + 1, scale.rounds, instrument.title);
             let mut skip = |error: anyhow::Error, workload: Option<&'static str>| -> anyhow::Result<()> {
-                scene.interrupt.check()?;
+                context.interrupt.check()?;
                 eprintln!("bench: {} is skipped: {error:#}", instrument.title);
                 let (instrument, title) = (instrument.id.clone(), instrument.title.clone());
                 skipped.push(SkippedInstrument { instrument, title, workload, reason: format!("{error:#}") });
                 Ok(())
             };
-            let tool = match scene.start(instrument, &tool_cpus) {
+            let tool = match context.start(instrument, &tool_cpus) {
                 Ok(tool) => tool,
                 Err(error) => {
                     skip(error, None)?;
                     continue;
                 }
             };
-            match scene.observe(tool, &mut staged, before) {
+            match context.observe(tool, &mut staged, before) {
                 Ok(observation) => {
                     before = observation.after;
                     observations[which] = Some(observation);
                 }
                 Err(error) => {
                     skip(error, Some(workload.id))?;
-                    before = staged.perform(scene.interrupt)?;
+                    before = staged.perform(context.interrupt)?;
                 }
             }
         }
@@ -114,15 +114,15 @@ pub fn measure_under<'a>(
     }))
 }
 
-/// Puts each instrument's rounds together. One that failed in one round has none of them.
+/// Combines the rounds of each instrument. One that failed in a round is left out.
 fn measured<'a>(instruments: &'a [Instrument], rounds: &[Vec<Option<Observation>>]) -> Vec<InstrumentResult<'a>> {
-    let place = |id: &str| instruments.iter().position(|instrument| instrument.id == id);
-    let (floor, reference) = (place(FLOOR), place(REFERENCE));
-    let of = |which: usize| {
+    let position = |id: &str| instruments.iter().position(|instrument| instrument.id == id);
+    let (floor, reference) = (position(FLOOR), position(REFERENCE));
+    let result = |which: usize| {
         let compared: Option<Vec<ComparedObservation>> = rounds
             .iter()
             .map(|round| {
-                let at = |place: Option<usize>| round[place?].as_ref();
+                let at = |index: Option<usize>| round[index?].as_ref();
                 Some(ComparedObservation { own: at(Some(which))?, floor: at(floor), reference: at(reference) })
             })
             .collect();
@@ -134,11 +134,11 @@ fn measured<'a>(instruments: &'a [Instrument], rounds: &[Vec<Option<Observation>
             rounds: compared.iter().map(|round| round.own.clone()).collect(),
         })
     };
-    (0..instruments.len()).filter_map(of).collect()
+    (0..instruments.len()).filter_map(result).collect()
 }
 
 impl WorkloadResult<'_> {
-    /// As a section of a page.
+    /// The results as a section of the page.
     pub fn section(&self) -> String {
         let rows = self.instruments.iter().map(|measured| FigureRow {
             title: measured.title,

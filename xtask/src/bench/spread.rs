@@ -1,20 +1,20 @@
-//! The middle and the spread of some figures: pure.
+//! The median and the spread of some figures. Pure.
 
 use serde::Serialize;
 
-/// Median and quartiles. A median does not care for the one round in which something else wanted the machine.
+/// Median and quartiles. A single round in which something else used the machine hardly moves a median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// A quarter of the figures is below.
+    /// The lower quartile.
     pub lower: f64,
-    /// Half of them is.
+    /// The median.
     pub median: f64,
-    /// Three quarters are.
+    /// The upper quartile.
     pub upper: f64,
 }
 
 impl Spread {
-    /// Of `figures`, or none where there are none.
+    /// The spread of `figures`; `None` if there are none. Figures that are not finite are ignored.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -25,11 +25,12 @@ impl Spread {
     }
 }
 
-/// The value below which the share `part` lies, between two neighbours in proportion (type 7 of Hyndman and Fan 1996).
-fn at(sorted: &[f64], part: f64) -> f64 {
-    let place = part * (sorted.len() - 1) as f64;
-    let (low, high) = (place.floor() as usize, place.ceil() as usize);
-    sorted[low] + (sorted[high] - sorted[low]) * place.fract()
+/// The value below which the fraction `fraction` lies, interpolated linearly between two neighbours (type 7
+/// of Hyndman and Fan 1996).
+fn at(sorted: &[f64], fraction: f64) -> f64 {
+    let position = fraction * (sorted.len() - 1) as f64;
+    let (low, high) = (position.floor() as usize, position.ceil() as usize);
+    sorted[low] + (sorted[high] - sorted[low]) * position.fract()
 }
 
 #[cfg(test)]
@@ -49,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_left_out_and_nothing_has_no_spread() {
+    fn figures_that_are_not_finite_are_ignored_and_none_have_no_spread() {
         assert_eq!(Spread::of([f64::NAN, 1.0, f64::INFINITY]).unwrap().median, 1.0);
         assert_eq!(Spread::of([]), None);
     }

@@ -1,4 +1,4 @@
-//! Figures as a table in Markdown: pure.
+//! Renders figures as a Markdown table. Pure.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::spread::Spread;
 pub struct FigureRow<'a> {
     /// The instrument's title.
     pub title: &'a str,
-    /// Whether its net cost is nothing by definition.
+    /// Whether its net cost is zero by definition.
     pub floor: bool,
     /// Its figures.
     pub figures: &'a Figures,
@@ -46,7 +46,7 @@ pub fn table(rows: &[FigureRow]) -> String {
     text
 }
 
-/// What was not run, and why; empty where everything was.
+/// What was not run, and why; empty if everything was.
 pub fn skipped(skipped: &[SkippedInstrument]) -> String {
     let line = |SkippedInstrument { title, workload, reason, .. }: &SkippedInstrument| match workload {
         Some(workload) => format!("- {title} under {workload}: {reason}\n"),
@@ -55,7 +55,7 @@ pub fn skipped(skipped: &[SkippedInstrument]) -> String {
     skipped.iter().map(line).collect()
 }
 
-/// For what does not apply.
+/// Shown for a figure that does not apply.
 const NONE: &str = "–";
 
 fn median(spread: Option<Spread>, show: impl Fn(f64) -> String) -> String {
@@ -127,20 +127,20 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_is_nothing_net_and_something_gross() {
+    fn the_floor_has_a_gross_cost_but_no_net_cost() {
         let text = table(&[FigureRow { title: "x", floor: true, figures: &figures() }]);
         assert!(text.contains("| 0 | 0 (58 gross) | – |"), "{text}");
     }
 
     #[test]
-    fn what_is_lost_in_chunks_is_not_called_events() {
+    fn lost_chunks_are_not_reported_as_events() {
         assert_eq!(losses(Some(Losses::Chunks(3))), "3 chunks");
         assert_eq!(losses(Some(Losses::Chunks(0))), "0");
         assert_eq!(losses(None), NONE);
     }
 
     #[test]
-    fn what_fails_under_one_workload_is_said_of_that_one() {
+    fn a_failure_under_one_workload_is_reported_for_that_workload() {
         let tool = |workload| SkippedInstrument {
             instrument: "x".into(),
             title: "X".into(),

@@ -1,4 +1,4 @@
-//! The loads, and one performance of one of them.
+//! The workloads, and how to run one.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,28 +15,29 @@ use super::load::{ForkLoad, Load, LoadTimes, READY, TokenRing};
 use super::process::ProcessGroup;
 use crate::privilege;
 
-/// Far more than any performance takes, also under a slow instrument.
+/// Far more than a run takes, even under a slow instrument.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A load that costs are measured under.
+/// A load under which costs are measured.
 pub struct BenchWorkload {
-    /// What `--workload` calls it.
+    /// Its name for `--workload`.
     pub id: &'static str,
-    /// What it does.
+    /// Its description.
     pub about: &'static str,
-    /// How many CPUs it runs on.
+    /// The number of CPUs that it runs on.
     pub cpus: usize,
     command: LoadCommand,
 }
 
 enum LoadCommand {
-    /// `perf bench` with these arguments and a number of rounds; a copy on each CPU, or one on all of them.
+    /// `perf bench` with these arguments and a number of rounds: one copy on each CPU, or one on all of
+    /// them.
     Perf { args: &'static [&'static str], rounds: u64, copies: bool },
-    /// A load of our own, to perform one in so many of its rounds; so many copies of it.
+    /// One of xtask's own loads: `load` takes the divisor of its rounds, and `copies` processes run it.
     Own { load: fn(u64) -> Load, copies: usize },
 }
 
-/// All of them; a performance takes about half a second on a machine of 2024.
+/// All workloads. A run takes about half a second on a machine of 2024.
 pub const WORKLOADS: [BenchWorkload; 7] = [
     BenchWorkload {
         id: "pipe",
@@ -84,7 +85,8 @@ pub const WORKLOADS: [BenchWorkload; 7] = [
         id: "ring-20000",
         about: "20,000 threads in two processes, which wake each other in turn on one CPU: all but two sleep",
         cpus: 1,
-        // One process has room for fewer, with 65,530 mappings (vm.max_map_count) and four for each thread.
+        // One process has no room for as many, with 65,530 mappings (vm.max_map_count) and four for each
+        // thread.
         command: LoadCommand::Own {
             load: |part| Load::Ring(TokenRing { threads: 10_000, tokens: 1, work: 0, hops: 100_000 / part }),
             copies: 2,
@@ -92,7 +94,7 @@ pub const WORKLOADS: [BenchWorkload; 7] = [
     },
 ];
 
-/// A workload in its place, its tasks there if they are ours.
+/// A workload that is ready to run: if it is one of xtask's own, its tasks exist.
 pub struct PreparedWorkload {
     cpus: CpuList,
     printed: PathBuf,
@@ -105,7 +107,7 @@ enum LoadProcesses {
     Own(Vec<LoadProcess>),
 }
 
-/// A process that performs a load of our own. Dropped, it is gone.
+/// A process that runs one of xtask's own loads, killed when dropped.
 struct LoadProcess {
     child: Child,
     input: ChildStdin,
@@ -113,12 +115,13 @@ struct LoadProcess {
 }
 
 impl BenchWorkload {
-    /// Stages it on `cpus`, to perform one in `part` of its rounds each time. What it prints goes below `directory`.
+    /// Prepares the workload on `cpus`, with one in `part` of its rounds in each run. Its output goes to
+    /// files below `directory`.
     ///
     /// # Errors
-    /// If it needs a program that is not there, or more threads than there is room for.
+    /// Fails if it needs a program that is missing, or more threads than there is room for.
     pub fn stage(&self, cpus: CpuList, part: u64, directory: &Path) -> anyhow::Result<PreparedWorkload> {
-        let company = match self.command {
+        let processes = match self.command {
             LoadCommand::Perf { args, rounds, copies } => {
                 let perf = privilege::program("perf").context("needs `perf`; install `linux-perf`")?;
                 LoadProcesses::Perf { perf, args, rounds, copies }
@@ -130,20 +133,20 @@ impl BenchWorkload {
                 )
             }
         };
-        Ok(PreparedWorkload { cpus, printed: directory.join(self.id), part, processes: company })
+        Ok(PreparedWorkload { cpus, printed: directory.join(self.id), part, processes })
     }
 }
 
 impl PreparedWorkload {
-    /// Has it perform once.
+    /// Runs the workload once.
     ///
     /// # Errors
-    /// If it fails, or somebody wants everything to end.
+    /// Fails if the workload fails, or the run is interrupted.
     pub fn perform(&mut self, interrupt: &InterruptFlag) -> anyhow::Result<LoadTimes> {
         interrupt.check()?;
         match &mut self.processes {
             LoadProcesses::Perf { perf, args, rounds, copies } => {
-                let places: Vec<CpuList> = match copies {
+                let cpu_lists: Vec<CpuList> = match copies {
                     true => self.cpus.0.iter().map(|cpu| CpuList(vec![*cpu])).collect(),
                     false => vec![self.cpus.clone()],
                 };
@@ -153,18 +156,18 @@ impl PreparedWorkload {
                     command.args(["bench", "sched"]).args(*args).arg((*rounds / self.part).to_string());
                     ProcessGroup::spawn(&mut command, cpus, self.printed.with_extension(copy.to_string()))
                 };
-                let mut groups = places.iter().enumerate().map(start).collect::<anyhow::Result<Vec<_>>>()?;
+                let mut groups = cpu_lists.iter().enumerate().map(start).collect::<anyhow::Result<Vec<_>>>()?;
                 let mut elapsed_s = 0.0;
                 for group in &mut groups {
                     let printed = group.outcome(TIMEOUT, interrupt)?;
-                    elapsed_s += total_time_s(&printed).with_context(|| format!("`perf bench` said `{printed}`"))?;
+                    elapsed_s += total_time_s(&printed).with_context(|| format!("`perf bench` printed `{printed}`"))?;
                 }
-                // The copies run side by side, so they take as long as one of them does on average.
+                // The copies run in parallel, so they take as long as one of them does on average.
                 Ok(LoadTimes { elapsed_s: elapsed_s / groups.len() as f64, cpu_s: children_cpu_s()? - cpu_before })
             }
-            LoadProcesses::Own(players) => {
-                players.iter_mut().try_for_each(LoadProcess::begin)?;
-                let took = players.iter_mut().map(LoadProcess::took).collect::<anyhow::Result<Vec<_>>>()?;
+            LoadProcesses::Own(processes) => {
+                processes.iter_mut().try_for_each(LoadProcess::begin)?;
+                let took = processes.iter_mut().map(LoadProcess::took).collect::<anyhow::Result<Vec<_>>>()?;
                 Ok(LoadTimes {
                     elapsed_s: took.iter().map(|took| took.elapsed_s).fold(0.0, f64::max),
                     cpu_s: took.iter().map(|took| took.cpu_s).sum(),
@@ -182,10 +185,10 @@ impl LoadProcess {
         let mut child = cpus.inherited(|| command.spawn())?.context("cannot run this program once more")?;
         let input = child.stdin.take().context("no standard input")?;
         let output = BufReader::new(child.stdout.take().context("no standard output")?);
-        let mut player = Self { child, input, output };
-        let said = player.next_line()?;
-        ensure!(said == READY, "the load said `{said}`, expected `{READY}`");
-        Ok(player)
+        let mut process = Self { child, input, output };
+        let line = process.next_line()?;
+        ensure!(line == READY, "the load printed `{line}`, expected `{READY}`");
+        Ok(process)
     }
 
     fn begin(&mut self) -> anyhow::Result<()> {
@@ -193,8 +196,8 @@ impl LoadProcess {
     }
 
     fn took(&mut self) -> anyhow::Result<LoadTimes> {
-        let said = self.next_line()?;
-        serde_json::from_str(&said).with_context(|| format!("the load said `{said}`"))
+        let line = self.next_line()?;
+        serde_json::from_str(&line).with_context(|| format!("the load printed `{line}`"))
     }
 
     fn next_line(&mut self) -> anyhow::Result<String> {
@@ -211,7 +214,7 @@ impl Drop for LoadProcess {
     }
 }
 
-/// What `perf bench` says it took: `Total time: 0.575 [sec]`.
+/// The time that `perf bench` reports: `Total time: 0.575 [sec]`.
 fn total_time_s(printed: &str) -> Option<f64> {
     let line = printed.lines().find_map(|line| line.trim().strip_prefix("Total time:"))?;
     line.trim().strip_suffix("[sec]")?.trim().parse().ok()

@@ -1,4 +1,4 @@
-//! The types an object was compiled with, as far as naming a field takes.
+//! The types that an object was compiled with, as far as they are needed to name a field.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ mod kind {
     pub const RESTRICT: usize = 11;
 }
 
-/// BTF, with the place of each type.
+/// BTF, with the offset of each type.
 pub struct ObjectTypes<'a> {
     words: WordReader<'a>,
     /// The offset of each type, by its id; 0 is `void`.
@@ -25,10 +25,10 @@ pub struct ObjectTypes<'a> {
 }
 
 impl<'a> ObjectTypes<'a> {
-    /// Finds where each type begins.
+    /// Finds the offset of each type.
     ///
     /// # Errors
-    /// If it is cut short or holds a kind that is not known.
+    /// Fails if the BTF is truncated or has a type of unknown kind.
     pub fn parse(bytes: &'a [u8], endian: Endianness) -> anyhow::Result<Self> {
         let words = WordReader { bytes, endian };
         // magic, version and flags, then the header's length, then offset and length of the types and of
@@ -49,10 +49,7 @@ impl<'a> ObjectTypes<'a> {
         Ok(Self { words, offsets, strings })
     }
 
-    /// A string by its offset.
-    ///
-    /// # Errors
-    /// If there is none.
+    /// The string at an offset.
     pub fn string(&self, offset: usize) -> anyhow::Result<&'a str> {
         let rest = self.strings.get(offset..).context("a name is outside the strings")?;
         let end = rest.iter().position(|byte| *byte == 0).context("a name does not end")?;
@@ -63,7 +60,7 @@ impl<'a> ObjectTypes<'a> {
     /// objects behind a pointer.
     ///
     /// # Errors
-    /// If the access does not fit the type.
+    /// Fails if the access does not fit the type.
     pub fn access(&self, id: usize, indices: &str) -> anyhow::Result<String> {
         let mut id = self.resolve(id)?;
         let mut text = self.string(self.words.word(self.offset(id)?)?)?.to_owned();
@@ -80,14 +77,14 @@ impl<'a> ObjectTypes<'a> {
                     write!(text, "[{index}]")?;
                     id = self.resolve(self.words.word(offset + 12)?)?;
                 }
-                // An enum's value; its name would do no more than its number.
+                // An enum value: its index identifies it as well as its name would.
                 _ => write!(text, ":{index}")?,
             }
         }
         Ok(text)
     }
 
-    /// The type behind names and qualifiers.
+    /// Resolves typedefs and qualifiers.
     fn resolve(&self, mut id: usize) -> anyhow::Result<usize> {
         for _ in 0..self.offsets.len() {
             let offset = self.offset(id)?;
@@ -109,7 +106,7 @@ fn kind_and_members(info: usize) -> (usize, usize) {
     ((info >> 24) & 0x1f, info & 0xffff)
 }
 
-/// What follows the 12 bytes that every type has: bytes.
+/// Size of the data that follows the 12 bytes common to all types, in bytes.
 fn tail(kind: usize, members: usize) -> anyhow::Result<usize> {
     Ok(match kind {
         // int, var, decl_tag
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_types_are_an_error() {
+    fn truncated_types_are_an_error() {
         let btf = btf();
         for length in 0..btf.len() {
             assert!(ObjectTypes::parse(&btf[..length], Endianness::Little).is_err(), "{length} bytes");

@@ -1,4 +1,4 @@
-//! Where BTF of kernels is found: raw, as `/sys/kernel/btf/vmlinux` has it, or inside a kernel image.
+//! Finds the BTF of kernels: raw, as in `/sys/kernel/btf/vmlinux`, or inside a kernel image.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -12,29 +12,26 @@ use crate::vmlinuz;
 /// A file with the BTF of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelFile {
-    /// What to call it.
+    /// The name to report.
     pub name: String,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
 }
 
-/// The files given, and what the directories given hold of kernels, by name.
-///
-/// # Errors
-/// If something given does not exist or cannot be read.
-pub fn find(places: &[PathBuf]) -> anyhow::Result<Vec<KernelFile>> {
+/// Returns the given files, and the kernels in the given directories, sorted by path within each.
+pub fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<KernelFile>> {
     let mut kernels = vec![];
-    for place in places {
-        let inside = || format!("cannot read `{}`", place.display());
-        if fs::metadata(place).with_context(inside)?.is_dir() {
+    for root in paths {
+        let inside = || format!("cannot read `{}`", root.display());
+        if fs::metadata(root).with_context(inside)?.is_dir() {
             let mut found = vec![];
-            walk(place, &mut found).with_context(inside)?;
+            walk(root, &mut found).with_context(inside)?;
             kernels.extend(found.into_iter().map(|path| {
-                let name = path.strip_prefix(place).unwrap_or(&path).display().to_string();
+                let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
                 KernelFile { name, path }
             }));
         } else {
-            kernels.push(KernelFile { name: place.display().to_string(), path: place.clone() });
+            kernels.push(KernelFile { name: root.display().to_string(), path: root.clone() });
         }
     }
     Ok(kernels)
@@ -47,7 +44,7 @@ fn walk(directory: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
         let path = entry.path();
         if entry.file_type()?.is_dir() {
             walk(&path, found)?;
-        // BTF that was taken out of an image lies beside it, and is quicker to read.
+        // Skips an image with extracted BTF beside it: the BTF is listed by itself and is faster to read.
         } else if is_kernel(&path)?
             && (path.extension() == Some("btf".as_ref()) || !path.with_extension("btf").exists())
         {
@@ -57,7 +54,7 @@ fn walk(directory: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Judged by its first bytes: BTF, or an x86 boot header.
+/// Whether a file begins with BTF or has an x86 boot header.
 fn is_kernel(path: &Path) -> anyhow::Result<bool> {
     let mut start = vec![];
     File::open(path)?.take(0x206).read_to_end(&mut start)?;
@@ -69,10 +66,10 @@ fn is_btf(bytes: &[u8]) -> bool {
     matches!(bytes, [0x9f, 0xeb, ..] | [0xeb, 0x9f, ..])
 }
 
-/// The BTF of the kernel in a file.
+/// Reads the BTF of the kernel in a file.
 ///
 /// # Errors
-/// If there is none.
+/// Fails if the file has none.
 pub fn btf(path: &Path) -> anyhow::Result<Btf> {
     let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let raw = if is_btf(&bytes) { bytes } else { vmlinuz::btf(&bytes)? };
@@ -99,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_not_there_is_named() {
+    fn a_path_that_does_not_exist_is_named() {
         let error = find(&["/nowhere/vmlinux".into()]).unwrap_err();
         assert!(format!("{error:#}").starts_with("cannot read `/nowhere/vmlinux`"), "{error:#}");
     }

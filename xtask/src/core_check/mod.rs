@@ -1,8 +1,9 @@
-//! `cargo xtask core-check`: would the programs find every kernel field they read?
+//! `cargo xtask core-check`: checks that the programs would find every kernel field that they read.
 //!
-//! Applies the CO-RE relocations of the BPF object against the BTF of kernels that need not run, as the
-//! loader does. A field that a kernel does not have makes its instruction invalid ("poisoned"): the
-//! kernel then refuses the program, unless the field is read only after a check that it exists.
+//! Applies the CO-RE relocations of the BPF object to the BTF of kernels, as the loader does, without
+//! booting them. If a kernel lacks a field, the loader invalidates ("poisons") the instruction that reads
+//! it. The kernel then rejects the program, unless the program reads the field only after checking that it
+//! exists.
 
 mod fields;
 mod kernels;
@@ -23,14 +24,15 @@ use relocation::Relocation;
 
 #[derive(clap::Args)]
 pub struct CoreCheckArgs {
-    /// Files with BTF, kernel images, or directories of such [default: the running kernel and the kernels of `cargo xtask vm`]
+    /// BTF files, kernel images, or directories with them [default: the running kernel and the kernels of
+    /// `cargo xtask vm`]
     kernels: Vec<PathBuf>,
-    /// The object to check [default: builds it]
+    /// The object to check [default: build it]
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
 }
 
-/// Fails if relocation fails on any of the kernels.
+/// Checks the object against each kernel. The exit code is a failure if relocation fails on any of them.
 pub fn main(args: &CoreCheckArgs) -> anyhow::Result<ExitCode> {
     let object = match &args.object {
         Some(object) => object.clone(),
@@ -41,7 +43,7 @@ pub fn main(args: &CoreCheckArgs) -> anyhow::Result<ExitCode> {
     };
     let kernels = if args.kernels.is_empty() { default_kernels()? } else { kernels::find(&args.kernels)? };
     if kernels.is_empty() {
-        bail!("found no BTF and no kernel image in what was given");
+        bail!("no BTF and no kernel image found in the given paths");
     }
     println!("{}", object.display());
     Ok(if check(&object, &kernels)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -74,7 +76,7 @@ fn check(object: &Path, kernels: &[KernelFile]) -> anyhow::Result<bool> {
     Ok(!failed)
 }
 
-/// The running kernel, and those of the list that can be had.
+/// The running kernel and the kernels of the list that are available.
 fn default_kernels() -> anyhow::Result<Vec<KernelFile>> {
     let mut kernels = kernels::find(&["/sys/kernel/btf/vmlinux".into()])?;
     for (spec, kernel) in vm::fetch::kernels(vm::kernels::KERNELS)? {
@@ -86,7 +88,7 @@ fn default_kernels() -> anyhow::Result<Vec<KernelFile>> {
     Ok(kernels)
 }
 
-/// The relocations that find nothing in a kernel.
+/// The relocations that the BTF of a kernel does not satisfy.
 fn poisoned<'a>(object: &Object, relocations: &'a [Relocation], btf: &Btf) -> anyhow::Result<Vec<&'a Relocation>> {
     let mut object = object.clone();
     object.relocate_btf(btf).context("cannot relocate")?;

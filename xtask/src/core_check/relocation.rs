@@ -1,7 +1,7 @@
 //! The CO-RE relocations of an object: which instruction reads which field.
 //!
-//! The loader applies them but does not name them. Layout: Linux, `Documentation/bpf/btf.rst` and
-//! `Documentation/bpf/llvm_reloc.rst`.
+//! The loader applies relocations but does not name their fields. Layout: Linux,
+//! `Documentation/bpf/btf.rst` and `Documentation/bpf/llvm_reloc.rst`.
 
 use anyhow::{Context as _, ensure};
 use object::{Endian, Endianness, Object as _, ObjectSection as _};
@@ -11,34 +11,34 @@ use super::fields::ObjectTypes;
 /// An instruction that depends on the kernel's types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relocation {
-    /// What it accesses, as `task_struct.pid`.
+    /// The field that it accesses, such as `task_struct.pid`.
     pub access: String,
     /// The name of its section in the object.
     section_name: String,
     /// The index of that section.
     section: usize,
-    /// How many relocations the section has before this one.
+    /// The index of the relocation in its section.
     number: usize,
-    /// Where in the section it is: bytes.
+    /// The offset of the instruction in the section, in bytes.
     offset: usize,
 }
 
-/// What a loader puts where an instruction has no meaning on this kernel: a call of a function that does
-/// not exist (libbpf's and aya's choice alike).
+/// The instruction that replaces one that is invalid on a kernel: a call to a nonexistent function. libbpf
+/// and aya use the same one.
 const POISON: (u8, i32) = (0x85, 0xbad_2310);
 
-/// The length of an instruction: bytes.
+/// The length of an instruction, in bytes.
 const INSTRUCTION: usize = 8;
 
 impl Relocation {
-    /// Whether this is the one an error of aya's is about, which gives only section and number.
+    /// Whether an error of aya's is about this relocation. The error gives only the section and the index.
     pub fn is_meant_by(&self, error: &str) -> bool {
         let number =
             error.split_once("relocation #").map(|(_, rest)| rest.split(' ').next() == Some(&self.number.to_string()));
         number == Some(true) && error.contains(&format!("`{}`", self.section_name))
     }
 
-    /// Whether a relocated object has lost this instruction.
+    /// Whether relocation has poisoned this instruction in `object`.
     pub fn is_poisoned_in(&self, object: &aya_obj::Object) -> bool {
         object.functions.values().filter(|function| function.section_index.0 == self.section).any(|function| {
             let index = self.offset.checked_sub(function.section_offset).map(|offset| offset / INSTRUCTION);
@@ -48,12 +48,12 @@ impl Relocation {
     }
 }
 
-/// All relocations of an object.
+/// Reads all relocations of an object.
 ///
 /// # Errors
-/// If the object has no BTF or is broken.
+/// Fails if the object has no BTF or is broken.
 pub fn read(object: &[u8]) -> anyhow::Result<Vec<Relocation>> {
-    let file = object::File::parse(object).context("no ELF file")?;
+    let file = object::File::parse(object).context("not an ELF file")?;
     let section = |name| file.section_by_name(name).with_context(|| format!("no section `{name}`"));
     let types = ObjectTypes::parse(section(".BTF")?.data()?, file.endianness())?;
     let ext = WordReader { bytes: section(".BTF.ext")?.data()?, endian: file.endianness() };
@@ -90,10 +90,7 @@ pub struct WordReader<'a> {
 }
 
 impl WordReader<'_> {
-    /// The word at an offset in bytes.
-    ///
-    /// # Errors
-    /// If the bytes end before.
+    /// Reads the word at an offset in bytes.
     pub fn word(&self, offset: usize) -> anyhow::Result<usize> {
         let bytes = self.bytes.get(offset..offset + 4).context("a section is cut short")?;
         Ok(self.endian.read_u32(bytes.try_into()?) as usize)
@@ -105,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_the_loader_gets_the_name_of_its_field() {
+    fn an_error_of_the_loader_is_matched_to_its_relocation() {
         let relocation = |section_name: &str, number| Relocation {
             access: "task_struct.on_cpu".to_owned(),
             section_name: section_name.to_owned(),

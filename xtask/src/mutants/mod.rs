@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: plants bugs, one at a time, and shows which tests notice.
+//! `cargo xtask mutants`: plants bugs, one at a time, and shows which tests catch them.
 
 mod patch;
 mod tree;
@@ -24,7 +24,7 @@ use crate::setup::{self, Purpose};
 pub struct MutantsArgs {
     /// Try only mutants whose name begins with one of these
     names: Vec<String>,
-    /// List the mutants, what each breaks and the suites that must notice, and try none
+    /// List the mutants, what each breaks and the suites that must catch it, and try none
     #[arg(long)]
     list: bool,
 }
@@ -47,10 +47,10 @@ pub fn main(args: &MutantsArgs) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(tree::directory()).context("cannot make `target/mutants`")?;
     let tree = Tree::new()?;
     tree.restore()?;
-    // What needs no kernel is tried first: it is built and run in seconds.
+    // Mutants that need no kernel come first: they are built and tested in seconds.
     patches.sort_by_key(Patch::needs_kernel);
     let known = failing_without(&tree, &patches)?;
-    let (mut caught, mut away) = (0, Vec::new());
+    let (mut caught, mut not_caught) = (0, Vec::new());
     for patch in &patches {
         let begin = Instant::now();
         let verdict = try_mutant(&tree, patch, &known)?;
@@ -59,15 +59,16 @@ pub fn main(args: &MutantsArgs) -> anyhow::Result<ExitCode> {
         match verdict {
             MutantVerdict::Caught(_) => caught += 1,
             MutantVerdict::NotTried(_) => {}
-            MutantVerdict::Uncaught(_) | MutantVerdict::Stale(_) => away.push(&*patch.name),
+            MutantVerdict::Uncaught(_) | MutantVerdict::Stale(_) => not_caught.push(&*patch.name),
         }
     }
     writeln!(out, "logs: {}", tree::directory().display())?;
-    writeln!(out, "{}", summary(patches.len(), caught, &away))?;
-    Ok(if away.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    writeln!(out, "{}", summary(patches.len(), caught, &not_caught))?;
+    Ok(if not_caught.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The tests of all suites that fail without a mutant. All before the first mutant, so that the tree is built without one only once.
+/// Returns the tests of each suite that fail without a mutant. All suites run before the first mutant, so
+/// that the tree is built without one only once.
 fn failing_without(tree: &Tree, patches: &[Patch]) -> anyhow::Result<BTreeMap<MutantSuite, Vec<String>>> {
     let suites: BTreeSet<&MutantSuite> = patches.iter().flat_map(|patch| &patch.suites).collect();
     let mut known = BTreeMap::new();
@@ -83,7 +84,7 @@ fn failing_without(tree: &Tree, patches: &[Patch]) -> anyhow::Result<BTreeMap<Mu
     Ok(known)
 }
 
-/// Plants a mutant, runs its suites until one does not notice, and takes it out.
+/// Applies a mutant, runs its suites until one does not catch it, and reverts it.
 fn try_mutant(tree: &Tree, patch: &Patch, known: &BTreeMap<MutantSuite, Vec<String>>) -> anyhow::Result<MutantVerdict> {
     if let Err(error) = tree.apply(&patch.path) {
         return Ok(MutantVerdict::Stale(format!("{error:#}")));
@@ -99,13 +100,13 @@ fn try_mutant(tree: &Tree, patch: &Patch, known: &BTreeMap<MutantSuite, Vec<Stri
     Ok(MutantVerdict::of(&trials))
 }
 
-/// The last line, for `all` mutants.
-fn summary(all: usize, caught: usize, away: &[&str]) -> String {
-    let mut line = format!("mutants: {caught} caught, {} not", away.len());
-    if !away.is_empty() {
-        line += &format!(" ({})", away.join(", "));
+/// The last line of the report; `all` is the number of mutants.
+fn summary(all: usize, caught: usize, not_caught: &[&str]) -> String {
+    let mut line = format!("mutants: {caught} caught, {} not", not_caught.len());
+    if !not_caught.is_empty() {
+        line += &format!(" ({})", not_caught.join(", "));
     }
-    let untried = all - caught - away.len();
+    let untried = all - caught - not_caught.len();
     if untried > 0 {
         line += &format!(", {untried} not tried");
     }
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_names_those_that_got_away() {
+    fn the_last_line_names_the_mutants_that_were_not_caught() {
         assert_eq!(summary(3, 3, &[]), "mutants: 3 caught, 0 not");
         assert_eq!(summary(4, 1, &["07-a", "21-b"]), "mutants: 1 caught, 2 not (07-a, 21-b), 1 not tried");
     }

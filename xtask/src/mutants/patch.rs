@@ -1,4 +1,5 @@
-//! A mutant: a patch that breaks one thing, and what must notice. Pure but for reading the directory.
+//! A mutant: a patch that breaks one thing, and the tests that must catch it. Pure except that it reads the
+//! directory.
 //!
 //! The file begins with two lines, before the diff:
 //!
@@ -14,25 +15,25 @@ use anyhow::{Context as _, bail};
 
 use crate::workspace;
 
-/// A patch and what it is for.
+/// A patch with its description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     /// The file's name without its extension.
     pub name: String,
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
     /// What it breaks.
     pub breaks: String,
-    /// The suites of which each must fail, those first that need no kernel.
+    /// The suites that must each fail; those that need no kernel come first.
     pub suites: Vec<MutantSuite>,
 }
 
-/// Tests that are run together.
+/// Tests that run together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MutantSuite {
-    /// Where they are.
+    /// Where the tests are.
     pub location: SuiteLocation,
-    /// Only those whose name contains this; all where it is empty.
+    /// Runs only the tests whose name contains this; empty for all.
     pub filter: String,
 }
 
@@ -46,10 +47,7 @@ pub enum SuiteLocation {
 }
 
 impl Patch {
-    /// Every patch in `tests/mutants`, by name.
-    ///
-    /// # Errors
-    /// If one cannot be read.
+    /// Reads every patch in `tests/mutants`, sorted by name.
     pub fn all() -> anyhow::Result<Vec<Self>> {
         let directory = workspace::root().join("tests/mutants");
         let entries = fs::read_dir(&directory).with_context(|| format!("cannot read `{}`", directory.display()))?;
@@ -84,36 +82,36 @@ impl Patch {
 }
 
 impl Patch {
-    /// Whether one of its suites does.
+    /// Whether one of its suites needs the running kernel.
     pub fn needs_kernel(&self) -> bool {
         self.suites.iter().any(MutantSuite::needs_kernel)
     }
 }
 
 impl MutantSuite {
-    /// Whether its tests are on the running kernel. They take longer to build and to run.
+    /// Whether its tests run on the running kernel. Such tests take longer to build and to run.
     fn needs_kernel(&self) -> bool {
         matches!(self.location, SuiteLocation::Kernel(_))
     }
 
-    /// From `PLACE` or `PLACE/FILTER`, where the place is a package or a file of `tests/tests`.
+    /// Parses `LOCATION` or `LOCATION/FILTER`; a location is a package or a file of `tests/tests`.
     fn parse(word: &str) -> anyhow::Result<Self> {
-        let (place, filter) = word.split_once('/').unwrap_or((word, ""));
+        let (name, filter) = word.split_once('/').unwrap_or((word, ""));
         let root = workspace::root();
-        let place = if root.join("tests/tests").join(place).with_extension("rs").is_file() {
-            SuiteLocation::Kernel(place.to_owned())
-        } else if root.join(place).join("Cargo.toml").is_file() {
-            SuiteLocation::Package(place.to_owned())
+        let location = if root.join("tests/tests").join(name).with_extension("rs").is_file() {
+            SuiteLocation::Kernel(name.to_owned())
+        } else if root.join(name).join("Cargo.toml").is_file() {
+            SuiteLocation::Package(name.to_owned())
         } else {
-            bail!("`{place}` is neither a package nor a file of `tests/tests`");
+            bail!("`{name}` is neither a package nor a file of `tests/tests`");
         };
-        Ok(Self { location: place, filter: filter.to_owned() })
+        Ok(Self { location, filter: filter.to_owned() })
     }
 
-    /// As in the patch.
+    /// The suite as a patch spells it.
     pub fn word(&self) -> String {
-        let (SuiteLocation::Package(place) | SuiteLocation::Kernel(place)) = &self.location;
-        if self.filter.is_empty() { place.clone() } else { format!("{place}/{}", self.filter) }
+        let (SuiteLocation::Package(name) | SuiteLocation::Kernel(name)) = &self.location;
+        if self.filter.is_empty() { name.clone() } else { format!("{name}/{}", self.filter) }
     }
 }
 
@@ -124,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_before_the_diff_say_what_must_notice() {
+    fn the_lines_before_the_diff_name_the_suites_that_must_fail() {
         let text = "Breaks: the clock\nCaught by: traps/t06, wakelat-common\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n";
         let patch = Patch::parse(Path::new("/x/01-clock.patch"), text).unwrap();
         assert_eq!((&*patch.name, &*patch.breaks), ("01-clock", "the clock"));
@@ -146,6 +144,6 @@ mod tests {
                 stale.push(format!("{}: {}", patch.name, String::from_utf8_lossy(&output.stderr)));
             }
         }
-        assert!(stale.is_empty(), "plant these anew in the code that has changed:\n{}", stale.concat());
+        assert!(stale.is_empty(), "update these patches for the changed code:\n{}", stale.concat());
     }
 }

@@ -1,4 +1,4 @@
-//! A scratch copy of the workspace, in which mutants are built: the user's own files are left alone.
+//! A scratch copy of the workspace, in which mutants are built. The user's own files are not touched.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,13 +13,11 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The workspace as it is now, with changes that are not committed, but without files that git does not know.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Checks out the workspace as it is now, with uncommitted changes but without untracked files.
     pub fn new() -> anyhow::Result<Self> {
         let root = workspace::root();
-        // A commit of the working files that no branch has; none, and depending on git's version an error, where they are those of HEAD.
+        // `git stash create` makes a commit of the working files that is on no branch. If the files are
+        // those of HEAD, it prints nothing or, depending on git's version, fails.
         let changed = git(&root, &["stash", "create"]).unwrap_or_default();
         let commit = if changed.is_empty() { git(&root, &["rev-parse", "HEAD"])? } else { changed };
         let path = directory().join("tree");
@@ -33,7 +31,7 @@ impl Tree {
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// The directory of the tree.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -41,21 +39,18 @@ impl Tree {
     /// Applies `patch`.
     ///
     /// # Errors
-    /// If it does not apply.
+    /// Fails if it does not apply.
     pub fn apply(&self, patch: &Path) -> anyhow::Result<()> {
         git(&self.path, &["apply", &patch.to_string_lossy()]).map(drop)
     }
 
-    /// Takes every change back.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Reverts every change.
     pub fn restore(&self) -> anyhow::Result<()> {
         git(&self.path, &["checkout", "--quiet", "--force", "--", "."]).map(drop)
     }
 }
 
-/// Where the tree, its build and the logs are.
+/// The directory of the tree, its build and the logs.
 pub fn directory() -> PathBuf {
     workspace::root().join("target/mutants")
 }

@@ -11,26 +11,24 @@ use super::tree::{Tree, directory};
 use crate::test::harness::{Harness, TestCounts};
 use crate::workspace;
 
-/// How a suite went.
+/// The outcome of a suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrialOutcome {
     /// It did not compile.
     NotBuilt,
-    /// What its tests did.
+    /// It ran, with these results.
     Ran(TestCounts),
 }
 
-/// Runs `suite` in `tree`, with what it says in a log that is named after `mutant`.
-///
-/// # Errors
-/// If cargo cannot be run.
+/// Runs `suite` in `tree`, with its output in a log that is named after `mutant`.
 pub fn run(tree: &Tree, mutant: &str, suite: &MutantSuite) -> anyhow::Result<TrialOutcome> {
     let log = directory().join(format!("{mutant}.{}.log", suite.word().replace(['/', ':'], "-")));
     let mut build = cargo(tree, "test");
     match &suite.location {
         SuiteLocation::Package(package) => build.args(["--package", package, unit_tests(tree, package)]),
         SuiteLocation::Kernel(file) => {
-            // The binary that the tests run: its own build, as tests of another package do not depend on it.
+            // The binary that the tests run. It needs a build of its own, because tests of another package
+            // do not depend on it.
             if !logged(cargo(tree, "build").args(["--package=wakelat"]), &log)?.0 {
                 return Ok(TrialOutcome::NotBuilt);
             }
@@ -57,12 +55,12 @@ pub fn run(tree: &Tree, mutant: &str, suite: &MutantSuite) -> anyhow::Result<Tri
     Ok(TrialOutcome::Ran(counts))
 }
 
-/// Where the unit tests of `package` are.
+/// The cargo flag that selects the unit tests of `package`.
 fn unit_tests(tree: &Tree, package: &str) -> &'static str {
     if tree.path().join(package).join("src/lib.rs").is_file() { "--lib" } else { "--bins" }
 }
 
-/// Whether it succeeded, and what it said, which is in `log` as well.
+/// Runs a command with its output in `log`. Returns whether it succeeded, and the output.
 fn logged(command: &mut Command, log: &Path) -> anyhow::Result<(bool, Vec<u8>)> {
     let file = File::create(log).with_context(|| format!("cannot write `{}`", log.display()))?;
     command.stdout(file.try_clone().context("no file descriptor left")?).stderr(file);
@@ -70,11 +68,12 @@ fn logged(command: &mut Command, log: &Path) -> anyhow::Result<(bool, Vec<u8>)> 
     Ok((status.success(), fs::read(log).with_context(|| format!("cannot read `{}`", log.display()))?))
 }
 
-/// One target directory for all mutants, so that each builds no more than it changes.
+/// A cargo command in the tree. All mutants share one target directory, so that each builds no more than it
+/// changes.
 fn cargo(tree: &Tree, verb: &str) -> Command {
     let mut cargo = Command::new(workspace::cargo_path());
     cargo.arg(verb).current_dir(tree.path()).env("CARGO_TARGET_DIR", target()).env("CARGO_PROFILE_DEV_DEBUG", "0");
-    // Those of the xtask that runs us are of another tree.
+    // The manifest directory of the running xtask belongs to another tree.
     cargo.env_remove("CARGO_MANIFEST_DIR").env("CARGO_PROFILE_TEST_DEBUG", "0");
     cargo
 }

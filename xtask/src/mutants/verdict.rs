@@ -1,32 +1,33 @@
-//! What a mutant's trials come to. Pure.
+//! Sums up the trials of a mutant. Pure.
 
 use super::{patch::MutantSuite, trial::TrialOutcome};
 use crate::test::harness::TestCounts;
 
-/// What became of a mutant.
+/// The verdict on a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MutantVerdict {
-    /// Every suite noticed it, by these tests.
+    /// Every suite caught it, with these failing tests.
     Caught(Vec<String>),
-    /// These suites ran and did not.
+    /// These suites ran and did not catch it.
     Uncaught(Vec<String>),
-    /// This kernel or machine runs none of the tests that would have to notice it, for this reason.
+    /// None of the tests that should catch it can run on this kernel or machine, for this reason.
     NotTried(String),
-    /// Its patch does not apply, or what it makes does not compile.
+    /// Its patch does not apply, or the patched code does not compile.
     Stale(String),
 }
 
 impl MutantVerdict {
-    /// From the outcomes of its suites. `known` holds, for each, the tests that fail without any mutant.
+    /// Sums up the outcomes of the mutant's suites. The last field of each holds the tests that fail
+    /// without any mutant.
     pub fn of(trials: &[(MutantSuite, TrialOutcome, Vec<String>)]) -> Self {
         let (mut caught, mut uncaught, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
         for (suite, outcome, known) in trials {
             let TrialOutcome::Ran(TestCounts { passed, failed, skipped: skips }) = outcome else {
                 return Self::Stale(format!("does not compile for {}", suite.word()));
             };
-            let mut noticed = failed.iter().filter(|test| !known.contains(test)).peekable();
-            match (noticed.peek(), skips.first()) {
-                (Some(_), _) => caught.extend(noticed.map(|test| named(suite, test))),
+            let mut new_failures = failed.iter().filter(|test| !known.contains(test)).peekable();
+            match (new_failures.peek(), skips.first()) {
+                (Some(_), _) => caught.extend(new_failures.map(|test| named(suite, test))),
                 (None, Some(skip)) if *passed == 0 => skipped.push(format!("{}: {}", skip.test, skip.reason)),
                 _ => uncaught.push(suite.word()),
             }
@@ -38,14 +39,14 @@ impl MutantVerdict {
         }
     }
 
-    /// Whether nothing has to be done about it.
+    /// Whether the mutant needs no attention.
     pub fn is_fine(&self) -> bool {
         matches!(self, Self::Caught(_) | Self::NotTried(_))
     }
 
-    /// For the table: a word, and what there is to say of it.
+    /// The verdict for the table: a word and the details.
     pub fn describe(&self) -> (&'static str, String) {
-        /// More of them say no more.
+        /// More tests would add nothing.
         const SHOWN: usize = 3;
         match self {
             Self::Caught(tests) if tests.len() > SHOWN => {
@@ -59,7 +60,7 @@ impl MutantVerdict {
     }
 }
 
-/// The test without the modules it is in, which the suite's word says well enough.
+/// The name of a test with its suite but without its modules, which the suite identifies well enough.
 fn named(suite: &MutantSuite, test: &str) -> String {
     let test = test.rsplit("::").next().unwrap_or(test);
     format!("{}: {test}", suite.word())
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn every_suite_must_notice() {
+    fn every_suite_must_catch_a_mutant() {
         let caught = trial(3, &["t06"], &[], &[]);
         assert_eq!(
             MutantVerdict::of(std::slice::from_ref(&caught)),
@@ -96,12 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_fails_anyhow_notices_nothing() {
+    fn a_test_that_fails_without_the_mutant_does_not_catch_it() {
         assert!(!MutantVerdict::of(&[trial(3, &["t06"], &[], &["t06"])]).is_fine());
     }
 
     #[test]
-    fn no_test_that_runs_is_not_a_mutant_that_got_away() {
+    fn a_mutant_whose_tests_are_all_skipped_is_not_tried() {
         assert!(matches!(MutantVerdict::of(&[trial(0, &[], &["t06"], &[])]), MutantVerdict::NotTried(_)));
         assert!(!MutantVerdict::of(&[trial(0, &[], &[], &[])]).is_fine(), "a filter that matches nothing");
     }

@@ -1,4 +1,4 @@
-//! Does one step of a plan, and says so.
+//! Carries out one step of a plan and reports it.
 
 use std::process::Command;
 
@@ -7,10 +7,10 @@ use anyhow::{Context as _, bail};
 use super::plan::{BPF_LINKER, LLVM, SetupStep};
 use crate::workspace;
 
-/// Does it.
+/// Carries out a step.
 ///
 /// # Errors
-/// If it fails: with what the failed command printed.
+/// Fails if a command fails; the error has its output.
 pub fn apply(step: &SetupStep) -> anyhow::Result<()> {
     match step {
         SetupStep::Packages { names, .. } => packages(names),
@@ -38,12 +38,12 @@ fn packages(names: &[&str]) -> anyhow::Result<()> {
     status(&format!("installing {}", names.join(", ")));
     let install = || {
         let mut install = apt();
-        // Recommended packages would be gigabytes; removing one of the user's is not ours to decide.
+        // Recommended packages would add gigabytes. A package that the user installed must not be removed.
         install.args(["install", "--yes", "--no-install-recommends", "--no-remove"]).args(names);
         quietly(&mut install)
     };
     install().or_else(|error| {
-        // An index that is some weeks old names files that the mirror has replaced.
+        // An index that is a few weeks old lists files that the mirror has replaced.
         if known { update().and_then(|()| install()) } else { Err(error) }
     })
 }
@@ -74,7 +74,7 @@ fn status(text: &str) {
     eprintln!("setup: {text}");
 }
 
-/// Runs a command and shows what it printed only if it fails.
+/// Runs a command and shows its output only if it fails.
 fn quietly(command: &mut Command) -> anyhow::Result<()> {
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
     if !output.status.success() {

@@ -1,4 +1,4 @@
-//! What the machine has that a plan depends on.
+//! The state of the machine that a plan depends on.
 
 use std::fs;
 use std::path::Path;
@@ -9,33 +9,33 @@ use bpf_toolchain::MissingTools;
 use super::plan;
 use crate::{privilege, workspace};
 
-/// The machine as far as setup is concerned.
+/// The state of the machine that setup depends on.
 #[derive(Clone, Debug)]
 pub struct MachineFacts {
-    /// Whether we are root.
+    /// Whether this process runs as root.
     pub root: bool,
-    /// Whether this is Debian itself: others lack the packages.
+    /// Whether this is Debian itself; other distributions lack the packages.
     pub debian: bool,
     /// Whether rustup manages the Rust toolchain.
     pub rustup: bool,
     /// Whether tracefs is mounted.
     pub tracefs: bool,
-    /// What is missing to compile for BPF, if anything.
+    /// The tools that are missing to compile for BPF, if any.
     pub missing: Option<MissingTools>,
-    /// rustup's names for the parts of the Rust toolchain that the checks need and that are not there.
+    /// The toolchain components that the checks need and that are missing, by their rustup names.
     pub components: Vec<&'static str>,
-    /// Those of [`plan::packages`] that are installed.
+    /// The packages of [`plan::packages`] that are installed.
     pub installed: Vec<String>,
 }
 
 impl MachineFacts {
-    /// Those of `names` that are not installed.
+    /// The packages in `names` that are not installed.
     pub fn not_installed(&self, names: &[&'static str]) -> Vec<&'static str> {
         names.iter().copied().filter(|name| !self.installed.iter().any(|installed| installed == name)).collect()
     }
 }
 
-/// Looks at the machine. Runs a few short commands.
+/// Inspects the machine; runs a few short commands.
 pub fn detect() -> MachineFacts {
     let debian = fs::read_to_string("/etc/os-release").is_ok_and(|release| is_debian(&release));
     MachineFacts {
@@ -53,10 +53,10 @@ fn is_debian(os_release: &str) -> bool {
     os_release.lines().any(|line| line == "ID=debian" || line == "ID=\"debian\"")
 }
 
-/// Those of `names` that are not installed.
+/// The packages in `names` that are not installed.
 ///
 /// # Errors
-/// If this is no Debian.
+/// Fails on distributions other than Debian.
 pub fn missing_packages(names: &[&'static str]) -> anyhow::Result<Vec<&'static str>> {
     let MachineFacts { debian, .. } = detect();
     anyhow::ensure!(debian, "only Debian's packages can be installed; elsewhere install {}", names.join(", "));
@@ -65,19 +65,20 @@ pub fn missing_packages(names: &[&'static str]) -> anyhow::Result<Vec<&'static s
 }
 
 fn installed(names: impl Iterator<Item = &'static str>) -> Vec<String> {
-    // Fails when one of the packages is unknown, and names the others all the same.
+    // dpkg-query fails if a package is unknown, but still lists the others.
     let output = Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status} ${Package}\n"]).args(names).output();
     output.map_or_else(|_| vec![], |output| parse_installed(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Lines of status and package.
+/// Parses lines of status and package.
 fn parse_installed(lines: &str) -> Vec<String> {
     lines.lines().filter_map(|line| line.strip_prefix("installed ")).map(str::to_owned).collect()
 }
 
-/// rustup's names of the programs that are not beside this cargo.
+/// The components, by their rustup names, whose programs are not in cargo's directory.
 fn missing_components(cargo: &Path) -> Vec<&'static str> {
-    // A cargo given by name is found on the path; what belongs to it is there too or cargo will say so.
+    // A cargo without a directory is found in `PATH`. Its components are there too, or cargo will report
+    // them as missing.
     let Some(bin) = cargo.parent().filter(|bin| bin.is_dir()) else { return vec![] };
     [("cargo-fmt", "rustfmt"), ("cargo-clippy", "clippy")]
         .into_iter()
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debian_is_debian_and_its_children_are_not() {
+    fn derivatives_of_debian_are_not_debian() {
         assert!(is_debian("PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n"));
         assert!(!is_debian("NAME=\"Ubuntu\"\nID=ubuntu\nID_LIKE=debian\n"));
     }

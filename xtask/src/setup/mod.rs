@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: what building and testing need, installed where it is missing.
+//! `cargo xtask setup`: installs what is missing to build and test.
 
 mod apply;
 mod facts;
@@ -13,17 +13,17 @@ pub struct SetupArgs {}
 
 pub fn main(_: &SetupArgs) -> anyhow::Result<ExitCode> {
     if ensure(Purpose::Test)? == 0 {
-        eprintln!("setup: everything is there");
+        eprintln!("setup: nothing is missing");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sees to it that everything for `purpose` is there, and says what it does on standard error, a line
-/// each. Costs a fraction of a second where there is nothing to do. Gives the number of things done.
+/// Installs what is missing for `purpose`, and prints each step on a line of standard error. Takes a
+/// fraction of a second if nothing is missing. Returns the number of steps.
 ///
 /// # Errors
-/// If something the build cannot do without is missing and cannot be installed. What only tests use is
-/// not worth an error: they say what they skip.
+/// Fails if something that the build requires is missing and cannot be installed. Missing test tools are
+/// not an error: the tests report what they skip.
 pub fn ensure(purpose: Purpose) -> anyhow::Result<usize> {
     let facts = facts::detect();
     let steps = plan::plan(&facts, purpose)?;
@@ -38,10 +38,11 @@ pub fn ensure(purpose: Purpose) -> anyhow::Result<usize> {
     Ok(steps.len())
 }
 
-/// Installs those of the Debian packages `names` that are not there, for a command that needs them and was told to.
+/// Installs the Debian packages in `names` that are missing. Only for commands that the user asked to
+/// install packages.
 ///
 /// # Errors
-/// If this is no Debian, or they cannot be installed.
+/// Fails on distributions other than Debian, or if the packages cannot be installed.
 pub fn install(names: &[&'static str]) -> anyhow::Result<()> {
     let missing = facts::missing_packages(names)?;
     if missing.is_empty() {

@@ -1,4 +1,4 @@
-//! What is to be done on a machine, given what it has. Pure: decides, and does nothing.
+//! Decides what to do on a machine, given its state. Pure: changes nothing.
 
 use bpf_toolchain::MissingTools;
 
@@ -13,48 +13,48 @@ pub enum Purpose {
     Test,
 }
 
-/// The version of LLVM that both Debian's compiler for BPF and bpf-linker use: they exchange bitcode.
+/// The version of LLVM that Debian's compiler for BPF and bpf-linker share, because they exchange bitcode.
 pub const LLVM: &str = "22";
 
-/// bpf-linker's version; this one knows [`LLVM`].
+/// The version of bpf-linker; it supports [`LLVM`].
 pub const BPF_LINKER: &str = "0.13.0";
 
-/// A rustc that compiles for BPF without being a nightly, and `core` for that.
+/// A rustc that compiles for BPF although it is not a nightly, and its `core` for BPF.
 const COMPILER_PACKAGES: &[&str] = &["rustc-web", "libstd-rust-web-dev-bpf"];
 
-/// What bpf-linker is built with, besides the C compiler that cargo has already linked us with.
+/// What building bpf-linker needs, besides the C compiler, which cargo has already used to link xtask.
 const LINKER_PACKAGES: &[&str] = &["llvm-22-dev"];
 
-/// Independent instruments that tests hold wakelat's figures against.
+/// Independent tools that tests compare wakelat's figures with.
 const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools"];
 
-/// Every package that may be asked for.
+/// Every package that setup may install.
 pub fn packages() -> impl Iterator<Item = &'static str> {
     [COMPILER_PACKAGES, LINKER_PACKAGES, TEST_PACKAGES].concat().into_iter()
 }
 
-/// One thing to do.
+/// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetupStep {
     /// Install Debian packages.
     Packages {
-        /// Their names.
+        /// The names of the packages.
         names: Vec<&'static str>,
-        /// Whether nothing can be built without them.
+        /// Whether the build is impossible without them.
         essential: bool,
     },
     /// Build bpf-linker against Debian's LLVM.
     BpfLinker,
-    /// Add parts of the Rust toolchain with rustup.
+    /// Add components of the Rust toolchain with rustup.
     Components(Vec<&'static str>),
     /// Mount tracefs where the kernel expects it.
     Tracefs,
-    /// Not possible for this user: say what would be.
+    /// Print what the user can do about something that this process cannot do.
     Advise(String),
 }
 
 impl SetupStep {
-    /// Whether nothing works if this does not.
+    /// Whether setup must stop if this step fails.
     pub fn is_essential(&self) -> bool {
         match self {
             Self::Packages { essential, .. } => *essential,
@@ -64,10 +64,10 @@ impl SetupStep {
     }
 }
 
-/// What to do, in order.
+/// Returns the steps to take, in order.
 ///
 /// # Errors
-/// If the build needs something that cannot be installed here: with what the user can do about it.
+/// Fails if the build needs something that cannot be installed here; the error has the remedy.
 pub fn plan(facts: &MachineFacts, purpose: Purpose) -> anyhow::Result<Vec<SetupStep>> {
     let mut steps = vec![];
     if let Some(missing) = &facts.missing {
@@ -87,7 +87,7 @@ pub fn plan(facts: &MachineFacts, purpose: Purpose) -> anyhow::Result<Vec<SetupS
 }
 
 fn build_steps(facts: &MachineFacts, missing: &MissingTools) -> anyhow::Result<Vec<SetupStep>> {
-    // A toolchain asked for by name is not replaced by another.
+    // A toolchain that the user chose is not replaced by another.
     anyhow::ensure!(facts.debian && !(missing.compiler && missing.choice.is_some()), "{missing}");
     let mut names = vec![];
     if missing.compiler {
@@ -146,7 +146,7 @@ mod tests {
         Some(MissingTools { target: "bpfel-unknown-none".to_owned(), choice: None, compiler, linker })
     }
 
-    /// A fresh Debian with rustup's stable, seen by root.
+    /// A fresh Debian with rustup's stable toolchain, as root.
     fn fresh() -> MachineFacts {
         MachineFacts {
             root: true,
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// The same machine after everything was done.
+    /// A machine on which setup has finished.
     fn ready() -> MachineFacts {
         let installed = packages().map(str::to_owned).collect();
         MachineFacts { tracefs: true, missing: None, installed, ..fresh() }
@@ -188,20 +188,20 @@ mod tests {
     }
 
     #[test]
-    fn building_alone_installs_no_test_tools() {
+    fn building_installs_no_test_tools() {
         let facts = MachineFacts { installed: vec![], components: vec!["rustfmt"], ..ready() };
         assert_eq!(plan(&facts, Purpose::Build).unwrap(), []);
     }
 
     #[test]
-    fn a_nightly_that_can_build_for_bpf_saves_debians_compiler() {
+    fn a_nightly_that_can_build_for_bpf_replaces_debians_compiler() {
         let facts = MachineFacts { missing: missing(false, true), ..fresh() };
         let steps = plan(&facts, Purpose::Build).unwrap();
         assert_eq!(steps[0], essential(&["llvm-22-dev"]));
     }
 
     #[test]
-    fn a_user_who_is_not_root_is_told_the_command() {
+    fn a_user_without_root_gets_the_command() {
         let error = plan(&MachineFacts { root: false, ..fresh() }, Purpose::Build).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_test_tools_stop_nobody() {
+    fn missing_test_tools_are_not_an_error() {
         let facts = MachineFacts { root: false, installed: vec![], ..ready() };
         let steps = plan(&facts, Purpose::Test).unwrap();
         assert!(
@@ -221,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_than_debian_the_remedies_are_printed() {
+    fn on_other_distributions_the_remedies_are_printed() {
         let error = plan(&MachineFacts { debian: false, ..fresh() }, Purpose::Build).unwrap_err().to_string();
         assert!(error.contains("rustup toolchain install nightly"), "{error}");
         assert!(error.contains("cargo install bpf-linker"), "{error}");
     }
 
     #[test]
-    fn a_toolchain_asked_for_is_not_replaced_by_debians() {
+    fn a_chosen_toolchain_is_not_replaced_by_debians() {
         let choice = Some("nightly".to_owned());
         let missing = fresh().missing.map(|missing| MissingTools { choice, ..missing });
         let error = plan(&MachineFacts { missing, ..fresh() }, Purpose::Build).unwrap_err();

@@ -1,4 +1,4 @@
-//! The kernel tests once more, in the kernels of the list.
+//! The step that runs the kernel tests in guests, on the kernels of the list.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::vm::{self, VmArgs};
 
 const NAME: &str = "real kernels";
 
-/// Runs them: those of every day, or all in every mode.
+/// Runs the everyday selection, or every kernel in every mode if `full`.
 pub fn step(full: bool) -> StepOutcome {
     println!("\n=== {NAME}");
     let started = Instant::now();
@@ -28,11 +28,11 @@ pub fn step(full: bool) -> StepOutcome {
 fn counts(rows: &[VmRow]) -> TestCounts {
     let mut counts = TestCounts::default();
     for row in rows {
-        let place = format!("{} {}", row.kernel, row.mode);
+        let guest = format!("{} {}", row.kernel, row.mode);
         match &row.result {
             VmResult::Done { outcome, .. } => {
                 for test in &outcome.tests {
-                    let name = format!("{place}: {}", test.name);
+                    let name = format!("{guest}: {}", test.name);
                     match &test.status {
                         TestStatus::Passed => counts.passed += 1,
                         TestStatus::Failed => counts.failed.push(name),
@@ -43,11 +43,11 @@ fn counts(rows: &[VmRow]) -> TestCounts {
                 }
             }
             VmResult::Skipped(reason) => {
-                counts.skipped.push(SkippedTest { test: place.clone(), reason: reason.clone() })
+                counts.skipped.push(SkippedTest { test: guest.clone(), reason: reason.clone() })
             }
             VmResult::Broken(_) => {}
         }
-        counts.failed.extend(row.failure().map(|why| format!("{place}: {why}")));
+        counts.failed.extend(row.failure().map(|why| format!("{guest}: {why}")));
     }
     counts
 }
@@ -60,8 +60,8 @@ mod tests {
     use crate::vm::verdict::{self, GuestTest};
 
     #[test]
-    fn tests_of_all_guests_and_guests_that_died_add_up() {
-        let test = |name: &str, fate| GuestTest { name: name.to_owned(), status: fate };
+    fn tests_and_failures_of_all_guests_add_up() {
+        let test = |name: &str, status| GuestTest { name: name.to_owned(), status };
         let row = |result| VmRow { kernel: "6.1-rt".to_owned(), mode: "smp".to_owned(), result };
         let outcome = verdict::BootOutcome {
             tests: vec![test("s::a", TestStatus::Passed), test("s::b", TestStatus::Skipped("one CPU".to_owned()))],

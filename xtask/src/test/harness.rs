@@ -1,43 +1,43 @@
-//! Reads what test binaries print: libtest's format, which libtest-mimic shares.
+//! Parses the output of test binaries: libtest's format, which libtest-mimic shares.
 //!
-//! A test that cannot be run here prints `SKIP <its name>: <reason>` and returns. libtest counts it as
-//! passed, libtest-mimic as ignored; here it is neither.
+//! A test that cannot run here prints `SKIP <its name>: <reason>` and returns. libtest counts it as passed
+//! and libtest-mimic as ignored; this module counts it as skipped.
 
 use std::time::Duration;
 
-/// What one or more test binaries did.
+/// The results of one or more test binaries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TestCounts {
     /// Tests that ran and passed.
     pub passed: usize,
-    /// Names of those that failed.
+    /// Names of the tests that failed.
     pub failed: Vec<String>,
-    /// Those that did not run, and why.
+    /// Tests that did not run, with the reasons.
     pub skipped: Vec<SkippedTest>,
 }
 
-/// A suite, and how long it took by its own account.
+/// The name of a suite, and the duration that it reports.
 pub type SuiteDuration = (String, Duration);
 
 /// A test that did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedTest {
-    /// Its name.
+    /// The test's name.
     pub test: String,
-    /// Why.
+    /// Why it did not run.
     pub reason: String,
 }
 
-/// Takes the output of test binaries in pieces of any size.
+/// Parses the output of test binaries, in chunks of any size.
 #[derive(Debug, Default)]
 pub struct Harness {
     counts: TestCounts,
-    /// What cargo says runs now.
+    /// The suite that cargo announced last.
     suite: String,
     suites: Vec<SuiteDuration>,
     /// The start of a line that is not complete.
     partial: Vec<u8>,
-    /// What the present binary has said so far.
+    /// Skips, ignored tests and failures of the current binary so far.
     skips: Vec<SkippedTest>,
     ignored: Vec<SkippedTest>,
     failures: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// Reads the next piece.
+    /// Parses the next chunk.
     pub fn read(&mut self, piece: &[u8]) {
         self.partial.extend_from_slice(piece);
         while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
@@ -54,12 +54,13 @@ impl Harness {
         }
     }
 
-    /// How long each binary took that has printed its result.
+    /// Takes the durations of the binaries that have printed their results.
     pub fn take_suites(&mut self) -> Vec<SuiteDuration> {
         std::mem::take(&mut self.suites)
     }
 
-    /// What all binaries together did. One that died before its result has none: its exit code tells.
+    /// Returns the totals. A binary that died before it printed a result adds nothing; its exit code
+    /// reports the failure.
     pub fn finish(mut self) -> TestCounts {
         self.read(b"\n");
         self.counts
@@ -79,7 +80,7 @@ impl Harness {
             self.suites.extend(took(result).map(|took| (std::mem::take(&mut self.suite), took)));
             self.result(result);
         } else if line == "failures:" {
-            // Twice: first with what each test printed, then as a list of names.
+            // This section appears twice: first with the output of each test, then as a list of names.
             self.in_failures = true;
             self.failures.clear();
         } else if let (true, Some(name)) = (self.in_failures, line.strip_prefix("    ")) {
@@ -87,17 +88,18 @@ impl Harness {
         }
     }
 
+    /// Counts the totals of a result line:
     /// `ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`
     fn result(&mut self, result: &str) {
-        let number = |of: &str| {
-            result.split([';', '.']).find_map(|part| part.trim().strip_suffix(of)?.parse().ok()).unwrap_or(0)
+        let number = |label: &str| {
+            result.split([';', '.']).find_map(|part| part.trim().strip_suffix(label)?.parse().ok()).unwrap_or(0)
         };
         let (passed, failed, ignored): (usize, usize, usize) =
             (number(" passed"), number(" failed"), number(" ignored"));
         let mut skips = std::mem::take(&mut self.skips);
         let mut only_ignored = std::mem::take(&mut self.ignored);
         only_ignored.retain(|test| !skips.iter().any(|skip| skip.test == test.test));
-        // Skips that the harness counted as ignored are not among the passed; the others are.
+        // Skips that the harness counted as ignored are not in `passed`; the others are.
         let skips_among_ignored = ignored.saturating_sub(only_ignored.len());
         let skips_among_passed = skips.len().saturating_sub(skips_among_ignored);
         skips.append(&mut only_ignored);
@@ -111,26 +113,26 @@ impl Harness {
     }
 }
 
-/// What cargo is about to run: `Running tests/counts.rs (target/…)`, `Running unittests src/lib.rs (target/debug/deps/wakelat-1a)`,
-/// `Doc-tests wakelat`.
+/// The suite that a line of cargo announces: `Running tests/counts.rs (target/…)`,
+/// `Running unittests src/lib.rs (target/debug/deps/wakelat-1a)` or `Doc-tests wakelat`.
 fn suite(line: &str) -> Option<String> {
     let line = line.trim_start();
-    if let Some(of) = line.strip_prefix("Doc-tests ") {
-        return Some(format!("{of} (documentation)"));
+    if let Some(package) = line.strip_prefix("Doc-tests ") {
+        return Some(format!("{package} (documentation)"));
     }
     let (_, binary) = line.strip_prefix("Running ")?.strip_suffix(')')?.split_once(" (")?;
     let file = binary.rsplit('/').next()?;
     Some(file.rsplit_once('-').map_or(file, |(name, _hash)| name).to_owned())
 }
 
-/// The end of a result: `finished in 0.01s`.
+/// The duration at the end of a result line: `finished in 0.01s`.
 fn took(result: &str) -> Option<Duration> {
     let seconds = result.rsplit_once("finished in ")?.1.trim().strip_suffix('s')?;
     Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
 }
 
-/// `SKIP name: reason`, at the start of a line or after `test name ... `, which a harness that captures
-/// nothing leaves open.
+/// Parses `SKIP name: reason`, at the start of a line or after `test name ... `, which is still incomplete
+/// if the harness captures nothing.
 fn skip(line: &str) -> Option<SkippedTest> {
     let rest = line.strip_prefix("SKIP ").or_else(|| {
         let (before, rest) = line.split_once(" ... SKIP ")?;
@@ -140,7 +142,7 @@ fn skip(line: &str) -> Option<SkippedTest> {
     Some(SkippedTest { test: test.to_owned(), reason: reason.to_owned() })
 }
 
-/// `test name ... ignored`, with or without a reason after a comma.
+/// Parses `test name ... ignored`, with or without a reason after a comma.
 fn ignored(line: &str) -> Option<SkippedTest> {
     let (test, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let reason = outcome.strip_prefix("ignored")?;
@@ -250,7 +252,7 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
     }
 
     #[test]
-    fn lines_may_come_in_pieces() {
+    fn lines_can_be_split_across_chunks() {
         let mut harness = Harness::default();
         for piece in ["test a ... SK", "IP a: no perf\nok\ntest res", "ult: ok. 1 passed; 0 fai", "led; 0 ignored"] {
             harness.read(piece.as_bytes());

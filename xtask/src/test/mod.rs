@@ -1,4 +1,4 @@
-//! `cargo xtask test`: what has to hold before a change is merged, here and in CI.
+//! `cargo xtask test`: the checks that a change must pass before it is merged, locally and in CI.
 
 mod guests;
 pub mod harness;
@@ -20,7 +20,7 @@ use crate::{build, dist, privilege, setup, workspace};
 pub struct TestArgs {
     /// Run only tests whose name contains this, and none of the other checks
     filter: Option<String>,
-    /// Every kernel in every mode, not only what is worth its time with every change
+    /// Run every kernel in every mode, not only the everyday selection
     #[arg(long, conflicts_with = "filter")]
     full: bool,
 }
@@ -37,7 +37,7 @@ pub fn main(args: &TestArgs) -> anyhow::Result<ExitCode> {
     summary.add(step::tests("tests", tests(args), &mut io::stdout())?);
     summary.add(kernel_tests(args)?);
     if args.filter.is_none() {
-        // In a second, what the guests would take minutes to find.
+        // Finds in a second what the guests would take minutes to find.
         summary.add(step::check("relocations", cargo(&["xtask", "core-check"]))?);
         summary.add(guests::step(args.full));
     }
@@ -64,34 +64,35 @@ fn documentation() -> Command {
     doc
 }
 
-/// What needs no kernel. All of it runs, whatever fails first.
+/// The tests that need no kernel. All of them run, even after a failure.
 fn tests(args: &TestArgs) -> Command {
     let mut tests = cargo(&["test", "--workspace", "--exclude=wakelat-tests", "--no-fail-fast", "--"]);
-    // A skipped test passes for libtest, which then hides what it printed: the reason.
+    // libtest counts a skipped test as passed and hides its output, which has the reason.
     tests.arg("--show-output").args(&args.filter);
     tests
 }
 
-/// Runs the tests of the crate `tests` on this kernel, with the binary that users run and guests do.
+/// Runs the tests of the crate `tests` on this kernel, with the binary that users and guests run.
 fn kernel_tests(args: &TestArgs) -> anyhow::Result<StepOutcome> {
     const NAME: &str = "kernel tests";
     let built = match dist::released() {
         Ok(built) => built,
         Err(error) => return Ok(StepOutcome::failure(NAME, format!("{error:#}"))),
     };
-    // The binaries of the guests: they are built once for both.
+    // The guests run the same test binaries, so that they are built only once.
     let mut tests = dist::kernel_tests();
     tests.arg("--no-fail-fast").env("WAKELAT", built.binary);
     if !privilege::is_root() && can_become_root() {
         tests
             .args(["--config", "target.'cfg(all())'.runner = ['sudo', '--non-interactive', '--preserve-env=WAKELAT']"]);
     }
-    // One at a time: they measure the whole machine, and would measure each other.
+    // One at a time: they measure the whole machine, so parallel tests would measure each other.
     tests.args(["--", "--show-output", "--test-threads=1"]).args(&args.filter);
     step::tests(NAME, tests, &mut io::stdout())
 }
 
-/// Whether `sudo` works without a question; otherwise the tests that need root skip and say so.
+/// Whether `sudo` works without asking for a password. If not, the tests that need root are skipped, with
+/// that reason.
 fn can_become_root() -> bool {
     let Some(sudo) = privilege::sudo() else { return false };
     Command::new(sudo).args(["--non-interactive", "true"]).output().is_ok_and(|output| output.status.success())

@@ -1,4 +1,4 @@
-//! Runs one step and says how it went.
+//! Runs one step and records its outcome.
 
 use std::io::{self, Read as _, Write};
 use std::process::{Command, ExitStatus};
@@ -8,21 +8,21 @@ use anyhow::Context as _;
 
 use super::harness::{Harness, SuiteDuration, TestCounts};
 
-/// How a step went.
+/// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepOutcome {
-    /// What was done.
+    /// The step's name.
     pub name: &'static str,
-    /// Tests, or one for a check that passes or fails as a whole.
+    /// The results of its tests; a check that passes or fails as a whole counts as one test.
     pub counts: TestCounts,
-    /// How long its suites took, where it has any.
+    /// The durations of its suites, if it has any.
     pub suites: Vec<SuiteDuration>,
-    /// How long it took.
+    /// How long the step took.
     pub elapsed: Duration,
 }
 
 impl StepOutcome {
-    /// A step that could not be carried out.
+    /// A step that could not run, for the reason `why`.
     pub fn failure(name: &'static str, why: String) -> Self {
         let counts = TestCounts { failed: vec![why], ..TestCounts::default() };
         Self { name, counts, suites: vec![], elapsed: Duration::ZERO }
@@ -30,9 +30,6 @@ impl StepOutcome {
 }
 
 /// Runs a check that passes or fails as a whole. Its output is passed on.
-///
-/// # Errors
-/// If it cannot be run.
 pub fn check(name: &'static str, mut command: Command) -> anyhow::Result<StepOutcome> {
     announce(name);
     let started = Instant::now();
@@ -45,17 +42,15 @@ pub fn check(name: &'static str, mut command: Command) -> anyhow::Result<StepOut
     Ok(StepOutcome { name, counts, suites: vec![], elapsed: started.elapsed() })
 }
 
-/// Runs a check that passes if it says nothing: a compiler that must not even warn. What it says is passed on.
-///
-/// # Errors
-/// If it cannot be run.
+/// Runs a check that passes only if it writes nothing to standard error, such as a compiler that must not
+/// even warn. What it writes there is passed on.
 pub fn silent_check(name: &'static str, mut command: Command) -> anyhow::Result<StepOutcome> {
     announce(name);
     let started = Instant::now();
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    print!("{said}");
-    let counts = match (output.status.success(), said.is_empty()) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    print!("{stderr}");
+    let counts = match (output.status.success(), stderr.is_empty()) {
         (true, true) => TestCounts { passed: 1, ..TestCounts::default() },
         (true, false) => TestCounts { failed: vec![format!("{} warned", typed(&command))], ..TestCounts::default() },
         (false, _) => TestCounts { failed: vec![ended(&command, output.status)], ..TestCounts::default() },
@@ -63,19 +58,16 @@ pub fn silent_check(name: &'static str, mut command: Command) -> anyhow::Result<
     Ok(StepOutcome { name, counts, suites: vec![], elapsed: started.elapsed() })
 }
 
-/// Runs test binaries. Their output is passed on to `out` as it comes, and counted.
-///
-/// # Errors
-/// If they cannot be run.
+/// Runs test binaries, copies their output to `out` as it arrives and counts the results.
 pub fn tests(name: &'static str, mut command: Command, out: &mut impl Write) -> anyhow::Result<StepOutcome> {
     announce(name);
     let started = Instant::now();
-    // One pipe for both: what cargo says about a binary stays in front of what the binary says.
+    // One pipe for both streams, so that cargo's line about a binary stays in front of the binary's output.
     let (mut reader, writer) = io::pipe().context("no pipe")?;
     command.stdout(writer.try_clone().context("no pipe")?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
     let shown = typed(&command);
-    // The command holds our ends of the pipe, which would otherwise never end.
+    // The command holds our writing ends of the pipe; without the drop, reading would never end.
     drop(command);
     let mut harness = Harness::default();
     let mut piece = vec![0; 64 * 1024];
@@ -91,7 +83,7 @@ pub fn tests(name: &'static str, mut command: Command, out: &mut impl Write) -> 
     let status = child.wait().context("cannot wait for the tests")?;
     let suites = harness.take_suites();
     let mut counts = harness.finish();
-    // It did not compile, or died before it could count.
+    // It did not compile, or died before it printed a result.
     if !status.success() && counts.failed.is_empty() {
         counts.failed.push(format!("{shown} ended with {status}"));
     }
@@ -106,7 +98,7 @@ fn ended(command: &Command, status: ExitStatus) -> String {
     format!("{} ended with {status}", typed(command))
 }
 
-/// The command as one would type it, as far as it matters: `cargo fmt --all`.
+/// The command as a user would type it, without its environment: `cargo fmt --all`.
 fn typed(command: &Command) -> String {
     let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy()).collect();
     format!("`cargo {}`", args.join(" "))
@@ -123,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn both_outputs_are_counted() {
+    fn standard_output_and_standard_error_are_counted() {
         let script = "echo 'SKIP a: no perf' >&2; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
         let mut out = vec![];
         let counts = tests("tests", shell(script), &mut out).unwrap().counts;
@@ -132,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_die_before_they_count_have_failed() {
+    fn a_test_binary_that_dies_before_its_result_has_failed() {
         assert_eq!(tests("tests", shell("kill -SEGV $$"), &mut io::sink()).unwrap().counts.failed.len(), 1);
     }
 

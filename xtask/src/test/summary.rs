@@ -1,4 +1,4 @@
-//! What is left on the screen when everything has run.
+//! The summary that is printed after all steps.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::harness::{SkippedTest, SuiteDuration, TestCounts};
 use super::step::StepOutcome;
 
-/// A suite that takes so long is listed by its name.
+/// A suite that takes at least this long is listed by its name.
 const LONG: Duration = Duration::from_secs(5);
 
 /// The outcomes of all steps, in order.
@@ -22,7 +22,7 @@ impl TestSummary {
         self.outcomes.push(outcome);
     }
 
-    /// Whether nothing failed. A skip is no failure.
+    /// Whether nothing failed. A skipped test is not a failure.
     pub fn passed(&self) -> bool {
         self.outcomes.iter().all(|outcome| outcome.counts.failed.is_empty())
     }
@@ -32,10 +32,8 @@ impl TestSummary {
         self.outcomes.iter().all(|outcome| outcome.counts == TestCounts::default())
     }
 
-    /// Writes a line for each step, what was skipped and why, what failed, and the totals last.
-    ///
-    /// # Errors
-    /// Those of `out`.
+    /// Writes one line per step, the skipped tests with their reasons, the failures, and the totals on the
+    /// last line.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\n=== summary")?;
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
@@ -62,10 +60,10 @@ impl TestSummary {
         &self,
         out: &mut impl Write,
         title: &str,
-        of: impl Fn(&StepOutcome) -> Vec<String>,
+        lines_of: impl Fn(&StepOutcome) -> Vec<String>,
     ) -> io::Result<()> {
         for outcome in &self.outcomes {
-            for line in of(outcome) {
+            for line in lines_of(outcome) {
                 writeln!(out, "{title}: {}: {line}", outcome.name)?;
             }
         }
@@ -73,7 +71,7 @@ impl TestSummary {
     }
 }
 
-/// The suites that took long, the longest first: `traps 52.0 s, why 19.0 s`.
+/// The suites that took at least [`LONG`], longest first: `traps 52.0 s, why 19.0 s`.
 fn slowest(suites: &[SuiteDuration]) -> Option<String> {
     let mut slow: Vec<&SuiteDuration> = suites.iter().filter(|(_, took)| *took >= LONG).collect();
     slow.sort_by_key(|(_, took)| Reverse(*took));
@@ -118,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn suites_that_take_long_are_named_the_longest_first() {
+    fn long_suites_are_listed_longest_first() {
         let suite = |name: &str, seconds| (name.to_owned(), Duration::from_secs(seconds));
         let suites = vec![suite("why", 19), suite("kernel", 1), suite("traps", 52)];
         let mut summary = TestSummary::default();
@@ -127,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_match_no_filter_are_nothing() {
+    fn a_summary_without_results_is_empty() {
         let mut summary = TestSummary::default();
         summary.add(outcome("tests", TestCounts::default()));
         assert!(summary.is_empty());
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skip_is_no_failure() {
+    fn a_skip_is_not_a_failure() {
         let mut summary = TestSummary::default();
         let skipped = vec![SkippedTest { test: "peers".to_owned(), reason: "no perf".to_owned() }];
         summary.add(outcome("tests", TestCounts { skipped, ..TestCounts::default() }));

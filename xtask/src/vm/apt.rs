@@ -1,5 +1,5 @@
-//! An apt root of our own: it reads other suites of the Debian mirror this machine is set up for, with apt's own checks of
-//! signatures and hashes, and leaves the machine's sources and package state alone.
+//! A private apt root. It reads other suites of the Debian mirror that this machine uses, with apt's own
+//! checks of signatures and hashes, and leaves the machine's sources and package state alone.
 
 use std::{
     fs,
@@ -10,30 +10,31 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// Debian's keys, of every suite that is still served.
+/// Debian's archive keys, for every suite that is still served.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// How old a suite's index may be before it is fetched again.
 const INDEX_IS_FRESH_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// One suite, seen through an apt root of its own, so that a package name always means that suite's.
+/// One suite with an apt root of its own, so that a package name always means this suite's package.
 pub struct DebianSuite {
     root: PathBuf,
 }
 
-/// One version of a package, as the suite's index has it.
+/// One version of a package, as in the suite's index.
 pub struct Package {
-    /// Its name.
+    /// The package's name.
     pub name: String,
     /// The file's name up to `.deb`: name, version and architecture.
     pub stem: String,
 }
 
 impl DebianSuite {
-    /// Prepares the root under `cache` and brings its index up to date. With no network, an older index will do.
+    /// Prepares the root under `cache` and updates its index. Without a network, an older index is used.
     ///
     /// # Errors
-    /// Where there is no apt, no Debian mirror among its sources, or neither network nor an older index.
+    /// Fails if there is no apt, no Debian mirror among its sources, or neither a network nor an older
+    /// index.
     pub fn open(cache: &Path, name: &str) -> anyhow::Result<Self> {
         let suite = Self { root: cache.join("apt").join(name) };
         for dir in ["lists/partial", "cache/archives/partial"] {
@@ -69,7 +70,7 @@ impl DebianSuite {
         Ok(())
     }
 
-    /// All the suite's package names.
+    /// The names of the suite's packages that begin with `linux-`.
     pub fn package_names(&self) -> anyhow::Result<Vec<String>> {
         let names = output(self.apt("apt-cache").args(["pkgnames", "linux-"]))?;
         Ok(names.lines().map(str::to_owned).collect())
@@ -84,10 +85,10 @@ impl DebianSuite {
         Ok(Package { name: name.to_owned(), stem: stem.to_owned() })
     }
 
-    /// Fetches the package into `dir`; apt has compared its hash with the signed index.
+    /// Fetches the package into `dir`; apt compares its hash with the signed index.
     ///
     /// # Errors
-    /// [`PackageGone`] where the mirror no longer holds the file.
+    /// Fails with [`PackageGone`] if the mirror no longer has the file.
     pub fn download(&self, package: &Package, dir: &Path) -> anyhow::Result<PathBuf> {
         let fetched = output(self.apt("apt-get").args(["-qq", "download", &package.name]).current_dir(dir));
         match fetched {
@@ -113,11 +114,12 @@ impl DebianSuite {
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
             "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=false".to_owned(),
-            // The signature counts; an old suite's index is no longer renewed, and its kernels are still wanted.
+            // The signature is what matters: the index of an old suite is no longer renewed, but its
+            // kernels are still needed.
             "Acquire::Check-Valid-Until=false".to_owned(),
             "Acquire::http::Timeout=20".to_owned(),
             "APT::Update::Error-Mode=any".to_owned(),
-            // The user `_apt` may not write into a cache below somebody's home.
+            // The user `_apt` may not write to a cache in a home directory.
             "APT::Sandbox::User=root".to_owned(),
         ] {
             command.arg("-o").arg(option);
@@ -126,7 +128,7 @@ impl DebianSuite {
     }
 }
 
-/// The mirror no longer holds a package its index names.
+/// The mirror no longer has a package that its index names.
 #[derive(Debug)]
 pub struct PackageGone;
 
@@ -136,8 +138,8 @@ impl std::fmt::Display for PackageGone {
     }
 }
 
-/// The address that serves `suite`, among lines of `address release origin` of the configured sources. Debian serves its
-/// security suites from a repository beside the main one.
+/// Returns the address that serves `suite`, from lines of `address release origin` of the configured
+/// sources. Debian serves its security suites from a separate repository.
 fn mirror_for<'a>(suite: &str, targets: &'a str) -> Option<&'a str> {
     let wants_security = suite.ends_with("-security");
     targets.lines().find_map(|line| {
@@ -147,13 +149,13 @@ fn mirror_for<'a>(suite: &str, targets: &'a str) -> Option<&'a str> {
     })
 }
 
-/// What a command prints, and its complaint as an error where it fails.
+/// Runs a command and returns its output. If it fails, the error has what it wrote to standard error.
 pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let done = command.env("LC_ALL", "C").output().with_context(|| format!("cannot run `{program}`"))?;
     if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         bail!("`{program}` failed with {}: {}", done.status, lines.join("; "));
     }
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
@@ -182,7 +184,7 @@ http://mirror.example.org/debian-security/ bookworm-security Debian
     }
 
     #[test]
-    fn a_failed_command_says_what_it_printed() {
+    fn the_error_of_a_failed_command_has_its_output() {
         let error = output(Command::new("sh").args(["-c", "echo no such suite >&2; exit 3"])).unwrap_err();
         assert_eq!(error.to_string(), "`sh` failed with exit status: 3: no such suite");
     }

@@ -1,4 +1,4 @@
-//! The rate of the counter that an emulated guest takes for its clock.
+//! Measures the rate of the counter that an emulated guest uses as its clock.
 
 use std::{
     arch::x86_64::_rdtsc,
@@ -6,13 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Long enough for an error below 0.1 %, which the guest refines by itself.
+/// Long enough for an error below 0.1 %; the guest refines the rate by itself.
 const MEASURED_FOR: Duration = Duration::from_millis(50);
 
-/// The rate of this processor's time stamp counter: kHz.
+/// Measures the rate of this CPU's time stamp counter: kHz.
 ///
-/// QEMU's translator shows the host's counter to the guest, unscaled, but not its rate. A guest that measures the rate
-/// against an emulated timer while the host is busy has been seen to be wrong by a factor of eight.
+/// QEMU's translator shows the host's counter to the guest, unscaled, but not its rate. A guest that
+/// measures the rate against an emulated timer while the host is busy has been seen to be wrong by a factor
+/// of eight.
 pub fn tsc_khz() -> u64 {
     let (started, first) = read_both();
     thread::sleep(MEASURED_FOR);
@@ -21,11 +22,11 @@ pub fn tsc_khz() -> u64 {
     u64::try_from(u128::from(last.wrapping_sub(first)) * 1_000_000 / elapsed_ns.max(1)).unwrap_or(u64::MAX)
 }
 
-/// Both clocks at once: of several tries the one least disturbed between the two.
+/// Reads both clocks: of several tries, returns the one with the least time between the two reads.
 fn read_both() -> (Instant, u64) {
     let tries = (0..16).map(|_| {
         let before = Instant::now();
-        // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it.
+        // SAFETY: every x86-64 CPU has the instruction, and Linux lets programs use it.
         let counter = unsafe { _rdtsc() };
         (before.elapsed(), before, counter)
     });

@@ -1,7 +1,7 @@
-//! The emulator: the machine's own, or one kept beside the kernels.
+//! The emulator: the installed one, or one in the cache of kernels.
 //!
-//! It is not installed: Debian's package cannot stand beside newer ones of QEMU's that a machine may have, and which of them
-//! goes is not ours to decide.
+//! xtask does not install QEMU. Debian's package conflicts with newer QEMU packages that a machine may
+//! have, and removing those is the user's decision.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,26 +13,26 @@ use anyhow::Context;
 use super::{fetch::lock_cache, unpacked};
 use crate::privilege;
 
-/// Its name on the search path.
+/// Its name in `PATH`.
 const PROGRAM: &str = "qemu-system-x86_64";
 
-/// The Debian package it is in.
+/// The Debian package that contains it.
 const PACKAGE: &str = "qemu-system-x86";
 
-/// An emulator that can be run.
+/// An emulator that can run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Emulator {
-    /// The one on the search path.
+    /// The one in `PATH`.
     Installed,
-    /// One whose files are below this directory.
+    /// One with its files below this directory.
     Cached(PathBuf),
 }
 
 impl Emulator {
-    /// The machine's own; else the one in the cache, fetched there if need be.
+    /// Returns the installed emulator, else the one in the cache, and fetches it if necessary.
     ///
     /// # Errors
-    /// Where there is none, and none can be had from Debian's packages: with the remedy.
+    /// Fails if there is none and Debian's packages do not provide one; the error has the remedy.
     pub fn find() -> anyhow::Result<Self> {
         if privilege::program(PROGRAM).is_some() {
             return Ok(Self::Installed);
@@ -48,7 +48,7 @@ impl Emulator {
         Ok(Self::Cached(root))
     }
 
-    /// A command that runs it, with nothing but what it needs to find its own files.
+    /// A command that runs the emulator, with only the arguments that it needs to find its own files.
     pub fn command(&self) -> Command {
         match self {
             Self::Installed => Command::new(PROGRAM),
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kept_one_finds_its_own_files() {
+    fn a_cached_emulator_finds_its_own_files() {
         let command = Emulator::Cached("/cache/qemu".into()).command();
         let words: Vec<_> = command.get_args().collect();
         assert_eq!(command.get_program(), "/cache/qemu/usr/bin/qemu-system-x86_64");

@@ -1,4 +1,4 @@
-//! Kernels of the list, as files: downloaded once, checked on each use.
+//! Fetches kernels as files: downloaded once, checked on each use.
 
 use std::{
     collections::BTreeMap,
@@ -17,20 +17,20 @@ use super::{
 };
 use crate::vmlinuz;
 
-/// How many builds of a series are tried where the mirror has lost the newest ones.
+/// How many builds of a series to try if the mirror has lost the newest ones.
 const BUILDS_TRIED: usize = 16;
 
-/// For how long a build that the mirror has lost is not asked for again.
+/// How long not to request a build again that the mirror has lost.
 const GONE_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A kernel that can be booted.
 #[derive(Clone, Debug)]
 pub struct KernelImage {
-    /// The package it is from: name, version and architecture.
+    /// The package that contains it: name, version and architecture.
     pub package: String,
     /// The compressed kernel.
     pub vmlinuz: PathBuf,
-    /// Its types, the same bytes as its `/sys/kernel/btf/vmlinux`.
+    /// Its BTF, the same bytes as its `/sys/kernel/btf/vmlinux`.
     pub btf: PathBuf,
 }
 
@@ -45,10 +45,11 @@ impl KernelImage {
     }
 }
 
-/// Fetched kernels outlive the checkout and `cargo clean`: they are the machine's.
+/// Returns the user's cache directory. Fetched kernels outlive the checkout and `cargo clean`, because they
+/// serve the whole machine.
 ///
 /// # Errors
-/// Where neither `XDG_CACHE_HOME` nor `HOME` is set.
+/// Fails if neither `XDG_CACHE_HOME` nor `HOME` is set.
 pub fn cache_dir() -> anyhow::Result<PathBuf> {
     let base = match (std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")) {
         (Some(cache), _) if !cache.is_empty() => PathBuf::from(cache),
@@ -58,7 +59,7 @@ pub fn cache_dir() -> anyhow::Result<PathBuf> {
     Ok(base.join("wakelat"))
 }
 
-/// The cache's directory, for one process at a time: others wait until the file is closed.
+/// Locks the cache and returns its directory. Other processes wait until the file is closed.
 pub fn lock_cache() -> anyhow::Result<(PathBuf, File)> {
     let cache = cache_dir()?;
     fs::create_dir_all(&cache).with_context(|| format!("cannot create `{}`", cache.display()))?;
@@ -67,12 +68,12 @@ pub fn lock_cache() -> anyhow::Result<(PathBuf, File)> {
     Ok((cache, lock))
 }
 
-/// The newest build of each kernel, or why there is none.
+/// The newest build of each kernel, or the reason why there is none.
 pub fn kernels(specs: &[KernelSpec]) -> anyhow::Result<Vec<(KernelSpec, anyhow::Result<KernelImage>)>> {
     let (cache, _lock) = lock_cache()?;
     let mut suites = BTreeMap::new();
     let kernels = specs.iter().map(|spec| {
-        // Several kernels are from one suite, and without a network each try to reach it takes a while.
+        // Several kernels share a suite, and without a network each attempt to reach it takes a while.
         let suite = suites.entry(&spec.suite).or_insert_with(|| DebianSuite::open(&cache, &spec.suite));
         (spec.clone(), kernel(spec, suite.as_ref(), &cache))
     });
@@ -92,7 +93,7 @@ fn kernel(spec: &KernelSpec, suite: Result<&DebianSuite, &anyhow::Error>, cache:
     })
 }
 
-/// The newest build the mirror still holds; from the cache where it is there.
+/// The newest build that the mirror still has, from the cache if possible.
 fn newest(spec: &KernelSpec, suite: &DebianSuite, dir: &Path, cache: &Path) -> anyhow::Result<KernelImage> {
     let builds = kernels::packages_of(spec, &suite.package_names()?);
     let losses = LostBuilds { dir: cache.join("gone") };
@@ -122,7 +123,7 @@ fn newest(spec: &KernelSpec, suite: &DebianSuite, dir: &Path, cache: &Path) -> a
         };
         let image = file_in(&deb, is_kernel).with_context(|| format!("cannot unpack `{}`", package.stem))?;
         let btf = vmlinuz::btf(&image).with_context(|| format!("cannot take BTF from `{}`", package.stem))?;
-        // Only one build of each is kept: names move with every security update.
+        // Only one build of each kernel is kept, because its name changes with every security update.
         fs::remove_dir_all(dir).and_then(|()| fs::create_dir_all(dir)).context("cannot clear older builds")?;
         store(&kernel.vmlinuz, &image)?;
         store(&kernel.btf, &btf)?;
@@ -132,7 +133,8 @@ fn newest(spec: &KernelSpec, suite: &DebianSuite, dir: &Path, cache: &Path) -> a
     Err(gone.unwrap_or_else(|| anyhow::anyhow!("`{}` has no package of {spec}", spec.suite)))
 }
 
-/// Builds that an index names and its mirror has lost: an empty file each, as old as the answer.
+/// Builds that an index names but its mirror has lost: one empty file each, last modified when the mirror
+/// reported the loss.
 struct LostBuilds {
     dir: PathBuf,
 }
@@ -151,7 +153,7 @@ impl LostBuilds {
     }
 }
 
-/// What an earlier run left, whatever its build.
+/// A kernel of an earlier run, of any build.
 fn kept(dir: &Path) -> Option<KernelImage> {
     let mut files = fs::read_dir(dir).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     files.find_map(|file| {
@@ -160,7 +162,7 @@ fn kept(dir: &Path) -> Option<KernelImage> {
     })
 }
 
-/// A static busybox for commands and shells, from the machine's own sources.
+/// A static busybox for commands and shells, from the machine's package sources.
 pub fn busybox() -> anyhow::Result<PathBuf> {
     let dir = cache_dir()?.join("busybox");
     let busybox = dir.join("busybox");
@@ -176,12 +178,13 @@ pub fn busybox() -> anyhow::Result<PathBuf> {
     Ok(busybox)
 }
 
-/// Where packages keep the compressed kernel: the first up to 6.18, the second from 6.19 on.
+/// Whether a path in a package is that of the compressed kernel: in `boot` up to 6.18, in `usr/lib/modules`
+/// from 6.19 on.
 fn is_kernel(path: &str) -> bool {
     path.starts_with("boot/vmlinuz-") || path.starts_with("usr/lib/modules/") && path.ends_with("/vmlinuz")
 }
 
-/// The one regular file of a Debian package whose path is `wanted`.
+/// Reads the first regular file of a Debian package whose path is `wanted`.
 fn file_in(deb: &Path, wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<u8>> {
     let mut unpack = Command::new("dpkg-deb")
         .arg("--fsys-tarfile")
@@ -191,7 +194,7 @@ fn file_in(deb: &Path, wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<u8>>
         .spawn()
         .context("cannot run `dpkg-deb`")?;
     let content = find_in_tar(unpack.stdout.take().context("`dpkg-deb` has no output")?, wanted);
-    // The kernel lies ahead of a hundred megabytes of modules, which nobody reads.
+    // The kernel comes before a hundred megabytes of modules, which do not have to be read.
     let _ = unpack.kill();
     unpack.wait().context("cannot wait for `dpkg-deb`")?;
     content
@@ -211,8 +214,8 @@ fn find_in_tar(tar: impl std::io::Read, wanted: impl Fn(&str) -> bool) -> anyhow
     bail!("the package does not hold the file that was looked for")
 }
 
-/// Writes a file and its hash beside it, in the format of `sha256sum`; the hash last, so that what was cut short is not
-/// taken for whole.
+/// Writes a file, and then its hash beside it in the format of `sha256sum`. The hash is written last, so
+/// that a truncated file does not pass as complete.
 fn store(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     ensure!(!content.is_empty(), "`{}` would be empty", path.display());
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -222,7 +225,7 @@ fn store(path: &Path, content: &[u8]) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write `{}`", sums.display()))
 }
 
-/// Whether the file is what [`store`] wrote.
+/// Whether the file is unchanged since [`store`] wrote it.
 fn is_intact(path: &Path) -> bool {
     let (Ok(content), Ok(sum)) = (fs::read(path), fs::read_to_string(hash_file(path))) else { return false };
     sum.split_whitespace().next() == Some(hash(&content).as_str())
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kept_kernel_is_one_whose_hash_is_right() {
+    fn only_a_kernel_with_the_right_hash_is_kept() {
         let dir = temporary_dir("kept");
         assert!(kept(&dir).is_none());
         fs::write(dir.join("cut_1_amd64.vmlinuz"), "half").unwrap();
@@ -275,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_that_is_gone_is_not_asked_for_again_for_a_day() {
+    fn a_lost_build_is_not_requested_again_for_a_day() {
         let losses = LostBuilds { dir: temporary_dir("gone").join("gone") };
         assert!(!losses.has("linux_1_amd64"));
         losses.note("linux_1_amd64").unwrap();
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_found_in_both_places_and_its_links_are_not_taken() {
+    fn the_kernel_is_found_in_both_directories_and_links_are_ignored() {
         let archive = |path: &str| {
             let mut builder = tar::Builder::new(Vec::new());
             let mut header = tar::Header::new_gnu();

@@ -1,4 +1,4 @@
-//! The guests of one run.
+//! Runs the planned guests, several at a time.
 
 use std::{
     path::Path,
@@ -10,8 +10,8 @@ use std::{
 use anyhow::{bail, ensure};
 
 use super::{
+    boot_plan::BootPlan,
     clock,
-    course::BootPlan,
     emulator::Emulator,
     fetch::KernelImage,
     qemu::{Accel, BootEnd, GuestStream, Limits, TimeMode, VirtualMachine},
@@ -20,30 +20,30 @@ use super::{
     verdict::{self, BootOutcome, Transcript},
 };
 
-/// What a kernel under KVM may take to its init, before it counts as one that will never get there.
+/// How long a kernel under KVM may take to reach its init, before KVM counts as unusable.
 const PROBE_LIMITS: Limits = Limits { silence: Duration::from_secs(10), total: Duration::from_secs(10) };
 
-/// One guest to be run.
+/// A guest to run.
 pub struct PlannedGuest {
     /// The kernel's name in the list.
     pub name: String,
-    /// How often, and how its time passes.
+    /// How often to boot it, and how its time passes.
     pub plan: BootPlan,
-    /// The argument of the init.
+    /// The argument for the init.
     pub task: String,
-    /// The kernel, or why there is none.
+    /// The kernel, or the reason why there is none.
     pub kernel: Result<KernelImage, String>,
 }
 
-/// What the guests of one run have in common.
+/// What the guests of one run share.
 pub struct Guests<'a> {
-    /// What runs them.
+    /// The emulator that runs them.
     pub emulator: &'a Emulator,
     /// The root file system.
     pub image: &'a Path,
-    /// What executes them.
+    /// What executes their instructions.
     pub accel: Accel,
-    /// One that exceeds them has failed.
+    /// A guest that exceeds these limits has failed.
     pub limits: Limits,
 }
 
@@ -51,7 +51,7 @@ impl Guests<'_> {
     fn machine<'b>(
         &'b self,
         name: &'b str,
-        course: BootPlan,
+        boot_plan: BootPlan,
         task: &str,
         kernel: &'b KernelImage,
     ) -> VirtualMachine<'b> {
@@ -60,7 +60,7 @@ impl Guests<'_> {
             name,
             vmlinuz: &kernel.vmlinuz,
             initramfs: self.image,
-            mode: course.mode(),
+            mode: boot_plan.mode(),
             accel: self.accel,
             tsc_khz: clock::tsc_khz(),
             interactive: false,
@@ -68,42 +68,42 @@ impl Guests<'_> {
         }
     }
 
-    /// Runs what is planned, `jobs` at a time, the longest first; the rows are in the order of the plan.
+    /// Runs the planned guests, `jobs` at a time, the longest first. The rows are in the order of the plan.
     pub fn run_all(&self, planned: Vec<PlannedGuest>, jobs: usize) -> Vec<VmRow> {
         let mut planned: Vec<(usize, PlannedGuest)> = planned.into_iter().enumerate().collect();
         planned.sort_by_key(|(_, guest)| guest.plan.start_order());
         let waiting = Mutex::new(planned.into_iter());
         let done = Mutex::new(Vec::new());
-        // A panic in one guest's thread is passed on by the scope, so nobody sees a poisoned lock.
+        // The scope propagates a panic of a guest's thread, so a poisoned lock is never used.
         let next = || waiting.lock().expect("not poisoned").next();
         thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
-                    while let Some((place, PlannedGuest { name, plan: course, task, kernel })) = next() {
+                    while let Some((index, PlannedGuest { name, plan, task, kernel })) = next() {
                         let result = match kernel {
-                            Ok(kernel) => self.run_one(&name, course, &task, &kernel),
+                            Ok(kernel) => self.run_one(&name, plan, &task, &kernel),
                             Err(why) => VmResult::Skipped(why),
                         };
-                        let row = VmRow { kernel: name, mode: course.to_string(), result };
-                        done.lock().expect("not poisoned").push((place, row));
+                        let row = VmRow { kernel: name, mode: plan.to_string(), result };
+                        done.lock().expect("not poisoned").push((index, row));
                     }
                 });
             }
         });
         let mut rows = done.into_inner().expect("not poisoned");
-        rows.sort_by_key(|(place, _)| *place);
+        rows.sort_by_key(|(index, _)| *index);
         rows.into_iter().map(|(_, row)| row).collect()
     }
 
-    /// Boots one guest, as often as it is to be, and shows what it says.
-    fn run_one(&self, name: &str, course: BootPlan, task: &str, kernel: &KernelImage) -> VmResult {
+    /// Boots one guest, as often as its plan says, and shows its output.
+    fn run_one(&self, name: &str, plan: BootPlan, task: &str, kernel: &KernelImage) -> VmResult {
         let start = Instant::now();
-        let machine = self.machine(name, course, task, kernel);
+        let machine = self.machine(name, plan, task, kernel);
         let show = |stream, line: &str| {
             let source = if stream == GuestStream::Console { "kernel: " } else { "" };
-            println!("[{name} {course}] {source}{line}");
+            println!("[{name} {plan}] {source}{line}");
         };
-        let outcome = match course {
+        let outcome = match plan {
             BootPlan::Once(_) => transcribe(&machine, self.limits, show),
             BootPlan::Twice => self.repeat(&machine, show),
         };
@@ -111,7 +111,7 @@ impl Guests<'_> {
             Ok(outcome) => {
                 let suites = outcome.suites.iter().map(|(suite, took)| (suite.as_str(), *took));
                 if suites.len() > 0 {
-                    println!("[{name} {course}] suites: {}", table::times(suites));
+                    println!("[{name} {plan}] suites: {}", table::times(suites));
                 }
                 VmResult::Done { outcome, took: start.elapsed() }
             }
@@ -119,7 +119,7 @@ impl Guests<'_> {
         }
     }
 
-    /// Boots a machine twice, shows what it says, and in what it says something else when it runs again.
+    /// Boots a machine twice. Shows its output, and the lines that differ when it runs again.
     fn repeat(&self, machine: &VirtualMachine, mut show: impl FnMut(GuestStream, &str)) -> anyhow::Result<BootOutcome> {
         let mut first = BootOutput::default();
         let outcome = transcribe(machine, self.limits, |stream, line| {
@@ -136,7 +136,7 @@ impl Guests<'_> {
     /// Gives the terminal to one guest.
     ///
     /// # Errors
-    /// Where the command in it fails, or QEMU does.
+    /// Fails if the command in the guest or QEMU fails.
     pub fn on_terminal(&self, name: &str, mode: TimeMode, kernel: &KernelImage) -> anyhow::Result<()> {
         eprintln!("vm: {name} {mode}; Ctrl-A X ends it");
         let machine = self.machine(name, BootPlan::Once(mode), "shell", kernel);
@@ -155,7 +155,7 @@ impl Guests<'_> {
     }
 }
 
-/// Boots a machine and sums up what it says, passing on each line that says something to a reader.
+/// Boots a machine and sums up its output. Passes on each line except the init's markers and blank lines.
 fn transcribe(
     machine: &VirtualMachine,
     limits: Limits,
@@ -175,10 +175,8 @@ fn transcribe(
     Ok(transcript.finish(end))
 }
 
-/// Whether a kernel comes up under KVM. A nested guest may offer KVM and yet not run a kernel under it: only a try tells.
-///
-/// # Errors
-/// Where QEMU cannot be started.
+/// Whether a kernel boots under KVM. A nested guest may offer KVM but be unable to run a kernel under it,
+/// which only a try shows.
 pub fn has_kvm(emulator: &Emulator, kernel: &KernelImage, image: &Path) -> anyhow::Result<bool> {
     let guests = Guests { emulator, image, accel: Accel::Kvm, limits: PROBE_LIMITS };
     let machine = guests.machine("probe", BootPlan::Once(TimeMode::Smp), "probe", kernel);

@@ -13,21 +13,18 @@ use serde_json::Value;
 use super::initramfs::Initramfs;
 use crate::{dist, workspace};
 
-/// What the guests run: by name, as in the order in which cargo happens to finish them no two images would be the same, and
-/// so no two runs in the deterministic mode.
+/// The programs that the guests run, sorted by name. In the order in which cargo happens to finish them, no
+/// two images would be the same, and so no two runs in the deterministic mode.
 #[derive(Default)]
 pub struct GuestPrograms {
-    /// Programs of `/bin`, and the init.
+    /// Programs for `/bin`, and the init.
     binaries: BTreeMap<String, PathBuf>,
-    /// Test binaries: programs of `/tests`.
+    /// Test binaries, for `/tests`.
     suites: BTreeMap<String, PathBuf>,
 }
 
 impl GuestPrograms {
     /// Builds the static `wakelat` as it is released, and the static test binaries.
-    ///
-    /// # Errors
-    /// Where they do not compile.
     pub fn build() -> anyhow::Result<Self> {
         let mut programs = Self::default();
         programs.binaries.insert("wakelat".to_owned(), dist::released()?.binary);
@@ -45,7 +42,7 @@ impl GuestPrograms {
         Ok(programs)
     }
 
-    /// Notes a message of cargo's, if it is about a program.
+    /// Records the program that a message of cargo's announces, if any.
     fn add_message(&mut self, message: &str) {
         let Ok(artifact) = serde_json::from_str::<Value>(message) else { return };
         let target = &artifact["target"];
@@ -53,17 +50,14 @@ impl GuestPrograms {
         let (name, path) = (name.to_owned(), PathBuf::from(path));
         match target["kind"][0].as_str() {
             Some("test") => drop(self.suites.insert(name, path)),
-            // `cargo test` builds it twice: as itself, and as its own unit tests.
+            // `cargo test` builds a binary twice: as itself, and with its unit tests.
             Some("bin") if artifact["profile"]["test"] != true => drop(self.binaries.insert(name, path)),
             _ => {}
         }
     }
 
-    /// Writes the root file system to `path`. `others` are programs that are not ours and their libraries, by their places in
-    /// it; `job` holds the words that go with the init's task.
-    ///
-    /// # Errors
-    /// Where a program cannot be read or the file not be written.
+    /// Writes the root file system to `path`. `others` lists third-party programs and their libraries, each
+    /// with its path in the guest; `job` holds the words that go with the init's task.
     pub fn write_image(
         &self,
         path: &Path,
@@ -74,14 +68,14 @@ impl GuestPrograms {
         let mut root = Initramfs::default();
         let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read `{}`", path.display()));
         for (name, program) in &self.binaries {
-            let place = if name == "init" { "init".to_owned() } else { format!("bin/{name}") };
-            root.program(&place, &read(program)?);
+            let location = if name == "init" { "init".to_owned() } else { format!("bin/{name}") };
+            root.program(&location, &read(program)?);
         }
         for (name, program) in &self.suites {
             root.program(&format!("tests/{name}"), &read(program)?);
         }
-        for (place, file) in others {
-            root.program(place, &read(file)?);
+        for (location, file) in others {
+            root.program(location, &read(file)?);
         }
         if let Some(busybox) = busybox {
             root.program("bin/busybox", &read(busybox)?);
@@ -92,18 +86,15 @@ impl GuestPrograms {
     }
 }
 
-/// A directory for the image of one run at a time.
+/// The directory of the image, for one run at a time.
 pub struct ImageDirectory {
-    /// Where the image goes.
+    /// The path of the image.
     pub image: PathBuf,
     _lock: File,
 }
 
 impl ImageDirectory {
-    /// Takes the directory, and waits where another run has it.
-    ///
-    /// # Errors
-    /// Where it cannot be made.
+    /// Locks the directory; waits while another run uses it.
     pub fn take() -> anyhow::Result<Self> {
         let dir = workspace::root().join("target/vm");
         fs::create_dir_all(&dir).with_context(|| format!("cannot create `{}`", dir.display()))?;

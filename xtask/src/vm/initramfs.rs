@@ -1,14 +1,15 @@
-//! The archive the kernel unpacks as its first root.
+//! The archive that the kernel unpacks as its first root.
 //!
-//! Format: `newc`, Linux `Documentation/driver-api/early-userspace/buffer-format.rst`. It is not compressed: under
-//! emulation unpacking costs more than reading.
+//! Format: `newc`, Linux `Documentation/driver-api/early-userspace/buffer-format.rst`. The archive is not
+//! compressed: under emulation, unpacking costs more than reading.
 
 use std::collections::BTreeSet;
 
 const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 
-/// A growing archive. Owners are root and times zero, so that the same content gives the same bytes.
+/// An archive under construction. Owners are root and times zero, so that the same content gives the same
+/// bytes.
 #[derive(Default)]
 pub struct Initramfs {
     bytes: Vec<u8>,
@@ -29,7 +30,7 @@ impl Initramfs {
         self.entry(path, REGULAR | 0o644, content);
     }
 
-    /// The archive, complete.
+    /// Ends the archive and returns its bytes.
     pub fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, b"");
         self.bytes
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out_with_its_directories_first_and_once() {
+    fn an_archive_has_each_directory_once_before_its_files() {
         let mut archive = Initramfs::default();
         archive.program("init", b"\x7fELF");
         archive.program("usr/bin/a", b"12345");

@@ -1,5 +1,5 @@
-//! How many instructions the verifier walks through for each program on each kernel, and by how much that may grow
-//! unnoticed. Pure.
+//! The number of instructions that the verifier walks through for each program on each kernel, and by how
+//! much it may grow without failing a run. Pure.
 //!
 //! The table under version control has a row for each program and a column for each kernel:
 //!
@@ -31,10 +31,10 @@ const HEADING: &str = "\
 pub struct InstructionTable(BTreeMap<String, BTreeMap<String, u64>>);
 
 impl InstructionTable {
-    /// Reads a table.
+    /// Parses a table.
     ///
     /// # Errors
-    /// A row of another length than the first, or a count that is no number.
+    /// Fails if a row has another length than the first, or a count is not a number.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let mut rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let Some(first) = rows.next() else { return Ok(Self::default()) };
@@ -51,16 +51,17 @@ impl InstructionTable {
                 kernels.len()
             );
             for (kernel, count) in kernels.iter().zip(counts).filter(|(_, count)| *count != "-") {
-                let count = count.parse().with_context(|| format!("`{count}` of program `{program}` is no count"))?;
+                let count =
+                    count.parse().with_context(|| format!("`{count}` of program `{program}` is not a count"))?;
                 table.insert(kernel, program, count);
             }
         }
         Ok(table)
     }
 
-    /// The table as text; what [`Self::parse`] reads.
+    /// Renders the table as text that [`Self::parse`] reads.
     pub fn render(&self) -> String {
-        // In the order of the list; what has left the list comes last.
+        // In the order of the list; kernels that have left the list come last.
         let mut kernels: Vec<String> = KERNELS.iter().map(|kernel| kernel.to_string()).collect();
         let others: Vec<&String> = self.0.values().flat_map(BTreeMap::keys).collect();
         kernels.retain(|kernel| others.contains(&kernel));
@@ -86,13 +87,13 @@ impl InstructionTable {
         text
     }
 
-    /// Notes a count; of several on one kernel, the largest.
+    /// Records a count; of several on one kernel, the largest.
     pub fn insert(&mut self, kernel: &str, program: &str, count: u64) {
         let noted = self.0.entry(program.to_owned()).or_default().entry(kernel.to_owned()).or_default();
         *noted = count.max(*noted);
     }
 
-    /// Whether nothing is in it.
+    /// Whether the table has no counts.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -102,13 +103,13 @@ impl InstructionTable {
         self.0.values().flat_map(BTreeMap::keys).map(String::as_str).collect()
     }
 
-    /// The kernels of `seen` that this table has no column for: nothing is known of what their verifiers should count.
+    /// The kernels in `seen` without a column in this table: there is nothing to compare their counts with.
     pub fn unknown_kernels<'a>(&self, seen: &'a Self) -> Vec<&'a str> {
         let known = self.kernels();
         seen.kernels().into_iter().filter(|kernel| !known.contains(kernel)).collect()
     }
 
-    /// What of `seen` exceeds this table, on the kernels that it has a column for: one line for each.
+    /// The counts in `seen` that exceed this table, on kernels that have a column: one line for each.
     pub fn regressions(&self, seen: &Self) -> Vec<String> {
         let known = self.kernels();
         let mut complaints = Vec::new();
@@ -126,8 +127,8 @@ impl InstructionTable {
         complaints
     }
 
-    /// This table with the counts of `seen` in place of its own. On a kernel that was seen, programs that were not are
-    /// gone.
+    /// This table with the counts in `seen` in place of its own. For a kernel in `seen`, programs that were
+    /// not seen are removed.
     pub fn accepting(&self, seen: &Self) -> Self {
         let fresh: Vec<&String> = seen.0.values().flat_map(BTreeMap::keys).collect();
         let mut accepted = self.clone();
@@ -157,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rendered_is_read_back() {
+    fn a_rendered_table_is_read_back() {
         let table = table(&[("6.1-rt", "switch", 412), ("7.2-rt", "switch", 430), ("5.10-cloud", "wakeup", 7)]);
         assert_eq!(InstructionTable::parse(&table.render()).unwrap(), table);
         assert_eq!(InstructionTable::parse("").unwrap(), InstructionTable::default());
     }
 
     #[test]
-    fn kernels_stand_in_the_order_of_the_list() {
+    fn kernels_are_in_the_order_of_the_list() {
         let text = table(&[("7.2-rt", "p", 2), ("6.12-rt", "p", 1), ("5.10-cloud", "p", 3)]).render();
         let heading: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
         assert_eq!(heading, ["program", "5.10-cloud", "6.12-rt", "7.2-rt"]);
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_is_not_in_the_table_is_named_and_fails_nothing() {
+    fn a_kernel_that_is_not_in_the_table_is_named_but_fails_nothing() {
         let accepted = table(&[("6.1-rt", "p", 100)]);
         let seen = table(&[("6.1-rt", "p", 100), ("bookworm:6.1-amd64", "p", 900)]);
         assert_eq!(accepted.unknown_kernels(&seen), ["bookworm:6.1-amd64"]);
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_modes_the_larger_count_stands() {
+    fn the_larger_count_of_two_modes_is_kept() {
         assert_eq!(table(&[("6.1-rt", "p", 5), ("6.1-rt", "p", 4)]), table(&[("6.1-rt", "p", 5)]));
     }
 

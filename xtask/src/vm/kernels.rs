@@ -1,13 +1,14 @@
-//! The kernels every change is tested on, and any other that a Debian suite holds.
+//! The kernels that every change is tested on, and any other kernel of a Debian suite.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use anyhow::{Context, bail};
 
-/// A kernel by what it is, not by where it lies: the newest build of it in the suite is the one that runs.
+/// A kernel identified by its suite, series and flavour instead of a file: the newest build in the suite is
+/// the one that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSpec {
-    /// Debian suite whose packages hold it.
+    /// The Debian suite whose packages contain it.
     pub suite: Cow<'static, str>,
     /// The first two numbers of its version, such as `6.12`.
     pub series: Cow<'static, str>,
@@ -38,7 +39,7 @@ impl Flavour {
         }
     }
 
-    /// The last part of what `--kernel` takes.
+    /// The last part of the name that `--kernel` takes.
     fn name(self) -> &'static str {
         match self {
             Self::Cloud => "cloud",
@@ -54,7 +55,7 @@ impl KernelSpec {
         numbers(&self.series)
     }
 
-    /// Reads `SUITE:SERIES-FLAVOUR`.
+    /// Parses `SUITE:SERIES-FLAVOUR`.
     fn parse(text: &str) -> anyhow::Result<Self> {
         let parts = text.split_once(':').and_then(|(suite, rest)| Some((suite, rest.split_once('-')?)));
         let form = "expected `SUITE:SERIES-FLAVOUR`, such as `trixie-backports:6.18-rt`";
@@ -75,7 +76,7 @@ impl KernelSpec {
 }
 
 impl fmt::Display for KernelSpec {
-    /// What `--kernel` takes: `6.12-rt` for a kernel of the list, with its suite for any other.
+    /// The name that `--kernel` takes: `6.12-rt` for a kernel of the list, with its suite for any other.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = format!("{}-{}", self.series, self.flavour.name());
         if KERNELS.contains(self) { f.pad(&name) } else { f.pad(&format!("{}:{name}", self.suite)) }
@@ -86,11 +87,13 @@ const fn spec(suite: &'static str, series: &'static str, flavour: Flavour) -> Ke
     KernelSpec { suite: Cow::Borrowed(suite), series: Cow::Borrowed(series), flavour }
 }
 
-/// Each is in the list for something that the others do not have. Their order is that of the table, and has no other meaning.
+/// Each kernel is in the list for something that the others do not have. The order is that of the table and
+/// has no other meaning.
 pub const KERNELS: &[KernelSpec] = &[
     // sched_switch with three arguments, `task_struct.state`, no hist triggers, no osnoise.
     spec("bullseye-security", "5.10", Flavour::Cloud),
-    // PREEMPT_RT as patches: a ring buffer whose lock sleeps, and tasks that block on a lock as if they were preempted.
+    // PREEMPT_RT as patches: a ring buffer whose lock sleeps, and tasks that block on a lock appear as
+    // preempted.
     spec("bullseye-security", "5.10", Flavour::Rt),
     // The oldest hist triggers.
     spec("bookworm-security", "6.1", Flavour::Cloud),
@@ -106,11 +109,11 @@ pub const KERNELS: &[KernelSpec] = &[
     spec("trixie-backports", "7.2", Flavour::Rt),
 ];
 
-/// The kernels of the given names: those of the list in its order, then those given by their suite. The whole list where no
-/// name is given.
+/// Selects kernels by name: those of the list in its order, then those given with their suite. Without
+/// names, returns the whole list.
 ///
 /// # Errors
-/// A name that is neither in the list nor `SUITE:SERIES-FLAVOUR`.
+/// Fails if a name is neither in the list nor `SUITE:SERIES-FLAVOUR`.
 pub fn select(names: &[String]) -> anyhow::Result<Vec<KernelSpec>> {
     if names.is_empty() {
         return Ok(KERNELS.to_vec());
@@ -153,10 +156,10 @@ pub fn newest_of(flavour: Flavour, specs: &[KernelSpec]) -> Option<&KernelSpec> 
     specs.iter().filter(|spec| spec.flavour == flavour).max_by_key(|spec| spec.age())
 }
 
-/// The package names of `spec` among all the suite's, newest first.
+/// The names of the packages of `spec` among `names`, newest first.
 ///
-/// Debian has changed the scheme: up to 6.18 the kernel is in `linux-image-*`; later that is a package of links, and the
-/// kernel is in `linux-binary-*`.
+/// Debian has changed the scheme: up to 6.18, the kernel is in `linux-image-*`; later, that package
+/// contains only links, and the kernel is in `linux-binary-*`.
 pub fn packages_of(spec: &KernelSpec, names: &[String]) -> Vec<String> {
     let builds_of = |kind: &str| {
         let prefix = format!("linux-{kind}-{}.", spec.series);
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_chosen_by_series_does_not_depend_on_the_order_of_the_list() {
+    fn selection_by_series_does_not_depend_on_the_order_of_the_list() {
         let reversed: Vec<KernelSpec> = KERNELS.iter().rev().cloned().collect();
         let chosen = one_of_each_series(KERNELS);
         assert_eq!(one_of_each_series(&reversed), chosen);
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_known_ones() {
+    fn the_error_for_an_unknown_name_lists_the_known_ones() {
         let error = select(&owned(&["6.2-rt"])).unwrap_err().to_string();
         assert!(
             error.starts_with("no kernel `6.2-rt` in the list, which has 5.10-cloud, 5.10-rt, 6.1-cloud"),
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_cannot_be_one_is_an_error_that_names_the_part() {
+    fn an_invalid_kernel_name_is_an_error_that_names_the_invalid_part() {
         for (name, part) in [
             ("bookworm:6.1", "`bookworm:6.1` is not a kernel"),
             ("book/worm:6.1-rt", "`book/worm` is not a Debian suite"),
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_flavour_does_not_take_the_packages_of_longer_ones() {
+    fn the_plain_flavour_does_not_match_packages_of_longer_flavours() {
         let names = owned(&[
             "linux-image-6.1.0-48-cloud-amd64",
             "linux-image-6.1.0-48-rt-amd64",
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_build_comes_first_by_number_not_by_letter() {
+    fn builds_are_sorted_by_number_not_by_letter() {
         let names = owned(&[
             "linux-image-6.12-rt-amd64",
             "linux-image-6.12.100+deb12-rt-amd64",
@@ -280,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn a_series_is_not_taken_for_a_longer_one() {
+    fn a_series_does_not_match_a_longer_one() {
         let names = owned(&["linux-image-6.12.1+deb12-cloud-amd64", "linux-image-6.1.0-48-cloud-amd64"]);
         let found = packages_of(&spec("s", "6.1", Flavour::Cloud), &names);
         assert_eq!(found, owned(&["linux-image-6.1.0-48-cloud-amd64"]));
     }
 
     #[test]
-    fn the_package_with_the_kernel_wins_over_the_package_of_links() {
+    fn the_package_with_the_kernel_is_preferred_to_the_package_of_links() {
         let names = owned(&["linux-image-7.2.12+deb13-rt-amd64", "linux-binary-7.2.12+deb13-rt-amd64"]);
         let found = packages_of(&spec("s", "7.2", Flavour::Rt), &names);
         assert_eq!(found, owned(&["linux-binary-7.2.12+deb13-rt-amd64"]));

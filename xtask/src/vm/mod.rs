@@ -1,8 +1,8 @@
-//! `cargo xtask vm`: the kernel tests, or one command, in real kernels under QEMU.
+//! `cargo xtask vm`: runs the kernel tests, or one command, in real kernels under QEMU.
 
 mod apt;
+mod boot_plan;
 mod clock;
-mod course;
 mod emulator;
 pub mod fetch;
 mod guests;
@@ -34,7 +34,7 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 
 use self::{
-    course::BootPlan,
+    boot_plan::BootPlan,
     emulator::Emulator,
     fetch::KernelImage,
     guests::{Guests, PlannedGuest},
@@ -49,45 +49,49 @@ use crate::{
     workspace,
 };
 
-/// Where the accepted instruction counts are.
+/// The file with the accepted instruction counts.
 const INSTRUCTIONS: &str = "tests/verified-instructions.txt";
 
-/// Several times what the slowest test, and all of them, take in a guest on a busy machine.
+/// Several times what the slowest test (`silence`) and all of them (`total`) take in a guest on a busy
+/// machine.
 const LIMITS: Limits = Limits { silence: Duration::from_secs(180), total: Duration::from_secs(1800) };
 
-/// What is to be run where.
+/// What to run, and in which kernels.
 #[derive(clap::Args, Debug, Default)]
 pub struct VmArgs {
-    /// Only this kernel: `6.12-rt` of the list, or any as `SUITE:SERIES-FLAVOUR`; may be repeated [default: the whole list]
+    /// Boot only this kernel: `6.12-rt` of the list, or any as `SUITE:SERIES-FLAVOUR`; may be repeated
+    /// [default: the whole list]
     #[arg(long = "kernel", value_name = "NAME")]
     kernels: Vec<String>,
-    /// What of the list runs with every change: all kernels, few in every mode
+    /// Run the selection for every change: all kernels, few of them in every mode
     #[arg(long, conflicts_with_all = ["kernels", "mode", "test", "all_suites", "command"])]
     everyday: bool,
-    /// How the guest's time passes [default: both for tests, one kernel of each series counted, and one repeated; smp for a
-    /// command]
+    /// How time passes in the guest [default: smp for a command, both for tests; the whole list also has
+    /// one kernel of each series counted and one repeated]
     #[arg(long, value_enum)]
     mode: Option<Modes>,
-    /// What executes the guest; the deterministic mode is always TCG
+    /// What executes the guest; modes with counted time always use TCG
     #[arg(long, value_enum, default_value_t)]
     accel: AccelChoice,
-    /// Guests side by side; each takes one processor [default: one for each processor]
+    /// Number of guests to run in parallel, each on one CPU [default: the number of CPUs]
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
-    /// A guest that prints nothing for so long has failed; time in which it waits for a processor of the host does not count
+    /// Fail a guest that prints nothing for this long, without the time it waits for a CPU of the host
     /// [default: 180]
     #[arg(long, value_name = "SECONDS")]
     silence_limit: Option<u64>,
-    /// A guest that runs longer has failed, counted likewise [default: 1800]
+    /// Fail a guest that runs longer than this, without the time it waits for a CPU of the host [default:
+    /// 1800]
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<u64>,
-    /// Only tests whose name contains this
+    /// Run only tests whose name contains this
     #[arg(long, value_name = "TEXT", conflicts_with = "command")]
     test: Option<String>,
-    /// All test binaries, not only those that every kernel is worth its time for; `--test` looks in all of them too
+    /// Run all test binaries, not only those that each mode selects; `--test` also searches all of them
     #[arg(long, conflicts_with = "command")]
     all_suites: bool,
-    /// In place of the tests, every command that measures for so long each, while two pipes keep two processors busy
+    /// Instead of the tests, run every command that measures for this long each, while two pipes keep two
+    /// CPUs busy
     #[arg(
         long,
         value_name = "SECONDS",
@@ -97,16 +101,16 @@ pub struct VmArgs {
         conflicts_with_all = ["everyday", "mode", "all_suites", "accept_instructions", "command"]
     )]
     soak: Option<u64>,
-    /// Take the verifier's instruction counts of this run as the accepted ones
+    /// Accept the verifier's instruction counts of this run
     #[arg(long, conflicts_with = "command")]
     accept_instructions: bool,
-    /// A command for the guest instead of the tests; at a terminal, `sh` is a shell
+    /// Run this command in the guest instead of the tests; at a terminal, `sh` is a shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 impl VmArgs {
-    /// What runs with every change.
+    /// The arguments that select what runs with every change.
     pub fn everyday() -> Self {
         Self { everyday: true, ..Self::default() }
     }
@@ -114,20 +118,20 @@ impl VmArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Modes {
-    /// Two processors, the host's time
+    /// Two CPUs, the host's time
     Smp,
-    /// One processor, time counted in instructions, identical runs
+    /// One CPU, time counted in instructions, identical runs
     Deterministic,
-    /// Two processors that take turns, time counted in instructions
+    /// Two CPUs that take turns, time counted in instructions
     Counted,
     /// Smp and deterministic, one after the other
     Both,
-    /// The deterministic one twice: all it says must be the same
+    /// Deterministic, twice; the output must be identical
     Repeated,
 }
 
 impl Modes {
-    const fn courses(self) -> &'static [BootPlan] {
+    const fn plans(self) -> &'static [BootPlan] {
         match self {
             Self::Smp => &[BootPlan::Once(TimeMode::Smp)],
             Self::Deterministic => &[BootPlan::Once(TimeMode::Deterministic)],
@@ -143,9 +147,9 @@ enum AccelChoice {
     /// Emulation: works everywhere
     #[default]
     Tcg,
-    /// The host's processor
+    /// The host's CPU
     Kvm,
-    /// KVM where a kernel boots under it within seconds, else TCG
+    /// KVM if a kernel boots under it within seconds, else TCG
     Auto,
 }
 
@@ -154,11 +158,12 @@ pub fn main(args: &VmArgs) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs the guests and shows what they say, and a table at the end. What the host lacks is no error: it is skipped, with
-/// the reason in the table.
+/// Runs the guests, and shows their output and a table at the end. Anything that the host lacks is not an
+/// error: the guest is skipped, with the reason in the table.
 ///
 /// # Errors
-/// Where the guests cannot be prepared, a command at the terminal failed, or the verifier has more to do than was accepted.
+/// Fails if the guests cannot be prepared, a command at the terminal failed, or the verifier walks through
+/// more instructions than were accepted.
 pub fn run(args: &VmArgs) -> anyhow::Result<Vec<VmRow>> {
     let started = Instant::now();
     let specs = kernels::select(&args.kernels)?;
@@ -172,22 +177,22 @@ pub fn run(args: &VmArgs) -> anyhow::Result<Vec<VmRow>> {
         return Ok(rows);
     };
 
-    let workplace = ImageDirectory::take()?;
+    let image_dir = ImageDirectory::take()?;
     let programs = GuestPrograms::build()?;
     let tests = args.command.is_empty();
     let (mut others, mut commands) = (peers(), busybox());
     let job = if tests {
-        // A shell is enough for what wakelat runs; the other commands would make the tests' machine another one.
+        // wakelat only needs a shell. The other commands would change the environment of the tests.
         others.extend(commands.take().map(|shell| ("bin/sh".to_owned(), shell)));
         args.test.as_slice()
     } else {
         &args.command[..]
     };
-    programs.write_image(&workplace.image, &others, commands.as_deref(), job)?;
+    programs.write_image(&image_dir.image, &others, commands.as_deref(), job)?;
     let guests = Guests {
         emulator: &emulator,
-        image: &workplace.image,
-        accel: accel(&emulator, args.accel, &first, &workplace.image)?,
+        image: &image_dir.image,
+        accel: accel(&emulator, args.accel, &first, &image_dir.image)?,
         limits: Limits {
             silence: args.silence_limit.map_or(LIMITS.silence, Duration::from_secs),
             total: args.time_limit.map_or_else(|| usual_limit(args.soak), Duration::from_secs),
@@ -210,14 +215,14 @@ pub fn run(args: &VmArgs) -> anyhow::Result<Vec<VmRow>> {
     Ok(rows)
 }
 
-/// How long a guest may run in which each command measures for `soak` seconds, if it does.
+/// The time limit of a guest, extended for a soak in which each command measures for `soak` seconds.
 fn usual_limit(soak: Option<u64>) -> Duration {
-    /// More than there are.
+    /// An upper bound on the number of commands.
     const COMMANDS: u64 = 20;
     LIMITS.total + Duration::from_secs(soak.map_or(0, |seconds| COMMANDS * seconds))
 }
 
-/// What a kernel is booted for, each with the argument of the init.
+/// The boots of a kernel, each with the argument for the init.
 fn jobs(args: &VmArgs, spec: &KernelSpec, specs: &[KernelSpec]) -> Vec<(BootPlan, String)> {
     if let Some(seconds) = args.soak {
         return vec![(BootPlan::Once(TimeMode::Smp), format!("soak={seconds}"))];
@@ -228,16 +233,17 @@ fn jobs(args: &VmArgs, spec: &KernelSpec, specs: &[KernelSpec]) -> Vec<(BootPlan
         return jobs.into_iter().map(|job| (job.plan, suites::task(&job.suites))).collect();
     }
     let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp });
-    let task = |course| match () {
+    let task = |plan| match () {
         () if !args.command.is_empty() => "command".to_owned(),
-        // A test is looked for in all suites.
+        // `--test` searches all suites.
         () if args.all_suites || args.test.is_some() => suites::task(&[]),
-        () => suites::task(&suites::of(course)),
+        () => suites::task(&suites::of(plan)),
     };
-    modes.courses().iter().map(|course| (*course, task(*course))).collect()
+    modes.plans().iter().map(|plan| (*plan, task(*plan))).collect()
 }
 
-/// Each kernel in each of its courses; where there is none, or nothing to run it, with the reason.
+/// Plans the boots of each kernel. If the kernel, or an emulator, is not available, the plan holds the
+/// reason.
 fn plan(
     specs: &[KernelSpec],
     jobs: impl Fn(&KernelSpec) -> Vec<(BootPlan, String)>,
@@ -250,9 +256,9 @@ fn plan(
     let guests = kernels.into_iter().flat_map(|(spec, kernel)| {
         let kernel = kernel.map_err(|why| format!("{why:#}"));
         let jobs = jobs(&spec);
-        jobs.into_iter().map(move |(course, task)| PlannedGuest {
+        jobs.into_iter().map(move |(plan, task)| PlannedGuest {
             name: spec.to_string(),
-            plan: course,
+            plan,
             task,
             kernel: kernel.clone(),
         })
@@ -277,7 +283,7 @@ fn accel(emulator: &Emulator, choice: AccelChoice, kernel: &KernelImage, image: 
     })
 }
 
-/// Other instruments to hold wakelat against; a test that finds none is skipped.
+/// The files of other tools to compare wakelat with; a test that does not find its tool is skipped.
 fn peers() -> Vec<(String, PathBuf)> {
     rtla::files().unwrap_or_else(|why| {
         eprintln!("vm: no rtla in the guests: {why:#}");
@@ -312,7 +318,7 @@ fn check_instructions(rows: &[VmRow], accept: bool) -> anyhow::Result<()> {
     };
     let accepted = InstructionTable::parse(&text).with_context(|| format!("cannot read `{INSTRUCTIONS}`"))?;
     if accept {
-        ensure!(!seen.is_empty(), "no test told an instruction count: nothing to accept");
+        ensure!(!seen.is_empty(), "no test reported an instruction count: nothing to accept");
         return fs::write(&path, accepted.accepting(&seen).render())
             .with_context(|| format!("cannot write `{INSTRUCTIONS}`"));
     }
@@ -322,7 +328,7 @@ fn check_instructions(rows: &[VmRow], accept: bool) -> anyhow::Result<()> {
     let complaints = accepted.regressions(&seen);
     if !complaints.is_empty() {
         bail!(
-            "the verifier has more to walk through than `{INSTRUCTIONS}` says:\n  {}\nif that is meant, run `cargo xtask vm --accept-instructions`",
+            "the verifier walks through more instructions than `{INSTRUCTIONS}` accepts:\n  {}\nif this is intended, run `cargo xtask vm --accept-instructions`",
             complaints.join("\n  ")
         );
     }

@@ -1,4 +1,4 @@
-//! QEMU's monitor, asked where the processors of a guest are that hangs.
+//! QEMU's monitor, which shows where the CPUs of a hung guest are.
 
 use std::{
     io::{Read, Write},
@@ -12,23 +12,20 @@ use std::{
 
 use anyhow::Context;
 
-/// How long the emulator may take for each piece of its answer.
+/// How long the emulator may take for each chunk of its answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the monitor prints when it waits for a command.
 const PROMPT: &[u8] = b"(qemu) ";
 
-/// Our end.
+/// The end of the socket that this process uses.
 pub struct Monitor(UnixStream);
 
-/// The emulator's end.
+/// The emulator's end of the socket.
 pub struct MonitorSocket(OwnedFd);
 
 impl Monitor {
-    /// Both ends.
-    ///
-    /// # Errors
-    /// Where there are no descriptors left.
+    /// Creates both ends.
     pub fn pair() -> anyhow::Result<(Self, MonitorSocket)> {
         let (ours, theirs) = UnixStream::pair().context("no socket for QEMU's monitor")?;
         ours.set_read_timeout(Some(TIMEOUT)).context("no time limit for QEMU's monitor")?;
@@ -36,11 +33,11 @@ impl Monitor {
         Ok((Self(ours), MonitorSocket(theirs.into())))
     }
 
-    /// Where each processor is; empty where the emulator does not answer.
+    /// The position of each CPU; empty if the emulator does not answer.
     pub fn processors(&mut self) -> Vec<String> {
         let asked = self.until_prompt().is_some() && self.0.write_all(b"info registers -a\n").is_ok();
         let answer = if asked { self.until_prompt() } else { None };
-        answer.map(|text| places(&text)).unwrap_or_default()
+        answer.map(|text| positions(&text)).unwrap_or_default()
     }
 
     fn until_prompt(&mut self) -> Option<String> {
@@ -57,12 +54,12 @@ impl Monitor {
 }
 
 impl MonitorSocket {
-    /// Has `command` use it: adds QEMU's arguments, and leaves the descriptor open over exec.
+    /// Gives the socket to `command`: adds QEMU's arguments, and keeps the descriptor open across exec.
     pub fn hand_over(self, command: &mut Command) {
         let fd = self.0.as_raw_fd();
         command.args(["-chardev", &format!("socket,id=monitor,fd={fd}"), "-mon", "chardev=monitor,mode=readline"]);
         let keep_open = move || {
-            // The closure owns the descriptor, so that it is open wherever the command is started.
+            // The closure owns the descriptor, so that it is open whenever the command is started.
             rustix::io::fcntl_setfd(&self.0, rustix::io::FdFlags::empty()).map_err(std::io::Error::from)
         };
         // SAFETY: between fork and exec only `fcntl` is called, which is async-signal-safe; nothing is allocated.
@@ -70,18 +67,18 @@ impl MonitorSocket {
     }
 }
 
-/// Of all that the monitor prints of each processor, its instruction pointer and flags, in a line each.
-fn places(answer: &str) -> Vec<String> {
-    let mut places = Vec::new();
+/// Extracts the instruction pointer and the flags of each CPU from the monitor's answer, one line per CPU.
+fn positions(answer: &str) -> Vec<String> {
+    let mut positions = Vec::new();
     let mut processor = "";
     for line in answer.lines().map(str::trim) {
         if line.starts_with("CPU#") {
             processor = line;
         } else if line.starts_with("RIP=") {
-            places.push(format!("{processor} {line}"));
+            positions.push(format!("{processor} {line}"));
         }
     }
-    places
+    positions
 }
 
 #[cfg(test)]
@@ -93,9 +90,9 @@ mod tests {
         XMM00=0000\r\n\r\nCPU#1\r\nRAX=5 RBX=6\r\nRIP=ffffffff81a03e4c RFL=00000246 HLT=0\r\n(qemu) ";
 
     #[test]
-    fn each_processor_has_a_place() {
+    fn each_cpu_has_a_position() {
         assert_eq!(
-            places(ANSWER),
+            positions(ANSWER),
             [
                 "CPU#0 RIP=ffffffff81a03e4b RFL=00000246 [---Z-P-] CPL=0 II=0 A20=1 SMM=0 HLT=1",
                 "CPU#1 RIP=ffffffff81a03e4c RFL=00000246 HLT=0",

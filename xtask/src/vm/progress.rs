@@ -1,7 +1,8 @@
-//! How long an emulator could have run: time on the host without the time spent waiting for a processor there.
+//! The time that an emulator could have run: time on the host without its waits for a CPU there.
 //!
-//! A guest on a busy host prints late without hanging. Linux accounts for each thread how long it was runnable and had no
-//! CPU (`/proc/PID/task/TID/schedstat`, second field, ns; Documentation/scheduler/sched-stats.rst).
+//! A guest on a busy host prints late without hanging. Linux accounts for each thread how long it was
+//! runnable without a CPU (`/proc/PID/task/TID/schedstat`, second field, ns;
+//! Documentation/scheduler/sched-stats.rst).
 
 use std::{
     fs,
@@ -9,20 +10,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The clock of one process: it stands still while the process's thread that waits most for a CPU waits for one.
+/// The clock of one process: elapsed time minus the time that its thread with the longest waits has waited
+/// for a CPU.
 pub struct ProgressClock {
     started: Instant,
     tasks: PathBuf,
 }
 
 impl ProgressClock {
-    /// That of a process that begins now.
+    /// Starts the clock of a process that begins now.
     pub fn of(pid: u32) -> Self {
         Self { started: Instant::now(), tasks: format!("/proc/{pid}/task").into() }
     }
 
-    /// How long it could have run so far. Of a process that is gone, or on a kernel without this account: how long ago it
-    /// began.
+    /// How long the process could have run so far. If it is gone, or the kernel does not account waits: how
+    /// long ago it began.
     pub fn now(&self) -> Duration {
         self.started.elapsed().saturating_sub(self.starved())
     }
@@ -34,7 +36,7 @@ impl ProgressClock {
     }
 }
 
-/// `time on a CPU, time waiting for one, slices`: the second.
+/// Parses the second of `time on a CPU, time waiting for one, slices`.
 fn waited_ns(schedstat: &str) -> Option<u64> {
     schedstat.split_whitespace().nth(1)?.parse().ok()
 }
@@ -50,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_goes_on_and_is_not_ahead_of_the_hosts() {
+    fn the_clock_advances_and_is_not_ahead_of_the_hosts() {
         let before = Instant::now();
         let clock = ProgressClock::of(std::process::id());
         let first = clock.now();

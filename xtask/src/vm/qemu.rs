@@ -1,4 +1,4 @@
-//! One boot of one kernel.
+//! Boots one kernel under QEMU.
 
 use std::{
     fmt,
@@ -20,21 +20,22 @@ use super::{
     progress::ProgressClock,
 };
 
-/// Words for a kernel whose time is counted in instructions.
+/// Kernel parameters for a guest whose time is counted in instructions.
 ///
-/// From 6.17 on the kernel samples which pages are used (mm/damon/stat.c), by bits that the emulator sets when its own TLB has
-/// lost a page. How large that is follows the host's clock, and so would every later instruction.
+/// From 6.17 on, the kernel samples which pages are used (mm/damon/stat.c), through bits that the emulator
+/// sets when its own TLB has lost a page. The size of that TLB follows the host's clock, and so would every
+/// later instruction.
 const COUNTED: &str = "tsc=reliable nokaslr damon_stat.enabled=N";
 
 /// How the guest's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TimeMode {
-    /// Two processors and the host's time: for counts, races and cross-checks. Latencies are noise.
+    /// Two CPUs and the host's time: for counts, races and cross-checks. Latencies are noise.
     Smp,
-    /// One processor and time counted in instructions: runs are bit for bit identical, latencies are exact.
+    /// One CPU and time counted in instructions: runs are bit for bit identical, latencies are exact.
     Deterministic,
-    /// Two processors that take turns, and time counted in instructions: for causes of waits that need two. Lengths are
-    /// exact by the guest's own clock, which goes on while a processor waits for its turn.
+    /// Two CPUs that take turns, and time counted in instructions: for causes of waits that need two.
+    /// Lengths are exact by the guest's own clock, which advances while a CPU waits for its turn.
     Counted,
 }
 
@@ -51,51 +52,51 @@ impl fmt::Display for TimeMode {
 /// What executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
-    /// QEMU's translator. Always single-threaded: with a thread for each processor, QEMU 7.2 loses the kernel's
+    /// QEMU's translator. Always single-threaded: with one thread per CPU, QEMU 7.2 loses the kernel's
     /// breakpoints, and any toggled tracepoint ends in an oops.
     Tcg,
-    /// The host's processor.
+    /// The host's CPU.
     Kvm,
 }
 
-/// What to boot.
+/// A machine to boot.
 #[derive(Clone)]
 pub struct VirtualMachine<'a> {
-    /// What runs it.
+    /// The emulator that runs it.
     pub emulator: &'a Emulator,
-    /// Its name in the list, handed to the guest as `WAKELAT_KERNEL`.
+    /// The kernel's name in the list, passed to the guest as `WAKELAT_KERNEL`.
     pub name: &'a str,
-    /// The kernel.
+    /// The compressed kernel.
     pub vmlinuz: &'a Path,
-    /// The first root.
+    /// The initial root file system.
     pub initramfs: &'a Path,
-    /// How time passes, handed to the guest as `WAKELAT_VM`.
+    /// How time passes, passed to the guest as `WAKELAT_VM`.
     pub mode: TimeMode,
-    /// What executes. The deterministic mode is always TCG.
+    /// What executes the instructions. Modes with counted time always use TCG.
     pub accel: Accel,
     /// The rate of the host's time stamp counter in kHz; see [`super::clock`].
     pub tsc_khz: u64,
-    /// The terminal becomes the guest's, and nothing is read from it.
+    /// Whether the guest gets the terminal. Its output is then not read.
     pub interactive: bool,
-    /// The argument of the guest's init.
+    /// The argument for the guest's init.
     pub task: String,
 }
 
-/// Where a line is from.
+/// The stream that a line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuestStream {
     /// The debug console: what the init and its children print.
     Results,
-    /// The serial console, which is the kernel's alone, and QEMU's own complaints.
+    /// The serial console, which only the kernel uses, and QEMU's own errors.
     Console,
 }
 
-/// When to give up on a guest. The time in which its emulator waited for a processor of the host does not count.
+/// When to give up on a guest. Time in which its emulator waits for a CPU of the host does not count.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// After so long without a line from it: it hangs.
+    /// The guest hangs if it prints no line for this long.
     pub silence: Duration,
-    /// After so long in all.
+    /// The longest that a guest may run.
     pub total: Duration,
 }
 
@@ -106,9 +107,9 @@ pub enum BootEnd {
     Exit(i32),
     /// QEMU was killed by this signal.
     Signal(i32),
-    /// It said nothing for so long, and was killed.
+    /// It printed nothing for this long, and was killed.
     Silent(Duration),
-    /// It was still running after so long, and was killed.
+    /// It was still running after this long, and was killed.
     TimeLimit(Duration),
 }
 
@@ -121,7 +122,7 @@ impl VirtualMachine<'_> {
         // `microvm` would boot faster, but one boot in twenty hung.
         add(&["-M", "q35", "-m", "512", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
         add(&["-accel", if self.accel == Accel::Kvm && !counted { "kvm" } else { "tcg,thread=single" }]);
-        // Five-level page tables are slow to emulate, and older kernels take another path with them.
+        // Five-level page tables are slow to emulate, and older kernels take a different path with them.
         add(&["-cpu", "max,la57=off"]);
         add(&["-smp", if self.mode == TimeMode::Deterministic { "1" } else { "2" }]);
         if counted {
@@ -141,11 +142,12 @@ impl VirtualMachine<'_> {
     }
 
     fn command_line(&self) -> String {
-        // Up to 6.1 the emulated clock is distrusted without `tsc=reliable`. A panic, an oops and a lockup end the run at
-        // once. What the kernel does not know, and has no dot in it, becomes the init's environment.
+        // Up to 6.1, the kernel does not trust the emulated clock without `tsc=reliable`. A panic, an oops
+        // and a lockup end the run at once. A parameter that the kernel does not know and that has no dot
+        // becomes part of the init's environment.
         let clock = match (self.mode, self.accel) {
             (TimeMode::Deterministic, _) => COUNTED.to_owned(),
-            // The init starts the other processor, which not every kernel can where the processors take turns.
+            // The init starts the other CPU, because not every kernel can if the CPUs take turns.
             (TimeMode::Counted, _) => format!("{COUNTED} maxcpus=1"),
             (TimeMode::Smp, Accel::Tcg) => format!("tsc=reliable tsc_early_khz={}", self.tsc_khz),
             (TimeMode::Smp, Accel::Kvm) => "tsc=reliable".to_owned(),
@@ -157,11 +159,8 @@ impl VirtualMachine<'_> {
         )
     }
 
-    /// Boots, hands over each line as it comes, and returns when the guest has ended. `on_line` also gets how long the
-    /// emulator could have run until then.
-    ///
-    /// # Errors
-    /// Where QEMU cannot be started.
+    /// Boots, passes on each line as it comes, and returns when the guest has ended. `on_line` also gets
+    /// how long the emulator could have run until then.
     pub fn boot(
         &self,
         limits: Limits,
@@ -170,27 +169,27 @@ impl VirtualMachine<'_> {
         let (mut monitor, socket) = Monitor::pair()?;
         let mut qemu = self.spawn(Stdio::null, Stdio::piped, Some(socket))?;
         let clock = ProgressClock::of(qemu.id());
-        let mut spoke = Duration::ZERO;
+        let mut last_output = Duration::ZERO;
         let (sender, lines) = mpsc::channel();
         read_lines(qemu.stdout.take(), GuestStream::Results, sender.clone());
         read_lines(qemu.stderr.take(), GuestStream::Console, sender);
         loop {
             let now = clock.now();
             let left = limits.total.saturating_sub(now);
-            let silence = limits.silence.saturating_sub(now.saturating_sub(spoke));
+            let silence = limits.silence.saturating_sub(now.saturating_sub(last_output));
             match lines.recv_timeout(left.min(silence)) {
                 Ok((stream, line)) => {
-                    spoke = clock.now();
-                    on_line(stream, &line, spoke);
+                    last_output = clock.now();
+                    on_line(stream, &line, last_output);
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(end_of(qemu.wait().context("cannot wait for QEMU")?)),
-                // Its emulator had to wait for a processor meanwhile.
+                // The emulator waited for a CPU meanwhile, so there is time left.
                 Err(RecvTimeoutError::Timeout) if !left.is_zero() && !silence.is_zero() => {}
                 Err(RecvTimeoutError::Timeout) => {
                     let processors = monitor.processors();
                     qemu.kill().context("cannot kill QEMU")?;
                     qemu.wait().context("cannot wait for QEMU")?;
-                    // The name of the test that hangs: the start of a line that has no end.
+                    // The start of an incomplete line has the name of the test that hangs.
                     for (stream, line) in lines {
                         on_line(stream, &line, now);
                     }
@@ -207,9 +206,6 @@ impl VirtualMachine<'_> {
     }
 
     /// Boots with the terminal as the guest's console.
-    ///
-    /// # Errors
-    /// Where QEMU cannot be started.
     pub fn boot_on_terminal(&self) -> anyhow::Result<BootEnd> {
         let mut qemu = self.spawn(Stdio::inherit, Stdio::inherit, None)?;
         Ok(end_of(qemu.wait().context("cannot wait for QEMU")?))
@@ -231,8 +227,8 @@ impl VirtualMachine<'_> {
     }
 }
 
-/// No guest outlives this program, however that ends. The kernel sends the signal when the *thread* that started the child
-/// ends, so that thread must be the one that waits.
+/// Makes the kernel kill the guest when this program ends, however that happens. The kernel sends the
+/// signal when the *thread* that started the child ends, so that thread must be the one that waits.
 fn die_with_the_parent(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: between fork and exec only `prctl` and `getppid` are called, which are async-signal-safe.
@@ -241,7 +237,7 @@ fn die_with_the_parent(command: &mut Command) {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            // It may have ended before the request was made.
+            // The parent may have ended before the request was made.
             if libc::getppid().cast_unsigned() != parent {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
@@ -254,7 +250,7 @@ fn read_lines(pipe: Option<impl Read + Send + 'static>, stream: GuestStream, sen
     let Some(pipe) = pipe else { return };
     thread::spawn(move || {
         let mut lines = BufReader::new(pipe).split(b'\n');
-        // A failed read is the end of the pipe for our purposes: the exit code tells the rest.
+        // A failed read counts as the end of the pipe; the exit code reports the reason.
         while let Some(Ok(line)) = lines.next() {
             let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
             if sender.send((stream, line)).is_err() {
@@ -298,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deterministic_mode_has_one_processor_counted_time_and_fixed_seeds_whatever_the_accelerator() {
+    fn the_deterministic_mode_has_one_cpu_counted_time_and_fixed_seeds_with_any_accelerator() {
         let arguments = machine(TimeMode::Deterministic, Accel::Kvm).arguments().join(" ");
         for wanted in [
             "-accel tcg,thread=single",
@@ -311,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counted_mode_has_two_processors_of_which_the_init_starts_one() {
+    fn the_counted_mode_has_two_cpus_and_the_init_starts_the_second() {
         let arguments = machine(TimeMode::Counted, Accel::Kvm).arguments().join(" ");
         for wanted in [
             "-accel tcg,thread=single",
@@ -324,15 +320,15 @@ mod tests {
     }
 
     #[test]
-    fn only_a_guest_on_the_hosts_counter_is_told_its_rate() {
-        let is_told = |mode, accel| machine(mode, accel).command_line().contains(" tsc_early_khz=2300000 ");
-        assert!(is_told(TimeMode::Smp, Accel::Tcg));
-        assert!(!is_told(TimeMode::Smp, Accel::Kvm));
-        assert!(!is_told(TimeMode::Deterministic, Accel::Tcg));
+    fn only_a_guest_on_the_hosts_counter_gets_its_rate() {
+        let gets_rate = |mode, accel| machine(mode, accel).command_line().contains(" tsc_early_khz=2300000 ");
+        assert!(gets_rate(TimeMode::Smp, Accel::Tcg));
+        assert!(!gets_rate(TimeMode::Smp, Accel::Kvm));
+        assert!(!gets_rate(TimeMode::Deterministic, Accel::Tcg));
     }
 
     #[test]
-    fn the_guest_is_told_the_mode_ahead_of_the_arguments_of_its_init() {
+    fn the_guest_gets_the_mode_before_the_arguments_of_its_init() {
         let line = machine(TimeMode::Smp, Accel::Kvm).command_line();
         assert!(line.ends_with(" WAKELAT_VM=smp WAKELAT_KERNEL=6.12-rt -- job"), "{line}");
     }

@@ -1,5 +1,5 @@
-//! What two boots of one machine said, held against each other: bit for bit the same where time is counted in
-//! instructions, and with it every figure of every report. Pure.
+//! Compares the output of two boots of one machine. If time is counted in instructions, it is the same bit
+//! for bit, and with it every figure of every report. Pure.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use super::{
     verdict::{BootOutcome, GuestTest, TestStatus},
 };
 
-/// The name under which the comparison stands among the tests.
-const TEST: &str = "repeated::two_runs_of_one_machine_say_the_same";
+/// The name of the comparison in the list of tests.
+const TEST: &str = "repeated::two_runs_of_one_machine_have_the_same_output";
 
 /// How many lines that differ are shown.
 const SHOWN: usize = 20;
 
-/// What one boot said.
+/// The output of one boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootOutput {
     results: Vec<String>,
@@ -22,7 +22,8 @@ pub struct BootOutput {
 }
 
 impl BootOutput {
-    /// One more line. Which of two streams is read first is for the host to say, so each is kept by itself.
+    /// Adds a line. The order in which the two streams are read depends on the host, so each is kept
+    /// separately.
     pub fn line(&mut self, stream: GuestStream, line: &str) {
         match stream {
             GuestStream::Results => self.results.push(line.to_owned()),
@@ -30,12 +31,12 @@ impl BootOutput {
         }
     }
 
-    /// How many lines.
+    /// The number of lines.
     fn count(&self) -> usize {
         self.results.len() + self.console.len()
     }
 
-    /// Each line that is not the same in `other` at the same place.
+    /// The lines that are not the same in `other` at the same position.
     fn differences<'a>(&'a self, other: &'a Self) -> Vec<Difference<'a>> {
         [(&self.results, &other.results), (&self.console, &other.console)]
             .into_iter()
@@ -51,14 +52,15 @@ impl BootOutput {
     }
 }
 
-/// A line in which two boots differ; none where one has said less.
+/// A line in which two boots differ; `None` for the boot that printed fewer lines.
 struct Difference<'a> {
     number: usize,
     first: Option<&'a str>,
     second: Option<&'a str>,
 }
 
-/// The outcome of the first boot with what came of the comparison, and the lines that differ.
+/// Compares two boots. Returns the outcome of the first with the result of the comparison, and the lines
+/// that differ.
 pub fn compare(
     (mut outcome, first): (BootOutcome, BootOutput),
     (again, second): (BootOutcome, BootOutput),
@@ -69,10 +71,10 @@ pub fn compare(
         let _ =
             writeln!(shown, "line {number}\n- {}\n+ {}", first.unwrap_or("(no line)"), second.unwrap_or("(no line)"));
     }
-    let fate = if differences.is_empty() { TestStatus::Passed } else { TestStatus::Failed };
-    outcome.tests.push(GuestTest { name: TEST.to_owned(), status: fate });
+    let status = if differences.is_empty() { TestStatus::Passed } else { TestStatus::Failed };
+    outcome.tests.push(GuestTest { name: TEST.to_owned(), status });
     let differ = (!differences.is_empty())
-        .then(|| format!("of {} lines {} differ when the same machine runs again", first.count(), differences.len()));
+        .then(|| format!("{} of {} lines differ when the same machine runs again", differences.len(), first.count()));
     let reasons: Vec<String> = [outcome.failure.take(), again.failure, differ].into_iter().flatten().collect();
     outcome.failure = (!reasons.is_empty()).then(|| reasons.join("; "));
     (outcome, shown)
@@ -83,24 +85,24 @@ mod tests {
     use super::*;
 
     fn boot(results: &[&str]) -> (BootOutcome, BootOutput) {
-        let mut said = BootOutput::default();
-        results.iter().for_each(|line| said.line(GuestStream::Results, line));
-        said.line(GuestStream::Console, "a word of the kernel's");
-        (BootOutcome::default(), said)
+        let mut output = BootOutput::default();
+        results.iter().for_each(|line| output.line(GuestStream::Results, line));
+        output.line(GuestStream::Console, "a message of the kernel");
+        (BootOutcome::default(), output)
     }
 
     #[test]
-    fn two_boots_that_say_the_same_pass() {
+    fn two_boots_with_the_same_output_pass() {
         let (outcome, shown) = compare(boot(&["p99 4.1 us"]), boot(&["p99 4.1 us"]));
         assert_eq!((outcome.failure.as_deref(), shown.as_str()), (None, ""));
         assert_eq!(outcome.counts(), (1, 0, 0));
     }
 
     #[test]
-    fn a_single_figure_that_differs_and_a_line_more_fail_and_are_shown() {
+    fn a_different_figure_and_an_additional_line_fail_and_are_shown() {
         let (outcome, shown) = compare(boot(&["a", "p99 4.1 us"]), boot(&["a", "p99 4.2 us", "b"]));
         assert_eq!(shown, "line 2\n- p99 4.1 us\n+ p99 4.2 us\nline 3\n- (no line)\n+ b\n");
-        assert_eq!(outcome.failure.as_deref(), Some("of 3 lines 2 differ when the same machine runs again"));
+        assert_eq!(outcome.failure.as_deref(), Some("2 of 3 lines differ when the same machine runs again"));
         assert_eq!(outcome.counts(), (0, 1, 0));
     }
 

@@ -1,5 +1,5 @@
-//! rtla, which the figures of timerlat are held against, as files for the guests: the machine's own, or Debian's package
-//! kept beside the kernels.
+//! The files of rtla for the guests, in which tests compare timerlat's figures with rtla's: the installed
+//! one, or Debian's package in the cache of kernels.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,13 +11,13 @@ use anyhow::Context;
 use super::{apt::output, fetch::lock_cache, unpacked};
 use crate::privilege;
 
-/// The program, and the Debian package it is in.
+/// The name of the program and of its Debian package.
 const NAME: &str = "rtla";
 
-/// The program, its libraries and its loader: where each goes in a guest, and where it is.
+/// The program, its libraries and its loader: the path of each in a guest, and on this machine.
 ///
 /// # Errors
-/// Where there is none, and none can be had from Debian's packages.
+/// Fails if there is none and Debian's packages do not provide one.
 pub fn files() -> anyhow::Result<Vec<(String, PathBuf)>> {
     let (program, libraries) = match privilege::program(NAME) {
         Some(installed) => (installed, String::new()),
@@ -41,15 +41,16 @@ fn program(root: &Path) -> PathBuf {
     root.join("usr/bin").join(NAME)
 }
 
-/// What `program` is linked with, found as the loader finds it.
+/// The libraries that `program` is linked with, found as the loader finds them.
 fn needed(program: &Path, libraries: &str) -> anyhow::Result<Vec<(String, PathBuf)>> {
-    let said = output(Command::new("ldd").arg(program).env("LD_LIBRARY_PATH", libraries))?;
-    linked(&said)
+    let printed = output(Command::new("ldd").arg(program).env("LD_LIBRARY_PATH", libraries))?;
+    linked(&printed)
 }
 
-/// From lines such as `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x7f…)`, and `/lib64/ld-linux-x86-64.so.2 (0x7f…)` for
-/// the loader, which must be at that very place. The kernel's own (`linux-vdso.so.1`) is no file.
-fn linked(said: &str) -> anyhow::Result<Vec<(String, PathBuf)>> {
+/// Parses lines such as `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x7f…)`, and
+/// `/lib64/ld-linux-x86-64.so.2 (0x7f…)` for the loader, which must be at exactly that path. The vDSO
+/// (`linux-vdso.so.1`) is not a file.
+fn linked(printed: &str) -> anyhow::Result<Vec<(String, PathBuf)>> {
     let file = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
@@ -61,7 +62,7 @@ fn linked(said: &str) -> anyhow::Result<Vec<(String, PathBuf)>> {
             _ => None,
         }
     };
-    said.lines().filter_map(file).collect::<anyhow::Result<_>>().with_context(|| format!("`{NAME}` cannot be run"))
+    printed.lines().filter_map(file).collect::<anyhow::Result<_>>().with_context(|| format!("`{NAME}` cannot be run"))
 }
 
 #[cfg(test)]
@@ -70,15 +71,15 @@ mod tests {
 
     #[test]
     fn libraries_and_the_loader_go_where_the_loader_looks() {
-        let said = "\tlinux-vdso.so.1 (0x00007fc67fad2000)\n\
+        let printed = "\tlinux-vdso.so.1 (0x00007fc67fad2000)\n\
             \tlibtracefs.so.1 => /cache/rtla/usr/lib/x86_64-linux-gnu/libtracefs.so.1 (0x00007fc67fa97000)\n\
             \t/lib64/ld-linux-x86-64.so.2 (0x00007fc67fad4000)\n";
         let files = [
             ("lib/libtracefs.so.1", "/cache/rtla/usr/lib/x86_64-linux-gnu/libtracefs.so.1"),
             ("lib64/ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2"),
         ];
-        let owned = files.map(|(place, file)| (place.to_owned(), PathBuf::from(file)));
-        assert_eq!(linked(said).unwrap(), owned);
+        let owned = files.map(|(path, file)| (path.to_owned(), PathBuf::from(file)));
+        assert_eq!(linked(printed).unwrap(), owned);
     }
 
     #[test]

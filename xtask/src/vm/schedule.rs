@@ -1,38 +1,39 @@
-//! Which kernel is booted for what. Pure.
+//! Decides how each kernel is booted and which suites it runs. Pure.
 
 use super::{
-    course::BootPlan,
+    boot_plan::BootPlan,
     kernels::{self, Flavour, KernelSpec},
     qemu::TimeMode,
     suites,
 };
 
-/// One boot, or two of the same: how, and which suites.
+/// One boot, or two of the same machine, and the suites to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// How often the kernel is booted, and how its time passes.
     pub plan: BootPlan,
-    /// The suites, as the init takes them.
+    /// The suites, in the form that the init takes.
     pub suites: Vec<&'static str>,
 }
 
-/// What a kernel is worth with every change, besides the short suites on two processors, which every kernel runs.
+/// What a kernel runs with every change, besides the short suites on two CPUs, which every kernel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// The cross-check with hist triggers on two processors.
+    /// The cross-check with hist triggers on two CPUs.
     Triggers,
-    /// The tracers on two processors.
+    /// The tracers on two CPUs.
     Tracers,
     /// All suites of the deterministic mode.
     Deterministic,
-    /// Planted causes between two processors.
+    /// Planted causes between two CPUs.
     Counted,
     /// Whole reports, twice.
     Repeated,
 }
 
-/// The oldest and the newest kernel, one between them, and the oldest with hist triggers and with tracers. What is not here
-/// runs the short suites with every change, and all suites with `--full`.
+/// The oldest and the newest kernel, one in between, and the oldest ones with hist triggers and with
+/// tracers. A kernel that is not listed runs the short suites with every change, and all suites with
+/// `--full`.
 const EVERYDAY: &[(&str, &[Part])] = &[
     ("5.10-cloud", &[Part::Deterministic, Part::Counted]),
     ("6.1-cloud", &[Part::Triggers]),
@@ -42,7 +43,7 @@ const EVERYDAY: &[(&str, &[Part])] = &[
     ("7.2-rt", &[Part::Deterministic, Part::Repeated]),
 ];
 
-/// What runs with every change.
+/// The boots of a kernel with every change.
 pub fn everyday(spec: &KernelSpec) -> Vec<Job> {
     let name = spec.to_string();
     let parts = EVERYDAY.iter().find(|(kernel, _)| *kernel == name).map_or(&[][..], |(_, parts)| parts);
@@ -61,23 +62,24 @@ pub fn everyday(spec: &KernelSpec) -> Vec<Job> {
     jobs
 }
 
-/// All suites in all modes. One kernel of each series is counted: what happens between two processors depends on the series,
-/// and hardly on how a kernel of it is configured. One is booted twice: that runs repeat themselves is the emulator's doing.
+/// All suites in all modes. Only one kernel of each series is counted: what happens between two CPUs
+/// depends on the series, and hardly on the configuration. Only one kernel is booted twice: that runs are
+/// repeatable is a property of the emulator.
 pub fn full(spec: &KernelSpec, all: &[KernelSpec]) -> Vec<Job> {
     let mut jobs = vec![whole(BootPlan::Once(TimeMode::Smp)), whole(BootPlan::Once(TimeMode::Deterministic))];
     if kernels::one_of_each_series(all).contains(spec) {
         jobs.push(whole(BootPlan::Once(TimeMode::Counted)));
     }
-    // The newest with tracers, which only these have.
+    // The newest kernel with tracers, which only RT kernels have.
     if kernels::newest_of(Flavour::Rt, all) == Some(spec) {
         jobs.push(whole(BootPlan::Twice));
     }
     jobs
 }
 
-/// All suites of a course.
-pub fn whole(course: BootPlan) -> Job {
-    Job { plan: course, suites: suites::of(course) }
+/// All suites of a boot plan.
+pub fn whole(plan: BootPlan) -> Job {
+    Job { plan, suites: suites::of(plan) }
 }
 
 #[cfg(test)]
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_runs_on_two_processors_every_day_and_verifies_all_programs() {
+    fn every_kernel_runs_on_two_cpus_every_day_and_verifies_all_programs() {
         for spec in KERNELS {
             let jobs = everyday(spec);
             assert_eq!(jobs[0].plan, BootPlan::Once(TimeMode::Smp), "{spec}");
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_every_day_is_in_the_full_list() {
+    fn everyday_jobs_are_in_the_full_list() {
         for spec in KERNELS {
             let full = full(spec, KERNELS);
             for job in everyday(spec) {

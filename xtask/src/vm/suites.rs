@@ -1,18 +1,18 @@
 //! Which test binaries a guest runs.
 
-use super::{course::BootPlan, qemu::TimeMode};
+use super::{boot_plan::BootPlan, qemu::TimeMode};
 
-/// On two processors on every kernel with every change: that every program is let in, that counts are exact across CPUs and
-/// under filters, and that nothing freezes where both are busy.
+/// What every kernel runs on two CPUs with every change: the verifier accepts every program, counts are
+/// exact across CPUs and with filters, and nothing freezes if both CPUs are busy.
 pub const SHORT: &[&str] = &["kernel", "counts:across_cpus", "filters:_btf", "busy"];
 
-/// What needs hist triggers and a second processor.
+/// Suites that need hist triggers and a second CPU.
 pub const TRIGGERS: &[&str] = &["verify"];
 
-/// What needs the tracers and a second processor.
+/// Suites that need the tracers and a second CPU.
 pub const TRACERS: &[&str] = &["timerlat", "timerlat_threads", "interference"];
 
-/// What is exact where time is.
+/// Suites that are exact if time is exact.
 const DETERMINISTIC: &[&str] = &[
     "context:kworker",
     "context:storm",
@@ -30,24 +30,26 @@ const DETERMINISTIC: &[&str] = &[
     "why",
 ];
 
-/// What has a known length and needs a second processor.
+/// Tests of waits that have a known length and need a second CPU.
 const COUNTED: &[&str] = &["why:either_cpu", "why:on_an_idle_cpu", "why:from_another_cpu", "why:on_other_cpus"];
 
-/// What depends on the kernel, as much as every kernel of the list is worth under emulation. `suite:text` runs only the tests
-/// with `text` in their names; a suite that is not built is not run. All ways to attach have one body each, so one or two of
-/// them do. The others say nothing that the host's kernel does not say as well (`bad_places`, `losses`, `overhead`,
-/// `window`, `workloads`), take minutes in an emulator (`traps`), or need programs that are not in the guest (`peers`).
-pub fn of(course: BootPlan) -> Vec<&'static str> {
-    match course {
+/// The suites of a boot plan: what depends on the kernel, as far as it is worth its time under emulation on
+/// every kernel of the list. `suite:text` runs only the tests with `text` in their names; a suite that is
+/// not built is not run. Each program has one body for all ways to attach it, so one or two of them are
+/// enough. The other suites show nothing that the host's kernel does not show as well (`bad_places`,
+/// `losses`, `overhead`, `window`, `workloads`), take minutes in an emulator (`traps`), or need programs
+/// that are not in the guest (`peers`).
+pub fn of(plan: BootPlan) -> Vec<&'static str> {
+    match plan {
         BootPlan::Once(TimeMode::Smp) => [SHORT, TRIGGERS, TRACERS].concat(),
         BootPlan::Once(TimeMode::Deterministic) => DETERMINISTIC.to_vec(),
         BootPlan::Once(TimeMode::Counted) => COUNTED.to_vec(),
-        // What prints all that a user sees.
+        // Prints everything that a user sees.
         BootPlan::Twice => vec!["reports"],
     }
 }
 
-/// The init's argument for these suites; for all there are where none are named.
+/// The init's argument for these suites; for all suites if none are named.
 pub fn task(suites: &[&str]) -> String {
     if suites.is_empty() { "tests".to_owned() } else { format!("tests={}", suites.join(",")) }
 }
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kernel_verifies_every_program_once_before_all_else() {
+    fn each_kernel_verifies_every_program_once_and_first() {
         assert_eq!(of(BootPlan::Once(TimeMode::Smp))[0], "kernel");
         assert!(!of(BootPlan::Once(TimeMode::Deterministic)).contains(&"kernel"));
     }

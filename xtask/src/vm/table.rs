@@ -1,4 +1,4 @@
-//! The account of a whole run. Pure.
+//! The report of a whole run. Pure.
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write, time::Duration};
 
@@ -10,27 +10,27 @@ pub struct VmRow {
     pub kernel: String,
     /// The mode's name.
     pub mode: String,
-    /// What came of it.
+    /// The result.
     pub result: VmResult,
 }
 
-/// What came of one kernel in one mode.
+/// The result of one kernel in one mode.
 pub enum VmResult {
     /// It ran.
     Done {
-        /// What happened in it.
+        /// The outcome of the boot.
         outcome: BootOutcome,
         /// From the start of QEMU to its end.
         took: Duration,
     },
-    /// It could not be run here, and why.
+    /// It could not run here, for this reason.
     Skipped(String),
-    /// It could not be started.
+    /// It could not be started, for this reason.
     Broken(String),
 }
 
 impl VmRow {
-    /// Why the whole run fails because of this row, if it does.
+    /// Why this row fails the whole run, if it does.
     pub fn failure(&self) -> Option<&str> {
         match &self.result {
             VmResult::Done { outcome, .. } => outcome.failure.as_deref(),
@@ -40,7 +40,7 @@ impl VmRow {
     }
 }
 
-/// The table, and below it the reasons behind its numbers.
+/// Renders the table, and below it the reasons behind its numbers.
 pub fn render(rows: &[VmRow]) -> String {
     let mut cells: Vec<[String; 8]> =
         vec![["kernel", "release", "mode", "boot", "passed", "failed", "skipped", "time"].map(str::to_owned)];
@@ -51,7 +51,7 @@ pub fn render(rows: &[VmRow]) -> String {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             let width = width(column);
-            // Names to the left, numbers to the right.
+            // Names are left-aligned, numbers right-aligned.
             let _ = if column < 3 { write!(line, "{cell:<width$}  ") } else { write!(line, "{cell:>width$}  ") };
         }
         text.push_str(line.trim_end());
@@ -86,7 +86,7 @@ fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// The suites that took longest, each over all rows.
+/// The duration of each suite over all rows, longest first.
 fn slowest(rows: &[VmRow]) -> String {
     let mut suites = times_of_suites(rows);
     suites.sort_by_key(|(_, took)| Reverse(*took));
@@ -127,18 +127,18 @@ fn failures(rows: &[VmRow]) -> String {
     text
 }
 
-/// Each reason once, with what it kept from running where.
+/// Each reason once, with the tests that it kept from running and the guests in which it did.
 fn skips(rows: &[VmRow]) -> String {
     let mut by_reason: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
     for row in rows {
-        let place = format!("{} {}", row.kernel, row.mode);
+        let guest = format!("{} {}", row.kernel, row.mode);
         match &row.result {
-            VmResult::Skipped(why) => by_reason.entry(why).or_default().entry("all").or_default().push(place),
+            VmResult::Skipped(why) => by_reason.entry(why).or_default().entry("all").or_default().push(guest),
             VmResult::Broken(_) => {}
             VmResult::Done { outcome, .. } => {
                 for test in &outcome.tests {
                     if let TestStatus::Skipped(why) = &test.status {
-                        by_reason.entry(why).or_default().entry(&test.name).or_default().push(place.clone());
+                        by_reason.entry(why).or_default().entry(&test.name).or_default().push(guest.clone());
                     }
                 }
             }
@@ -148,8 +148,8 @@ fn skips(rows: &[VmRow]) -> String {
     for (reason, tests) in by_reason {
         let count: usize = tests.values().map(Vec::len).sum();
         let _ = writeln!(text, "skipped {count}: {reason}");
-        for (test, places) in tests {
-            let _ = writeln!(text, "  {test}: {}", places.join(", "));
+        for (test, guests) in tests {
+            let _ = writeln!(text, "  {test}: {}", guests.join(", "));
         }
     }
     text
@@ -171,8 +171,8 @@ fn warnings(rows: &[VmRow]) -> String {
 mod tests {
     use super::{super::verdict::GuestTest, *};
 
-    fn test(name: &str, fate: TestStatus) -> GuestTest {
-        GuestTest { name: name.to_owned(), status: fate }
+    fn test(name: &str, status: TestStatus) -> GuestTest {
+        GuestTest { name: name.to_owned(), status }
     }
 
     fn row(kernel: &str, result: VmResult) -> VmRow {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_failure_and_skip_reason_is_told() {
+    fn every_row_failure_and_skip_reason_is_shown() {
         let skip = || TestStatus::Skipped("no hist triggers".to_owned());
         let good = BootOutcome {
             release: Some("6.12.117+deb12-rt-amd64".to_owned()),
@@ -225,7 +225,7 @@ warning 7.2-rt smp: WARNING: x
     }
 
     #[test]
-    fn a_skipped_kernel_is_no_failure_and_a_broken_one_is() {
+    fn a_skipped_kernel_is_not_a_failure_but_a_broken_one_is() {
         assert_eq!(row("a", VmResult::Skipped("x".to_owned())).failure(), None);
         assert_eq!(row("a", VmResult::Broken("x".to_owned())).failure(), Some("x"));
     }

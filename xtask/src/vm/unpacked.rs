@@ -1,6 +1,6 @@
-//! A Debian package and what it needs, unpacked below a directory of ours.
+//! Unpacks a Debian package and its dependencies into a private directory.
 //!
-//! Nothing is installed: what a package would put in the place of another is not ours to decide.
+//! Nothing is installed: whether a package may replace another is the user's decision.
 
 use std::{
     fs,
@@ -12,15 +12,15 @@ use anyhow::{Context, ensure};
 
 use super::apt::output;
 
-/// Where apt keeps what is installed, a paragraph a package.
+/// The list of installed packages, one paragraph per package.
 const INSTALLED: &str = "/var/lib/dpkg/status";
 
-/// Unpacks `package`, and those packages it needs that the machine lacks, below `root`, where `works` says that it can be
-/// used. Packages whose names begin with `anew` are fetched even where they are installed: the machine's may be of another
-/// version.
+/// Unpacks `package`, and its dependencies that the machine lacks, below `root`, if `works` accepts the
+/// result. Packages whose names begin with `anew` are fetched even if they are installed, because the
+/// installed ones may have another version.
 ///
 /// # Errors
-/// Where it cannot be had from the machine's sources, or does not work.
+/// Fails if the machine's sources do not provide the package, or it does not work.
 pub fn fetch(root: &Path, package: &str, anew: &str, works: impl Fn(&Path) -> bool) -> anyhow::Result<()> {
     let staging = PathBuf::from(format!("{}-staging", root.display()));
     let archives = staging.join("archives");
@@ -44,7 +44,7 @@ pub fn fetch(root: &Path, package: &str, anew: &str, works: impl Fn(&Path) -> bo
         }
         output(apt.args(["-qq", "install", "--yes", "--download-only", "--no-install-recommends", package]))
     };
-    // An index that is missing, or some weeks old, does not name the files that the mirror holds.
+    // An index that is missing, or a few weeks old, does not name the files that the mirror has.
     download().or_else(|_| output(Command::new("apt-get").args(["-qq", "update"])).and_then(|_| download()))?;
     for deb in fs::read_dir(&archives).context("apt fetched nothing")? {
         let deb = deb?.path();
@@ -58,13 +58,14 @@ pub fn fetch(root: &Path, package: &str, anew: &str, works: impl Fn(&Path) -> bo
     fs::remove_dir_all(&staging).with_context(|| format!("cannot remove `{}`", staging.display()))
 }
 
-/// For the loader: Debian's libraries lie in both while its packages move from one to the other.
+/// The library directories, for the loader. Debian's libraries are in both while its packages move from one
+/// to the other.
 pub fn libraries(root: &Path) -> String {
     let path = |dir: &str| root.join(dir).display().to_string();
     [path("usr/lib/x86_64-linux-gnu"), path("lib/x86_64-linux-gnu")].join(":")
 }
 
-/// The list of what is installed, but for packages whose names begin so.
+/// The list of installed packages, without those whose names begin with `prefix`.
 fn without(prefix: &str, status: &str) -> String {
     let package = format!("Package: {prefix}");
     status.split_inclusive("\n\n").filter(|paragraph| !paragraph.starts_with(&package)).collect()
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_fetched_anew_does_not_stand_in_its_own_way() {
+    fn a_package_to_fetch_anew_is_not_listed_as_installed() {
         let status = "Package: qemu-utils\nStatus: install ok installed\n\nPackage: zlib1g\nBreaks: qemu-utils\n\nPackage: qemu-block-extra\n";
         assert_eq!(without("qemu-", status), "Package: zlib1g\nBreaks: qemu-utils\n\n");
     }

@@ -1,6 +1,6 @@
-//! What a guest's two streams say: which tests passed, and how the run ended. Pure.
+//! Parses a guest's two streams: which tests passed, and how the run ended. Pure.
 //!
-//! The init speaks in lines that begin with `##vm`; between them is libtest's output, one test at a time:
+//! The init prints lines that begin with `##vm`; between them is libtest's output, one test at a time:
 //!
 //! ```text
 //! ##vm boot 6.12.117+deb12-rt-amd64
@@ -16,18 +16,19 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::qemu::BootEnd;
 
-/// What the init's own lines begin with.
+/// The prefix of the init's own lines.
 pub const MARKER: &str = "##vm ";
 
 /// QEMU's exit code after the init has written 0x10 to its exit port: `(0x10 << 1) | 1`.
 pub const EXIT_SUCCESS: i32 = 33;
-/// The same for 0x11: something failed, and the streams say what.
+/// QEMU's exit code after the init has written 0x11: something failed, and the streams have the reason.
 pub const EXIT_FAILURE: i32 = 35;
-/// QEMU ends so by itself when the guest reboots, which under `panic=-1` is a panic.
+/// QEMU's exit code when the guest reboots, which with `panic=-1` means a panic.
 const EXIT_REBOOT: i32 = 0;
 
-/// What is in a line by which the kernel reports that it is broken or stuck. Of a stall there are three: `self-detected stall on
-/// CPU`, `detected stalls on CPUs/tasks` and `detected expedited stalls` (kernel/rcu/tree_stall.h, kernel/rcu/tree_exp.h).
+/// Strings in the lines by which the kernel reports that it is broken or stuck. There are three messages
+/// for a stall: `self-detected stall on CPU`, `detected stalls on CPUs/tasks` and
+/// `detected expedited stalls` (kernel/rcu/tree_stall.h, kernel/rcu/tree_exp.h).
 const REPORTS: &[&str] = &[
     "BUG: ",
     "Oops",
@@ -38,17 +39,17 @@ const REPORTS: &[&str] = &[
     "general protection fault",
 ];
 
-/// How many of the console's last lines go into a verdict that has nothing better to show.
+/// How many of the console's last lines go into a failure that has nothing better to show.
 const CONSOLE_TAIL: usize = 4;
 
-/// What one test did.
+/// The result of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TestStatus {
     /// It passed.
     Passed,
     /// It failed, or was running when the guest died.
     Failed,
-    /// It found that this kernel lacks what it tests, and why.
+    /// It found that this kernel lacks what it tests, for this reason.
     Skipped(String),
 }
 
@@ -57,50 +58,51 @@ pub enum TestStatus {
 pub struct GuestTest {
     /// `suite::test`.
     pub name: String,
-    /// What it did.
+    /// Its result.
     pub status: TestStatus,
 }
 
-/// One boot, summed up.
+/// The outcome of one boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootOutcome {
-    /// The kernel's own name for itself; none where it did not get as far as the init.
+    /// The kernel's release; `None` if it did not get as far as the init.
     pub release: Option<String>,
-    /// From the start of QEMU to the init's first line.
+    /// Time from the start of QEMU to the init's first line.
     pub boot: Option<Duration>,
-    /// In the order they ran.
+    /// The tests, in the order in which they ran.
     pub tests: Vec<GuestTest>,
-    /// The suites that ended, in the order they ran, and how long each took.
+    /// The suites that ended, in the order in which they ran, and the duration of each.
     pub suites: Vec<(String, Duration)>,
-    /// Instructions the verifier walked through, by program: of all variants of a program, those of the longest.
+    /// Instructions that the verifier walked through, by program: the largest count of all variants of a
+    /// program.
     pub verified: BTreeMap<String, u64>,
     /// Warnings of the kernel, which do not fail a run.
     pub warnings: Vec<String>,
-    /// Why the run failed; none where it passed.
+    /// Why the run failed; `None` if it passed.
     pub failure: Option<String>,
 }
 
 impl BootOutcome {
-    /// How many tests passed, failed and were skipped.
+    /// The number of tests that passed, failed and were skipped.
     pub fn counts(&self) -> (usize, usize, usize) {
         let count = |wanted: fn(&TestStatus) -> bool| self.tests.iter().filter(|test| wanted(&test.status)).count();
         (
-            count(|fate| *fate == TestStatus::Passed),
-            count(|fate| *fate == TestStatus::Failed),
-            count(|fate| matches!(fate, TestStatus::Skipped(_))),
+            count(|status| *status == TestStatus::Passed),
+            count(|status| *status == TestStatus::Failed),
+            count(|status| matches!(status, TestStatus::Skipped(_))),
         )
     }
 }
 
-/// Reads the streams line by line.
+/// Parses the streams line by line.
 #[derive(Default)]
 pub struct Transcript {
     outcome: BootOutcome,
     suite: String,
     suite_began: Duration,
-    /// The test that runs, and why it is skipped where it has said so.
+    /// The running test, and the reason if it has reported that it is skipped.
     running: Option<(String, Option<String>)>,
-    /// Tests with a result in this suite: to be compared with libtest's own count.
+    /// Tests with a result in this suite, to compare with libtest's own count.
     seen_in_suite: usize,
     problems: Vec<String>,
     ended: Option<i32>,
@@ -109,7 +111,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// One line of the results, and when it came.
+    /// Parses one line of the results; `at` is the time at which it came.
     pub fn result_line(&mut self, line: &str, at: Duration) {
         if let Some(words) = line.strip_prefix(MARKER) {
             self.marker(words, at);
@@ -139,7 +141,7 @@ impl Transcript {
         }
     }
 
-    /// One line of the kernel's console.
+    /// Parses one line of the kernel's console.
     pub fn console_line(&mut self, line: &str) {
         let text = without_timestamp(line);
         if text.is_empty() {
@@ -148,24 +150,24 @@ impl Transcript {
         if let Some((_, reason)) = text.split_once("Kernel panic - not syncing: ") {
             self.panic.get_or_insert_with(|| reason.to_owned());
         } else if REPORTS.iter().any(|sign| text.contains(sign)) {
-            self.problems.push(format!("the kernel said `{text}`"));
+            self.problems.push(format!("the kernel reported `{text}`"));
         } else if text.contains("WARNING: ") {
             self.outcome.warnings.push(text.to_owned());
         }
         self.console.push(text.to_owned());
     }
 
-    /// The sum of it, once QEMU has ended.
+    /// Sums up the boot after QEMU has ended.
     pub fn finish(mut self, end: BootEnd) -> BootOutcome {
         let during = self.during();
         let first = match end {
             BootEnd::Exit(EXIT_SUCCESS) if self.ended == Some(0) => None,
             BootEnd::Exit(EXIT_SUCCESS | EXIT_FAILURE) => match self.ended {
                 Some(0) => Some("the init reported success and failure at once".to_owned()),
-                // The tests say it better.
+                // The failed tests are the better explanation.
                 Some(_) if !self.suite.is_empty() => None,
                 Some(code) => Some(format!("the command ended with {code}")),
-                None => Some("the guest ended without a word of its init".to_owned()),
+                None => Some("the guest ended without a report from its init".to_owned()),
             },
             BootEnd::Exit(EXIT_REBOOT) => Some(match &self.panic {
                 Some(panic) => format!("kernel panic{during}: {panic}"),
@@ -185,7 +187,7 @@ impl Transcript {
         if !reasons.is_empty() {
             self.outcome.failure = Some(reasons.join("; "));
         } else if self.ended != Some(0) {
-            self.outcome.failure = Some("the init reported a failure, and no test did".to_owned());
+            self.outcome.failure = Some("the init reported a failure, but no test did".to_owned());
         }
         self.outcome
     }
@@ -196,7 +198,7 @@ impl Transcript {
             "boot" => (self.outcome.release, self.outcome.boot) = (Some(rest.to_owned()), Some(at)),
             "suite" => (self.suite, self.suite_began, self.seen_in_suite) = (rest.to_owned(), at, 0),
             "suite-end" => {
-                // libtest ends with 101 where a test failed.
+                // libtest ends with 101 if a test failed.
                 if !matches!(rest, "0" | "101") {
                     self.problems.push(format!("suite `{}` ended with {rest}{}", self.suite, self.during()));
                 }
@@ -209,15 +211,15 @@ impl Transcript {
         }
     }
 
-    /// Gives the running test its fate.
-    fn finish_test(&mut self, fate: TestStatus) {
+    /// Records the result of the running test.
+    fn finish_test(&mut self, status: TestStatus) {
         let Some((test, skipped)) = self.running.take() else { return };
-        let fate = match (fate, skipped) {
+        let status = match (status, skipped) {
             (TestStatus::Passed | TestStatus::Skipped(_), Some(reason)) => TestStatus::Skipped(reason),
-            (fate, _) => fate,
+            (status, _) => status,
         };
         self.seen_in_suite += 1;
-        self.outcome.tests.push(GuestTest { name: format!("{}::{test}", self.suite), status: fate });
+        self.outcome.tests.push(GuestTest { name: format!("{}::{test}", self.suite), status });
     }
 
     fn skip(&mut self, test: &str, reason: &str) {
@@ -227,7 +229,8 @@ impl Transcript {
         }
     }
 
-    /// `ok. 3 passed; 1 failed; 0 ignored; …`: a result line lost in other output must not pass for a test that ran.
+    /// Checks libtest's own count, `ok. 3 passed; 1 failed; 0 ignored; …`: a result line that was lost in
+    /// other output must not pass for a test that ran.
     fn summary(&mut self, summary: &str) {
         let words: Vec<&str> = summary.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect();
         let count_of = |what: &str| {
@@ -264,7 +267,8 @@ impl Transcript {
     }
 }
 
-/// `[   12.345678] text`, or with a caller's number before the text, without what changes from run to run.
+/// Strips the timestamp, which changes from run to run, from `[   12.345678] text`. A caller's number
+/// before the text is kept.
 fn without_timestamp(line: &str) -> &str {
     let text = line.trim();
     match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

@@ -1,4 +1,4 @@
-//! The two devices through which a guest speaks to QEMU.
+//! The two devices through which a guest communicates with QEMU.
 
 use std::{arch::asm, convert::Infallible, fs::File, io, io::Read, thread};
 
@@ -10,10 +10,7 @@ const EXIT: u16 = 0xf4;
 const SUCCESS: u8 = 0x10;
 const FAILURE: u8 = 0x11;
 
-/// Copies all that comes out of `pipe` to the debug console.
-///
-/// # Errors
-/// Where the pipe cannot be read, or the port may not be written.
+/// Copies everything from `pipe` to the debug console.
 pub fn print_from(mut pipe: impl Read) -> io::Result<()> {
     allow(DEBUG_CONSOLE)?;
     let mut buffer = vec![0; 1 << 16];
@@ -36,10 +33,7 @@ pub fn print_from(mut pipe: impl Read) -> io::Result<()> {
     }
 }
 
-/// Ends the machine.
-///
-/// # Errors
-/// Where the port may not be written.
+/// Powers the machine off with an exit code for QEMU.
 pub fn end(succeeded: bool) -> io::Result<Infallible> {
     allow(EXIT)?;
     let code = if succeeded { SUCCESS } else { FAILURE };
@@ -51,9 +45,10 @@ pub fn end(succeeded: bool) -> io::Result<Infallible> {
     }
 }
 
-/// Lets the calling thread write `port`. Its children do not need it, and a thread with ports pays for them at each switch.
+/// Lets the calling thread write `port`. Its children do not need it, and a thread with port
+/// permissions pays for them at each switch.
 fn allow(port: u16) -> io::Result<()> {
-    // SAFETY: changes nothing but this thread's permission.
+    // SAFETY: changes only this thread's permission.
     match unsafe { libc::ioperm(port.into(), 1, 1) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -61,12 +56,9 @@ fn allow(port: u16) -> io::Result<()> {
 }
 
 /// Brings the loopback interface up.
-///
-/// # Errors
-/// Where the kernel has no network.
 pub fn raise_loopback() -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
-    // SAFETY: a structure of plain numbers and bytes.
+    // SAFETY: `ifreq` is plain numbers and bytes, for which all zeros is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(*b"lo") {
         *to = from.cast_signed();
@@ -80,9 +72,6 @@ pub fn raise_loopback() -> io::Result<()> {
 }
 
 /// The serial console, for a shell.
-///
-/// # Errors
-/// Where there is none.
 pub fn terminal() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/ttyS0")
 }

@@ -1,9 +1,10 @@
-//! The first process of a test machine: it mounts what tests need, runs them one suite after another, and ends the machine
-//! with a code that says how it went.
+//! The first process of a test machine: it mounts what tests need, runs them one suite after another,
+//! and powers the machine off with a code that reports the result.
 //!
-//! Its last argument is the task: `tests`, which may be followed by the suites such as `tests=kernel,counts:cpus`,
-//! `soak=SECONDS`, `command`, `shell` or `probe`; the words that go with it are in `/job`. What it and its children print goes to the debug console, so
-//! that the serial console is the kernel's alone; lines that begin with `##vm` are its own.
+//! Its last argument is the task: `tests`, optionally with the suites, such as
+//! `tests=kernel,counts:cpus`, `soak=SECONDS`, `command`, `shell` or `probe`; the words that go with it
+//! are in `/job`. The output of init and its children goes to the debug console, so that the serial
+//! console belongs to the kernel; lines that begin with `##vm` are init's own.
 
 use std::process::ExitCode;
 
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
     }
     let mut problems = mounts::mount_all();
     problems.extend(processors::start_all());
-    // The last argument: before it the kernel puts the words of its own command line that it has left to its loader.
+    // The last argument: the kernel puts the words of its own command line that it does not know before it.
     let task = std::env::args().next_back().unwrap_or_default();
     let succeeded = if task == "shell" {
         for problem in problems {
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     };
     match machine::end(succeeded) {
         Ok(never) => match never {},
-        // The kernel panics when its first process ends, and so the machine ends as well.
+        // The kernel panics when its first process exits, which ends the machine as well.
         Err(error) => eprintln!("init: cannot end the machine: {error}"),
     }
     ExitCode::FAILURE

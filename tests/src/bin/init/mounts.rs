@@ -1,4 +1,4 @@
-//! The file systems a test expects of any machine.
+//! The file systems that tests expect on any machine.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use nix::mount::{MsFlags, mount};
 
 use crate::machine;
 
-/// Where, which, and with what options; parents first.
+/// Mount point, type and options; parents first.
 const MOUNTS: &[(&str, &str, Option<&str>)] = &[
     ("/proc", "proc", None),
     ("/sys", "sysfs", None),
@@ -20,11 +20,11 @@ const MOUNTS: &[(&str, &str, Option<&str>)] = &[
     ("/sys/fs/cgroup", "cgroup2", None),
 ];
 
-/// Mounts what this kernel has, and says what it has not.
+/// Mounts the file systems that this kernel has, and returns an error for each of the others.
 pub fn mount_all() -> Vec<String> {
     let mut problems = Vec::new();
     for &(place, kind, options) in MOUNTS {
-        // In sysfs the kernel makes the directories itself, where it has the file system.
+        // In sysfs the kernel creates the directory itself if it has the file system.
         let _ = fs::create_dir_all(place);
         if let Err(error) = mount(Some(kind), place, Some(kind), MsFlags::empty(), options) {
             problems.push(format!("cannot mount {kind} on `{place}`: {error}"));

@@ -1,4 +1,4 @@
-//! The processors that the kernel was told to leave out when it started.
+//! The processors that the kernel left offline at boot, as requested.
 
 use std::{
     fs, hint,
@@ -9,11 +9,12 @@ use std::{
 
 const PROCESSORS: &str = "/sys/devices/system/cpu";
 
-/// Starts them, and says which do not.
+/// Brings them online, and returns an error for each that fails.
 ///
 /// Up to 6.4 the kernel waits for a new processor in a loop around `schedule()` (`do_boot_cpu`,
-/// arch/x86/kernel/smpboot.c). An emulator with one thread, which counts instructions, leaves a processor when that pauses or
-/// halts, so that the new one would never have its turn: something to schedule that pauses ends that.
+/// arch/x86/kernel/smpboot.c). An emulator with one thread that counts instructions leaves a processor
+/// only when it pauses or halts, so the new one would never run: a runnable thread that executes
+/// `pause` prevents that.
 pub fn start_all() -> Vec<String> {
     let left_out = left_out();
     if left_out.is_empty() {

@@ -1,4 +1,4 @@
-//! What the machine was started for.
+//! The task for which the machine was started.
 
 use std::{
     fs, io,
@@ -23,7 +23,7 @@ const TESTS: &str = "/tests";
 const SOAK: &str = "/bin/soak";
 const BUSYBOX: &str = "/bin/busybox";
 
-/// Runs the task with all output on the debug console, and tells whether it succeeded.
+/// Runs the task with all output on the debug console, and returns whether it succeeded.
 pub fn reported(task: &str, problems: &[String]) -> bool {
     let (reader, writer) = match io::pipe() {
         Ok(pipe) => pipe,
@@ -57,7 +57,8 @@ pub fn reported(task: &str, problems: &[String]) -> bool {
     };
     println!("##vm end {code}");
 
-    // The printer ends when nobody holds the pipe any more: neither what the tests left running nor this process.
+    // The printer ends when the pipe has no writers left: neither processes that the tests left running
+    // nor this one.
     let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     while !matches!(waitpid(None, None), Err(Errno::ECHILD)) {}
     let silenced = fs::File::options().write(true).open("/dev/console").map(|console| {
@@ -72,8 +73,8 @@ pub fn reported(task: &str, problems: &[String]) -> bool {
     }
 }
 
-/// Runs the programs in [`TESTS`] with the words of the job: all of them, or `chosen` ones in this order, as far as they are
-/// there. What follows a colon chooses among their tests: `kernel,counts:cpus`.
+/// Runs the programs in [`TESTS`] with the words of the job: all of them, or the `chosen` ones in this
+/// order, if they exist. Words after a colon choose among their tests: `kernel,counts:cpus`.
 fn tests(chosen: Option<&str>) -> i32 {
     let mut there: Vec<PathBuf> = match fs::read_dir(TESTS) {
         Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
@@ -107,7 +108,7 @@ fn tests(chosen: Option<&str>) -> i32 {
     failed
 }
 
-/// Runs each command that measures for so many seconds, or those that the words of the job choose.
+/// Runs each command that measures for `seconds`, or those that the words of the job choose.
 fn soak(seconds: Option<&str>) -> i32 {
     let suite = Path::new(SOAK);
     let mut command = program(suite);
@@ -119,7 +120,7 @@ fn soak(seconds: Option<&str>) -> i32 {
 fn tested(suite: &Path, command: &mut Command) -> i32 {
     let name = suite.file_name().unwrap_or_default().display();
     println!("##vm suite {name}\nsuite {name}");
-    // One at a time, so that the line of the test that hangs is the last one.
+    // One test at a time, so that the last line names the test that hangs.
     command.args(["--test-threads=1", "--nocapture"]).args(job()).stdin(Stdio::null());
     let code = run(command);
     println!("##vm suite-end {code}");
@@ -175,14 +176,14 @@ fn program(path: &Path) -> Command {
     command
 }
 
-/// The words that go with the task: each ends in a zero byte.
+/// The words that go with the task, each terminated by a NUL byte.
 fn job() -> Vec<String> {
     let words = fs::read("/job").unwrap_or_default();
     let words = String::from_utf8_lossy(&words);
     words.split_terminator('\0').map(str::to_owned).collect()
 }
 
-/// Runs a command to its end; its exit code, or 128 and its signal as shells count.
+/// Runs a command to its end. Returns its exit code, or 128 plus its signal, as shells do.
 fn run(command: &mut Command) -> i32 {
     let child = match command.spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
@@ -192,7 +193,7 @@ fn run(command: &mut Command) -> i32 {
         }
     };
     loop {
-        // Orphans come to the first process and are to be buried by it: hence any child, not this one.
+        // Orphans are reparented to the first process, which has to reap them: so wait for any child.
         match waitpid(None, None) {
             Ok(WaitStatus::Exited(pid, code)) if pid == child => return code,
             Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => return 128 + signal as i32,

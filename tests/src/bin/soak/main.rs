@@ -1,7 +1,8 @@
-//! Every command that measures, one after another and for a long time each, while a pipe keeps each of two CPUs busy: the
-//! machine goes on, the kernel reports nothing, and the command comes back.
+//! Runs every command that measures, one after another and for a long time each, while a pipe keeps
+//! each of two CPUs busy: the machine makes progress, the kernel reports nothing, and the command ends.
 //!
-//! `$WAKELAT_SOAK` says for how many seconds each. The init of a test machine sets it: `cargo xtask vm --soak`.
+//! `$WAKELAT_SOAK` is the number of seconds for each. The init of a test machine sets it:
+//! `cargo xtask vm --soak`.
 
 use std::process::{Command, Stdio};
 
@@ -32,12 +33,13 @@ fn main() {
     ]);
 }
 
-/// `wakelat` with these arguments, measuring for as long as is asked for.
+/// `wakelat` with these arguments, measuring for the requested time.
 fn wakelat(arguments: &[&str]) -> Command {
     command(&[arguments, &["-d", &format!("{}s", seconds())]].concat())
 }
 
-/// A command that needs the ring buffer: it is refused where the kernel's would freeze the machine, which is then left alone.
+/// Runs a command that needs the ring buffer. If the kernel's ring buffer would freeze the machine,
+/// wakelat refuses to run.
 fn streams(arguments: &[&str]) -> TestOutcome {
     if machine::ring_buffer_may_sleep() {
         Run::refused(wakelat(arguments), &["ring buffer", "PREEMPT_RT"]);
@@ -56,7 +58,7 @@ fn hist_with_samples() -> TestOutcome {
     streams(&["hist", "--json", "--mode", "samples"])
 }
 
-/// Where its own choice is refused, counting in the kernel is what is left.
+/// If the default mode is refused, aggregation in the kernel remains.
 fn top() -> TestOutcome {
     if machine::ring_buffer_may_sleep() {
         streams(&["top", "--json"])?;
@@ -78,7 +80,7 @@ fn why() -> TestOutcome {
     streams(&["why", "--json"])
 }
 
-/// Read as it comes, as a guest has no room for it.
+/// The recording is read while it is written, because a guest has no room for it.
 fn record() -> TestOutcome {
     let record = ["record", "-o", "-"];
     if machine::ring_buffer_may_sleep() {
@@ -99,7 +101,7 @@ fn verify() -> TestOutcome {
     if machine::ring_buffer_may_sleep() {
         return streams(&["verify", "--json"]);
     }
-    // 4: there are no hist triggers to compare with.
+    // 4 means that there are no hist triggers to compare with.
     let agreed = if tracefs::has_hist_triggers() { 0 } else { 4 };
     Run::begin()?.measure(wakelat(&["verify", "--json"])).assert_verified(agreed);
     Ok(())
@@ -117,7 +119,7 @@ fn osnoise() -> TestOutcome {
     Ok(())
 }
 
-/// The commands that it prints, run by a shell.
+/// A shell runs the commands that `hist-trigger print` prints.
 fn hist_trigger() -> TestOutcome {
     tracefs::need_hist_triggers()?;
     let printed = command(&["hist-trigger", "print", "-d", &seconds().to_string()]).output();

@@ -1,4 +1,4 @@
-//! One command under load, and the machine meanwhile.
+//! Runs one command under load, and observes the machine meanwhile.
 
 use std::{
     fmt, fs,
@@ -20,21 +20,21 @@ use wakelat_tests::{
     workload::{Pipe, Staged, Workload},
 };
 
-/// How long a command may take beyond what it measures for, to load, to work off what is left and to print; generous, as an
-/// emulator may be running the kernel.
+/// How long a command may take in addition to measuring: to load programs, to work off the backlog and
+/// to print; generous, because the kernel may run in an emulator.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// How long a pipe may be at rest. The kernel calls a CPU locked up on which nothing is scheduled for 20 s
-/// (`get_softlockup_thresh`, kernel/watchdog.c).
-const REST: Duration = Duration::from_secs(10);
+/// How long a pipe may make no progress. The kernel reports a lockup of a CPU on which nothing has been
+/// scheduled for 20 s (`get_softlockup_thresh`, kernel/watchdog.c).
+const MAX_STALL: Duration = Duration::from_secs(10);
 
-/// How often the pipes are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval between two checks of the pipes.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often it is said how far they are, so that a machine that goes on is told from one that does not.
-const SAY: Duration = Duration::from_secs(60);
+/// Interval at which the progress of the pipes is printed, so that a slow machine can be told from a stuck one.
+const PRINT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What has the kernel watch for CPUs that are locked up, tasks that hang and stalls of RCU, and what to write there.
+/// Files and values that make the kernel watch for locked-up CPUs, hung tasks and stalls of RCU.
 const WATCHDOGS: [(&str, &str); 4] = [
     ("/proc/sys/kernel/soft_watchdog", "1"),
     ("/proc/sys/kernel/watchdog_thresh", "10"),
@@ -42,38 +42,32 @@ const WATCHDOGS: [(&str, &str); 4] = [
     ("/sys/module/rcupdate/parameters/rcu_cpu_stall_suppress", "0"),
 ];
 
-/// For how long each command measures: s.
-///
-/// # Panics
-/// Where it is not said.
+/// How long each command measures: s.
 pub fn seconds() -> u64 {
     let seconds = std::env::var("WAKELAT_SOAK").ok().and_then(|text| text.parse().ok());
     seconds.expect("run by `cargo xtask vm --soak`, which sets WAKELAT_SOAK to a number of seconds")
 }
 
-/// The load, at work.
+/// The running load.
 pub struct Run {
     pipes: [Pulse; 2],
     log: KernelLog,
 }
 
-/// What became of a command.
+/// The result of a command.
 pub struct Measured {
     status: ExitStatus,
     took: Duration,
-    /// Its last document that tells of a window.
+    /// The last document that covers a window.
     document: Option<String>,
-    /// Bytes that each pipe has handed on.
-    handed: [u64; 2],
-    rested: Duration,
+    /// Number of bytes that each pipe has transferred.
+    transferred: [u64; 2],
+    longest_stall: Duration,
     reports: Vec<String>,
 }
 
 impl Run {
     /// Starts the load and the watchdogs.
-    ///
-    /// # Errors
-    /// Where there is one CPU.
     pub fn begin() -> Result<Self, Skip> {
         let cpus = machine::two_cpus()?;
         for (file, value) in WATCHDOGS {
@@ -88,58 +82,55 @@ impl Run {
         println!("\n  refused, as this kernel's ring buffer may freeze the machine");
     }
 
-    /// Runs `command` to its end, and looks at the pipes meanwhile.
-    ///
-    /// # Panics
-    /// If a pipe stops, or the command does not come back.
+    /// Runs `command` to its end, and checks the pipes meanwhile.
     pub fn measure(mut self, mut command: Command) -> Measured {
         let begun = Instant::now();
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let documents = documents(child.stdout.take().expect("piped"));
         let limit = Duration::from_secs(seconds()) + PATIENCE;
-        let mut said = begun;
+        let mut printed = begun;
         let mut document = None;
         loop {
-            match documents.recv_timeout(LOOK) {
+            match documents.recv_timeout(CHECK_INTERVAL) {
                 Ok(later) => document = Some(later),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.pipes.iter_mut().for_each(Pulse::feel);
-            if said.elapsed() >= SAY {
-                said = Instant::now();
-                println!("\n  after {} s: {:?} bytes handed on", begun.elapsed().as_secs(), self.handed());
+            self.pipes.iter_mut().for_each(Pulse::check);
+            if printed.elapsed() >= PRINT_INTERVAL {
+                printed = Instant::now();
+                println!("\n  after {} s: {:?} bytes transferred", begun.elapsed().as_secs(), self.transferred());
             }
             if begun.elapsed() > limit {
                 give_up(&mut child, limit, &self.log.reports());
             }
         }
         let status = child.wait().expect("a child can be waited for");
-        self.pipes.iter_mut().for_each(Pulse::feel);
-        let rested = self.pipes.iter().map(|pipe| pipe.rested).max().unwrap_or_default();
-        let (handed, reports) = (self.handed(), self.log.reports());
-        let measured = Measured { status, took: begun.elapsed(), document, handed, rested, reports };
+        self.pipes.iter_mut().for_each(Pulse::check);
+        let longest_stall = self.pipes.iter().map(|pipe| pipe.longest_stall).max().unwrap_or_default();
+        let (transferred, reports) = (self.transferred(), self.log.reports());
+        let measured = Measured { status, took: begun.elapsed(), document, transferred, longest_stall, reports };
         println!("\n  {measured}");
         measured
     }
 
-    fn handed(&self) -> [u64; 2] {
-        self.pipes.each_ref().map(|pipe| pipe.handed)
+    fn transferred(&self) -> [u64; 2] {
+        self.pipes.each_ref().map(|pipe| pipe.transferred)
     }
 }
 
 fn give_up(child: &mut Child, limit: Duration, reports: &[String]) -> ! {
     let _ = child.kill();
-    panic!("not back after {limit:?}; the kernel's reports: {reports:?}")
+    panic!("still running after {limit:?}; the kernel's reports: {reports:?}")
 }
 
-/// The documents of a command that tell of a window, as they come. What else it prints is read and forgotten.
+/// The documents of a command that cover a window, as they arrive. Other output is read and discarded.
 fn documents(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, documents) = channel();
     thread::spawn(move || {
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
-            // There may be a line for each switch.
+            // Skips the other lines: there may be one for each switch.
             if line.contains(r#""duration_ns""#) {
                 let _ = sender.send(line.into_owned());
             }
@@ -148,19 +139,16 @@ fn documents(output: impl Read + Send + 'static) -> Receiver<String> {
     documents
 }
 
-/// How long the window of a document was: ns.
+/// Length of the window of a document: ns.
 fn window_of(document: &str) -> Option<u64> {
     let document: Value = serde_json::from_str(document).ok()?;
-    // The tracers' window is what they recorded.
+    // The window of the tracers is what they recorded.
     [&document["duration_ns"], &document["coverage"]["duration_ns"]].into_iter().find_map(Value::as_u64)
 }
 
 impl Measured {
-    /// Asserts of `verify` that all that it compared agrees, which it says with the code `agreed`; of lengths as far as this machine's
-    /// time allows.
-    ///
-    /// # Panics
-    /// If it is not so.
+    /// Asserts that everything that `verify` compared agrees, which it reports with the exit code
+    /// `agreed`; lengths only as far as this machine's time allows.
     pub fn assert_verified(&self, agreed: i32) {
         const DISAGREED: i32 = 3;
         self.assert_code(&[agreed, DISAGREED]);
@@ -172,10 +160,7 @@ impl Measured {
         }
     }
 
-    /// Asserts that the command ended with one of `codes`, and the kernel had nothing to report.
-    ///
-    /// # Panics
-    /// If it is not so.
+    /// Asserts that the command exited with one of `codes`, and that the kernel reported nothing.
     pub fn assert_code(&self, codes: &[i32]) {
         assert!(self.status.code().is_some_and(|code| codes.contains(&code)), "{self}: {:?}", self.document);
         assert!(self.reports.is_empty(), "{self}");
@@ -184,47 +169,51 @@ impl Measured {
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { status, took, document, handed, rested, reports } = self;
+        let Self { status, took, document, transferred, longest_stall, reports } = self;
         write!(f, "{status} after {:.1} s, ", took.as_secs_f64())?;
         if let Some(ns) = document.as_deref().and_then(window_of) {
             write!(f, "window {:.3} s, ", ns as f64 / 1e9)?;
         }
-        write!(f, "{handed:?} bytes handed on, at rest for at most {:.1} s, ", rested.as_secs_f64())?;
-        if reports.is_empty() { f.write_str("no report of the kernel") } else { write!(f, "the kernel: {reports:?}") }
+        write!(f, "{transferred:?} bytes transferred, stalled for at most {:.1} s, ", longest_stall.as_secs_f64())?;
+        if reports.is_empty() { f.write_str("no kernel report") } else { write!(f, "the kernel: {reports:?}") }
     }
 }
 
-/// A pipe at work, and whether it goes on.
+/// A running pipe, and whether it makes progress.
 struct Pulse {
     load: Staged,
     cpu: usize,
-    at_first: u64,
-    handed: u64,
-    felt: Instant,
-    rested: Duration,
+    blocked_before: u64,
+    transferred: u64,
+    last_progress: Instant,
+    longest_stall: Duration,
 }
 
 impl Pulse {
     fn on(cpu: usize) -> Self {
         let mut load = Workload::Pipe(Pipe { cpu }).stage();
-        let at_first = blocked(&load);
+        let blocked_before = blocked(&load);
         load.begin();
-        Self { load, cpu, at_first, handed: 0, felt: Instant::now(), rested: Duration::ZERO }
+        Self { load, cpu, blocked_before, transferred: 0, last_progress: Instant::now(), longest_stall: Duration::ZERO }
     }
 
-    /// Each byte is read by a task that had blocked for it.
-    fn feel(&mut self) {
-        let handed = blocked(&self.load) - self.at_first;
-        if handed > self.handed {
-            (self.handed, self.felt) = (handed, Instant::now());
+    /// Checks for progress: each byte is read by a task that had blocked for it.
+    fn check(&mut self) {
+        let transferred = blocked(&self.load) - self.blocked_before;
+        if transferred > self.transferred {
+            (self.transferred, self.last_progress) = (transferred, Instant::now());
             return;
         }
-        self.rested = self.rested.max(self.felt.elapsed());
-        assert!(self.felt.elapsed() < REST, "the pipe of CPU {} has been at rest for {REST:?}", self.cpu);
+        self.longest_stall = self.longest_stall.max(self.last_progress.elapsed());
+        assert!(
+            self.last_progress.elapsed() < MAX_STALL,
+            "the pipe of CPU {} has made no progress for {MAX_STALL:?}",
+            self.cpu
+        );
     }
 }
 
-/// How often the tasks of a pipe have blocked, by the kernel's account.
+/// How often the tasks of a pipe have blocked, by the kernel's accounting.
 fn blocked(load: &Staged) -> u64 {
     ["wl-ping", "wl-pong"].iter().map(|name| TaskStats::of(load.tid(name)).voluntary).sum()
 }

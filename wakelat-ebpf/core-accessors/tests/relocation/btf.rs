@@ -1,5 +1,5 @@
-//! BTF of a made-up kernel, written out as the kernel documents it (Documentation/bpf/btf.rst, "BTF Type and String
-//! Encoding").
+//! Builds the BTF of a made-up kernel in the format that the kernel documents
+//! (Documentation/bpf/btf.rst, "BTF Type and String Encoding").
 
 use aya_obj::btf::Btf;
 
@@ -10,7 +10,7 @@ const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const VOLATILE: u32 = 9;
 
-/// A type's number; 0 is `void`.
+/// The ID of a type; 0 is `void`.
 pub type Id = u32;
 
 /// The types of a kernel.
@@ -44,7 +44,7 @@ impl TargetKernel {
         self.last
     }
 
-    /// A number of so many bytes.
+    /// An integer of `size` bytes.
     pub fn int(&mut self, name: &str, size: u32, signed: bool) -> Id {
         self.ty(name, INT, 0, size, &[(u32::from(signed) << 24) | (size * 8)])
     }
@@ -64,12 +64,12 @@ impl TargetKernel {
         self.ty("", ARRAY, 0, 0, &[of, of, len])
     }
 
-    /// A structure, anonymous where the name is empty; its members' offsets are in bytes.
+    /// A structure, anonymous if the name is empty; the offsets of its members are in bytes.
     pub fn structure(&mut self, name: &str, members: &[(&str, Id, u32)]) -> Id {
         self.composite(STRUCT, name, members)
     }
 
-    /// A union, likewise.
+    /// A union, anonymous if the name is empty; the offsets of its members are in bytes.
     pub fn union(&mut self, name: &str, members: &[(&str, Id, u32)]) -> Id {
         self.composite(UNION, name, members)
     }
@@ -79,11 +79,11 @@ impl TargetKernel {
         for (member, ty, offset) in members {
             rest.extend([self.name(member), *ty, offset * 8]);
         }
-        // As large as anything in these tests.
+        // At least as large as every type in these tests.
         self.ty(name, kind, members.len(), 16384, &rest)
     }
 
-    /// What `/sys/kernel/btf/vmlinux` would hold, in the byte order of this machine, parsed.
+    /// What `/sys/kernel/btf/vmlinux` would contain, in the byte order of this machine, parsed.
     pub fn btf(&self) -> Btf {
         const HEADER: u32 = 24;
         let types = self.types.len() as u32 * 4;

@@ -1,4 +1,4 @@
-//! That accessors find what they name, in kernels laid out otherwise than the table.
+//! Accessors find the fields that they name, in kernels with another layout than the table's.
 
 mod btf;
 mod program;
@@ -8,7 +8,7 @@ use btf::TargetKernel;
 use core_accessors::{AccessorTable, CHAR, I32, I64, U32, U64, array, embedded, pointer};
 use program::{Program, RunOutcome::*, exists, link, load, offset, relocated, run};
 
-/// The table of all tests.
+/// The table used by all tests.
 fn table() -> AccessorTable {
     AccessorTable::new()
         .structure(
@@ -58,7 +58,8 @@ fn new_kernel() -> Btf {
     kernel.btf()
 }
 
-/// A kernel before 5.14: `state`, the processor in `task_struct`, and the node's number in an anonymous union.
+/// A kernel before 5.14: `state`, the processor in `task_struct`, and the node's ID in an anonymous
+/// union.
 fn old_kernel() -> Btf {
     let mut kernel = TargetKernel::new();
     let int = kernel.int("int", 4, true);
@@ -179,7 +180,8 @@ fn an_unsigned_field_is_read_at_the_width_it_has() {
     assert_eq!(run(&object, &kernel.btf(), "state"), Loaded(8, 40));
 }
 
-/// A loop over one field or another, whichever there is; the store keeps LLVM from making two loops of it.
+/// A loop that reads one field or the other, depending on which exists; the store keeps LLVM from
+/// splitting the loop in two.
 const GUARDED: &str = "entry:
   %other = load ptr, ptr %this, align 8
   %out = load ptr, ptr %other, align 8

@@ -1,5 +1,5 @@
-//! Programs that call accessors: written as LLVM IR, linked by bpf-linker, relocated by aya, run by an interpreter that
-//! knows as much of BPF as they need.
+//! Runs programs that call accessors: written as LLVM IR, linked by bpf-linker, relocated by aya, and
+//! run by an interpreter that knows just enough BPF.
 
 use std::{env, fmt::Write as _, fs, path::Path, process::Command};
 
@@ -9,13 +9,13 @@ use core_accessors::{AccessorTable, LINKER_ARGS};
 
 /// A function of LLVM IR, from `ptr %this` to `i64`.
 pub struct Program {
-    /// Its name.
+    /// The program's name.
     pub name: &'static str,
-    /// Its lines.
+    /// The lines of its body.
     pub body: String,
 }
 
-/// Where the table's accessor finds the field, for a structure at 0.
+/// A program that returns the address that the accessor computes for a structure at 0.
 pub fn offset(name: &'static str, accessor: &str) -> Program {
     Program {
         name,
@@ -23,12 +23,12 @@ pub fn offset(name: &'static str, accessor: &str) -> Program {
     }
 }
 
-/// Whether the kernel has the field.
+/// A program that returns whether the kernel has the field.
 pub fn exists(name: &'static str, accessor: &str) -> Program {
     Program { name, body: format!("%e = call i32 @core.{accessor}.exists()\n%r = zext i32 %e to i64\nret i64 %r") }
 }
 
-/// The field's value, of that type of LLVM's.
+/// A program that returns the value of the field, of LLVM type `ty`.
 pub fn load(name: &'static str, accessor: &str, ty: &str) -> Program {
     let extended = if ty == "i64" { "add i64 %v, 0".to_owned() } else { format!("zext {ty} %v to i64") };
     Program {
@@ -39,7 +39,8 @@ pub fn load(name: &'static str, accessor: &str, ty: &str) -> Program {
     }
 }
 
-/// Links programs with the table's accessors; where there is no bpf-linker to do it, says that this test is skipped.
+/// Links programs with the table's accessors. Without bpf-linker, prints that this test is skipped and
+/// returns `None`.
 pub fn link(test: &str, kernel: &AccessorTable, programs: &[Program]) -> Option<Object> {
     let Some(linker) = SearchPaths::from_environment().linker() else {
         println!("SKIP {test}: bpf-linker is not installed; `cargo install bpf-linker`");
@@ -61,7 +62,7 @@ pub fn link(test: &str, kernel: &AccessorTable, programs: &[Program]) -> Option<
     Some(Object::parse(&fs::read(path("o")).unwrap()).unwrap())
 }
 
-/// The programs, each in a section of its own, with the debug information without which LLVM writes no BTF.
+/// The programs, each in a section of its own, with the debug information that LLVM needs to write BTF.
 fn module(programs: &[Program]) -> String {
     let mut ir = "\
 source_filename = \"programs.ll\"
@@ -88,29 +89,29 @@ define i64 @{name}(ptr %this) section \"raw_tp/{name}\" !dbg !{node} {{\n{body}\
     ir + &declared.join("\n") + "\n"
 }
 
-/// The declaration of what a line calls: the call without its arguments' names.
+/// The declaration of the function that a line calls: the call without the names of its arguments.
 fn declaration(line: &str) -> Option<String> {
     let (_, call) = line.split_once("= call ")?;
     Some(format!("declare {}", call.replace(" %this", "").replace(" %a", "")))
 }
 
-/// How a program ended.
+/// How a program ends.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RunOutcome {
-    /// With this result.
+    /// It returns this result.
     Returned(i64),
-    /// With a load of so many bytes from this address.
+    /// It loads this many bytes from this address.
     Loaded(usize, i64),
-    /// With the instruction that aya puts in place of an access to a field that is not there.
+    /// It reaches the instruction that aya puts in place of an access to a missing field.
     Poisoned,
 }
 
-/// Relocates the programs for a kernel, and runs the one with that name on a structure at 0.
+/// Relocates the programs for a kernel, and runs the program `name` on a structure at 0.
 pub fn run(object: &Object, kernel: &Btf, name: &str) -> RunOutcome {
     interpret(&relocated(object, kernel, name))
 }
 
-/// The instructions of a program as that kernel would get them.
+/// The instructions of a program after relocation for that kernel.
 pub fn relocated(object: &Object, kernel: &Btf, name: &str) -> Vec<bpf_insn> {
     let mut object = object.clone();
     object.relocate_btf(kernel).unwrap();

@@ -1,4 +1,4 @@
-//! The bytes of a BTF, from a file of its own or from the `vmlinux` that holds it.
+//! Reads the bytes of a BTF, from a file of its own or from the `vmlinux` that contains it.
 
 use std::{
     collections::TryReserveError,
@@ -11,39 +11,40 @@ use std::{
 use anyhow::{Context as _, Error, Result, bail, ensure};
 use object::{Object as _, ObjectSection as _, read::ReadCache};
 
-/// The longest BTF that is read: bytes. Those of distributions' kernels have 4 to 12 MB.
+/// Maximum size of a BTF in bytes. The BTF of a distribution's kernel has 4 to 12 MB.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Reads the BTF in `path`: BTF as it is, or the section `.BTF` of an ELF file. Nothing where there is no such file.
+/// Reads the BTF in `path`: raw BTF, or the section `.BTF` of an ELF file. None if there is no such file.
 ///
 /// # Errors
-/// Where the file cannot be read, or is neither, or has more than 256 MiB of BTF, and where there is not enough memory to parse it
-/// and to load the programs: a process that runs out of memory there ends without a message.
+/// If the file cannot be read, is neither of these, or has more than 256 MiB of BTF. Also if there is not
+/// enough memory to parse the BTF and to load the programs, because a process that runs out of memory there
+/// aborts without an error message.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
     };
-    let bytes = bytes(file).and_then(|bytes| reserve(room_for(bytes.len())).map(|()| bytes));
+    let bytes = bytes(file).and_then(|bytes| reserve(memory_for(bytes.len())).map(|()| bytes));
     let bytes = bytes.map_err(|error| if is_out_of_memory(&error) { Error::msg(OUT_OF_MEMORY) } else { error });
     bytes.with_context(|| format!("cannot read `{}`", path.display())).map(Some)
 }
 
-const OUT_OF_MEMORY: &str = "there is not enough memory; raise the limit, for example with `ulimit -v unlimited`";
+const OUT_OF_MEMORY: &str = "out of memory; raise the limit, for example with `ulimit -v unlimited`";
 
-/// How much more than a BTF of so many bytes wakelat takes at most until it measures: bytes, without the ring buffer. With a BTF of
-/// 5.5 MB it is 25 MB.
-fn room_for(btf: usize) -> usize {
+/// Upper bound, in bytes, of the memory that wakelat needs besides a BTF of this size until it measures,
+/// without the ring buffer. With a BTF of 5.5 MB it needs 25 MB.
+fn memory_for(btf: usize) -> usize {
     4 * btf + (16 << 20)
 }
 
-/// Asks for so many bytes, and gives them back.
+/// Checks that this many bytes can be allocated.
 fn reserve(bytes: usize) -> Result<()> {
-    let mut room = Vec::<u8>::new();
-    room.try_reserve_exact(bytes)?;
-    // Otherwise the compiler may leave out what nothing uses.
-    black_box(&room);
+    let mut memory = Vec::<u8>::new();
+    memory.try_reserve_exact(bytes)?;
+    // Otherwise the compiler may remove the unused allocation.
+    black_box(&memory);
     Ok(())
 }
 
@@ -60,21 +61,21 @@ fn bytes(mut file: File) -> Result<Vec<u8>> {
     if magic.starts_with(&BTF) {
         let mut bytes = magic;
         (&file).take(MAX_BYTES).read_to_end(&mut bytes)?;
-        ensure!(bytes.len() as u64 <= MAX_BYTES, "it is longer than any kernel's BTF: expected at most 256 MiB");
+        ensure!(bytes.len() as u64 <= MAX_BYTES, "too large to be a kernel's BTF; expected at most 256 MiB");
         return Ok(bytes);
     }
     if magic != ELF {
         bail!("expected BTF of this machine's byte order, or an ELF file with a section `.BTF`");
     }
     file.rewind()?;
-    // A `vmlinux` with debug information has up to a gigabyte: what is not asked for is not read.
+    // A `vmlinux` with debug information has up to a gigabyte, so read only the parts that are needed.
     let cache = ReadCache::new(file);
-    let elf = object::File::parse(&cache).context("the ELF file is broken")?;
+    let elf = object::File::parse(&cache).context("the ELF file is invalid")?;
     let section = elf
         .section_by_name(".BTF")
         .context("the ELF file has no section `.BTF`; use one built with `CONFIG_DEBUG_INFO_BTF=y`")?;
-    ensure!(section.size() <= MAX_BYTES, "its section `.BTF` is longer than any kernel's: expected at most 256 MiB");
-    Ok(section.data().context("the section `.BTF` is cut short")?.to_vec())
+    ensure!(section.size() <= MAX_BYTES, "its section `.BTF` is too large; expected at most 256 MiB");
+    Ok(section.data().context("the section `.BTF` is truncated")?.to_vec())
 }
 
 #[cfg(test)]
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_cannot_be_had_is_an_error() {
+    fn memory_that_cannot_be_allocated_is_an_error() {
         assert!(is_out_of_memory(&reserve(isize::MAX as usize).unwrap_err()));
         assert!(reserve(1 << 20).is_ok());
     }
@@ -101,12 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_file_is_refused_after_its_first_bytes() {
+    fn an_endless_file_is_rejected_after_its_first_bytes() {
         assert!(error(Path::new("/dev/zero")).contains("expected BTF of this machine's byte order"));
     }
 
     #[test]
-    fn a_vmlinux_gives_the_btf_that_it_holds() {
+    fn the_btf_in_a_vmlinux_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("vmlinux");
         std::fs::write(&path, elf(".BTF", b"what the kernel would publish")).unwrap();

@@ -1,11 +1,11 @@
-//! The types in a BTF, as far as wakelat asks about them: a walk over the raw records, which takes a millisecond where
-//! parsing them for the loader takes a third of a start.
+//! Looks up the few types that wakelat needs in a BTF. Walks over the raw records, which takes a
+//! millisecond; parsing them for the loader takes a third of wakelat's startup time.
 //!
 //! The format is that of `struct btf_header` and `struct btf_type` (include/uapi/linux/btf.h).
 
 use bytes::Buf as _;
 
-/// The kinds of a type (`BTF_KIND_*`) that are followed here.
+/// The kinds of types (`BTF_KIND_*`) that are followed here.
 mod kind {
     pub const STRUCT: u32 = 4;
     pub const TYPEDEF: u32 = 8;
@@ -14,39 +14,39 @@ mod kind {
     pub const TYPE_TAG: u32 = 18;
 }
 
-/// Bytes of a `struct btf_type`, before what its kind adds.
+/// Size of a `struct btf_type` in bytes, without the data that its kind appends.
 const TYPE: usize = 12;
 
-/// Bytes of a `struct btf_member`.
+/// Size of a `struct btf_member` in bytes.
 const MEMBER: usize = 12;
 
-/// How many typedefs and qualifiers may be between a member and its structure.
+/// Maximum number of typedefs and qualifiers between a member and its structure.
 const MAX_DEPTH: usize = 16;
 
 /// The records of a BTF.
 pub struct BtfTypes<'btf> {
-    /// The records, one behind the other; the first has the id 1.
+    /// The records, one after another; the first has ID 1.
     records: &'btf [u8],
-    /// Where each record begins.
+    /// The offset of each record in `records`.
     starts: Vec<u32>,
     strings: &'btf [u8],
 }
 
-/// One record.
+/// A record of a type.
 #[derive(Clone, Copy)]
 struct BtfType<'btf> {
     name: u32,
     kind: u32,
-    /// The type that a typedef or a qualifier stands for.
+    /// The type to which a typedef or a qualifier refers.
     target: u32,
-    /// What the kind adds, and all that follows.
+    /// The data that the kind appends, and everything after it.
     rest: &'btf [u8],
     members: usize,
 }
 
 impl<'btf> BtfTypes<'btf> {
-    /// Finds the records of `btf`; none where it is no BTF of this machine's byte order, or is cut short, or holds a kind of
-    /// type that came after Linux 7.2.
+    /// Finds the records of `btf`. None if it is not BTF of this machine's byte order, is truncated, or
+    /// contains a kind of type that is newer than Linux 7.2.
     pub fn find(btf: &'btf [u8]) -> Option<Self> {
         const MAGIC: u16 = 0xeb9f;
         const VERSION: u8 = 1;
@@ -72,12 +72,12 @@ impl<'btf> BtfTypes<'btf> {
         Some(types)
     }
 
-    /// All names, each once.
+    /// All names in the string table.
     pub fn names(&self) -> impl Iterator<Item = &'btf [u8]> {
         self.strings.split(|byte| *byte == 0)
     }
 
-    /// The structure that the typedef `name` stands for.
+    /// The ID of the structure to which the typedef `name` refers.
     pub fn structure_of_typedef(&self, name: &str) -> Option<u32> {
         let ids = 1..=u32::try_from(self.starts.len()).ok()?;
         ids.into_iter().find_map(|id| {
@@ -86,7 +86,7 @@ impl<'btf> BtfTypes<'btf> {
         })
     }
 
-    /// The structure that is the type of the member `member` of the structure `name`.
+    /// The ID of the structure that is the type of member `member` of structure `name`.
     pub fn structure_of_member(&self, name: &str, member: &str) -> Option<u32> {
         let ids = 1..=u32::try_from(self.starts.len()).ok()?;
         ids.into_iter().find_map(|id| {
@@ -98,7 +98,7 @@ impl<'btf> BtfTypes<'btf> {
         })
     }
 
-    /// The names of the structures that a structure has among its members, not deeper.
+    /// The names of the structures that are direct members of a structure.
     pub fn structures_within(&self, structure: u32) -> impl Iterator<Item = &'btf [u8]> {
         let members = self.get(structure).into_iter().flat_map(|found| self.members(found));
         members.filter_map(|(_, of)| self.text(self.get(self.structure(of)?)?.name))
@@ -124,7 +124,7 @@ impl<'btf> BtfTypes<'btf> {
         None
     }
 
-    /// The members of a structure: name and type.
+    /// The members of a structure: name and type ID.
     fn members(&self, structure: BtfType<'btf>) -> impl Iterator<Item = (&'btf [u8], u32)> {
         structure.rest.chunks_exact(MEMBER).take(structure.members).filter_map(|mut member| {
             let (name, of) = (member.get_u32_ne(), member.get_u32_ne());
@@ -145,7 +145,7 @@ fn length_of(info: u32) -> usize {
     (info & 0xffff) as usize
 }
 
-/// How many bytes the kind of a type adds to its record.
+/// Number of bytes that the kind of a type appends to its record.
 fn added(mut record: &[u8]) -> Option<usize> {
     let (_name, info) = (record.get_u32_ne(), record.get_u32_ne());
     let length = length_of(info);
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cut_of_a_btf_is_refused_or_has_fewer_types() {
+    fn a_truncated_btf_is_rejected_or_has_no_more_types() {
         let btf = super::super::tests::kernel("rt_mutex", "spinlock_t");
         let whole = BtfTypes::find(&btf).unwrap().starts.len();
         for length in 0..btf.len() {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typedef_of_itself_ends() {
+    fn a_typedef_of_itself_does_not_loop_forever() {
         let mut btf = super::super::tests::BtfWriter::default();
         btf.typedef("spinlock_t", 1);
         assert_eq!(BtfTypes::find(&btf.bytes()).unwrap().structure_of_typedef("spinlock_t"), None);

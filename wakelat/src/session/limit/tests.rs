@@ -1,40 +1,41 @@
-//! The limit against a model of a machine: load in steps, a late reader, prices that vary, and an account that sees them late.
+//! Tests the limit against a model of a machine: load in steps, a late reader, varying prices, and slices
+//! that show the prices late.
 
 use proptest::{collection::vec, prelude::*};
-use wakelat_common::share::fmix64;
+use wakelat_common::sampling::fmix64;
 
 use super::*;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
-/// What happens on the machine from some instant on.
+/// One phase of the machine's load.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     lasts_ns: u64,
     /// Runs of programs in a second.
     runs: f64,
-    /// ns that a run takes, where its task is not sampled, and more where it is.
+    /// Cost of a run whose task is not sampled, and the extra cost if it is: ns.
     called_ns: f64,
     sampled_ns: f64,
-    /// How late the reader comes.
+    /// How late the reader is: ns.
     late_ns: u64,
 }
 
-/// The machine, and what measuring has taken on it.
+/// The machine, and what measuring has cost on it.
 struct Machine {
     loads: Vec<Load>,
     now_ns: u64,
     reading: LimitReading,
     taken_ns: f64,
-    /// Instants, and what was taken up to them.
+    /// Instants, and the cost up to each: ns.
     taken: Vec<(u64, f64)>,
-    /// ns that the programs have taken since the slice began, and the runs of it.
+    /// Cost of the programs since the slice began (ns), and the reading at its beginning.
     slice: (f64, LimitReading),
     random: u64,
 }
 
-/// How often the account looks.
+/// Interval of the measured slices.
 const SLICE_EVERY_NS: u64 = 2 * SECOND_NS;
 
 impl Machine {
@@ -51,7 +52,7 @@ impl Machine {
                 None => return *load,
             }
         }
-        *self.loads.last().expect("there is a load")
+        *self.loads.last().expect("at least one load")
     }
 
     fn random(&mut self) -> f64 {
@@ -65,7 +66,7 @@ impl Machine {
         self.taken.push((self.now_ns, self.taken_ns));
     }
 
-    /// The programs are attached for `ns`, and may have `runs`. Returns for how long they measured.
+    /// Attaches the programs for `ns` with a budget of `runs`. Returns for how long they measured: ns.
     fn measure(&mut self, limit: &OverheadLimit, ns: u64, mut runs: u64) -> u64 {
         const STEP: u64 = MS / 2;
         let until_ns = self.now_ns + ns;
@@ -86,17 +87,17 @@ impl Machine {
             if measured == due {
                 measured_ns += STEP;
             }
-            // The reader takes half as much for a sample as the program.
+            // Per sample, the reader costs half as much as the program.
             self.take(measured as f64 * sampled / 2.0);
             if measured < due && until_ns.saturating_sub(self.now_ns) > load.late_ns {
-                // It is woken.
+                // The programs wake the reader, which comes `late_ns` later.
                 return measured_ns + self.measure_stopped(load.late_ns);
             }
         }
         measured_ns
     }
 
-    /// The programs have stopped, and the reader is late.
+    /// Runs the stopped programs for `ns`, until the late reader detaches them.
     fn measure_stopped(&mut self, ns: u64) -> u64 {
         let load = self.load();
         let due = (load.runs * ns as f64 / 1e9) as u64;
@@ -116,7 +117,7 @@ impl Machine {
         limit.reprice(programs_ns as u64, now.measured - since.measured, now.stopped - since.stopped);
     }
 
-    /// Holds `ppm` for `length_ns`, where a pause takes `pause_costs_ns`.
+    /// Runs a limit of `ppm` for `length_ns`; a pause costs `pause_costs_ns`.
     fn run(&mut self, ppm: u32, length_ns: u64, pause_costs_ns: f64) -> OverheadLimit {
         let mut limit = OverheadLimit::new(ppm, 2, (pause_costs_ns / 2.0) as u64, self.reading);
         let mut slice_due_ns = 0;
@@ -134,9 +135,9 @@ impl Machine {
             }
             let has_stopped = measured_ns + MS < limit.period_ns();
             let now = LimitReading { at_ns: self.now_ns, ..self.reading };
-            let (level, random) = (limit.sampling_shift(), self.random());
+            let (shift, random) = (limit.sampling_shift(), self.random());
             let pause = limit.end_period(now, measured_ns, has_stopped, random);
-            if limit.sampling_shift() != level {
+            if limit.sampling_shift() != shift {
                 slice_due_ns = self.now_ns;
             }
             if pause.is_some() {
@@ -147,7 +148,7 @@ impl Machine {
         limit
     }
 
-    /// Pauses for as long as the limit asks for, and then attaches.
+    /// Pauses for as long as the limit requires, then attaches.
     fn pause(&mut self, limit: &mut OverheadLimit, mut pause: Option<u64>, attaching_ns: f64, until_ns: u64) {
         let pauses = pause.is_some();
         while let Some(ns) = pause {
@@ -163,7 +164,7 @@ impl Machine {
         }
     }
 
-    /// The most that was taken in any stretch of `ns`, as a share of two CPUs' time.
+    /// The highest cost in any stretch of `ns`, as a share of two CPUs' time.
     fn most_in(&self, ns: u64) -> f64 {
         let mut first = 0;
         let mut most: f64 = 0.0;
@@ -171,21 +172,21 @@ impl Machine {
             while self.taken[first].0 + ns < *at_ns {
                 first += 1;
             }
-            // From the instant before the stretch began: nothing in it is left out.
+            // Starts at the instant before the stretch, so that no cost in it is left out.
             most = most.max(taken_ns - self.taken[first].1);
         }
         most / ns as f64 / 2.0
     }
 
-    /// The share of two CPUs' time that was taken from the start until `at_ns`, or a little later.
+    /// The cost from the start until `at_ns` or a little later, as a share of two CPUs' time.
     fn up_to(&self, at_ns: u64) -> f64 {
         let found = self.taken.iter().find(|(taken_at_ns, _)| *taken_at_ns >= at_ns).or(self.taken.last());
         found.map_or(0.0, |(taken_at_ns, taken_ns)| taken_ns / *taken_at_ns as f64 / 2.0)
     }
 }
 
-/// The loads of one machine. What a run takes there is drawn once: it changes by a tenth from one run to the next, not with the
-/// load, as a change is not known before the next slice.
+/// Loads of one machine. The cost of a run is drawn once per machine: it varies by a tenth from run to run,
+/// but not with the load, because the limit would learn of a change only from the next slice.
 fn loads() -> impl Strategy<Value = Vec<Load>> {
     let steps = vec((100 * MS..5 * SECOND_NS, 1.0..6.1, 0..50 * MS), 1..12);
     (20.0..80.0, 30.0..250.0, steps).prop_map(|(called_ns, sampled_ns, steps)| {
@@ -216,10 +217,10 @@ proptest! {
     }
 
     #[test]
-    fn a_steady_load_above_the_limit_takes_most_of_it(
+    fn a_steady_load_above_the_limit_uses_most_of_the_limit(
         ppm in 4_000..50_000u32, times in 2.0..30.0f64, pause_costs_ns in 0.0..1e6, random: u64,
     ) {
-        // As much as this times the limit, with one task in eight.
+        // This many times the limit, even at one task in eight.
         let limit = f64::from(ppm) / 1e6;
         let mut machine = Machine::new(steady(times * limit * 2e9 / 60.0), random);
         let at_end = machine.run(ppm, 60 * SECOND_NS, pause_costs_ns);
@@ -231,7 +232,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn a_tenth_of_a_percent_holds_on_an_overloaded_machine_where_a_pause_takes_as_much_as_a_second_of_it(
+    fn a_limit_of_0_1_percent_holds_on_an_overloaded_machine_even_if_a_pause_costs_a_second_of_it(
         runs in 1e4..1.5e6f64, pause_costs_ns in 5e5..2e6, ppm in 1_000..4_000u32, random: u64,
     ) {
         let loads = vec![Load { lasts_ns: u64::MAX, runs, called_ns: 60.0, sampled_ns: 200.0, late_ns: MS }];
@@ -244,32 +245,32 @@ proptest! {
             let share = machine.up_to(tenths * SECOND_NS / 10);
             prop_assert!(share <= limit, "{share} in {tenths} tenths of a second of {limit}");
         }
-        // And it is made use of.
+        // The limit is also used.
         prop_assert!(machine.reading.measured > 1_000, "{:?}", machine.reading);
         prop_assert!(machine.up_to(40 * SECOND_NS) >= limit / 4.0, "{}", machine.up_to(40 * SECOND_NS));
     }
 }
 
 #[test]
-fn where_not_even_a_pause_is_within_the_limit_nothing_is_measured() {
-    // 5 ms, where 100 us may be taken in a second.
+fn nothing_is_measured_if_even_a_pause_exceeds_the_limit() {
+    // A pause costs 5 ms, and the limit allows 100 us per second.
     let mut machine = Machine::new(steady(1e5), 1);
     machine.run(50, 60 * SECOND_NS, 5e6);
     assert_eq!(machine.reading.measured, 0);
 }
 
 #[test]
-fn a_load_that_takes_little_is_measured_whole_and_without_pauses() {
+fn a_light_load_is_measured_completely_and_without_pauses() {
     let mut machine = Machine::new(steady(10_000.0), 1);
     let at_end = machine.run(5_000, 20 * SECOND_NS, 0.0);
-    // 160 ns a run, and 60 ns of the reader's.
+    // 160 ns per run of a program, and 60 ns of the reader.
     let all = 10_000.0 * 220.0 / 2e9;
     assert_eq!(at_end.sampling_shift(), 0);
     assert!((machine.up_to(20 * SECOND_NS) / all - 1.0).abs() < 0.05, "{}", machine.up_to(20 * SECOND_NS) / all);
 }
 
 #[test]
-fn a_load_that_has_gone_is_measured_whole_again() {
+fn all_tasks_are_sampled_again_after_a_heavy_load_ends() {
     let mut loads = steady(1e6);
     loads[0].lasts_ns = 10 * SECOND_NS;
     loads.extend(steady(1_000.0));
@@ -280,9 +281,9 @@ fn a_load_that_has_gone_is_measured_whole_again() {
 }
 
 #[test]
-fn as_many_halvings_as_the_excess_has_at_once() {
+fn the_sampling_rate_is_halved_as_often_as_the_excess_requires_at_once() {
     let mut limit = OverheadLimit::new(10_000, 2, 0, LimitReading::default());
-    // 3.2 % of two CPUs' time: 4 times what is aimed at, and less than 4 times the limit.
+    // 3.2 % of two CPUs' time: 4 times the inflow, and less than 4 times the limit.
     limit.adjust_shift(0.032);
     assert_eq!(limit.sampling_shift(), 2);
     limit.adjust_shift(0.009);
@@ -290,18 +291,18 @@ fn as_many_halvings_as_the_excess_has_at_once() {
 }
 
 #[test]
-fn a_late_reader_of_programs_that_have_stopped_pauses_for_what_their_calls_took() {
+fn a_late_reader_pauses_longer_for_the_calls_of_stopped_programs() {
     let mut limit = OverheadLimit::new(10_000, 1, 0, LimitReading::default());
     limit.reprice(100_000, 1_000, 0);
     let measured = LimitReading { at_ns: 10 * MS, measured: 10_000, ..LimitReading::default() };
     let in_time = limit.clone().end_period(measured, 10 * MS, true, 0.0).unwrap();
     let late = limit.end_period(LimitReading { stopped: 10_000, ..measured }, 10 * MS, true, 0.0).unwrap();
-    // 1 ms of CPU time, at 0.85 % of one CPU.
+    // 1 ms of CPU time, at an inflow of 0.85 % of one CPU.
     assert!(late - in_time >= (1e6 / 0.0085) as u64, "{in_time} {late}");
 }
 
 #[test]
-fn runs_after_a_stop_take_at_most_what_others_do_and_at_least_a_call() {
+fn a_run_after_a_stop_costs_at_most_a_full_run_and_at_least_a_call() {
     let mut limit = OverheadLimit::new(10_000, 1, 0, LimitReading::default());
     limit.reprice(400_000, 1_000, 4_000);
     assert_eq!(limit.price, 200.0);
@@ -323,7 +324,7 @@ fn a_few_long_runs_change_the_price_little() {
 }
 
 #[test]
-fn what_a_slice_shows_corrects_what_was_charged_before_it() {
+fn a_slice_corrects_the_charge_for_the_runs_before_it() {
     let mut limit = OverheadLimit::new(10_000, 1, 0, LimitReading::default());
     let before = limit.tokens;
     limit.charge(LimitReading { measured: 1_000, ..LimitReading::default() });

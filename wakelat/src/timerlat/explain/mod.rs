@@ -1,8 +1,8 @@
-//! Where the time of an activation went: shares that add up to its latency.
+//! Divides the latency of an activation into shares, one for each cause, that add up to it.
 //!
-//! The rules are in docs/timerlat.md. In short: latencies are gross and noise is net (`get_int_safe_duration`,
-//! kernel/trace/trace_osnoise.c, 5.14 to 7.2), so noise adds up without counting anything twice; what no record accounts
-//! for is called unexplained.
+//! The rules are in docs/timerlat.md. In short: latencies are gross and noise is net
+//! (`get_int_safe_duration`, kernel/trace/trace_osnoise.c, 5.14 to 7.2), so the durations of noise can be
+//! added without counting any time twice. Time that no record accounts for is unexplained.
 
 use super::{
     assemble::{Activation, Noise, NoiseSource},
@@ -10,43 +10,45 @@ use super::{
     record::{TimerlatContext, TracedTask},
 };
 
-/// What a share of a latency went to.
+/// The cause of a share of a latency.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LatencyCause {
-    /// From the moment the timer was due to the beginning of its interrupt, while a thread ran: interrupts were masked, or
-    /// the hardware was late.
+    /// The time from the due time of the timer to the start of its interrupt, while a thread ran:
+    /// interrupts were masked, or the hardware was late.
     IrqDelay,
-    /// The same while the CPU was idle: most often its way out of a sleep state.
+    /// The time from the due time of the timer to the start of its interrupt, while the CPU was idle:
+    /// usually the exit from an idle state.
     IdleExit,
-    /// The timer's own interrupt.
+    /// The timer's own interrupt: its name and its vector.
     TimerIrq(String, i32),
-    /// Another interrupt.
+    /// Another interrupt: its name and its number.
     Irq(String, i32),
     /// A softirq, by its number.
     Softirq(i32),
     /// Non-maskable interrupts.
     Nmi,
-    /// The thread that ran when the timer's interrupt came, until it let the CPU go: it had disabled preemption, or
-    /// outranks the tracer's thread.
+    /// The thread that was running when the timer's interrupt came, until it gave up the CPU: it had
+    /// disabled preemption, or has a higher priority than the tracer's thread.
     Blocking(TracedTask),
     /// Another thread.
     Thread(TracedTask),
-    /// From the last thread to the tracer's: the context switch.
+    /// The context switch from the last thread to the tracer's thread.
     Scheduling,
-    /// Between the thread's measurement and its return: the user's own code.
+    /// The time from the thread's measurement to its return: the user's own code.
     UserSpace,
-    /// What no record accounts for.
+    /// Time that no record accounts for.
     Unexplained,
 }
 
 impl LatencyCause {
-    /// The cause as a sum over several CPUs has it: their idle tasks, `swapper/0` and so on, all with the thread id 0
-    /// (`init_idle`, kernel/sched/core.c), are one.
+    /// The cause under which sums over several CPUs count this one: their idle tasks (`swapper/0` and so
+    /// on, all with TID 0: `init_idle`, kernel/sched/core.c) become one.
     pub fn on_any_cpu(&self) -> Self {
-        let one = |task: &TracedTask| if task.tid == 0 { TracedTask { tid: 0, comm: comm(b"swapper") } } else { *task };
+        let merge_idle =
+            |task: &TracedTask| if task.tid == 0 { TracedTask { tid: 0, comm: comm(b"swapper") } } else { *task };
         match self {
-            Self::Blocking(task) => Self::Blocking(one(task)),
-            Self::Thread(task) => Self::Thread(one(task)),
+            Self::Blocking(task) => Self::Blocking(merge_idle(task)),
+            Self::Thread(task) => Self::Thread(merge_idle(task)),
             other => other.clone(),
         }
     }
@@ -55,42 +57,43 @@ impl LatencyCause {
 /// A share of a latency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CauseShare {
-    /// What it went to.
+    /// The cause.
     pub cause: LatencyCause,
-    /// How much: ns.
+    /// The total: ns.
     pub ns: u64,
-    /// In how many pieces.
+    /// The number of times that the cause occurred.
     pub times: u64,
-    /// The pieces on the time line.
+    /// The spans on the time line.
     pub spans: Vec<ShareSpan>,
 }
 
 /// A piece of time, in ns since the timer was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareSpan {
-    /// Where it begins.
+    /// The beginning: ns.
     pub from_ns: u64,
-    /// Where it ends.
+    /// The end: ns.
     pub to_ns: u64,
 }
 
-/// An activation and where its time went.
+/// An activation with the shares of its latency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedActivation {
     /// The activation.
     pub activation: Activation,
-    /// Where the last of its latencies was measured.
+    /// The context in which the last of its latencies was measured.
     pub context: TimerlatContext,
-    /// That latency: ns.
+    /// The last of its latencies: ns.
     pub latency_ns: u64,
-    /// When the timer was due: ns of the records' clock.
+    /// When the timer was due: ns, on the clock of the records.
     pub due_at_ns: u64,
-    /// Its shares, in the order of time. Their sum is the latency.
+    /// The shares. Their sum is the latency.
     pub shares: Vec<CauseShare>,
 }
 
 impl ExplainedActivation {
-    /// Explains an activation; none where nothing was measured. `resolution_ns` is the precision of the records' `at_ns`.
+    /// Explains an activation. `None` if it has no latency. `resolution_ns` is the precision of `at_ns` of
+    /// the records: ns.
     pub fn new(activation: Activation, resolution_ns: u64) -> Option<Self> {
         let (context, total) = activation.total()?;
         let anchor = Anchor::of(&activation, resolution_ns);
@@ -134,20 +137,20 @@ impl ExplainedActivation {
         Some(Self { activation, context, latency_ns: total.latency_ns, due_at_ns, shares: all })
     }
 
-    /// How much went to what `is` says: ns.
+    /// The sum of the shares whose causes satisfy `is`: ns.
     pub fn sum_ns(&self, is: impl Fn(&LatencyCause) -> bool) -> u64 {
         self.shares.iter().filter(|share| is(&share.cause)).map(|share| share.ns).sum()
     }
 }
 
-/// The two clocks tied together: latencies are counted from when the timer was due, noise has instants of the trace's
-/// clock.
+/// Relates the two clocks: latencies are relative to the due time of the timer, but noise has times on the
+/// clock of the trace.
 struct Anchor {
-    /// When the timer was due, by the trace's clock.
+    /// The due time of the timer, on the clock of the trace: ns.
     due_at_ns: u64,
-    /// From then to the beginning of the timer's interrupt.
+    /// The time from then to the start of the timer's interrupt: ns.
     delay_ns: u64,
-    /// Which noise is the timer's interrupt.
+    /// The index of the noise that is the timer's interrupt.
     timer: Option<usize>,
 }
 
@@ -157,29 +160,31 @@ impl Anchor {
             let due_at_ns = activation.total().map_or(0, |(_, m)| m.at_ns.saturating_sub(m.latency_ns));
             return Self { due_at_ns, delay_ns: 0, timer: None };
         };
-        // Its noise is said at its end (`osnoise_trace_irq_exit`), so it is the first interrupt after the record that it
-        // wrote.
-        let said_ns = irq.at_ns.saturating_add(resolution_ns);
+        // The noise of an interrupt is recorded at its end (`osnoise_trace_irq_exit`), so the timer's
+        // interrupt is the first interrupt after the latency that it recorded.
+        let recorded_ns = irq.at_ns.saturating_add(resolution_ns);
         let is_irq = |noise: &Noise| matches!(noise.source, NoiseSource::Irq(..));
-        let timer = activation.noise.iter().position(is_irq).filter(|at| activation.noise[*at].start_ns <= said_ns);
-        let begun_ns = timer.map(|timer| activation.noise[timer].start_ns);
-        // `timerlat_irq` reads the clock for the latency, and at once again for the beginning of the thread's noise.
+        let timer = activation.noise.iter().position(is_irq).filter(|at| activation.noise[*at].start_ns <= recorded_ns);
+        let started_ns = timer.map(|timer| activation.noise[timer].start_ns);
+        // `timerlat_irq` reads the clock for the latency, and immediately again for the start of the
+        // thread's noise.
         let is_thread = |noise: &&Noise| matches!(noise.source, NoiseSource::Thread(_));
         let read_ns = activation
             .noise
             .iter()
             .find(is_thread)
             .map(|noise| noise.start_ns)
-            .filter(|start| *start <= said_ns && begun_ns.is_none_or(|begun| begun <= *start))
+            .filter(|start| *start <= recorded_ns && started_ns.is_none_or(|started| started <= *start))
             .unwrap_or(irq.at_ns);
         let due_at_ns = read_ns.saturating_sub(irq.latency_ns);
-        // Two clocks: what would be negative is none.
-        let delay = begun_ns.map_or(irq.latency_ns, |begun| begun.saturating_sub(due_at_ns));
+        // The two clocks may make the difference negative; that counts as 0.
+        let delay = started_ns.map_or(irq.latency_ns, |started| started.saturating_sub(due_at_ns));
         Self { due_at_ns, delay_ns: delay.min(irq.latency_ns), timer }
     }
 }
 
-/// The noise of the thread that the timer's interrupt found: the first of a thread, if it is the one that ran.
+/// The index of the noise of the thread that the timer's interrupt found: the first noise of a thread, if
+/// it is that thread.
 fn blocking(activation: &Activation) -> Option<usize> {
     let found = activation.irq?.task.map(|task| task.tid);
     let (index, task) = activation.noise.iter().enumerate().find_map(|(index, noise)| match noise.source {
@@ -189,8 +194,8 @@ fn blocking(activation: &Activation) -> Option<usize> {
     found.is_none_or(|found| found == task.tid).then_some(index)
 }
 
-/// From the end of the last thread's noise to `ready_ns`, when the tracer's thread read the clock, without the noise
-/// between: at most so long did the switch take.
+/// The time from the end of the last thread's noise to `ready_ns`, when the tracer's thread read the clock,
+/// without the noise between them: ns. This is an upper bound for the context switch.
 fn scheduling(activation: &Activation, ready_ns: u64, resolution_ns: u64) -> u64 {
     let is_thread = |noise: &&Noise| {
         matches!(noise.source, NoiseSource::Thread(_)) && noise.at_ns <= ready_ns.saturating_add(resolution_ns)
@@ -210,7 +215,7 @@ fn cause(source: &NoiseSource) -> LatencyCause {
     }
 }
 
-/// From when to when a noise was on the CPU, what interrupted it included.
+/// The span in which a noise was on the CPU, including what interrupted it.
 fn noise_span(noise: &Noise) -> (u64, u64) {
     let net_end = noise.start_ns.saturating_add(noise.duration_ns);
     match noise.source {
@@ -219,31 +224,31 @@ fn noise_span(noise: &Noise) -> (u64, u64) {
     }
 }
 
-/// Shares on their way.
+/// Shares under construction.
 struct Shares {
     all: Vec<CauseShare>,
     due_at_ns: u64,
-    /// The whole latency.
+    /// The latency of the activation: ns.
     end_ns: u64,
 }
 
 impl Shares {
-    /// What delayed the timer's interrupt: other noise by name, and the rest.
+    /// Adds the shares of what delayed the timer's interrupt: other noise by name, and the remainder.
     fn before_the_interrupt(&mut self, activation: &Activation, anchor: &Anchor, room_ns: u64) {
         let mut left = anchor.delay_ns.min(room_ns);
         let begins = anchor.due_at_ns.saturating_add(left);
         let mut noise = Vec::new();
-        for known in &activation.before {
-            let from = known.start_ns.max(anchor.due_at_ns);
-            let to = known.start_ns.saturating_add(known.duration_ns).min(begins);
+        for earlier in &activation.before {
+            let from = earlier.start_ns.max(anchor.due_at_ns);
+            let to = earlier.start_ns.saturating_add(earlier.duration_ns).min(begins);
             if from < to {
-                noise.push((cause(&known.source), from, to));
+                noise.push((cause(&earlier.source), from, to));
             }
         }
         let named: u64 = noise.iter().map(|(_, from, to)| to - from).fold(0, u64::saturating_add);
         let idle = activation.irq.and_then(|irq| irq.task).is_some_and(|task| task.tid == 0);
         let delay = if idle { LatencyCause::IdleExit } else { LatencyCause::IrqDelay };
-        // First in time, so first in the list; its length is what the others leave.
+        // First in time, so first in the list. Its length is what the named noise leaves.
         let rest = left.saturating_sub(named);
         self.take(delay, rest, &mut left, &(anchor.due_at_ns, begins));
         for (cause, from, to) in noise {
@@ -251,7 +256,7 @@ impl Shares {
         }
     }
 
-    /// Gives `cause` so many ns of what is left, and no more.
+    /// Adds to `cause` up to `ns`, limited by `left`, the time that has no cause yet.
     fn take(&mut self, cause: LatencyCause, ns: u64, left: &mut u64, (from, to): &(u64, u64)) {
         let ns = ns.min(*left);
         if ns == 0 {

@@ -1,22 +1,20 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    timerlat::{
-        assemble::{Assembler, TimerLatency},
-        fixtures,
-        record::KernelFrame,
-        text::{self, TraceItem, TraceReader},
-    },
-    wait::Comm,
+use crate::timerlat::{
+    assemble::{Assembler, TimerLatency},
+    fixtures,
+    record::KernelFrame,
+    text::{self, TraceItem, TraceReader},
 };
+use wakelat_core::wait::Comm;
 
 fn explained(text: &str) -> Vec<ExplainedActivation> {
     let mut trace = TraceReader::new(text.as_bytes());
     let mut assembler = Assembler::default();
     let mut all = Vec::new();
-    while let Some(said) = trace.next().unwrap() {
-        if let Ok(TraceItem::Record(record)) = said {
+    while let Some(item) = trace.next().unwrap() {
+        if let Ok(TraceItem::Record(record)) = item {
             all.extend(assembler.push(record));
         }
     }
@@ -37,7 +35,7 @@ fn the_latencies_of_the_documentations_first_example() {
     let all = explained(fixtures::DOCUMENTATION[0]);
     let latencies: Vec<_> = all.iter().map(|one| (one.activation.cpu, one.activation.seq, one.latency_ns)).collect();
     assert_eq!(latencies, [(0, 1, 11_700), (1, 1, 9_820), (0, 2, 3_070), (1, 2, 4_351)]);
-    // Without the tracepoints of noise, nothing is known but the delay of the interrupt.
+    // Without the noise tracepoints, only the delay of the interrupt is known.
     assert_eq!(shares(&all[0]), [(LatencyCause::IdleExit, 932), (LatencyCause::Unexplained, 11_700 - 932)]);
 }
 
@@ -80,14 +78,14 @@ fn the_shares_and_the_stack_of_the_documentations_third_example() {
 fn the_shares_of_every_captured_activation_add_up() {
     for (name, text) in fixtures::CAPTURES {
         let all = explained(text);
-        // From 6.15 on, a tracepoint says it once more.
-        let said = |what: &str| text.matches(what).count();
-        assert_eq!(all.len(), said(" irq timer_latency").max(said("context=0")), "{name}");
+        // From 6.15 on, a tracepoint reports every latency a second time.
+        let count = |what: &str| text.matches(what).count();
+        assert_eq!(all.len(), count(" irq timer_latency").max(count("context=0")), "{name}");
         for one in &all {
             let sum: u64 = one.shares.iter().map(|share| share.ns).sum();
             assert_eq!(sum, one.latency_ns, "{name}: {one:?}");
         }
-        // The tracer begins to record noise with the second activation of a CPU.
+        // The tracer starts to record noise with the second activation of a CPU.
         let recorded = |one: &&ExplainedActivation| {
             let has = |is: fn(&Noise) -> bool| one.activation.noise.iter().any(is);
             has(|noise| matches!(noise.source, NoiseSource::Irq(..))) && one.activation.thread.is_some()
@@ -118,8 +116,8 @@ fn timer(start_ns: u64, duration_ns: u64) -> Noise {
 }
 
 #[test]
-fn t29_a_delay_that_would_be_negative_is_none() {
-    // The timer's interrupt began, by its clock, before the timer was due.
+fn t29_a_negative_delay_counts_as_zero() {
+    // On its own clock, the timer's interrupt starts before the timer is due.
     let activation = Activation {
         irq: measured(1_000, 100, Some(task("cc1", 7))),
         thread: measured(1_500, 700, None),
@@ -134,8 +132,8 @@ fn t29_a_delay_that_would_be_negative_is_none() {
 }
 
 #[test]
-fn t29_noise_is_net_and_does_not_count_what_interrupted_it() {
-    // 900 ns of a thread, of which a disk had 300.
+fn t29_the_noise_of_a_thread_excludes_its_interrupts() {
+    // A thread runs for 900 ns, 300 ns of which an interrupt of a disk takes.
     let thread = Noise { at_ns: 2_000, ..noise(NoiseSource::Thread(task("cc1", 7)), 1_100, 600) };
     let activation = Activation {
         irq: measured(1_010, 10, Some(task("cc1", 7))),
@@ -151,8 +149,8 @@ fn t29_noise_is_net_and_does_not_count_what_interrupted_it() {
 }
 
 #[test]
-fn an_interrupt_before_the_timers_has_its_part_of_the_delay() {
-    // Due at 1000; a disk's interrupt from 900 to 1200; the timer's interrupt from 1250.
+fn an_interrupt_before_that_of_the_timer_has_a_share_of_the_delay() {
+    // Due at 1000. A disk's interrupt runs from 900 to 1200, and the timer's interrupt from 1250.
     let activation = Activation {
         irq: measured(1_260, 260, Some(task("cc1", 7))),
         before: vec![
@@ -189,7 +187,7 @@ fn only_the_thread_that_the_interrupt_found_blocks() {
 }
 
 #[test]
-fn the_users_own_code_is_what_is_left_after_the_thread() {
+fn time_after_the_thread_without_noise_is_the_users_own_code() {
     let activation = Activation {
         irq: measured(1_010, 10, Some(task("cc1", 7))),
         thread: measured(1_200, 200, None),
@@ -218,7 +216,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn shares_add_up_whatever_was_recorded(
+    fn shares_add_up_for_any_records(
         before in prop::collection::vec(any_noise(), 0..6),
         noise in prop::collection::vec(any_noise(), 0..6),
         latencies in prop::collection::vec(prop::option::of((any::<u64>(), any::<u64>())), 3),

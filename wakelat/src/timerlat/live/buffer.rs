@@ -1,4 +1,4 @@
-//! The instance's trace buffer as a source: `per_cpu/cpuN/trace_pipe_raw`, page by page.
+//! Reads the trace buffer of the instance, `per_cpu/cpuN/trace_pipe_raw`, page by page.
 
 use std::{
     fs::{self, File},
@@ -22,7 +22,7 @@ use crate::{
     tracefs::read_at_once,
 };
 
-/// The buffers of an instance, one for each CPU.
+/// The trace buffers of an instance, one for each CPU.
 pub struct TraceBuffer {
     form: PageLayout,
     layouts: Layouts,
@@ -34,29 +34,26 @@ pub struct TraceBuffer {
 struct Cpu {
     number: u32,
     pipe: File,
-    /// Where the kernel's own account of it is.
+    /// The path of the kernel's statistics of the buffer.
     stats: std::path::PathBuf,
     lost: u64,
-    /// A page did not say how many were lost before it.
+    /// Whether a page did not have the number of records lost before it.
     unknown: bool,
 }
 
 impl TraceBuffer {
-    /// Opens the buffers of the instance in `directory`; stacks alone are read where `only_stacks`, the rest passed over.
-    ///
-    /// # Errors
-    /// Where a file is missing or not of its form.
+    /// Opens the buffers of the instance in `directory`. With `only_stacks`, reads only kernel stacks and
+    /// skips all other records.
     pub fn open(directory: &Path, only_stacks: bool) -> Result<Self> {
         let read = |file: &str| {
             let path = directory.join("events").join(file);
             read_at_once(&path).with_context(|| format!("cannot read `{}`", path.display()))
         };
-        let form = PageLayout::parse(&read("header_page")?).context("cannot understand `events/header_page`")?;
+        let form = PageLayout::parse(&read("header_page")?).context("cannot parse `events/header_page`")?;
         let mut layouts = Layouts::default();
         for event in EVENTS.iter().filter(|event| !only_stacks || **event == "ftrace/kernel_stack") {
             let file = format!("{event}/format");
-            layouts
-                .add(EventFormat::parse(&read(&file)?).with_context(|| format!("cannot understand `events/{file}`"))?);
+            layouts.add(EventFormat::parse(&read(&file)?).with_context(|| format!("cannot parse `events/{file}`"))?);
         }
         let per_cpu = directory.join("per_cpu");
         let mut cpus = Vec::new();
@@ -75,15 +72,12 @@ impl TraceBuffer {
         Ok(Self { form, layouts, clock: LocalClock::default(), cpus, page })
     }
 
-    /// Takes all that is there, and adds it to `records`, each CPU's in its order. What is said meanwhile waits for the next
-    /// time, so that a reader that is too slow comes to an end all the same.
-    ///
-    /// # Errors
-    /// Where a buffer cannot be read, or what it gives is no page.
+    /// Appends all available records to `records`, those of each CPU in order. Records written in the
+    /// meantime are left for the next call, so that a reader that is too slow still finishes.
     pub fn drain(&mut self, threads: &mut ThreadNames, records: &mut Vec<TimerlatRecord>) -> Result<()> {
         let Self { form, layouts, clock, cpus, page } = self;
-        // The buffer's own clock (`Session::set_up`).
-        let begun_ns = monotonic_ns();
+        // `TracerSession::set_up` selects this clock for the buffer.
+        let started_ns = monotonic_ns();
         for Cpu { number: cpu, pipe, lost, unknown, .. } in cpus {
             loop {
                 let length = match pipe.read(page) {
@@ -99,7 +93,7 @@ impl TraceBuffer {
                     MissedEvents::Some(count) => *lost += count,
                     MissedEvents::Unknown => *unknown = true,
                 }
-                let is_later = read.records.last().is_some_and(|(at_ns, _)| *at_ns > begun_ns);
+                let is_later = read.records.last().is_some_and(|(at_ns, _)| *at_ns > started_ns);
                 for (at_ns, bytes) in read.records {
                     let Some(decoded) = layouts.decode(*cpu, at_ns, bytes, clock) else { continue };
                     if let TimerlatEvent::ThreadNoise { tid, comm, .. } = &decoded.event {
@@ -116,13 +110,13 @@ impl TraceBuffer {
         Ok(())
     }
 
-    /// Records that each CPU has lost so far: overwritten before they were read.
+    /// Records that each CPU has lost so far, because they were overwritten before they were read.
     pub fn lost(&self) -> LostByCpu {
         let count = |cpu: &Cpu| {
             if !cpu.unknown {
                 return cpu.lost;
             }
-            // The kernel's own count, of which the pages told a part.
+            // The kernel's own count, of which the pages report only a part.
             let stats = fs::read_to_string(&cpu.stats).unwrap_or_default();
             cpu.lost.max(overrun(&stats).unwrap_or(0)).max(1)
         };
@@ -130,7 +124,7 @@ impl TraceBuffer {
     }
 }
 
-/// From `per_cpu/cpuN/stats` (`tracing_stats_read`, kernel/trace/trace.c).
+/// Parses the overruns in `per_cpu/cpuN/stats` (`tracing_stats_read`, kernel/trace/trace.c).
 fn overrun(stats: &str) -> Option<u64> {
     stats.lines().find_map(|line| line.strip_prefix("overrun: ")?.trim().parse().ok())
 }
@@ -140,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_counts_what_was_overwritten() {
+    fn the_number_of_overwritten_records_is_parsed() {
         let stats = "entries: 12\noverrun: 345\ncommit overrun: 0\nbytes: 4\ndropped events: 0\nread events: 7\n";
         assert_eq!(overrun(stats), Some(345));
         assert_eq!(overrun("entries: 12\n"), None);

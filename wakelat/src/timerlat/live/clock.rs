@@ -1,20 +1,22 @@
-//! From the clock of the tracer's interferences to the one that everything else has. Pure.
+//! Converts the times of interferences to the clock of everything else. Pure.
 //!
-//! The tracer stamps the beginning of an interference with `trace_clock_local()` (`time_get()`,
-//! kernel/trace/trace_osnoise.c), whatever clock the buffer has. The event itself comes right after its end, which is the
-//! beginning and the duration, and later by whatever interrupted it: the durations are net. So the least distance between
-//! the event's own time and that sum is how far the clocks are apart on that CPU.
+//! The tracer takes the start of an interference from `trace_clock_local()` (`time_get()`,
+//! kernel/trace/trace_osnoise.c), whatever the clock of the buffer is. The event itself is recorded right
+//! after the end of the interference, which is the start plus the duration, but later by whatever
+//! interrupted it, because durations are net. So the minimum distance between the time of the event and
+//! that sum is the offset between the two clocks on that CPU.
 
 use std::collections::HashMap;
 
-/// How long a distance is good for, before the clocks may have drifted apart by more than it says: ns.
+/// How long a minimum distance is used: ns. After that, the clocks may have drifted further apart than it
+/// shows.
 const HALF_LIFE_NS: u64 = 1_000_000_000;
 
-/// What is known of each CPU's clock.
+/// The offset of the local clock of each CPU.
 #[derive(Clone, Debug, Default)]
 pub struct LocalClock(HashMap<u32, ClockOffset>);
 
-/// CLOCK_MONOTONIC less the local clock: the least seen in the half-life under way, and in the one before.
+/// CLOCK_MONOTONIC minus the local clock: the minimum in the current half-life, and in the previous one.
 #[derive(Clone, Copy, Debug)]
 struct ClockOffset {
     least: i64,
@@ -23,8 +25,8 @@ struct ClockOffset {
 }
 
 impl LocalClock {
-    /// When an interference began by CLOCK_MONOTONIC: one that was reported at `at_ns` of that clock, began at `start_ns`
-    /// of the local one, and took `duration_ns`. Never after `at_ns`.
+    /// Converts the start of an interference to CLOCK_MONOTONIC: it was reported at `at_ns` of that clock,
+    /// began at `start_ns` of the local clock, and took `duration_ns`. The result is never after `at_ns`.
     pub fn start(&mut self, cpu: u32, at_ns: u64, start_ns: u64, duration_ns: u64) -> u64 {
         let distance = at_ns.wrapping_sub(start_ns.wrapping_add(duration_ns)).cast_signed();
         let known = self.0.entry(cpu).or_insert(ClockOffset { least: distance, before: distance, since_ns: at_ns });
@@ -43,12 +45,12 @@ mod tests {
     const APART: u64 = 7_000_000;
 
     #[test]
-    fn a_beginning_is_told_by_the_clock_of_the_event() {
+    fn the_start_is_converted_to_the_clock_of_the_event() {
         let mut clock = LocalClock::default();
-        // 300 ns pass until the event is recorded, 100 at the least.
+        // 300 ns pass until the event is recorded; the minimum is 100 ns.
         assert_eq!(clock.start(0, APART + 1_300, 500, 500), APART + 800);
         assert_eq!(clock.start(0, APART + 2_100, 1_500, 500), APART + 1_600);
-        // Interrupted for 10 µs: the beginning is where it was all the same.
+        // An interruption of 10 µs does not move the start.
         assert_eq!(clock.start(0, APART + 13_200, 2_000, 1_000), APART + 2_100);
     }
 
@@ -60,10 +62,10 @@ mod tests {
     }
 
     #[test]
-    fn an_old_distance_is_forgotten() {
+    fn an_old_minimum_expires() {
         let mut clock = LocalClock::default();
         clock.start(0, 1_000, 900, 100);
-        // The clocks drift apart: a microsecond per half-life.
+        // The clocks drift apart by a microsecond per half-life.
         let at = |n: u64| n * (HALF_LIFE_NS + 1) + n * 1_000;
         for n in 1..9 {
             let start = at(n) - n * 1_000 - 100;

@@ -1,18 +1,18 @@
-//! Records of the trace buffer to what they say, by the running kernel's `format` files. Pure: never a panic, whatever the
-//! bytes.
+//! Decodes records of the trace buffer by the `format` files of the running kernel. Pure, and never panics,
+//! whatever the bytes.
 
 use std::collections::HashMap;
 
 use wakelat_common::sample::COMM_LEN;
 
-use super::{clock::LocalClock, said::nanoseconds};
+use super::{bpf_records::nanoseconds, clock::LocalClock};
 use crate::{
     kernel::format::{EventFormat, FieldLocation},
     timerlat::record::{KernelFrame, OsnoisePeriod, TimerlatContext, TimerlatEvent},
-    wait::Comm,
 };
+use wakelat_core::wait::Comm;
 
-/// The layouts of the records that are read, by their number.
+/// The layouts of the records to decode, by event ID.
 #[derive(Clone, Debug, Default)]
 pub struct Layouts(HashMap<u16, (Kind, EventFormat)>);
 
@@ -28,7 +28,7 @@ enum Kind {
     Stack,
 }
 
-/// The events, as directories below `events`.
+/// The events to decode, as directories below `events`.
 pub const EVENTS: [&str; 8] = [
     "ftrace/timerlat",
     "ftrace/osnoise",
@@ -40,17 +40,17 @@ pub const EVENTS: [&str; 8] = [
     "ftrace/kernel_stack",
 ];
 
-/// A record, decoded.
+/// A decoded record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedRecord {
-    /// The thread that ran.
+    /// The TID of the thread that was running.
     pub tid: u32,
-    /// What it says.
+    /// The event.
     pub event: TimerlatEvent,
 }
 
 impl Layouts {
-    /// Adds a layout; one of an event that is not read is passed over.
+    /// Adds a layout. Ignores the layouts of other events.
     pub fn add(&mut self, format: EventFormat) {
         let kind = match format.name.as_str() {
             "timerlat" => Kind::Timerlat,
@@ -68,7 +68,7 @@ impl Layouts {
         }
     }
 
-    /// Decodes a record of `cpu` at `at_ns`. None where it is of another kind, or too short for its kind.
+    /// Decodes a record of `cpu` at `at_ns`. `None` if it is of another event, or too short for its layout.
     pub fn decode(&self, cpu: u32, at_ns: u64, record: &[u8], clock: &mut LocalClock) -> Option<DecodedRecord> {
         let id = u16::from_ne_bytes(record.get(..2)?.try_into().ok()?);
         let (kind, format) = self.0.get(&id)?;
@@ -121,7 +121,7 @@ impl Layouts {
     }
 }
 
-/// A name of 16 bytes at most, ended by a NUL where it is shorter.
+/// Makes a name from at most 16 bytes, ended by a NUL if it is shorter.
 pub fn comm(bytes: &[u8]) -> Comm {
     let mut comm = [0; COMM_LEN];
     let length = bytes.len().min(COMM_LEN);
@@ -170,7 +170,8 @@ impl Fields<'_> {
         Some(comm(self.bytes(name)?))
     }
 
-    /// `size` counts the addresses that follow; `caller` says where they begin and not how many there are.
+    /// Decodes a stack. `size` is the number of addresses that follow; the field `caller` has their offset,
+    /// but not their number.
     fn frames(&self) -> Option<Vec<KernelFrame>> {
         const WORD: usize = size_of::<usize>();
         let count = usize::try_from(self.signed("size")?).ok()?;
@@ -192,8 +193,9 @@ mod tests {
         text::{TraceItem, TraceReader},
     };
 
-    /// Without what the text does not tell as the record does: the clock of a beginning, and the names of a stack.
-    fn alike(event: TimerlatEvent) -> TimerlatEvent {
+    /// Removes what the text reports differently from the record: the clock of a start, and the names in a
+    /// stack.
+    fn comparable(event: TimerlatEvent) -> TimerlatEvent {
         match event {
             TimerlatEvent::IrqNoise { vector, desc, duration_ns, .. } => {
                 TimerlatEvent::IrqNoise { vector, desc, start_ns: 0, duration_ns }
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_real_kernels_say_what_the_kernels_text_says() {
+    fn pages_of_real_kernels_decode_to_the_records_in_the_kernels_text() {
         for (name, file, text) in fixtures::PAGES {
             let (header, formats, pages) = fixtures::pages(file);
             let form = PageLayout::parse(header).unwrap();
@@ -225,20 +227,20 @@ mod tests {
                 for (at_ns, record) in form.read(page).unwrap().records {
                     let decoded = layouts.decode(0, at_ns, record, &mut clock).unwrap();
                     // The text has whole microseconds, rounded (`ns2usecs`, kernel/trace/trace.c).
-                    read.push(((at_ns + 500) / 1000, decoded.tid, alike(decoded.event)));
+                    read.push(((at_ns + 500) / 1000, decoded.tid, comparable(decoded.event)));
                 }
             }
-            let mut said = Vec::new();
+            let mut expected = Vec::new();
             let mut trace = TraceReader::new(text.as_bytes());
             while let Some(one) = trace.next().unwrap() {
                 if let Ok(TraceItem::Record(TimerlatRecord { at_ns, task, event, .. })) = one {
-                    said.push((at_ns / 1000, task.map_or(0, |task| task.tid), alike(event)));
+                    expected.push((at_ns / 1000, task.map_or(0, |task| task.tid), comparable(event)));
                 }
             }
-            // The oldest records; the text has more of them.
-            said.truncate(read.len());
+            // The pages have the oldest records; the text has more.
+            expected.truncate(read.len());
             assert!(read.len() > 20, "{name}");
-            assert_eq!(read, said, "{name}");
+            assert_eq!(read, expected, "{name}");
         }
     }
 }

@@ -1,16 +1,16 @@
-//! The live tracer as a source: it is set up in a tracefs instance of its own, read, and everything is as before
-//! afterwards.
+//! The live tracer as a source: sets it up in a tracefs instance of its own, reads it, and restores
+//! everything afterwards.
 
+mod bpf_records;
 mod buffer;
 pub mod clock;
-pub mod former;
 pub mod layout;
+mod listeners;
 pub mod page;
 mod placement;
 mod run;
-mod said;
+pub mod saved_settings;
 mod settings;
-mod shown;
 mod source;
 mod stop;
 mod threads;
@@ -18,5 +18,5 @@ pub mod trace_text;
 mod tracer;
 pub mod user;
 
+pub use listeners::{OsnoiseListener, TimerlatListener};
 pub use run::{Listener, TracerRunInfo, run};
-pub use shown::{OsnoiseListener, TimerlatListener};

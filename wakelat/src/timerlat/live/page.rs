@@ -1,51 +1,52 @@
-//! Pages of the kernel's trace ring buffer, as `trace_pipe_raw` hands them out. Pure: bytes in, records with their times
-//! out, never a panic.
+//! Decodes pages of the kernel's trace ring buffer, as read from `trace_pipe_raw`. Pure: takes bytes,
+//! returns records with their times, and never panics.
 //!
-//! The form of an event is that of include/linux/ring_buffer.h (`struct ring_buffer_event`), the same from 6.1 to 7.2; the
-//! form of the page is the kernel's own `events/header_page`.
+//! The format of an event is that of include/linux/ring_buffer.h (`struct ring_buffer_event`), unchanged
+//! from 6.1 to 7.2. The format of the page comes from the kernel's own `events/header_page`.
 
 use bytes::Buf as _;
 
 use crate::kernel::format::{EventFormat, FormatError};
 
-/// `time_delta` has 27 bits beside the 5 of `type_len`.
+/// `time_delta` has 27 bits, next to the 5 bits of `type_len`.
 const DELTA_BITS: u32 = 27;
-/// Of `type_len`: filler, or a record that was taken back (`RINGBUF_TYPE_PADDING`).
+/// A value of `type_len`: padding, or a record that was discarded (`RINGBUF_TYPE_PADDING`).
 const PADDING: u32 = 29;
-/// Of `type_len`: more bits of the delta (`RINGBUF_TYPE_TIME_EXTEND`).
+/// A value of `type_len`: more bits of the time delta (`RINGBUF_TYPE_TIME_EXTEND`).
 const TIME_EXTEND: u32 = 30;
-/// Of `type_len`: 59 bits of the time itself (`RINGBUF_TYPE_TIME_STAMP`).
+/// A value of `type_len`: 59 bits of the absolute time (`RINGBUF_TYPE_TIME_STAMP`).
 const TIME_STAMP: u32 = 31;
-/// Bits of an absolute time; those above are the page's.
+/// The bits of an absolute time. The bits above come from the time of the page.
 const STAMP_BITS: u32 = 59;
-/// Of `commit`: records before this page were overwritten (`RB_MISSED_EVENTS`, kernel/trace/ring_buffer.c).
+/// A bit of `commit`: records before this page were overwritten (`RB_MISSED_EVENTS`,
+/// kernel/trace/ring_buffer.c).
 const MISSED: u64 = 1 << 31;
-/// Of `commit`: how many stands behind the data (`RB_MISSED_STORED`).
+/// A bit of `commit`: the number of overwritten records follows the data (`RB_MISSED_STORED`).
 const MISSED_STORED: u64 = 1 << 30;
-/// Of `commit`: the length of the data.
+/// The bits of `commit` with the length of the data.
 const LENGTH: u64 = (1 << 20) - 1;
 
-/// Where a page has what.
+/// The layout of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
-    /// Offset of the time of its first record.
+    /// The offset of the time of the first record.
     timestamp: usize,
-    /// Offset of `commit`.
+    /// The offset of `commit`.
     commit: usize,
-    /// How long that is: 4 or 8 bytes.
+    /// The size of `commit`: 4 or 8 bytes.
     commit_size: usize,
-    /// Offset of the records.
+    /// The offset of the records.
     data: usize,
-    /// The length of a page.
+    /// The size of a page.
     pub size: usize,
 }
 
-/// A page, taken apart.
+/// A decoded page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<'a> {
-    /// Its records, oldest first: the time, in ns of the buffer's clock, and the bytes.
+    /// The records, oldest first: the time in ns, on the clock of the buffer, and the bytes.
     pub records: Vec<(u64, &'a [u8])>,
-    /// What was overwritten before it could be read.
+    /// Records that were overwritten before they could be read.
     pub missed: MissedEvents,
 }
 
@@ -54,18 +55,18 @@ pub struct Page<'a> {
 pub enum MissedEvents {
     /// None.
     None,
-    /// So many.
+    /// This number of records.
     Some(u64),
-    /// Some; the page had no room for the number.
+    /// An unknown number of records, because the page had no room for it.
     Unknown,
 }
 
-/// Why bytes are no page.
+/// Why bytes are not a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageError {
-    /// Where, in bytes from its beginning.
+    /// The offset of the error in the page, in bytes.
     pub at: usize,
-    /// What is wrong there.
+    /// What is wrong at this offset.
     pub what: &'static str,
 }
 
@@ -78,10 +79,7 @@ impl std::fmt::Display for PageError {
 impl std::error::Error for PageError {}
 
 impl PageLayout {
-    /// Reads `events/header_page`, a list of fields as in a `format` file.
-    ///
-    /// # Errors
-    /// Where it is not of that form.
+    /// Parses `events/header_page`, a list of fields as in a `format` file.
     pub fn parse(header_page: &str) -> Result<Self, FormatError> {
         let format = EventFormat::parse(&format!("name: header_page\nID: 0\nformat:\n{header_page}"))?;
         let field = |name, expected| format.field(name).ok_or(FormatError { line: 0, expected });
@@ -95,7 +93,7 @@ impl PageLayout {
         }
         if [timestamp, commit].iter().any(|field| u64::from(field.offset) + u64::from(field.size) > data.offset.into())
         {
-            return Err(FormatError { line: 0, expected: "field `data` behind the others" });
+            return Err(FormatError { line: 0, expected: "field `data` after the others" });
         }
         Ok(Self {
             timestamp: timestamp.offset as usize,
@@ -106,26 +104,27 @@ impl PageLayout {
         })
     }
 
-    /// Takes a page apart.
+    /// Decodes a page.
     ///
     /// # Errors
-    /// Where a length leads out of it.
+    ///
+    /// Fails if a length exceeds the page.
     pub fn read<'a>(&self, page: &'a [u8]) -> Result<Page<'a>, PageError> {
         let number = |at: usize, size: usize| {
-            let mut bytes = page.get(at..at + size).ok_or(PageError { at, what: "the page is cut short" })?;
+            let mut bytes = page.get(at..at + size).ok_or(PageError { at, what: "the page is truncated" })?;
             Ok(if size == 4 { bytes.get_u32_ne().into() } else { bytes.get_u64_ne() })
         };
         let start = number(self.timestamp, 8)?;
         let commit = number(self.commit, self.commit_size)?;
         let end = self.data + (commit & LENGTH) as usize;
         if end > page.len() {
-            return Err(PageError { at: self.commit, what: "it says it is longer than it is" });
+            return Err(PageError { at: self.commit, what: "its length field exceeds its size" });
         }
         let missed = match (commit & MISSED, commit & MISSED_STORED) {
             (0, _) => MissedEvents::None,
             (_, 0) => MissedEvents::Unknown,
-            // The number is a `long`, and stands behind the data, whose length is without it (`ring_buffer_read_page`,
-            // kernel/trace/ring_buffer.c, 5.10 to 7.2).
+            // The number is a `long`. It follows the data, whose length does not include it
+            // (`ring_buffer_read_page`, kernel/trace/ring_buffer.c, 5.10 to 7.2).
             _ => number(end, self.commit_size).map_or(MissedEvents::Unknown, MissedEvents::Some),
         };
         Ok(Page { records: records(&page[..end], self.data, start)?, missed })
@@ -137,11 +136,12 @@ fn records(page: &[u8], mut at: usize, mut time: u64) -> Result<Vec<(u64, &[u8])
     let mut records = Vec::new();
     while at < page.len() {
         let word = |at: usize| {
-            let mut bytes = page.get(at..at + 4).ok_or(PageError { at, what: "an event is cut short" })?;
+            let mut bytes = page.get(at..at + 4).ok_or(PageError { at, what: "an event is truncated" })?;
             Ok(bytes.get_u32_ne())
         };
         let head = word(at)?;
-        // The order of bit fields is the machine's: on a little-endian one the first has the low bits.
+        // The order of bit fields depends on the byte order: on a little-endian machine the first field has
+        // the low bits.
         let (kind, delta) = if cfg!(target_endian = "little") {
             (head & 31, head >> 5)
         } else {
@@ -161,20 +161,21 @@ fn records(page: &[u8], mut at: usize, mut time: u64) -> Result<Vec<(u64, &[u8])
             TIME_STAMP => {
                 let low = u64::from(word(at + 4)?) << DELTA_BITS | delta;
                 let stamp = base >> STAMP_BITS << STAMP_BITS | low & ((1 << STAMP_BITS) - 1);
-                // The page's upper bits may be one behind (`rb_fix_abs_ts`, kernel/trace/ring_buffer.c).
+                // The upper bits of the page's time may be one too low (`rb_fix_abs_ts`,
+                // kernel/trace/ring_buffer.c).
                 time = if stamp < base { stamp.wrapping_add(1 << STAMP_BITS) } else { stamp };
                 at += 8;
             }
             _ => {
                 time = time.wrapping_add(delta);
                 let (data, length) = match kind {
-                    // The length includes the word it stands in.
+                    // The length includes the word that contains it.
                     0 => (at + 8, (word(at + 4)? as usize).checked_sub(4)),
                     words => (at + 4, Some(words as usize * 4)),
                 };
-                let length = length.ok_or(PageError { at, what: "a record that is shorter than nothing" })?;
+                let length = length.ok_or(PageError { at, what: "a record of negative length" })?;
                 let record = page.get(data..data + length);
-                records.push((time, record.ok_or(PageError { at, what: "a record leads out of the page" })?));
+                records.push((time, record.ok_or(PageError { at, what: "a record extends beyond the page" })?));
                 at = data + length;
             }
         }
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_no_page_can_have_is_refused() {
+    fn an_impossible_page_layout_is_rejected() {
         assert_eq!(form().size, 4096);
         for (right, wrong) in [
             ("commit;\toffset:8;\tsize:8", "commit;\toffset:8;\tsize:2"),
@@ -224,24 +225,24 @@ mod tests {
     }
 
     #[test]
-    fn records_have_the_times_that_deltas_extensions_and_stamps_give_them() {
+    fn deltas_extensions_and_time_stamps_determine_the_times_of_records() {
         let words = [
             head(2, 5),
             1,
             2, // 8 bytes, 5 ns later
             head(TIME_EXTEND, 3),
-            1, // 2^27 + 3 later
+            1, // 2^27 + 3 ns later
             head(0, 0),
             12,
             7,
             8,
             head(PADDING, 9),
             8,
-            0, // taken back, 9 later
+            0, // discarded, 9 ns later
             head(1, 1),
             9,
             head(TIME_STAMP, 6),
-            1 << 20, // the time itself
+            1 << 20, // the absolute time
             head(1, 0),
             10,
         ];
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_is_told_with_its_number_where_there_was_room_for_it() {
+    fn the_number_of_overwritten_records_is_known_if_it_is_stored() {
         let words = [head(1, 1), 1, 77, 0];
         let missed = |commit| form().read(&page(0, commit, &words)).unwrap().missed;
         assert_eq!(missed(8), MissedEvents::None);
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_leads_out_of_the_page_is_refused() {
+    fn a_length_beyond_the_page_is_rejected() {
         assert!(form().read(&page(0, 8, &[head(28, 1), 1])).is_err());
         assert!(form().read(&page(0, 8, &[head(0, 1), 3])).is_err());
         assert!(form().read(&page(0, LENGTH, &[])).is_err());

@@ -1,4 +1,5 @@
-//! Where the measuring threads run and with which priority, and how deep the CPUs may sleep.
+//! Sets the CPUs, the priority and the cgroup of the measuring threads, and limits the exit latency of idle
+//! CPUs.
 
 use std::{
     fs::{self, File},
@@ -17,28 +18,30 @@ use crate::{
     session::scheduling,
 };
 
-/// Where a process asks for a short way out of idle, for as long as it has the file open
-/// (Documentation/admin-guide/pm/cpuidle.rst).
+/// A process requests a maximum exit latency of idle CPUs by writing it to this file, for as long as it
+/// keeps the file open (Documentation/admin-guide/pm/cpuidle.rst).
 const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// A thread that only runs where the kernel has bound it, and stays in the cgroup where it was made
-/// (`PF_NO_SETAFFINITY`, include/linux/sched.h; `cgroup_procs_write_start`, kernel/cgroup/cgroup.c, 5.14 to 7.2).
+/// The flag of a thread that is bound to the CPUs that the kernel chose, and to the cgroup in which it was
+/// created (`PF_NO_SETAFFINITY`, include/linux/sched.h; `cgroup_procs_write_start`, kernel/cgroup/cgroup.c,
+/// 5.14 to 7.2).
 const IS_BOUND: u32 = 0x0400_0000;
 
-/// What a thread of the tracer's may take to run for the first time.
+/// How long to wait for a thread of the tracer to run for the first time.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The wish for a short way out of idle. Dropped, it is gone.
+/// A request for a maximum exit latency of idle CPUs. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct DmaLatency {
     _file: File,
 }
 
 impl DmaLatency {
-    /// Asks for it: µs.
+    /// Requests a maximum exit latency of `us` µs.
     ///
     /// # Errors
-    /// Where the kernel has no such file, or refuses.
+    ///
+    /// Fails if the kernel has no such file, or rejects the value.
     pub fn request(us: i32) -> Result<Self> {
         let open = fs::OpenOptions::new().write(true).open(DMA_LATENCY);
         let mut file = open.with_context(|| format!("`--dma-latency`: cannot open `{DMA_LATENCY}`"))?;
@@ -48,15 +51,16 @@ impl DmaLatency {
     }
 }
 
-/// Has this thread, and whatever it starts from now on, run on `cpus` alone.
+/// Binds this thread, and all threads and processes that it starts from now on, to `cpus`.
 ///
 /// # Errors
-/// Where a CPU's number is beyond what a set can hold, or the kernel refuses.
+///
+/// Fails if the number of a CPU is too large for a CPU set, or if the kernel refuses.
 pub fn pin(cpus: impl IntoIterator<Item = u32>) -> std::io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus {
         if cpu as usize >= CpuSet::MAX_CPU {
-            let why = format!("CPU `{cpu}` is beyond the {} that a thread can be bound to here", CpuSet::MAX_CPU);
+            let why = format!("CPU `{cpu}` is beyond the {} CPUs that a thread can be bound to", CpuSet::MAX_CPU);
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
         }
         set.set(cpu as usize);
@@ -64,34 +68,36 @@ pub fn pin(cpus: impl IntoIterator<Item = u32>) -> std::io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// Has wakelat itself run on these CPUs.
-///
-/// # Errors
-/// Where the kernel refuses.
+/// Binds wakelat itself to `cpus`.
 pub fn pin_housekeeping(cpus: &Cpus) -> Result<()> {
     pin(cpus.iter()).with_context(|| format!("`--house-keeping`: the kernel refuses CPUs `{cpus}`"))
 }
 
-/// Gives the kernel's measuring threads the priority and the cgroup asked for.
+/// Sets the requested priority and cgroup of the kernel's measuring threads.
 ///
-/// Not before they have run: the first that one of timerlat's does is to take a priority, and then to let itself be moved
-/// (`timerlat_main`, kernel/trace/trace_osnoise.c, 5.14 to 7.2; the latter from 6.5 on).
+/// Waits until they have run: a thread of timerlat begins by setting its own priority, and then allows
+/// itself to be moved (`timerlat_main`, kernel/trace/trace_osnoise.c, 5.14 to 7.2; the latter from 6.5 on).
 ///
 /// # Errors
-/// Where there are no such threads, one does not run, or the kernel refuses.
+///
+/// Fails if there are no such threads, if one does not run, or if the kernel refuses.
 pub fn place_kernel_threads(config: &TracerConfig, proc: &Path, cgroup_v2: Option<&Path>) -> Result<()> {
     if config.priority.is_none() && config.cgroup.is_none() {
         return Ok(());
     }
     let tids = kernel_threads(proc, &format!("{}/", config.tracer.name()));
     if tids.is_empty() {
-        bail!("the tracer `{}` runs, and none of its threads is in `{}`", config.tracer.name(), proc.display());
+        bail!(
+            "the tracer `{}` is running, but `{}` shows none of its threads; run in the initial PID namespace",
+            config.tracer.name(),
+            proc.display()
+        );
     }
     for tid in tids {
         if let Some(priority) = config.priority {
             if config.tracer == Tracer::Timerlat && !wait_for_thread(proc, tid, |task| task.policy != 0) {
                 bail!(
-                    "`--priority`: thread `{tid}` of the tracer has not run within a second, and would undo it when it does"
+                    "`--priority`: thread `{tid}` of the tracer has not run within a second, and would reset its priority when it does"
                 );
             }
             set_priority(tid, priority)?;
@@ -99,90 +105,86 @@ pub fn place_kernel_threads(config: &TracerConfig, proc: &Path, cgroup_v2: Optio
         if let Some(cgroup) = &config.cgroup {
             let may_move = wait_for_thread(proc, tid, |task| task.flags & IS_BOUND == 0);
             let joined = join(tid, cgroup, proc, cgroup_v2);
-            if may_move {
-                joined
-            } else {
-                joined.context("before Linux 6.5 the tracer's threads stay where they are")
-            }?;
+            if may_move { joined } else { joined.context("before Linux 6.5 the tracer's threads cannot be moved") }?;
         }
     }
     Ok(())
 }
 
-/// What the kernel says of a thread (`/proc/TID/stat`, proc_pid_stat(5)).
+/// State of a thread in `/proc/TID/stat` (proc_pid_stat(5)).
 struct ThreadStat {
     flags: u32,
-    /// 0 where it is no real-time thread.
+    /// The scheduling policy; 0 is `SCHED_OTHER`.
     policy: u32,
 }
 
 impl ThreadStat {
     fn read(proc: &Path, tid: u32) -> Option<Self> {
         let stat = fs::read_to_string(proc.join(format!("{tid}/stat"))).ok()?;
-        // A name may have spaces and brackets in it; what comes after the last one is fields from the third on.
+        // The name may contain spaces and parentheses. The text after the last parenthesis begins with the
+        // third field.
         let (_, fields) = stat.rsplit_once(") ")?;
         let field = |number: usize| fields.split(' ').nth(number - 3)?.parse().ok();
         Some(Self { flags: field(9)?, policy: field(41)? })
     }
 }
 
-/// Waits until `is` holds of a thread; whether it does.
+/// Waits up to [`TIMEOUT`] until a thread satisfies `is`. Returns whether it does.
 fn wait_for_thread(proc: &Path, tid: u32, is: impl Fn(&ThreadStat) -> bool) -> bool {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         if ThreadStat::read(proc, tid).is_some_and(|task| is(&task)) {
             return true;
         }
-        if begun.elapsed() >= TIMEOUT {
+        if started.elapsed() >= TIMEOUT {
             return false;
         }
-        // Nothing tells of what a thread of the kernel does to itself but its own file, and no file of procfs can be polled.
+        // Only its file in procfs shows what a kernel thread does to itself, and files in procfs cannot be
+        // polled.
         sleep(Duration::from_millis(1));
     }
 }
 
-/// Gives a thread a priority; 0 is the caller.
-///
-/// # Errors
-/// Where the kernel refuses, with what it takes.
+/// Sets the priority of a thread; a TID of 0 is the caller.
 pub fn set_priority(tid: u32, priority: Priority) -> Result<()> {
     scheduling::set_priority(tid, priority).with_context(|| {
         let remedy = match priority {
-            Priority::Deadline { .. } => "; a deadline thread takes all CPUs of its domain, and bandwidth that is free",
-            _ => "; it takes CAP_SYS_NICE",
+            Priority::Deadline { .. } => "; a deadline thread needs all CPUs of its domain and free bandwidth",
+            _ => "; it needs CAP_SYS_NICE",
         };
         format!("`--priority`: the kernel refuses `{priority}` for thread `{tid}`{remedy}")
     })
 }
 
-/// Puts a thread into a cgroup.
+/// Moves a thread to a cgroup.
 ///
 /// # Errors
-/// Where there is no such cgroup, or the kernel refuses.
+///
+/// Fails if the cgroup does not exist, or if the kernel refuses.
 pub fn join(tid: u32, cgroup: &CgroupChoice, proc: &Path, cgroup_v2: Option<&Path>) -> Result<()> {
     let mount = cgroup_v2.context("`--cgroup`: the cgroup v2 hierarchy is not mounted")?;
     let path = match cgroup {
         CgroupChoice::Named(name) => name.trim_start_matches('/').to_owned(),
         CgroupChoice::Own => {
             let own = fs::read_to_string(proc.join("self/cgroup")).context("cannot read `/proc/self/cgroup`")?;
-            // `0::/PATH` is the v2 hierarchy's line (cgroups(7)).
+            // `0::/PATH` is the line of the v2 hierarchy (cgroups(7)).
             let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
             own.context("`--cgroup`: this process has no cgroup in the v2 hierarchy")?.to_owned()
         }
     };
     let file = mount.join(path).join("cgroup.procs");
     let written = fs::OpenOptions::new().append(true).open(&file).and_then(|mut open| write!(open, "{tid}"));
-    written.with_context(|| format!("`--cgroup`: cannot put thread `{tid}` into `{}`", file.display()))
+    written.with_context(|| format!("`--cgroup`: cannot write thread `{tid}` to `{}`", file.display()))
 }
 
-/// Threads of the kernel whose names begin so.
+/// The TIDs of the kernel threads whose names begin with `prefix`.
 fn kernel_threads(proc: &Path, prefix: &str) -> Vec<u32> {
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     tids.filter(|tid| {
         let directory = proc.join(tid.to_string());
         let is_named = fs::read_to_string(directory.join("comm")).is_ok_and(|comm| comm.starts_with(prefix));
-        // Only a thread of the kernel has no command line and no memory of its own.
+        // Only a kernel thread has neither a command line nor memory of its own.
         is_named && fs::read(directory.join("statm")).is_ok_and(|statm| statm.starts_with(b"0 0 "))
     })
     .collect()
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_kernels_own_threads_bear_the_name_in_earnest() {
+    fn only_kernel_threads_are_found_by_name() {
         let directory = tempfile::tempdir().unwrap();
         for (tid, comm, statm) in [("7", "timerlat/0", "0 0 0 0 0 0 0"), ("8", "timerlat/1", "90 8 0 1 0 1 0")] {
             fs::create_dir(directory.path().join(tid)).unwrap();

@@ -1,4 +1,5 @@
-//! One run of a live tracer: set up, started, read as long as asked, stopped, and put back.
+//! One run of a live tracer: sets it up, starts it, reads it for the requested time, stops it, and restores
+//! everything.
 
 use std::{
     io::{self, Write},
@@ -19,7 +20,6 @@ use super::{
 use crate::{
     config::{OutputConfig, SourceChoice, TracerConfig, WindowConfig},
     kernel::{Features, Roots, btf::KernelBtf, cpus::Cpus, privilege},
-    say::status,
     session::{
         StopReason,
         action::ActionRunner,
@@ -28,6 +28,7 @@ use crate::{
         schedule::{Schedule, WindowBoundary as Due},
         stop::Signals,
     },
+    status::status,
     timerlat::{
         record::{LostByCpu, TimerlatEvent, TimerlatRecord},
         summary::TimerlatCoverage,
@@ -35,61 +36,51 @@ use crate::{
     tracefs::TracefsMount,
 };
 
-/// Who hears what a run has to say.
+/// Receives the records of a run.
 pub trait Listener {
-    /// Before anything else.
-    ///
-    /// # Errors
-    /// Those of `out`.
+    /// Called once, before anything else.
     fn begin(&mut self, _out: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
-    /// One record; they come in the order of time.
-    ///
-    /// # Errors
-    /// Those of `out`.
+    /// Called for each record, in the order of time.
     fn record(&mut self, record: TimerlatRecord, out: &mut dyn Write) -> io::Result<()>;
 
-    /// Records of a CPU were lost, before those that come next.
+    /// Called if records of a CPU were lost, before the records that follow them.
     fn lost(&mut self, cpu: u32, events: u64);
 
-    /// An interval is over: what is known so far takes the place of what was shown before.
-    ///
-    /// # Errors
-    /// Those of `out`.
+    /// Called at the end of an interval. The output replaces that of the previous interval.
     fn interval(&mut self, out: &mut dyn Write) -> io::Result<()>;
 
-    /// The run is over.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    fn end(&mut self, account: &TracerRunInfo, out: &mut dyn Write) -> io::Result<()>;
+    /// Called once, at the end of the run.
+    fn end(&mut self, info: &TracerRunInfo, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// What is known of a run beside its records.
+/// What is known of a run besides its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TracerRunInfo {
-    /// How long it has measured: ns.
+    /// How long the run has measured: ns.
     pub duration_ns: u64,
-    /// Events for which the kernel skipped a program; none where no programs read them.
+    /// Events for which the kernel skipped a BPF program. `None` if no programs were used.
     pub missed: Option<u64>,
-    /// Something was shown before, whose place the end takes.
+    /// Whether intervals were shown, so that the final output replaces the last one.
     pub redrawn: bool,
 }
 
 impl TracerRunInfo {
-    /// Adds what only the run knows to the coverage of its records.
+    /// Adds to the coverage what only the run knows.
     pub fn add_to(&self, coverage: &mut TimerlatCoverage) {
         coverage.duration_ns = self.duration_ns;
         coverage.missed = self.missed;
     }
 }
 
-/// Runs until something ends it. Blocks.
+/// Runs until a signal, the end of the window, a threshold or a closed output ends the run. Blocks.
 ///
 /// # Errors
-/// Where this kernel or this user cannot run the tracer, or the output cannot be written. Everything is as it was before.
+///
+/// Fails if the kernel or the privileges of the user do not allow the tracer to run, or if the output
+/// cannot be written. All settings are restored then, too.
 pub fn run(
     config: &TracerConfig,
     window: &WindowConfig,
@@ -127,7 +118,8 @@ async fn measure(
         session.enable_events(config.events)?;
     }
     session.start()?;
-    // Not before: the kernel changes no tracer while somebody reads its raw buffer (`tracing_set_tracer`, trace.c).
+    // Opened only after the tracer has started: the kernel does not change the tracer while its raw buffer
+    // is open (`tracing_set_tracer`, trace.c).
     let source = RecordSource::open(choice, config, &session.directory(&tracefs), btf.as_ref())?;
     let cgroup_v2 = features.cgroup_v2.as_deref();
     let cpus: Vec<u32> = match &config.cpus {
@@ -196,7 +188,7 @@ async fn measure(
             run.interval(&mut output)?;
         }
         run.check_user_threads()?;
-        // The kernel may have judged by a nanosecond that the records do not tell.
+        // The kernel may have reached its threshold by a nanosecond that the records do not show.
         if run.stop.is_none() && run.window_start.is_some() && !session.is_recording()? {
             run.stop = Some(StopReason::Threshold);
         }
@@ -206,11 +198,12 @@ async fn measure(
     }
     if run.stop == Some(StopReason::Threshold) && !run.cutoff.is_reached() && config.stops_unrecorded() && !shown.quiet
     {
-        status("a single noise stopped the run; `osnoise hist`, `--auto` and `--trace` record which");
+        status("a single noise stopped the run; use `osnoise hist`, `--auto` or `--trace` to record it");
     }
     run.end(&session, &mut output)?;
     let Run { source, users, ended_threads, mut trigger, stop, .. } = run;
-    // Threads of user space first, which would be killed; then the files of the instance, which keep it.
+    // Drop the user-space processes first, because the kernel kills them if the tracer stops. Then drop the
+    // open files, because they keep the instance busy.
     drop((users, source));
     session.close()?;
     if let Some(trigger) = &mut trigger {
@@ -222,38 +215,38 @@ async fn measure(
     Ok(stop.unwrap_or(StopReason::Done))
 }
 
-/// A run under way. Its parts are dropped in this order, before the session: see the end of [`measure`].
+/// A run in progress. Its fields are dropped in this order, before the session: see the end of [`measure`].
 struct Run<'a> {
     users: Option<MeasuringProcesses>,
     source: RecordSource,
     cutoff: ThresholdCutoff,
     threshold: StopThresholds,
-    /// Where the run goes on after a threshold.
+    /// The action to run at a threshold, if the run goes on after it.
     trigger: Option<ActionRunner>,
     info: TracerRunInfo,
-    /// Of each CPU, what the listener was told.
+    /// The losses that were reported to the listener, by CPU.
     lost: LostByCpu,
-    /// Measuring threads that ended before the run did, each with why.
+    /// Why measuring threads ended before the run did.
     ended_threads: Vec<String>,
-    /// Where the records go as the tracer's own text.
+    /// Where to write the records as the text of the tracer.
     saved: Option<Output>,
     listener: &'a mut dyn Listener,
     stop: Option<StopReason>,
-    /// None in the warm-up.
+    /// `None` during the warm-up.
     window_start: Option<WindowStart>,
 }
 
-/// What was so when the window began.
+/// The state at the beginning of the window.
 #[derive(Clone, Copy, Debug)]
 struct WindowStart {
     at_ns: u64,
-    /// Events for which the kernel had skipped a program before.
+    /// Events for which the kernel had skipped a BPF program before the window.
     missed: u64,
 }
 
 impl Run<'_> {
-    /// The window begins: what was lost and missed until now is nobody's. Not before has the kernel anything to record, so
-    /// that no latency of the warm-up makes it stop.
+    /// Begins the window, and ignores what was lost and missed before. Starts recording in the kernel only
+    /// now, so that no latency in the warm-up can stop it.
     fn begin(&mut self, session: &TracerSession) -> Result<()> {
         self.lost = self.source.lost()?;
         let missed = self.source.missed()?.unwrap_or(0);
@@ -261,11 +254,12 @@ impl Run<'_> {
         session.record()
     }
 
-    /// Hears what was said between the beginning and `end_ns`; nothing in the warm-up.
+    /// Passes the records from the beginning of the window to `end_ns` to the listener. Does nothing during
+    /// the warm-up.
     fn handle_records(&mut self, mut records: Vec<TimerlatRecord>, end_ns: u64, output: &mut Output) -> Result<()> {
-        let Some(begun) = self.window_start else { return Ok(()) };
+        let Some(start) = self.window_start else { return Ok(()) };
         self.report_losses()?;
-        records.retain(|record| (begun.at_ns..=end_ns).contains(&record.at_ns));
+        records.retain(|record| (start.at_ns..=end_ns).contains(&record.at_ns));
         let records = if self.trigger.is_none() { self.cutoff.truncate(records) } else { records };
         if let Some(trigger) = &mut self.trigger {
             for record in &records {
@@ -297,9 +291,9 @@ impl Run<'_> {
 
     fn report_losses(&mut self) -> Result<()> {
         for (cpu, lost) in self.source.lost()? {
-            let told = self.lost.insert(cpu, lost).unwrap_or(0);
-            if lost > told {
-                self.listener.lost(cpu, lost - told);
+            let reported = self.lost.insert(cpu, lost).unwrap_or(0);
+            if lost > reported {
+                self.listener.lost(cpu, lost - reported);
             }
         }
         Ok(())
@@ -317,17 +311,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Nothing is recorded any more, and what there is is read.
+    /// Stops recording and handles the remaining records.
     fn end(&mut self, session: &TracerSession, output: &mut Output) -> Result<()> {
-        // Before the kernel has stopped its threads, which takes as long as many activations.
+        // Taken before the kernel stops its threads, which takes as long as many activations.
         let end_ns = clock::monotonic_ns();
         session.pause()?;
-        self.info.duration_ns = self.window_start.map_or(0, |begun| end_ns.saturating_sub(begun.at_ns));
-        // To detach programs may take a while, in which they go on.
+        self.info.duration_ns = self.window_start.map_or(0, |start| end_ns.saturating_sub(start.at_ns));
+        // Detaching programs may take a while, in which they still run.
         self.source.detach()?;
         let records = self.source.take_remaining()?;
         self.handle_records(records, end_ns, output)?;
-        let since = |missed: u64| self.window_start.map_or(0, |begun| missed.saturating_sub(begun.missed));
+        let since = |missed: u64| self.window_start.map_or(0, |start| missed.saturating_sub(start.missed));
         self.info.missed = self.source.missed()?.map(since);
         if self.stop != Some(StopReason::NoReader) {
             output.write(|out| self.listener.end(&self.info, out))?;
@@ -336,7 +330,7 @@ impl Run<'_> {
     }
 }
 
-/// What a command is told of the latency that reached the threshold.
+/// The environment of the command that is run for a latency at the threshold.
 fn environment(record: &TimerlatRecord, latency_ns: u64) -> Vec<(&'static str, String)> {
     let mut environment = vec![
         ("WAKELAT_CPU", record.cpu.to_string()),

@@ -1,38 +1,41 @@
-//! The source of a run: the tracepoints by BPF, or the trace buffer; records in the order of time, and how many were lost.
+//! The source of a live run: BPF programs on the tracepoints, or the trace buffer. Returns the records in
+//! the order of time, and the number of lost ones.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::{buffer::TraceBuffer, clock::LocalClock, said, threads::ThreadNames};
+use super::{bpf_records, buffer::TraceBuffer, clock::LocalClock, threads::ThreadNames};
 use crate::{
     collect::tracer::TracerPrograms,
     config::{SourceChoice, TracerConfig},
-    kernel::{btf::RingBufferSupport, symbols::KernelSymbols},
+    kernel::{btf::RingBufferSupport, kernel_symbols::KernelSymbols},
     session::clock,
     timerlat::record::{KernelFrame, LostByCpu, TimerlatEvent, TimerlatRecord},
     tracefs::TracefsMount,
 };
 
-/// A record may be stamped and not yet be there for the reader; within this time it will be: ns.
+/// Maximum time from the time stamp of a record until a reader can see it: ns.
 const IN_FLIGHT_NS: u64 = 1_000_000;
 
-/// Where records come from.
+/// Reads the records of a run.
 pub struct RecordSource {
     programs: Option<TracerPrograms>,
-    /// Beside programs, for stacks alone.
+    /// The trace buffer. With programs, it is used only for stacks.
     buffer: Option<TraceBuffer>,
     clock: LocalClock,
     threads: ThreadNames,
     symbols: KernelSymbols,
-    /// Read, and too young for others not to come before them.
+    /// Records that were read, but are too recent: others that precede them may still come.
     pending: Vec<TimerlatRecord>,
 }
 
-/// Which source a run has on this kernel.
+/// Selects the source of a run on this kernel.
 ///
 /// # Errors
-/// If BPF was asked for, and the samples are no tracepoints, or the ring buffer cannot be used.
+///
+/// Fails if `--source bpf` was given, but the samples have no tracepoint, the kernel has no BTF, or the
+/// ring buffer cannot be used.
 pub fn choose(
     config: &TracerConfig,
     tracefs: &TracefsMount,
@@ -44,8 +47,8 @@ pub fn choose(
         return match config.source {
             SourceChoice::Auto | SourceChoice::Buffer => Ok(SourceChoice::Buffer),
             SourceChoice::Bpf => bail!(
-                "on this kernel the BPF ring buffer can freeze the machine: with PREEMPT_RT its lock sleeps; leave out \
-                 `--source bpf` to read the trace buffer, or use Linux 6.12 or later"
+                "on this kernel the BPF ring buffer can freeze the machine, because its lock sleeps with PREEMPT_RT; leave \
+                 out `--source bpf` to read the trace buffer, or use Linux 6.12 or later"
             ),
         };
     }
@@ -54,24 +57,22 @@ pub fn choose(
         (SourceChoice::Buffer, ..) | (SourceChoice::Auto, false, _) | (SourceChoice::Auto, _, None) => {
             Ok(SourceChoice::Buffer)
         }
-        // The tracer writes its samples there in any case: to have them twice would take time from what is measured.
+        // The tracer writes its samples to the buffer in any case. Recording them twice would take time
+        // from what is measured.
         (SourceChoice::Auto, ..) if config.events.is_samples_only() => Ok(SourceChoice::Buffer),
         (SourceChoice::Bpf, false, _) => bail!(
             "this kernel has no tracepoint `osnoise:{sample}`, which came in Linux 6.15; leave out `--source bpf` to read \
              the trace buffer"
         ),
         (SourceChoice::Bpf, _, None) => {
-            bail!("this kernel does not publish its types; leave out `--source bpf` to read the trace buffer")
+            bail!("this kernel has no BTF; leave out `--source bpf` to read the trace buffer")
         }
         (SourceChoice::Bpf | SourceChoice::Auto, true, Some(_)) => Ok(SourceChoice::Bpf),
     }
 }
 
 impl RecordSource {
-    /// Opens it for the instance in `directory`. Nothing is attached yet.
-    ///
-    /// # Errors
-    /// Where the kernel refuses the programs, or a file of the instance is not of its form.
+    /// Opens the source for the instance in `directory`. Does not attach any programs.
     pub fn open(choice: SourceChoice, config: &TracerConfig, directory: &Path, btf: Option<&PathBuf>) -> Result<Self> {
         let stacks = config.print_stack_us.is_some();
         let programs = match (choice, btf) {
@@ -91,29 +92,20 @@ impl RecordSource {
         })
     }
 
-    /// Listens from now on.
-    ///
-    /// # Errors
-    /// Where the kernel refuses one of the tracepoints.
+    /// Attaches the programs.
     pub fn attach(&mut self) -> Result<()> {
         self.programs.as_mut().map_or(Ok(()), TracerPrograms::attach)
     }
 
-    /// Listens no more; what there is can still be read.
-    ///
-    /// # Errors
-    /// Where a program cannot be detached.
+    /// Detaches the programs. Records that are already written can still be read.
     pub fn detach(&mut self) -> Result<()> {
         self.programs.as_mut().map_or(Ok(()), TracerPrograms::detach)
     }
 
-    /// What was said since the last time, oldest first, but for what may not be complete yet.
-    ///
-    /// # Errors
-    /// Where a source cannot be read or understood.
+    /// Returns the new records, oldest first, except those that may be incomplete.
     pub fn take(&mut self) -> Result<Vec<TimerlatRecord>> {
-        // Whatever is younger may have companions in the other source, or on another CPU, that were not there when that
-        // one was read.
+        // For more recent records, there may be others in the other source, or on another CPU, that were
+        // not available when that one was read.
         let horizon_ns = clock::monotonic_ns().saturating_sub(IN_FLIGHT_NS);
         self.read()?;
         let complete = self.pending.partition_point(|record| record.at_ns <= horizon_ns);
@@ -121,41 +113,35 @@ impl RecordSource {
         Ok(std::mem::replace(&mut self.pending, young))
     }
 
-    /// All that is left, once nothing more is said.
-    ///
-    /// # Errors
-    /// As [`Self::take`].
+    /// Returns all remaining records, once nothing more is recorded.
     pub fn take_remaining(&mut self) -> Result<Vec<TimerlatRecord>> {
         self.read()?;
         Ok(std::mem::take(&mut self.pending))
     }
 
     fn read(&mut self) -> Result<()> {
-        let Self { programs, buffer, clock, threads, symbols, pending: held } = self;
-        let before = held.len();
+        let Self { programs, buffer, clock, threads, symbols, pending: records } = self;
+        let before = records.len();
         if let Some(buffer) = buffer {
-            buffer.drain(threads, held)?;
+            buffer.drain(threads, records)?;
         }
-        for record in &mut held[before..] {
+        for record in &mut records[before..] {
             if let TimerlatEvent::Stack { frames, .. } = &mut record.event {
                 frames.iter_mut().for_each(|frame| name(frame, symbols));
             }
         }
         if let Some(programs) = programs {
             programs.drain(|bytes| {
-                held.push(said::decode(bytes, clock, threads)?);
+                records.push(bpf_records::decode(bytes, clock, threads)?);
                 Ok(())
             })?;
         }
-        // Stable: what one CPU said at one time stays in its order.
-        held.sort_by_key(|record| record.at_ns);
+        // The sort is stable, so records of one CPU with the same time stay in their order.
+        records.sort_by_key(|record| record.at_ns);
         Ok(())
     }
 
-    /// What was said and could not be read, by CPU.
-    ///
-    /// # Errors
-    /// Where the kernel does not tell.
+    /// The number of records that were lost before they could be read, by CPU.
     pub fn lost(&self) -> Result<LostByCpu> {
         match (&self.programs, &self.buffer) {
             (Some(programs), _) => programs.lost(),
@@ -164,16 +150,14 @@ impl RecordSource {
         }
     }
 
-    /// Events for which the kernel skipped a program; none where it does not count them, or nothing is attached.
-    ///
-    /// # Errors
-    /// Where the kernel does not tell.
+    /// The number of events for which the kernel skipped a program. `None` if the kernel does not count
+    /// them, or if no programs are used.
     pub fn missed(&self) -> Result<Option<u64>> {
         self.programs.as_ref().map_or(Ok(None), TracerPrograms::missed)
     }
 }
 
-/// A function in place of an address, where it is known.
+/// Replaces the address of a function with its name, if known.
 fn name(frame: &mut KernelFrame, symbols: &KernelSymbols) {
     if let KernelFrame::Address(address) = frame
         && let Some(name) = symbols.name_of(*address)

@@ -1,49 +1,50 @@
-//! Where a run that a threshold stopped ends, whatever the source: the kernel stops its own buffers and nobody else. Pure.
+//! Ends a run at the record that reached a threshold, for every source: the kernel stops only its own
+//! buffers. Pure.
 
 use crate::{
     config::{Tracer, TracerConfig},
     timerlat::record::{TimerlatContext, TimerlatEvent, TimerlatRecord},
 };
 
-/// The thresholds, by which the kernel judges too (kernel/trace/trace_osnoise.c, 5.14 to 7.2).
+/// The thresholds. The kernel applies them, too (kernel/trace/trace_osnoise.c, 5.14 to 7.2).
 #[derive(Clone, Copy, Debug)]
 pub struct StopThresholds {
     tracer: Tracer,
-    /// In the interrupt, or of a single noise: µs.
+    /// The threshold of the interrupt latency, or of a single noise: µs.
     stop_us: Option<u64>,
-    /// Of the thread and the way back to user space, or of all noise in a period: µs.
+    /// The threshold of the thread and return-to-user latencies, or of all noise in a period: µs.
     stop_total_us: Option<u64>,
 }
 
 impl StopThresholds {
-    /// Those of a run.
+    /// The thresholds of a run.
     pub fn of(config: &TracerConfig) -> Self {
         Self { tracer: config.tracer, stop_us: config.stop_us, stop_total_us: config.stop_total_us }
     }
 
-    /// Which latency has reached its threshold, where one has: what was measured, and how much it was in ns.
+    /// The latency that reached its threshold, if any: what was measured, and its value in ns.
     pub fn reached(&self, event: &TimerlatEvent) -> Option<(&'static str, u64)> {
         let (what, ns, limit_us) = match (self.tracer, event) {
             (Tracer::Timerlat, TimerlatEvent::Timerlat { context: TimerlatContext::Irq, latency_ns, .. }) => {
-                ("interrupt's latency", *latency_ns, self.stop_us)
+                ("IRQ latency", *latency_ns, self.stop_us)
             }
             (Tracer::Timerlat, TimerlatEvent::Timerlat { context: TimerlatContext::Thread, latency_ns, .. }) => {
-                ("thread's latency", *latency_ns, self.stop_total_us)
+                ("thread latency", *latency_ns, self.stop_total_us)
             }
             (Tracer::Timerlat, TimerlatEvent::Timerlat { context: TimerlatContext::User, latency_ns, .. }) => {
-                ("way back to user space", *latency_ns, self.stop_total_us)
+                ("return-to-user latency", *latency_ns, self.stop_total_us)
             }
             (Tracer::Osnoise, TimerlatEvent::SampleThreshold { duration_ns, .. }) => {
                 ("single noise", *duration_ns, self.stop_us)
             }
             (Tracer::Osnoise, TimerlatEvent::Osnoise(sample)) => {
-                ("noise of a period", sample.noise_ns, self.stop_total_us)
+                ("total noise of a period", sample.noise_ns, self.stop_total_us)
             }
             _ => return None,
         };
         let limit_us = limit_us.filter(|limit_us| *limit_us > 0)?;
-        // timerlat stops at the limit, in whole microseconds (`timerlat_irq`, `timerlat_main`); osnoise above it
-        // (`run_osnoise`).
+        // timerlat stops at the threshold, in whole microseconds (`timerlat_irq`, `timerlat_main`); osnoise
+        // above it (`run_osnoise`).
         let over = match self.tracer {
             Tracer::Timerlat => ns / 1000 >= limit_us,
             Tracer::Osnoise => ns > limit_us * 1000,
@@ -52,7 +53,8 @@ impl StopThresholds {
     }
 }
 
-/// Lets pass what was said until the first latency over the threshold, and that one's stack, which comes after it.
+/// Keeps the records up to the first latency over the threshold, and the stack of that latency, which
+/// follows it.
 #[derive(Debug)]
 pub struct ThresholdCutoff {
     threshold: StopThresholds,
@@ -60,7 +62,7 @@ pub struct ThresholdCutoff {
 }
 
 impl ThresholdCutoff {
-    /// Nothing is over yet.
+    /// Creates a cutoff that has seen no latency over the threshold.
     pub fn at(threshold: StopThresholds) -> Self {
         Self { threshold, stopped: false }
     }
@@ -70,7 +72,7 @@ impl ThresholdCutoff {
         self.stopped
     }
 
-    /// What remains of `records`, with what stopped the run at its place.
+    /// Returns the records to keep, with [`TimerlatEvent::Stopped`] after the one that stopped the run.
     pub fn truncate(&mut self, records: Vec<TimerlatRecord>) -> Vec<TimerlatRecord> {
         let mut passed = Vec::with_capacity(records.len());
         for record in records {
@@ -85,8 +87,8 @@ impl ThresholdCutoff {
             passed.push(record);
             if let Some((what, ns)) = reached {
                 self.stopped = true;
-                let why = format!("the {what} on CPU {cpu} was {ns} ns");
-                passed.push(TimerlatRecord { at_ns, cpu, task: None, event: TimerlatEvent::Stopped { reason: why } });
+                let reason = format!("the {what} on CPU {cpu} was {ns} ns");
+                passed.push(TimerlatRecord { at_ns, cpu, task: None, event: TimerlatEvent::Stopped { reason } });
             }
         }
         passed
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_latency_that_stopped_is_left_out_but_for_its_stack() {
+    fn records_after_the_latency_that_stopped_are_dropped_except_its_stack() {
         let mut cut = ThresholdCutoff::at(threshold(Tracer::Timerlat, 0, 20));
         let stack = TimerlatRecord {
             at_ns: 4,
@@ -124,7 +126,7 @@ mod tests {
         ];
         let passed = cut.truncate(records);
         assert!(cut.is_reached());
-        let reason = "the thread's latency on CPU 0 was 20000 ns".to_owned();
+        let reason = "the thread latency on CPU 0 was 20000 ns".to_owned();
         assert_eq!(passed[3].event, TimerlatEvent::Stopped { reason });
         assert_eq!(passed[4], stack);
         assert_eq!(passed.len(), 5);
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tracers_judge_differently_as_the_kernel_does() {
+    fn the_tracers_compare_with_the_threshold_as_the_kernel_does() {
         let reached = |tracer, event| threshold(tracer, 20, 20).reached(&event).is_some();
         let noise = |duration_ns| TimerlatEvent::SampleThreshold { start_ns: 0, duration_ns, interference: 0 };
         assert!(!reached(Tracer::Osnoise, noise(20_000)) && reached(Tracer::Osnoise, noise(20_001)));

@@ -1,29 +1,31 @@
-//! The names of threads that a record tells only by their number.
+//! The names of threads, for records that have only a TID.
 
 use std::{collections::HashMap, fs};
 
 use super::layout::comm;
-use crate::{timerlat::record::TracedTask, wait::Comm};
+use crate::timerlat::record::TracedTask;
+use wakelat_core::wait::Comm;
 
-/// Names seen so far.
+/// The names seen so far, by TID.
 #[derive(Debug, Default)]
 pub struct ThreadNames(HashMap<u32, Comm>);
 
 impl ThreadNames {
-    /// A record says what a thread is called.
+    /// Remembers the name of a thread from a record.
     pub fn learn(&mut self, tid: u32, comm: Comm) {
         if tid != 0 {
             self.0.insert(tid, comm);
         }
     }
 
-    /// The thread `tid` on `cpu`. One that nobody has named is asked for its name, and has none where it is gone.
+    /// The thread `tid` on `cpu`. A name that no record has given is read from procfs, and is empty if the
+    /// thread has exited.
     pub fn task(&mut self, tid: u32, cpu: u32) -> TracedTask {
         if tid == 0 {
             // Every CPU has an idle task of its own (`init_idle`, kernel/sched/core.c).
             return TracedTask { tid, comm: comm(format!("swapper/{cpu}").as_bytes()) };
         }
-        let ask = || comm(fs::read(format!("/proc/{tid}/comm")).unwrap_or_default().trim_ascii_end());
-        TracedTask { tid, comm: *self.0.entry(tid).or_insert_with(ask) }
+        let read_name = || comm(fs::read(format!("/proc/{tid}/comm")).unwrap_or_default().trim_ascii_end());
+        TracedTask { tid, comm: *self.0.entry(tid).or_insert_with(read_name) }
     }
 }

@@ -1,14 +1,13 @@
-//! Records as the tracer's own text, for `--trace FILE`: what `cat trace` would have shown, to be explained later with
-//! `--from FILE`. Pure.
+//! Writes records in the text format of the tracer, for `--trace FILE`, as `cat trace` would show them, so
+//! that `--from FILE` can explain them later. Pure.
 
 use std::io::{self, Write};
+use wakelat_core::softirq::softirq_name;
 
-use crate::timerlat::record::{OsnoisePeriod, TimerlatContext, TimerlatEvent, TimerlatRecord, softirq_name};
+use crate::timerlat::record::{OsnoisePeriod, TimerlatContext, TimerlatEvent, TimerlatRecord};
 
-/// Writes the lines that stand for `record`. The flags of a line, which no source tells alike, are dots.
-///
-/// # Errors
-/// Those of `out`.
+/// Writes `record` as one or more lines. The flags of a line are dots, because the sources do not all
+/// report them.
 pub fn write(record: &TimerlatRecord, out: &mut dyn Write) -> io::Result<()> {
     let TimerlatRecord { at_ns, cpu, task, event } = record;
     let task = match task {
@@ -40,9 +39,10 @@ pub fn write(record: &TimerlatRecord, out: &mut dyn Write) -> io::Result<()> {
             softirq,
             thread,
         }) => {
-            // The columns of the tracer: µs, the share that was left, counts (`trace_osnoise_print`, trace_output.c).
+            // The columns of the tracer: µs, the share left to the workload, counts (`trace_osnoise_print`,
+            // trace_output.c).
             let (runtime, noise, max) = (runtime_ns / 1000, noise_ns / 1000, max_single_ns / 1000);
-            // A broken buffer may tell of a runtime of centuries.
+            // In a corrupt buffer, the runtime may be centuries, which would overflow 64 bits.
             let left = u128::from(runtime.saturating_sub(noise)) * 10_000_000;
             let share = left.checked_div(u128::from(runtime)).unwrap_or(0);
             let share = format!("{:3}.{:05}", share / 100_000, share % 100_000);
@@ -71,7 +71,7 @@ pub fn write(record: &TimerlatRecord, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "<stack trace>")?;
             frames.iter().try_for_each(|frame| writeln!(out, " => {frame}"))
         }
-        TimerlatEvent::Stopped { reason: why } => writeln!(out, "stop tracing hit on cpu {cpu}: {why}"),
+        TimerlatEvent::Stopped { reason } => writeln!(out, "stop tracing hit on cpu {cpu}: {reason}"),
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use crate::timerlat::{live::layout::comm, record::TracedTask};
 
     #[test]
-    fn records_look_as_the_tracer_would_write_them() {
+    fn records_have_the_text_format_of_the_tracer() {
         let task = Some(TracedTask { tid: 1035, comm: comm(b"timerlat/5") });
         let record = |event| TimerlatRecord { at_ns: 548_771_104_500, cpu: 5, task, event };
         let text = |event| {

@@ -1,23 +1,23 @@
-//! The tracer in an instance of its own: set, started, stopped, and everything as it was afterwards.
+//! The tracer in a tracefs instance of its own: sets it up, starts it, stops it, and restores everything.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
 use super::{
-    former::{self, SavedSettings},
+    saved_settings::{self, SavedSettings},
     settings::{self, Setting},
 };
 use crate::{
     config::{Tracer, TracerConfig, TracerEvents},
     kernel::{Roots, cpus::Cpus},
-    say::status,
+    status::status,
     tracefs::{Instance, Owner, TracefsError, TracefsMount, leftovers},
 };
 
-/// A tracer that is set up, and runs or not. Dropped, it is gone and its settings are as they were.
+/// A tracer that is set up. Dropping it removes the instance and restores the settings.
 pub struct TracerSession {
-    /// First, as fields are dropped in this order: no tracer runs when settings change.
+    /// First, because fields are dropped in this order: the tracer must not run when the settings change.
     instance: Instance,
     saved_settings: SavedSettings,
     tracer: Tracer,
@@ -25,20 +25,22 @@ pub struct TracerSession {
 }
 
 impl TracerSession {
-    /// Sets the tracer up in an instance of its own; it does not run yet. What killed runs have left is removed first, and
-    /// said.
+    /// Sets up the tracer in an instance of its own, without starting it. Removes and reports what killed
+    /// runs have left first.
     ///
     /// # Errors
-    /// Where this kernel has no such tracer, somebody uses it, or the kernel refuses a setting.
+    ///
+    /// Fails if the kernel has no such tracer, if the tracer is already in use, or if the kernel rejects a
+    /// setting.
     pub fn set_up(config: &TracerConfig, tracefs: &TracefsMount, roots: &Roots) -> Result<Self> {
         let proc = &roots.proc;
-        clean_up(tracefs, Path::new(former::STATE_DIR), proc);
+        clean_up(tracefs, Path::new(saved_settings::STATE_DIR), proc);
         require_tracer(tracefs, config.tracer)?;
         require_idle(tracefs)?;
-        let owner = Owner::this(proc).context("cannot tell this process from others")?;
+        let owner = Owner::this(proc).context("cannot identify this process")?;
         let instance = Instance::create(tracefs, &owner)?;
-        let former = SavedSettings::new(tracefs, Path::new(former::STATE_DIR), &owner);
-        let mut session = Self { instance, saved_settings: former, tracer: config.tracer, closed: false };
+        let saved = SavedSettings::new(tracefs, Path::new(saved_settings::STATE_DIR), &owner);
+        let mut session = Self { instance, saved_settings: saved, tracer: config.tracer, closed: false };
         let online = Cpus::read(&roots.sys, "online")?.to_string();
         session.set_all(tracefs, &settings::of(config, &online))?;
         session.instance.write("trace_clock", "mono")?;
@@ -50,14 +52,15 @@ impl TracerSession {
         for setting in settings {
             self.saved_settings.remember(setting.file)?;
         }
-        let mut refused: Vec<(&Setting, TracefsError)> = Vec::new();
+        let mut rejected: Vec<(&Setting, TracefsError)> = Vec::new();
         for setting in settings {
             if let Err(error) = set(tracefs, setting) {
-                refused.push((setting, error));
+                rejected.push((setting, error));
             }
         }
-        // Once more, now that the others are set: of a runtime and a period the one may have to wait for the other.
-        for (setting, _) in refused {
+        // Retry, now that the others are set: a runtime may be valid only with the new period, or a period
+        // with the new runtime.
+        for (setting, _) in rejected {
             let Setting { file, value, flag, accepted } = setting;
             set(tracefs, setting)
                 .with_context(|| format!("`{flag}`: the kernel refuses `{value}` in `{file}`; {accepted}"))?;
@@ -65,56 +68,42 @@ impl TracerSession {
         self.saved_settings.record_applied()
     }
 
-    /// The instance's directory.
+    /// The directory of the instance.
     pub fn directory(&self, tracefs: &TracefsMount) -> PathBuf {
         tracefs.root().join(self.instance.file(""))
     }
 
-    /// Has the kernel record this in the instance's buffer, beside the samples.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
+    /// Enables events in the buffer of the instance, in addition to the samples.
     pub fn enable_events(&self, events: TracerEvents) -> Result<()> {
         events.names().try_for_each(|event| Ok(self.instance.write(&format!("events/osnoise/{event}/enable"), "1")?))
     }
 
-    /// Starts the tracer's threads, which measure from now on, but record nothing yet.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
+    /// Starts the threads of the tracer. They measure from now on, but nothing is recorded yet.
     pub fn start(&self) -> Result<()> {
         let name = self.tracer.name();
         self.instance.write("current_tracer", name).with_context(|| format!("cannot start the tracer `{name}`"))
     }
 
-    /// Records from now on.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
+    /// Starts recording.
     pub fn record(&self) -> Result<()> {
         Ok(self.instance.write("tracing_on", "1")?)
     }
 
-    /// Whether it records: a threshold, or somebody else, may have stopped it.
-    ///
-    /// # Errors
-    /// Where the kernel does not tell.
+    /// Whether the tracer is recording. A threshold, or another process, may have stopped it.
     pub fn is_recording(&self) -> Result<bool> {
         Ok(self.instance.read("tracing_on")?.trim() != "0")
     }
 
-    /// Records nothing any more.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
+    /// Stops recording.
     pub fn pause(&self) -> Result<()> {
         Ok(self.instance.write("tracing_on", "0")?)
     }
 
-    /// Ends the tracer, and puts everything back.
+    /// Stops the tracer, and restores everything.
     ///
     /// # Errors
-    /// The first that came up; all is tried.
+    ///
+    /// Returns the first error, after trying all steps.
     pub fn close(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
@@ -135,26 +124,26 @@ impl Drop for TracerSession {
 }
 
 fn set(tracefs: &TracefsMount, Setting { file, value, .. }: &Setting) -> Result<(), TracefsError> {
-    if tracefs.read(file)?.trim_end() == value { Ok(()) } else { former::set(tracefs, file, value) }
+    if tracefs.read(file)?.trim_end() == value { Ok(()) } else { saved_settings::set(tracefs, file, value) }
 }
 
-/// Removes what killed runs have left, the instances before the settings, and says so.
-fn clean_up(tracefs: &TracefsMount, notes: &Path, proc: &Path) {
+/// Removes and reports what killed runs have left, the instances before the settings.
+fn clean_up(tracefs: &TracefsMount, state_dir: &Path, proc: &Path) {
     for (leftover, removed) in leftovers::remove(tracefs, proc) {
         match removed {
             Ok(()) => status(format_args!("removed the {leftover}")),
             Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
         }
     }
-    for (owner, restored) in former::restore_leftovers(tracefs, notes, proc) {
+    for (owner, restored) in saved_settings::restore_leftovers(tracefs, state_dir, proc) {
         match restored {
             Ok(files) if files.is_empty() => {}
             Ok(files) => status(format_args!(
-                "put back `{}`, which process {} had changed and left, being killed",
+                "restored `{}`, which process {} had changed before it was killed",
                 files.join("`, `"),
                 owner.pid
             )),
-            Err(error) => log::warn!("cannot put back what process {} has changed: {error}", owner.pid),
+            Err(error) => log::warn!("cannot restore what process {} changed: {error}", owner.pid),
         }
     }
 }
@@ -163,12 +152,13 @@ fn require_tracer(tracefs: &TracefsMount, tracer: Tracer) -> Result<()> {
     let (name, option) = (tracer.name(), tracer.option());
     let available = tracefs.read("available_tracers")?;
     if !available.split_whitespace().any(|other| other == name) {
-        bail!("this kernel has no tracer `{name}`; it takes one with `{option}=y`, such as Debian's `-rt` kernels");
+        bail!("this kernel has no tracer `{name}`; use one built with `{option}=y`, such as Debian's `-rt` kernels");
     }
     Ok(())
 }
 
-/// The settings are one for the whole machine: two runs would spoil each other's figures.
+/// Fails if a tracer is already in use. The settings apply to the whole machine, so two runs would spoil
+/// each other's results.
 fn require_idle(tracefs: &TracefsMount) -> Result<()> {
     let instances = std::fs::read_dir(tracefs.root().join("instances")).into_iter().flatten().flatten();
     let names = instances.filter_map(|entry| entry.file_name().into_string().ok());
@@ -179,7 +169,7 @@ fn require_idle(tracefs: &TracefsMount) -> Result<()> {
         if Tracer::ALL.iter().any(|tracer| tracer.name() == current) {
             let path = tracefs.root().join(&file);
             bail!(
-                "the tracer `{current}` runs already, in `{}`, and its settings are one for the whole machine; end that \
+                "the tracer `{current}` is already running in `{}`, and its settings apply to the whole machine; end that \
                  run, or stop it with `echo nop > {}`",
                 path.display(),
                 path.display()
@@ -196,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_without_the_tracer_says_what_it_takes() {
+    fn a_kernel_without_the_tracer_is_an_error_that_names_the_option() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("available_tracers"), "function nop\n").unwrap();
         let error = require_tracer(&TracefsMount::at(directory.path()), Tracer::Timerlat).unwrap_err().to_string();
@@ -204,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tracer_that_runs_elsewhere_is_left_alone() {
+    fn a_tracer_that_is_already_running_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let tracefs = TracefsMount::at(directory.path());
         fs::write(directory.path().join("current_tracer"), "nop\n").unwrap();

@@ -1,5 +1,6 @@
-//! Measuring by threads in user space: a process for each CPU, as the kernel kills the whole of it where a condition of
-//! the interface breaks (Documentation/trace/timerlat-tracer.rst, `User-space interface`).
+//! Measures in user-space threads. Each CPU has a process of its own, because the kernel kills the whole
+//! process if it violates a condition of the interface (Documentation/trace/timerlat-tracer.rst,
+//! `User-space interface`).
 
 use std::{
     ffi::OsString,
@@ -25,10 +26,10 @@ use crate::{
     tracefs::TracefsMount,
 };
 
-/// What rtla gives the threads of this interface where nothing else is asked for.
+/// The priority that rtla gives the threads of this interface by default.
 const DEFAULT_PRIORITY: Priority = Priority::Fifo(95);
 
-/// The processes of a run. Dropped, they are gone.
+/// The processes of a run. Dropping them kills them.
 #[derive(Debug)]
 pub struct MeasuringProcesses(Vec<MeasuringProcess>);
 
@@ -36,16 +37,13 @@ pub struct MeasuringProcesses(Vec<MeasuringProcess>);
 struct MeasuringProcess {
     cpu: u32,
     child: Child,
-    /// What it says that it is ready by; it has the other end as its standard input.
+    /// The socket on which the process reports that it is ready. The other end is its standard input.
     ready: UnixStream,
     ended: bool,
 }
 
 impl MeasuringProcesses {
-    /// Starts one on each of `cpus`. They are not ready yet.
-    ///
-    /// # Errors
-    /// Where a process cannot be started or placed.
+    /// Starts a process on each of `cpus`. They are not ready yet.
     pub fn start(
         config: &TracerConfig,
         load: Option<&str>,
@@ -54,7 +52,7 @@ impl MeasuringProcesses {
         proc: &Path,
         cgroup_v2: Option<&Path>,
     ) -> Result<Self> {
-        // From here on, an error takes those along that run already.
+        // From here on, dropping `threads` on an error kills the processes that are already running.
         let mut threads = Self(Vec::new());
         for cpu in cpus {
             let fd = tracefs.root().join(format!("osnoise/per_cpu/cpu{cpu}/timerlat_fd"));
@@ -69,11 +67,12 @@ impl MeasuringProcesses {
             if let Some(load) = load {
                 arguments.extend(["--load".into(), load.into()]);
             }
-            let (ready, its) = UnixStream::pair().context("cannot make a socket")?;
+            let (ready, its) = UnixStream::pair().context("cannot create a socket")?;
             let child = Command::new("/proc/self/exe")
                 .args(arguments)
                 .stdin(Stdio::from(OwnedFd::from(its)))
-                // Ctrl-C at the terminal is for the run, which ends them in its own time.
+                // In its own process group: Ctrl-C at the terminal must reach only the run, which ends the
+                // processes itself.
                 .process_group(0)
                 .spawn()
                 .context("cannot start a measuring process")?;
@@ -86,14 +85,15 @@ impl MeasuringProcesses {
         Ok(threads)
     }
 
-    /// Returns once each of them measures.
+    /// Waits until all processes measure.
     ///
     /// # Errors
-    /// Where one gives up before.
+    ///
+    /// Fails if one of them exits before.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         for MeasuringProcess { cpu, child, ready, .. } in &mut self.0 {
-            let said = ready.read(&mut [0; 1]).context("cannot hear a measuring process")?;
-            if said == 0 {
+            let length = ready.read(&mut [0; 1]).context("cannot read from a measuring process")?;
+            if length == 0 {
                 let status = child.wait().context("cannot wait for a measuring process")?;
                 bail!("{}", exit_reason(*cpu, child.id(), status));
             }
@@ -101,14 +101,11 @@ impl MeasuringProcesses {
         Ok(())
     }
 
-    /// Those that have ended since the last time, each with why.
-    ///
-    /// # Errors
-    /// Where the kernel does not tell.
+    /// The reasons of the processes that have ended since the last call.
     pub fn ended(&mut self) -> Result<Vec<String>> {
         let mut ended = Vec::new();
         for process in self.0.iter_mut().filter(|process| !process.ended) {
-            if let Some(status) = process.child.try_wait().context("cannot ask for a measuring process")? {
+            if let Some(status) = process.child.try_wait().context("cannot get the status of a measuring process")? {
                 process.ended = true;
                 ended.push(exit_reason(process.cpu, process.child.id(), status));
             }
@@ -116,7 +113,7 @@ impl MeasuringProcesses {
         Ok(ended)
     }
 
-    /// Whether none measures any more.
+    /// Whether all processes have ended.
     pub fn all_ended(&self) -> bool {
         self.0.iter().all(|process| process.ended)
     }
@@ -125,7 +122,7 @@ impl MeasuringProcesses {
 impl Drop for MeasuringProcesses {
     fn drop(&mut self) {
         for MeasuringProcess { child, .. } in &mut self.0 {
-            // One that is gone already is what was wanted.
+            // It does not matter whether the process has already exited.
             _ = child.kill();
             _ = child.wait();
         }
@@ -135,34 +132,34 @@ impl Drop for MeasuringProcesses {
 fn exit_reason(cpu: u32, pid: u32, status: ExitStatus) -> String {
     match status.signal() {
         Some(9) => format!(
-            "the kernel, or somebody, killed the measuring thread `{pid}` of CPU {cpu}: it does so where the thread leaves \
-             its CPU, or the tracer is stopped"
+            "the measuring thread `{pid}` of CPU {cpu} was killed: the kernel does this if the thread leaves its CPU or the \
+             tracer is stopped"
         ),
-        Some(signal) => format!("the measuring thread `{pid}` of CPU {cpu} was ended by signal {signal}"),
-        None => format!("the measuring thread `{pid}` of CPU {cpu} gave up; see its own message"),
+        Some(signal) => format!("the measuring thread `{pid}` of CPU {cpu} was terminated by signal {signal}"),
+        None => format!("the measuring thread `{pid}` of CPU {cpu} failed; see its own message"),
     }
 }
 
-/// Is such a thread: places itself, and reads until the interface is closed. Between two reads it runs the load.
-///
-/// # Errors
-/// Where the kernel refuses the place, the priority or the file, or the load cannot be run.
+/// Runs as a measuring thread: sets its CPU and priority, and reads the interface until it is closed. Runs
+/// the load between two reads.
 pub fn measure(thread: &UserThreadConfig) -> Result<()> {
     let UserThreadConfig { parent, cpu, priority, fd, load } = thread;
-    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask to end with the parent")?;
-    // A parent that ended before sends no signal (PR_SET_PDEATHSIG(2const)): this process has another one by now.
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot set the parent-death signal")?;
+    // A parent that has already exited sends no signal (PR_SET_PDEATHSIG(2const)), but then this process
+    // has another parent now.
     if getppid().is_none_or(|now| now.as_raw_nonzero().get().cast_unsigned() != *parent) {
-        bail!("the run `{parent}` that started this measuring thread has ended");
+        bail!("process `{parent}`, which started this measuring thread, has exited");
     }
-    rustix::thread::set_name(&std::ffi::CString::new(format!("timerlatu/{cpu}"))?).context("cannot take a name")?;
+    rustix::thread::set_name(&std::ffi::CString::new(format!("timerlatu/{cpu}"))?)
+        .context("cannot set the thread name")?;
     placement::pin([*cpu]).with_context(|| format!("cannot run on CPU `{cpu}`"))?;
     placement::set_priority(0, *priority)?;
     let mut file = File::open(fd).with_context(|| format!("cannot open `{}`", fd.display()))?;
-    // From the first read on, the timer is set (`timerlat_fd_read`, kernel/trace/trace_osnoise.c, 6.5 to 7.2).
-    rustix::io::write(io::stdin(), b"!").context("cannot say that the measuring thread is ready")?;
+    // The first read starts the timer (`timerlat_fd_read`, kernel/trace/trace_osnoise.c, 6.5 to 7.2).
+    rustix::io::write(io::stdin(), b"!").context("cannot report that the measuring thread is ready")?;
     let mut nothing = [0; 1];
     loop {
-        // Returns when the timer has fired; what was measured went to the tracer.
+        // Returns when the timer has fired. The measurement goes to the tracer.
         match file.read(&mut nothing) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -180,8 +177,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_whose_run_has_ended_ends_too() {
-        // The test's parent is another.
+    fn a_thread_without_its_run_exits() {
+        // This process is not its own parent.
         let thread = UserThreadConfig {
             parent: std::process::id(),
             cpu: 0,
@@ -190,7 +187,7 @@ mod tests {
             load: None,
         };
         let error = measure(&thread).unwrap_err().to_string();
-        assert!(error.contains("has ended"), "{error}");
+        assert!(error.contains("has exited"), "{error}");
         assert_eq!(rustix::process::parent_process_death_signal().unwrap(), Some(Signal::KILL));
         set_parent_process_death_signal(None).unwrap();
     }

@@ -1,21 +1,21 @@
-//! What stands behind the head of a line.
+//! Parses the part of a line that follows its head.
 //!
-//! The formats are those of `trace_timerlat_print` and `trace_osnoise_print` (kernel/trace/trace_output.c) and of the
-//! `TP_printk` in include/trace/events/osnoise.h, Linux 5.17 to 7.2.
+//! The formats are those of `trace_timerlat_print` and `trace_osnoise_print` (kernel/trace/trace_output.c)
+//! and of the `TP_printk` in include/trace/events/osnoise.h, Linux 5.17 to 7.2.
 
 use super::{
     super::record::{KernelFrame, OsnoisePeriod, TimerlatContext, TimerlatEvent},
     head::{number, seconds},
 };
-use crate::wait::Comm;
+use wakelat_core::wait::Comm;
 
-/// What an event is.
+/// The parsed part of a line that follows its head.
 pub(super) enum EventBody {
     Event(TimerlatEvent),
-    /// A kernel stack, whose functions stand in the lines below.
+    /// A kernel stack. Its functions are on the lines that follow.
     Stack,
     Other,
-    /// What should have stood here.
+    /// A malformed event, with the expected format.
     Broken(&'static str),
 }
 
@@ -58,10 +58,10 @@ pub(super) fn read(body: &[u8]) -> EventBody {
     }
 }
 
-/// What `osnoise_stop_tracing` prints.
+/// The text that `osnoise_stop_tracing` prints.
 const STOPPED: &[u8] = b"stop tracing hit on cpu";
 
-/// ` => FUNCTION`, or ` => <ADDRESS>` where there is no name.
+/// Parses ` => FUNCTION`, or ` => <ADDRESS>` if the function has no name.
 pub(super) fn frame(line: &[u8]) -> Option<KernelFrame> {
     let name = line.trim_ascii().strip_prefix(b"=>")?.trim_ascii();
     let name = String::from_utf8_lossy(name);
@@ -72,13 +72,13 @@ pub(super) fn frame(line: &[u8]) -> Option<KernelFrame> {
     })
 }
 
-/// The words of a text; as many as asked for, or none.
+/// Splits a text into exactly `N` words. `None` if it has more or fewer.
 fn words<const N: usize>(text: &[u8]) -> Option<[&[u8]; N]> {
     let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).take(N + 1).collect();
     words.try_into().ok()
 }
 
-/// A number and nothing behind it.
+/// Parses a number that is the whole text.
 fn whole(text: &[u8]) -> Option<u64> {
     number(text).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
 }
@@ -119,7 +119,8 @@ fn us(number: u64) -> Option<u64> {
 
 fn osnoise(body: &[u8]) -> Option<TimerlatEvent> {
     let [runtime, noise, percent, max, hw, nmi, irq, softirq, thread] = words(body)?;
-    // The share is a figure of the other two; here it only tells such a line from any other that begins with a digit.
+    // The share follows from the other two. It only distinguishes such a line from others that begin with a
+    // digit.
     let (_, rest) = number(percent)?;
     whole(rest.strip_prefix(b".")?)?;
     Some(TimerlatEvent::Osnoise(OsnoisePeriod {
@@ -148,7 +149,8 @@ fn osnoise_sample(text: &[u8]) -> Option<TimerlatEvent> {
     }))
 }
 
-/// `NAME:NUMBER start S.NS duration NS ns`: the name, which may hold anything, the number, the start and the duration.
+/// Parses `NAME:NUMBER start S.NS duration NS ns` into the name, which may contain any bytes, the number,
+/// the start and the duration.
 fn named(text: &[u8]) -> Option<(&[u8], i32, u64, u64)> {
     const START: &[u8] = b" start ";
     let at = text.windows(START.len()).rposition(|window| window == START)?;
@@ -159,7 +161,7 @@ fn named(text: &[u8]) -> Option<(&[u8], i32, u64, u64)> {
     Some((text[..colon].trim_ascii_start(), number, start_ns, duration_ns))
 }
 
-/// `start S.NS duration NS ns`, and what is to follow.
+/// Parses `start S.NS duration NS ns`, followed by the given name and its value, if any.
 fn span(text: &[u8], last: Option<(&[u8], &mut u64)>) -> Option<(u64, u64)> {
     let (start, duration) = match last {
         None => match words::<5>(text)? {

@@ -1,12 +1,13 @@
-//! What stands before the event in every line: `TASK-PID (TGID) [CPU] FLAGS TIMESTAMP:`.
+//! Parses the head of a line, which precedes the event: `TASK-PID (TGID) [CPU] FLAGS TIMESTAMP:`.
 //!
-//! The columns are those of `lat_print_generic` and `trace_print_context` (kernel/trace/trace_output.c). Flags differ
-//! in number from kernel to kernel (4 to 7), the `(TGID)` is there with the option `record-tgid`.
+//! The columns are those of `lat_print_generic` and `trace_print_context` (kernel/trace/trace_output.c).
+//! The number of flags varies by kernel (4 to 7). The `(TGID)` is present only with the option
+//! `record-tgid`.
 
 use super::super::record::TracedTask;
-use crate::wait::Comm;
+use wakelat_core::wait::Comm;
 
-/// Who, where, when.
+/// The head of a line: when and where, and the task that was running.
 pub(super) struct LineHead {
     pub at_ns: u64,
     pub cpu: u32,
@@ -14,10 +15,10 @@ pub(super) struct LineHead {
 }
 
 impl LineHead {
-    /// The head of a line and the rest of it.
+    /// Parses the head of a line. Returns it with the rest of the line.
     ///
-    /// A name may hold any character. It has 15 bytes at most, too few for a whole head, so the first place where one
-    /// can be read is the right one.
+    /// A name may contain any byte. It has at most 15 bytes, too few for a whole head, so the first
+    /// position at which a head can be parsed is the right one.
     pub fn read(line: &[u8]) -> Option<(Self, &[u8])> {
         let dashes = line.iter().enumerate().filter(|(_, byte)| **byte == b'-').map(|(at, _)| at);
         dashes.take(16).find_map(|dash| {
@@ -27,7 +28,7 @@ impl LineHead {
             let rest = rest.strip_prefix(b"]")?.trim_ascii_start();
             let (first, after) = word(rest)?;
             let (stamp, rest) = match timestamp(first) {
-                // The option `irq-info` off leaves the flags out.
+                // Without the option `irq-info`, there are no flags.
                 Some(stamp) => (stamp, after),
                 None => {
                     let (second, after) = word(after.trim_ascii_start())?;
@@ -41,27 +42,27 @@ impl LineHead {
     }
 }
 
-/// Behind `(TGID)` or `(-------)`, where there is one.
+/// Skips `(TGID)` or `(-------)`, if present.
 fn past_tgid(text: &[u8]) -> &[u8] {
     let Some(inside) = text.strip_prefix(b"(") else { return text };
     let end = inside.iter().position(|byte| *byte == b')');
     end.map_or(text, |end| inside[end + 1..].trim_ascii_start())
 }
 
-/// A word and what follows it.
+/// Splits off the first word.
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
 }
 
-/// Digits at the beginning, and what follows them.
+/// Parses the digits at the beginning. Returns the number and the rest.
 pub(super) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
-/// `548.771078:` in ns.
+/// Parses a time stamp, such as `548.771078:`, to ns.
 fn timestamp(word: &[u8]) -> Option<u64> {
     match seconds(word)? {
         (ns, [b':']) => Some(ns),
@@ -69,7 +70,7 @@ fn timestamp(word: &[u8]) -> Option<u64> {
     }
 }
 
-/// Seconds with six or nine digits of a fraction, in ns, and what follows them.
+/// Parses seconds with a fraction of six or nine digits to ns. Returns them and the rest.
 pub(super) fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     let (seconds, rest) = number(text)?;
     let rest = rest.strip_prefix(b".")?;
@@ -83,7 +84,8 @@ pub(super) fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((seconds.checked_mul(1_000_000_000)?.checked_add(fraction)?, after))
 }
 
-/// `CPU:3 [LOST 12 EVENTS]` or `CPU:3 [LOST EVENTS]` (`trace_print_lost_events`, `print_trace_line`).
+/// Parses `CPU:3 [LOST 12 EVENTS]` or `CPU:3 [LOST EVENTS]` (`trace_print_lost_events`,
+/// `print_trace_line`).
 pub(super) fn lost(line: &[u8]) -> Option<(u32, Option<u64>)> {
     let (cpu, rest) = number(line.strip_prefix(b"CPU:")?)?;
     let rest = rest.strip_prefix(b" [LOST ")?;
@@ -94,9 +96,9 @@ pub(super) fn lost(line: &[u8]) -> Option<(u32, Option<u64>)> {
     Some((u32::try_from(cpu).ok()?, events))
 }
 
-/// What `# entries-in-buffer/entries-written: 12/34   #P:8` says to be missing.
+/// Parses the number of overwritten events from `# entries-in-buffer/entries-written: 12/34   #P:8`.
 pub(super) fn overwritten(line: &[u8]) -> Option<u64> {
-    let (held, rest) = number(line.strip_prefix(b"# entries-in-buffer/entries-written: ")?)?;
+    let (in_buffer, rest) = number(line.strip_prefix(b"# entries-in-buffer/entries-written: ")?)?;
     let (written, _) = number(rest.strip_prefix(b"/")?)?;
-    Some(written.saturating_sub(held))
+    Some(written.saturating_sub(in_buffer))
 }

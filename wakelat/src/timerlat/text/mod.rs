@@ -1,7 +1,8 @@
-//! The text of a trace: what `cat trace`, `cat trace_pipe` and `rtla -t` give.
+//! Parses the text of a trace, as from `cat trace`, `cat trace_pipe` or `rtla -t`.
 //!
-//! Everything the tracers and the tracepoints of noise print is read; other events are counted. A line that says
-//! nothing of these, or is cut, is an [`TraceParseError`] that names it, and the next line is read.
+//! All events of the tracers and of the noise tracepoints are parsed; other events are counted. A line that
+//! is not an event, or is truncated, is a [`TraceParseError`] that identifies it, and parsing goes on with
+//! the next line.
 
 mod event;
 mod head;
@@ -12,55 +13,57 @@ use super::record::{KernelFrame, TimerlatEvent, TimerlatRecord};
 use event::EventBody;
 use head::LineHead;
 
-/// Longest line that is looked at; the kernel's own are shorter than a page (`TRACE_SEQ_BUFFER_SIZE`).
+/// Maximum number of bytes of a line that are parsed. Lines of the kernel are shorter than a page
+/// (`TRACE_SEQ_BUFFER_SIZE`).
 const MAX_LINE: usize = 8192;
 
-/// Functions of a stack that are kept: as many as timerlat keeps (`MAX_CALLS`, kernel/trace/trace_osnoise.c, 5.14 to 7.2).
+/// Maximum number of functions kept of a stack, as in timerlat itself (`MAX_CALLS`,
+/// kernel/trace/trace_osnoise.c, 5.14 to 7.2).
 const MAX_FRAMES: usize = 256;
 
-/// Bytes without a line of a trace after which reading ends: the logs of a whole run of tests are shorter, and what has no
-/// end, such as a device, ends too.
+/// Maximum number of bytes without a line of a trace. The logs of a whole test run are shorter, and input
+/// without an end, such as a device, has to fail.
 const MAX_UNRECOGNIZED: u64 = 16 * 1024 * 1024;
 
-/// The precision of a time stamp in the text: ns. `start` of noise has all of its digits.
+/// The precision of a time stamp in the text: ns. The `start` of noise has full precision.
 pub const RESOLUTION_NS: u64 = 1_000;
 
-/// One thing a trace says.
+/// An item of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceItem {
-    /// A record of the tracers.
+    /// A record of a tracer.
     Record(TimerlatRecord),
-    /// The kernel had no room for what came before, on one CPU; the number is not always known.
+    /// Events of one CPU were lost before this item. Their number is not always known.
     Lost {
         /// The CPU.
         cpu: u32,
-        /// How many events.
+        /// The number of events.
         events: Option<u64>,
     },
-    /// The ring buffers had been overwritten when the trace was read: the kernel's `entries-written` without what
-    /// is `in-buffer`, of all CPUs.
+    /// The number of events that were overwritten before the trace was read, on all CPUs: the kernel's
+    /// `entries-written` minus `entries-in-buffer`.
     Overwritten(u64),
     /// An event of another kind.
     Other,
 }
 
-/// A line that is not what it should be.
+/// A line that could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceParseError {
-    /// Its number, from 1.
+    /// The number of the line, from 1.
     pub line: u64,
-    /// What it is not.
+    /// What is wrong with the line.
     pub kind: TraceErrorKind,
-    /// How it begins.
+    /// The beginning of the line.
     pub found: String,
 }
 
-/// What a line is not.
+/// What is wrong with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceErrorKind {
-    /// It has no task, CPU and time.
+    /// The line has no task, CPU and time.
     Foreign,
-    /// It has, and then not what the named event prints.
+    /// The line has a task, CPU and time, but not the text that its event prints, given here.
     Broken(&'static str),
 }
 
@@ -69,10 +72,10 @@ impl fmt::Display for TraceParseError {
         let Self { line, kind, found } = self;
         match kind {
             TraceErrorKind::Foreign => {
-                write!(f, "line {line}: `{found}` is no event; expected `TASK-PID [CPU] FLAGS TIMESTAMP: EVENT`")
+                write!(f, "line {line}: `{found}` is not an event; expected `TASK-PID [CPU] FLAGS TIMESTAMP: EVENT`")
             }
             TraceErrorKind::Broken(expected) => {
-                write!(f, "line {line}: `{found}` is cut or garbled; expected `{expected}`")
+                write!(f, "line {line}: `{found}` is truncated or malformed; expected `{expected}`")
             }
         }
     }
@@ -80,32 +83,33 @@ impl fmt::Display for TraceParseError {
 
 impl std::error::Error for TraceParseError {}
 
-/// What a trace says, line by line.
+/// Parses a trace, line by line.
 pub struct TraceReader<R> {
     input: R,
     line: Vec<u8>,
     number: u64,
-    /// Bytes since the last line that was one of a trace.
+    /// Bytes since the last line of a trace.
     unrecognized: u64,
-    /// The line has been read and belongs to the next call.
+    /// Whether the line has been read, but belongs to the next item.
     held: bool,
 }
 
 impl<R: BufRead> TraceReader<R> {
-    /// The trace in `input`.
+    /// Creates a parser of the trace in `input`.
     pub fn new(input: R) -> Self {
         Self { input, line: Vec::new(), number: 0, unrecognized: 0, held: false }
     }
 
-    /// The next thing it says; none at its end.
+    /// Returns the next item, or `None` at the end. The inner result is an error if a line could not be
+    /// parsed.
     ///
     /// # Errors
-    /// Those of `input`, and where it goes on and on without a line of a trace. The inner result is an error where a line is
-    /// none.
+    ///
+    /// Fails if `input` does, or after 16 MiB without a line of a trace.
     #[allow(clippy::should_implement_trait, reason = "an iterator of results of results would be worse to read")]
     pub fn next(&mut self) -> std::io::Result<Option<Result<TraceItem, TraceParseError>>> {
         while self.advance()? {
-            let said = match read(&self.line) {
+            let item = match read(&self.line) {
                 Line::Nothing => continue,
                 Line::Lost { cpu, events } => TraceItem::Lost { cpu, events },
                 Line::Overwritten(events) => TraceItem::Overwritten(events),
@@ -128,12 +132,12 @@ impl<R: BufRead> TraceReader<R> {
                     }
                 }
             };
-            return Ok(Some(Ok(said)));
+            return Ok(Some(Ok(item)));
         }
         Ok(None)
     }
 
-    /// The lines ` => FUNCTION` that follow.
+    /// Reads the lines ` => FUNCTION` that follow.
     fn frames(&mut self) -> std::io::Result<Vec<KernelFrame>> {
         let mut frames = Vec::new();
         while self.advance()? {
@@ -145,15 +149,15 @@ impl<R: BufRead> TraceReader<R> {
                 frames.push(frame);
             }
         }
-        // A record has room for eight addresses more than it says (`__timerlat_dump_stack`, kernel/trace/trace_osnoise.c,
-        // 5.19), and 6.1 prints what is there.
+        // A record has room for eight more addresses than its count (`__timerlat_dump_stack`,
+        // kernel/trace/trace_osnoise.c, 5.19), and 6.1 prints whatever is there.
         while matches!(frames.last(), Some(KernelFrame::Symbol(name)) if name == "0") {
             frames.pop();
         }
         Ok(frames)
     }
 
-    /// Reads the next line, as far as it is looked at.
+    /// Reads the next line, up to [`MAX_LINE`] bytes of it. Returns whether there is one.
     fn advance(&mut self) -> std::io::Result<bool> {
         if std::mem::take(&mut self.held) {
             return Ok(true);
@@ -175,7 +179,7 @@ impl<R: BufRead> TraceReader<R> {
             self.unrecognized += taken as u64;
             if self.unrecognized > MAX_UNRECOGNIZED {
                 let why =
-                    format!("{} MiB without a line of a trace, up to line {}", MAX_UNRECOGNIZED >> 20, self.number + 1);
+                    format!("no line of a trace in {} MiB, up to line {}", MAX_UNRECOGNIZED >> 20, self.number + 1);
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
             }
             let kept = taken.min(MAX_LINE - self.line.len());
@@ -208,7 +212,7 @@ fn record(head: &LineHead, event: TimerlatEvent) -> TimerlatRecord {
     TimerlatRecord { at_ns: head.at_ns, cpu: head.cpu, task: Some(head.task), event }
 }
 
-/// What one line is.
+/// A parsed line.
 enum Line {
     Nothing,
     Lost { cpu: u32, events: Option<u64> },

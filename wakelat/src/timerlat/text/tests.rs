@@ -1,19 +1,17 @@
 use std::io::{self, BufReader, Read};
 
 use super::*;
-use crate::{
-    timerlat::{
-        fixtures,
-        record::{OsnoisePeriod, TimerlatContext},
-    },
-    wait::Comm,
+use crate::timerlat::{
+    fixtures,
+    record::{OsnoisePeriod, TimerlatContext},
 };
+use wakelat_core::wait::Comm;
 
 fn items(text: &str) -> Vec<Result<TraceItem, TraceParseError>> {
     let mut trace = TraceReader::new(text.as_bytes());
     let mut all = Vec::new();
-    while let Some(said) = trace.next().unwrap() {
-        all.push(said);
+    while let Some(item) = trace.next().unwrap() {
+        all.push(item);
     }
     all
 }
@@ -29,7 +27,7 @@ fn event(line: &str) -> TimerlatEvent {
 fn every_line_of_the_documentation_is_read() {
     let counts = fixtures::DOCUMENTATION.map(|text| {
         let all = items(text);
-        assert!(all.iter().all(|said| matches!(said, Ok(TraceItem::Record(_)))), "{all:?}");
+        assert!(all.iter().all(|item| matches!(item, Ok(TraceItem::Record(_)))), "{all:?}");
         all.len()
     });
     assert_eq!(counts, [8, 5, 7]);
@@ -45,16 +43,16 @@ fn every_event_of_every_capture_is_read() {
             }
         });
         let all = items(text);
-        let records = all.iter().filter(|said| matches!(said, Ok(TraceItem::Record(_)))).count();
+        let records = all.iter().filter(|item| matches!(item, Ok(TraceItem::Record(_)))).count();
         assert_eq!(records, expected.count(), "{name}");
         let broken =
-            all.iter().filter_map(|said| said.as_ref().err()).filter(|error| error.kind != TraceErrorKind::Foreign);
+            all.iter().filter_map(|item| item.as_ref().err()).filter(|error| error.kind != TraceErrorKind::Foreign);
         assert_eq!(broken.count(), 0, "{name}");
     }
 }
 
 #[test]
-fn a_name_may_hold_anything() {
+fn a_name_may_contain_anything() {
     let line = "  a-1 [0] x: y-42      (     40) [001] d.h1.  54.029328: irq_noise: my disk: 2:19 start 54.000000001 duration 5 ns";
     let [Ok(TraceItem::Record(record))] = &items(line)[..] else { panic!() };
     assert_eq!(record.task.unwrap(), super::super::record::TracedTask { tid: 42, comm: Comm::new(b"a-1 [0] x: y") });
@@ -112,7 +110,7 @@ fn every_event_is_read() {
 }
 
 #[test]
-fn losses_are_told() {
+fn losses_are_parsed() {
     let all = items("CPU:3 [LOST 12 EVENTS]\nCPU:1 [LOST EVENTS]\n# entries-in-buffer/entries-written: 10/34   #P:8\n");
     let expected = [
         TraceItem::Lost { cpu: 3, events: Some(12) },
@@ -123,25 +121,25 @@ fn losses_are_told() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_what_follows_is_read() {
+fn a_malformed_line_is_an_error_and_the_next_line_is_parsed() {
     let good = "          <idle>-0       [000] d.h1    54.029328: #1     context    irq timer_latency       932 ns";
     let text = format!("hello\n{good}\n{}\n{good}\n<idle>-0 [000] d.h1", &good[..good.len() - 6]);
     let all = items(&text);
-    let errors: Vec<_> = all.iter().filter_map(|said| said.as_ref().err()).map(ToString::to_string).collect();
+    let errors: Vec<_> = all.iter().filter_map(|item| item.as_ref().err()).map(ToString::to_string).collect();
     assert_eq!(all.len(), 5);
     assert_eq!(
         errors,
         [
-            "line 1: `hello` is no event; expected `TASK-PID [CPU] FLAGS TIMESTAMP: EVENT`",
-            "line 3: `<idle>-0       [000] d.h1    54.029328: #1     context    ir…` is cut or garbled; expected \
+            "line 1: `hello` is not an event; expected `TASK-PID [CPU] FLAGS TIMESTAMP: EVENT`",
+            "line 3: `<idle>-0       [000] d.h1    54.029328: #1     context    ir…` is truncated or malformed; expected \
              `#ID context irq|thread|user ret timer_latency NS ns`",
-            "line 5: `<idle>-0 [000] d.h1` is no event; expected `TASK-PID [CPU] FLAGS TIMESTAMP: EVENT`",
+            "line 5: `<idle>-0 [000] d.h1` is not an event; expected `TASK-PID [CPU] FLAGS TIMESTAMP: EVENT`",
         ]
     );
 }
 
 #[test]
-fn other_events_are_passed_over_with_their_stacks() {
+fn other_events_are_skipped_with_their_stacks() {
     let head = "          <idle>-0       [000] d.h1    54.029328:";
     let text = format!(
         "{head} sched_wakeup: comm=x pid=1 prio=120 target_cpu=000\n{head} <user stack trace>\n => <0x7f00>\n\
@@ -156,32 +154,33 @@ fn other_events_are_passed_over_with_their_stacks() {
 }
 
 #[test]
-fn a_number_that_is_too_large_is_an_error_and_no_wrong_figure() {
+fn a_number_that_is_too_large_is_an_error() {
     for stamp in ["99999999999999999999.000000", "18446744073.999999"] {
         let line = format!("<idle>-0 [000] d.h1 {stamp}: nmi_noise: start 1.000000001 duration 1 ns");
         assert!(items(&line)[0].is_err(), "{line}");
     }
 }
 
-/// Reads to the end, or to the error that ends it.
+/// Reads to the end, or to an error.
 fn read_all(input: impl Read) -> io::Result<usize> {
     let (mut trace, mut records) = (TraceReader::new(BufReader::new(input)), 0);
-    while let Some(said) = trace.next()? {
-        records += usize::from(said.is_ok());
+    while let Some(item) = trace.next()? {
+        records += usize::from(item.is_ok());
     }
     Ok(records)
 }
 
 #[test]
-fn what_goes_on_and_on_without_a_trace_is_given_up() {
+fn endless_input_without_a_trace_is_an_error() {
     const LINE: &[u8] =
         b"timerlat/5-1035 [005] .......   548.771104: #402268 context thread timer_latency     39960 ns\n";
-    // As `/dev/zero`, one line without an end; and as `/dev/urandom`, lines of anything, behind a trace.
+    // Like `/dev/zero`, one line without an end; and like `/dev/urandom`, arbitrary lines, here after a
+    // trace.
     let noise = [&[0xa5; 4_095][..], b"\n"].concat().repeat(5_000);
     for error in [read_all(io::repeat(0)), read_all(LINE.chain(&noise[..]))].map(|read| read.unwrap_err()) {
-        assert!(error.to_string().contains("16 MiB without a line of a trace"), "{error}");
+        assert!(error.to_string().contains("no line of a trace in 16 MiB"), "{error}");
     }
-    // A long log around each of its lines is no reason.
+    // Long logs between the lines of a trace are not an error.
     let log = &noise[..noise.len() / 2];
     assert_eq!(read_all(LINE.chain(log).chain(LINE).chain(log).chain(LINE)).unwrap(), 3);
 }

@@ -1,30 +1,27 @@
-//! Tasks that are born and die.
+//! A load of tasks that are created and exit at once.
 
 use anyhow::{Context as _, bail};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork};
 use serde::{Deserialize, Serialize};
 
-/// Forks children one after another, each of which ends at once, and waits for each.
+/// Forks children one after another, each of which exits at once, and waits for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkLoad {
-    /// How many.
+    /// The number of children.
     pub children: u64,
 }
 
 impl ForkLoad {
-    /// All of them.
-    ///
-    /// # Errors
-    /// If there is no room for a process.
+    /// Forks all children.
     pub fn perform(self) -> anyhow::Result<()> {
         for _ in 0..self.children {
-            // SAFETY: this process has one thread, so the child finds no lock held, and it does nothing but end.
+            // SAFETY: this process has one thread, so the child finds no lock held, and it only exits.
             match unsafe { fork() }.context("cannot fork")? {
                 ForkResult::Parent { child } => {
                     waitpid(child, None)?;
                 }
-                // SAFETY: takes a number and does not return; what ends here runs nothing of its parent's.
+                // SAFETY: `_exit` takes a number and does not return; it runs no exit handlers.
                 ForkResult::Child => unsafe { libc::_exit(0) },
             }
         }

@@ -1,7 +1,8 @@
-//! Loads of our own, each performed by a process of its own: this program run once more.
+//! xtask's own loads. Each runs in a process of its own, which is another instance of this program.
 //!
-//! It stages its tasks and says so; each line it is sent has it perform once, and each performance it answers with what
-//! that took. So the threads of a load exist before the clock starts, and the same ones serve every round.
+//! The process creates its tasks and prints [`READY`]. For each line that it reads, it runs the load once
+//! and prints what that took. So the threads of a load exist before the clock starts, and the same ones
+//! serve every round.
 
 mod forks;
 mod ring;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use forks::ForkLoad;
 pub use ring::TokenRing;
 
-/// A load and its parameters, as the process that performs it is told them.
+/// A load and its parameters, in the form in which its process gets them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Load {
     /// See [`ForkLoad`].
@@ -26,24 +27,24 @@ pub enum Load {
     Ring(TokenRing),
 }
 
-/// What a performance took.
+/// The duration of one run of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadTimes {
-    /// By the clock: seconds.
+    /// Elapsed time: seconds.
     pub elapsed_s: f64,
-    /// Of the load's own tasks, in user space and in the kernel: seconds of CPU time.
+    /// CPU time of the load's own tasks, in user space and in the kernel: seconds.
     pub cpu_s: f64,
 }
 
-/// What the process says once its tasks are there.
+/// What the process prints when its tasks exist.
 pub const READY: &str = "ready";
 
-/// Performs `description` as often as asked, until nobody asks any more.
+/// Runs the load in `description` once for each line of standard input, until its end.
 ///
 /// # Errors
-/// If it is no load, or whoever asks is gone.
+/// Fails if it is not a load, or the other end of standard output is closed.
 pub fn perform(description: &str) -> anyhow::Result<()> {
-    let load: Load = serde_json::from_str(description).with_context(|| format!("`{description}` is no load"))?;
+    let load: Load = serde_json::from_str(description).with_context(|| format!("`{description}` is not a load"))?;
     let mut perform: Box<dyn FnMut() -> anyhow::Result<()>> = match load {
         Load::Forks(forks) => Box::new(move || forks.perform()),
         Load::Ring(ring) => {

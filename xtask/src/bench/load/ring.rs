@@ -8,17 +8,19 @@ use std::thread::{self, Thread};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-/// A ring of threads around which tokens are handed: who gets one works, wakes its neighbour, and sleeps again.
+/// A ring of threads that hand tokens around: a thread that gets one works, wakes its neighbour, and sleeps
+/// again.
 ///
-/// Without work this is wakeup after wakeup, each of another task; with many threads, most of them sleep at any time.
-/// With work and more tokens than CPUs it is a server's load: requests, think time, and a queue for the CPU.
+/// Without work, this is one wakeup after another, each of another task; with many threads, most of them
+/// sleep at any time. With work and more tokens than CPUs, it is the load of a server: requests, think
+/// time, and a queue for the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRing {
-    /// How many.
+    /// The number of threads.
     pub threads: usize,
-    /// How many tokens go round at the same time.
+    /// The number of tokens that go round at the same time.
     pub tokens: u64,
-    /// What a thread does with each: rounds of a loop of about a nanosecond.
+    /// Work per token: iterations of a loop that take about a nanosecond each.
     pub work: u64,
     /// How often a token is handed on, on average.
     pub hops: u64,
@@ -26,29 +28,26 @@ pub struct TokenRing {
 
 struct RingState {
     ring: TokenRing,
-    /// For each thread, the tokens that it was handed and has not taken yet.
+    /// For each thread, the tokens that it has been handed and has not taken yet.
     seats: Vec<AtomicU64>,
     neighbours: OnceLock<Vec<Thread>>,
-    /// Hops taken in this performance.
+    /// Hops taken in this run.
     hops: AtomicU64,
-    /// Tokens that have come to rest.
+    /// Tokens that have made all their hops.
     finished: AtomicU64,
     master: Thread,
 }
 
-/// A ring whose threads are there.
+/// A ring whose threads exist.
 pub struct PreparedRing(Arc<RingState>);
 
-/// Enough for a thread that calls nothing deep.
+/// Stack size: enough for a thread without deep calls.
 const STACK_BYTES: usize = 32 << 10;
 
 impl TokenRing {
-    /// Its threads, all of them asleep or about to be.
-    ///
-    /// # Errors
-    /// If there is no room for so many.
+    /// Starts the threads; all of them are asleep or about to be.
     pub fn stage(self) -> anyhow::Result<PreparedRing> {
-        let table = Arc::new(RingState {
+        let state = Arc::new(RingState {
             ring: self,
             seats: (0..self.threads).map(|_| AtomicU64::new(0)).collect(),
             neighbours: OnceLock::new(),
@@ -58,28 +57,28 @@ impl TokenRing {
         });
         let mut threads = Vec::with_capacity(self.threads);
         for seat in 0..self.threads {
-            let table = table.clone();
-            let body = move || table.run_thread(seat);
+            let state = state.clone();
+            let body = move || state.run_thread(seat);
             let builder = thread::Builder::new().name("bench-ring".to_owned()).stack_size(STACK_BYTES);
             let handle =
                 builder.spawn(body).with_context(|| format!("no room for thread {seat} of {}", self.threads))?;
             threads.push(handle.thread().clone());
         }
-        let _ = table.neighbours.set(threads);
-        Ok(PreparedRing(table))
+        let _ = state.neighbours.set(threads);
+        Ok(PreparedRing(state))
     }
 }
 
 impl PreparedRing {
-    /// Hands out the tokens, evenly, and waits until each has gone its way.
+    /// Hands out the tokens, evenly, and waits until all of them have finished.
     pub fn perform(&self) {
-        let table = &self.0;
-        table.hops.store(0, SeqCst);
-        table.finished.store(0, SeqCst);
-        for token in 0..table.ring.tokens {
-            table.hand_to(token as usize * table.ring.threads / table.ring.tokens as usize);
+        let state = &self.0;
+        state.hops.store(0, SeqCst);
+        state.finished.store(0, SeqCst);
+        for token in 0..state.ring.tokens {
+            state.hand_to(token as usize * state.ring.threads / state.ring.tokens as usize);
         }
-        while table.finished.load(SeqCst) < table.ring.tokens {
+        while state.finished.load(SeqCst) < state.ring.tokens {
             thread::park();
         }
     }
@@ -116,12 +115,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_token_goes_its_way_in_every_performance() {
+    fn every_token_finishes_in_every_run() {
         let ring = TokenRing { threads: 5, tokens: 3, work: 0, hops: 100 };
         let staged = ring.stage().unwrap();
         for _ in 0..2 {
             staged.perform();
-            // Who takes a token when all hops are taken puts it to rest, and has counted it.
+            // The thread that takes a token after the last hop retires it, and has counted it.
             assert_eq!(staged.0.hops.load(SeqCst), ring.tokens * ring.hops + ring.tokens);
             assert!(staged.0.seats.iter().all(|seat| seat.load(SeqCst) == 0));
         }

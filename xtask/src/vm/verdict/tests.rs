@@ -41,7 +41,7 @@ fn a_good_run_passes_with_its_release_boot_time_and_counts() {
 }
 
 #[test]
-fn of_all_variants_of_a_program_the_longest_counts() {
+fn the_largest_count_of_all_variants_of_a_program_is_kept() {
     let again = "VERIFIED sched_switch 9141\nVERIFIED sched_switch 16417\nVERIFIED sched_switch 500\nok";
     let outcome = read(&GOOD.replace("VERIFIED sched_switch 412\nok", again), "", BootEnd::Exit(33));
     assert_eq!(outcome.failure, None);
@@ -61,13 +61,13 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
 ##vm suite-end 101
 ##vm end 1";
     let outcome = read(results, "", BootEnd::Exit(35));
-    let fates: Vec<_> = outcome.tests.iter().map(|test| (test.name.as_str(), &test.status)).collect();
-    assert_eq!(fates, [("s::quiet", &TestStatus::Passed), ("s::loud", &TestStatus::Failed)]);
+    let statuses: Vec<_> = outcome.tests.iter().map(|test| (test.name.as_str(), &test.status)).collect();
+    assert_eq!(statuses, [("s::quiet", &TestStatus::Passed), ("s::loud", &TestStatus::Failed)]);
     assert_eq!(outcome.failure.as_deref(), Some("1 of 2 tests failed"));
 }
 
 #[test]
-fn a_test_that_says_skip_is_skipped_with_its_reason_whether_it_ends_ok_or_ignored() {
+fn a_test_that_prints_skip_is_skipped_with_its_reason_whether_it_ends_ok_or_ignored() {
     let results = "\
 ##vm suite s
 test a ... SKIP a: no hist triggers
@@ -103,14 +103,14 @@ fn a_panic_names_its_reason_and_the_test_that_ran() {
     let outcome = read(results, console, BootEnd::Exit(0));
     let failure = outcome.failure.clone().unwrap();
     assert!(
-        failure.starts_with("kernel panic in `s::b`: Fatal exception; the kernel said `BUG: kernel NULL"),
+        failure.starts_with("kernel panic in `s::b`: Fatal exception; the kernel reported `BUG: kernel NULL"),
         "{failure}"
     );
     assert_eq!(outcome.counts(), (1, 1, 0));
 }
 
 #[test]
-fn a_reboot_without_a_panic_message_is_a_failure_with_the_last_words() {
+fn a_reboot_without_a_panic_message_is_a_failure_with_the_last_console_lines() {
     assert_eq!(
         failure("##vm boot 6.1", "one\ntwo", BootEnd::Exit(0)),
         "the guest rebooted; the console's last lines: one | two"
@@ -119,10 +119,10 @@ fn a_reboot_without_a_panic_message_is_a_failure_with_the_last_words() {
 
 #[test]
 fn a_limit_names_the_test_that_hung() {
-    let of = |end| failure("##vm suite s\ntest a ... ", "", end);
+    let failed = |end| failure("##vm suite s\ntest a ... ", "", end);
     let limit = Duration::from_secs(180);
-    assert_eq!(of(BootEnd::Silent(limit)), "silent for 180 s in `s::a`; 1 of 1 tests failed");
-    assert_eq!(of(BootEnd::TimeLimit(limit)), "still running after 180 s in `s::a`; 1 of 1 tests failed");
+    assert_eq!(failed(BootEnd::Silent(limit)), "silent for 180 s in `s::a`; 1 of 1 tests failed");
+    assert_eq!(failed(BootEnd::TimeLimit(limit)), "still running after 180 s in `s::a`; 1 of 1 tests failed");
 }
 
 #[test]
@@ -135,12 +135,12 @@ fn a_lockup_or_stall_fails_a_run_whose_tests_all_passed() {
         "[   40.0] INFO: task a:12 blocked for more than 120 seconds.",
     ] {
         let failure = failure(GOOD, console, BootEnd::Exit(33));
-        assert!(failure.starts_with("the kernel said `") && !failure.contains("40.0"), "{failure}");
+        assert!(failure.starts_with("the kernel reported `") && !failure.contains("40.0"), "{failure}");
     }
 }
 
 #[test]
-fn a_kernel_warning_is_told_and_does_not_fail() {
+fn a_kernel_warning_is_reported_but_does_not_fail() {
     let outcome = read(GOOD, "[    1.0] WARNING: CPU: 0 PID: 1 at kernel/x.c:1 f+0x0/0x1", BootEnd::Exit(33));
     assert_eq!(outcome.failure, None);
     assert_eq!(outcome.warnings, ["WARNING: CPU: 0 PID: 1 at kernel/x.c:1 f+0x0/0x1"]);
@@ -153,18 +153,18 @@ fn a_suite_that_crashes_fails_with_the_test_it_was_in() {
 }
 
 #[test]
-fn a_command_that_fails_tells_its_code() {
+fn a_failed_command_is_reported_with_its_exit_code() {
     assert_eq!(failure("##vm boot 6.1\n##vm end 3", "", BootEnd::Exit(35)), "the command ended with 3");
     assert_eq!(read("##vm boot 6.1\nhello\n##vm end 0", "", BootEnd::Exit(33)).failure, None);
 }
 
 #[test]
-fn success_without_the_word_of_the_init_is_a_failure() {
-    assert_eq!(failure("##vm boot 6.1", "", BootEnd::Exit(33)), "the guest ended without a word of its init");
+fn success_without_a_report_from_the_init_is_a_failure() {
+    assert_eq!(failure("##vm boot 6.1", "", BootEnd::Exit(33)), "the guest ended without a report from its init");
 }
 
 #[test]
-fn an_emulator_that_cannot_start_says_why() {
+fn an_emulator_that_cannot_start_is_reported_with_its_message() {
     assert_eq!(
         failure("", "qemu-system-x86_64: -cpu max: no", BootEnd::Exit(1)),
         "QEMU ended with 1; the console's last lines: qemu-system-x86_64: -cpu max: no"

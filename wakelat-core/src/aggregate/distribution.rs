@@ -1,0 +1,344 @@
+//! The distribution of one group's waits.
+
+use std::cmp::Reverse;
+
+use serde::{Deserialize, Serialize};
+use wakelat_common::{
+    bucket::{self, BUCKETS},
+    histogram::Histogram as Counted,
+};
+
+use super::{
+    rank::Percentile,
+    sampled::{Period, SampledDistribution, SamplingState},
+    values::Values,
+};
+use crate::wait::Comm;
+
+/// The waits of one group: exact count, sum, minimum and maximum; percentiles to three significant
+/// digits, or to the width of a bucket if the kernel aggregated the waits.
+#[derive(Clone, Debug, Default)]
+pub struct Distribution {
+    count: u64,
+    sum_ns: u128,
+    min_ns: u64,
+    max: Option<Maximum>,
+    values: Values,
+    /// Estimates for all tasks, if only sampled tasks were measured.
+    sampled: Option<Box<SampledDistribution>>,
+}
+
+/// The longest wait, and the task that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Maximum {
+    /// Its latency: ns.
+    pub latency_ns: u64,
+    /// When it ended: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Thread that waited.
+    pub tid: u32,
+    /// Name of that thread.
+    pub comm: Comm,
+    /// CPU on which the wait ended.
+    pub cpu: u32,
+}
+
+/// One bucket of a distribution: `from_ns <= value < to_ns`; the topmost one includes `u64::MAX`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Smallest value: ns.
+    pub from_ns: u64,
+    /// Smallest value above the bucket: ns.
+    pub to_ns: u64,
+    /// Number of waits in the bucket.
+    pub count: u64,
+}
+
+impl Distribution {
+    /// The distribution that one CPU aggregated for one class.
+    pub fn counted(counted: &Counted) -> Self {
+        let longest = counted.worst().iter().max_by_key(|sample| (sample.latency_ns, Reverse(sample.at_ns)));
+        let max = longest.map(|sample| Maximum {
+            latency_ns: sample.latency_ns,
+            at_ns: sample.at_ns,
+            tid: sample.pid,
+            comm: Comm::new(&sample.comm),
+            cpu: sample.cpu,
+        });
+        let mut buckets = Box::new([0; BUCKETS]);
+        buckets.copy_from_slice(&counted.buckets[..BUCKETS]);
+        Self {
+            count: counted.count,
+            sum_ns: counted.sum_ns.into(),
+            min_ns: counted.min_ns,
+            max,
+            values: Values::Buckets(buckets),
+            sampled: None,
+        }
+    }
+
+    /// Adds a wait to the estimates: its task `tid` was sampled with `shift` in `period`. The wait
+    /// itself is added with [`Self::record`].
+    pub fn record_sampled(&mut self, tid: u32, shift: u8, period: Period, latency_ns: u64) {
+        self.sampled.get_or_insert_default().record(tid, shift, period, latency_ns);
+    }
+
+    /// Sets how much of the current period has been measured so far: ns.
+    pub fn measured(&mut self, length_ns: u64) {
+        if let Some(sampled) = &mut self.sampled {
+            sampled.measured(length_ns);
+        }
+    }
+
+    /// Ends the current period, in which `length_ns` were measured.
+    pub fn end_period(&mut self, length_ns: u64) {
+        if let Some(sampled) = &mut self.sampled {
+            sampled.end_period(length_ns);
+        }
+    }
+
+    /// Adds the sampling that was in force.
+    pub fn add_sampling_state(&mut self, state: SamplingState) {
+        if let Some(sampled) = &mut self.sampled {
+            sampled.add_state(state);
+        }
+    }
+
+    /// The estimates for all tasks, if only sampled tasks were measured.
+    pub fn sampled(&self) -> Option<&SampledDistribution> {
+        self.sampled.as_deref()
+    }
+
+    /// Adds one wait.
+    pub fn record(&mut self, wait: Maximum) {
+        let latency_ns = wait.latency_ns;
+        self.min_ns = if self.count == 0 { latency_ns } else { self.min_ns.min(latency_ns) };
+        if self.max.is_none_or(|max| latency_ns > max.latency_ns) {
+            self.max = Some(wait);
+        }
+        self.count += 1;
+        self.sum_ns += u128::from(latency_ns);
+        self.values.record(latency_ns);
+    }
+
+    /// The number of waits.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The sum of all latencies: ns.
+    pub fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// The mean latency: ns, rounded down; 0 if there is no wait.
+    pub fn mean_ns(&self) -> u64 {
+        u64::try_from(self.sum_ns / u128::from(self.count.max(1))).unwrap_or(u64::MAX)
+    }
+
+    /// The shortest latency, exact: ns; 0 if there is no wait.
+    pub fn min_ns(&self) -> u64 {
+        self.min_ns
+    }
+
+    /// The longest latency, exact: ns; 0 if there is no wait.
+    pub fn max_ns(&self) -> u64 {
+        self.max.map_or(0, |max| max.latency_ns)
+    }
+
+    /// The longest wait, and the task that waited.
+    pub fn max(&self) -> Option<Maximum> {
+        self.max
+    }
+
+    /// The smallest value that at least this share of the waits does not exceed: ns, to three
+    /// significant digits, or at most 1/32 too high if the kernel aggregated the waits, and never
+    /// outside the exact minimum and maximum. 0 if there is no wait.
+    pub fn percentile_ns(&self, percentile: Percentile) -> u64 {
+        if let Some(sampled) = self.sampled().filter(|sampled| !sampled.is_even()) {
+            return sampled.percentile_ns(percentile).clamp(self.min_ns(), self.max_ns());
+        }
+        let found = self.values.percentile(percentile, self.count);
+        found.unwrap_or(0).clamp(self.min_ns(), self.max_ns())
+    }
+
+    /// The waits by bucket ([`bucket`]), in ascending order, without empty buckets. Their counts add up
+    /// to [`Self::count`].
+    pub fn buckets(&self) -> Vec<Bucket> {
+        let mut buckets: Vec<Bucket> = Vec::new();
+        self.values.for_each(|value, count| {
+            let index = bucket::index(value);
+            let from_ns = bucket::lower(index);
+            match buckets.last_mut() {
+                Some(last) if last.from_ns == from_ns => last.count += count,
+                _ => buckets.push(Bucket { from_ns, to_ns: bucket::upper(index), count }),
+            }
+        });
+        buckets
+    }
+
+    /// Adds all waits of `other`.
+    pub fn add(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
+        if other.max_ns() > self.max_ns() || self.max.is_none() {
+            self.max = other.max;
+        }
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        if let Some(sampled) = other.sampled() {
+            self.sampled.get_or_insert_default().add(sampled);
+        }
+        self.values.add(&other.values);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use wakelat_common::Sample;
+
+    use super::*;
+
+    fn wait(latency_ns: u64) -> Maximum {
+        Maximum { latency_ns, at_ns: latency_ns, tid: 1, comm: Comm::default(), cpu: 0 }
+    }
+
+    fn distribution(values: impl IntoIterator<Item = u64>) -> Distribution {
+        let mut distribution = Distribution::default();
+        values.into_iter().for_each(|value| distribution.record(wait(value)));
+        distribution
+    }
+
+    #[test]
+    fn t19_no_value_is_clamped_or_lost() {
+        let values = (0..64).map(|k| 1u64 << k).chain([0, u64::MAX, u64::MAX - 1]);
+        let repeated = values.clone().chain(values.clone());
+        let all = distribution(repeated.clone());
+        assert_eq!(all.count(), repeated.clone().count() as u64);
+        assert_eq!(all.sum_ns(), repeated.map(u128::from).sum::<u128>());
+        assert_eq!((all.min_ns(), all.max_ns()), (0, u64::MAX));
+        assert_eq!(all.buckets().iter().map(|bucket| bucket.count).sum::<u64>(), all.count());
+    }
+
+    #[test]
+    fn t22_a_wait_of_fifteen_seconds_is_data() {
+        let waits = distribution((0..1000).map(|_| 1000).chain([15_000_000_000]));
+        assert_eq!(waits.max_ns(), 15_000_000_000);
+        assert_eq!(waits.percentile_ns(Percentile::MAX), 15_000_000_000);
+        assert_eq!(waits.buckets().last().map(|bucket| bucket.count), Some(1));
+    }
+
+    #[test]
+    fn an_empty_distribution_is_all_zeros() {
+        let none = Distribution::default();
+        assert_eq!((none.count(), none.min_ns(), none.max_ns(), none.mean_ns()), (0, 0, 0, 0));
+        assert_eq!(none.percentile_ns(Percentile::P99), 0);
+        assert!(none.buckets().is_empty());
+    }
+
+    /// The distribution of `values` as the kernel aggregates them.
+    fn counted(values: &[u64]) -> Distribution {
+        let mut counted = Box::new(Counted::EMPTY);
+        values.iter().for_each(|value| {
+            let sample = || Sample { latency_ns: *value, at_ns: *value, pid: 1, ..Sample::NONE };
+            counted.record(*value, sample);
+        });
+        Distribution::counted(&counted)
+    }
+
+    const PERCENTILES: [(u64, Percentile); 6] = [
+        (0, Percentile::per_mille(0)),
+        (500, Percentile::P50),
+        (900, Percentile::P90),
+        (990, Percentile::P99),
+        (999, Percentile::P99_9),
+        (1000, Percentile::MAX),
+    ];
+
+    /// The smallest of `values` that `per_mille` of a thousand of them do not exceed, found by counting
+    /// them.
+    fn exactly(per_mille: u64, values: &[u64]) -> u64 {
+        let up_to = |value: u64| values.iter().filter(|other| **other <= value).count() as u64;
+        let has_share = |value: &u64| up_to(*value) * 1000 >= values.len() as u64 * per_mille;
+        values.iter().copied().filter(has_share).min().unwrap()
+    }
+
+    #[test]
+    fn of_a_thousand_waits_only_the_longest_is_above_the_999th() {
+        const SECOND: u64 = 1_000_000_000;
+        let values: Vec<u64> = (0..999).map(|_| 1_000).chain([SECOND]).collect();
+        for waits in [distribution(values.iter().copied()), counted(&values)] {
+            assert!(waits.percentile_ns(Percentile::P99_9) < 1_032, "{}", waits.percentile_ns(Percentile::P99_9));
+            assert_eq!(waits.percentile_ns(Percentile::MAX), SECOND);
+        }
+    }
+
+    #[test]
+    fn percentiles_of_multiples_of_a_thousand_waits_have_the_exact_rank() {
+        // Of every thousand waits, 999 have the same latency, up to p99.9, and one is longer.
+        let mut waits = distribution([]);
+        for thousands in 1..=200 {
+            (0..999).for_each(|_| waits.record(wait(1_000)));
+            waits.record(wait(1 << 30));
+            let p99_9 = waits.percentile_ns(Percentile::P99_9);
+            assert_eq!(p99_9, 1_000, "{thousands} thousand");
+        }
+        let mut few = distribution((1..=10).map(|n| n * 100));
+        assert_eq!(few.percentile_ns(Percentile::P90), 900);
+        few.add(&distribution((11..=20).map(|n| n * 100)));
+        assert_eq!(few.percentile_ns(Percentile::P90), 1_800);
+    }
+
+    proptest! {
+        #[test]
+        fn samples_and_kernel_aggregation_give_the_same_report(values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (8 + v % 52)), 1..300), cut in 0usize..300) {
+            let samples = distribution(values.iter().copied());
+            let (one, other) = values.split_at(cut.min(values.len()));
+            let mut aggregate = counted(one);
+            aggregate.add(&counted(other));
+            prop_assert_eq!(aggregate.count(), samples.count());
+            prop_assert_eq!(aggregate.sum_ns(), samples.sum_ns());
+            prop_assert_eq!((aggregate.min_ns(), aggregate.max()), (samples.min_ns(), samples.max()));
+            prop_assert_eq!(aggregate.buckets(), samples.buckets());
+            for (per_mille, percentile) in PERCENTILES {
+                let (got, exact) = (aggregate.percentile_ns(percentile), exactly(per_mille, &values));
+                prop_assert!(got >= exact && got - exact <= exact / 32, "p{percentile}: {got} for {exact}");
+            }
+        }
+
+        #[test]
+        fn percentiles_are_right_to_three_digits(values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 60)), 1..300)) {
+            let all = distribution(values.iter().copied());
+            for (per_mille, percentile) in PERCENTILES {
+                let (got, exact) = (all.percentile_ns(percentile), exactly(per_mille, &values));
+                prop_assert!(got.abs_diff(exact) <= exact / 1000 + 1, "p{percentile}: {got} for {exact}");
+            }
+        }
+
+        #[test]
+        fn buckets_hold_the_values_that_were_recorded(values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 60)), 0..300)) {
+            let all = distribution(values.iter().copied());
+            let mut expected = std::collections::BTreeMap::new();
+            for value in values {
+                *expected.entry(bucket::lower(bucket::index(value))).or_insert(0u64) += 1;
+            }
+            let got: std::collections::BTreeMap<_, _> = all.buckets().iter().map(|bucket| (bucket.from_ns, bucket.count)).collect();
+            prop_assert_eq!(got, expected);
+        }
+
+        #[test]
+        fn adding_equals_recording_together(a in prop::collection::vec(0..1_000_000u64, 0..100), b in prop::collection::vec(0..1_000_000u64, 0..100)) {
+            let mut sum = distribution(a.iter().copied());
+            sum.add(&distribution(b.iter().copied()));
+            let together = distribution(a.into_iter().chain(b));
+            prop_assert_eq!(sum.count(), together.count());
+            prop_assert_eq!(sum.sum_ns(), together.sum_ns());
+            prop_assert_eq!((sum.min_ns(), sum.max_ns()), (together.min_ns(), together.max_ns()));
+            prop_assert_eq!(sum.buckets(), together.buckets());
+        }
+    }
+}

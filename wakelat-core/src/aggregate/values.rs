@@ -1,0 +1,120 @@
+//! The lengths of many waits, in as little memory as they need.
+
+use hdrhistogram::Histogram;
+use wakelat_common::bucket::{self, BUCKETS};
+
+use super::rank::Percentile;
+
+/// Up to this many values are kept one by one: most groups of a run are small, and a histogram of one
+/// value is as large as that of a million.
+const FEW: usize = 64;
+
+/// Significant decimal digits of a percentile.
+const DIGITS: u8 = 3;
+
+/// Values in ns: exact if they are few, to three significant digits if they are many, or to the width of
+/// a bucket if the kernel aggregated them.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// Each value, in no particular order.
+    Few(Vec<u64>),
+    /// To three significant digits.
+    Many(Box<Histogram<u64>>),
+    /// Counted by bucket in the kernel; the values themselves are unknown.
+    Buckets(Box<[u64; BUCKETS]>),
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
+}
+
+impl Values {
+    /// Adds a value.
+    pub fn record(&mut self, value: u64) {
+        match self {
+            Self::Few(values) if values.len() < FEW => values.push(value),
+            Self::Few(values) => {
+                let mut many = histogram(values);
+                record_n(&mut many, value, 1);
+                *self = Self::Many(many);
+            }
+            Self::Many(histogram) => record_n(histogram, value, 1),
+            Self::Buckets(buckets) => buckets[bucket::index(value)] += 1,
+        }
+    }
+
+    /// Adds all values of `other`. The result is in buckets if either is.
+    pub fn add(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Few(values), Self::Few(others)) if values.len() + others.len() <= FEW => values.extend(others),
+            (Self::Buckets(buckets), _) => other.for_each(|value, count| buckets[bucket::index(value)] += count),
+            (_, Self::Buckets(others)) => {
+                let mut buckets = others.clone();
+                self.for_each(|value, count| buckets[bucket::index(value)] += count);
+                *self = Self::Buckets(buckets);
+            }
+            (Self::Many(many), _) => other.for_each(|value, count| record_n(many, value, count)),
+            (Self::Few(values), _) => {
+                let mut many = histogram(values);
+                other.for_each(|value, count| record_n(&mut many, value, count));
+                *self = Self::Many(many);
+            }
+        }
+    }
+
+    /// The value of a percentile of all `count` values: the largest of its histogram slot or bucket.
+    /// None if there is no value.
+    pub fn percentile(&self, percentile: Percentile, count: u64) -> Option<u64> {
+        match self {
+            Self::Few(values) => {
+                let mut sorted = values.clone();
+                sorted.sort_unstable();
+                percentile.find(count, sorted.into_iter().map(|value| (value, 1)))
+            }
+            // Not with the crate's own quantiles: they compute the rank as a product of floating-point
+            // numbers.
+            Self::Many(histogram) => {
+                let slots = histogram.iter_recorded();
+                percentile.find(count, slots.map(|slot| (slot.value_iterated_to(), slot.count_at_value())))
+            }
+            Self::Buckets(buckets) => {
+                let found = percentile.find(count, buckets.iter().copied().enumerate());
+                found.map(|index| bucket::upper(index).saturating_sub(1))
+            }
+        }
+    }
+
+    /// Calls `visit` with values in ascending order and their counts; equal values can come one by one.
+    pub fn for_each(&self, mut visit: impl FnMut(u64, u64)) {
+        match self {
+            Self::Few(values) => {
+                let mut sorted = values.clone();
+                sorted.sort_unstable();
+                sorted.into_iter().for_each(|value| visit(value, 1));
+            }
+            Self::Many(histogram) => {
+                for step in histogram.iter_recorded() {
+                    // The lower end of the histogram's own slot: it never lies in a bucket above the value's.
+                    visit(histogram.lowest_equivalent(step.value_iterated_to()), step.count_at_value());
+                }
+            }
+            Self::Buckets(buckets) => {
+                let used = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+                used.for_each(|(index, count)| visit(bucket::lower(index), *count));
+            }
+        }
+    }
+}
+
+fn histogram(values: &[u64]) -> Box<Histogram<u64>> {
+    let mut histogram = Histogram::new(DIGITS).expect("3 digits are within the crate's limits");
+    histogram.auto(true);
+    values.iter().for_each(|value| record_n(&mut histogram, *value, 1));
+    Box::new(histogram)
+}
+
+fn record_n(histogram: &mut Histogram<u64>, value: u64, count: u64) {
+    histogram.record_n(value, count).expect("an auto-resizing histogram takes any u64");
+}

@@ -1,0 +1,64 @@
+//! Why a recording cannot be read.
+
+use std::{fmt, io};
+
+use super::FORMAT;
+
+/// Why a recording cannot be read.
+#[derive(Debug)]
+pub enum RecordingError {
+    /// The input cannot be read.
+    Io(io::Error),
+    /// The input is not a recording.
+    NotARecording,
+    /// The recording has another format than [`FORMAT`].
+    UnsupportedFormat(u32),
+    /// The data at this offset is not a valid frame.
+    Damaged {
+        /// Offset from the start of the file: bytes.
+        at: u64,
+    },
+    /// Data follows the end of the recording.
+    TrailingData {
+        /// Offset from the start of the file: bytes.
+        at: u64,
+    },
+    /// The input ends before the end of the recording.
+    Truncated {
+        /// Number of events up to there.
+        events: u64,
+    },
+}
+
+impl fmt::Display for RecordingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::NotARecording => f.write_str("not a recording; expected a file written by `wakelat record`"),
+            Self::UnsupportedFormat(format) => write!(
+                f,
+                "a recording of format {format}, and this wakelat reads format {FORMAT}; read it with the version that wrote \
+                 it, or record again"
+            ),
+            Self::Damaged { at } => {
+                write!(f, "invalid data at byte {at}: the recording is damaged; copy it again, or record again")
+            }
+            Self::TrailingData { at } => {
+                write!(f, "extra data at byte {at}, after the end of the recording; read one recording at a time")
+            }
+            Self::Truncated { events } => write!(
+                f,
+                "truncated after {events} events: `wakelat record` was killed, or the file is incomplete; the number of lost \
+                 events is unknown, so no figure could be trusted; record again"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RecordingError {}
+
+impl From<io::Error> for RecordingError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

@@ -1,0 +1,50 @@
+//! Names of cgroups, tasks and functions as they were when they were recorded.
+
+use super::Frame;
+use crate::{
+    aggregate::key::Names,
+    hash::HashMap,
+    wait::{Comm, Namespace},
+};
+
+/// The names in a recording, up to the frame read last.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedNames {
+    cgroups: HashMap<u64, String>,
+    tasks: HashMap<u32, Comm>,
+    namespaces: HashMap<u32, Option<Namespace>>,
+    functions: HashMap<u64, Option<String>>,
+}
+
+impl RecordedNames {
+    /// Stores the name in a frame, if there is one.
+    pub fn learn(&mut self, frame: &Frame<'_>) {
+        match frame {
+            Frame::Cgroup { id, path } => _ = self.cgroups.insert(*id, path.to_string()),
+            Frame::Task { tid, comm } => _ = self.tasks.insert(*tid, *comm),
+            Frame::Namespace { tid, namespace } => _ = self.namespaces.insert(*tid, *namespace),
+            Frame::Function { address, name } => {
+                _ = self.functions.insert(*address, name.as_deref().map(str::to_owned))
+            }
+            Frame::Header(_) | Frame::WarmedUp | Frame::Event(_) | Frame::End(_) => {}
+        }
+    }
+}
+
+impl Names for RecordedNames {
+    fn cgroup(&self, id: u64) -> String {
+        self.cgroups.get(&id).cloned().unwrap_or_else(|| format!("(cgroup {id})"))
+    }
+
+    fn comm(&self, tid: u32) -> Option<Comm> {
+        self.tasks.get(&tid).copied()
+    }
+
+    fn namespace(&self, tid: u32) -> Option<Namespace> {
+        self.namespaces.get(&tid).copied().flatten()
+    }
+
+    fn function(&self, address: u64) -> Option<String> {
+        self.functions.get(&address).cloned().flatten()
+    }
+}

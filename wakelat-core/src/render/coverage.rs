@@ -1,0 +1,263 @@
+//! The coverage under every view for people: what was measured, what was not, and what puts the figures in
+//! doubt.
+
+use std::io::{self, Write};
+
+use super::{
+    style::{Style, TextStyle},
+    text::{TextLine, flow, paragraph},
+    units::{counted, duration, exact, share, small_share, thousands},
+    words,
+};
+use crate::{
+    aggregate::sampled::CONFIDENCE_PERCENT,
+    report::{CoverageTerms, Mode, Report, Sampling},
+};
+
+/// Writes the coverage of a report. For views that cannot include it, such as waits in CSV.
+pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+    let mut text = String::new();
+    render(report, style, &mut text);
+    out.write_all(text.as_bytes())
+}
+
+/// Writes an empty line and the coverage of a report.
+pub fn write_below(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(b"\n")?;
+    write(report, style, out)
+}
+
+/// Appends the coverage of a report to `out`: why there are no waits, if so; the counters; the threshold;
+/// each loss.
+pub fn render(report: &Report, style: &Style, out: &mut String) {
+    let coverage = &report.coverage;
+    if let Some(nothing) = no_waits_reason(report, style) {
+        paragraph(TextLine::new(), TextStyle::Title, &nothing, style, out);
+    }
+    let filtered = if coverage.filtered_is_own { "excluded (wakelat's own)" } else { "excluded by the filter" };
+    window(report, style, out);
+    // An unknown number of missed events concerns both counters, so it is mentioned only once.
+    let mut missed_unknown = coverage.missed.is_none();
+    if coverage.preemptions.is_none() || coverage.wakeups != CoverageTerms::default() {
+        terms("wakeup", &coverage.wakeups, filtered, std::mem::take(&mut missed_unknown), style, out);
+    }
+    if let Some(preemptions) = &coverage.preemptions {
+        terms("preemption", preemptions, filtered, missed_unknown, style, out);
+    }
+    if let Some(oldest) = coverage.oldest_waiting {
+        let who = words::thread(Some(oldest.comm), oldest.tid, usize::MAX, style);
+        let waited = duration(oldest.latency_ns, style.unicode);
+        let pieces = [format!("{who},"), format!("for {waited}")].map(|text| TextLine::of(TextStyle::Plain, text));
+        flow(TextLine::of(TextStyle::Dim, "longest still waiting: "), pieces.into(), " ", style, out);
+    }
+    threshold(report, style, out);
+    if report.mode == Mode::Aggregate && !report.groups.is_empty() {
+        let counted = "percentiles are at most 3.2 % too high (`--mode samples`: 0.1 %)";
+        paragraph(TextLine::of(TextStyle::Dim, "aggregated in the kernel: "), TextStyle::Dim, counted, style, out);
+    }
+    sampling(report, style, out);
+    overhead(report, style, out);
+    warnings(report, style, out);
+}
+
+/// Appends the length of the window, the requested length if it differs, and the number of skipped intervals.
+fn window(report: &Report, style: &Style, out: &mut String) {
+    let time = |ns| duration(ns, style.unicode);
+    let length = time(report.duration_ns);
+    let requested_ns = report.requested_ns.filter(|_| report.has_unexpected_length());
+    let skipped = (report.skipped_intervals > 0).then(|| counted(report.skipped_intervals, "interval"));
+    if requested_ns.is_none() && skipped.is_none() {
+        return paragraph(TextLine::of(TextStyle::Dim, "window: "), TextStyle::Plain, &length, style, out);
+    }
+    let requested = requested_ns.map(|requested_ns| format!(" instead of the requested {}", time(requested_ns)));
+    let skipped = skipped.map(|skipped| format!("; contains {skipped} that wakelat was too late to report separately"));
+    let text = [Some(length), requested, skipped].into_iter().flatten().collect::<String>();
+    paragraph(TextLine::of(TextStyle::Warning, "! window: "), TextStyle::Warning, &text, style, out);
+}
+
+/// Why a report has no waits to show, or `None` if it has some.
+fn no_waits_reason(report: &Report, style: &Style) -> Option<String> {
+    let coverage = &report.coverage;
+    let subjects = [Some(coverage.wakeups), coverage.preemptions];
+    let sum = |term: fn(&CoverageTerms) -> u64| subjects.iter().flatten().map(term).sum::<u64>();
+    if sum(|terms| terms.measured) > 0 || !report.groups.is_empty() {
+        return None;
+    }
+    let what = match coverage.preemptions {
+        None => "wakeup",
+        Some(_) if coverage.wakeups == CoverageTerms::default() => "preemption",
+        Some(_) => "wakeup or preemption",
+    };
+    let (seen, below) = (sum(|terms| terms.seen), sum(|terms| terms.below_threshold));
+    let excluded = sum(|terms| terms.filtered).saturating_sub(below);
+    Some(if seen == 0 {
+        format!("no {what} was seen in {}", duration(report.duration_ns, style.unicode))
+    } else if excluded >= seen {
+        format!("no {what} matched the filter; it excluded {}", thousands(excluded))
+    } else if below > 0 {
+        let threshold = report.threshold.as_ref().map(|threshold| exact(threshold.threshold_ns, style.unicode));
+        let of = threshold.map(|threshold| format!(" of {threshold}")).unwrap_or_default();
+        format!("no wait reached the threshold{of}; {} were below it", thousands(below))
+    } else {
+        format!("no {what} led to a wait that ended in this window")
+    })
+}
+
+/// Appends the counters of wakeups or of preemptions that are not zero.
+fn terms(head: &str, terms: &CoverageTerms, filtered: &str, missed_unknown: bool, style: &Style, out: &mut String) {
+    let plain = |text: String| TextLine::of(TextStyle::Plain, text);
+    let mut pieces = vec![plain(format!("{} measured", thousands(terms.measured)))];
+    let ends = [
+        (terms.carried, "carried into this window"),
+        (terms.already_running, "already running"),
+        (terms.already_queued, "already queued"),
+        (terms.filtered.saturating_sub(terms.below_threshold), filtered),
+        (terms.below_threshold, "below the threshold"),
+        (terms.not_sampled, "not sampled"),
+        (terms.still_waiting.saturating_sub(terms.paused), "still waiting"),
+        (terms.paused, "waiting when a pause began"),
+    ];
+    pieces.extend(ends.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plain(format!("{} {what}", thousands(*n)))));
+    let lost = terms.lost();
+    pieces.push(TextLine::of(
+        if lost > 0 { TextStyle::Warning } else { TextStyle::Plain },
+        format!("{} lost", thousands(lost)),
+    ));
+    if missed_unknown {
+        pieces.push(plain("missed events not counted by this kernel".to_owned()));
+    }
+    flow(TextLine::of(TextStyle::Dim, format!("{}: ", counted(terms.seen, head))), pieces, ", ", style, out);
+}
+
+fn threshold(report: &Report, style: &Style, out: &mut String) {
+    let Some(threshold) = &report.threshold else { return };
+    // If only waits above the threshold were requested, those below it were counted only in the kernel.
+    let waits = [Some(report.coverage.wakeups), report.coverage.preemptions];
+    let waits: u64 = waits.iter().flatten().map(|terms| terms.measured.saturating_add(terms.below_threshold)).sum();
+    let ink = if threshold.over > 0 { TextStyle::Strong } else { TextStyle::Plain };
+    let line = TextLine::of(TextStyle::Dim, "threshold: ").and(
+        ink,
+        format!(
+            "{} ({}) at or above {}",
+            thousands(threshold.over),
+            share(threshold.over, waits),
+            exact(threshold.threshold_ns, style.unicode)
+        ),
+    );
+    line.finish(style, out);
+}
+
+/// Appends which tasks were sampled and for how much of the time, if `--max-overhead` was given.
+fn sampling(report: &Report, style: &Style, out: &mut String) {
+    let Some(Sampling { limit_ppm, one_in_least, one_in_most, measured_ns }) = report.sampling else { return };
+    let limit = small_share(limit_ppm.into(), 1_000_000);
+    let has_paused = measured_ns < report.duration_ns;
+    let who = match (one_in_least, one_in_most) {
+        (1, 1) => "every task".to_owned(),
+        (least, most) if least == most => format!("1 task in {most}"),
+        (least, most) => format!("1 task in {least} to {most}"),
+    };
+    let when =
+        if has_paused { format!(", {} of the time", share(measured_ns, report.duration_ns)) } else { String::new() };
+    let text = if one_in_most == 1 && !has_paused {
+        format!("{who}; the overhead stays below {limit}")
+    } else {
+        format!(
+            "{who}{when}, at random, to keep the overhead below {limit}; counts cover the sample only; percentiles are \
+             estimates for all tasks, with {CONFIDENCE_PERCENT} % confidence intervals in parentheses, (?) if unknown"
+        )
+    };
+    paragraph(TextLine::of(TextStyle::Dim, "sampled: "), TextStyle::Plain, &text, style, out);
+}
+
+/// Appends the overhead of measuring.
+fn overhead(report: &Report, style: &Style, out: &mut String) {
+    let Some(overhead) = &report.overhead else { return };
+    let capacity_ns = overhead.capacity_ns(report.duration_ns);
+    let share = |ns| small_share(ns, capacity_ns);
+    let cpus = counted(overhead.cpus, "CPU");
+    let text = match overhead.programs {
+        Some(programs) => {
+            let per_switch = programs.per_switch_ns().map(|ns| format!("{} ns per switch, ", thousands(ns)));
+            format!("{}{} of {cpus}", per_switch.unwrap_or_default(), share(overhead.total_ns()))
+        }
+        None => format!(
+            "{} of {cpus} by wakelat itself; the overhead of its BPF programs is not known",
+            share(overhead.tool_ns)
+        ),
+    };
+    paragraph(TextLine::of(TextStyle::Dim, "overhead: "), TextStyle::Plain, &text, style, out);
+}
+
+/// Appends everything that puts the figures in doubt.
+fn warnings(report: &Report, style: &Style, out: &mut String) {
+    let coverage = &report.coverage;
+    let mut warn =
+        |text: String| paragraph(TextLine::of(TextStyle::Warning, "! "), TextStyle::Warning, &text, style, out);
+    let subjects = [("wakeup", Some(coverage.wakeups)), ("preemption", coverage.preemptions)];
+    for (what, terms) in subjects.iter().filter_map(|(what, terms)| Some((what, terms.as_ref()?))) {
+        let losses = [
+            (terms.task_table_full, "lost: the task table was full; raise `--max-tasks`"),
+            (
+                terms.ring_buffer_full,
+                "lost: the ring buffer was full; raise `--ring-size`, narrow the filter, or set `--rt-priority`",
+            ),
+            (terms.invalid, "invalid: the start was not seen or is later than the end; no figure includes them"),
+            (
+                terms.missed_switch,
+                "with a missed switch: the switch that ended the wait was not seen; no figure includes them",
+            ),
+        ];
+        for (n, how) in losses.iter().filter(|(n, _)| *n > 0) {
+            warn(format!("{} ({}) {how}", counted(*n, what), share(*n, terms.seen)));
+        }
+        match terms.unaccounted() {
+            0 => {}
+            more if more > 0 => {
+                warn(format!("{} unaccounted for: do not trust these figures", counted(more.unsigned_abs(), what)))
+            }
+            less => warn(format!(
+                "accounted for {} more than were seen: do not trust these figures",
+                counted(less.unsigned_abs(), what)
+            )),
+        }
+    }
+    if let (Some(sampling), Some(overhead)) = (&report.sampling, &report.overhead) {
+        let (took_ns, capacity_ns) = (overhead.total_ns(), overhead.capacity_ns(report.duration_ns));
+        if u128::from(took_ns) * 1_000_000 > u128::from(capacity_ns) * u128::from(sampling.limit_ppm) {
+            let limit = small_share(sampling.limit_ppm.into(), 1_000_000);
+            warn(format!(
+                "the overhead exceeded the limit of {limit}: wakelat itself takes more, or the window was too short to pause for \
+                 the cost of starting"
+            ));
+        }
+    }
+    if let Some(missed @ 1..) = coverage.missed {
+        warn(format!("{} missed: the kernel skipped a BPF program that was already running", counted(missed, "event")));
+    }
+    if let Some(lost @ 1..) = coverage.events_lost {
+        warn(format!(
+            "{} between waits lost: the ring buffer was full; raise `--ring-size` or set `--rt-priority`",
+            counted(lost, "event")
+        ));
+    }
+    if report.not_written > 0 {
+        let what = counted(report.not_written, if coverage.events_lost.is_some() { "event" } else { "wait" });
+        warn(format!(
+            "{what} not written: the output was blocked; read it faster, write to a file with `--output`, or narrow the filter"
+        ));
+    }
+    if let Some(waited_ns) = report.reader_waited_ns.filter(|_| report.reader_was_starved()) {
+        warn(format!(
+            "wakelat's reader waited {} for a CPU ({}); grant it CAP_SYS_NICE, set `--rt-priority`, or keep a CPU free for it",
+            duration(waited_ns, style.unicode),
+            share(waited_ns, report.duration_ns)
+        ));
+    }
+    if coverage.groups_merged > 0 {
+        warn(format!(
+            "{} in (other), from the groups with the least waiting time; raise `--max-groups`",
+            counted(coverage.groups_merged, "wait")
+        ));
+    }
+}

@@ -1,0 +1,187 @@
+//! From events to breakdowns: when a wait ends, assigns each ns of it to a culprit. [`crate::timeline`] explains how.
+
+use super::{
+    breakdown::{Breakdown, Delivery},
+    component::{Actor, Component, Culprit, UnknownReason, is_real_time, relative_priority},
+    event::{DetailedWait, Event, EventKind, SwitchEvent},
+    history::{CpuOccupant, History},
+    migrations::{PendingMigrations, RunqueueInterval},
+};
+use crate::{hash::HashMap, report::LatencyFrom};
+
+/// Maximum number of segments kept for all CPUs together, and the most and the fewest kept for one CPU.
+const SEGMENTS: usize = 1 << 19;
+const MAX_CPU_SEGMENTS: usize = 1 << 16;
+const MIN_CPU_SEGMENTS: usize = 1 << 12;
+
+/// What happened on all CPUs, as far back as there is room: some 40 MB if all of it is in use.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    from: LatencyFrom,
+    cpus: HashMap<u32, History>,
+    migrations: PendingMigrations,
+    breakdown: Option<Breakdown>,
+    runqueues: Vec<RunqueueInterval>,
+    counts: EventCounts,
+}
+
+/// How many events arrived, and how many were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventCounts {
+    /// Events that arrived.
+    pub events: u64,
+    /// Events known to be lost.
+    pub lost: u64,
+}
+
+impl Timeline {
+    /// A timeline without events. `from` is where the latency of a wakeup begins.
+    pub fn new(from: LatencyFrom) -> Self {
+        Self { from, ..Self::default() }
+    }
+
+    /// Adds an event. If it ends a wait, returns the breakdown of that wait.
+    pub fn push(&mut self, event: &Event) -> Option<&Breakdown> {
+        let limit = (SEGMENTS / self.cpus.len().max(1)).clamp(MIN_CPU_SEGMENTS, MAX_CPU_SEGMENTS);
+        let history = self.cpus.entry(event.cpu).or_default();
+        let at_ns = event.kind.at_ns();
+        self.counts.events += 1;
+        self.counts.lost += u64::from(history.follow(event, at_ns));
+        let ends_wait = match &event.kind {
+            EventKind::Switch(switch) => {
+                history.switch(switch);
+                self.break_down(event.cpu, switch)
+            }
+            EventKind::Interrupt(interrupt) => {
+                history.interrupt(interrupt);
+                false
+            }
+            EventKind::Migration(migration) => {
+                self.migrations.push(migration);
+                false
+            }
+            EventKind::Wakeup(_) | EventKind::WorkItem(_) | EventKind::ForkExec(_) | EventKind::Stack(_) => false,
+        };
+        // Only now: the wait that has just ended may reach back to the oldest segments.
+        if let Some(history) = self.cpus.get_mut(&event.cpu) {
+            history.shorten(limit);
+        }
+        self.breakdown.as_ref().filter(|_| ends_wait)
+    }
+
+    /// How many events arrived and were lost so far.
+    pub fn event_counts(&self) -> EventCounts {
+        self.counts
+    }
+
+    /// Breaks down the wait that ends with a switch on `cpu`. Returns whether there is one.
+    fn break_down(&mut self, cpu: u32, switch: &SwitchEvent) -> bool {
+        let Some(waited) = switch.ended_wait else {
+            self.migrations.forget(switch.next.tid);
+            return false;
+        };
+        let breakdown = self.breakdown.get_or_insert_with(|| Breakdown::new(waited, switch.next));
+        breakdown.reset(waited, switch.next);
+        let begin_ns = before_runqueue(breakdown, &waited, self.from);
+        let end_ns = waited.wait.at_ns;
+        self.migrations.take(switch.next.tid, waited.cpu, cpu, begin_ns, end_ns, &mut self.runqueues);
+        // The kernel's own clocks come first; the CPU's switches and interrupts explain what they leave.
+        let out_of_quota = waited.throttled_ns.unwrap_or(0).min(end_ns - begin_ns);
+        let stolen = waited.stolen_ns.min(end_ns - begin_ns - out_of_quota);
+        // The clocks report how long, not when. A group that runs out of quota while its task has the CPU does so
+        // before the switch from it (`pick_next_task()`): such a wait begins out of quota, too.
+        let at_start = waited.throttled_at_start;
+        let (begin_ns, end_ns) = if at_start {
+            throttled(breakdown, &waited, cpu, begin_ns, begin_ns + out_of_quota);
+            (begin_ns + out_of_quota, end_ns)
+        } else {
+            (begin_ns, end_ns - out_of_quota)
+        };
+        for interval in &self.runqueues {
+            let (from_ns, to_ns) = (interval.from_ns.max(begin_ns), interval.to_ns.min(end_ns - stolen));
+            on_runqueue(breakdown, self.cpus.get(&interval.cpu.unwrap_or(u32::MAX)), interval.cpu, from_ns, to_ns);
+        }
+        breakdown.add_span(
+            Culprit { component: Component::Stolen, actor: Actor::NoActor },
+            Some(cpu),
+            end_ns - stolen,
+            end_ns,
+        );
+        if !at_start {
+            throttled(breakdown, &waited, cpu, end_ns, end_ns + out_of_quota);
+        }
+        true
+    }
+}
+
+/// Adds what precedes the run queue: delivery, if it is part of the latency, and latency that no clock can have seen.
+/// Returns when the task was enqueued: ns of CLOCK_MONOTONIC.
+fn before_runqueue(breakdown: &mut Breakdown, waited: &DetailedWait, from: LatencyFrom) -> u64 {
+    let wait = &waited.wait;
+    let mut begin_ns = breakdown.from_ns;
+    // More than 0 only if the latency is longer than the clock has run.
+    let impossible = wait.latency_ns - (wait.at_ns - begin_ns);
+    breakdown.add_undated(unknown(UnknownReason::Clock), impossible);
+    if let Some(ns) = wait.delivery_ns {
+        let component = if waited.remote { Component::Ipi } else { Component::Placement };
+        let is_counted = from == LatencyFrom::Waking;
+        breakdown.delivery = Some(Delivery { component, ns, is_counted });
+        if is_counted {
+            let to_ns = begin_ns.saturating_add(ns).min(wait.at_ns);
+            breakdown.add_span(Culprit { component, actor: Actor::NoActor }, None, begin_ns, to_ns);
+            begin_ns = to_ns;
+        }
+    }
+    begin_ns
+}
+
+fn throttled(account: &mut Breakdown, waited: &DetailedWait, cpu: u32, from_ns: u64, to_ns: u64) {
+    let who = Actor::Cgroup(waited.wait.cgroup_id);
+    account.add_span(Culprit { component: Component::Throttled, actor: who }, waited.cpu.or(Some(cpu)), from_ns, to_ns);
+}
+
+/// Accounts for the time on one run queue.
+fn on_runqueue(account: &mut Breakdown, history: Option<&History>, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
+    if from_ns >= to_ns {
+        return;
+    }
+    let Some(history) = history else {
+        let why = if cpu.is_some() { UnknownReason::BeforeStart } else { UnknownReason::UnknownCpu };
+        account.add_span(unknown(why), cpu, from_ns, to_ns);
+        return;
+    };
+    let waiter = (account.waiter.prio, account.waiter.policy);
+    history.over(from_ns, to_ns, |from_ns, to_ns, held| {
+        account.add_span(culprit(waiter, held), cpu, from_ns, to_ns);
+    });
+}
+
+/// The culprit of a time in which `occupant` had the CPU, for a waiting task of this priority and policy.
+fn culprit(waiter: (i32, u32), occupant: CpuOccupant) -> Culprit {
+    use super::event::InterruptSource;
+    let (component, actor) = match occupant {
+        CpuOccupant::Task(task, _) => (relative_priority(waiter, &task), Actor::Task(task)),
+        CpuOccupant::Idle(state, _) => (Component::Idle, Actor::Idle(state)),
+        CpuOccupant::Interrupt(source @ InterruptSource::Softirq(_)) => (Component::Softirq, Actor::Interrupt(source)),
+        CpuOccupant::Interrupt(source) => (Component::Irq, Actor::Interrupt(source)),
+        CpuOccupant::NextSwitch => (Component::Unexplained, Actor::Unknown(UnknownReason::BeforeStart)),
+        CpuOccupant::Unknown(why) => (Component::Unexplained, Actor::Unknown(why)),
+    };
+    // A task of a lower class, or none, has the CPU because real-time tasks must not run.
+    let kept_out = occupant.is_rt_throttled() && is_real_time(waiter.0, waiter.1);
+    let component = if kept_out && matches!(component, Component::Lower | Component::Idle) {
+        Component::RtThrottled
+    } else {
+        component
+    };
+    Culprit { component, actor }
+}
+
+fn unknown(why: UnknownReason) -> Culprit {
+    Culprit { component: Component::Unexplained, actor: Actor::Unknown(why) }
+}
+
+#[cfg(test)]
+mod schedules;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! The breakdown of one wait: shares that add up to its latency, to the ns.
+
+use crate::hash::HashMap;
+
+use super::{
+    component::{Component, Culprit, CulpritKey},
+    event::{DetailedWait, TaskInfo},
+};
+
+/// The latency of one wait, divided into shares.
+#[derive(Clone, Debug)]
+pub struct Breakdown {
+    /// The wait.
+    pub ended_wait: DetailedWait,
+    /// The task that waited, as it was switched in.
+    pub waiter: TaskInfo,
+    /// When the latency begins: ns of CLOCK_MONOTONIC.
+    pub from_ns: u64,
+    /// The latency: ns. It ends at [`crate::wait::Wait::at_ns`].
+    pub latency_ns: u64,
+    /// The stage before the wakeup latency, if known.
+    pub delivery: Option<Delivery>,
+    /// One share for each culprit, in the order in which the culprits first had the time. They add up to the latency.
+    pub shares: Vec<Share>,
+    /// The pieces of the shares on the time line, in chronological order.
+    pub spans: Vec<Span>,
+    /// The work items that workqueue workers ran in their shares, the longest first; empty unless looked up.
+    pub work_items: Vec<WorkItemShare>,
+    /// Shares by culprit; empty while a linear search is as fast.
+    index: HashMap<CulpritKey, usize>,
+}
+
+/// The stage from `sched_waking` to `sched_wakeup`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// [`Component::Placement`] or [`Component::Ipi`].
+    pub component: Component,
+    /// How long it took: ns.
+    pub ns: u64,
+    /// Whether delivery is part of the latency and has a share.
+    pub is_counted: bool,
+}
+
+/// The time of a wait that one culprit caused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The culprit.
+    pub culprit: Culprit,
+    /// Its time: ns.
+    pub ns: u64,
+    /// The number of pieces that the time consists of.
+    pub times: u64,
+}
+
+/// A contiguous piece of a wait that one culprit caused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Index of its share in [`Breakdown::shares`].
+    pub share: usize,
+    /// The CPU whose run queue held the task, if known.
+    pub cpu: Option<u32>,
+    /// When it begins: ns of CLOCK_MONOTONIC.
+    pub from_ns: u64,
+    /// When it ends: ns of CLOCK_MONOTONIC.
+    pub to_ns: u64,
+}
+
+/// The time of a worker's share in which it ran one function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkItemShare {
+    /// Index of the worker's share in [`Breakdown::shares`].
+    pub share: usize,
+    /// Address of the function.
+    pub function: u64,
+    /// How much of the share it took: ns.
+    pub ns: u64,
+}
+
+/// Up to this many shares are searched linearly; for more, an index is kept.
+const MAX_UNINDEXED: usize = 8;
+
+impl Breakdown {
+    /// A breakdown without shares.
+    pub(super) fn new(ended_wait: DetailedWait, waiter: TaskInfo) -> Self {
+        Self {
+            ended_wait,
+            waiter,
+            from_ns: 0,
+            latency_ns: 0,
+            delivery: None,
+            shares: Vec::new(),
+            spans: Vec::new(),
+            work_items: Vec::new(),
+            index: HashMap::default(),
+        }
+    }
+
+    /// Starts the breakdown of another wait, reusing the memory of this one.
+    pub(super) fn reset(&mut self, waited: DetailedWait, waiter: TaskInfo) {
+        let latency_ns = waited.wait.latency_ns;
+        let from_ns = waited.wait.at_ns.saturating_sub(latency_ns);
+        (self.ended_wait, self.waiter, self.from_ns, self.latency_ns) = (waited, waiter, from_ns, latency_ns);
+        self.delivery = None;
+        self.shares.clear();
+        self.spans.clear();
+        self.work_items.clear();
+        self.index.clear();
+    }
+
+    /// Assigns the time from `from_ns` to `to_ns` to a culprit.
+    pub(super) fn add_span(&mut self, culprit: Culprit, cpu: Option<u32>, from_ns: u64, to_ns: u64) {
+        if from_ns < to_ns {
+            let share = self.add_share(culprit, to_ns - from_ns);
+            self.spans.push(Span { share, cpu, from_ns, to_ns });
+        }
+    }
+
+    /// Assigns `ns` to a culprit without a position on the time line.
+    pub(super) fn add_undated(&mut self, culprit: Culprit, ns: u64) {
+        if ns > 0 {
+            self.add_share(culprit, ns);
+        }
+    }
+
+    fn add_share(&mut self, culprit: Culprit, ns: u64) -> usize {
+        let key = culprit.key();
+        let known = if self.shares.len() <= MAX_UNINDEXED {
+            self.shares.iter().position(|share| share.culprit.key() == key)
+        } else {
+            if self.index.is_empty() {
+                self.index.extend(self.shares.iter().enumerate().map(|(index, share)| (share.culprit.key(), index)));
+            }
+            self.index.get(&key).copied()
+        };
+        match known {
+            Some(index) => {
+                self.shares[index].ns += ns;
+                self.shares[index].times += 1;
+                index
+            }
+            None => {
+                self.shares.push(Share { culprit, ns, times: 1 });
+                let index = self.shares.len() - 1;
+                if !self.index.is_empty() {
+                    self.index.insert(key, index);
+                }
+                index
+            }
+        }
+    }
+
+    /// The components that the wait has time in, with that time: ns.
+    pub fn components(&self) -> impl Iterator<Item = (Component, u64)> + use<> {
+        let mut sums = [0; Component::ALL.len()];
+        self.shares.iter().for_each(|share| sums[share.culprit.component as usize] += share.ns);
+        Component::ALL.into_iter().zip(sums).filter(|(_, ns)| *ns > 0)
+    }
+
+    /// The time in one component: ns.
+    pub fn component_ns(&self, component: Component) -> u64 {
+        self.shares.iter().filter(|share| share.culprit.component == component).map(|share| share.ns).sum()
+    }
+}

@@ -1,0 +1,227 @@
+//! What one CPU did, as a sequence of segments without gaps: each ns belongs to the innermost occupant of the CPU.
+
+use std::collections::VecDeque;
+
+use super::{
+    component::{RunningTask, UnknownReason},
+    event::{Event, InterruptEvent, InterruptSource, SwitchEvent, TaskInfo},
+};
+
+/// A time in which one occupant had the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// When it begins: ns of CLOCK_MONOTONIC.
+    pub from_ns: u64,
+    /// When it ends and the next one begins: ns of CLOCK_MONOTONIC.
+    pub to_ns: u64,
+    /// What had the CPU.
+    pub occupant: CpuOccupant,
+}
+
+/// What had the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuOccupant {
+    /// A task, and whether real-time tasks had used up their time when it was switched in.
+    Task(RunningTask, bool),
+    /// The idle task with its C-state, and whether real-time tasks had used up their time when it was switched in.
+    Idle(Option<u8>, bool),
+    /// An interrupt or softirq, without what interrupted it.
+    Interrupt(InterruptSource),
+    /// A task that the next switch will identify.
+    NextSwitch,
+    /// Unknown, for this reason.
+    Unknown(UnknownReason),
+}
+
+impl CpuOccupant {
+    /// Whether real-time tasks had used up their time on the CPU, and this is a task.
+    pub fn is_rt_throttled(&self) -> bool {
+        matches!(self, Self::Task(_, true) | Self::Idle(_, true))
+    }
+
+    fn tid(&self) -> Option<u32> {
+        match self {
+            Self::Task(task, _) => Some(task.tid),
+            Self::Idle(..) => Some(0),
+            _ => None,
+        }
+    }
+}
+
+/// What one CPU did, as far back as there is room.
+///
+/// The records of a CPU arrive in order. An interrupt is recorded when it ends, after those that interrupted it. The
+/// segments are net at all times: an event costs as many steps as it changes segments, one for most events, and no
+/// event allocates once the room is used up.
+#[derive(Debug, Default)]
+pub struct History {
+    segments: VecDeque<Segment>,
+    /// Segments were dropped to have room.
+    is_cut: bool,
+    /// When the last segment ends: ns of CLOCK_MONOTONIC. `None` before the first event.
+    until_ns: Option<u64>,
+    /// What has the CPU from then on. `None` until a switch shows it, at first and after a loss.
+    current: Option<CpuOccupant>,
+    /// When the slice of `current` began: ns of CLOCK_MONOTONIC.
+    slice_start_ns: u64,
+    /// The number of the last record; the first is 1.
+    last_seq: u32,
+    /// Segments that are being changed; kept for its memory.
+    scratch: Vec<Segment>,
+}
+
+impl History {
+    /// Notes the arrival of an event that happened at `at_ns`. Returns how many events before it were lost.
+    pub fn follow(&mut self, event: &Event, at_ns: u64) -> u32 {
+        let lost = event.lost_since(&mut self.last_seq);
+        match self.until_ns {
+            None => self.until_ns = Some(at_ns),
+            Some(_) if lost > 0 => {
+                self.extend(at_ns, CpuOccupant::Unknown(UnknownReason::Lost));
+                // Another task may have been switched in meanwhile: the next switch names the outgoing one.
+                self.current = None;
+                self.slice_start_ns = self.until_ns.unwrap_or(at_ns);
+            }
+            Some(_) => {}
+        }
+        lost
+    }
+
+    /// Ends a slice, assigns its time to the task or tasks that had it, and begins the next slice.
+    pub fn switch(&mut self, switch: &SwitchEvent) {
+        let prev = match occupant(&switch.prev, false) {
+            CpuOccupant::Idle(..) => {
+                CpuOccupant::Idle(switch.idle_state, matches!(self.current, Some(CpuOccupant::Idle(_, true))))
+            }
+            task => task,
+        };
+        let unseen = switch.unseen.and_then(|unseen| unseen.switches);
+        let is_whole = self.current.is_none_or(|current| current.tid() == prev.tid());
+        let switched_in_ns = switch.unseen.and_then(|unseen| unseen.switched_in_ns);
+        // The occupant at the start of the slice, and the one at its end with the time from which it had the CPU.
+        let (first, then_ns, then) = match (self.current, unseen, switched_in_ns) {
+            (current, None | Some(0), _) if is_whole => {
+                let only = current.filter(|current| matches!(current, CpuOccupant::Task(..))).unwrap_or(prev);
+                (only, switch.at_ns, only)
+            }
+            // A single unseen switch went from the task that was switched in to the outgoing one.
+            (Some(current), Some(1), Some(switched_in_ns)) => (current, switched_in_ns, prev),
+            (_, _, Some(switched_in_ns)) => (CpuOccupant::Unknown(UnknownReason::Unseen), switched_in_ns, prev),
+            // When the outgoing task was switched in is unknown.
+            (.., None) => (CpuOccupant::Unknown(UnknownReason::Unseen), switch.at_ns, prev),
+        };
+        self.extend(switch.at_ns, CpuOccupant::NextSwitch);
+        self.resolve_slice(first, then_ns, then);
+        self.current = Some(occupant(&switch.next, switch.rt_throttled));
+        self.slice_start_ns = self.until_ns.unwrap_or(switch.at_ns);
+    }
+
+    /// Assigns its time to an interrupt or softirq that has ended.
+    pub fn interrupt(&mut self, noise: &InterruptEvent) {
+        let Some(until_ns) = self.until_ns else { return };
+        if noise.from_ns >= noise.to_ns {
+            return;
+        }
+        let current = self.current.unwrap_or(CpuOccupant::NextSwitch);
+        if noise.from_ns >= until_ns {
+            self.extend(noise.from_ns, current);
+        } else {
+            self.carve(noise, current.tid());
+        }
+        self.extend(noise.to_ns, CpuOccupant::Interrupt(noise.source));
+    }
+
+    /// Assigns to an interrupt the time that had been assigned to the task that it interrupted: not the time of nested
+    /// interrupts, and, where a softirq can be preempted, not the time of other tasks.
+    fn carve(&mut self, interrupt: &InterruptEvent, interrupted: Option<u32>) {
+        while self.segments.back().is_some_and(|last| last.to_ns > interrupt.from_ns) {
+            self.scratch.extend(self.segments.pop_back());
+        }
+        while let Some(segment) = self.scratch.pop() {
+            let is_interrupted = segment.occupant == CpuOccupant::NextSwitch
+                || segment.occupant.tid().is_some_and(|tid| interrupted.is_none_or(|interrupted| interrupted == tid));
+            if !is_interrupted {
+                self.segments.push_back(segment);
+                continue;
+            }
+            // An interrupt that comes between the end of this one and the sending of its record is recorded first, so
+            // segments may already go on after the end.
+            let from_ns = segment.from_ns.max(interrupt.from_ns);
+            let to_ns = segment.to_ns.min(interrupt.to_ns).max(from_ns);
+            self.put(segment.from_ns, from_ns, segment.occupant);
+            self.put(from_ns, to_ns, CpuOccupant::Interrupt(interrupt.source));
+            self.put(to_ns, segment.to_ns, segment.occupant);
+        }
+    }
+
+    /// Assigns the task time since the last switch to `first`, and from `then_ns` on to `then`.
+    fn resolve_slice(&mut self, first: CpuOccupant, then_ns: u64, then: CpuOccupant) {
+        while self.segments.back().is_some_and(|last| last.from_ns >= self.slice_start_ns) {
+            self.scratch.extend(self.segments.pop_back());
+        }
+        while let Some(segment) = self.scratch.pop() {
+            if segment.occupant == CpuOccupant::NextSwitch || segment.occupant.tid().is_some() {
+                let middle_ns = then_ns.clamp(segment.from_ns, segment.to_ns);
+                self.put(segment.from_ns, middle_ns, first);
+                self.put(middle_ns, segment.to_ns, then);
+            } else {
+                self.segments.push_back(segment);
+            }
+        }
+    }
+
+    fn put(&mut self, from_ns: u64, to_ns: u64, occupant: CpuOccupant) {
+        if from_ns < to_ns {
+            self.segments.push_back(Segment { from_ns, to_ns, occupant });
+        }
+    }
+
+    fn extend(&mut self, to_ns: u64, occupant: CpuOccupant) {
+        let until_ns = self.until_ns.unwrap_or(to_ns);
+        // The clock may step back by a few ns.
+        if to_ns > until_ns {
+            self.segments.push_back(Segment { from_ns: until_ns, to_ns, occupant });
+            self.until_ns = Some(to_ns);
+        }
+    }
+
+    /// Drops the oldest segments if there are more than `limit`.
+    pub fn shorten(&mut self, limit: usize) {
+        while self.segments.len() > limit {
+            self.segments.pop_front();
+            self.is_cut = true;
+        }
+    }
+
+    /// Calls `each` with what had the CPU between `from_ns` and `to_ns`, piece by piece, in order and without gaps.
+    pub fn over(&self, from_ns: u64, to_ns: u64, mut each: impl FnMut(u64, u64, CpuOccupant)) {
+        let until_ns = self.until_ns.unwrap_or(u64::MAX);
+        let begin_ns = self.segments.front().map_or(until_ns, |first| first.from_ns);
+        let mut piece = |from: u64, to: u64, occupant: CpuOccupant| {
+            let (from, to) = (from.max(from_ns), to.min(to_ns));
+            if from < to {
+                each(from, to, occupant);
+            }
+        };
+        piece(
+            0,
+            begin_ns,
+            CpuOccupant::Unknown(if self.is_cut { UnknownReason::HistoryLimit } else { UnknownReason::BeforeStart }),
+        );
+        let first = self.segments.partition_point(|segment| segment.to_ns <= from_ns);
+        for segment in self.segments.range(first..).take_while(|segment| segment.from_ns < to_ns) {
+            piece(segment.from_ns, segment.to_ns, segment.occupant);
+        }
+        if self.until_ns.is_some() {
+            piece(until_ns, u64::MAX, self.current.unwrap_or(CpuOccupant::NextSwitch));
+        }
+    }
+}
+
+fn occupant(occupant: &TaskInfo, rt_throttled: bool) -> CpuOccupant {
+    if occupant.tid == 0 {
+        CpuOccupant::Idle(None, rt_throttled)
+    } else {
+        CpuOccupant::Task(occupant.into(), rt_throttled)
+    }
+}

@@ -1,0 +1,125 @@
+//! A wait in user terms: every source produces it, and all later stages work on it.
+
+use serde::{Deserialize, Serialize};
+use wakelat_common::Class;
+
+/// The name of a task: up to 15 bytes without a NUL, as the kernel keeps it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Comm([u8; 16]);
+
+impl Comm {
+    /// Takes the bytes up to the first NUL. The bytes after it are dropped, so that equal names are equal
+    /// keys.
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut comm = [0; 16];
+        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()).min(15);
+        comm[..length].copy_from_slice(&bytes[..length]);
+        Self(comm)
+    }
+
+    /// The bytes of the name, which need not be UTF-8: a task may set any name.
+    pub fn as_bytes(&self) -> &[u8] {
+        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        &self.0[..length]
+    }
+}
+
+impl std::fmt::Display for Comm {
+    /// Writes the name with escapes for control characters, backslashes and bytes that are not UTF-8, so that
+    /// a hostile name can neither control the terminal nor imitate another.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for chunk in self.as_bytes().utf8_chunks() {
+            for character in chunk.valid().chars() {
+                if character.is_control() || character == '\\' {
+                    write!(f, "{}", character.escape_default())?;
+                } else {
+                    write!(f, "{character}")?;
+                }
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Comm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+/// A wait, which ended when its task was switched in.
+///
+/// All fields are about the task that waited, unless the name says otherwise. `tid` is the thread, `pid` the
+/// process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Why the task waited.
+    pub class: Class,
+    /// When the task was switched in: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// How long the task was on a run queue without a CPU: ns.
+    pub latency_ns: u64,
+    /// Wake delivery, from `sched_waking` to `sched_wakeup`: ns. Only for class `wakeup`, and only if
+    /// `sched_waking` was seen.
+    pub delivery_ns: Option<u64>,
+    /// Thread ID.
+    pub tid: u32,
+    /// Process ID.
+    pub pid: u32,
+    /// Name of the thread.
+    pub comm: Comm,
+    /// ID in the cgroup v2 hierarchy (inode number of the directory), if requested.
+    pub cgroup_id: Option<u64>,
+    /// Kernel priority: 0–99 real-time, 100–139 fair, −1 deadline.
+    pub prio: i32,
+    /// `SCHED_*` number.
+    pub policy: u32,
+    /// CPU on which the task was switched in.
+    pub cpu: u32,
+    /// CPU on which the task ran before this wait.
+    pub prev_cpu: Option<u32>,
+    /// TID of the waker; 0 is idle. Only for class `wakeup`.
+    pub waker_tid: Option<u32>,
+    /// TID of the thread that ran on the CPU before; 0 is idle.
+    pub prev_tid: u32,
+    /// Name of the previous thread.
+    pub prev_comm: Comm,
+    /// Kernel priority of the previous thread.
+    pub prev_prio: i32,
+    /// The task was preempted while already marked as sleeping; from a classic tracepoint: it may have been.
+    pub preempted_sleeping: bool,
+    /// The task was sampled as one in 2^shift.
+    pub sampling_shift: u8,
+}
+
+/// The PID namespace of a thread, and its TID there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// Inode of the namespace, as in `/proc/PID/ns/pid`; `None` if this user may not see it.
+    pub pid_ns: Option<u64>,
+    /// TID of the thread in the namespace.
+    pub tid: u32,
+}
+
+/// The name of a `SCHED_*` number (include/uapi/linux/sched.h), as on the command line.
+pub fn policy_name(policy: u32) -> &'static str {
+    POLICIES.iter().find(|(number, _)| *number == policy).map_or("unknown", |(_, name)| name)
+}
+
+/// All scheduling policies: `SCHED_*` number and name.
+pub const POLICIES: [(u32, &str); 7] =
+    [(0, "other"), (1, "fifo"), (2, "rr"), (3, "batch"), (5, "idle"), (6, "deadline"), (7, "ext")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_control_the_terminal_or_imitate_another() {
+        assert_eq!(Comm::new(b"\x1b[2J\n").to_string(), "\\u{1b}[2J\\n");
+        assert_ne!(Comm::new(b"a\xff").to_string(), Comm::new(b"a\\xff").to_string());
+    }
+}

@@ -1,0 +1,27 @@
+//! Why tasks waited: the breakdowns of a window added up, the tasks and interrupts that made others wait, the longest
+//! waits, and what to do about them. Pure.
+//!
+//! [`summary`] adds up the breakdowns that [`crate::timeline`] makes of the waits, [`finding`] draws conclusions from
+//! the sums, and [`render`] shows both.
+
+pub mod causes;
+pub mod finding;
+pub mod folded;
+pub mod fork_bursts;
+pub mod groups;
+pub mod interferers;
+pub mod longest;
+pub mod names;
+pub mod preemptions;
+pub mod render;
+pub mod stacks;
+pub mod summary;
+pub mod sums;
+pub mod wakeup_pairs;
+pub mod work_items;
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use names::NameCache;
+pub use summary::{Summary, SummaryBuilder, SummaryOptions};

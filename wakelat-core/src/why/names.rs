@@ -1,0 +1,87 @@
+//! Names of cgroups, tasks and functions, saved as they are seen: some are gone by the end of the window.
+
+use crate::{
+    aggregate::key::Names,
+    hash::HashMap,
+    timeline::{
+        event::{Event, EventKind, TaskInfo, WorkItemEvent},
+        stack::StackEvent,
+    },
+    wait::{Comm, Namespace},
+};
+
+/// The names of all cgroups, tasks and functions that were seen.
+#[derive(Debug, Default)]
+pub struct NameCache {
+    cgroups: HashMap<u64, String>,
+    tasks: HashMap<u32, TaskInfo>,
+    /// Names of wakers that no switch has shown.
+    wakers: HashMap<u32, Comm>,
+    functions: HashMap<u64, Option<String>>,
+    /// Namespaces of the tasks of the longest waits.
+    namespaces: HashMap<u32, Option<Namespace>>,
+}
+
+impl NameCache {
+    /// Saves the names that belong to an event.
+    pub fn learn(&mut self, event: &Event, names: &dyn Names) {
+        if let EventKind::WorkItem(WorkItemEvent { function: Some(address), .. }) = &event.kind {
+            self.functions.entry(*address).or_insert_with(|| names.function(*address));
+        }
+        if let EventKind::Stack(StackEvent { by_tid: tid, .. }) = &event.kind {
+            self.learn_waker(*tid, names);
+        }
+        let EventKind::Switch(switch) = &event.kind else { return };
+        for task in [&switch.prev, &switch.next] {
+            self.tasks.insert(task.tid, *task);
+            if let Some(id) = task.cgroup_id {
+                self.cgroups.entry(id).or_insert_with(|| names.cgroup(id));
+            }
+        }
+        if let Some(tid) = switch.ended_wait.and_then(|waited| waited.wait.waker_tid) {
+            self.learn_waker(tid, names);
+        }
+    }
+
+    fn learn_waker(&mut self, tid: u32, names: &dyn Names) {
+        if !self.tasks.contains_key(&tid)
+            && let Some(comm) = names.comm(tid)
+        {
+            self.wakers.insert(tid, comm);
+        }
+    }
+
+    /// Saves the namespace of the incoming task of a switch, which ends one of the longest waits.
+    pub fn learn_namespace(&mut self, event: &Event, names: &dyn Names) {
+        if let EventKind::Switch(switch) = &event.kind {
+            self.namespaces.insert(switch.next.tid, names.namespace(switch.next.tid));
+        }
+    }
+
+    /// The task with this TID, as last seen at a switch.
+    pub fn task(&self, tid: u32) -> Option<&TaskInfo> {
+        self.tasks.get(&tid)
+    }
+}
+
+impl Names for NameCache {
+    fn cgroup(&self, id: u64) -> String {
+        // No cgroup has ID 0: it means that there is none.
+        self.cgroups
+            .get(&id)
+            .cloned()
+            .unwrap_or_else(|| if id == 0 { "/".to_owned() } else { format!("(cgroup {id})") })
+    }
+
+    fn comm(&self, tid: u32) -> Option<Comm> {
+        self.task(tid).map(|task| task.comm).or_else(|| self.wakers.get(&tid).copied())
+    }
+
+    fn namespace(&self, tid: u32) -> Option<Namespace> {
+        self.namespaces.get(&tid).copied().flatten()
+    }
+
+    fn function(&self, address: u64) -> Option<String> {
+        self.functions.get(&address).cloned().flatten()
+    }
+}

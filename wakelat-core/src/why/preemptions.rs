@@ -1,0 +1,88 @@
+//! Preemptions: which task took the CPU from which, by name, and how often.
+
+use wakelat_common::pending_wait::PrevState;
+
+use crate::aggregate::bounded::{Evicted, SpaceSaving, Sum};
+use crate::{timeline::event::SwitchEvent, wait::Comm};
+
+/// Maximum number of pairs.
+const MAX_PAIRS: usize = 16_384;
+
+/// The number of preemptions by the names of both tasks.
+#[derive(Debug, Default)]
+pub struct PreemptionPairs {
+    pairs: SpaceSaving<(Comm, Comm), PairCount>,
+    all: u64,
+}
+
+/// The number of preemptions of a pair.
+#[derive(Clone, Copy, Debug, Default)]
+struct PairCount(u64);
+
+impl Sum for PairCount {
+    fn size(&self) -> u128 {
+        self.0.into()
+    }
+}
+
+/// A task that took the CPU from another one that was still runnable, by names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreemptionPair {
+    /// The name of the preempted task.
+    pub from: Comm,
+    /// The name of the task that got the CPU.
+    pub to: Comm,
+    /// The number of preemptions.
+    pub count: u64,
+}
+
+impl PreemptionPairs {
+    /// Adds a switch, if it preempts a task that the filter accepts.
+    pub fn add(&mut self, switch: &SwitchEvent) {
+        let preempted = matches!(switch.prev_state, PrevState::Runnable | PrevState::PreemptedSleeping);
+        if preempted && switch.prev.wanted && switch.prev.tid != 0 && switch.next.tid != 0 {
+            self.count(switch.prev.comm, switch.next.comm);
+        }
+    }
+
+    fn count(&mut self, from: Comm, to: Comm) {
+        self.all += 1;
+        self.pairs.entry((from, to), PairCount::default).0 += 1;
+        self.pairs.evict_above(MAX_PAIRS, |_, _| ());
+    }
+
+    /// Removes everything.
+    pub fn clear(&mut self) {
+        self.pairs.clear();
+        self.all = 0;
+    }
+
+    /// The `limit` most frequent pairs, the most frequent first, and the number of all preemptions.
+    pub fn ranking(&self, limit: usize) -> (Vec<PreemptionPair>, u64) {
+        let first = self.pairs.ranking().into_iter().take(limit);
+        (first.map(|((from, to), count)| PreemptionPair { from, to, count: count.0 }).collect(), self.all)
+    }
+
+    /// The pairs that were evicted.
+    pub fn evicted(&self) -> Evicted {
+        self.pairs.evicted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frequent_pair_ranks_first_even_if_the_table_was_full() {
+        let comm = |name: String| Comm::new(name.as_bytes());
+        let mut pairs = PreemptionPairs::default();
+        let all = MAX_PAIRS as u32 + MAX_PAIRS as u32 / 2;
+        (0..all).for_each(|n| pairs.count(comm(format!("short{n}")), comm("a".to_owned())));
+        (0..1_000).for_each(|_| pairs.count(comm("late".to_owned()), comm("hog".to_owned())));
+        let (first, preemptions) = pairs.ranking(1);
+        assert_eq!((first[0].from, preemptions), (comm("late".to_owned()), u64::from(all) + 1_000));
+        let others = pairs.evicted();
+        assert!(first[0].count <= 1_000 && u128::from(first[0].count) + others.error >= 1_000, "{first:?}, {others:?}");
+    }
+}

@@ -1,0 +1,23 @@
+//! Renders the causes of waits for people and for programs.
+//!
+//! As in [`crate::render`], there is no I/O but the given writer and no clock, and every view shows the
+//! coverage.
+
+mod document;
+mod finding;
+mod fork_burst;
+mod groups;
+mod ranking;
+mod stacks;
+mod text;
+mod wakeup_pairs;
+mod words;
+mod worst;
+
+#[cfg(test)]
+mod documentation;
+#[cfg(test)]
+mod tests;
+
+pub use document::write as json;
+pub use text::text;
