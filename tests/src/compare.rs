@@ -82,7 +82,9 @@ pub fn assert_near_user_times(report: &JsonReport, performance: &Performance) {
 /// kernel/sched/stats.h), and the kernel does not read that clock again between a wakeup that preempts
 /// and the switch that follows (`rq_clock_skip_update` in `wakeup_preempt`, kernel/sched/core.c). So
 /// `run_delay` counts the wait of the preempting task as 0, and that of the preempted task as longer by
-/// the same amount: it is a lower bound for the former and an upper bound for the latter.
+/// the same amount: it is a lower bound for the former and an upper bound for the latter. A preempting task that another
+/// CPU wakes waits for an interprocessor interrupt, which a virtual machine delivers late; there is nothing to preempt
+/// unless others than the load have the CPUs, so their CPU time is the limit for these waits.
 pub fn assert_kernels_own_account(report: &JsonReport, performance: &Performance) {
     let each_ns = allowance_ns();
     let (mut found, mut switches) = (0, 0);
@@ -94,7 +96,7 @@ pub fn assert_kernels_own_account(report: &JsonReport, performance: &Performance
         let Some(each_ns) = each_ns.filter(|_| stats.run_delay_ns > 0) else { continue };
         let unseen_ns = unseen_ns(count, stats);
         let least_ns = (PREEMPTING_NS * stats.involuntary + each_ns * count + INTERRUPTED_NS).saturating_add(unseen_ns);
-        let most_ns = PREEMPTING_NS * count + INTERRUPTED_NS;
+        let most_ns = PREEMPTING_NS * count + INTERRUPTED_NS + performance.foreign_ns;
         let bounds = stats.run_delay_ns.saturating_sub(least_ns)..=stats.run_delay_ns + most_ns;
         assert!(
             bounds.contains(&waited_ns),

@@ -18,20 +18,21 @@ pub struct TaskStats {
     /// Time spent runnable without a CPU: ns (`sched_info.run_delay`;
     /// Documentation/scheduler/sched-stats.rst). 0 if the kernel is built without SCHED_INFO.
     pub run_delay_ns: u64,
+    /// CPU time: ns (`sum_exec_runtime`). 0 if the kernel is built without SCHED_INFO.
+    pub ran_ns: u64,
 }
 
 impl TaskStats {
     /// Reads the counters of thread `tid`.
     pub fn of(tid: u32) -> Self {
         let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_else(|e| panic!("task {tid}: {e}"));
-        let run_delay_ns = fs::read_to_string(format!("/proc/{tid}/schedstat"))
-            .ok()
-            .and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
-            .unwrap_or(0);
+        let schedstat = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
+        let time_ns = |field| schedstat.split_whitespace().nth(field).and_then(|ns| ns.parse().ok()).unwrap_or(0);
         Self {
             voluntary: field(&status, "\nvoluntary_ctxt_switches:"),
             involuntary: field(&status, "\nnonvoluntary_ctxt_switches:"),
-            run_delay_ns,
+            run_delay_ns: time_ns(1),
+            ran_ns: time_ns(0),
         }
     }
 
@@ -50,6 +51,7 @@ impl Sub for TaskStats {
             voluntary: self.voluntary - earlier.voluntary,
             involuntary: self.involuntary - earlier.involuntary,
             run_delay_ns: self.run_delay_ns - earlier.run_delay_ns,
+            ran_ns: self.ran_ns - earlier.ran_ns,
         }
     }
 }

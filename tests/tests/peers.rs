@@ -75,11 +75,12 @@ fn perf_counts_the_same_events(attach: AttachCase, cpu: Option<usize>) -> TestOu
     // docs/semantics.md, "When instruments disagree". Then perf's figure is a lower bound, and the
     // kernel's count of all switches an upper one.
     if perf_switches * 100 >= switches * 98 {
-        assert_eq!(found, by_perf, "wakeups by wakelat and by perf");
         // A task that returns to its CPU after a preemption that fired no tracepoint has a switch-in and no wait.
         let hidden = supervisor.untraced(2);
-        // The switches that this kernel hides only from perf are at most those that it counted and perf did not.
+        // The events that this kernel hides only from perf: at most as many switches as it counted and perf did not, and in
+        // the same moments no more wakeups.
         let kept_from_perf = switches.saturating_sub(perf_switches);
+        assert!((by_perf..=by_perf + kept_from_perf).contains(&found), "{found} wakeups by wakelat, {by_perf} by perf");
         let bounds = perf_switch_ins.saturating_sub(hidden)..=perf_switch_ins + kept_from_perf;
         assert!(bounds.contains(&switch_ins), "{switch_ins} switch-ins by wakelat, not within {bounds:?}");
     } else {

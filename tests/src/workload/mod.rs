@@ -134,6 +134,9 @@ pub struct Performance {
     pub untraced: u64,
     /// How long tasks that no instrument sees ran meanwhile, on all CPUs: ns.
     pub hidden_ns: u64,
+    /// CPU time that went to others than the load's tasks, on all CPUs: ns, in steps of a tick. Includes interrupts and
+    /// what the hypervisor took.
+    pub foreign_ns: u64,
 }
 
 /// Leaves out the individual waits, because there may be thousands.
@@ -205,18 +208,21 @@ impl Staged {
     /// like any other. It happens at every wakeup by a task of lower priority on the same CPU, such as
     /// at the gate of a SCHED_FIFO task, and elsewhere by chance.
     pub fn perform(&mut self) -> Performance {
-        let (before, supervisor) = (self.task_stats(), Supervisor::now());
+        let idle_ns = || machine::cpus().into_iter().map(machine::idle_ns).sum::<u64>();
+        let (before, supervisor, idle_before_ns) = (self.task_stats(), Supervisor::now(), idle_ns());
         let begin = Instant::now();
         self.begin();
         let reported = self.await_outcome();
         let duration_ns = begin.elapsed().as_nanos() as u64;
         let after = self.task_stats().into_iter();
         let task_stats: BTreeMap<u32, TaskStats> = after.map(|(tid, after)| (tid, after - before[&tid])).collect();
+        let own_ns = idle_ns() - idle_before_ns + task_stats.values().map(|stats| stats.ran_ns).sum::<u64>();
+        let foreign_ns = (duration_ns * machine::cpus().len() as u64).saturating_sub(own_ns);
         let supervisor = Supervisor::now() - supervisor;
         let (untraced, hidden_ns) = (supervisor.untraced(self.tids.len()), supervisor.ran_ns);
         let wakeups =
             reported.wakeups.iter().map(|(name, n)| (name.clone(), self.wakeups(name, *n, &task_stats))).collect();
-        Performance { reported, wakeups, task_stats, duration_ns, untraced, hidden_ns }
+        Performance { reported, wakeups, task_stats, duration_ns, untraced, hidden_ns, foreign_ns }
     }
 
     /// How often the task `name` blocked, which the load `reported` as well.
