@@ -7,7 +7,7 @@ use std::{
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
-use crate::suite::Skip;
+use crate::skip::Skip;
 
 /// The v2 hierarchy, mounted for the duration of the test if the machine has not mounted it.
 pub struct Hierarchy {

@@ -17,7 +17,7 @@ use nix::{
 use crate::{
     byte::{put_byte, take_byte},
     procfs,
-    suite::Skip,
+    skip::Skip,
     tool,
     workload::until,
 };

@@ -27,6 +27,7 @@ pub mod replay;
 pub mod report;
 pub mod rtla;
 pub mod shared;
+pub mod skip;
 pub mod suite;
 pub mod supervisor;
 pub mod switches;

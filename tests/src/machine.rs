@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::{sched::sched_getaffinity, unistd::Pid};
 
-use crate::suite::Skip;
+use crate::skip::Skip;
 
 /// The CPUs that a test may use, in ascending order.
 pub fn cpus() -> Vec<usize> {

@@ -16,7 +16,7 @@ use nix::{
     unistd::{Pid, mkfifo},
 };
 
-use crate::{suite::Skip, tool, workload::until};
+use crate::{skip::Skip, tool, workload::until};
 
 /// The events of `perf sched record` (tools/perf/builtin-sched.c, `__cmd_record()`), with
 /// `sched_wakeup` in addition to `sched_waking`: perf 6.1 records only the latter, from which its

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     cgroup::{Hierarchy, TestCgroup},
-    suite::Skip,
+    skip::Skip,
 };
 
 /// Default interval at which the kernel refills a quota (`default_cfs_period()`, kernel/sched/fair.c): µs.

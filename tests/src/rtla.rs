@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use crate::{suite::Skip, tool};
+use crate::{skip::Skip, tool};
 
 /// One column: a context of one CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

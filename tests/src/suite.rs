@@ -14,21 +14,11 @@ use nix::{
     sys::signal::{SigHandler, Signal, signal},
 };
 
+pub use crate::skip::Skip;
 use crate::{wakelat::AttachCase, workload};
 
 /// What a test ends with: it passes, is skipped, or panics.
 pub type TestOutcome = Result<(), Skip>;
-
-/// Why a test cannot run here.
-#[derive(Debug)]
-pub struct Skip(String);
-
-impl Skip {
-    /// A skip with its reason.
-    pub fn because(reason: impl Into<String>) -> Self {
-        Self(reason.into())
-    }
-}
 
 /// A test and its name.
 pub struct Case {
@@ -144,12 +134,7 @@ fn take_signals() {
     }
 }
 
-/// Ends the running test as skipped, at any call depth.
-pub fn skip_test(skip: Skip) -> ! {
-    resume_unwind(Box::new(skip))
-}
-
-/// Runs a test to its end, or until it calls [`skip_test`].
+/// Runs a test to its end, or until it calls [`skip_test`](crate::skip::skip_test).
 fn outcome_of(body: impl FnOnce() -> TestOutcome) -> TestOutcome {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| match payload.downcast::<Skip>() {
         Ok(skip) => Err(*skip),

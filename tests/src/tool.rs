@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::suite::Skip;
+use crate::skip::Skip;
 
 /// Finds the tool `name` where Debian installs such tools.
 ///

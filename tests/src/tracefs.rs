@@ -2,7 +2,7 @@
 
 use std::{fs, io::Write as _, path::PathBuf};
 
-use crate::suite::Skip;
+use crate::skip::Skip;
 
 /// The usual mount point.
 const ROOT: &str = "/sys/kernel/tracing";

@@ -10,7 +10,7 @@ use std::{
 use nix::sys::signal::Signal;
 
 use crate::{
-    suite::Skip,
+    skip::Skip,
     tracefs,
     wakelat::{RunOutput, Wakelat, command},
 };

@@ -18,7 +18,7 @@ use nix::{
 use crate::{
     machine,
     report::{JsonReport, JsonWait},
-    suite::{self, Skip},
+    skip::{Skip, skip_test},
 };
 
 /// Timeout for anything that should happen at once; generous, because the kernel may run in an emulator.
@@ -171,7 +171,7 @@ impl Wakelat {
         }
         if machine::ring_buffer_may_sleep() && self.stderr.contains("PREEMPT_RT") {
             // The suite `busy` asserts that wakelat refuses to run here.
-            suite::skip_test(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
+            skip_test(Skip::because("the BPF ring buffer of this kernel can freeze the machine"));
         }
         panic!("wakelat ended ({:?}) before it measured:\n{}", self.child.wait(), self.stderr);
     }

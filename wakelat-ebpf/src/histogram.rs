@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use wakelat_common::histogram::{HISTOGRAMS as ENTRIES, Histogram, slot};
 
-use crate::{sample::sample, switch::EndedWait, task::TaskFields};
+use crate::{ended_wait::EndedWait, sample::sample, task::TaskFields};
 
 /// Key: a [`slot`]. Value: this CPU's waits of that class. Read and cleared by user space, one half at a
 /// time.

@@ -13,6 +13,8 @@ mod accessors {
 #[cfg(target_arch = "bpf")]
 mod budget;
 #[cfg(target_arch = "bpf")]
+mod ended_wait;
+#[cfg(target_arch = "bpf")]
 mod entry;
 #[cfg(target_arch = "bpf")]
 mod filter;

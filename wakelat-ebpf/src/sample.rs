@@ -9,8 +9,8 @@ use aya_ebpf::{
 use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE};
 
 use crate::{
+    ended_wait::EndedWait,
     maps::{CpuCounters, SAMPLES, WITH_CGROUP, ring_is_at_watermark},
-    switch::EndedWait,
     task::TaskFields,
 };
 

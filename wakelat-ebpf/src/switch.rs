@@ -2,15 +2,12 @@
 //! sample or counts in a histogram.
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
-use wakelat_common::{
-    Class, Counter,
-    pending_wait::{PendingWait, PrevState},
-    timeline::feature,
-    wait_context::{TrackedTask, WaitContext},
-};
+use wakelat_common::{Class, Counter, pending_wait::PrevState, timeline::feature, wait_context::TrackedTask};
 
 use crate::{
-    budget, filter, histogram,
+    budget,
+    ended_wait::EndedWait,
+    filter, histogram,
     maps::{AGGREGATE, CpuCounters, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, wants},
     sample, sampling,
     task::TaskFields,
@@ -18,16 +15,6 @@ use crate::{
     timeline::{self, feature_enabled},
     window,
 };
-
-/// A wait that has ended and is to be reported.
-#[derive(Clone, Copy)]
-pub struct EndedWait<'entry> {
-    pub class: Class,
-    pub pending: &'entry PendingWait,
-    pub context: &'entry WaitContext,
-    pub now: u64,
-    pub latency_ns: u64,
-}
 
 /// When and where a switch happens.
 pub trait SwitchContext: Copy {

@@ -22,10 +22,11 @@ use wakelat_common::{
 };
 
 use crate::{
+    ended_wait::EndedWait,
     filter,
     maps::{CpuCounters, WITH_CGROUP},
     sample, stack,
-    switch::{self, EndedWait, SwitchContext},
+    switch::{self, SwitchContext},
     task::{Read, Task, TaskFields as _, name_of},
     timeline::{self, feature_enabled},
     window,

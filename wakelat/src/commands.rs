@@ -14,7 +14,6 @@ use jiff::tz::TimeZone;
 use wakelat_common::filter::part;
 
 use crate::{
-    cli::{OutputFlags, RenderFlags},
     collect::TimelineSettings,
     config::{Colour, Config, LiveConfig, OsnoiseConfig, OutputConfig, TimerlatConfig, TracerInput, VerifyConfig},
     kernel::{Features, btf::KernelBtf, privilege, tracefs::TracefsAccess},
@@ -113,13 +112,12 @@ fn live_run(live: &LiveConfig, redrawn: bool, listener: &mut dyn timerlat::live:
 ///
 /// # Errors
 /// If `write` fails, or the output cannot be written.
-pub fn print(flags: &RenderFlags, write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
-    let config = OutputConfig::new(&OutputFlags { render: flags.clone(), ..OutputFlags::default() })?;
-    let (style, _) = style(&config);
+pub fn print(output: &OutputConfig, write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
+    let (style, _) = style(output);
     let mut text = Vec::new();
     let result = write(&style, &mut text);
     if result.is_ok() || !text.is_empty() {
-        Output::open(config.path.as_deref())?.write(|out| out.write_all(&text))?;
+        Output::open(output.path.as_deref())?.write(|out| out.write_all(&text))?;
     }
     result
 }
@@ -183,7 +181,7 @@ fn check_classic_tracepoints(config: &Config) -> Result<()> {
         if config.filter.parts & part != 0 || config.by.contains(&key) {
             bail!(
                 "records of classic tracepoints do not contain the `{what}` of a task; use a kernel with BTF, give its BTF \
-                 with `--btf FILE`, or select and group by `--tid`, `--comm`, `--prio` and `--cpus`"
+                 with `--btf FILE`, or select and group only by TID, name, priority and CPU"
             );
         }
     }

@@ -125,7 +125,7 @@ fn kernel(features: &Features) -> Requirement {
     if features.release.is_at_least(5, 10) {
         Requirement::ok("kernel", release)
     } else {
-        Requirement::note("kernel", release, "the oldest kernel that wakelat is tested on is Linux 5.10")
+        Requirement::note("kernel", release, "use Linux 5.10 or later; wakelat is not tested on older kernels")
     }
 }
 
@@ -142,8 +142,8 @@ fn useful(features: &Features) -> Vec<Requirement> {
         } else {
             Requirement::note(
                 "pid namespace",
-                "a container's: reports show IDs of the host, and `--pid` and `--tid` do not work",
-                "run it outside the container, or in one with `--pid=host`",
+                "the namespace of a container: reports show IDs of the host, and `--pid` and `--tid` do not work",
+                "run wakelat on the host, or in a container started with `--pid=host`",
             )
         },
         match &features.cgroup_v2 {
@@ -151,7 +151,7 @@ fn useful(features: &Features) -> Vec<Requirement> {
             None => Requirement::note(
                 "cgroup v2",
                 "not mounted: `--cgroup` and `--by cgroup` are not available",
-                "mount -t cgroup2 none /sys/fs/cgroup/unified",
+                "boot with `systemd.unified_cgroup_hierarchy=1`, or mount it: `mount -t cgroup2 none DIRECTORY`",
             ),
         },
         if features.schedstat {
@@ -163,7 +163,7 @@ fn useful(features: &Features) -> Vec<Requirement> {
             Requirement::note(
                 "schedstat",
                 "`/proc/PID/schedstat` does not count runqueue waits",
-                "kernel option `CONFIG_SCHED_INFO=y`",
+                "use a kernel built with `CONFIG_SCHEDSTATS=y` or `CONFIG_TASK_DELAY_ACCT=y`",
             )
         },
     ];
@@ -184,7 +184,7 @@ fn tracing(tracefs: &TracefsAccess) -> Vec<Requirement> {
         }
         TracefsAccess::Denied(path) => {
             let found = format!("{}: not accessible to this user; measuring does not need it", path.display());
-            return vec![Requirement::note("tracefs", found, "run it with `sudo` to check the rest")];
+            return vec![Requirement::note("tracefs", found, "run `sudo wakelat doctor` to check the rest")];
         }
         TracefsAccess::Open { path, hist_triggers, tracers } => (path, *hist_triggers, tracers),
     };
@@ -192,7 +192,7 @@ fn tracing(tracefs: &TracefsAccess) -> Vec<Requirement> {
     found.push(if hist_triggers {
         Requirement::ok("hist triggers", "available; `wakelat verify` compares with them")
     } else {
-        Requirement::note("hist triggers", "not in this kernel", "kernel option `CONFIG_HIST_TRIGGERS=y`")
+        Requirement::note("hist triggers", "not in this kernel", "use a kernel built with `CONFIG_HIST_TRIGGERS=y`")
     });
     for leftover in leftovers::find(&tracefs::TracefsMount::at(path), &Roots::default().proc) {
         let remedy = "run `wakelat verify`, which removes it when it starts";
@@ -207,7 +207,7 @@ fn tracing(tracefs: &TracefsAccess) -> Vec<Requirement> {
         found.push(if tracers.iter().any(|tracer| tracer == name) {
             Requirement::ok(name, "available")
         } else {
-            Requirement::note(name, "not in this kernel", format!("kernel option `{option}=y`"))
+            Requirement::note(name, "not in this kernel", format!("use a kernel built with `{option}=y`"))
         });
     }
     found

@@ -5,54 +5,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
-use crate::cli::RenderFlags;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, EventsConfig};
 use crate::hist_trigger::TriggerSpec;
 use crate::kernel::format::{EventFormat, FormatField};
 use crate::tracefs::TracefsMount;
+use wakelat_core::render::OutputFormat;
 use wakelat_core::render::style::{Style, TextStyle};
 use wakelat_core::render::text::{TextLine, clean, left, right};
 use wakelat_core::render::units;
-
-const EXAMPLES: &str = "\
-Examples:
-  wakelat events                 all tracepoints, one per line
-  wakelat events --systems       number of tracepoints per system, and how many are on
-  wakelat events --enabled       tracepoints that are on, or have a trigger or filter
-  wakelat events 'sched:*wak*'   matching tracepoints, with their fields
-  wakelat events sched_switch    the tracepoint of this name in any system
-  wakelat events 'kprobes:*'     the kprobe events of this machine";
-
-/// List tracepoints: their fields, whether they are on, their filters and triggers
-#[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct EventsFlags {
-    /// Show only tracepoints that match this shell pattern for SYSTEM:EVENT or EVENT, with their fields
-    glob: Option<String>,
-
-    /// Show the state in this tracefs instance
-    #[arg(long, value_name = "NAME")]
-    instance: Option<String>,
-
-    /// Show only tracepoints that are on, or have a trigger or a filter
-    #[arg(long)]
-    enabled: bool,
-
-    /// Print one line per system instead of one per tracepoint
-    #[arg(long, conflicts_with = "json")]
-    systems: bool,
-
-    /// Print one JSON document per tracepoint
-    #[arg(long, help_heading = "Output")]
-    json: bool,
-
-    /// Where and how the list is written.
-    #[command(flatten)]
-    pub render: RenderFlags,
-}
 
 /// A tracepoint and its state in a tracefs instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,15 +132,15 @@ fn document_of(field: &FormatField) -> Json {
 ///
 /// # Errors
 /// If tracefs cannot be read, or no tracepoint matches.
-pub fn run(flags: &EventsFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
-    list(&TracefsMount::mounted()?, flags, style, out)
+pub fn run(config: &EventsConfig, style: &Style, out: &mut dyn Write) -> Result<()> {
+    list(&TracefsMount::mounted()?, config, style, out)
 }
 
-fn list(tracefs: &TracefsMount, flags: &EventsFlags, style: &Style, out: &mut dyn Write) -> Result<()> {
-    let root = tracefs.instance(flags.instance.as_deref())?;
-    let directories = directories(&root.join("events"), flags.glob.as_deref())?;
+fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut dyn Write) -> Result<()> {
+    let root = tracefs.instance(config.instance.as_deref())?;
+    let directories = directories(&root.join("events"), config.glob.as_deref())?;
     if directories.is_empty() {
-        let glob = flags.glob.as_deref().unwrap_or("*");
+        let glob = config.glob.as_deref().unwrap_or("*");
         bail!(
             "no tracepoint matches `{glob}`; quote a pattern such as 'sched:*', so that the shell does not expand it"
         );
@@ -187,18 +149,19 @@ fn list(tracefs: &TracefsMount, flags: &EventsFlags, style: &Style, out: &mut dy
     let mut systems: BTreeMap<String, System> = BTreeMap::new();
     for (name, directory) in &directories {
         let system = name.split(':').next().unwrap_or_default();
-        let Some(event) = TracepointState::read(system, directory)?.filter(|event| !flags.enabled || event.is_in_use())
+        let Some(event) =
+            TracepointState::read(system, directory)?.filter(|event| !config.enabled || event.is_in_use())
         else {
             continue;
         };
         let mut text = String::new();
-        if flags.systems {
+        if config.systems {
             systems.entry(event.system.clone()).or_default().add(&event);
-        } else if flags.json {
+        } else if config.output.format == OutputFormat::Json {
             text = format!("{}\n", event.document());
         } else {
             event.line(columns, style).finish_within(usize::MAX, style, &mut text);
-            if flags.glob.is_some() {
+            if config.glob.is_some() {
                 event.details(style, &mut text);
             }
         }
@@ -278,15 +241,8 @@ fn directories(events: &Path, glob: Option<&str>) -> Result<BTreeMap<String, Pat
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        flags: EventsFlags,
-    }
+    use crate::config::OutputConfig;
 
     /// A directory in place of tracefs, with formats of a real kernel.
     fn tracefs() -> (tempfile::TempDir, TracefsMount) {
@@ -317,29 +273,44 @@ mod tests {
         (directory, tracefs)
     }
 
-    fn listed(args: &[&str]) -> Result<String> {
+    fn listed(config: &EventsConfig) -> Result<String> {
         let (_directory, tracefs) = tracefs();
-        let command = Command::try_parse_from([&["events"], args].concat())?;
         let mut out = Vec::new();
-        list(&tracefs, &command.flags, &Style::default(), &mut out)?;
+        list(&tracefs, config, &Style::default(), &mut out)?;
         Ok(String::from_utf8(out)?)
+    }
+
+    fn all() -> EventsConfig {
+        EventsConfig::default()
+    }
+
+    fn matching(glob: &str) -> EventsConfig {
+        EventsConfig { glob: Some(glob.to_owned()), ..all() }
+    }
+
+    fn document(glob: &str) -> Json {
+        let output = OutputConfig { format: OutputFormat::Json, ..OutputConfig::default() };
+        serde_json::from_str(&listed(&EventsConfig { output, ..matching(glob) }).unwrap()).unwrap()
     }
 
     #[test]
     fn every_event_has_a_line_and_matching_events_have_their_fields() {
-        insta::assert_snapshot!("events_all", listed(&[]).unwrap());
-        insta::assert_snapshot!("events_one", listed(&["sched:*switch"]).unwrap());
+        insta::assert_snapshot!("events_all", listed(&all()).unwrap());
+        insta::assert_snapshot!("events_one", listed(&matching("sched:*switch")).unwrap());
     }
 
     #[test]
     fn a_pattern_without_a_system_matches_only_event_names() {
-        assert_eq!(listed(&["sched_*ing"]).unwrap().lines().next(), Some("sched:sched_waking  on   filter: pid == 7"));
-        assert_eq!(listed(&["sched/sched_waking"]).unwrap(), listed(&["sched:sched_waking"]).unwrap());
+        assert_eq!(
+            listed(&matching("sched_*ing")).unwrap().lines().next(),
+            Some("sched:sched_waking  on   filter: pid == 7")
+        );
+        assert_eq!(listed(&matching("sched/sched_waking")).unwrap(), listed(&matching("sched:sched_waking")).unwrap());
     }
 
     #[test]
     fn json_has_every_field_and_the_state() {
-        let document: Json = serde_json::from_str(&listed(&["--json", "sched_switch"]).unwrap()).unwrap();
+        let document = document("sched_switch");
         assert_eq!(document["fields"].as_array().unwrap().len(), 11);
         assert_eq!(document["triggers"].as_array().unwrap().len(), 2);
         assert_eq!((&document["enabled"], &document["filter"]), (&json!(false), &Json::Null));
@@ -347,34 +318,38 @@ mod tests {
 
     #[test]
     fn a_pattern_that_matches_nothing_is_an_error() {
-        assert!(listed(&["nothing*"]).unwrap_err().to_string().contains("`nothing*`"));
-        assert!(listed(&["--instance", "x"]).unwrap_err().to_string().contains("instance `x`"));
+        assert!(listed(&matching("nothing*")).unwrap_err().to_string().contains("`nothing*`"));
+        assert!(
+            listed(&EventsConfig { instance: Some("x".to_owned()), ..all() })
+                .unwrap_err()
+                .to_string()
+                .contains("instance `x`")
+        );
     }
 
     #[test]
     fn an_invalid_pattern_is_a_usage_error() {
-        let error = listed(&["sched:[a"]).unwrap_err();
+        let error = listed(&matching("sched:[a")).unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(ConfigError::Usage(_))), "{error:#}");
         assert!(error.to_string().contains("`sched:[a` is not a shell pattern"), "{error:#}");
-        assert!(listed(&["sched_[wm]*"]).unwrap().contains("sched_migrate_task"));
+        assert!(listed(&matching("sched_[wm]*")).unwrap().contains("sched_migrate_task"));
     }
 
     #[test]
     fn enabled_lists_tracepoints_in_use() {
-        let lines = listed(&["--enabled"]).unwrap();
+        let lines = listed(&EventsConfig { enabled: true, ..all() }).unwrap();
         let names: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
         assert_eq!(names, ["sched:sched_switch", "sched:sched_waking"]);
     }
 
     #[test]
     fn each_system_has_a_line_with_its_counts() {
-        assert_eq!(listed(&["--systems"]).unwrap(), "sched  3  1 on  2 triggers  1 filter\n");
+        assert_eq!(listed(&EventsConfig { systems: true, ..all() }).unwrap(), "sched  3  1 on  2 triggers  1 filter\n");
     }
 
     #[test]
     fn every_field_is_documented_and_every_documented_field_is_written() {
         use wakelat_core::render::output_page::{all_paths, documented};
-        let document = serde_json::from_str(&listed(&["--json", "sched_switch"]).unwrap()).unwrap();
-        assert_eq!(documented("Tracepoints: `wakelat.tracepoint/1`"), all_paths(&document));
+        assert_eq!(documented("Tracepoints: `wakelat.tracepoint/1`"), all_paths(&document("sched_switch")));
     }
 }

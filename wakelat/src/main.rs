@@ -7,7 +7,7 @@ use rustix::process::{Resource, getrlimit};
 use wakelat::{
     cli::{self, Invocation},
     commands,
-    config::{Command, ConfigError, TraceRows},
+    config::{Command, ConfigError, OutputFormat, TraceRows},
     doctor, events, hist_trigger,
     session::StopReason,
     status::status,
@@ -64,18 +64,18 @@ fn run(command: &Command) -> Result<ExitCode> {
             timerlat::live::user::measure(thread)?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::HistTrigger(flags) => {
-            commands::print(flags.render_flags(), |style, out| hist_trigger::cli::run(flags, style, out))?;
+        Command::HistTrigger(config) => {
+            commands::print(&config.output, |style, out| hist_trigger::run::run(&config.action, style, out))?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Events(flags) => {
-            commands::print(&flags.render, |style, out| events::run(flags, style, out))?;
+        Command::Events(config) => {
+            commands::print(&config.output, |style, out| events::run(config, style, out))?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Doctor(doctor) => {
+        Command::Doctor(output) => {
             let mut can_measure = false;
-            commands::print(&doctor.render, |style, out| {
-                can_measure = doctor::run(doctor.json, style, out)?;
+            commands::print(output, |style, out| {
+                can_measure = doctor::run(output.format == OutputFormat::Json, style, out)?;
                 Ok(())
             })?;
             return Ok(if can_measure { ExitCode::SUCCESS } else { ExitCode::FAILURE });

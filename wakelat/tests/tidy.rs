@@ -245,6 +245,12 @@ fn the_common_crate_needs_no_std() {
 }
 
 #[test]
+fn only_the_command_line_uses_clap() {
+    let uses = |source: &Source| source.words().any(|word| word == "clap");
+    assert_only_in("wakelat/src", &["wakelat/src/cli/"], "clap", uses);
+}
+
+#[test]
 fn only_main_ends_the_process() {
     let ends = |source: &Source| ["ExitCode", "process::exit", "abort"].iter().any(|word| source.code.contains(word));
     assert_only_in("wakelat/src", &["wakelat/src/main.rs"], "an exit", ends);

@@ -49,7 +49,7 @@ impl fmt::Display for RecordingError {
             Self::Truncated { events } => write!(
                 f,
                 "truncated after {events} events: `wakelat record` was killed, or the file is incomplete; the number of lost \
-                 events is unknown, so no figure could be trusted; record again"
+                 events is unknown, so its figures would not be reliable; record again"
             ),
         }
     }

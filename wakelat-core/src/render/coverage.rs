@@ -202,10 +202,10 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
                 terms.ring_buffer_full,
                 "lost: the ring buffer was full; raise `--ring-size`, narrow the filter, or set `--rt-priority`",
             ),
-            (terms.invalid, "invalid: the start was not seen or is later than the end; no figure includes them"),
+            (terms.invalid, "invalid: the start was not seen or is later than the end; excluded from all figures"),
             (
                 terms.missed_switch,
-                "with a missed switch: the switch that ended the wait was not seen; no figure includes them",
+                "with a missed switch: the switch that ended the wait was not seen; excluded from all figures",
             ),
         ];
         for (n, how) in losses.iter().filter(|(n, _)| *n > 0) {
@@ -213,11 +213,12 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
         }
         match terms.unaccounted() {
             0 => {}
-            more if more > 0 => {
-                warn(format!("{} unaccounted for: do not trust these figures", counted(more.unsigned_abs(), what)))
-            }
+            more if more > 0 => warn(format!(
+                "{} unaccounted for: do not trust these figures, and report this bug",
+                counted(more.unsigned_abs(), what)
+            )),
             less => warn(format!(
-                "accounted for {} more than were seen: do not trust these figures",
+                "{} more accounted for than seen: do not trust these figures, and report this bug",
                 counted(less.unsigned_abs(), what)
             )),
         }
@@ -227,17 +228,20 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
         if u128::from(took_ns) * 1_000_000 > u128::from(capacity_ns) * u128::from(sampling.limit_ppm) {
             let limit = small_share(sampling.limit_ppm.into(), 1_000_000);
             warn(format!(
-                "the overhead exceeded the limit of {limit}: wakelat itself takes more, or the window was too short to pause for \
-                 the cost of starting"
+                "the overhead exceeded the limit of {limit}: wakelat alone uses more, or the window was too short for pauses to offset \
+                 the cost of starting; measure longer, or raise `--max-overhead`"
             ));
         }
     }
     if let Some(missed @ 1..) = coverage.missed {
-        warn(format!("{} missed: the kernel skipped a BPF program that was already running", counted(missed, "event")));
+        warn(format!(
+            "{} missed: the kernel skipped a BPF program that was already running; waits may be missing",
+            counted(missed, "event")
+        ));
     }
     if let Some(lost @ 1..) = coverage.events_lost {
         warn(format!(
-            "{} between waits lost: the ring buffer was full; raise `--ring-size` or set `--rt-priority`",
+            "{} of the timeline lost: the ring buffer was full; raise `--ring-size` or set `--rt-priority`",
             counted(lost, "event")
         ));
     }

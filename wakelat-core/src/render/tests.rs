@@ -182,7 +182,7 @@ fn t17_every_loss_has_a_warning_that_names_it() {
         (|terms| terms.invalid = 7, "invalid"),
         (|terms| terms.missed_switch = 7, "missed switch"),
         (|terms| terms.seen += 7, "unaccounted for"),
-        (|terms| terms.seen -= 7, "more than were seen"),
+        (|terms| terms.seen -= 7, "more accounted for than seen"),
     ];
     for (lose, word) in losses {
         let mut report = usual_report();

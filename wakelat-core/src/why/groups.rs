@@ -4,8 +4,8 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
     longest::{Exemplar, LongestWaits},
+    options::SummaryOptions,
     stacks::WaitStacks,
-    summary::SummaryOptions,
     sums::BreakdownSum,
     work_items::WorkItems,
 };

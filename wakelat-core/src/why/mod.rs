@@ -12,6 +12,7 @@ pub mod groups;
 pub mod interferers;
 pub mod longest;
 pub mod names;
+mod options;
 pub mod preemptions;
 pub mod render;
 pub mod stacks;
@@ -24,4 +25,5 @@ pub mod work_items;
 pub(crate) mod testing;
 
 pub use names::NameCache;
-pub use summary::{Summary, SummaryBuilder, SummaryOptions};
+pub use options::SummaryOptions;
+pub use summary::{Summary, SummaryBuilder};

@@ -11,6 +11,7 @@ use super::{
     interferers::{Interferer, Interferers},
     longest::{Exemplar, LongestWaits},
     names::NameCache,
+    options::SummaryOptions,
     preemptions::{PreemptionPair, PreemptionPairs},
     stacks::{PendingStacks, StackCounts, StackSummary, Symbolize, WaitStacks},
     sums::BreakdownSum,
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::aggregate::bounded::Evicted;
 use crate::{
-    aggregate::key::{Key, Names},
+    aggregate::key::Names,
     hash::HashSet,
     report::LatencyFrom,
     timeline::{
@@ -27,31 +28,9 @@ use crate::{
         attribute::EventCounts,
         component::Actor,
         event::{Event, EventKind},
-        stack::Role,
     },
     wait::{Comm, Namespace},
 };
-
-/// What a summary contains.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SummaryOptions {
-    /// Where the latency of a wakeup begins.
-    pub from: LatencyFrom,
-    /// The keys by which waits are grouped; if empty, there is one group per class.
-    pub by: Vec<Key>,
-    /// Whether all classes are merged into one.
-    pub merged: bool,
-    /// Maximum number of groups; the others are merged.
-    pub max_groups: usize,
-    /// How many of the longest waits to keep, of all waits and of each group.
-    pub worst: usize,
-    /// Causes that are not separated from run time, in words.
-    pub not_collected: Vec<&'static str>,
-    /// The tasks whose stacks are taken.
-    pub stacks: Vec<Role>,
-    /// The PID of wakelat itself, if the events are live.
-    pub own_pid: Option<u32>,
-}
 
 /// The sum of a window that has not ended.
 #[derive(Debug)]

@@ -8,8 +8,7 @@ use wakelat_core::recording::CollectedEvents;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Analysis")]
 pub(super) struct CollectFlags {
-    /// Causes to separate from task run time: irq (with softirq), idle (C-state exit), throttling (with steal time), fork
-    /// (fork bursts), workqueue (work items); or none. Probes for the others are not attached
+    /// Causes to separate from run time: irq (and softirq), idle, throttling (and steal), fork, workqueue; or none
     #[arg(
         long,
         value_name = "LIST",

@@ -3,7 +3,14 @@
 use clap::Args;
 
 use super::{FilterFlags, OutputFlags, ResourceFlags, ThresholdFlags, WindowFlags};
-use crate::config::number;
+use crate::{
+    config::{Config, ConfigError, number},
+    kernel::Machine,
+};
+use wakelat_core::report::Mode;
+
+/// Number of groups if the command has no flag for it.
+const MAX_GROUPS: usize = 16384;
 
 /// The flags that every measurement takes.
 #[derive(Clone, Debug, Args)]
@@ -30,4 +37,27 @@ pub struct CommonFlags {
     )]
     #[arg(help_heading = "Resources")]
     pub max_overhead: Option<u32>,
+}
+
+impl CommonFlags {
+    /// The configuration of a measurement on this machine: one result at the end, one group per class.
+    pub(super) fn config(&self, machine: &Machine) -> Result<Config, ConfigError> {
+        let (classes, merged) = self.filter.classes()?;
+        let (resources, notes) = self.resources.config(machine)?;
+        Ok(Config {
+            window: self.window.config(),
+            filter: self.filter.config(machine)?,
+            classes,
+            merged,
+            from: self.filter.from(classes)?,
+            by: Vec::new(),
+            max_groups: MAX_GROUPS,
+            mode: Mode::Samples,
+            max_overhead_ppm: self.max_overhead,
+            threshold: self.threshold.config(machine)?,
+            output: self.output.config()?,
+            resources,
+            notes,
+        })
+    }
 }

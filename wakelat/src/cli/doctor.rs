@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::RenderFlags;
+use super::{OutputFlags, RenderFlags};
+use crate::config::{ConfigError, OutputConfig};
 
 /// Check what works with this kernel and user, and how to get the rest; needs no privileges
 #[derive(Clone, Debug, Args)]
@@ -15,4 +16,11 @@ pub struct DoctorFlags {
     /// Where and how the checklist is written.
     #[command(flatten)]
     pub render: RenderFlags,
+}
+
+impl DoctorFlags {
+    /// How and where the checklist is written.
+    pub(super) fn output(self) -> Result<OutputConfig, ConfigError> {
+        OutputFlags { json: self.json, render: self.render, ..OutputFlags::default() }.config()
+    }
 }

@@ -1,10 +1,16 @@
 //! Which tasks are measured.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, ops::RangeInclusive, path::PathBuf};
 
 use clap::{Args, ValueEnum};
+use wakelat_common::{Class, Classes};
 
-use crate::config::{names, number, ranges::Ranges};
+use crate::{
+    config::{ConfigError, FilterConfig, all_classes, names, number, ranges::Ranges},
+    hist_trigger::recipe::TriggerFilter,
+    kernel::Machine,
+};
+use wakelat_core::report::LatencyFrom;
 
 /// The heading of the filter flags.
 const HEADING: &str = "Filter (all conditions apply to the waiting task)";
@@ -84,4 +90,90 @@ pub enum FromEvent {
     Wakeup,
     /// The waker begins to wake it
     Waking,
+}
+
+impl From<FromEvent> for LatencyFrom {
+    fn from(event: FromEvent) -> Self {
+        match event {
+            FromEvent::Wakeup => Self::Wakeup,
+            FromEvent::Waking => Self::Waking,
+        }
+    }
+}
+
+impl TaskFlags {
+    /// The filter of hist triggers: the threads `tids`, restricted to the selected tasks and CPUs.
+    ///
+    /// # Errors
+    /// If a name is not UTF-8.
+    pub(super) fn trigger_filter(&self, tids: Vec<u32>) -> Result<TriggerFilter, ConfigError> {
+        let ranges =
+            |ranges: &[Ranges]| -> Vec<RangeInclusive<i64>> { ranges.iter().flat_map(Ranges::iter).cloned().collect() };
+        let comm = |pattern: &OsString| {
+            let text = pattern.to_str().map(str::to_owned);
+            text.ok_or_else(|| {
+                ConfigError::usage(
+                    "--comm",
+                    format!("`{}` is not valid UTF-8, which hist triggers require", pattern.display()),
+                )
+            })
+        };
+        Ok(TriggerFilter {
+            tids,
+            comms: self.comm.iter().map(comm).collect::<Result<_, _>>()?,
+            prios: ranges(&self.prio),
+            cpus: ranges(&self.cpus),
+        })
+    }
+}
+
+impl FilterFlags {
+    /// The filter, for the tasks, cgroups and CPUs of this machine now.
+    ///
+    /// # Errors
+    /// If a flag names something that does not exist, or cannot match anything.
+    pub(super) fn config(&self, machine: &Machine) -> Result<FilterConfig, ConfigError> {
+        let mut config = FilterConfig::new(self.include_self);
+        config.set_cgroups(&self.cgroup, machine)?;
+        config.set_tasks(&self.tasks.pid, &self.tasks.tid, machine)?;
+        config.set_comms(&self.tasks.comm)?;
+        for cpus in &self.tasks.cpus {
+            config.add_cpus(cpus, machine)?;
+        }
+        for prios in &self.tasks.prio {
+            config.add_prios(prios)?;
+        }
+        config.set_policies(&self.policy);
+        Ok(config)
+    }
+
+    /// The classes given, and whether they are merged into one.
+    pub(super) fn classes(&self) -> Result<(Classes, bool), ConfigError> {
+        if self.class.contains(&ClassName::Runqueue) {
+            if self.class.iter().any(|class| *class != ClassName::Runqueue) {
+                return Err(ConfigError::usage(
+                    "--class",
+                    "`runqueue` already combines all classes; give either `runqueue` or a list of wakeup, new, preempted",
+                ));
+            }
+            return Ok((all_classes(), true));
+        }
+        let classes = self.class.iter().fold(Classes::NONE, |classes, class| match class {
+            ClassName::Wakeup => classes.with(Class::Wakeup),
+            ClassName::New => classes.with(Class::New),
+            ClassName::Preempted | ClassName::Runqueue => classes.with(Class::Preempted),
+        });
+        Ok((classes, false))
+    }
+
+    /// The event that starts a wakeup's latency, if wakeups are among the classes.
+    pub(super) fn from(&self, classes: Classes) -> Result<LatencyFrom, ConfigError> {
+        if self.from == FromEvent::Waking && !classes.contains(Class::Wakeup) {
+            return Err(ConfigError::usage(
+                "--from",
+                "only wakeups have a `waking` event; add `wakeup` to `--class`, or leave out `--from`",
+            ));
+        }
+        Ok(self.from.into())
+    }
 }

@@ -1,9 +1,9 @@
 //! Grouping of waits.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use crate::config::{ModeChoice, names, number};
-use wakelat_core::aggregate::key::Key;
+use crate::config::{ConfigError, GroupingConfig, names, number};
+use wakelat_core::{aggregate::key::Key, report::Mode};
 
 /// Grouping of waits.
 #[derive(Clone, Debug, Args)]
@@ -29,4 +29,51 @@ pub struct GroupingFlags {
     /// Aggregate in the kernel (aggregate), in user space (samples), or wherever it is cheapest (auto)
     #[arg(long, value_name = "MODE", default_value = "auto", hide_possible_values = true)]
     pub mode: ModeChoice,
+}
+
+/// Where to aggregate waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ModeChoice {
+    /// In the kernel if that is enough, otherwise in user space
+    #[default]
+    Auto,
+    /// In the kernel: cheaper, percentiles within 3.2 %
+    Aggregate,
+    /// In user space, from a sample of each wait: percentiles to three digits
+    Samples,
+}
+
+impl GroupingFlags {
+    /// The grouping given, by the keys of the command if none is given.
+    ///
+    /// # Errors
+    /// If a key is given more than once.
+    pub(super) fn config(&self, default: &[Key]) -> Result<GroupingConfig, ConfigError> {
+        let mode = match self.mode {
+            ModeChoice::Auto => None,
+            ModeChoice::Aggregate => Some(Mode::Aggregate),
+            ModeChoice::Samples => Some(Mode::Samples),
+        };
+        Ok(GroupingConfig { by: self.keys(default)?, max_groups: self.max_groups, mode })
+    }
+
+    fn keys(&self, default: &[Key]) -> Result<Vec<Key>, ConfigError> {
+        let mut keys = Vec::new();
+        for key in &self.by {
+            if keys.contains(key) {
+                let why = format!("`{}` is given more than once; give it once", key.name());
+                return Err(ConfigError::usage("--by", why));
+            }
+            keys.push(*key);
+        }
+        for (given, key) in [(self.per_process, Key::Pid), (self.per_thread, Key::Tid)] {
+            if given && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        if keys.is_empty() {
+            keys.extend_from_slice(default);
+        }
+        Ok(keys)
+    }
 }

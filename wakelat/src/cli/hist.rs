@@ -10,11 +10,11 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  wakelat hist -d 10s                              all tasks, ten seconds
-  wakelat hist 1 10                                a chart every second, ten times
-  wakelat hist -p $(pidof -s nginx) --by cpu       one process, a chart per CPU
-  wakelat hist --class wakeup,new,preempted        a chart per class of waits
-  wakelat hist --threshold 1ms --on-threshold stop exit 3 once a task waits 1 ms";
+  wakelat hist -d 10s                               all tasks, ten seconds
+  wakelat hist 1 10                                 a chart every second, ten times
+  wakelat hist -p $(pidof -s nginx) --by cpu        one process, a chart per CPU
+  wakelat hist --class wakeup,new,preempted         a chart per class of waits
+  wakelat hist --threshold 1ms --on-threshold stop  stop once a task waits 1 ms; exit 3";
 
 /// Show the distribution of latency: chart and percentiles, grouped by any key
 #[derive(Debug, Args)]
@@ -36,9 +36,9 @@ pub(super) struct HistFlags {
 
 impl HistFlags {
     pub(super) fn config(self, machine: &Machine) -> Result<Config, ConfigError> {
-        let mut config = Config::new(&self.common, machine)?;
+        let mut config = self.common.config(machine)?;
         config.set_intervals(self.interval, self.count)?;
-        config.set_grouping(&self.grouping, &[], machine)?;
+        config.set_grouping(self.grouping.config(&[])?, machine)?;
         Ok(config)
     }
 }

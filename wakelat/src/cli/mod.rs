@@ -1,13 +1,15 @@
-//! Flags as given on the command line. Their syntax is checked here, by the parsers of
-//! [`crate::config`]; whether they can be used on this machine is checked there.
+//! Flags as given on the command line, and their conversion to settings. [`crate::config`] checks the
+//! values: its parsers their syntax, and its settings whether they can be used on this machine.
 
 mod collect;
 mod common;
 mod doctor;
 mod error;
+mod events;
 mod filter;
 mod grouping;
 mod hist;
+mod hist_trigger;
 mod output;
 mod record;
 mod resources;
@@ -30,21 +32,17 @@ use std::ffi::OsString;
 use anyhow::Result;
 use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::{config::Command, events::EventsFlags, hist_trigger::cli::HistTriggerFlags, kernel::Machine};
+use crate::{config::Command, kernel::Machine};
 
-pub use collect::CollectChoice;
-pub use common::CommonFlags;
-pub use doctor::DoctorFlags;
+use common::CommonFlags;
+use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
+use grouping::GroupingFlags;
+use output::{OutputFlags, RenderFlags};
+use resources::ResourceFlags;
+use threshold::ThresholdFlags;
+use window::WindowFlags;
+
 pub use error::CliError;
-pub use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};
-pub use grouping::GroupingFlags;
-pub use output::{OutputFlags, RenderFlags};
-pub use resources::ResourceFlags;
-pub use threshold::ThresholdFlags;
-pub use timerlat::{HistogramFlags, NoiseViewName, OsnoiseFlags, SavedFlags, TimerlatFlags, ViewName};
-pub use tracer::TracerFlags;
-pub use verify::VerifyFlags;
-pub use window::WindowFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,13 +84,13 @@ enum Verb {
     Why(why::WhyFlags),
     Record(record::RecordFlags),
     Verify(verify::VerifyFlags),
-    Timerlat(TimerlatFlags),
-    Osnoise(OsnoiseFlags),
+    Timerlat(timerlat::TimerlatFlags),
+    Osnoise(timerlat::OsnoiseFlags),
     #[command(hide = true)]
     TimerlatThread(tracer::ThreadFlags),
-    HistTrigger(HistTriggerFlags),
-    Events(EventsFlags),
-    Doctor(DoctorFlags),
+    HistTrigger(hist_trigger::HistTriggerFlags),
+    Events(events::EventsFlags),
+    Doctor(doctor::DoctorFlags),
 }
 
 /// A validated command line.
@@ -159,9 +157,9 @@ fn parse_on(
         Verb::Timerlat(flags) => Command::Timerlat(Box::new(flags.config(machine)?)),
         Verb::Osnoise(flags) => Command::Osnoise(Box::new(flags.config(machine)?)),
         Verb::TimerlatThread(flags) => Command::TimerlatThread(flags.into()),
-        Verb::HistTrigger(flags) => Command::HistTrigger(flags),
-        Verb::Events(flags) => Command::Events(flags),
-        Verb::Doctor(flags) => Command::Doctor(flags),
+        Verb::HistTrigger(flags) => Command::HistTrigger(flags.config()?),
+        Verb::Events(flags) => Command::Events(flags.config()?),
+        Verb::Doctor(flags) => Command::Doctor(flags.output()?),
     };
     Ok(Invocation { command, verbosity: verbose })
 }

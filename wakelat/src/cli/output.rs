@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum, builder::PossibleValue};
 
-use crate::config::Colour;
+use crate::config::{Colour, ConfigError, OutputConfig};
+use wakelat_core::render::OutputFormat;
 
 /// How and where the result is shown.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputFlags {
-    /// Print JSON: one document per interval, integers in ns
+    /// Print JSON (one document per report, wait or event), integers in ns
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,
 
@@ -52,4 +53,44 @@ pub struct RenderFlags {
         help_heading = "Output"
     )]
     pub color: Colour,
+}
+
+impl ValueEnum for Colour {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Auto, Self::Always, Self::Never]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let name = match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        };
+        Some(name.into())
+    }
+}
+
+impl OutputFlags {
+    /// The configuration of the output.
+    ///
+    /// # Errors
+    /// If the file is a directory.
+    pub(super) fn config(&self) -> Result<OutputConfig, ConfigError> {
+        let format = match (self.json, self.csv) {
+            (true, _) => OutputFormat::Json,
+            (false, true) => OutputFormat::Csv,
+            (false, false) => OutputFormat::Human,
+        };
+        Ok(OutputConfig { format, quiet: self.quiet, timestamps: self.timestamps, ..self.render.config()? })
+    }
+}
+
+impl RenderFlags {
+    /// The configuration of the output, as text.
+    ///
+    /// # Errors
+    /// If the file is a directory.
+    pub(super) fn config(&self) -> Result<OutputConfig, ConfigError> {
+        Ok(OutputConfig { ascii: self.ascii, colour: self.color, ..OutputConfig::to(self.output.as_deref())? })
+    }
 }

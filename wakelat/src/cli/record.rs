@@ -20,7 +20,7 @@ Examples:
   wakelat why -i file.wakelat --by cgroup      the same, grouped by cgroup
   ssh HOST wakelat record -d 10s -o - | wakelat why -i -   record there, explain here";
 
-/// Record to a file, and look at it later, on any machine, with `why -i`
+/// Record scheduling events to a file; `why -i` explains the waits later, on any machine
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RecordFlags {
@@ -44,7 +44,7 @@ impl RecordFlags {
 
     pub(super) fn config(mut self, machine: &Machine) -> Result<Config, ConfigError> {
         adjust_from(&mut self.common.filter);
-        let mut config = Config::new(&self.common, machine)?;
+        let mut config = self.common.config(machine)?;
         config.set_recorded()?;
         Ok(config)
     }

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum, builder::PossibleValue};
 
-use crate::config::{Attach, number, size, span};
+use crate::{
+    config::{Attach, ConfigError, Resources, number, size, span},
+    kernel::Machine,
+};
 
 /// Resources of the machine that the measurement uses.
 #[derive(Clone, Debug, Args)]
@@ -30,8 +33,36 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span::with_unit, allow_hyphen_values = true)]
     pub drain_interval: u64,
 
-    /// SCHED_FIFO priority of the reader thread, 1-99, or 0 for none [default: 1 if that delays no other task (kernel
-    /// aggregation, --max-overhead, and after the window), otherwise 0]
+    /// SCHED_FIFO priority of the reader thread, 0-99; 0 is none [default: 1 with kernel aggregation or
+    /// --max-overhead, otherwise 0]
     #[arg(long, value_name = "PRIO", value_parser = number::reader_priority, allow_hyphen_values = true)]
     pub rt_priority: Option<u8>,
+}
+
+impl ValueEnum for Attach {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Auto, Self::Btf, Self::Raw, Self::Classic]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let name = match self {
+            Self::Auto => "auto",
+            Self::Btf => "btf",
+            Self::Raw => "raw",
+            Self::Classic => "classic",
+        };
+        Some(name.into())
+    }
+}
+
+impl ResourceFlags {
+    /// The resources, and notes on values that differ from those given.
+    pub(super) fn config(&self, machine: &Machine) -> Result<(Resources, Vec<String>), ConfigError> {
+        let mut resources = Resources::new(self.drain_interval, machine)?;
+        (resources.attach, resources.rt_priority) = (self.attach, self.rt_priority);
+        resources.btf.clone_from(&self.btf);
+        resources.max_tasks = self.max_tasks.unwrap_or(resources.max_tasks);
+        let note = self.ring_size.map(|bytes| resources.set_ring_bytes(bytes, machine)).transpose()?.flatten();
+        Ok((resources, note.into_iter().collect()))
+    }
 }

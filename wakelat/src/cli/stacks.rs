@@ -10,8 +10,8 @@ use crate::config::StacksConfig;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Analysis")]
 pub(super) struct StacksFlags {
-    /// Print two stacks per wait, below the longest waits: the waker's, and the wakee's where it slept or was preempted
-    /// [without LIST: waker,wakee]. Takes at most 5 % of each CPU
+    /// Print the longest waits with the stacks of the waker, and of the wakee where it slept or was preempted
+    /// [without LIST: waker,wakee]
     #[arg(
         long,
         value_name = "LIST",

@@ -84,7 +84,7 @@ fn the_kernel_aggregates_if_no_samples_are_needed() {
         assert_eq!(config(line).mode, mode, "{line}");
     }
     for (line, why) in [
-        ("wakelat top --mode aggregate", "`--by tid` needs a sample"),
+        ("wakelat top --mode aggregate", "`--by tid` needs a record"),
         ("wakelat hist --mode aggregate --threshold 1ms --on-threshold stop", "`--on-threshold` needs each wait"),
     ] {
         let (error, code) = refused(line, |_| {});
@@ -229,7 +229,7 @@ fn verbosity_counts() {
 #[test]
 fn doctor_needs_no_working_machine() {
     let invocation = parse_on(words("wakelat doctor --json"), || anyhow::bail!("no procfs")).unwrap();
-    assert!(matches!(invocation.command, Command::Doctor(doctor) if doctor.json));
+    assert!(matches!(invocation.command, Command::Doctor(output) if output.format == OutputFormat::Json));
 }
 
 #[test]

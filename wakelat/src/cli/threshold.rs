@@ -2,7 +2,10 @@
 
 use clap::Args;
 
-use crate::config::{ThresholdAction, span};
+use crate::{
+    config::{ConfigError, ThresholdAction, ThresholdConfig, span},
+    kernel::Machine,
+};
 
 /// The threshold.
 #[derive(Clone, Debug, Default, Args)]
@@ -15,4 +18,24 @@ pub struct ThresholdFlags {
     /// Action at the first such wait: continue, stop, signal:NAME:PID or exec:COMMAND [default: continue]
     #[arg(long, value_name = "ACTION", value_parser = ThresholdAction::parse, allow_hyphen_values = true)]
     pub on_threshold: Option<ThresholdAction>,
+}
+
+impl ThresholdFlags {
+    /// The threshold, if one is given.
+    ///
+    /// # Errors
+    /// If there is an action without a threshold, or the process to signal does not exist.
+    pub(super) fn config(&self, machine: &Machine) -> Result<Option<ThresholdConfig>, ConfigError> {
+        let Some(threshold_ns) = self.threshold else {
+            return match self.on_threshold {
+                None => Ok(None),
+                Some(_) => {
+                    Err(ConfigError::usage("--on-threshold", "needs a threshold; add one, such as `--threshold 1ms`"))
+                }
+            };
+        };
+        let action = self.on_threshold.clone().unwrap_or_default();
+        action.check(machine)?;
+        Ok(Some(ThresholdConfig { threshold_ns, action }))
+    }
 }

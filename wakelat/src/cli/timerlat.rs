@@ -10,16 +10,28 @@ use super::{
     tracer::{NoiseFlags, TimerFlags},
 };
 use crate::{
-    config::{OsnoiseConfig, TimerlatConfig, number, span},
+    config::{
+        ConfigError, LiveConfig, OsnoiseConfig, TimerlatConfig, TracerConfig, TracerEvents, TracerInput, number, span,
+    },
     kernel::Machine,
-    timerlat::render::{NoiseView, TimerlatView},
+    timerlat::{
+        linear::Bins,
+        render::{LatencyDisplay, NoiseView, TimerlatView},
+        run::{OsnoiseOptions, SavedTrace, TimerlatOptions},
+    },
 };
+
+/// Number of the worst activations that are shown by default.
+const DEFAULT_WORST: usize = 3;
+
+/// Default number of buckets of rtla's histograms (Documentation/tools/rtla/common_hist_options.rst).
+const DEFAULT_ENTRIES: u64 = 256;
 
 const TIMERLAT_EXAMPLES: &str = "\
 Examples:
   wakelat timerlat -d 30s                                    what delays the worst activations
   wakelat timerlat hist -c 0-3 -p 500us -P f:95              distributions per CPU
-  wakelat timerlat -a 50us                                   stop at the first latency of 50 us, with the stack
+  wakelat timerlat -a 50us                                   stop at 50 us or more, with the stack
   wakelat timerlat --from trace.txt                          what delayed the worst activations
   wakelat timerlat trace --from trace.txt --threshold 50us   print each activation of 50 us or more
   cat trace | wakelat timerlat hist --from -                 distributions per CPU";
@@ -58,7 +70,7 @@ pub struct TimerlatFlags {
     #[arg(long)]
     pub no_thread: bool,
 
-    /// Number of worst activations in why, and in hist, top and why with --json [default: 3]
+    /// Show this many of the worst activations in why, and in hist and top with --json [default: 3]
     #[arg(long, value_name = "N", value_parser = number::worst, allow_hyphen_values = true)]
     pub worst: Option<usize>,
 
@@ -75,7 +87,7 @@ pub struct TimerlatFlags {
     pub live: TimerFlags,
 }
 
-/// Measure operating-system noise with the osnoise tracer: what it takes from a busy thread on each CPU
+/// Measure operating-system noise with the osnoise tracer: time taken from a busy thread on each CPU
 #[derive(Clone, Debug, Args)]
 #[command(after_help = OSNOISE_EXAMPLES)]
 pub struct OsnoiseFlags {
@@ -133,8 +145,8 @@ pub struct SavedFlags {
 /// Rejects rtla's flag for other events: wakelat saves only the records that it reads, and can write
 /// those as text.
 fn refused_event(_: &str) -> Result<std::convert::Infallible, String> {
-    Err("wakelat saves only the tracers' own records; record other events in a tracefs instance of your own, \
-         such as `mkdir instances/mine; echo 1 > instances/mine/events/sched/enable`"
+    Err("wakelat saves only the tracers' own records; record other events in a tracefs instance of your own: \
+         `cd /sys/kernel/tracing; mkdir instances/mine; echo 1 > instances/mine/events/sched/enable`"
         .to_owned())
 }
 
@@ -146,7 +158,7 @@ pub struct HistogramFlags {
     #[arg(short, long, value_name = "N", value_parser = number::bucket_size, allow_hyphen_values = true)]
     pub bucket_size: Option<u64>,
 
-    /// Use N such buckets; longer latencies count as over [default: 256 with --bucket-size]
+    /// Use N buckets; count latencies beyond the last one as `over` [default: 256 with --bucket-size]
     #[arg(short = 'E', long, value_name = "N", value_parser = number::entries, allow_hyphen_values = true)]
     pub entries: Option<u64>,
 }
@@ -175,7 +187,7 @@ pub enum NoiseViewName {
 
 impl SavedFlags {
     /// The flags for output that all commands share.
-    pub fn output(&self) -> OutputFlags {
+    fn output(&self) -> OutputFlags {
         OutputFlags {
             json: self.json,
             csv: self.csv,
@@ -183,6 +195,40 @@ impl SavedFlags {
             render: self.render.clone(),
             ..OutputFlags::default()
         }
+    }
+
+    /// The saved trace if one is given; otherwise the tracer, which needs the configuration of this
+    /// machine.
+    fn origin(
+        &self,
+        window: &WindowFlags,
+        tracer: impl FnOnce() -> Result<TracerConfig, CliError>,
+        events: impl FnOnce(&TracerConfig) -> TracerEvents,
+    ) -> Result<TracerInput, CliError> {
+        let output = self.output().config()?;
+        if let Some(from) = &self.from {
+            output.check_input("--from", from)?;
+            return Ok(TracerInput::Saved(SavedTrace { from: from.to_owned(), output }));
+        }
+        let mut tracer = tracer()?;
+        tracer.events = events(&tracer);
+        tracer.trace.as_deref().map_or(Ok(()), |trace| output.check_beside("--trace", trace))?;
+        Ok(TracerInput::Live(Box::new(LiveConfig { tracer, window: window.config(), output })))
+    }
+}
+
+impl HistogramFlags {
+    /// The buckets of equal width, if one of their flags is given; `shown` if the result is a table of
+    /// them.
+    fn bins(&self, shown: bool, nano: bool) -> Result<Option<Bins>, ConfigError> {
+        let Self { bucket_size, entries } = *self;
+        let Some(flag) = bucket_size.map(|_| "--bucket-size").or(entries.map(|_| "--entries")) else { return Ok(None) };
+        if !shown {
+            let why = "only applies to the text and CSV of `hist`; JSON has its own buckets, powers of two and finer; leave it out";
+            return Err(ConfigError::usage(flag, why));
+        }
+        let unit_ns = if nano { 1 } else { 1_000 };
+        Ok(Some(Bins { width_ns: bucket_size.unwrap_or(1) * unit_ns, entries: entries.unwrap_or(DEFAULT_ENTRIES) }))
     }
 }
 
@@ -194,7 +240,44 @@ impl TimerlatFlags {
             ViewName::Trace => TimerlatView::Trace,
             ViewName::Why => TimerlatView::Why,
         };
-        TimerlatConfig::new(self, view, || Ok(self.live.config(&machine()?)?))
+        let shown = self.shown(view)?;
+        let events = |config: &TracerConfig| TracerEvents::of_timerlat(view, config.trace.is_some());
+        let origin = self.saved.origin(&self.window, || Ok(self.live.config(&machine()?)?), events)?;
+        Ok(TimerlatConfig { origin, shown })
+    }
+
+    /// What is shown.
+    ///
+    /// # Errors
+    /// If a flag does not apply to the view or its format.
+    fn shown(&self, view: TimerlatView) -> Result<TimerlatOptions, ConfigError> {
+        let shows_worst = view == TimerlatView::Why || view != TimerlatView::Trace && self.saved.json;
+        if self.worst.is_some() && !shows_worst {
+            let why = "this view does not show the worst activations; leave it out, or use `why`, or `hist` or `top` with `--json`";
+            return Err(ConfigError::usage("--worst", why));
+        }
+        let (hist, text) = (view == TimerlatView::Hist, !self.saved.json && !self.saved.csv);
+        for (flag, given) in [("--no-irq", self.no_irq), ("--no-thread", self.no_thread)] {
+            if given && !(hist && text) {
+                let why = "only applies to the text of `hist`; use `timerlat hist` without `--json` and `--csv`";
+                return Err(ConfigError::usage(flag, why));
+            }
+        }
+        if self.no_irq && self.no_thread && !self.live.user_threads {
+            let why = "nothing is left to show with `--no-thread`; leave out one of the two";
+            return Err(ConfigError::usage("--no-irq", why));
+        }
+        if self.nano && !(text && matches!(view, TimerlatView::Hist | TimerlatView::Top)) {
+            let why = "only applies to the text of `hist` and `top`; leave it out";
+            return Err(ConfigError::usage("--nano", why));
+        }
+        Ok(TimerlatOptions {
+            view,
+            threshold_ns: self.threshold,
+            worst: self.worst.unwrap_or(DEFAULT_WORST),
+            form: LatencyDisplay { nano: self.nano, irq: !self.no_irq, thread: !self.no_thread },
+            bins: self.histogram.bins(hist && !self.saved.json, self.nano)?,
+        })
     }
 }
 
@@ -204,6 +287,11 @@ impl OsnoiseFlags {
             NoiseViewName::Hist => NoiseView::Hist,
             NoiseViewName::Top => NoiseView::Top,
         };
-        OsnoiseConfig::new(self, view, || Ok(self.live.config(&machine()?)?))
+        let shown =
+            OsnoiseOptions { view, bins: self.histogram.bins(view == NoiseView::Hist && !self.saved.json, false)? };
+        let events =
+            |config: &TracerConfig| TracerEvents::of_osnoise(view, config.trace.is_some(), config.wants_single_noise);
+        let origin = self.saved.origin(&self.window, || Ok(self.live.config(&machine()?)?), events)?;
+        Ok(OsnoiseConfig { origin, shown })
     }
 }

@@ -20,13 +20,13 @@ Examples:
   wakelat top --by cgroup            cgroups instead of tasks
   wakelat top -d 5s --json           JSON after five seconds
 
-Figures cover all waits since the start (--last: in the last interval), of all classes, including
-preempted tasks (--class). `run time` is how long the kernel says a thread ran in that time: `-` if
-unknown, no column if rows are not threads.
-Keys on a terminal: q quits, i toggles between the last interval and all waits from then on, s
-sorts by the next column.";
+The table covers all waits since the start (--last: in the last interval), of all classes, including
+preempted tasks (see --class). `run time` is the CPU time that the kernel accounted to a thread in
+that time; `-` means unknown. Only tables of threads have this column.
+Keys on a terminal: q quits, i switches between the last interval and a new total from then on,
+s sorts by the next column.";
 
-/// Show a live table of tasks: waits, mean, percentiles, and the longest wait with its time
+/// Show a live table of tasks: waits, average, percentiles, and the longest wait with its time
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TopFlags {
@@ -69,9 +69,9 @@ impl TopFlags {
     }
 
     pub(super) fn config(self, machine: &Machine) -> Result<Config, ConfigError> {
-        let mut config = Config::new(&self.common, machine)?;
+        let mut config = self.common.config(machine)?;
         config.set_intervals(Some(self.interval), None)?;
-        config.set_grouping(&self.grouping, &[Key::Tid, Key::Comm], machine)?;
+        config.set_grouping(self.grouping.config(&[Key::Tid, Key::Comm])?, machine)?;
         Ok(config)
     }
 }

@@ -17,7 +17,7 @@ Examples:
   wakelat trace --breakdown --from waking -d 1s      with a column per cause of the wait
   wakelat trace --all -MVw -d 1s                     every switch, migration and wakeup
 
-On a terminal lines fit its width; in a pipe or a file they have their full width.";
+On a terminal, lines are cut to its width; in a pipe or a file, they are complete.";
 
 /// Print each wait as it ends (`--threshold`: only long ones)
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ impl TraceFlags {
         if let (false, Some((flag, _))) = (all.all, of_all.iter().find(|(_, given)| *given)) {
             return Err(ConfigError::usage(flag, "only applies to `--all`; add it"));
         }
-        let mut config = Config::new(&self.common, machine)?;
+        let mut config = self.common.config(machine)?;
         if !all.all {
             if self.breakdown {
                 config.set_breakdown()?;

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum, builder::PossibleValue};
 
 use crate::{
     config::{
-        Attach, ConfigError, Priority, SourceChoice, ThresholdAction, Tracer, TracerConfig, UserThreadConfig,
-        UserThreadsConfig, number, ranges::Ranges, span,
+        Attach, CgroupChoice, ConfigError, Priority, SourceChoice, ThresholdAction, Tracer, TracerConfig,
+        UserThreadConfig, UserThreadsConfig, number, ranges::Ranges, span,
     },
-    kernel::Machine,
+    kernel::{Machine, cpus::Cpus},
 };
 
 /// Flags of both tracers.
@@ -40,7 +40,7 @@ pub struct TracerFlags {
     #[arg(short, long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
-    /// Action at the first latency over a stop limit: stop, continue, signal:NAME:PID or exec:COMMAND [default: stop]
+    /// Action when a stop limit is reached: stop, continue, signal:NAME:PID or exec:COMMAND [default: stop]
     #[arg(long, value_name = "ACTION", value_parser = ThresholdAction::parse, allow_hyphen_values = true)]
     pub on_threshold: Option<ThresholdAction>,
 
@@ -129,22 +129,117 @@ pub struct NoiseFlags {
     pub tracer: TracerFlags,
 }
 
+impl ValueEnum for SourceChoice {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Auto, Self::Bpf, Self::Buffer]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let name = match self {
+            Self::Auto => "auto",
+            Self::Bpf => "bpf",
+            Self::Buffer => "buffer",
+        };
+        Some(name.into())
+    }
+}
+
+impl TracerFlags {
+    /// The configuration of a run with these stop limits. The limits are in µs, as in
+    /// [`TracerConfig::stop_us`] and [`TracerConfig::stop_total_us`].
+    fn config(
+        &self,
+        tracer: Tracer,
+        [stop_us, stop_total_us]: [Option<u64>; 2],
+        machine: &Machine,
+    ) -> Result<TracerConfig, ConfigError> {
+        let cpus = |flag: &str, ranges: &Option<Ranges>| {
+            ranges.as_ref().map(|ranges| online(flag, ranges, machine)).transpose()
+        };
+        if self.on_threshold.is_some() && stop_us.or(stop_total_us).is_none() {
+            let why = format!("needs a threshold; add {}", stop_flags(tracer));
+            return Err(ConfigError::usage("--on-threshold", why));
+        }
+        let action = self.on_threshold.clone().unwrap_or(ThresholdAction::Stop);
+        action.check(machine)?;
+        for option in &self.options {
+            check_option(option)?;
+        }
+        Ok(TracerConfig {
+            source: self.source,
+            attach: self.attach,
+            cpus: cpus("--cpus", &self.cpus)?,
+            house_keeping: cpus("--house-keeping", &self.house_keeping)?,
+            stop_us,
+            stop_total_us,
+            options: self.options.iter().map(|option| option.to_uppercase()).collect(),
+            priority: self.priority,
+            cgroup: self.cgroup.as_ref().map(|name| match name.as_str() {
+                "" => CgroupChoice::Own,
+                name => CgroupChoice::Named(name.to_owned()),
+            }),
+            action,
+            trace: self.trace.clone(),
+            ..TracerConfig::new(tracer)
+        })
+    }
+}
+
+/// The flags for the stop limits of a tracer.
+fn stop_flags(tracer: Tracer) -> &'static str {
+    match tracer {
+        Tracer::Timerlat => "`-i`, `-T` or `-a`, such as `-T 100us`",
+        Tracer::Osnoise => "`-s`, `-S` or `-a`, such as `-s 100us`",
+    }
+}
+
+/// The CPUs of the list, if all of them are online.
+fn online(flag: &str, ranges: &Ranges, machine: &Machine) -> Result<Cpus, ConfigError> {
+    let cpus = Cpus::of(ranges).map_err(|_| ConfigError::usage(flag, "expected CPU numbers from 0 on"))?;
+    let online =
+        Cpus::read(&machine.roots.sys, "online").map_err(|error| ConfigError::unmet(flag, format!("{error:#}")))?;
+    // Stops at the first CPU that is not online: a list may be longer than any machine.
+    let missing = cpus.iter().find(|cpu| !online.contains(*cpu));
+    match missing {
+        Some(cpu) => Err(ConfigError::usage(
+            flag,
+            format!("CPU `{cpu}` is not online; expected CPUs from the online ones, `{online}`"),
+        )),
+        None => Ok(cpus),
+    }
+}
+
+/// Rejects options that have a flag of their own, or that no measurement wants.
+fn check_option(option: &str) -> Result<(), ConfigError> {
+    let word = option.to_uppercase();
+    let why = match word.strip_prefix("NO_").unwrap_or(&word) {
+        "PANIC_ON_STOP" => "it makes the kernel panic when a run stops; leave it out",
+        "OSNOISE_WORKLOAD" => "use `--user-threads`, which sets it",
+        "DEFAULTS" => "it resets all options, which every run does anyway; leave it out",
+        word if word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !word.is_empty() => {
+            return Ok(());
+        }
+        _ => "not an option name; expected one such as `OSNOISE_IRQ_DISABLE`",
+    };
+    Err(ConfigError::usage("--options", format!("`{option}`: {why}")))
+}
+
 impl TimerFlags {
     /// The configuration of the run.
-    pub(crate) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
+    pub(super) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
         Ok(TracerConfig {
             period_us: self.period,
             print_stack_us: self.stack.or(self.auto),
             user: self.user_threads.then(|| UserThreadsConfig { load: self.user_load.clone() }),
             dma_latency_us: self.dma_latency,
-            ..TracerConfig::new(Tracer::Timerlat, [self.irq, self.thread.or(self.auto)], &self.tracer, machine)?
+            ..self.tracer.config(Tracer::Timerlat, [self.irq, self.thread.or(self.auto)], machine)?
         })
     }
 }
 
 impl NoiseFlags {
     /// The configuration of the run.
-    pub(crate) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
+    pub(super) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
         let (period, runtime) = (self.period.unwrap_or(1_000_000), self.runtime.unwrap_or(1_000_000));
         if runtime > period {
             let why = format!("`{runtime}us` is longer than the period of `{period}us`");
@@ -153,7 +248,7 @@ impl NoiseFlags {
             )));
         }
         let stop_us = self.stop.or(self.auto);
-        let config = TracerConfig::new(Tracer::Osnoise, [stop_us, self.stop_total], &self.tracer, machine)?;
+        let config = self.tracer.config(Tracer::Osnoise, [stop_us, self.stop_total], machine)?;
         // The kernel reports that a noise stopped the run, but not which one; an action at each needs a
         // record of each.
         let wants_single_noise = self.auto.is_some() || stop_us.is_some() && !config.stops_in_kernel();
@@ -195,5 +290,20 @@ impl From<ThreadFlags> for UserThreadConfig {
     fn from(flags: ThreadFlags) -> Self {
         let ThreadFlags { parent, cpu, priority, fd, load } = flags;
         Self { parent, cpu, priority, fd, load }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn harmful_options_and_options_with_a_flag_are_rejected() {
+        for option in ["PANIC_ON_STOP", "no_panic_on_stop", "OSNOISE_WORKLOAD", "DEFAULTS", "a b", ""] {
+            assert!(check_option(option).is_err(), "{option}");
+        }
+        for option in ["OSNOISE_IRQ_DISABLE", "NO_OSNOISE_PREEMPT_DISABLE", "timerlat_align"] {
+            check_option(option).unwrap();
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `wakelat verify`
 
-use clap::Args;
+use clap::{Args, ValueEnum, builder::PossibleValue};
 
 use super::{FilterFlags, FromEvent, OutputFlags, RenderFlags, ResourceFlags, TaskFlags};
 use crate::{
@@ -68,17 +68,46 @@ pub struct VerifyFlags {
 
 impl VerifyFlags {
     pub(super) fn config(self, machine: &Machine) -> Result<VerifyConfig, ConfigError> {
-        VerifyConfig::new(&self, machine)
+        let (resources, notes) = self.resources.config(machine)?;
+        let mut filter = self.filter().config(machine)?;
+        filter.replace_processes(machine)?;
+        let triggers = self.tasks.trigger_filter(filter.pids.clone())?;
+        Ok(VerifyConfig {
+            duration_ns: self.duration,
+            from: self.from.into(),
+            filter,
+            triggers,
+            output: self.output().config()?,
+            resources,
+            notes,
+            require_triggers: self.require_triggers,
+            plant: self.plant,
+        })
     }
 
     /// The filter, as flags of the other commands. Includes wakelat's own threads, because triggers
     /// cannot exclude them.
-    pub(crate) fn filter(&self) -> FilterFlags {
+    fn filter(&self) -> FilterFlags {
         FilterFlags { tasks: self.tasks.clone(), from: self.from, include_self: true, ..FilterFlags::default() }
     }
 
     /// How and where the result is shown, as flags of the other commands.
-    pub(crate) fn output(&self) -> OutputFlags {
+    fn output(&self) -> OutputFlags {
         OutputFlags { json: self.json, quiet: self.quiet, render: self.render.clone(), ..OutputFlags::default() }
+    }
+}
+
+impl ValueEnum for InjectedError {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Restart, Self::Lose, Self::Shift]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let name = match self {
+            Self::Restart => "restart",
+            Self::Lose => "lose",
+            Self::Shift => "shift",
+        };
+        Some(name.into())
     }
 }

@@ -8,7 +8,7 @@ use super::{
     ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, collect::CollectFlags, stacks::StacksFlags,
 };
 use crate::{
-    config::{Command, Config, WhyConfig, WhyRecordedConfig, number},
+    config::{Command, WhyConfig, WhyRecordedConfig, number},
     kernel::Machine,
 };
 
@@ -87,8 +87,8 @@ impl WhyFlags {
     /// Shows a recording if one is given; otherwise detects the machine and measures.
     pub(super) fn command(mut self, machine: impl FnOnce() -> Result<Machine, CliError>) -> Result<Command, CliError> {
         if let Some(input) = &self.input {
-            let recorded =
-                WhyRecordedConfig::new(input, &self.grouping, (self.worst, self.details), &self.common.output)?;
+            let (grouping, output) = (self.grouping.config(&[])?, self.common.output.config()?);
+            let recorded = WhyRecordedConfig::new(input, grouping, (self.worst, self.details), output)?;
             return Ok(Command::WhyRecorded(recorded));
         }
         let stacks = self.stacks.stacks();
@@ -100,8 +100,8 @@ impl WhyFlags {
         }
         adjust_from(&mut self.common.filter);
         let machine = machine()?;
-        let mut config = Config::new(&self.common, &machine)?;
-        config.set_why(&self.grouping, &machine)?;
+        let mut config = self.common.config(&machine)?;
+        config.set_why(self.grouping.config(&[])?, &machine)?;
         stacks.folded.as_deref().map_or(Ok(()), |folded| config.output.check_beside("--folded", folded))?;
         Ok(Command::Why(
             config,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::config::span;
+use crate::config::{WindowConfig, span};
 
 /// How long to measure.
 #[derive(Clone, Debug, Default, Args)]
@@ -15,4 +15,11 @@ pub struct WindowFlags {
     /// Warm up for this long before the window begins, without counting
     #[arg(long, value_name = "TIME", default_value = "0", hide_default_value = true, value_parser = span::seconds_or_zero, allow_hyphen_values = true)]
     pub warm_up: u64,
+}
+
+impl WindowFlags {
+    /// How long to measure, with one report at the end.
+    pub(super) fn config(&self) -> WindowConfig {
+        WindowConfig { duration_ns: self.duration, warm_up_ns: self.warm_up, ..WindowConfig::default() }
+    }
 }

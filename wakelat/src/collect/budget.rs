@@ -7,7 +7,7 @@ use aya::{
 };
 use wakelat_common::sampling::CpuRuns;
 
-use super::{Collector, load::take};
+use super::{Collector, map::take};
 
 /// The maps of `wakelat-ebpf/src/budget.rs`, and the sampling shift.
 pub(super) struct RunBudget {

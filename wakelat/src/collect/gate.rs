@@ -6,7 +6,7 @@ use aya::{
     maps::{Array, MapData},
 };
 
-use super::{Collector, load::take};
+use super::{Collector, map::take};
 
 /// Global variables that the programs check at each event.
 pub(super) struct WindowGate {

@@ -14,7 +14,7 @@ use wakelat_common::{
 use super::{
     Collector,
     barrier::{Barrier, Quiescent},
-    load::take,
+    map::take,
 };
 
 /// The histograms of all CPUs.

@@ -5,7 +5,7 @@ use std::{io, path::Path};
 use anyhow::{Context as _, Result, anyhow, bail};
 use aya::{
     Btf, Ebpf, EbpfError, EbpfLoader,
-    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
 };
 use aya_log::{EbpfLogger, Level};
 use wakelat_common::{
@@ -22,6 +22,7 @@ use super::{
     budget::RunBudget,
     gate::WindowGate,
     histograms::Histograms,
+    map::{map, take},
     records::RecordOffsets,
     stacks::StackMaps,
     task_table::{TaskTable, TaskTableSize},
@@ -60,8 +61,8 @@ impl Collector {
         let methods = match settings.timeline {
             Some(_) if methods.contains(&AttachMethod::Typed) => &[AttachMethod::Typed],
             Some(_) => bail!(
-                "events between waits need typed tracepoints; use a kernel with BTF or give its BTF with `--btf FILE`, and \
-                 leave out `--attach` or use `--attach btf`"
+                "`why`, `record`, `trace --breakdown`, `trace --all` and `--by component` need typed tracepoints; use a kernel with \
+                 BTF or give its BTF with `--btf FILE`, and leave out `--attach` or use `--attach btf`"
             ),
             None => methods,
         };
@@ -203,14 +204,6 @@ fn nr_cpus() -> Result<u32> {
     u32::try_from(cpus).context("too many CPUs")
 }
 
-pub(super) fn take(ebpf: &mut Ebpf, name: &str) -> Result<Map> {
-    ebpf.take_map(name).with_context(|| format!("the BPF object has no map `{name}`"))
-}
-
-fn map<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Map> {
-    ebpf.map_mut(name).with_context(|| format!("the BPF object has no map `{name}`"))
-}
-
 fn fill_filter(ebpf: &mut Ebpf, settings: &Settings) -> Result<()> {
     let selection = &settings.filter;
     if selection.parts & (part::COMM | part::CPU | part::PRIO | part::POLICY) != 0 {
@@ -240,11 +233,11 @@ fn explain(error: EbpfError, settings: &Settings) -> anyhow::Error {
         EbpfError::MapError(MapError::CreateError { io_error, .. }) if is_out_of_files(io_error) => None,
         EbpfError::MapError(MapError::CreateError { name, .. }) => match name.as_str() {
             "SAMPLES" => Some(format!(
-                "the kernel refuses a ring buffer of `{}` bytes; give a smaller `--ring-size`",
+                "the kernel rejects a ring buffer of `{}` bytes; give a smaller `--ring-size`",
                 settings.ring_bytes
             )),
             "TASK_OVERFLOW" | "TASK_SLOTS" => Some(format!(
-                "the kernel refuses a table for `{}` tasks; give a smaller `--max-tasks`",
+                "the kernel rejects a table for `{}` tasks; give a smaller `--max-tasks`",
                 settings.max_tasks
             )),
             _ => None,

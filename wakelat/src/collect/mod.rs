@@ -7,6 +7,7 @@ mod counters;
 mod gate;
 mod histograms;
 mod load;
+mod map;
 mod records;
 mod stacks;
 mod task_table;

@@ -9,7 +9,7 @@ use aya::{
 };
 use wakelat_common::stack::StackBudget;
 
-use super::load::take;
+use super::map::take;
 
 /// The BPF maps of stacks, which outlive the programs.
 pub struct StackMaps {

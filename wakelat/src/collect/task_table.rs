@@ -17,7 +17,7 @@ use wakelat_common::{
     wait_context::{Slot, TrackedTask},
 };
 
-use super::load::take;
+use super::map::take;
 
 /// The task table: a slot array, and a hash map for the tasks whose slot is taken.
 pub(super) struct TaskTable {

@@ -13,6 +13,7 @@ use super::{
     attach::{self, AttachMethod, LoadedProgram, ProgramSpec},
     counters,
     load::{self, OBJECT},
+    map,
 };
 use crate::config::{Attach, Tracer, TracerEvents};
 
@@ -50,9 +51,9 @@ impl TracerPrograms {
         let targets: Vec<ProgramSpec> = events.names().chain([tracer.sample()]).map(ProgramSpec::new).collect();
         let programs = attach::verify(&mut ebpf, &targets, methods, Some(&btf))?;
         Ok(Self {
-            ring: RingBuf::try_from(load::take(&mut ebpf, "SAMPLES")?)?,
+            ring: RingBuf::try_from(map::take(&mut ebpf, "SAMPLES")?)?,
             ring_capacity: ring_bytes as usize / size_of::<TracerRecord>(),
-            lost: PerCpuArray::try_from(load::take(&mut ebpf, "TRACER_LOST")?)?,
+            lost: PerCpuArray::try_from(map::take(&mut ebpf, "TRACER_LOST")?)?,
             programs,
             ebpf,
         })

@@ -1,6 +1,11 @@
 //! Which tasks are measured.
 
-use std::{ffi::OsString, os::unix::ffi::OsStrExt as _};
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
 
 use wakelat_common::{
     filter::{Filter, MAX_PRIO, MIN_PRIO, part},
@@ -8,13 +13,10 @@ use wakelat_common::{
 };
 
 use super::{ConfigError, ranges::Ranges};
-use crate::{
-    cli::FilterFlags,
-    kernel::{
-        Machine,
-        cgroup::{Cgroup, CgroupError},
-        machine::TaskKind,
-    },
+use crate::kernel::{
+    Machine,
+    cgroup::{Cgroup, CgroupError},
+    machine::TaskKind,
 };
 use wakelat_core::wait::{Comm, Wait};
 
@@ -37,36 +39,40 @@ pub struct FilterConfig {
 }
 
 impl FilterConfig {
-    /// Validates the flags against the tasks, cgroups and CPUs of this machine now.
-    ///
-    /// # Errors
-    /// If a flag names something that does not exist, or cannot match anything.
-    pub(super) fn new(flags: &FilterFlags, machine: &Machine) -> Result<Self, ConfigError> {
+    /// Accepts every task, except for wakelat's own threads unless `include_self` is set.
+    pub(crate) fn new(include_self: bool) -> Self {
         let mut config = Self {
             parts: 0,
-            tgids: each_once(&flags.tasks.pid),
-            pids: each_once(&flags.tasks.tid),
-            cgroups: cgroups(flags, machine)?,
+            tgids: Vec::new(),
+            pids: Vec::new(),
+            cgroups: Vec::new(),
             filter: Box::new(Filter::new()),
-            include_self: flags.include_self,
+            include_self,
         };
-        tasks(&config.tgids, &config.pids, machine)?;
-        config.require(part::TGID, !config.tgids.is_empty());
-        config.require(part::PID, !config.pids.is_empty());
-        config.require(part::CGROUP, !config.cgroups.is_empty());
-        config.require(part::OTHERS, !flags.include_self);
-        config.comms(&flags.tasks.comm)?;
-        for cpus in &flags.tasks.cpus {
-            config.cpus(cpus, machine)?;
-        }
-        for prios in &flags.tasks.prio {
-            config.prios(prios)?;
-        }
-        for policy in &flags.policy {
-            config.filter.policies |= 1 << policy;
-        }
-        config.require(part::POLICY, !flags.policy.is_empty());
-        Ok(config)
+        config.require(part::OTHERS, !include_self);
+        config
+    }
+
+    /// Restricts the filter to these cgroups, if any are given.
+    ///
+    /// # Errors
+    /// If one of them does not exist.
+    pub(crate) fn set_cgroups(&mut self, paths: &[PathBuf], machine: &Machine) -> Result<(), ConfigError> {
+        self.cgroups = cgroups(paths, machine)?;
+        self.require(part::CGROUP, !self.cgroups.is_empty());
+        Ok(())
+    }
+
+    /// Restricts the filter to these processes and these threads, if any are given.
+    ///
+    /// # Errors
+    /// If one of them does not exist, or none of the threads belongs to one of the processes.
+    pub(crate) fn set_tasks(&mut self, tgids: &[u32], pids: &[u32], machine: &Machine) -> Result<(), ConfigError> {
+        (self.tgids, self.pids) = (each_once(tgids), each_once(pids));
+        tasks(&self.tgids, &self.pids, machine)?;
+        self.require(part::TGID, !self.tgids.is_empty());
+        self.require(part::PID, !self.pids.is_empty());
+        Ok(())
     }
 
     /// Whether the filter accepts the task of `wait` as it is when the wait ends: name, priority and
@@ -95,11 +101,22 @@ impl FilterConfig {
         self.parts & !(part::OTHERS | part::CPU) == 0
     }
 
-    /// Restricts the filter to these threads, instead of whole processes.
-    pub(super) fn only_threads(&mut self, tids: Vec<u32>) {
+    /// Replaces the processes, if any are given, by the threads that they have now.
+    ///
+    /// # Errors
+    /// If no thread is left.
+    pub(crate) fn replace_processes(&mut self, machine: &Machine) -> Result<(), ConfigError> {
+        if self.tgids.is_empty() {
+            return Ok(());
+        }
+        let tids = threads_of(&machine.roots.proc, &self.tgids, &self.pids);
+        if tids.is_empty() {
+            return Err(ConfigError::unmet("--pid", "the processes have exited"));
+        }
         self.parts = self.parts & !part::TGID | part::PID;
         self.tgids.clear();
         self.pids = tids;
+        Ok(())
     }
 
     fn require(&mut self, part: u32, required: bool) {
@@ -108,7 +125,11 @@ impl FilterConfig {
         }
     }
 
-    fn comms(&mut self, patterns: &[OsString]) -> Result<(), ConfigError> {
+    /// Restricts the filter to tasks with these names, if any are given.
+    ///
+    /// # Errors
+    /// If a pattern is invalid, or longer than any name.
+    pub(crate) fn set_comms(&mut self, patterns: &[OsString]) -> Result<(), ConfigError> {
         for pattern in patterns {
             let shown = pattern.display();
             let bits =
@@ -134,7 +155,11 @@ impl FilterConfig {
         Ok(())
     }
 
-    fn cpus(&mut self, wanted: &Ranges, machine: &Machine) -> Result<(), ConfigError> {
+    /// Restricts the filter to these CPUs, and those of earlier calls.
+    ///
+    /// # Errors
+    /// If this machine does not have one of them.
+    pub(crate) fn add_cpus(&mut self, wanted: &Ranges, machine: &Machine) -> Result<(), ConfigError> {
         for range in wanted.iter() {
             for cpu in range.clone() {
                 // Checked one by one, so that a huge range ends at the first CPU that does not exist.
@@ -149,7 +174,11 @@ impl FilterConfig {
         Ok(())
     }
 
-    fn prios(&mut self, wanted: &Ranges) -> Result<(), ConfigError> {
+    /// Restricts the filter to these kernel priorities, and those of earlier calls.
+    ///
+    /// # Errors
+    /// If one of them does not exist.
+    pub(crate) fn add_prios(&mut self, wanted: &Ranges) -> Result<(), ConfigError> {
         if let Some(prio) = wanted.outside(&(MIN_PRIO.into()..=MAX_PRIO.into())) {
             return Err(ConfigError::usage(
                 "--prio",
@@ -161,6 +190,12 @@ impl FilterConfig {
         }
         self.require(part::PRIO, true);
         Ok(())
+    }
+
+    /// Restricts the filter to these scheduling policies, if any are given.
+    pub(crate) fn set_policies(&mut self, policies: &[u32]) {
+        self.filter.policies = policies.iter().fold(0, |mask, policy| mask | 1 << policy);
+        self.require(part::POLICY, !policies.is_empty());
     }
 }
 
@@ -189,8 +224,8 @@ fn tasks(tgids: &[u32], pids: &[u32], machine: &Machine) -> Result<(), ConfigErr
         if !machine.first_pid_namespace {
             return Err(ConfigError::unmet(
                 flag,
-                "IDs inside this container differ from those that BPF programs see; run wakelat outside it or with \
-                 `--pid=host`, or select by `--cgroup` or `--comm`",
+                "IDs inside this container differ from those that BPF programs see; run wakelat on the host or in a container \
+                 started with `--pid=host`, or select by `--cgroup` or `--comm`",
             ));
         }
     }
@@ -220,9 +255,9 @@ fn tasks(tgids: &[u32], pids: &[u32], machine: &Machine) -> Result<(), ConfigErr
     Ok(())
 }
 
-fn cgroups(flags: &FilterFlags, machine: &Machine) -> Result<Vec<Cgroup>, ConfigError> {
+fn cgroups(paths: &[PathBuf], machine: &Machine) -> Result<Vec<Cgroup>, ConfigError> {
     let mut found: Vec<Cgroup> = Vec::new();
-    for path in &flags.cgroup {
+    for path in paths {
         let cgroup = machine.cgroup(path).map_err(|error| match error {
             CgroupError::NotMounted => ConfigError::unmet("--cgroup", error),
             _ => ConfigError::usage("--cgroup", error),
@@ -232,4 +267,16 @@ fn cgroups(flags: &FilterFlags, machine: &Machine) -> Result<Vec<Cgroup>, Config
         }
     }
     Ok(found)
+}
+
+/// The threads of these processes; only those in `selected`, unless that is empty.
+fn threads_of(proc: &Path, tgids: &[u32], selected: &[u32]) -> Vec<u32> {
+    let tasks = tgids.iter().filter_map(|tgid| fs::read_dir(proc.join(format!("{tgid}/task"))).ok());
+    let mut tids: Vec<u32> = tasks
+        .flat_map(|tasks| tasks.flatten())
+        .filter_map(|task| task.file_name().to_str()?.parse().ok())
+        .filter(|tid| selected.is_empty() || selected.contains(tid))
+        .collect();
+    tids.sort_unstable();
+    tids
 }

@@ -1,5 +1,5 @@
 //! The validated configuration. All code behind the command line works on these values and does not
-//! check them again.
+//! check them again. `cli` makes them from flags; nothing here depends on how flags are parsed.
 
 pub mod names;
 pub mod number;
@@ -7,10 +7,11 @@ pub mod ranges;
 pub mod size;
 pub mod span;
 
-mod classes;
 mod error;
+mod events;
 mod filter;
 mod grouping;
+mod hist_trigger;
 mod mode;
 mod output;
 mod recorded;
@@ -25,14 +26,9 @@ mod window;
 
 use std::path::PathBuf;
 
-use wakelat_common::Classes;
+use wakelat_common::{Class, Classes};
 
-use crate::{
-    cli::{CommonFlags, DoctorFlags, GroupingFlags},
-    events::EventsFlags,
-    hist_trigger::cli::HistTriggerFlags,
-    kernel::Machine,
-};
+use crate::kernel::Machine;
 use wakelat_core::{
     aggregate::key::Key,
     recording::CollectedEvents,
@@ -43,8 +39,10 @@ use wakelat_core::{
 
 pub use crate::kernel::cgroup::Cgroup;
 pub use error::ConfigError;
+pub use events::EventsConfig;
 pub use filter::FilterConfig;
-pub use mode::ModeChoice;
+pub use grouping::GroupingConfig;
+pub use hist_trigger::{HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig};
 pub use output::{Colour, OutputConfig};
 pub use recorded::WhyRecordedConfig;
 pub use resources::{Attach, Resources};
@@ -55,7 +53,6 @@ pub use tracer::{
 };
 pub use tracer_events::TracerEvents;
 pub use verify::VerifyConfig;
-pub(crate) use verify::trigger_filter;
 pub use wakelat_core::render::OutputFormat;
 pub use window::WindowConfig;
 
@@ -83,11 +80,11 @@ pub enum Command {
     /// One measuring thread of a run of timerlat in user space.
     TimerlatThread(UserThreadConfig),
     /// The kernel's own histograms.
-    HistTrigger(HistTriggerFlags),
+    HistTrigger(HistTriggerConfig),
     /// The tracepoints and their state.
-    Events(EventsFlags),
+    Events(EventsConfig),
     /// What works with this kernel and this user.
-    Doctor(DoctorFlags),
+    Doctor(OutputConfig),
 }
 
 /// The configuration of a measurement.
@@ -122,38 +119,18 @@ pub struct Config {
     pub notes: Vec<String>,
 }
 
-/// Number of groups if the command has no flag for it.
-const MAX_GROUPS: usize = 16384;
+/// Every class of waits.
+pub(crate) fn all_classes() -> Classes {
+    Class::ALL.into_iter().fold(Classes::NONE, Classes::with)
+}
 
 impl Config {
-    /// Validates the flags that every measurement takes against this machine: one result at the end, one
-    /// group per class.
-    pub(crate) fn new(flags: &CommonFlags, machine: &Machine) -> Result<Self, ConfigError> {
-        let (classes, merged) = classes::classes(&flags.filter)?;
-        let (resources, notes) = Resources::new(&flags.resources, machine)?;
-        Ok(Self {
-            window: WindowConfig::new(&flags.window),
-            filter: FilterConfig::new(&flags.filter, machine)?,
-            classes,
-            merged,
-            from: classes::from(&flags.filter, classes)?,
-            by: Vec::new(),
-            max_groups: MAX_GROUPS,
-            mode: Mode::Samples,
-            max_overhead_ppm: flags.max_overhead,
-            threshold: ThresholdConfig::new(&flags.threshold, machine)?,
-            output: OutputConfig::new(&flags.output)?,
-            resources,
-            notes,
-        })
-    }
-
     /// Measures waits of all classes, each separately.
     ///
     /// # Errors
     /// If `--max-overhead` is given.
     pub(crate) fn set_all_classes(&mut self) -> Result<(), ConfigError> {
-        (self.classes, self.merged) = (classes::all(), false);
+        (self.classes, self.merged) = (all_classes(), false);
         self.check_no_max_overhead()
     }
 
@@ -165,20 +142,14 @@ impl Config {
         self.window.set_intervals(interval_ns, count)
     }
 
-    /// Groups waits, and aggregates them where the flags say.
+    /// Groups waits, and aggregates them where `grouping` says.
     ///
     /// # Errors
-    /// If a key is given more than once or is not available on this machine, or if the waits cannot be
-    /// aggregated there.
-    pub(crate) fn set_grouping(
-        &mut self,
-        flags: &GroupingFlags,
-        default: &[Key],
-        machine: &Machine,
-    ) -> Result<(), ConfigError> {
-        self.by = grouping::keys(flags, default, machine)?;
-        self.max_groups = flags.max_groups;
-        self.mode = mode::mode(flags.mode, self)?;
+    /// If a key is not available on this machine, or if the waits cannot be aggregated there.
+    pub(crate) fn set_grouping(&mut self, grouping: GroupingConfig, machine: &Machine) -> Result<(), ConfigError> {
+        grouping.check_available(machine)?;
+        (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
+        self.mode = mode::mode(grouping.mode, self)?;
         if self.by.contains(&Key::Component) { self.check_no_max_overhead() } else { Ok(()) }
     }
 
@@ -197,15 +168,16 @@ impl Config {
         self.check_no_max_overhead()
     }
 
-    /// Explains waits, by group if the flags say so.
+    /// Explains waits, by group if `grouping` has keys.
     ///
     /// # Errors
     /// As for [`Config::set_grouping`], and if the output format is CSV.
-    pub(crate) fn set_why(&mut self, flags: &GroupingFlags, machine: &Machine) -> Result<(), ConfigError> {
-        self.by = grouping::keys(flags, &[], machine)?;
-        self.max_groups = flags.max_groups;
+    pub(crate) fn set_why(&mut self, grouping: GroupingConfig, machine: &Machine) -> Result<(), ConfigError> {
+        grouping.check_available(machine)?;
         self.check_no_max_overhead()?;
-        check_why(&self.by, flags, &self.output)
+        check_why(&grouping, &self.output)?;
+        (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
+        Ok(())
     }
 
     /// Records all events to a file.
@@ -224,16 +196,16 @@ impl Config {
     }
 }
 
-/// Checks that `why` can show groups of waits by these keys, in this format.
-fn check_why(by: &[Key], flags: &GroupingFlags, output: &OutputConfig) -> Result<(), ConfigError> {
-    if by.contains(&Key::Component) {
+/// Checks that `why` can show these groups of waits, in this format.
+fn check_why(grouping: &GroupingConfig, output: &OutputConfig) -> Result<(), ConfigError> {
+    if grouping.by.contains(&Key::Component) {
         return Err(ConfigError::usage(
             "--by",
             "`why` shows the components of every group anyway; leave out `component`",
         ));
     }
-    if flags.mode == ModeChoice::Aggregate {
-        let why = "`aggregate` cannot be used here: only user space knows what a task waited for; leave it out";
+    if grouping.mode == Some(Mode::Aggregate) {
+        let why = "`aggregate` cannot be used here: only user space knows what a task waited for; leave out `--mode`";
         return Err(ConfigError::usage("--mode", why));
     }
     if output.format == OutputFormat::Csv {

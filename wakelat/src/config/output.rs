@@ -7,11 +7,10 @@ use std::{
 };
 
 use super::ConfigError;
-use crate::cli::OutputFlags;
 use wakelat_core::render::OutputFormat;
 
 /// How and where the result is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputConfig {
     /// The output format.
     pub format: OutputFormat,
@@ -28,38 +27,32 @@ pub struct OutputConfig {
 }
 
 /// When to use colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Colour {
-    /// On a terminal, unless NO_COLOR is set
+    /// On a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
-    /// Always
+    /// Always.
     Always,
-    /// Never
+    /// Never.
     Never,
 }
 
 impl OutputConfig {
-    pub(crate) fn new(flags: &OutputFlags) -> Result<Self, ConfigError> {
-        let path = flags.render.output.as_deref().filter(|path| *path != Path::new("-"));
+    /// Shows the result as text in the default style: in the file at `path`, or on standard output
+    /// without a path or with `-`.
+    ///
+    /// # Errors
+    /// If the path is a directory.
+    pub(crate) fn to(path: Option<&Path>) -> Result<Self, ConfigError> {
+        let path = path.filter(|path| *path != Path::new("-"));
         path.map_or(Ok(()), |path| refuse_directory("--output", path, "a file or `-`"))?;
-        Ok(Self {
-            format: match (flags.json, flags.csv) {
-                (true, _) => OutputFormat::Json,
-                (false, true) => OutputFormat::Csv,
-                (false, false) => OutputFormat::Human,
-            },
-            path: path.map(Path::to_owned),
-            quiet: flags.quiet,
-            timestamps: flags.timestamps,
-            ascii: flags.render.ascii,
-            colour: flags.render.color,
-        })
+        Ok(Self { path: path.map(Path::to_owned), ..Self::default() })
     }
 
     /// Checks that the argument of `flag` can be read, as a file or `-`, and is not the file that the
     /// result is written to.
-    pub(super) fn check_input(&self, flag: &str, path: &Path) -> Result<(), ConfigError> {
+    pub(crate) fn check_input(&self, flag: &str, path: &Path) -> Result<(), ConfigError> {
         refuse_directory(flag, path, "a file or `-`")?;
         self.check_distinct(flag, if path == Path::new("-") { Path::new("/dev/stdin") } else { path })
     }
@@ -123,11 +116,9 @@ impl FileIdentity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::RenderFlags;
 
     fn to(output: &Path) -> OutputConfig {
-        let render = RenderFlags { output: Some(output.to_owned()), ..RenderFlags::default() };
-        OutputConfig::new(&OutputFlags { render, ..OutputFlags::default() }).unwrap()
+        OutputConfig::to(Some(output)).unwrap()
     }
 
     fn refused(checked: Result<(), ConfigError>) -> String {

@@ -5,8 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{ConfigError, OutputConfig, check_why, grouping};
-use crate::cli::{GroupingFlags, OutputFlags};
+use super::{ConfigError, GroupingConfig, OutputConfig, check_why};
 use wakelat_core::aggregate::key::Key;
 
 /// What `why` shows of a recording.
@@ -27,16 +26,17 @@ pub struct WhyRecordedConfig {
 }
 
 impl WhyRecordedConfig {
+    /// Checks that the recording can be read, and shown in this form.
     pub(crate) fn new(
         input: &Path,
-        grouping: &GroupingFlags,
+        grouping: GroupingConfig,
         (worst, details): (usize, bool),
-        output: &OutputFlags,
+        output: OutputConfig,
     ) -> Result<Self, ConfigError> {
-        let (by, output) = (grouping::keys_anywhere(grouping, &[])?, OutputConfig::new(output)?);
         output.check_input("--input", input)?;
-        check_why(&by, grouping, &output)?;
-        Ok(Self { input: input.to_owned(), by, max_groups: grouping.max_groups, worst, details, output })
+        check_why(&grouping, &output)?;
+        let GroupingConfig { by, max_groups, .. } = grouping;
+        Ok(Self { input: input.to_owned(), by, max_groups, worst, details, output })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::ConfigError;
-use crate::{cli::ResourceFlags, kernel::Machine};
+use crate::kernel::Machine;
 
 /// Resources of the machine that the measurement uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,16 +25,16 @@ pub struct Resources {
 }
 
 /// How the programs are attached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attach {
-    /// btf if the kernel supports it, otherwise raw, or classic without BTF
+    /// `Btf` if the kernel supports it, otherwise `Raw`, or `Classic` without BTF.
     #[default]
     Auto,
-    /// BTF-typed tracepoints (tp_btf): cheaper
+    /// BTF-typed tracepoints (tp_btf): cheaper.
     Btf,
-    /// Raw tracepoints (raw_tp): on any kernel with BTF
+    /// Raw tracepoints (raw_tp): on any kernel with BTF.
     Raw,
-    /// Classic tracepoints: without BTF, and without process ids, policies and cgroups
+    /// Classic tracepoints: without BTF, and without process ids, policies and cgroups.
     Classic,
 }
 
@@ -54,25 +54,34 @@ const TIMELINE_RING_PER_CPU: u64 = 8 << 20;
 const MIN_DRAIN_INTERVAL_NS: u64 = 100_000;
 
 impl Resources {
-    /// The resources, and notes on values that differ from those given.
-    pub(super) fn new(flags: &ResourceFlags, machine: &Machine) -> Result<(Self, Vec<String>), ConfigError> {
-        if flags.drain_interval < MIN_DRAIN_INTERVAL_NS {
+    /// The default resources on this machine, with the ring buffer emptied at this interval.
+    ///
+    /// # Errors
+    /// If the interval is too short.
+    pub(crate) fn new(drain_interval_ns: u64, machine: &Machine) -> Result<Self, ConfigError> {
+        if drain_interval_ns < MIN_DRAIN_INTERVAL_NS {
             return Err(ConfigError::usage("--drain-interval", "the interval is too short; expected at least `100us`"));
         }
-        let ([ring_bytes, timeline_ring_bytes], note) = match flags.ring_size {
-            Some(bytes) => ring(bytes, machine).map(|(bytes, note)| ([bytes; 2], note))?,
-            None => ([RING_PER_CPU, TIMELINE_RING_PER_CPU].map(|per_cpu| default_ring(machine, per_cpu)), None),
-        };
-        let resources = Self {
-            attach: flags.attach,
-            btf: flags.btf.clone(),
-            max_tasks: flags.max_tasks.unwrap_or_else(|| default_max_tasks(machine)),
-            ring_bytes,
-            timeline_ring_bytes,
-            drain_interval_ns: flags.drain_interval,
-            rt_priority: flags.rt_priority,
-        };
-        Ok((resources, note.into_iter().collect()))
+        Ok(Self {
+            attach: Attach::Auto,
+            btf: None,
+            max_tasks: default_max_tasks(machine),
+            ring_bytes: default_ring(machine, RING_PER_CPU),
+            timeline_ring_bytes: default_ring(machine, TIMELINE_RING_PER_CPU),
+            drain_interval_ns,
+            rt_priority: None,
+        })
+    }
+
+    /// Gives the ring buffer this size, whatever goes through it. Returns a note if the kernel requires
+    /// another size.
+    ///
+    /// # Errors
+    /// If the size is larger than the kernel accepts.
+    pub(crate) fn set_ring_bytes(&mut self, bytes: u64, machine: &Machine) -> Result<Option<String>, ConfigError> {
+        let (bytes, note) = ring(bytes, machine)?;
+        (self.ring_bytes, self.timeline_ring_bytes) = (bytes, bytes);
+        Ok(note)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The threshold: the shortest wait that counts, and the action at the first one.
 
 use super::{ConfigError, number, signal};
-use crate::{cli::ThresholdFlags, kernel::Machine};
+use crate::kernel::Machine;
 
 /// The threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,26 +31,6 @@ pub enum ThresholdAction {
     Exec(String),
 }
 
-impl ThresholdConfig {
-    pub(super) fn new(flags: &ThresholdFlags, machine: &Machine) -> Result<Option<Self>, ConfigError> {
-        let Some(threshold_ns) = flags.threshold else {
-            return match flags.on_threshold {
-                None => Ok(None),
-                Some(_) => {
-                    Err(ConfigError::usage("--on-threshold", "needs a threshold; add one, such as `--threshold 1ms`"))
-                }
-            };
-        };
-        let action = flags.on_threshold.clone().unwrap_or_default();
-        if let ThresholdAction::Signal { pid, .. } = action
-            && machine.task(pid).is_none()
-        {
-            return Err(ConfigError::unmet("--on-threshold", format!("there is no process `{pid}`")));
-        }
-        Ok(Some(Self { threshold_ns, action }))
-    }
-}
-
 impl ThresholdAction {
     /// Parses `continue`, `stop`, `signal:NAME:PID` or `exec:COMMAND`.
     ///
@@ -73,6 +53,16 @@ impl ThresholdAction {
             _ => Err(format!(
                 "`{text}` is not an action; expected `continue`, `stop`, `signal:NAME:PID` or `exec:COMMAND`"
             )),
+        }
+    }
+
+    /// Checks that the process to signal exists.
+    pub(crate) fn check(&self, machine: &Machine) -> Result<(), ConfigError> {
+        match self {
+            Self::Signal { pid, .. } if machine.task(*pid).is_none() => {
+                Err(ConfigError::unmet("--on-threshold", format!("there is no process `{pid}`")))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -2,11 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Attach, ConfigError, ThresholdAction, TracerEvents, number, ranges::Ranges, span};
-use crate::{
-    cli::TracerFlags,
-    kernel::{Machine, cpus::Cpus},
-};
+use super::{Attach, ThresholdAction, TracerEvents, number, span};
+use crate::kernel::cpus::Cpus;
 
 /// A tracer of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +34,6 @@ impl Tracer {
         }
     }
 
-    /// The flags for its stop limits.
-    fn thresholds(self) -> &'static str {
-        match self {
-            Self::Timerlat => "`-i`, `-T` or `-a`, such as `-T 100us`",
-            Self::Osnoise => "`-s`, `-S` or `-a`, such as `-s 100us`",
-        }
-    }
-
     /// The tracepoint of its samples, from 6.15 on.
     pub fn sample(self) -> &'static str {
         match self {
@@ -55,14 +44,14 @@ impl Tracer {
 }
 
 /// Where records are read from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceChoice {
-    /// By BPF if the samples are tracepoints, otherwise from the trace buffer
+    /// By BPF if the samples are tracepoints, otherwise from the trace buffer.
     #[default]
     Auto,
-    /// By BPF
+    /// By BPF.
     Bpf,
-    /// From the trace buffer
+    /// From the trace buffer.
     Buffer,
 }
 
@@ -163,55 +152,31 @@ pub struct TracerConfig {
 }
 
 impl TracerConfig {
-    /// Validates the flags that both tracers take, and the stop limits, against this machine. The limits
-    /// are in µs, as in [`Self::stop_us`] and [`Self::stop_total_us`].
-    pub(crate) fn new(
-        tracer: Tracer,
-        [stop_us, stop_total_us]: [Option<u64>; 2],
-        flags: &TracerFlags,
-        machine: &Machine,
-    ) -> Result<Self, ConfigError> {
-        let cpus = |flag: &str, ranges: &Option<Ranges>| {
-            ranges.as_ref().map(|ranges| online(flag, ranges, machine)).transpose()
-        };
-        if flags.on_threshold.is_some() && stop_us.or(stop_total_us).is_none() {
-            let why = format!("needs a threshold; add {}", tracer.thresholds());
-            return Err(ConfigError::usage("--on-threshold", why));
-        }
-        if let Some(ThresholdAction::Signal { pid, .. }) = flags.on_threshold
-            && machine.task(pid).is_none()
-        {
-            return Err(ConfigError::unmet("--on-threshold", format!("there is no process `{pid}`")));
-        }
-        for option in &flags.options {
-            check_option(option)?;
-        }
-        Ok(Self {
+    /// A run of the tracer with the kernel's settings on all CPUs, without limits.
+    pub(crate) fn new(tracer: Tracer) -> Self {
+        Self {
             tracer,
-            source: flags.source,
-            attach: flags.attach,
+            source: SourceChoice::Auto,
+            attach: Attach::Auto,
             ring_bytes: RING_BYTES,
-            cpus: cpus("--cpus", &flags.cpus)?,
-            house_keeping: cpus("--house-keeping", &flags.house_keeping)?,
+            cpus: None,
+            house_keeping: None,
             period_us: None,
             runtime_us: None,
-            stop_us,
-            stop_total_us,
+            stop_us: None,
+            stop_total_us: None,
             print_stack_us: None,
             threshold_us: None,
-            options: flags.options.iter().map(|option| option.to_uppercase()).collect(),
-            priority: flags.priority,
+            options: Vec::new(),
+            priority: None,
             dma_latency_us: None,
-            cgroup: flags.cgroup.as_ref().map(|name| match name.as_str() {
-                "" => CgroupChoice::Own,
-                name => CgroupChoice::Named(name.to_owned()),
-            }),
+            cgroup: None,
             user: None,
-            action: flags.on_threshold.clone().unwrap_or(ThresholdAction::Stop),
-            trace: flags.trace.clone(),
+            action: ThresholdAction::Stop,
+            trace: None,
             events: TracerEvents::default(),
             wants_single_noise: false,
-        })
+        }
     }
 
     /// The time between two activations of timerlat: ns; none for osnoise.
@@ -248,33 +213,6 @@ const RING_BYTES: u32 = 16 * 1024 * 1024;
 const DRAIN_INTERVAL_NS: u64 = 50_000_000;
 /// As seldom as rtla: each read is noise that wakelat itself makes.
 const LONG_DRAIN_INTERVAL_NS: u64 = 1_000_000_000;
-
-fn online(flag: &str, ranges: &Ranges, machine: &Machine) -> Result<Cpus, ConfigError> {
-    let cpus = Cpus::of(ranges).map_err(|_| ConfigError::usage(flag, "expected CPU numbers from 0 on"))?;
-    let online =
-        Cpus::read(&machine.roots.sys, "online").map_err(|error| ConfigError::unmet(flag, format!("{error:#}")))?;
-    // Stops at the first CPU that is not online: a list may be longer than any machine.
-    let missing = cpus.iter().find(|cpu| !online.contains(*cpu));
-    match missing {
-        Some(cpu) => Err(ConfigError::usage(flag, format!("CPU `{cpu}` is not online; expected CPUs of `{online}`"))),
-        None => Ok(cpus),
-    }
-}
-
-/// Rejects options that have a flag of their own, or that no measurement wants.
-fn check_option(option: &str) -> Result<(), ConfigError> {
-    let word = option.to_uppercase();
-    let why = match word.strip_prefix("NO_").unwrap_or(&word) {
-        "PANIC_ON_STOP" => "it makes the kernel panic when a run stops; wakelat does not set it",
-        "OSNOISE_WORKLOAD" => "use `--user-threads`, which sets it",
-        "DEFAULTS" => "it resets all options, which every run does anyway; leave it out",
-        word if word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !word.is_empty() => {
-            return Ok(());
-        }
-        _ => "not an option name; expected one such as `OSNOISE_IRQ_DISABLE`",
-    };
-    Err(ConfigError::usage("--options", format!("`{option}`: {why}")))
-}
 
 impl Priority {
     /// Parses `o:NICE`, `r:PRIO`, `f:PRIO` or `d:RUNTIME:PERIOD`, as rtla does.
@@ -330,16 +268,6 @@ mod tests {
     fn an_invalid_priority_is_rejected() {
         for text in ["", "95", "f:", "f:0", "f:100", "x:1", "o:20", "d:1ms", "d:2ms:1ms"] {
             assert!(Priority::parse(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn harmful_options_and_options_with_a_flag_are_rejected() {
-        for option in ["PANIC_ON_STOP", "no_panic_on_stop", "OSNOISE_WORKLOAD", "DEFAULTS", "a b", ""] {
-            assert!(check_option(option).is_err(), "{option}");
-        }
-        for option in ["OSNOISE_IRQ_DISABLE", "NO_OSNOISE_PREEMPT_DISABLE", "timerlat_align"] {
-            check_option(option).unwrap();
         }
     }
 }

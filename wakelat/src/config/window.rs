@@ -1,7 +1,6 @@
 //! How long to measure, and in which intervals.
 
 use super::{ConfigError, span};
-use crate::cli::WindowFlags;
 
 /// The shortest interval: reading the kernel's counters and showing a result takes a good part of it. If
 /// it takes longer, intervals are skipped.
@@ -22,10 +21,6 @@ pub struct WindowConfig {
 }
 
 impl WindowConfig {
-    pub(crate) fn new(flags: &WindowFlags) -> Self {
-        Self { duration_ns: flags.duration, warm_up_ns: flags.warm_up, ..Self::default() }
-    }
-
     pub(super) fn set_intervals(&mut self, interval_ns: Option<u64>, count: Option<u64>) -> Result<(), ConfigError> {
         if interval_ns.is_some_and(|interval| interval < MIN_INTERVAL_NS) {
             return Err(ConfigError::Usage("the interval is too short; expected at least `1ms`".to_owned()));

@@ -1,6 +1,8 @@
 //! Why an input is not the output of a hist trigger.
 
-use super::lines::MAX_ENTRY;
+/// Maximum length in bytes of a line, and of an entry of several lines. The kernel's own limits are 512
+/// characters for a symbol and 16 symbols for a stack (`HIST_STACKTRACE_DEPTH`, kernel/trace/trace.h).
+pub(super) const MAX_ENTRY: usize = 64 * 1024;
 
 /// Maximum number of entries of a trigger's table: `1 << TRACING_MAP_BITS_MAX` (kernel/trace/tracing_map.h).
 pub(super) const MAX_ENTRIES: usize = 1 << 17;

@@ -2,11 +2,7 @@
 
 use std::io::BufRead;
 
-use super::error::{HistErrorKind, HistParseError};
-
-/// Maximum length in bytes of a line, and of an entry of several lines. The kernel's own limits are 512
-/// characters for a symbol and 16 symbols for a stack (`HIST_STACKTRACE_DEPTH`, kernel/trace/trace.h).
-pub(super) const MAX_ENTRY: usize = 64 * 1024;
+use super::error::{HistErrorKind, HistParseError, MAX_ENTRY};
 
 /// Reads lines of limited length and counts them.
 pub(super) struct LineReader<R> {

@@ -3,11 +3,10 @@
 //!
 //! [`parse`] reads the output of `cat events/…/hist` for any trigger; [`show`], [`chart`] and [`json`]
 //! render it; [`recipe`] is the trigger recipe for wakeup latency, which `print` writes as shell commands
-//! and `verify` places. All modules except [`cli`] and `source` are pure.
+//! and `verify` places. All modules except [`run`] and `source` are pure.
 
 pub mod bucket;
 pub mod chart;
-pub mod cli;
 mod entry;
 mod error;
 mod fold;
@@ -15,6 +14,7 @@ pub mod json;
 mod lines;
 pub mod parse;
 pub mod recipe;
+pub mod run;
 mod script;
 pub mod show;
 mod source;

@@ -4,8 +4,8 @@
 
 use std::io::BufRead;
 
-use super::error::MAX_ENTRIES;
-use super::lines::{LineReader, MAX_ENTRY, beginning};
+use super::error::{MAX_ENTRIES, MAX_ENTRY};
+use super::lines::{LineReader, beginning};
 use super::{HistogramEntry, HistogramTotals, TriggerHistogram, TriggerSpec, entry};
 
 pub use super::error::{HistErrorKind, HistParseError};

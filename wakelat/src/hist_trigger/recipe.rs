@@ -51,15 +51,15 @@ pub enum Buckets {
 }
 
 /// A key besides the latency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatencyKey {
-    /// The thread
+    /// The thread.
     Tid,
-    /// Its kernel priority
+    /// Its kernel priority.
     Prio,
-    /// Its name
+    /// Its name.
     Comm,
-    /// The CPU on which the wait ends
+    /// The CPU on which the wait ends.
     Cpu,
 }
 

@@ -5,87 +5,70 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use clap::Args;
 
 use super::TriggerHistogram;
 use super::parse::{Completeness, HistogramReader, SkippedLines};
-use crate::config::ConfigError;
+use crate::config::{ConfigError, HistogramSource};
 use crate::tracefs::{TracefsError, TracefsMount};
 
-/// Flags that select the source of histograms.
-#[derive(Clone, Debug, Args)]
-pub(super) struct SourceFlags {
-    /// File with the output of `cat events/…/hist`, - for standard input, or an event such as sched:sched_switch
-    #[arg(value_name = "FILE|EVENT", default_value = "-")]
-    source: String,
-
-    /// Read the event's triggers in this tracefs instance
-    #[arg(long, value_name = "NAME")]
-    instance: Option<String>,
-
-    /// Accept truncated histograms, for example from a document or a log
-    #[arg(long)]
-    excerpt: bool,
+/// Writes the histograms one by one, so that those before an error are not lost.
+pub(super) fn each(
+    source: &HistogramSource,
+    out: &mut dyn Write,
+    text: impl Fn(&TriggerHistogram) -> Result<String>,
+) -> Result<()> {
+    let (name, input) = open(source)?;
+    let mut histograms =
+        HistogramReader::new(input, if source.excerpt { Completeness::Excerpt } else { Completeness::Whole });
+    let mut any = false;
+    for histogram in &mut histograms {
+        let text = text(&histogram.with_context(|| name.clone())?)?;
+        if std::mem::replace(&mut any, true) {
+            writeln!(out)?;
+        }
+        out.write_all(text.as_bytes())?;
+    }
+    match histograms.skipped() {
+        SkippedLines { first: Some((line, found)), .. } if !any => {
+            bail!("{name} does not contain hist trigger output; line {line} is `{found}`, expected `# event histogram`")
+        }
+        _ if !any => {
+            bail!("{name} has no hist trigger; run `wakelat hist-trigger print` for commands that set one up")
+        }
+        SkippedLines { lines, first: Some((line, found)) } => {
+            log::warn!("{name}: skipped {lines} lines that are not hist trigger output; line {line} is `{found}`");
+        }
+        SkippedLines { first: None, .. } => {}
+    }
+    Ok(())
 }
 
-impl SourceFlags {
-    /// Writes the histograms one by one, so that those before an error are not lost.
-    pub(super) fn each(&self, out: &mut dyn Write, text: impl Fn(&TriggerHistogram) -> Result<String>) -> Result<()> {
-        let (name, input) = self.open()?;
-        let mut histograms =
-            HistogramReader::new(input, if self.excerpt { Completeness::Excerpt } else { Completeness::Whole });
-        let mut any = false;
-        for histogram in &mut histograms {
-            let text = text(&histogram.with_context(|| name.clone())?)?;
-            if std::mem::replace(&mut any, true) {
-                writeln!(out)?;
-            }
-            out.write_all(text.as_bytes())?;
-        }
-        match histograms.skipped() {
-            SkippedLines { first: Some((line, found)), .. } if !any => {
-                bail!(
-                    "{name} does not contain hist trigger output; line {line} is `{found}`, expected `# event histogram`"
-                )
-            }
-            _ if !any => {
-                bail!("{name} has no hist trigger; run `wakelat hist-trigger print` for commands that set one up")
-            }
-            SkippedLines { lines, first: Some((line, found)) } => {
-                log::warn!("{name}: skipped {lines} lines that are not hist trigger output; line {line} is `{found}`");
-            }
-            SkippedLines { first: None, .. } => {}
-        }
-        Ok(())
+fn open(source: &HistogramSource) -> Result<(String, Box<dyn BufRead>)> {
+    let HistogramSource { name: source, instance, .. } = source;
+    if source == "-" {
+        return Ok(("standard input".to_owned(), Box::new(io::stdin().lock())));
     }
-
-    fn open(&self) -> Result<(String, Box<dyn BufRead>)> {
-        let source = self.source.as_str();
-        if source == "-" {
-            return Ok(("standard input".to_owned(), Box::new(io::stdin().lock())));
+    let name = format!("`{source}`");
+    let event = event_of(source).filter(|_| instance.is_some() || !Path::new(source).exists());
+    let Some(event) = event else {
+        let file = File::open(source).with_context(|| name.clone())?;
+        if file.metadata()?.is_dir() {
+            return Err(ConfigError::usage("FILE", format!("{name} is a directory; expected a file or `-`")).into());
         }
-        let name = format!("`{source}`");
-        let event = event_of(source).filter(|_| self.instance.is_some() || !Path::new(source).exists());
-        let Some(event) = event else {
-            let file = File::open(source).with_context(|| name.clone())?;
-            if file.metadata()?.is_dir() {
-                return Err(ConfigError::usage("FILE", format!("{name} is a directory; expected a file or `-`")).into());
-            }
-            return Ok((name, Box::new(BufReader::new(file))));
-        };
-        let tracefs = TracefsMount::mounted()?;
-        let root = tracefs.instance(self.instance.as_deref())?;
-        let directory = root.join("events").join(event);
-        if !directory.is_dir() {
-            return Err(TracefsError::NoEvent(source.replacen('/', ":", 1)).into());
-        }
-        let path = directory.join("hist");
-        if !path.exists() {
-            return Err(TracefsError::NoHistTriggers.into());
-        }
-        let file = File::open(&path).with_context(|| format!("`{}`", path.display()))?;
-        Ok((name, Box::new(BufReader::new(file))))
+        return Ok((name, Box::new(BufReader::new(file))));
+    };
+    let tracefs = TracefsMount::mounted()?;
+    let root = tracefs.instance(instance.as_deref())?;
+    let directory = root.join("events").join(event);
+    if !directory.is_dir() {
+        return Err(TracefsError::NoEvent(source.replacen('/', ":", 1)).into());
     }
+    let path = directory.join("hist");
+    if !path.exists() {
+        return Err(TracefsError::NoHistTriggers.into());
+    }
+    let file = File::open(&path).with_context(|| format!("`{}`", path.display()))?;
+    Ok((name, Box::new(BufReader::new(file))))
 }
 
 /// The path below `events` of `sched:sched_switch` or `sched/sched_switch`; none if the text is not an

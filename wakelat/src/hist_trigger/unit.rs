@@ -7,14 +7,14 @@ use wakelat_core::render::style::Style;
 use wakelat_core::render::units;
 
 /// The unit of a key's numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
-    /// Plain numbers
+    /// Plain numbers.
     #[default]
     None,
-    /// Nanoseconds
+    /// Nanoseconds.
     Ns,
-    /// Microseconds
+    /// Microseconds.
     Us,
 }
 

@@ -56,8 +56,8 @@ impl fmt::Display for CgroupError {
         match self {
             Self::NotMounted => write!(
                 f,
-                "the cgroup v2 hierarchy is not mounted; mount it with `mount -t cgroup2 none /sys/fs/cgroup/unified` \
-                 or boot with `systemd.unified_cgroup_hierarchy=1`"
+                "the cgroup v2 hierarchy is not mounted; boot with `systemd.unified_cgroup_hierarchy=1`, or mount it with \
+                 `mount -t cgroup2 none DIRECTORY`"
             ),
             Self::Missing { path, mounted } => write!(
                 f,

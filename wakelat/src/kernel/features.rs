@@ -12,6 +12,7 @@ use super::{
     btf::{KernelBtf, RingBufferSupport},
     cgroup,
     cpus::Cpus,
+    lockdown::Lockdown,
     mounts,
     privilege::{self, Privileges},
     release::Release,
@@ -51,18 +52,6 @@ pub struct Features {
     pub clock_source: Option<String>,
 }
 
-/// The lockdown mode, which restricts even root's access to the kernel (`kernel_lockdown(7)`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lockdown {
-    /// No restriction, or the kernel has no lockdown.
-    None,
-    /// The kernel cannot be modified.
-    Integrity,
-    /// The kernel cannot be modified or read: BPF programs cannot read its memory
-    /// (`LOCKDOWN_BPF_READ_KERNEL`, include/linux/security.h).
-    Confidentiality,
-}
-
 impl Features {
     /// Detects the features. `btf` is the path of the kernel's BTF if it is not in its usual place; the
     /// file must exist.
@@ -86,7 +75,9 @@ impl Features {
             btf: KernelBtf::read(btf),
             btf_path: btf.to_owned(),
             privileges: Privileges::detect(roots),
-            lockdown: lockdown(&fs::read_to_string(roots.sys.join("kernel/security/lockdown")).unwrap_or_default()),
+            lockdown: Lockdown::parse(
+                &fs::read_to_string(roots.sys.join("kernel/security/lockdown")).unwrap_or_default(),
+            ),
             first_pid_namespace: privilege::first_pid_namespace(roots),
             tracefs: TracefsAccess::read(&mounts),
             cgroup_v2: mounts::of_kind(&mounts, cgroup::V2).next().map(ToOwned::to_owned),
@@ -132,15 +123,6 @@ impl Features {
     }
 }
 
-/// Parses the word in brackets in `none [integrity] confidentiality`.
-fn lockdown(text: &str) -> Lockdown {
-    match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
-        Some(("integrity", _)) => Lockdown::Integrity,
-        Some(("confidentiality", _)) => Lockdown::Confidentiality,
-        _ => Lockdown::None,
-    }
-}
-
 /// Whether `PREEMPT_RT` is a word of the version, as in `#1 SMP PREEMPT_RT Debian 5.10.251-1 (2026-02-11)`.
 fn is_preempt_rt(version: &str) -> bool {
     version.split_whitespace().any(|word| word == "PREEMPT_RT")
@@ -156,14 +138,6 @@ fn schedstat(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_lockdown_mode_is_the_word_in_brackets() {
-        assert_eq!(lockdown("[none] integrity confidentiality\n"), Lockdown::None);
-        assert_eq!(lockdown("none [integrity] confidentiality\n"), Lockdown::Integrity);
-        assert_eq!(lockdown("none integrity [confidentiality]\n"), Lockdown::Confidentiality);
-        assert_eq!(lockdown(""), Lockdown::None);
-    }
 
     #[test]
     fn schedstat_that_stays_zero_does_not_count() {

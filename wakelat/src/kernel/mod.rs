@@ -7,6 +7,7 @@ pub mod cpus;
 pub mod features;
 pub mod format;
 pub mod kernel_symbols;
+pub mod lockdown;
 pub mod machine;
 pub mod mounts;
 pub mod namespace;

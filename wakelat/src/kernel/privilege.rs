@@ -81,7 +81,7 @@ pub fn raise_memory_limit(release: &Release) -> Result<()> {
         None => Ok(()),
         Some(bytes) => bail!(
             "locked memory is limited to `{bytes}` bytes, and before Linux 5.11 BPF maps count towards that limit; \
-             run with `sudo`, or raise it with `ulimit -l unlimited`"
+             run wakelat with `sudo`, or raise it with `ulimit -l unlimited`"
         ),
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{
     Features,
     btf::{KernelBtf, RingBufferSupport},
-    features::Lockdown,
+    lockdown::Lockdown,
     tracefs::TracefsAccess,
 };
 use crate::config::{Attach, Resources};
@@ -88,7 +88,7 @@ fn capabilities(features: &Features) -> Requirement {
             NAME,
             format!("the {noun} {} {verb} missing", words.join(" and ")),
             format!(
-                "run it with `sudo`, or give them to the binary once: `sudo setcap {}+ep {binary}`",
+                "run wakelat with `sudo`, or give them to the binary once: `sudo setcap {}+ep {binary}`",
                 all_capabilities(features)
             ),
         );
@@ -96,8 +96,8 @@ fn capabilities(features: &Features) -> Requirement {
     if !features.privileges.first_user_namespace {
         return Requirement::missing(
             NAME,
-            "this is a user namespace, and its capabilities do not apply to the whole machine",
-            "run it outside the namespace, or in a container without one (`--userns=host --privileged`)",
+            "wakelat runs in a user namespace, whose capabilities do not apply to the host",
+            "run wakelat on the host, or in a container started with `--userns=host --privileged`",
         );
     }
     Requirement::ok(NAME, "BPF programs can be loaded and attached")
@@ -111,7 +111,7 @@ fn rt_priority(features: &Features, priority: u8) -> Requirement {
     Requirement::missing(
         NAME,
         format!("the capability `cap_sys_nice` is missing for the real-time priority `{priority}`"),
-        format!("run it with `sudo`, raise the limit with `ulimit -r {priority}`, or leave out `--rt-priority`"),
+        format!("run wakelat with `sudo`, raise the limit with `ulimit -r {priority}`, or leave out `--rt-priority`"),
     )
 }
 
@@ -133,7 +133,7 @@ fn lockdown(lockdown: Lockdown) -> Requirement {
         Lockdown::Confidentiality => Requirement::missing(
             NAME,
             "the kernel is locked down for confidentiality, so BPF programs cannot read its memory",
-            "boot with `lockdown=integrity` or `lockdown=none`; with Secure Boot the firmware may decide",
+            "boot without `lockdown=confidentiality`, with a kernel that does not force it (`CONFIG_LOCK_DOWN_KERNEL_FORCE_CONFIDENTIALITY`)",
         ),
     }
 }
@@ -205,7 +205,7 @@ fn attachment(features: &Features, attach: Attach) -> Requirement {
             TracefsAccess::Denied(ref path) => Requirement::missing(
                 NAME,
                 format!("classic tracepoints need tracefs, and `{}` is not accessible to this user", path.display()),
-                "run it with `sudo`",
+                "run wakelat with `sudo`",
             ),
             TracefsAccess::NotMounted => Requirement::missing(
                 NAME,
@@ -303,7 +303,7 @@ pub(crate) mod tests {
         let mut features = everything();
         features.privileges.effective = CapabilitySet::BPF;
         let text = error(&features, Attach::Auto);
-        assert!(text.starts_with("the capability `cap_perfmon` is missing; run it with `sudo`"), "{text}");
+        assert!(text.starts_with("the capability `cap_perfmon` is missing; run wakelat with `sudo`"), "{text}");
         assert!(text.contains("`sudo setcap cap_bpf,cap_perfmon+ep /"), "{text}");
         features.privileges.effective = CapabilitySet::empty();
         assert!(error(&features, Attach::Auto).starts_with("the capabilities `cap_bpf` and `cap_perfmon` are missing"));
@@ -335,7 +335,10 @@ pub(crate) mod tests {
         assert!(error(&blind, Attach::Auto).contains("mount -t tracefs"));
         let closed = Features { tracefs: TracefsAccess::Denied("/sys/kernel/tracing".into()), ..everything() };
         let text = error(&closed, Attach::Classic);
-        assert!(text.contains("not accessible to this user; run it with `sudo`") && !text.contains("mount"), "{text}");
+        assert!(
+            text.contains("not accessible to this user; run wakelat with `sudo`") && !text.contains("mount"),
+            "{text}"
+        );
         check(
             &Features { tracefs: TracefsAccess::NotMounted, ..everything() },
             &resources(Attach::Auto),
@@ -369,7 +372,7 @@ pub(crate) mod tests {
     #[test]
     fn lockdown_for_confidentiality_prevents_measuring() {
         let features = Features { lockdown: Lockdown::Confidentiality, ..everything() };
-        assert!(error(&features, Attach::Auto).contains("lockdown=integrity"));
+        assert!(error(&features, Attach::Auto).contains("boot without `lockdown=confidentiality`"));
         check(&Features { lockdown: Lockdown::Integrity, ..everything() }, &resources(Attach::Auto), Mode::Samples)
             .unwrap();
     }

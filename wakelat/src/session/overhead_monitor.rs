@@ -115,7 +115,7 @@ impl OverheadMonitor {
         let Some(ppm) = limit_ppm else { return Ok(()) };
         if self.open_slice.is_none() {
             bail!(
-                "`--max-overhead` needs CAP_SYS_ADMIN, because the kernel reports BPF run times to no other user; run with `sudo`, or leave it out"
+                "`--max-overhead` needs CAP_SYS_ADMIN, because the kernel reports BPF run times only to privileged users; run wakelat with `sudo`, or leave out `--max-overhead`"
             );
         }
         let now = reading(collector)?;

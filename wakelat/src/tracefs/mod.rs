@@ -62,9 +62,11 @@ impl fmt::Display for TracefsError {
             Self::NotMounted => {
                 f.write_str("tracefs is not mounted; run `mount -t tracefs nodev /sys/kernel/tracing` as root")
             }
-            Self::Denied(path) => write!(f, "`{}` is not accessible to this user; run as root", path.display()),
+            Self::Denied(path) => {
+                write!(f, "`{}` is not accessible to this user; run wakelat with `sudo`", path.display())
+            }
             Self::NoHistTriggers => {
-                f.write_str("this kernel has no hist triggers; use one built with CONFIG_HIST_TRIGGERS")
+                f.write_str("this kernel has no hist triggers; use one built with `CONFIG_HIST_TRIGGERS=y`")
             }
             Self::NoEvent(event) => {
                 write!(f, "this kernel has no event `{event}`; run `wakelat events` for a list")

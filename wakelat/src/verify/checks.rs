@@ -101,7 +101,10 @@ pub fn ctxt(open: SwitchCounts, close: SwitchCounts, missed: u64, cpus: u64) -> 
             units::share(untraced, kernel)
         ));
     } else {
-        found.push_str(&format!("; {} may be between two readings", units::thousands(most.saturating_sub(fewest))));
+        found.push_str(&format!(
+            "; up to {} may be between two readings",
+            units::thousands(most.saturating_sub(fewest))
+        ));
     }
     let numbers = vec![("kernel", kernel), ("runs", runs), ("missed", missed), ("untraced", untraced)];
     let outcome = if agree { CheckOutcome::Agree } else { CheckOutcome::Disagree };
@@ -131,8 +134,8 @@ pub fn schedstat(sums: &SchedstatSums, untraced: u64, lost: u64, clock_ns: u64) 
     let agree = sums.unexplained <= hidden && sums.kernel_ns <= sums.own_ns + allowed_ns;
     let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
     let mut found = format!(
-        "{}; waits: {} counted by the kernel, {} by wakelat; {} of the difference are not at the edges of the window \
-         (limit: {}); waiting time of tasks with equal counts: {} by wakelat, {} by the kernel (wakelat may be lower by {})",
+        "{}; waits: {} counted by the kernel, {} by wakelat; {} of the difference are not explained by the edges of the window \
+         (limit: {}); waiting time of tasks with equal counts: {} by wakelat, {} by the kernel (wakelat may be lower by up to {})",
         units::counted(sums.tasks, "task"),
         units::thousands(sums.kernel_waits),
         units::thousands(sums.own_waits),

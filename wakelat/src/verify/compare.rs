@@ -213,7 +213,7 @@ impl std::fmt::Display for Mismatch {
             ),
             Self::Count { bpf, trigger, tolerated } => write!(
                 f,
-                "the counts differ by {}: {} by wakelat, {} by the hist trigger; {} may be on one side only",
+                "the counts differ by {}: {} by wakelat, {} by the hist trigger; {} may be in one result only",
                 thousands(bpf.abs_diff(*trigger)),
                 thousands(*bpf),
                 thousands(*trigger),

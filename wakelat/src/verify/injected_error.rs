@@ -1,13 +1,13 @@
 //! Deliberate errors, with which tests check that `verify` detects them.
 
 /// An error to inject into wakelat's own side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedError {
-    /// One clock in ten is restarted halfway
+    /// One clock in ten is restarted halfway.
     Restart,
-    /// One wait in a hundred is lost
+    /// One wait in a hundred is lost.
     Lose,
-    /// All waits are one bucket higher
+    /// All waits are one bucket higher.
     Shift,
 }
 

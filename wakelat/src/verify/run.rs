@@ -328,7 +328,7 @@ impl<'a> Run<'a> {
         let schedstat = match &self.accounts {
             None => checks::unknown(
                 "schedstat",
-                "the kernel counts whole tasks, by their IDs in the initial PID namespace; leave out `--cpus` and `--prio`; in a container, use `--pid=host`",
+                "the kernel counts whole tasks, by their IDs in the initial PID namespace; leave out `--cpus` and `--prio`; if this is a container, start it with `--pid=host`",
             ),
             Some(accounts) => {
                 let lost = lost(totals) - self.window_start.lost + missed;

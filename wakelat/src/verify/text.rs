@@ -60,7 +60,11 @@ fn verdict(verification: &Verification, style: &Style, out: &mut String) {
                 line(TextStyle::Warning, "disagree", &mismatch.to_string());
             }
             for check in verification.checks.iter().filter(|check| check.outcome == CheckOutcome::Disagree) {
-                line(TextStyle::Warning, "disagree", &format!("the check `{}` failed", check.name));
+                line(
+                    TextStyle::Warning,
+                    "disagree",
+                    &format!("the check `{}` found a difference; its numbers are below", check.name),
+                );
             }
         }
         (_, comparison) => {
@@ -132,14 +136,14 @@ fn both_sides(comparison: &Comparison, style: &Style, out: &mut String) {
 fn tolerances(verification: &Verification, comparison: &Comparison, style: &Style, out: &mut String) {
     let mut line = |text: &str| paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, text, style, out);
     line(&format!(
-        "moved: waits that the two results put on different sides of the row's limit; explained: how many can move \
-         because of clock readings {} apart and of {} delayed between two readings",
+        "moved: waits that are above the row's limit in one result and not in the other; explained: how many can be, \
+         because of clock readings {} apart and {} delayed between two readings",
         units::exact(comparison.clock_ns, style.unicode),
         units::counted(comparison.tolerance.held_up, "wait"),
     ));
     if comparison.tolerance.waits > 0 {
         line(&format!(
-            "{} ended while counting was switched on or off ({}) and may be on one side only",
+            "{} ended while counting was switched on or off, which took {}, and may be in one result only",
             units::counted(comparison.tolerance.waits, "wait"),
             units::duration(verification.switching_ns, style.unicode),
         ));

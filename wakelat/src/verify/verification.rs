@@ -371,7 +371,7 @@ pub(super) mod tests {
     fn an_inaccessible_tracefs_is_not_reported_as_a_kernel_without_triggers() {
         assert!(NotCompared::NoHistTriggers.to_string().contains("CONFIG_HIST_TRIGGERS"));
         for (why, remedy) in
-            [(NotCompared::NotMounted, "mount -t tracefs"), (NotCompared::Denied("/t".into()), "as root")]
+            [(NotCompared::NotMounted, "mount -t tracefs"), (NotCompared::Denied("/t".into()), "with `sudo`")]
         {
             let text = why.to_string();
             assert!(text.contains(remedy) && !text.contains("kernel has no"), "{text}");

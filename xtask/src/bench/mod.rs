@@ -87,7 +87,7 @@ pub fn main(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let accounted = fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").context("cannot read the setting")?;
     ensure!(
         accounted.trim() == "0",
-        "the kernel accounts BPF run times already, which slows down every BPF tool; `sysctl kernel.bpf_stats_enabled=0`"
+        "the kernel accounts BPF run times already, which slows down every BPF tool; run `sysctl kernel.bpf_stats_enabled=0`"
     );
     let directory = workspace::root().join("target/bench");
     fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;

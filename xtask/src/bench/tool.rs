@@ -64,7 +64,7 @@ pub fn start<'a>(
         mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).with_context(|| format!("cannot make `{}`", fifo.display()))?;
     }
     if tool.ready == ReadySignal::EventOn && event_is_on()?.is_some() {
-        bail!("another tracer has `sched_switch` enabled");
+        bail!("another tracer has enabled `sched_switch`; stop it");
     }
     let begin = Instant::now();
     let mut command = Command::new(&tool.program);

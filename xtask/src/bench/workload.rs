@@ -182,7 +182,7 @@ impl LoadProcess {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["bench", "--perform", &serde_json::to_string(load)?]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = cpus.inherited(|| command.spawn())?.context("cannot run this program once more")?;
+        let mut child = cpus.inherited(|| command.spawn())?.context("cannot start another process of this program")?;
         let input = child.stdin.take().context("no standard input")?;
         let output = BufReader::new(child.stdout.take().context("no standard output")?);
         let mut process = Self { child, input, output };

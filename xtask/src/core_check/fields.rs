@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, bail, ensure};
 use object::Endianness;
 
-use super::relocation::WordReader;
+use super::words::WordReader;
 
 /// The kinds of BTF types that matter here (Linux, `include/uapi/linux/btf.h`).
 mod kind {

@@ -8,6 +8,7 @@
 mod fields;
 mod kernels;
 mod relocation;
+mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,9 +4,9 @@
 //! `Documentation/bpf/btf.rst` and `Documentation/bpf/llvm_reloc.rst`.
 
 use anyhow::{Context as _, ensure};
-use object::{Endian, Endianness, Object as _, ObjectSection as _};
+use object::{Object as _, ObjectSection as _};
 
-use super::fields::ObjectTypes;
+use super::{fields::ObjectTypes, words::WordReader};
 
 /// An instruction that depends on the kernel's types.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,23 +78,6 @@ pub fn read(object: &[u8]) -> anyhow::Result<Vec<Relocation>> {
         at += 16 * count;
     }
     Ok(relocations)
-}
-
-/// Bytes read as 32-bit words.
-#[derive(Clone, Copy)]
-pub struct WordReader<'a> {
-    /// The bytes.
-    pub bytes: &'a [u8],
-    /// Their order within a word.
-    pub endian: Endianness,
-}
-
-impl WordReader<'_> {
-    /// Reads the word at an offset in bytes.
-    pub fn word(&self, offset: usize) -> anyhow::Result<usize> {
-        let bytes = self.bytes.get(offset..offset + 4).context("a section is cut short")?;
-        Ok(self.endian.read_u32(bytes.try_into()?) as usize)
-    }
 }
 
 #[cfg(test)]

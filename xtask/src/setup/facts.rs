@@ -6,7 +6,7 @@ use std::process::Command;
 
 use bpf_toolchain::MissingTools;
 
-use super::plan;
+use super::packages;
 use crate::{privilege, workspace};
 
 /// The state of the machine that setup depends on.
@@ -24,7 +24,7 @@ pub struct MachineFacts {
     pub missing: Option<MissingTools>,
     /// The toolchain components that the checks need and that are missing, by their rustup names.
     pub components: Vec<&'static str>,
-    /// The packages of [`plan::packages`] that are installed.
+    /// The packages of [`packages::all`] that are installed.
     pub installed: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub fn detect() -> MachineFacts {
         tracefs: Path::new("/sys/kernel/tracing/events").exists(),
         missing: bpf_toolchain::find(bpf_toolchain::host_target()).err(),
         components: missing_components(&workspace::cargo_path()),
-        installed: if debian { installed(plan::packages()) } else { vec![] },
+        installed: if debian { installed(packages::all()) } else { vec![] },
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod apply;
 mod facts;
+mod packages;
 mod plan;
 
 use std::process::ExitCode;

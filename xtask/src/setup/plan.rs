@@ -2,7 +2,10 @@
 
 use bpf_toolchain::MissingTools;
 
-use super::facts::MachineFacts;
+use super::{
+    facts::MachineFacts,
+    packages::{COMPILER_PACKAGES, LINKER_PACKAGES, TEST_PACKAGES},
+};
 
 /// What the machine is set up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,20 +21,6 @@ pub const LLVM: &str = "22";
 
 /// The version of bpf-linker; it supports [`LLVM`].
 pub const BPF_LINKER: &str = "0.13.0";
-
-/// A rustc that compiles for BPF although it is not a nightly, and its `core` for BPF.
-const COMPILER_PACKAGES: &[&str] = &["rustc-web", "libstd-rust-web-dev-bpf"];
-
-/// What building bpf-linker needs, besides the C compiler, which cargo has already used to link xtask.
-const LINKER_PACKAGES: &[&str] = &["llvm-22-dev"];
-
-/// Independent tools that tests compare wakelat's figures with.
-const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools"];
-
-/// Every package that setup may install.
-pub fn packages() -> impl Iterator<Item = &'static str> {
-    [COMPILER_PACKAGES, LINKER_PACKAGES, TEST_PACKAGES].concat().into_iter()
-}
 
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +66,9 @@ pub fn plan(facts: &MachineFacts, purpose: Purpose) -> anyhow::Result<Vec<SetupS
         steps.push(if facts.root {
             SetupStep::Tracefs
         } else {
-            SetupStep::Advise("tracefs is not mounted; `sudo mount -t tracefs nodev /sys/kernel/tracing`".to_owned())
+            SetupStep::Advise(
+                "tracefs is not mounted; run `sudo mount -t tracefs nodev /sys/kernel/tracing`".to_owned(),
+            )
         });
     }
     if purpose == Purpose::Test {
@@ -126,7 +117,7 @@ fn test_steps(facts: &MachineFacts) -> Vec<SetupStep> {
         steps.push(match (facts.debian, facts.root) {
             (true, true) => SetupStep::Packages { names, essential: false },
             (true, false) => SetupStep::Advise(format!(
-                "tests that need other tools will be skipped; `sudo apt-get install {}`",
+                "tests that need other tools will be skipped; run `sudo apt-get install {}`",
                 names.join(" ")
             )),
             (false, _) => SetupStep::Advise(format!(
@@ -161,7 +152,7 @@ mod tests {
 
     /// A machine on which setup has finished.
     fn ready() -> MachineFacts {
-        let installed = packages().map(str::to_owned).collect();
+        let installed = crate::setup::packages::all().map(str::to_owned).collect();
         MachineFacts { tracefs: true, missing: None, installed, ..fresh() }
     }
 

@@ -96,7 +96,7 @@ pub fn remedy(finding: &Finding) -> &'static str {
              or keep the waiting task on other CPUs (`taskset`, cpuset)"
         }
         (Component::Placement, _) => {
-            "the waker was interrupted or contended for the run queue lock: look at what happens on its CPU"
+            "find what delays the waker during its wakeups: interrupts on its CPU, or contention for a run queue's lock"
         }
         (Component::Ipi | Component::Idle, _) => {
             "keep CPUs out of deep C-states (`cpupower idle-set`, /dev/cpu_dma_latency), or keep waker and wakee on CPUs that \
@@ -110,7 +110,7 @@ pub fn remedy(finding: &Finding) -> &'static str {
         }
         (Component::Same, _) if is_its_own(finding) => "run fewer threads at a time, or give them more CPUs",
         (Component::Same, _) => {
-            "keep the two on different CPUs (`taskset`, cpuset), or change their weights (`nice`, cpu.weight)"
+            "keep the two tasks on different CPUs (`taskset`, cpuset), or change their weights (`nice`, cpu.weight)"
         }
         (Component::Lower, _) => {
             "check for long sections with preemption disabled (`wakelat timerlat -a 50us`), for lazy preemption and, if \
@@ -120,7 +120,7 @@ pub fn remedy(finding: &Finding) -> &'static str {
             "move it to other CPUs (/proc/irq/NUMBER/smp_affinity), or make it a threaded interrupt (`threadirqs`)"
         }
         (Component::Irq, _) => {
-            "keep timers and IPIs off this CPU: `nohz_full`, `isolcpus`, fewer tasks that change shared memory maps"
+            "keep timers and IPIs off these CPUs: `nohz_full`, `isolcpus`, fewer changes to shared memory maps (TLB shootdowns)"
         }
         (Component::Softirq, CauseName::Interrupt(InterruptSource::Softirq(2 | 3))) => {
             "spread packets over more CPUs (queues, RPS), or keep the device's interrupts off these CPUs"
@@ -133,9 +133,9 @@ pub fn remedy(finding: &Finding) -> &'static str {
         (Component::RtThrottled, _) => {
             "raise /proc/sys/kernel/sched_rt_runtime_us, or make the real-time tasks yield the CPU sooner"
         }
-        (Component::Stolen, _) => "run fewer virtual CPUs per host CPU, or pin them",
+        (Component::Stolen, _) => "on the host, run fewer virtual CPUs per CPU, or pin them to CPUs of their own",
         (Component::Unexplained, _) => {
-            "see the lost events below: raise `--ring-size`, or shorten the `--collect` list"
+            "see the reasons in the table below; for lost events, raise `--ring-size` or shorten the `--collect` list"
         }
     }
 }
@@ -168,7 +168,7 @@ mod tests {
             assert!(remedy(bound).starts_with("it is bound to its CPU"), "{bound}");
         }
         for unbound in ["nginx", "kworker/u16:3-ev", "irq/24-nvme0q1", "/1", "a/b"] {
-            assert!(remedy(unbound).starts_with("keep the two on different CPUs"), "{unbound}");
+            assert!(remedy(unbound).starts_with("keep the two tasks on different CPUs"), "{unbound}");
         }
     }
 }

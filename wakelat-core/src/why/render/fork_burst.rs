@@ -6,8 +6,7 @@ use crate::{
 };
 
 /// What to do about a fork burst.
-pub const REMEDY: &str =
-    "run fewer at a time (`make -j`), reuse long-lived processes, or give them a cgroup with a lower cpu.weight";
+pub const REMEDY: &str = "run fewer of them at a time (`make -jN`), reuse long-lived processes, or give them a cgroup with a lower cpu.weight";
 
 /// The evidence: ``38.2 % of all waiting time (10.1 s of 26.5 s) is queueing behind 1,234 tasks that `make`
 /// forked, …``.

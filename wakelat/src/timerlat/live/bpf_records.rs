@@ -3,7 +3,11 @@
 use bytes::Buf as _;
 use wakelat_common::tracer::{NAME_LEN, TracerRecord, kind};
 
-use super::{clock::LocalClock, layout::comm, threads::ThreadNames};
+use super::{
+    clock::LocalClock,
+    layout::{comm, nanoseconds},
+    threads::ThreadNames,
+};
 use crate::timerlat::record::{OsnoisePeriod, TimerlatContext, TimerlatEvent, TimerlatRecord, TracedTask};
 
 /// Why bytes are not a record.
@@ -76,12 +80,6 @@ pub fn decode(
         kind => return Err(RecordError::Kind(kind)),
     };
     Ok(TimerlatRecord { at_ns, cpu, task: Some(TracedTask { tid, comm: ran }), event })
-}
-
-/// Converts µs to ns. Samples of osnoise are in whole microseconds (`time_to_us`,
-/// kernel/trace/trace_osnoise.c).
-pub fn nanoseconds(us: u64) -> u64 {
-    us.saturating_mul(1000)
 }
 
 fn text(bytes: &[u8]) -> String {

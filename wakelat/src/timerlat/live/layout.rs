@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use wakelat_common::sample::COMM_LEN;
 
-use super::{bpf_records::nanoseconds, clock::LocalClock};
+use super::clock::LocalClock;
 use crate::{
     kernel::format::{EventFormat, FieldLocation},
     timerlat::record::{KernelFrame, OsnoisePeriod, TimerlatContext, TimerlatEvent},
@@ -119,6 +119,12 @@ impl Layouts {
         };
         Some(DecodedRecord { tid: fields.signed("common_pid")?.cast_unsigned(), event })
     }
+}
+
+/// Converts µs to ns. Samples of osnoise are in whole microseconds (`time_to_us`,
+/// kernel/trace/trace_osnoise.c).
+pub fn nanoseconds(us: u64) -> u64 {
+    us.saturating_mul(1000)
 }
 
 /// Makes a name from at most 16 bytes, ended by a NUL if it is shorter.

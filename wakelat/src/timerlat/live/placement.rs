@@ -46,7 +46,7 @@ impl DmaLatency {
         let open = fs::OpenOptions::new().write(true).open(DMA_LATENCY);
         let mut file = open.with_context(|| format!("`--dma-latency`: cannot open `{DMA_LATENCY}`"))?;
         let written = file.write_all(&us.to_ne_bytes());
-        written.with_context(|| format!("`--dma-latency`: the kernel refuses `{us}` in `{DMA_LATENCY}`"))?;
+        written.with_context(|| format!("`--dma-latency`: the kernel rejects `{us}` in `{DMA_LATENCY}`"))?;
         Ok(Self { _file: file })
     }
 }
@@ -70,7 +70,9 @@ pub fn pin(cpus: impl IntoIterator<Item = u32>) -> std::io::Result<()> {
 
 /// Binds wakelat itself to `cpus`.
 pub fn pin_housekeeping(cpus: &Cpus) -> Result<()> {
-    pin(cpus.iter()).with_context(|| format!("`--house-keeping`: the kernel refuses CPUs `{cpus}`"))
+    pin(cpus.iter()).with_context(|| {
+        format!("`--house-keeping`: the kernel rejects CPUs `{cpus}`; expected online CPUs that this process may use")
+    })
 }
 
 /// Sets the requested priority and cgroup of the kernel's measuring threads.
@@ -88,7 +90,7 @@ pub fn place_kernel_threads(config: &TracerConfig, proc: &Path, cgroup_v2: Optio
     let tids = kernel_threads(proc, &format!("{}/", config.tracer.name()));
     if tids.is_empty() {
         bail!(
-            "the tracer `{}` is running, but `{}` shows none of its threads; run in the initial PID namespace",
+            "the tracer `{}` is running, but `{}` shows none of its threads; run wakelat in the initial PID namespace",
             config.tracer.name(),
             proc.display()
         );
@@ -105,7 +107,12 @@ pub fn place_kernel_threads(config: &TracerConfig, proc: &Path, cgroup_v2: Optio
         if let Some(cgroup) = &config.cgroup {
             let may_move = wait_for_thread(proc, tid, |task| task.flags & IS_BOUND == 0);
             let joined = join(tid, cgroup, proc, cgroup_v2);
-            if may_move { joined } else { joined.context("before Linux 6.5 the tracer's threads cannot be moved") }?;
+            if may_move {
+                joined
+            } else {
+                joined
+                    .context("before Linux 6.5 the tracer's threads cannot be moved to a cgroup; leave out `--cgroup`")
+            }?;
         }
     }
     Ok(())
@@ -149,10 +156,12 @@ fn wait_for_thread(proc: &Path, tid: u32, is: impl Fn(&ThreadStat) -> bool) -> b
 pub fn set_priority(tid: u32, priority: Priority) -> Result<()> {
     scheduling::set_priority(tid, priority).with_context(|| {
         let remedy = match priority {
-            Priority::Deadline { .. } => "; a deadline thread needs all CPUs of its domain and free bandwidth",
+            Priority::Deadline { .. } => {
+                "; a SCHED_DEADLINE thread must be allowed on all CPUs of its root domain, and needs free bandwidth"
+            }
             _ => "; it needs CAP_SYS_NICE",
         };
-        format!("`--priority`: the kernel refuses `{priority}` for thread `{tid}`{remedy}")
+        format!("`--priority`: the kernel rejects `{priority}` for thread `{tid}`{remedy}")
     })
 }
 
@@ -162,7 +171,9 @@ pub fn set_priority(tid: u32, priority: Priority) -> Result<()> {
 ///
 /// Fails if the cgroup does not exist, or if the kernel refuses.
 pub fn join(tid: u32, cgroup: &CgroupChoice, proc: &Path, cgroup_v2: Option<&Path>) -> Result<()> {
-    let mount = cgroup_v2.context("`--cgroup`: the cgroup v2 hierarchy is not mounted")?;
+    let mount = cgroup_v2.context(
+        "`--cgroup`: the cgroup v2 hierarchy is not mounted; mount it with `mount -t cgroup2 none DIRECTORY`",
+    )?;
     let path = match cgroup {
         CgroupChoice::Named(name) => name.trim_start_matches('/').to_owned(),
         CgroupChoice::Own => {

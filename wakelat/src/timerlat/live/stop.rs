@@ -38,7 +38,7 @@ impl StopThresholds {
                 ("single noise", *duration_ns, self.stop_us)
             }
             (Tracer::Osnoise, TimerlatEvent::Osnoise(sample)) => {
-                ("total noise of a period", sample.noise_ns, self.stop_total_us)
+                ("total noise of a measurement", sample.noise_ns, self.stop_total_us)
             }
             _ => return None,
         };

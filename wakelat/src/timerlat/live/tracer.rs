@@ -63,7 +63,7 @@ impl TracerSession {
         for (setting, _) in rejected {
             let Setting { file, value, flag, accepted } = setting;
             set(tracefs, setting)
-                .with_context(|| format!("`{flag}`: the kernel refuses `{value}` in `{file}`; {accepted}"))?;
+                .with_context(|| format!("`{flag}`: the kernel rejects `{value}` in `{file}`; {accepted}"))?;
         }
         self.saved_settings.record_applied()
     }

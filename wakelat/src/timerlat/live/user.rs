@@ -136,7 +136,7 @@ fn exit_reason(cpu: u32, pid: u32, status: ExitStatus) -> String {
              tracer is stopped"
         ),
         Some(signal) => format!("the measuring thread `{pid}` of CPU {cpu} was terminated by signal {signal}"),
-        None => format!("the measuring thread `{pid}` of CPU {cpu} failed; see its own message"),
+        None => format!("the measuring thread `{pid}` of CPU {cpu} failed; its error message is above"),
     }
 }
 

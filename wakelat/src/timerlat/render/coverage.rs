@@ -32,7 +32,7 @@ pub fn render(coverage: &TimerlatCoverage, style: &Style, out: &mut String) {
         pieces.push(format!("{} without an activation", counted(skipped, "period")));
     }
     if coverage.noise > 0 {
-        pieces.push(counted(coverage.noise, "interference"));
+        pieces.push(counted(coverage.noise, "noise record"));
     }
     pieces.push(format!("in {span}"));
     let pieces = pieces.into_iter().map(|piece| TextLine::of(TextStyle::Plain, piece)).collect();
@@ -54,16 +54,19 @@ fn losses(coverage: &TimerlatCoverage, style: &Style, out: &mut String) {
         |text: String| paragraph(TextLine::of(TextStyle::Warning, "warning: "), TextStyle::Plain, &text, style, out);
     for (cpu, events) in &coverage.lost {
         warn(format!(
-            "{} lost on CPU {cpu}: the reader was too slow, or the ring buffer is too small",
+            "{} lost on CPU {cpu}: the buffer was full; measure fewer CPUs, or record the trace with a larger `buffer_size_kb`",
             counted(*events, "event")
         ));
     }
     for (cpu, times) in &coverage.lost_unknown {
-        warn(format!("events lost on CPU {cpu} {}, their number is unknown", counted(*times, "time")));
+        warn(format!(
+            "an unknown number of events lost on CPU {cpu}, {}: the buffer was full; measure fewer CPUs, or record the trace with a larger `buffer_size_kb`",
+            counted(*times, "time")
+        ));
     }
     if coverage.overwritten > 0 {
         let events = counted(coverage.overwritten, "event");
-        warn(format!("{events} overwritten before the trace was read; raise `buffer_size_kb`"));
+        warn(format!("{events} overwritten before the trace was read; record it with a larger `buffer_size_kb`"));
     }
     if let Some(missed @ 1..) = coverage.missed {
         let events = counted(missed, "event");

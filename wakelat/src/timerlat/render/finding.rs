@@ -67,7 +67,7 @@ pub fn remedy(finding: &TimerlatFinding) -> String {
         LatencyCause::TimerIrq(..) => "other timers expire in the same IRQ: use fewer on this CPU (/proc/timer_list shows them), or keep \
             them off it (`nohz_full`, `isolcpus`)",
         LatencyCause::Irq(name, _) if OF_THE_CPU.contains(&name.as_str()) => {
-            "keep timers and IPIs off this CPU: `nohz_full`, `isolcpus`, fewer tasks that change shared memory maps"
+            "keep timers and IPIs off this CPU: `nohz_full`, `isolcpus`, fewer changes to shared memory maps (TLB shootdowns)"
         }
         LatencyCause::Irq(_, vector) => {
             return format!(
@@ -86,7 +86,7 @@ pub fn remedy(finding: &TimerlatFinding) -> String {
         LatencyCause::Blocking(_) => "find where it disables preemption: `-a` saves the stack that the IRQ interrupted; or keep it off \
             this CPU (`taskset`, cpuset)",
         LatencyCause::Thread(_) => "it has a higher priority than the tracer's thread: lower it, or keep it off this CPU (`taskset`, cpuset)",
-        LatencyCause::Scheduling => "recording is part of it, and `timerlat hist` shows the latency without that; the rest is the switch itself",
+        LatencyCause::Scheduling => "part of it is the cost of recording, which `timerlat hist` avoids; the rest is the context switch itself",
         LatencyCause::UserSpace => "shorten what runs between two activations",
         LatencyCause::Unexplained => "check below for lost events; steal time of a hypervisor also looks like this",
     }

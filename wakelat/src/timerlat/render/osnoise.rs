@@ -141,8 +141,7 @@ pub fn top(summary: &NoiseSummary, style: &Style) -> String {
     let mut text = format!("times are in {}; % CPU is the share left to the workload", style.pick("µs", "us"));
     if summary.all.periods == 0 {
         text.push_str(
-            ", known at the end of a period; without one, noise is the sum of single noises, and counts are of recorded \
-             events",
+            "; no period has ended, so Noise is the sum of the single noises, and the counts are of recorded events",
         );
     }
     paragraph(TextLine::new(), TextStyle::Dim, &text, style, &mut out);

@@ -42,7 +42,7 @@ pub fn text(summary: &TimerlatSummary, style: &Style) -> String {
     } else if let Some(threshold_ns) =
         summary.options.threshold_ns.filter(|_| summary.all.of(super::super::record::TimerlatContext::Irq).count() > 0)
     {
-        let text = format!("no activation reached {}", units::exact(threshold_ns, style.unicode));
+        let text = format!("no activation reached the threshold of {}", units::exact(threshold_ns, style.unicode));
         paragraph(TextLine::new(), TextStyle::Title, &text, style, &mut out);
     }
     if summary.coverage.noise == 0 {
@@ -66,7 +66,7 @@ pub fn activation(one: &ExplainedActivation, style: &Style, out: &mut String) {
     flow(TextLine::new(), pieces, dot, style, out);
     timeline::draw(one, style, out);
     if one.activation.lossy {
-        let text = "records of this CPU were lost in this time: a cause may be missing";
+        let text = "records of this CPU were lost during this activation: a cause may be missing";
         paragraph(TextLine::of(TextStyle::Warning, "  warning: "), TextStyle::Plain, text, style, out);
     }
     if let Some(why) = &one.activation.stopped {
@@ -144,5 +144,5 @@ fn sum(summary: &TimerlatSummary, style: &Style, out: &mut String) {
             is_nested: false,
         });
     }
-    shares::draw(&rows, summary.explained_ns, "in", style, out);
+    shares::draw(&rows, summary.explained_ns, "count", style, out);
 }

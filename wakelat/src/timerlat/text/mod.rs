@@ -178,8 +178,11 @@ impl<R: BufRead> TraceReader<R> {
             let taken = end.unwrap_or(chunk.len());
             self.unrecognized += taken as u64;
             if self.unrecognized > MAX_UNRECOGNIZED {
-                let why =
-                    format!("no line of a trace in {} MiB, up to line {}", MAX_UNRECOGNIZED >> 20, self.number + 1);
+                let why = format!(
+                    "no trace event in {} MiB, up to line {}; expected the output of `cat trace`",
+                    MAX_UNRECOGNIZED >> 20,
+                    self.number + 1
+                );
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
             }
             let kept = taken.min(MAX_LINE - self.line.len());

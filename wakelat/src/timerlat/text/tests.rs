@@ -178,7 +178,7 @@ fn endless_input_without_a_trace_is_an_error() {
     // trace.
     let noise = [&[0xa5; 4_095][..], b"\n"].concat().repeat(5_000);
     for error in [read_all(io::repeat(0)), read_all(LINE.chain(&noise[..]))].map(|read| read.unwrap_err()) {
-        assert!(error.to_string().contains("no line of a trace in 16 MiB"), "{error}");
+        assert!(error.to_string().contains("no trace event in 16 MiB"), "{error}");
     }
     // Long logs between the lines of a trace are not an error.
     let log = &noise[..noise.len() / 2];

@@ -1,0 +1,15 @@
+//! The Debian packages that setup installs, each list with its reason.
+
+/// A rustc that compiles for BPF although it is not a nightly, and its `core` for BPF.
+pub const COMPILER_PACKAGES: &[&str] = &["rustc-web", "libstd-rust-web-dev-bpf"];
+
+/// What building bpf-linker needs, besides the C compiler, which cargo has already used to link xtask.
+pub const LINKER_PACKAGES: &[&str] = &["llvm-22-dev"];
+
+/// Independent tools that tests compare wakelat's figures with.
+pub const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools"];
+
+/// Every package that setup may install.
+pub fn all() -> impl Iterator<Item = &'static str> {
+    [COMPILER_PACKAGES, LINKER_PACKAGES, TEST_PACKAGES].concat().into_iter()
+}
