@@ -39,7 +39,7 @@ impl Recorder {
         self.write(&Frame::Header(header), out)
     }
 
-    /// One event, and before it what nobody may be able to name later.
+    /// Writes an event, preceded by the names that may be unknown later.
     pub fn event(&mut self, event: &Event, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
         match &event.kind {
             EventKind::WorkItem(WorkItemEvent { function: Some(address), .. }) if self.functions.insert(*address) => {
