@@ -32,7 +32,7 @@ const MANY_TASKS: Messaging = Messaging { groups: 4, fan: 12, messages: usize::M
 /// Messaging between so few tasks that everything else runs soon.
 const FEW_TASKS: Messaging = Messaging { groups: 2, fan: 4, ..MANY_TASKS };
 
-/// Length of the windows in each of which a limit holds: ns.
+/// Length of the windows over which a limit holds: ns.
 const WINDOW_NS: u64 = 10_000_000_000;
 
 /// Time from which the limit holds over the whole run: ns.

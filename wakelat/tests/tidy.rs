@@ -100,9 +100,11 @@ fn assert_only_in(directory: &str, allowed: &[&str], what: &str, is_broken: impl
 }
 
 /// The modules of `wakelat` that only compute; `wakelat-core` has no others.
-const PURE: [&str; 13] = [
+const PURE: [&str; 16] = [
     "wakelat/src/timerlat/assemble.rs",
     "wakelat/src/timerlat/explain/",
+    "wakelat/src/timerlat/finding.rs",
+    "wakelat/src/timerlat/linear.rs",
     "wakelat/src/timerlat/live/clock.rs",
     "wakelat/src/timerlat/live/layout.rs",
     "wakelat/src/timerlat/live/page.rs",
@@ -110,6 +112,7 @@ const PURE: [&str; 13] = [
     "wakelat/src/timerlat/live/trace_text.rs",
     "wakelat/src/timerlat/mod.rs",
     "wakelat/src/timerlat/noise.rs",
+    "wakelat/src/timerlat/periods.rs",
     "wakelat/src/timerlat/record.rs",
     "wakelat/src/timerlat/render/",
     "wakelat/src/timerlat/summary.rs",

@@ -90,7 +90,7 @@ impl Stage {
     }
 }
 
-/// A pipe of which every task has both ends.
+/// A pipe: every task has both of its ends.
 pub struct BytePipe {
     reader: std::io::PipeReader,
     writer: std::io::PipeWriter,

@@ -116,7 +116,7 @@ impl Groups {
         let distribution = Rc::make_mut(&mut group.distribution);
         distribution.record(latest);
         if let Some(period) = self.period {
-            // A group of a single task stands for that task only, so its waits need no weight for
+            // A group of a single task represents only that task, so its waits need no weight for
             // sampling tasks.
             let shift = if self.keys.contains(&Key::Tid) { 0 } else { wait.sampling_shift };
             distribution.record_sampled(wait.tid, shift, period, latency_ns);

@@ -44,9 +44,9 @@ pub struct StackCounts {
     pub over_budget: u64,
     /// Stacks, kernel and user counted separately, for which the kernel's map had no room.
     pub no_room: u64,
-    /// Kernel stacks of which nothing could be read.
+    /// Kernel stacks that could not be read.
     pub no_kernel: u64,
-    /// User stacks that do not exist, or of which nothing could be read.
+    /// User stacks that do not exist or could not be read.
     pub no_user: u64,
     /// Stacks that were dropped because too many tasks with stacks had not run yet.
     pub given_up: u64,

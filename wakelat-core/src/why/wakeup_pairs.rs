@@ -33,7 +33,7 @@ enum WakerKey {
     Idle,
     /// A task.
     Task(GroupKey),
-    /// A task of which the requested keys are unknown.
+    /// A task whose requested keys are unknown.
     Unknown,
 }
 
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(ranked(&[Key::Pid], &[77]), [row("comm bash, pid 70", "comm nginx, pid 1230", 1)]);
         let user = "cgroup /user.slice/user-1000.slice/session-3.scope";
         assert_eq!(ranked(&[Key::Cgroup], &[77]), [row(user, "cgroup /system.slice/nginx.service", 1)]);
-        // The cgroup of a task of which only the name is known is unknown.
+        // If only the name of a task is known, its cgroup is not.
         assert_eq!(ranked(&[Key::Cgroup], &[78])[0].0, "");
         assert_eq!(ranked(&[Key::Container], &[77]), [row("container (none)", "container (none)", 1)]);
     }

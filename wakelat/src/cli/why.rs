@@ -88,8 +88,12 @@ impl WhyFlags {
     pub(super) fn command(mut self, machine: impl FnOnce() -> Result<Machine, CliError>) -> Result<Command, CliError> {
         if let Some(input) = &self.input {
             let (grouping, output) = (self.grouping.config(&[])?, self.common.output.config()?);
-            let recorded = WhyRecordedConfig::new(input, grouping, (self.worst, self.details), output)?;
-            return Ok(Command::WhyRecorded(recorded));
+            let recorded = WhyRecordedConfig::new(input, grouping, output)?;
+            return Ok(Command::WhyRecorded(WhyRecordedConfig {
+                worst: self.worst,
+                details: self.details,
+                ..recorded
+            }));
         }
         let stacks = self.stacks.stacks();
         if self.worst == 0 && (stacks.waker || stacks.wakee) && stacks.folded.is_none() {

@@ -83,7 +83,7 @@ struct WhyOptions<'a> {
     worst: usize,
     details: bool,
     output: &'a OutputConfig,
-    /// The waits are live, and not those of a recording.
+    /// The waits are live, not recorded.
     is_live: bool,
 }
 

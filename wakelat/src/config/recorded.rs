@@ -26,17 +26,12 @@ pub struct WhyRecordedConfig {
 }
 
 impl WhyRecordedConfig {
-    /// Checks that the recording can be read, and shown in this form.
-    pub(crate) fn new(
-        input: &Path,
-        grouping: GroupingConfig,
-        (worst, details): (usize, bool),
-        output: OutputConfig,
-    ) -> Result<Self, ConfigError> {
+    /// Checks that the recording can be read, and shown in this form. Shows no timelines and no details.
+    pub(crate) fn new(input: &Path, grouping: GroupingConfig, output: OutputConfig) -> Result<Self, ConfigError> {
         output.check_input("--input", input)?;
         check_why(&grouping, &output)?;
         let GroupingConfig { by, max_groups, .. } = grouping;
-        Ok(Self { input: input.to_owned(), by, max_groups, worst, details, output })
+        Ok(Self { input: input.to_owned(), by, max_groups, worst: 0, details: false, output })
     }
 }
 

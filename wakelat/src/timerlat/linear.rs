@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The buckets of a histogram, the first of which begins at 0.
+/// The buckets of a histogram; the first begins at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bins {
     /// The width of each bucket: ns.

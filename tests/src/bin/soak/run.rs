@@ -31,7 +31,7 @@ const MAX_STALL: Duration = Duration::from_secs(10);
 /// Interval between two checks of the pipes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval at which the progress of the pipes is printed, so that a slow machine can be told from a stuck one.
+/// Interval at which the progress of the pipes is printed, to distinguish a slow machine from a stuck one.
 const PRINT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Files and values that make the kernel watch for locked-up CPUs, hung tasks and stalls of RCU.

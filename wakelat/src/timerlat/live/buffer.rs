@@ -116,7 +116,7 @@ impl TraceBuffer {
             if !cpu.unknown {
                 return cpu.lost;
             }
-            // The kernel's own count, of which the pages report only a part.
+            // The kernel's own count; the pages report only a part of it.
             let stats = fs::read_to_string(&cpu.stats).unwrap_or_default();
             cpu.lost.max(overrun(&stats).unwrap_or(0)).max(1)
         };
