@@ -5,23 +5,23 @@
 #![cfg_attr(not(any(feature = "user", test)), no_std)]
 
 pub mod bucket;
-pub mod class;
+pub mod classic_record;
 pub mod counter;
 pub mod filter;
 pub mod glob;
 pub mod histogram;
+pub mod osnoise_tracer;
 pub mod pending_wait;
-pub mod record;
 pub mod sample;
 pub mod sampling;
 pub mod stack;
 pub mod timeline;
-pub mod tracer;
+pub mod wait_class;
 pub mod wait_context;
 
-pub use class::{Class, Classes};
 pub use counter::{Counter, Counters};
 pub use sample::Sample;
+pub use wait_class::{Class, Classes};
 
 #[cfg(feature = "aya")]
 mod pod {
@@ -39,7 +39,7 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::filter::Filter {}
     // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::record::Offsets {}
+    unsafe impl aya::Pod for crate::classic_record::Offsets {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::histogram::Histogram {}
     // SAFETY: repr(C), integers only, without padding.

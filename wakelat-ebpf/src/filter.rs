@@ -4,8 +4,8 @@
 use wakelat_common::filter::{Filter, part};
 
 use crate::{
+    kernel_structs::TaskFields,
     maps::{CGROUPS, FILTER, FILTER_PARTS, OWN_TGID, PIDS, TGIDS},
-    task::TaskFields,
 };
 
 /// Whether the filter accepts `task`, on whatever CPU it is.

@@ -4,7 +4,7 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{ForkExecRecord, kind};
 
-use crate::{sample, task::TaskFields, timeline, window};
+use crate::{kernel_structs::TaskFields, sample, timeline, window};
 
 /// Emits a record for `task`. `child` is the TID of the new thread; 0 means that `task` called exec.
 #[inline(always)]

@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use wakelat_common::histogram::{HISTOGRAMS as ENTRIES, Histogram, slot};
 
-use crate::{ended_wait::EndedWait, sample::sample, task::TaskFields};
+use crate::{ended_wait::EndedWait, kernel_structs::TaskFields, sample::sample};
 
 /// Key: a [`slot`]. Value: this CPU's waits of that class. Read and cleared by user space, one half at a
 /// time.

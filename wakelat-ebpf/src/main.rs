@@ -11,7 +11,7 @@ mod accessors {
     include!(concat!(env!("OUT_DIR"), "/core.rs"));
 }
 #[cfg(target_arch = "bpf")]
-mod budget;
+mod classic_record;
 #[cfg(target_arch = "bpf")]
 mod ended_wait;
 #[cfg(target_arch = "bpf")]
@@ -25,13 +25,15 @@ mod histogram;
 #[cfg(target_arch = "bpf")]
 mod interrupt;
 #[cfg(target_arch = "bpf")]
+mod kernel_structs;
+#[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
-mod noise;
+mod osnoise_tracer;
 #[cfg(target_arch = "bpf")]
-mod object;
+mod panic_license;
 #[cfg(target_arch = "bpf")]
-mod record;
+mod run_budget;
 #[cfg(target_arch = "bpf")]
 mod sample;
 #[cfg(target_arch = "bpf")]
@@ -42,8 +44,6 @@ mod stack;
 mod switch;
 #[cfg(target_arch = "bpf")]
 mod switch_record;
-#[cfg(target_arch = "bpf")]
-mod task;
 #[cfg(target_arch = "bpf")]
 mod task_table;
 #[cfg(target_arch = "bpf")]

@@ -10,8 +10,8 @@ use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE};
 
 use crate::{
     ended_wait::EndedWait,
+    kernel_structs::TaskFields,
     maps::{CpuCounters, SAMPLES, WITH_CGROUP, ring_is_at_watermark},
-    task::TaskFields,
 };
 
 /// A CPU checks the fill level of the ring buffer once in this many samples. Must be a power of two.

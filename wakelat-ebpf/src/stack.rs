@@ -18,7 +18,7 @@ use wakelat_common::{
     timeline::kind,
 };
 
-use crate::{filter, maps::wants, sample, sampling, task::TaskFields, timeline};
+use crate::{filter, kernel_structs::TaskFields, maps::wants, sample, sampling, timeline};
 
 /// Kernel stacks by ID. Read by user space. The loader makes room if stacks are requested.
 #[btf_map]

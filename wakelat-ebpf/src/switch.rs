@@ -5,13 +5,11 @@ use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::{Class, Counter, pending_wait::PrevState, timeline::feature, wait_context::TrackedTask};
 
 use crate::{
-    budget,
     ended_wait::EndedWait,
     filter, histogram,
+    kernel_structs::TaskFields,
     maps::{AGGREGATE, CpuCounters, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, wants},
-    sample, sampling,
-    task::TaskFields,
-    task_table,
+    run_budget, sample, sampling, task_table,
     timeline::{self, feature_enabled},
     window,
 };
@@ -47,7 +45,7 @@ impl SwitchContext for LazySwitchContext {
 /// Handles both halves of a switch, `prev` first.
 #[inline(always)]
 pub fn switch<T: TaskFields>(preempt: bool, prev: T, next: T) {
-    if !window::is_open() || !budget::allows_run() {
+    if !window::is_open() || !run_budget::allows_run() {
         return;
     }
     let prev_pid = prev.pid();

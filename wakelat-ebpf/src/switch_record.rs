@@ -24,10 +24,10 @@ use wakelat_common::{
 use crate::{
     ended_wait::EndedWait,
     filter,
+    kernel_structs::{Read, Task, TaskFields as _, name_of},
     maps::{CpuCounters, WITH_CGROUP},
     sample, stack,
     switch::{self, SwitchContext},
-    task::{Read, Task, TaskFields as _, name_of},
     timeline::{self, feature_enabled},
     window,
 };

@@ -50,7 +50,7 @@ use aya_ebpf::{
 };
 use wakelat_common::wait_context::{Slot, TrackedTask};
 
-use crate::{maps::add, task::TaskFields};
+use crate::{kernel_structs::TaskFields, maps::add};
 
 /// Key: the low bits of a TID. Value: the slot, with the pending wait of its owner. Written by every
 /// program; read and emptied by user space through a mapping of its own (since 5.5) when the programs

@@ -16,10 +16,9 @@ use wakelat_common::{
 
 use crate::{
     filter,
+    kernel_structs::TaskFields,
     maps::{TIMELINE_FEATURES, add},
-    sample,
-    task::TaskFields,
-    task_table, window,
+    sample, task_table, window,
 };
 
 /// State of this CPU between two of its records. User space reads its count of lost records.

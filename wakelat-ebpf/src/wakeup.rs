@@ -18,11 +18,10 @@ use wakelat_common::{
 };
 
 use crate::{
-    budget, filter,
+    filter,
+    kernel_structs::TaskFields,
     maps::{CpuCounters, FROM_WAKING, TRIGGER_RULES, wants},
-    sampling, stack,
-    task::TaskFields,
-    task_table,
+    run_budget, sampling, stack, task_table,
     timeline::{self, feature_enabled},
     window,
 };
@@ -31,7 +30,7 @@ use crate::{
 /// context, before the kernel has selected a CPU for the task.
 #[inline(always)]
 pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
-    if !window::is_open() || !budget::allows_run() {
+    if !window::is_open() || !run_budget::allows_run() {
         return;
     }
     // SAFETY: no arguments, no side effects; so it is wherever these helpers are called.
@@ -112,7 +111,7 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
 /// If the filter rejects the CPU of a wakeup that starts no wait, the wakeup counts as `filtered`.
 #[inline(always)]
 pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
-    if !window::is_open() || !budget::allows_run() {
+    if !window::is_open() || !run_budget::allows_run() {
         return;
     }
     let Some(tally) = CpuCounters::of(class) else { return };

@@ -4,7 +4,7 @@
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{WorkItemRecord, kind};
 
-use crate::{sample, task, timeline, window};
+use crate::{kernel_structs, sample, timeline, window};
 
 /// In place of a function: the work item ends.
 pub const NONE: u64 = 0;
@@ -13,7 +13,7 @@ pub const NONE: u64 = 0;
 /// function, or [`NONE`].
 #[inline(always)]
 pub fn emit(function: u64) {
-    if !window::is_open() || !task::is_worker() {
+    if !window::is_open() || !kernel_structs::is_worker() {
         return;
     }
     let Some(here) = timeline::cpu_state() else { return };

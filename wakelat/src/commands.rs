@@ -1,7 +1,7 @@
 //! The commands that measure, and the views with which they show their results.
 
 mod record;
-mod stacks;
+mod stack_symbolizer;
 mod top;
 mod trace_all;
 mod trace_breakdown;
@@ -16,7 +16,7 @@ use wakelat_common::filter::part;
 use crate::{
     collect::TimelineSettings,
     config::{Colour, Config, LiveConfig, OsnoiseConfig, OutputConfig, TimerlatConfig, TracerInput, VerifyConfig},
-    kernel::{Features, btf::KernelBtf, privilege, tracefs::TracefsAccess},
+    kernel::{Features, btf::KernelBtf, privilege, tracefs_access::TracefsAccess},
     session::{self, Environment, StopReason, View, output::Output},
     status::status,
     timerlat, verify,
@@ -61,7 +61,7 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<StopReason> {
     match &config.origin {
         TracerInput::Saved(saved) => {
             let (style, _) = style(&saved.output);
-            timerlat::run::timerlat(saved, config.shown, &style).map(|()| StopReason::Done)
+            timerlat::saved_trace::timerlat(saved, config.shown, &style).map(|()| StopReason::Done)
         }
         TracerInput::Live(live) => {
             let (style, _) = style(&live.output);
@@ -87,7 +87,7 @@ pub fn osnoise(config: &OsnoiseConfig) -> Result<StopReason> {
     match &config.origin {
         TracerInput::Saved(saved) => {
             let (style, _) = style(&saved.output);
-            timerlat::run::osnoise(saved, config.shown, &style).map(|()| StopReason::Done)
+            timerlat::saved_trace::osnoise(saved, config.shown, &style).map(|()| StopReason::Done)
         }
         TracerInput::Live(live) => {
             let (style, _) = style(&live.output);

@@ -10,7 +10,7 @@ use crate::{
     kernel::{
         Features, Machine, Roots,
         requirement::{self, Requirement, RequirementState},
-        tracefs::TracefsAccess,
+        tracefs_access::TracefsAccess,
     },
     timerlat::live::saved_settings,
     tracefs::{self, leftovers},
@@ -18,7 +18,7 @@ use crate::{
 use wakelat_core::render::{
     Style,
     style::TextStyle,
-    text::{TextLine, clean, width},
+    text_line::{TextLine, clean, width},
 };
 
 /// The checklist in JSON.

@@ -13,7 +13,7 @@ use crate::kernel::format::{EventFormat, FormatField};
 use crate::tracefs::TracefsMount;
 use wakelat_core::render::OutputFormat;
 use wakelat_core::render::style::{Style, TextStyle};
-use wakelat_core::render::text::{TextLine, clean, left, right};
+use wakelat_core::render::text_line::{TextLine, clean, left, right};
 use wakelat_core::render::units;
 
 /// A tracepoint and its state in a tracefs instance.

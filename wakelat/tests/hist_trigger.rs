@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use wakelat::hist_trigger::kernel_text::kernel_text;
 use wakelat::hist_trigger::parse::{Completeness, HistErrorKind, HistogramReader, parse};
-use wakelat::hist_trigger::write::kernel_text;
 use wakelat::hist_trigger::{EntryKey, EntryValue, HistogramTotals, SavedField, TriggerHistogram};
 
 fn fixture(name: &str) -> Vec<u8> {

@@ -4,8 +4,8 @@
 use std::io::{BufReader, Read};
 
 use proptest::prelude::*;
+use wakelat::hist_trigger::kernel_text::kernel_text;
 use wakelat::hist_trigger::parse::{Completeness, HistErrorKind, HistogramReader, parse};
-use wakelat::hist_trigger::write::kernel_text;
 use wakelat::hist_trigger::{
     EntryKey, EntryValue, FieldModifier, HistogramEntry, HistogramTotals, SavedField, TrackData, TriggerField,
     TriggerHistogram, TriggerSpec,

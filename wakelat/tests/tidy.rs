@@ -111,8 +111,8 @@ const PURE: [&str; 16] = [
     "wakelat/src/timerlat/live/stop.rs",
     "wakelat/src/timerlat/live/trace_text.rs",
     "wakelat/src/timerlat/mod.rs",
-    "wakelat/src/timerlat/noise.rs",
-    "wakelat/src/timerlat/periods.rs",
+    "wakelat/src/timerlat/osnoise_summary.rs",
+    "wakelat/src/timerlat/skipped_periods.rs",
     "wakelat/src/timerlat/record.rs",
     "wakelat/src/timerlat/render/",
     "wakelat/src/timerlat/summary.rs",
@@ -186,8 +186,8 @@ fn kernel_structures_are_read_in_one_place() {
     let uses = |name: &'static str| move |source: &Source| source.words().any(|word| word == name);
     let programs = "wakelat-ebpf/src";
     let main = "wakelat-ebpf/src/main.rs";
-    let (task, record) = ("wakelat-ebpf/src/task.rs", "wakelat-ebpf/src/record.rs");
-    let clocks = "wakelat-ebpf/src/task/clocks.rs";
+    let (task, record) = ("wakelat-ebpf/src/kernel_structs.rs", "wakelat-ebpf/src/classic_record.rs");
+    let clocks = "wakelat-ebpf/src/kernel_structs/runqueue_clocks.rs";
     assert_only_in(programs, &[main, task, clocks], "accessors of kernel structures", uses("accessors"));
     assert_only_in(programs, &[task, record], "reading of kernel memory", uses("bpf_probe_read_kernel"));
 }

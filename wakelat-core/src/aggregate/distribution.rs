@@ -9,9 +9,9 @@ use wakelat_common::{
 };
 
 use super::{
-    rank::Percentile,
-    sampled::{Period, SampledDistribution, SamplingState},
-    values::Values,
+    estimate::{Period, SampledDistribution, SamplingState},
+    latency_store::Values,
+    percentile_rank::Percentile,
 };
 use crate::wait::Comm;
 

@@ -4,11 +4,11 @@ pub mod bounded;
 pub mod container;
 pub mod coverage;
 pub mod distribution;
+pub mod estimate;
 pub mod key;
-pub mod rank;
-pub mod sampled;
-mod values;
-pub mod worst;
+mod latency_store;
+pub mod longest;
+pub mod percentile_rank;
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -17,9 +17,9 @@ use wakelat_common::{Class, histogram::Histogram};
 use self::{
     bounded::{SpaceSaving, Sum},
     distribution::{Distribution, Maximum},
+    estimate::{Period, SamplingState},
     key::{GroupKey, Key, Names, by_name},
-    sampled::{Period, SamplingState},
-    worst::WorstWaits,
+    longest::WorstWaits,
 };
 use crate::{
     hash::HashMap,

@@ -14,7 +14,7 @@ mod read;
 mod write;
 
 #[cfg(test)]
-mod layout;
+mod layout_tests;
 #[cfg(test)]
 mod tests;
 

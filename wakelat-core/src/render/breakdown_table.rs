@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use super::{
     BreakdownRenderer, RenderContext,
     columns::{self, Column, Columns, GAP},
-    coverage,
+    coverage, labels,
     style::{Style, TextStyle},
-    units, words,
+    units,
 };
 use crate::{
     report::{LatencyFrom, Report},
@@ -33,7 +33,7 @@ const WAIT_COLUMNS: [Column<Breakdown>; 5] = [
         style: TextStyle::Plain,
         cell: |breakdown, _, width, style| {
             let wait = &breakdown.ended_wait.wait;
-            words::task(wait.comm, wait.tid, wait.pid, width, style)
+            labels::task(wait.comm, wait.tid, wait.pid, width, style)
         },
     },
     Column::class(|breakdown, _, _, _| breakdown.ended_wait.wait.class.name().to_owned()),
@@ -166,7 +166,7 @@ mod tests {
         render::{
             OutputFormat, testing,
             tests::{ascii, terminal},
-            text::width,
+            text_line::width,
         },
         timeline::{
             Timeline,

@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 
 use super::{
-    PERCENTILES, ReportRenderer, clock, coverage,
-    rows::{ChartRow, rows},
+    PERCENTILES, ReportRenderer,
+    chart_rows::{ChartRow, rows},
+    clock, coverage, labels,
     style::{Style, TextStyle},
-    table,
-    text::{TextLine, flow, right, width},
-    units, window, words,
+    text_line::{TextLine, flow, right, width},
+    top_table, units, window,
 };
 use crate::{
     aggregate::distribution::{Bucket, Distribution},
@@ -53,7 +53,7 @@ pub fn write(report: &Report, style: &Style, out: &mut dyn Write) -> io::Result<
         let groups: Vec<&Group> = rest.iter().map(|index| &report.groups[*index]).collect();
         let title = format!("{}, one line each:", units::counted(rest.len() as u64, "more group"));
         TextLine::of(TextStyle::Title, title).finish(style, &mut text);
-        table::lines(&groups, report, table::Sort::Runs, style, &mut text);
+        top_table::lines(&groups, report, top_table::Sort::Runs, style, &mut text);
         text.push('\n');
     }
     coverage::render(report, style, &mut text);
@@ -79,11 +79,11 @@ pub fn bars(distribution: &Distribution, style: &Style, out: &mut String) {
 fn title(group: &Group, report: &Report, style: &Style, out: &mut String) {
     let count = units::counted(group.distribution.count(), "wait");
     let dot = style.pick(" · ", " | ");
-    let mut line = TextLine::of(TextStyle::Title, words::figure(group.class, report.from));
-    if let Some(key) = words::key(&group.key, style) {
+    let mut line = TextLine::of(TextStyle::Title, labels::figure(group.class, report.from));
+    if let Some(key) = labels::key(&group.key, style) {
         line.push(TextStyle::Dim, dot);
         let room = style.columns().saturating_sub(line.width() + width(dot) + width(&count)).max(8);
-        line.push(TextStyle::Title, super::text::fit(&key, room, style));
+        line.push(TextStyle::Title, super::text_line::fit(&key, room, style));
     }
     flow(TextLine::new(), vec![line, TextLine::of(TextStyle::Plain, count)], dot, style, out);
 }
@@ -208,7 +208,7 @@ fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
     let ends = vec![figure("min", distribution.min_ns()), figure("avg", distribution.mean_ns())];
     let percentiles: Vec<TextLine> = PERCENTILES
         .iter()
-        .map(|(percent, name)| text(name, words::percentile(distribution, *percent, style)))
+        .map(|(percent, name)| text(name, labels::percentile(distribution, *percent, style)))
         .collect();
     let head = || TextLine::of(TextStyle::Plain, "  ");
     let all = [ends.clone(), percentiles.clone()].concat();
@@ -221,7 +221,7 @@ fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
     let Some(max) = distribution.max() else { return };
     let at = clock::unix_ns(max.at_ns, report.unix_offset_ns);
     let at = clock::time_beside(at, report.start_unix_ns, &style.zone);
-    let who = words::thread(Some(max.comm), max.tid, style.columns() - "  by ".len(), style);
+    let who = labels::thread(Some(max.comm), max.tid, style.columns() - "  by ".len(), style);
     let mut pieces = vec![
         figure("max", max.latency_ns),
         TextLine::of(TextStyle::Plain, format!("at {at}")),
@@ -233,7 +233,7 @@ fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
         Some(worst) => {
             pieces.push(TextLine::of(TextStyle::Plain, on));
             let running =
-                words::thread(Some(worst.prev_comm), worst.prev_tid, style.columns() - "  (running: )".len(), style);
+                labels::thread(Some(worst.prev_comm), worst.prev_tid, style.columns() - "  (running: )".len(), style);
             pieces.push(TextLine::of(TextStyle::Plain, format!("(running: {running})")));
         }
         None => pieces.push(TextLine::of(TextStyle::Plain, on)),

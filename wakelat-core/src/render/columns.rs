@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::{
     RenderContext,
     style::{Style, TextStyle},
-    text::{TextLine, left, right},
+    text_line::{TextLine, left, right},
 };
 
 /// A column of a table with a line for each `T`.

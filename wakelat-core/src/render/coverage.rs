@@ -4,13 +4,13 @@
 use std::io::{self, Write};
 
 use super::{
+    labels,
     style::{Style, TextStyle},
-    text::{TextLine, flow, paragraph},
+    text_line::{TextLine, flow, paragraph},
     units::{counted, duration, exact, share, small_share, thousands},
-    words,
 };
 use crate::{
-    aggregate::sampled::CONFIDENCE_PERCENT,
+    aggregate::estimate::CONFIDENCE_PERCENT,
     report::{CoverageTerms, Mode, Report, Sampling},
 };
 
@@ -45,7 +45,7 @@ pub fn render(report: &Report, style: &Style, out: &mut String) {
         terms("preemption", preemptions, filtered, missed_unknown, style, out);
     }
     if let Some(oldest) = coverage.oldest_waiting {
-        let who = words::thread(Some(oldest.comm), oldest.tid, usize::MAX, style);
+        let who = labels::thread(Some(oldest.comm), oldest.tid, usize::MAX, style);
         let waited = duration(oldest.latency_ns, style.unicode);
         let pieces = [format!("{who},"), format!("for {waited}")].map(|text| TextLine::of(TextStyle::Plain, text));
         flow(TextLine::of(TextStyle::Dim, "longest still waiting: "), pieces.into(), " ", style, out);

@@ -7,8 +7,8 @@ use csv::{Writer, WriterBuilder};
 use super::{
     BreakdownRenderer, EventRenderer, PERCENTILES, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
     clock,
-    document::{WaitFields, component_fields, from_name, terms},
-    event::EventFields,
+    event_document::EventFields,
+    report_document::{WaitFields, component_fields, from_name, terms},
 };
 use crate::{
     aggregate::distribution::Distribution,

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{
     BreakdownRenderer, EventRenderer, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
-    document::{ReportDocument, WaitDocument},
-    event::EventDocument,
+    event_document::EventDocument,
+    report_document::{ReportDocument, WaitDocument},
 };
 use crate::{
     report::Report,

@@ -12,7 +12,7 @@
 use std::io::{self, Write};
 
 use crate::{
-    aggregate::rank::Percentile,
+    aggregate::percentile_rank::Percentile,
     report::{Group, LatencyFrom, Report},
     timeline::{Breakdown, slice::SchedLine as Event},
     wait::{Comm, Wait},
@@ -25,27 +25,27 @@ pub mod coverage;
 pub mod csv;
 pub mod json;
 pub mod screen;
-pub mod shares;
+pub mod share_table;
 pub mod slice_table;
 pub mod style;
-pub mod table;
 pub mod timeline;
+pub mod top_table;
 pub mod trace_table;
 pub mod units;
 
+mod chart_rows;
 pub(crate) mod clock;
-pub(crate) mod document;
-mod event;
-mod rows;
-pub mod text;
-pub mod words;
+mod event_document;
+pub mod labels;
+pub(crate) mod report_document;
+pub mod text_line;
 
 #[cfg(test)]
-mod documentation;
+mod documentation_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod output_page;
 #[cfg(test)]
-mod properties;
+mod property_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -54,7 +54,7 @@ mod tests;
 pub use style::Style;
 
 use style::TextStyle;
-use text::TextLine;
+use text_line::TextLine;
 
 /// The percentiles that every renderer shows, and their names for people.
 pub const PERCENTILES: [(Percentile, &str); 4] =
@@ -80,7 +80,7 @@ pub enum ReportView {
     /// `top`: a line for each group, up to a limit.
     Table {
         /// The column to sort by.
-        sort: table::Sort,
+        sort: top_table::Sort,
         /// Maximum number of groups to show, or `None` for all.
         limit: Option<usize>,
     },
@@ -91,7 +91,7 @@ impl ReportView {
     pub fn groups<'a>(&self, report: &'a Report, style: &Style) -> Vec<&'a Group> {
         let mut groups: Vec<&Group> = report.groups.iter().collect();
         if let Self::Table { sort, limit } = self {
-            table::order(&mut groups, *sort, style);
+            top_table::order(&mut groups, *sort, style);
             groups.truncate(limit.unwrap_or(usize::MAX));
         }
         groups
@@ -164,7 +164,7 @@ impl OutputFormat {
     pub fn reports(self, view: ReportView, keys: &[&'static str], style: Style) -> Box<dyn ReportRenderer> {
         match (self, view) {
             (Self::Human, ReportView::Chart) => Box::new(chart::Chart { style }),
-            (Self::Human, ReportView::Table { sort, limit }) => Box::new(table::Table { style, sort, limit }),
+            (Self::Human, ReportView::Table { sort, limit }) => Box::new(top_table::Table { style, sort, limit }),
             (Self::Json, view) => Box::new(json::JsonReports { view }),
             (Self::Csv, view) => Box::new(csv::CsvReports::new(keys, view)),
         }

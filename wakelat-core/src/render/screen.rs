@@ -3,7 +3,7 @@
 use super::{
     Style, clock,
     style::TextStyle,
-    text::{TextLine, fit},
+    text_line::{TextLine, fit},
     units,
 };
 use crate::report::Report;
@@ -50,8 +50,8 @@ mod tests {
     use super::*;
     use crate::render::{
         OutputFormat, ReportView,
-        table::Sort,
         tests::{many_groups, show, terminal},
+        top_table::Sort,
     };
 
     /// A table of many groups, with every kind of loss below it.

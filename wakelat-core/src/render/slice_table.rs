@@ -7,10 +7,10 @@ use wakelat_common::pending_wait::PrevState;
 use super::{
     EventRenderer, RenderContext,
     columns::{self, Column, Columns, GAP},
-    coverage,
+    coverage, labels,
     style::{Style, TextStyle},
-    text::TextLine,
-    units, words,
+    text_line::TextLine,
+    units,
 };
 use crate::{
     report::Report,
@@ -71,7 +71,7 @@ const COLUMNS: [Column<Slice>; 6] = [
         max_width: 23,
         align_right: false,
         style: TextStyle::Plain,
-        cell: |slice, _, width, style| words::thread(Some(slice.next.comm), slice.next.tid, width, style),
+        cell: |slice, _, width, style| labels::thread(Some(slice.next.comm), slice.next.tid, width, style),
     },
 ];
 
@@ -117,14 +117,14 @@ impl EventRenderer for SliceTable {
         let (sign, rest) = match event {
             Event::Slice(slice) => (if slice.task.tid == 0 { 'i' } else { 's' }, self.columns.cells(slice, context)),
             Event::Migration(migration) => {
-                let who = words::thread(Some(migration.comm), migration.tid, usize::MAX, style);
+                let who = labels::thread(Some(migration.comm), migration.tid, usize::MAX, style);
                 let waits = if migration.waiting { ", while waiting" } else { "" };
                 ('m', TextLine::of(TextStyle::Dim, format!("{who} migrates to CPU {}{waits}", migration.to_cpu)))
             }
             Event::Wakeup(wakeup) => {
-                let who = words::thread(Some(wakeup.comm), wakeup.tid, usize::MAX, style);
+                let who = labels::thread(Some(wakeup.comm), wakeup.tid, usize::MAX, style);
                 let what = if wakeup.new { "is created by" } else { "is woken by" };
-                let waker = words::thread((context.name_of)(wakeup.waker_tid), wakeup.waker_tid, usize::MAX, style);
+                let waker = labels::thread((context.name_of)(wakeup.waker_tid), wakeup.waker_tid, usize::MAX, style);
                 let running = if wakeup.running { ", while running" } else { "" };
                 ('w', TextLine::of(TextStyle::Dim, format!("{who} {what} {waker}{running}")))
             }
@@ -133,7 +133,7 @@ impl EventRenderer for SliceTable {
                 ('!', TextLine::of(TextStyle::Warning, lost))
             }
             Event::Unseen { expected, switched_out, .. } => {
-                let name = |tid| words::thread((context.name_of)(tid), tid, usize::MAX, style);
+                let name = |tid| labels::thread((context.name_of)(tid), tid, usize::MAX, style);
                 let unseen = format!(
                     "! {} switches out after {} had switched in: no tracepoint showed the switch between them",
                     name(*switched_out),
@@ -185,7 +185,7 @@ fn task(slice: &Slice, _: &RenderContext, width: usize, style: &Style) -> String
     if slice.task.tid == 0 {
         return "idle".to_owned();
     }
-    words::task(slice.task.comm, slice.task.tid, slice.task.pid, width, style)
+    labels::task(slice.task.comm, slice.task.tid, slice.task.pid, width, style)
 }
 
 fn duration(ns: Option<u64>, style: &Style) -> String {
@@ -323,7 +323,7 @@ pub(crate) mod tests {
             let map: Vec<u32> = (0..cpus).collect();
             let style = Style { timestamps: stamped, unicode: !plain, ..terminal(width) };
             let text = show(OutputFormat::Human, &map, &events(), style);
-            let widest = text.lines().map(crate::render::text::width).max().unwrap();
+            let widest = text.lines().map(crate::render::text_line::width).max().unwrap();
             prop_assert!(widest <= width, "{} of {}: {}", widest, width, text);
         }
     }

@@ -9,7 +9,7 @@ use super::{
     *,
 };
 use crate::{
-    aggregate::{distribution::Maximum, sampled::Period},
+    aggregate::{distribution::Maximum, estimate::Period},
     report::{CoverageTerms, KeyValue, LatencyFrom, Mode, Overhead, ProgramTime, Sampling, Threshold},
 };
 
@@ -33,7 +33,7 @@ pub(super) fn chart(report: &Report, style: Style) -> String {
     show(OutputFormat::Human, ReportView::Chart, report, style)
 }
 
-pub(super) fn table(report: &Report, sort: table::Sort, limit: Option<usize>, style: Style) -> String {
+pub(super) fn table(report: &Report, sort: top_table::Sort, limit: Option<usize>, style: Style) -> String {
     show(OutputFormat::Human, ReportView::Table { sort, limit }, report, style)
 }
 
@@ -151,7 +151,7 @@ fn charts_of_many_groups() {
 fn a_window_shows_its_start_time_with_timestamps() {
     let style = Style { timestamps: true, ..terminal(80) };
     assert!(chart(&usual_report(), style.clone()).starts_with("2023-11-14 22:13:20  for 10.0 s\n"));
-    assert!(table(&usual_report(), table::Sort::Max, None, style).starts_with("2023-11-14 22:13:20  for 10.0 s\n"));
+    assert!(table(&usual_report(), top_table::Sort::Max, None, style).starts_with("2023-11-14 22:13:20  for 10.0 s\n"));
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn percentiles_of_sampled_tasks_have_confidence_intervals() {
     });
     insta::assert_snapshot!(
         "sampled",
-        chart(&report, terminal(120)) + &table(&report, table::Sort::Max, None, terminal(120))
+        chart(&report, terminal(120)) + &table(&report, top_table::Sort::Max, None, terminal(120))
     );
     let sampling = report.sampling.as_mut().expect("the report is sampled");
     sampling.measured_ns = 2_300_000_000;
@@ -253,17 +253,17 @@ fn a_report_without_waits_says_why() {
     empty.coverage.preemptions = Some(CoverageTerms::default());
     empty.coverage.wakeups = CoverageTerms::default();
     assert_eq!(first(&empty), "no preemption was seen in 10.0 s");
-    assert!(table(&empty, table::Sort::Max, None, terminal(80)).starts_with("no preemption was seen"));
+    assert!(table(&empty, top_table::Sort::Max, None, terminal(80)).starts_with("no preemption was seen"));
     assert!(trace(OutputFormat::Human, &[], &empty, terminal(80)).contains("no preemption was seen"));
 }
 
 #[test]
 fn tables_fit_the_terminal() {
     let mut report = many_groups(12);
-    insta::assert_snapshot!("table_120", table(&report, table::Sort::Max, Some(8), terminal(120)));
-    insta::assert_snapshot!("table_44", table(&report, table::Sort::Avg, Some(8), terminal(44)));
+    insta::assert_snapshot!("table_120", table(&report, top_table::Sort::Max, Some(8), terminal(120)));
+    insta::assert_snapshot!("table_44", table(&report, top_table::Sort::Avg, Some(8), terminal(44)));
     report.groups.push(group(&comm("nginx"), Class::Preempted, usual(700, 90_000)));
-    insta::assert_snapshot!("table_80_classes", table(&report, table::Sort::Runs, None, ascii(80)));
+    insta::assert_snapshot!("table_80_classes", table(&report, top_table::Sort::Runs, None, ascii(80)));
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn tables_are_sorted_by_any_column() {
         let text = table(&report, sort, None, terminal(80));
         text.lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
     };
-    use table::Sort;
+    use top_table::Sort;
     assert_eq!(first(Sort::Runs), "often");
     assert_eq!(first(Sort::Avg), "late");
     assert_eq!(first(Sort::P50), "always");

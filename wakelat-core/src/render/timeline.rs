@@ -2,7 +2,7 @@
 
 use super::{
     style::{Style, TextStyle},
-    text::{TextLine, left, right, width},
+    text_line::{TextLine, left, right, width},
     units,
 };
 

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use super::{
     RenderContext, WaitRenderer,
     columns::{self, Column, Columns},
-    coverage,
+    coverage, labels,
     style::{Style, TextStyle},
-    units, words,
+    units,
 };
 use crate::{report::Report, wait::Wait};
 
@@ -26,7 +26,7 @@ const COLUMNS: [Column<Wait>; 8] = [
         max_width: 33,
         align_right: false,
         style: TextStyle::Plain,
-        cell: |wait, _, width, style| words::task(wait.comm, wait.tid, wait.pid, width, style),
+        cell: |wait, _, width, style| labels::task(wait.comm, wait.tid, wait.pid, width, style),
     },
     Column::class(|w, _, _, _| w.class.name().to_owned()),
     Column {
@@ -77,9 +77,9 @@ fn latency(wait: &Wait, _: &RenderContext, _: usize, style: &Style) -> String {
 
 fn waker(wait: &Wait, context: &RenderContext, width: usize, style: &Style) -> String {
     let Some(tid) = wait.waker_tid else { return "-".to_owned() };
-    words::thread((context.name_of)(tid), tid, width, style)
+    labels::thread((context.name_of)(tid), tid, width, style)
 }
 
 fn prev(wait: &Wait, _: &RenderContext, width: usize, style: &Style) -> String {
-    words::thread(Some(wait.prev_comm), wait.prev_tid, width, style)
+    labels::thread(Some(wait.prev_comm), wait.prev_tid, width, style)
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wakelat_common::pending_wait::PrevState;
 
-use super::stack::StackEvent;
+use super::stack_event::StackEvent;
 use crate::wait::{Comm, Wait};
 
 /// One event, with its number in the sequence of its CPU's events.

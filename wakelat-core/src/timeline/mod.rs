@@ -42,7 +42,7 @@ pub mod event;
 pub mod history;
 pub mod migrations;
 pub mod slice;
-pub mod stack;
+pub mod stack_event;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -4,7 +4,7 @@ use wakelat_common::{Class, pending_wait::PrevState};
 
 use super::{
     event::{DetailedWait, Event, EventKind, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent, TaskInfo},
-    stack::StackEvent,
+    stack_event::StackEvent,
 };
 use crate::{
     hash::HashMap,

@@ -14,7 +14,7 @@ use crate::{
     hash::HashMap,
     timeline::{
         Breakdown,
-        stack::{Role, StackEvent, StackId},
+        stack_event::{Role, StackEvent, StackId},
     },
     wait::Comm,
 };

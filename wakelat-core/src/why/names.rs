@@ -5,7 +5,7 @@ use crate::{
     hash::HashMap,
     timeline::{
         event::{Event, EventKind, TaskInfo, WorkItemEvent},
-        stack::StackEvent,
+        stack_event::StackEvent,
     },
     wait::{Comm, Namespace},
 };

@@ -1,6 +1,6 @@
 //! What a summary contains.
 
-use crate::{aggregate::key::Key, report::LatencyFrom, timeline::stack::Role};
+use crate::{aggregate::key::Key, report::LatencyFrom, timeline::stack_event::Role};
 
 /// What a summary contains.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::{
     report::LatencyFrom,
     timeline::{
         event::SwitchEvent,
-        stack::{Role, StackEvent, StackId},
+        stack_event::{Role, StackEvent, StackId},
     },
     wait::{Comm, Wait},
 };

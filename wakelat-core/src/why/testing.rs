@@ -14,7 +14,7 @@ use crate::{
     report::{CoverageTerms, LatencyFrom, Report},
     timeline::{
         event::{Event, EventKind, ForkExecEvent, InterruptSource, TaskInfo, WorkItemEvent},
-        stack::{Role, StackEvent, StackId},
+        stack_event::{Role, StackEvent, StackId},
         testing::{EventStream, fifo, idle, irq, task},
     },
     wait::{Comm, Namespace},

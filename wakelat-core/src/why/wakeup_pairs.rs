@@ -9,7 +9,7 @@ use crate::aggregate::bounded::{SpaceSaving, Sum};
 use crate::{
     aggregate::{
         key::{GroupKey, Key, Names, by_name},
-        rank::Percentile,
+        percentile_rank::Percentile,
     },
     report::{KeyPart, KeyValue},
     wait::Wait,

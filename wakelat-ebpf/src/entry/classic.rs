@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use aya_ebpf::{helpers::bpf_get_smp_processor_id, programs::TracePointContext};
 use wakelat_common::Class;
 
-use crate::{record::TracepointTask, switch, wakeup};
+use crate::{classic_record::TracepointTask, switch, wakeup};
 
 /// What a program on a classic tracepoint returns to pass the event on: 0 would hide it from every other
 /// user of perf (kernel/trace/bpf_trace.c, `trace_call_bpf`). aya's macro returns 0 whatever the program

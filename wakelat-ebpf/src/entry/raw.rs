@@ -9,9 +9,8 @@ use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
 use wakelat_common::Class;
 
 use crate::{
-    switch,
-    task::{Probe, Task},
-    wakeup,
+    kernel_structs::{Probe, Task},
+    switch, wakeup,
 };
 
 // TP_PROTO(struct task_struct *p)

@@ -8,9 +8,9 @@ use wakelat_common::{
 };
 
 use crate::{
-    fork_exec, interrupt, switch, switch_record,
-    task::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
-    timeline, wakeup, work_item,
+    fork_exec, interrupt,
+    kernel_structs::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
+    switch, switch_record, timeline, wakeup, work_item,
 };
 
 // TP_PROTO(struct task_struct *p)

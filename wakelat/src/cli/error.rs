@@ -7,7 +7,7 @@ use std::{
 
 use clap::error::ErrorKind;
 
-use super::usage;
+use super::usage_error;
 use crate::config::ConfigError;
 
 /// Why the program exits without running a command: it prints this and ends.
@@ -65,7 +65,7 @@ impl CliError {
             ErrorKind::DisplayHelp
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Self::Help(error),
-            _ => Self::Usage(usage::text(&error, command)),
+            _ => Self::Usage(usage_error::text(&error, command)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Flags as given on the command line, and their conversion to settings. [`crate::config`] checks the
 //! values: its parsers their syntax, and its settings whether they can be used on this machine.
 
-mod collect;
+mod collected_events;
 mod common;
 mod doctor;
 mod error;
@@ -19,7 +19,7 @@ mod timerlat;
 mod top;
 mod trace;
 mod tracer;
-mod usage;
+mod usage_error;
 mod verify;
 mod why;
 mod window;

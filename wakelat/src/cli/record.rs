@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{
     CommonFlags,
-    collect::CollectFlags,
+    collected_events::CollectFlags,
     why::{adjust_from, with_all_waits},
 };
 use crate::{

@@ -9,7 +9,7 @@ use crate::{
 };
 use wakelat_core::{
     aggregate::key::Key,
-    render::table::Sort,
+    render::top_table::Sort,
     report::{LatencyFrom, Mode},
 };
 

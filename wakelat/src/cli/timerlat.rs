@@ -17,7 +17,7 @@ use crate::{
     timerlat::{
         linear::Bins,
         render::{LatencyDisplay, NoiseView, TimerlatView},
-        run::{OsnoiseOptions, SavedTrace, TimerlatOptions},
+        saved_trace::{OsnoiseOptions, SavedTrace, TimerlatOptions},
     },
 };
 

@@ -10,7 +10,7 @@ use crate::{
     config::{Config, ConfigError, TableConfig, number, span},
     kernel::Machine,
 };
-use wakelat_core::{aggregate::key::Key, render::table::Sort};
+use wakelat_core::{aggregate::key::Key, render::top_table::Sort};
 
 const EXAMPLES: &str = "\
 Examples:

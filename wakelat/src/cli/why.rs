@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Id};
 
 use super::{
-    ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, collect::CollectFlags, stacks::StacksFlags,
+    ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, collected_events::CollectFlags,
+    stacks::StacksFlags,
 };
 use crate::{
     config::{Command, WhyConfig, WhyRecordedConfig, number},

@@ -19,12 +19,12 @@ use super::{
     Collector, MigrationScope, Settings,
     attach::{self, AttachMethod},
     barrier::Barrier,
-    budget::RunBudget,
+    classic_records::RecordOffsets,
     gate::WindowGate,
     histograms::Histograms,
     map::{map, take},
-    records::RecordOffsets,
-    stacks::StackMaps,
+    run_budget::RunBudget,
+    stack_maps::StackMaps,
     task_table::{TaskTable, TaskTableSize},
 };
 use crate::{

@@ -2,16 +2,16 @@
 
 mod attach;
 mod barrier;
-mod budget;
+mod classic_records;
 mod counters;
 mod gate;
 mod histograms;
 mod load;
 mod map;
-mod records;
-mod stacks;
+pub mod osnoise_tracer;
+mod run_budget;
+mod stack_maps;
 mod task_table;
-pub mod tracer;
 mod window;
 
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use aya::{
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
 
-pub use self::{budget::RunCounts, stacks::StackMaps};
+pub use self::{run_budget::RunCounts, stack_maps::StackMaps};
 use crate::config::Attach;
 
 /// What the programs measure and record.
@@ -137,7 +137,7 @@ pub struct Collector {
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
     /// The programs' run budget under an overhead limit.
-    budget: budget::RunBudget,
+    budget: run_budget::RunBudget,
     gate: gate::WindowGate,
     /// The task that each CPU runs: used by the programs on classic tracepoints, which know only the records.
     running: Array<MapData, u32>,

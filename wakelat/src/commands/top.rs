@@ -11,7 +11,7 @@ use super::{keys, run, style, terminal, timeline_for_grouping};
 use crate::{
     collect::TimelineSettings,
     config::{Config, TableConfig},
-    kernel::run_time::RunTimes,
+    kernel::thread_run_time::RunTimes,
     session::{Input, InputAction, StopReason, View},
 };
 use wakelat_core::{

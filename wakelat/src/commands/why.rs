@@ -4,13 +4,14 @@ use std::io::{self, Write};
 
 use anyhow::{Context as _, Result};
 
-use super::{prepare, stacks::StackSymbolizer, style};
+use super::{prepare, stack_symbolizer::StackSymbolizer, style};
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{self, Config, OutputConfig},
     session::{
-        self, StopReason, View, input,
+        self, StopReason, View,
         output::{Output, WriteResult},
+        saved_input,
     },
 };
 use wakelat_core::{
@@ -18,7 +19,7 @@ use wakelat_core::{
     recording::{CollectedEvents, Frame, RecordedNames, Recording},
     render::{OutputFormat, Style},
     report::{LatencyFrom, Report},
-    timeline::{event::Event, stack::Role},
+    timeline::{event::Event, stack_event::Role},
     why,
 };
 
@@ -56,8 +57,8 @@ pub fn why(config: &Config, why: &config::WhyConfig) -> Result<StopReason> {
 /// If the file cannot be read or is not a complete recording, or the result cannot be written.
 pub fn why_recorded(config: &config::WhyRecordedConfig) -> Result<StopReason> {
     let config::WhyRecordedConfig { input, by, max_groups, worst, details, output } = config;
-    let unreadable = || format!("cannot read {}", input::name(input));
-    let mut recording = Recording::open(input::open(input).with_context(unreadable)?).with_context(unreadable)?;
+    let unreadable = || format!("cannot read {}", saved_input::name(input));
+    let mut recording = Recording::open(saved_input::open(input).with_context(unreadable)?).with_context(unreadable)?;
     let header = recording.header();
     let shown = WhyOptions { by, max_groups: *max_groups, worst: *worst, details: *details, output, is_live: false };
     let mut view = shown.view(header.collected, header.from, header.merged, &[]);

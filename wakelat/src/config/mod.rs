@@ -7,16 +7,16 @@ pub mod ranges;
 pub mod size;
 pub mod span;
 
+mod aggregation_mode;
 mod error;
 mod events;
 mod filter;
 mod grouping;
 mod hist_trigger;
-mod mode;
 mod output;
-mod recorded;
+mod recording;
 mod resources;
-mod signal;
+mod signal_names;
 mod threshold;
 mod timerlat;
 mod tracer;
@@ -32,7 +32,7 @@ use crate::kernel::Machine;
 use wakelat_core::{
     aggregate::key::Key,
     recording::CollectedEvents,
-    render::table::Sort,
+    render::top_table::Sort,
     report::{LatencyFrom, Mode},
     timeline::slice::SchedLineOptions,
 };
@@ -44,7 +44,7 @@ pub use filter::FilterConfig;
 pub use grouping::GroupingConfig;
 pub use hist_trigger::{HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig};
 pub use output::{Colour, OutputConfig};
-pub use recorded::WhyRecordedConfig;
+pub use recording::WhyRecordedConfig;
 pub use resources::{Attach, Resources};
 pub use threshold::{ThresholdAction, ThresholdConfig};
 pub use timerlat::{LiveConfig, OsnoiseConfig, TimerlatConfig, TracerInput};
@@ -149,7 +149,7 @@ impl Config {
     pub(crate) fn set_grouping(&mut self, grouping: GroupingConfig, machine: &Machine) -> Result<(), ConfigError> {
         grouping.check_available(machine)?;
         (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
-        self.mode = mode::mode(grouping.mode, self)?;
+        self.mode = aggregation_mode::mode(grouping.mode, self)?;
         if self.by.contains(&Key::Component) { self.check_no_max_overhead() } else { Ok(()) }
     }
 
@@ -187,7 +187,7 @@ impl Config {
     pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
         self.check_no_max_overhead()?;
         let flag = match self.output.format {
-            OutputFormat::Human => return recorded::check_output(&self.output),
+            OutputFormat::Human => return recording::check_output(&self.output),
             OutputFormat::Json => "--json",
             OutputFormat::Csv => "--csv",
         };

@@ -1,6 +1,6 @@
 //! The threshold: the shortest wait that counts, and the action at the first one.
 
-use super::{ConfigError, number, signal};
+use super::{ConfigError, number, signal_names};
 use crate::kernel::Machine;
 
 /// The threshold.
@@ -44,7 +44,7 @@ impl ThresholdAction {
                 let (name, pid) = rest
                     .split_once(':')
                     .ok_or_else(|| format!("`{text}` has no process; expected `signal:NAME:PID`"))?;
-                Ok(Self::Signal { signal: signal::number(name)?, pid: number::id(pid)? })
+                Ok(Self::Signal { signal: signal_names::number(name)?, pid: number::id(pid)? })
             }
             Some(("exec", command)) if command.trim().is_empty() => {
                 Err(format!("`{text}` has no command; expected `exec:COMMAND`"))

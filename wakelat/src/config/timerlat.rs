@@ -2,7 +2,7 @@
 //! itself.
 
 use super::{OutputConfig, TracerConfig, WindowConfig};
-use crate::timerlat::run::{OsnoiseOptions, SavedTrace, TimerlatOptions};
+use crate::timerlat::saved_trace::{OsnoiseOptions, SavedTrace, TimerlatOptions};
 
 /// The configuration of `timerlat`.
 #[derive(Clone, Debug)]

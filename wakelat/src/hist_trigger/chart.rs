@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use super::fold::{ChartRows, SelectionError, ValueKind, range};
-use super::show::{foot, head};
+use super::table::{foot, head};
 use super::unit::{Unit, key_text, units_of};
 use super::{EntryKey, TriggerField, TriggerHistogram};
 use wakelat_core::render::chart::bar;
 use wakelat_core::render::style::{Style, TextStyle};
-use wakelat_core::render::text::{TextLine, clean, fit, left, paragraph, right, width};
+use wakelat_core::render::text_line::{TextLine, clean, fit, left, paragraph, right, width};
 use wakelat_core::render::units;
 
 pub use super::fold::ChartSelection;

@@ -11,16 +11,16 @@ mod entry;
 mod error;
 mod fold;
 pub mod json;
-mod lines;
+pub mod kernel_text;
+mod line_reader;
 pub mod parse;
 pub mod recipe;
 pub mod run;
 mod script;
-pub mod show;
 mod source;
+pub mod table;
 pub mod trigger;
 pub mod unit;
-pub mod write;
 
 pub use trigger::{FieldModifier, SortKey, TriggerField, TriggerSpec};
 

@@ -5,7 +5,7 @@
 use std::io::BufRead;
 
 use super::error::{MAX_ENTRIES, MAX_ENTRY};
-use super::lines::{LineReader, beginning};
+use super::line_reader::{LineReader, beginning};
 use super::{HistogramEntry, HistogramTotals, TriggerHistogram, TriggerSpec, entry};
 
 pub use super::error::{HistErrorKind, HistParseError};

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::unit::units_of;
-use super::{chart, json, show, source};
+use super::{chart, json, source, table};
 use crate::config::{ConfigError, HistTriggerAction, PrintConfig};
 use crate::tracefs::TracefsMount;
 use wakelat_core::render::Style;
@@ -21,7 +21,7 @@ pub fn run(action: &HistTriggerAction, style: &Style, out: &mut dyn Write) -> Re
     match action {
         HistTriggerAction::Show(source, unit) => source::each(source, out, |histogram| {
             let units = units_of(&histogram.trigger.keys, *unit).map_err(usage)?;
-            Ok(show::table(histogram, &units, style))
+            Ok(table::table(histogram, &units, style))
         }),
         HistTriggerAction::Chart(source, selection, unit) => {
             source::each(source, out, |histogram| Ok(chart::chart(histogram, selection, *unit, style).map_err(usage)?))

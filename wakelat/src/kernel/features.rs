@@ -17,7 +17,7 @@ use super::{
     privilege::{self, Privileges},
     release::Release,
     requirement,
-    tracefs::TracefsAccess,
+    tracefs_access::TracefsAccess,
 };
 use crate::config::{Attach, Resources};
 use wakelat_core::report::Mode;

@@ -3,6 +3,7 @@
 
 pub mod btf;
 pub mod cgroup;
+pub mod context_switches;
 pub mod cpus;
 pub mod features;
 pub mod format;
@@ -15,10 +16,9 @@ pub mod privilege;
 pub mod release;
 pub mod requirement;
 pub mod roots;
-pub mod run_time;
-pub mod schedstat;
-pub mod switches;
-pub mod tracefs;
+pub mod task_schedstat;
+pub mod thread_run_time;
+pub mod tracefs_access;
 pub mod user_symbols;
 
 pub use features::Features;

@@ -7,7 +7,7 @@ use super::{
     Features,
     btf::{KernelBtf, RingBufferSupport},
     lockdown::Lockdown,
-    tracefs::TracefsAccess,
+    tracefs_access::TracefsAccess,
 };
 use crate::config::{Attach, Resources};
 use wakelat_core::report::Mode;

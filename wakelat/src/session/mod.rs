@@ -3,20 +3,20 @@
 pub(crate) mod action;
 pub(crate) mod clock;
 mod end;
-pub(crate) mod input;
 mod keyboard;
-mod limit;
 mod names;
 pub(crate) mod output;
+mod overhead_limit;
 mod overhead_monitor;
-mod program_time;
+mod program_cost;
+pub(crate) mod program_settings;
 mod progress;
-pub(crate) mod schedule;
-pub(crate) mod scheduling;
-pub(crate) mod settings;
+pub(crate) mod saved_input;
 pub(crate) mod stop;
+pub(crate) mod thread_priority;
 mod view;
 mod window;
+pub(crate) mod window_schedule;
 mod writer;
 
 use std::path::PathBuf;
@@ -36,9 +36,9 @@ use self::{
     output::{Output, WriteResult},
     overhead_monitor::{OverheadAction, OverheadMonitor},
     progress::Progress,
-    schedule::{Schedule, WindowBoundary},
     stop::Signals,
     window::{WindowReading, Windows},
+    window_schedule::{Schedule, WindowBoundary},
     writer::OutputWriter,
 };
 pub use self::{
@@ -85,10 +85,11 @@ pub fn run(config: &Config, environment: &Environment, view: &mut dyn View) -> R
 async fn measure(config: &Config, environment: &Environment, view: &mut dyn View) -> Result<StopReason> {
     let names = NameResolver::new(environment.cgroup_mount.clone());
     names.prepare(&config.by);
-    let priority = settings::raise_priority(config.resources.rt_priority, settings::reader_is_light(config))?;
+    let priority =
+        program_settings::raise_priority(config.resources.rt_priority, program_settings::reader_is_light(config))?;
     let mut signals = Signals::catch()?;
     let shows_events = view.shows_events();
-    let mut collector = Collector::load(&settings::of(config, environment, view.shows_waits(), shows_events))?;
+    let mut collector = Collector::load(&program_settings::of(config, environment, view.shows_waits(), shows_events))?;
     view.loaded(&mut collector);
     let output = OutputWriter::start(Output::open(config.output.path.as_deref())?, priority)?;
     let mut overhead = OverheadMonitor::open(&mut collector)?;
@@ -125,7 +126,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let ring_fd = collector.ring_fd().context(failed)?;
     // SAFETY: an `OwnedFd` is the same open file descriptor for as long as it lives.
     let ring_fd = unsafe { AsyncFd::register_with_interest(ring_fd, Interest::READABLE) }.context(failed)?;
-    let mut drain = interval(settings::drain_interval(config));
+    let mut drain = interval(program_settings::drain_interval(config));
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
     let mut console = run.view.takes_input().then(Console::open).transpose()?;
@@ -384,7 +385,7 @@ impl Run<'_> {
         collector.close()?;
         self.view.ended();
         // The window is closed: the output's priority can no longer delay a measured task.
-        self.output.set_priority(settings::raise_priority(self.rt_priority, true)?);
+        self.output.set_priority(program_settings::raise_priority(self.rt_priority, true)?);
         self.skip(schedule.intervals_not_ended(end_at_ns));
         let requested_ns =
             if self.view.is_cumulative() { schedule.length_ns() } else { schedule.requested_ns(WindowBoundary::End) };

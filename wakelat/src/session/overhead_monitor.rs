@@ -18,14 +18,14 @@ use tokio::time::Instant;
 
 use super::{
     clock::{cpu_ns, monotonic_ns},
-    limit::{LimitReading, OverheadLimit},
-    program_time::{AttachedTime, MeasuredSlice, OverheadCost, ProgramTimeEstimate},
+    overhead_limit::{LimitReading, OverheadLimit},
+    program_cost::{AttachedTime, MeasuredSlice, OverheadCost, ProgramTimeEstimate},
 };
 use crate::{
     collect::{Collector, ProgramStats, RunCounts},
-    kernel::{Roots, switches},
+    kernel::{Roots, context_switches},
 };
-use wakelat_core::aggregate::sampled::Period;
+use wakelat_core::aggregate::estimate::Period;
 
 /// Time from the beginning of one slice to that of the next.
 const SLICE_INTERVAL: Duration = Duration::from_secs(2);
@@ -90,7 +90,7 @@ impl OverheadMonitor {
     /// If procfs or the kernel's information on the programs cannot be read.
     pub fn open(collector: &mut Collector) -> Result<Self> {
         let proc = Roots::default().proc;
-        let switches = switches::count(&proc)?;
+        let switches = context_switches::count(&proc)?;
         let online = aya::util::online_cpus()
             .map_err(|(path, error)| anyhow!(error).context(format!("cannot read `{path}`")))?;
         let cpus = u32::try_from(online.len()).unwrap_or(u32::MAX);
@@ -267,7 +267,7 @@ impl OverheadMonitor {
     /// If procfs cannot be read.
     pub fn pause(&mut self, collector: &Collector, length: Duration) -> Result<u64> {
         let paused_at_ns = collector.stopped_at_ns()?.unwrap_or_else(monotonic_ns);
-        self.attached_time.detach(switches::count(&self.proc)?, paused_at_ns);
+        self.attached_time.detach(context_switches::count(&self.proc)?, paused_at_ns);
         if let Some(limited) = &mut self.limit_state {
             limited.until = Instant::now() + length;
         }
@@ -280,7 +280,7 @@ impl OverheadMonitor {
     /// # Errors
     /// If procfs cannot be read.
     pub fn resume(&mut self, collector: &Collector) -> Result<Option<Period>> {
-        let pause_ns = self.attached_time.attach(switches::count(&self.proc)?, monotonic_ns());
+        let pause_ns = self.attached_time.attach(context_switches::count(&self.proc)?, monotonic_ns());
         let Some(limited) = &mut self.limit_state else { return Ok(None) };
         limited.limit.begin_period(reading(collector)?);
         Ok(Some(limited.begin_period(pause_ns)))
@@ -291,7 +291,7 @@ impl OverheadMonitor {
     /// # Errors
     /// If procfs cannot be read.
     pub fn cost_so_far(&mut self) -> Result<OverheadCost> {
-        let switches = self.attached_time.switches(switches::count(&self.proc)?);
+        let switches = self.attached_time.switches(context_switches::count(&self.proc)?);
         Ok(self.program_time.cost(switches, self.attached_time.detached_ns(monotonic_ns()), cpu_ns()))
     }
 
@@ -334,7 +334,7 @@ impl OverheadMonitor {
             switches: runs.switches - ended.before.switches,
             length_ns: monotonic_ns() - ended.began_at_ns,
         };
-        self.program_time.add(&slice, self.attached_time.switches(switches::count(&self.proc)?));
+        self.program_time.add(&slice, self.attached_time.switches(context_switches::count(&self.proc)?));
         if let Some(limited) = &mut self.limit_state {
             let now = reading(collector)?;
             let count = runs.count - ended.before.count;

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{clock::monotonic_ns, schedule::Schedule};
+use super::{clock::monotonic_ns, window_schedule::Schedule};
 use crate::config::Config;
 use wakelat_core::report::Mode;
 

@@ -3,15 +3,15 @@
 
 use wakelat_common::{Class, Classes, filter::part, histogram::Histogram, pending_wait::PendingWait};
 
-use super::{clock::unix_offset_ns, program_time::OverheadCost};
+use super::{clock::unix_offset_ns, program_cost::OverheadCost};
 use crate::{collect::CounterTotals, config::Config};
 use wakelat_core::{
     aggregate::{
         Groups,
         coverage::{CoverageSnapshot, terms},
         distribution::Maximum,
+        estimate::{Period, SamplingState},
         key::{Key, Names},
-        sampled::{Period, SamplingState},
     },
     decode,
     report::{Coverage, LatencyFrom, Mode, Overhead, ProgramTime, Report, Sampling, Threshold},

@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result};
 
 use super::{
     output::{Output, StdoutPipe, WriteResult},
-    scheduling,
+    thread_priority,
 };
 use crate::config::Priority;
 
@@ -55,7 +55,7 @@ impl OutputWriter {
             _ = started.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
             if let Some(priority) = priority {
                 // Without the priority, the output may be slow, which is detected and reported.
-                _ = scheduling::set_own_priority(priority);
+                _ = thread_priority::set_own_priority(priority);
             }
             write_all(output, &received, &left)
         };
@@ -69,7 +69,7 @@ impl OutputWriter {
     pub fn set_priority(&self, priority: Option<Priority>) {
         if let Some(priority) = priority {
             // A thread that has ended has nothing left to write.
-            _ = scheduling::set_priority(self.tid, priority);
+            _ = thread_priority::set_priority(self.tid, priority);
         }
     }
 

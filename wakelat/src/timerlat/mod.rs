@@ -11,11 +11,11 @@ pub mod explain;
 pub mod finding;
 pub mod linear;
 pub mod live;
-pub mod noise;
-mod periods;
+pub mod osnoise_summary;
 pub mod record;
 pub mod render;
-pub mod run;
+pub mod saved_trace;
+mod skipped_periods;
 pub mod summary;
 pub mod text;
 

@@ -7,8 +7,8 @@ use super::{
     assemble::{ActivationCounts, Assembler},
     explain::{ExplainedActivation, LatencyCause},
     linear::{Bins, LinearHistogram},
-    periods::PeriodCounter,
     record::{LostByCpu, TimerlatContext, TimerlatEvent, TimerlatRecord},
+    skipped_periods::PeriodCounter,
 };
 use wakelat_core::{
     aggregate::distribution::{Distribution, Maximum},

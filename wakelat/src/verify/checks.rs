@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::schedstat::SchedstatSums;
-use crate::kernel::switches;
+use crate::kernel::context_switches;
 use wakelat_core::render::units;
 
 /// A check and its outcome.
@@ -61,7 +61,7 @@ impl SwitchCounts {
     /// Reads all three numbers; `runs` returns the current number of runs of the program.
     pub fn read(proc: &Path, runs: impl Fn() -> Result<u64>) -> Result<Self> {
         let runs_before = runs()?;
-        let kernel = switches::count(proc)?;
+        let kernel = context_switches::count(proc)?;
         Ok(Self { runs_before, kernel, runs_after: runs()? })
     }
 }

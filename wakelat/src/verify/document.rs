@@ -5,9 +5,9 @@ use wakelat_common::Class;
 
 use super::{
     compare::{Comparison, Mismatch},
+    evaluation::Verification,
+    paired_waits::WaitTally,
     side::SideCounts,
-    verification::Verification,
-    waits::WaitTally,
 };
 use crate::hist_trigger::HistogramTotals;
 use wakelat_core::report::LatencyFrom;
@@ -110,7 +110,7 @@ fn totals(totals: &HistogramTotals) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::verification::{NotCompared, tests::rich};
+    use crate::verify::evaluation::{NotCompared, tests::rich};
     use wakelat_core::render::output_page::{all_paths, documented};
 
     #[test]

@@ -8,16 +8,16 @@
 pub mod checks;
 pub mod compare;
 pub mod document;
+pub mod evaluation;
 pub mod injected_error;
-mod reading;
+pub mod paired_waits;
 mod run;
 pub mod schedstat;
+mod schedstat_reading;
 pub mod side;
 pub mod text;
 pub mod triggers;
-pub mod verification;
-pub mod waits;
 pub mod window;
 
+pub use evaluation::Verdict;
 pub use run::run;
-pub use verification::Verdict;

@@ -11,12 +11,12 @@ use wakelat_common::{Class, Classes, Counter, filter::part};
 use super::{
     checks::{self, Check, SwitchCounts},
     compare, document,
+    evaluation::{NotCompared, Verdict, WindowMeasurement},
+    paired_waits::PairedWaits,
     schedstat::TaskSchedstats,
     side::ExactCounts,
     text,
     triggers::PlacedTriggers,
-    verification::{NotCompared, Verdict, WindowMeasurement},
-    waits::PairedWaits,
     window::{TimeBracket, VerifyWindow},
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     config::{Attach, OutputFormat, VerifyConfig},
     hist_trigger::recipe::{Buckets, DEFAULT_SIZE, TriggerRecipe},
     kernel::{privilege, release::Release, roots::Roots},
-    session::{Environment, clock::monotonic_ns, output::Output, settings, stop::Signals},
+    session::{Environment, clock::monotonic_ns, output::Output, program_settings, stop::Signals},
     status::status,
     tracefs::{Owner, TracefsMount, leftovers},
 };
@@ -53,7 +53,7 @@ pub fn run(config: &VerifyConfig, environment: &Environment, release: &Release, 
 async fn measure(config: &VerifyConfig, environment: &Environment, release: &Release) -> Result<WindowMeasurement> {
     // Not by default: a reader that preempts tasks while it reads their schedstat adds waits to them.
     if config.resources.rt_priority.is_some() {
-        settings::raise_priority(config.resources.rt_priority, false)?;
+        program_settings::raise_priority(config.resources.rt_priority, false)?;
     }
     let mut signals = Signals::catch()?;
     let roots = Roots::default();

@@ -21,10 +21,10 @@
 use std::{collections::HashMap, path::Path};
 
 use super::{
-    reading::{Reading, comm},
+    schedstat_reading::{Reading, comm},
     window::BracketSide,
 };
-use crate::kernel::schedstat::threads;
+use crate::kernel::task_schedstat::threads;
 use wakelat_core::wait::{Comm, Wait};
 
 /// Waits and schedstat readings of the tasks that live through the window.

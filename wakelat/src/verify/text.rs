@@ -5,13 +5,13 @@ use wakelat_common::Class;
 use super::{
     checks::CheckOutcome,
     compare::{Comparison, Mismatch},
-    verification::{RulesComparison, Verdict, Verification},
-    waits::WaitTally,
+    evaluation::{RulesComparison, Verdict, Verification},
+    paired_waits::WaitTally,
 };
 use wakelat_core::{
     render::{
         style::{Style, TextStyle},
-        text::{TextLine, left, paragraph, right, width},
+        text_line::{TextLine, left, paragraph, right, width},
         units,
     },
     report::LatencyFrom,
@@ -221,7 +221,7 @@ fn signed(number: i128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::verification::{NotCompared, tests::rich};
+    use crate::verify::evaluation::{NotCompared, tests::rich};
 
     fn shown(verification: &Verification, width: usize) -> String {
         text(verification, &Style { unicode: true, width, ..Style::default() })

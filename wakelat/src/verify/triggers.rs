@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{side::SideCounts, verification::TriggerCounts, window::TimeBracket};
+use super::{evaluation::TriggerCounts, side::SideCounts, window::TimeBracket};
 use crate::{
     hist_trigger::{
         TriggerHistogram,

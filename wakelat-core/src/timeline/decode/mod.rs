@@ -14,7 +14,7 @@ use super::{
         DetailedWait, Event, EventKind, ForkExecEvent, InterruptEvent, InterruptSource, MigrationEvent, SwitchEvent,
         TaskInfo, Unseen, WakeupEvent, WorkItemEvent,
     },
-    stack::{Role, StackEvent, StackId},
+    stack_event::{Role, StackEvent, StackId},
 };
 use crate::{
     decode::{DecodeError, expect_length, known_cgroup, known_cpu, name},

@@ -22,9 +22,9 @@ use self::{
     wakeup_pairs::{WakeupPairDocument, WakeupPairsRestDocument},
     work_items::WorkItemDocument,
 };
-use super::words;
+use super::labels;
 use crate::{
-    render::document::{CoverageDocument, OverheadDocument, WindowDocument, from_name, key},
+    render::report_document::{CoverageDocument, OverheadDocument, WindowDocument, from_name, key},
     report::{KeyPart, Report},
     timeline::{
         component::{Actor, Component, Culprit},
@@ -287,8 +287,8 @@ impl ActorDocument {
         let (kind, name, number) = match source {
             InterruptSource::Irq { number, name } => ("irq", Some(name.to_string()), Some(*number)),
             // The numbers of vectors are wakelat's own, so they are not written.
-            InterruptSource::Vector(number) => ("vector", words::vector_name(*number).map(str::to_owned), None),
-            InterruptSource::Softirq(number) => ("softirq", Some(words::softirq(*number).to_owned()), Some(*number)),
+            InterruptSource::Vector(number) => ("vector", labels::vector_name(*number).map(str::to_owned), None),
+            InterruptSource::Softirq(number) => ("softirq", Some(labels::softirq(*number).to_owned()), Some(*number)),
         };
         Self { kind: Some(kind), name, number, ..Self::default() }
     }

@@ -1,8 +1,8 @@
 //! Words for findings: a cause large enough to report, and what a kernel engineer would do about it.
 
-use super::words;
+use super::labels;
 use crate::{
-    render::{Style, text::clean, units},
+    render::{Style, text_line::clean, units},
     timeline::{component::Component, event::InterruptSource},
     wait::Comm,
     why::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The evidence: ``62.0 % of the waiting time of `nginx` (3.1 s of 5.0 s) is …``.
-pub fn evidence(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
+pub fn evidence(finding: &Finding, cgroups: &labels::Cgroups, style: &Style) -> String {
     let of = |ns: u128, of_ns: u128| {
         let time = |ns: u128| units::duration(ns, style.unicode);
         (units::share_of(ns, of_ns), format!("{} of {}", time(ns), time(of_ns)))
@@ -35,12 +35,12 @@ pub fn evidence(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> S
     format!("{text} is {}", cause(finding, cgroups, style))
 }
 
-fn cause(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
+fn cause(finding: &Finding, cgroups: &labels::Cgroups, style: &Style) -> String {
     let Cause { component, name } = &finding.cause;
     let name = match name {
         CauseName::Task(comm) => format!("`{}`", clean(&comm.to_string(), style)),
-        CauseName::Interrupt(source) => words::interrupt(source, style),
-        CauseName::Cgroup(id) => words::throttled(*id, cgroups, style),
+        CauseName::Interrupt(source) => labels::interrupt(source, style),
+        CauseName::Cgroup(id) => labels::throttled(*id, cgroups, style),
         CauseName::Many(tasks) => format!("{} tasks with different names", units::thousands(*tasks as u64)),
         CauseName::Wakelat | CauseName::Unnamed => String::new(),
     };
@@ -58,7 +58,7 @@ fn cause(finding: &Finding, cgroups: &words::Cgroups, style: &Style) -> String {
         Component::Irq | Component::Softirq => format!("{name} on the CPU of the waiting task"),
         Component::Throttled => {
             let path = finding.cause.cgroup_id().and_then(|id| cgroups.get(&id));
-            let container = path.and_then(|path| words::container(path, style));
+            let container = path.and_then(|path| labels::container(path, style));
             let container = container.map_or_else(String::new, |container| format!(", {container}"));
             format!("CPU quota throttling of cgroup {name}{container}")
         }
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn wakelats_own_reader_is_named_as_the_cost_of_measuring() {
         let own = finding(CauseName::Wakelat);
-        let evidence = evidence(&own, &words::Cgroups::default(), &Style::default());
+        let evidence = evidence(&own, &labels::Cgroups::default(), &Style::default());
         assert_eq!(
             evidence,
             "25.0 % of all waiting time (5.0 ms of 20.0 ms) is wakelat's own reader (the cost of measuring)"

@@ -1,7 +1,7 @@
 //! Words for fork bursts.
 
 use crate::{
-    render::{Style, text::clean, units},
+    render::{Style, text_line::clean, units},
     why::fork_bursts::ForkBurst,
 };
 

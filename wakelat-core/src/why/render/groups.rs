@@ -1,13 +1,13 @@
 //! A line for each group with its time, its share and its largest components, followed by its longest wait.
 
-use super::words;
+use super::labels;
 use crate::{
     render::{
         Style,
+        labels::key,
         style::TextStyle,
-        text::{TextLine, clean, left, paragraph, right, width},
+        text_line::{TextLine, clean, left, paragraph, right, width},
         units,
-        words::key,
     },
     report::Report,
     timeline::breakdown::Share,
@@ -79,7 +79,7 @@ pub fn draw(summary: &Summary, report: &Report, style: &Style, out: &mut String)
 fn components(sums: &BreakdownSum) -> String {
     let largest = sums.components().into_iter().take(MAX_COMPONENTS);
     let texts: Vec<String> = largest
-        .map(|(component, sum)| format!("{} {}", words::component(component), units::share_of(sum.ns, sums.ns)))
+        .map(|(component, sum)| format!("{} {}", labels::component(component), units::share_of(sum.ns, sums.ns)))
         .collect();
     texts.join(", ")
 }
@@ -92,7 +92,7 @@ fn longest(group: &GroupBreakdown, summary: &Summary, report: &Report, style: &S
     let mut shares: Vec<_> = breakdown.shares.iter().collect();
     shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
     let share_text = |share: &&Share| {
-        let name = words::culprit(&share.culprit, &summary.cgroups, style);
+        let name = labels::culprit(&share.culprit, &summary.cgroups, style);
         format!("{name} {}", units::share(share.ns, breakdown.latency_ns))
     };
     let mut texts: Vec<String> = shares.iter().take(MAX_SHARES).map(share_text).collect();

@@ -7,15 +7,15 @@ mod document;
 mod finding;
 mod fork_burst;
 mod groups;
+mod labels;
+mod longest_table;
 mod ranking;
 mod stacks;
 mod text;
 mod wakeup_pairs;
-mod words;
-mod worst;
 
 #[cfg(test)]
-mod documentation;
+mod documentation_tests;
 #[cfg(test)]
 mod tests;
 

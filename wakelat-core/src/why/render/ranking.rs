@@ -1,11 +1,11 @@
 //! The rankings of interferers and of preemption pairs.
 
-use super::words;
+use super::labels;
 use crate::{
     render::{
         Style,
         style::TextStyle,
-        text::{TextLine, clean, fit, flow, left, paragraph, right, width},
+        text_line::{TextLine, clean, fit, flow, left, paragraph, right, width},
         units,
     },
     timeline::component::Actor,
@@ -68,7 +68,7 @@ pub fn interferers(summary: &Summary, style: &Style, out: &mut String) {
             line.push(TextStyle::Dim, right(&units::short(one.sum.waits), 9));
         }
         if let Some(id) = cgroup(one, &summary.cgroups).filter(|_| path >= SHORT_PATH) {
-            let text = words::place(id, &summary.cgroups, style);
+            let text = labels::place(id, &summary.cgroups, style);
             line.push(TextStyle::Dim, format!("  {}", fit(&text, path, style)));
         }
         line.finish(style, out);
@@ -77,7 +77,7 @@ pub fn interferers(summary: &Summary, style: &Style, out: &mut String) {
         let more = summary.interferers_total - shown.len();
         TextLine::of(TextStyle::Dim, format!("  {} more", units::thousands(more as u64))).finish(style, out);
     }
-    if let Some(rest) = words::evicted(summary.interferers_evicted, style) {
+    if let Some(rest) = labels::evicted(summary.interferers_evicted, style) {
         paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, &rest, style, out);
     }
     out.push('\n');
@@ -91,18 +91,18 @@ fn victims(one: &Interferer) -> String {
 
 /// The name of an interferer, with the work items of a worker.
 fn name(one: &Interferer, summary: &Summary, style: &Style) -> String {
-    let name = words::actor(&one.actor, &summary.cgroups, style);
+    let name = labels::actor(&one.actor, &summary.cgroups, style);
     let Actor::Task(task) = one.actor else { return name };
     if summary.own_pid == Some(task.pid) {
         return format!("{name} (wakelat's own)");
     }
     let items = summary.work_items.get(&(task.tid, task.comm)).into_iter().flatten();
     let functions: Vec<&str> = items.map(|item| item.function.as_str()).collect();
-    words::with_work_items(name, &functions, style)
+    labels::with_work_items(name, &functions, style)
 }
 
 /// The cgroup of a task, unless it is the root.
-fn cgroup(one: &Interferer, cgroups: &words::Cgroups) -> Option<u64> {
+fn cgroup(one: &Interferer, cgroups: &labels::Cgroups) -> Option<u64> {
     match one.actor {
         Actor::Task(task) => task.cgroup_id.filter(|id| cgroups.get(id).is_some_and(|path| path != "/")),
         _ => None,

@@ -7,12 +7,12 @@ use crate::{
     render::{
         Style,
         style::TextStyle,
-        text::{TextLine, clean, flow, paragraph},
+        text_line::{TextLine, clean, flow, paragraph},
         units,
     },
     timeline::{
         Breakdown,
-        stack::{Role, StackId},
+        stack_event::{Role, StackId},
     },
     why::stacks::{Frames, NoSymbols, StackCounts, StackSummary, SymbolizedStacks},
 };

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     aggregate::key::Key,
-    render::{Style, style::MIN_WIDTH, text::width},
+    render::{Style, style::MIN_WIDTH, text_line::width},
     report::LatencyFrom,
     timeline::component::Component,
     why::testing::{self, report, stories, summary},

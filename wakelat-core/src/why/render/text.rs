@@ -1,14 +1,15 @@
 //! Renders `why` for people: the findings, the breakdown of each class, the longest waits, and the
 //! coverage.
 
-use super::{finding, fork_burst, groups, ranking, stacks, wakeup_pairs, words, worst};
+use super::{finding, fork_burst, groups, labels, longest_table, ranking, stacks, wakeup_pairs};
 use crate::{
     render::{
-        Style, coverage, shares,
+        Style, coverage,
+        labels::figure,
+        share_table,
         style::TextStyle,
-        text::{TextLine, clean, flow, paragraph},
+        text_line::{TextLine, clean, flow, paragraph},
         units,
-        words::figure,
     },
     report::Report,
     timeline::component::{Actor, Component, Culprit},
@@ -40,7 +41,7 @@ pub fn text(summary: &Summary, report: &Report, details: bool, style: &Style) ->
     }
     groups::draw(summary, report, style, &mut out);
     for one in &summary.worst {
-        worst::draw(&one.breakdown, summary, report, style, &mut out);
+        longest_table::draw(&one.breakdown, summary, report, style, &mut out);
         if let (Some(shown), Some(symbolized)) = (&summary.stacks, &one.symbolized) {
             stacks::draw(&one.breakdown, symbolized, &shown.roles, style, &mut out);
         }
@@ -94,26 +95,31 @@ fn table(group: &GroupBreakdown, summary: &Summary, culprits: usize, style: &Sty
         pieces.push(TextLine::of(TextStyle::Plain, format!("{} migrated", units::thousands(sums.migrated))));
     }
     flow(TextLine::new(), pieces, style.pick(" · ", " | "), style, out);
-    shares::draw(&rows(sums, culprits, &summary.cgroups, style), sums.ns, "waits", style, out);
-    if let Some(rest) = words::evicted(sums.evicted(), style) {
+    share_table::draw(&rows(sums, culprits, &summary.cgroups, style), sums.ns, "waits", style, out);
+    if let Some(rest) = labels::evicted(sums.evicted(), style) {
         paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, &rest, style, out);
     }
     for (component, sum) in [Component::Placement, Component::Ipi].into_iter().zip(&sums.before) {
         if sum.ns > 0 {
             let waits = units::counted(sum.waits, "wait");
-            let text = format!("before the wakeup, {}: {} in {waits}", words::component(component), time(sum.ns));
+            let text = format!("before the wakeup, {}: {} in {waits}", labels::component(component), time(sum.ns));
             paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, &text, style, out);
         }
     }
 }
 
 /// A row for each component, each followed by its largest culprits.
-fn rows(sums: &BreakdownSum, max_culprits: usize, cgroups: &words::Cgroups, style: &Style) -> Vec<shares::ShareRow> {
+fn rows(
+    sums: &BreakdownSum,
+    max_culprits: usize,
+    cgroups: &labels::Cgroups,
+    style: &Style,
+) -> Vec<share_table::ShareRow> {
     let culprits = sums.culprits();
     let mut rows = Vec::new();
     for (component, sum) in sums.components() {
-        rows.push(shares::ShareRow {
-            name: words::component(component).to_owned(),
+        rows.push(share_table::ShareRow {
+            name: labels::component(component).to_owned(),
             sum_ns: sum.ns,
             longest_ns: Some(sum.max_ns),
             count: sum.waits,
@@ -121,8 +127,8 @@ fn rows(sums: &BreakdownSum, max_culprits: usize, cgroups: &words::Cgroups, styl
         });
         let of_it = culprits.iter().filter(|one| one.culprit.component == component && is_named(&one.culprit));
         let large = of_it.filter(|one| one.sum.ns * 100 >= sums.ns * MIN_CULPRIT_PERCENT);
-        let row = |one: &CulpritSum| shares::ShareRow {
-            name: words::actor(&one.culprit.actor, cgroups, style),
+        let row = |one: &CulpritSum| share_table::ShareRow {
+            name: labels::actor(&one.culprit.actor, cgroups, style),
             sum_ns: one.sum.ns,
             longest_ns: Some(one.sum.max_ns),
             count: one.sum.waits,
@@ -158,7 +164,7 @@ fn coverage(summary: &Summary, style: &Style, out: &mut String) {
         ("work functions of kworkers", summary.work_items_evicted),
         ("names of tasks that forked", summary.fork_bursts_evicted),
     ] {
-        if let Some(rest) = words::evicted(rest, style) {
+        if let Some(rest) = labels::evicted(rest, style) {
             paragraph(TextLine::of(TextStyle::Dim, "note: "), TextStyle::Plain, &format!("{what}: {rest}"), style, out);
         }
     }

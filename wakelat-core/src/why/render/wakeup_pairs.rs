@@ -1,13 +1,13 @@
 //! Renders the wakeup pairs, with the waits that followed.
 
 use crate::{
-    aggregate::rank::Percentile,
+    aggregate::percentile_rank::Percentile,
     render::{
         Style,
+        labels::key,
         style::TextStyle,
-        text::{TextLine, fit, flow, left, right, width},
+        text_line::{TextLine, fit, flow, left, right, width},
         units,
-        words::key,
     },
     report::KeyPart,
     why::{Summary, wakeup_pairs::WakeupPair},

@@ -1,7 +1,7 @@
 //! Decodes the records in the ring buffer. Pure, and never panics, whatever the bytes.
 
 use bytes::Buf as _;
-use wakelat_common::tracer::{NAME_LEN, TracerRecord, kind};
+use wakelat_common::osnoise_tracer::{NAME_LEN, TracerRecord, kind};
 
 use super::{
     clock::LocalClock,

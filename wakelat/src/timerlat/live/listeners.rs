@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use super::run::{Listener, TracerRunInfo};
 use crate::timerlat::{
     explain::ExplainedActivation,
-    noise::NoiseSummary,
+    osnoise_summary::NoiseSummary,
     record::TimerlatRecord,
     render::{self, NoiseView, TimerlatDocumentWriter, TimerlatView},
-    run::{self, OsnoiseOptions, TimerlatOptions},
+    saved_trace::{self, OsnoiseOptions, TimerlatOptions},
     summary::{TimerlatSummaryBuilder, TimerlatSummaryOptions},
 };
 use wakelat_core::render::{OutputFormat, Style};
@@ -101,7 +101,7 @@ impl Listener for TimerlatListener {
             (OutputFormat::Json, _) => render::json(&summary, &summary.worst)?,
             (OutputFormat::Csv, TimerlatView::Trace) => String::new(),
             (OutputFormat::Csv, view) => render::csv::run(view, &summary)?,
-            (OutputFormat::Human, _) => run::text(self.options, &summary, &self.style),
+            (OutputFormat::Human, _) => saved_trace::text(self.options, &summary, &self.style),
         };
         let redraw = if info.redrawn { REDRAW } else { "" };
         write!(out, "{redraw}{text}")

@@ -15,7 +15,7 @@ use rustix::thread::CpuSet;
 use crate::{
     config::{CgroupChoice, Priority, Tracer, TracerConfig},
     kernel::cpus::Cpus,
-    session::scheduling,
+    session::thread_priority,
 };
 
 /// A process requests a maximum exit latency of idle CPUs by writing it to this file, for as long as it
@@ -154,7 +154,7 @@ fn wait_for_thread(proc: &Path, tid: u32, is: impl Fn(&ThreadStat) -> bool) -> b
 
 /// Sets the priority of a thread; a TID of 0 is the caller.
 pub fn set_priority(tid: u32, priority: Priority) -> Result<()> {
-    scheduling::set_priority(tid, priority).with_context(|| {
+    thread_priority::set_priority(tid, priority).with_context(|| {
         let remedy = match priority {
             Priority::Deadline { .. } => {
                 "; a SCHED_DEADLINE thread must be allowed on all CPUs of its root domain, and needs free bandwidth"

@@ -25,8 +25,8 @@ use crate::{
         action::ActionRunner,
         clock,
         output::{Output, WriteResult},
-        schedule::{Schedule, WindowBoundary as Due},
         stop::Signals,
+        window_schedule::{Schedule, WindowBoundary as Due},
     },
     status::status,
     timerlat::{

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use super::{bpf_records, buffer::TraceBuffer, clock::LocalClock, threads::ThreadNames};
 use crate::{
-    collect::tracer::TracerPrograms,
+    collect::osnoise_tracer::TracerPrograms,
     config::{SourceChoice, TracerConfig},
     kernel::{btf::RingBufferSupport, kernel_symbols::KernelSymbols},
     session::clock,

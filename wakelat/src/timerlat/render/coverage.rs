@@ -7,7 +7,7 @@ use super::super::{
 };
 use wakelat_core::render::{
     style::{Style, TextStyle},
-    text::{TextLine, clean, flow, paragraph},
+    text_line::{TextLine, clean, flow, paragraph},
     units::{counted, duration, thousands},
 };
 

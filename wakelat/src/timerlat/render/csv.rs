@@ -8,11 +8,11 @@ use super::{
     super::{
         explain::{ExplainedActivation, LatencyCause},
         linear::{Bins, LinearHistogram},
-        noise::{CpuNoise, NoiseSummary},
+        osnoise_summary::{CpuNoise, NoiseSummary},
         record::{LostByCpu, TimerlatContext},
         summary::{TimerlatCoverage, TimerlatSummary},
     },
-    NoiseView, PERCENTILES, TimerlatView, words,
+    NoiseView, PERCENTILES, TimerlatView, labels,
 };
 use wakelat_core::aggregate::distribution::Distribution;
 
@@ -126,7 +126,7 @@ pub fn activations(activations: &[ExplainedActivation]) -> io::Result<String> {
         cells.extend([one.latency_ns, one.due_at_ns].map(|ns| ns.to_string()));
         let latency = |context| activation.measured(context).map_or_else(String::new, |m| m.latency_ns.to_string());
         cells.extend(TimerlatContext::ALL.map(latency));
-        cells.extend(KINDS.iter().map(|kind| one.sum_ns(|cause| words::kind(cause) == *kind).to_string()));
+        cells.extend(KINDS.iter().map(|kind| one.sum_ns(|cause| labels::kind(cause) == *kind).to_string()));
         cells.push(u8::from(activation.lossy).to_string());
         cells
     }))
@@ -191,11 +191,11 @@ fn cells_of_cause(cause: &LatencyCause) -> Cells {
         }
         _ => Default::default(),
     };
-    vec![words::kind(cause).to_owned(), name, vector, tid]
+    vec![labels::kind(cause).to_owned(), name, vector, tid]
 }
 
 fn name(context: TimerlatContext) -> String {
-    words::context(context).to_owned()
+    labels::context(context).to_owned()
 }
 
 /// The number of records lost on a CPU. A loss of unknown size counts as one.

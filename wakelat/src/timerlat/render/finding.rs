@@ -2,9 +2,9 @@
 
 use super::{
     super::{explain::LatencyCause, finding::TimerlatFinding},
-    words,
+    labels,
 };
-use wakelat_core::render::{Style, text::clean, units};
+use wakelat_core::render::{Style, text_line::clean, units};
 use wakelat_core::softirq::softirq_name;
 
 /// The interrupts that are not those of a device (`trace_irq_vectors` of arch/x86/kernel/trace.c,
@@ -49,9 +49,9 @@ fn what(cause: &LatencyCause, style: &Style) -> String {
         LatencyCause::Nmi => "NMIs".to_owned(),
         LatencyCause::Blocking(task) if task.tid == 0 => "the idle task, until it gave up the CPU".to_owned(),
         LatencyCause::Blocking(task) => {
-            format!("`{}`, which was running when the timer IRQ came and kept the CPU", words::task(*task, style))
+            format!("`{}`, which was running when the timer IRQ came and kept the CPU", labels::task(*task, style))
         }
-        LatencyCause::Thread(task) => format!("`{}`, which ran before the tracer's thread", words::task(*task, style)),
+        LatencyCause::Thread(task) => format!("`{}`, which ran before the tracer's thread", labels::task(*task, style)),
         LatencyCause::Scheduling => "the switch to the tracer's thread".to_owned(),
         LatencyCause::UserSpace => "the user's own code".to_owned(),
         LatencyCause::Unexplained => "unexplained".to_owned(),

@@ -9,14 +9,14 @@ use super::{
         record::TimerlatContext,
         summary::{Latencies, TimerlatSummary},
     },
-    LatencyDisplay, PERCENTILES, coverage, words,
+    LatencyDisplay, PERCENTILES, coverage, labels,
 };
 use wakelat_core::{
     aggregate::distribution::Distribution,
     render::{
         chart,
         style::{Style, TextStyle},
-        text::{TextLine, flow, left, right},
+        text_line::{TextLine, flow, left, right},
         units,
     },
 };
@@ -50,7 +50,7 @@ pub fn text(summary: &TimerlatSummary, form: LatencyDisplay, style: &Style) -> S
         for context in &contexts {
             let of = summary.all.of(*context);
             if of.count() > 0 {
-                chart(words::latency(*context), "activation", of, style, &mut out);
+                chart(labels::latency(*context), "activation", of, style, &mut out);
             }
         }
         table(&columns, summary.options.threshold_ns.is_some(), form.nano, style, &mut out);
@@ -72,7 +72,7 @@ pub(super) fn chart(title: &str, things: &str, of: &Distribution, style: &Style,
     chart::bars(of, style, out);
     let figure = |(name, ns): (&str, u64)| {
         let ink = if name == "p99" { TextStyle::Strong } else { TextStyle::Plain };
-        TextLine::of(TextStyle::Dim, format!("{name} ")).and(ink, words::time(ns, style))
+        TextLine::of(TextStyle::Dim, format!("{name} ")).and(ink, labels::time(ns, style))
     };
     let mut figures = vec![("min", of.min_ns()), ("avg", of.mean_ns())];
     figures.extend(PERCENTILES.iter().map(|(percent, name)| (*name, of.percentile_ns(*percent))));
@@ -80,7 +80,7 @@ pub(super) fn chart(title: &str, things: &str, of: &Distribution, style: &Style,
     flow(TextLine::of(TextStyle::Plain, "  "), figures.into_iter().map(figure).collect(), "  ", style, out);
     if let Some(max) = of.max() {
         TextLine::of(TextStyle::Dim, "  max at ")
-            .and(TextStyle::Plain, format!("{} on CPU {}", words::instant(max.at_ns), max.cpu))
+            .and(TextStyle::Plain, format!("{} on CPU {}", labels::instant(max.at_ns), max.cpu))
             .finish(style, out);
     }
     out.push('\n');

@@ -5,28 +5,28 @@
 
 mod coverage;
 pub mod csv;
-mod document;
 mod finding;
 pub mod hist;
+mod labels;
 mod noise_document;
 pub mod osnoise;
 mod timeline;
+mod timerlat_document;
 pub mod top;
 pub mod trace;
 pub mod why;
-mod words;
 
 #[cfg(test)]
-mod documentation;
+mod documentation_tests;
 #[cfg(test)]
 mod tests;
 
 use super::record::TimerlatContext;
-use wakelat_core::aggregate::rank::Percentile;
+use wakelat_core::aggregate::percentile_rank::Percentile;
 
 pub use coverage::render as coverage;
-pub use document::{TimerlatDocumentWriter, run as json};
 pub use noise_document::noise as noise_json;
+pub use timerlat_document::{TimerlatDocumentWriter, run as json};
 
 /// What to show of a timerlat run. JSON has everything in any view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 use serde::Serialize;
 
 use super::{
-    super::noise::{CpuNoise, NoiseSummary},
-    document::{DistributionDocument, LossesDocument},
+    super::osnoise_summary::{CpuNoise, NoiseSummary},
+    timerlat_document::{DistributionDocument, LossesDocument},
 };
 
 /// Renders `wakelat.osnoise/1` of a run.

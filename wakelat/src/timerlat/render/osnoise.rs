@@ -1,13 +1,13 @@
 //! Renders `osnoise hist` and `osnoise top` for people.
 
 use super::{
-    super::noise::{CpuNoise, NoiseSummary},
+    super::osnoise_summary::{CpuNoise, NoiseSummary},
     coverage,
     hist::{HistColumn, chart, linear, table},
 };
 use wakelat_core::render::{
     style::{Style, TextStyle},
-    text::{TextLine, paragraph, right, width},
+    text_line::{TextLine, paragraph, right, width},
     units,
 };
 

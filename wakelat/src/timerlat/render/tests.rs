@@ -4,12 +4,12 @@ use super::*;
 use crate::timerlat::{
     fixtures,
     linear::Bins,
-    noise::NoiseSummary,
+    osnoise_summary::NoiseSummary,
     record::{TimerlatEvent, TimerlatRecord},
     summary::{TimerlatSummary, TimerlatSummaryBuilder, TimerlatSummaryOptions},
     text::{RESOLUTION_NS, TraceItem, TraceReader},
 };
-use wakelat_core::render::{Style, style::MIN_WIDTH, text::width};
+use wakelat_core::render::{Style, style::MIN_WIDTH, text_line::width};
 
 pub(super) fn summary_of(text: &str, threshold_ns: Option<u64>) -> TimerlatSummary {
     let mut builder = TimerlatSummaryBuilder::new(TimerlatSummaryOptions {

@@ -6,7 +6,7 @@ use super::{
         explain::{CauseShare, ExplainedActivation, LatencyCause, ShareSpan},
         record::TimerlatContext,
     },
-    words,
+    labels,
 };
 use wakelat_core::render::{style::Style, timeline, units};
 
@@ -30,7 +30,7 @@ fn row(one: &ExplainedActivation, share: &CauseShare, style: &Style) -> timeline
         _ => share.spans.clone(),
     };
     timeline::TimelineRow {
-        name: words::cause(&share.cause, style),
+        name: labels::cause(&share.cause, style),
         ns: share.ns,
         spans: spans.iter().map(|span| timeline::TimelineSpan { from_ns: span.from_ns, to_ns: span.to_ns }).collect(),
         rank: rank(&share.cause),

@@ -5,11 +5,11 @@ use super::{
         record::TimerlatContext,
         summary::{Latencies, TimerlatSummary},
     },
-    LatencyDisplay, coverage, words,
+    LatencyDisplay, coverage, labels,
 };
 use wakelat_core::render::{
     style::{Style, TextStyle},
-    text::{TextLine, paragraph, right, width},
+    text_line::{TextLine, paragraph, right, width},
     units,
 };
 
@@ -34,7 +34,7 @@ pub fn text(summary: &TimerlatSummary, form: LatencyDisplay, style: &Style) -> S
         let mut groups = TextLine::of(TextStyle::Plain, " ".repeat(HEAD));
         let mut titles = TextLine::of(TextStyle::Title, format!("{:>3}{}", "CPU", right("count", HEAD - 3)));
         for context in contexts {
-            let title = format!("{} ({})", words::latency(*context), unit);
+            let title = format!("{} ({})", labels::latency(*context), unit);
             let room = figures.len() * FIGURE;
             let before = (room.saturating_sub(width(&title))).div_ceil(2).max(1);
             let after = room.saturating_sub(before + width(&title));

@@ -2,11 +2,11 @@
 
 use super::{
     super::{explain::ExplainedActivation, record::TimerlatContext},
-    words,
+    labels,
 };
 use wakelat_core::render::{
     style::{Style, TextStyle},
-    text::{TextLine, flow, left, right},
+    text_line::{TextLine, flow, left, right},
     units,
 };
 
@@ -54,14 +54,14 @@ impl ActivationLines {
     pub fn line(&self, one: &ExplainedActivation) -> String {
         let (activation, style) = (&one.activation, &Style { width: self.columns(), ..self.style.clone() });
         let at = activation.total().map_or(0, |(_, measured)| measured.at_ns);
-        let mut line = TextLine::of(TextStyle::Dim, right(&words::instant(at), 12))
+        let mut line = TextLine::of(TextStyle::Dim, right(&labels::instant(at), 12))
             .and(TextStyle::Plain, format!("  {:>3}", activation.cpu));
         if self.is_numbered() {
             line.push(TextStyle::Plain, format!("  {}", left(&format!("#{}", activation.seq), 8, style)));
         }
         for context in self.contexts() {
             let measured =
-                activation.measured(context).map_or_else(|| "-".to_owned(), |m| words::time(m.latency_ns, style));
+                activation.measured(context).map_or_else(|| "-".to_owned(), |m| labels::time(m.latency_ns, style));
             let ink = if context == one.context { TextStyle::Strong } else { TextStyle::Plain };
             line.push(TextStyle::Plain, "  ");
             line.push(ink, right(&measured, 9));
@@ -71,7 +71,7 @@ impl ActivationLines {
         shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
         let named = shares.iter().take(MAX_NAMED_SHARES).map(|share| {
             let share_of = units::share(share.ns, one.latency_ns);
-            TextLine::of(TextStyle::Plain, format!("{} {share_of}", words::cause(&share.cause, style)))
+            TextLine::of(TextStyle::Plain, format!("{} {share_of}", labels::cause(&share.cause, style)))
         });
         let mut out = String::new();
         if line.width() + MIN_SHARES_WIDTH > style.columns() {

@@ -3,12 +3,12 @@
 
 use super::{
     super::{explain::ExplainedActivation, finding::findings, summary::TimerlatSummary},
-    coverage, finding, timeline, words,
+    coverage, finding, labels, timeline,
 };
 use wakelat_core::render::{
-    shares,
+    share_table,
     style::{Style, TextStyle},
-    text::{TextLine, clean, fit, flow, paragraph},
+    text_line::{TextLine, clean, fit, flow, paragraph},
     units,
 };
 
@@ -58,10 +58,10 @@ pub fn text(summary: &TimerlatSummary, style: &Style) -> String {
 pub fn activation(one: &ExplainedActivation, style: &Style, out: &mut String) {
     let dot = style.pick(" · ", " | ");
     let pieces = vec![
-        TextLine::of(TextStyle::Title, format!("{} {}", words::latency(one.context), units::full(one.latency_ns))),
+        TextLine::of(TextStyle::Title, format!("{} {}", labels::latency(one.context), units::full(one.latency_ns))),
         TextLine::of(TextStyle::Plain, format!("CPU {}", one.activation.cpu)),
         TextLine::of(TextStyle::Plain, format!("activation #{}", one.activation.seq)),
-        TextLine::of(TextStyle::Dim, format!("due at {}", words::instant(one.due_at_ns))),
+        TextLine::of(TextStyle::Dim, format!("due at {}", labels::instant(one.due_at_ns))),
     ];
     flow(TextLine::new(), pieces, dot, style, out);
     timeline::draw(one, style, out);
@@ -120,15 +120,15 @@ fn sum(summary: &TimerlatSummary, style: &Style, out: &mut String) {
     let pieces = vec![
         TextLine::of(TextStyle::Title, "causes of latency"),
         TextLine::of(TextStyle::Plain, count),
-        TextLine::of(TextStyle::Plain, format!("{} in total", words::time(summary.explained_ns, style))),
+        TextLine::of(TextStyle::Plain, format!("{} in total", labels::time(summary.explained_ns, style))),
     ];
     flow(TextLine::new(), pieces, dot, style, out);
     let shares = summary.shares_by_size();
-    let mut rows: Vec<shares::ShareRow> = shares
+    let mut rows: Vec<share_table::ShareRow> = shares
         .iter()
         .take(MAX_CAUSES)
-        .map(|(cause, sum)| shares::ShareRow {
-            name: words::cause(cause, style),
+        .map(|(cause, sum)| share_table::ShareRow {
+            name: labels::cause(cause, style),
             sum_ns: sum.ns,
             longest_ns: Some(sum.max_ns),
             count: sum.activations,
@@ -136,7 +136,7 @@ fn sum(summary: &TimerlatSummary, style: &Style, out: &mut String) {
         })
         .collect();
     if shares.len() > MAX_CAUSES {
-        rows.push(shares::ShareRow {
+        rows.push(share_table::ShareRow {
             name: format!("{} more causes", shares.len() - MAX_CAUSES),
             sum_ns: shares[MAX_CAUSES..].iter().map(|(_, sum)| sum.ns).sum(),
             longest_ns: None,
@@ -144,5 +144,5 @@ fn sum(summary: &TimerlatSummary, style: &Style, out: &mut String) {
             is_nested: false,
         });
     }
-    shares::draw(&rows, summary.explained_ns, "count", style, out);
+    share_table::draw(&rows, summary.explained_ns, "count", style, out);
 }

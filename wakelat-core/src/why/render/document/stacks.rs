@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    timeline::stack::StackId,
+    timeline::stack_event::StackId,
     why::{
         Summary,
         stacks::{Frames, NoSymbols, StackCounts, SymbolizedStack, SymbolizedStacks},

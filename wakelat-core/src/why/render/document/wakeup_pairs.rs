@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::TimeSumDocument;
 use crate::{
-    aggregate::rank::Percentile,
-    render::document::key,
+    aggregate::percentile_rank::Percentile,
+    render::report_document::key,
     report::KeyPart,
     why::wakeup_pairs::{RankedWakeupPairs, WakeupPair},
 };

@@ -6,13 +6,13 @@ use std::{
 };
 
 use super::{
-    ReportRenderer, ReportView, clock, coverage,
+    ReportRenderer, ReportView, clock, coverage, labels,
     style::{Style, TextStyle},
-    text::{TextLine, left, right, width},
-    units, window, words,
+    text_line::{TextLine, left, right, width},
+    units, window,
 };
 use crate::{
-    aggregate::rank::Percentile,
+    aggregate::percentile_rank::Percentile,
     report::{Group, Report},
 };
 
@@ -109,7 +109,7 @@ pub(super) fn order(groups: &mut [&Group], sort: Sort, style: &Style) {
         Sort::P99 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(Percentile::P99))),
         Sort::Max => groups.sort_by_key(|group| Reverse(group.distribution.max_ns())),
         Sort::Sum => groups.sort_by_key(|group| Reverse(group.distribution.sum_ns())),
-        Sort::Task => groups.sort_by_cached_key(|group| words::key(&group.key, style)),
+        Sort::Task => groups.sort_by_cached_key(|group| labels::key(&group.key, style)),
     }
 }
 
@@ -189,10 +189,10 @@ const TASK: usize = 16;
 /// Appends the headings and a line for each group. Columns that do not fit are left out, but never the sort
 /// column.
 pub(super) fn lines(groups: &[&Group], report: &Report, sort: Sort, style: &Style, out: &mut String) {
-    let has_several_classes = words::several_classes(report);
-    let task = |group: &&Group| words::key(&group.key, style).unwrap_or_else(|| "all tasks".to_owned());
+    let has_several_classes = labels::several_classes(report);
+    let task = |group: &&Group| labels::key(&group.key, style).unwrap_or_else(|| "all tasks".to_owned());
     let tasks: Vec<String> = groups.iter().map(task).collect();
-    let task_title = words::key_title(groups);
+    let task_title = labels::key_title(groups);
     let widest_task = tasks.iter().map(|task| width(task)).max().unwrap_or(0).max(width(&task_title));
 
     let mut columns: Vec<(&TableColumn, Vec<String>, usize)> = COLUMNS
@@ -238,7 +238,7 @@ fn totals(report: &Report, style: &Style, out: &mut String) {
     let sum_ns: u128 = report.groups.iter().map(|group| group.distribution.sum_ns()).sum();
     let (groups, runs) = (units::counted(report.groups.len() as u64, "group"), units::counted(runs, "run"));
     let total = format!("total: {groups}, {runs}, {} of waiting time", time(sum_ns, style));
-    super::text::paragraph(TextLine::new(), TextStyle::Dim, &total, style, out);
+    super::text_line::paragraph(TextLine::new(), TextStyle::Dim, &total, style, out);
 }
 
 fn ink(sorted: bool) -> TextStyle {
@@ -254,7 +254,7 @@ fn run_time(group: &Group, _: &Report, style: &Style) -> String {
 }
 
 fn percentile(group: &Group, of: Percentile, style: &Style) -> String {
-    words::percentile(&group.distribution, of, style)
+    labels::percentile(&group.distribution, of, style)
 }
 
 fn max_at(group: &Group, report: &Report, style: &Style) -> String {

@@ -11,7 +11,7 @@ use super::{
 use wakelat_core::{
     aggregate::{
         distribution::{Distribution, Maximum},
-        rank::Percentile,
+        percentile_rank::Percentile,
     },
     wait::Comm,
 };

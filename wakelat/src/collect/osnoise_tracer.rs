@@ -7,7 +7,7 @@ use aya::{
     Ebpf, EbpfLoader,
     maps::{MapData, PerCpuArray, RingBuf},
 };
-use wakelat_common::tracer::TracerRecord;
+use wakelat_common::osnoise_tracer::TracerRecord;
 
 use super::{
     attach::{self, AttachMethod, LoadedProgram, ProgramSpec},

@@ -7,8 +7,8 @@ use wakelat_common::Class;
 use super::{
     checks::{Check, CheckOutcome},
     compare::{Comparison, Mismatch, Tolerance},
+    paired_waits::{PairedWaits, WaitTally},
     side::SideCounts,
-    waits::{PairedWaits, WaitTally},
 };
 use crate::{hist_trigger::HistogramTotals, tracefs::TracefsError};
 use wakelat_core::report::LatencyFrom;

@@ -3,7 +3,7 @@
 use super::{
     chart::bar,
     style::{Style, TextStyle},
-    text::{TextLine, left, right, width},
+    text_line::{TextLine, left, right, width},
     units,
 };
 

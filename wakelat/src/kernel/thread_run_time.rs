@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::schedstat::{Schedstat, threads};
+use super::task_schedstat::{Schedstat, threads};
 
 /// The run times of the current window.
 pub struct RunTimes {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::timerlat::{
     fixtures,
-    noise::NoiseSummary,
+    osnoise_summary::NoiseSummary,
     record::{OsnoisePeriod, TimerlatEvent, TimerlatRecord},
 };
 use wakelat_core::render::output_page::{all_paths, documented, example, parsed};

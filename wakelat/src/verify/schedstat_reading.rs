@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use super::window::TimeBracket;
-use crate::kernel::schedstat::Schedstat;
+use crate::kernel::task_schedstat::Schedstat;
 use wakelat_core::wait::Comm;
 
 /// A task's counters, read at some time within `moment`.

@@ -2,14 +2,14 @@
 
 use wakelat_common::Class;
 
-use super::words;
+use super::labels;
 use crate::{
     render::{
         Style,
+        labels::figure,
         style::TextStyle,
-        text::{TextLine, clean, flow, paragraph},
+        text_line::{TextLine, clean, flow, paragraph},
         timeline, units,
-        words::figure,
     },
     report::{GroupClass, Report},
     timeline::{
@@ -37,13 +37,13 @@ pub fn draw(breakdown: &Breakdown, summary: &Summary, report: &Report, style: &S
         plain(format!("CPU {}", wait.cpu)),
     ];
     if let Some(delivery) = breakdown.delivery.filter(|delivery| !delivery.is_counted) {
-        pieces.push(plain(format!("after {} of {}", units::full(delivery.ns), words::component(delivery.component))));
+        pieces.push(plain(format!("after {} of {}", units::full(delivery.ns), labels::component(delivery.component))));
     }
     pieces.push(TextLine::of(TextStyle::Dim, format!("ended at {}", style.instant(wait.at_ns, report.unix_offset_ns))));
     flow(TextLine::new(), pieces, dot, style, out);
     if let Some(path) = wait.cgroup_id.and_then(|id| cgroups.get(&id)).filter(|path| *path != "/") {
         paragraph(TextLine::of(TextStyle::Dim, "  cgroup "), TextStyle::Dim, &clean(path, style), style, out);
-        if let Some(container) = words::container(path, style) {
+        if let Some(container) = labels::container(path, style) {
             TextLine::of(TextStyle::Dim, format!("  {container}")).finish(style, out);
         }
     }
@@ -68,7 +68,7 @@ fn rows(breakdown: &Breakdown, summary: &Summary, style: &Style) -> Vec<timeline
             let items = breakdown.work_items.iter().filter(|item| item.share == index);
             let functions: Vec<&str> = items.map(|item| summary.functions[&item.function].as_str()).collect();
             let name =
-                words::with_work_items(words::culprit(&share.culprit, &summary.cgroups, style), &functions, style);
+                labels::with_work_items(labels::culprit(&share.culprit, &summary.cgroups, style), &functions, style);
             rows.push(timeline::TimelineRow { name, ns: share.ns, spans: spans.collect(), rank: 0 });
         } else {
             others += 1;

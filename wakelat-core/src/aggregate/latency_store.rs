@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use wakelat_common::bucket::{self, BUCKETS};
 
-use super::rank::Percentile;
+use super::percentile_rank::Percentile;
 
 /// Up to this many values are kept one by one: most groups of a run are small, and a histogram of one
 /// value is as large as that of a million.

@@ -13,7 +13,7 @@ use super::{
         record::{LostByCpu, TimerlatContext},
         summary::{Latencies, ShareSum, TimerlatCoverage, TimerlatSummary, TimerlatSummaryOptions},
     },
-    PERCENTILES, finding, words,
+    PERCENTILES, finding, labels,
 };
 use wakelat_core::{aggregate::distribution::Distribution, render::Style};
 
@@ -175,7 +175,7 @@ impl CauseDocument {
             }
             _ => (None, None, None),
         };
-        Self { cause: words::kind(cause), name, vector, tid }
+        Self { cause: labels::kind(cause), name, vector, tid }
     }
 }
 
@@ -269,7 +269,7 @@ impl ActivationDocument {
         Self {
             cpu: activation.cpu,
             seq: activation.seq,
-            context: words::context(one.context),
+            context: labels::context(one.context),
             latency_ns: one.latency_ns,
             due_at_ns: one.due_at_ns,
             irq_ns,

@@ -9,7 +9,7 @@ use wakelat_common::sampling::CpuRuns;
 
 use super::{Collector, map::take};
 
-/// The maps of `wakelat-ebpf/src/budget.rs`, and the sampling shift.
+/// The maps of `wakelat-ebpf/src/run_budget.rs`, and the sampling shift.
 pub(super) struct RunBudget {
     runs: PerCpuArray<MapData, CpuRuns>,
     left: Array<MapData, i64>,

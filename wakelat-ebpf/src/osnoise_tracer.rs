@@ -12,12 +12,12 @@ use aya_ebpf::{
     macros::{btf_tracepoint, raw_tracepoint},
     programs::{BtfTracePointContext, RawTracePointContext},
 };
-use wakelat_common::tracer::{NAME_LEN, TracerRecord, kind};
+use wakelat_common::osnoise_tracer::{NAME_LEN, TracerRecord, kind};
 
 use crate::{
+    kernel_structs::{Direct, KernelOsnoiseSample, KernelTimerlatSample, Probe, Read, Task, TaskFields},
     maps::TRACER_LOST,
     sample,
-    task::{Direct, KernelOsnoiseSample, KernelTimerlatSample, Probe, Read, Task, TaskFields},
 };
 
 /// Sends a record with time, CPU and current task, to which `fill` adds the rest. Counts a record that

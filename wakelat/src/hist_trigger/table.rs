@@ -4,7 +4,7 @@ use super::unit::{Unit, key_text};
 use super::{EntryKey, EntryValue, HistogramEntry, SavedField, TriggerHistogram};
 use wakelat_core::render::chart::bar;
 use wakelat_core::render::style::{Style, TextStyle};
-use wakelat_core::render::text::{TextLine, clean, left, right, width};
+use wakelat_core::render::text_line::{TextLine, clean, left, right, width};
 use wakelat_core::render::units;
 
 /// Renders a row for each entry, with all keys and values, in the kernel's sort order.

@@ -4,11 +4,11 @@ use wakelat_common::Class;
 
 use super::{
     style::Style,
-    text::{clean, fit},
+    text_line::{clean, fit},
     units,
 };
 use crate::{
-    aggregate::{distribution::Distribution, rank::Percentile, sampled::ConfidenceInterval},
+    aggregate::{distribution::Distribution, estimate::ConfidenceInterval, percentile_rank::Percentile},
     report::{Group, GroupClass, KeyPart, KeyValue, LatencyFrom, Report},
     wait::Comm,
 };

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{Environment, scheduling};
+use super::{Environment, thread_priority};
 use crate::{
     collect::{FilterSettings, Settings, TimelineSettings},
     config::{Config, Priority},
@@ -81,7 +81,7 @@ pub fn raise_priority(requested: Option<u8>, is_free: bool) -> Result<Option<Pri
     match requested {
         Some(0) => Ok(None),
         Some(priority) => {
-            scheduling::set_own_priority(Priority::Fifo(priority)).with_context(|| {
+            thread_priority::set_own_priority(Priority::Fifo(priority)).with_context(|| {
                 format!(
                     "cannot run at real-time priority `{priority}`; it needs CAP_SYS_NICE or an RLIMIT_RTPRIO of at least that value"
                 )
@@ -93,7 +93,7 @@ pub fn raise_priority(requested: Option<u8>, is_free: bool) -> Result<Option<Pri
             log::info!("the reader has no real-time priority, because real-time throttling is off on this machine");
             Ok(None)
         }
-        None => match scheduling::set_own_priority(LOWEST) {
+        None => match thread_priority::set_own_priority(LOWEST) {
             Ok(()) => Ok(Some(LOWEST)),
             Err(error) => {
                 log::info!("the reader has no real-time priority: {error}");

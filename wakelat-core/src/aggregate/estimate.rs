@@ -26,7 +26,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use wakelat_common::{bucket, sampling::fmix64};
 
-use super::rank::{Percentile, first};
+use super::percentile_rank::{Percentile, first};
 
 /// Number of random groups of the sampled tasks, and of the periods.
 const RANDOM_GROUPS: usize = 64;

@@ -9,7 +9,7 @@ use super::{PERCENTILES, RenderContext, clock};
 use crate::{
     aggregate::{
         distribution::{Bucket, Distribution, Maximum},
-        sampled::ConfidenceInterval,
+        estimate::ConfidenceInterval,
     },
     report::{Coverage, CoverageTerms, Group, KeyPart, KeyValue, LatencyFrom, Mode, Overhead, Report, Sampling},
     timeline::{Breakdown, component::Component},

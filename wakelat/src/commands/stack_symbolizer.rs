@@ -17,7 +17,7 @@ use crate::{
     },
 };
 use wakelat_core::{
-    timeline::stack::{StackEvent, StackId},
+    timeline::stack_event::{StackEvent, StackId},
     why::stacks::{self, Frames, NoSymbols, StackCounts, WaitStacks},
 };
 

@@ -4,7 +4,7 @@ use super::super::{
     explain::LatencyCause,
     record::{TimerlatContext, TracedTask},
 };
-use wakelat_core::render::{style::Style, text::clean, units};
+use wakelat_core::render::{style::Style, text_line::clean, units};
 use wakelat_core::softirq::softirq_name;
 
 /// Below this width, in columns, the name precedes the kind, so that the name is not cut.

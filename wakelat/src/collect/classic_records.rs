@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use wakelat_common::record::Offsets;
+use wakelat_common::classic_record::Offsets;
 
 use crate::kernel::format::EventFormat;
 

@@ -7,7 +7,7 @@ use wakelat_common::timeline::vector;
 
 use crate::{
     aggregate::container::Container,
-    render::{style::Style, text::clean, units},
+    render::{style::Style, text_line::clean, units},
     softirq::softirq_name,
     timeline::{
         component::{Actor, Component, Culprit, RunningTask, UnknownReason},

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use wakelat_common::Class;
 
 use super::{
-    OutputFormat, ReportView, Style, style, table,
+    OutputFormat, ReportView, Style, style,
     testing::report,
     tests::{ascii, chart, show, table, terminal, trace, waits},
+    top_table,
 };
 use crate::{
     aggregate::distribution::Maximum,
@@ -89,7 +90,7 @@ proptest! {
     fn no_line_is_wider_than_the_terminal(report in any_report(), width in 20..140usize, unicode: bool, timestamps: bool) {
         let style = Style { unicode, timestamps, ..terminal(width) };
         let mut all = chart(&report, style.clone());
-        for sort in [table::Sort::Max, table::Sort::Sum] {
+        for sort in [top_table::Sort::Max, top_table::Sort::Sum] {
             all += &table(&report, sort, Some(7), style.clone());
         }
         all += &trace(OutputFormat::Human, &waits(), &report, style);

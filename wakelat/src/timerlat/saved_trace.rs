@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use super::{
     explain::ExplainedActivation,
     linear::Bins,
-    noise::NoiseSummary,
+    osnoise_summary::NoiseSummary,
     record::{TimerlatContext, TimerlatRecord},
     render::{self, LatencyDisplay, NoiseView, TimerlatView},
     summary::{TimerlatCoverage, TimerlatSummary, TimerlatSummaryBuilder, TimerlatSummaryOptions},
@@ -16,8 +16,8 @@ use super::{
 use crate::{
     config::OutputConfig,
     session::{
-        input::{name, open},
         output::{Output, WriteResult},
+        saved_input::{name, open},
     },
 };
 use wakelat_core::render::{OutputFormat, Style};

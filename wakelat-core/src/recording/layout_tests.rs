@@ -14,7 +14,7 @@ use crate::{
             DetailedWait, Event, EventKind, ForkExecEvent, InterruptEvent, InterruptSource, MigrationEvent,
             SwitchEvent, TaskInfo, Unseen, WakeupEvent, WorkItemEvent,
         },
-        stack::{Role, StackEvent, StackId},
+        stack_event::{Role, StackEvent, StackId},
     },
     wait::{Comm, Namespace, Wait},
 };

@@ -8,15 +8,15 @@ use aya_ebpf::{
     EbpfContext, Global, btf_maps::Array, helpers::bpf_probe_read_kernel, macros::btf_map, programs::TracePointContext,
 };
 use wakelat_common::{
+    classic_record::{Offsets, POLICY_UNKNOWN},
     pending_wait::PrevState,
-    record::{Offsets, POLICY_UNKNOWN},
     sample::COMM_LEN,
     wait_context::Clocks,
 };
 
 use crate::{
+    kernel_structs::{self, TaskFields, name_of},
     maps::BLOCKED_AS_PREEMPTED,
-    task::{self, TaskFields, name_of},
 };
 
 /// Field offsets in the records of the three wakeup events.
@@ -161,7 +161,7 @@ impl TaskFields for TracepointTask {
     fn prev_state(self, _preempt: bool) -> PrevState {
         if self.state & PREEMPTED != 0 {
             // The task that is switched out is current until the switch is complete.
-            if BLOCKED_AS_PREEMPTED.load() != 0 && !task::current_stays_runnable() {
+            if BLOCKED_AS_PREEMPTED.load() != 0 && !kernel_structs::current_stays_runnable() {
                 return PrevState::Sleeping;
             }
             PrevState::PreemptedSleeping
