@@ -49,7 +49,7 @@ fn main() {
                 ("rt", embedded("rt_rq")),
             ],
         )
-        .structure("sched_info", [("last_arrival", U64)])
+        .structure("sched_info", [("pcount", U64), ("run_delay", U64), ("last_arrival", U64), ("last_queued", U64)])
         .structure("rt_rq", [("rt_throttled", I32)])
         .structure("irqaction", [("name", pointer("text"))])
         .structure("work_struct", [("func", pointer("text"))])

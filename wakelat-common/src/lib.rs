@@ -12,6 +12,7 @@ pub mod glob;
 pub mod histogram;
 pub mod osnoise_tracer;
 pub mod pending_wait;
+pub mod queue_clock;
 pub mod sample;
 pub mod sampling;
 pub mod stack;
@@ -44,4 +45,8 @@ mod pod {
     unsafe impl aya::Pod for crate::histogram::Histogram {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::sampling::CpuRuns {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::queue_clock::QueueState {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::queue_clock::QueueSlot {}
 }

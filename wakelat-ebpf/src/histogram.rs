@@ -5,9 +5,16 @@ use aya_ebpf::{
     btf_maps::{Array, PerCpuArray},
     macros::btf_map,
 };
-use wakelat_common::histogram::{HISTOGRAMS as ENTRIES, Histogram, slot};
+use wakelat_common::{
+    Class, Sample,
+    histogram::{HISTOGRAMS as ENTRIES, Histogram, slot},
+};
 
-use crate::{ended_wait::EndedWait, kernel_structs::TaskFields, sample::sample};
+use crate::{
+    ended_wait::EndedWait,
+    kernel_structs::TaskFields,
+    sample::{WaitFields, sample},
+};
 
 /// Key: a [`slot`]. Value: this CPU's waits of that class. Read and cleared by user space, one half at a
 /// time.
@@ -19,14 +26,21 @@ static HISTOGRAMS: PerCpuArray<Histogram, { ENTRIES as usize }> = PerCpuArray::n
 #[btf_map]
 static HALF: Array<u32, 1> = Array::new();
 
-/// Adds a wait to the histogram of its class.
+/// Adds a wait that an [`EndedWait`] describes to the histogram of its class.
 #[inline(always)]
 pub fn add<T: TaskFields>(ending: EndedWait, prev: T, next: T) {
+    record(ending.class, ending.latency_ns, || sample(WaitFields::of(ending), prev, next));
+}
+
+/// Adds a wait to the histogram of its class. Calls `sample` for what is known about it if it is among the
+/// longest.
+#[inline(always)]
+pub fn record(class: Class, latency_ns: u64, sample: impl FnOnce() -> Sample) {
     let Some(half) = HALF.get(0) else { return };
     // SAFETY: a word of a map is always there, and user space writes it in one access.
     let half = unsafe { core::ptr::read_volatile(half) };
-    let Some(histogram) = HISTOGRAMS.get_ptr_mut(slot(ending.class, half)) else { return };
+    let Some(histogram) = HISTOGRAMS.get_ptr_mut(slot(class, half)) else { return };
     // SAFETY: the pointer is to this CPU's own entry. No other CPU writes it, and `sched_switch` runs
     // with interrupts off, so no program on this CPU interrupts.
-    unsafe { (*histogram).record(ending.latency_ns, || sample(ending, prev, next)) };
+    unsafe { (*histogram).record(latency_ns, sample) };
 }

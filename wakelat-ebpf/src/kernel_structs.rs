@@ -9,7 +9,7 @@ mod runqueue_clocks;
 use core::{marker::PhantomData, ptr};
 
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel, bpf_probe_read_kernel_str_bytes};
-use wakelat_common::{pending_wait::PrevState, sample::COMM_LEN, wait_context::Clocks};
+use wakelat_common::{pending_wait::PrevState, queue_clock::SchedInfo, sample::COMM_LEN, wait_context::Clocks};
 
 use crate::{
     accessors::{
@@ -98,6 +98,30 @@ pub trait TaskFields: Copy {
 
     /// Whether `wanted` holds for its cgroup or an ancestor.
     fn any_cgroup(self, wanted: impl Fn(u64) -> bool) -> bool;
+}
+
+/// What the programs read of a task whose waits the run queue's clock measures.
+pub trait QueuedTask: TaskFields {
+    /// How a run queue is read.
+    type Queue: RunQueueFields;
+
+    /// The run queue of the CPU that the task is on.
+    fn run_queue(self) -> Self::Queue;
+
+    /// The task's finished waits.
+    fn sched_info(self) -> SchedInfo;
+
+    /// When the task was put on the queue, by the queue's clock: ns; 0 if it is on none.
+    fn last_queued_ns(self) -> u64;
+}
+
+/// What the programs read of a CPU's run queue.
+pub trait RunQueueFields: Copy {
+    /// Its clock, which `__schedule()` (kernel/sched/core.c) reads before each switch: ns.
+    fn clock_ns(self) -> u64;
+
+    /// The number of context switches on this CPU, this one included.
+    fn nr_switches(self) -> u64;
 }
 
 /// A task as a typed or raw tracepoint passes it.

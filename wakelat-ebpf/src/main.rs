@@ -33,6 +33,8 @@ mod osnoise_tracer;
 #[cfg(target_arch = "bpf")]
 mod panic_license;
 #[cfg(target_arch = "bpf")]
+mod queue_clock;
+#[cfg(target_arch = "bpf")]
 mod run_budget;
 #[cfg(target_arch = "bpf")]
 mod sample;

@@ -17,27 +17,55 @@ use crate::{
 /// A CPU checks the fill level of the ring buffer once in this many samples. Must be a power of two.
 const CHECK_RING_EVERY: u64 = 16;
 
+/// The fields of a [`Sample`] that describe the wait; all others describe its tasks.
+pub struct WaitFields {
+    pub class: u8,
+    pub sampling_shift: u8,
+    pub preempted_sleeping: u8,
+    pub at_ns: u64,
+    pub latency_ns: u64,
+    pub delivery_ns: u64,
+    pub prev_cpu: u32,
+    pub waker_pid: u32,
+}
+
+impl WaitFields {
+    /// What the task table kept of a wait.
+    #[inline(always)]
+    pub fn of(EndedWait { pending, now, latency_ns, .. }: EndedWait) -> Self {
+        Self {
+            class: pending.class,
+            sampling_shift: pending.sampling_shift,
+            preempted_sleeping: pending.preempted_sleeping,
+            at_ns: now,
+            latency_ns,
+            delivery_ns: pending.delivery_ns(),
+            prev_cpu: pending.prev_cpu,
+            waker_pid: pending.waker_pid,
+        }
+    }
+}
+
 /// All that is known about a wait when `sched_switch` ends it.
 #[inline(always)]
-pub fn sample<T: TaskFields>(ending: EndedWait, prev: T, next: T) -> Sample {
-    let EndedWait { pending, now, latency_ns, .. } = ending;
+pub fn sample<T: TaskFields>(wait: WaitFields, prev: T, next: T) -> Sample {
     Sample {
         kind: KIND_SAMPLE,
-        sampling_shift: pending.sampling_shift,
-        class: pending.class,
-        preempted_sleeping: pending.preempted_sleeping,
+        sampling_shift: wait.sampling_shift,
+        class: wait.class,
+        preempted_sleeping: wait.preempted_sleeping,
         // SAFETY: no arguments, no side effects.
         cpu: unsafe { bpf_get_smp_processor_id() },
-        at_ns: now,
-        latency_ns,
-        delivery_ns: pending.delivery_ns(),
+        at_ns: wait.at_ns,
+        latency_ns: wait.latency_ns,
+        delivery_ns: wait.delivery_ns,
         cgroup_id: if WITH_CGROUP.load() != 0 { next.cgroup_id() } else { 0 },
         pid: next.pid(),
         tgid: next.tgid(),
         prio: next.prio(),
         policy: next.policy(),
-        prev_cpu: pending.prev_cpu,
-        waker_pid: pending.waker_pid,
+        prev_cpu: wait.prev_cpu,
+        waker_pid: wait.waker_pid,
         prev_pid: prev.pid(),
         prev_prio: prev.prio(),
         comm: next.comm(),
@@ -48,16 +76,22 @@ pub fn sample<T: TaskFields>(ending: EndedWait, prev: T, next: T) -> Sample {
 /// Sends the sample and counts it as `measured`, or as `ring_buffer_full` if there is no room.
 #[inline(always)]
 pub fn emit<T: TaskFields>(tally: CpuCounters, ending: EndedWait, prev: T, next: T) {
-    let Some(mut slot) = SAMPLES.reserve_untyped::<Sample>(0) else {
+    if !send(|| sample(WaitFields::of(ending), prev, next), || tally.count(Counter::Measured)) {
         tally.count(Counter::RingBufferFull);
-        return;
-    };
-    slot.write(sample(ending, prev, next));
+    }
+}
+
+/// Sends a sample. Calls `count` once it is written, for the number of samples that this CPU has sent.
+/// Returns false if there is no room.
+#[inline(always)]
+pub fn send(sample: impl FnOnce() -> Sample, count: impl FnOnce() -> u64) -> bool {
+    let Some(mut slot) = SAMPLES.reserve_untyped::<Sample>(0) else { return false };
+    slot.write(sample());
     // To wake the reader for each sample would cost ten times as much as the sample, and would itself be
     // measured.
-    let measured = tally.count(Counter::Measured);
-    let check_ring = measured & (CHECK_RING_EVERY - 1) == 0;
+    let check_ring = count() & (CHECK_RING_EVERY - 1) == 0;
     slot.submit(if check_ring && ring_is_at_watermark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
+    true
 }
 
 /// Reserves room for a record in the ring buffer; `None` if it is full.

@@ -40,6 +40,12 @@ static OPEN: Word<u32> = Word(UnsafeCell::new(0));
 #[unsafe(link_section = ".data.end")]
 static END_AT_NS: Word<u64> = Word(UnsafeCell::new(u64::MAX));
 
+/// The end of the window: ns of CLOCK_MONOTONIC.
+#[inline(always)]
+pub fn end_at_ns() -> u64 {
+    END_AT_NS.load()
+}
+
 /// Whether events count.
 #[inline(always)]
 pub fn is_open() -> bool {

@@ -115,7 +115,9 @@ const TWO_COLUMNS: [Column<Breakdown>; 2] = [
 fn layouts(from: LatencyFrom) -> [&'static [Column<Breakdown>]; 4] {
     match from {
         LatencyFrom::Waking => [&BY_COMPONENT, &BY_KIND, &FOUR_COLUMNS, &TWO_COLUMNS],
-        LatencyFrom::Wakeup => [&BY_COMPONENT[2..], &BY_KIND[1..], &FOUR_WITHOUT_DELIVERY, &TWO_COLUMNS],
+        LatencyFrom::Wakeup | LatencyFrom::Queued => {
+            [&BY_COMPONENT[2..], &BY_KIND[1..], &FOUR_WITHOUT_DELIVERY, &TWO_COLUMNS]
+        }
     }
 }
 

@@ -8,11 +8,11 @@ use super::{
     BreakdownRenderer, EventRenderer, PERCENTILES, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
     clock,
     event_document::EventFields,
-    report_document::{WaitFields, component_fields, from_name, terms},
+    report_document::{WaitFields, component_fields, switch_in_terms, terms},
 };
 use crate::{
     aggregate::distribution::Distribution,
-    report::{CoverageTerms, Group, Report, Sampling},
+    report::{CoverageTerms, Group, Report, Sampling, SwitchInTerms},
     timeline::{Breakdown, component::Component, slice::SchedLine as Event},
     wait::Wait,
 };
@@ -119,6 +119,8 @@ impl CsvReports {
         }));
         columns.extend(["requested_ns", "skipped_intervals", "reader_waited_ns", "not_written"].map(str::to_owned));
         columns.push("run_ns".to_owned());
+        let switch_ins = switch_in_terms(&SwitchInTerms::default());
+        columns.extend(switch_ins.map(|(name, _)| format!("switch_ins_{name}")));
         columns
     }
 
@@ -130,7 +132,7 @@ impl CsvReports {
             report.kernel.clone(),
             report.start_unix_ns.to_string(),
             report.duration_ns.to_string(),
-            from_name(report.from).to_owned(),
+            report.from.name().to_owned(),
         ];
         let value = |key: &&str| group?.key.iter().find(|part| part.name == *key).map(|part| part.value.to_string());
         cells.extend(self.keys.iter().map(|key| value(key).unwrap_or_default()));
@@ -176,6 +178,9 @@ impl CsvReports {
         cells.extend([optional(report.requested_ns), report.skipped_intervals.to_string()]);
         cells.extend([optional(report.reader_waited_ns), report.not_written.to_string()]);
         cells.push(optional(group.and_then(|group| group.run_ns)));
+        let switch_ins = coverage.switch_ins.as_ref();
+        let terms = switch_in_terms(switch_ins.unwrap_or(&SwitchInTerms::default()));
+        cells.extend(terms.map(|(_, value)| optional(value.filter(|_| switch_ins.is_some()))));
         cells
     }
 }

@@ -16,11 +16,11 @@ use crate::{
 /// The figure that a group shows, named as in docs/semantics.md.
 pub fn figure(class: GroupClass, from: LatencyFrom) -> &'static str {
     match (class, from) {
-        (GroupClass::One(Class::Wakeup), LatencyFrom::Wakeup) => "wakeup latency",
+        (GroupClass::One(Class::Wakeup), LatencyFrom::Wakeup | LatencyFrom::Queued) => "wakeup latency",
         (GroupClass::One(Class::Wakeup), LatencyFrom::Waking) => "delivery + wakeup latency",
         (GroupClass::One(Class::New), _) => "new-task latency",
         (GroupClass::One(Class::Preempted), _) => "preempted-task latency",
-        (GroupClass::RunQueue, LatencyFrom::Wakeup) => "runqueue latency",
+        (GroupClass::RunQueue, LatencyFrom::Wakeup | LatencyFrom::Queued) => "runqueue latency",
         (GroupClass::RunQueue, LatencyFrom::Waking) => "delivery + runqueue latency",
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         distribution::{Bucket, Distribution, Maximum},
         estimate::ConfidenceInterval,
     },
-    report::{Coverage, CoverageTerms, Group, KeyPart, KeyValue, LatencyFrom, Mode, Overhead, Report, Sampling},
+    report::{Coverage, CoverageTerms, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, SwitchInTerms},
     timeline::{Breakdown, component::Component},
     wait::{Wait, policy_name},
 };
@@ -94,12 +94,16 @@ pub struct CoverageDocument {
     missed: Option<u64>,
     events_lost: Option<u64>,
     preemptions: Option<TermsDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    switch_ins: Option<SwitchInsDocument>,
     oldest_waiting: Option<OldestWaitingDocument>,
     groups_merged: u64,
     filtered_is_own: bool,
 }
 
 struct TermsDocument(CoverageTerms);
+
+struct SwitchInsDocument(SwitchInTerms);
 
 #[derive(Serialize)]
 struct OldestWaitingDocument {
@@ -193,6 +197,35 @@ pub fn terms(terms: &CoverageTerms) -> [(&'static str, u64); 14] {
     ]
 }
 
+/// The counters of switch-ins, with their names in documents.
+pub fn switch_in_terms(terms: &SwitchInTerms) -> [(&'static str, Option<u64>); 17] {
+    [
+        ("seen", Some(terms.seen)),
+        ("measured", Some(terms.measured)),
+        ("filtered", Some(terms.filtered)),
+        ("below_threshold", Some(terms.below_threshold)),
+        ("other_class", Some(terms.other_class)),
+        ("not_sampled", Some(terms.not_sampled)),
+        ("ring_buffer_full", Some(terms.ring_buffer_full)),
+        ("invalid", Some(terms.invalid)),
+        ("unknown_start", Some(terms.unknown_start)),
+        ("after_unseen", Some(terms.after_unseen)),
+        ("not_timed", Some(terms.not_timed)),
+        ("unknown_ns", Some(terms.unknown_ns)),
+        ("unseen", Some(terms.unseen)),
+        ("unseen_ns", Some(terms.unseen_ns)),
+        ("to_idle", Some(terms.to_idle)),
+        ("unseen_switches", Some(terms.unseen_switches)),
+        ("still_waiting", terms.still_waiting),
+    ]
+}
+
+impl Serialize for SwitchInsDocument {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(switch_in_terms(&self.0))
+    }
+}
+
 impl Serialize for TermsDocument {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(terms(&self.0))
@@ -251,14 +284,6 @@ fn components<S: Serializer>(
     serializer.collect_map(Component::ALL.into_iter().map(Component::name).zip(components.unwrap_or_default()))
 }
 
-/// The value of `--from`.
-pub fn from_name(from: LatencyFrom) -> &'static str {
-    match from {
-        LatencyFrom::Wakeup => "wakeup",
-        LatencyFrom::Waking => "waking",
-    }
-}
-
 /// The value of `--mode`.
 fn mode_name(mode: Mode) -> &'static str {
     match mode {
@@ -276,7 +301,7 @@ impl<'a> ReportDocument<'a> {
             start_unix_ns: report.start_unix_ns,
             duration_ns: report.duration_ns,
             window: WindowDocument::new(report),
-            from: from_name(report.from),
+            from: report.from.name(),
             mode: mode_name(report.mode),
             groups: groups.iter().map(|group| GroupDocument::new(group, report)).collect(),
             groups_left_out: (report.groups.len() - groups.len()) as u64,
@@ -349,6 +374,7 @@ impl CoverageDocument {
             missed: coverage.missed,
             events_lost: coverage.events_lost,
             preemptions: coverage.preemptions.map(TermsDocument),
+            switch_ins: coverage.switch_ins.map(SwitchInsDocument),
             oldest_waiting: coverage.oldest_waiting.map(oldest),
             groups_merged: coverage.groups_merged,
             filtered_is_own: coverage.filtered_is_own,

@@ -169,7 +169,7 @@ fn pair(wait: &Wait, from: LatencyFrom, waker: Option<StackEvent>, wakee: Option
 fn waking_ns(wait: &Wait, from: LatencyFrom) -> Option<u64> {
     let begin_ns = wait.at_ns.checked_sub(wait.latency_ns)?;
     match (wait.class, from) {
-        (Class::Wakeup, LatencyFrom::Wakeup) => begin_ns.checked_sub(wait.delivery_ns?),
+        (Class::Wakeup, LatencyFrom::Wakeup | LatencyFrom::Queued) => begin_ns.checked_sub(wait.delivery_ns?),
         (Class::Wakeup, LatencyFrom::Waking) | (Class::New, _) => Some(begin_ns),
         (Class::Preempted, _) => None,
     }
@@ -179,7 +179,7 @@ fn waking_ns(wait: &Wait, from: LatencyFrom) -> Option<u64> {
 fn queued_ns(wait: &Wait, from: LatencyFrom) -> u64 {
     let before_ns = match from {
         LatencyFrom::Waking => wait.delivery_ns.unwrap_or(0),
-        LatencyFrom::Wakeup => 0,
+        LatencyFrom::Wakeup | LatencyFrom::Queued => 0,
     };
     wait.at_ns.saturating_sub(wait.latency_ns).saturating_add(before_ns)
 }

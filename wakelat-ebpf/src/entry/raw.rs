@@ -10,7 +10,7 @@ use wakelat_common::Class;
 
 use crate::{
     kernel_structs::{Probe, Task},
-    switch, wakeup,
+    queue_clock, switch, wakeup,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -40,5 +40,12 @@ fn raw_sched_wakeup_new(ctx: RawTracePointContext) -> i32 {
 fn raw_sched_switch(ctx: RawTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
     switch::switch(preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sched_switch")]
+fn raw_queue_switch(ctx: RawTracePointContext) -> i32 {
+    let preempt = ctx.arg::<u64>(0) as u8 != 0;
+    queue_clock::switch(preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)));
     0
 }

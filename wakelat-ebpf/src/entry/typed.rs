@@ -10,7 +10,7 @@ use wakelat_common::{
 use crate::{
     fork_exec, interrupt,
     kernel_structs::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
-    switch, switch_record, timeline, wakeup, work_item,
+    queue_clock, switch, switch_record, timeline, wakeup, work_item,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -43,7 +43,15 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-// Attached instead of the program above if every switch is recorded.
+// Attached instead of the program above for waits by the run queue's clock.
+#[btf_tracepoint(function = "sched_switch")]
+fn queue_switch(ctx: BtfTracePointContext) -> i32 {
+    let preempt = ctx.arg::<u64>(0) as u8 != 0;
+    queue_clock::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+    0
+}
+
+// Attached instead if every switch is recorded.
 #[btf_tracepoint(function = "sched_switch")]
 fn switch_record(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;

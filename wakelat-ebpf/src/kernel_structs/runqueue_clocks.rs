@@ -15,9 +15,14 @@
 //! (`task_struct.throttled`), so only a task that left its CPU for that reason can be throttled. Before,
 //! every task that waits in a throttled queue is.
 
-use wakelat_common::wait_context::{Clocks, Throttling};
+use core::marker::PhantomData;
 
-use super::{Read, Task, TaskFields as _};
+use wakelat_common::{
+    queue_clock::SchedInfo,
+    wait_context::{Clocks, Throttling},
+};
+
+use super::{QueuedTask, Read, RunQueueFields, Task, TaskFields as _};
 use crate::accessors::{cfs_rq, rq, rt_rq, sched_entity, sched_info, task_struct};
 
 /// The lowest priority number of a task with a nice value (`MAX_RT_PRIO`, include/linux/sched/prio.h).
@@ -129,6 +134,54 @@ pub(super) fn switched_in_ns<R: Read>(task: Task<R>, now: u64) -> u64 {
     let arrival = R::read(sched_info::last_arrival(task_struct::sched_info(task.raw)));
     let clock = group(task).map_or(0, |group| R::read(rq::clock(runqueue::<R>(group))));
     if arrival == 0 || arrival > clock { 0 } else { now.saturating_sub(clock - arrival) }
+}
+
+/// A CPU's run queue.
+pub struct RunQueue<R> {
+    raw: *const rq,
+    how: PhantomData<R>,
+}
+
+impl<R> Clone for RunQueue<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for RunQueue<R> {}
+
+impl<R: Read> RunQueueFields for RunQueue<R> {
+    #[inline(always)]
+    fn clock_ns(self) -> u64 {
+        R::read(rq::clock(self.raw))
+    }
+
+    #[inline(always)]
+    fn nr_switches(self) -> u64 {
+        R::read(rq::nr_switches(self.raw))
+    }
+}
+
+/// The loader uses this only where the kernel has the fields.
+impl<R: Read> QueuedTask for Task<R> {
+    type Queue = RunQueue<R>;
+
+    #[inline(always)]
+    fn run_queue(self) -> RunQueue<R> {
+        let group = R::read(sched_entity::cfs_rq(task_struct::se(self.raw)));
+        RunQueue { raw: runqueue::<R>(group), how: PhantomData }
+    }
+
+    #[inline(always)]
+    fn sched_info(self) -> SchedInfo {
+        let info = task_struct::sched_info(self.raw);
+        SchedInfo { run_delay: R::read(sched_info::run_delay(info)), pcount: R::read(sched_info::pcount(info)) }
+    }
+
+    #[inline(always)]
+    fn last_queued_ns(self) -> u64 {
+        R::read(sched_info::last_queued(task_struct::sched_info(self.raw)))
+    }
 }
 
 /// The queue of the task's group on its CPU; `None` if the kernel has no task groups.

@@ -60,7 +60,8 @@ pub struct FilterFlags {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "wakeup", hide_possible_values = true)]
     pub class: Vec<ClassName>,
 
-    /// Event that starts a wakeup's latency: wakeup (task on a run queue) or waking (waker begins)
+    /// What starts a wakeup's latency: wakeup (task on a run queue), waking (waker begins), or queued (the
+    /// run queue's own clock: cheapest)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true)]
     pub from: FromEvent,
 
@@ -90,6 +91,8 @@ pub enum FromEvent {
     Wakeup,
     /// The waker begins to wake it
     Waking,
+    /// The kernel has queued it, by the run queue's clock
+    Queued,
 }
 
 impl From<FromEvent> for LatencyFrom {
@@ -97,6 +100,7 @@ impl From<FromEvent> for LatencyFrom {
         match event {
             FromEvent::Wakeup => Self::Wakeup,
             FromEvent::Waking => Self::Waking,
+            FromEvent::Queued => Self::Queued,
         }
     }
 }

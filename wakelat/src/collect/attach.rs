@@ -81,22 +81,29 @@ impl AttachPoint {
 
 /// In the order of attaching: programs that end or describe a wait are attached before those that begin one,
 /// and detached after them.
-const SCHED_POINTS: [AttachPoint; 5] = [
-    AttachPoint::new("sched_switch", |settings| settings.timeline.is_none()),
+const SCHED_POINTS: [AttachPoint; 6] = [
+    AttachPoint::new("sched_switch", |settings| settings.timeline.is_none() && !settings.queue_clock),
+    // Replaces `sched_switch` if the run queue's clock measures the waits: then no other program is needed.
+    AttachPoint {
+        program: ProgramSpec { tracepoint: "sched_switch", program: "queue_switch" },
+        needed: |settings| settings.queue_clock,
+    },
     // Replaces `sched_switch` if every switch is recorded.
     AttachPoint {
         program: ProgramSpec { tracepoint: "sched_switch", program: "switch_record" },
         needed: |settings| settings.timeline.is_some(),
     },
     AttachPoint::new("sched_waking", |settings| {
-        settings.classes.contains(Class::Wakeup) && (settings.with_waking || settings.from_waking)
+        measures_wakeups(settings, Class::Wakeup) && (settings.with_waking || settings.from_waking)
     }),
     AttachPoint::new("sched_wakeup", |settings| {
         // By the rules of the hist trigger, only one event starts the clock.
-        (settings.classes.contains(Class::Wakeup) && !(settings.trigger_rules && settings.from_waking))
+        (measures_wakeups(settings, Class::Wakeup) && !(settings.trigger_rules && settings.from_waking))
             || records_wakeups(settings)
     }),
-    AttachPoint::new("sched_wakeup_new", |settings| settings.classes.contains(Class::New) || records_wakeups(settings)),
+    AttachPoint::new("sched_wakeup_new", |settings| {
+        measures_wakeups(settings, Class::New) || records_wakeups(settings)
+    }),
 ];
 
 /// Events between waits, in the order of attaching: the end of something before its beginning. Not every
@@ -125,6 +132,11 @@ const EVENT_POINTS: [AttachPoint; 20] = [
     AttachPoint::new("irq_work_entry", records_interrupts),
 ];
 
+/// Whether the waits of this class begin at a wakeup event.
+fn measures_wakeups(settings: &Settings, class: Class) -> bool {
+    settings.classes.contains(class) && !settings.queue_clock
+}
+
 fn records_interrupts(settings: &Settings) -> bool {
     settings.timeline.is_some_and(|timeline| timeline.interrupts)
 }
@@ -147,7 +159,7 @@ pub(super) fn needed_programs(settings: &Settings, exists: impl Fn(&str) -> bool
     let needed = |points: &[AttachPoint]| -> Vec<ProgramSpec> {
         points.iter().filter(|point| (point.needed)(settings)).map(|point| point.program).collect()
     };
-    let (on_switch, on_wakeup) = SCHED_POINTS.split_at(2);
+    let (on_switch, on_wakeup) = SCHED_POINTS.split_at(3);
     let events = needed(&EVENT_POINTS).into_iter().filter(|event| exists(event.tracepoint));
     needed(on_switch).into_iter().chain(events).chain(needed(on_wakeup)).collect()
 }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use aya::Ebpf;
 use wakelat_common::{Counter, Counters, counter::Subject, timeline::CpuState};
 
-use super::{Collector, CounterTotals, ProgramStats, attach::LoadedProgram};
+use super::{Collector, CounterTotals, ProgramStats, attach::LoadedProgram, queue_table::QueueTable};
 
 impl Collector {
     /// The counters, summed over all CPUs. Exact once the programs are detached.
@@ -15,6 +15,7 @@ impl Collector {
             wakeups: self.sum(Subject::Wakeups)?,
             preemptions: self.sum(Subject::Preemptions)?,
             events_lost: self.events_lost()?,
+            switch_ins: self.queue_table.as_ref().map(QueueTable::terms).transpose()?,
         })
     }
 
@@ -30,6 +31,8 @@ impl Collector {
         let now = self.totals()?;
         totals.wakeups.0[Counter::Seen as usize] = now.wakeups[Counter::Seen];
         totals.preemptions.0[Counter::Seen as usize] = now.preemptions[Counter::Seen];
+        // Each program counts all terms of a switch-in within itself.
+        totals.switch_ins = now.switch_ins;
         Ok(totals)
     }
 

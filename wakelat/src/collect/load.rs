@@ -23,6 +23,7 @@ use super::{
     gate::WindowGate,
     histograms::Histograms,
     map::{map, take},
+    queue_table::{QueueTable, QueueTableSize},
     run_budget::RunBudget,
     stack_maps::StackMaps,
     task_table::{TaskTable, TaskTableSize},
@@ -49,6 +50,11 @@ impl Collector {
     fn load_by_best_method(settings: &Settings) -> Result<Self> {
         let types = settings.btf.as_deref().map(read_types).transpose()?;
         let blocked_as_preempted = types.as_deref().is_some_and(btf::reports_blocked_as_preempted);
+        if let Some(types) = types.as_deref().filter(|_| settings.queue_clock)
+            && let Some(missing) = btf::missing_for_queue_clock(types)
+        {
+            bail!("`--from queued` cannot be used: this kernel has no `{missing}`; use `--from wakeup`");
+        }
         let btf = types.map(parse_types).transpose()?;
         let methods: &[AttachMethod] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[AttachMethod::Typed, AttachMethod::Raw],
@@ -58,6 +64,12 @@ impl Collector {
         };
         // The programs that record events exist only for typed tracepoints (wakelat-ebpf/src/entry/raw.rs
         // says why).
+        if settings.queue_clock && methods == [AttachMethod::Classic] {
+            bail!(
+                "`--from queued` reads the run queue's clock from kernel structures, which records of classic tracepoints do not \
+                 contain; use a kernel with BTF, give its BTF with `--btf FILE`, or use `--from wakeup`"
+            );
+        }
         let methods = match settings.timeline {
             Some(_) if methods.contains(&AttachMethod::Typed) => &[AttachMethod::Typed],
             Some(_) => bail!(
@@ -84,6 +96,7 @@ impl Collector {
         let flag = |on: bool| u32::from(on);
         let stack_roles = settings.timeline.map_or(0, |timeline| timeline.stacks);
         let stacks = if stack_roles != 0 { MAX_STACKS } else { 1 };
+        let queue_size = QueueTableSize::of(settings.max_tasks);
         let globals32 = [
             ("CLASSES", settings.classes.0),
             ("FILTER_PARTS", settings.filter.parts),
@@ -97,9 +110,11 @@ impl Collector {
             ("SAMPLING", flag(settings.sampling_seed.is_some())),
             ("TIMELINE_FEATURES", timeline_features(settings)),
             ("STACK_ROLES", stack_roles.into()),
+            ("QUEUE_SLOT_BITS", queue_size.bits),
         ];
         let sampling_seed = settings.sampling_seed.unwrap_or(0);
-        let table_size = TaskTableSize::of(settings.max_tasks);
+        // One of the two tables is used.
+        let table_size = TaskTableSize::of(if settings.queue_clock { 2 } else { settings.max_tasks });
         let slot_mask = table_size.slot_mask();
         let entries = |length: usize| u32::try_from(length.max(1)).context("too many IDs in the filter");
         let log_level = log_level(settings);
@@ -116,6 +131,7 @@ impl Collector {
             .override_global("NEXT_OFFSETS", &offsets.next, true)
             .map_max_entries("TASK_SLOTS", table_size.slots)
             .map_max_entries("TASK_OVERFLOW", table_size.overflow)
+            .map_max_entries("QUEUE_SLOTS", if settings.queue_clock { queue_size.slots() } else { 1 })
             .map_max_entries("RUNNING", nr_cpus()?)
             .map_max_entries("SAMPLES", settings.ring_bytes)
             .map_max_entries("KERNEL_STACKS", stacks)
@@ -149,6 +165,7 @@ impl Collector {
                 .map(PerCpuArray::try_from)
                 .transpose()?,
             task_table,
+            queue_table: settings.queue_clock.then(|| QueueTable::take(&mut ebpf, queue_size)).transpose()?,
             programs,
             messages,
             barrier: Barrier::new()?,
@@ -236,7 +253,7 @@ fn explain(error: EbpfError, settings: &Settings) -> anyhow::Error {
                 "the kernel rejects a ring buffer of `{}` bytes; give a smaller `--ring-size`",
                 settings.ring_bytes
             )),
-            "TASK_OVERFLOW" | "TASK_SLOTS" => Some(format!(
+            "TASK_OVERFLOW" | "TASK_SLOTS" | "QUEUE_SLOTS" => Some(format!(
                 "the kernel rejects a table for `{}` tasks; give a smaller `--max-tasks`",
                 settings.max_tasks
             )),
@@ -281,6 +298,7 @@ mod tests {
             with_waking: false,
             from_waking: false,
             with_cgroup: false,
+            queue_clock: false,
             trigger_rules: false,
             timeline: None,
             sampling_seed: None,

@@ -8,7 +8,9 @@ mod gate;
 mod histograms;
 mod load;
 mod map;
+mod mapped_array;
 pub mod osnoise_tracer;
+mod queue_table;
 mod run_budget;
 mod stack_maps;
 mod task_table;
@@ -22,6 +24,7 @@ use aya::{
 };
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
+use wakelat_core::report::SwitchInTerms;
 
 pub use self::{run_budget::RunCounts, stack_maps::StackMaps};
 use crate::config::Attach;
@@ -51,6 +54,8 @@ pub struct Settings {
     pub from_waking: bool,
     /// Whether samples contain the cgroup of their task.
     pub with_cgroup: bool,
+    /// Whether the run queues' own clock measures the waits, by one program on `sched_switch`.
+    pub queue_clock: bool,
     /// Whether to measure by the rules of the hist-trigger recipe.
     pub trigger_rules: bool,
     /// What to record about each CPU between waits; `None` to deliver only waits.
@@ -144,6 +149,8 @@ pub struct Collector {
     /// The state of each CPU, if events are recorded.
     cpu_states: Option<PerCpuArray<MapData, CpuState>>,
     task_table: task_table::TaskTable,
+    /// What is kept for the run queue's clock, if that measures the waits.
+    queue_table: Option<queue_table::QueueTable>,
     /// The recorded stacks, until they are taken.
     stacks: Option<StackMaps>,
     /// The histograms, if waits are aggregated in the kernel.
@@ -170,4 +177,6 @@ pub struct CounterTotals {
     pub preemptions: Counters,
     /// Events of the timeline that were lost because the ring buffer was full.
     pub events_lost: u64,
+    /// The switch-ins, if the run queue's clock measures the waits.
+    pub switch_ins: Option<SwitchInTerms>,
 }

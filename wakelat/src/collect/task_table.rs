@@ -1,38 +1,25 @@
 //! The task table, in which the programs keep the tracked tasks: sizes it, maps it and reads the pending
 //! waits.
 
-use std::{
-    io,
-    os::fd::{AsFd as _, AsRawFd as _},
-    ptr::{self, NonNull},
-};
-
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use aya::{
     Ebpf,
-    maps::{HashMap, Map, MapData, MapError},
+    maps::{HashMap, MapData, MapError},
 };
 use wakelat_common::{
     pending_wait::PendingWait,
     wait_context::{Slot, TrackedTask},
 };
 
-use super::map::take;
+use super::{map::take, mapped_array::MappedArray};
 
 /// The task table: a slot array, and a hash map for the tasks whose slot is taken.
 pub(super) struct TaskTable {
-    slots: TaskSlots,
+    /// A slot for each value of the last bits of a TID. Reading the slots by one system call each would take as
+    /// long as programs may run in a second.
+    slots: MappedArray<Slot>,
     /// Tasks whose slot was taken by another task.
     overflow: HashMap<MapData, u64, TrackedTask>,
-}
-
-/// A slot for each value of the last bits of a TID, in the kernel's memory of the map, which is mapped here.
-/// Reading the slots by one system call each would take as long as programs may run in a second.
-struct TaskSlots {
-    first: NonNull<Slot>,
-    count: usize,
-    /// Keeps the map's memory alive.
-    _map: MapData,
 }
 
 /// Capacity of the task table: slots, and entries of the hash map.
@@ -59,11 +46,8 @@ impl TaskTableSize {
 impl TaskTable {
     /// Takes the maps of the table, which has `slots` slots, from the object.
     pub(super) fn take(ebpf: &mut Ebpf, slots: u32) -> Result<Self> {
-        let Map::Array(map) = take(ebpf, "TASK_SLOTS")? else {
-            bail!("map `TASK_SLOTS` of the BPF object is not an array")
-        };
         Ok(Self {
-            slots: TaskSlots::map(map, slots as usize)?,
+            slots: MappedArray::take(ebpf, "TASK_SLOTS", slots as usize)?,
             overflow: HashMap::try_from(take(ebpf, "TASK_OVERFLOW")?)?,
         })
     }
@@ -71,7 +55,11 @@ impl TaskTable {
     /// Empties the table while no program runs. Returns the pending waits that are measured.
     pub(super) fn take_pending(&mut self) -> Result<Vec<PendingWait>> {
         let mut pending = Vec::new();
-        self.slots.empty(|wait| pending.push(wait));
+        self.slots.take_each(|slot| {
+            if slot.refcount != 0 {
+                pending.push(slot.task.pending);
+            }
+        });
         let entries: Vec<(u64, TrackedTask)> =
             self.overflow.iter().collect::<Result<_, MapError>>().context("cannot read the task table")?;
         for (owner, entry) in entries {
@@ -80,40 +68,6 @@ impl TaskTable {
         }
         pending.retain(PendingWait::is_wanted);
         Ok(pending)
-    }
-}
-
-impl TaskSlots {
-    fn map(map: MapData, count: usize) -> Result<Self> {
-        let (bytes, access) = (count * size_of::<Slot>(), libc::PROT_READ | libc::PROT_WRITE);
-        let fd = map.fd().as_fd().as_raw_fd();
-        // SAFETY: the kernel chooses the address, and maps at least as many bytes as the array has.
-        let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
-        let first = NonNull::new(mapped.cast()).filter(|_| mapped != libc::MAP_FAILED);
-        let first = first.ok_or_else(io::Error::last_os_error).context("cannot map the task table into memory")?;
-        Ok(Self { first, count, _map: map })
-    }
-
-    /// Empties all slots, and passes the pending wait of each used one to `take`.
-    fn empty(&mut self, mut take: impl FnMut(PendingWait)) {
-        for index in 0..self.count {
-            // SAFETY: within the mapping, which nothing else accesses while no program runs; a slot is plain
-            // numbers, for which any bytes are valid.
-            unsafe {
-                let slot = self.first.add(index);
-                if (&raw const (*slot.as_ptr()).refcount).read_volatile() != 0 {
-                    take((&raw const (*slot.as_ptr()).task.pending).read_volatile());
-                    slot.write_volatile(Slot::default());
-                }
-            }
-        }
-    }
-}
-
-impl Drop for TaskSlots {
-    fn drop(&mut self) {
-        // SAFETY: the mapping belongs to this value, and no reference into it exists.
-        unsafe { libc::munmap(self.first.as_ptr().cast(), self.count * size_of::<Slot>()) };
     }
 }
 

@@ -180,7 +180,7 @@ impl TriggerRecipe {
     pub fn triggers(&self) -> [EventTrigger; 3] {
         let Self { event, size, .. } = self;
         let start = match self.from {
-            LatencyFrom::Wakeup => "sched_wakeup",
+            LatencyFrom::Wakeup | LatencyFrom::Queued => "sched_wakeup",
             LatencyFrom::Waking => "sched_waking",
         };
         let latency = match self.buckets {

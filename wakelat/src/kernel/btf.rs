@@ -104,6 +104,22 @@ pub fn reports_blocked_as_preempted(btf: &[u8]) -> bool {
     BtfTypes::find(btf).as_ref().and_then(inner_of_spinlock).unwrap_or(false)
 }
 
+/// The first field that `--from queued` needs and the kernel lacks, as `structure.member`: those of `sched_info`
+/// exist with `CONFIG_SCHED_INFO`, the way from a task to its run queue with `CONFIG_FAIR_GROUP_SCHED`.
+pub fn missing_for_queue_clock(btf: &[u8]) -> Option<&'static str> {
+    const NEEDED: [(&str, &str, &str); 7] = [
+        ("task_struct", "sched_info", "task_struct.sched_info"),
+        ("sched_info", "last_queued", "sched_info.last_queued"),
+        ("sched_info", "run_delay", "sched_info.run_delay"),
+        ("sched_info", "pcount", "sched_info.pcount"),
+        ("sched_entity", "cfs_rq", "sched_entity.cfs_rq"),
+        ("cfs_rq", "rq", "cfs_rq.rq"),
+        ("rq", "clock", "rq.clock"),
+    ];
+    let types = BtfTypes::find(btf)?;
+    NEEDED.iter().find(|(of, member, _)| !types.has_member(of, member)).map(|(_, _, name)| *name)
+}
+
 /// Whether the kernel has the tracepoint `name`, for which it declares a typedef for typed programs
 /// (include/trace/bpf_probe.h).
 pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {

@@ -47,6 +47,7 @@ pub fn of(
         aggregate,
         with_waking: shows_waits || shows_events.is_some() || config.by.contains(&Key::Waker),
         from_waking: config.from == LatencyFrom::Waking,
+        queue_clock: config.from == LatencyFrom::Queued,
         // For the few waits that are kept in the kernel, it costs next to nothing.
         with_cgroup: aggregate
             || config.by.iter().any(|key| matches!(key, Key::Cgroup | Key::Container))

@@ -14,7 +14,9 @@ use wakelat_core::{
         key::{Key, Names},
     },
     decode,
-    report::{Coverage, LatencyFrom, Mode, Overhead, ProgramTime, Report, Sampling, Threshold},
+    report::{
+        Coverage, CoverageTerms, LatencyFrom, Mode, Overhead, ProgramTime, Report, Sampling, SwitchInTerms, Threshold,
+    },
     timeline,
     wait::{Comm, Wait},
 };
@@ -78,6 +80,7 @@ struct Before {
     unix_offset_ns: i64,
     wakeups: CoverageSnapshot,
     preemptions: CoverageSnapshot,
+    switch_ins: Option<SwitchInTerms>,
     missed: Option<u64>,
     cost: OverheadCost,
     events_lost: u64,
@@ -204,8 +207,18 @@ impl Windows {
         let (wakeups, preemptions) = self.snapshots(&reading.totals);
         let WindowReading { at_ns, missed, cost, reader_waited_ns, .. } = *reading;
         let (events_lost, unix_offset_ns) = (reading.totals.events_lost, unix_offset_ns());
-        self.before =
-            Before { at_ns, unix_offset_ns, wakeups, preemptions, missed, cost, events_lost, reader_waited_ns };
+        let switch_ins = reading.totals.switch_ins;
+        self.before = Before {
+            at_ns,
+            unix_offset_ns,
+            wakeups,
+            preemptions,
+            switch_ins,
+            missed,
+            cost,
+            events_lost,
+            reader_waited_ns,
+        };
         self.groups.clear();
         self.period_began_at_ns = at_ns;
         (self.skipped_intervals, self.not_written) = (0, 0);
@@ -249,6 +262,17 @@ impl Windows {
         )
     }
 
+    /// The terms of switch-ins in this window. When the run has ended, only waits that were received count as
+    /// measured.
+    fn switch_ins(&self, totals: &CounterTotals, ended: bool) -> Option<SwitchInTerms> {
+        let now = totals.switch_ins?;
+        let mut terms = now.since(&self.before.switch_ins.unwrap_or_default());
+        if ended {
+            terms.measured = terms.measured.saturating_sub(now.measured.abs_diff(self.received()));
+        }
+        Some(terms)
+    }
+
     fn report(&mut self, reading: &WindowReading, waiting: Option<&[PendingWait]>, names: &dyn Names) -> Report {
         let duration_ns = reading.at_ns.saturating_sub(self.before.at_ns);
         let (wakeups, preemptions) = self.snapshots(&reading.totals);
@@ -286,11 +310,13 @@ impl Windows {
             mode: self.mode,
             groups: self.groups.report(names, sampling),
             coverage: Coverage {
-                wakeups: terms(&self.before.wakeups, &wakeups, count(false)),
-                preemptions: self
-                    .classes
-                    .contains(Class::Preempted)
+                wakeups: match reading.totals.switch_ins {
+                    Some(_) => CoverageTerms::default(),
+                    None => terms(&self.before.wakeups, &wakeups, count(false)),
+                },
+                preemptions: (self.classes.contains(Class::Preempted) && reading.totals.switch_ins.is_none())
                     .then(|| terms(&self.before.preemptions, &preemptions, count(true))),
+                switch_ins: self.switch_ins(&reading.totals, waiting.is_some()),
                 missed: reading.missed.map(|missed| missed - self.before.missed.unwrap_or(0)),
                 events_lost: self.with_events.then(|| reading.totals.events_lost - self.before.events_lost),
                 oldest_waiting,

@@ -10,7 +10,6 @@ use super::{
     side::SideCounts,
 };
 use crate::hist_trigger::HistogramTotals;
-use wakelat_core::report::LatencyFrom;
 
 /// Renders the document; times are integers in ns.
 pub fn of(verification: &Verification) -> Json {
@@ -33,10 +32,7 @@ pub fn of(verification: &Verification) -> Json {
         "schema": "wakelat.verify/1",
         "kernel": verification.kernel,
         "duration_ns": verification.duration_ns,
-        "from": match verification.from {
-            LatencyFrom::Wakeup => "wakeup",
-            LatencyFrom::Waking => "waking",
-        },
+        "from": verification.from.name(),
         "verdict": verification.verdict().name(),
         "not_compared": verification.comparison.as_ref().err().map(|why| {
             json!({ "reason": why.name(), "text": why.to_string() })

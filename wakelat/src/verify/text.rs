@@ -8,13 +8,10 @@ use super::{
     evaluation::{RulesComparison, Verdict, Verification},
     paired_waits::WaitTally,
 };
-use wakelat_core::{
-    render::{
-        style::{Style, TextStyle},
-        text_line::{TextLine, left, paragraph, right, width},
-        units,
-    },
-    report::LatencyFrom,
+use wakelat_core::render::{
+    style::{Style, TextStyle},
+    text_line::{TextLine, left, paragraph, right, width},
+    units,
 };
 
 /// Renders the verification as text.
@@ -25,10 +22,7 @@ pub fn text(verification: &Verification, style: &Style) -> String {
         "Linux {}, {}, latency from sched_{}",
         verification.kernel,
         units::duration(verification.duration_ns, style.unicode),
-        match verification.from {
-            LatencyFrom::Wakeup => "wakeup",
-            LatencyFrom::Waking => "waking",
-        }
+        verification.from.name()
     );
     paragraph(TextLine::new(), TextStyle::Dim, &title, style, &mut out);
     if let Ok(comparison) = &verification.comparison {

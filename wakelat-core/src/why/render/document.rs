@@ -24,7 +24,7 @@ use self::{
 };
 use super::labels;
 use crate::{
-    render::report_document::{CoverageDocument, OverheadDocument, WindowDocument, from_name, key},
+    render::report_document::{CoverageDocument, OverheadDocument, WindowDocument, key},
     report::{KeyPart, Report},
     timeline::{
         component::{Actor, Component, Culprit},
@@ -98,7 +98,7 @@ impl<'a> WhyDocument<'a> {
             start_unix_ns: report.start_unix_ns,
             duration_ns: report.duration_ns,
             window: WindowDocument::new(report),
-            from: from_name(summary.from),
+            from: summary.from.name(),
             classes: summary.classes.iter().map(group).collect(),
             groups: summary.groups.iter().map(with_worst).collect(),
             groups_error_ns: summary.groups_error_ns,

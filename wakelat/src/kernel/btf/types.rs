@@ -98,6 +98,16 @@ impl<'btf> BtfTypes<'btf> {
         })
     }
 
+    /// Whether structure `name` has a member `member`.
+    pub fn has_member(&self, name: &str, member: &str) -> bool {
+        let ids = 1..=u32::try_from(self.starts.len()).unwrap_or(u32::MAX);
+        ids.into_iter().filter_map(|id| self.get(id)).any(|found| {
+            found.kind == kind::STRUCT
+                && self.text(found.name) == Some(name.as_bytes())
+                && self.members(found).any(|(text, _)| text == member.as_bytes())
+        })
+    }
+
     /// The names of the structures that are direct members of a structure.
     pub fn structures_within(&self, structure: u32) -> impl Iterator<Item = &'btf [u8]> {
         let members = self.get(structure).into_iter().flat_map(|found| self.members(found));

@@ -1,0 +1,69 @@
+//! An array map in this process's memory (since 5.5): reading and clearing it needs no system call.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, AsRawFd as _},
+    ptr::{self, NonNull},
+};
+
+use anyhow::{Context as _, Result, bail};
+use aya::{
+    Ebpf, Pod,
+    maps::{Map, MapData},
+};
+
+use super::map::take;
+
+/// The values of an array map.
+pub(super) struct MappedArray<V> {
+    first: NonNull<V>,
+    count: usize,
+    /// Keeps the map's memory alive.
+    _map: MapData,
+}
+
+impl<V: Pod + Default + PartialEq> MappedArray<V> {
+    /// Takes the map `name`, which has `count` values, from the object.
+    ///
+    /// # Errors
+    /// If the object has no such map, or the kernel refuses to map it into memory.
+    pub(super) fn take(ebpf: &mut Ebpf, name: &str, count: usize) -> Result<Self> {
+        // The kernel aligns values to 8 bytes.
+        const { assert!(size_of::<V>().is_multiple_of(8)) };
+        let Map::Array(map) = take(ebpf, name)? else { bail!("map `{name}` of the BPF object is not an array") };
+        let (bytes, access) = (count * size_of::<V>(), libc::PROT_READ | libc::PROT_WRITE);
+        let fd = map.fd().as_fd().as_raw_fd();
+        // SAFETY: the kernel chooses the address, and maps at least as many bytes as the array has.
+        let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
+        let first = NonNull::new(mapped.cast()).filter(|_| mapped != libc::MAP_FAILED);
+        let first = first
+            .ok_or_else(io::Error::last_os_error)
+            .with_context(|| format!("cannot map the values of `{name}` into memory"))?;
+        Ok(Self { first, count, _map: map })
+    }
+
+    /// Passes each value that is not the default to `take`, and sets it to the default. No program may run
+    /// meanwhile.
+    pub(super) fn take_each(&mut self, mut take: impl FnMut(V)) {
+        for index in 0..self.count {
+            // SAFETY: within the mapping, which nothing else accesses while no program runs; the value is plain
+            // numbers, for which any bytes are valid.
+            unsafe {
+                let at = self.first.add(index);
+                let value = at.read_volatile();
+                // Pages that were never written stay unmapped.
+                if value != V::default() {
+                    at.write_volatile(V::default());
+                    take(value);
+                }
+            }
+        }
+    }
+}
+
+impl<V> Drop for MappedArray<V> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping belongs to this value, and no reference into it exists.
+        unsafe { libc::munmap(self.first.as_ptr().cast(), self.count * size_of::<V>()) };
+    }
+}

@@ -1,0 +1,90 @@
+//! What the program keeps if the run queues' own clock measures the waits: a slot per thread, and counters.
+
+use anyhow::{Context as _, Result};
+use aya::{
+    Ebpf,
+    maps::{MapData, PerCpuArray},
+};
+use wakelat_common::queue_clock::{MAX_SLOTS, MIN_SLOTS, QueueSlot, QueueState, SwitchCounter};
+use wakelat_core::report::SwitchInTerms;
+
+use super::{map::take, mapped_array::MappedArray};
+
+/// The maps of the program.
+pub(super) struct QueueTable {
+    slots: MappedArray<QueueSlot>,
+    state: PerCpuArray<MapData, QueueState>,
+}
+
+/// The number of slots, a power of two.
+#[derive(Clone, Copy)]
+pub(super) struct QueueTableSize {
+    /// Its logarithm.
+    pub bits: u32,
+}
+
+impl QueueTableSize {
+    /// At least [`MIN_SLOTS`], in 4 MiB; more only for more tasks.
+    pub(super) fn of(max_tasks: u32) -> Self {
+        Self { bits: max_tasks.clamp(MIN_SLOTS, MAX_SLOTS).next_power_of_two().ilog2() }
+    }
+
+    pub(super) fn slots(self) -> u32 {
+        1 << self.bits
+    }
+}
+
+impl QueueTable {
+    /// Takes the maps, with slots of this number, from the object.
+    pub(super) fn take(ebpf: &mut Ebpf, size: QueueTableSize) -> Result<Self> {
+        Ok(Self {
+            slots: MappedArray::take(ebpf, "QUEUE_SLOTS", size.slots() as usize)?,
+            state: PerCpuArray::try_from(take(ebpf, "QUEUE_STATE")?)?,
+        })
+    }
+
+    /// Forgets all threads while no program runs.
+    pub(super) fn clear(&mut self) {
+        self.slots.take_each(|_| {});
+    }
+
+    /// The counters of all CPUs.
+    pub(super) fn terms(&self) -> Result<SwitchInTerms> {
+        let per_cpu = self.state.get(&0, 0).context("cannot read the counters")?;
+        let sum = |counter| per_cpu.iter().map(|state: &QueueState| state[counter]).sum();
+        let switches = |state: &QueueState| state.last_nr_switches.wrapping_sub(state.first_nr_switches);
+        let seen: u64 = sum(SwitchCounter::Seen);
+        let to_idle: u64 = sum(SwitchCounter::ToIdle);
+        Ok(SwitchInTerms {
+            seen,
+            measured: sum(SwitchCounter::Measured),
+            filtered: sum(SwitchCounter::Filtered),
+            below_threshold: sum(SwitchCounter::BelowThreshold),
+            other_class: sum(SwitchCounter::OtherClass),
+            not_sampled: sum(SwitchCounter::NotSampled),
+            ring_buffer_full: sum(SwitchCounter::RingBufferFull),
+            invalid: sum(SwitchCounter::Invalid),
+            unknown_start: sum(SwitchCounter::UnknownStart),
+            after_unseen: sum(SwitchCounter::AfterUnseen),
+            not_timed: sum(SwitchCounter::NotTimed),
+            unknown_ns: sum(SwitchCounter::UnknownNs),
+            unseen: sum(SwitchCounter::UnseenWaits),
+            unseen_ns: sum(SwitchCounter::UnseenWaitsNs),
+            to_idle,
+            unseen_switches: per_cpu.iter().map(switches).sum::<u64>().saturating_sub(seen + to_idle),
+            still_waiting: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_slots_for_all_tasks_that_the_kernel_can_have() {
+        for (max_tasks, bits) in [(2, 18), (18_432, 18), (300_000, 19), (1 << 20, 20), (u32::MAX, 22)] {
+            assert_eq!(QueueTableSize::of(max_tasks).bits, bits, "{max_tasks}");
+        }
+    }
+}
