@@ -107,6 +107,9 @@ pub struct JsonCoverage {
     /// Counters of class `preempted`.
     #[serde(default)]
     pub preemptions: Option<JsonTerms>,
+    /// Counters of switch-ins, with `--from queued`.
+    #[serde(default)]
+    pub switch_ins: Option<JsonSwitchIns>,
     /// Events for which the kernel skipped a program; none before 5.12.
     pub missed: Option<u64>,
     /// Whether everything that was `filtered` belongs to wakelat's own threads.
@@ -149,6 +152,50 @@ pub struct JsonTerms {
     /// The part of `still_waiting` that was pending when a pause began.
     #[serde(default)]
     pub paused: u64,
+}
+
+/// The terms of the identity of switch-ins.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub struct JsonSwitchIns {
+    /// Switches to a task other than idle.
+    pub seen: u64,
+    /// Waits in the groups.
+    pub measured: u64,
+    /// Excluded by a filter or the threshold.
+    pub filtered: u64,
+    /// Of a class that was not requested.
+    pub other_class: u64,
+    /// Of tasks that were not sampled.
+    pub not_sampled: u64,
+    /// Lost: no room in the ring buffer.
+    pub ring_buffer_full: u64,
+    /// Lost: the clock was before the start.
+    pub invalid: u64,
+    /// The last switch-out was not seen.
+    pub unknown_start: u64,
+    /// The task ran unseen before.
+    pub after_unseen: u64,
+    /// The kernel has not timed the wait.
+    pub not_timed: u64,
+    /// Sum of the waits with an unknown start, as far as it is known: ns.
+    pub unknown_ns: u64,
+    /// Waits that ended unseen.
+    pub unseen: u64,
+    /// Their sum: ns.
+    pub unseen_ns: u64,
+    /// Switches to idle.
+    pub to_idle: u64,
+    /// Switches that were not seen.
+    pub unseen_switches: u64,
+}
+
+impl JsonSwitchIns {
+    /// The sum of all terms but `seen`.
+    pub fn accounted(&self) -> u64 {
+        let lost = self.ring_buffer_full + self.invalid;
+        let unknown = self.unknown_start + self.after_unseen + self.not_timed;
+        self.measured + self.filtered + self.other_class + self.not_sampled + lost + unknown
+    }
 }
 
 /// One document of schema `wakelat.wait/1`.

@@ -242,6 +242,18 @@ pub enum SwitchCounter {
 /// Number of [`SwitchCounter`]s.
 pub const SWITCH_COUNTERS: usize = 15;
 
+/// A task that waits on a run queue: a record of the iterator over tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct WaitingTask {
+    /// When it was queued: ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Thread ID.
+    pub pid: u32,
+    /// The CPU of the run queue.
+    pub cpu: u32,
+}
+
 /// What the program keeps of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]

@@ -51,6 +51,8 @@ mod task_table;
 #[cfg(target_arch = "bpf")]
 mod timeline;
 #[cfg(target_arch = "bpf")]
+mod waiting_tasks;
+#[cfg(target_arch = "bpf")]
 mod wakeup;
 #[cfg(target_arch = "bpf")]
 mod window;

@@ -2,12 +2,13 @@
 
 use clap::{Args, ValueEnum, builder::PossibleValue};
 
-use super::{FilterFlags, FromEvent, OutputFlags, RenderFlags, ResourceFlags, TaskFlags};
+use super::{FilterFlags, OutputFlags, RenderFlags, ResourceFlags, TaskFlags};
 use crate::{
     config::{ConfigError, VerifyConfig, span},
     kernel::Machine,
     verify::injected_error::InjectedError,
 };
+use wakelat_core::report::LatencyFrom;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +40,7 @@ pub struct VerifyFlags {
 
     /// Event that starts a wakeup's latency: wakeup (task on a run queue) or waking (waker begins)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true)]
-    pub from: FromEvent,
+    pub from: WakeupEvent,
 
     /// Fail at once without hist triggers, instead of running only the checks that need none
     #[arg(long)]
@@ -66,6 +67,15 @@ pub struct VerifyFlags {
     pub resources: ResourceFlags,
 }
 
+/// The event that starts a wakeup's latency: one that a hist trigger also sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WakeupEvent {
+    /// The task is on a run queue
+    Wakeup,
+    /// The waker begins to wake it
+    Waking,
+}
+
 impl VerifyFlags {
     pub(super) fn config(self, machine: &Machine) -> Result<VerifyConfig, ConfigError> {
         let (resources, notes) = self.resources.config(machine)?;
@@ -74,7 +84,10 @@ impl VerifyFlags {
         let triggers = self.tasks.trigger_filter(filter.pids.clone())?;
         Ok(VerifyConfig {
             duration_ns: self.duration,
-            from: self.from.into(),
+            from: match self.from {
+                WakeupEvent::Wakeup => LatencyFrom::Wakeup,
+                WakeupEvent::Waking => LatencyFrom::Waking,
+            },
             filter,
             triggers,
             output: self.output().config()?,
@@ -88,7 +101,7 @@ impl VerifyFlags {
     /// The filter, as flags of the other commands. Includes wakelat's own threads, because triggers
     /// cannot exclude them.
     fn filter(&self) -> FilterFlags {
-        FilterFlags { tasks: self.tasks.clone(), from: self.from, include_self: true, ..FilterFlags::default() }
+        FilterFlags { tasks: self.tasks.clone(), include_self: true, ..FilterFlags::default() }
     }
 
     /// How and where the result is shown, as flags of the other commands.

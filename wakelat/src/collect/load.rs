@@ -27,6 +27,7 @@ use super::{
     run_budget::RunBudget,
     stack_maps::StackMaps,
     task_table::{TaskTable, TaskTableSize},
+    waiting_tasks,
 };
 use crate::{
     config::Attach,
@@ -147,6 +148,9 @@ impl Collector {
         fill_filter(&mut ebpf, settings)?;
         let exists = |tracepoint: &str| btf.is_some_and(|types| btf::has_tracepoint(types, tracepoint));
         let programs = attach::verify(&mut ebpf, &attach::needed_programs(settings, exists), methods, btf)?;
+        if let Some(btf) = btf.filter(|_| settings.queue_clock) {
+            waiting_tasks::load(&mut ebpf, btf)?;
+        }
         let task_table = TaskTable::take(&mut ebpf, table_size.slots)?;
         let messages = (log_level > 0).then(|| EbpfLogger::init(&mut ebpf)).transpose()?;
         Ok(Self {

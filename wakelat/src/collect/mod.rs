@@ -14,6 +14,7 @@ mod queue_table;
 mod run_budget;
 mod stack_maps;
 mod task_table;
+mod waiting_tasks;
 mod window;
 
 use std::path::PathBuf;

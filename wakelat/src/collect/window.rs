@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use anyhow::{Context as _, Result};
 use wakelat_common::{Sample, pending_wait::PendingWait, timeline::WorkItemRecord};
 
-use super::{Collector, StackMaps, attach};
+use super::{Collector, StackMaps, attach, waiting_tasks};
 
 /// Size of the header before each record of a ring buffer: bytes (`BPF_RINGBUF_HDR_SZ`,
 /// include/uapi/linux/bpf.h).
@@ -75,6 +75,16 @@ impl Collector {
         let result = meanwhile(self)?;
         self.barrier.wait()?;
         Ok(result)
+    }
+
+    /// The tasks that have waited on a run queue since before the end of the window, by a walk over all tasks; `None`
+    /// if the programs keep the pending waits ([`Self::take_pending`]). A task that has got a CPU since the end
+    /// is missing, so call this at once.
+    ///
+    /// # Errors
+    /// If the kernel refuses to iterate over its tasks.
+    pub fn walk_waiting(&mut self) -> Result<Option<Vec<PendingWait>>> {
+        self.queue_table.is_some().then(|| waiting_tasks::read(&mut self.ebpf)).transpose()
     }
 
     /// Clears the state of every task and CPU once the programs are detached, because it will be out of date

@@ -128,10 +128,10 @@ impl Config {
     /// Measures waits of all classes, each separately.
     ///
     /// # Errors
-    /// If `--max-overhead` is given.
+    /// If `--max-overhead` or `--from queued` is given.
     pub(crate) fn set_all_classes(&mut self) -> Result<(), ConfigError> {
         (self.classes, self.merged) = (all_classes(), false);
-        self.check_no_max_overhead()
+        self.check_can_record_events()
     }
 
     /// Reports at an interval.
@@ -148,24 +148,39 @@ impl Config {
     /// If a key is not available on this machine, or if the waits cannot be aggregated there.
     pub(crate) fn set_grouping(&mut self, grouping: GroupingConfig, machine: &Machine) -> Result<(), ConfigError> {
         grouping.check_available(machine)?;
+        if self.from == LatencyFrom::Queued && grouping.by.contains(&Key::Waker) {
+            let why = "`queued` sees no waker, which `--by waker` needs; use `wakeup` or `waking`";
+            return Err(ConfigError::usage("--from", why));
+        }
         (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
         self.mode = aggregation_mode::mode(grouping.mode, self)?;
-        if self.by.contains(&Key::Component) { self.check_no_max_overhead() } else { Ok(()) }
+        if self.by.contains(&Key::Component) { self.check_can_record_events() } else { Ok(()) }
     }
 
-    /// Rejects `--max-overhead`: events on a CPU are recorded for all tasks or for none.
-    fn check_no_max_overhead(&self) -> Result<(), ConfigError> {
-        let why = "cannot be used with `why`, `record`, `trace --breakdown`, `trace --all` or `--by component`, which need the \
-                   events of all tasks, not of a sample; leave it out";
-        self.max_overhead_ppm.map_or(Ok(()), |_| Err(ConfigError::usage("--max-overhead", why)))
+    /// Rejects settings under which only waits are recorded, and not the events of all tasks.
+    fn check_can_record_events(&self) -> Result<(), ConfigError> {
+        let with = "`why`, `record`, `trace --breakdown`, `trace --all` or `--by component`";
+        if self.max_overhead_ppm.is_some() {
+            let why = format!(
+                "cannot be used with {with}, which need the events of all tasks, not of a sample; leave it out"
+            );
+            return Err(ConfigError::usage("--max-overhead", why));
+        }
+        if self.from == LatencyFrom::Queued {
+            let why = format!(
+                "`queued` cannot be used with {with}, which need the times of wakeups; use `wakeup` or `waking`"
+            );
+            return Err(ConfigError::usage("--from", why));
+        }
+        Ok(())
     }
 
     /// Adds the components of each wait.
     ///
     /// # Errors
-    /// If `--max-overhead` is given.
+    /// If `--max-overhead` or `--from queued` is given.
     pub(crate) fn set_breakdown(&mut self) -> Result<(), ConfigError> {
-        self.check_no_max_overhead()
+        self.check_can_record_events()
     }
 
     /// Explains waits, by group if `grouping` has keys.
@@ -174,7 +189,7 @@ impl Config {
     /// As for [`Config::set_grouping`], and if the output format is CSV.
     pub(crate) fn set_why(&mut self, grouping: GroupingConfig, machine: &Machine) -> Result<(), ConfigError> {
         grouping.check_available(machine)?;
-        self.check_no_max_overhead()?;
+        self.check_can_record_events()?;
         check_why(&grouping, &self.output)?;
         (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
         Ok(())
@@ -183,9 +198,9 @@ impl Config {
     /// Records all events to a file.
     ///
     /// # Errors
-    /// If `--max-overhead` or another output format is given, or if the output is a terminal.
+    /// If `--max-overhead`, `--from queued` or another output format is given, or if the output is a terminal.
     pub(crate) fn set_recorded(&mut self) -> Result<(), ConfigError> {
-        self.check_no_max_overhead()?;
+        self.check_can_record_events()?;
         let flag = match self.output.format {
             OutputFormat::Human => return recording::check_output(&self.output),
             OutputFormat::Json => "--json",

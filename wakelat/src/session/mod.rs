@@ -383,6 +383,7 @@ impl Run<'_> {
             None => end_now(collector, schedule.end_at_ns())?,
         };
         collector.close()?;
+        let walked = collector.walk_waiting()?;
         self.view.ended();
         // The window is closed: the output's priority can no longer delay a measured task.
         self.output.set_priority(program_settings::raise_priority(self.rt_priority, true)?);
@@ -393,7 +394,9 @@ impl Run<'_> {
         collector.detach()?;
         self.drain_remaining(collector, end_at_ns, quiet)?;
         let reading = WindowReading { totals: collector.totals()?, missed: collector.missed()?, ..reading };
-        let mut report = self.windows.final_report(&reading, &collector.take_pending()?, &self.names);
+        let pending = collector.take_pending()?;
+        let still_waiting = walked.unwrap_or(pending);
+        let mut report = self.windows.final_report(&reading, &still_waiting, &self.names);
         self.view.complete(&mut report);
         if self.stop != Some(StopReason::NoReader) {
             let written = self.output.write(|out| self.view.report(&report, out));

@@ -264,10 +264,11 @@ impl Windows {
 
     /// The terms of switch-ins in this window. When the run has ended, only waits that were received count as
     /// measured.
-    fn switch_ins(&self, totals: &CounterTotals, ended: bool) -> Option<SwitchInTerms> {
+    fn switch_ins(&self, totals: &CounterTotals, waiting: Option<&[PendingWait]>) -> Option<SwitchInTerms> {
         let now = totals.switch_ins?;
         let mut terms = now.since(&self.before.switch_ins.unwrap_or_default());
-        if ended {
+        if let Some(waiting) = waiting {
+            terms.still_waiting = Some(waiting.len() as u64);
             terms.measured = terms.measured.saturating_sub(now.measured.abs_diff(self.received()));
         }
         Some(terms)
@@ -316,7 +317,7 @@ impl Windows {
                 },
                 preemptions: (self.classes.contains(Class::Preempted) && reading.totals.switch_ins.is_none())
                     .then(|| terms(&self.before.preemptions, &preemptions, count(true))),
-                switch_ins: self.switch_ins(&reading.totals, waiting.is_some()),
+                switch_ins: self.switch_ins(&reading.totals, waiting),
                 missed: reading.missed.map(|missed| missed - self.before.missed.unwrap_or(0)),
                 events_lost: self.with_events.then(|| reading.totals.events_lost - self.before.events_lost),
                 oldest_waiting,
