@@ -61,6 +61,15 @@ fn instructions() -> u64 {
     (now_ns() - begun_ns) / INSTRUCTION_NS / performance.wakeups()
 }
 
+fn with_queue_clock(arguments: &[&str]) -> u64 {
+    let arguments = [&["--from", "queued"], arguments].concat();
+    let wakelat = Wakelat::hist(AttachCase::Btf, &arguments);
+    let instructions = instructions();
+    let terms = wakelat.report().coverage.switch_ins.expect("the queue clock counts switch-ins");
+    assert!(terms.measured >= 2 * ROUNDS - 2 && terms.ring_buffer_full == 0, "{terms:?}");
+    instructions
+}
+
 fn with_wakelat(arguments: &[&str]) -> u64 {
     let wakelat = Wakelat::hist(AttachCase::Btf, arguments);
     let instructions = instructions();
@@ -82,12 +91,19 @@ fn a_wait_costs_fewer_instructions_than_hist_triggers() -> TestOutcome {
     let counted = with_wakelat(&[]);
     // The reader, which has to share the CPU, runs only at the end.
     let delivered = with_wakelat(&["--mode", "samples", "--ring-size", "16M", "--drain-interval", "60s"]);
+    let queued = with_queue_clock(&[]);
+    let queued_samples =
+        with_queue_clock(&["--mode", "samples", "--ring-size", "16M", "--drain-interval", "60s"]);
     println!(
-        "\n  COST a wakeup and a switch: {nothing} instructions; more with hist triggers: {}, counted: {}, each delivered: {}",
+        "\n  COST a wakeup and a switch: {nothing} instructions; more with hist triggers: {}, counted: {}, each delivered: {}; \
+         by the run queue's clock counted: {}, each delivered: {}",
         triggers - nothing,
         counted - nothing,
-        delivered - nothing
+        delivered - nothing,
+        queued - nothing,
+        queued_samples - nothing
     );
     assert!(counted < triggers && delivered < triggers);
+    assert!(2 * (queued - nothing) < counted - nothing && queued_samples < delivered);
     Ok(())
 }

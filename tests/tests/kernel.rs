@@ -56,6 +56,11 @@ fn every_program_passes_the_verifier() -> TestOutcome {
             let arguments = ["hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
             print_verified(&[&arguments[..], more].concat());
         }
+        if AttachCase::TYPES.contains(&attach) {
+            let arguments = ["hist", "-d", "1ms", "--class", "runqueue", "--from", "queued", "--attach", attach.name()];
+            print_verified(&arguments);
+            print_verified(&[&arguments[..], &["--mode", "samples"]].concat());
+        }
         // Only typed tracepoints report what happens between waits.
         if attach == AttachCase::Btf {
             for view in [
