@@ -92,8 +92,7 @@ fn a_wait_costs_fewer_instructions_than_hist_triggers() -> TestOutcome {
     // The reader, which has to share the CPU, runs only at the end.
     let delivered = with_wakelat(&["--mode", "samples", "--ring-size", "16M", "--drain-interval", "60s"]);
     let queued = with_queue_clock(&[]);
-    let queued_samples =
-        with_queue_clock(&["--mode", "samples", "--ring-size", "16M", "--drain-interval", "60s"]);
+    let queued_samples = with_queue_clock(&["--mode", "samples", "--ring-size", "16M", "--drain-interval", "60s"]);
     println!(
         "\n  COST a wakeup and a switch: {nothing} instructions; more with hist triggers: {}, counted: {}, each delivered: {}; \
          by the run queue's clock counted: {}, each delivered: {}",

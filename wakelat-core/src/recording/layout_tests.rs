@@ -149,6 +149,7 @@ fn report(from: LatencyFrom, mode: Mode) -> Report {
         coverage: Coverage {
             wakeups: terms(20),
             preemptions: Some(terms(40)),
+            switch_ins: None,
             missed: Some(4),
             events_lost: Some(5),
             oldest_waiting: Some(oldest),

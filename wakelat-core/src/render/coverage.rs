@@ -6,12 +6,13 @@ use std::io::{self, Write};
 use super::{
     labels,
     style::{Style, TextStyle},
+    switch_ins,
     text_line::{TextLine, flow, paragraph},
     units::{counted, duration, exact, share, small_share, thousands},
 };
 use crate::{
     aggregate::estimate::CONFIDENCE_PERCENT,
-    report::{CoverageTerms, Mode, Report, Sampling, SwitchInTerms},
+    report::{CoverageTerms, Mode, Report, Sampling},
 };
 
 /// Writes the coverage of a report. For views that cannot include it, such as waits in CSV.
@@ -38,8 +39,8 @@ pub fn render(report: &Report, style: &Style, out: &mut String) {
     window(report, style, out);
     // An unknown number of missed events concerns both counters, so it is mentioned only once.
     let mut missed_unknown = coverage.missed.is_none();
-    if let Some(switch_ins) = &coverage.switch_ins {
-        switch_in_terms(switch_ins, filtered, std::mem::take(&mut missed_unknown), style, out);
+    if let Some(terms) = &coverage.switch_ins {
+        switch_ins::render(terms, filtered, std::mem::take(&mut missed_unknown), style, out);
     } else if coverage.preemptions.is_none() || coverage.wakeups != CoverageTerms::default() {
         terms("wakeup", &coverage.wakeups, filtered, std::mem::take(&mut missed_unknown), style, out);
     }
@@ -81,7 +82,8 @@ fn window(report: &Report, style: &Style, out: &mut String) {
 fn no_waits_reason(report: &Report, style: &Style) -> Option<String> {
     let coverage = &report.coverage;
     if let Some(terms) = &coverage.switch_ins {
-        return (terms.measured == 0 && report.groups.is_empty()).then(|| no_switch_ins_reason(report, terms, style));
+        return (terms.measured == 0 && report.groups.is_empty())
+            .then(|| switch_ins::nothing_measured_reason(report, terms, style));
     }
     let subjects = [Some(coverage.wakeups), coverage.preemptions];
     let sum = |term: fn(&CoverageTerms) -> u64| subjects.iter().flatten().map(term).sum::<u64>();
@@ -106,55 +108,6 @@ fn no_waits_reason(report: &Report, style: &Style) -> Option<String> {
     } else {
         format!("no {what} led to a wait that ended in this window")
     })
-}
-
-/// Why no switch-in is in a report.
-fn no_switch_ins_reason(report: &Report, terms: &SwitchInTerms, style: &Style) -> String {
-    let excluded = terms.filtered - terms.below_threshold;
-    if terms.seen == 0 {
-        format!("no task was switched in within {}", duration(report.duration_ns, style.unicode))
-    } else if terms.below_threshold > 0 {
-        let threshold = report.threshold.as_ref().map(|threshold| exact(threshold.threshold_ns, style.unicode));
-        let of = threshold.map(|threshold| format!(" of {threshold}")).unwrap_or_default();
-        format!("no wait reached the threshold{of}; {} were below it", thousands(terms.below_threshold))
-    } else if excluded >= terms.seen {
-        format!("no switch-in matched the filter; it excluded {}", thousands(excluded))
-    } else {
-        "no switch-in ended a wait of a known length and of these classes".to_owned()
-    }
-}
-
-/// Appends the counters of switch-ins that are not zero.
-fn switch_in_terms(terms: &SwitchInTerms, filtered: &str, missed_unknown: bool, style: &Style, out: &mut String) {
-    let plain = |text: String| TextLine::of(TextStyle::Plain, text);
-    let mut pieces = vec![plain(format!("{} measured", thousands(terms.measured)))];
-    let ends = [
-        (terms.other_class, "of other classes"),
-        (terms.filtered.saturating_sub(terms.below_threshold), filtered),
-        (terms.below_threshold, "below the threshold"),
-        (terms.not_sampled, "not sampled"),
-        (terms.unknown_start + terms.after_unseen, "with an unknown start"),
-        (terms.not_timed, "not timed by the kernel"),
-    ];
-    pieces.extend(ends.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plain(format!("{} {what}", thousands(*n)))));
-    let ink = if terms.lost() > 0 { TextStyle::Warning } else { TextStyle::Plain };
-    pieces.push(TextLine::of(ink, format!("{} lost", thousands(terms.lost()))));
-    if missed_unknown {
-        pieces.push(plain("missed events not counted by this kernel".to_owned()));
-    }
-    flow(TextLine::of(TextStyle::Dim, format!("{}: ", counted(terms.seen, "switch-in"))), pieces, ", ", style, out);
-    if terms.unseen > 0 {
-        let unseen = format!(
-            "{} ended unseen ({} by the kernel's own account); in no other figure",
-            counted(terms.unseen, "wait"),
-            duration(terms.unseen_ns, style.unicode)
-        );
-        paragraph(TextLine::of(TextStyle::Dim, "unseen: "), TextStyle::Plain, &unseen, style, out);
-    }
-    if let Some(waiting @ 1..) = terms.still_waiting {
-        let waiting = counted(waiting, "task");
-        paragraph(TextLine::of(TextStyle::Dim, "still waiting at the end: "), TextStyle::Plain, &waiting, style, out);
-    }
 }
 
 /// Appends the counters of wakeups or of preemptions that are not zero.
@@ -280,7 +233,7 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
         }
     }
     if let Some(terms) = &coverage.switch_ins {
-        switch_in_warnings(terms, &mut warn);
+        switch_ins::warnings(terms, &mut warn);
     }
     if let (Some(sampling), Some(overhead)) = (&report.sampling, &report.overhead) {
         let (took_ns, capacity_ns) = (overhead.total_ns(), overhead.capacity_ns(report.duration_ns));
@@ -322,27 +275,5 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
             "{} in (other), from the groups with the least waiting time; raise `--max-groups`",
             counted(coverage.groups_merged, "wait")
         ));
-    }
-}
-
-/// Passes what puts the switch-ins in doubt to `warn`.
-fn switch_in_warnings(terms: &SwitchInTerms, warn: &mut impl FnMut(String)) {
-    let losses = [
-        (
-            terms.ring_buffer_full,
-            "lost: the ring buffer was full; raise `--ring-size`, narrow the filter, or set `--rt-priority`",
-        ),
-        (terms.invalid, "invalid: the queue's clock was before the wait began; excluded from all figures"),
-    ];
-    for (n, how) in losses.iter().filter(|(n, _)| *n > 0) {
-        warn(format!("{} ({}) {how}", counted(*n, "switch-in"), share(*n, terms.seen)));
-    }
-    match terms.unaccounted() {
-        0 => {}
-        more => warn(format!(
-            "{} {}: do not trust these figures, and report this bug",
-            counted(more.unsigned_abs(), "switch-in"),
-            if more > 0 { "unaccounted for" } else { "more accounted for than seen" }
-        )),
     }
 }

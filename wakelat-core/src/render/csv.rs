@@ -8,7 +8,8 @@ use super::{
     BreakdownRenderer, EventRenderer, PERCENTILES, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
     clock,
     event_document::EventFields,
-    report_document::{WaitFields, component_fields, switch_in_terms, terms},
+    report_document::{WaitFields, component_fields, terms},
+    switch_ins,
 };
 use crate::{
     aggregate::distribution::Distribution,
@@ -119,8 +120,7 @@ impl CsvReports {
         }));
         columns.extend(["requested_ns", "skipped_intervals", "reader_waited_ns", "not_written"].map(str::to_owned));
         columns.push("run_ns".to_owned());
-        let switch_ins = switch_in_terms(&SwitchInTerms::default());
-        columns.extend(switch_ins.map(|(name, _)| format!("switch_ins_{name}")));
+        columns.extend(switch_ins::terms(&SwitchInTerms::default()).map(|(name, _)| format!("switch_ins_{name}")));
         columns
     }
 
@@ -178,9 +178,9 @@ impl CsvReports {
         cells.extend([optional(report.requested_ns), report.skipped_intervals.to_string()]);
         cells.extend([optional(report.reader_waited_ns), report.not_written.to_string()]);
         cells.push(optional(group.and_then(|group| group.run_ns)));
-        let switch_ins = coverage.switch_ins.as_ref();
-        let terms = switch_in_terms(switch_ins.unwrap_or(&SwitchInTerms::default()));
-        cells.extend(terms.map(|(_, value)| optional(value.filter(|_| switch_ins.is_some()))));
+        let has_switch_ins = coverage.switch_ins.is_some();
+        let values = switch_ins::terms(&coverage.switch_ins.unwrap_or_default());
+        cells.extend(values.map(|(_, value)| optional(value.filter(|_| has_switch_ins))));
         cells
     }
 }

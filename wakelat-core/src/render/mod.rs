@@ -38,6 +38,7 @@ pub(crate) mod clock;
 mod event_document;
 pub mod labels;
 pub(crate) mod report_document;
+pub(crate) mod switch_ins;
 pub mod text_line;
 
 #[cfg(test)]

@@ -5,13 +5,13 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{PERCENTILES, RenderContext, clock};
+use super::{PERCENTILES, RenderContext, clock, switch_ins::SwitchInsDocument};
 use crate::{
     aggregate::{
         distribution::{Bucket, Distribution, Maximum},
         estimate::ConfidenceInterval,
     },
-    report::{Coverage, CoverageTerms, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling, SwitchInTerms},
+    report::{Coverage, CoverageTerms, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling},
     timeline::{Breakdown, component::Component},
     wait::{Wait, policy_name},
 };
@@ -103,8 +103,6 @@ pub struct CoverageDocument {
 
 struct TermsDocument(CoverageTerms);
 
-struct SwitchInsDocument(SwitchInTerms);
-
 #[derive(Serialize)]
 struct OldestWaitingDocument {
     latency_ns: u64,
@@ -195,35 +193,6 @@ pub fn terms(terms: &CoverageTerms) -> [(&'static str, u64); 14] {
         ("still_waiting", terms.still_waiting),
         ("paused", terms.paused),
     ]
-}
-
-/// The counters of switch-ins, with their names in documents.
-pub fn switch_in_terms(terms: &SwitchInTerms) -> [(&'static str, Option<u64>); 17] {
-    [
-        ("seen", Some(terms.seen)),
-        ("measured", Some(terms.measured)),
-        ("filtered", Some(terms.filtered)),
-        ("below_threshold", Some(terms.below_threshold)),
-        ("other_class", Some(terms.other_class)),
-        ("not_sampled", Some(terms.not_sampled)),
-        ("ring_buffer_full", Some(terms.ring_buffer_full)),
-        ("invalid", Some(terms.invalid)),
-        ("unknown_start", Some(terms.unknown_start)),
-        ("after_unseen", Some(terms.after_unseen)),
-        ("not_timed", Some(terms.not_timed)),
-        ("unknown_ns", Some(terms.unknown_ns)),
-        ("unseen", Some(terms.unseen)),
-        ("unseen_ns", Some(terms.unseen_ns)),
-        ("to_idle", Some(terms.to_idle)),
-        ("unseen_switches", Some(terms.unseen_switches)),
-        ("still_waiting", terms.still_waiting),
-    ]
-}
-
-impl Serialize for SwitchInsDocument {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(switch_in_terms(&self.0))
-    }
 }
 
 impl Serialize for TermsDocument {
