@@ -2,8 +2,7 @@
 //! waits.
 
 use std::{
-    io,
-    os::fd::{AsFd as _, AsRawFd as _},
+    os::fd::AsFd as _,
     ptr::{self, NonNull},
 };
 
@@ -12,6 +11,7 @@ use aya::{
     Ebpf,
     maps::{HashMap, Map, MapData, MapError},
 };
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use wakelat_common::{
     pending_wait::PendingWait,
     wait_context::{Slot, TrackedTask},
@@ -85,12 +85,11 @@ impl TaskTable {
 
 impl TaskSlots {
     fn map(map: MapData, count: usize) -> Result<Self> {
-        let (bytes, access) = (count * size_of::<Slot>(), libc::PROT_READ | libc::PROT_WRITE);
-        let fd = map.fd().as_fd().as_raw_fd();
+        let (bytes, access) = (count * size_of::<Slot>(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: the kernel chooses the address, and maps at least as many bytes as the array has.
-        let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
-        let first = NonNull::new(mapped.cast()).filter(|_| mapped != libc::MAP_FAILED);
-        let first = first.ok_or_else(io::Error::last_os_error).context("cannot map the task table into memory")?;
+        let mapped = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, map.fd().as_fd(), 0) };
+        let mapped = mapped.context("cannot map the task table into memory")?;
+        let first = NonNull::new(mapped.cast()).context("the kernel maps the task table to address 0")?;
         Ok(Self { first, count, _map: map })
     }
 
@@ -113,7 +112,8 @@ impl TaskSlots {
 impl Drop for TaskSlots {
     fn drop(&mut self) {
         // SAFETY: the mapping belongs to this value, and no reference into it exists.
-        unsafe { libc::munmap(self.first.as_ptr().cast(), self.count * size_of::<Slot>()) };
+        let unmapped = unsafe { munmap(self.first.as_ptr().cast(), self.count * size_of::<Slot>()) };
+        debug_assert_eq!(unmapped, Ok(()));
     }
 }
 
