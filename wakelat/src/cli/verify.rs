@@ -38,11 +38,11 @@ pub struct VerifyFlags {
     pub tasks: TaskFlags,
 
     /// Event that starts a wakeup's latency: wakeup (task on a run queue) or waking (waker begins)
-    #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true)]
+    #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true, help_heading = None::<&str>)]
     pub from: FromEvent,
 
     /// Fail at once without hist triggers, instead of running only the checks that need none
-    #[arg(long)]
+    #[arg(long, help_heading = None::<&str>)]
     pub require_triggers: bool,
 
     /// Print one JSON document, integers in ns
