@@ -64,9 +64,13 @@ pub fn pids_named(name: &str) -> Vec<u32> {
         .collect()
 }
 
-/// The real-time priority of thread `tid`; 0 if it has none (proc_pid_stat(5), field 40).
+/// The real-time priority of thread `tid`; 0 if it has none.
 pub fn rt_priority(tid: u32) -> u32 {
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_else(|e| panic!("task {tid}: {e}"));
+    rt_priority_in(&fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_else(|e| panic!("task {tid}: {e}")))
+}
+
+/// The real-time priority in `/proc/TID/stat`; 0 if there is none (proc_pid_stat(5), field 40).
+pub fn rt_priority_in(stat: &str) -> u32 {
     let (_, rest) = stat.rsplit_once(") ").expect("a name in parentheses");
     rest.split(' ').nth(40 - 3).and_then(|field| field.parse().ok()).expect("a priority")
 }

@@ -121,7 +121,7 @@ fn a_wait_has_the_stack_of_its_waker_and_of_its_sleep(attach: AttachCase) -> Tes
     }
     let counts = &document["stacks"];
     // Each wait has a wakeup and a switch before it, and at each a stack is taken or exceeds the budget.
-    let looked_for = number(&counts["taken"]) + number(&counts["over_budget"]);
+    let looked_for = number(&counts["attempts"]) + number(&counts["over_budget"]);
     assert!(looked_for >= 2 * list(&document["worst"]).len() as u64 - 2, "{counts}");
     assert_eq!((number(&counts["no_kernel"]), number(&counts["given_up"])), (0, 0), "{counts}");
     Ok(())

@@ -48,7 +48,7 @@ fn assert_figures(document: &Value, trace: &ParsedTrace) {
             is("sum_ns", latencies.iter().sum());
             is("min_ns", latencies.first().copied().unwrap_or(0));
             is("max_ns", latencies.last().copied().unwrap_or(0));
-            is("mean_ns", latencies.iter().sum::<u64>().checked_div(count).unwrap_or(0));
+            is("avg_ns", latencies.iter().sum::<u64>().checked_div(count).unwrap_or(0));
             for (percent, value) in found["percentiles_ns"].as_object().expect("by percent") {
                 // The smallest latency that this share does not exceed, to three significant digits.
                 let rank = (percent.parse::<f64>().expect("a number") / 100.0 * count as f64).ceil() as usize;

@@ -39,6 +39,7 @@ fn main() {
         a_run_that_fails_before_it_measures_leaves_no_file,
         too_little_memory_is_an_error_that_names_the_limit,
         the_reader_has_a_real_time_priority_if_that_delays_no_other_task,
+        a_command_of_the_threshold_does_not_inherit_the_readers_priority,
     ];
     suite::main(counted.into_iter().chain(others).chain(once));
 }
@@ -286,5 +287,19 @@ fn the_reader_has_a_real_time_priority_if_that_delays_no_other_task() -> TestOut
         assert_eq!(procfs::rt_priority(wakelat.pid()), priority, "{arguments:?}");
         wakelat.report();
     }
+    Ok(())
+}
+
+fn a_command_of_the_threshold_does_not_inherit_the_readers_priority() -> TestOutcome {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("stat");
+    let action = format!("exec:cat /proc/self/stat > {}", file.display());
+    let arguments = ["hist", "--json", "--rt-priority", "7", "--comm", "wl-p?ng", "--threshold", "1ns"];
+    let wakelat = Wakelat::measuring(command(&[&arguments[..], &["--on-threshold", &action]].concat()));
+    assert_eq!(procfs::rt_priority(wakelat.pid()), 7);
+    Workload::PingPong(PingPong::on_one(machine::one_cpu(), 10)).stage().perform();
+    wakelat.report();
+    let stat = fs::read_to_string(&file).expect("the command has ended, because wakelat waits for it");
+    assert_eq!(procfs::rt_priority_in(&stat), 0, "{stat}");
     Ok(())
 }

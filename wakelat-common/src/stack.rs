@@ -75,8 +75,8 @@ pub struct StackBudget {
     left_ns: i64,
     /// Until when the budget has been refilled: ns of CLOCK_MONOTONIC.
     refilled_at_ns: u64,
-    /// Number of times that both stacks of a task were looked up.
-    pub taken: u64,
+    /// Number of times that both stacks of a task were looked up, with or without success.
+    pub attempts: u64,
     /// Number of times that they were not, because that would have exceeded the budget.
     pub over_budget: u64,
     /// Stacks for which their map had no room; kernel and user stacks count separately.
@@ -107,7 +107,7 @@ impl StackBudget {
     #[inline(always)]
     pub fn pay(&mut self, spent_ns: u64, kernel: i32, user: i32) {
         self.left_ns -= spent_ns as i64;
-        self.taken += 1;
+        self.attempts += 1;
         if is_map_full(kernel) {
             self.map_full += 1;
         } else if kernel < 0 {
@@ -156,7 +156,7 @@ mod tests {
             let allowed_ns = 10 * SECOND_NS / TIME_DIVISOR + MAX_SAVED_NS;
             assert!(spent_ns <= allowed_ns + each_ns, "{spent_ns} of {allowed_ns} ns");
             assert!(spent_ns >= allowed_ns * 95 / 100, "{spent_ns} of {allowed_ns} ns");
-            assert_eq!(budget.taken, spent_ns / each_ns);
+            assert_eq!(budget.attempts, spent_ns / each_ns);
             assert!(budget.over_budget > 0);
         }
     }
@@ -168,7 +168,7 @@ mod tests {
             assert!(budget.allows(second * SECOND_NS));
             budget.pay(10_000, 1, 2);
         }
-        assert_eq!((budget.taken, budget.over_budget), (999, 0));
+        assert_eq!((budget.attempts, budget.over_budget), (999, 0));
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         budget.pay(1, 7, error::NO_STACK);
         budget.pay(1, error::NO_STACK, 7);
         budget.pay(1, error::COLLISION, error::MAP_FULL);
-        assert_eq!((budget.taken, budget.map_full, budget.no_kernel, budget.no_user), (3, 2, 1, 1));
+        assert_eq!((budget.attempts, budget.map_full, budget.no_kernel, budget.no_user), (3, 2, 1, 1));
     }
 
     #[test]

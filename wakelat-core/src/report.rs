@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The report of a window.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// The kernel's release, as `uname -r` prints it.
     pub kernel: String,

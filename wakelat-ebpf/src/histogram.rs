@@ -13,7 +13,7 @@ use wakelat_common::{
 use crate::{
     ended_wait::EndedWait,
     kernel_structs::TaskFields,
-    sample::{WaitFields, sample},
+    sample::{WaitPart, sample},
 };
 
 /// Key: a [`slot`]. Value: this CPU's waits of that class. Read and cleared by user space, one half at a
@@ -29,7 +29,7 @@ static HALF: Array<u32, 1> = Array::new();
 /// Adds a wait that an [`EndedWait`] describes to the histogram of its class.
 #[inline(always)]
 pub fn add<T: TaskFields>(ending: EndedWait, prev: T, next: T) {
-    record(ending.class, ending.latency_ns, || sample(WaitFields::of(ending), prev, next));
+    record(ending.class, ending.latency_ns, || sample(WaitPart::of(ending), prev, next));
 }
 
 /// Adds a wait to the histogram of its class. Calls `sample` for what is known about it if it is among the

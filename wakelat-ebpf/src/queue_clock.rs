@@ -20,7 +20,7 @@ use crate::{
     kernel_structs::{QueuedTask, RunQueueFields as _, TaskFields},
     maps::{AGGREGATE, THRESHOLD_NS, wants},
     run_budget,
-    sample::{self, WaitFields},
+    sample::{self, WaitPart},
     sampling, window,
 };
 
@@ -155,7 +155,7 @@ fn deliver<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, class: Class
         return state.add(SwitchCounter::BelowThreshold, 1);
     }
     let sample = || {
-        let wait = WaitFields {
+        let wait = WaitPart {
             class: class as u8,
             sampling_shift: shift,
             preempted_sleeping: 0,

@@ -18,7 +18,7 @@ use crate::{
 const CHECK_RING_EVERY: u64 = 16;
 
 /// The fields of a [`Sample`] that describe the wait; all others describe its tasks.
-pub struct WaitFields {
+pub struct WaitPart {
     pub class: u8,
     pub sampling_shift: u8,
     pub preempted_sleeping: u8,
@@ -29,7 +29,7 @@ pub struct WaitFields {
     pub waker_pid: u32,
 }
 
-impl WaitFields {
+impl WaitPart {
     /// What the task table kept of a wait.
     #[inline(always)]
     pub fn of(EndedWait { pending, now, latency_ns, .. }: EndedWait) -> Self {
@@ -48,7 +48,7 @@ impl WaitFields {
 
 /// All that is known about a wait when `sched_switch` ends it.
 #[inline(always)]
-pub fn sample<T: TaskFields>(wait: WaitFields, prev: T, next: T) -> Sample {
+pub fn sample<T: TaskFields>(wait: WaitPart, prev: T, next: T) -> Sample {
     Sample {
         kind: KIND_SAMPLE,
         sampling_shift: wait.sampling_shift,
@@ -76,7 +76,7 @@ pub fn sample<T: TaskFields>(wait: WaitFields, prev: T, next: T) -> Sample {
 /// Sends the sample and counts it as `measured`, or as `ring_buffer_full` if there is no room.
 #[inline(always)]
 pub fn emit<T: TaskFields>(tally: CpuCounters, ending: EndedWait, prev: T, next: T) {
-    if !send(|| sample(WaitFields::of(ending), prev, next), || tally.count(Counter::Measured)) {
+    if !send(|| sample(WaitPart::of(ending), prev, next), || tally.count(Counter::Measured)) {
         tally.count(Counter::RingBufferFull);
     }
 }

@@ -151,9 +151,13 @@ fn owner_of(slot: *mut Slot) -> u64 {
 /// waiting.
 #[inline(always)]
 fn is_stale(slot: *mut Slot, pid: u32) -> bool {
-    // SAFETY: a value of the map. Only a thread with this TID writes a wait with this TID to it.
-    let pending = unsafe { &(*slot).task.pending };
-    pending.pid == pid && pending.at_ns == 0
+    // SAFETY: a value of the map. Other CPUs may write these words, each in one access; only a thread with
+    // this TID writes a wait with this TID.
+    let (its_pid, at_ns) = unsafe {
+        let pending = &raw const (*slot).task.pending;
+        ((&raw const (*pending).pid).read_volatile(), (&raw const (*pending).at_ns).read_volatile())
+    };
+    its_pid == pid && at_ns == 0
 }
 
 /// Claims a slot without an owner. Two tasks on two CPUs may do so at once; the slot goes to the task

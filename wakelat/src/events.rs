@@ -13,8 +13,14 @@ use crate::kernel::format::{EventFormat, FormatField};
 use crate::tracefs::TracefsMount;
 use wakelat_core::render::OutputFormat;
 use wakelat_core::render::style::{Style, TextStyle};
-use wakelat_core::render::text_line::{TextLine, clean, left, right};
+use wakelat_core::render::text_line::{TextLine, clean, flow, left, right};
 use wakelat_core::render::units;
+
+/// Columns for the state beside a tracepoint's name.
+const STATE: usize = 24;
+
+/// Columns around the declaration of a field: `    …  offset 100  size 16  signed`.
+const FIELD: usize = 33;
 
 /// A tracepoint and its state in a tracefs instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,39 +72,48 @@ impl TracepointState {
         format!("{}:{}", self.system, self.format.name)
     }
 
-    fn line(&self, columns: usize, style: &Style) -> TextLine {
-        let mut line = TextLine::of(TextStyle::Title, left(&self.name(), columns, style));
-        line.push(
-            if self.enabled { TextStyle::Strong } else { TextStyle::Dim },
-            if self.enabled { "  on " } else { "  off" },
-        );
+    /// Appends the name, in `columns`, and the state beside it, or below it on a narrow terminal.
+    fn line(&self, columns: usize, style: &Style, out: &mut String) {
+        let (ink, state) = if self.enabled { (TextStyle::Strong, "on ") } else { (TextStyle::Dim, "off") };
+        let mut pieces = vec![TextLine::of(ink, state)];
         let hist = self.triggers.iter().filter(|trigger| TriggerSpec::parse(trigger).is_some()).count();
         for (count, thing) in [(hist, "hist trigger"), (self.triggers.len() - hist, "other trigger")] {
             if count > 0 {
-                line.push(TextStyle::Plain, format!("  {}", units::counted(count as u64, thing)));
+                pieces.push(TextLine::of(TextStyle::Plain, units::counted(count as u64, thing)));
             }
         }
         if let Some(filter) = &self.filter {
-            line.push(TextStyle::Plain, format!("  filter: {}", clean(filter, style)));
+            pieces.push(TextLine::of(TextStyle::Plain, format!("filter: {}", clean(filter, style))));
         }
-        line
+        let mut head = TextLine::of(TextStyle::Title, left(&self.name(), columns, style));
+        if columns.saturating_add(STATE) > style.columns() {
+            head.finish(style, out);
+            head = TextLine::of(TextStyle::Plain, "  ");
+        }
+        flow(head.and(TextStyle::Plain, "  "), pieces, "  ", style, out);
     }
 
     fn details(&self, style: &Style, out: &mut String) {
         let columns = self.format.own_fields().map(|field| field.to_string().len()).max().unwrap_or(0);
+        // Aligned only if every field fits on a line.
+        let columns = if columns + FIELD <= style.columns() { columns } else { 0 };
+        let indent = || TextLine::of(TextStyle::Plain, "    ");
         for field in self.format.own_fields() {
-            let at = format!("offset {:>3}  size {:>2}", field.offset, field.size);
-            let sign = if field.array.is_none() && field.signed { "  signed" } else { "" };
-            TextLine::of(TextStyle::Plain, format!("    {:<columns$}  ", field.to_string()))
-                .and(TextStyle::Dim, format!("{at}{sign}"))
-                .finish_within(usize::MAX, style, out);
+            let mut pieces = vec![
+                TextLine::of(TextStyle::Plain, format!("{:<columns$}", field.to_string())),
+                TextLine::of(TextStyle::Dim, format!("offset {:>3}", field.offset)),
+                TextLine::of(TextStyle::Dim, format!("size {:>2}", field.size)),
+            ];
+            if field.array.is_none() && field.signed {
+                pieces.push(TextLine::of(TextStyle::Dim, "signed"));
+            }
+            flow(indent(), pieces, "  ", style, out);
         }
         for trigger in &self.triggers {
-            TextLine::of(TextStyle::Plain, format!("    trigger {}", clean(trigger, style))).finish_within(
-                usize::MAX,
-                style,
-                out,
-            );
+            // A trigger has no spaces between its parts, but colons.
+            let trigger = clean(trigger, style);
+            let parts = trigger.split_inclusive(':').map(|part| TextLine::of(TextStyle::Plain, part)).collect();
+            flow(indent().and(TextStyle::Plain, "trigger "), parts, "", style, out);
         }
     }
 
@@ -145,6 +160,8 @@ fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut 
             "no tracepoint matches `{glob}`; quote a pattern such as 'sched:*', so that the shell does not expand it"
         );
     }
+    // Lines in a file are not broken, so that programs such as grep find the whole of them.
+    let style = &Style { width: if style.terminal { style.width } else { usize::MAX }, ..style.clone() };
     let columns = directories.keys().map(String::len).max().unwrap_or(0);
     let mut systems: BTreeMap<String, System> = BTreeMap::new();
     for (name, directory) in &directories {
@@ -160,7 +177,7 @@ fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut 
         } else if config.output.format == OutputFormat::Json {
             text = format!("{}\n", event.document());
         } else {
-            event.line(columns, style).finish_within(usize::MAX, style, &mut text);
+            event.line(columns, style, &mut text);
             if config.glob.is_some() {
                 event.details(style, &mut text);
             }
@@ -195,18 +212,18 @@ fn summary(systems: &BTreeMap<String, System>, style: &Style) -> String {
     let names = systems.keys().map(String::len).max().unwrap_or(0);
     let counts = systems.values().map(|system| units::thousands(system.events).len()).max().unwrap_or(0);
     for (name, System { events, enabled, triggers, filters }) in systems {
-        let mut line = TextLine::of(TextStyle::Title, left(name, names, style));
-        line.push(TextStyle::Plain, format!("  {}", right(&units::thousands(*events), counts)));
+        let mut pieces = vec![TextLine::of(TextStyle::Plain, right(&units::thousands(*events), counts))];
         for (count, text) in [
             (*enabled, format!("{} on", units::thousands(*enabled))),
             (*triggers, units::counted(*triggers, "trigger")),
             (*filters, units::counted(*filters, "filter")),
         ] {
             if count > 0 {
-                line.push(TextStyle::Strong, format!("  {text}"));
+                pieces.push(TextLine::of(TextStyle::Strong, text));
             }
         }
-        line.finish(style, &mut out);
+        let head = TextLine::of(TextStyle::Title, left(name, names, style)).and(TextStyle::Plain, "  ");
+        flow(head, pieces, "  ", style, &mut out);
     }
     out
 }
@@ -274,9 +291,13 @@ mod tests {
     }
 
     fn listed(config: &EventsConfig) -> Result<String> {
+        listed_in(config, &Style::default())
+    }
+
+    fn listed_in(config: &EventsConfig, style: &Style) -> Result<String> {
         let (_directory, tracefs) = tracefs();
         let mut out = Vec::new();
-        list(&tracefs, config, &Style::default(), &mut out)?;
+        list(&tracefs, config, style, &mut out)?;
         Ok(String::from_utf8(out)?)
     }
 
@@ -297,6 +318,16 @@ mod tests {
     fn every_event_has_a_line_and_matching_events_have_their_fields() {
         insta::assert_snapshot!("events_all", listed(&all()).unwrap());
         insta::assert_snapshot!("events_one", listed(&matching("sched:*switch")).unwrap());
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_narrow_terminal() {
+        let style = Style { width: 40, terminal: true, ..Style::default() };
+        let text = [all(), matching("sched:*switch"), EventsConfig { systems: true, ..all() }]
+            .map(|config| listed_in(&config, &style).unwrap())
+            .join("\n");
+        assert!(text.lines().all(|line| line.len() <= 40), "{text}");
+        insta::assert_snapshot!("events_40", text);
     }
 
     #[test]

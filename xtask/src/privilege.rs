@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 /// Whether this process runs as root.
 pub fn is_root() -> bool {
-    // SAFETY: geteuid(2) takes no arguments, has no side effects and cannot fail.
-    unsafe { libc::geteuid() == 0 }
+    rustix::process::geteuid().is_root()
 }
 
 /// The path of `sudo`, if it is installed.

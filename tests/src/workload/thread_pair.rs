@@ -34,8 +34,7 @@ impl ThreadPair {
             let thread = |index: usize, body: Box<dyn FnOnce() + Send>| {
                 std::thread::spawn(move || {
                     task::name(NAMES[index]);
-                    // SAFETY: the call takes no arguments.
-                    tids[index].store(unsafe { libc::gettid() } as u64, SeqCst);
+                    tids[index].store(nix::unistd::gettid().as_raw() as u64, SeqCst);
                     body();
                     // Blocks until the load is killed.
                     BytePipe::new().take();

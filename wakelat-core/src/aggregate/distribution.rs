@@ -131,8 +131,8 @@ impl Distribution {
         self.sum_ns
     }
 
-    /// The mean latency: ns, rounded down; 0 if there is no wait.
-    pub fn mean_ns(&self) -> u64 {
+    /// The average latency: ns, rounded down; 0 if there is no wait.
+    pub fn avg_ns(&self) -> u64 {
         u64::try_from(self.sum_ns / u128::from(self.count.max(1))).unwrap_or(u64::MAX)
     }
 
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn an_empty_distribution_is_all_zeros() {
         let none = Distribution::default();
-        assert_eq!((none.count(), none.min_ns(), none.max_ns(), none.mean_ns()), (0, 0, 0, 0));
+        assert_eq!((none.count(), none.min_ns(), none.max_ns(), none.avg_ns()), (0, 0, 0, 0));
         assert_eq!(none.percentile_ns(Percentile::P99), 0);
         assert!(none.buckets().is_empty());
     }

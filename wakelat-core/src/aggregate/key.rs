@@ -147,7 +147,7 @@ impl GroupKey {
     }
 
     /// The component that the group is for, when grouping by component.
-    pub fn part(&self) -> Option<Component> {
+    pub fn component(&self) -> Option<Component> {
         self.component
     }
 

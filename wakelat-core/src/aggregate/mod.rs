@@ -129,7 +129,7 @@ impl Groups {
     fn make_room(&mut self) {
         let others = &mut self.others;
         self.groups
-            .evict_above(self.room, |key, waits| others.entry((key.class(), key.part())).or_default().add(&waits));
+            .evict_above(self.room, |key, waits| others.entry((key.class(), key.component())).or_default().add(&waits));
     }
 
     /// Adds the histogram of one class that one CPU aggregated; `worst` are its longest waits. All keys
@@ -174,7 +174,7 @@ impl Groups {
         let (shown, rest) = ranking.split_at(self.limit.min(ranking.len()));
         let mut others = self.others.clone();
         for (key, waits) in rest {
-            others.entry((key.class(), key.part())).or_default().add(waits);
+            others.entry((key.class(), key.component())).or_default().add(waits);
         }
         self.waits_merged = waits_in(&others);
         let shown =

@@ -205,7 +205,7 @@ fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
         TextLine::of(TextStyle::Dim, format!("{name} ")).and(ink, value)
     };
     let figure = |name: &str, ns: u64| text(name, units::duration(ns, style.unicode));
-    let ends = vec![figure("min", distribution.min_ns()), figure("avg", distribution.mean_ns())];
+    let ends = vec![figure("min", distribution.min_ns()), figure("avg", distribution.avg_ns())];
     let percentiles: Vec<TextLine> = PERCENTILES
         .iter()
         .map(|(percent, name)| text(name, labels::percentile(distribution, *percent, style)))

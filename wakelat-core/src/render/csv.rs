@@ -103,7 +103,7 @@ impl CsvReports {
     pub fn columns(&self) -> Vec<String> {
         let mut columns: Vec<String> = ["kernel", "start_unix_ns", "duration_ns", "from"].map(str::to_owned).into();
         columns.extend(self.keys.iter().map(|key| (*key).to_owned()));
-        columns.extend(["class", "count", "sum_ns", "mean_ns", "min_ns"].map(str::to_owned));
+        columns.extend(["class", "count", "sum_ns", "avg_ns", "min_ns"].map(str::to_owned));
         columns.extend(PERCENTILES.iter().map(|(_, name)| format!("{}_ns", name.replace('.', "_"))));
         columns.extend(["max_ns", "max_at_unix_ns", "max_tid", "max_comm", "max_cpu"].map(str::to_owned));
         columns.extend(["threshold_ns", "over"].map(str::to_owned));
@@ -140,7 +140,7 @@ impl CsvReports {
         let distribution = group.map(|group| &*group.distribution);
         cells.push(distribution.map_or(0, Distribution::count).to_string());
         cells.push(distribution.map_or(0, Distribution::sum_ns).to_string());
-        cells.push(optional(distribution.map(Distribution::mean_ns)));
+        cells.push(optional(distribution.map(Distribution::avg_ns)));
         cells.push(optional(distribution.map(Distribution::min_ns)));
         cells.extend(
             PERCENTILES.iter().map(|(percent, _)| optional(distribution.map(|all| all.percentile_ns(*percent)))),

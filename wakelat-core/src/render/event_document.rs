@@ -3,9 +3,8 @@
 //! All kinds of events have the same fields, so that a trace is a single table.
 
 use serde::Serialize;
-use wakelat_common::pending_wait::PrevState;
 
-use super::{RenderContext, clock};
+use super::{RenderContext, clock, labels};
 use crate::{
     timeline::{
         event::{MigrationEvent, WakeupEvent},
@@ -98,11 +97,7 @@ impl EventFields {
             latency_ns: slice.wait.map(|wait| wait.latency_ns),
             delivery_ns: slice.wait.and_then(|wait| wait.delivery_ns),
             run_ns: slice.run_ns,
-            prev_state: Some(match slice.prev_state {
-                PrevState::Runnable | PrevState::PreemptedSleeping => "runnable",
-                PrevState::Sleeping => "sleeping",
-                PrevState::Dead => "dead",
-            }),
+            prev_state: Some(labels::prev_state(slice.prev_state)),
             next_tid: Some(slice.next.tid),
             next_comm: Some(slice.next.comm.to_string()),
             waker_tid,

@@ -1,6 +1,6 @@
 //! Names of groups and tasks in text for people.
 
-use wakelat_common::Class;
+use wakelat_common::{Class, pending_wait::PrevState};
 
 use super::{
     style::Style,
@@ -22,6 +22,15 @@ pub fn figure(class: GroupClass, from: LatencyFrom) -> &'static str {
         (GroupClass::One(Class::Preempted), _) => "preempted-task latency",
         (GroupClass::RunQueue, LatencyFrom::Wakeup | LatencyFrom::Queued) => "runqueue latency",
         (GroupClass::RunQueue, LatencyFrom::Waking) => "delivery + runqueue latency",
+    }
+}
+
+/// What becomes of a task at its switch-out.
+pub fn prev_state(state: PrevState) -> &'static str {
+    match state {
+        PrevState::Runnable | PrevState::PreemptedSleeping => "runnable",
+        PrevState::Sleeping => "sleeping",
+        PrevState::Dead => "dead",
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::io::{self, Write};
 
-use wakelat_common::pending_wait::PrevState;
-
 use super::{
     EventRenderer, RenderContext,
     columns::{self, Column, Columns, GAP},
@@ -59,8 +57,8 @@ const COLUMNS: [Column<Slice>; 6] = [
     },
     Column {
         title: "state",
-        min_width: 6,
-        max_width: 6,
+        min_width: 8,
+        max_width: 8,
         align_right: false,
         style: TextStyle::Dim,
         cell: |slice, _, _, _| prev_state(slice),
@@ -193,18 +191,13 @@ fn duration(ns: Option<u64>, style: &Style) -> String {
 }
 
 fn prev_state(slice: &Slice) -> String {
-    let word = match (slice.task.tid, slice.prev_state) {
-        (0, _) => "",
-        (_, PrevState::Runnable | PrevState::PreemptedSleeping) => "waits",
-        (_, PrevState::Sleeping) => "sleeps",
-        (_, PrevState::Dead) => "ends",
-    };
-    word.to_owned()
+    if slice.task.tid == 0 { String::new() } else { labels::prev_state(slice.prev_state).to_owned() }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
+    use wakelat_common::pending_wait::PrevState;
 
     use super::*;
     use crate::{

@@ -117,11 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::render::{
-        coverage,
-        testing::report,
-        tests::terminal,
-    };
+    use crate::render::{coverage, testing::report, tests::terminal};
 
     fn some() -> SwitchInTerms {
         SwitchInTerms {

@@ -1,5 +1,6 @@
 //! Lines of text for people: styled spans, measured in columns of a terminal.
 
+use textwrap::{WordSeparator, core::Word, wrap_algorithms::wrap_first_fit};
 use unicode_width::UnicodeWidthChar;
 
 use super::style::{Style, TextStyle};
@@ -47,20 +48,24 @@ impl TextLine {
         self.width
     }
 
-    /// The words of the line, each with its style.
-    fn words(&self) -> Vec<Self> {
-        let mut words = Vec::new();
-        let mut word = Self::new();
+    /// The words of the line with their styles, and the space behind each. A number and its unit are one
+    /// word.
+    fn words(&self) -> Vec<Fragment> {
+        let mut words: Vec<Fragment> = Vec::new();
         for (ink, text) in &self.spans {
-            for (index, part) in text.split(' ').enumerate() {
-                if index > 0 {
-                    words.push(std::mem::take(&mut word));
+            for Word { word, whitespace, .. } in WordSeparator::AsciiSpace.find_words(text) {
+                let continues = |last: &Fragment| {
+                    last.separator.is_empty() || word.is_empty() || last.ends_in_a_digit() && is_unit(word)
+                };
+                match words.last_mut().filter(|last| continues(last)) {
+                    Some(last) => {
+                        let space = std::mem::replace(&mut last.separator, whitespace.to_owned());
+                        last.text.push(*ink, format!("{space}{word}"));
+                    }
+                    None => words.push(Fragment { text: Self::of(*ink, word), separator: whitespace.to_owned() }),
                 }
-                word.push(*ink, part);
             }
         }
-        words.push(word);
-        words.retain(|word| word.width > 0);
         words
     }
 
@@ -92,62 +97,67 @@ impl TextLine {
     }
 }
 
+/// Text that is not broken.
+#[derive(Debug)]
+struct Fragment {
+    text: TextLine,
+    /// What follows it. At the end of a line, only the part before trailing spaces.
+    separator: String,
+}
+
+impl Fragment {
+    fn ends_in_a_digit(&self) -> bool {
+        self.text.spans.last().is_some_and(|(_, text)| text.ends_with(|last: char| last.is_ascii_digit()))
+    }
+}
+
+impl textwrap::core::Fragment for Fragment {
+    fn width(&self) -> f64 {
+        self.text.width() as f64
+    }
+
+    fn whitespace_width(&self) -> f64 {
+        width(&self.separator) as f64
+    }
+
+    fn penalty_width(&self) -> f64 {
+        width(self.separator.trim_end()) as f64
+    }
+}
+
 /// Lays out pieces with `separator` between them, on as many lines as necessary. The first line begins with
 /// `head`, and the others are indented by its width. A piece that is too long for a line is broken between
-/// words.
+/// words, but not between a number and its unit.
 pub fn flow(head: TextLine, pieces: Vec<TextLine>, separator: &str, style: &Style, out: &mut String) {
-    let indent = head.width();
-    let mut line = head;
-    let mut empty = true;
-    let last = pieces.len().saturating_sub(1);
-    for (index, piece) in pieces.into_iter().enumerate() {
-        // If another line follows, this one ends with the visible part of the separator.
-        let behind = if index < last { width(separator.trim_end()) } else { 0 };
-        if !empty && line.width() + width(separator) + piece.width() + behind > style.columns() {
-            // The visible part of a separator belongs to the piece before it.
-            line.push(TextStyle::Dim, separator.trim_end());
-            line.finish(style, out);
-            line = TextLine::of(TextStyle::Plain, " ".repeat(indent));
-            empty = true;
-        }
-        if !empty {
-            line.push(TextStyle::Dim, separator);
-        }
-        empty = false;
-        if line.width() + piece.width() + behind <= style.columns() {
-            line.append(piece);
-            continue;
-        }
-        let words = piece.words();
-        let last_word = words.len().saturating_sub(1);
-        for (index, word) in words.into_iter().enumerate() {
-            let behind = if index == last_word { behind } else { 0 };
-            if index > 0 && line.width() + 1 + word.width() + behind > style.columns() {
-                line.finish(style, out);
-                line = TextLine::of(TextStyle::Plain, " ".repeat(indent));
-            } else if index > 0 {
-                line.push(TextStyle::Plain, " ");
-            }
-            line.append(word);
+    let room = style.columns().saturating_sub(head.width());
+    let mut fragments = Vec::new();
+    for piece in pieces {
+        let separator = separator.to_owned();
+        if piece.width() + width(separator.trim_end()) <= room {
+            fragments.push(Fragment { text: piece, separator });
+        } else {
+            fragments.extend(piece.words());
+            fragments.last_mut().into_iter().for_each(|last| last.separator.clone_from(&separator));
         }
     }
-    if !empty {
+    let Some(last) = fragments.last_mut() else { return };
+    last.separator.clear();
+    let mut line = head;
+    let indent = " ".repeat(line.width());
+    for fragments in wrap_first_fit(&fragments, &[room as f64]) {
+        let last = fragments.len().saturating_sub(1);
+        for (index, Fragment { text, separator }) in fragments.iter().enumerate() {
+            line.append(text.clone());
+            line.push(TextStyle::Dim, if index < last { separator } else { separator.trim_end() });
+        }
         line.finish(style, out);
+        line = TextLine::of(TextStyle::Plain, &indent);
     }
 }
 
 /// Appends text of any length after `head`, broken between words, but not between a number and its unit.
 pub fn paragraph(head: TextLine, ink: TextStyle, text: &str, style: &Style, out: &mut String) {
-    let mut words: Vec<TextLine> = Vec::new();
-    let mut follows_number = false;
-    for word in text.split(' ') {
-        match words.last_mut() {
-            Some(number) if follows_number && is_unit(word) => number.push(ink, format!(" {word}")),
-            _ => words.push(TextLine::of(ink, word)),
-        }
-        follows_number = word.ends_with(|last: char| last.is_ascii_digit());
-    }
-    flow(head, words, " ", style, out);
+    flow(head, vec![TextLine::of(ink, text)], "", style, out);
 }
 
 /// Whether a word is a unit, possibly followed by punctuation.
@@ -304,7 +314,28 @@ mod tests {
         assert_eq!(out, format!("head: {word}\n      4.2 %, s (3 ms)\n"));
     }
 
+    #[test]
+    fn a_number_stays_with_its_unit_where_a_piece_is_broken() {
+        let style = Style { width: 40, ..Style::default() };
+        let title =
+            TextLine::of(TextStyle::Title, "delivery + wakeup latency ").and(TextStyle::Strong, "278,604,382 ns");
+        let mut out = String::new();
+        flow(TextLine::new(), vec![title, TextLine::of(TextStyle::Plain, "CPU 1")], " | ", &style, &mut out);
+        assert_eq!(out, "delivery + wakeup latency\n278,604,382 ns | CPU 1\n");
+    }
+
     proptest! {
+        #[test]
+        fn no_word_is_lost_and_no_line_is_too_long(pieces in prop::collection::vec("[a-z0-9]{1,12}( [a-z0-9]{1,12}){0,9}", 1..9)) {
+            let style = Style { width: 40, ..Style::default() };
+            let mut out = String::new();
+            let lines = pieces.iter().map(|text| TextLine::of(TextStyle::Plain, text)).collect();
+            flow(TextLine::of(TextStyle::Plain, "head:"), lines, "; ", &style, &mut out);
+            prop_assert!(out.lines().all(|line| width(line) <= 40), "{}", out);
+            let words: Vec<&str> = out.split_whitespace().collect();
+            prop_assert_eq!(words.join(" "), format!("head:{}", pieces.join("; ")));
+        }
+
         #[test]
         fn left_aligned_text_takes_exactly_its_columns(text: String, columns in 1..60usize, ascii: bool) {
             let style = Style { unicode: !ascii, ..Style::default() };

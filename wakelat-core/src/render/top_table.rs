@@ -21,7 +21,7 @@ use crate::{
 pub enum Sort {
     /// The number of waits.
     Runs,
-    /// The mean latency.
+    /// The average latency.
     Avg,
     /// The median latency.
     P50,
@@ -104,7 +104,7 @@ pub fn write(report: &Report, sort: Sort, limit: Option<usize>, style: &Style, o
 pub(super) fn order(groups: &mut [&Group], sort: Sort, style: &Style) {
     match sort {
         Sort::Runs => groups.sort_by_key(|group| Reverse(group.distribution.count())),
-        Sort::Avg => groups.sort_by_key(|group| Reverse(group.distribution.mean_ns())),
+        Sort::Avg => groups.sort_by_key(|group| Reverse(group.distribution.avg_ns())),
         Sort::P50 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(Percentile::P50))),
         Sort::P99 => groups.sort_by_cached_key(|group| Reverse(group.distribution.percentile_ns(Percentile::P99))),
         Sort::Max => groups.sort_by_key(|group| Reverse(group.distribution.max_ns())),
@@ -156,7 +156,7 @@ const COLUMNS: [TableColumn; 9] = [
         title: "avg",
         sort: Some(Sort::Avg),
         always_shown: false,
-        cell: |g, _, s| time(g.distribution.mean_ns(), s),
+        cell: |g, _, s| time(g.distribution.avg_ns(), s),
     },
     TableColumn {
         title: "p50",

@@ -38,8 +38,8 @@ pub struct WaitStacks {
 /// What became of the stacks that were to be taken in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackCounts {
-    /// How often the kernel was asked for the stacks of a task.
-    pub taken: u64,
+    /// How often the kernel was asked for both stacks of a task, with or without success.
+    pub attempts: u64,
     /// How often it was not asked, because that would have exceeded the budget of CPU time.
     pub over_budget: u64,
     /// Stacks, kernel and user counted separately, for which the kernel's map had no room.
@@ -201,7 +201,7 @@ impl StackCounts {
     /// The counts since `before`.
     pub fn since(&self, before: &Self) -> Self {
         Self {
-            taken: self.taken - before.taken,
+            attempts: self.attempts - before.attempts,
             over_budget: self.over_budget - before.over_budget,
             no_room: self.no_room - before.no_room,
             no_kernel: self.no_kernel - before.no_kernel,

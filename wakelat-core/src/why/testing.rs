@@ -300,7 +300,7 @@ pub fn summary(events: &[Event], from: LatencyFrom, by: &[Key]) -> Summary {
         known.learn(event, &TestNames);
         builder.push(event, &known);
     }
-    let counts = StackCounts { taken: 9, over_budget: 3, no_room: 1, no_user: 2, ..StackCounts::default() };
+    let counts = StackCounts { attempts: 9, over_budget: 3, no_room: 1, no_user: 2, ..StackCounts::default() };
     let mut summary = builder.summary(1_000 * MS, &TestNames);
     if with_stacks {
         builder.add_stacks(&mut summary, counts, &TestSymbolizer, &known);

@@ -20,11 +20,11 @@ const HEADING: &str = "Filter (all conditions apply to the waiting task)";
 #[command(next_help_heading = HEADING)]
 pub struct TaskFlags {
     /// Only these processes, with all their threads; comma-separated, repeatable
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = number::measured_id, allow_hyphen_values = true)]
     pub pid: Vec<u32>,
 
     /// Only these threads; comma-separated, repeatable
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = number::id, allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = number::measured_id, allow_hyphen_values = true)]
     pub tid: Vec<u32>,
 
     /// Only tasks whose name matches a shell pattern, such as 'nginx*'; comma-separated, repeatable
@@ -62,7 +62,7 @@ pub struct FilterFlags {
 
     /// What starts a wakeup's latency: wakeup (task on a run queue), waking (waker begins), or queued (the
     /// run queue's own clock: cheapest)
-    #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true)]
+    #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true, help_heading = None::<&str>)]
     pub from: FromEvent,
 
     /// Also measure wakelat's own threads

@@ -332,7 +332,7 @@ fn help_is_grouped_and_has_examples() {
     let mut command = command().term_width(100);
     command.build();
     said += &command.render_help().to_string();
-    for verb in ["hist", "top", "trace", "why", "record", "timerlat", "osnoise", "doctor"] {
+    for verb in ["hist", "top", "trace", "why", "record", "verify", "timerlat", "osnoise", "doctor"] {
         let verb = command.find_subcommand_mut(verb).unwrap();
         said += &format!("\n----- {} -----\n{}", verb.get_name(), verb.clone().term_width(100).render_help());
     }

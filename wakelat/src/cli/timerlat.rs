@@ -138,11 +138,19 @@ pub struct SavedFlags {
     pub render: RenderFlags,
 
     /// Known from rtla, not supported: trace other events
-    #[arg(short, long, aliases = ["trigger", "filter"], value_name = "EVENT", value_parser = refused_event, hide = true)]
+    #[arg(short, long, value_name = "EVENT", value_parser = refused_event, hide = true)]
     pub event: Option<std::convert::Infallible>,
+
+    /// Known from rtla, not supported: attach a trigger to another event
+    #[arg(long, value_name = "TRIGGER", value_parser = refused_event, hide = true)]
+    pub trigger: Option<std::convert::Infallible>,
+
+    /// Known from rtla, not supported: filter another event
+    #[arg(long, value_name = "FILTER", value_parser = refused_event, hide = true)]
+    pub filter: Option<std::convert::Infallible>,
 }
 
-/// Rejects rtla's flag for other events: wakelat saves only the records that it reads, and can write
+/// Rejects rtla's flags for other events: wakelat saves only the records that it reads, and can write
 /// those as text.
 fn refused_event(_: &str) -> Result<std::convert::Infallible, String> {
     Err("wakelat saves only the tracers' own records; record other events in a tracefs instance of your own: \

@@ -28,7 +28,9 @@ pub(super) fn text(error: &clap::Error, command: Option<&str>) -> String {
         },
         ErrorKind::InvalidSubcommand => {
             let verb = strings(error, ContextKind::InvalidSubcommand).join(" ");
-            match strings(error, ContextKind::SuggestedSubcommand).first() {
+            // The most similar one is last.
+            let similar = strings(error, ContextKind::SuggestedSubcommand);
+            match similar.iter().rfind(|similar| !is_hidden(similar)) {
                 Some(similar) => format!("unknown command `{verb}`; did you mean `{similar}`?"),
                 None => format!("unknown command `{verb}`; {see}"),
             }
@@ -53,6 +55,11 @@ pub(super) fn text(error: &clap::Error, command: Option<&str>) -> String {
 fn name(typed: &str) -> &str {
     let value = typed.find(" <").or_else(|| typed.find("[="));
     value.map_or(typed, |at| &typed[..at]).trim_matches(['[', ']'])
+}
+
+/// Whether this is a command that only wakelat itself runs.
+fn is_hidden(command: &str) -> bool {
+    super::command().find_subcommand(command).is_some_and(clap::Command::is_hide_set)
 }
 
 fn strings(error: &clap::Error, kind: ContextKind) -> Vec<String> {

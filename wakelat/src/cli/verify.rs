@@ -39,11 +39,11 @@ pub struct VerifyFlags {
     pub tasks: TaskFlags,
 
     /// Event that starts a wakeup's latency: wakeup (task on a run queue) or waking (waker begins)
-    #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true)]
-    pub from: WakeupEvent,
+    #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true, help_heading = None::<&str>)]
+    pub from: StartEvent,
 
     /// Fail at once without hist triggers, instead of running only the checks that need none
-    #[arg(long)]
+    #[arg(long, help_heading = None::<&str>)]
     pub require_triggers: bool,
 
     /// Print one JSON document, integers in ns
@@ -69,7 +69,7 @@ pub struct VerifyFlags {
 
 /// The event that starts a wakeup's latency: one that a hist trigger also sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WakeupEvent {
+pub enum StartEvent {
     /// The task is on a run queue
     Wakeup,
     /// The waker begins to wake it
@@ -85,8 +85,8 @@ impl VerifyFlags {
         Ok(VerifyConfig {
             duration_ns: self.duration,
             from: match self.from {
-                WakeupEvent::Wakeup => LatencyFrom::Wakeup,
-                WakeupEvent::Waking => LatencyFrom::Waking,
+                StartEvent::Wakeup => LatencyFrom::Wakeup,
+                StartEvent::Waking => LatencyFrom::Waking,
             },
             filter,
             triggers,

@@ -1,8 +1,7 @@
 //! An array map in this process's memory (since 5.5): reading and clearing it needs no system call.
 
 use std::{
-    io,
-    os::fd::{AsFd as _, AsRawFd as _},
+    os::fd::AsFd as _,
     ptr::{self, NonNull},
 };
 
@@ -11,6 +10,7 @@ use aya::{
     Ebpf, Pod,
     maps::{Map, MapData},
 };
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::map::take;
 
@@ -31,14 +31,11 @@ impl<V: Pod + Default + PartialEq> MappedArray<V> {
         // The kernel aligns values to 8 bytes.
         const { assert!(size_of::<V>().is_multiple_of(8)) };
         let Map::Array(map) = take(ebpf, name)? else { bail!("map `{name}` of the BPF object is not an array") };
-        let (bytes, access) = (count * size_of::<V>(), libc::PROT_READ | libc::PROT_WRITE);
-        let fd = map.fd().as_fd().as_raw_fd();
+        let (bytes, access) = (count * size_of::<V>(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: the kernel chooses the address, and maps at least as many bytes as the array has.
-        let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
-        let first = NonNull::new(mapped.cast()).filter(|_| mapped != libc::MAP_FAILED);
-        let first = first
-            .ok_or_else(io::Error::last_os_error)
-            .with_context(|| format!("cannot map the values of `{name}` into memory"))?;
+        let mapped = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, map.fd().as_fd(), 0) };
+        let mapped = mapped.with_context(|| format!("cannot map the values of `{name}` into memory"))?;
+        let first = NonNull::new(mapped.cast()).with_context(|| format!("the kernel maps `{name}` to address 0"))?;
         Ok(Self { first, count, _map: map })
     }
 
@@ -64,6 +61,7 @@ impl<V: Pod + Default + PartialEq> MappedArray<V> {
 impl<V> Drop for MappedArray<V> {
     fn drop(&mut self) {
         // SAFETY: the mapping belongs to this value, and no reference into it exists.
-        unsafe { libc::munmap(self.first.as_ptr().cast(), self.count * size_of::<V>()) };
+        let unmapped = unsafe { munmap(self.first.as_ptr().cast(), self.count * size_of::<V>()) };
+        debug_assert_eq!(unmapped, Ok(()));
     }
 }

@@ -1,7 +1,8 @@
 //! The live kernel as a source: loads and attaches the BPF programs, and reads their results.
 
 mod attach;
-mod barrier;
+pub mod barrier;
+pub mod bpf_syscall;
 mod classic_records;
 mod counters;
 mod gate;

@@ -11,6 +11,7 @@ use wakelat_common::osnoise_tracer::TracerRecord;
 
 use super::{
     attach::{self, AttachMethod, LoadedProgram, ProgramSpec},
+    barrier::Barrier,
     counters,
     load::{self, OBJECT},
     map,
@@ -25,6 +26,7 @@ pub struct TracerPrograms {
     /// Maximum number of records in the ring buffer.
     ring_capacity: usize,
     lost: PerCpuArray<MapData, u64>,
+    barrier: Barrier,
 }
 
 impl TracerPrograms {
@@ -54,6 +56,7 @@ impl TracerPrograms {
             ring: RingBuf::try_from(map::take(&mut ebpf, "SAMPLES")?)?,
             ring_capacity: ring_bytes as usize / size_of::<TracerRecord>(),
             lost: PerCpuArray::try_from(map::take(&mut ebpf, "TRACER_LOST")?)?,
+            barrier: Barrier::new()?,
             programs,
             ebpf,
         })
@@ -67,12 +70,15 @@ impl TracerPrograms {
         attach::attach(&mut self.ebpf, &mut self.programs)
     }
 
-    /// Detaches the programs. A program that is running at this moment may still end afterwards.
+    /// Detaches the programs. Afterwards none of them is running: all records are in the ring buffer, and
+    /// the counters do not change.
     ///
     /// # Errors
     /// If a program cannot be detached.
     pub fn detach(&mut self) -> Result<()> {
-        attach::detach(&mut self.ebpf, &mut self.programs).map(|_| ())
+        attach::detach(&mut self.ebpf, &mut self.programs)?;
+        self.barrier.wait()?;
+        Ok(())
     }
 
     /// Passes the records in the ring buffer to `take` in order, at most as many as the buffer can hold.

@@ -71,7 +71,7 @@ impl StackSymbolizer {
         let budgets = self.stacks.budgets()?;
         let sum = |count: fn(&StackBudget) -> u64| budgets.iter().map(count).sum();
         let now = StackCounts {
-            taken: sum(|budget| budget.taken),
+            attempts: sum(|budget| budget.attempts),
             over_budget: sum(|budget| budget.over_budget),
             no_room: sum(|budget| budget.map_full),
             no_kernel: sum(|budget| budget.no_kernel),

@@ -11,6 +11,14 @@ pub fn id(text: &str) -> Result<u32, String> {
     at_least_one(text, MAX_TASKS)
 }
 
+/// Parses the id of a process or thread to measure. Rejects a name with the flag that takes names.
+pub fn measured_id(text: &str) -> Result<u32, String> {
+    let is_name = text.starts_with(|first: char| first.is_alphabetic());
+    id(text).map_err(|why| {
+        if is_name { format!("`{text}` is not a number; to select tasks by name, use `--comm {text}`") } else { why }
+    })
+}
+
 /// Parses the number of intervals: at least 1.
 pub fn count(text: &str) -> Result<u64, String> {
     at_least_one(text, u64::MAX)

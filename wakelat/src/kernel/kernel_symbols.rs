@@ -1,5 +1,9 @@
-//! Names of the kernel's functions, from `/proc/kallsyms`. The file has one line for each symbol, so no
-//! library is needed, and the kernel's own table is also correct for modules and BPF programs.
+//! Names of the kernel's functions, from `/proc/kallsyms`, which is also correct for modules and BPF
+//! programs.
+//!
+//! blazesym reads the file too, but names every address after the symbol before it (0.2.7,
+//! src/kernel/ksym.rs): data, and whatever follows the end of a section, a module or the last symbol, would
+//! get the name of a function. A stack walk without frame pointers finds such addresses.
 
 use std::{collections::BTreeMap, fs};
 

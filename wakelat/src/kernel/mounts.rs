@@ -1,4 +1,5 @@
-//! The mounts that this process sees.
+//! The mounts that this process sees. The crate procfs-core (0.18) parses them too, but does not decode
+//! escaped mount points.
 
 use std::{
     ffi::OsString,

@@ -54,6 +54,7 @@ impl ActionRunner {
             ThresholdAction::Stop => return Ok(true),
             ThresholdAction::Signal { signal, pid } => {
                 let target = i32::try_from(*pid).context("the PID is too large")?;
+                // Not by rustix, whose safe signals are only those with names; a real-time signal has none.
                 // SAFETY: the call takes two integers and no pointer.
                 if unsafe { libc::kill(target, *signal) } != 0 {
                     let error = std::io::Error::last_os_error();

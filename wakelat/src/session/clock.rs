@@ -2,28 +2,29 @@
 
 use std::{path::Path, time::Duration};
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 use crate::kernel::task_schedstat::Schedstat;
 
 /// Current CLOCK_MONOTONIC, the clock of `bpf_ktime_get_ns()`: ns.
 pub fn monotonic_ns() -> u64 {
-    u64::try_from(read(libc::CLOCK_MONOTONIC)).unwrap_or(0)
+    u64::try_from(read(ClockId::Monotonic)).unwrap_or(0)
 }
 
 /// Current offset from CLOCK_MONOTONIC to the Unix epoch (1970-01-01 UTC): ns.
 pub fn unix_offset_ns() -> i64 {
     // CLOCK_MONOTONIC is read before and after CLOCK_REALTIME: the error of the middle is less than half of
     // the time between the two.
-    let before = read(libc::CLOCK_MONOTONIC);
-    let unix = read(libc::CLOCK_REALTIME);
-    let after = read(libc::CLOCK_MONOTONIC);
+    let before = read(ClockId::Monotonic);
+    let unix = read(ClockId::Realtime);
+    let after = read(ClockId::Monotonic);
     unix - before.midpoint(after)
 }
 
 /// CPU time of all threads of this process, in user space and in the kernel: ns.
 pub fn cpu_ns() -> u64 {
-    u64::try_from(read(libc::CLOCK_PROCESS_CPUTIME_ID)).unwrap_or(0)
+    u64::try_from(read(ClockId::ProcessCPUTime)).unwrap_or(0)
 }
 
 /// The timer instant for a time of CLOCK_MONOTONIC.
@@ -36,9 +37,7 @@ pub fn run_delay_ns() -> Option<u64> {
     Schedstat::read(Path::new("/proc/thread-self")).map(|schedstat| schedstat.waited_ns)
 }
 
-fn read(clock: libc::clockid_t) -> i64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local timespec; these clocks exist on every Linux, so the call cannot fail.
-    unsafe { libc::clock_gettime(clock, &mut now) };
+fn read(clock: ClockId) -> i64 {
+    let now = clock_gettime(clock);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

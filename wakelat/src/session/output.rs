@@ -3,11 +3,11 @@
 use std::{
     fs::{self, File},
     io::{self, BufWriter, IsTerminal as _, Write},
-    os::fd::{AsRawFd as _, RawFd},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A file or standard output, and its name for error messages.
 pub struct Output {
@@ -25,9 +25,9 @@ struct Untouched {
     created: Option<PathBuf>,
 }
 
-/// Standard output, if it may be a pipe.
+/// Whether the output is standard output and may be a pipe.
 #[derive(Clone, Copy, Debug)]
-pub struct StdoutPipe(Option<RawFd>);
+pub struct StdoutPipe(bool);
 
 /// The result of a write that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Output {
     pub fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else {
             let stdout = io::stdout();
-            let pipe = StdoutPipe((!stdout.is_terminal()).then(|| stdout.as_raw_fd()));
+            let pipe = StdoutPipe(!stdout.is_terminal());
             let mut output = Self::to(Box::new(stdout), "standard output");
             output.pipe = pipe;
             return Ok(output);
@@ -66,7 +66,7 @@ impl Output {
 
     /// An output to `writer`, called `name` in error messages.
     pub(super) fn to(writer: Box<dyn Write + Send>, name: &str) -> Self {
-        Self { writer: BufWriter::new(writer), name: name.to_owned(), pipe: StdoutPipe(None), untouched: None }
+        Self { writer: BufWriter::new(writer), name: name.to_owned(), pipe: StdoutPipe(false), untouched: None }
     }
 
     /// The name in error messages.
@@ -101,11 +101,10 @@ impl Output {
 impl StdoutPipe {
     /// Whether the reader of the pipe has gone.
     pub fn reader_is_gone(self) -> bool {
-        let Some(fd) = self.0 else { return false };
-        let mut poll = libc::pollfd { fd, events: 0, revents: 0 };
-        // SAFETY: the pointer is to one local pollfd, and the call does not block.
-        let ready = unsafe { libc::poll(&mut poll, 1, 0) };
-        ready == 1 && poll.revents & libc::POLLERR != 0
+        let stdout = io::stdout();
+        let mut stdout = [PollFd::new(&stdout, PollFlags::empty())];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        self.0 && poll(&mut stdout, Some(&at_once)) == Ok(1) && stdout[0].revents().contains(PollFlags::ERR)
     }
 }
 

@@ -246,9 +246,9 @@ impl OverheadLimit {
         self.price_of_tool = if round.runs == 0 { 0.0 } else { (reading_ns / round.runs as f64).min(self.price) };
         let tool_share = round.tool_ns as f64 / round.length_ns.max(1) as f64;
         self.adjust_shift((programs_ns / measured_ns + tool_share) / self.cpus);
-        // Neither the actual nor the planned length of a period depends on what happens in it, so that
-        // periods are a fair sample of time: the length is fixed beforehand, and the pause before the period
-        // ends at random.
+        // The length of a period is fixed before it begins, and the pause before it ends at random, so that
+        // periods are a fair sample of time. The exception is a period in which the programs stopped by
+        // themselves: it is shorter because it was busy, but its waits have the weight of the time measured.
         let cost_ns = programs_ns + reading_ns;
         let aim = self.inflow() * self.round_ns() - self.price_of_pause;
         let aim = aim.max(self.price_of_pause / OF_PAUSE);

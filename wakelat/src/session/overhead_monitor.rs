@@ -192,7 +192,8 @@ impl OverheadMonitor {
             return self.end_pause(collector);
         }
         // A period ends as planned, whatever the open slice has shown by then: if its end depended on what
-        // happens in it, the weights of its waits would be unknown.
+        // happens in it, the weights of its waits would be unknown. Only the run budget ends it earlier: then
+        // the programs have already stopped, and their limit comes before exact weights.
         let is_over = match &self.limit_state {
             Some(limited) => limited.until <= Instant::now() || collector.stopped_at_ns()?.is_some(),
             None => false,

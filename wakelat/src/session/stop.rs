@@ -53,6 +53,8 @@ impl Signals {
 
     fn caught() -> io::Result<Self> {
         let first_at_ns = Arc::new(AtomicU64::new(0));
+        // The first call finds the vDSO, which takes more than a signal handler may do.
+        _ = monotonic_ns();
         let caught: Vec<SignalKind> = KINDS.into_iter().filter(|kind| !is_ignored(*kind)).collect();
         for kind in caught.iter().map(|kind| kind.as_raw_value()) {
             let first_at_ns = Arc::clone(&first_at_ns);

@@ -2,20 +2,9 @@
 
 use std::io;
 
-use crate::config::Priority;
+use libc::sched_attr;
 
-/// `struct sched_attr` in its first form (48 bytes; include/uapi/linux/sched/types.h, 3.14).
-#[repr(C)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
+use crate::config::Priority;
 
 /// Sets the policy and priority of thread `tid` (0: the calling thread).
 ///
@@ -32,24 +21,26 @@ pub fn set_own_priority(priority: Priority) -> io::Result<()> {
 }
 
 fn set(tid: u32, priority: Priority, flags: u64) -> io::Result<()> {
-    let none = Attributes {
-        size: size_of::<Attributes>() as u32,
-        policy: 0,
-        flags,
-        nice: 0,
-        priority: 0,
-        runtime_ns: 0,
-        deadline_ns: 0,
-        period_ns: 0,
+    let none = sched_attr {
+        // The first form of the structure: 48 bytes (include/uapi/linux/sched/types.h, 3.14).
+        size: size_of::<sched_attr>() as u32,
+        sched_policy: 0,
+        sched_flags: flags,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: 0,
+        sched_deadline: 0,
+        sched_period: 0,
     };
-    let of = |policy: libc::c_int, attributes| Attributes { policy: policy.cast_unsigned(), ..attributes };
+    let of = |policy: libc::c_int, attributes| sched_attr { sched_policy: policy.cast_unsigned(), ..attributes };
     let attributes = match priority {
-        Priority::Other(nice) => of(libc::SCHED_OTHER, Attributes { nice: nice.into(), ..none }),
-        Priority::RoundRobin(priority) => of(libc::SCHED_RR, Attributes { priority: priority.into(), ..none }),
-        Priority::Fifo(priority) => of(libc::SCHED_FIFO, Attributes { priority: priority.into(), ..none }),
-        Priority::Deadline { runtime_ns, period_ns } => {
-            of(libc::SCHED_DEADLINE, Attributes { runtime_ns, deadline_ns: period_ns, period_ns, ..none })
-        }
+        Priority::Other(nice) => of(libc::SCHED_OTHER, sched_attr { sched_nice: nice.into(), ..none }),
+        Priority::RoundRobin(priority) => of(libc::SCHED_RR, sched_attr { sched_priority: priority.into(), ..none }),
+        Priority::Fifo(priority) => of(libc::SCHED_FIFO, sched_attr { sched_priority: priority.into(), ..none }),
+        Priority::Deadline { runtime_ns, period_ns } => of(
+            libc::SCHED_DEADLINE,
+            sched_attr { sched_runtime: runtime_ns, sched_deadline: period_ns, sched_period: period_ns, ..none },
+        ),
     };
     // SAFETY: the pointer is to local attributes, whose `size` field contains their size.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) };
@@ -58,21 +49,17 @@ fn set(tid: u32, priority: Priority, flags: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use rustix::process::getpriority_process;
 
     use super::*;
 
     #[test]
-    fn what_is_started_does_not_take_the_priority_over() {
-        if let Err(error) = set_own_priority(Priority::Fifo(1)) {
-            println!("SKIP what_is_started_does_not_take_the_priority_over: no real-time priority: {error}");
-            return;
-        }
-        // The policy is the 41st field (proc_pid_stat(5)), the 39th after the name.
-        let policy = |stat: &str| stat.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().parse();
-        let own = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-        assert_eq!(policy(&own), Ok(libc::SCHED_FIFO));
-        let started = Command::new("cat").arg("/proc/self/stat").output().unwrap();
-        assert_eq!(policy(&String::from_utf8(started.stdout).unwrap()), Ok(libc::SCHED_OTHER));
+    fn children_do_not_inherit_the_priority_of_this_thread() {
+        // A thread of its own may set the nice value that it already has without any privilege.
+        let nice = getpriority_process(Some(rustix::thread::gettid()));
+        set_own_priority(Priority::Other(nice.unwrap().try_into().unwrap())).unwrap();
+        // SAFETY: the call takes a number.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        assert_eq!(policy, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK);
     }
 }

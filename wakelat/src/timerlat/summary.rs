@@ -330,7 +330,7 @@ mod tests {
         let summary = sum(fixtures::DOCUMENTATION[0], None, 2);
         let figures = |latencies: &Latencies, context| {
             let of: &Distribution = latencies.of(context);
-            (of.count(), of.min_ns(), of.mean_ns(), of.max_ns())
+            (of.count(), of.min_ns(), of.avg_ns(), of.max_ns())
         };
         assert_eq!(figures(&summary.cpus[&0], TimerlatContext::Irq), (2, 769, 850, 932));
         assert_eq!(figures(&summary.cpus[&1], TimerlatContext::Thread), (2, 4_351, 7_085, 9_820));

@@ -158,7 +158,7 @@ impl TracefsMount {
     /// with truncation, a trigger file loses *all* its triggers, and `synthetic_events` all its events.
     ///
     /// # Errors
-    /// If the kernel rejects the line, with the kernel's own reason if `error_log` has one (5.3).
+    /// If the kernel rejects the line, with the kernel's own reason if `error_log` has one (5.2).
     pub fn append(&self, file: impl AsRef<Path>, line: &str) -> Result<(), TracefsError> {
         let file = file.as_ref();
         let written = fs::OpenOptions::new()

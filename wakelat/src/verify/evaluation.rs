@@ -91,7 +91,7 @@ pub struct RulesComparison {
     pub already_running: u64,
     /// Wakeups of waiting tasks: the trigger overwrites the start with a later one.
     pub already_queued: u64,
-    /// Waits of the trigger that did not begin at a wakeup: see [`super::waits::OwnRuleCounts::bogus`].
+    /// Waits of the trigger that did not begin at a wakeup: see [`super::paired_waits::OwnRuleCounts::bogus`].
     pub bogus: WaitTally,
     /// Waits of the trigger that are too short because a later wakeup overwrote their start, and by how
     /// much. At most one for each wakeup in `already_queued`: the waits that differ most.

@@ -1,9 +1,9 @@
 //! Verifies wakelat's numbers: measures the same window with BPF and with hist triggers, and compares the
 //! two.
 //!
-//! `run` measures; [`verification`] evaluates, with [`waits`], [`compare`] and [`checks`]; [`text`] and
-//! [`document`] render the result. Only `run`, [`triggers`], [`schedstat`] with `reading`, and the readings
-//! of [`checks`] access the kernel.
+//! `run` measures; [`evaluation`] evaluates, with [`paired_waits`], [`compare`] and [`checks`]; [`text`] and
+//! [`document`] render the result. Only `run`, [`triggers`], [`schedstat`] with `schedstat_reading`, and the
+//! readings of [`checks`] access the kernel.
 
 pub mod checks;
 pub mod compare;

@@ -42,6 +42,8 @@ pub struct MutantSuite {
 pub enum SuiteLocation {
     /// The unit tests of this package.
     Package(String),
+    /// This file of `wakelat/tests`: tests of the command's own code that need the running kernel.
+    Command(String),
     /// This file of `tests/tests`: tests on the running kernel.
     Kernel(String),
 }
@@ -91,26 +93,31 @@ impl Patch {
 impl MutantSuite {
     /// Whether its tests run on the running kernel. Such tests take longer to build and to run.
     fn needs_kernel(&self) -> bool {
-        matches!(self.location, SuiteLocation::Kernel(_))
+        !matches!(self.location, SuiteLocation::Package(_))
     }
 
-    /// Parses `LOCATION` or `LOCATION/FILTER`; a location is a package or a file of `tests/tests`.
+    /// Parses `LOCATION` or `LOCATION/FILTER`; a location is a package or a file of `tests/tests` or
+    /// `wakelat/tests`.
     fn parse(word: &str) -> anyhow::Result<Self> {
         let (name, filter) = word.split_once('/').unwrap_or((word, ""));
         let root = workspace::root();
-        let location = if root.join("tests/tests").join(name).with_extension("rs").is_file() {
+        let is_file = |directory: &str| root.join(directory).join(name).with_extension("rs").is_file();
+        let location = if is_file("tests/tests") {
             SuiteLocation::Kernel(name.to_owned())
+        } else if is_file("wakelat/tests") {
+            SuiteLocation::Command(name.to_owned())
         } else if root.join(name).join("Cargo.toml").is_file() {
             SuiteLocation::Package(name.to_owned())
         } else {
-            bail!("`{name}` is neither a package nor a file of `tests/tests`");
+            bail!("`{name}` is neither a package nor a file of `tests/tests` or `wakelat/tests`");
         };
         Ok(Self { location, filter: filter.to_owned() })
     }
 
     /// The suite as a patch spells it.
     pub fn word(&self) -> String {
-        let (SuiteLocation::Package(name) | SuiteLocation::Kernel(name)) = &self.location;
+        let (SuiteLocation::Package(name) | SuiteLocation::Command(name) | SuiteLocation::Kernel(name)) =
+            &self.location;
         if self.filter.is_empty() { name.clone() } else { format!("{name}/{}", self.filter) }
     }
 }

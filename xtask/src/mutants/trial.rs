@@ -26,6 +26,7 @@ pub fn run(tree: &Tree, mutant: &str, suite: &MutantSuite) -> anyhow::Result<Tri
     let mut build = cargo(tree, "test");
     match &suite.location {
         SuiteLocation::Package(package) => build.args(["--package", package, unit_tests(tree, package)]),
+        SuiteLocation::Command(file) => build.args(["--package=wakelat", "--test", file]),
         SuiteLocation::Kernel(file) => {
             // The binary that the tests run. It needs a build of its own, because tests of another package
             // do not depend on it.
@@ -41,6 +42,7 @@ pub fn run(tree: &Tree, mutant: &str, suite: &MutantSuite) -> anyhow::Result<Tri
     let mut tests = cargo(tree, "test");
     match &suite.location {
         SuiteLocation::Package(package) => tests.args(["--package", package, unit_tests(tree, package), "--"]),
+        SuiteLocation::Command(file) => tests.args(["--package=wakelat", "--test", file, "--"]),
         SuiteLocation::Kernel(file) => {
             tests.args(["--package=wakelat-tests", "--test", file, "--", "--test-threads=1"]).env("WAKELAT", binary())
         }

@@ -67,7 +67,7 @@ fn documentation() -> Command {
 /// The tests that need no kernel. All of them run, even after a failure.
 fn tests(args: &TestArgs) -> Command {
     let mut tests = cargo(&["test", "--workspace", "--exclude=wakelat-tests", "--no-fail-fast", "--"]);
-    // libtest counts a skipped test as passed and hides its output, which has the reason.
+    // The output of a skipped test has the reason.
     tests.arg("--show-output").args(&args.filter);
     tests
 }

@@ -86,8 +86,8 @@ fn stack(which: &str, frames: &Frames, style: &Style, out: &mut String) {
 
 /// Appends what became of all stacks of the window.
 pub fn counts(shown: &StackSummary, style: &Style, out: &mut String) {
-    let StackCounts { taken, over_budget, no_room, no_kernel, no_user, given_up } = shown.counts;
-    let mut pieces = vec![TextLine::of(TextStyle::Plain, format!("captured {}", units::counted(taken, "time")))];
+    let StackCounts { attempts, over_budget, no_room, no_kernel, no_user, given_up } = shown.counts;
+    let mut pieces = vec![TextLine::of(TextStyle::Plain, units::counted(attempts, "attempt"))];
     let losses = [
         (over_budget, "skipped, over the budget"),
         (no_room, "lost, the stack map was full"),

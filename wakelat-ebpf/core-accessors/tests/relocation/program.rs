@@ -39,13 +39,10 @@ pub fn load(name: &'static str, accessor: &str, ty: &str) -> Program {
     }
 }
 
-/// Links programs with the table's accessors. Without bpf-linker, prints that this test is skipped and
-/// returns `None`.
-pub fn link(test: &str, kernel: &AccessorTable, programs: &[Program]) -> Option<Object> {
-    let Some(linker) = SearchPaths::from_environment().linker() else {
-        println!("SKIP {test}: bpf-linker is not installed; `cargo install bpf-linker`");
-        return None;
-    };
+/// Links programs with the table's accessors.
+pub fn link(test: &str, kernel: &AccessorTable, programs: &[Program]) -> Object {
+    let linker = SearchPaths::from_environment().linker();
+    let linker = linker.expect("bpf-linker is installed: `cargo xtask setup` or `cargo install bpf-linker`");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let path = |name: &str| out.join(format!("{test}.{name}"));
     fs::write(path("core.ll"), kernel.accessors().unwrap().llvm_ir).unwrap();
@@ -59,7 +56,7 @@ pub fn link(test: &str, kernel: &AccessorTable, programs: &[Program]) -> Option<
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(Object::parse(&fs::read(path("o")).unwrap()).unwrap())
+    Object::parse(&fs::read(path("o")).unwrap()).unwrap()
 }
 
 /// The programs, each in a section of its own, with the debug information that LLVM needs to write BTF.

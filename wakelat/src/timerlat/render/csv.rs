@@ -39,7 +39,7 @@ pub fn columns(view: TimerlatView) -> Cells {
     match view {
         TimerlatView::Hist => names(&["cpu", "context", "from_ns", "to_ns", "count", "lost"]),
         TimerlatView::Top => {
-            let mut all = names(&["cpu", "context", "count", "sum_ns", "min_ns", "mean_ns", "max_ns", "max_at_ns"]);
+            let mut all = names(&["cpu", "context", "count", "sum_ns", "min_ns", "avg_ns", "max_ns", "max_at_ns"]);
             all.extend(PERCENTILES.iter().map(|(_, name)| format!("{}_ns", name.replace('.', "_"))));
             all.extend(names(&["over", "lost"]));
             all
@@ -92,7 +92,7 @@ pub fn run(view: TimerlatView, summary: &TimerlatSummary) -> io::Result<String> 
             let of = summary.cpus[&cpu].of(context);
             let max_at = of.max().map_or_else(String::new, |max| max.at_ns.to_string());
             let mut cells = vec![name(context), of.count().to_string(), of.sum_ns().to_string()];
-            cells.extend([of.min_ns(), of.mean_ns(), of.max_ns()].map(|ns| ns.to_string()));
+            cells.extend([of.min_ns(), of.avg_ns(), of.max_ns()].map(|ns| ns.to_string()));
             cells.push(max_at);
             cells.extend(PERCENTILES.iter().map(|(percent, _)| of.percentile_ns(*percent).to_string()));
             cells.push(summary.cpus[&cpu].over.to_string());

@@ -74,7 +74,7 @@ pub(super) fn chart(title: &str, things: &str, of: &Distribution, style: &Style,
         let ink = if name == "p99" { TextStyle::Strong } else { TextStyle::Plain };
         TextLine::of(TextStyle::Dim, format!("{name} ")).and(ink, labels::time(ns, style))
     };
-    let mut figures = vec![("min", of.min_ns()), ("avg", of.mean_ns())];
+    let mut figures = vec![("min", of.min_ns()), ("avg", of.avg_ns())];
     figures.extend(PERCENTILES.iter().map(|(percent, name)| (*name, of.percentile_ns(*percent))));
     figures.push(("max", of.max_ns()));
     flow(TextLine::of(TextStyle::Plain, "  "), figures.into_iter().map(figure).collect(), "  ", style, out);
@@ -113,7 +113,7 @@ impl Block<'_> {
     fn sums(&self, nano: bool, style: &Style, out: &mut String) {
         let time = |ns| time(ns, nano, style);
         self.line("min:", TextStyle::Dim, |column| time(column.of.min_ns()), style, out);
-        self.line("avg:", TextStyle::Dim, |column| time(column.of.mean_ns()), style, out);
+        self.line("avg:", TextStyle::Dim, |column| time(column.of.avg_ns()), style, out);
         for (percent, name) in PERCENTILES {
             self.line(&format!("{name}:"), TextStyle::Dim, |column| time(column.of.percentile_ns(percent)), style, out);
         }

@@ -112,7 +112,7 @@ pub(super) struct DistributionDocument<'a> {
     count: u64,
     sum_ns: u128,
     min_ns: u64,
-    mean_ns: u64,
+    avg_ns: u64,
     max_ns: u64,
     max_at_ns: Option<u64>,
     #[serde(serialize_with = "percentiles")]
@@ -139,7 +139,7 @@ impl<'a> DistributionDocument<'a> {
             count: of.count(),
             sum_ns: of.sum_ns(),
             min_ns: of.min_ns(),
-            mean_ns: of.mean_ns(),
+            avg_ns: of.avg_ns(),
             max_ns: of.max_ns(),
             max_at_ns: of.max().map(|max| max.at_ns),
             percentiles_ns: of,

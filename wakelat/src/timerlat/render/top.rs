@@ -82,7 +82,7 @@ fn row(
             line.push(TextStyle::Plain, right(&current.map_or_else(|| "-".to_owned(), time), FIGURE));
         }
         line.push(TextStyle::Plain, right(&some(of.min_ns()), FIGURE));
-        line.push(TextStyle::Plain, right(&some(of.mean_ns()), FIGURE));
+        line.push(TextStyle::Plain, right(&some(of.avg_ns()), FIGURE));
         line.push(TextStyle::Strong, right(&some(of.max_ns()), FIGURE));
     }
     line.finish(style, out);

@@ -13,7 +13,7 @@ use crate::{
 /// What became of the stacks that wakelat tried to capture.
 #[derive(Serialize)]
 pub struct StackCountsDocument {
-    taken: u64,
+    attempts: u64,
     over_budget: u64,
     no_room: u64,
     no_kernel: u64,
@@ -24,8 +24,9 @@ pub struct StackCountsDocument {
 impl StackCountsDocument {
     /// The counts of a summary, or `None` if no stacks were requested.
     pub fn of(summary: &Summary) -> Option<Self> {
-        let StackCounts { taken, over_budget, no_room, no_kernel, no_user, given_up } = summary.stacks.as_ref()?.counts;
-        Some(Self { taken, over_budget, no_room, no_kernel, no_user, given_up })
+        let StackCounts { attempts, over_budget, no_room, no_kernel, no_user, given_up } =
+            summary.stacks.as_ref()?.counts;
+        Some(Self { attempts, over_budget, no_room, no_kernel, no_user, given_up })
     }
 }
 
