@@ -4,7 +4,6 @@
 //! [`setup`], so that any of them can be the first one in a fresh clone.
 
 mod bench;
-mod build;
 mod core_check;
 mod dist;
 mod mutants;
@@ -13,8 +12,6 @@ mod run;
 mod setup;
 mod test;
 mod vm;
-mod vmlinuz;
-mod workspace;
 
 use std::process::ExitCode;
 
@@ -31,11 +28,11 @@ enum Command {
     /// Check the format, lints and documentation, and run every test
     Test(test::TestArgs),
     /// Run the kernel tests, or a command, in real kernels under QEMU
-    Vm(vm::VmArgs),
+    Vm(kernel_vm::VmArgs),
     /// Build the files of a release into target/dist
     Dist(dist::DistArgs),
     /// Measure what wakelat and other tools cost, side by side
-    Bench(bench::BenchArgs),
+    Bench(overhead_bench::BenchArgs),
     /// Plant bugs, one at a time, and show which tests catch them
     Mutants(mutants::MutantsArgs),
     /// Apply the CO-RE relocations against the BTF of kernels, without running them

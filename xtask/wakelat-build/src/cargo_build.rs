@@ -1,4 +1,4 @@
-//! Builds wakelat and finds the files that cargo produced.
+//! Runs `cargo build` for wakelat and finds the files that it produced.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -20,12 +20,15 @@ pub struct BuildOutput {
 }
 
 /// Builds the release profile; progress goes to standard error.
+///
+/// # Errors
+/// Fails if wakelat does not build.
 pub fn release() -> anyhow::Result<BuildOutput> {
     build(["--release"], |_| {})
 }
 
 /// Builds wakelat with additional cargo arguments; `adjust` can change the command before it runs.
-pub fn build<Arg: AsRef<OsStr>>(
+pub(crate) fn build<Arg: AsRef<OsStr>>(
     args: impl IntoIterator<Item = Arg>,
     adjust: impl FnOnce(&mut Command),
 ) -> anyhow::Result<BuildOutput> {
@@ -40,35 +43,6 @@ pub fn build<Arg: AsRef<OsStr>>(
     let has_object = |out_dir: &PathBuf| out_dir.join(OBJECT).exists();
     let built = built(&messages, has_object).context("cargo built wakelat but does not say where it is")?;
     Ok(built)
-}
-
-/// Returns the command that wakelat's build script runs. If the programs are already built, it only repeats
-/// their warnings.
-///
-/// # Errors
-/// Fails if there is no toolchain for BPF.
-pub fn programs() -> anyhow::Result<Command> {
-    let target = bpf_toolchain::host_target();
-    let mut cargo = bpf_toolchain::find(target)?.build(target, &target_directory()?, std::env::consts::ARCH);
-    cargo.current_dir(workspace::root());
-    Ok(cargo)
-}
-
-/// Compiles the empty programs and returns the path of their object.
-///
-/// # Errors
-/// Fails if there is no toolchain for BPF, or the programs do not compile.
-pub fn empty_programs() -> anyhow::Result<PathBuf> {
-    if !programs()?.status().context("cannot run cargo")?.success() {
-        bail!("wakelat-ebpf does not compile");
-    }
-    Ok(bpf_toolchain::Toolchain::object(bpf_toolchain::host_target(), &target_directory()?, "empty"))
-}
-
-fn target_directory() -> anyhow::Result<PathBuf> {
-    let output = workspace::cargo().args(["metadata", "--no-deps", "--format-version=1"]).output()?;
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("cannot read cargo's metadata")?;
-    Ok(metadata["target_directory"].as_str().context("cargo has no target directory")?.into())
 }
 
 /// Parses cargo's messages, one JSON object per line, for the executable and for the output directory of
