@@ -4,6 +4,7 @@
 //! [`setup`], so that any of them can be the first one in a fresh clone.
 
 mod bench;
+mod build;
 mod core_check;
 mod dist;
 mod mutants;
@@ -23,6 +24,8 @@ use clap::Parser;
 enum Command {
     /// Install what is missing to build and test
     Setup(setup::SetupArgs),
+    /// Build wakelat and print the path of the program
+    Build(build::BuildArgs),
     /// Build wakelat and run it: `cargo xtask run -- hist --duration 10s`
     Run(run::RunArgs),
     /// Check the format, lints and documentation, and run every test
@@ -42,6 +45,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Setup(args) => setup::main(&args),
+        Command::Build(args) => build::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Test(args) => test::main(&args),
         Command::Vm(args) => vm::main(&args),
