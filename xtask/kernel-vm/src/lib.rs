@@ -1,6 +1,6 @@
 //! Boots real kernels under QEMU and runs the kernel tests, or one command, in them: `cargo xtask vm`.
 //!
-//! [`run`] fetches the kernels ([`KERNELS`], or any of a Debian suite), builds one root file system with
+//! [`run()`] fetches the kernels ([`KERNELS`], or any of a Debian suite), builds one root file system with
 //! `wakelat` and the tests, boots each kernel with it, and reads the results from the guests' output. See
 //! docs/virtual-machines.md.
 
