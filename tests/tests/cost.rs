@@ -14,7 +14,7 @@ fn main() {
     suite::main(once![a_wait_costs_fewer_instructions_than_hist_triggers]);
 }
 
-/// Duration of an instruction in the deterministic machine (`xtask/src/vm/qemu.rs`): ns.
+/// Duration of an instruction in the deterministic machine (`xtask/kernel-vm/src/qemu.rs`): ns.
 const INSTRUCTION_NS: u64 = 4;
 
 /// Bytes each way: enough to make a timer tick negligible.

@@ -2,17 +2,16 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::{env, fs};
 
 use anyhow::{Context as _, ensure};
 use bpf_toolchain::OBJECT;
 use object::build::elf;
 use sha2::{Digest as _, Sha256};
+use wakelat_build::{static_build, workspace};
 
-use crate::build::BuildOutput;
-use crate::setup::Purpose;
-use crate::{build, setup, workspace};
+use crate::setup::{self, Purpose};
 
 #[derive(clap::Args)]
 pub struct DistArgs {}
@@ -23,13 +22,16 @@ pub fn main(_: &DistArgs) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(&dist).with_context(|| format!("cannot make `{}`", dist.display()))?;
 
     let musl = format!("{}-unknown-linux-musl", env::consts::ARCH);
-    let built = released()?;
+    let built = static_build::released()?;
     let mut files = vec![("wakelat", fs::read(&built.binary).context("cannot read the binary")?)];
     let object = fs::read(&built.object).with_context(|| format!("cannot read `{}`", built.object.display()))?;
     files.push((OBJECT, without_debug_information(&object)?));
     let with_musl = has_standard_library(&musl);
     if with_musl {
-        files.push(("wakelat-musl", fs::read(static_release(&musl)?.binary).context("cannot read the binary")?));
+        files.push((
+            "wakelat-musl",
+            fs::read(static_build::release_for(&musl)?.binary).context("cannot read the binary")?,
+        ));
     }
 
     let mut checksums = String::new();
@@ -44,39 +46,6 @@ pub fn main(_: &DistArgs) -> anyhow::Result<ExitCode> {
         println!("`wakelat-musl` is left out: this compiler has no `{musl}`; add it with `rustup target add {musl}`");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Builds the binary that users get on this machine's architecture and that guests run, linked with glibc.
-pub fn released() -> anyhow::Result<BuildOutput> {
-    static_release(&target())
-}
-
-/// The target that [`released`] compiles for.
-fn target() -> String {
-    format!("{}-unknown-linux-gnu", env::consts::ARCH)
-}
-
-/// Builds the release binary for `target`, with no library that it would have to find at run time.
-fn static_release(target: &str) -> anyhow::Result<BuildOutput> {
-    build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
-}
-
-/// Returns a command that builds the kernel tests as [`released`] builds wakelat. It also runs them, unless
-/// the caller adds `--no-run`.
-pub fn kernel_tests() -> Command {
-    let target = target();
-    let mut cargo = workspace::cargo();
-    cargo.args(["test", "--package=wakelat-tests", "--release", "--target", &target]);
-    make_static(&mut cargo, &target);
-    cargo
-}
-
-/// Makes cargo link programs for `target` statically.
-fn make_static(cargo: &mut Command, target: &str) {
-    // Set for this target only, because build scripts and procedural macros cannot be static.
-    let variable = target.replace('-', "_").to_uppercase();
-    cargo.env(format!("CARGO_TARGET_{variable}_RUSTFLAGS"), "-Ctarget-feature=+crt-static -Cstrip=symbols");
-    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
 }
 
 fn has_standard_library(target: &str) -> bool {

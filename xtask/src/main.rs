@@ -13,8 +13,6 @@ mod run;
 mod setup;
 mod test;
 mod vm;
-mod vmlinuz;
-mod workspace;
 
 use std::process::ExitCode;
 
@@ -26,16 +24,18 @@ use clap::Parser;
 enum Command {
     /// Install what is missing to build and test
     Setup(setup::SetupArgs),
+    /// Build wakelat and print the path of the program
+    Build(build::BuildArgs),
     /// Build wakelat and run it: `cargo xtask run -- hist --duration 10s`
     Run(run::RunArgs),
     /// Check the format, lints and documentation, and run every test
     Test(test::TestArgs),
     /// Run the kernel tests, or a command, in real kernels under QEMU
-    Vm(vm::VmArgs),
+    Vm(kernel_vm::VmArgs),
     /// Build the files of a release into target/dist
     Dist(dist::DistArgs),
     /// Measure what wakelat and other tools cost, side by side
-    Bench(bench::BenchArgs),
+    Bench(overhead_bench::BenchArgs),
     /// Plant bugs, one at a time, and show which tests catch them
     Mutants(mutants::MutantsArgs),
     /// Apply the CO-RE relocations against the BTF of kernels, without running them
@@ -45,6 +45,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Setup(args) => setup::main(&args),
+        Command::Build(args) => build::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Test(args) => test::main(&args),
         Command::Vm(args) => vm::main(&args),

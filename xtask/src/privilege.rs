@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use wakelat_build::program_in_path;
+
 /// Whether this process runs as root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -9,11 +11,5 @@ pub fn is_root() -> bool {
 
 /// The path of `sudo`, if it is installed.
 pub fn sudo() -> Option<PathBuf> {
-    program("sudo")
-}
-
-/// The path of a program in `PATH`, if it is there.
-pub fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
+    program_in_path("sudo")
 }

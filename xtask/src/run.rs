@@ -4,9 +4,10 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, bail};
+use wakelat_build::cargo_build;
 
 use crate::setup::Purpose;
-use crate::{build, privilege, setup};
+use crate::{privilege, setup};
 
 #[derive(clap::Args)]
 pub struct RunArgs {
@@ -19,7 +20,7 @@ pub struct RunArgs {
 /// the command's. Returns only on error.
 pub fn main(args: &RunArgs) -> anyhow::Result<ExitCode> {
     setup::ensure(Purpose::Build)?;
-    let binary = build::release()?.binary;
+    let binary = cargo_build::release()?.binary;
     let mut wakelat = if privilege::is_root() {
         Command::new(&binary)
     } else if let Some(sudo) = privilege::sudo() {

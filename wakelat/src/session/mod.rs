@@ -375,7 +375,7 @@ impl Run<'_> {
         self.overhead.begin_window();
     }
 
-    /// Ends the last window: detaches the programs, reads the rest of the ring buffer and writes the report.
+    /// Ends the last window: detaches the programs, reads the rest of the ring buffer, writes the report.
     fn end(&mut self, collector: &mut Collector, schedule: &Schedule, quiet: bool) -> Result<()> {
         let is_done = self.stop == Some(StopReason::Done);
         let end_at_ns = match schedule.end_at_ns().filter(|_| is_done) {
@@ -395,8 +395,7 @@ impl Run<'_> {
         self.drain_remaining(collector, end_at_ns, quiet)?;
         let reading = WindowReading { totals: collector.totals()?, missed: collector.missed()?, ..reading };
         let pending = collector.take_pending()?;
-        let still_waiting = walked.unwrap_or(pending);
-        let mut report = self.windows.final_report(&reading, &still_waiting, &self.names);
+        let mut report = self.windows.final_report(&reading, &walked.unwrap_or(pending), &self.names);
         self.view.complete(&mut report);
         if self.stop != Some(StopReason::NoReader) {
             let written = self.output.write(|out| self.view.report(&report, out));

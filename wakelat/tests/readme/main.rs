@@ -11,10 +11,11 @@ use support::{files, read, root};
 use wakelat::cli::{self, CliError};
 
 /// The pages with commands that users type.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 13] = [
     "README.md",
     "CONTRIBUTING.md",
     "docs/README.md",
+    "docs/benchmark.md",
     "docs/examples.md",
     "docs/glossary.md",
     "docs/install.md",
@@ -22,6 +23,7 @@ const PAGES: [&str; 11] = [
     "docs/output.md",
     "docs/semantics.md",
     "docs/timerlat.md",
+    "docs/virtual-machines.md",
     "docs/why.md",
 ];
 
@@ -90,6 +92,20 @@ fn every_command_is_accepted() {
                 _ => panic!("`{command}` in {page} is not a command that this test knows"),
             }
         }
+    }
+}
+
+/// The workflow is where commands for other machines than Debian's are tried.
+#[test]
+fn the_workflow_runs_the_commands_for_other_distributions() {
+    let (page, workflow) = (read("CONTRIBUTING.md"), read(".github/workflows/test.yml"));
+    let section = page.split("## Without root and on other distributions").nth(1).expect("the section");
+    let section = section.split("\n## ").next().expect("text");
+    let is_tried = |line: &&str| ["cargo test ", "podman "].iter().any(|program| line.starts_with(program));
+    let commands: Vec<&str> = section.lines().filter(is_tried).collect();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    for command in commands {
+        assert!(workflow.lines().any(|line| line.trim() == format!("- run: {command}")), "{command}");
     }
 }
 

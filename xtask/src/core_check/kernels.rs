@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use aya_obj::btf::Btf;
 
-use crate::vmlinuz;
-
 /// A file with the BTF of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelFile {
@@ -72,7 +70,7 @@ fn is_btf(bytes: &[u8]) -> bool {
 /// Fails if the file has none.
 pub fn btf(path: &Path) -> anyhow::Result<Btf> {
     let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let raw = if is_btf(&bytes) { bytes } else { vmlinuz::btf(&bytes)? };
+    let raw = if is_btf(&bytes) { bytes } else { kernel_vm::btf_of_image(&bytes)? };
     Btf::parse(&raw, Default::default()).context("this BTF is broken")
 }
 

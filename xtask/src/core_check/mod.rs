@@ -17,9 +17,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use aya_obj::Object;
 use aya_obj::btf::Btf;
+use wakelat_build::static_build;
 
-use crate::setup::Purpose;
-use crate::{dist, setup, vm};
+use crate::setup::{self, Purpose};
 use kernels::KernelFile;
 use relocation::Relocation;
 
@@ -39,7 +39,7 @@ pub fn main(args: &CoreCheckArgs) -> anyhow::Result<ExitCode> {
         Some(object) => object.clone(),
         None => {
             setup::ensure(Purpose::Build)?;
-            dist::released()?.object
+            static_build::released()?.object
         }
     };
     let kernels = if args.kernels.is_empty() { default_kernels()? } else { kernels::find(&args.kernels)? };
@@ -80,7 +80,7 @@ fn check(object: &Path, kernels: &[KernelFile]) -> anyhow::Result<bool> {
 /// The running kernel and the kernels of the list that are available.
 fn default_kernels() -> anyhow::Result<Vec<KernelFile>> {
     let mut kernels = kernels::find(&["/sys/kernel/btf/vmlinux".into()])?;
-    for (spec, kernel) in vm::fetch::kernels(vm::kernels::KERNELS)? {
+    for (spec, kernel) in kernel_vm::fetch_kernels(kernel_vm::KERNELS)? {
         match kernel {
             Ok(kernel) => kernels.push(KernelFile { name: spec.to_string(), path: kernel.btf }),
             Err(why) => eprintln!("core-check: skipping {spec}: {why:#}"),

@@ -12,8 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-
-use crate::workspace;
+use wakelat_build::workspace;
 
 /// A patch with its description.
 #[derive(Clone, Debug, PartialEq, Eq)]

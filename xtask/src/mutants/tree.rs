@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
-
-use crate::workspace;
+use wakelat_build::workspace;
 
 /// A git worktree below `target`.
 pub struct Tree {

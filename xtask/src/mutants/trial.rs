@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
+use wakelat_build::workspace;
 
 use super::patch::{MutantSuite, SuiteLocation};
 use super::tree::{Tree, directory};
 use crate::test::harness::{Harness, TestCounts};
-use crate::workspace;
 
 /// The outcome of a suite.
 #[derive(Clone, Debug, PartialEq, Eq)]

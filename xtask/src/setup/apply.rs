@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
+use wakelat_build::workspace;
 
 use super::plan::{BPF_LINKER, LLVM, SetupStep};
-use crate::workspace;
 
 /// Carries out a step.
 ///

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use bpf_toolchain::MissingTools;
+use wakelat_build::{program_in_path, workspace};
 
 use super::packages;
-use crate::{privilege, workspace};
+use crate::privilege;
 
 /// The state of the machine that setup depends on.
 #[derive(Clone, Debug)]
@@ -41,7 +42,7 @@ pub fn detect() -> MachineFacts {
     MachineFacts {
         root: privilege::is_root(),
         debian,
-        rustup: privilege::program("rustup").is_some(),
+        rustup: program_in_path("rustup").is_some(),
         tracefs: Path::new("/sys/kernel/tracing/events").exists(),
         missing: bpf_toolchain::find(bpf_toolchain::host_target()).err(),
         components: missing_components(&workspace::cargo_path()),

@@ -2,11 +2,10 @@
 
 use std::time::Instant;
 
+use kernel_vm::{TestStatus, VmArgs, VmResult, VmRow};
+
 use super::harness::{SkippedTest, TestCounts};
 use super::step::StepOutcome;
-use crate::vm::table::{self, VmResult, VmRow};
-use crate::vm::verdict::TestStatus;
-use crate::vm::{self, VmArgs};
 
 const NAME: &str = "real kernels";
 
@@ -14,11 +13,11 @@ const NAME: &str = "real kernels";
 pub fn step(full: bool) -> StepOutcome {
     println!("\n=== {NAME}");
     let started = Instant::now();
-    match vm::run(&if full { VmArgs::default() } else { VmArgs::everyday() }) {
+    match kernel_vm::run(&if full { VmArgs::default() } else { VmArgs::everyday() }) {
         Ok(rows) => StepOutcome {
             name: NAME,
             counts: counts(&rows),
-            suites: table::times_of_suites(&rows),
+            suites: kernel_vm::times_of_suites(&rows),
             elapsed: started.elapsed(),
         },
         Err(error) => StepOutcome { elapsed: started.elapsed(), ..StepOutcome::failure(NAME, format!("{error:#}")) },
@@ -56,14 +55,15 @@ fn counts(rows: &[VmRow]) -> TestCounts {
 mod tests {
     use std::time::Duration;
 
+    use kernel_vm::{BootOutcome, GuestTest};
+
     use super::*;
-    use crate::vm::verdict::{self, GuestTest};
 
     #[test]
     fn tests_and_failures_of_all_guests_add_up() {
         let test = |name: &str, status| GuestTest { name: name.to_owned(), status };
         let row = |result| VmRow { kernel: "6.1-rt".to_owned(), mode: "smp".to_owned(), result };
-        let outcome = verdict::BootOutcome {
+        let outcome = BootOutcome {
             tests: vec![test("s::a", TestStatus::Passed), test("s::b", TestStatus::Skipped("one CPU".to_owned()))],
             failure: Some("kernel panic".to_owned()),
             ..Default::default()

@@ -9,12 +9,13 @@ use std::io;
 use std::process::{Command, ExitCode};
 
 use anyhow::bail;
+use wakelat_build::{bpf_programs, static_build, workspace};
 
 use step::StepOutcome;
 use summary::TestSummary;
 
 use crate::setup::Purpose;
-use crate::{build, dist, privilege, setup, workspace};
+use crate::{privilege, setup};
 
 #[derive(clap::Args)]
 pub struct TestArgs {
@@ -32,7 +33,7 @@ pub fn main(args: &TestArgs) -> anyhow::Result<ExitCode> {
         summary.add(step::check("format", cargo(&["fmt", "--all", "--check"]))?);
         summary.add(step::check("clippy", clippy())?);
         summary.add(step::check("documentation", documentation())?);
-        summary.add(step::silent_check("programs", build::programs()?)?);
+        summary.add(step::silent_check("programs", bpf_programs::build_command()?)?);
     }
     summary.add(step::tests("tests", tests(args), &mut io::stdout())?);
     summary.add(kernel_tests(args)?);
@@ -75,12 +76,12 @@ fn tests(args: &TestArgs) -> Command {
 /// Runs the tests of the crate `tests` on this kernel, with the binary that users and guests run.
 fn kernel_tests(args: &TestArgs) -> anyhow::Result<StepOutcome> {
     const NAME: &str = "kernel tests";
-    let built = match dist::released() {
+    let built = match static_build::released() {
         Ok(built) => built,
         Err(error) => return Ok(StepOutcome::failure(NAME, format!("{error:#}"))),
     };
     // The guests run the same test binaries, so that they are built only once.
-    let mut tests = dist::kernel_tests();
+    let mut tests = static_build::kernel_tests();
     tests.arg("--no-fail-fast").env("WAKELAT", built.binary);
     if !privilege::is_root() && can_become_root() {
         tests

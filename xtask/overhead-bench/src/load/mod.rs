@@ -1,4 +1,4 @@
-//! xtask's own loads. Each runs in a process of its own, which is another instance of this program.
+//! The benchmark's own loads. Each runs in a process of its own, which is another instance of this program.
 //!
 //! The process creates its tasks and prints [`READY`]. For each line that it reads, it runs the load once
 //! and prints what that took. So the threads of a load exist before the clock starts, and the same ones

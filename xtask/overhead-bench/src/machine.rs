@@ -6,7 +6,7 @@ use std::process::Command;
 use serde::Serialize;
 
 use super::affinity::CpuList;
-use super::instrument::DEBIAN;
+use super::instrument::DEBIAN_PACKAGES;
 
 /// The machine and what runs on it.
 #[derive(Clone, Debug, Serialize)]
@@ -32,8 +32,10 @@ pub fn detect(allowed: &CpuList) -> MachineInfo {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
     let version = read("/proc/sys/kernel/version");
-    let output =
-        Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status} ${Package} ${Version}\n"]).args(DEBIAN).output();
+    let output = Command::new("dpkg-query")
+        .args(["-W", "-f=${db:Status-Status} ${Package} ${Version}\n"])
+        .args(DEBIAN_PACKAGES)
+        .output();
     let packages = output.map(|output| output.stdout).unwrap_or_default();
     MachineInfo {
         processor: field(&cpuinfo, "model name").unwrap_or("unknown").to_owned(),

@@ -1,72 +1,19 @@
-//! `cargo xtask bench`: measures the cost of wakelat and of other tools.
-//!
-//! A workload runs again and again: with an instrument attached, and without any before and after. The
-//! results are ratios between neighbouring runs, over several rounds; see docs/overhead.md.
-
-mod affinity;
-mod figures;
-mod floor;
-mod instrument;
-mod interrupt;
-mod load;
-mod losses;
-mod machine;
-mod observation;
-mod page;
-mod process;
-mod process_usage;
-mod programs;
-mod run;
-mod spread;
-mod table;
-mod tool;
-mod workload;
+//! Measures every requested workload with every requested instrument, and writes the results.
 
 use std::fs;
-use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::json;
+use wakelat_build::{bpf_programs, cargo_build, workspace};
 
-use self::affinity::CpuList;
-use self::instrument::{FLOOR, Instrument, SkippedInstrument};
-use self::interrupt::InterruptFlag;
-use self::observation::BenchContext;
-use self::run::{BenchScale, WorkloadResult};
-use self::workload::{BenchWorkload, WORKLOADS};
-use crate::setup::Purpose;
-use crate::{build, privilege, setup, workspace};
-
-#[derive(clap::Args)]
-pub struct BenchArgs {
-    /// Run a few short rounds, to check that everything works
-    #[arg(long)]
-    quick: bool,
-
-    /// Run only these workloads; repeatable
-    #[arg(long, value_name = "NAME")]
-    workload: Vec<String>,
-
-    /// Run only these instruments, and the empty programs, which every net cost needs; repeatable
-    #[arg(long, value_name = "NAME")]
-    instrument: Vec<String>,
-
-    /// Number of rounds in which each instrument runs [default: 5, with --quick 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: Option<u32>,
-
-    /// Write the table into docs/overhead.md after a partial run too, as a whole run always does
-    #[arg(long)]
-    write: bool,
-
-    /// Install the tools to compare with, if they are missing
-    #[arg(long)]
-    install: bool,
-
-    /// Run a load for another process of this program
-    #[arg(long, hide = true)]
-    perform: Option<String>,
-}
+use crate::affinity::CpuList;
+use crate::args::BenchArgs;
+use crate::instrument::{self, FLOOR, Instrument, SkippedInstrument};
+use crate::interrupt::InterruptFlag;
+use crate::observation::BenchContext;
+use crate::run::{self, BenchScale, WorkloadResult};
+use crate::workload::{BenchWorkload, WORKLOADS};
+use crate::{machine, page, table};
 
 /// The page into which a whole run writes its table.
 const PAGE: &str = "docs/overhead.md";
@@ -74,16 +21,13 @@ const PAGE: &str = "docs/overhead.md";
 /// The highest priority, as a nice value.
 const FIRST: i32 = -20;
 
-pub fn main(args: &BenchArgs) -> anyhow::Result<ExitCode> {
-    if let Some(load) = &args.perform {
-        load::perform(load)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    ensure!(privilege::is_root(), "measuring needs root; run `sudo cargo xtask bench`");
-    setup::ensure(Purpose::Build)?;
-    if args.install {
-        setup::install(&instrument::DEBIAN)?;
-    }
+/// Builds wakelat, measures, prints the report and writes `target/bench/bench.json`; a whole run also
+/// writes its table into the page. Takes a quarter of an hour or more.
+///
+/// # Errors
+/// Fails if this process is not root, the kernel accounts BPF run times already, a build fails, or a
+/// workload or instrument is unknown. A workload that fails is skipped, with the reason in the report.
+pub fn measure(args: &BenchArgs) -> anyhow::Result<()> {
     let accounted = fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").context("cannot read the setting")?;
     ensure!(
         accounted.trim() == "0",
@@ -92,7 +36,7 @@ pub fn main(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let directory = workspace::root().join("target/bench");
     fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
     instrument::prepare_runqlat_bt(&directory)?;
-    let (wakelat, empty_programs) = (build::release()?.binary, build::empty_programs()?);
+    let (wakelat, empty_programs) = (cargo_build::release()?.binary, bpf_programs::empty()?);
     let (instruments, mut skipped) = instrument::all(&wakelat, &directory)?;
     let workloads = workloads(&args.workload)?;
     let instruments = chosen(instruments, &args.instrument, &mut skipped)?;
@@ -142,7 +86,7 @@ pub fn main(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     }
     eprintln!("bench: every round is in {}", path.display());
     print!("{text}");
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The requested workloads, or all of them.
@@ -194,8 +138,8 @@ fn text(
 
 #[cfg(test)]
 mod tests {
-    use super::instrument::InstrumentKind;
     use super::*;
+    use crate::instrument::InstrumentKind;
 
     fn instrument(id: &str) -> Instrument {
         Instrument { id: id.to_owned(), title: id.to_owned(), kind: InstrumentKind::Nothing }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
+use wakelat_build::program_in_path;
 
 use super::affinity::CpuList;
 use super::interrupt::InterruptFlag;
 use super::load::{ForkLoad, Load, LoadTimes, READY, TokenRing};
 use super::process::ProcessGroup;
-use crate::privilege;
 
 /// Far more than a run takes, even under a slow instrument.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -33,7 +33,7 @@ enum LoadCommand {
     /// `perf bench` with these arguments and a number of rounds: one copy on each CPU, or one on all of
     /// them.
     Perf { args: &'static [&'static str], rounds: u64, copies: bool },
-    /// One of xtask's own loads: `load` takes the divisor of its rounds, and `copies` processes run it.
+    /// One of the benchmark's own loads: `load` takes the divisor of its rounds, and `copies` processes run it.
     Own { load: fn(u64) -> Load, copies: usize },
 }
 
@@ -94,7 +94,7 @@ pub const WORKLOADS: [BenchWorkload; 7] = [
     },
 ];
 
-/// A workload that is ready to run: if it is one of xtask's own, its tasks exist.
+/// A workload that is ready to run: if it is one of the benchmark's own, its tasks exist.
 pub struct PreparedWorkload {
     cpus: CpuList,
     printed: PathBuf,
@@ -107,7 +107,7 @@ enum LoadProcesses {
     Own(Vec<LoadProcess>),
 }
 
-/// A process that runs one of xtask's own loads, killed when dropped.
+/// A process that runs one of the benchmark's own loads, killed when dropped.
 struct LoadProcess {
     child: Child,
     input: ChildStdin,
@@ -123,7 +123,7 @@ impl BenchWorkload {
     pub fn stage(&self, cpus: CpuList, part: u64, directory: &Path) -> anyhow::Result<PreparedWorkload> {
         let processes = match self.command {
             LoadCommand::Perf { args, rounds, copies } => {
-                let perf = privilege::program("perf").context("needs `perf`; install `linux-perf`")?;
+                let perf = program_in_path("perf").context("needs `perf`; install `linux-perf`")?;
                 LoadProcesses::Perf { perf, args, rounds, copies }
             }
             LoadCommand::Own { load, copies } => {

@@ -9,9 +9,9 @@ use std::{
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
+use wakelat_build::{static_build, workspace};
 
 use super::initramfs::Initramfs;
-use crate::{dist, workspace};
 
 /// The programs that the guests run, sorted by name. In the order in which cargo happens to finish them, no
 /// two images would be the same, and so no two runs in the deterministic mode.
@@ -27,9 +27,9 @@ impl GuestPrograms {
     /// Builds the static `wakelat` as it is released, and the static test binaries.
     pub fn build() -> anyhow::Result<Self> {
         let mut programs = Self::default();
-        programs.binaries.insert("wakelat".to_owned(), dist::released()?.binary);
+        programs.binaries.insert("wakelat".to_owned(), static_build::released()?.binary);
         // Static programs need neither a libc nor a loader in the guest.
-        let mut cargo = dist::kernel_tests();
+        let mut cargo = static_build::kernel_tests();
         let output = cargo
             .args(["--no-run", "--message-format=json-render-diagnostics"])
             .stderr(Stdio::inherit())

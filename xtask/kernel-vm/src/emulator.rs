@@ -1,6 +1,6 @@
 //! The emulator: the installed one, or one in the cache of kernels.
 //!
-//! xtask does not install QEMU. Debian's package conflicts with newer QEMU packages that a machine may
+//! QEMU is not installed on the machine: Debian's package conflicts with newer QEMU packages that a machine may
 //! have, and removing those is the user's decision.
 
 use std::{
@@ -9,9 +9,9 @@ use std::{
 };
 
 use anyhow::Context;
+use wakelat_build::program_in_path;
 
 use super::{fetch::lock_cache, unpacked};
-use crate::privilege;
 
 /// Its name in `PATH`.
 const PROGRAM: &str = "qemu-system-x86_64";
@@ -34,7 +34,7 @@ impl Emulator {
     /// # Errors
     /// Fails if there is none and Debian's packages do not provide one; the error has the remedy.
     pub fn find() -> anyhow::Result<Self> {
-        if privilege::program(PROGRAM).is_some() {
+        if program_in_path(PROGRAM).is_some() {
             return Ok(Self::Installed);
         }
         let (cache, _lock) = lock_cache()?;

@@ -85,7 +85,7 @@ pub fn whole(plan: BootPlan) -> Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::kernels::KERNELS;
+    use crate::kernels::KERNELS;
 
     fn modes(jobs: &[Job]) -> Vec<String> {
         jobs.iter().map(|job| job.plan.to_string()).collect()

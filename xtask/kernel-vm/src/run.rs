@@ -1,52 +1,28 @@
-//! `cargo xtask vm`: runs the kernel tests, or one command, in real kernels under QEMU.
-
-mod apt;
-mod boot_plan;
-mod clock;
-mod emulator;
-pub mod fetch;
-mod guests;
-mod image;
-mod initramfs;
-mod instructions;
-pub mod kernels;
-mod monitor;
-mod progress;
-mod qemu;
-mod repeated;
-mod rtla;
-mod schedule;
-mod suites;
-pub mod table;
-mod unpacked;
-pub mod verdict;
+//! Runs the kernel tests, or one command, in the requested kernels.
 
 use std::{
     fs,
     io::IsTerminal,
     path::{Path, PathBuf},
-    process::ExitCode,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail, ensure};
-use clap::ValueEnum;
+use wakelat_build::workspace;
 
-use self::{
+use crate::{
+    args::{AccelChoice, Modes, VmArgs},
     boot_plan::BootPlan,
     emulator::Emulator,
-    fetch::KernelImage,
-    guests::{Guests, PlannedGuest},
+    fetch::{self, KernelImage},
+    guests::{self, Guests, PlannedGuest},
     image::{GuestPrograms, ImageDirectory},
     instructions::InstructionTable,
-    kernels::KernelSpec,
+    kernels::{self, KernelSpec},
     qemu::{Accel, Limits, TimeMode},
-    table::{VmResult, VmRow},
-};
-use crate::{
-    setup::{self, Purpose},
-    workspace,
+    rtla, schedule, suites,
+    table::{self, VmResult, VmRow},
 };
 
 /// The file with the accepted instruction counts.
@@ -55,108 +31,6 @@ const INSTRUCTIONS: &str = "tests/verified-instructions.txt";
 /// Several times what the slowest test (`silence`) and all of them (`total`) take in a guest on a busy
 /// machine.
 const LIMITS: Limits = Limits { silence: Duration::from_secs(180), total: Duration::from_secs(1800) };
-
-/// What to run, and in which kernels.
-#[derive(clap::Args, Debug, Default)]
-pub struct VmArgs {
-    /// Boot only this kernel: `6.12-rt` of the list, or any as `SUITE:SERIES-FLAVOUR`; may be repeated
-    /// [default: the whole list]
-    #[arg(long = "kernel", value_name = "NAME")]
-    kernels: Vec<String>,
-    /// Run the selection for every change: all kernels, few of them in every mode
-    #[arg(long, conflicts_with_all = ["kernels", "mode", "test", "all_suites", "command"])]
-    everyday: bool,
-    /// How time passes in the guest [default: smp for a command, both for tests; the whole list also has
-    /// one kernel of each series counted and one repeated]
-    #[arg(long, value_enum)]
-    mode: Option<Modes>,
-    /// What executes the guest; modes with counted time always use TCG
-    #[arg(long, value_enum, default_value_t)]
-    accel: AccelChoice,
-    /// Number of guests to run in parallel, each on one CPU [default: the number of CPUs]
-    #[arg(short, long, value_name = "N")]
-    jobs: Option<usize>,
-    /// Fail a guest that prints nothing for this long, without the time it waits for a CPU of the host
-    /// [default: 180]
-    #[arg(long, value_name = "SECONDS")]
-    silence_limit: Option<u64>,
-    /// Fail a guest that runs longer than this, without the time it waits for a CPU of the host [default:
-    /// 1800]
-    #[arg(long, value_name = "SECONDS")]
-    time_limit: Option<u64>,
-    /// Run only tests whose name contains this
-    #[arg(long, value_name = "TEXT", conflicts_with = "command")]
-    test: Option<String>,
-    /// Run all test binaries, not only those that each mode selects; `--test` also searches all of them
-    #[arg(long, conflicts_with = "command")]
-    all_suites: bool,
-    /// Instead of the tests, run every command that measures for this long each, while two pipes keep two
-    /// CPUs busy
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        num_args = 0..=1,
-        default_missing_value = "600",
-        value_parser = clap::value_parser!(u64).range(1..),
-        conflicts_with_all = ["everyday", "mode", "all_suites", "accept_instructions", "command"]
-    )]
-    soak: Option<u64>,
-    /// Accept the verifier's instruction counts of this run
-    #[arg(long, conflicts_with = "command")]
-    accept_instructions: bool,
-    /// Run this command in the guest instead of the tests; at a terminal, `sh` is a shell
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
-}
-
-impl VmArgs {
-    /// The arguments that select what runs with every change.
-    pub fn everyday() -> Self {
-        Self { everyday: true, ..Self::default() }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Modes {
-    /// Two CPUs, the host's time
-    Smp,
-    /// One CPU, time counted in instructions, identical runs
-    Deterministic,
-    /// Two CPUs that take turns, time counted in instructions
-    Counted,
-    /// Smp and deterministic, one after the other
-    Both,
-    /// Deterministic, twice; the output must be identical
-    Repeated,
-}
-
-impl Modes {
-    const fn plans(self) -> &'static [BootPlan] {
-        match self {
-            Self::Smp => &[BootPlan::Once(TimeMode::Smp)],
-            Self::Deterministic => &[BootPlan::Once(TimeMode::Deterministic)],
-            Self::Counted => &[BootPlan::Once(TimeMode::Counted)],
-            Self::Both => &[BootPlan::Once(TimeMode::Smp), BootPlan::Once(TimeMode::Deterministic)],
-            Self::Repeated => &[BootPlan::Twice],
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum AccelChoice {
-    /// Emulation: works everywhere
-    #[default]
-    Tcg,
-    /// The host's CPU
-    Kvm,
-    /// KVM if a kernel boots under it within seconds, else TCG
-    Auto,
-}
-
-pub fn main(args: &VmArgs) -> anyhow::Result<ExitCode> {
-    let failed = run(args)?.iter().any(|row| row.failure().is_some());
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
 
 /// Runs the guests, and shows their output and a table at the end. Anything that the host lacks is not an
 /// error: the guest is skipped, with the reason in the table.
@@ -167,7 +41,6 @@ pub fn main(args: &VmArgs) -> anyhow::Result<ExitCode> {
 pub fn run(args: &VmArgs) -> anyhow::Result<Vec<VmRow>> {
     let started = Instant::now();
     let specs = kernels::select(&args.kernels)?;
-    setup::ensure(Purpose::Test)?;
     let emulator = Emulator::find();
     let planned = plan(&specs, |spec| jobs(args, spec, &specs), emulator.as_ref().err())?;
     let first = planned.iter().find_map(|guest| guest.kernel.clone().ok());

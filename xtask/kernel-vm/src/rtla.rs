@@ -7,9 +7,9 @@ use std::{
 };
 
 use anyhow::Context;
+use wakelat_build::program_in_path;
 
 use super::{apt::output, fetch::lock_cache, unpacked};
-use crate::privilege;
 
 /// The name of the program and of its Debian package.
 const NAME: &str = "rtla";
@@ -19,7 +19,7 @@ const NAME: &str = "rtla";
 /// # Errors
 /// Fails if there is none and Debian's packages do not provide one.
 pub fn files() -> anyhow::Result<Vec<(String, PathBuf)>> {
-    let (program, libraries) = match privilege::program(NAME) {
+    let (program, libraries) = match program_in_path(NAME) {
         Some(installed) => (installed, String::new()),
         None => {
             let (cache, _lock) = lock_cache()?;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
+use wakelat_build::program_in_path;
 
 use super::losses::LossSource;
-use crate::privilege;
 
 /// One way to measure scheduling latency, or none.
 pub struct Instrument {
@@ -60,7 +60,7 @@ pub const REFERENCE: &str = "runqlat";
 pub const FLOOR: &str = "floor";
 
 /// The Debian packages of the tools.
-pub const DEBIAN: [&str; 5] = ["linux-perf", "libbpf-tools", "bpfcc-tools", "bpftrace", "trace-cmd"];
+pub const DEBIAN_PACKAGES: [&str; 5] = ["linux-perf", "libbpf-tools", "bpfcc-tools", "bpftrace", "trace-cmd"];
 
 /// A tool from a package, and how to run it.
 struct Peer {
@@ -179,7 +179,7 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
     instruments.push(plain("wakelat-why", "wakelat why", InstrumentKind::Program(why(wakelat))));
     let mut skipped = Vec::new();
     for peer in PEERS {
-        match privilege::program(peer.program) {
+        match program_in_path(peer.program) {
             Some(program) => instruments.push(peer.instrument(program, directory)),
             None => skipped.push(SkippedInstrument {
                 instrument: peer.id.to_owned(),
@@ -238,7 +238,7 @@ impl Peer {
 /// # Errors
 /// Fails if the script cannot be read or written.
 pub fn prepare_runqlat_bt(directory: &Path) -> anyhow::Result<()> {
-    let Some(script) = privilege::program("runqlat.bt") else { return Ok(()) };
+    let Some(script) = program_in_path("runqlat.bt") else { return Ok(()) };
     let text = fs::read_to_string(&script).with_context(|| format!("cannot read `{}`", script.display()))?;
     fs::write(directory.join("runqlat.bt"), without_header(&text)).context("cannot write the bpftrace script")
 }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn every_package_of_a_peer_can_be_installed() {
         for peer in PEERS {
-            assert!(DEBIAN.contains(&peer.package), "{}", peer.package);
+            assert!(DEBIAN_PACKAGES.contains(&peer.package), "{}", peer.package);
         }
     }
 

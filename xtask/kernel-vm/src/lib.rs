@@ -1,0 +1,37 @@
+//! Boots real kernels under QEMU and runs the kernel tests, or one command, in them: `cargo xtask vm`.
+//!
+//! [`run()`] fetches the kernels ([`KERNELS`], or any of a Debian suite), builds one root file system with
+//! `wakelat` and the tests, boots each kernel with it, and reads the results from the guests' output. See
+//! docs/virtual-machines.md.
+
+mod apt;
+mod args;
+mod boot_plan;
+mod clock;
+mod emulator;
+mod fetch;
+mod guests;
+mod image;
+mod initramfs;
+mod instructions;
+mod kernels;
+mod monitor;
+mod progress;
+mod qemu;
+mod repeated;
+mod rtla;
+mod run;
+mod schedule;
+mod suites;
+mod table;
+mod unpacked;
+mod verdict;
+mod vmlinuz;
+
+pub use args::VmArgs;
+pub use fetch::{KernelImage, kernels as fetch_kernels};
+pub use kernels::{Flavour, KERNELS, KernelSpec};
+pub use run::run;
+pub use table::{VmResult, VmRow, times_of_suites};
+pub use verdict::{BootOutcome, GuestTest, TestStatus};
+pub use vmlinuz::btf as btf_of_image;
