@@ -27,6 +27,8 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep_until},
 };
 
+pub use self::stop::StopReason;
+pub use self::view::{Input, InputAction, View};
 use self::{
     action::ActionRunner,
     clock::monotonic_ns,
@@ -40,10 +42,6 @@ use self::{
     window::{WindowReading, Windows},
     window_schedule::{Schedule, WindowBoundary},
     writer::OutputWriter,
-};
-pub use self::{
-    stop::StopReason,
-    view::{Input, InputAction, View},
 };
 use crate::{
     collect::{Collector, CounterTotals},
