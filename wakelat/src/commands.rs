@@ -15,8 +15,9 @@ use wakelat_common::filter::part;
 
 use crate::{
     collect::TimelineSettings,
-    config::{Colour, Config, LiveConfig, OsnoiseConfig, OutputConfig, TimerlatConfig, TracerInput, VerifyConfig},
-    kernel::{Features, btf::KernelBtf, privilege, tracefs_access::TracefsAccess},
+    config::{
+        Colour, Config, LiveConfig, OsnoiseConfig, OutputConfig, Resources, TimerlatConfig, TracerInput, VerifyConfig,
+    },
     session::{self, Environment, StopReason, View, output::Output},
     status::status,
     timerlat, verify,
@@ -27,6 +28,7 @@ use wakelat_core::{
     report::{Mode, Report},
     wait::Wait,
 };
+use wakelat_kernel::{Features, btf::KernelBtf, privilege, tracefs_access::TracefsAccess};
 
 pub use record::record;
 pub use top::top;
@@ -129,12 +131,13 @@ fn run(config: &Config, view: &mut dyn View) -> Result<StopReason> {
 /// Prepares the machine for a run, and checks that it can measure.
 fn prepare(config: &Config) -> Result<Environment> {
     let features = Features::detect(config.resources.btf.as_deref());
-    features.check_can_measure(&config.resources, config.mode)?;
+    let Resources { attach, rt_priority, .. } = config.resources;
+    features.check_can_measure(attach, rt_priority, config.mode)?;
     if !config.output.quiet {
         config.notes.iter().for_each(status);
     }
     privilege::raise_memory_limit(&features.release)?;
-    if features.uses_classic_tracepoints(config.resources.attach) {
+    if features.uses_classic_tracepoints(attach) {
         check_classic_tracepoints(config)?;
     }
     Ok(environment(features))
@@ -146,7 +149,8 @@ fn prepare(config: &Config) -> Result<Environment> {
 /// Errors of [`verify::run`].
 pub fn verify(config: &VerifyConfig) -> Result<verify::Verdict> {
     let features = Features::detect(config.resources.btf.as_deref());
-    features.check_can_measure(&config.resources, Mode::Samples)?;
+    let Resources { attach, rt_priority, .. } = config.resources;
+    features.check_can_measure(attach, rt_priority, Mode::Samples)?;
     if !config.output.quiet {
         config.notes.iter().for_each(status);
     }

@@ -7,11 +7,6 @@ use serde::Serialize;
 
 use crate::{
     config::Attach,
-    kernel::{
-        Features, Machine, Roots,
-        requirement::{self, Requirement, RequirementState},
-        tracefs_access::TracefsAccess,
-    },
     timerlat::live::saved_settings,
     tracefs::{self, leftovers},
 };
@@ -19,6 +14,11 @@ use wakelat_core::render::{
     Style,
     style::TextStyle,
     text_line::{TextLine, clean, width},
+};
+use wakelat_kernel::{
+    Features, Machine, Roots,
+    requirement::{self, Requirement, RequirementState},
+    tracefs_access::TracefsAccess,
 };
 
 /// The checklist in JSON.
@@ -218,9 +218,7 @@ mod tests {
     use rustix::thread::CapabilitySet;
 
     use super::*;
-    use crate::kernel::{
-        btf::KernelBtf, cpus::Cpus, privilege::Privileges, release::Release, requirement::tests::everything,
-    };
+    use wakelat_kernel::{btf::KernelBtf, cpus::Cpus, privilege::Privileges, release::Release, testing::everything};
 
     fn shown_at(features: &Features, json: bool, width: usize) -> (bool, String) {
         let mut out = Vec::new();

@@ -9,12 +9,12 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::config::{ConfigError, EventsConfig};
 use crate::hist_trigger::TriggerSpec;
-use crate::kernel::format::{EventFormat, FormatField};
 use crate::tracefs::TracefsMount;
 use wakelat_core::render::OutputFormat;
 use wakelat_core::render::style::{Style, TextStyle};
 use wakelat_core::render::text_line::{TextLine, clean, left, right};
 use wakelat_core::render::units;
+use wakelat_kernel::format::{EventFormat, FormatField};
 
 /// A tracepoint and its state in a tracefs instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -250,7 +250,10 @@ mod tests {
         for event in ["sched_switch", "sched_waking", "sched_migrate_task"] {
             let path = directory.path().join("events/sched").join(event);
             std::fs::create_dir_all(&path).unwrap();
-            let format = format!("{}/tests/fixtures/formats/7.2-rt/{event}.format", env!("CARGO_MANIFEST_DIR"));
+            let format = format!(
+                "{}/../wakelat-kernel/tests/fixtures/formats/7.2-rt/{event}.format",
+                env!("CARGO_MANIFEST_DIR")
+            );
             std::fs::copy(format, path.join("format")).unwrap();
             let write = |file: &str, text: &str| std::fs::write(path.join(file), text).unwrap();
             write("filter", if event == "sched_waking" { "pid == 7\n" } else { "none\n" });

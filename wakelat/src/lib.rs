@@ -2,7 +2,7 @@
 //!
 //! This crate is the command. [`collect`] loads the BPF programs and reads their records, [`session`] passes them to
 //! [`wakelat_core`], which turns them into reports, and [`commands`] shows these. [`cli`] and [`config`] turn the command
-//! line into settings that fit this machine ([`kernel`]).
+//! line into settings that fit this machine ([`wakelat_kernel`]).
 
 pub mod cli;
 pub mod collect;
@@ -11,7 +11,6 @@ pub mod config;
 pub mod doctor;
 pub mod events;
 pub mod hist_trigger;
-pub mod kernel;
 pub mod session;
 pub mod status;
 pub mod timerlat;

@@ -6,11 +6,11 @@ use clap::{Args, ValueEnum};
 use wakelat_common::{Class, Classes};
 
 use crate::{
-    config::{ConfigError, FilterConfig, all_classes, names, number, ranges::Ranges},
+    config::{ConfigError, FilterConfig, all_classes, names, number},
     hist_trigger::recipe::TriggerFilter,
-    kernel::Machine,
 };
 use wakelat_core::report::LatencyFrom;
+use wakelat_kernel::{Machine, ranges::Ranges};
 
 /// The heading of the filter flags.
 const HEADING: &str = "Filter (all conditions apply to the waiting task)";

@@ -10,9 +10,9 @@ use crate::{
         recipe::{Buckets, DEFAULT_SIZE, LatencyKey, RecipeError, TriggerRecipe},
         unit::Unit,
     },
-    kernel::release::Release,
 };
 use wakelat_core::report::LatencyFrom;
+use wakelat_kernel::release::Release;
 
 const EXAMPLES: &str = "\
 Examples:

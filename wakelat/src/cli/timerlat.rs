@@ -13,13 +13,13 @@ use crate::{
     config::{
         ConfigError, LiveConfig, OsnoiseConfig, TimerlatConfig, TracerConfig, TracerEvents, TracerInput, number, span,
     },
-    kernel::Machine,
     timerlat::{
         linear::Bins,
         render::{LatencyDisplay, NoiseView, TimerlatView},
         saved_trace::{OsnoiseOptions, SavedTrace, TimerlatOptions},
     },
 };
+use wakelat_kernel::Machine;
 
 /// Number of the worst activations that are shown by default.
 const DEFAULT_WORST: usize = 3;

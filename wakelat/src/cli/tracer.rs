@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, builder::PossibleValue};
 
-use crate::{
-    config::{
-        Attach, CgroupChoice, ConfigError, Priority, SourceChoice, ThresholdAction, Tracer, TracerConfig,
-        UserThreadConfig, UserThreadsConfig, number, ranges::Ranges, span,
-    },
-    kernel::{Machine, cpus::Cpus},
+use super::{named_value::named_value, resources::ATTACH};
+use crate::config::{
+    Attach, CgroupChoice, ConfigError, Priority, SourceChoice, ThresholdAction, Tracer, TracerConfig, UserThreadConfig,
+    UserThreadsConfig, number, priority, span,
 };
+use wakelat_kernel::{Machine, cpus::Cpus, ranges::Ranges};
 
 /// Flags of both tracers.
 #[derive(Clone, Debug, Args)]
@@ -25,7 +24,7 @@ pub struct TracerFlags {
     pub house_keeping: Option<Ranges>,
 
     /// Policy and priority of the measuring threads: f:PRIO, r:PRIO, o:NICE or d:RUNTIME:PERIOD
-    #[arg(short = 'P', long, value_name = "PRIORITY", value_parser = Priority::parse, allow_hyphen_values = true)]
+    #[arg(short = 'P', long, value_name = "PRIORITY", value_parser = priority, allow_hyphen_values = true)]
     pub priority: Option<Priority>,
 
     /// Move the measuring threads to this cgroup [without PATH: wakelat's own]
@@ -49,7 +48,7 @@ pub struct TracerFlags {
     pub source: SourceChoice,
 
     /// How programs are attached: btf, raw, auto
-    #[arg(long, value_name = "KIND", default_value = "auto", hide = true)]
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = named_value(&ATTACH), hide = true)]
     pub attach: Attach,
 }
 
@@ -274,7 +273,7 @@ pub struct ThreadFlags {
     cpu: u32,
 
     /// How it is scheduled
-    #[arg(long, value_parser = Priority::parse)]
+    #[arg(long, value_parser = priority)]
     priority: Priority,
 
     /// `timerlat_fd` of that CPU

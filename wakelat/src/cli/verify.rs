@@ -5,9 +5,9 @@ use clap::{Args, ValueEnum, builder::PossibleValue};
 use super::{FilterFlags, FromEvent, OutputFlags, RenderFlags, ResourceFlags, TaskFlags};
 use crate::{
     config::{ConfigError, VerifyConfig, span},
-    kernel::Machine,
     verify::injected_error::InjectedError,
 };
+use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
 Examples:

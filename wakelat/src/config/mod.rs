@@ -3,7 +3,6 @@
 
 pub mod names;
 pub mod number;
-pub mod ranges;
 pub mod size;
 pub mod span;
 
@@ -28,7 +27,6 @@ use std::path::PathBuf;
 
 use wakelat_common::{Class, Classes};
 
-use crate::kernel::Machine;
 use wakelat_core::{
     aggregate::key::Key,
     recording::CollectedEvents,
@@ -36,8 +34,8 @@ use wakelat_core::{
     report::{LatencyFrom, Mode},
     timeline::slice::SchedLineOptions,
 };
+use wakelat_kernel::Machine;
 
-pub use crate::kernel::cgroup::Cgroup;
 pub use error::ConfigError;
 pub use events::EventsConfig;
 pub use filter::FilterConfig;
@@ -45,15 +43,16 @@ pub use grouping::GroupingConfig;
 pub use hist_trigger::{HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig};
 pub use output::{Colour, OutputConfig};
 pub use recording::WhyRecordedConfig;
-pub use resources::{Attach, Resources};
+pub use resources::Resources;
 pub use threshold::{ThresholdAction, ThresholdConfig};
 pub use timerlat::{LiveConfig, OsnoiseConfig, TimerlatConfig, TracerInput};
 pub use tracer::{
-    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, UserThreadConfig, UserThreadsConfig,
+    CgroupChoice, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, UserThreadConfig, UserThreadsConfig, priority,
 };
 pub use tracer_events::TracerEvents;
 pub use verify::VerifyConfig;
 pub use wakelat_core::render::OutputFormat;
+pub use wakelat_kernel::{attach::Attach, cgroup::Cgroup, thread_priority::Priority};
 pub use window::WindowConfig;
 
 /// What one run does.

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Attach, ThresholdAction, TracerEvents, number, span};
-use crate::kernel::cpus::Cpus;
+use super::{Attach, Priority, ThresholdAction, TracerEvents, number, span};
+use wakelat_kernel::cpus::Cpus;
 
 /// A tracer of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,24 +53,6 @@ pub enum SourceChoice {
     Bpf,
     /// From the trace buffer.
     Buffer,
-}
-
-/// How a thread is scheduled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
-    /// SCHED_OTHER, with this nice value.
-    Other(i8),
-    /// SCHED_RR.
-    RoundRobin(u8),
-    /// SCHED_FIFO.
-    Fifo(u8),
-    /// SCHED_DEADLINE; the deadline is the period.
-    Deadline {
-        /// How long it may run in each period: ns.
-        runtime_ns: u64,
-        /// The period, which is also the deadline: ns.
-        period_ns: u64,
-    },
 }
 
 /// The cgroup of the measuring threads.
@@ -214,41 +196,27 @@ const DRAIN_INTERVAL_NS: u64 = 50_000_000;
 /// As seldom as rtla: each read is noise that wakelat itself makes.
 const LONG_DRAIN_INTERVAL_NS: u64 = 1_000_000_000;
 
-impl Priority {
-    /// Parses `o:NICE`, `r:PRIO`, `f:PRIO` or `d:RUNTIME:PERIOD`, as rtla does.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let refused =
-            || format!("`{text}` is not a priority; expected `f:1-99`, `r:1-99`, `o:-20-19` or `d:RUNTIME:PERIOD`");
-        let (policy, rest) = text.split_once(':').ok_or_else(refused)?;
-        match policy {
-            "o" => {
-                let nice = rest.parse::<i8>().ok().filter(|nice| (-20..=19).contains(nice));
-                nice.map(Self::Other).ok_or_else(refused)
-            }
-            "r" => number::rt_priority(rest).map(Self::RoundRobin),
-            "f" => number::rt_priority(rest).map(Self::Fifo),
-            "d" => {
-                let (runtime, period) = rest.split_once(':').ok_or_else(refused)?;
-                let (runtime_ns, period_ns) = (span::with_unit(runtime)?, span::with_unit(period)?);
-                if runtime_ns > period_ns {
-                    return Err(format!("`{text}`: the runtime is longer than the period; give a longer period"));
-                }
-                Ok(Self::Deadline { runtime_ns, period_ns })
-            }
-            _ => Err(refused()),
+/// Parses `o:NICE`, `r:PRIO`, `f:PRIO` or `d:RUNTIME:PERIOD`, as rtla does.
+pub fn priority(text: &str) -> Result<Priority, String> {
+    let refused =
+        || format!("`{text}` is not a priority; expected `f:1-99`, `r:1-99`, `o:-20-19` or `d:RUNTIME:PERIOD`");
+    let (policy, rest) = text.split_once(':').ok_or_else(refused)?;
+    match policy {
+        "o" => {
+            let nice = rest.parse::<i8>().ok().filter(|nice| (-20..=19).contains(nice));
+            nice.map(Priority::Other).ok_or_else(refused)
         }
-    }
-}
-
-impl std::fmt::Display for Priority {
-    /// Formats it as [`Self::parse`] accepts it.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Other(nice) => write!(f, "o:{nice}"),
-            Self::RoundRobin(priority) => write!(f, "r:{priority}"),
-            Self::Fifo(priority) => write!(f, "f:{priority}"),
-            Self::Deadline { runtime_ns, period_ns } => write!(f, "d:{runtime_ns}ns:{period_ns}ns"),
+        "r" => number::rt_priority(rest).map(Priority::RoundRobin),
+        "f" => number::rt_priority(rest).map(Priority::Fifo),
+        "d" => {
+            let (runtime, period) = rest.split_once(':').ok_or_else(refused)?;
+            let (runtime_ns, period_ns) = (span::with_unit(runtime)?, span::with_unit(period)?);
+            if runtime_ns > period_ns {
+                return Err(format!("`{text}`: the runtime is longer than the period; give a longer period"));
+            }
+            Ok(Priority::Deadline { runtime_ns, period_ns })
         }
+        _ => Err(refused()),
     }
 }
 
@@ -259,15 +227,15 @@ mod tests {
     #[test]
     fn a_priority_reads_back_as_it_was_written() {
         for text in ["o:-20", "o:19", "r:1", "f:99", "d:500000ns:1000000ns"] {
-            assert_eq!(Priority::parse(text).unwrap().to_string(), text);
+            assert_eq!(priority(text).unwrap().to_string(), text);
         }
-        assert_eq!(Priority::parse("d:500us:1ms"), Priority::parse("d:500000ns:1000000ns"));
+        assert_eq!(priority("d:500us:1ms"), priority("d:500000ns:1000000ns"));
     }
 
     #[test]
     fn an_invalid_priority_is_rejected() {
         for text in ["", "95", "f:", "f:0", "f:100", "x:1", "o:20", "d:1ms", "d:2ms:1ms"] {
-            assert!(Priority::parse(text).is_err(), "{text}");
+            assert!(priority(text).is_err(), "{text}");
         }
     }
 }

@@ -14,8 +14,8 @@
 
 use std::ops::RangeInclusive;
 
-use crate::kernel::release::Release;
 use wakelat_core::report::LatencyFrom;
+use wakelat_kernel::release::Release;
 
 /// Default size of the tables keyed by thread. The IDs of all threads that ever appear must fit, because
 /// the kernel never removes an entry from the table, and counts events without room as `Dropped`.

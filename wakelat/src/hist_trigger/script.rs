@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::recipe::TriggerRecipe;
-use crate::kernel::release::Release;
+use wakelat_kernel::release::Release;
 
 impl TriggerRecipe {
     /// Shell commands that measure for `duration_ns` without any tool, and then remove everything.

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::kernel::mounts::{self, Mount};
+use wakelat_kernel::mounts::{self, Mount};
 
 pub use instance::Instance;
 pub use owner::Owner;

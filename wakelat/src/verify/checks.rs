@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::schedstat::SchedstatSums;
-use crate::kernel::context_switches;
 use wakelat_core::render::units;
+use wakelat_kernel::context_switches;
 
 /// A check and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]

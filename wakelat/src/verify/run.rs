@@ -23,12 +23,12 @@ use crate::{
     collect::{Collector, CounterTotals, FilterSettings, Settings},
     config::{Attach, OutputFormat, VerifyConfig},
     hist_trigger::recipe::{Buckets, DEFAULT_SIZE, TriggerRecipe},
-    kernel::{privilege, release::Release, roots::Roots},
     session::{Environment, clock::monotonic_ns, output::Output, program_settings, stop::Signals},
     status::status,
     tracefs::{Owner, TracefsMount, leftovers},
 };
 use wakelat_core::{decode::decode, render::Style, report::LatencyFrom};
+use wakelat_kernel::{privilege, release::Release, roots::Roots};
 
 /// Maximum number of entries of a trigger's table (`TRACING_MAP_BITS_MAX`, kernel/trace/tracing_map.h).
 const MAX_SIZE: u32 = 1 << 17;

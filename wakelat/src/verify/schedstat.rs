@@ -24,8 +24,8 @@ use super::{
     schedstat_reading::{Reading, comm},
     window::BracketSide,
 };
-use crate::kernel::task_schedstat::threads;
 use wakelat_core::wait::{Comm, Wait};
+use wakelat_kernel::task_schedstat::threads;
 
 /// Waits and schedstat readings of the tasks that live through the window.
 pub struct TaskSchedstats {

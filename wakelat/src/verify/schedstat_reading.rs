@@ -3,8 +3,8 @@
 use std::{fs, io, path::Path};
 
 use super::window::TimeBracket;
-use crate::kernel::task_schedstat::Schedstat;
 use wakelat_core::wait::Comm;
+use wakelat_kernel::task_schedstat::Schedstat;
 
 /// A task's counters, read at some time within `moment`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

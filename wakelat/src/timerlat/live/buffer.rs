@@ -16,11 +16,11 @@ use super::{
     threads::ThreadNames,
 };
 use crate::{
-    kernel::format::EventFormat,
     session::clock::monotonic_ns,
     timerlat::record::{LostByCpu, TimerlatEvent, TimerlatRecord},
     tracefs::read_at_once,
 };
+use wakelat_kernel::format::EventFormat;
 
 /// The trace buffers of an instance, one for each CPU.
 pub struct TraceBuffer {

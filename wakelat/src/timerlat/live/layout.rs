@@ -6,11 +6,9 @@ use std::collections::HashMap;
 use wakelat_common::sample::COMM_LEN;
 
 use super::clock::LocalClock;
-use crate::{
-    kernel::format::{EventFormat, FieldLocation},
-    timerlat::record::{KernelFrame, OsnoisePeriod, TimerlatContext, TimerlatEvent},
-};
+use crate::timerlat::record::{KernelFrame, OsnoisePeriod, TimerlatContext, TimerlatEvent};
 use wakelat_core::wait::Comm;
+use wakelat_kernel::format::{EventFormat, FieldLocation};
 
 /// The layouts of the records to decode, by event ID.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@
 
 use bytes::Buf as _;
 
-use crate::kernel::format::{EventFormat, FormatError};
+use wakelat_kernel::format::{EventFormat, FormatError};
 
 /// `time_delta` has 27 bits, next to the 5 bits of `type_len`.
 const DELTA_BITS: u32 = 27;

@@ -12,11 +12,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use rustix::thread::CpuSet;
 
-use crate::{
-    config::{CgroupChoice, Priority, Tracer, TracerConfig},
-    kernel::cpus::Cpus,
-    session::thread_priority,
-};
+use crate::config::{CgroupChoice, Priority, Tracer, TracerConfig};
+use wakelat_kernel::{cpus::Cpus, thread_priority};
 
 /// A process requests a maximum exit latency of idle CPUs by writing it to this file, for as long as it
 /// keeps the file open (Documentation/admin-guide/pm/cpuidle.rst).

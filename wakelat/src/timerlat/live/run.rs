@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     config::{OutputConfig, SourceChoice, TracerConfig, WindowConfig},
-    kernel::{Features, Roots, btf::KernelBtf, cpus::Cpus, privilege},
     session::{
         StopReason,
         action::ActionRunner,
@@ -35,6 +34,7 @@ use crate::{
     },
     tracefs::TracefsMount,
 };
+use wakelat_kernel::{Features, Roots, btf::KernelBtf, cpus::Cpus, privilege};
 
 /// Receives the records of a run.
 pub trait Listener {

@@ -9,11 +9,11 @@ use super::{bpf_records, buffer::TraceBuffer, clock::LocalClock, threads::Thread
 use crate::{
     collect::osnoise_tracer::TracerPrograms,
     config::{SourceChoice, TracerConfig},
-    kernel::{btf::RingBufferSupport, kernel_symbols::KernelSymbols},
     session::clock,
     timerlat::record::{KernelFrame, LostByCpu, TimerlatEvent, TimerlatRecord},
     tracefs::TracefsMount,
 };
+use wakelat_kernel::{btf::RingBufferSupport, kernel_symbols::KernelSymbols};
 
 /// Maximum time from the time stamp of a record until a reader can see it: ns.
 const IN_FLIGHT_NS: u64 = 1_000_000;

@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{
     config::{Tracer, TracerConfig, TracerEvents},
-    kernel::{Roots, cpus::Cpus},
     status::status,
     tracefs::{Instance, Owner, TracefsError, TracefsMount, leftovers},
 };
+use wakelat_kernel::{Roots, cpus::Cpus};
 
 /// A tracer that is set up. Dropping it removes the instance and restores the settings.
 pub struct TracerSession {

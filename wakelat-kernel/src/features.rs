@@ -19,7 +19,7 @@ use super::{
     requirement,
     tracefs_access::TracefsAccess,
 };
-use crate::config::{Attach, Resources};
+use crate::attach::Attach;
 use wakelat_core::report::Mode;
 
 /// The features of this kernel and the privileges of this user.
@@ -114,12 +114,13 @@ impl Features {
         self.release.is_at_least(5, 12)
     }
 
-    /// Checks that a measurement with these resources and in this mode can begin.
+    /// Checks that a measurement can begin with programs attached like this, with this SCHED_FIFO priority of the
+    /// reader, and in this mode.
     ///
     /// # Errors
     /// The first missing requirement, with its remedy.
-    pub fn check_can_measure(&self, resources: &Resources, mode: Mode) -> Result<()> {
-        requirement::check(self, resources, mode)
+    pub fn check_can_measure(&self, attach: Attach, rt_priority: Option<u8>, mode: Mode) -> Result<()> {
+        requirement::check(self, attach, rt_priority, mode)
     }
 }
 
@@ -164,7 +165,7 @@ mod tests {
     fn without_btf_the_ring_buffer_of_an_old_rt_kernel_counts_as_unsafe() {
         let of = |release: &str, preempt_rt| {
             let release = Release::parse(release);
-            Features { release, preempt_rt, btf: KernelBtf::Missing, ..requirement::tests::everything() }.ring_buffer()
+            Features { release, preempt_rt, btf: KernelBtf::Missing, ..crate::testing::everything() }.ring_buffer()
         };
         assert_eq!(of("5.10.0-43-rt-amd64", true), RingBufferSupport::SleepingLock);
         assert_eq!(of("6.12.0-rt-amd64", true), RingBufferSupport::Usable);

@@ -9,7 +9,7 @@ use super::{
     lockdown::Lockdown,
     tracefs_access::TracefsAccess,
 };
-use crate::config::{Attach, Resources};
+use crate::attach::Attach;
 use wakelat_core::report::Mode;
 
 /// Something that wakelat needs or can use.
@@ -67,10 +67,10 @@ pub fn all(features: &Features, attach: Attach) -> Vec<Requirement> {
 ///
 /// # Errors
 /// The first missing requirement, with its remedy.
-pub(super) fn check(features: &Features, resources: &Resources, mode: Mode) -> Result<()> {
-    let mut needed = all(features, resources.attach);
+pub(super) fn check(features: &Features, attach: Attach, rt_priority: Option<u8>, mode: Mode) -> Result<()> {
+    let mut needed = all(features, attach);
     needed.push(ring_buffer(features, mode));
-    needed.extend(resources.rt_priority.map(|priority| rt_priority(features, priority)));
+    needed.extend(rt_priority.map(|priority| real_time(features, priority)));
     match needed.into_iter().find(|requirement| requirement.state == RequirementState::Missing) {
         Some(Requirement { found, remedy, .. }) => bail!("{found}; {}", remedy.unwrap_or_default()),
         None => Ok(()),
@@ -103,7 +103,7 @@ fn capabilities(features: &Features) -> Requirement {
     Requirement::ok(NAME, "BPF programs can be loaded and attached")
 }
 
-fn rt_priority(features: &Features, priority: u8) -> Requirement {
+fn real_time(features: &Features, priority: u8) -> Requirement {
     const NAME: &str = "real-time priority";
     if priority <= features.privileges.max_rt_priority {
         return Requirement::ok(NAME, format!("{priority} is available"));
@@ -231,70 +231,31 @@ fn attachment(features: &Features, attach: Attach) -> Requirement {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use rustix::thread::CapabilitySet;
 
     use super::*;
-    use crate::kernel::{cpus::Cpus, privilege::Privileges, release::Release};
-
-    /// A kernel with all features, and root privileges.
-    pub(crate) fn everything() -> Features {
-        Features {
-            release: Release::parse("6.12.0"),
-            preempt_rt: false,
-            btf_path: "/sys/kernel/btf/vmlinux".into(),
-            btf: KernelBtf::Present { missing_tracepoints: Vec::new(), ring_buffer: RingBufferSupport::Usable },
-            privileges: Privileges {
-                effective: CapabilitySet::all(),
-                first_user_namespace: true,
-                memory_unlimited: true,
-                max_rt_priority: 99,
-            },
-            lockdown: Lockdown::None,
-            first_pid_namespace: true,
-            tracefs: TracefsAccess::Open {
-                path: "/sys/kernel/tracing".into(),
-                hist_triggers: true,
-                tracers: ["timerlat", "osnoise", "nop"].map(str::to_owned).to_vec(),
-            },
-            cgroup_v2: Some("/sys/fs/cgroup".into()),
-            schedstat: true,
-            cpus_online: Some(Cpus::parse("0-3").unwrap()),
-            clock_source: Some("tsc".to_owned()),
-        }
-    }
-
-    fn resources(attach: Attach) -> Resources {
-        Resources {
-            attach,
-            btf: None,
-            max_tasks: 1,
-            ring_bytes: 4096,
-            timeline_ring_bytes: 4096,
-            drain_interval_ns: 1_000_000,
-            rt_priority: None,
-        }
-    }
+    use crate::{release::Release, testing::everything};
 
     fn error(features: &Features, attach: Attach) -> String {
-        format!("{:#}", check(features, &resources(attach), Mode::Samples).unwrap_err())
+        format!("{:#}", check(features, attach, None, Mode::Samples).unwrap_err())
     }
 
     #[test]
     fn a_real_time_priority_needs_its_own_privilege() {
         let mut features = everything();
-        let with_priority = Resources { rt_priority: Some(50), ..resources(Attach::Auto) };
-        check(&features, &with_priority, Mode::Samples).unwrap();
+        let check = |features: &Features, priority| check(features, Attach::Auto, priority, Mode::Samples);
+        check(&features, Some(50)).unwrap();
         features.privileges.max_rt_priority = 49;
-        check(&features, &resources(Attach::Auto), Mode::Samples).unwrap();
-        let text = check(&features, &with_priority, Mode::Samples).unwrap_err().to_string();
+        check(&features, None).unwrap();
+        let text = check(&features, Some(50)).unwrap_err().to_string();
         assert!(text.contains("`cap_sys_nice` is missing") && text.contains("ulimit -r 50"), "{text}");
     }
 
     #[test]
     fn a_measurement_can_begin_if_all_requirements_are_met() {
         for attach in [Attach::Auto, Attach::Btf, Attach::Raw] {
-            check(&everything(), &resources(attach), Mode::Samples).unwrap();
+            check(&everything(), attach, None, Mode::Samples).unwrap();
         }
     }
 
@@ -329,8 +290,8 @@ pub(crate) mod tests {
     #[test]
     fn without_btf_classic_tracepoints_suffice_if_tracefs_is_accessible() {
         let features = Features { btf: KernelBtf::Missing, ..everything() };
-        check(&features, &resources(Attach::Auto), Mode::Samples).unwrap();
-        check(&features, &resources(Attach::Classic), Mode::Samples).unwrap();
+        check(&features, Attach::Auto, None, Mode::Samples).unwrap();
+        check(&features, Attach::Classic, None, Mode::Samples).unwrap();
         let blind = Features { tracefs: TracefsAccess::NotMounted, ..features };
         assert!(error(&blind, Attach::Auto).contains("mount -t tracefs"));
         let closed = Features { tracefs: TracefsAccess::Denied("/sys/kernel/tracing".into()), ..everything() };
@@ -339,12 +300,8 @@ pub(crate) mod tests {
             text.contains("not accessible to this user; run wakelat with `sudo`") && !text.contains("mount"),
             "{text}"
         );
-        check(
-            &Features { tracefs: TracefsAccess::NotMounted, ..everything() },
-            &resources(Attach::Auto),
-            Mode::Samples,
-        )
-        .unwrap();
+        check(&Features { tracefs: TracefsAccess::NotMounted, ..everything() }, Attach::Auto, None, Mode::Samples)
+            .unwrap();
     }
 
     #[test]
@@ -364,7 +321,7 @@ pub(crate) mod tests {
         let text = error(&features, Attach::Auto);
         assert!(text.contains("`5.10.0-43-rt-amd64` the BPF ring buffer can freeze the machine"), "{text}");
         assert!(text.contains("mode `aggregate`"), "{text}");
-        check(&features, &resources(Attach::Auto), Mode::Aggregate).unwrap();
+        check(&features, Attach::Auto, None, Mode::Aggregate).unwrap();
         let checklist = all(&features, Attach::Auto);
         assert_eq!(checklist.iter().find(|check| check.name == "ring buffer").unwrap().state, RequirementState::Note);
     }
@@ -373,15 +330,14 @@ pub(crate) mod tests {
     fn lockdown_for_confidentiality_prevents_measuring() {
         let features = Features { lockdown: Lockdown::Confidentiality, ..everything() };
         assert!(error(&features, Attach::Auto).contains("boot without `lockdown=confidentiality`"));
-        check(&Features { lockdown: Lockdown::Integrity, ..everything() }, &resources(Attach::Auto), Mode::Samples)
-            .unwrap();
+        check(&Features { lockdown: Lockdown::Integrity, ..everything() }, Attach::Auto, None, Mode::Samples).unwrap();
     }
 
     #[test]
     fn typed_tracepoints_are_required_only_on_request() {
         let features = Features { release: Release::parse("5.4.0-rh"), ..everything() };
-        check(&features, &resources(Attach::Auto), Mode::Samples).unwrap();
-        check(&features, &resources(Attach::Raw), Mode::Samples).unwrap();
+        check(&features, Attach::Auto, None, Mode::Samples).unwrap();
+        check(&features, Attach::Raw, None, Mode::Samples).unwrap();
         assert!(error(&features, Attach::Btf).contains("`--attach auto`"));
     }
 }

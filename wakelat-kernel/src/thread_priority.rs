@@ -2,7 +2,35 @@
 
 use std::io;
 
-use crate::config::Priority;
+/// How a thread is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// SCHED_OTHER, with this nice value.
+    Other(i8),
+    /// SCHED_RR.
+    RoundRobin(u8),
+    /// SCHED_FIFO.
+    Fifo(u8),
+    /// SCHED_DEADLINE; the deadline is the period.
+    Deadline {
+        /// How long it may run in each period: ns.
+        runtime_ns: u64,
+        /// The period, which is also the deadline: ns.
+        period_ns: u64,
+    },
+}
+
+impl std::fmt::Display for Priority {
+    /// Formats it as rtla and `--priority` accept it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Other(nice) => write!(f, "o:{nice}"),
+            Self::RoundRobin(priority) => write!(f, "r:{priority}"),
+            Self::Fifo(priority) => write!(f, "f:{priority}"),
+            Self::Deadline { runtime_ns, period_ns } => write!(f, "d:{runtime_ns}ns:{period_ns}ns"),
+        }
+    }
+}
 
 /// `struct sched_attr` in its first form (48 bytes; include/uapi/linux/sched/types.h, 3.14).
 #[repr(C)]

@@ -4,7 +4,7 @@ use std::{fmt, num::TryFromIntError, ops::RangeInclusive, path::Path};
 
 use anyhow::{Context as _, Result};
 
-use crate::config::ranges::Ranges;
+use crate::ranges::Ranges;
 
 /// A set of CPUs, as a list of ranges such as those of sysfs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
