@@ -15,5 +15,6 @@ pub mod render;
 pub mod report;
 pub mod softirq;
 pub mod timeline;
+pub mod timerlat;
 pub mod wait;
 pub mod why;

@@ -6,10 +6,11 @@ use clap::{Args, ValueEnum, builder::PossibleValue};
 
 use super::{named_value::named_value, resources::ATTACH};
 use crate::config::{
-    Attach, CgroupChoice, ConfigError, Priority, SourceChoice, ThresholdAction, Tracer, TracerConfig, UserThreadConfig,
-    UserThreadsConfig, number, priority, span,
+    Attach, ConfigError, Priority, SourceChoice, ThresholdAction, TracerConfig, UserThreadConfig, number, priority,
+    span,
 };
 use wakelat_kernel::{Machine, cpus::Cpus, ranges::Ranges};
+use wakelat_tracefs::tracer::{CgroupChoice, Tracer, TracerSetup, UserThreadsConfig};
 
 /// Flags of both tracers.
 #[derive(Clone, Debug, Args)]
@@ -145,7 +146,7 @@ impl ValueEnum for SourceChoice {
 
 impl TracerFlags {
     /// The configuration of a run with these stop limits. The limits are in µs, as in
-    /// [`TracerConfig::stop_us`] and [`TracerConfig::stop_total_us`].
+    /// [`TracerSetup::stop_us`] and [`TracerSetup::stop_total_us`].
     fn config(
         &self,
         tracer: Tracer,
@@ -164,11 +165,8 @@ impl TracerFlags {
         for option in &self.options {
             check_option(option)?;
         }
-        Ok(TracerConfig {
-            source: self.source,
-            attach: self.attach,
+        let setup = TracerSetup {
             cpus: cpus("--cpus", &self.cpus)?,
-            house_keeping: cpus("--house-keeping", &self.house_keeping)?,
             stop_us,
             stop_total_us,
             options: self.options.iter().map(|option| option.to_uppercase()).collect(),
@@ -177,6 +175,14 @@ impl TracerFlags {
                 "" => CgroupChoice::Own,
                 name => CgroupChoice::Named(name.to_owned()),
             }),
+            stops_in_kernel: action == ThresholdAction::Stop,
+            ..TracerSetup::new(tracer)
+        };
+        Ok(TracerConfig {
+            setup,
+            source: self.source,
+            attach: self.attach,
+            house_keeping: cpus("--house-keeping", &self.house_keeping)?,
             action,
             trace: self.trace.clone(),
             ..TracerConfig::new(tracer)
@@ -226,13 +232,15 @@ fn check_option(option: &str) -> Result<(), ConfigError> {
 impl TimerFlags {
     /// The configuration of the run.
     pub(super) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
-        Ok(TracerConfig {
+        let mut config = self.tracer.config(Tracer::Timerlat, [self.irq, self.thread.or(self.auto)], machine)?;
+        config.dma_latency_us = self.dma_latency;
+        config.setup = TracerSetup {
             period_us: self.period,
             print_stack_us: self.stack.or(self.auto),
             user: self.user_threads.then(|| UserThreadsConfig { load: self.user_load.clone() }),
-            dma_latency_us: self.dma_latency,
-            ..self.tracer.config(Tracer::Timerlat, [self.irq, self.thread.or(self.auto)], machine)?
-        })
+            ..config.setup
+        };
+        Ok(config)
     }
 }
 
@@ -247,21 +255,21 @@ impl NoiseFlags {
             )));
         }
         let stop_us = self.stop.or(self.auto);
-        let config = self.tracer.config(Tracer::Osnoise, [stop_us, self.stop_total], machine)?;
+        let mut config = self.tracer.config(Tracer::Osnoise, [stop_us, self.stop_total], machine)?;
         // The kernel reports that a noise stopped the run, but not which one; an action at each needs a
         // record of each.
-        let wants_single_noise = self.auto.is_some() || stop_us.is_some() && !config.stops_in_kernel();
-        Ok(TracerConfig {
-            wants_single_noise,
+        config.wants_single_noise = self.auto.is_some() || stop_us.is_some() && !config.stops_in_kernel();
+        config.setup = TracerSetup {
             period_us: self.period,
             runtime_us: self.runtime,
             threshold_us: self.noise.or(self.auto.map(|_| 1)),
-            ..config
-        })
+            ..config.setup
+        };
+        Ok(config)
     }
 }
 
-/// Run one user-space measuring thread, started by wakelat itself; see [`crate::timerlat::live::user`]
+/// Run one user-space measuring thread, started by wakelat itself; see [`crate::commands::tracer::user`]
 #[derive(Clone, Debug, Args)]
 pub struct ThreadFlags {
     /// The process that starts it

@@ -3,10 +3,7 @@
 use clap::{Args, ValueEnum, builder::PossibleValue};
 
 use super::{FilterFlags, FromEvent, OutputFlags, RenderFlags, ResourceFlags, TaskFlags};
-use crate::{
-    config::{ConfigError, VerifyConfig, span},
-    verify::injected_error::InjectedError,
-};
+use crate::config::{ConfigError, InjectedError, VerifyConfig, span};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\

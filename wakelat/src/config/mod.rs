@@ -12,6 +12,7 @@ mod events;
 mod filter;
 mod grouping;
 mod hist_trigger;
+mod injected_error;
 mod output;
 mod recording;
 mod resources;
@@ -19,7 +20,6 @@ mod signal_names;
 mod threshold;
 mod timerlat;
 mod tracer;
-mod tracer_events;
 mod verify;
 mod window;
 
@@ -41,15 +41,13 @@ pub use events::EventsConfig;
 pub use filter::FilterConfig;
 pub use grouping::GroupingConfig;
 pub use hist_trigger::{HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig};
+pub use injected_error::InjectedError;
 pub use output::{Colour, OutputConfig};
 pub use recording::WhyRecordedConfig;
 pub use resources::Resources;
 pub use threshold::{ThresholdAction, ThresholdConfig};
-pub use timerlat::{LiveConfig, OsnoiseConfig, TimerlatConfig, TracerInput};
-pub use tracer::{
-    CgroupChoice, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, UserThreadConfig, UserThreadsConfig, priority,
-};
-pub use tracer_events::TracerEvents;
+pub use timerlat::{LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerInput};
+pub use tracer::{SourceChoice, TracerConfig, UserThreadConfig, priority};
 pub use verify::VerifyConfig;
 pub use wakelat_core::render::OutputFormat;
 pub use wakelat_kernel::{attach::Attach, cgroup::Cgroup, thread_priority::Priority};

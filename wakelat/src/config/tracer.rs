@@ -2,46 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::{Attach, Priority, ThresholdAction, TracerEvents, number, span};
+use super::{Attach, Priority, ThresholdAction, number, span};
 use wakelat_kernel::cpus::Cpus;
-
-/// A tracer of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tracer {
-    /// A timer for each CPU, and a thread that it wakes.
-    Timerlat,
-    /// A thread for each CPU that detects what keeps it from running.
-    Osnoise,
-}
-
-impl Tracer {
-    /// Both tracers. The kernel runs one at a time.
-    pub const ALL: [Self; 2] = [Self::Timerlat, Self::Osnoise];
-
-    /// The name in `current_tracer`, which also begins the names of its threads.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Timerlat => "timerlat",
-            Self::Osnoise => "osnoise",
-        }
-    }
-
-    /// The kernel option that enables it.
-    pub fn option(self) -> &'static str {
-        match self {
-            Self::Timerlat => "CONFIG_TIMERLAT_TRACER",
-            Self::Osnoise => "CONFIG_OSNOISE_TRACER",
-        }
-    }
-
-    /// The tracepoint of its samples, from 6.15 on.
-    pub fn sample(self) -> &'static str {
-        match self {
-            Self::Timerlat => "timerlat_sample",
-            Self::Osnoise => "osnoise_sample",
-        }
-    }
-}
+use wakelat_tracefs::tracer::{Tracer, TracerEvents, TracerSetup};
 
 /// Where records are read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,22 +16,6 @@ pub enum SourceChoice {
     Bpf,
     /// From the trace buffer.
     Buffer,
-}
-
-/// The cgroup of the measuring threads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CgroupChoice {
-    /// wakelat's own.
-    Own,
-    /// By its path.
-    Named(String),
-}
-
-/// Measurement by threads in user space.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserThreadsConfig {
-    /// The command that each thread runs at every activation, with `sh -c`; none for nothing.
-    pub load: Option<String>,
 }
 
 /// One measuring thread in user space, as configured by the run that starts it.
@@ -89,40 +36,18 @@ pub struct UserThreadConfig {
 /// The configuration of a run of a tracer.
 #[derive(Clone, Debug)]
 pub struct TracerConfig {
-    /// Which tracer runs.
-    pub tracer: Tracer,
+    /// What the tracer measures, and where.
+    pub setup: TracerSetup,
     /// Where records are read from.
     pub source: SourceChoice,
     /// How programs are attached, if any are.
     pub attach: Attach,
     /// Size of the ring buffer: bytes, a power of two, at least a page.
     pub ring_bytes: u32,
-    /// The CPUs to measure; none for all CPUs that are online.
-    pub cpus: Option<Cpus>,
     /// The CPUs on which wakelat's own threads run.
     pub house_keeping: Option<Cpus>,
-    /// The period of the timer, or of osnoise: µs.
-    pub period_us: Option<u64>,
-    /// How long osnoise measures in each of its periods: µs.
-    pub runtime_us: Option<u64>,
-    /// The IRQ latency, or the single noise, that stops the run: µs.
-    pub stop_us: Option<u64>,
-    /// The thread latency, or the total noise of a period, that stops the run: µs.
-    pub stop_total_us: Option<u64>,
-    /// The thread latency from which the stack is saved: µs.
-    pub print_stack_us: Option<u64>,
-    /// The shortest interruption that osnoise counts as noise: µs.
-    pub threshold_us: Option<u64>,
-    /// Options of the tracer, as named in `osnoise/options`.
-    pub options: Vec<String>,
-    /// Scheduling of the measuring threads; none for the tracer's default.
-    pub priority: Option<Priority>,
     /// The longest C-state exit latency that the CPUs may have: µs.
     pub dma_latency_us: Option<i32>,
-    /// Cgroup of the measuring threads; none for the kernel's choice.
-    pub cgroup: Option<CgroupChoice>,
-    /// Whether threads in user space measure.
-    pub user: Option<UserThreadsConfig>,
     /// The action when a latency reaches a stop limit.
     pub action: ThresholdAction,
     /// The file to which the records are saved in the tracer's text format.
@@ -137,23 +62,12 @@ impl TracerConfig {
     /// A run of the tracer with the kernel's settings on all CPUs, without limits.
     pub(crate) fn new(tracer: Tracer) -> Self {
         Self {
-            tracer,
+            setup: TracerSetup::new(tracer),
             source: SourceChoice::Auto,
             attach: Attach::Auto,
             ring_bytes: RING_BYTES,
-            cpus: None,
             house_keeping: None,
-            period_us: None,
-            runtime_us: None,
-            stop_us: None,
-            stop_total_us: None,
-            print_stack_us: None,
-            threshold_us: None,
-            options: Vec::new(),
-            priority: None,
             dma_latency_us: None,
-            cgroup: None,
-            user: None,
             action: ThresholdAction::Stop,
             trace: None,
             events: TracerEvents::default(),
@@ -161,20 +75,15 @@ impl TracerConfig {
         }
     }
 
-    /// The time between two activations of timerlat: ns; none for osnoise.
-    pub fn timer_period_ns(&self) -> Option<u64> {
-        (self.tracer == Tracer::Timerlat).then(|| self.period_us.unwrap_or(TIMERLAT_PERIOD_US) * 1000)
-    }
-
     /// Whether a single noise can stop the run without being recorded itself.
     pub fn stops_unrecorded(&self) -> bool {
-        self.tracer == Tracer::Osnoise && self.stop_us.is_some() && !self.events.single_noises
+        self.setup.tracer == Tracer::Osnoise && self.setup.stop_us.is_some() && !self.events.single_noises
     }
 
     /// The interval at which to read records: ns. A result that needs only osnoise's samples, one per
     /// period, can wait.
     pub fn drain_interval_ns(&self) -> u64 {
-        match (self.tracer, self.events.is_samples_only()) {
+        match (self.setup.tracer, self.events.is_samples_only()) {
             (Tracer::Osnoise, true) => LONG_DRAIN_INTERVAL_NS,
             _ => DRAIN_INTERVAL_NS,
         }
@@ -182,12 +91,10 @@ impl TracerConfig {
 
     /// Whether the kernel stops the tracer by itself: not if the run continues after the action.
     pub fn stops_in_kernel(&self) -> bool {
-        self.action == ThresholdAction::Stop
+        self.setup.stops_in_kernel
     }
 }
 
-/// The kernel's default period (`DEFAULT_TIMERLAT_PERIOD`, kernel/trace/trace_osnoise.c).
-pub const TIMERLAT_PERIOD_US: u64 = 1000;
 /// Room for more than a second of a busy machine: some 5 records of 128 bytes per activation, 1000
 /// activations a second, and 16 CPUs.
 const RING_BYTES: u32 = 16 * 1024 * 1024;
