@@ -6,7 +6,7 @@ use wakelat_common::Class;
 
 use super::{
     checks::{Check, CheckOutcome},
-    compare::{Comparison, Mismatch, Tolerance},
+    compare::{Comparison, Tolerance},
     paired_waits::{PairedWaits, WaitTally},
     side::SideCounts,
 };
@@ -228,6 +228,7 @@ pub(super) mod tests {
     use super::*;
     use crate::commands::verify::{
         checks,
+        compare::Mismatch,
         side::ExactCounts,
         window::{TimeBracket, VerifyWindow},
     };
