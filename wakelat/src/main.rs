@@ -1,5 +1,7 @@
 //! The entry point: the only place that ends the process.
 
+#![forbid(unsafe_code)]
+
 use std::{io, process::ExitCode};
 
 use anyhow::Result;

@@ -7,7 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use support::{files, read};
 
-const CRATES: [&str; 6] = ["tests", "wakelat", "wakelat-common", "wakelat-core", "wakelat-ebpf", "xtask"];
+const CRATES: [&str; 8] = [
+    "tests",
+    "wakelat",
+    "wakelat-common",
+    "wakelat-core",
+    "wakelat-ebpf",
+    "wakelat-kernel",
+    "wakelat-tracefs",
+    "xtask",
+];
 
 /// A module by its path in the crate: `["timeline", "event"]`. The root is empty.
 type Module = Vec<String>;

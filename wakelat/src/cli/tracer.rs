@@ -269,7 +269,7 @@ impl NoiseFlags {
     }
 }
 
-/// Run one user-space measuring thread, started by wakelat itself; see [`crate::commands::tracer::user`]
+/// Run one user-space measuring thread, started by wakelat itself; see [`crate::commands::timerlat_thread`]
 #[derive(Clone, Debug, Args)]
 pub struct ThreadFlags {
     /// The process that starts it
