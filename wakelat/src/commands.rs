@@ -77,7 +77,8 @@ fn print(output: &OutputConfig, write: impl FnOnce(&Style, &mut dyn Write) -> Re
 /// `hist-trigger`: renders the output of hist triggers, or prints the commands that place them.
 ///
 /// # Errors
-/// Errors of [`hist_trigger::run`], or if the output cannot be written.
+/// If the input cannot be read or is not the output of hist triggers, a flag does not fit it, or the output cannot be
+/// written.
 pub fn hist_trigger(config: &HistTriggerConfig) -> Result<()> {
     print(&config.output, |style, out| hist_trigger::run(&config.action, style, out))
 }
@@ -85,7 +86,7 @@ pub fn hist_trigger(config: &HistTriggerConfig) -> Result<()> {
 /// `events`: lists the tracepoints of this kernel.
 ///
 /// # Errors
-/// Errors of [`events::run`], or if the output cannot be written.
+/// If tracefs cannot be read, no tracepoint matches, or the output cannot be written.
 pub fn events(config: &EventsConfig) -> Result<()> {
     print(&config.output, |style, out| events::run(config, style, out))
 }
@@ -125,7 +126,7 @@ fn prepare(config: &Config) -> Result<Environment> {
 /// `verify`: measures the same window with hist triggers.
 ///
 /// # Errors
-/// Errors of [`verify::run`].
+/// Errors of a measurement ([`session::run`]), or if hist triggers are required and cannot be placed.
 pub fn verify(config: &VerifyConfig) -> Result<Verdict> {
     let features = Features::detect(config.resources.btf.as_deref());
     let Resources { attach, rt_priority, .. } = config.resources;

@@ -1,7 +1,7 @@
 //! The timerlat and osnoise tracers, in a tracefs instance of their own: sets one up, reads its trace buffer,
 //! and restores everything afterwards.
 //!
-//! [`settings`], [`layout`], [`page`], [`clock`], [`stop`] and [`trace_text`] only compute.
+//! `settings`, [`layout`], [`page`], [`clock`], [`stop`] and [`trace_text`] only compute.
 
 pub mod buffer;
 pub mod clock;

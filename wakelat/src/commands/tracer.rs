@@ -24,7 +24,8 @@ pub use user::measure as timerlat_thread;
 /// `timerlat`: shows the results of the tracer or of a saved trace.
 ///
 /// # Errors
-/// Errors of [`saved_trace::timerlat`] and [`run::run`].
+/// If the kernel or the privileges of this user do not allow the tracer to run, the saved trace cannot be read, or
+/// the output cannot be written.
 pub fn timerlat(config: &TimerlatConfig) -> Result<StopReason> {
     match &config.origin {
         TracerInput::Saved(saved) => {
@@ -50,7 +51,7 @@ pub fn timerlat(config: &TimerlatConfig) -> Result<StopReason> {
 /// `osnoise`: shows the results of the tracer or of a saved trace.
 ///
 /// # Errors
-/// Errors of [`saved_trace::osnoise`] and [`run::run`].
+/// As for [`timerlat`].
 pub fn osnoise(config: &OsnoiseConfig) -> Result<StopReason> {
     match &config.origin {
         TracerInput::Saved(saved) => {
