@@ -56,7 +56,7 @@ pub struct UserThreadsConfig {
     pub load: Option<String>,
 }
 
-/// What a tracer measures, and where; a limit of the kernel's if it is not given.
+/// What a tracer measures, and where. What is not given is the kernel's default.
 #[derive(Clone, Debug)]
 pub struct TracerSetup {
     /// Which tracer runs.
