@@ -6,22 +6,22 @@
 //!
 //! ```sh
 //! cargo +nightly fuzz run timerlat_pages fuzz/corpus/timerlat_pages \
-//!     wakelat/src/timerlat/fixtures/pages -- -max_total_time=600
+//!     wakelat-tracefs/src/tracer/fixtures/pages -- -max_total_time=600
 //! ```
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakelat::{
-    kernel::format::EventFormat,
+use wakelat_core::{
+    render::Style,
     timerlat::{
-        live::{clock::LocalClock, layout::Layouts, page::PageLayout, trace_text},
-        noise::NoiseSummary,
+        osnoise_summary::NoiseSummary,
         record::TimerlatRecord,
         render,
         summary::{TimerlatSummaryBuilder, TimerlatSummaryOptions},
     },
 };
-use wakelat_core::render::Style;
+use wakelat_kernel::format::EventFormat;
+use wakelat_tracefs::tracer::{clock::LocalClock, layout::Layouts, page::PageLayout, trace_text};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut rest = bytes;

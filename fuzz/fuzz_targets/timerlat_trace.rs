@@ -3,18 +3,18 @@
 //!
 //! ```sh
 //! cargo +nightly fuzz run timerlat_trace fuzz/corpus/timerlat_trace \
-//!     wakelat/src/timerlat/fixtures -- -max_total_time=600
+//!     wakelat-core/src/timerlat/fixtures -- -max_total_time=600
 //! ```
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakelat::timerlat::{
-    noise::NoiseSummary,
+use wakelat_core::render::Style;
+use wakelat_core::timerlat::{
+    osnoise_summary::NoiseSummary,
     render::{self, LatencyDisplay},
     summary::{TimerlatSummaryBuilder, TimerlatSummaryOptions},
     text::{RESOLUTION_NS, TraceItem, TraceReader},
 };
-use wakelat_core::render::Style;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut builder = TimerlatSummaryBuilder::new(TimerlatSummaryOptions {

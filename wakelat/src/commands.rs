@@ -1,10 +1,15 @@
-//! The commands that measure, and the views with which they show their results.
+//! The commands, and the views with which they show their results.
 
+mod doctor;
+mod events;
+mod hist_trigger;
 mod record;
 mod stack_symbolizer;
 mod top;
 mod trace_all;
 mod trace_breakdown;
+mod tracer;
+mod verify;
 mod why;
 
 use std::io::{self, IsTerminal as _, Write};
@@ -15,11 +20,9 @@ use wakelat_common::filter::part;
 
 use crate::{
     collect::TimelineSettings,
-    config::{Colour, Config, LiveConfig, OsnoiseConfig, OutputConfig, TimerlatConfig, TracerInput, VerifyConfig},
-    kernel::{Features, btf::KernelBtf, privilege, tracefs_access::TracefsAccess},
+    config::{Colour, Config, EventsConfig, HistTriggerConfig, OutputConfig, Resources, VerifyConfig},
     session::{self, Environment, StopReason, View, output::Output},
     status::status,
-    timerlat, verify,
 };
 use wakelat_core::{
     aggregate::key::{Key, Names},
@@ -27,11 +30,14 @@ use wakelat_core::{
     report::{Mode, Report},
     wait::Wait,
 };
+use wakelat_kernel::{Features, btf::KernelBtf, privilege, tracefs_access::TracefsAccess};
 
 pub use record::record;
 pub use top::top;
 pub use trace_all::trace_all;
 pub use trace_breakdown::trace_breakdown;
+pub use tracer::{osnoise, timerlat, timerlat_thread};
+pub use verify::Verdict;
 pub use why::{why, why_recorded};
 
 /// `hist`: shows the distribution, once or per interval.
@@ -53,66 +59,12 @@ pub fn trace(config: &Config) -> Result<StopReason> {
     run(config, &mut TraceView { stderr_style: stderr_style(config, &style), waits: config.output.format.waits(style) })
 }
 
-/// `timerlat`: shows the results of the tracer or of a saved trace.
-///
-/// # Errors
-/// Errors of [`timerlat::run::timerlat`] and [`timerlat::live::run`].
-pub fn timerlat(config: &TimerlatConfig) -> Result<StopReason> {
-    match &config.origin {
-        TracerInput::Saved(saved) => {
-            let (style, _) = style(&saved.output);
-            timerlat::saved_trace::timerlat(saved, config.shown, &style).map(|()| StopReason::Done)
-        }
-        TracerInput::Live(live) => {
-            let (style, _) = style(&live.output);
-            let redrawn = style.cursor && live.output.format == render::OutputFormat::Human && !live.output.quiet;
-            let period_ns = live.tracer.timer_period_ns();
-            let mut listener = timerlat::live::TimerlatListener::new(
-                config.shown,
-                period_ns,
-                live.tracer.user.is_some(),
-                live.output.format,
-                style,
-            );
-            live_run(live, redrawn && config.shown.view == timerlat::render::TimerlatView::Top, &mut listener)
-        }
-    }
-}
-
-/// `osnoise`: shows the results of the tracer or of a saved trace.
-///
-/// # Errors
-/// Errors of [`timerlat::run::osnoise`] and [`timerlat::live::run`].
-pub fn osnoise(config: &OsnoiseConfig) -> Result<StopReason> {
-    match &config.origin {
-        TracerInput::Saved(saved) => {
-            let (style, _) = style(&saved.output);
-            timerlat::saved_trace::osnoise(saved, config.shown, &style).map(|()| StopReason::Done)
-        }
-        TracerInput::Live(live) => {
-            let (style, _) = style(&live.output);
-            let redrawn = style.cursor && live.output.format == render::OutputFormat::Human && !live.output.quiet;
-            let mut listener = timerlat::live::OsnoiseListener::new(config.shown, live.output.format, style);
-            live_run(live, redrawn && config.shown.view == timerlat::render::NoiseView::Top, &mut listener)
-        }
-    }
-}
-
-fn live_run(live: &LiveConfig, redrawn: bool, listener: &mut dyn timerlat::live::Listener) -> Result<StopReason> {
-    const REDRAW_INTERVAL_NS: u64 = 1_000_000_000;
-    let mut window = live.window;
-    if redrawn {
-        window.interval_ns = Some(REDRAW_INTERVAL_NS);
-    }
-    timerlat::live::run(&live.tracer, &window, &live.output, listener)
-}
-
 /// Runs a command that measures nothing: prints the output of `write`, even the part before an error. A
 /// reader that has gone is not an error.
 ///
 /// # Errors
 /// If `write` fails, or the output cannot be written.
-pub fn print(output: &OutputConfig, write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
+fn print(output: &OutputConfig, write: impl FnOnce(&Style, &mut dyn Write) -> Result<()>) -> Result<()> {
     let (style, _) = style(output);
     let mut text = Vec::new();
     let result = write(&style, &mut text);
@@ -122,6 +74,36 @@ pub fn print(output: &OutputConfig, write: impl FnOnce(&Style, &mut dyn Write) -
     result
 }
 
+/// `hist-trigger`: renders the output of hist triggers, or prints the commands that place them.
+///
+/// # Errors
+/// If the input cannot be read or is not the output of hist triggers, a flag does not fit it, or the output cannot be
+/// written.
+pub fn hist_trigger(config: &HistTriggerConfig) -> Result<()> {
+    print(&config.output, |style, out| hist_trigger::run(&config.action, style, out))
+}
+
+/// `events`: lists the tracepoints of this kernel.
+///
+/// # Errors
+/// If tracefs cannot be read, no tracepoint matches, or the output cannot be written.
+pub fn events(config: &EventsConfig) -> Result<()> {
+    print(&config.output, |style, out| events::run(config, style, out))
+}
+
+/// `doctor`: checks this kernel and this user. Returns whether wakelat can measure.
+///
+/// # Errors
+/// If the output cannot be written.
+pub fn doctor(output: &OutputConfig) -> Result<bool> {
+    let mut can_measure = false;
+    print(output, |style, out| {
+        can_measure = doctor::run(output.format == render::OutputFormat::Json, style, out)?;
+        Ok(())
+    })?;
+    Ok(can_measure)
+}
+
 fn run(config: &Config, view: &mut dyn View) -> Result<StopReason> {
     session::run(config, &prepare(config)?, view)
 }
@@ -129,12 +111,13 @@ fn run(config: &Config, view: &mut dyn View) -> Result<StopReason> {
 /// Prepares the machine for a run, and checks that it can measure.
 fn prepare(config: &Config) -> Result<Environment> {
     let features = Features::detect(config.resources.btf.as_deref());
-    features.check_can_measure(&config.resources, config.mode)?;
+    let Resources { attach, rt_priority, .. } = config.resources;
+    features.check_can_measure(attach, rt_priority, config.mode)?;
     if !config.output.quiet {
         config.notes.iter().for_each(status);
     }
     privilege::raise_memory_limit(&features.release)?;
-    if features.uses_classic_tracepoints(config.resources.attach) {
+    if features.uses_classic_tracepoints(attach) {
         check_classic_tracepoints(config)?;
     }
     Ok(environment(features))
@@ -143,10 +126,11 @@ fn prepare(config: &Config) -> Result<Environment> {
 /// `verify`: measures the same window with hist triggers.
 ///
 /// # Errors
-/// Errors of [`verify::run`].
-pub fn verify(config: &VerifyConfig) -> Result<verify::Verdict> {
+/// Errors of a measurement ([`session::run`]), or if hist triggers are required and cannot be placed.
+pub fn verify(config: &VerifyConfig) -> Result<Verdict> {
     let features = Features::detect(config.resources.btf.as_deref());
-    features.check_can_measure(&config.resources, Mode::Samples)?;
+    let Resources { attach, rt_priority, .. } = config.resources;
+    features.check_can_measure(attach, rt_priority, Mode::Samples)?;
     if !config.output.quiet {
         config.notes.iter().for_each(status);
     }

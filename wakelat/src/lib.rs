@@ -2,18 +2,16 @@
 //!
 //! This crate is the command. [`collect`] loads the BPF programs and reads their records, [`session`] passes them to
 //! [`wakelat_core`], which turns them into reports, and [`commands`] shows these. [`cli`] and [`config`] turn the command
-//! line into settings that fit this machine ([`kernel`]).
+//! line into settings that fit this machine ([`wakelat_kernel`]). Some commands use the kernel's own instruments
+//! ([`wakelat_tracefs`]).
+
+#![deny(unsafe_code)]
 
 pub mod cli;
+#[allow(unsafe_code, reason = "calls the kernel: bpf(2), mmap(2)")]
 pub mod collect;
 pub mod commands;
 pub mod config;
-pub mod doctor;
-pub mod events;
-pub mod hist_trigger;
-pub mod kernel;
+#[allow(unsafe_code, reason = "calls the kernel: clocks, signals, poll(2)")]
 pub mod session;
 pub mod status;
-pub mod timerlat;
-pub mod tracefs;
-pub mod verify;

@@ -1,5 +1,7 @@
 //! The entry point: the only place that ends the process.
 
+#![forbid(unsafe_code)]
+
 use std::{io, process::ExitCode};
 
 use anyhow::Result;
@@ -7,11 +9,9 @@ use rustix::process::{Resource, getrlimit};
 use wakelat::{
     cli::{self, Invocation},
     commands,
-    config::{Command, ConfigError, OutputFormat, TraceRows},
-    doctor, events, hist_trigger,
+    config::{Command, ConfigError, TraceRows},
     session::StopReason,
     status::status,
-    timerlat,
 };
 
 fn main() -> ExitCode {
@@ -61,24 +61,19 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Timerlat(config) => commands::timerlat(config)?,
         Command::Osnoise(config) => commands::osnoise(config)?,
         Command::TimerlatThread(thread) => {
-            timerlat::live::user::measure(thread)?;
+            commands::timerlat_thread(thread)?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::HistTrigger(config) => {
-            commands::print(&config.output, |style, out| hist_trigger::run::run(&config.action, style, out))?;
+            commands::hist_trigger(config)?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Events(config) => {
-            commands::print(&config.output, |style, out| events::run(config, style, out))?;
+            commands::events(config)?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Doctor(output) => {
-            let mut can_measure = false;
-            commands::print(output, |style, out| {
-                can_measure = doctor::run(output.format == OutputFormat::Json, style, out)?;
-                Ok(())
-            })?;
-            return Ok(if can_measure { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            return Ok(if commands::doctor(output)? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
     };
     Ok(if stop == StopReason::Threshold { ExitCode::from(3) } else { ExitCode::SUCCESS })

@@ -61,7 +61,8 @@ fn sources(directory: &str) -> Vec<Source> {
     for (path, text) in paths.iter().zip(&texts) {
         let (parent, _) = path.rsplit_once('/').expect("a directory");
         let lines: Vec<&str> = text.lines().collect();
-        for pair in lines.windows(2).filter(|pair| pair[0] == "#[cfg(test)]") {
+        let is_for_tests = |line| ["#[cfg(test)]", "#[cfg(any(test, feature = \"testing\"))]"].contains(&line);
+        for pair in lines.windows(2).filter(|pair| is_for_tests(pair[0])) {
             if let Some((_, name)) = pair[1].trim_end_matches(';').split_once("mod ").filter(|_| pair[1].ends_with(';'))
             {
                 only_tests.insert(format!("{parent}/{name}.rs"));
@@ -99,34 +100,12 @@ fn assert_only_in(directory: &str, allowed: &[&str], what: &str, is_broken: impl
     }
 }
 
-/// The modules of `wakelat` that only compute; `wakelat-core` has no others.
-const PURE: [&str; 16] = [
-    "wakelat/src/timerlat/assemble.rs",
-    "wakelat/src/timerlat/explain/",
-    "wakelat/src/timerlat/finding.rs",
-    "wakelat/src/timerlat/linear.rs",
-    "wakelat/src/timerlat/live/clock.rs",
-    "wakelat/src/timerlat/live/layout.rs",
-    "wakelat/src/timerlat/live/page.rs",
-    "wakelat/src/timerlat/live/stop.rs",
-    "wakelat/src/timerlat/live/trace_text.rs",
-    "wakelat/src/timerlat/mod.rs",
-    "wakelat/src/timerlat/osnoise_summary.rs",
-    "wakelat/src/timerlat/skipped_periods.rs",
-    "wakelat/src/timerlat/record.rs",
-    "wakelat/src/timerlat/render/",
-    "wakelat/src/timerlat/summary.rs",
-    "wakelat/src/timerlat/text/",
-];
-
 #[test]
 fn pure_modules_do_no_io_and_read_no_clock() {
     let outside = [
         "File",
         "Instant",
         "SystemTime",
-        "aya",
-        "env_logger",
         "eprint",
         "eprintln",
         "fs",
@@ -139,18 +118,54 @@ fn pure_modules_do_no_io_and_read_no_clock() {
         "stderr",
         "stdin",
         "stdout",
-        "tokio",
     ];
-    let in_wakelat = sources("wakelat/src").into_iter().filter(|source| source.is_below(&PURE));
-    for source in sources("wakelat-core/src").into_iter().chain(in_wakelat) {
+    let pure = [
+        "wakelat-tracefs/src/hist_trigger/",
+        "wakelat-tracefs/src/tracer/clock.rs",
+        "wakelat-tracefs/src/tracer/events.rs",
+        "wakelat-tracefs/src/tracer/layout.rs",
+        "wakelat-tracefs/src/tracer/page.rs",
+        "wakelat-tracefs/src/tracer/settings.rs",
+        "wakelat-tracefs/src/tracer/setup.rs",
+        "wakelat-tracefs/src/tracer/stop.rs",
+        "wakelat-tracefs/src/tracer/trace_text.rs",
+    ];
+    let in_tracefs = sources("wakelat-tracefs/src");
+    for path in pure {
+        assert!(in_tracefs.iter().any(|source| source.path.starts_with(path)), "no source in {path}");
+    }
+    let in_tracefs = in_tracefs.into_iter().filter(|source| source.is_below(&pure));
+    for source in sources("wakelat-core/src").into_iter().chain(in_tracefs) {
         let found: Vec<&str> = source.words().filter(|word| outside.contains(word)).collect();
         assert!(found.is_empty(), "{found:?} in {}", source.path);
     }
 }
 
+/// A use of a crate that is not a dependency does not compile: these lists are all there is to check.
+#[test]
+fn crates_depend_on_each_other_in_one_direction() {
+    let unknown: [(&str, &[&str]); 3] = [
+        (
+            "wakelat-core",
+            &["aya", "aya-obj", "clap", "libc", "rustix", "tokio", "wakelat", "wakelat-kernel", "wakelat-tracefs"],
+        ),
+        ("wakelat-kernel", &["aya", "clap", "tokio", "wakelat", "wakelat-tracefs"]),
+        ("wakelat-tracefs", &["aya", "aya-obj", "clap", "tokio", "wakelat"]),
+    ];
+    for (name, unknown) in unknown {
+        let manifest = read(&format!("{name}/Cargo.toml"));
+        let names = |line: &str| line.split_once(['=', ' ', '.']).map(|(name, _)| name.to_owned());
+        let found: Vec<String> =
+            manifest.lines().filter_map(names).filter(|found| unknown.contains(&found.as_str())).collect();
+        assert!(found.is_empty(), "{name} depends on {found:?}");
+        let script = format!("{name}/build.rs");
+        assert!(!files(name, "rs").contains(&script), "{script}: the tests would need what it builds");
+    }
+}
+
 #[test]
 fn data_flows_in_one_direction() {
-    let knows: [(&str, &[&str]); 13] = [
+    let knows: [(&str, &[&str]); 19] = [
         ("wakelat-core/src/wait.rs", &[]),
         ("wakelat-core/src/softirq.rs", &[]),
         ("wakelat-core/src/decode.rs", &["wait"]),
@@ -163,9 +178,15 @@ fn data_flows_in_one_direction() {
         ("wakelat-core/src/why/render/", &["aggregate", "report", "render", "softirq", "timeline", "wait", "why"]),
         ("wakelat-core/src/why/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat-core/src/recording/", &["aggregate", "report", "timeline", "wait"]),
+        ("wakelat-core/src/timerlat/render/", &["aggregate", "render", "softirq", "timerlat", "wait"]),
+        ("wakelat-core/src/timerlat/", &["aggregate", "timerlat", "wait"]),
         ("wakelat-core/src/", &[]),
+        ("wakelat/src/cli/", &["config"]),
+        ("wakelat/src/config/", &["config"]),
+        ("wakelat/src/collect/", &["config"]),
+        ("wakelat/src/session/", &["collect", "config", "status"]),
     ];
-    for source in sources("wakelat-core/src") {
+    for source in sources("wakelat-core/src").into_iter().chain(sources("wakelat/src")) {
         let Some((_, known)) = knows.iter().find(|(place, _)| source.path.starts_with(place)) else { continue };
         // Every module may use the hash maps.
         let is_wrong = |name: &&str| *name != "hash" && !known.contains(name);
@@ -174,11 +195,21 @@ fn data_flows_in_one_direction() {
     }
 }
 
+/// The crates of user space deny `unsafe` themselves; this one is also a crate of the kernel.
 #[test]
 fn unsafe_is_used_only_where_the_kernel_is_called() {
     let is_unsafe = |source: &Source| source.words().any(|word| word == "unsafe");
-    assert_only_in("wakelat/src", &["wakelat/src/collect/", "wakelat/src/session/"], "`unsafe`", is_unsafe);
     assert_only_in("wakelat-common/src", &["wakelat-common/src/lib.rs"], "`unsafe`", is_unsafe);
+    let denies = [
+        ("wakelat/src/lib.rs", "#![deny(unsafe_code)]"),
+        ("wakelat/src/main.rs", "#![forbid(unsafe_code)]"),
+        ("wakelat-core/src/lib.rs", "#![forbid(unsafe_code)]"),
+        ("wakelat-kernel/src/lib.rs", "#![deny(unsafe_code)]"),
+        ("wakelat-tracefs/src/lib.rs", "#![forbid(unsafe_code)]"),
+    ];
+    for (root, attribute) in denies {
+        assert!(read(root).contains(attribute), "no `{attribute}` in {root}");
+    }
 }
 
 #[test]
@@ -225,26 +256,21 @@ fn only_the_output_and_tracefs_are_written() {
         ];
         calls.iter().any(|call| source.code.contains(call))
     };
+    assert_only_in("wakelat/src", &["wakelat/src/session/output.rs"], "writing", writes);
+    assert_only_in("wakelat-kernel/src", &[], "writing", writes);
     assert_only_in(
-        "wakelat/src",
+        "wakelat-tracefs/src",
         &[
-            "wakelat/src/session/output.rs",
-            "wakelat/src/timerlat/live/buffer.rs",
-            "wakelat/src/timerlat/live/saved_settings.rs",
-            "wakelat/src/timerlat/live/placement.rs",
-            "wakelat/src/tracefs/",
+            "wakelat-tracefs/src/instance.rs",
+            "wakelat-tracefs/src/leftovers.rs",
+            "wakelat-tracefs/src/mount.rs",
+            "wakelat-tracefs/src/tracer/buffer.rs",
+            "wakelat-tracefs/src/tracer/placement.rs",
+            "wakelat-tracefs/src/tracer/saved_settings.rs",
         ],
         "writing",
         writes,
     );
-}
-
-#[test]
-fn the_common_crate_needs_no_std() {
-    for source in sources("wakelat-common/src") {
-        assert!(!source.words().any(|word| word == "std"), "`std` in {}", source.path);
-    }
-    assert!(read("wakelat-common/src/lib.rs").contains("#![cfg_attr(not(any(feature = \"user\", test)), no_std)]"));
 }
 
 #[test]
@@ -253,29 +279,48 @@ fn only_the_command_line_uses_clap() {
     assert_only_in("wakelat/src", &["wakelat/src/cli/"], "clap", uses);
 }
 
+/// The libraries of the command that touch the machine.
+const LIBRARIES: [&str; 2] = ["wakelat-kernel/src", "wakelat-tracefs/src"];
+
 #[test]
 fn only_main_ends_the_process() {
     let ends = |source: &Source| ["ExitCode", "process::exit", "abort"].iter().any(|word| source.code.contains(word));
     assert_only_in("wakelat/src", &["wakelat/src/main.rs"], "an exit", ends);
+    for directory in LIBRARIES {
+        assert_only_in(directory, &[], "an exit", ends);
+    }
 }
 
 /// The macros for standard output and error panic if the reader has closed the stream.
 #[test]
 fn no_macro_that_panics_on_a_closed_stream_is_used() {
     let panics = |source: &Source| ["print!(", "println!("].iter().any(|call| source.code.contains(call));
-    assert_only_in("wakelat/src", &[], "a macro that panics", panics);
+    for directory in ["wakelat/src"].into_iter().chain(LIBRARIES) {
+        assert_only_in(directory, &[], "a macro that panics", panics);
+    }
 }
 
 #[test]
 fn a_file_is_short_and_named_after_what_it_does() {
     let vague = ["helper", "helpers", "manager", "misc", "util", "utils"];
-    let crates = ["wakelat", "wakelat-common", "wakelat-core", "wakelat-ebpf", "tests", "xtask", "fuzz"];
-    for path in crates.iter().flat_map(|directory| files(directory, "rs")) {
+    for path in CRATES.iter().chain(&["fuzz"]).flat_map(|directory| files(directory, "rs")) {
         let lines = read(&path).lines().count();
         assert!(lines < LONGEST, "{path} has {lines} lines; expected fewer than {LONGEST}");
         assert!(!path.split(['/', '.']).any(|part| vague.contains(&part)), "the name of {path} is vague");
     }
 }
+
+/// The crates of the workspace, by directory.
+const CRATES: [&str; 8] = [
+    "tests",
+    "wakelat",
+    "wakelat-common",
+    "wakelat-core",
+    "wakelat-ebpf",
+    "wakelat-kernel",
+    "wakelat-tracefs",
+    "xtask",
+];
 
 /// Line limit of a file: one with more than some 400 lines has more than one job.
 const LONGEST: usize = 420;
@@ -283,7 +328,7 @@ const LONGEST: usize = 420;
 #[test]
 fn no_test_is_ignored() {
     let ignore = concat!("#[", "ignore");
-    for directory in ["wakelat", "wakelat-common", "wakelat-core", "wakelat-ebpf", "tests", "xtask"] {
+    for directory in CRATES {
         for path in files(directory, "rs") {
             assert!(!read(&path).contains(ignore), "{path}");
         }

@@ -3,11 +3,9 @@
 use clap::Args;
 
 use super::{FilterFlags, OutputFlags, ResourceFlags, ThresholdFlags, WindowFlags};
-use crate::{
-    config::{Config, ConfigError, number},
-    kernel::Machine,
-};
+use crate::config::{Config, ConfigError, number};
 use wakelat_core::report::Mode;
+use wakelat_kernel::Machine;
 
 /// Number of groups if the command has no flag for it.
 const MAX_GROUPS: usize = 16384;

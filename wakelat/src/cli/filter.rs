@@ -5,12 +5,10 @@ use std::{ffi::OsString, ops::RangeInclusive, path::PathBuf};
 use clap::{Args, ValueEnum};
 use wakelat_common::{Class, Classes};
 
-use crate::{
-    config::{ConfigError, FilterConfig, all_classes, names, number, ranges::Ranges},
-    hist_trigger::recipe::TriggerFilter,
-    kernel::Machine,
-};
+use crate::config::{ConfigError, FilterConfig, all_classes, names, number};
 use wakelat_core::report::LatencyFrom;
+use wakelat_kernel::{Machine, ranges::Ranges};
+use wakelat_tracefs::hist_trigger::recipe::TriggerFilter;
 
 /// The heading of the filter flags.
 const HEADING: &str = "Filter (all conditions apply to the waiting task)";

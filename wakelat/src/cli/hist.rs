@@ -3,10 +3,8 @@
 use clap::Args;
 
 use super::{CommonFlags, GroupingFlags};
-use crate::{
-    config::{Config, ConfigError, number, span},
-    kernel::Machine,
-};
+use crate::config::{Config, ConfigError, number, span};
+use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
 Examples:

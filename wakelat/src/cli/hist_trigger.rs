@@ -1,18 +1,16 @@
 //! `wakelat hist-trigger`
 
-use clap::{Args, Subcommand, ValueEnum, builder::PossibleValue};
+use clap::{Args, Subcommand};
 
-use super::{RenderFlags, TaskFlags};
-use crate::{
-    config::{ConfigError, HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig, span},
-    hist_trigger::{
-        chart::ChartSelection,
-        recipe::{Buckets, DEFAULT_SIZE, LatencyKey, RecipeError, TriggerRecipe},
-        unit::Unit,
-    },
-    kernel::release::Release,
-};
+use super::{RenderFlags, TaskFlags, named_value::named_value};
+use crate::config::{ConfigError, HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig, span};
 use wakelat_core::report::LatencyFrom;
+use wakelat_kernel::release::Release;
+use wakelat_tracefs::hist_trigger::{
+    chart::ChartSelection,
+    recipe::{Buckets, DEFAULT_SIZE, LatencyKey, RecipeError, TriggerRecipe},
+    unit::Unit,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +52,7 @@ struct ShowFlags {
     source: SourceFlags,
 
     /// Unit of the bucketed key, or of the only key: none, ns, us
-    #[arg(long, value_name = "UNIT", hide_possible_values = true)]
+    #[arg(long, value_name = "UNIT", value_parser = named_value(&UNITS), hide_possible_values = true)]
     unit: Option<Unit>,
 
     /// Print a JSON document per histogram instead, like `hist-trigger json`
@@ -83,7 +81,7 @@ struct ChartFlags {
     log2: bool,
 
     /// Unit of the key: none, ns, us
-    #[arg(long, value_name = "UNIT", hide_possible_values = true)]
+    #[arg(long, value_name = "UNIT", value_parser = named_value(&UNITS), hide_possible_values = true)]
     unit: Option<Unit>,
 
     #[command(flatten)]
@@ -107,7 +105,7 @@ struct PrintFlags {
     from: String,
 
     /// Also group by these keys, at most two: tid, prio, comm, cpu
-    #[arg(long, value_name = "KEYS", value_delimiter = ',', hide_possible_values = true)]
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = named_value(&KEYS), hide_possible_values = true)]
     by: Vec<LatencyKey>,
 
     /// Use buckets of this width, such as 10us, instead of powers of two; a bare number is ns
@@ -162,36 +160,12 @@ fn bucket_width(text: &str) -> Result<u64, String> {
     if width_ns > 1_000_000_000 { Err(format!("`{text}` is too wide; expected at most `1s`")) } else { Ok(width_ns) }
 }
 
-impl ValueEnum for Unit {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::None, Self::Ns, Self::Us]
-    }
+/// The units, by name.
+const UNITS: [(&str, Unit); 3] = [("none", Unit::None), ("ns", Unit::Ns), ("us", Unit::Us)];
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let name = match self {
-            Self::None => "none",
-            Self::Ns => "ns",
-            Self::Us => "us",
-        };
-        Some(name.into())
-    }
-}
-
-impl ValueEnum for LatencyKey {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Tid, Self::Prio, Self::Comm, Self::Cpu]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let name = match self {
-            Self::Tid => "tid",
-            Self::Prio => "prio",
-            Self::Comm => "comm",
-            Self::Cpu => "cpu",
-        };
-        Some(name.into())
-    }
-}
+/// The keys besides the latency, by name.
+const KEYS: [(&str, LatencyKey); 4] =
+    [("tid", LatencyKey::Tid), ("prio", LatencyKey::Prio), ("comm", LatencyKey::Comm), ("cpu", LatencyKey::Cpu)];
 
 impl HistTriggerFlags {
     /// What is printed, and where.
@@ -273,8 +247,6 @@ mod tests {
     use clap::{CommandFactory as _, Parser};
 
     use super::*;
-    use crate::hist_trigger::run;
-    use wakelat_core::render::Style;
 
     #[derive(Parser)]
     struct Command {
@@ -290,9 +262,8 @@ mod tests {
 
     /// The commands that `hist-trigger print` prints.
     fn print(args: &[&str]) -> anyhow::Result<String> {
-        let mut out = Vec::new();
-        run::run(&action(&[&["print"], args].concat())?, &Style::default(), &mut out)?;
-        Ok(String::from_utf8(out)?)
+        let HistTriggerAction::Print(print) = action(&[&["print"], args].concat())? else { panic!("not `print`") };
+        Ok(print.recipe.shell(&print.kernel, "/sys/kernel/tracing", &print.tgids, print.duration_ns))
     }
 
     #[test]

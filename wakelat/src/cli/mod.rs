@@ -10,6 +10,7 @@ mod filter;
 mod grouping;
 mod hist;
 mod hist_trigger;
+mod named_value;
 mod output;
 mod record;
 mod resources;
@@ -32,7 +33,8 @@ use std::ffi::OsString;
 use anyhow::Result;
 use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::{config::Command, kernel::Machine};
+use crate::config::Command;
+use wakelat_kernel::Machine;
 
 use common::CommonFlags;
 use filter::{ClassName, FilterFlags, FromEvent, TaskFlags};

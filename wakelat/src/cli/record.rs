@@ -7,11 +7,9 @@ use super::{
     collected_events::CollectFlags,
     why::{adjust_from, with_all_waits},
 };
-use crate::{
-    config::{Config, ConfigError},
-    kernel::Machine,
-};
+use crate::config::{Config, ConfigError};
 use wakelat_core::recording::CollectedEvents;
+use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,19 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, builder::PossibleValue};
+use clap::Args;
 
-use crate::{
-    config::{Attach, ConfigError, Resources, number, size, span},
-    kernel::Machine,
-};
+use super::named_value::named_value;
+use crate::config::{Attach, ConfigError, Resources, number, size, span};
+use wakelat_kernel::Machine;
 
 /// Resources of the machine that the measurement uses.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Resources")]
 pub struct ResourceFlags {
     /// Attach to typed (btf), raw (raw) or classic (classic) tracepoints, or to the best the kernel supports (auto)
-    #[arg(long, value_name = "KIND", default_value = "auto", hide_possible_values = true)]
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = named_value(&ATTACH), hide_possible_values = true)]
     pub attach: Attach,
 
     /// Read the kernel's BTF from this file instead of /sys/kernel/btf/vmlinux
@@ -40,21 +39,9 @@ pub struct ResourceFlags {
     pub rt_priority: Option<u8>,
 }
 
-impl ValueEnum for Attach {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Auto, Self::Btf, Self::Raw, Self::Classic]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let name = match self {
-            Self::Auto => "auto",
-            Self::Btf => "btf",
-            Self::Raw => "raw",
-            Self::Classic => "classic",
-        };
-        Some(name.into())
-    }
-}
+/// The ways to attach programs, by name.
+pub(super) const ATTACH: [(&str, Attach); 4] =
+    [("auto", Attach::Auto), ("btf", Attach::Btf), ("raw", Attach::Raw), ("classic", Attach::Classic)];
 
 impl ResourceFlags {
     /// The resources, and notes on values that differ from those given.

@@ -3,15 +3,13 @@
 use wakelat_common::{Class, Classes, filter::part};
 
 use super::*;
-use crate::{
-    config::{Attach, Colour, Config, OutputFormat, TableConfig, ThresholdAction, ThresholdConfig},
-    kernel::machine,
-};
+use crate::config::{Attach, Colour, Config, OutputFormat, TableConfig, ThresholdAction, ThresholdConfig};
 use wakelat_core::{
     aggregate::key::Key,
     render::top_table::Sort,
     report::{LatencyFrom, Mode},
 };
+use wakelat_kernel::testing;
 
 /// Splits at spaces, except within single quotes.
 fn words(line: &str) -> Vec<OsString> {
@@ -27,7 +25,7 @@ fn read(line: &str, machine: &Machine) -> Result<Command, CliError> {
 }
 
 fn config(line: &str) -> Config {
-    let (_directory, machine) = machine::tests::arbitrary();
+    let (_directory, machine) = testing::arbitrary();
     match read(line, &machine) {
         Ok(Command::Hist(config) | Command::Top(config, _) | Command::Trace(config, _)) => config,
         other => panic!("{line}: {other:?}"),
@@ -37,7 +35,7 @@ fn config(line: &str) -> Config {
 /// The error message of a rejected command line, with the machine's directory replaced by `ROOT`, and
 /// its exit code.
 fn refused(line: &str, change: impl FnOnce(&mut Machine)) -> (String, u8) {
-    let (directory, mut machine) = machine::tests::arbitrary();
+    let (directory, mut machine) = testing::arbitrary();
     change(&mut machine);
     let root = directory.path().canonicalize().unwrap().display().to_string();
     let refusal = read(&line.replace("ROOT", &root), &machine).expect_err(line);
@@ -175,7 +173,7 @@ fn the_output_has_the_given_format_and_destination() {
 
 #[test]
 fn the_table_is_sorted_as_requested() {
-    let (_directory, machine) = machine::tests::arbitrary();
+    let (_directory, machine) = testing::arbitrary();
     let table = |line| match read(line, &machine) {
         Ok(Command::Top(_, table)) => table,
         other => panic!("{other:?}"),
@@ -204,10 +202,10 @@ fn a_ring_size_is_rounded_up_with_a_note() {
 
 #[test]
 fn maps_are_sized_by_the_machine() {
-    let (_directory, mut machine) = machine::tests::arbitrary();
+    let (_directory, mut machine) = testing::arbitrary();
     let mut sized = |threads, pid_max, cpus: &str| {
         (machine.threads, machine.pid_max, machine.cpus) =
-            (threads, pid_max, crate::kernel::cpus::Cpus::parse(cpus).unwrap());
+            (threads, pid_max, wakelat_kernel::cpus::Cpus::parse(cpus).unwrap());
         match read("wakelat hist", &machine) {
             Ok(Command::Hist(config)) => (config.resources.max_tasks, config.resources.ring_bytes),
             other => panic!("{other:?}"),
@@ -221,7 +219,7 @@ fn maps_are_sized_by_the_machine() {
 
 #[test]
 fn verbosity_counts() {
-    let (_directory, machine) = machine::tests::arbitrary();
+    let (_directory, machine) = testing::arbitrary();
     let verbosity = |line| parse_on(words(line), || Ok(machine.clone())).unwrap().verbosity;
     assert_eq!((verbosity("wakelat hist"), verbosity("wakelat -v hist"), verbosity("wakelat hist -vv")), (0, 1, 2));
 }

@@ -2,10 +2,8 @@
 
 use clap::Args;
 
-use crate::{
-    config::{ConfigError, ThresholdAction, ThresholdConfig, span},
-    kernel::Machine,
-};
+use crate::config::{ConfigError, ThresholdAction, ThresholdConfig, span};
+use wakelat_kernel::Machine;
 
 /// The threshold.
 #[derive(Clone, Debug, Default, Args)]

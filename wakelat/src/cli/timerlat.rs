@@ -9,17 +9,15 @@ use super::{
     CliError, OutputFlags, RenderFlags, WindowFlags,
     tracer::{NoiseFlags, TimerFlags},
 };
-use crate::{
-    config::{
-        ConfigError, LiveConfig, OsnoiseConfig, TimerlatConfig, TracerConfig, TracerEvents, TracerInput, number, span,
-    },
-    kernel::Machine,
-    timerlat::{
-        linear::Bins,
-        render::{LatencyDisplay, NoiseView, TimerlatView},
-        saved_trace::{OsnoiseOptions, SavedTrace, TimerlatOptions},
-    },
+use crate::config::{
+    ConfigError, LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerConfig, TracerInput, number, span,
 };
+use wakelat_core::timerlat::{
+    linear::Bins,
+    render::{LatencyDisplay, NoiseView, OsnoiseOptions, TimerlatOptions, TimerlatView},
+};
+use wakelat_kernel::Machine;
+use wakelat_tracefs::tracer::TracerEvents;
 
 /// Number of the worst activations that are shown by default.
 const DEFAULT_WORST: usize = 3;

@@ -6,11 +6,9 @@ use clap::{
 };
 
 use super::{CommonFlags, GroupingFlags};
-use crate::{
-    config::{Config, ConfigError, TableConfig, number, span},
-    kernel::Machine,
-};
+use crate::config::{Config, ConfigError, TableConfig, number, span};
 use wakelat_core::{aggregate::key::Key, render::top_table::Sort};
+use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,11 +3,9 @@
 use clap::Args;
 
 use super::CommonFlags;
-use crate::{
-    config::{Config, ConfigError, TraceAllConfig, TraceRows},
-    kernel::Machine,
-};
+use crate::config::{Config, ConfigError, TraceAllConfig, TraceRows};
 use wakelat_core::timeline::slice::SchedLineOptions;
+use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, builder::PossibleValue};
 
-use crate::{
-    config::{
-        Attach, CgroupChoice, ConfigError, Priority, SourceChoice, ThresholdAction, Tracer, TracerConfig,
-        UserThreadConfig, UserThreadsConfig, number, ranges::Ranges, span,
-    },
-    kernel::{Machine, cpus::Cpus},
+use super::{named_value::named_value, resources::ATTACH};
+use crate::config::{
+    Attach, ConfigError, Priority, SourceChoice, ThresholdAction, TracerConfig, UserThreadConfig, number, priority,
+    span,
 };
+use wakelat_kernel::{Machine, cpus::Cpus, ranges::Ranges};
+use wakelat_tracefs::tracer::{CgroupChoice, Tracer, TracerSetup, UserThreadsConfig};
 
 /// Flags of both tracers.
 #[derive(Clone, Debug, Args)]
@@ -25,7 +25,7 @@ pub struct TracerFlags {
     pub house_keeping: Option<Ranges>,
 
     /// Policy and priority of the measuring threads: f:PRIO, r:PRIO, o:NICE or d:RUNTIME:PERIOD
-    #[arg(short = 'P', long, value_name = "PRIORITY", value_parser = Priority::parse, allow_hyphen_values = true)]
+    #[arg(short = 'P', long, value_name = "PRIORITY", value_parser = priority, allow_hyphen_values = true)]
     pub priority: Option<Priority>,
 
     /// Move the measuring threads to this cgroup [without PATH: wakelat's own]
@@ -49,7 +49,7 @@ pub struct TracerFlags {
     pub source: SourceChoice,
 
     /// How programs are attached: btf, raw, auto
-    #[arg(long, value_name = "KIND", default_value = "auto", hide = true)]
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = named_value(&ATTACH), hide = true)]
     pub attach: Attach,
 }
 
@@ -146,7 +146,7 @@ impl ValueEnum for SourceChoice {
 
 impl TracerFlags {
     /// The configuration of a run with these stop limits. The limits are in µs, as in
-    /// [`TracerConfig::stop_us`] and [`TracerConfig::stop_total_us`].
+    /// [`TracerSetup::stop_us`] and [`TracerSetup::stop_total_us`].
     fn config(
         &self,
         tracer: Tracer,
@@ -165,11 +165,8 @@ impl TracerFlags {
         for option in &self.options {
             check_option(option)?;
         }
-        Ok(TracerConfig {
-            source: self.source,
-            attach: self.attach,
+        let setup = TracerSetup {
             cpus: cpus("--cpus", &self.cpus)?,
-            house_keeping: cpus("--house-keeping", &self.house_keeping)?,
             stop_us,
             stop_total_us,
             options: self.options.iter().map(|option| option.to_uppercase()).collect(),
@@ -178,6 +175,14 @@ impl TracerFlags {
                 "" => CgroupChoice::Own,
                 name => CgroupChoice::Named(name.to_owned()),
             }),
+            stops_in_kernel: action == ThresholdAction::Stop,
+            ..TracerSetup::new(tracer)
+        };
+        Ok(TracerConfig {
+            setup,
+            source: self.source,
+            attach: self.attach,
+            house_keeping: cpus("--house-keeping", &self.house_keeping)?,
             action,
             trace: self.trace.clone(),
             ..TracerConfig::new(tracer)
@@ -227,13 +232,15 @@ fn check_option(option: &str) -> Result<(), ConfigError> {
 impl TimerFlags {
     /// The configuration of the run.
     pub(super) fn config(&self, machine: &Machine) -> Result<TracerConfig, ConfigError> {
-        Ok(TracerConfig {
+        let mut config = self.tracer.config(Tracer::Timerlat, [self.irq, self.thread.or(self.auto)], machine)?;
+        config.dma_latency_us = self.dma_latency;
+        config.setup = TracerSetup {
             period_us: self.period,
             print_stack_us: self.stack.or(self.auto),
             user: self.user_threads.then(|| UserThreadsConfig { load: self.user_load.clone() }),
-            dma_latency_us: self.dma_latency,
-            ..self.tracer.config(Tracer::Timerlat, [self.irq, self.thread.or(self.auto)], machine)?
-        })
+            ..config.setup
+        };
+        Ok(config)
     }
 }
 
@@ -248,21 +255,21 @@ impl NoiseFlags {
             )));
         }
         let stop_us = self.stop.or(self.auto);
-        let config = self.tracer.config(Tracer::Osnoise, [stop_us, self.stop_total], machine)?;
+        let mut config = self.tracer.config(Tracer::Osnoise, [stop_us, self.stop_total], machine)?;
         // The kernel reports that a noise stopped the run, but not which one; an action at each needs a
         // record of each.
-        let wants_single_noise = self.auto.is_some() || stop_us.is_some() && !config.stops_in_kernel();
-        Ok(TracerConfig {
-            wants_single_noise,
+        config.wants_single_noise = self.auto.is_some() || stop_us.is_some() && !config.stops_in_kernel();
+        config.setup = TracerSetup {
             period_us: self.period,
             runtime_us: self.runtime,
             threshold_us: self.noise.or(self.auto.map(|_| 1)),
-            ..config
-        })
+            ..config.setup
+        };
+        Ok(config)
     }
 }
 
-/// Run one user-space measuring thread, started by wakelat itself; see [`crate::timerlat::live::user`]
+/// Run one user-space measuring thread, started by wakelat itself; see [`crate::commands::timerlat_thread`]
 #[derive(Clone, Debug, Args)]
 pub struct ThreadFlags {
     /// The process that starts it
@@ -274,7 +281,7 @@ pub struct ThreadFlags {
     cpu: u32,
 
     /// How it is scheduled
-    #[arg(long, value_parser = Priority::parse)]
+    #[arg(long, value_parser = priority)]
     priority: Priority,
 
     /// `timerlat_fd` of that CPU

@@ -3,12 +3,9 @@
 use clap::{Args, ValueEnum, builder::PossibleValue};
 
 use super::{FilterFlags, OutputFlags, RenderFlags, ResourceFlags, TaskFlags};
-use crate::{
-    config::{ConfigError, VerifyConfig, span},
-    kernel::Machine,
-    verify::injected_error::InjectedError,
-};
+use crate::config::{ConfigError, InjectedError, VerifyConfig, span};
 use wakelat_core::report::LatencyFrom;
+use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,10 +8,8 @@ use super::{
     ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, collected_events::CollectFlags,
     stacks::StacksFlags,
 };
-use crate::{
-    config::{Command, WhyConfig, WhyRecordedConfig, number},
-    kernel::Machine,
-};
+use crate::config::{Command, WhyConfig, WhyRecordedConfig, number};
+use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
 Examples:

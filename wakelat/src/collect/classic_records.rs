@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use wakelat_common::classic_record::Offsets;
 
-use crate::kernel::format::EventFormat;
+use wakelat_kernel::format::EventFormat;
 
 /// Offsets for the three kinds of task in a record, configured when the programs are loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

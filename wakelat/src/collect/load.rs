@@ -29,10 +29,8 @@ use super::{
     task_table::{TaskTable, TaskTableSize},
     waiting_tasks,
 };
-use crate::{
-    config::Attach,
-    kernel::{btf, release::Release},
-};
+use crate::config::Attach;
+use wakelat_kernel::{btf, release::Release};
 
 /// The BPF programs, compiled by the build script.
 pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));

@@ -16,7 +16,8 @@ use super::{
     load::{self, OBJECT},
     map,
 };
-use crate::config::{Attach, Tracer, TracerEvents};
+use crate::config::Attach;
+use wakelat_tracefs::tracer::{Tracer, TracerEvents};
 
 /// Loaded programs on the tracer's tracepoints. Dropping it detaches and unloads everything.
 pub struct TracerPrograms {

@@ -9,16 +9,14 @@ use std::{
 
 use wakelat_common::stack::StackBudget;
 
-use crate::{
-    collect,
-    kernel::{
-        kernel_symbols::KernelSymbols,
-        user_symbols::{CodeLocation, UserSymbolizer},
-    },
-};
+use crate::collect;
 use wakelat_core::{
     timeline::stack_event::{StackEvent, StackId},
     why::stacks::{self, Frames, NoSymbols, StackCounts, WaitStacks},
+};
+use wakelat_kernel::{
+    kernel_symbols::KernelSymbols,
+    user_symbols::{CodeLocation, UserSymbolizer},
 };
 
 /// Converts stacks to function names. Each stack is looked up once.

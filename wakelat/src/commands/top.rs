@@ -11,7 +11,6 @@ use super::{keys, run, style, terminal, timeline_for_grouping};
 use crate::{
     collect::TimelineSettings,
     config::{Config, TableConfig},
-    kernel::thread_run_time::RunTimes,
     session::{Input, InputAction, StopReason, View},
 };
 use wakelat_core::{
@@ -19,6 +18,7 @@ use wakelat_core::{
     render::{self, ReportRenderer, Style, screen},
     report::{Group, KeyValue, Report},
 };
+use wakelat_kernel::thread_run_time::RunTimes;
 
 /// `top`: shows the table of groups repeatedly, since the start or for the last interval.
 ///

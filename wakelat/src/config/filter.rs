@@ -12,13 +12,14 @@ use wakelat_common::{
     sample::COMM_LEN,
 };
 
-use super::{ConfigError, ranges::Ranges};
-use crate::kernel::{
+use super::ConfigError;
+use wakelat_core::wait::{Comm, Wait};
+use wakelat_kernel::ranges::Ranges;
+use wakelat_kernel::{
     Machine,
     cgroup::{Cgroup, CgroupError},
     machine::TaskKind,
 };
-use wakelat_core::wait::{Comm, Wait};
 
 /// The filter, as the BPF programs take it. A task must match every part in force, and one value of each
 /// part.

@@ -1,8 +1,8 @@
 //! Grouping of waits.
 
 use super::ConfigError;
-use crate::kernel::{Machine, cgroup, mounts};
 use wakelat_core::{aggregate::key::Key, report::Mode};
+use wakelat_kernel::{Machine, cgroup, mounts};
 
 /// Grouping of waits.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! The configuration of `hist-trigger`.
 
 use super::OutputConfig;
-use crate::{
-    hist_trigger::{chart::ChartSelection, recipe::TriggerRecipe, unit::Unit},
-    kernel::release::Release,
-};
+use wakelat_kernel::release::Release;
+use wakelat_tracefs::hist_trigger::{chart::ChartSelection, recipe::TriggerRecipe, unit::Unit};
 
 /// The configuration of `hist-trigger`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 
 pub mod names;
 pub mod number;
-pub mod ranges;
 pub mod size;
 pub mod span;
 
@@ -13,6 +12,7 @@ mod events;
 mod filter;
 mod grouping;
 mod hist_trigger;
+mod injected_error;
 mod output;
 mod recording;
 mod resources;
@@ -20,7 +20,6 @@ mod signal_names;
 mod threshold;
 mod timerlat;
 mod tracer;
-mod tracer_events;
 mod verify;
 mod window;
 
@@ -28,7 +27,6 @@ use std::path::PathBuf;
 
 use wakelat_common::{Class, Classes};
 
-use crate::kernel::Machine;
 use wakelat_core::{
     aggregate::key::Key,
     recording::CollectedEvents,
@@ -36,24 +34,23 @@ use wakelat_core::{
     report::{LatencyFrom, Mode},
     timeline::slice::SchedLineOptions,
 };
+use wakelat_kernel::Machine;
 
-pub use crate::kernel::cgroup::Cgroup;
 pub use error::ConfigError;
 pub use events::EventsConfig;
 pub use filter::FilterConfig;
 pub use grouping::GroupingConfig;
 pub use hist_trigger::{HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig};
+pub use injected_error::InjectedError;
 pub use output::{Colour, OutputConfig};
 pub use recording::WhyRecordedConfig;
-pub use resources::{Attach, Resources};
+pub use resources::Resources;
 pub use threshold::{ThresholdAction, ThresholdConfig};
-pub use timerlat::{LiveConfig, OsnoiseConfig, TimerlatConfig, TracerInput};
-pub use tracer::{
-    CgroupChoice, Priority, SourceChoice, TIMERLAT_PERIOD_US, Tracer, TracerConfig, UserThreadConfig, UserThreadsConfig,
-};
-pub use tracer_events::TracerEvents;
+pub use timerlat::{LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerInput};
+pub use tracer::{SourceChoice, TracerConfig, UserThreadConfig, priority};
 pub use verify::VerifyConfig;
 pub use wakelat_core::render::OutputFormat;
+pub use wakelat_kernel::{attach::Attach, cgroup::Cgroup, thread_priority::Priority};
 pub use window::WindowConfig;
 
 /// What one run does.

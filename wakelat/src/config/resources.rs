@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::ConfigError;
-use crate::kernel::Machine;
+use super::{Attach, ConfigError};
+use wakelat_kernel::Machine;
 
 /// Resources of the machine that the measurement uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,20 +22,6 @@ pub struct Resources {
     pub drain_interval_ns: u64,
     /// SCHED_FIFO priority of the reader, 1–99, or 0 for none; none if not given.
     pub rt_priority: Option<u8>,
-}
-
-/// How the programs are attached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Attach {
-    /// `Btf` if the kernel supports it, otherwise `Raw`, or `Classic` without BTF.
-    #[default]
-    Auto,
-    /// BTF-typed tracepoints (tp_btf): cheaper.
-    Btf,
-    /// Raw tracepoints (raw_tp): on any kernel with BTF.
-    Raw,
-    /// Classic tracepoints: without BTF, and without process ids, policies and cgroups.
-    Classic,
 }
 
 /// Slots of the smallest default task table.

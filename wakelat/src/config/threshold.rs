@@ -1,7 +1,7 @@
 //! The threshold: the shortest wait that counts, and the action at the first one.
 
 use super::{ConfigError, number, signal_names};
-use crate::kernel::Machine;
+use wakelat_kernel::Machine;
 
 /// The threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 //! The configuration of `timerlat` and `osnoise`: what to show, of a saved trace or of the tracer
 //! itself.
 
+use std::path::PathBuf;
+
 use super::{OutputConfig, TracerConfig, WindowConfig};
-use crate::timerlat::saved_trace::{OsnoiseOptions, SavedTrace, TimerlatOptions};
+use wakelat_core::timerlat::render::{OsnoiseOptions, TimerlatOptions};
 
 /// The configuration of `timerlat`.
 #[derive(Clone, Debug)]
@@ -29,6 +31,15 @@ pub enum TracerInput {
     Saved(SavedTrace),
     /// The tracer.
     Live(Box<LiveConfig>),
+}
+
+/// A saved trace, and where to write the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedTrace {
+    /// The path of the trace; `-` is standard input.
+    pub from: PathBuf,
+    /// Format and destination of the result.
+    pub output: OutputConfig,
 }
 
 /// A run of the tracer.

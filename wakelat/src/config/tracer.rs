@@ -2,46 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::{Attach, ThresholdAction, TracerEvents, number, span};
-use crate::kernel::cpus::Cpus;
-
-/// A tracer of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tracer {
-    /// A timer for each CPU, and a thread that it wakes.
-    Timerlat,
-    /// A thread for each CPU that detects what keeps it from running.
-    Osnoise,
-}
-
-impl Tracer {
-    /// Both tracers. The kernel runs one at a time.
-    pub const ALL: [Self; 2] = [Self::Timerlat, Self::Osnoise];
-
-    /// The name in `current_tracer`, which also begins the names of its threads.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Timerlat => "timerlat",
-            Self::Osnoise => "osnoise",
-        }
-    }
-
-    /// The kernel option that enables it.
-    pub fn option(self) -> &'static str {
-        match self {
-            Self::Timerlat => "CONFIG_TIMERLAT_TRACER",
-            Self::Osnoise => "CONFIG_OSNOISE_TRACER",
-        }
-    }
-
-    /// The tracepoint of its samples, from 6.15 on.
-    pub fn sample(self) -> &'static str {
-        match self {
-            Self::Timerlat => "timerlat_sample",
-            Self::Osnoise => "osnoise_sample",
-        }
-    }
-}
+use super::{Attach, Priority, ThresholdAction, number, span};
+use wakelat_kernel::cpus::Cpus;
+use wakelat_tracefs::tracer::{Tracer, TracerEvents, TracerSetup};
 
 /// Where records are read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,40 +16,6 @@ pub enum SourceChoice {
     Bpf,
     /// From the trace buffer.
     Buffer,
-}
-
-/// How a thread is scheduled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
-    /// SCHED_OTHER, with this nice value.
-    Other(i8),
-    /// SCHED_RR.
-    RoundRobin(u8),
-    /// SCHED_FIFO.
-    Fifo(u8),
-    /// SCHED_DEADLINE; the deadline is the period.
-    Deadline {
-        /// How long it may run in each period: ns.
-        runtime_ns: u64,
-        /// The period, which is also the deadline: ns.
-        period_ns: u64,
-    },
-}
-
-/// The cgroup of the measuring threads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CgroupChoice {
-    /// wakelat's own.
-    Own,
-    /// By its path.
-    Named(String),
-}
-
-/// Measurement by threads in user space.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserThreadsConfig {
-    /// The command that each thread runs at every activation, with `sh -c`; none for nothing.
-    pub load: Option<String>,
 }
 
 /// One measuring thread in user space, as configured by the run that starts it.
@@ -107,40 +36,18 @@ pub struct UserThreadConfig {
 /// The configuration of a run of a tracer.
 #[derive(Clone, Debug)]
 pub struct TracerConfig {
-    /// Which tracer runs.
-    pub tracer: Tracer,
+    /// What the tracer measures, and where.
+    pub setup: TracerSetup,
     /// Where records are read from.
     pub source: SourceChoice,
     /// How programs are attached, if any are.
     pub attach: Attach,
     /// Size of the ring buffer: bytes, a power of two, at least a page.
     pub ring_bytes: u32,
-    /// The CPUs to measure; none for all CPUs that are online.
-    pub cpus: Option<Cpus>,
     /// The CPUs on which wakelat's own threads run.
     pub house_keeping: Option<Cpus>,
-    /// The period of the timer, or of osnoise: µs.
-    pub period_us: Option<u64>,
-    /// How long osnoise measures in each of its periods: µs.
-    pub runtime_us: Option<u64>,
-    /// The IRQ latency, or the single noise, that stops the run: µs.
-    pub stop_us: Option<u64>,
-    /// The thread latency, or the total noise of a period, that stops the run: µs.
-    pub stop_total_us: Option<u64>,
-    /// The thread latency from which the stack is saved: µs.
-    pub print_stack_us: Option<u64>,
-    /// The shortest interruption that osnoise counts as noise: µs.
-    pub threshold_us: Option<u64>,
-    /// Options of the tracer, as named in `osnoise/options`.
-    pub options: Vec<String>,
-    /// Scheduling of the measuring threads; none for the tracer's default.
-    pub priority: Option<Priority>,
     /// The longest C-state exit latency that the CPUs may have: µs.
     pub dma_latency_us: Option<i32>,
-    /// Cgroup of the measuring threads; none for the kernel's choice.
-    pub cgroup: Option<CgroupChoice>,
-    /// Whether threads in user space measure.
-    pub user: Option<UserThreadsConfig>,
     /// The action when a latency reaches a stop limit.
     pub action: ThresholdAction,
     /// The file to which the records are saved in the tracer's text format.
@@ -155,23 +62,12 @@ impl TracerConfig {
     /// A run of the tracer with the kernel's settings on all CPUs, without limits.
     pub(crate) fn new(tracer: Tracer) -> Self {
         Self {
-            tracer,
+            setup: TracerSetup::new(tracer),
             source: SourceChoice::Auto,
             attach: Attach::Auto,
             ring_bytes: RING_BYTES,
-            cpus: None,
             house_keeping: None,
-            period_us: None,
-            runtime_us: None,
-            stop_us: None,
-            stop_total_us: None,
-            print_stack_us: None,
-            threshold_us: None,
-            options: Vec::new(),
-            priority: None,
             dma_latency_us: None,
-            cgroup: None,
-            user: None,
             action: ThresholdAction::Stop,
             trace: None,
             events: TracerEvents::default(),
@@ -179,20 +75,15 @@ impl TracerConfig {
         }
     }
 
-    /// The time between two activations of timerlat: ns; none for osnoise.
-    pub fn timer_period_ns(&self) -> Option<u64> {
-        (self.tracer == Tracer::Timerlat).then(|| self.period_us.unwrap_or(TIMERLAT_PERIOD_US) * 1000)
-    }
-
     /// Whether a single noise can stop the run without being recorded itself.
     pub fn stops_unrecorded(&self) -> bool {
-        self.tracer == Tracer::Osnoise && self.stop_us.is_some() && !self.events.single_noises
+        self.setup.tracer == Tracer::Osnoise && self.setup.stop_us.is_some() && !self.events.single_noises
     }
 
     /// The interval at which to read records: ns. A result that needs only osnoise's samples, one per
     /// period, can wait.
     pub fn drain_interval_ns(&self) -> u64 {
-        match (self.tracer, self.events.is_samples_only()) {
+        match (self.setup.tracer, self.events.is_samples_only()) {
             (Tracer::Osnoise, true) => LONG_DRAIN_INTERVAL_NS,
             _ => DRAIN_INTERVAL_NS,
         }
@@ -200,12 +91,10 @@ impl TracerConfig {
 
     /// Whether the kernel stops the tracer by itself: not if the run continues after the action.
     pub fn stops_in_kernel(&self) -> bool {
-        self.action == ThresholdAction::Stop
+        self.setup.stops_in_kernel
     }
 }
 
-/// The kernel's default period (`DEFAULT_TIMERLAT_PERIOD`, kernel/trace/trace_osnoise.c).
-pub const TIMERLAT_PERIOD_US: u64 = 1000;
 /// Room for more than a second of a busy machine: some 5 records of 128 bytes per activation, 1000
 /// activations a second, and 16 CPUs.
 const RING_BYTES: u32 = 16 * 1024 * 1024;
@@ -214,41 +103,27 @@ const DRAIN_INTERVAL_NS: u64 = 50_000_000;
 /// As seldom as rtla: each read is noise that wakelat itself makes.
 const LONG_DRAIN_INTERVAL_NS: u64 = 1_000_000_000;
 
-impl Priority {
-    /// Parses `o:NICE`, `r:PRIO`, `f:PRIO` or `d:RUNTIME:PERIOD`, as rtla does.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let refused =
-            || format!("`{text}` is not a priority; expected `f:1-99`, `r:1-99`, `o:-20-19` or `d:RUNTIME:PERIOD`");
-        let (policy, rest) = text.split_once(':').ok_or_else(refused)?;
-        match policy {
-            "o" => {
-                let nice = rest.parse::<i8>().ok().filter(|nice| (-20..=19).contains(nice));
-                nice.map(Self::Other).ok_or_else(refused)
-            }
-            "r" => number::rt_priority(rest).map(Self::RoundRobin),
-            "f" => number::rt_priority(rest).map(Self::Fifo),
-            "d" => {
-                let (runtime, period) = rest.split_once(':').ok_or_else(refused)?;
-                let (runtime_ns, period_ns) = (span::with_unit(runtime)?, span::with_unit(period)?);
-                if runtime_ns > period_ns {
-                    return Err(format!("`{text}`: the runtime is longer than the period; give a longer period"));
-                }
-                Ok(Self::Deadline { runtime_ns, period_ns })
-            }
-            _ => Err(refused()),
+/// Parses `o:NICE`, `r:PRIO`, `f:PRIO` or `d:RUNTIME:PERIOD`, as rtla does.
+pub fn priority(text: &str) -> Result<Priority, String> {
+    let refused =
+        || format!("`{text}` is not a priority; expected `f:1-99`, `r:1-99`, `o:-20-19` or `d:RUNTIME:PERIOD`");
+    let (policy, rest) = text.split_once(':').ok_or_else(refused)?;
+    match policy {
+        "o" => {
+            let nice = rest.parse::<i8>().ok().filter(|nice| (-20..=19).contains(nice));
+            nice.map(Priority::Other).ok_or_else(refused)
         }
-    }
-}
-
-impl std::fmt::Display for Priority {
-    /// Formats it as [`Self::parse`] accepts it.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Other(nice) => write!(f, "o:{nice}"),
-            Self::RoundRobin(priority) => write!(f, "r:{priority}"),
-            Self::Fifo(priority) => write!(f, "f:{priority}"),
-            Self::Deadline { runtime_ns, period_ns } => write!(f, "d:{runtime_ns}ns:{period_ns}ns"),
+        "r" => number::rt_priority(rest).map(Priority::RoundRobin),
+        "f" => number::rt_priority(rest).map(Priority::Fifo),
+        "d" => {
+            let (runtime, period) = rest.split_once(':').ok_or_else(refused)?;
+            let (runtime_ns, period_ns) = (span::with_unit(runtime)?, span::with_unit(period)?);
+            if runtime_ns > period_ns {
+                return Err(format!("`{text}`: the runtime is longer than the period; give a longer period"));
+            }
+            Ok(Priority::Deadline { runtime_ns, period_ns })
         }
+        _ => Err(refused()),
     }
 }
 
@@ -259,15 +134,15 @@ mod tests {
     #[test]
     fn a_priority_reads_back_as_it_was_written() {
         for text in ["o:-20", "o:19", "r:1", "f:99", "d:500000ns:1000000ns"] {
-            assert_eq!(Priority::parse(text).unwrap().to_string(), text);
+            assert_eq!(priority(text).unwrap().to_string(), text);
         }
-        assert_eq!(Priority::parse("d:500us:1ms"), Priority::parse("d:500000ns:1000000ns"));
+        assert_eq!(priority("d:500us:1ms"), priority("d:500000ns:1000000ns"));
     }
 
     #[test]
     fn an_invalid_priority_is_rejected() {
         for text in ["", "95", "f:", "f:0", "f:100", "x:1", "o:20", "d:1ms", "d:2ms:1ms"] {
-            assert!(Priority::parse(text).is_err(), "{text}");
+            assert!(priority(text).is_err(), "{text}");
         }
     }
 }

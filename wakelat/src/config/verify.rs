@@ -1,8 +1,8 @@
 //! The configuration of `verify`.
 
-use super::{FilterConfig, OutputConfig, Resources};
-use crate::{hist_trigger::recipe::TriggerFilter, verify::injected_error::InjectedError};
+use super::{FilterConfig, InjectedError, OutputConfig, Resources};
 use wakelat_core::report::LatencyFrom;
+use wakelat_tracefs::hist_trigger::recipe::TriggerFilter;
 
 /// The configuration of `verify`.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-use crate::kernel::task_schedstat::Schedstat;
+use wakelat_kernel::task_schedstat::Schedstat;
 
 /// Current CLOCK_MONOTONIC, the clock of `bpf_ktime_get_ns()`: ns.
 pub fn monotonic_ns() -> u64 {

@@ -13,7 +13,6 @@ pub(crate) mod program_settings;
 mod progress;
 pub(crate) mod saved_input;
 pub(crate) mod stop;
-pub(crate) mod thread_priority;
 mod view;
 mod window;
 pub(crate) mod window_schedule;

@@ -13,12 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::kernel::{Roots, kernel_symbols::KernelSymbols, namespace};
 use wakelat_core::{
     aggregate::key::{Key, Names},
     hash::{HashMap, HashSet},
     wait::{Comm, Namespace, Wait},
 };
+use wakelat_kernel::{Roots, kernel_symbols::KernelSymbols, namespace};
 
 /// How long the name of a thread is used before it is read again: no thread is looked up more often.
 const NAME_MAX_AGE: Duration = Duration::from_millis(500);

@@ -21,11 +21,9 @@ use super::{
     overhead_limit::{LimitReading, OverheadLimit},
     program_cost::{AttachedTime, MeasuredSlice, OverheadCost, ProgramTimeEstimate},
 };
-use crate::{
-    collect::{Collector, ProgramStats, RunCounts},
-    kernel::{Roots, context_switches},
-};
+use crate::collect::{Collector, ProgramStats, RunCounts};
 use wakelat_core::aggregate::estimate::Period;
+use wakelat_kernel::{Roots, context_switches};
 
 /// Time from the beginning of one slice to that of the next.
 const SLICE_INTERVAL: Duration = Duration::from_secs(2);

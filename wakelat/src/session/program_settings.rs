@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{Environment, thread_priority};
+use super::Environment;
 use crate::{
     collect::{FilterSettings, Settings, TimelineSettings},
     config::{Config, Priority},
@@ -17,6 +17,7 @@ use wakelat_core::{
     aggregate::key::Key,
     report::{LatencyFrom, Mode},
 };
+use wakelat_kernel::thread_priority;
 
 /// The largest page size: enough for a ring buffer that carries no records.
 const SMALLEST_RING: u32 = 1 << 16;

@@ -14,11 +14,9 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{
-    output::{Output, StdoutPipe, WriteResult},
-    thread_priority,
-};
+use super::output::{Output, StdoutPipe, WriteResult};
 use crate::config::Priority;
+use wakelat_kernel::thread_priority;
 
 /// Size from which pending bytes are sent to the thread, even if more are about to follow.
 const CHUNK: usize = 1 << 18;

@@ -1,0 +1,409 @@
+//! One verification on the running kernel: attaches programs and triggers, measures the window, and removes
+//! everything.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use aya::sys::{Stats, enable_stats};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use wakelat_common::{Class, Classes, Counter, filter::part};
+
+use super::{
+    checks::{self, Check, SwitchCounts},
+    compare, document,
+    evaluation::{NotCompared, Verdict, WindowMeasurement},
+    paired_waits::PairedWaits,
+    schedstat::TaskSchedstats,
+    side::ExactCounts,
+    text,
+    triggers::PlacedTriggers,
+    window::{TimeBracket, VerifyWindow},
+};
+use crate::{
+    collect::{Collector, CounterTotals, FilterSettings, Settings},
+    config::{Attach, OutputFormat, VerifyConfig},
+    session::{Environment, clock::monotonic_ns, output::Output, program_settings, stop::Signals},
+    status::status,
+};
+use wakelat_core::{decode::decode, render::Style, report::LatencyFrom};
+use wakelat_kernel::{privilege, release::Release, roots::Roots};
+use wakelat_tracefs::{
+    Owner, TracefsMount,
+    hist_trigger::recipe::{Buckets, DEFAULT_SIZE, TriggerRecipe},
+    leftovers,
+};
+
+/// Maximum number of entries of a trigger's table (`TRACING_MAP_BITS_MAX`, kernel/trace/tracing_map.h).
+const MAX_SIZE: u32 = 1 << 17;
+
+/// Measures one window, evaluates it and writes the result. Blocks until the window ends.
+///
+/// # Errors
+/// If the kernel refuses to measure, the output cannot be written, or triggers are required and cannot be
+/// placed. Even then nothing stays attached or in tracefs.
+pub fn run(config: &VerifyConfig, environment: &Environment, release: &Release, style: &Style) -> Result<Verdict> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
+    let mut output = Output::open(config.output.path.as_deref())?;
+    let verification = runtime.block_on(measure(config, environment, release))?.evaluate();
+    output.write(|out| match config.output.format {
+        OutputFormat::Json => writeln!(out, "{}", document::of(&verification)),
+        OutputFormat::Human | OutputFormat::Csv => out.write_all(text::text(&verification, style).as_bytes()),
+    })?;
+    Ok(verification.verdict())
+}
+
+async fn measure(config: &VerifyConfig, environment: &Environment, release: &Release) -> Result<WindowMeasurement> {
+    // Not by default: a reader that preempts tasks while it reads their schedstat adds waits to them.
+    if config.resources.rt_priority.is_some() {
+        program_settings::raise_priority(config.resources.rt_priority, false)?;
+    }
+    let mut signals = Signals::catch()?;
+    let roots = Roots::default();
+    let tracefs = tracefs(config, &roots.proc)?;
+    let recipe = recipe(config, &Owner::this(&roots.proc)?);
+    if tracefs.is_ok() {
+        recipe.check(release).map_err(|error| anyhow!(error))?;
+        PlacedTriggers::check(&recipe)?;
+    }
+    let mut run = Run::attach(config, environment, &roots.proc, tracefs, &recipe)?;
+    run.open()?;
+    if !config.output.quiet {
+        status("measuring");
+    }
+    let end = Instant::now() + Duration::from_nanos(config.duration_ns);
+    let mut drain = interval(Duration::from_nanos(config.resources.drain_interval_ns));
+    drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            () = signals.first() => break,
+            () = sleep_until(end) => break,
+            _ = drain.tick() => run.drain()?,
+        }
+    }
+    run.close(&environment.kernel)
+}
+
+/// Finds tracefs and removes what a killed run left there. If tracefs or hist triggers cannot be used,
+/// returns the reason.
+///
+/// # Errors
+/// If triggers are required and cannot be used, or tracefs fails in any other way.
+fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Result<TracefsMount, NotCompared>> {
+    let usable = TracefsMount::mounted().and_then(|tracefs| {
+        for (leftover, removed) in leftovers::remove(&tracefs, proc) {
+            match removed {
+                Ok(()) if config.output.quiet => {}
+                Ok(()) => status(format_args!("removed the {leftover}")),
+                Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
+            }
+        }
+        tracefs.need_hist_triggers().map(|()| tracefs)
+    });
+    usable.map_or_else(|error| without_triggers(config, error.into()).map(Err), |tracefs| Ok(Ok(tracefs)))
+}
+
+/// The reason for which the triggers are not compared, if the measurement can continue without them.
+///
+/// # Errors
+/// If triggers are required, or with `error` itself if it is not one of the reasons in [`NotCompared`].
+fn without_triggers(config: &VerifyConfig, error: anyhow::Error) -> Result<NotCompared> {
+    match error.downcast_ref().and_then(NotCompared::of) {
+        Some(why) if config.require_triggers => bail!("`--require-triggers`: {why}"),
+        Some(why) => Ok(why),
+        None => Err(error),
+    }
+}
+
+fn recipe(config: &VerifyConfig, owner: &Owner) -> TriggerRecipe {
+    TriggerRecipe {
+        event: owner.event(),
+        from: config.from,
+        filter: config.triggers.clone(),
+        by: Vec::new(),
+        buckets: Some(Buckets::Log2),
+        sum: true,
+        size: config.resources.max_tasks.next_power_of_two().clamp(DEFAULT_SIZE, MAX_SIZE),
+    }
+}
+
+/// A verification in progress.
+struct Run<'a> {
+    config: &'a VerifyConfig,
+    proc: &'a Path,
+    /// The trigger's rules, measured with BPF and with triggers; or why they are not measured.
+    trigger_side: Result<(Collector, PlacedTriggers), NotCompared>,
+    /// wakelat's own rules, measured with BPF.
+    own_side: Collector,
+    /// The programs attach to classic tracepoints and know only the fields of trace records.
+    classic: bool,
+    /// The kernel counts program runs while this is open; or why it does not.
+    stats: Result<std::os::fd::OwnedFd, String>,
+    waits: PairedWaits,
+    accounts: Option<TaskSchedstats>,
+    round: u64,
+    window_start: WindowStartCounts,
+}
+
+/// The counters at the start of the window.
+#[derive(Default)]
+struct WindowStartCounts {
+    trigger_side: CounterTotals,
+    own_side: CounterTotals,
+    switches: Option<SwitchCounts>,
+    /// Waits that wakelat's own side had lost before the first reading of schedstat.
+    lost: u64,
+}
+
+impl<'a> Run<'a> {
+    fn attach(
+        config: &'a VerifyConfig,
+        environment: &Environment,
+        proc: &'a Path,
+        tracefs: Result<TracefsMount, NotCompared>,
+        recipe: &TriggerRecipe,
+    ) -> Result<Self> {
+        let stats = enable_stats(Stats::RunTime).map_err(|error| error.to_string());
+        let mut own_side = Collector::load(&settings_of(config, environment, false))?;
+        let loaded = tracefs.map(|tracefs| {
+            Ok::<_, anyhow::Error>((Collector::load(&settings_of(config, environment, true))?, tracefs))
+        });
+        own_side.attach()?;
+        own_side.open()?;
+        // Attach the programs before the triggers, so that they see every event that the triggers see; and
+        // the two right after each other, so that little time passes between their clock readings.
+        let attached = loaded.map(|loaded| {
+            let (mut collector, tracefs) = loaded?;
+            collector.attach()?;
+            collector.open()?;
+            let triggers = PlacedTriggers::place(&tracefs, &Owner::this(proc)?, recipe)?;
+            Ok::<_, anyhow::Error>((collector, triggers))
+        });
+        let trigger_side = match attached {
+            Ok(Ok(attached)) => Ok(attached),
+            // tracefs may permit reading but not writing.
+            Ok(Err(error)) => Err(without_triggers(config, error)?),
+            Err(why) => Err(why),
+        };
+        let never = TimeBracket { before_ns: u64::MAX, after_ns: u64::MAX };
+        let clock_ns = clock_tolerance_ns();
+        let (starts_on, ends_on) = match &trigger_side {
+            Ok((_, triggers)) => (triggers.starts_on, triggers.ends_on),
+            Err(_) => Default::default(),
+        };
+        let window = VerifyWindow { starts_on, ends_on, counting_on: never, counting_off: None, clock_ns };
+        Ok(Self {
+            config,
+            proc,
+            trigger_side,
+            own_side,
+            classic: match config.resources.attach {
+                Attach::Auto => environment.btf.is_none(),
+                attach => attach == Attach::Classic,
+            },
+            stats,
+            waits: PairedWaits::new(window, ExactCounts::new(Buckets::Log2, clock_ns), config.plant),
+            accounts: None,
+            round: 0,
+            window_start: WindowStartCounts::default(),
+        })
+    }
+
+    /// Begins the window.
+    fn open(&mut self) -> Result<()> {
+        // Placing the triggers may have taken so long that the ring buffer is full. From here on, a wait
+        // that finds no room is counted as lost and missing from the sums of its task.
+        self.drain()?;
+        self.window_start.lost = lost(&self.own_side.totals()?);
+        let filter = &self.config.filter;
+        // The kernel counts all waits of a task, so tasks with only some of their waits measured cannot be
+        // compared.
+        if filter.parts & (part::CPU | part::PRIO) == 0 && privilege::first_pid_namespace(&Roots::default()) {
+            let wanted_tid = |tid| filter.pids.is_empty() || filter.pids.contains(&tid);
+            let wanted = |tid, comm: &_| wanted_tid(tid) && filter.wants_comm(comm);
+            let clock_ns = self.waits.window.clock_ns;
+            self.accounts = Some(TaskSchedstats::open(self.proc, monotonic_ns, clock_ns, self.classic, wanted));
+        }
+        self.window_start.switches = self.read_switches()?;
+        self.drain()?;
+        self.window_start.own_side = self.own_side.totals()?;
+        self.waits.window.counting_on = match &mut self.trigger_side {
+            Ok((collector, triggers)) => {
+                self.window_start.trigger_side = collector.totals()?;
+                triggers.begin()?
+            }
+            Err(_) => now(),
+        };
+        Ok(())
+    }
+
+    /// Drains both ring buffers: first that of the trigger's rules, so that the partner of every wait in it
+    /// is already in the other one.
+    fn drain(&mut self) -> Result<()> {
+        let Self { waits, accounts, round, config, .. } = self;
+        if let Ok((collector, _)) = &mut self.trigger_side {
+            let capacity = collector.ring_capacity();
+            collector.drain(capacity, |record| {
+                let wait = decode(record)?;
+                // The last trigger filters by the state of the task when the wait ends, so filter the same
+                // way here.
+                if config.filter.wants_at_end(&wait) {
+                    waits.by_trigger_rules(&wait, *round);
+                }
+                Ok(())
+            })?;
+        }
+        let capacity = self.own_side.ring_capacity();
+        self.own_side.drain(capacity, |record| {
+            let wait = decode(record)?;
+            waits.by_own_rules(&wait, *round);
+            if let Some(accounts) = accounts {
+                let delivery_ns = if config.from == LatencyFrom::Waking { wait.delivery_ns.unwrap_or(0) } else { 0 };
+                accounts.add(&wait, wait.latency_ns.saturating_sub(delivery_ns));
+            }
+            Ok(())
+        })?;
+        waits.pair(*round);
+        *round += 1;
+        Ok(())
+    }
+
+    /// Ends the window and removes everything.
+    fn close(mut self, kernel: &str) -> Result<WindowMeasurement> {
+        let off = match &self.trigger_side {
+            Ok((_, triggers)) => triggers.end()?,
+            Err(_) => now(),
+        };
+        self.waits.window.counting_off = Some(off);
+        let switches = self.read_switches()?;
+        self.drain()?;
+        if let Some(accounts) = &mut self.accounts {
+            accounts.close(self.proc, monotonic_ns);
+        }
+        self.own_side.detach()?;
+        if let Ok((collector, _)) = &mut self.trigger_side {
+            collector.detach()?;
+        }
+        self.drain()?;
+        self.waits.finish();
+        let totals = self.own_side.totals()?;
+        let missed = self.own_side.missed()?.unwrap_or(0);
+        let checks = self.checks(switches, &totals, missed)?;
+        let lost_by_bpf = match &self.trigger_side {
+            Ok((collector, _)) => {
+                lost(&collector.totals()?) - lost(&self.window_start.trigger_side) + collector.missed()?.unwrap_or(0)
+            }
+            Err(_) => 0,
+        };
+        let Self { config, trigger_side, mut waits, window_start, .. } = self;
+        let counted = match trigger_side {
+            Ok((_, triggers)) => {
+                let counted = triggers.counted()?;
+                triggers.close()?;
+                Ok(counted)
+            }
+            Err(why) => Err(why),
+        };
+        waits.exact.side.totals.dropped = lost_by_bpf;
+        let since = |counter| totals.wakeups[counter] - window_start.own_side.wakeups[counter];
+        Ok(WindowMeasurement {
+            kernel: kernel.to_owned(),
+            from: config.from,
+            switching_ns: waits.window.counting_on.length_ns() + off.length_ns(),
+            waits,
+            counted,
+            already_running: since(Counter::AlreadyRunning),
+            already_queued: since(Counter::AlreadyQueued),
+            checks,
+        })
+    }
+
+    fn checks(&self, switches: Option<SwitchCounts>, totals: &CounterTotals, missed: u64) -> Result<Vec<Check>> {
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+        let (ctxt, untraced) = match (self.window_start.switches, switches, &self.stats) {
+            (Some(open), Some(close), _) => checks::ctxt(open, close, missed, cpus),
+            (.., stats) => {
+                let why = stats.as_ref().err().map_or("", String::as_str);
+                (checks::unknown("ctxt", format!("the kernel does not count runs of BPF programs: {why}")), 0)
+            }
+        };
+        let schedstat = match &self.accounts {
+            None => checks::unknown(
+                "schedstat",
+                "the kernel counts whole tasks, by their IDs in the initial PID namespace; leave out `--cpus` and `--prio`; if this is a container, start it with `--pid=host`",
+            ),
+            Some(accounts) => {
+                let lost = lost(totals) - self.window_start.lost + missed;
+                checks::schedstat(&accounts.sums(), untraced, lost, self.waits.window.clock_ns)
+            }
+        };
+        Ok(vec![schedstat, ctxt])
+    }
+
+    fn read_switches(&self) -> Result<Option<SwitchCounts>> {
+        self.stats
+            .is_ok()
+            .then(|| SwitchCounts::read(self.proc, || Ok(self.own_side.program_stats()?.switches)))
+            .transpose()
+    }
+}
+
+fn now() -> TimeBracket {
+    let now_ns = monotonic_ns();
+    TimeBracket { before_ns: now_ns, after_ns: now_ns }
+}
+
+/// Waits lost so far: no room in the task table or the ring buffer, invalid, or a missed switch.
+fn lost(totals: &CounterTotals) -> u64 {
+    const LOST: [Counter; 4] =
+        [Counter::TaskTableFull, Counter::RingBufferFull, Counter::Invalid, Counter::MissedSwitch];
+    [totals.wakeups, totals.preemptions].iter().flat_map(|counters| LOST.map(|counter| counters[counter])).sum()
+}
+
+/// Maximum difference in ns of two clock readings for one event on this machine: the usual value on
+/// hardware, or the time that a few trivial system calls take if the machine is slower, such as an
+/// emulator.
+fn clock_tolerance_ns() -> u64 {
+    const CALLS: u64 = 200;
+    let before_ns = monotonic_ns();
+    for _ in 0..CALLS {
+        _ = rustix::process::getppid();
+    }
+    let call_ns = (monotonic_ns() - before_ns) / CALLS;
+    compare::CLOCK_NS.max(call_ns * 5)
+}
+
+/// The settings of one of the two collectors.
+fn settings_of(config: &VerifyConfig, environment: &Environment, trigger_rules: bool) -> Settings {
+    let filter = &config.filter;
+    let classes = match trigger_rules {
+        true => Classes::NONE.with(Class::Wakeup),
+        false => Class::ALL.into_iter().fold(Classes::NONE, Classes::with),
+    };
+    Settings {
+        attach: config.resources.attach,
+        btf: environment.btf.clone(),
+        tracefs: environment.tracefs.clone(),
+        max_tasks: config.resources.max_tasks,
+        ring_bytes: config.resources.ring_bytes,
+        classes,
+        threshold_ns: 0,
+        aggregate: false,
+        with_waking: false,
+        from_waking: config.from == LatencyFrom::Waking,
+        with_cgroup: false,
+        queue_clock: false,
+        trigger_rules,
+        timeline: None,
+        sampling_seed: None,
+        filter: FilterSettings {
+            // By the trigger's rules, every filter but the one on threads applies when the wait ends.
+            parts: if trigger_rules { filter.parts & part::PID } else { filter.parts },
+            filter: filter.filter.clone(),
+            tgids: Vec::new(),
+            pids: filter.pids.clone(),
+            cgroup_ids: Vec::new(),
+        },
+    }
+}

@@ -1,0 +1,408 @@
+//! Compares wakelat's waits with the kernel's own counters of each task in `/proc/TID/schedstat`: how often
+//! the task got a CPU, and for how long it was runnable without one (`sched_info`, kernel/sched/stats.h,
+//! 5.10 to 7.2).
+//!
+//! The counters are read at the start and at the end of the window. Between the two readings they agree
+//! with wakelat, except for these known differences:
+//!
+//! - A task that waits when the programs attach and still waits at its first reading has one wait that only
+//!   the kernel counts. The first reading shows its state as `R`.
+//! - A wait that ends during a reading may be in it or not.
+//! - The kernel counts a wait a little after wakelat's program saw its end: in the same switch
+//!   (`sched_info_arrive`), but something, such as a hypervisor, may delay that CPU in between. Until the
+//!   next wait ends on this CPU, a reading may lack the wait. This affects at most one wait for each CPU
+//!   and reading.
+//! - The kernel times a wait in pieces, one for each run queue: a migration adds the piece before it
+//!   (`sched_info_dequeue`). So the last reading may contain pieces of a wait that is still pending.
+//! - A task that is preempted while its state is already sleeping waits like any other, but the kernel
+//!   checks only that state (`sched_info_depart`): it neither counts nor times such a wait, unless the task
+//!   migrates to another run queue, where the wait begins for the kernel (`sched_info_enqueue`).
+
+use std::{collections::HashMap, path::Path};
+
+use super::{
+    schedstat_reading::{Reading, comm},
+    window::BracketSide,
+};
+use wakelat_core::wait::{Comm, Wait};
+use wakelat_kernel::task_schedstat::threads;
+
+/// Waits and schedstat readings of the tasks that live through the window.
+pub struct TaskSchedstats {
+    tasks: HashMap<u32, Task>,
+    /// The last wait that ended on each CPU.
+    last: HashMap<u32, Ended>,
+    clock_ns: u64,
+    classic: bool,
+}
+
+/// The end of a wait.
+#[derive(Clone, Copy)]
+struct Ended {
+    tid: u32,
+    at_ns: u64,
+    preempted_sleeping: bool,
+}
+
+struct Task {
+    comm: Comm,
+    opened: Reading,
+    closed: Option<Reading>,
+    waits: u64,
+    waited_ns: u128,
+    /// When the last wait of this task ended.
+    last_end_ns: Option<u64>,
+    uncounted: u64,
+    /// How many of the `uncounted` waits the kernel may have counted nevertheless.
+    maybe_counted: u64,
+    ambiguous: u64,
+    /// Waits that ended before the first reading, but that the kernel may have counted after it.
+    late_at_opening: u64,
+    /// Waits that ended before the last reading, but that the kernel may have counted after it.
+    late_at_closing: u64,
+}
+
+/// The kernel's and wakelat's numbers, summed over all tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SchedstatSums {
+    /// Tasks that lived from the first reading to the last.
+    pub tasks: u64,
+    /// Tasks for which wakelat and the kernel have different numbers of waits.
+    pub tasks_differ: u64,
+    /// Waits that the kernel counted.
+    pub kernel_waits: u64,
+    /// Waits of all classes that wakelat measured, without those that the kernel does not count.
+    pub own_waits: u64,
+    /// Waits of tasks that were preempted while going to sleep, which the kernel does not count.
+    pub uncounted: u64,
+    /// Waits that ended during a reading of their task: the kernel's number may include them or not.
+    pub ambiguous: u64,
+    /// Waits that ended before a reading of their task, but that the kernel may have counted after it.
+    pub late: u64,
+    /// Tasks that were runnable at their first reading: each may have one wait that only the kernel counts.
+    pub waiting: u64,
+    /// Waits that only wakelat or only the kernel counted and that no known difference explains.
+    pub unexplained: u64,
+    /// The kernel's waiting time in ns, without `unfinished_ns`, of the tasks with equal numbers of waits
+    /// and no ambiguous ones. Other tasks are left out, because the length of a wait that only one side has
+    /// is not bounded.
+    pub kernel_ns: u128,
+    /// The part of the kernel's time, in ns, that pieces of waits still pending at the end may explain.
+    pub unfinished_ns: u128,
+    /// wakelat's waiting time of the same tasks as in `kernel_ns`, in ns.
+    pub own_ns: u128,
+}
+
+impl TaskSchedstats {
+    /// Takes the first reading of every existing task that is `wanted`. The kernel counts a wait within
+    /// `clock_ns` of the time that wakelat's program reads at its end.
+    ///
+    /// With `classic`, the programs cannot distinguish a preemption on the way to sleep from others, so the
+    /// kernel may count any wait after one.
+    pub fn open(
+        proc: &Path,
+        now_ns: impl Fn() -> u64,
+        clock_ns: u64,
+        classic: bool,
+        wanted: impl Fn(u32, &Comm) -> bool,
+    ) -> Self {
+        let tasks = threads(proc).filter_map(|(tid, path)| {
+            let comm = comm(&path)?;
+            let opened = wanted(tid, &comm).then(|| Reading::of(&path, &now_ns)).flatten()?;
+            Some((tid, Task::new(comm, opened)))
+        });
+        Self { tasks: tasks.collect(), last: HashMap::new(), clock_ns, classic }
+    }
+
+    /// Adds a wait as wakelat measured it, with `latency_ns` on the run queue.
+    pub fn add(&mut self, wait: &Wait, latency_ns: u64) {
+        let ended = Ended { tid: wait.tid, at_ns: wait.at_ns, preempted_sleeping: wait.preempted_sleeping };
+        if let Some(before) = self.last.insert(wait.cpu, ended)
+            && let Some(task) = self.tasks.get_mut(&before.tid)
+        {
+            let [opening, closing] = task.late(before, wait.at_ns, self.clock_ns);
+            task.late_at_opening += u64::from(opening);
+            task.late_at_closing += u64::from(closing);
+        }
+        let Some(task) = self.tasks.get_mut(&wait.tid) else { return };
+        let side = |reading: Reading| reading.moment.side(wait.at_ns, self.clock_ns);
+        match (side(task.opened), task.closed.map_or(BracketSide::Before, side)) {
+            (BracketSide::Before, _) | (_, BracketSide::After) => return,
+            (BracketSide::Between, _) | (_, BracketSide::Between) => {
+                task.ambiguous += 1;
+                return;
+            }
+            (BracketSide::After, BracketSide::Before) => {}
+        }
+        // The kernel's time is a lower bound, so the time of an uncounted wait may be included.
+        task.waited_ns += u128::from(latency_ns);
+        task.last_end_ns = task.last_end_ns.max(Some(wait.at_ns));
+        if wait.preempted_sleeping {
+            task.uncounted += 1;
+            task.maybe_counted += u64::from(self.classic || wait.prev_cpu != Some(wait.cpu));
+        } else {
+            task.waits += 1;
+        }
+    }
+
+    /// Takes the last reading. A wait that is added later still counts if it ended before that.
+    pub fn close(&mut self, proc: &Path, now_ns: impl Fn() -> u64) {
+        for (tid, path) in threads(proc) {
+            if let Some(task) = self.tasks.get_mut(&tid) {
+                // A task that has changed its name was wanted for only part of the window.
+                let same = comm(&path) == Some(task.comm);
+                task.closed = same.then(|| Reading::of(&path, &now_ns)).flatten();
+            }
+        }
+        self.tasks.retain(|_, task| task.closed.is_some());
+    }
+
+    /// Sums up the tasks that lived until the last reading.
+    pub fn sums(&self) -> SchedstatSums {
+        let mut sums = SchedstatSums::default();
+        for (tid, task) in &self.tasks {
+            let Some(closed) = task.closed else { continue };
+            let mut late = [task.late_at_opening, task.late_at_closing];
+            for ended in self.last.values().filter(|ended| ended.tid == *tid) {
+                let still = task.late(*ended, u64::MAX, self.clock_ns);
+                late = [late[0] + u64::from(still[0]), late[1] + u64::from(still[1])];
+            }
+            let waits = closed.waits.saturating_sub(task.opened.waits);
+            let waiting = u64::from(task.opened.runnable);
+            let least = task.waits.saturating_sub(late[1]);
+            let most = task.waits + waiting + task.ambiguous + task.maybe_counted + late[0];
+            sums.tasks += 1;
+            sums.tasks_differ += u64::from(waits != task.waits);
+            sums.kernel_waits += waits;
+            sums.own_waits += task.waits;
+            sums.uncounted += task.uncounted;
+            sums.ambiguous += task.ambiguous;
+            sums.late += late[0] + late[1];
+            sums.waiting += waiting;
+            sums.unexplained += waits.abs_diff(waits.clamp(least, most));
+            if waits == task.waits && task.ambiguous == 0 {
+                let kernel_ns = u128::from(closed.waited_ns.saturating_sub(task.opened.waited_ns));
+                let unfinished_ns = kernel_ns.saturating_sub(task.waited_ns).min(task.unfinished_ns(&closed));
+                sums.kernel_ns += kernel_ns - unfinished_ns;
+                sums.unfinished_ns += unfinished_ns;
+                sums.own_ns += task.waited_ns;
+            }
+        }
+        sums
+    }
+}
+
+impl Task {
+    fn new(comm: Comm, opened: Reading) -> Self {
+        Self {
+            comm,
+            opened,
+            closed: None,
+            waits: 0,
+            waited_ns: 0,
+            last_end_ns: None,
+            uncounted: 0,
+            maybe_counted: 0,
+            ambiguous: 0,
+            late_at_opening: 0,
+            late_at_closing: 0,
+        }
+    }
+
+    /// For the first and the last reading, whether the kernel may have counted the wait `ended` of this
+    /// task only after it, although the wait ended before. Possible only if the next wait on its CPU, which
+    /// ended at `next_ns`, did not also end before the reading.
+    fn late(&self, ended: Ended, next_ns: u64, clock_ns: u64) -> [bool; 2] {
+        [Some(self.opened), self.closed].map(|reading| {
+            reading.is_some_and(|Reading { moment, .. }| {
+                !ended.preempted_sleeping
+                    && moment.side(ended.at_ns, clock_ns) == BracketSide::Before
+                    && moment.side(next_ns, clock_ns) != BracketSide::Before
+            })
+        })
+    }
+
+    /// Upper bound, in ns, of the pieces of a still pending wait in the last reading. That wait began after
+    /// the end of the task's last wait; or, if the task was not runnable, after its state was read.
+    fn unfinished_ns(&self, closed: &Reading) -> u128 {
+        match (closed.runnable, self.last_end_ns) {
+            (false, _) => closed.moment.length_ns().into(),
+            (true, Some(last_end_ns)) => closed.moment.after_ns.saturating_sub(last_end_ns).into(),
+            (true, None) => u128::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use wakelat_common::Class;
+
+    use super::*;
+    use wakelat_core::render::testing;
+
+    fn wait(tid: u32, at_ns: u64) -> Wait {
+        Wait { tid, at_ns, class: Class::Preempted, ..testing::wait() }
+    }
+
+    /// A procfs with one sleeping thread that has had this many waits with this total time.
+    fn proc(tid: u32, waits: u64, waited_ns: u64) -> tempfile::TempDir {
+        proc_in_state('S', tid, waits, waited_ns)
+    }
+
+    fn proc_in_state(state: char, tid: u32, waits: u64, waited_ns: u64) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        let task = directory.path().join(format!("{tid}/task/{tid}"));
+        fs::create_dir_all(&task).unwrap();
+        fs::write(task.join("comm"), "name\n").unwrap();
+        fs::write(task.join("stat"), format!("{tid} (a) R ) {state} 1 1 0")).unwrap();
+        fs::write(task.join("schedstat"), format!("77 {waited_ns} {waits}\n")).unwrap();
+        directory
+    }
+
+    #[test]
+    fn waits_between_the_two_readings_are_compared() {
+        let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        for at_ns in [49, 51, 70, 80, 99] {
+            schedstats.add(&wait(7, at_ns), 10);
+        }
+        schedstats.add(&wait(8, 80), 10);
+        schedstats.close(proc(7, 15, 1_045).path(), || 100);
+        // Two waits arrive late: one ended before the last reading, one after it.
+        schedstats.add(&wait(7, 90), 10);
+        schedstats.add(&wait(7, 101), 10);
+        let sums = schedstats.sums();
+        assert_eq!((sums.tasks, sums.tasks_differ), (1, 0));
+        assert_eq!((sums.kernel_waits, sums.own_waits, sums.ambiguous), (5, 5, 0));
+        assert_eq!((sums.kernel_ns, sums.own_ns), (45, 50));
+    }
+
+    #[test]
+    fn a_wait_that_ends_during_a_reading_may_be_in_it_or_not() {
+        // Both readings begin when the clock shows 50 and 150, and end at 60 and 160.
+        let clock = |first: u64| {
+            let next = std::cell::Cell::new(first);
+            move || next.replace(next.get() + 10)
+        };
+        let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), clock(50), 2, false, |_, _| true);
+        schedstats.close(proc(7, 12, 1_030).path(), clock(150));
+        for at_ns in [47, 48, 62, 63, 147, 148, 162, 163] {
+            schedstats.add(&wait(7, at_ns), 10);
+        }
+        let sums = schedstats.sums();
+        assert_eq!((sums.own_waits, sums.ambiguous, sums.kernel_waits), (2, 4, 2));
+        // The kernel's time may include any of the ambiguous waits, so it is not compared either.
+        assert_eq!((sums.own_ns, sums.kernel_ns), (0, 0));
+    }
+
+    #[test]
+    fn time_is_not_compared_if_the_numbers_differ() {
+        let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        schedstats.add(&wait(7, 80), 10);
+        schedstats.close(proc(7, 12, 90_000).path(), || 100);
+        let sums = schedstats.sums();
+        assert_eq!((sums.kernel_waits, sums.own_waits, sums.tasks_differ), (2, 1, 1));
+        assert_eq!((sums.kernel_ns, sums.own_ns), (0, 0));
+    }
+
+    #[test]
+    fn the_kernel_does_not_count_a_wait_after_a_preemption_on_the_way_to_sleep() {
+        let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        schedstats.add(&wait(7, 80), 10);
+        schedstats.add(&Wait { preempted_sleeping: true, ..wait(7, 90) }, 10);
+        schedstats.close(proc(7, 11, 1_010).path(), || 100);
+        let sums = schedstats.sums();
+        assert_eq!((sums.own_waits, sums.own_ns, sums.uncounted, sums.tasks_differ), (1, 20, 1, 0));
+    }
+
+    #[test]
+    fn only_a_task_runnable_at_the_first_reading_may_have_one_more_wait_in_the_kernel() {
+        for (state, kernel_waits, unexplained) in [('S', 1, 0), ('S', 2, 1), ('R', 2, 0), ('R', 3, 1), ('R', 0, 1)] {
+            let opened = proc_in_state(state, 7, 10, 1_000);
+            let mut schedstats = TaskSchedstats::open(opened.path(), || 50, 0, false, |_, _| true);
+            [wait(7, 80), wait(9, 95)].iter().for_each(|wait| schedstats.add(wait, 10));
+            schedstats.close(proc(7, 10 + kernel_waits, 1_010).path(), || 100);
+            let sums = schedstats.sums();
+            assert_eq!(sums.unexplained, unexplained, "{state}, {kernel_waits} waits: {sums:?}");
+        }
+    }
+
+    #[test]
+    fn an_extra_wait_of_one_task_does_not_offset_a_missing_one_of_another() {
+        let directory = |waits: [u64; 2]| {
+            let both = tempfile::tempdir().unwrap();
+            for (tid, waits) in (7..).zip(waits) {
+                let one = proc(tid, waits, 0);
+                fs::rename(one.path().join(tid.to_string()), both.path().join(tid.to_string())).unwrap();
+            }
+            both
+        };
+        let mut schedstats = TaskSchedstats::open(directory([0, 0]).path(), || 50, 0, false, |_, _| true);
+        [wait(7, 80), wait(7, 90), wait(9, 95)].iter().for_each(|wait| schedstats.add(wait, 10));
+        schedstats.close(directory([1, 1]).path(), || 100);
+        let sums = schedstats.sums();
+        assert_eq!((sums.kernel_waits, sums.own_waits, sums.unexplained), (2, 2, 2));
+    }
+
+    #[test]
+    fn pieces_of_a_pending_wait_in_the_kernels_time_are_not_a_difference() {
+        // 30 ns of the kernel's time are in no finished wait; the last one ended 20 ns before the last
+        // reading.
+        for (state, own_waits, unfinished_ns) in [('S', 1, 0), ('R', 1, 20), ('R', 0, 30)] {
+            let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+            (0..own_waits).for_each(|_| schedstats.add(&wait(7, 80), 10));
+            let closed = proc_in_state(state, 7, 10 + own_waits, 1_030 + 10 * own_waits);
+            schedstats.close(closed.path(), || 100);
+            let sums = schedstats.sums();
+            assert_eq!(
+                (sums.unfinished_ns, sums.kernel_ns),
+                (unfinished_ns, 30 + 10 * u128::from(own_waits) - unfinished_ns)
+            );
+        }
+    }
+
+    #[test]
+    fn the_kernel_counts_a_preemption_on_the_way_to_sleep_if_the_task_migrated() {
+        for (prev_cpu, classic, unexplained) in [(1, false, 1), (0, false, 0), (1, true, 0)] {
+            let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, classic, |_, _| true);
+            schedstats.add(&Wait { preempted_sleeping: true, cpu: 1, prev_cpu: Some(prev_cpu), ..wait(7, 90) }, 10);
+            schedstats.close(proc(7, 11, 1_010).path(), || 100);
+            assert_eq!(schedstats.sums().unexplained, unexplained, "from CPU {prev_cpu}, classic: {classic}");
+        }
+    }
+
+    #[test]
+    fn the_last_wait_on_a_cpu_before_a_reading_may_be_counted_after_it() {
+        let unexplained = |ends: &[(u32, u64)], kernel_waits: u64| {
+            let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+            ends.iter().for_each(|(tid, at_ns)| schedstats.add(&wait(*tid, *at_ns), 10));
+            schedstats.close(proc(7, 10 + kernel_waits, 1_000).path(), || 100);
+            schedstats.add(&wait(8, 120), 10);
+            schedstats.sums().unexplained
+        };
+        // Before the first reading: the kernel has one more, unless a later wait ended on that CPU.
+        assert_eq!(unexplained(&[(7, 45), (7, 70), (8, 90)], 2), 0);
+        assert_eq!(unexplained(&[(7, 45), (8, 48), (7, 70), (8, 90)], 2), 1);
+        // Before the last reading: the kernel has one less.
+        assert_eq!(unexplained(&[(7, 70), (7, 90)], 1), 0);
+        assert_eq!(unexplained(&[(7, 70), (7, 90), (8, 95)], 1), 1);
+        assert_eq!(unexplained(&[(7, 70), (7, 90)], 0), 1);
+    }
+
+    #[test]
+    fn a_task_that_starts_or_exits_in_the_window_is_left_out() {
+        let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        schedstats.close(proc(8, 14, 1_045).path(), || 100);
+        assert_eq!(schedstats.sums(), SchedstatSums::default());
+    }
+
+    #[test]
+    fn only_wanted_tasks_are_compared() {
+        let open = |name: &[u8]| {
+            let wanted = Comm::new(name);
+            TaskSchedstats::open(proc(7, 1, 1).path(), || 50, 0, false, move |tid, comm| tid == 7 && *comm == wanted)
+        };
+        assert!(!open(b"name").tasks.is_empty() && open(b"other").tasks.is_empty());
+    }
+}
