@@ -12,6 +12,8 @@ pub mod glob;
 pub mod histogram;
 pub mod osnoise_tracer;
 pub mod pending_wait;
+#[cfg(feature = "user")]
+pub mod record;
 pub mod sample;
 pub mod sampling;
 pub mod stack;

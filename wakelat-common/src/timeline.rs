@@ -127,6 +127,10 @@ pub mod flag {
 /// Fields of the wait are the same as in a [`crate::Sample`]. With the ring buffer's own header it fills
 /// two cache lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout, zerocopy::Immutable)
+)]
 #[repr(C)]
 pub struct SwitchRecord {
     /// [`kind::SWITCH`] or [`kind::SWITCH_FULL`].
@@ -188,6 +192,10 @@ pub struct SwitchRecord {
 
 /// A switch whose `prev` is not the task that the CPU's last switch record switched in, or has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout, zerocopy::Immutable)
+)]
 #[repr(C)]
 pub struct SwitchRecordFull {
     /// The switch.
@@ -213,6 +221,10 @@ pub struct SwitchRecordFull {
 
 /// An interrupt or softirq that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout, zerocopy::Immutable)
+)]
 #[repr(C)]
 pub struct InterruptRecord {
     /// [`kind::INTERRUPT`].
@@ -261,6 +273,10 @@ pub mod vector {
 
 /// A task is about to migrate to another CPU (`sched_migrate_task`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout, zerocopy::Immutable)
+)]
 #[repr(C)]
 pub struct MigrationRecord {
     /// [`kind::MIGRATION`].
@@ -287,6 +303,10 @@ pub struct MigrationRecord {
 
 /// A task was woken (`sched_wakeup`, `sched_wakeup_new`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout, zerocopy::Immutable)
+)]
 #[repr(C)]
 pub struct WakeupRecord {
     /// [`kind::WAKEUP`].
@@ -315,6 +335,10 @@ pub struct WakeupRecord {
 
 /// A workqueue worker begins or ends a work item (`workqueue_execute_start`, `workqueue_execute_end`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout, zerocopy::Immutable)
+)]
 #[repr(C)]
 pub struct WorkItemRecord {
     /// [`kind::WORK_ITEM`].
@@ -335,6 +359,10 @@ pub struct WorkItemRecord {
 
 /// A task created another or changed its program (`sched_process_fork`, `sched_process_exec`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout, zerocopy::Immutable)
+)]
 #[repr(C)]
 pub struct ForkExecRecord {
     /// [`kind::FORK_EXEC`].
