@@ -7,8 +7,10 @@ use csv::{Writer, WriterBuilder};
 use super::{
     BreakdownRenderer, EventRenderer, PERCENTILES, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
     clock,
+    coverage_document::terms,
     event_document::EventFields,
-    report_document::{WaitFields, component_fields, from_name, terms},
+    report_document::from_name,
+    wait_document::{WaitFields, component_fields},
 };
 use crate::{
     aggregate::distribution::Distribution,

@@ -35,10 +35,16 @@ pub mod units;
 
 mod chart_rows;
 pub(crate) mod clock;
+pub(crate) mod coverage_document;
 mod event_document;
 pub mod labels;
 pub(crate) mod report_document;
+#[cfg(test)]
+mod schema_tests;
+#[cfg(test)]
+pub(crate) mod schema_values;
 pub mod text_line;
+mod wait_document;
 
 #[cfg(test)]
 mod documentation_tests;
