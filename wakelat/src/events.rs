@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::{Map, Value as Json, json};
+use serde::Serialize;
 
 use crate::config::{ConfigError, EventsConfig};
 use crate::hist_trigger::TriggerSpec;
@@ -101,31 +101,68 @@ impl TracepointState {
             );
         }
     }
+}
 
-    fn document(&self) -> Json {
-        let fields: Vec<Json> = self.format.fields.iter().map(document_of).collect();
-        json!({
-            "schema": "wakelat.tracepoint/1",
-            "system": self.system,
-            "event": self.format.name,
-            "id": self.format.id,
-            "enabled": self.enabled,
-            "filter": self.filter,
-            "triggers": self.triggers,
-            "fields": fields,
-        })
+/// `wakelat.tracepoint/1`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct TracepointDocument<'a> {
+    /// `wakelat.tracepoint/1`.
+    #[cfg_attr(test, schemars(extend("const" = "wakelat.tracepoint/1")))]
+    schema: &'static str,
+    /// System that the tracepoint belongs to, such as `sched`.
+    system: &'a str,
+    /// Name of the tracepoint.
+    event: &'a str,
+    /// Its number on this machine, as perf_event_open(2) takes it.
+    id: u32,
+    /// Whether its records go to the trace buffer.
+    enabled: bool,
+    /// Its filter, or `null`.
+    filter: Option<&'a str>,
+    /// Its triggers, as the kernel prints them.
+    triggers: &'a [String],
+    /// The fields of its record.
+    fields: Vec<FieldDocument<'a>>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FieldDocument<'a> {
+    /// Name of the field.
+    name: &'a str,
+    /// C declaration of the field.
+    declaration: String,
+    /// Offset in the record, in bytes.
+    offset: u32,
+    /// Size in bytes.
+    size: u32,
+    /// Whether the field is a signed number.
+    signed: bool,
+    /// Whether every tracepoint has this field.
+    common: bool,
+}
+
+impl<'a> TracepointDocument<'a> {
+    fn new(state: &'a TracepointState) -> Self {
+        Self {
+            schema: "wakelat.tracepoint/1",
+            system: &state.system,
+            event: &state.format.name,
+            id: state.format.id,
+            enabled: state.enabled,
+            filter: state.filter.as_deref(),
+            triggers: &state.triggers,
+            fields: state.format.fields.iter().map(FieldDocument::new).collect(),
+        }
     }
 }
 
-fn document_of(field: &FormatField) -> Json {
-    let mut document = Map::new();
-    document.insert("name".into(), json!(field.name));
-    document.insert("declaration".into(), json!(field.to_string()));
-    document.insert("offset".into(), json!(field.offset));
-    document.insert("size".into(), json!(field.size));
-    document.insert("signed".into(), json!(field.signed));
-    document.insert("common".into(), json!(field.common));
-    document.into()
+impl<'a> FieldDocument<'a> {
+    fn new(field: &'a FormatField) -> Self {
+        let FormatField { ref name, offset, size, signed, common, .. } = *field;
+        Self { name, declaration: field.to_string(), offset, size, signed, common }
+    }
 }
 
 /// Lists the requested tracepoints.
@@ -158,7 +195,7 @@ fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut 
         if config.systems {
             systems.entry(event.system.clone()).or_default().add(&event);
         } else if config.output.format == OutputFormat::Json {
-            text = format!("{}\n", event.document());
+            text = serde_json::to_string(&TracepointDocument::new(&event))? + "\n";
         } else {
             event.line(columns, style).finish_within(usize::MAX, style, &mut text);
             if config.glob.is_some() {
@@ -241,6 +278,8 @@ fn directories(events: &Path, glob: Option<&str>) -> Result<BTreeMap<String, Pat
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value as Json, json};
+
     use super::*;
     use crate::config::OutputConfig;
 
@@ -290,7 +329,9 @@ mod tests {
 
     fn document(glob: &str) -> Json {
         let output = OutputConfig { format: OutputFormat::Json, ..OutputConfig::default() };
-        serde_json::from_str(&listed(&EventsConfig { output, ..matching(glob) }).unwrap()).unwrap()
+        let text = listed(&EventsConfig { output, ..matching(glob) }).unwrap();
+        assert_eq!(json_schemas::assert_valid(&text), 1);
+        serde_json::from_str(&text).unwrap()
     }
 
     #[test]
@@ -347,9 +388,9 @@ mod tests {
         assert_eq!(listed(&EventsConfig { systems: true, ..all() }).unwrap(), "sched  3  1 on  2 triggers  1 filter\n");
     }
 
+    /// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.
     #[test]
-    fn every_field_is_documented_and_every_documented_field_is_written() {
-        use wakelat_core::render::output_page::{all_paths, documented};
-        assert_eq!(documented("Tracepoints: `wakelat.tracepoint/1`"), all_paths(&document("sched_switch")));
+    fn the_schema_is_that_of_the_type() {
+        json_schemas::assert_current::<TracepointDocument>();
     }
 }
