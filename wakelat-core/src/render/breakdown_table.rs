@@ -165,7 +165,7 @@ mod tests {
     use crate::{
         render::{
             OutputFormat, testing,
-            tests::{ascii, terminal},
+            tests::{ascii, terminal, text_of},
             text_line::width,
         },
         timeline::{
@@ -200,7 +200,7 @@ mod tests {
         let mut renderer = format.breakdowns(from, style);
         renderer.head(&mut out).unwrap();
         breakdowns(from).iter().for_each(|breakdown| renderer.breakdown(breakdown, &context, &mut out).unwrap());
-        String::from_utf8(out).unwrap()
+        text_of(format, out)
     }
 
     #[test]

@@ -211,7 +211,7 @@ pub(crate) mod tests {
         render::{
             OutputFormat,
             testing::{START_NS, report},
-            tests::{ascii, terminal},
+            tests::{ascii, terminal, text_of},
         },
         timeline::{
             event::{MigrationEvent, TaskInfo, WakeupEvent},
@@ -281,7 +281,7 @@ pub(crate) mod tests {
         renderer.head(&mut out).unwrap();
         events.iter().for_each(|event| renderer.event(event, &context, &mut out).unwrap());
         renderer.end(&report, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        text_of(format, out)
     }
 
     #[test]

@@ -26,7 +26,16 @@ pub(super) fn show(format: OutputFormat, view: ReportView, report: &Report, styl
     let mut renderer = format.reports(view, &["comm"], style);
     renderer.head(&mut out).unwrap();
     renderer.report(report, &mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    text_of(format, out)
+}
+
+/// What was written, which must be valid by its schema if it is JSON.
+pub(crate) fn text_of(format: OutputFormat, written: Vec<u8>) -> String {
+    let text = String::from_utf8(written).unwrap();
+    if format == OutputFormat::Json {
+        json_schemas::assert_valid(&text);
+    }
+    text
 }
 
 pub(super) fn chart(report: &Report, style: Style) -> String {
@@ -45,7 +54,7 @@ pub(super) fn trace(format: OutputFormat, waits: &[Wait], report: &Report, style
     renderer.head(&mut out).unwrap();
     waits.iter().for_each(|wait| renderer.wait(wait, &context, &mut out).unwrap());
     renderer.end(report, &mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    text_of(format, out)
 }
 
 fn usual_report() -> Report {

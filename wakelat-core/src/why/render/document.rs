@@ -237,6 +237,24 @@ struct TimelineDocument<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        aggregate::key::Key,
+        report::LatencyFrom,
+        why::testing::{one_round, report, summary},
+    };
+
+    #[test]
+    fn what_is_written_is_a_line_that_is_valid_by_the_schema() {
+        let summary = summary(&one_round().events, LatencyFrom::Wakeup, &[Key::Comm]);
+        let mut out = Vec::new();
+        write(&summary, &report(&summary), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!((json_schemas::assert_valid(&text), text.lines().count()), (1, 1));
+        // The example has a group with its longest wait, its stacks and a finding.
+        for part in ["\"worst\":[{\"class\"", "\"wakee\":{\"tid\"", "\"findings\":[{\"component\""] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+    }
 
     /// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.
     #[test]

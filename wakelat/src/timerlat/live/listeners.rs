@@ -158,7 +158,6 @@ mod tests {
         render::LatencyDisplay,
         text::{TraceItem, TraceReader},
     };
-    use wakelat_core::render::output_page::parsed;
 
     #[test]
     fn json_has_each_activation_as_soon_as_it_completes() {
@@ -179,7 +178,9 @@ mod tests {
             pieces += usize::from(out.len() > before);
         }
         activations.end(&TracerRunInfo::default(), &mut out).unwrap();
-        let document = parsed(std::str::from_utf8(&out).unwrap());
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(json_schemas::assert_valid(&text), 1);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         let written = document["activations"].as_array().unwrap().len();
         assert_eq!((written, &document["explained"]["activations"]), (4, &4.into()));
         assert!(pieces > 1, "{pieces}");
@@ -198,7 +199,9 @@ mod tests {
         TimerlatListener::new(shown, None, false, OutputFormat::Json, Style::default())
             .end(&TracerRunInfo::default(), &mut out)
             .unwrap();
-        let document = parsed(std::str::from_utf8(&out).unwrap());
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(json_schemas::assert_valid(&text), 1);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&document["threshold_ns"], &document["activations"]), (&1.into(), &serde_json::json!([])));
     }
 }
