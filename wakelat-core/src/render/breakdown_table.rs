@@ -164,8 +164,10 @@ mod tests {
     use super::*;
     use crate::{
         render::{
-            OutputFormat, testing,
-            tests::{ascii, terminal, text_of},
+            OutputFormat,
+            schema_tests::text_of,
+            testing,
+            tests::{ascii, terminal},
             text_line::width,
         },
         timeline::{

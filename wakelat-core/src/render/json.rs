@@ -1,4 +1,4 @@
-//! Renders `--json`: one document on each line. docs/output.md describes the schemas.
+//! Renders `--json`: one document on each line. docs/schema describes the documents.
 
 use std::io::{self, Write};
 

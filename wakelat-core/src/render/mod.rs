@@ -37,6 +37,7 @@ mod chart_rows;
 pub(crate) mod clock;
 pub(crate) mod coverage_document;
 mod event_document;
+pub(crate) mod key_document;
 pub mod labels;
 pub(crate) mod report_document;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Within one version of a schema (the number at the end of its name), fields may be added, but none is
 //! removed or changes its meaning.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{PERCENTILES, RenderContext, clock, coverage_document::CoverageDocument, wait_document::WaitFields};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         estimate::ConfidenceInterval,
         percentile_rank::Percentile,
     },
-    report::{Group, KeyPart, KeyValue, LatencyFrom, Mode, Overhead, Report, Sampling},
+    report::{Group, KeyPart, LatencyFrom, Mode, Overhead, Report, Sampling},
 };
 
 /// `wakelat.report/1`.
@@ -32,7 +32,7 @@ pub struct ReportDocument<'a> {
     window: WindowDocument,
     /// Where the latency of a wakeup starts: `wakeup` (`sched_wakeup`: the task is on a run queue) or `waking`
     /// (`sched_waking`: wake delivery is part of the latency).
-    #[cfg_attr(test, schemars(extend("enum" = super::schema_values::latency_starts())))]
+    #[cfg_attr(test, schemars(extend("enum" = latency_starts())))]
     from: &'static str,
     /// Where waits are counted: `aggregate` (in the kernel) or `samples` (in user space, from a sample of each
     /// wait).
@@ -84,8 +84,8 @@ struct GroupDocument<'a> {
     /// What the waits of the group have in common: one field for each key of `--by`, with numbers as numbers and
     /// names as strings. If known, `waker` adds `waker_comm`, `tid` or `pid` adds `comm`, and `container` adds
     /// `pod`. `{}` without `--by`.
-    #[serde(serialize_with = "key")]
-    #[cfg_attr(test, schemars(schema_with = "super::schema_values::key"))]
+    #[serde(serialize_with = "super::key_document::key")]
+    #[cfg_attr(test, schemars(schema_with = "super::key_document::schema"))]
     key: &'a [KeyPart],
     /// `wakeup`, `new` or `preempted`; or `runqueue`, all three combined, if requested.
     #[cfg_attr(test, schemars(extend("enum" = super::schema_values::group_classes())))]
@@ -230,35 +230,18 @@ pub struct OverheadDocument {
     accounted_ns: Option<u64>,
 }
 
-/// Serializes the parts of a key as fields of an object.
-pub fn key<S: Serializer>(parts: &[KeyPart], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(parts.iter().map(|part| (part.name, KeyDocument::new(&part.value))))
-}
-
-/// The value of a part of a key. Numbers stay numbers.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(untagged)]
-pub(super) enum KeyDocument<'a> {
-    Number(i64),
-    Text(&'a str),
-}
-
-impl<'a> KeyDocument<'a> {
-    fn new(value: &'a KeyValue) -> Self {
-        match value {
-            KeyValue::Number(number) => Self::Number(*number),
-            KeyValue::Text(text) => Self::Text(text),
-        }
-    }
-}
-
 /// The value of `--from`.
 pub fn from_name(from: LatencyFrom) -> &'static str {
     match from {
         LatencyFrom::Wakeup => "wakeup",
         LatencyFrom::Waking => "waking",
     }
+}
+
+/// The values of [`from_name`].
+#[cfg(test)]
+pub fn latency_starts() -> [&'static str; 2] {
+    [LatencyFrom::Wakeup, LatencyFrom::Waking].map(from_name)
 }
 
 /// The value of `--mode`.

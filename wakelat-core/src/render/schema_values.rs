@@ -4,10 +4,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 use wakelat_common::Class;
 
-use super::report_document::{KeyDocument, from_name};
 use crate::{
-    aggregate::key::Key,
-    report::{GroupClass, LatencyFrom},
+    report::GroupClass,
     timeline::component::Component,
     wait::{POLICIES, policy_name},
 };
@@ -22,11 +20,6 @@ pub fn group_classes() -> Vec<&'static str> {
     classes().into_iter().chain([GroupClass::RunQueue.name()]).collect()
 }
 
-/// Where the latency of a wakeup starts.
-pub fn latency_starts() -> [&'static str; 2] {
-    [LatencyFrom::Wakeup, LatencyFrom::Waking].map(from_name)
-}
-
 /// The component of a share.
 pub fn component_names() -> [&'static str; Component::ALL.len()] {
     Component::ALL.map(Component::name)
@@ -35,16 +28,6 @@ pub fn component_names() -> [&'static str; Component::ALL.len()] {
 /// The name of a scheduling policy.
 pub fn policies() -> Vec<&'static str> {
     POLICIES.iter().map(|(_, name)| *name).chain([policy_name(u32::MAX)]).collect()
-}
-
-/// What the waits of a group have in common, by the keys of `--by` and the names that go with them.
-pub fn key(generator: &mut SchemaGenerator) -> Schema {
-    let names: Vec<&str> = Key::ALL.into_iter().map(Key::name).chain(["waker_comm", "pod"]).collect();
-    json_schema!({
-        "type": "object",
-        "propertyNames": {"enum": names},
-        "additionalProperties": generator.subschema_for::<KeyDocument>(),
-    })
 }
 
 /// The time in each component of a wait.

@@ -210,8 +210,9 @@ pub(crate) mod tests {
     use crate::{
         render::{
             OutputFormat,
+            schema_tests::text_of,
             testing::{START_NS, report},
-            tests::{ascii, terminal, text_of},
+            tests::{ascii, terminal},
         },
         timeline::{
             event::{MigrationEvent, TaskInfo, WakeupEvent},

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use wakelat_common::Class;
 
 use super::{
+    schema_tests::text_of,
     testing::{comm, group, report, usual, wait},
     *,
 };
@@ -27,15 +28,6 @@ pub(super) fn show(format: OutputFormat, view: ReportView, report: &Report, styl
     renderer.head(&mut out).unwrap();
     renderer.report(report, &mut out).unwrap();
     text_of(format, out)
-}
-
-/// What was written, which must be valid by its schema if it is JSON.
-pub(crate) fn text_of(format: OutputFormat, written: Vec<u8>) -> String {
-    let text = String::from_utf8(written).unwrap();
-    if format == OutputFormat::Json {
-        json_schemas::assert_valid(&text);
-    }
-    text
 }
 
 pub(super) fn chart(report: &Report, style: Style) -> String {

@@ -55,7 +55,7 @@ struct WhyDocument<'a> {
     #[serde(flatten)]
     window: WindowDocument,
     /// As in a report; with `waking`, wake delivery is part of the latency.
-    #[cfg_attr(test, schemars(extend("enum" = crate::render::schema_values::latency_starts())))]
+    #[cfg_attr(test, schemars(extend("enum" = crate::render::report_document::latency_starts())))]
     from: &'static str,
     /// All waits by class; the class with the most waiting time first.
     classes: Vec<GroupBreakdownDocument<'a>>,

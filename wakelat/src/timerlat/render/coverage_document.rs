@@ -6,7 +6,7 @@ use super::super::{record::LostByCpu, summary::TimerlatCoverage};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct CoverageDocument {
+pub(super) struct TimerlatCoverageDocument {
     /// Activations with the latencies of both interrupt and thread.
     complete: u64,
     /// Activations without the latency of the interrupt.
@@ -28,7 +28,7 @@ pub(super) struct CoverageDocument {
     losses: LossesDocument,
 }
 
-impl CoverageDocument {
+impl TimerlatCoverageDocument {
     pub(super) fn new(coverage: &TimerlatCoverage) -> Self {
         let seen = coverage.activations;
         Self {

@@ -54,7 +54,7 @@ struct NoiseCoverageDocument {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CpuNoiseDocument {
-    /// The CPU.
+    /// The CPU; absent from the sum of all CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<u32>,
     /// Periods of the workload that ended.

@@ -13,7 +13,7 @@ use super::{
         record::TimerlatContext,
         summary::{Latencies, ShareSum, TimerlatSummary, TimerlatSummaryOptions},
     },
-    coverage_document::CoverageDocument,
+    coverage_document::TimerlatCoverageDocument,
     distribution_document::DistributionDocument,
     finding, labels,
 };
@@ -61,7 +61,7 @@ impl TimerlatDocumentWriter {
                 sum_ns: summary.explained_ns,
                 shares: summary.shares_by_size().into_iter().map(SumDocument::new).collect(),
             },
-            coverage: CoverageDocument::new(&summary.coverage),
+            coverage: TimerlatCoverageDocument::new(&summary.coverage),
         })?;
         // The fields of the sums continue the object that the head began.
         Ok(format!("{before}],{}\n", sums.trim_start_matches('{')))
@@ -98,13 +98,13 @@ struct SumsDocument {
     /// All activations that reached the threshold.
     explained: ExplainedDocument,
     /// What was seen and what was not.
-    coverage: CoverageDocument,
+    coverage: TimerlatCoverageDocument,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LatenciesDocument {
-    /// The CPU.
+    /// The CPU; absent from the sum of all CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<u32>,
     /// Activations that reached the threshold; 0 without a threshold.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{culprit::CulpritDocument, exemplar::ExemplarDocument};
 use crate::{
     aggregate::bounded::Evicted,
-    render::report_document::key,
+    render::key_document::key,
     report::KeyPart,
     timeline::component::Component,
     why::{
@@ -23,7 +23,7 @@ const MAX_CULPRITS: usize = 20;
 pub(super) struct GroupBreakdownDocument<'a> {
     /// What the waits have in common, as in a report; `{}` for a whole class.
     #[serde(serialize_with = "key")]
-    #[cfg_attr(test, schemars(schema_with = "crate::render::schema_values::key"))]
+    #[cfg_attr(test, schemars(schema_with = "crate::render::key_document::schema"))]
     key: &'a [KeyPart],
     /// Class of the waits, as in a report.
     #[cfg_attr(test, schemars(extend("enum" = crate::render::schema_values::group_classes())))]
@@ -42,8 +42,8 @@ pub(super) struct GroupBreakdownDocument<'a> {
     components: Vec<ComponentDocument>,
     /// The causes with the most time, at most 20.
     culprits: Vec<CulpritSumDocument>,
-    /// Culprits that had no room in the table: each class keeps 16,384, and those with the least time make room for
-    /// new ones.
+    /// Culprits that had no room in the table: each class keeps 16,384, and those with the least time make room for new
+    /// ones; all groups together keep 65,536, and beyond that each group keeps its largest.
     culprits_rest: EvictedDocument,
 }
 

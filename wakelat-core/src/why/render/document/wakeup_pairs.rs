@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::breakdown::TimeSumDocument;
 use crate::{
     aggregate::percentile_rank::Percentile,
-    render::report_document::key,
+    render::key_document::key,
     report::KeyPart,
     why::wakeup_pairs::{RankedWakeupPairs, WakeupPair},
 };
@@ -17,11 +17,11 @@ pub(super) struct WakeupPairDocument<'a> {
     /// The waker, by the keys of `--by` that describe a task (`comm`, `tid`, `pid`, `cgroup`, `container`), or by
     /// `comm` if there are none. `{"comm": "idle"}` for an interrupt on an idle CPU, `{}` if unknown.
     #[serde(serialize_with = "key")]
-    #[cfg_attr(test, schemars(schema_with = "crate::render::schema_values::key"))]
+    #[cfg_attr(test, schemars(schema_with = "crate::render::key_document::schema"))]
     waker: &'a [KeyPart],
     /// The task that was woken, by the same keys.
     #[serde(serialize_with = "key")]
-    #[cfg_attr(test, schemars(schema_with = "crate::render::schema_values::key"))]
+    #[cfg_attr(test, schemars(schema_with = "crate::render::key_document::schema"))]
     wakee: &'a [KeyPart],
     #[serde(flatten)]
     sum: TimeSumDocument,
