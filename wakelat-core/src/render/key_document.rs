@@ -14,7 +14,9 @@ pub fn key<S: Serializer>(parts: &[KeyPart], serializer: S) -> Result<S::Ok, S::
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum KeyDocument<'a> {
+    /// A number, such as a TID or a priority.
     Number(i64),
+    /// A name.
     Text(&'a str),
 }
 
