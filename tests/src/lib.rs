@@ -13,6 +13,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod clock_differences;
 pub mod compare;
+pub mod documents;
 pub mod echo;
 pub mod gate;
 pub mod golden;

@@ -16,7 +16,7 @@ use nix::{
 };
 
 use crate::{
-    machine,
+    documents, machine,
     report::{JsonReport, JsonWait},
     skip::{Skip, skip_test},
 };
@@ -199,11 +199,15 @@ impl Wakelat {
     }
 
     /// Waits until the process ends.
+    ///
+    /// # Panics
+    /// If a document on its standard output is not valid by its schema.
     pub fn end(mut self) -> RunOutput {
         // Standard error closes when the process ends, so that the wait for it is short.
         while self.next_line().is_some() {}
         let status = self.child.wait().expect("a child can be waited for");
         let stdout = self.stdout.take().map_or_else(String::new, |reader| reader.join().expect("only reads"));
+        documents::assert_valid(&stdout);
         RunOutput { status, stdout, stderr: std::mem::take(&mut self.stderr) }
     }
 

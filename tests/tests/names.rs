@@ -14,6 +14,7 @@ use serde_json::Value;
 use wakelat_tests::{
     attached, attached_typed,
     cgroup::Hierarchy,
+    documents,
     echo::Echo,
     machine,
     procfs::{self, TaskStats},
@@ -139,6 +140,7 @@ impl Woken {
         let (sender, reports) = channel();
         thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
+                documents::assert_valid(&format!("{line}\n"));
                 let report = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
                 _ = sender.send(report);
             }

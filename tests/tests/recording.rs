@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
-    attached_typed, machine,
+    attached_typed, documents, machine,
     suite::{self, TestOutcome},
     task::Policy,
     wakelat::{AttachCase, Wakelat, command},
@@ -42,7 +42,9 @@ fn recorded_of(attach: AttachCase, file: &str, load: Workload) -> Performance {
 fn why(file: &str, arguments: &[&str]) -> Value {
     let shown = command(&["why", "--json", "-i", file]).args(arguments).output().expect("wakelat");
     assert!(shown.status.success(), "{shown:?}");
-    serde_json::from_slice(&shown.stdout).expect("a document")
+    let written = String::from_utf8(shown.stdout).expect("UTF-8");
+    documents::assert_valid(&written);
+    serde_json::from_str(&written).expect("a document")
 }
 
 fn sum(groups: &Value, of: &str) -> u64 {

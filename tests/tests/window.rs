@@ -15,7 +15,7 @@ use nix::sys::{
 };
 use serde_json::Value;
 use wakelat_tests::{
-    attached_every_mode, attached_typed, machine, once, procfs,
+    attached_every_mode, attached_typed, documents, machine, once, procfs,
     report::{JsonReport, JsonWait},
     suite::{self, Skip, TestOutcome},
     task::TaskPlacement,
@@ -161,6 +161,7 @@ fn the_programs_end_with_the_window_while_the_output_is_blocked(attach: AttachCa
     output.read_to_string(&mut written).expect("UTF-8");
     let ended = wakelat.end();
     assert!(ended.status.success(), "{ended:#?}");
+    documents::assert_valid(&written);
     assert!(written.len() > 1 << 16, "{} bytes do not block a pipe", written.len());
     let waits = JsonWait::parse_all(&written);
     let report: Value = written.lines().last().map(|line| serde_json::from_str(line).unwrap()).expect("a report");

@@ -13,6 +13,8 @@ pub mod histogram;
 pub mod osnoise_tracer;
 pub mod pending_wait;
 pub mod queue_clock;
+#[cfg(feature = "user")]
+pub mod record;
 pub mod sample;
 pub mod sampling;
 pub mod stack;

@@ -26,6 +26,7 @@ pub mod kind {
 
 /// One sample of a tracer, or one noise that it reports. Fields that a kind does not have are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct TracerRecord {
     /// One of [`kind`].

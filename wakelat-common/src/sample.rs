@@ -17,6 +17,7 @@ pub const KIND_SAMPLE: u8 = 1;
 /// Names are those of the kernel: `pid` is the thread, `tgid` the process. All fields are about the task
 /// that waited, unless their names say otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct Sample {
     /// The kind of this record: [`KIND_SAMPLE`].

@@ -21,6 +21,7 @@ pub const MAX_STACKS: u32 = 4096;
 
 /// The stacks of the task that is current when the record is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct StackRecord {
     /// [`crate::timeline::kind::STACK`].

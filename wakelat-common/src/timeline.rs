@@ -127,6 +127,7 @@ pub mod flag {
 /// Fields of the wait are the same as in a [`crate::Sample`]. With the ring buffer's own header it fills
 /// two cache lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct SwitchRecord {
     /// [`kind::SWITCH`] or [`kind::SWITCH_FULL`].
@@ -188,6 +189,7 @@ pub struct SwitchRecord {
 
 /// A switch whose `prev` is not the task that the CPU's last switch record switched in, or has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct SwitchRecordFull {
     /// The switch.
@@ -213,6 +215,7 @@ pub struct SwitchRecordFull {
 
 /// An interrupt or softirq that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct InterruptRecord {
     /// [`kind::INTERRUPT`].
@@ -261,6 +264,7 @@ pub mod vector {
 
 /// A task is about to migrate to another CPU (`sched_migrate_task`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct MigrationRecord {
     /// [`kind::MIGRATION`].
@@ -287,6 +291,7 @@ pub struct MigrationRecord {
 
 /// A task was woken (`sched_wakeup`, `sched_wakeup_new`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct WakeupRecord {
     /// [`kind::WAKEUP`].
@@ -315,6 +320,7 @@ pub struct WakeupRecord {
 
 /// A workqueue worker begins or ends a work item (`workqueue_execute_start`, `workqueue_execute_end`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct WorkItemRecord {
     /// [`kind::WORK_ITEM`].
@@ -335,6 +341,7 @@ pub struct WorkItemRecord {
 
 /// A task created another or changed its program (`sched_process_fork`, `sched_process_exec`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct ForkExecRecord {
     /// [`kind::FORK_EXEC`].
@@ -396,21 +403,4 @@ const _: () = {
 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unseen_switches_are_counted_from_the_kernels_switch_count() {
-        let mut here = CpuState::default();
-        let unseen = [7, 8, 10, 11, 0, 12, 5].map(|switches| here.count_unseen(switches));
-        assert_eq!(unseen, [UNSEEN_UNKNOWN, 0, 1, 0, UNSEEN_UNKNOWN, UNSEEN_UNKNOWN, UNSEEN_UNKNOWN]);
-    }
-
-    #[test]
-    fn a_prev_state_survives_encoding_and_decoding() {
-        for prev_state in [PrevState::Runnable, PrevState::PreemptedSleeping, PrevState::Sleeping, PrevState::Dead] {
-            assert_eq!(prev_state_from_u8(prev_state_to_u8(prev_state)), Some(prev_state));
-        }
-        assert_eq!(prev_state_from_u8(4), None);
-    }
-}
+mod tests;

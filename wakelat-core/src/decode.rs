@@ -1,10 +1,10 @@
 //! Decodes the bytes of the ring buffer to waits, and kernel terms to user terms. Never panics, whatever the
 //! bytes.
 
-use bytes::Buf;
 use wakelat_common::{
     Class, Sample,
-    sample::{COMM_LEN, CPU_UNKNOWN, DELIVERY_UNKNOWN, KIND_SAMPLE},
+    record::{self, FromBytes},
+    sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN, KIND_SAMPLE},
 };
 
 use crate::wait::{Comm, Wait};
@@ -56,55 +56,25 @@ impl std::fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Decodes a record: the fields of a [`Sample`] in order, in native byte order.
+/// Decodes a record, which is a [`Sample`].
 ///
 /// # Errors
 /// If the record is too short or too long, or its kind or class is unknown.
-pub fn decode(mut record: &[u8]) -> Result<Wait, DecodeError> {
-    expect_length(record, size_of::<Sample>())?;
-    let sample = sample(&mut record);
+pub fn decode(record: &[u8]) -> Result<Wait, DecodeError> {
+    let sample: Sample = read(record)?;
     if sample.kind == KIND_SAMPLE { wait(&sample) } else { Err(DecodeError::Kind(sample.kind)) }
 }
 
-/// Checks that `record` has as many bytes as one of its kind.
-pub(crate) fn expect_length(record: &[u8], expected: usize) -> Result<(), DecodeError> {
-    let found = record.len();
-    if found == expected { Ok(()) } else { Err(DecodeError::Length { found, expected }) }
-}
-
-/// Reads the fields of a sample from `record`, which must be long enough.
-fn sample(record: &mut &[u8]) -> Sample {
-    Sample {
-        kind: record.get_u8(),
-        sampling_shift: record.get_u8(),
-        class: record.get_u8(),
-        preempted_sleeping: record.get_u8(),
-        cpu: record.get_u32_ne(),
-        at_ns: record.get_u64_ne(),
-        latency_ns: record.get_u64_ne(),
-        delivery_ns: record.get_u64_ne(),
-        cgroup_id: record.get_u64_ne(),
-        pid: record.get_u32_ne(),
-        tgid: record.get_u32_ne(),
-        prio: record.get_i32_ne(),
-        policy: record.get_u32_ne(),
-        prev_cpu: record.get_u32_ne(),
-        waker_pid: record.get_u32_ne(),
-        prev_pid: record.get_u32_ne(),
-        prev_prio: record.get_i32_ne(),
-        comm: name(record),
-        prev_comm: name(record),
-    }
-}
-
-/// Reads the bytes of a name from `record`, which must be long enough.
-pub(crate) fn name(record: &mut &[u8]) -> [u8; COMM_LEN] {
-    let mut name = [0; COMM_LEN];
-    record.copy_to_slice(&mut name);
-    name
+/// Reads a record of one kind.
+///
+/// # Errors
+/// If it has more or fewer bytes than a `T`.
+pub(crate) fn read<T: FromBytes>(record: &[u8]) -> Result<T, DecodeError> {
+    record::read(record).ok_or(DecodeError::Length { found: record.len(), expected: size_of::<T>() })
 }
 
 /// Converts a sample to user terms.
+#[inline]
 pub fn wait(sample: &Sample) -> Result<Wait, DecodeError> {
     let class = Class::from_u8(sample.class).ok_or(DecodeError::Class(sample.class))?;
     let delivered = class == Class::Wakeup && sample.delivery_ns != DELIVERY_UNKNOWN;
@@ -143,29 +113,9 @@ pub(crate) fn known_cpu(cpu: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use wakelat_common::record::bytes;
 
     use super::*;
-
-    /// The bytes of a record, field by field in C layout.
-    fn bytes(sample: &Sample) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        bytes.extend([sample.kind, sample.sampling_shift, sample.class, sample.preempted_sleeping]);
-        bytes.extend(sample.cpu.to_ne_bytes());
-        for long in [sample.at_ns, sample.latency_ns, sample.delivery_ns, sample.cgroup_id] {
-            bytes.extend(long.to_ne_bytes());
-        }
-        bytes.extend(sample.pid.to_ne_bytes());
-        bytes.extend(sample.tgid.to_ne_bytes());
-        bytes.extend(sample.prio.to_ne_bytes());
-        bytes.extend(sample.policy.to_ne_bytes());
-        bytes.extend(sample.prev_cpu.to_ne_bytes());
-        bytes.extend(sample.waker_pid.to_ne_bytes());
-        bytes.extend(sample.prev_pid.to_ne_bytes());
-        bytes.extend(sample.prev_prio.to_ne_bytes());
-        bytes.extend(sample.comm);
-        bytes.extend(sample.prev_comm);
-        bytes
-    }
 
     fn a_sample() -> Sample {
         Sample {
@@ -193,7 +143,7 @@ mod tests {
 
     #[test]
     fn every_field_is_decoded() {
-        let wait = decode(&bytes(&a_sample())).unwrap();
+        let wait = decode(bytes(&a_sample())).unwrap();
         assert_eq!((wait.class, wait.cpu, wait.at_ns, wait.latency_ns), (Class::Wakeup, 1, 2, 3));
         assert_eq!((wait.delivery_ns, wait.cgroup_id, wait.tid, wait.pid), (Some(4), Some(5), 6, 7));
         assert_eq!((wait.prio, wait.policy, wait.prev_cpu), (-1, 6, Some(0)));
@@ -205,26 +155,26 @@ mod tests {
     #[test]
     fn unknown_values_are_none() {
         let unknown = Sample { delivery_ns: DELIVERY_UNKNOWN, prev_cpu: CPU_UNKNOWN, cgroup_id: 0, ..a_sample() };
-        let wait = decode(&bytes(&unknown)).unwrap();
+        let wait = decode(bytes(&unknown)).unwrap();
         assert_eq!((wait.delivery_ns, wait.prev_cpu, wait.cgroup_id, wait.waker_tid), (None, None, None, None));
     }
 
     #[test]
     fn only_a_wakeup_has_a_waker() {
         let preempted = Sample { class: Class::Preempted as u8, ..a_sample() };
-        let wait = decode(&bytes(&preempted)).unwrap();
+        let wait = decode(bytes(&preempted)).unwrap();
         assert_eq!((wait.delivery_ns, wait.waker_tid), (None, None));
     }
 
     #[test]
     fn a_short_a_long_and_an_unknown_record_are_refused() {
-        let good = bytes(&a_sample());
+        let good = bytes(&a_sample()).to_vec();
         for length in 0..good.len() {
             assert_eq!(decode(&good[..length]), Err(DecodeError::Length { found: length, expected: 104 }));
         }
         assert_eq!(decode(&[good.clone(), vec![0]].concat()), Err(DecodeError::Length { found: 105, expected: 104 }));
-        assert_eq!(decode(&bytes(&Sample { kind: 2, ..a_sample() })), Err(DecodeError::Kind(2)));
-        assert_eq!(decode(&bytes(&Sample { class: 3, ..a_sample() })), Err(DecodeError::Class(3)));
+        assert_eq!(decode(bytes(&Sample { kind: 2, ..a_sample() })), Err(DecodeError::Kind(2)));
+        assert_eq!(decode(bytes(&Sample { class: 3, ..a_sample() })), Err(DecodeError::Class(3)));
     }
 
     proptest! {
@@ -235,8 +185,8 @@ mod tests {
 
         #[test]
         fn a_record_need_not_be_aligned(skipped in 0usize..8) {
-            let shifted = [vec![0; skipped], bytes(&a_sample())].concat();
-            prop_assert_eq!(decode(&shifted[skipped..]), decode(&bytes(&a_sample())));
+            let shifted = [&[0; 8][..skipped], bytes(&a_sample())].concat();
+            prop_assert_eq!(decode(&shifted[skipped..]), decode(bytes(&a_sample())));
         }
     }
 }

@@ -14,6 +14,7 @@ use wakelat_core::report::Mode;
 
 /// Something that wakelat needs or can use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Requirement {
     /// The name of the requirement.
     pub name: &'static str,
@@ -27,6 +28,7 @@ pub struct Requirement {
 
 /// Whether a requirement is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RequirementState {
     /// The requirement is met.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use wakelat_common::sample::{COMM_LEN, KIND_SAMPLE};
-use wakelat_common::{Class, Sample, bucket};
+use wakelat_common::{Class, Sample, bucket, record};
 use wakelat_core::aggregate::Groups;
 use wakelat_core::aggregate::key::{Key, Names};
 use wakelat_core::decode::decode;
@@ -50,15 +50,16 @@ fn latencies() -> Vec<u64> {
 /// Records as they lie in the ring buffer, of `threads` threads in turn.
 fn records(threads: u32) -> Vec<Vec<u8>> {
     let record = |(index, latency_ns): (usize, u64)| {
-        let mut bytes = vec![0; size_of::<Sample>()];
-        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
-        put(std::mem::offset_of!(Sample, kind), &KIND_SAMPLE.to_ne_bytes());
-        put(std::mem::offset_of!(Sample, class), &[Class::Wakeup as u8]);
-        put(std::mem::offset_of!(Sample, at_ns), &(index as u64 * 1000).to_ne_bytes());
-        put(std::mem::offset_of!(Sample, latency_ns), &latency_ns.to_ne_bytes());
-        put(std::mem::offset_of!(Sample, pid), &(index as u32 % threads + 1).to_ne_bytes());
-        put(std::mem::offset_of!(Sample, comm), COMM);
-        bytes
+        let sample = Sample {
+            kind: KIND_SAMPLE,
+            class: Class::Wakeup as u8,
+            at_ns: index as u64 * 1000,
+            latency_ns,
+            pid: index as u32 % threads + 1,
+            comm: *COMM,
+            ..Sample::default()
+        };
+        record::bytes(&sample).to_vec()
     };
     latencies().into_iter().enumerate().map(record).collect()
 }

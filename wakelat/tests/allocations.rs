@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use wakelat_common::{Sample, sample::KIND_SAMPLE};
+use wakelat_common::{Sample, record, sample::KIND_SAMPLE};
 use wakelat_core::{
     aggregate::{Groups, key::Key},
     decode::decode,
@@ -34,20 +34,15 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// A record of thread `pid` that waited `latency_ns`, as it is in the ring buffer.
-fn record(pid: u32, latency_ns: u64) -> Vec<u8> {
-    let mut record = vec![0; size_of::<Sample>()];
-    let mut put = |at: usize, bytes: &[u8]| record[at..at + bytes.len()].copy_from_slice(bytes);
-    put(std::mem::offset_of!(Sample, kind), &[KIND_SAMPLE]);
-    put(std::mem::offset_of!(Sample, latency_ns), &latency_ns.to_ne_bytes());
-    put(std::mem::offset_of!(Sample, pid), &pid.to_ne_bytes());
-    record
+fn sample(pid: u32, latency_ns: u64) -> Vec<u8> {
+    record::bytes(&Sample { kind: KIND_SAMPLE, latency_ns, pid, ..Sample::default() }).to_vec()
 }
 
 // The only test of this binary: another one would allocate at the same time.
 #[test]
 fn a_sample_of_a_known_group_allocates_nothing() {
     for by in [vec![], vec![Key::Tid], vec![Key::Comm, Key::Cpu]] {
-        let records: Vec<Vec<u8>> = (0..10_000u32).map(|n| record(n % 100, 500 + u64::from(n) * 37)).collect();
+        let records: Vec<Vec<u8>> = (0..10_000u32).map(|n| sample(n % 100, 500 + u64::from(n) * 37)).collect();
         let mut groups = Groups::new(by.clone(), false, 1_000);
         let mut take = || records.iter().for_each(|record| groups.record(&decode(record).unwrap()));
         // The first pass allocates the groups and grows their histograms.

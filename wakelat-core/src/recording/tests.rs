@@ -89,7 +89,9 @@ fn recorded_lines(events: &[Event]) -> String {
     let summary = summary(events, LatencyFrom::Waking, &[Key::Comm]);
     let mut json = Vec::new();
     why::render::json(&summary, &report(&summary), &mut json).unwrap();
-    String::from_utf8(json).unwrap()
+    let json = String::from_utf8(json).unwrap();
+    json_schemas::assert_valid(&json);
+    json
 }
 
 #[test]

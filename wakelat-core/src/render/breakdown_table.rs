@@ -166,7 +166,9 @@ mod tests {
     use super::*;
     use crate::{
         render::{
-            OutputFormat, testing,
+            OutputFormat,
+            schema_tests::text_of,
+            testing,
             tests::{ascii, terminal},
             text_line::width,
         },
@@ -202,7 +204,7 @@ mod tests {
         let mut renderer = format.breakdowns(from, style);
         renderer.head(&mut out).unwrap();
         breakdowns(from).iter().for_each(|breakdown| renderer.breakdown(breakdown, &context, &mut out).unwrap());
-        String::from_utf8(out).unwrap()
+        text_of(format, out)
     }
 
     #[test]

@@ -7,9 +7,10 @@ use csv::{Writer, WriterBuilder};
 use super::{
     BreakdownRenderer, EventRenderer, PERCENTILES, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
     clock,
+    coverage_document::terms,
     event_document::EventFields,
-    report_document::{WaitFields, component_fields, terms},
     switch_ins,
+    wait_document::{WaitFields, component_fields},
 };
 use crate::{
     aggregate::distribution::Distribution,

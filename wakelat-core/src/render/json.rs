@@ -1,4 +1,4 @@
-//! Renders `--json`: one document on each line. docs/output.md describes the schemas.
+//! Renders `--json`: one document on each line. docs/schema describes the documents.
 
 use std::io::{self, Write};
 
@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use super::{
     BreakdownRenderer, EventRenderer, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
-    event_document::EventDocument,
-    report_document::{ReportDocument, WaitDocument},
+    event_document::EventDocument, report_document::ReportDocument, wait_document::WaitDocument,
 };
 use crate::{
     report::Report,

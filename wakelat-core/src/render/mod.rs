@@ -35,11 +35,18 @@ pub mod units;
 
 mod chart_rows;
 pub(crate) mod clock;
+pub(crate) mod coverage_document;
 mod event_document;
+pub(crate) mod key_document;
 pub mod labels;
 pub(crate) mod report_document;
+#[cfg(test)]
+mod schema_tests;
+#[cfg(test)]
+pub(crate) mod schema_values;
 pub(crate) mod switch_ins;
 pub mod text_line;
+mod wait_document;
 
 #[cfg(test)]
 mod documentation_tests;

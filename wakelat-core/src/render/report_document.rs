@@ -1,46 +1,73 @@
-//! The JSON documents of reports and waits, field by field, as described in docs/output.md.
+//! The JSON document of a report.
 //!
 //! Within one version of a schema (the number at the end of its name), fields may be added, but none is
 //! removed or changes its meaning.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::{PERCENTILES, RenderContext, clock, switch_ins::SwitchInsDocument};
+use super::{PERCENTILES, RenderContext, clock, coverage_document::CoverageDocument, wait_document::WaitFields};
 use crate::{
     aggregate::{
-        distribution::{Bucket, Distribution, Maximum},
+        distribution::{Bucket, Maximum},
         estimate::ConfidenceInterval,
+        percentile_rank::Percentile,
     },
-    report::{Coverage, CoverageTerms, Group, KeyPart, KeyValue, Mode, Overhead, Report, Sampling},
-    timeline::{Breakdown, component::Component},
-    wait::{Wait, policy_name},
+    report::{Group, KeyPart, Mode, Overhead, Report, Sampling},
 };
 
 /// `wakelat.report/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReportDocument<'a> {
+    /// `wakelat.report/1`.
+    #[cfg_attr(test, schemars(extend("const" = "wakelat.report/1")))]
     schema: &'static str,
+    /// Kernel release, as printed by `uname -r`.
     kernel: &'a str,
+    /// Start of the window.
     start_unix_ns: u64,
+    /// Length of the window; an event at its end or later is not counted.
     duration_ns: u64,
     #[serde(flatten)]
     window: WindowDocument,
+    /// Where the latency of a wakeup starts: `wakeup` (`sched_wakeup`: the task is on a run queue) or `waking`
+    /// (`sched_waking`: wake delivery is part of the latency).
+    #[cfg_attr(test, schemars(extend("enum" = latency_starts())))]
     from: &'static str,
+    /// Where waits are counted: `aggregate` (in the kernel) or `samples` (in user space, from a sample of each
+    /// wait).
+    #[cfg_attr(test, schemars(extend("enum" = [mode_name(Mode::Aggregate), mode_name(Mode::Samples)])))]
     mode: &'static str,
+    /// The waits by key and class, ordered by class and then by falling count; for `top` by the column of `--sort`.
+    /// Empty if there was no wait.
     groups: Vec<GroupDocument<'a>>,
+    /// Number of further groups, beyond `top --limit`; 0 without a limit.
     groups_left_out: u64,
+    /// What became of every wait. The terms from `seen` to `still_waiting` are about wakeups: classes `wakeup` and
+    /// `new`.
     coverage: CoverageDocument,
+    /// Result of `--threshold`; `null` without it.
     threshold: Option<ThresholdDocument>,
+    /// Cost of measuring in this window; `null` if it was not measured.
     overhead: Option<OverheadDocument>,
+    /// Sampling under `--max-overhead`; `null` without it.
     sampling: Option<SamplingDocument>,
 }
 
 /// How the window was measured.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WindowDocument {
+    /// Requested length; `null` if no length was requested, for the tables of `top` before its end, and if a signal
+    /// or a threshold ended the run.
     requested_ns: Option<u64>,
+    /// Intervals without a report of their own that this window includes: they ended before wakelat could report
+    /// them, or while the output was blocked.
     skipped_intervals: u64,
+    /// How long wakelat's reader waited for a CPU in this window; `null` if the kernel does not account for it.
     reader_waited_ns: Option<u64>,
+    /// Waits (`trace`) or events (`trace --all`, `trace --breakdown`, `record`) left out because the output was
+    /// blocked.
     not_written: u64,
 }
 
@@ -52,205 +79,162 @@ impl WindowDocument {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GroupDocument<'a> {
-    #[serde(serialize_with = "key")]
+    /// What the waits of the group have in common: one field for each key of `--by`, with numbers as numbers and
+    /// names as strings. If known, `waker` adds `waker_comm`, `tid` or `pid` adds `comm`, and `container` adds
+    /// `pod`. `{}` without `--by`.
+    #[serde(serialize_with = "super::key_document::key")]
+    #[cfg_attr(test, schemars(schema_with = "super::key_document::schema"))]
     key: &'a [KeyPart],
+    /// `wakeup`, `new` or `preempted`; or `runqueue`, all three combined, if requested.
+    #[cfg_attr(test, schemars(extend("enum" = super::schema_values::group_classes())))]
     class: &'static str,
+    /// Number of waits.
     count: u64,
+    /// Sum of all latencies, exact.
     sum_ns: u128,
+    /// `sum_ns / count`, rounded down.
     avg_ns: u64,
+    /// Shortest wait, exact.
     min_ns: u64,
+    /// Longest wait, exact.
     max_ns: u64,
+    /// End of the longest wait.
     max_at_unix_ns: Option<u64>,
+    /// The task with the longest wait.
     max_by: Option<MaximumDocument>,
+    /// For `top` by `tid`, with or without `pid` and `comm`: how long the thread ran in the window, according to
+    /// the kernel (`/proc/TID/schedstat`), whose figure for a running thread lags by up to a tick. wakelat reads it
+    /// at both ends of the window, one thread after another, at 5 to 10 µs each. `null` in other reports, for a
+    /// thread that has exited, and if a reading is missing: after an interval of `--last`, for threads that were in
+    /// none of its groups; before the last report, for threads that are not among the first 1,000 rows.
     run_ns: Option<u64>,
+    /// The four longest waits, longest first, each with the fields of `wakelat.wait/1` except `schema`; empty with
+    /// `--by component`.
     worst: Vec<WaitFields>,
-    #[serde(serialize_with = "percentiles")]
-    percentiles_ns: &'a Distribution,
-    #[serde(serialize_with = "intervals")]
-    percentile_intervals_ns: &'a Distribution,
+    /// Percentiles by percent (a string): the smallest value that at least this percentage of the waits does not
+    /// exceed. Exact to three significant digits; at most 1/32 too high in mode `aggregate` and if the waits have
+    /// different weights (overhead.md). Always between `min_ns` and `max_ns`.
+    percentiles_ns: PercentilesDocument<u64>,
+    /// With `--max-overhead`: for each percentile an object with `low_ns` and `high_ns`, the 95 % confidence
+    /// interval for the percentile of all waits (overhead.md). `high_ns` is `null` if the sample gives no upper
+    /// bound, and the object is `null` if it gives no bound at all.
+    percentile_intervals_ns: Option<PercentilesDocument<Option<ConfidenceIntervalDocument>>>,
+    /// The distribution, in rising order, without empty buckets; the counts add up to `count`.
     buckets: Vec<BucketDocument>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MaximumDocument {
+    /// Thread.
     tid: u32,
+    /// Name.
     comm: String,
+    /// CPU on which the wait ended.
     cpu: u32,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BucketDocument {
+    /// Smallest value in the bucket.
     from_ns: u64,
+    /// Smallest value above the bucket: `from_ns <= value < to_ns`. The highest possible bucket ends at
+    /// 18446744073709551615 = 2^64 − 1 and includes it.
     to_ns: u64,
+    /// Number of waits in the bucket.
     count: u64,
 }
 
-/// The coverage of a window.
 #[derive(Serialize)]
-pub struct CoverageDocument {
-    #[serde(flatten)]
-    wakeups: TermsDocument,
-    missed: Option<u64>,
-    events_lost: Option<u64>,
-    preemptions: Option<TermsDocument>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    switch_ins: Option<SwitchInsDocument>,
-    oldest_waiting: Option<OldestWaitingDocument>,
-    groups_merged: u64,
-    filtered_is_own: bool,
-}
-
-struct TermsDocument(CoverageTerms);
-
-#[derive(Serialize)]
-struct OldestWaitingDocument {
-    latency_ns: u64,
-    tid: u32,
-    comm: String,
-}
-
-#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ThresholdDocument {
+    /// The threshold.
     threshold_ns: u64,
+    /// Waits at or above the threshold.
     over: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SamplingDocument {
+    /// The limit, in millionths of the time of all CPUs.
     limit_ppm: u32,
+    /// One task in this many was sampled when the sampling rate was highest in this window; a power of two.
     one_in_least: u32,
+    /// One task in this many was sampled when the sampling rate was lowest in this window; a power of two.
     one_in_most: u32,
+    /// Length of the window without pauses.
     measured_ns: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ConfidenceIntervalDocument {
+    /// Lower bound: ns.
     low_ns: u64,
+    /// Upper bound: ns; `null` if the sample gives none.
     high_ns: Option<u64>,
+}
+
+impl ConfidenceIntervalDocument {
+    fn new(ConfidenceInterval { low_ns, high_ns }: ConfidenceInterval) -> Self {
+        Self { low_ns, high_ns }
+    }
+}
+
+/// A value for each of [`PERCENTILES`].
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PercentilesDocument<T> {
+    /// Half of the waits do not exceed this.
+    #[serde(rename = "50")]
+    p50: T,
+    /// 90 % of the waits do not exceed this.
+    #[serde(rename = "90")]
+    p90: T,
+    /// 99 % of the waits do not exceed this.
+    #[serde(rename = "99")]
+    p99: T,
+    /// 99.9 % of the waits do not exceed this.
+    #[serde(rename = "99.9")]
+    p99_9: T,
+}
+
+impl<T> PercentilesDocument<T> {
+    fn new(value: impl Fn(Percentile) -> T) -> Self {
+        let [p50, p90, p99, p99_9] = PERCENTILES.map(|(percentile, _)| value(percentile));
+        Self { p50, p90, p99, p99_9 }
+    }
 }
 
 /// The overhead of measuring.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OverheadDocument {
+    /// CPUs online; the CPU time of this window is `cpus × duration_ns`.
     cpus: u32,
+    /// CPU time of wakelat itself, in user space and kernel.
     tool_ns: u64,
+    /// Time spent in its BPF programs, from samples of the run (overhead.md). `null` if the kernel does not account
+    /// for programs for this user (`CAP_SYS_ADMIN`); the next three fields are then `null` too.
     programs_ns: Option<u64>,
+    /// Context switches of the whole machine, exact; without those during pauses.
     switches: Option<u64>,
+    /// `programs_ns / switches`, rounded; includes the programs that ran for wakeups. `null` if there was no
+    /// switch.
     per_switch_ns: Option<u64>,
+    /// The part of the run in which the kernel accounted for programs.
     accounted_ns: Option<u64>,
 }
 
-/// `wakelat.wait/1`.
-#[derive(Serialize)]
-pub struct WaitDocument {
-    schema: &'static str,
-    #[serde(flatten)]
-    fields: WaitFields,
-    #[serde(serialize_with = "components", skip_serializing_if = "Option::is_none")]
-    components: Option<[u64; Component::ALL.len()]>,
-}
-
-/// The fields of a wait, without nesting, so that they also make a row of CSV.
-#[derive(Serialize)]
-pub struct WaitFields {
-    at_ns: u64,
-    at_unix_ns: u64,
-    class: &'static str,
-    latency_ns: u64,
-    delivery_ns: Option<u64>,
-    tid: u32,
-    pid: u32,
-    comm: String,
-    cgroup_id: Option<u64>,
-    prio: i32,
-    policy: u32,
-    policy_name: &'static str,
-    cpu: u32,
-    prev_cpu: Option<u32>,
-    waker_tid: Option<u32>,
-    waker_comm: Option<String>,
-    prev_tid: u32,
-    prev_comm: String,
-    prev_prio: i32,
-}
-
-/// The counters of the coverage, with their names in documents.
-pub fn terms(terms: &CoverageTerms) -> [(&'static str, u64); 14] {
-    [
-        ("seen", terms.seen),
-        ("carried", terms.carried),
-        ("measured", terms.measured),
-        ("already_running", terms.already_running),
-        ("already_queued", terms.already_queued),
-        ("filtered", terms.filtered),
-        ("below_threshold", terms.below_threshold),
-        ("not_sampled", terms.not_sampled),
-        ("task_table_full", terms.task_table_full),
-        ("ring_buffer_full", terms.ring_buffer_full),
-        ("invalid", terms.invalid),
-        ("missed_switch", terms.missed_switch),
-        ("still_waiting", terms.still_waiting),
-        ("paused", terms.paused),
-    ]
-}
-
-impl Serialize for TermsDocument {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(terms(&self.0))
-    }
-}
-
-/// Serializes the parts of a key as fields of an object.
-pub fn key<S: Serializer>(parts: &[KeyPart], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(parts.iter().map(|part| (part.name, KeyDocument::new(&part.value))))
-}
-
-/// The value of a part of a key. Numbers stay numbers.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum KeyDocument<'a> {
-    Number(i64),
-    Text(&'a str),
-}
-
-impl<'a> KeyDocument<'a> {
-    fn new(value: &'a KeyValue) -> Self {
-        match value {
-            KeyValue::Number(number) => Self::Number(*number),
-            KeyValue::Text(text) => Self::Text(text),
-        }
-    }
-}
-
-/// Serializes the percentiles, with the percentage as the key: `"99.9": 1`.
-fn percentiles<S: Serializer>(distribution: &Distribution, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer
-        .collect_map(PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), distribution.percentile_ns(*percent))))
-}
-
-/// Serializes the confidence intervals of the percentiles, or null without sampling.
-fn intervals<S: Serializer>(distribution: &Distribution, serializer: S) -> Result<S::Ok, S::Error> {
-    let Some(sampled) = distribution.sampled() else { return serializer.serialize_none() };
-    let document = |ConfidenceInterval { low_ns, high_ns }| ConfidenceIntervalDocument { low_ns, high_ns };
-    serializer.collect_map(
-        PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), sampled.interval(*percent).map(document))),
-    )
-}
-
-/// The time in each component of a wait, in the order of [`Component::ALL`]: ns.
-pub fn component_fields(breakdown: &Breakdown) -> [u64; Component::ALL.len()] {
-    let mut fields = [0; Component::ALL.len()];
-    breakdown.components().for_each(|(component, ns)| fields[component as usize] = ns);
-    fields
-}
-
-/// Serializes the components under their names.
-fn components<S: Serializer>(
-    components: &Option<[u64; Component::ALL.len()]>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(Component::ALL.into_iter().map(Component::name).zip(components.unwrap_or_default()))
+/// The values of [`LatencyFrom::name`].
+#[cfg(test)]
+pub fn latency_starts() -> [&'static str; 3] {
+    use crate::report::LatencyFrom;
+    [LatencyFrom::Wakeup, LatencyFrom::Waking, LatencyFrom::Queued].map(LatencyFrom::name)
 }
 
 /// The value of `--mode`.
@@ -308,8 +292,10 @@ impl<'a> GroupDocument<'a> {
             max_by: max.map(by),
             run_ns: group.run_ns,
             worst: group.worst.iter().map(|wait| WaitFields::new(wait, &context)).collect(),
-            percentiles_ns: distribution,
-            percentile_intervals_ns: distribution,
+            percentiles_ns: PercentilesDocument::new(|percentile| distribution.percentile_ns(percentile)),
+            percentile_intervals_ns: distribution.sampled().map(|sampled| {
+                PercentilesDocument::new(|percentile| sampled.interval(percentile).map(ConfidenceIntervalDocument::new))
+            }),
             buckets: distribution.buckets().into_iter().map(bucket).collect(),
         }
     }
@@ -326,66 +312,6 @@ impl OverheadDocument {
             switches: programs.map(|programs| programs.switches),
             per_switch_ns: programs.and_then(|programs| programs.per_switch_ns()),
             accounted_ns: programs.map(|programs| programs.accounted_ns),
-        }
-    }
-}
-
-impl CoverageDocument {
-    /// The document of a coverage.
-    pub fn new(coverage: &Coverage) -> Self {
-        let oldest = |max: Maximum| OldestWaitingDocument {
-            latency_ns: max.latency_ns,
-            tid: max.tid,
-            comm: max.comm.to_string(),
-        };
-        Self {
-            wakeups: TermsDocument(coverage.wakeups),
-            missed: coverage.missed,
-            events_lost: coverage.events_lost,
-            preemptions: coverage.preemptions.map(TermsDocument),
-            switch_ins: coverage.switch_ins.map(SwitchInsDocument),
-            oldest_waiting: coverage.oldest_waiting.map(oldest),
-            groups_merged: coverage.groups_merged,
-            filtered_is_own: coverage.filtered_is_own,
-        }
-    }
-}
-
-impl WaitDocument {
-    /// The document of a wait.
-    pub fn new(wait: &Wait, context: &RenderContext) -> Self {
-        Self { schema: "wakelat.wait/1", fields: WaitFields::new(wait, context), components: None }
-    }
-
-    /// The document of a wait with the components of its latency.
-    pub fn with_breakdown(breakdown: &Breakdown, context: &RenderContext) -> Self {
-        Self { components: Some(component_fields(breakdown)), ..Self::new(&breakdown.ended_wait.wait, context) }
-    }
-}
-
-impl WaitFields {
-    /// The fields of a wait.
-    pub fn new(wait: &Wait, context: &RenderContext) -> Self {
-        Self {
-            at_ns: wait.at_ns,
-            at_unix_ns: clock::unix_ns(wait.at_ns, context.unix_offset_ns),
-            class: wait.class.name(),
-            latency_ns: wait.latency_ns,
-            delivery_ns: wait.delivery_ns,
-            tid: wait.tid,
-            pid: wait.pid,
-            comm: wait.comm.to_string(),
-            cgroup_id: wait.cgroup_id,
-            prio: wait.prio,
-            policy: wait.policy,
-            policy_name: policy_name(wait.policy),
-            cpu: wait.cpu,
-            prev_cpu: wait.prev_cpu,
-            waker_tid: wait.waker_tid,
-            waker_comm: wait.waker_tid.and_then(context.name_of).map(|comm| comm.to_string()),
-            prev_tid: wait.prev_tid,
-            prev_comm: wait.prev_comm.to_string(),
-            prev_prio: wait.prev_prio,
         }
     }
 }

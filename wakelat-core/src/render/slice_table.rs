@@ -203,6 +203,7 @@ pub(crate) mod tests {
     use crate::{
         render::{
             OutputFormat,
+            schema_tests::text_of,
             testing::{START_NS, report},
             tests::{ascii, terminal},
         },
@@ -274,7 +275,7 @@ pub(crate) mod tests {
         renderer.head(&mut out).unwrap();
         events.iter().for_each(|event| renderer.event(event, &context, &mut out).unwrap());
         renderer.end(&report, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        text_of(format, out)
     }
 
     #[test]

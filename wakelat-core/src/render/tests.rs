@@ -5,6 +5,7 @@ use std::rc::Rc;
 use wakelat_common::Class;
 
 use super::{
+    schema_tests::text_of,
     testing::{comm, group, report, usual, wait},
     *,
 };
@@ -26,7 +27,7 @@ pub(super) fn show(format: OutputFormat, view: ReportView, report: &Report, styl
     let mut renderer = format.reports(view, &["comm"], style);
     renderer.head(&mut out).unwrap();
     renderer.report(report, &mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    text_of(format, out)
 }
 
 pub(super) fn chart(report: &Report, style: Style) -> String {
@@ -45,7 +46,7 @@ pub(super) fn trace(format: OutputFormat, waits: &[Wait], report: &Report, style
     renderer.head(&mut out).unwrap();
     waits.iter().for_each(|wait| renderer.wait(wait, &context, &mut out).unwrap());
     renderer.end(report, &mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    text_of(format, out)
 }
 
 fn usual_report() -> Report {

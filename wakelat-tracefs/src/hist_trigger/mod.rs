@@ -11,6 +11,7 @@ pub mod chart;
 mod entry;
 mod error;
 mod fold;
+mod histogram_document;
 pub mod json;
 pub mod kernel_text;
 mod line_reader;

@@ -20,10 +20,16 @@ use wakelat_tracefs::{TracefsMount, leftovers, tracer::saved_settings};
 
 /// The checklist in JSON.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Checklist<'a> {
+    /// `wakelat.doctor/1`.
+    #[cfg_attr(test, schemars(extend("const" = "wakelat.doctor/1")))]
     schema: &'static str,
+    /// Kernel release.
     kernel: String,
+    /// Whether wakelat can measure here: exit code 0, otherwise 1.
     can_measure: bool,
+    /// The checks, in the order of the text.
     checks: &'a [Requirement],
 }
 
@@ -301,11 +307,13 @@ mod tests {
         );
     }
 
+    /// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.
     #[test]
-    fn every_field_is_documented_and_every_documented_field_is_written() {
-        use wakelat_core::render::output_page::{all_paths, documented};
-        let document = serde_json::from_str(&shown(&nothing(), true).1).unwrap();
-        assert_eq!(documented("Checklist: `wakelat.doctor/1`"), all_paths(&document));
+    fn the_schema_is_that_of_the_type_and_what_is_written_is_valid() {
+        json_schemas::assert_current::<Checklist>();
+        for features in [nothing(), everything()] {
+            assert_eq!(json_schemas::assert_valid(&shown(&features, true).1), 1);
+        }
     }
 
     #[test]

@@ -1,18 +1,20 @@
 //! `wakelat events`: lists the tracepoints of this kernel with their fields and their state.
 
+mod document;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::{Map, Value as Json, json};
 
+use self::document::TracepointDocument;
 use crate::config::{ConfigError, EventsConfig};
 use wakelat_core::render::OutputFormat;
 use wakelat_core::render::style::{Style, TextStyle};
 use wakelat_core::render::text_line::{TextLine, clean, flow, left, right};
 use wakelat_core::render::units;
-use wakelat_kernel::format::{EventFormat, FormatField};
+use wakelat_kernel::format::EventFormat;
 use wakelat_tracefs::TracefsMount;
 use wakelat_tracefs::hist_trigger::TriggerSpec;
 
@@ -116,31 +118,6 @@ impl TracepointState {
             flow(indent().and(TextStyle::Plain, "trigger "), parts, "", style, out);
         }
     }
-
-    fn document(&self) -> Json {
-        let fields: Vec<Json> = self.format.fields.iter().map(document_of).collect();
-        json!({
-            "schema": "wakelat.tracepoint/1",
-            "system": self.system,
-            "event": self.format.name,
-            "id": self.format.id,
-            "enabled": self.enabled,
-            "filter": self.filter,
-            "triggers": self.triggers,
-            "fields": fields,
-        })
-    }
-}
-
-fn document_of(field: &FormatField) -> Json {
-    let mut document = Map::new();
-    document.insert("name".into(), json!(field.name));
-    document.insert("declaration".into(), json!(field.to_string()));
-    document.insert("offset".into(), json!(field.offset));
-    document.insert("size".into(), json!(field.size));
-    document.insert("signed".into(), json!(field.signed));
-    document.insert("common".into(), json!(field.common));
-    document.into()
 }
 
 /// Lists the requested tracepoints.
@@ -175,7 +152,7 @@ fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut 
         if config.systems {
             systems.entry(event.system.clone()).or_default().add(&event);
         } else if config.output.format == OutputFormat::Json {
-            text = format!("{}\n", event.document());
+            text = serde_json::to_string(&TracepointDocument::new(&event))? + "\n";
         } else {
             event.line(columns, style, &mut text);
             if config.glob.is_some() {
@@ -258,6 +235,8 @@ fn directories(events: &Path, glob: Option<&str>) -> Result<BTreeMap<String, Pat
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value as Json, json};
+
     use super::*;
     use crate::config::OutputConfig;
 
@@ -314,7 +293,9 @@ mod tests {
 
     fn document(glob: &str) -> Json {
         let output = OutputConfig { format: OutputFormat::Json, ..OutputConfig::default() };
-        serde_json::from_str(&listed(&EventsConfig { output, ..matching(glob) }).unwrap()).unwrap()
+        let text = listed(&EventsConfig { output, ..matching(glob) }).unwrap();
+        assert_eq!(json_schemas::assert_valid(&text), 1);
+        serde_json::from_str(&text).unwrap()
     }
 
     #[test]
@@ -381,9 +362,9 @@ mod tests {
         assert_eq!(listed(&EventsConfig { systems: true, ..all() }).unwrap(), "sched  3  1 on  2 triggers  1 filter\n");
     }
 
+    /// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.
     #[test]
-    fn every_field_is_documented_and_every_documented_field_is_written() {
-        use wakelat_core::render::output_page::{all_paths, documented};
-        assert_eq!(documented("Tracepoints: `wakelat.tracepoint/1`"), all_paths(&document("sched_switch")));
+    fn the_schema_is_that_of_the_type() {
+        json_schemas::assert_current::<TracepointDocument>();
     }
 }

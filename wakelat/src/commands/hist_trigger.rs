@@ -28,9 +28,7 @@ pub fn run(action: &HistTriggerAction, style: &Style, out: &mut dyn Write) -> Re
         HistTriggerAction::Chart(source, selection, unit) => {
             source::each(source, out, |histogram| Ok(chart::chart(histogram, selection, *unit, style).map_err(usage)?))
         }
-        HistTriggerAction::Json(source) => {
-            source::each(source, out, |histogram| Ok(format!("{}\n", json::document(histogram))))
-        }
+        HistTriggerAction::Json(source) => source::each(source, out, |histogram| Ok(json::document(histogram)? + "\n")),
         HistTriggerAction::Print(config) => print(config, out),
     }
 }

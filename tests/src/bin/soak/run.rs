@@ -111,6 +111,9 @@ impl Run {
         let (transferred, reports) = (self.transferred(), self.log.reports());
         let measured = Measured { status, took: begun.elapsed(), document, transferred, longest_stall, reports };
         println!("\n  {measured}");
+        if let Some(document) = &measured.document {
+            wakelat_tests::documents::assert_valid(&format!("{document}\n"));
+        }
         measured
     }
 

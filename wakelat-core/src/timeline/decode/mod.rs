@@ -1,12 +1,14 @@
 //! Decodes the records of the BPF programs into events, in which the kernel's words become the user's. Never panics,
 //! whatever the bytes.
 
-use bytes::Buf;
 use wakelat_common::{
     Class,
     sample::DELIVERY_UNKNOWN,
-    stack::{self, is_map_full, role},
-    timeline::{self, IDLE_STATE_UNKNOWN, NO_WAIT, UNSEEN_UNKNOWN, flag, kind, prev_state_from_u8, source},
+    stack::{StackRecord, is_map_full, role},
+    timeline::{
+        ForkExecRecord, IDLE_STATE_UNKNOWN, InterruptRecord, MigrationRecord, NO_WAIT, SwitchRecord, SwitchRecordFull,
+        UNSEEN_UNKNOWN, WakeupRecord, WorkItemRecord, flag, kind, prev_state_from_u8, source,
+    },
 };
 
 use super::{
@@ -17,7 +19,7 @@ use super::{
     stack_event::{Role, StackEvent, StackId},
 };
 use crate::{
-    decode::{DecodeError, expect_length, known_cgroup, known_cpu, name},
+    decode::{DecodeError, known_cgroup, known_cpu, read},
     hash::HashMap,
     wait::{Comm, Wait},
 };
@@ -44,31 +46,24 @@ impl Decoder {
     /// # Errors
     /// If the record is too short or too long; if its kind, class, source, role or `prev_state` is unknown; or if it
     /// is a switch from a task that no earlier record described.
-    pub fn decode(&mut self, mut record: &[u8]) -> Result<Event, DecodeError> {
+    pub fn decode(&mut self, record: &[u8]) -> Result<Event, DecodeError> {
         let kind = match record {
             [kind, ..] => *kind,
-            [] => return Err(DecodeError::Length { found: 0, expected: size_of::<timeline::SwitchRecord>() }),
+            [] => return Err(DecodeError::Length { found: 0, expected: size_of::<SwitchRecord>() }),
         };
-        let expected = match kind {
-            kind::SWITCH => size_of::<timeline::SwitchRecord>(),
-            kind::SWITCH_FULL => size_of::<timeline::SwitchRecordFull>(),
-            kind::INTERRUPT => size_of::<timeline::InterruptRecord>(),
-            kind::MIGRATION => size_of::<timeline::MigrationRecord>(),
-            kind::WAKEUP => size_of::<timeline::WakeupRecord>(),
-            kind::WORK_ITEM => size_of::<timeline::WorkItemRecord>(),
-            kind::FORK_EXEC => size_of::<timeline::ForkExecRecord>(),
-            kind::STACK => size_of::<stack::StackRecord>(),
-            other => return Err(DecodeError::Kind(other)),
-        };
-        expect_length(record, expected)?;
         let (cpu, lost, kind) = match kind {
-            kind::SWITCH | kind::SWITCH_FULL => self.switch(&mut record, kind == kind::SWITCH_FULL)?,
-            kind::INTERRUPT => interrupt(&mut record)?,
-            kind::MIGRATION => migration(&mut record),
-            kind::WORK_ITEM => work_item(&mut record),
-            kind::FORK_EXEC => fork_exec(&mut record),
-            kind::STACK => stack(&mut record)?,
-            _ => wakeup(&mut record)?,
+            kind::SWITCH => self.switch(&read(record)?, None)?,
+            kind::SWITCH_FULL => {
+                let full: SwitchRecordFull = read(record)?;
+                self.switch(&full.switch, Some(&full))?
+            }
+            kind::INTERRUPT => interrupt(&read(record)?)?,
+            kind::MIGRATION => migration(&read(record)?),
+            kind::WAKEUP => wakeup(&read(record)?)?,
+            kind::WORK_ITEM => work_item(&read(record)?),
+            kind::FORK_EXEC => fork_exec(&read(record)?),
+            kind::STACK => stack(&read(record)?)?,
+            other => return Err(DecodeError::Kind(other)),
         };
         let known = self.cpus.entry(cpu).or_default();
         known.decoded = known.decoded.wrapping_add(1);
@@ -80,12 +75,12 @@ impl Decoder {
         Ok(Event { cpu, seq: known.decoded.wrapping_add(known.lost), kind })
     }
 
-    fn switch(&mut self, record: &mut &[u8], is_full: bool) -> Result<Decoded, DecodeError> {
-        let switch = fields(record);
+    /// Decodes a switch; `full` is the record that it is part of, if it describes the outgoing task.
+    fn switch(&mut self, switch: &SwitchRecord, full: Option<&SwitchRecordFull>) -> Result<Decoded, DecodeError> {
         let is = |flag| switch.flags & flag != 0;
         let known = &mut self.cpus.entry(switch.cpu).or_default().current;
-        let (prev, unseen) = if is_full {
-            prev_task(record, &switch)
+        let (prev, unseen) = if let Some(full) = full {
+            prev_task(full)
         } else {
             let tid = switch.prev_pid;
             let prev = known.filter(|task| task.tid == tid).ok_or(DecodeError::UnknownPrev(tid))?;
@@ -108,7 +103,7 @@ impl Decoder {
             unseen,
             prev_state: prev_state_from_u8(switch.prev_state).ok_or(DecodeError::PrevState(switch.prev_state))?,
             next,
-            ended_wait: ended_wait(&switch, &prev, &next)?,
+            ended_wait: ended_wait(switch, &prev, &next)?,
             idle_state: (switch.idle_state != IDLE_STATE_UNKNOWN).then_some(switch.idle_state),
             rt_throttled: is(flag::RT_THROTTLED),
         };
@@ -119,62 +114,26 @@ impl Decoder {
 /// A decoded record: its CPU, that CPU's records lost so far, and the event.
 type Decoded = (u32, u32, EventKind);
 
-/// Reads the fields of a switch record, in order.
-fn fields(record: &mut &[u8]) -> timeline::SwitchRecord {
-    timeline::SwitchRecord {
-        kind: record.get_u8(),
-        sampling_shift: record.get_u8(),
-        class: record.get_u8(),
-        preempted_sleeping: record.get_u8(),
-        cpu: record.get_u32_ne(),
-        at_ns: record.get_u64_ne(),
-        lost: record.get_u32_ne(),
-        prev_state: record.get_u8(),
-        flags: record.get_u8(),
-        idle_state: record.get_u8(),
-        migrations: record.get_u8(),
-        prev_pid: record.get_u32_ne(),
-        pid: record.get_u32_ne(),
-        tgid: record.get_u32_ne(),
-        prio: record.get_i32_ne(),
-        policy: record.get_u32_ne(),
-        wait_cpu: record.get_u32_ne(),
-        waker_cpu: record.get_u32_ne(),
-        waker_pid: record.get_u32_ne(),
-        prev_cpu: record.get_u32_ne(),
-        reserved: record.get_u32_ne(),
-        latency_ns: record.get_u64_ne(),
-        delivery_ns: record.get_u64_ne(),
-        throttled_ns: record.get_u64_ne(),
-        stolen_ns: record.get_u64_ne(),
-        cgroup_id: record.get_u64_ne(),
-        comm: name(record),
-    }
-}
-
-/// Reads the rest of a full switch record: the outgoing task, and the unseen switches before.
-fn prev_task(record: &mut &[u8], switch: &timeline::SwitchRecord) -> (TaskInfo, Option<Unseen>) {
-    let pid = record.get_u32_ne();
-    let prio = record.get_i32_ne();
-    let policy = record.get_u32_ne();
-    let unseen = record.get_u32_ne();
-    let switched_in_ns = record.get_u64_ne();
-    let cgroup_id = known_cgroup(record.get_u64_ne());
-    let comm = Comm::new(&name(record));
+/// The outgoing task, and the unseen switches before.
+fn prev_task(full: &SwitchRecordFull) -> (TaskInfo, Option<Unseen>) {
     let known = Unseen {
-        switches: (unseen != UNSEEN_UNKNOWN).then_some(unseen),
-        switched_in_ns: (switched_in_ns != 0).then_some(switched_in_ns),
+        switches: (full.unseen != UNSEEN_UNKNOWN).then_some(full.unseen),
+        switched_in_ns: (full.switched_in_ns != 0).then_some(full.switched_in_ns),
     };
-    let prev = TaskInfo { tid: switch.prev_pid, pid, comm, prio, policy, cgroup_id, wanted: false };
-    (prev, (unseen != 0).then_some(known))
+    let prev = TaskInfo {
+        tid: full.switch.prev_pid,
+        pid: full.prev_tgid,
+        comm: Comm::new(&full.prev_comm),
+        prio: full.prev_prio,
+        policy: full.prev_policy,
+        cgroup_id: known_cgroup(full.prev_cgroup_id),
+        wanted: false,
+    };
+    (prev, (full.unseen != 0).then_some(known))
 }
 
 /// The wait that ends with a switch, if one does.
-fn ended_wait(
-    switch: &timeline::SwitchRecord,
-    prev: &TaskInfo,
-    next: &TaskInfo,
-) -> Result<Option<DetailedWait>, DecodeError> {
+fn ended_wait(switch: &SwitchRecord, prev: &TaskInfo, next: &TaskInfo) -> Result<Option<DetailedWait>, DecodeError> {
     if switch.class == NO_WAIT {
         return Ok(None);
     }
@@ -213,18 +172,10 @@ fn ended_wait(
     }))
 }
 
-fn interrupt(record: &mut &[u8]) -> Result<Decoded, DecodeError> {
-    let _kind = record.get_u8();
-    let source = record.get_u8();
-    let _reserved = record.get_u16_ne();
-    let cpu = record.get_u32_ne();
-    let lost = record.get_u32_ne();
-    let number = record.get_u32_ne();
-    let from_ns = record.get_u64_ne();
-    let to_ns = record.get_u64_ne();
-    let name = Comm::new(&name(record));
-    let source = match source {
-        source::IRQ => InterruptSource::Irq { number, name },
+fn interrupt(record: &InterruptRecord) -> Result<Decoded, DecodeError> {
+    let InterruptRecord { cpu, lost, number, from_ns, to_ns, .. } = *record;
+    let source = match record.source {
+        source::IRQ => InterruptSource::Irq { number, name: Comm::new(&record.name) },
         source::VECTOR => InterruptSource::Vector(number),
         source::SOFTIRQ => InterruptSource::Softirq(number),
         other => return Err(DecodeError::Source(other)),
@@ -232,60 +183,32 @@ fn interrupt(record: &mut &[u8]) -> Result<Decoded, DecodeError> {
     Ok((cpu, lost, EventKind::Interrupt(InterruptEvent { source, from_ns, to_ns })))
 }
 
-fn migration(record: &mut &[u8]) -> Decoded {
-    let _kind = record.get_u8();
-    let waiting = record.get_u8() != 0;
-    let _reserved = record.get_u16_ne();
-    let cpu = record.get_u32_ne();
-    let lost = record.get_u32_ne();
-    let tid = record.get_u32_ne();
-    let at_ns = record.get_u64_ne();
-    let from_cpu = record.get_u32_ne();
-    let to_cpu = record.get_u32_ne();
-    let comm = Comm::new(&name(record));
+fn migration(record: &MigrationRecord) -> Decoded {
+    let MigrationRecord { cpu, lost, pid: tid, at_ns, from_cpu, to_cpu, .. } = *record;
+    let (waiting, comm) = (record.waiting != 0, Comm::new(&record.comm));
     (cpu, lost, EventKind::Migration(MigrationEvent { at_ns, tid, comm, waiting, from_cpu, to_cpu }))
 }
 
-fn work_item(record: &mut &[u8]) -> Decoded {
-    let _kind_and_reserved = record.get_u32_ne();
-    let cpu = record.get_u32_ne();
-    let lost = record.get_u32_ne();
-    let tid = record.get_u32_ne();
-    let at_ns = record.get_u64_ne();
-    let function = Some(record.get_u64_ne()).filter(|function| *function != 0);
+fn work_item(record: &WorkItemRecord) -> Decoded {
+    let WorkItemRecord { cpu, lost, pid: tid, at_ns, function, .. } = *record;
+    let function = (function != 0).then_some(function);
     (cpu, lost, EventKind::WorkItem(WorkItemEvent { at_ns, tid, function }))
 }
 
-fn fork_exec(record: &mut &[u8]) -> Decoded {
-    let _kind = record.get_u8();
-    let exec = record.get_u8() != 0;
-    let _reserved = record.get_u16_ne();
-    let cpu = record.get_u32_ne();
-    let lost = record.get_u32_ne();
-    let tid = record.get_u32_ne();
-    let at_ns = record.get_u64_ne();
-    let child = record.get_u32_ne();
-    let _reserved = record.get_u32_ne();
-    let comm = Comm::new(&name(record));
-    (cpu, lost, EventKind::ForkExec(ForkExecEvent { at_ns, tid, comm, child: (!exec).then_some(child) }))
+fn fork_exec(record: &ForkExecRecord) -> Decoded {
+    let ForkExecRecord { cpu, lost, pid: tid, at_ns, exec, child, .. } = *record;
+    let comm = Comm::new(&record.comm);
+    (cpu, lost, EventKind::ForkExec(ForkExecEvent { at_ns, tid, comm, child: (exec == 0).then_some(child) }))
 }
 
-fn stack(record: &mut &[u8]) -> Result<Decoded, DecodeError> {
-    let _kind = record.get_u8();
-    let role = match record.get_u8() {
+fn stack(record: &StackRecord) -> Result<Decoded, DecodeError> {
+    let StackRecord { cpu, lost, pid: tid, at_ns, by_pid: by_tid, by_tgid: by_pid, .. } = *record;
+    let role = match record.role {
         role::WAKER => Role::Waker,
         role::WAKEE => Role::Wakee,
         other => return Err(DecodeError::Role(other)),
     };
-    let _reserved = record.get_u16_ne();
-    let cpu = record.get_u32_ne();
-    let lost = record.get_u32_ne();
-    let tid = record.get_u32_ne();
-    let at_ns = record.get_u64_ne();
-    let by_tid = record.get_u32_ne();
-    let by_pid = record.get_u32_ne();
-    let kernel = stack_id(record.get_i32_ne());
-    let user = stack_id(record.get_i32_ne());
+    let [kernel, user] = [record.kernel, record.user].map(stack_id);
     Ok((cpu, lost, EventKind::Stack(StackEvent { at_ns, role, tid, by_tid, by_pid, kernel, user })))
 }
 
@@ -294,23 +217,14 @@ fn stack_id(number: i32) -> StackId {
     u32::try_from(number).map_or(if is_map_full(number) { StackId::MapFull } else { StackId::Missing }, StackId::Id)
 }
 
-fn wakeup(record: &mut &[u8]) -> Result<Decoded, DecodeError> {
-    let _kind = record.get_u8();
-    let class = record.get_u8();
+fn wakeup(record: &WakeupRecord) -> Result<Decoded, DecodeError> {
+    let WakeupRecord { class, cpu, lost, pid: tid, at_ns, target_cpu, waker_pid: waker_tid, .. } = *record;
     let new = match Class::from_u8(class) {
         Some(Class::Wakeup) => false,
         Some(Class::New) => true,
         Some(Class::Preempted) | None => return Err(DecodeError::Class(class)),
     };
-    let running = record.get_u8() != 0;
-    let _reserved = record.get_u8();
-    let cpu = record.get_u32_ne();
-    let lost = record.get_u32_ne();
-    let tid = record.get_u32_ne();
-    let at_ns = record.get_u64_ne();
-    let target_cpu = record.get_u32_ne();
-    let waker_tid = record.get_u32_ne();
-    let comm = Comm::new(&name(record));
+    let (running, comm) = (record.running != 0, Comm::new(&record.comm));
     Ok((cpu, lost, EventKind::Wakeup(WakeupEvent { at_ns, tid, comm, new, running, target_cpu, waker_tid })))
 }
 

@@ -1,35 +1,7 @@
 use proptest::prelude::*;
-use wakelat_common::{pending_wait::PrevState, timeline::SwitchRecordFull};
+use wakelat_common::{pending_wait::PrevState, record};
 
 use super::*;
-
-/// The bytes of a switch record, field by field, in C layout.
-fn switch_bytes(switch: &timeline::SwitchRecord) -> Vec<u8> {
-    let mut bytes = vec![switch.kind, switch.sampling_shift, switch.class, switch.preempted_sleeping];
-    bytes.extend(switch.cpu.to_ne_bytes());
-    bytes.extend(switch.at_ns.to_ne_bytes());
-    bytes.extend(switch.lost.to_ne_bytes());
-    bytes.extend([switch.prev_state, switch.flags, switch.idle_state, switch.migrations]);
-    bytes.extend([switch.prev_pid, switch.pid, switch.tgid].map(u32::to_ne_bytes).concat());
-    bytes.extend(switch.prio.to_ne_bytes());
-    let cpus = [switch.policy, switch.wait_cpu, switch.waker_cpu, switch.waker_pid, switch.prev_cpu, switch.reserved];
-    bytes.extend(cpus.map(u32::to_ne_bytes).concat());
-    let times = [switch.latency_ns, switch.delivery_ns, switch.throttled_ns, switch.stolen_ns, switch.cgroup_id];
-    bytes.extend(times.map(u64::to_ne_bytes).concat());
-    bytes.extend(switch.comm);
-    bytes
-}
-
-/// The bytes of a full switch record.
-fn full_bytes(full: &SwitchRecordFull) -> Vec<u8> {
-    let mut bytes = switch_bytes(&full.switch);
-    bytes.extend(full.prev_tgid.to_ne_bytes());
-    bytes.extend(full.prev_prio.to_ne_bytes());
-    bytes.extend([full.prev_policy, full.unseen].map(u32::to_ne_bytes).concat());
-    bytes.extend([full.switched_in_ns, full.prev_cgroup_id].map(u64::to_ne_bytes).concat());
-    bytes.extend(full.prev_comm);
-    bytes
-}
 
 fn named(name: &[u8]) -> [u8; 16] {
     let mut comm = [0; 16];
@@ -37,8 +9,8 @@ fn named(name: &[u8]) -> [u8; 16] {
     comm
 }
 
-fn a_switch() -> timeline::SwitchRecord {
-    timeline::SwitchRecord {
+fn a_switch() -> SwitchRecord {
+    SwitchRecord {
         kind: kind::SWITCH_FULL,
         sampling_shift: 1,
         class: 0,
@@ -69,7 +41,7 @@ fn a_switch() -> timeline::SwitchRecord {
     }
 }
 
-fn a_full_switch(switch: timeline::SwitchRecord) -> SwitchRecordFull {
+fn a_full_switch(switch: SwitchRecord) -> SwitchRecordFull {
     SwitchRecordFull {
         switch,
         prev_tgid: 6,
@@ -82,8 +54,8 @@ fn a_full_switch(switch: timeline::SwitchRecord) -> SwitchRecordFull {
     }
 }
 
-fn decoded(switch: timeline::SwitchRecord) -> SwitchEvent {
-    match Decoder::default().decode(&full_bytes(&a_full_switch(switch))).unwrap().kind {
+fn decoded(switch: SwitchRecord) -> SwitchEvent {
+    match Decoder::default().decode(record::bytes(&a_full_switch(switch))).unwrap().kind {
         EventKind::Switch(switch) => *switch,
         other => panic!("{other:?}"),
     }
@@ -109,7 +81,7 @@ const NAME: [u8; 16] = *b"eth0\0...........";
 
 #[test]
 fn every_field_of_a_switch_arrives() {
-    let event = Decoder::default().decode(&full_bytes(&a_full_switch(a_switch()))).unwrap();
+    let event = Decoder::default().decode(record::bytes(&a_full_switch(a_switch()))).unwrap();
     assert_eq!((event.cpu, event.seq), (1, 21));
     let EventKind::Switch(switch) = event.kind else { panic!("{event:?}") };
     assert_eq!(
@@ -151,7 +123,7 @@ fn a_switch_without_a_wait_still_has_its_tasks() {
 
 #[test]
 fn throttling_that_the_kernel_does_not_report_is_unknown() {
-    let unknown = timeline::SwitchRecord { flags: flag::THROTTLING_UNKNOWN, waker_cpu: u32::MAX, ..a_switch() };
+    let unknown = SwitchRecord { flags: flag::THROTTLING_UNKNOWN, waker_cpu: u32::MAX, ..a_switch() };
     let waited = decoded(unknown).ended_wait.unwrap();
     assert_eq!((waited.throttled_ns, waited.waker_cpu), (None, None));
 }
@@ -165,7 +137,7 @@ fn the_outgoing_task_of_a_short_record_is_the_one_switched_in_before() {
     };
     let short = |cpu, prev_pid| {
         let flags = flag::PREV_WANTED;
-        switch_bytes(&timeline::SwitchRecord {
+        record::bytes(&SwitchRecord {
             kind: kind::SWITCH,
             cpu,
             prev_pid,
@@ -174,9 +146,10 @@ fn the_outgoing_task_of_a_short_record_is_the_one_switched_in_before() {
             flags,
             ..a_switch()
         })
+        .to_vec()
     };
     assert_eq!(prev(&short(1, 6)), Err(DecodeError::UnknownPrev(6)));
-    assert_eq!(prev(&full_bytes(&a_full_switch(a_switch()))), Ok((9, Comm::new(b"ran"), false, None)));
+    assert_eq!(prev(record::bytes(&a_full_switch(a_switch()))), Ok((9, Comm::new(b"ran"), false, None)));
     assert_eq!(prev(&short(0, 6)), Err(DecodeError::UnknownPrev(6)));
     assert_eq!(prev(&short(1, 9)), Err(DecodeError::UnknownPrev(9)));
     assert_eq!(prev(&short(1, 6)), Ok((6, Comm::new(b"waits"), true, None)));
@@ -187,7 +160,7 @@ fn the_outgoing_task_of_a_short_record_is_the_one_switched_in_before() {
 fn unseen_switches_are_decoded() {
     let unseen = |unseen, switched_in_ns| {
         let full = SwitchRecordFull { unseen, switched_in_ns, ..a_full_switch(a_switch()) };
-        match Decoder::default().decode(&full_bytes(&full)).unwrap().kind {
+        match Decoder::default().decode(record::bytes(&full)).unwrap().kind {
             EventKind::Switch(switch) => switch.unseen,
             other => panic!("{other:?}"),
         }
@@ -233,21 +206,46 @@ fn a_lost_record_is_a_step_in_the_numbers_of_its_cpu_only() {
 }
 
 #[test]
+fn each_kind_of_record_has_its_own_length_and_need_not_be_aligned() {
+    let kinds = [
+        (kind::SWITCH, size_of::<SwitchRecord>()),
+        (kind::SWITCH_FULL, size_of::<SwitchRecordFull>()),
+        (kind::INTERRUPT, size_of::<InterruptRecord>()),
+        (kind::MIGRATION, size_of::<MigrationRecord>()),
+        (kind::WAKEUP, size_of::<WakeupRecord>()),
+        (kind::WORK_ITEM, size_of::<WorkItemRecord>()),
+        (kind::FORK_EXEC, size_of::<ForkExecRecord>()),
+        (kind::STACK, size_of::<StackRecord>()),
+    ];
+    for (kind, expected) in kinds {
+        for skipped in 0..8 {
+            let mut bytes = vec![0; skipped + expected + 1];
+            bytes[skipped] = kind;
+            let decode = |length| Decoder::default().decode(&bytes[skipped..skipped + length]);
+            for found in [expected - 1, expected + 1] {
+                assert_eq!(decode(found), Err(DecodeError::Length { found, expected }), "kind {kind}");
+            }
+            assert!(!matches!(decode(expected), Err(DecodeError::Length { .. })), "kind {kind}");
+        }
+    }
+}
+
+#[test]
 fn a_short_a_long_and_an_unknown_record_are_refused() {
-    let full = full_bytes(&a_full_switch(a_switch()));
-    let short = switch_bytes(&timeline::SwitchRecord { kind: kind::SWITCH, ..a_switch() });
-    for good in [&full, &short] {
+    let (full, short) = (a_full_switch(a_switch()), SwitchRecord { kind: kind::SWITCH, ..a_switch() });
+    let (full, short) = (record::bytes(&full), record::bytes(&short));
+    for good in [full, short] {
         for length in 0..good.len() {
             let refused = Decoder::default().decode(&good[..length]);
             assert!(matches!(refused, Err(DecodeError::Length { found, .. }) if found == length), "{refused:?}");
         }
     }
     assert_eq!((full.len(), short.len()), (168, 120));
-    let long = [full, vec![0]].concat();
+    let long = [full, &[0]].concat();
     assert_eq!(Decoder::default().decode(&long), Err(DecodeError::Length { found: 169, expected: 168 }));
     assert_eq!(Decoder::default().decode(&[1, 0, 0]), Err(DecodeError::Kind(1)));
-    let unknown = a_full_switch(timeline::SwitchRecord { prev_state: 4, ..a_switch() });
-    assert_eq!(Decoder::default().decode(&full_bytes(&unknown)), Err(DecodeError::PrevState(4)));
+    let unknown = a_full_switch(SwitchRecord { prev_state: 4, ..a_switch() });
+    assert_eq!(Decoder::default().decode(record::bytes(&unknown)), Err(DecodeError::PrevState(4)));
 }
 
 proptest! {

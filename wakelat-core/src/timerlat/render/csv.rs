@@ -17,7 +17,7 @@ use super::{
 use crate::aggregate::distribution::Distribution;
 
 /// The kinds of causes, in the order of their columns.
-const KINDS: [&str; 11] = [
+pub(super) const KINDS: [&str; 11] = [
     "irq_delay",
     "idle_exit",
     "timer_irq",

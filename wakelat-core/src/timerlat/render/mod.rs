@@ -4,7 +4,9 @@
 //! coverage.
 
 mod coverage;
+mod coverage_document;
 pub mod csv;
+mod distribution_document;
 mod finding;
 pub mod hist;
 mod labels;

@@ -1,4 +1,4 @@
-//! The JSON document of an osnoise run, field by field, as described in docs/output.md.
+//! The JSON document of an osnoise run.
 //!
 //! Within one version of a schema (the number at the end of its name), fields may be added, but none is
 //! removed or changes its meaning.
@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::{
     super::osnoise_summary::{CpuNoise, NoiseSummary},
-    timerlat_document::{DistributionDocument, LossesDocument},
+    coverage_document::LossesDocument,
+    distribution_document::DistributionDocument,
 };
 
 /// Renders `wakelat.osnoise/1` of a run.
@@ -26,41 +27,65 @@ pub fn noise(summary: &NoiseSummary) -> serde_json::Result<String> {
 }
 
 #[derive(Serialize)]
-struct NoiseDocument<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct NoiseDocument {
+    /// `wakelat.osnoise/1`.
+    #[cfg_attr(test, schemars(extend("const" = "wakelat.osnoise/1")))]
     schema: &'static str,
-    all: CpuNoiseDocument<'a>,
-    cpus: Vec<CpuNoiseDocument<'a>>,
+    /// All CPUs together.
+    all: CpuNoiseDocument,
+    /// Each CPU by itself.
+    cpus: Vec<CpuNoiseDocument>,
+    /// What was seen and what was not.
     coverage: NoiseCoverageDocument,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct NoiseCoverageDocument {
+    /// Noise records.
     noise: u64,
+    /// Time from the first record to the last.
     duration_ns: u64,
     #[serde(flatten)]
     losses: LossesDocument,
 }
 
 #[derive(Serialize)]
-struct CpuNoiseDocument<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CpuNoiseDocument {
+    /// The CPU; absent from the sum of all CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<u32>,
+    /// Periods of the workload that ended.
     periods: u64,
+    /// How long the workload ran in these periods.
     runtime_ns: u64,
+    /// How much of that time was noise; the sum of `single` if no period ended.
     noise_ns: u128,
+    /// The most noise in one period.
     max_noise_ns: u64,
+    /// Longest single noise; taken from `single` if no period ended.
     max_single_ns: u64,
+    /// Noises without an interference known to the kernel.
     hw: u64,
+    /// Non-maskable interrupts.
     nmi: u64,
+    /// Interrupts.
     irq: u64,
+    /// Softirqs.
     softirq: u64,
+    /// Threads.
     thread: u64,
+    /// Single noises that begin where the previous one ended, without an interference; if they are the majority,
+    /// they are the cost of recording.
     back_to_back: u64,
-    single: DistributionDocument<'a>,
+    /// Single noises that were traced (`sample_threshold`); a distribution.
+    single: DistributionDocument,
 }
 
-impl<'a> CpuNoiseDocument<'a> {
-    fn new(cpu: Option<u32>, noise: &'a CpuNoise) -> Self {
+impl CpuNoiseDocument {
+    fn new(cpu: Option<u32>, noise: &CpuNoise) -> Self {
         let counts = noise.counts();
         Self {
             cpu,
@@ -77,5 +102,16 @@ impl<'a> CpuNoiseDocument<'a> {
             back_to_back: noise.back_to_back,
             single: DistributionDocument::new(&noise.samples),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.
+    #[test]
+    fn the_schema_is_that_of_the_type() {
+        json_schemas::assert_current::<NoiseDocument>();
     }
 }

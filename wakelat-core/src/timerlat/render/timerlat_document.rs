@@ -1,21 +1,23 @@
-//! The JSON document of a timerlat run, field by field, as described in docs/output.md.
+//! The JSON document of a timerlat run.
 //!
 //! Within one version of a schema (the number at the end of its name), fields may be added, but none is
 //! removed or changes its meaning.
 
 use crate::softirq::softirq_name;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{
     super::{
         explain::{CauseShare, ExplainedActivation, LatencyCause},
         finding::{TimerlatFinding, findings},
-        record::{LostByCpu, TimerlatContext},
-        summary::{Latencies, ShareSum, TimerlatCoverage, TimerlatSummary, TimerlatSummaryOptions},
+        record::TimerlatContext,
+        summary::{Latencies, ShareSum, TimerlatSummary, TimerlatSummaryOptions},
     },
-    PERCENTILES, finding, labels,
+    coverage_document::TimerlatCoverageDocument,
+    distribution_document::DistributionDocument,
+    finding, labels,
 };
-use crate::{aggregate::distribution::Distribution, render::Style};
+use crate::render::Style;
 
 /// Renders `wakelat.timerlat/1` of a run, with the given activations.
 pub fn run(summary: &TimerlatSummary, activations: &[ExplainedActivation]) -> serde_json::Result<String> {
@@ -59,7 +61,7 @@ impl TimerlatDocumentWriter {
                 sum_ns: summary.explained_ns,
                 shares: summary.shares_by_size().into_iter().map(SumDocument::new).collect(),
             },
-            coverage: CoverageDocument::new(&summary.coverage),
+            coverage: TimerlatCoverageDocument::new(&summary.coverage),
         })?;
         // The fields of the sums continue the object that the head began.
         Ok(format!("{before}],{}\n", sums.trim_start_matches('{')))
@@ -75,32 +77,48 @@ impl TimerlatDocumentWriter {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HeadDocument {
+    /// `wakelat.timerlat/1`.
+    #[cfg_attr(test, schemars(extend("const" = "wakelat.timerlat/1")))]
     schema: &'static str,
+    /// The latency from which an activation is explained; `null` if every activation is.
     threshold_ns: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct SumsDocument<'a> {
-    all: LatenciesDocument<'a>,
-    cpus: Vec<LatenciesDocument<'a>>,
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SumsDocument {
+    /// All CPUs together.
+    all: LatenciesDocument,
+    /// Each CPU by itself.
+    cpus: Vec<LatenciesDocument>,
+    /// The causes that are large enough, largest first: timerlat.md.
     findings: Vec<FindingDocument>,
+    /// All activations that reached the threshold.
     explained: ExplainedDocument,
-    coverage: CoverageDocument,
+    /// What was seen and what was not.
+    coverage: TimerlatCoverageDocument,
 }
 
 #[derive(Serialize)]
-struct LatenciesDocument<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LatenciesDocument {
+    /// The CPU; absent from the sum of all CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<u32>,
+    /// Activations that reached the threshold; 0 without a threshold.
     over: u64,
-    irq: DistributionDocument<'a>,
-    thread: DistributionDocument<'a>,
-    user: DistributionDocument<'a>,
+    /// Latency measured by the timer interrupt; a distribution.
+    irq: DistributionDocument,
+    /// Latency measured by the thread; a distribution.
+    thread: DistributionDocument,
+    /// Latency measured by a user-space thread on its return; a distribution.
+    user: DistributionDocument,
 }
 
-impl<'a> LatenciesDocument<'a> {
-    fn new(cpu: Option<u32>, latencies: &'a Latencies) -> Self {
+impl LatenciesDocument {
+    fn new(cpu: Option<u32>, latencies: &Latencies) -> Self {
         let of = |context| DistributionDocument::new(latencies.of(context));
         let [irq, thread, user] = TimerlatContext::ALL.map(of);
         Self { cpu, over: latencies.over, irq, thread, user }
@@ -108,58 +126,28 @@ impl<'a> LatenciesDocument<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct DistributionDocument<'a> {
-    count: u64,
-    sum_ns: u128,
-    min_ns: u64,
-    avg_ns: u64,
-    max_ns: u64,
-    max_at_ns: Option<u64>,
-    #[serde(serialize_with = "percentiles")]
-    percentiles_ns: &'a Distribution,
-    buckets: Vec<BucketDocument>,
-}
-
-#[derive(Serialize)]
-struct BucketDocument {
-    from_ns: u64,
-    to_ns: u64,
-    count: u64,
-}
-
-/// Serializes the percentiles, with the percentage as the key: `"99.9": 1`.
-fn percentiles<S: Serializer>(of: &Distribution, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(PERCENTILES.iter().map(|(percent, _)| (percent.to_string(), of.percentile_ns(*percent))))
-}
-
-impl<'a> DistributionDocument<'a> {
-    pub(super) fn new(of: &'a Distribution) -> Self {
-        let buckets = of.buckets().into_iter();
-        Self {
-            count: of.count(),
-            sum_ns: of.sum_ns(),
-            min_ns: of.min_ns(),
-            avg_ns: of.avg_ns(),
-            max_ns: of.max_ns(),
-            max_at_ns: of.max().map(|max| max.at_ns),
-            percentiles_ns: of,
-            buckets: buckets.map(|b| BucketDocument { from_ns: b.from_ns, to_ns: b.to_ns, count: b.count }).collect(),
-        }
-    }
-}
-
-#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ExplainedDocument {
+    /// Number of activations.
     activations: u64,
+    /// Sum of their latencies, which is also the sum of the shares.
     sum_ns: u128,
+    /// Time by cause, largest first.
     shares: Vec<SumDocument>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CauseDocument {
+    /// `irq_delay`, `idle_exit`, `timer_irq`, `irq`, `softirq`, `nmi`, `blocking_thread`, `thread`, `scheduling`,
+    /// `user_space`, `unexplained`: timerlat.md.
+    #[cfg_attr(test, schemars(extend("enum" = super::csv::KINDS)))]
     cause: &'static str,
+    /// Name of the interrupt, the softirq or the thread.
     name: Option<String>,
+    /// Number of the interrupt or the softirq.
     vector: Option<i32>,
+    /// Thread; 0 is the idle task.
     tid: Option<u32>,
 }
 
@@ -180,14 +168,21 @@ impl CauseDocument {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FindingDocument {
     #[serde(flatten)]
     cause: CauseDocument,
+    /// Time of the cause in all explained activations.
     sum_ns: u128,
+    /// Sum of the latencies of these activations.
     of_ns: u128,
+    /// Longest time of the cause in one activation.
     max_ns: u64,
+    /// Latency of that activation.
     max_of_ns: u64,
+    /// What was found, in words.
     evidence: String,
+    /// What to do about it, in words.
     remedy: String,
 }
 
@@ -208,12 +203,17 @@ impl FindingDocument {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SumDocument {
     #[serde(flatten)]
     cause: CauseDocument,
+    /// Time of the cause.
     sum_ns: u128,
+    /// Longest time in one activation.
     max_ns: u64,
+    /// Number of activations that contain the cause.
     activations: u64,
+    /// Number of separate occurrences.
     times: u64,
 }
 
@@ -225,33 +225,54 @@ impl SumDocument {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ActivationDocument {
+    /// CPU of the activation.
     cpu: u32,
+    /// Number of the activation on that CPU.
     seq: u64,
+    /// Where the last latency was measured: `irq`, `thread`, `user`.
+    #[cfg_attr(test, schemars(extend("enum" = TimerlatContext::ALL.map(labels::context))))]
     context: &'static str,
+    /// The last latency.
     latency_ns: u64,
+    /// When the timer was due, by the clock of the trace.
     due_at_ns: u64,
+    /// Latency of the interrupt.
     irq_ns: Option<u64>,
+    /// Latency of the thread.
     thread_ns: Option<u64>,
+    /// Latency of the return to user space.
     user_ns: Option<u64>,
+    /// Where the latency went, in order of time; the shares add up to `latency_ns`.
     shares: Vec<ShareDocument>,
+    /// Functions that the interrupt found, its own first.
     stack: Vec<String>,
+    /// Whether events of this CPU were lost during the activation.
     lossy: bool,
+    /// What the tracer printed when it stopped in this activation.
     stopped: Option<String>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ShareDocument {
     #[serde(flatten)]
     cause: CauseDocument,
+    /// Time of the cause.
     ns: u64,
+    /// Number of separate occurrences.
     times: u64,
+    /// When the cause was active, including what interrupted it; empty for unexplained time.
     spans: Vec<SpanDocument>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SpanDocument {
+    /// Start of the span, since the timer was due.
     from_ns: u64,
+    /// End of the span, since the timer was due.
     to_ns: u64,
 }
 
@@ -283,68 +304,25 @@ impl ActivationDocument {
     }
 }
 
-#[derive(Serialize)]
-struct CoverageDocument {
-    complete: u64,
-    without_irq: u64,
-    without_thread: u64,
-    missing: u64,
-    restarts: u64,
-    skipped: Option<u64>,
-    noise: u64,
-    duration_ns: u64,
-    #[serde(flatten)]
-    losses: LossesDocument,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl CoverageDocument {
-    fn new(coverage: &TimerlatCoverage) -> Self {
-        let seen = coverage.activations;
-        Self {
-            complete: seen.complete,
-            without_irq: seen.without_irq,
-            without_thread: seen.without_thread,
-            missing: seen.missing,
-            restarts: seen.restarts,
-            skipped: coverage.skipped,
-            noise: coverage.noise,
-            duration_ns: coverage.duration_ns,
-            losses: LossesDocument::new(coverage),
-        }
+    /// The whole document, which [`TimerlatDocumentWriter`] writes in pieces.
+    #[derive(Serialize, schemars::JsonSchema)]
+    struct TimerlatDocument {
+        #[serde(flatten)]
+        head: HeadDocument,
+        /// Single activations: for `why`, `hist` and `top` the longest ones, longest first, as many as `--worst`
+        /// requests; for `trace` all that reached the threshold, in their order.
+        activations: Vec<ActivationDocument>,
+        #[serde(flatten)]
+        sums: SumsDocument,
     }
-}
 
-#[derive(Serialize)]
-pub(super) struct LossesDocument {
-    lost: Vec<LostDocument>,
-    overwritten: u64,
-    missed: Option<u64>,
-    other: u64,
-    broken: u64,
-    foreign: u64,
-}
-
-#[derive(Serialize)]
-struct LostDocument {
-    cpu: u32,
-    events: u64,
-    unknown: u64,
-}
-
-impl LossesDocument {
-    pub(super) fn new(coverage: &TimerlatCoverage) -> Self {
-        let cpus: std::collections::BTreeSet<u32> =
-            coverage.lost.keys().chain(coverage.lost_unknown.keys()).copied().collect();
-        let of = |lost: &LostByCpu, cpu| lost.get(&cpu).copied().unwrap_or(0);
-        let lost =
-            |cpu| LostDocument { cpu, events: of(&coverage.lost, cpu), unknown: of(&coverage.lost_unknown, cpu) };
-        Self {
-            lost: cpus.into_iter().map(lost).collect(),
-            overwritten: coverage.overwritten,
-            missed: coverage.missed,
-            other: coverage.other,
-            broken: coverage.broken.lines,
-            foreign: coverage.foreign.lines,
-        }
+    /// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.
+    #[test]
+    fn the_schema_is_that_of_the_types() {
+        json_schemas::assert_current::<TimerlatDocument>();
     }
 }

@@ -1,6 +1,8 @@
-//! The JSON document `wakelat.why/1`, as described in docs/output.md.
+//! The JSON document `wakelat.why/1`.
 
+mod breakdown;
 mod container;
+mod culprit;
 mod exemplar;
 mod findings;
 mod fork_bursts;
@@ -8,13 +10,13 @@ mod stacks;
 mod wakeup_pairs;
 mod work_items;
 
-use crate::aggregate::bounded::Evicted;
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use self::{
-    container::ContainerDocument,
+    breakdown::{EvictedDocument, GroupBreakdownDocument, GroupWithWorstDocument, TimeSumDocument},
+    culprit::ActorDocument,
     exemplar::ExemplarDocument,
     findings::FindingDocument,
     fork_bursts::{ForkBurstDocument, ForkCountsDocument},
@@ -22,26 +24,14 @@ use self::{
     wakeup_pairs::{WakeupPairDocument, WakeupPairsRestDocument},
     work_items::WorkItemDocument,
 };
-use super::labels;
 use crate::{
-    render::report_document::{CoverageDocument, OverheadDocument, WindowDocument, key},
-    report::{KeyPart, Report},
-    timeline::{
-        component::{Actor, Component, Culprit},
-        event::InterruptSource,
+    render::{
+        coverage_document::CoverageDocument,
+        report_document::{OverheadDocument, WindowDocument},
     },
-    why::{
-        Summary,
-        groups::GroupBreakdown,
-        interferers::Interferer,
-        longest::Exemplar,
-        preemptions::PreemptionPair,
-        sums::{BreakdownSum, TimeSum},
-    },
+    report::Report,
+    why::{Summary, groups::GroupBreakdown, interferers::Interferer, longest::Exemplar, preemptions::PreemptionPair},
 };
-
-/// Maximum number of culprits of a group in the document; the largest are written.
-const MAX_CULPRITS: usize = 20;
 
 /// Writes a summary and the report of the same window as a single line of JSON.
 pub fn write(summary: &Summary, report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -51,35 +41,73 @@ pub fn write(summary: &Summary, report: &Report, out: &mut dyn Write) -> io::Res
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WhyDocument<'a> {
+    /// `wakelat.why/1`.
+    #[cfg_attr(test, schemars(extend("const" = "wakelat.why/1")))]
     schema: &'static str,
+    /// As in a report.
     kernel: &'a str,
+    /// As in a report.
     start_unix_ns: u64,
+    /// As in a report.
     duration_ns: u64,
     #[serde(flatten)]
     window: WindowDocument,
+    /// As in a report; with `waking`, wake delivery is part of the latency.
+    #[cfg_attr(test, schemars(extend("enum" = crate::render::report_document::latency_starts())))]
     from: &'static str,
+    /// All waits by class; the class with the most waiting time first.
     classes: Vec<GroupBreakdownDocument<'a>>,
+    /// The waits by the keys of `--by`; the group with the most waiting time first; empty without `--by`.
     groups: Vec<GroupWithWorstDocument<'a>>,
+    /// A group waited at most this much longer than shown, and may lack long waits. wakelat keeps at least 16,384
+    /// groups until the window ends and evicts those that waited least; it shows the `--max-groups` that waited
+    /// longest.
     groups_error_ns: u128,
+    /// Tasks, interrupts and other causes that made tasks wait, by total time, at most 100.
     interferers: Vec<InterfererDocument>,
+    /// Interferers that had no room in the table: it keeps 16,384, and those with the least time make room.
     interferers_rest: EvictedDocument,
+    /// Functions of workers that had no room in the table: it keeps 16,384, and those with the least time make
+    /// room.
     work_items_rest: EvictedDocument,
+    /// Start and end events of work items that were dropped: wakelat keeps events of 4,096 workers, and 1,024 of
+    /// each. Functions may be missing from `work_items`.
     work_items_dropped: u64,
+    /// Preempted and preempting tasks, by name, most frequent pair first, at most 100.
     preemptions: Vec<PreemptionPairDocument>,
+    /// Preemptions that are in no pair of `preemptions`.
     preemptions_rest: PreemptionsRestDocument,
+    /// Wakers and wakees, the pair with the most waiting time first, at most 100; only waits of class `wakeup`.
     wakeup_pairs: Vec<WakeupPairDocument<'a>>,
+    /// Waits that are in no pair of `wakeup_pairs`.
     wakeup_pairs_rest: WakeupPairsRestDocument,
+    /// The longest waits, longest first, as many as `--worst` requests.
     worst: Vec<ExemplarDocument<'a>>,
+    /// The causes that are large enough, largest first: why.md.
     findings: Vec<FindingDocument>,
+    /// Causes (a component and a name) that had no room in the table: it keeps 16,384, and those with the least
+    /// time make room.
     findings_rest: EvictedDocument,
+    /// Names whose tasks created many tasks that delayed others, most time first: why.md. `comm`, the name;
+    /// `tasks`, tasks that it created; `execs`, programs that these executed; `sum_ns`, their time in the waits of
+    /// others; `of_ns`, total of all waits; `evidence` and `remedy`, in words.
     fork_bursts: Vec<ForkBurstDocument>,
+    /// Names of parents that had no room in the table: it keeps 4,096, and those whose tasks had the least time
+    /// make room.
     fork_bursts_rest: EvictedDocument,
+    /// New tasks whose parent is no longer known: 65,536 to 131,072 are kept. Their time is in no fork burst.
     fork_bursts_dropped: u64,
+    /// Tasks that were created, whether or not they delayed others: with `--collect fork`.
     forks: ForkCountsDocument,
+    /// The events behind the components.
     timeline: TimelineDocument<'a>,
+    /// With `--stacks`: what became of the stacks of this window; `null` without it.
     stacks: Option<StackCountsDocument>,
+    /// As in a report.
     coverage: CoverageDocument,
+    /// As in a report, with all its fields.
     overhead: Option<OverheadDocument>,
 }
 
@@ -131,177 +159,19 @@ impl<'a> WhyDocument<'a> {
 }
 
 #[derive(Serialize)]
-struct GroupBreakdownDocument<'a> {
-    #[serde(serialize_with = "key")]
-    key: &'a [KeyPart],
-    class: &'static str,
-    count: u64,
-    sum_ns: u128,
-    max_ns: u64,
-    migrated: u64,
-    before: Vec<ComponentDocument>,
-    components: Vec<ComponentDocument>,
-    culprits: Vec<CulpritSumDocument>,
-    culprits_rest: EvictedDocument,
-}
-
-/// A group with its longest waits.
-#[derive(Serialize)]
-struct GroupWithWorstDocument<'a> {
-    #[serde(flatten)]
-    group: GroupBreakdownDocument<'a>,
-    worst: Vec<ExemplarDocument<'a>>,
-    worst_given_up: u64,
-}
-
-/// The sum of the entries that a bounded table evicted because it was full.
-#[derive(Serialize)]
-struct EvictedDocument {
-    sum_ns: u128,
-    count: u64,
-    error_ns: u128,
-}
-
-impl EvictedDocument {
-    fn new(rest: Evicted) -> Self {
-        Self { sum_ns: rest.sum, count: rest.count, error_ns: rest.error }
-    }
-}
-
-impl<'a> GroupBreakdownDocument<'a> {
-    fn new(group: &'a GroupBreakdown, summary: &Summary) -> Self {
-        let sums: &BreakdownSum = &group.sums;
-        let before =
-            [Component::Placement, Component::Ipi].into_iter().zip(&sums.before).filter(|(_, sum)| sum.waits > 0);
-        let culprit = |one: crate::why::sums::CulpritSum| CulpritSumDocument {
-            culprit: CulpritDocument::new(&one.culprit, summary),
-            sum: TimeSumDocument::new(&one.sum),
-        };
-        Self {
-            key: &group.key,
-            class: group.class.name(),
-            count: sums.waits,
-            sum_ns: sums.ns,
-            max_ns: sums.max_ns,
-            migrated: sums.migrated,
-            before: before.map(|(component, sum)| ComponentDocument::new(component, sum)).collect(),
-            components: sums
-                .components()
-                .iter()
-                .map(|(component, sum)| ComponentDocument::new(*component, sum))
-                .collect(),
-            culprits: sums.culprits().into_iter().take(MAX_CULPRITS).map(culprit).collect(),
-            culprits_rest: EvictedDocument::new(sums.evicted()),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ComponentDocument {
-    component: &'static str,
-    #[serde(flatten)]
-    sum: TimeSumDocument,
-}
-
-impl ComponentDocument {
-    fn new(component: Component, sum: &TimeSum) -> Self {
-        Self { component: component.name(), sum: TimeSumDocument::new(sum) }
-    }
-}
-
-#[derive(Serialize)]
-struct TimeSumDocument {
-    sum_ns: u128,
-    max_ns: u64,
-    waits: u64,
-}
-
-impl TimeSumDocument {
-    fn new(sum: &TimeSum) -> Self {
-        Self { sum_ns: sum.ns, max_ns: sum.max_ns, waits: sum.waits }
-    }
-}
-
-#[derive(Serialize)]
-struct CulpritSumDocument {
-    #[serde(flatten)]
-    culprit: CulpritDocument,
-    #[serde(flatten)]
-    sum: TimeSumDocument,
-}
-
-/// A component and the task, interrupt, softirq or cgroup that caused it.
-#[derive(Serialize)]
-struct CulpritDocument {
-    component: &'static str,
-    #[serde(flatten)]
-    actor: ActorDocument,
-}
-
-impl CulpritDocument {
-    fn new(culprit: &Culprit, summary: &Summary) -> Self {
-        Self { component: culprit.component.name(), actor: ActorDocument::new(&culprit.actor, summary) }
-    }
-}
-
-/// The task, interrupt, softirq or cgroup of a culprit. Fields that do not apply are null.
-#[derive(Default, Serialize)]
-struct ActorDocument {
-    kind: Option<&'static str>,
-    name: Option<String>,
-    tid: Option<u32>,
-    pid: Option<u32>,
-    prio: Option<i32>,
-    number: Option<u32>,
-    cgroup_id: Option<u64>,
-    cgroup: Option<String>,
-    container: Option<ContainerDocument>,
-}
-
-impl ActorDocument {
-    fn new(actor: &Actor, summary: &Summary) -> Self {
-        let in_cgroup = |id: Option<u64>| Self {
-            cgroup_id: id,
-            cgroup: id.and_then(|id| summary.cgroups.get(&id).cloned()),
-            container: ContainerDocument::of(id, summary),
-            ..Self::default()
-        };
-        match actor {
-            Actor::Task(task) => Self {
-                kind: Some("task"),
-                name: Some(task.comm.to_string()),
-                tid: Some(task.tid),
-                pid: Some(task.pid),
-                prio: Some(task.prio),
-                ..in_cgroup(task.cgroup_id)
-            },
-            Actor::Idle(state) => Self { kind: Some("idle"), number: state.map(u32::from), ..Self::default() },
-            Actor::Interrupt(source) => Self::noise(source),
-            Actor::Cgroup(id) => Self { kind: Some("cgroup"), ..in_cgroup(*id) },
-            Actor::NoActor => Self::default(),
-            Actor::Unknown(why) => Self { kind: Some("unknown"), name: Some(why.name().to_owned()), ..Self::default() },
-        }
-    }
-
-    fn noise(source: &InterruptSource) -> Self {
-        let (kind, name, number) = match source {
-            InterruptSource::Irq { number, name } => ("irq", Some(name.to_string()), Some(*number)),
-            // The numbers of vectors are wakelat's own, so they are not written.
-            InterruptSource::Vector(number) => ("vector", labels::vector_name(*number).map(str::to_owned), None),
-            InterruptSource::Softirq(number) => ("softirq", Some(labels::softirq(*number).to_owned()), Some(*number)),
-        };
-        Self { kind: Some(kind), name, number, ..Self::default() }
-    }
-}
-
-#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InterfererDocument {
     #[serde(flatten)]
     actor: ActorDocument,
     #[serde(flatten)]
     sum: TimeSumDocument,
+    /// Number of threads that waited for this interferer; a lower bound if `more_victims` is set.
     victims: usize,
+    /// Whether there may have been more: all interferers together track 262,144 victims, and beyond that counting
+    /// ends first for those with the least time.
     more_victims: bool,
+    /// With `--collect workqueue`: functions that a workqueue worker ran meanwhile, `[{"function": "wb_workfn",
+    /// "sum_ns": 2691000}]`, most time first; time between work items is not included.
     work_items: Vec<WorkItemDocument>,
 }
 
@@ -318,9 +188,13 @@ impl InterfererDocument {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PreemptionPairDocument {
+    /// Name of the task that was still runnable.
     from: String,
+    /// Name of the task that replaced it.
     to: String,
+    /// Number of preemptions.
     count: u64,
 }
 
@@ -332,8 +206,11 @@ impl PreemptionPairDocument {
 
 /// The preemptions of the pairs that are not listed.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PreemptionsRestDocument {
+    /// Number of these preemptions.
     count: u64,
+    /// The count of a pair is at most this much too low: 16,384 pairs are kept, and the least frequent make room.
     error: u128,
 }
 
@@ -345,9 +222,43 @@ impl PreemptionsRestDocument {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TimelineDocument<'a> {
+    /// Switches, interrupts and migrations that were recorded.
     events: u64,
+    /// Events for which the ring buffer had no room.
     lost: u64,
+    /// Waits for which the kernel does not report how long the task's cgroup was throttled.
     throttling_unknown: u64,
+    /// What `--collect` left out.
     not_collected: &'a [&'static str],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        aggregate::key::Key,
+        report::LatencyFrom,
+        why::testing::{one_round, report, summary},
+    };
+
+    #[test]
+    fn what_is_written_is_a_line_that_is_valid_by_the_schema() {
+        let summary = summary(&one_round().events, LatencyFrom::Wakeup, &[Key::Comm]);
+        let mut out = Vec::new();
+        write(&summary, &report(&summary), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!((json_schemas::assert_valid(&text), text.lines().count()), (1, 1));
+        // The example has a group with its longest wait, its stacks and a finding.
+        for part in ["\"worst\":[{\"class\"", "\"wakee\":{\"tid\"", "\"findings\":[{\"component\""] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+    }
+
+    /// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.
+    #[test]
+    fn the_schema_is_that_of_the_type() {
+        json_schemas::assert_current::<WhyDocument>();
+    }
 }

@@ -15,8 +15,6 @@ mod text;
 mod wakeup_pairs;
 
 #[cfg(test)]
-mod documentation_tests;
-#[cfg(test)]
 mod tests;
 
 pub use document::write as json;

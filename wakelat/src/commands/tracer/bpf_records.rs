@@ -1,7 +1,9 @@
 //! Decodes the records in the ring buffer. Pure, and never panics, whatever the bytes.
 
-use bytes::Buf as _;
-use wakelat_common::osnoise_tracer::{NAME_LEN, TracerRecord, kind};
+use wakelat_common::{
+    osnoise_tracer::{TracerRecord, kind},
+    record,
+};
 
 use wakelat_core::timerlat::record::{OsnoisePeriod, TimerlatContext, TimerlatEvent, TimerlatRecord, TracedTask, comm};
 use wakelat_tracefs::tracer::{clock::LocalClock, layout::nanoseconds, threads::ThreadNames};
@@ -31,28 +33,11 @@ impl std::fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
-/// Decodes one record: the fields of a [`TracerRecord`] in order, in the byte order of the machine.
-pub fn decode(
-    mut bytes: &[u8],
-    clock: &mut LocalClock,
-    threads: &mut ThreadNames,
-) -> Result<TimerlatRecord, RecordError> {
-    if bytes.len() != size_of::<TracerRecord>() {
-        return Err(RecordError::Length(bytes.len()));
-    }
-    let kind = bytes.get_u32_ne();
-    let cpu = bytes.get_u32_ne();
-    let at_ns = bytes.get_u64_ne();
-    let start_ns = bytes.get_u64_ne();
-    let duration_ns = bytes.get_u64_ne();
-    let extra = bytes.get_u64_ne();
-    let max_us = bytes.get_u64_ne();
-    let tid = bytes.get_u32_ne();
-    let number = bytes.get_i32_ne();
-    let counts: [u32; 5] = std::array::from_fn(|_| bytes.get_u32_ne());
-    let _reserved = bytes.get_u32_ne();
-    let (ran, name) = bytes.split_at(bytes.len() - NAME_LEN);
-    let ran = comm(ran);
+/// Decodes one record, which is a [`TracerRecord`].
+pub fn decode(bytes: &[u8], clock: &mut LocalClock, threads: &mut ThreadNames) -> Result<TimerlatRecord, RecordError> {
+    let record: TracerRecord = record::read(bytes).ok_or(RecordError::Length(bytes.len()))?;
+    let TracerRecord { kind, cpu, at_ns, start_ns, duration_ns, extra, max_us, pid: tid, number, counts, .. } = record;
+    let (ran, name) = (comm(&record.comm), &record.name);
     threads.learn(tid, ran);
     let mut start = || clock.start(cpu, at_ns, start_ns, duration_ns);
     let event = match kind {
@@ -89,24 +74,8 @@ mod tests {
     use super::*;
     use wakelat_core::timerlat::record::TimerlatContext;
 
-    /// The bytes of a record, field by field, in the layout of C.
-    fn bytes(raw: &TracerRecord) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        bytes.extend(raw.kind.to_ne_bytes());
-        bytes.extend(raw.cpu.to_ne_bytes());
-        for long in [raw.at_ns, raw.start_ns, raw.duration_ns, raw.extra, raw.max_us] {
-            bytes.extend(long.to_ne_bytes());
-        }
-        bytes.extend(raw.pid.to_ne_bytes());
-        bytes.extend(raw.number.to_ne_bytes());
-        raw.counts.iter().chain([&raw.reserved]).for_each(|count| bytes.extend(count.to_ne_bytes()));
-        bytes.extend(raw.comm);
-        bytes.extend(raw.name);
-        bytes
-    }
-
     fn read(raw: &TracerRecord) -> Result<TimerlatRecord, RecordError> {
-        decode(&bytes(raw), &mut LocalClock::default(), &mut ThreadNames::default())
+        decode(record::bytes(raw), &mut LocalClock::default(), &mut ThreadNames::default())
     }
 
     #[test]

@@ -10,7 +10,8 @@ use wakelat_common::{Class, Classes, Counter, filter::part};
 
 use super::{
     checks::{self, Check, SwitchCounts},
-    compare, document,
+    compare,
+    document::VerificationDocument,
     evaluation::{NotCompared, Verdict, WindowMeasurement},
     paired_waits::PairedWaits,
     schedstat::TaskSchedstats,
@@ -47,7 +48,9 @@ pub fn run(config: &VerifyConfig, environment: &Environment, release: &Release, 
     let mut output = Output::open(config.output.path.as_deref())?;
     let verification = runtime.block_on(measure(config, environment, release))?.evaluate();
     output.write(|out| match config.output.format {
-        OutputFormat::Json => writeln!(out, "{}", document::of(&verification)),
+        OutputFormat::Json => {
+            writeln!(out, "{}", serde_json::to_string(&VerificationDocument::new(&verification))?)
+        }
         OutputFormat::Human | OutputFormat::Csv => out.write_all(text::text(&verification, style).as_bytes()),
     })?;
     Ok(verification.verdict())

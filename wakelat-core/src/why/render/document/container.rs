@@ -6,8 +6,11 @@ use crate::{aggregate::container::Container, why::Summary};
 
 /// The container of a cgroup, as far as the path of the cgroup identifies it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ContainerDocument {
+    /// ID, cut to twelve digits, or a name; `null` for what belongs to the pod only.
     id: Option<String>,
+    /// UID of its Kubernetes pod, or `null`.
     pod: Option<String>,
 }
 

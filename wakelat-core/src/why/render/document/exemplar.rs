@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::{CulpritDocument, container::ContainerDocument, stacks::StacksDocument, work_items::WorkItemDocument};
+use super::{
+    container::ContainerDocument, culprit::CulpritDocument, stacks::StacksDocument, work_items::WorkItemDocument,
+};
 use crate::{
     render::clock,
     report::Report,
@@ -12,25 +14,48 @@ use crate::{
 
 /// A wait, with the shares of its latency.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ExemplarDocument<'a> {
+    /// Why the task waited: `wakeup`, `new`, `preempted`.
+    #[cfg_attr(test, schemars(extend("enum" = crate::render::schema_values::classes())))]
     class: &'static str,
+    /// Thread that waited.
     tid: u32,
+    /// Process of the thread.
     pid: u32,
+    /// Name of the thread.
     comm: String,
+    /// Path of its cgroup.
     cgroup: Option<String>,
+    /// Container, as in `classes[].culprits[]`.
     container: Option<ContainerDocument>,
+    /// Inode of the task's PID namespace, if `tid` and `pid` are numbers of another namespace; otherwise `null`,
+    /// also if wakelat may not read it or the task had exited.
     pid_ns: Option<u64>,
+    /// Thread id in that namespace; otherwise `null`.
     ns_tid: Option<u32>,
+    /// Kernel priority: 0–99 real-time, 100–139 fair, −1 deadline.
     prio: i32,
+    /// CPU on which the task was switched in.
     cpu: u32,
+    /// Thread that woke the task, 0 for idle; `null` except for a `wakeup`.
     waker_tid: Option<u32>,
+    /// Name of the waker; `null` if unknown.
     waker_comm: Option<String>,
+    /// When the task was switched in: ns of CLOCK_MONOTONIC, the clock of `perf record -k mono`.
     at_ns: u64,
+    /// End of the wait.
     at_unix_ns: u64,
+    /// Length of the wait.
     latency_ns: u64,
+    /// Time from `sched_waking` to `sched_wakeup`; `null` except for a `wakeup` whose `sched_waking` was seen.
     delivery_ns: Option<u64>,
+    /// How often the task moved to another CPU while it waited; 255 means 255 or more.
     migrations: u8,
+    /// Where the time went, in order of time; the shares add up to `latency_ns`.
     shares: Vec<WaitShareDocument>,
+    /// With `--stacks`: the waker's stack, and the stack at which the task had left its CPU (semantics.md); `null`
+    /// without it.
     stacks: Option<StacksDocument<'a>>,
 }
 
@@ -78,17 +103,25 @@ impl<'a> ExemplarDocument<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WaitShareDocument {
     #[serde(flatten)]
     culprit: CulpritDocument,
+    /// Length of the share.
     ns: u64,
+    /// With `--collect workqueue`: as in `interferers[]`.
     work_items: Vec<WorkItemDocument>,
+    /// When the share happened.
     spans: Vec<WaitSpanDocument>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WaitSpanDocument {
+    /// CPU on whose run queue the task was; `null` if it was on none, or if the CPU is unknown.
     cpu: Option<u32>,
+    /// Start of the span, since the start of the wait.
     from_ns: u64,
+    /// End of the span, since the start of the wait.
     to_ns: u64,
 }

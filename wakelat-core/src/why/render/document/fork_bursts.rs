@@ -13,13 +13,21 @@ use crate::{
 
 /// A fork burst: many forks by tasks of one name, whose children delayed other tasks.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ForkBurstDocument {
+    /// Name of the tasks that created others.
     comm: String,
+    /// Number of tasks that they created.
     tasks: u64,
+    /// Number of programs that these tasks executed (`execve`).
     execs: u64,
+    /// Time of these tasks in the waits of others: ns.
     sum_ns: u128,
+    /// Total of all waits: ns.
     of_ns: u128,
+    /// The same in words.
     evidence: String,
+    /// What to do about it.
     remedy: &'static str,
 }
 
@@ -39,16 +47,24 @@ impl ForkBurstDocument {
 
 /// The forks and execs of a window.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ForkCountsDocument {
+    /// Number of tasks.
     tasks: u64,
+    /// How often a task executed a program (`execve`).
     execs: u64,
+    /// The ten names whose tasks created most tasks.
     parents: Vec<ParentDocument>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ParentDocument {
+    /// Name of the tasks that created others.
     comm: String,
+    /// Number of tasks that they created.
     tasks: u64,
+    /// Number of programs that these tasks executed (`execve`).
     execs: u64,
 }
 

@@ -12,12 +12,19 @@ use crate::{
 
 /// What became of the stacks that wakelat tried to capture.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StackCountsDocument {
+    /// How often wakelat captured the stacks of a task.
     attempts: u64,
+    /// How often it skipped them, because they would have taken more than 5 % of the CPU's time.
     over_budget: u64,
+    /// Stacks for which the kernel's map had no room; kernel and user stacks count separately.
     no_room: u64,
+    /// Kernel stacks that do not exist or could not be read.
     no_kernel: u64,
+    /// User stacks that do not exist, as for kernel threads, or could not be read.
     no_user: u64,
+    /// Stacks of tasks that had not run again by the time the stacks of 65,536 others were kept.
     given_up: u64,
 }
 
@@ -32,8 +39,12 @@ impl StackCountsDocument {
 
 /// The stacks of a wait.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StacksDocument<'a> {
+    /// The task that woke or created this one; `null` if the task was preempted, if wakers were not requested, or
+    /// if no stack was taken.
     waker: Option<StackDocument<'a>>,
+    /// The task itself; `null` if it is new, if its stack was not requested, or if no stack was taken.
     wakee: Option<StackDocument<'a>>,
 }
 
@@ -45,13 +56,23 @@ impl<'a> StacksDocument<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StackDocument<'a> {
+    /// Thread; 0 is idle.
     tid: u32,
+    /// Name; `null` if unknown.
     comm: Option<String>,
+    /// Kernel functions, innermost first; addresses if the kernel hides its symbols.
     kernel: &'a [String],
-    kernel_missing: Option<&'static str>,
+    /// `null` if the stack is complete; `no_room` if the stack map had no room, `none` if nothing could be read,
+    /// `hidden` if the names are missing.
+    kernel_missing: Option<MissingFrames>,
+    /// Functions of its own code; `FILE+0xOFFSET` if the file has no symbols, addresses if the process had exited
+    /// before wakelat read its mappings.
     user: &'a [String],
-    user_missing: Option<&'static str>,
+    /// `null` if the stack is complete; `no_room` if the stack map had no room, `none` if it has no user code or
+    /// nothing could be read, `ended` if the process had exited, so that names may be missing.
+    user_missing: Option<MissingFrames>,
 }
 
 impl<'a> StackDocument<'a> {
@@ -67,13 +88,28 @@ impl<'a> StackDocument<'a> {
     }
 }
 
+/// Why functions of a stack are missing.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum MissingFrames {
+    /// The process had exited, so that names may be missing.
+    Ended,
+    /// The kernel hides its symbols.
+    Hidden,
+    /// The stack map had no room.
+    NoRoom,
+    /// There is no such stack, or nothing could be read.
+    None,
+}
+
 /// Why a stack has no names, or `None` if it has.
-fn missing(frames: &Frames) -> Option<&'static str> {
+fn missing(frames: &Frames) -> Option<MissingFrames> {
     match frames {
         Frames::Named(_) => None,
-        Frames::Unsymbolized(_, NoSymbols::ProcessExited) => Some("ended"),
-        Frames::Unsymbolized(_, NoSymbols::Restricted) => Some("hidden"),
-        Frames::Missing(StackId::MapFull) => Some("no_room"),
-        Frames::Missing(_) => Some("none"),
+        Frames::Unsymbolized(_, NoSymbols::ProcessExited) => Some(MissingFrames::Ended),
+        Frames::Unsymbolized(_, NoSymbols::Restricted) => Some(MissingFrames::Hidden),
+        Frames::Missing(StackId::MapFull) => Some(MissingFrames::NoRoom),
+        Frames::Missing(_) => Some(MissingFrames::None),
     }
 }

@@ -2,24 +2,32 @@
 
 use serde::Serialize;
 
-use super::TimeSumDocument;
+use super::breakdown::TimeSumDocument;
 use crate::{
     aggregate::percentile_rank::Percentile,
-    render::report_document::key,
+    render::key_document::key,
     report::KeyPart,
     why::wakeup_pairs::{RankedWakeupPairs, WakeupPair},
 };
 
 /// A waker and a wakee, with the waits that followed.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct WakeupPairDocument<'a> {
+    /// The waker, by the keys of `--by` that describe a task (`comm`, `tid`, `pid`, `cgroup`, `container`), or by
+    /// `comm` if there are none. `{"comm": "idle"}` for an interrupt on an idle CPU, `{}` if unknown.
     #[serde(serialize_with = "key")]
+    #[cfg_attr(test, schemars(schema_with = "crate::render::key_document::schema"))]
     waker: &'a [KeyPart],
+    /// The task that was woken, by the same keys.
     #[serde(serialize_with = "key")]
+    #[cfg_attr(test, schemars(schema_with = "crate::render::key_document::schema"))]
     wakee: &'a [KeyPart],
     #[serde(flatten)]
     sum: TimeSumDocument,
+    /// Median wait; at most 1/32 too high.
     p50_ns: u64,
+    /// 99th percentile of the waits; at most 1/32 too high.
     p99_ns: u64,
 }
 
@@ -38,9 +46,14 @@ impl<'a> WakeupPairDocument<'a> {
 
 /// The waits after wakeups that are in none of the pairs written.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct WakeupPairsRestDocument {
+    /// Sum of these waits.
     sum_ns: u128,
+    /// Number of these waits.
     waits: u64,
+    /// The waits of a pair take at most this much longer than shown: 4,096 pairs are kept, and those that waited
+    /// least make room.
     error_ns: u128,
 }
 

@@ -9,8 +9,11 @@ use crate::{
 
 /// The waiting time caused by a function that a worker ran.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkItemDocument {
+    /// Name of the function.
     function: String,
+    /// Its time in the waits of others: ns.
     sum_ns: u128,
 }
 

@@ -1,0 +1,102 @@
+use json_schemas::{assert_current, assert_valid};
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        checks::CheckOutcome,
+        evaluation::{NotCompared, Verdict, tests::rich},
+    },
+    *,
+};
+
+pub(super) fn verdicts() -> [&'static str; 3] {
+    [Verdict::Agree, Verdict::Disagree, Verdict::NotCompared].map(Verdict::name)
+}
+
+pub(super) fn reasons() -> [&'static str; 3] {
+    [NotCompared::NoHistTriggers, NotCompared::NotMounted, NotCompared::Denied("/t".into())].map(|why| why.name())
+}
+
+pub(super) fn outcomes() -> [&'static str; 3] {
+    [CheckOutcome::Agree, CheckOutcome::Disagree, CheckOutcome::Unknown].map(CheckOutcome::name)
+}
+
+/// The numbers of the checks. A check has its own, and none if it cannot be made.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct CheckNumbers {
+    /// Schedstat: tasks that existed throughout the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tasks: Option<u64>,
+    /// Schedstat: tasks with different numbers of waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tasks_differ: Option<u64>,
+    /// Schedstat: waits counted by the kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_waits: Option<u64>,
+    /// Schedstat: waits that wakelat measured and that the kernel counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wakelat_waits: Option<u64>,
+    /// Schedstat: waits that the kernel does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uncounted: Option<u64>,
+    /// Schedstat: waits that ended while their task's counters were being read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ambiguous: Option<u64>,
+    /// Schedstat: waits that the kernel may have counted only after their task's counters were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late: Option<u64>,
+    /// Schedstat: tasks that were runnable when their counters were first read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<u64>,
+    /// Schedstat: waits counted on one side only that no boundary effect of the window explains, summed over the
+    /// tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unexplained: Option<u64>,
+    /// Schedstat: the kernel's time of the tasks whose numbers of waits are equal, without `unfinished_ns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_ns: Option<u64>,
+    /// Schedstat: wakelat's time of the same tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wakelat_ns: Option<u64>,
+    /// Schedstat: the kernel's time of waits that had not ended when the window did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unfinished_ns: Option<u64>,
+    /// Schedstat: how many `unexplained` waits losses and untraced switches can cause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tolerated_waits: Option<u64>,
+    /// Schedstat: how far wakelat's time may be below the kernel's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tolerated_ns: Option<u64>,
+    /// Ctxt: context switches counted by the kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<u64>,
+    /// Ctxt: runs of the program on `sched_switch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<u64>,
+    /// Ctxt: runs that the kernel skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missed: Option<u64>,
+    /// Ctxt: switches that fired no tracepoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    untraced: Option<u64>,
+}
+
+fn written(verification: &Verification) -> Value {
+    let text = serde_json::to_string(&VerificationDocument::new(verification)).unwrap();
+    assert_eq!(assert_valid(&text), 1);
+    serde_json::from_str(&text).unwrap()
+}
+
+/// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.
+#[test]
+fn the_schema_is_that_of_the_type() {
+    assert_current::<VerificationDocument>();
+}
+
+#[test]
+fn a_verification_without_triggers_has_its_reason() {
+    let document = written(&Verification { comparison: Err(NotCompared::Denied("/t".into())), ..rich() });
+    assert_eq!((&document["verdict"], &document["comparison"]), (&json!("not_compared"), &Value::Null));
+    assert_eq!(document["not_compared"]["reason"], "tracefs_closed");
+    assert_eq!(written(&rich())["not_compared"], Value::Null);
+}
