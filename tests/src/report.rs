@@ -327,6 +327,11 @@ impl JsonReport {
 
     fn assert_sound(&self) {
         assert_eq!(self.schema, "wakelat.report/1");
+        if let Some(terms) = &self.coverage.switch_ins {
+            assert_eq!(terms.seen, terms.accounted(), "the identity of switch-ins does not hold: {terms:?}");
+            assert_eq!(self.groups.iter().map(|group| group.count).sum::<u64>(), terms.measured, "{self:?}");
+            return self.groups.iter().for_each(JsonGroup::assert_sound);
+        }
         self.coverage.wakeups.assert_identity("wakeups");
         assert_eq!(self.count("wakeup") + self.count("new"), self.coverage.wakeups.measured, "{self:?}");
         let preemptions = self.coverage.preemptions.unwrap_or_default();

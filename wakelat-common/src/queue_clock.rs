@@ -29,30 +29,32 @@
 
 use crate::Class;
 
-/// The fewest slots, in 4 MiB. The kernel assigns TIDs in sequence, so that few threads share one. With these,
-/// the high bits of a TID fit into the tag of a [`QueueSlot`].
+/// The fewest slots, in 4 MiB. The kernel assigns TIDs in sequence, so that few threads share one.
 pub const MIN_SLOTS: u32 = 1 << 18;
 
 /// The most slots: one for each TID (`PID_MAX_LIMIT`, include/linux/threads.h).
 pub const MAX_SLOTS: u32 = 1 << 22;
 
-const TAG_BITS: u32 = 8;
-const PREEMPTED: u64 = 1 << TAG_BITS;
-const RUNNING: u64 = 1 << (TAG_BITS + 1);
-const DELAY_SHIFT: u32 = TAG_BITS + 2;
+const PREEMPTED: u64 = 1 << 8;
+const RUNNING: u64 = 1 << 9;
+const DELAY_SHIFT: u32 = 10;
+const COUNT_SHIFT: u32 = 16;
 /// The bits below `run_delay`.
 const LOW_BITS: u64 = (1 << DELAY_SHIFT) - 1;
 
 /// What is kept of a task between two switches: two words, each written at once.
 ///
-/// Threads whose TIDs differ by a multiple of the number of slots share a slot. Both words carry a tag, so
-/// that no thread takes the other's numbers for its own, even if two CPUs write at the same time.
+/// Threads whose TIDs differ by a multiple of the number of slots share a slot, and a thread that calls
+/// execve(2) takes the TID of its process's first thread (fs/exec.c, `de_thread()`). Both words carry a part of
+/// the task's tag, so that no task takes another's numbers for its own, even if two CPUs write at the same time.
+/// Two tasks have the same tag with a probability of 2^-23.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct QueueSlot {
-    /// Bits 0–7: the tag; bit 8: preempted; bit 9: running; above: `run_delay` in ns, modulo 2^54 (208 days).
+    /// Bits 0–7: a part of the tag; bit 8: preempted; bit 9: running; above: `run_delay` in ns, modulo 2^54
+    /// (208 days).
     delay: u64,
-    /// Bits 0–7: the tag; above: `pcount`.
+    /// Bits 0–15: the rest of the tag; above: `pcount`.
     count: u64,
 }
 
@@ -116,10 +118,25 @@ pub enum QueueWait {
     AfterUnseen(UnseenWaits),
 }
 
-/// The tag of thread `pid` in a table of 2^`slot_bits` slots; never 0, the tag of an empty slot.
-#[inline(always)]
-pub const fn tag(pid: u32, slot_bits: u32) -> u8 {
-    (pid >> (slot_bits & 31)) as u8 + 1
+/// What tells a task from all others that use its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskTag(u32);
+
+impl TaskTag {
+    /// The tag of a task with this identity (its address).
+    #[inline(always)]
+    pub const fn of(identity: u64) -> Self {
+        // Fibonacci hashing. Never 0, the tag of an empty slot.
+        Self((identity >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) as u32 >> 8 | 1)
+    }
+
+    const fn low(self) -> u64 {
+        (self.0 & 0xff) as u64
+    }
+
+    const fn high(self) -> u64 {
+        (self.0 >> 8 & 0xffff) as u64
+    }
 }
 
 impl QueueSlot {
@@ -136,12 +153,12 @@ impl QueueSlot {
     }
 
     #[inline(always)]
-    fn known(&self, tag: u8, now: SchedInfo) -> Known {
-        if self.delay as u8 != tag || self.count as u8 != tag {
+    fn known(&self, tag: TaskTag, now: SchedInfo) -> Known {
+        if self.delay & 0xff != tag.low() || self.count & 0xffff != tag.high() {
             return Known::Nothing;
         }
         let more_ns = (now.run_delay << DELAY_SHIFT).wrapping_sub(self.delay & !LOW_BITS) >> DELAY_SHIFT;
-        let count = now.pcount.wrapping_sub(self.count >> TAG_BITS);
+        let count = now.pcount.wrapping_sub(self.count >> COUNT_SHIFT);
         if count != 0 {
             return Known::Outdated(UnseenWaits { count, sum_ns: more_ns });
         }
@@ -154,19 +171,19 @@ impl QueueSlot {
     }
 
     #[inline(always)]
-    const fn of(tag: u8, now: SchedInfo, last: LastSwitch) -> Self {
+    const fn of(tag: TaskTag, now: SchedInfo, last: LastSwitch) -> Self {
         let last = match last {
             LastSwitch::In => RUNNING,
             LastSwitch::Sleeping => 0,
             LastSwitch::Preempted => PREEMPTED,
         };
-        Self { delay: now.run_delay << DELAY_SHIFT | last | tag as u64, count: now.pcount << TAG_BITS | tag as u64 }
+        Self { delay: now.run_delay << DELAY_SHIFT | last | tag.low(), count: now.pcount << COUNT_SHIFT | tag.high() }
     }
 
     /// The task leaves its CPU, still runnable if `preempted`. Returns what the slot holds from now on, and
     /// the waits that ended unseen since its last switch.
     #[inline(always)]
-    pub fn switch_out(&self, tag: u8, now: SchedInfo, preempted: bool) -> (Self, UnseenWaits) {
+    pub fn switch_out(&self, tag: TaskTag, now: SchedInfo, preempted: bool) -> (Self, UnseenWaits) {
         let unseen = match self.known(tag, now) {
             Known::Outdated(unseen) => unseen,
             Known::Nothing | Known::Current { .. } => UnseenWaits { count: 0, sum_ns: 0 },
@@ -178,7 +195,7 @@ impl QueueSlot {
     /// The task gets a CPU, after `queued_ns` on the queue of that CPU. Returns what the slot holds from now
     /// on, and its wait.
     #[inline(always)]
-    pub fn switch_in(&self, tag: u8, now: SchedInfo, queued_ns: u64) -> (Self, QueueWait) {
+    pub fn switch_in(&self, tag: TaskTag, now: SchedInfo, queued_ns: u64) -> (Self, QueueWait) {
         // The kernel is about to do the same (`sched_info_arrive()`).
         let after = SchedInfo { run_delay: now.run_delay.wrapping_add(queued_ns), pcount: now.pcount.wrapping_add(1) };
         let slot = Self::of(tag, after, LastSwitch::In);
@@ -237,10 +254,12 @@ pub enum SwitchCounter {
     UnseenWaitsNs,
     /// The sum of the waits in `UnknownStart` and `AfterUnseen`, as far as it is known: ns.
     UnknownNs,
+    /// Switches that the kernel counted between two that were seen.
+    UnseenSwitches,
 }
 
 /// Number of [`SwitchCounter`]s.
-pub const SWITCH_COUNTERS: usize = 15;
+pub const SWITCH_COUNTERS: usize = 16;
 
 /// A task that waits on a run queue: a record of the iterator over tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -264,13 +283,21 @@ pub struct QueueState {
     pub check_at_clock_ns: u64,
     /// The end of the window for which that was worked out: ns of CLOCK_MONOTONIC.
     pub end_at_ns: u64,
-    /// The kernel's count of this CPU's switches at the first one seen, less one; 0 before.
-    pub first_nr_switches: u64,
-    /// The same at the last one seen.
-    pub last_nr_switches: u64,
+    /// The kernel's count of this CPU's switches (`rq.nr_switches`) at the last one seen; 0 before the first.
+    pub nr_switches: u64,
 }
 
 impl QueueState {
+    /// Takes note of the kernel's count of this CPU's switches at one that is seen.
+    #[inline(always)]
+    pub const fn count_switch(&mut self, nr_switches: u64) {
+        let before = self.nr_switches;
+        self.nr_switches = nr_switches;
+        if before != 0 {
+            self.add(SwitchCounter::UnseenSwitches, nr_switches.wrapping_sub(before).wrapping_sub(1));
+        }
+    }
+
     /// Adds to a counter.
     #[inline(always)]
     pub const fn add(&mut self, counter: SwitchCounter, value: u64) {
@@ -286,130 +313,4 @@ impl core::ops::Index<SwitchCounter> for QueueState {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const BITS: u32 = MIN_SLOTS.ilog2();
-
-    /// The kernel's account of one task, and the slot beside it.
-    #[derive(Default)]
-    struct Task {
-        info: SchedInfo,
-        slot: QueueSlot,
-        unseen: UnseenWaits,
-    }
-
-    impl Task {
-        fn leave(&mut self, preempted: bool, seen: bool) {
-            if seen {
-                let (slot, unseen) = self.slot.switch_out(tag(7, BITS), self.info, preempted);
-                self.note(slot, unseen);
-            }
-        }
-
-        /// Waits on several queues in turn, and gets a CPU.
-        fn wait(&mut self, parts: &[u64], seen: bool) -> Option<QueueWait> {
-            let (last, migrated) = parts.split_last().unwrap();
-            self.info.run_delay += migrated.iter().sum::<u64>();
-            let wait = seen.then(|| {
-                let (slot, wait) = self.slot.switch_in(tag(7, BITS), self.info, *last);
-                let unseen = if let QueueWait::AfterUnseen(unseen) = wait { unseen } else { UnseenWaits::default() };
-                self.note(slot, unseen);
-                wait
-            });
-            self.info.run_delay += last;
-            self.info.pcount += 1;
-            wait
-        }
-
-        fn note(&mut self, slot: QueueSlot, unseen: UnseenWaits) {
-            self.slot = slot;
-            self.unseen.count += unseen.count;
-            self.unseen.sum_ns += unseen.sum_ns;
-        }
-    }
-
-    #[test]
-    fn a_migrated_wait_is_the_sum_of_its_parts() {
-        let mut task = Task::default();
-        assert_eq!(task.wait(&[3, 4], true), Some(QueueWait::Known { class: Class::New, latency_ns: 7 }));
-        task.leave(true, true);
-        let wait = task.wait(&[10, 20, 30], true);
-        assert_eq!(wait, Some(QueueWait::Known { class: Class::Preempted, latency_ns: 60 }));
-        task.leave(false, true);
-        assert_eq!(task.wait(&[5], true), Some(QueueWait::Known { class: Class::Wakeup, latency_ns: 5 }));
-    }
-
-    #[test]
-    fn a_wait_whose_start_was_not_seen_is_unknown() {
-        let mut task = Task { info: SchedInfo { run_delay: 100, pcount: 9 }, ..Task::default() };
-        assert_eq!(task.wait(&[5], true), Some(QueueWait::UnknownStart { known_ns: 5 }));
-        task.leave(false, true);
-        assert!(matches!(task.wait(&[5], true), Some(QueueWait::Known { .. })));
-    }
-
-    #[test]
-    fn a_task_that_left_its_cpu_unseen_waits_for_an_unknown_reason() {
-        let mut task = Task::default();
-        task.wait(&[3], true);
-        task.leave(true, false);
-        assert_eq!(task.wait(&[10, 20], true), Some(QueueWait::UnknownStart { known_ns: 30 }));
-    }
-
-    #[test]
-    fn a_slot_of_another_thread_is_never_taken_for_ones_own() {
-        let now = SchedInfo { run_delay: 100, pcount: 9 };
-        let (slot, _) = QueueSlot::default().switch_out(tag(7, BITS), now, true);
-        let other = tag(7 + MIN_SLOTS, BITS);
-        assert_eq!(slot.switch_in(other, now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
-        // Two CPUs wrote one word each.
-        let (theirs, _) = QueueSlot::default().switch_out(other, now, true);
-        for torn in [QueueSlot { delay: slot.delay, ..theirs }, QueueSlot { count: slot.count, ..theirs }] {
-            assert_eq!(torn.switch_in(tag(7, BITS), now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
-            assert_eq!(torn.switch_in(other, now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
-        }
-    }
-
-    #[test]
-    fn threads_that_share_a_slot_have_different_tags_and_none_is_empty() {
-        let tags: Vec<u8> = (0..MAX_SLOTS / MIN_SLOTS).map(|high| tag(high << BITS, BITS)).collect();
-        assert!(!tags.contains(&0));
-        assert_eq!(tags.iter().collect::<std::collections::BTreeSet<_>>().len(), tags.len());
-        assert_eq!(tag(MAX_SLOTS - 1, MAX_SLOTS.ilog2()), 1);
-    }
-
-    proptest! {
-        #[test]
-        fn counts_and_sums_are_those_of_the_kernel_whatever_is_not_seen(
-            waits in prop::collection::vec((prop::collection::vec(0u64..1 << 40, 1..4), any::<bool>(), prop::bool::weighted(0.8), prop::bool::weighted(0.8)), 1..50)
-        ) {
-            let mut task = Task::default();
-            let (mut count, mut sum_ns) = (0, 0);
-            for (parts, preempted, seen_in, seen_out) in &waits {
-                match task.wait(parts, *seen_in) {
-                    Some(QueueWait::Known { class, latency_ns }) => {
-                        prop_assert_eq!(latency_ns, parts.iter().sum::<u64>());
-                        prop_assert_eq!(class == Class::New, task.info.pcount == 1);
-                        (count, sum_ns) = (count + 1, sum_ns + latency_ns);
-                    }
-                    // The last part is known; the sum of the unseen waits includes the others.
-                    Some(QueueWait::AfterUnseen(_)) => (count, sum_ns) = (count + 1, sum_ns + parts.last().unwrap()),
-                    Some(QueueWait::UnknownStart { known_ns }) => {
-                        prop_assert!(known_ns <= parts.iter().sum::<u64>());
-                        (count, sum_ns) = (count + 1, sum_ns + known_ns);
-                    }
-                    None => {}
-                }
-                task.leave(*preempted, *seen_out);
-            }
-            // What was not seen last shows at the next switch.
-            task.leave(false, true);
-            if waits[0].2 {
-                prop_assert_eq!(count + task.unseen.count, task.info.pcount);
-                prop_assert_eq!(sum_ns + task.unseen.sum_ns, task.info.run_delay);
-            }
-        }
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use aya_ebpf::{
 use wakelat_common::{
     Class,
     pending_wait::PrevState,
-    queue_clock::{QueueSlot, QueueState, QueueWait, SwitchCounter, UnseenWaits, tag},
+    queue_clock::{QueueSlot, QueueState, QueueWait, SwitchCounter, TaskTag, UnseenWaits},
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
 };
 
@@ -33,9 +33,9 @@ static QUEUE_SLOTS: Array<QueueSlot, 32768, { BPF_F_MMAPABLE as usize }> = Array
 #[btf_map]
 static QUEUE_STATE: PerCpuArray<QueueState, 1> = PerCpuArray::new();
 
-/// The number of slots is 2 to this power.
+/// The bits of a TID that select its slot: the number of slots, less one.
 #[unsafe(no_mangle)]
-static QUEUE_SLOT_BITS: Global<u32> = Global::new(0);
+static QUEUE_SLOT_MASK: Global<u32> = Global::new(0);
 
 /// Handles both halves of a switch, `prev` first.
 #[inline(always)]
@@ -52,11 +52,7 @@ pub fn switch<T: QueuedTask>(preempt: bool, prev: T, next: T) {
     if !is_in_window(state, clock_ns) {
         return;
     }
-    let switches = queue.nr_switches();
-    if state.first_nr_switches == 0 {
-        state.first_nr_switches = switches.wrapping_sub(1);
-    }
-    state.last_nr_switches = switches;
+    state.count_switch(queue.nr_switches());
     let prev_pid = prev.pid();
     if prev_pid != 0 {
         switch_out(state, prev, prev_pid, prev.prev_state(preempt));
@@ -97,7 +93,7 @@ fn is_in_window(state: &mut QueueState, clock_ns: u64) -> bool {
 fn switch_out<T: QueuedTask>(state: &mut QueueState, prev: T, pid: u32, leaving: PrevState) {
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
     let preempted = matches!(leaving, PrevState::Runnable | PrevState::PreemptedSleeping);
-    let (kept, unseen) = load(slot).switch_out(tag(pid, QUEUE_SLOT_BITS.load()), prev.sched_info(), preempted);
+    let (kept, unseen) = load(slot).switch_out(TaskTag::of(prev.identity()), prev.sched_info(), preempted);
     // At its last switch a task gives its slot back.
     store(slot, if leaving == PrevState::Dead { QueueSlot::default() } else { kept });
     if unseen.count != 0 {
@@ -114,7 +110,7 @@ fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, 
     let is_timed = queued_at_ns != 0;
     let mut wait = QueueWait::UnknownStart { known_ns: 0 };
     if is_timed {
-        let (kept, known) = load(slot).switch_in(tag(pid, QUEUE_SLOT_BITS.load()), next.sched_info(), queued_ns);
+        let (kept, known) = load(slot).switch_in(TaskTag::of(next.identity()), next.sched_info(), queued_ns);
         store(slot, kept);
         wait = known;
     }
@@ -197,12 +193,12 @@ fn count(state: &mut QueueState, unseen: UnseenWaits) {
 
 #[inline(always)]
 fn slot_index(pid: u32) -> u32 {
-    pid & ((1 << (QUEUE_SLOT_BITS.load() & 31)) - 1)
+    pid & QUEUE_SLOT_MASK.load()
 }
 
 #[inline(always)]
 fn load(slot: *mut QueueSlot) -> QueueSlot {
-    // SAFETY: a value of the map. Another thread with this slot may write a word meanwhile; its tag tells.
+    // SAFETY: a value of the map. Another task with this slot may write a word meanwhile; then the tags differ.
     unsafe { QueueSlot::from_words([slot.cast::<u64>().read_volatile(), slot.cast::<u64>().add(1).read_volatile()]) }
 }
 

@@ -180,6 +180,7 @@ impl TriggerRecipe {
     pub fn triggers(&self) -> [EventTrigger; 3] {
         let Self { event, size, .. } = self;
         let start = match self.from {
+            // The commands with a recipe do not offer the run queue's clock, which no trigger reads.
             LatencyFrom::Wakeup | LatencyFrom::Queued => "sched_wakeup",
             LatencyFrom::Waking => "sched_waking",
         };

@@ -109,7 +109,7 @@ impl Collector {
             ("SAMPLING", flag(settings.sampling_seed.is_some())),
             ("TIMELINE_FEATURES", timeline_features(settings)),
             ("STACK_ROLES", stack_roles.into()),
-            ("QUEUE_SLOT_BITS", queue_size.bits),
+            ("QUEUE_SLOT_MASK", queue_size.slots() - 1),
         ];
         let sampling_seed = settings.sampling_seed.unwrap_or(0);
         // One of the two tables is used.

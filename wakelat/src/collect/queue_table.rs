@@ -1,9 +1,9 @@
 //! What the program keeps if the run queues' own clock measures the waits: a slot per thread, and counters.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use aya::{
     Ebpf,
-    maps::{MapData, PerCpuArray},
+    maps::{MapData, PerCpuArray, PerCpuValues},
 };
 use wakelat_common::queue_clock::{MAX_SLOTS, MIN_SLOTS, QueueSlot, QueueState, SwitchCounter};
 use wakelat_core::report::SwitchInTerms;
@@ -43,20 +43,26 @@ impl QueueTable {
         })
     }
 
-    /// Forgets all threads while no program runs.
-    pub(super) fn clear(&mut self) {
+    /// Forgets all threads, and the kernel's counts of switches, while no program runs: what happens from now on
+    /// until the programs run again is not measured.
+    ///
+    /// # Errors
+    /// If the kernel refuses to write the map.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        const FAILED: &str = "cannot reset the switch counts of each CPU";
         self.slots.take_each(|_| {});
+        let per_cpu = self.state.get(&0, 0).context(FAILED)?;
+        let reset: Vec<QueueState> = per_cpu.iter().map(|state| QueueState { nr_switches: 0, ..*state }).collect();
+        let reset = PerCpuValues::try_from(reset).map_err(|error| anyhow!(error).context(FAILED))?;
+        self.state.set(0, reset, 0).context(FAILED)
     }
 
     /// The counters of all CPUs.
     pub(super) fn terms(&self) -> Result<SwitchInTerms> {
         let per_cpu = self.state.get(&0, 0).context("cannot read the counters")?;
         let sum = |counter| per_cpu.iter().map(|state: &QueueState| state[counter]).sum();
-        let switches = |state: &QueueState| state.last_nr_switches.wrapping_sub(state.first_nr_switches);
-        let seen: u64 = sum(SwitchCounter::Seen);
-        let to_idle: u64 = sum(SwitchCounter::ToIdle);
         Ok(SwitchInTerms {
-            seen,
+            seen: sum(SwitchCounter::Seen),
             measured: sum(SwitchCounter::Measured),
             filtered: sum(SwitchCounter::Filtered),
             below_threshold: sum(SwitchCounter::BelowThreshold),
@@ -70,8 +76,8 @@ impl QueueTable {
             unknown_ns: sum(SwitchCounter::UnknownNs),
             unseen: sum(SwitchCounter::UnseenWaits),
             unseen_ns: sum(SwitchCounter::UnseenWaitsNs),
-            to_idle,
-            unseen_switches: per_cpu.iter().map(switches).sum::<u64>().saturating_sub(seen + to_idle),
+            to_idle: sum(SwitchCounter::ToIdle),
+            unseen_switches: sum(SwitchCounter::UnseenSwitches),
             still_waiting: None,
         })
     }

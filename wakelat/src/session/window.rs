@@ -207,7 +207,7 @@ impl Windows {
         let (wakeups, preemptions) = self.snapshots(&reading.totals);
         let WindowReading { at_ns, missed, cost, reader_waited_ns, .. } = *reading;
         let (events_lost, unix_offset_ns) = (reading.totals.events_lost, unix_offset_ns());
-        let switch_ins = reading.totals.switch_ins;
+        let switch_ins = self.switch_ins(&reading.totals, false);
         self.before = Before {
             at_ns,
             unix_offset_ns,
@@ -262,14 +262,14 @@ impl Windows {
         )
     }
 
-    /// The terms of switch-ins in this window. When the run has ended, only waits that were received count as
-    /// measured.
-    fn switch_ins(&self, totals: &CounterTotals, waiting: Option<&[PendingWait]>) -> Option<SwitchInTerms> {
-        let now = totals.switch_ins?;
-        let mut terms = now.since(&self.before.switch_ins.unwrap_or_default());
-        if let Some(waiting) = waiting {
-            terms.still_waiting = Some(waiting.len() as u64);
-            terms.measured = terms.measured.saturating_sub(now.measured.abs_diff(self.received()));
+    /// The switch-ins since the start. A wait counts in the window in which it is received: samples that are in the
+    /// ring buffer count with the next one. When the run has `ended`, none may be left.
+    fn switch_ins(&self, totals: &CounterTotals, ended: bool) -> Option<SwitchInTerms> {
+        let mut terms = totals.switch_ins?;
+        let in_ring_buffer = terms.measured.saturating_sub(self.received());
+        terms.measured -= in_ring_buffer;
+        if !ended {
+            terms.seen -= in_ring_buffer;
         }
         Some(terms)
     }
@@ -277,6 +277,7 @@ impl Windows {
     fn report(&mut self, reading: &WindowReading, waiting: Option<&[PendingWait]>, names: &dyn Names) -> Report {
         let duration_ns = reading.at_ns.saturating_sub(self.before.at_ns);
         let (wakeups, preemptions) = self.snapshots(&reading.totals);
+        let switch_ins = self.switch_ins(&reading.totals, waiting.is_some());
         let count = |preempted: bool| {
             waiting.map(|waiting| waiting.iter().filter(|pending| is_preemption(pending) == preempted).count() as u64)
         };
@@ -317,7 +318,10 @@ impl Windows {
                 },
                 preemptions: (self.classes.contains(Class::Preempted) && reading.totals.switch_ins.is_none())
                     .then(|| terms(&self.before.preemptions, &preemptions, count(true))),
-                switch_ins: self.switch_ins(&reading.totals, waiting),
+                switch_ins: switch_ins.map(|now| SwitchInTerms {
+                    still_waiting: waiting.map(|waiting| waiting.len() as u64),
+                    ..now.since(&self.before.switch_ins.unwrap_or_default())
+                }),
                 missed: reading.missed.map(|missed| missed - self.before.missed.unwrap_or(0)),
                 events_lost: self.with_events.then(|| reading.totals.events_lost - self.before.events_lost),
                 oldest_waiting,

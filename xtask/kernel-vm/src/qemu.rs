@@ -120,7 +120,7 @@ impl VirtualMachine<'_> {
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| word.to_string()));
         // `microvm` would boot faster, but one boot in twenty hung.
-        add(&["-M", "q35", "-m", "512", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+        add(&["-M", "q35", "-m", "1024", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
         add(&["-accel", if self.accel == Accel::Kvm && !counted { "kvm" } else { "tcg,thread=single" }]);
         // Five-level page tables are slow to emulate, and older kernels take a different path with them.
         add(&["-cpu", "max,la57=off"]);

@@ -48,10 +48,12 @@ pub fn cost(runs: &RunsByEvent, floor: &RunsByEvent) -> Option<ProgramCost> {
         (EventRuns { count, time_ns: 0 }).ns_each().map(|_| count as f64)
     };
     let ends = [TracepointKind::Wakeup, TracepointKind::New];
-    let wakeups = count(&ends)?;
+    let switches = count(&[TracepointKind::Switch])?;
+    // A tool may need no program on wakeups: then a wakeup costs nothing, and a switch stands for the pair.
+    let wakeups = if ends.iter().any(|event| runs.contains_key(event)) { count(&ends)? } else { switches };
     Some(ProgramCost {
         wakeup_ns: net_ns(&[TracepointKind::Waking, TracepointKind::Wakeup, TracepointKind::New])? / wakeups,
-        switch_ns: net_ns(&[TracepointKind::Switch])? / count(&[TracepointKind::Switch])?,
+        switch_ns: net_ns(&[TracepointKind::Switch])? / switches,
         other_ns: net_ns(&[TracepointKind::Other])? / wakeups,
     })
 }
@@ -178,6 +180,13 @@ mod tests {
         // 80 - 50 and 100 - 60.
         assert_eq!(cost, ProgramCost { wakeup_ns: 70.0, switch_ns: 50.0, other_ns: 0.0 });
         assert_eq!(cost.pair_ns(), 120.0);
+    }
+
+    #[test]
+    fn a_tool_without_programs_on_wakeups_costs_only_its_switches() {
+        let own = RunsByEvent::from([runs(TracepointKind::Switch, 2000, 60)]);
+        let cost = cost(&own, &floor()).unwrap();
+        assert_eq!(cost, ProgramCost { wakeup_ns: 0.0, switch_ns: 20.0, other_ns: 0.0 });
     }
 
     #[test]

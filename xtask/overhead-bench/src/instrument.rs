@@ -207,15 +207,23 @@ type Mode = (&'static str, &'static str, &'static [&'static str]);
 /// wakelat in each mode that its help lists.
 fn modes(help: &str) -> Vec<Mode> {
     const BY_TASK: Mode = ("wakelat-by-tid", "wakelat --by tid", &["--by", "tid"]);
-    if help.contains("--mode <") {
+    const QUEUED: [Mode; 2] = [
+        ("wakelat-queued", "wakelat --from queued", &["--from", "queued", "--mode", "aggregate"]),
+        ("wakelat-queued-samples", "wakelat --from queued --mode samples", &["--from", "queued", "--mode", "samples"]),
+    ];
+    let mut modes: Vec<Mode> = if help.contains("--mode <") {
         vec![
             ("wakelat-aggregate", "wakelat --mode aggregate", &["--mode", "aggregate"]),
             ("wakelat-samples", "wakelat --mode samples", &["--mode", "samples"]),
-            BY_TASK,
         ]
     } else {
-        vec![("wakelat", "wakelat", &[]), BY_TASK]
+        vec![("wakelat", "wakelat", &[])]
+    };
+    if help.contains("queued") {
+        modes.extend(QUEUED);
     }
+    modes.push(BY_TASK);
+    modes
 }
 
 impl Peer {
@@ -257,6 +265,9 @@ mod tests {
         let ids = |help| modes(help).into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
         assert_eq!(ids("  --by <KEYS>"), ["wakelat", "wakelat-by-tid"]);
         assert_eq!(ids("  --mode <MODE>"), ["wakelat-aggregate", "wakelat-samples", "wakelat-by-tid"]);
+        let all = "  --mode <MODE>\n  --from <EVENT>  wakeup, waking or queued";
+        let queued = ["wakelat-queued", "wakelat-queued-samples"];
+        assert_eq!(ids(all)[2..4], queued);
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl LossSource {
                 // With --quiet, there is nothing else on standard output.
                 let coverage = &serde_json::from_str::<Value>(printed.0.lines().last()?).ok()?["coverage"];
                 let lost = |counters: &Value| LOST.iter().filter_map(|term| counters[term].as_u64()).sum::<u64>();
-                let waits = lost(coverage) + lost(&coverage["preemptions"]);
+                let waits = lost(coverage) + lost(&coverage["preemptions"]) + lost(&coverage["switch_ins"]);
                 // If every switch is recorded, a wait without room in the ring buffer is lost with its
                 // switch record: it is in both counts.
                 let events = coverage["events_lost"].as_u64().unwrap_or(0);
@@ -87,6 +87,8 @@ mod tests {
             "missed_switch":7,"missed":4000,"preemptions":{"ring_buffer_full":50000}}}"#
             .replace('\n', "");
         assert_eq!(LossSource::Coverage.losses((&report, "")), Some(Losses::Events(54321)));
+        let report = r#"{"schema":"wakelat.report/1","coverage":{"invalid":0,"switch_ins":{"ring_buffer_full":7}}}"#;
+        assert_eq!(LossSource::Coverage.losses((report, "")), Some(Losses::Events(7)));
         let report = r#"{"schema":"wakelat.why/1","coverage":{"ring_buffer_full":20,"events_lost":50}}"#;
         assert_eq!(LossSource::Coverage.losses((report, "")), Some(Losses::Events(50)));
         assert_eq!(LossSource::Coverage.losses(("", "error")), None);

@@ -34,8 +34,8 @@ impl TracepointKind {
             event if event.starts_with("wakeup_n") => Self::New,
             event if event.starts_with("wakeu") => Self::Wakeup,
             event if event.starts_with("sw") => Self::Switch,
-            // wakelat's program that records every switch.
-            _ if name == "switch_record" => Self::Switch,
+            // wakelat's programs in place of the one named `sched_switch`.
+            _ if ["switch_record", "queue_switch"].contains(&name) => Self::Switch,
             _ => Self::Other,
         }
     }
@@ -151,6 +151,7 @@ mod tests {
             ("handle_sched_sw", TracepointKind::Switch),
             ("sched_switch", TracepointKind::Switch),
             ("switch_record", TracepointKind::Switch),
+            ("queue_switch", TracepointKind::Switch),
             ("sched_migrate_t", TracepointKind::Other),
             ("softirq_exit", TracepointKind::Other),
         ] {
