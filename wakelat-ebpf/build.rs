@@ -11,6 +11,7 @@ fn main() {
                 ("tgid", I32),
                 ("prio", I32),
                 ("flags", U32),
+                ("stack", pointer("text")),
                 ("policy", U32),
                 // Each a u8 in 7.2.
                 ("on_cpu", any_width(I32)),
@@ -53,7 +54,7 @@ fn main() {
         .structure("rt_rq", [("rt_throttled", I32)])
         .structure("irqaction", [("name", pointer("text"))])
         .structure("work_struct", [("func", pointer("text"))])
-        // The target of a `char *` or a function pointer.
+        // The target of a `char *`, a `void *` or a function pointer.
         .structure("text", [])
         .structure("task_struct___pre_5_14", [("state", I64)])
         .structure("task_struct___pre_5_16", [("cpu", U32)])

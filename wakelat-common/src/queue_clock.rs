@@ -123,11 +123,12 @@ pub enum QueueWait {
 pub struct TaskTag(u32);
 
 impl TaskTag {
-    /// The tag of a task with this identity (its address).
+    /// The tag of the task with its kernel stack at this address: no two tasks share a stack, and a program may
+    /// calculate with this address, but not with that of the task.
     #[inline(always)]
-    pub const fn of(identity: u64) -> Self {
+    pub const fn of(stack: u64) -> Self {
         // Fibonacci hashing. Never 0, the tag of an empty slot.
-        Self((identity >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) as u32 >> 8 | 1)
+        Self(((stack >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32 | 1)
     }
 
     const fn low(self) -> u64 {

@@ -110,6 +110,9 @@ pub trait QueuedTask: TaskFields {
     /// The run queue of the CPU that the task is on.
     fn run_queue(self) -> Self::Queue;
 
+    /// The address of its kernel stack.
+    fn stack(self) -> u64;
+
     /// The task's finished waits.
     fn sched_info(self) -> SchedInfo;
 

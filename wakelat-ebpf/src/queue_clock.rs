@@ -93,7 +93,7 @@ fn is_in_window(state: &mut QueueState, clock_ns: u64) -> bool {
 fn switch_out<T: QueuedTask>(state: &mut QueueState, prev: T, pid: u32, leaving: PrevState) {
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
     let preempted = matches!(leaving, PrevState::Runnable | PrevState::PreemptedSleeping);
-    let (kept, unseen) = load(slot).switch_out(TaskTag::of(prev.identity()), prev.sched_info(), preempted);
+    let (kept, unseen) = load(slot).switch_out(TaskTag::of(prev.stack()), prev.sched_info(), preempted);
     // At its last switch a task gives its slot back.
     store(slot, if leaving == PrevState::Dead { QueueSlot::default() } else { kept });
     if unseen.count != 0 {
@@ -110,7 +110,7 @@ fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, 
     let is_timed = queued_at_ns != 0;
     let mut wait = QueueWait::UnknownStart { known_ns: 0 };
     if is_timed {
-        let (kept, known) = load(slot).switch_in(TaskTag::of(next.identity()), next.sched_info(), queued_ns);
+        let (kept, known) = load(slot).switch_in(TaskTag::of(next.stack()), next.sched_info(), queued_ns);
         store(slot, kept);
         wait = known;
     }

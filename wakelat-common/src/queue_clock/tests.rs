@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Addresses of tasks, as a slab has them.
-const TASKS: [u64; 3] = [0xffff_8881_0123_4000, 0xffff_8881_0123_6a80, 0xffff_8881_0f00_0000];
+/// Addresses of kernel stacks.
+const STACKS: [u64; 3] = [0xffff_c900_0123_4000, 0xffff_c900_0123_c000, 0xffff_c900_0f00_0000];
 
 fn tag(index: usize) -> TaskTag {
-    TaskTag::of(TASKS[index])
+    TaskTag::of(STACKS[index])
 }
 
 /// The kernel's account of one task, and the slot beside it.
@@ -91,9 +91,9 @@ fn a_slot_of_another_thread_is_never_taken_for_ones_own() {
 }
 
 #[test]
-fn tasks_of_a_slab_have_different_tags_and_none_is_empty() {
+fn neighbouring_stacks_have_different_tags_and_none_is_empty() {
     let tags: std::collections::BTreeSet<u32> =
-        (0..4_096).map(|n| TaskTag::of(0xffff_8881_0000_0000 + n * 0x2a80).0).collect();
+        (0..4_096).map(|n| TaskTag::of(0xffff_c900_0000_0000 + n * 0x8000).0).collect();
     assert!(!tags.contains(&0));
     // 23 bits: two of 4,096 are equal once in a while.
     assert!(tags.len() >= 4_090, "{}", tags.len());

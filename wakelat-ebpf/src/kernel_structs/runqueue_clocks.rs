@@ -173,6 +173,11 @@ impl<R: Read> QueuedTask for Task<R> {
     }
 
     #[inline(always)]
+    fn stack(self) -> u64 {
+        R::read(task_struct::stack(self.raw)) as u64
+    }
+
+    #[inline(always)]
     fn sched_info(self) -> SchedInfo {
         let info = task_struct::sched_info(self.raw);
         SchedInfo { run_delay: R::read(sched_info::run_delay(info)), pcount: R::read(sched_info::pcount(info)) }
