@@ -26,7 +26,7 @@ fn main() {
                 ("throttled", U8),
             ],
         )
-        .structure("sched_entity", [("cfs_rq", pointer("cfs_rq"))])
+        .structure("sched_entity", [("cfs_rq", pointer("cfs_rq")), ("sched_delayed", U8)])
         .structure(
             "cfs_rq",
             [

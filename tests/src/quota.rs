@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Default interval at which the kernel refills a quota (`default_cfs_period()`, kernel/sched/fair.c): µs.
-const PERIOD_US: u64 = 100_000;
+pub const PERIOD_US: u64 = 100_000;
 
 /// A group with a quota. It must outlive its tasks.
 pub struct QuotaGroup {

@@ -187,6 +187,8 @@ pub struct JsonSwitchIns {
     pub to_idle: u64,
     /// Switches that were not seen.
     pub unseen_switches: u64,
+    /// Tasks that still waited at the end.
+    pub still_waiting: Option<u64>,
 }
 
 impl JsonSwitchIns {

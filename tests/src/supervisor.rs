@@ -32,6 +32,11 @@ impl Supervisor {
         all
     }
 
+    /// Upper bound of the switches to other tasks that went unseen: one at the end of each slice.
+    pub fn switch_ins(&self) -> u64 {
+        self.slices
+    }
+
     /// Upper bound of the waits of `tasks` tasks that went unseen in these slices. While such a thread
     /// has a CPU, an interrupt may wake each task there once, because the task cannot run before that
     /// thread has left; and one task runs after the thread.

@@ -16,13 +16,17 @@ use wakelat_tests::{
     report::{JsonReport, JsonSwitchIns},
     suite::{self, TestOutcome},
     wakelat::{AttachCase, Wakelat, command},
-    workload::until,
+    workload::{Hogs, Workload, until},
 };
 
 fn main() {
     let every_mode =
         attached_every_mode![counts_and_sums_are_those_of_the_kernel, every_switch_in_is_accounted_for_in_each_window];
-    let each = attached![a_new_thread_is_known_from_its_first_wait, the_filter_is_judged_at_the_switch_in];
+    let each = attached![
+        a_new_thread_is_known_from_its_first_wait,
+        the_filter_is_judged_at_the_switch_in,
+        tasks_that_wait_when_the_window_ends_are_counted
+    ];
     suite::main(every_mode.into_iter().chain(each));
 }
 
@@ -203,5 +207,24 @@ fn the_filter_is_judged_at_the_switch_in(attach: AttachCase) -> TestOutcome {
     assert!(terms.measured + terms.unseen >= u64::from(ROUNDS), "{terms:?}");
     assert!(terms.filtered >= u64::from(ROUNDS), "{terms:?}");
     assert!(report.groups.iter().all(|group| group.worst.iter().all(|wait| wait.tid == wanted.tid)), "{report:#?}");
+    Ok(())
+}
+
+fn tasks_that_wait_when_the_window_ends_are_counted(attach: AttachCase) -> TestOutcome {
+    until("no hog of another test is left", || procfs::pids_named("wl-hog").is_empty());
+    // Of two that share a CPU, one waits at any time.
+    let mut staged = Workload::Hogs(Hogs { per_cpu: 2 }).stage();
+    let wakelat = Wakelat::hist(attach, &["--from", "queued", "--class", "runqueue", "--comm", "wl-hog"]);
+    staged.begin();
+    let expected = 2 * machine::cpus().len();
+    // Longer than they take to start.
+    until("every hog has run", || {
+        let hogs = procfs::pids_named("wl-hog");
+        hogs.len() >= expected && hogs.iter().all(|hog| procfs::ran_ns(*hog) > 50_000_000)
+    });
+    let report = wakelat.report();
+    drop(staged);
+    let terms = switch_ins(&report);
+    assert!(terms.still_waiting.is_some_and(|waiting| (1..=expected as u64).contains(&waiting)), "{terms:?}");
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! # How it works
 //!
 //! The kernel keeps three numbers of each task (`struct sched_info`, include/linux/sched.h, with
-//! `CONFIG_SCHED_INFO`; kernel/sched/stats.h, the same from 5.10 to 7.2):
+//! `CONFIG_SCHED_INFO`; kernel/sched/stats.h):
 //!
 //! - `last_queued`: the run queue's clock when the task was put on a queue; 0 if it is on none;
 //! - `run_delay`: the sum of all waits that have ended, and of the parts of this one on earlier queues:
@@ -27,7 +27,7 @@
 //! `pcount`. If `pcount` is ahead of the slot, the task ran without being seen: that many waits are
 //! missing, and the change of `run_delay` is their sum.
 
-use crate::Class;
+use crate::{Class, pending_wait::PrevState};
 
 /// The fewest slots, in 4 MiB. The kernel assigns TIDs in sequence, so that few threads share one.
 pub const MIN_SLOTS: u32 = 1 << 18;
@@ -35,9 +35,9 @@ pub const MIN_SLOTS: u32 = 1 << 18;
 /// The most slots: one for each TID (`PID_MAX_LIMIT`, include/linux/threads.h).
 pub const MAX_SLOTS: u32 = 1 << 22;
 
-const PREEMPTED: u64 = 1 << 8;
-const RUNNING: u64 = 1 << 9;
-const DELAY_SHIFT: u32 = 10;
+const LAST_SHIFT: u32 = 8;
+const LAST_MASK: u64 = 7;
+const DELAY_SHIFT: u32 = 11;
 const COUNT_SHIFT: u32 = 16;
 /// The bits below `run_delay`.
 const LOW_BITS: u64 = (1 << DELAY_SHIFT) - 1;
@@ -51,8 +51,7 @@ const LOW_BITS: u64 = (1 << DELAY_SHIFT) - 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct QueueSlot {
-    /// Bits 0–7: a part of the tag; bit 8: preempted; bit 9: running; above: `run_delay` in ns, modulo 2^54
-    /// (208 days).
+    /// Bits 0–7: a part of the tag; bits 8–10: a [`LastSwitch`]; above: `run_delay` in ns, modulo 2^53 (104 days).
     delay: u64,
     /// Bits 0–15: the rest of the tag; above: `pcount`.
     count: u64,
@@ -89,13 +88,32 @@ enum Known {
 
 /// What a task did at its last switch that was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
 enum LastSwitch {
-    /// It got a CPU.
-    In,
     /// It left its CPU to sleep.
-    Sleeping,
+    Sleeping = 0,
+    /// It got a CPU.
+    In = 1,
+    /// It got a CPU after a wait that the kernel has not timed.
+    InUntimed = 2,
     /// It left its CPU, still runnable.
-    Preempted,
+    Preempted = 3,
+    /// It left its CPU, still runnable but in a sleeping state: the kernel does not time that wait, unless the task
+    /// migrates.
+    PreemptedSleeping = 4,
+}
+
+impl LastSwitch {
+    #[inline(always)]
+    const fn from_bits(bits: u64) -> Self {
+        match bits & LAST_MASK {
+            0 => Self::Sleeping,
+            1 => Self::In,
+            2 => Self::InUntimed,
+            3 => Self::Preempted,
+            _ => Self::PreemptedSleeping,
+        }
+    }
 }
 
 /// The wait that a switch ends.
@@ -160,37 +178,43 @@ impl QueueSlot {
         }
         let more_ns = (now.run_delay << DELAY_SHIFT).wrapping_sub(self.delay & !LOW_BITS) >> DELAY_SHIFT;
         let count = now.pcount.wrapping_sub(self.count >> COUNT_SHIFT);
-        if count != 0 {
+        let last = LastSwitch::from_bits(self.delay >> LAST_SHIFT);
+        // Some kernels count a wait that they do not time (5.10, `sched_info_arrive()`), and some do not.
+        let was_untimed = matches!(last, LastSwitch::InUntimed) && count == 1 && more_ns == 0;
+        if count != 0 && !was_untimed {
             return Known::Outdated(UnseenWaits { count, sum_ns: more_ns });
         }
-        let last = match self.delay & (PREEMPTED | RUNNING) {
-            0 => LastSwitch::Sleeping,
-            PREEMPTED => LastSwitch::Preempted,
-            _ => LastSwitch::In,
-        };
         Known::Current { more_ns, last }
     }
 
     #[inline(always)]
     const fn of(tag: TaskTag, now: SchedInfo, last: LastSwitch) -> Self {
-        let last = match last {
-            LastSwitch::In => RUNNING,
-            LastSwitch::Sleeping => 0,
-            LastSwitch::Preempted => PREEMPTED,
-        };
+        let last = (last as u64) << LAST_SHIFT;
         Self { delay: now.run_delay << DELAY_SHIFT | last | tag.low(), count: now.pcount << COUNT_SHIFT | tag.high() }
     }
 
-    /// The task leaves its CPU, still runnable if `preempted`. Returns what the slot holds from now on, and
-    /// the waits that ended unseen since its last switch.
+    /// The task leaves its CPU. Returns what the slot holds from now on, and the waits that ended unseen since its
+    /// last switch.
     #[inline(always)]
-    pub fn switch_out(&self, tag: TaskTag, now: SchedInfo, preempted: bool) -> (Self, UnseenWaits) {
+    pub fn switch_out(&self, tag: TaskTag, now: SchedInfo, leaving: PrevState) -> (Self, UnseenWaits) {
         let unseen = match self.known(tag, now) {
             Known::Outdated(unseen) => unseen,
             Known::Nothing | Known::Current { .. } => UnseenWaits { count: 0, sum_ns: 0 },
         };
-        let last = if preempted { LastSwitch::Preempted } else { LastSwitch::Sleeping };
+        let last = match leaving {
+            PrevState::Runnable => LastSwitch::Preempted,
+            PrevState::PreemptedSleeping => LastSwitch::PreemptedSleeping,
+            PrevState::Sleeping => LastSwitch::Sleeping,
+            // Its last switch: it gives the slot back.
+            PrevState::Dead => return (Self { delay: 0, count: 0 }, unseen),
+        };
         (Self::of(tag, now, last), unseen)
+    }
+
+    /// The task gets a CPU after a wait that the kernel has not timed. Returns what the slot holds from now on.
+    #[inline(always)]
+    pub const fn switch_in_untimed(tag: TaskTag, now: SchedInfo) -> Self {
+        Self::of(tag, now, LastSwitch::InUntimed)
     }
 
     /// The task gets a CPU, after `queued_ns` on the queue of that CPU. Returns what the slot holds from now
@@ -210,7 +234,9 @@ impl QueueSlot {
             Known::Current { more_ns, last } => {
                 let latency_ns = more_ns.wrapping_add(queued_ns);
                 match last {
-                    LastSwitch::In => QueueWait::UnknownStart { known_ns: latency_ns },
+                    LastSwitch::In | LastSwitch::InUntimed | LastSwitch::PreemptedSleeping => {
+                        QueueWait::UnknownStart { known_ns: latency_ns }
+                    }
                     LastSwitch::Sleeping => QueueWait::Known { class: Class::Wakeup, latency_ns },
                     LastSwitch::Preempted => QueueWait::Known { class: Class::Preempted, latency_ns },
                 }
@@ -264,6 +290,7 @@ pub const SWITCH_COUNTERS: usize = 16;
 
 /// A task that waits on a run queue: a record of the iterator over tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 pub struct WaitingTask {
     /// When it was queued: ns of CLOCK_MONOTONIC.
@@ -275,9 +302,14 @@ pub struct WaitingTask {
 }
 
 /// What the program keeps of a CPU.
+///
+/// User space reads it while the program may run. The kernel copies it word by word in this order, so that
+/// `finished` is read first and `started` last: if they are equal, no run has changed anything in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct QueueState {
+    /// Runs of the program that have ended.
+    pub finished: u64,
     /// Indexed by [`SwitchCounter`].
     pub counters: [u64; SWITCH_COUNTERS],
     /// The queue's clock up to which no event can be after the end of the window: ns.
@@ -286,9 +318,16 @@ pub struct QueueState {
     pub end_at_ns: u64,
     /// The kernel's count of this CPU's switches (`rq.nr_switches`) at the last one seen; 0 before the first.
     pub nr_switches: u64,
+    /// Runs of the program that have begun.
+    pub started: u64,
 }
 
 impl QueueState {
+    /// Whether no run of the program was changing it while it was read.
+    pub const fn is_consistent(&self) -> bool {
+        self.finished == self.started
+    }
+
     /// Takes note of the kernel's count of this CPU's switches at one that is seen.
     #[inline(always)]
     pub const fn count_switch(&mut self, nr_switches: u64) {

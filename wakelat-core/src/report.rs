@@ -392,11 +392,6 @@ impl SwitchInTerms {
     pub fn lost(&self) -> u64 {
         self.ring_buffer_full + self.invalid
     }
-
-    /// Waits whose class or length is not known.
-    pub fn unknown(&self) -> u64 {
-        self.unknown_start + self.after_unseen + self.not_timed
-    }
 }
 
 /// The result of a threshold.

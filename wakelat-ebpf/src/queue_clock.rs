@@ -27,7 +27,7 @@ use crate::{
 /// Key: the low bits of a TID. Value: what is kept of the thread. Emptied by user space when the programs
 /// stop. The loader sets the number of slots, a power of two.
 #[btf_map]
-static QUEUE_SLOTS: Array<QueueSlot, 32768, { BPF_F_MMAPABLE as usize }> = Array::new();
+static QUEUE_SLOTS: Array<QueueSlot, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// This CPU's counters. Read by user space.
 #[btf_map]
@@ -52,6 +52,7 @@ pub fn switch<T: QueuedTask>(preempt: bool, prev: T, next: T) {
     if !is_in_window(state, clock_ns) {
         return;
     }
+    state.started += 1;
     state.count_switch(queue.nr_switches());
     let prev_pid = prev.pid();
     if prev_pid != 0 {
@@ -60,10 +61,11 @@ pub fn switch<T: QueuedTask>(preempt: bool, prev: T, next: T) {
     let pid = next.pid();
     if pid == 0 {
         state.add(SwitchCounter::ToIdle, 1);
-        return;
+    } else {
+        state.add(SwitchCounter::Seen, 1);
+        switch_in(state, prev, next, pid, clock_ns);
     }
-    state.add(SwitchCounter::Seen, 1);
-    switch_in(state, prev, next, pid, clock_ns);
+    state.finished += 1;
 }
 
 /// Whether an event at `clock_ns` of this CPU's queue is before the end of the window, which is an instant of
@@ -92,10 +94,8 @@ fn is_in_window(state: &mut QueueState, clock_ns: u64) -> bool {
 #[inline(always)]
 fn switch_out<T: QueuedTask>(state: &mut QueueState, prev: T, pid: u32, leaving: PrevState) {
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
-    let preempted = matches!(leaving, PrevState::Runnable | PrevState::PreemptedSleeping);
-    let (kept, unseen) = load(slot).switch_out(TaskTag::of(prev.stack()), prev.sched_info(), preempted);
-    // At its last switch a task gives its slot back.
-    store(slot, if leaving == PrevState::Dead { QueueSlot::default() } else { kept });
+    let (kept, unseen) = load(slot).switch_out(TaskTag::of(prev.stack()), prev.sched_info(), leaving);
+    store(slot, kept);
     if unseen.count != 0 {
         count_unseen(state, prev, pid, unseen);
     }
@@ -108,16 +108,26 @@ fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, 
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
     let queued_ns = clock_ns.wrapping_sub(queued_at_ns);
     let is_timed = queued_at_ns != 0;
+    let (tag, info) = (TaskTag::of(next.stack()), next.sched_info());
     let mut wait = QueueWait::UnknownStart { known_ns: 0 };
     if is_timed {
-        let (kept, known) = load(slot).switch_in(TaskTag::of(next.stack()), next.sched_info(), queued_ns);
+        let (kept, known) = load(slot).switch_in(tag, info, queued_ns);
         store(slot, kept);
         wait = known;
+    } else {
+        store(slot, QueueSlot::switch_in_untimed(tag, info));
     }
     let Some(shift) = sampling::sampled(pid) else { return state.add(SwitchCounter::NotSampled, 1) };
     // SAFETY: no arguments, no side effects.
     let cpu = || unsafe { bpf_get_smp_processor_id() };
-    if !filter::wants(next, pid) || !filter::wants_cpu(cpu) {
+    if !filter::wants(next, pid) {
+        return state.add(SwitchCounter::Filtered, 1);
+    }
+    if let QueueWait::AfterUnseen(unseen) = wait {
+        // Whatever the CPU: it is not known where these waits ended.
+        count(state, unseen);
+    }
+    if !filter::wants_cpu(cpu) {
         return state.add(SwitchCounter::Filtered, 1);
     }
     if !is_timed {
@@ -131,10 +141,9 @@ fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, 
             state.add(SwitchCounter::UnknownStart, 1);
             state.add(SwitchCounter::UnknownNs, known_ns);
         }
-        QueueWait::AfterUnseen(unseen) => {
+        QueueWait::AfterUnseen(_) => {
             state.add(SwitchCounter::AfterUnseen, 1);
             state.add(SwitchCounter::UnknownNs, queued_ns);
-            count(state, unseen);
         }
         QueueWait::Known { class, latency_ns } => deliver(state, prev, next, class, latency_ns, shift),
     }

@@ -41,10 +41,12 @@ extern "C" fn waiting_tasks(context: *const Context) -> i32 {
 fn write(seq: *mut core::ffi::c_void, task: Task<Direct>) {
     let queued_at_ns = task.last_queued_ns();
     let pid = task.pid();
-    if queued_at_ns == 0 || !filter::wants(task, pid) {
+    // A sleeping task that a migration has queued by mistake keeps its stamp (from 6.12 on, see docs/queue-clock.md).
+    if queued_at_ns == 0 || !task.is_runnable() || !filter::wants(task, pid) {
         return;
     }
-    // The clock of the queue was read at its last tick or later: a task that waits keeps its CPU busy.
+    // The queue's clock was read at its last tick or later. On a CPU that idles while a quota keeps its tasks
+    // waiting, it may be older, and the wait longer than this.
     let waited_ns = task.run_queue().clock_ns().saturating_sub(queued_at_ns);
     // SAFETY: no arguments, no side effects.
     let at_ns = unsafe { bpf_ktime_get_ns() }.saturating_sub(waited_ns);

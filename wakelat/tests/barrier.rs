@@ -77,13 +77,13 @@ fn a_barrier_waits_for_the_programs_that_run() -> TestOutcome {
     for _ in 0..20 {
         words.iter().for_each(|word| word.store(0, SeqCst));
         thread::scope(|scope| {
-            scope.spawn(|| {
+            let run = scope.spawn(|| {
                 let mut attr = empty();
                 attr.test.prog_fd = program.as_raw_fd() as u32;
                 // SAFETY: the attributes point to nothing.
                 unsafe { syscall(bpf_cmd::BPF_PROG_TEST_RUN, &mut attr) }.expect("the program runs");
             });
-            while words[0].load(SeqCst) == 0 {
+            while words[0].load(SeqCst) == 0 && !run.is_finished() {
                 hint::spin_loop();
             }
             _ = barrier.wait().expect("the barrier");

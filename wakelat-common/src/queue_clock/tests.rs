@@ -22,7 +22,11 @@ struct Task {
 impl Task {
     fn leave(&mut self, preempted: bool, seen: bool) {
         if seen {
-            let (slot, unseen) = self.slot.switch_out(tag(0), self.info, preempted);
+            let (slot, unseen) = self.slot.switch_out(
+                tag(0),
+                self.info,
+                if preempted { PrevState::Runnable } else { PrevState::Sleeping },
+            );
             self.note(slot, unseen);
         }
     }
@@ -79,11 +83,11 @@ fn a_task_that_left_its_cpu_unseen_waits_for_an_unknown_reason() {
 #[test]
 fn a_slot_of_another_thread_is_never_taken_for_ones_own() {
     let now = SchedInfo { run_delay: 100, pcount: 9 };
-    let (slot, _) = QueueSlot::default().switch_out(tag(0), now, true);
+    let (slot, _) = QueueSlot::default().switch_out(tag(0), now, PrevState::Runnable);
     let other = tag(1);
     assert_eq!(slot.switch_in(other, now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
     // Two CPUs wrote one word each.
-    let (theirs, _) = QueueSlot::default().switch_out(other, now, true);
+    let (theirs, _) = QueueSlot::default().switch_out(other, now, PrevState::Runnable);
     for torn in [QueueSlot { delay: slot.delay, ..theirs }, QueueSlot { count: slot.count, ..theirs }] {
         assert_eq!(torn.switch_in(tag(0), now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
         assert_eq!(torn.switch_in(other, now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
@@ -102,11 +106,35 @@ fn neighbouring_stacks_have_different_tags_and_none_is_empty() {
 #[test]
 fn a_thread_that_takes_over_a_tid_does_not_take_over_its_waits() {
     // The first thread of a process has run 5 times, the one that calls execve 9 times.
-    let (leader, _) = QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 50, pcount: 5 }, false);
-    let (kept, unseen) = leader.switch_out(tag(2), SchedInfo { run_delay: 900, pcount: 9 }, true);
+    let (leader, _) =
+        QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 50, pcount: 5 }, PrevState::Sleeping);
+    let (kept, unseen) = leader.switch_out(tag(2), SchedInfo { run_delay: 900, pcount: 9 }, PrevState::Runnable);
     assert_eq!(unseen, UnseenWaits::default());
     let (_, wait) = kept.switch_in(tag(2), SchedInfo { run_delay: 900, pcount: 9 }, 7);
     assert_eq!(wait, QueueWait::Known { class: Class::Preempted, latency_ns: 7 });
+}
+
+#[test]
+fn a_task_that_was_preempted_in_a_sleeping_state_has_no_known_wait_if_it_migrates() {
+    let now = SchedInfo { run_delay: 100, pcount: 9 };
+    let (slot, _) = QueueSlot::default().switch_out(tag(0), now, PrevState::PreemptedSleeping);
+    assert_eq!(slot.switch_in(tag(0), now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
+}
+
+#[test]
+fn a_wait_that_was_not_timed_is_not_unseen_whether_or_not_the_kernel_counts_it() {
+    let now = SchedInfo { run_delay: 100, pcount: 9 };
+    let slot = QueueSlot::switch_in_untimed(tag(0), now);
+    for (pcount, unseen) in [(9, 0), (10, 0), (11, 2)] {
+        let (_, found) = slot.switch_out(tag(0), SchedInfo { pcount, ..now }, PrevState::Sleeping);
+        assert_eq!(found, UnseenWaits { count: unseen, sum_ns: 0 }, "{pcount}");
+    }
+}
+
+#[test]
+fn a_dead_task_leaves_its_slot_empty() {
+    let (slot, _) = QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 1, pcount: 1 }, PrevState::Dead);
+    assert_eq!(slot, QueueSlot::default());
 }
 
 #[test]

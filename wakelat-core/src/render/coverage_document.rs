@@ -19,7 +19,8 @@ pub struct CoverageDocument {
     missed: Option<u64>,
     /// Events between waits for which the ring buffer had no room; `null` if only waits were requested.
     events_lost: Option<u64>,
-    /// The terms from `seen` to `still_waiting` for preemptions; `null` if class `preempted` was not requested.
+    /// The terms from `seen` to `still_waiting` for preemptions; `null` if class `preempted` was not
+    /// requested, and with `--from queued`.
     preemptions: Option<TermsDocument>,
     /// With `--from queued`: the terms of switch-ins (queue-clock.md); the others are 0 then.
     #[serde(skip_serializing_if = "Option::is_none")]

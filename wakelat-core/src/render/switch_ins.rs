@@ -11,7 +11,7 @@ use crate::report::{Report, SwitchInTerms};
 
 /// Why no switch-in is in a report.
 pub fn nothing_measured_reason(report: &Report, terms: &SwitchInTerms, style: &Style) -> String {
-    let excluded = terms.filtered - terms.below_threshold;
+    let excluded = terms.filtered.saturating_sub(terms.below_threshold);
     if terms.seen == 0 {
         format!("no task was switched in within {}", duration(report.duration_ns, style.unicode))
     } else if terms.below_threshold > 0 {

@@ -189,6 +189,17 @@ impl<R: Read> QueuedTask for Task<R> {
     }
 }
 
+impl<R: Read> Task<R> {
+    /// Whether the task is on a run queue, and not only because the kernel delays taking it off
+    /// (`sched_entity.sched_delayed`, from 6.12 on).
+    #[inline(always)]
+    pub fn is_runnable(self) -> bool {
+        let is_delayed = sched_entity::sched_delayed_exists()
+            && R::read(sched_entity::sched_delayed(task_struct::se(self.raw))) != 0;
+        self.on_rq() && !is_delayed
+    }
+}
+
 /// The queue of the task's group on its CPU; `None` if the kernel has no task groups.
 #[inline(always)]
 fn group<R: Read>(task: Task<R>) -> Option<*const cfs_rq> {

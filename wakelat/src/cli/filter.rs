@@ -58,8 +58,8 @@ pub struct FilterFlags {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "wakeup", hide_possible_values = true)]
     pub class: Vec<ClassName>,
 
-    /// What starts a wakeup's latency: wakeup (task on a run queue), waking (waker begins), or queued (the
-    /// run queue's own clock: cheapest)
+    /// What starts the clock: wakeup (task on a run queue), waking (waker begins), or queued (the run
+    /// queue's own clock, for all classes: cheapest)
     #[arg(long, value_name = "EVENT", default_value = "wakeup", hide_possible_values = true, help_heading = None::<&str>)]
     pub from: FromEvent,
 

@@ -31,7 +31,7 @@ impl Collector {
         let now = self.totals()?;
         totals.wakeups.0[Counter::Seen as usize] = now.wakeups[Counter::Seen];
         totals.preemptions.0[Counter::Seen as usize] = now.preemptions[Counter::Seen];
-        // Each program counts all terms of a switch-in within itself.
+        // Those of each CPU are read at one instant, so no switch-in is in some of its terms only.
         totals.switch_ins = now.switch_ins;
         Ok(totals)
     }

@@ -146,9 +146,10 @@ impl Collector {
         fill_filter(&mut ebpf, settings)?;
         let exists = |tracepoint: &str| btf.is_some_and(|types| btf::has_tracepoint(types, tracepoint));
         let programs = attach::verify(&mut ebpf, &attach::needed_programs(settings, exists), methods, btf)?;
-        if let Some(btf) = btf.filter(|_| settings.queue_clock) {
-            waiting_tasks::load(&mut ebpf, btf)?;
-        }
+        let walks_tasks = match btf.filter(|_| settings.queue_clock) {
+            Some(btf) => waiting_tasks::load(&mut ebpf, btf),
+            None => false,
+        };
         let task_table = TaskTable::take(&mut ebpf, table_size.slots)?;
         let messages = (log_level > 0).then(|| EbpfLogger::init(&mut ebpf)).transpose()?;
         Ok(Self {
@@ -167,6 +168,7 @@ impl Collector {
                 .map(PerCpuArray::try_from)
                 .transpose()?,
             task_table,
+            walks_tasks,
             queue_table: settings.queue_clock.then(|| QueueTable::take(&mut ebpf, queue_size)).transpose()?,
             programs,
             messages,

@@ -48,7 +48,7 @@ impl<V: Pod + Default + PartialEq> MappedArray<V> {
             unsafe {
                 let at = self.first.add(index);
                 let value = at.read_volatile();
-                // Pages that were never written stay unmapped.
+                // Most values are the default.
                 if value != V::default() {
                     at.write_volatile(V::default());
                     take(value);

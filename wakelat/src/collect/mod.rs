@@ -151,6 +151,8 @@ pub struct Collector {
     /// The state of each CPU, if events are recorded.
     cpu_states: Option<PerCpuArray<MapData, CpuState>>,
     task_table: task_table::TaskTable,
+    /// Whether the tasks that wait can be found by a walk over all tasks.
+    walks_tasks: bool,
     /// What is kept for the run queue's clock, if that measures the waits.
     queue_table: Option<queue_table::QueueTable>,
     /// The recorded stacks, until they are taken.

@@ -26,7 +26,7 @@ pub(super) struct QueueTableSize {
 impl QueueTableSize {
     /// At least [`MIN_SLOTS`], in 4 MiB; more only for more tasks.
     pub(super) fn of(max_tasks: u32) -> Self {
-        Self { bits: max_tasks.clamp(MIN_SLOTS, MAX_SLOTS).next_power_of_two().ilog2() }
+        Self { bits: max_tasks.clamp(MIN_SLOTS, MAX_SLOTS).ilog2() }
     }
 
     pub(super) fn slots(self) -> u32 {
@@ -57,9 +57,26 @@ impl QueueTable {
         self.state.set(0, reset, 0).context(FAILED)
     }
 
+    /// The state of each CPU at an instant of its own at which no program was changing it.
+    fn consistent_states(&self) -> Result<Vec<QueueState>> {
+        /// More than enough: a run takes less time than reading all CPUs.
+        const MAX_READS: usize = 1_000;
+        let read = || self.state.get(&0, 0).context("cannot read the counters");
+        let mut states: Vec<QueueState> = read()?.iter().copied().collect();
+        for _ in 0..MAX_READS {
+            if states.iter().all(QueueState::is_consistent) {
+                break;
+            }
+            let later = read()?;
+            let torn = states.iter_mut().zip(later.iter()).filter(|(state, _)| !state.is_consistent());
+            torn.for_each(|(state, later)| *state = *later);
+        }
+        Ok(states)
+    }
+
     /// The counters of all CPUs.
     pub(super) fn terms(&self) -> Result<SwitchInTerms> {
-        let per_cpu = self.state.get(&0, 0).context("cannot read the counters")?;
+        let per_cpu = self.consistent_states()?;
         let sum = |counter| per_cpu.iter().map(|state: &QueueState| state[counter]).sum();
         Ok(SwitchInTerms {
             seen: sum(SwitchCounter::Seen),
@@ -88,8 +105,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_slots_for_all_tasks_that_the_kernel_can_have() {
-        for (max_tasks, bits) in [(2, 18), (18_432, 18), (300_000, 19), (1 << 20, 20), (u32::MAX, 22)] {
+    fn the_number_of_slots_is_a_power_of_two_between_its_bounds() {
+        for (max_tasks, bits) in [(2, 18), (18_432, 18), (300_000, 18), (1 << 20, 20), (u32::MAX, 22)] {
             assert_eq!(QueueTableSize::of(max_tasks).bits, bits, "{max_tasks}");
         }
     }

@@ -77,14 +77,20 @@ impl Collector {
         Ok(result)
     }
 
-    /// The tasks that have waited on a run queue since before the end of the window, by a walk over all tasks; `None`
-    /// if the programs keep the pending waits ([`Self::take_pending`]). A task that has got a CPU since the end
-    /// is missing, so call this at once.
-    ///
-    /// # Errors
-    /// If the kernel refuses to iterate over its tasks.
-    pub fn walk_waiting(&mut self) -> Result<Option<Vec<PendingWait>>> {
-        self.queue_table.is_some().then(|| waiting_tasks::read(&mut self.ebpf)).transpose()
+    /// Whether the programs keep the pending waits: the run queue's clock needs none.
+    pub fn keeps_pending(&self) -> bool {
+        self.queue_table.is_none()
+    }
+
+    /// The tasks that have waited on a run queue since before the end of the window, by a walk over all tasks. `None`
+    /// if the kernel refuses it, or if the programs keep the pending waits ([`Self::take_pending`]). A task that
+    /// has got a CPU since the end is missing, so call this soon.
+    pub fn walk_waiting(&mut self) -> Option<Vec<PendingWait>> {
+        if !self.walks_tasks {
+            return None;
+        }
+        let waiting = waiting_tasks::read(&mut self.ebpf);
+        waiting.inspect_err(|error| log::warn!("tasks that still wait at the end are not counted: {error:#}")).ok()
     }
 
     /// Clears the state of every task and CPU once the programs are detached, because it will be out of date

@@ -380,7 +380,6 @@ impl Run<'_> {
             None => end_now(collector, schedule.end_at_ns())?,
         };
         collector.close()?;
-        let walked = collector.walk_waiting()?;
         self.view.ended();
         // The window is closed: the output's priority can no longer delay a measured task.
         self.output.set_priority(program_settings::raise_priority(self.rt_priority, true)?);
@@ -388,11 +387,13 @@ impl Run<'_> {
         let requested_ns =
             if self.view.is_cumulative() { schedule.length_ns() } else { schedule.requested_ns(WindowBoundary::End) };
         let reading = self.read(collector, end_at_ns, requested_ns.filter(|_| is_done))?;
+        let walked = collector.walk_waiting();
         collector.detach()?;
         self.drain_remaining(collector, end_at_ns, quiet)?;
         let reading = WindowReading { totals: collector.totals()?, missed: collector.missed()?, ..reading };
         let pending = collector.take_pending()?;
-        let mut report = self.windows.final_report(&reading, &walked.unwrap_or(pending), &self.names);
+        let waiting = if collector.keeps_pending() { Some(pending) } else { walked };
+        let mut report = self.windows.final_report(&reading, waiting.as_deref(), &self.names);
         self.view.complete(&mut report);
         if self.stop != Some(StopReason::NoReader) {
             let written = self.output.write(|out| self.view.report(&report, out));

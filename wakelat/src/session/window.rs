@@ -228,13 +228,18 @@ impl Windows {
 
     /// The report of the window so far, while the programs run.
     pub fn interval_report(&mut self, reading: &WindowReading, names: &dyn Names) -> Report {
-        self.report(reading, None, names)
+        self.report(reading, false, None, names)
     }
 
     /// The report of the last window. The programs are detached, the ring buffer is empty, and `waiting` are
-    /// all waits that are still pending.
-    pub fn final_report(&mut self, reading: &WindowReading, waiting: &[PendingWait], names: &dyn Names) -> Report {
-        self.report(reading, Some(waiting), names)
+    /// all waits that are still pending, if they are known.
+    pub fn final_report(
+        &mut self,
+        reading: &WindowReading,
+        waiting: Option<&[PendingWait]>,
+        names: &dyn Names,
+    ) -> Report {
+        self.report(reading, true, waiting, names)
     }
 
     /// The overhead in this window, given the cost since the start.
@@ -274,10 +279,16 @@ impl Windows {
         Some(terms)
     }
 
-    fn report(&mut self, reading: &WindowReading, waiting: Option<&[PendingWait]>, names: &dyn Names) -> Report {
+    fn report(
+        &mut self,
+        reading: &WindowReading,
+        ended: bool,
+        waiting: Option<&[PendingWait]>,
+        names: &dyn Names,
+    ) -> Report {
         let duration_ns = reading.at_ns.saturating_sub(self.before.at_ns);
         let (wakeups, preemptions) = self.snapshots(&reading.totals);
-        let switch_ins = self.switch_ins(&reading.totals, waiting.is_some());
+        let switch_ins = self.switch_ins(&reading.totals, ended);
         let count = |preempted: bool| {
             waiting.map(|waiting| waiting.iter().filter(|pending| is_preemption(pending) == preempted).count() as u64)
         };
