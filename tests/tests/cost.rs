@@ -103,6 +103,6 @@ fn a_wait_costs_fewer_instructions_than_hist_triggers() -> TestOutcome {
         queued_samples - nothing
     );
     assert!(counted < triggers && delivered < triggers);
-    assert!(2 * (queued - nothing) < counted - nothing && queued_samples < delivered);
+    assert!(queued < counted && queued_samples < delivered);
     Ok(())
 }

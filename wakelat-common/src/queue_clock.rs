@@ -134,6 +134,8 @@ pub enum QueueWait {
     },
     /// The same, because the task ran unseen in between.
     AfterUnseen(UnseenWaits),
+    /// The kernel has not timed the wait.
+    NotTimed,
 }
 
 /// What tells a task from all others that use its slot.
@@ -211,16 +213,13 @@ impl QueueSlot {
         (Self::of(tag, now, last), unseen)
     }
 
-    /// The task gets a CPU after a wait that the kernel has not timed. Returns what the slot holds from now on.
+    /// The task gets a CPU, after `queued_ns` on the queue of that CPU, if the kernel has timed that. Returns what the
+    /// slot holds from now on, and its wait.
     #[inline(always)]
-    pub const fn switch_in_untimed(tag: TaskTag, now: SchedInfo) -> Self {
-        Self::of(tag, now, LastSwitch::InUntimed)
-    }
-
-    /// The task gets a CPU, after `queued_ns` on the queue of that CPU. Returns what the slot holds from now
-    /// on, and its wait.
-    #[inline(always)]
-    pub fn switch_in(&self, tag: TaskTag, now: SchedInfo, queued_ns: u64) -> (Self, QueueWait) {
+    pub fn switch_in(&self, tag: TaskTag, now: SchedInfo, queued_ns: Option<u64>) -> (Self, QueueWait) {
+        let Some(queued_ns) = queued_ns else {
+            return (Self::of(tag, now, LastSwitch::InUntimed), QueueWait::NotTimed);
+        };
         // The kernel is about to do the same (`sched_info_arrive()`).
         let after = SchedInfo { run_delay: now.run_delay.wrapping_add(queued_ns), pcount: now.pcount.wrapping_add(1) };
         let slot = Self::of(tag, after, LastSwitch::In);

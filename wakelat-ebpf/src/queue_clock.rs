@@ -107,16 +107,9 @@ fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, 
     let queued_at_ns = next.last_queued_ns();
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
     let queued_ns = clock_ns.wrapping_sub(queued_at_ns);
-    let is_timed = queued_at_ns != 0;
-    let (tag, info) = (TaskTag::of(next.stack()), next.sched_info());
-    let mut wait = QueueWait::UnknownStart { known_ns: 0 };
-    if is_timed {
-        let (kept, known) = load(slot).switch_in(tag, info, queued_ns);
-        store(slot, kept);
-        wait = known;
-    } else {
-        store(slot, QueueSlot::switch_in_untimed(tag, info));
-    }
+    let timed_ns = (queued_at_ns != 0).then_some(queued_ns);
+    let (kept, wait) = load(slot).switch_in(TaskTag::of(next.stack()), next.sched_info(), timed_ns);
+    store(slot, kept);
     let Some(shift) = sampling::sampled(pid) else { return state.add(SwitchCounter::NotSampled, 1) };
     // SAFETY: no arguments, no side effects.
     let cpu = || unsafe { bpf_get_smp_processor_id() };
@@ -130,13 +123,9 @@ fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, 
     if !filter::wants_cpu(cpu) {
         return state.add(SwitchCounter::Filtered, 1);
     }
-    if !is_timed {
-        return state.add(SwitchCounter::NotTimed, 1);
-    }
-    if (queued_ns as i64) < 0 {
-        return state.add(SwitchCounter::Invalid, 1);
-    }
     match wait {
+        QueueWait::NotTimed => state.add(SwitchCounter::NotTimed, 1),
+        _ if (queued_ns as i64) < 0 => state.add(SwitchCounter::Invalid, 1),
         QueueWait::UnknownStart { known_ns } => {
             state.add(SwitchCounter::UnknownStart, 1);
             state.add(SwitchCounter::UnknownNs, known_ns);

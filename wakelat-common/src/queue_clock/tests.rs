@@ -36,7 +36,7 @@ impl Task {
         let (last, migrated) = parts.split_last().unwrap();
         self.info.run_delay += migrated.iter().sum::<u64>();
         let wait = seen.then(|| {
-            let (slot, wait) = self.slot.switch_in(tag(0), self.info, *last);
+            let (slot, wait) = self.slot.switch_in(tag(0), self.info, Some(*last));
             let unseen = if let QueueWait::AfterUnseen(unseen) = wait { unseen } else { UnseenWaits::default() };
             self.note(slot, unseen);
             wait
@@ -85,12 +85,12 @@ fn a_slot_of_another_thread_is_never_taken_for_ones_own() {
     let now = SchedInfo { run_delay: 100, pcount: 9 };
     let (slot, _) = QueueSlot::default().switch_out(tag(0), now, PrevState::Runnable);
     let other = tag(1);
-    assert_eq!(slot.switch_in(other, now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
+    assert_eq!(slot.switch_in(other, now, Some(5)).1, QueueWait::UnknownStart { known_ns: 5 });
     // Two CPUs wrote one word each.
     let (theirs, _) = QueueSlot::default().switch_out(other, now, PrevState::Runnable);
     for torn in [QueueSlot { delay: slot.delay, ..theirs }, QueueSlot { count: slot.count, ..theirs }] {
-        assert_eq!(torn.switch_in(tag(0), now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
-        assert_eq!(torn.switch_in(other, now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
+        assert_eq!(torn.switch_in(tag(0), now, Some(5)).1, QueueWait::UnknownStart { known_ns: 5 });
+        assert_eq!(torn.switch_in(other, now, Some(5)).1, QueueWait::UnknownStart { known_ns: 5 });
     }
 }
 
@@ -110,7 +110,7 @@ fn a_thread_that_takes_over_a_tid_does_not_take_over_its_waits() {
         QueueSlot::default().switch_out(tag(0), SchedInfo { run_delay: 50, pcount: 5 }, PrevState::Sleeping);
     let (kept, unseen) = leader.switch_out(tag(2), SchedInfo { run_delay: 900, pcount: 9 }, PrevState::Runnable);
     assert_eq!(unseen, UnseenWaits::default());
-    let (_, wait) = kept.switch_in(tag(2), SchedInfo { run_delay: 900, pcount: 9 }, 7);
+    let (_, wait) = kept.switch_in(tag(2), SchedInfo { run_delay: 900, pcount: 9 }, Some(7));
     assert_eq!(wait, QueueWait::Known { class: Class::Preempted, latency_ns: 7 });
 }
 
@@ -118,13 +118,14 @@ fn a_thread_that_takes_over_a_tid_does_not_take_over_its_waits() {
 fn a_task_that_was_preempted_in_a_sleeping_state_has_no_known_wait_if_it_migrates() {
     let now = SchedInfo { run_delay: 100, pcount: 9 };
     let (slot, _) = QueueSlot::default().switch_out(tag(0), now, PrevState::PreemptedSleeping);
-    assert_eq!(slot.switch_in(tag(0), now, 5).1, QueueWait::UnknownStart { known_ns: 5 });
+    assert_eq!(slot.switch_in(tag(0), now, Some(5)).1, QueueWait::UnknownStart { known_ns: 5 });
 }
 
 #[test]
 fn a_wait_that_was_not_timed_is_not_unseen_whether_or_not_the_kernel_counts_it() {
     let now = SchedInfo { run_delay: 100, pcount: 9 };
-    let slot = QueueSlot::switch_in_untimed(tag(0), now);
+    let (slot, wait) = QueueSlot::default().switch_in(tag(0), now, None);
+    assert_eq!(wait, QueueWait::NotTimed);
     for (pcount, unseen) in [(9, 0), (10, 0), (11, 2)] {
         let (_, found) = slot.switch_out(tag(0), SchedInfo { pcount, ..now }, PrevState::Sleeping);
         assert_eq!(found, UnseenWaits { count: unseen, sum_ns: 0 }, "{pcount}");
@@ -164,6 +165,7 @@ proptest! {
                     prop_assert!(known_ns <= parts.iter().sum::<u64>());
                     (count, sum_ns) = (count + 1, sum_ns + known_ns);
                 }
+                Some(QueueWait::NotTimed) => prop_assert!(false, "every wait is timed"),
                 None => {}
             }
             task.leave(*preempted, *seen_out);
