@@ -14,7 +14,7 @@ use nix::{
 use wakelat_tests::{
     attached, attached_every_mode, machine, procfs,
     report::{JsonReport, JsonSwitchIns},
-    suite::{self, TestOutcome},
+    suite::{self, Skip, TestOutcome},
     wakelat::{AttachCase, Wakelat, command},
     workload::{Hogs, Workload, until},
 };
@@ -144,7 +144,10 @@ fn counts_and_sums_are_those_of_the_kernel(attach: AttachCase) -> TestOutcome {
         waits: measured.waits + terms.unknown_start + terms.after_unseen + terms.unseen,
         waited_ns: measured.waited_ns + terms.unknown_ns + terms.unseen_ns,
     };
-    assert_eq!(all, kernel, "{terms:?}");
+    assert_eq!(all.waited_ns, kernel.waited_ns, "{all:?} {kernel:?} {terms:?}");
+    // Up to 5.13 the kernel counts a wait that it does not time (`sched_info_arrive()`, kernel/sched/stats.h).
+    let counted = all.waits..=all.waits + terms.not_timed;
+    assert!(counted.contains(&kernel.waits), "{all:?} {kernel:?} {terms:?}");
     // The first wait of each began before it was seen; all others are known.
     assert!(terms.unknown_start >= THREADS as u64, "{terms:?}");
     assert!(measured.waits > THREADS as u64 * u64::from(ROUNDS) / 2, "{report:#?}");
@@ -204,13 +207,16 @@ fn the_filter_is_judged_at_the_switch_in(attach: AttachCase) -> TestOutcome {
     [&wanted, &other].into_iter().for_each(Worker::finish);
     let report = wakelat.report();
     let terms = switch_ins(&report);
-    assert!(terms.measured + terms.unseen >= u64::from(ROUNDS), "{terms:?}");
+    assert!(terms.measured + terms.unknown_start + terms.unseen >= u64::from(ROUNDS), "{terms:?}");
     assert!(terms.filtered >= u64::from(ROUNDS), "{terms:?}");
     assert!(report.groups.iter().all(|group| group.worst.iter().all(|wait| wait.tid == wanted.tid)), "{report:#?}");
     Ok(())
 }
 
 fn tasks_that_wait_when_the_window_ends_are_counted(attach: AttachCase) -> TestOutcome {
+    if machine::is_emulated() {
+        return Err(Skip::because("in an emulator, a hog's slice ends before the walk over the tasks begins"));
+    }
     until("no hog of another test is left", || procfs::pids_named("wl-hog").is_empty());
     // Of two that share a CPU, one waits at any time.
     let mut staged = Workload::Hogs(Hogs { per_cpu: 2 }).stage();
