@@ -1,5 +1,5 @@
-//! Waits by the kernel's own run-queue clock: the rules by which a program on `sched_switch` alone learns
-//! how long the task that is switched in has waited, and why.
+//! Waits by the kernel's own run-queue clock: the rules by which one program on `sched_switch` learns how
+//! long the task that is switched in has waited, and why.
 //!
 //! # How it works
 //!
@@ -138,7 +138,7 @@ pub enum QueueWait {
     NotTimed,
 }
 
-/// What tells a task from all others that use its slot.
+/// Distinguishes a task from the others that use its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskTag(u32);
 

@@ -31,7 +31,7 @@ extern "C" fn waiting_tasks(context: *const Context) -> i32 {
     // SAFETY: the kernel passes a context, whose pointers the verifier knows.
     let (meta, task) = unsafe { ((*context).meta, (*context).task) };
     if !task.is_null() {
-        // SAFETY: as above.
+        // SAFETY: `meta` is never null, and the verifier knows its type.
         write(unsafe { (*meta).seq }, Task::new(task));
     }
     0
@@ -54,6 +54,6 @@ fn write(seq: *mut core::ffi::c_void, task: Task<Direct>) {
         return;
     }
     let waiting = WaitingTask { at_ns, pid, cpu: task.cpu() };
-    // SAFETY: the pointer and the length are those of a local value.
+    // SAFETY: `waiting` is a local value of this length.
     unsafe { bpf_seq_write(seq.cast(), (&raw const waiting).cast_mut().cast(), size_of::<WaitingTask>() as u32) };
 }

@@ -104,8 +104,8 @@ pub fn reports_blocked_as_preempted(btf: &[u8]) -> bool {
     BtfTypes::find(btf).as_ref().and_then(inner_of_spinlock).unwrap_or(false)
 }
 
-/// The first field that `--from queued` needs and the kernel lacks, as `structure.member`: those of `sched_info`
-/// exist with `CONFIG_SCHED_INFO`, the way from a task to its run queue with `CONFIG_FAIR_GROUP_SCHED`.
+/// The first field that `--from queued` needs and the kernel lacks, as `structure.member`. `CONFIG_SCHED_INFO` adds
+/// `sched_info`, `CONFIG_FAIR_GROUP_SCHED` the pointers from a task to its run queue.
 pub fn missing_for_queue_clock(btf: &[u8]) -> Option<&'static str> {
     const NEEDED: [(&str, &str, &str); 7] = [
         ("task_struct", "sched_info", "task_struct.sched_info"),

@@ -1,4 +1,4 @@
-//! The JSON document of a hist trigger's histogram: `wakelat.hist-trigger/1`. Numbers are those of the kernel, in the
+//! The JSON document of a hist trigger's histogram: `wakelat.hist-trigger/1`. Numbers are the kernel's, in the
 //! trigger's own unit.
 
 use serde::{Serialize, Serializer};

@@ -2,7 +2,7 @@
 
 use super::{TriggerHistogram, histogram_document::HistogramDocument};
 
-/// Renders the histogram as a document. Buckets have two inclusive bounds. Numbers are those of the kernel,
+/// Renders the histogram as a document. Buckets have two inclusive bounds. Numbers are the kernel's,
 /// in the trigger's own unit.
 ///
 /// # Errors

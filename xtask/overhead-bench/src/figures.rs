@@ -49,7 +49,7 @@ pub fn cost(runs: &RunsByEvent, floor: &RunsByEvent) -> Option<ProgramCost> {
     };
     let ends = [TracepointKind::Wakeup, TracepointKind::New];
     let switches = count(&[TracepointKind::Switch])?;
-    // A tool may need no program on wakeups: then a wakeup costs nothing, and a switch stands for the pair.
+    // A tool may need no program on wakeups: then a wakeup costs nothing, and each switch counts as a pair.
     let wakeups = if ends.iter().any(|event| runs.contains_key(event)) { count(&ends)? } else { switches };
     Some(ProgramCost {
         wakeup_ns: net_ns(&[TracepointKind::Waking, TracepointKind::Wakeup, TracepointKind::New])? / wakeups,
