@@ -6,7 +6,7 @@
 //!
 //! ```sh
 //! cargo +nightly fuzz run timerlat_pages fuzz/corpus/timerlat_pages \
-//!     wakelat-tracefs/src/tracer/fixtures/pages -- -max_total_time=600
+//!     wakelat-tracefs/src/osnoise_tracers/fixtures/pages -- -max_total_time=600
 //! ```
 #![no_main]
 

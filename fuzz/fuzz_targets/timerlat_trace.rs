@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! cargo +nightly fuzz run timerlat_trace fuzz/corpus/timerlat_trace \
-//!     wakelat-core/src/timerlat/fixtures -- -max_total_time=600
+//!     wakelat-core/src/osnoise_tracers/fixtures -- -max_total_time=600
 //! ```
 #![no_main]
 

@@ -7,7 +7,6 @@ use nix::sys::signal::Signal;
 use wakelat_tests::{
     attached, attached_every_mode,
     byte::{put_byte, take_byte},
-    gate::ProgramGate,
     machine,
     procfs::{self, TaskStats},
     report::JsonTerms,
@@ -16,6 +15,7 @@ use wakelat_tests::{
     sysctl::Sysctl,
     task::{self, TaskPlacement},
     wakelat::{AttachCase, Wakelat},
+    window_word::ProgramGate,
     workload::{ForkWorkload, Hogs, ManyThreads, PingPong, Sleeper, Staged, THREAD_BYTES, Workload, until},
 };
 

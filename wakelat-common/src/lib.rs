@@ -5,19 +5,19 @@
 #![cfg_attr(not(any(feature = "user", test)), no_std)]
 
 pub mod bucket;
-pub mod classic_record;
+pub mod classic_fields;
 pub mod counter;
 pub mod filter;
 pub mod glob;
 pub mod histogram;
-pub mod osnoise_tracer;
+pub mod osnoise_tracers;
 pub mod pending_wait;
 pub mod queue_clock;
 #[cfg(feature = "user")]
 pub mod record;
 pub mod sample;
-pub mod sampling;
 pub mod stack;
+pub mod task_sampling;
 pub mod timeline;
 pub mod wait_class;
 pub mod wait_context;
@@ -42,11 +42,11 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::filter::Filter {}
     // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::classic_record::Offsets {}
+    unsafe impl aya::Pod for crate::classic_fields::Offsets {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::histogram::Histogram {}
     // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::sampling::CpuRuns {}
+    unsafe impl aya::Pod for crate::task_sampling::CpuRuns {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::queue_clock::QueueState {}
     // SAFETY: repr(C), integers only, without padding.

@@ -126,11 +126,11 @@
 pub mod aggregate;
 pub mod decode;
 pub mod hash;
+pub mod osnoise_tracers;
 pub mod recording;
 pub mod render;
 pub mod report;
 pub mod softirq;
 pub mod timeline;
-pub mod timerlat;
 pub mod wait;
 pub mod why;

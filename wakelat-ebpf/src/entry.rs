@@ -1,6 +1,6 @@
 //! Entry points of the BPF programs, one file per attach type; each only calls the body it shares with
 //! the others.
 
-mod classic;
-mod raw;
-mod typed;
+mod raw_tp;
+mod tp;
+mod tp_btf;

@@ -4,7 +4,7 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{ForkExecRecord, kind};
 
-use crate::{kernel_structs::TaskFields, sample, timeline, window};
+use crate::{kernel_structs::TaskFields, timeline, wait_record, window};
 
 /// Emits a record for `task`. `child` is the TID of the new thread; 0 means that `task` called exec.
 #[inline(always)]
@@ -33,5 +33,5 @@ pub fn emit<T: TaskFields>(task: T, child: u32) {
         reserved2: 0,
         comm,
     });
-    sample::submit(slot, false);
+    wait_record::submit(slot, false);
 }

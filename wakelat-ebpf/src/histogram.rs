@@ -13,7 +13,7 @@ use wakelat_common::{
 use crate::{
     ended_wait::EndedWait,
     kernel_structs::TaskFields,
-    sample::{WaitPart, sample},
+    wait_record::{WaitPart, sample},
 };
 
 /// Key: a [`slot`]. Value: this CPU's waits of that class. Read and cleared by user space, one half at a

@@ -13,7 +13,7 @@ use wakelat_common::{
     timeline::{InterruptRecord, kind},
 };
 
-use crate::{sample, timeline, window};
+use crate::{timeline, wait_record, window};
 
 /// An interrupt or softirq of `source` begins: stores the time.
 #[inline(always)]
@@ -58,7 +58,7 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
         to_ns,
         name: name(),
     });
-    sample::submit(slot, false);
+    wait_record::submit(slot, false);
 }
 
 /// The name of everything but a device's interrupt. Zeros instead would compile to a call of `memset`,

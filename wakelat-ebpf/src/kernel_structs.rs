@@ -4,7 +4,7 @@
 //! Every access is a CO-RE relocation: the loader writes the running kernel's own offset into the
 //! instruction.
 
-mod runqueue_clocks;
+mod runqueue;
 mod tracer_samples;
 
 use core::{marker::PhantomData, ptr};
@@ -179,7 +179,7 @@ impl<R: Read> Task<R> {
     /// Whether real-time tasks have used up their time on its CPU.
     #[inline(always)]
     pub fn rt_throttled(self) -> bool {
-        runqueue_clocks::rt_throttled(self)
+        runqueue::rt_throttled(self)
     }
 
     /// Whether it is on a run queue.
@@ -193,14 +193,14 @@ impl<R: Read> Task<R> {
     /// The kernel's count of context switches on its CPU; 0 if it cannot be read.
     #[inline(always)]
     pub fn nr_switches(self) -> u64 {
-        runqueue_clocks::nr_switches(self)
+        runqueue::nr_switches(self)
     }
 
     /// When the task was switched in, by the kernel's clock, given that the time is `now`: ns of
     /// CLOCK_MONOTONIC; 0 if the kernel does not record it.
     #[inline(always)]
     pub fn switched_in_ns(self, now: u64) -> u64 {
-        runqueue_clocks::switched_in_ns(self, now)
+        runqueue::switched_in_ns(self, now)
     }
 }
 
@@ -275,12 +275,12 @@ impl<R: Read> TaskFields for Task<R> {
 
     #[inline(always)]
     fn clocks(self) -> Clocks {
-        runqueue_clocks::at_start(self)
+        runqueue::at_start(self)
     }
 
     #[inline(always)]
     fn clocks_of_wait(self, throttling: bool) -> Clocks {
-        runqueue_clocks::during_wait(self, throttling)
+        runqueue::during_wait(self, throttling)
     }
 
     #[inline(always)]

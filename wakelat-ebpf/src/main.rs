@@ -11,7 +11,7 @@ mod accessors {
     include!(concat!(env!("OUT_DIR"), "/core.rs"));
 }
 #[cfg(target_arch = "bpf")]
-mod classic_record;
+mod classic_fields;
 #[cfg(target_arch = "bpf")]
 mod ended_wait;
 #[cfg(target_arch = "bpf")]
@@ -29,29 +29,29 @@ mod kernel_structs;
 #[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
-mod osnoise_tracer;
+mod osnoise_tracers;
 #[cfg(target_arch = "bpf")]
 mod panic_license;
 #[cfg(target_arch = "bpf")]
-mod queue_clock;
-#[cfg(target_arch = "bpf")]
-mod run_budget;
-#[cfg(target_arch = "bpf")]
-mod sample;
-#[cfg(target_arch = "bpf")]
-mod sampling;
+mod program_run_budget;
 #[cfg(target_arch = "bpf")]
 mod stack;
 #[cfg(target_arch = "bpf")]
-mod switch;
+mod switch_events;
 #[cfg(target_arch = "bpf")]
-mod switch_record;
+mod switch_queue_clock;
+#[cfg(target_arch = "bpf")]
+mod switch_waits;
+#[cfg(target_arch = "bpf")]
+mod task_iter;
+#[cfg(target_arch = "bpf")]
+mod task_sampling;
 #[cfg(target_arch = "bpf")]
 mod task_table;
 #[cfg(target_arch = "bpf")]
 mod timeline;
 #[cfg(target_arch = "bpf")]
-mod waiting_tasks;
+mod wait_record;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
 #[cfg(target_arch = "bpf")]

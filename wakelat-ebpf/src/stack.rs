@@ -18,7 +18,7 @@ use wakelat_common::{
     timeline::kind,
 };
 
-use crate::{filter, kernel_structs::TaskFields, maps::wants, sample, sampling, timeline};
+use crate::{filter, kernel_structs::TaskFields, maps::wants, task_sampling, timeline, wait_record};
 
 /// Kernel stacks by ID. Read by user space. The loader makes room if stacks are requested.
 #[btf_map]
@@ -48,7 +48,7 @@ fn role_enabled(role: u8) -> bool {
 /// Takes the stacks of the current task, which wakes or creates thread `pid`.
 #[inline(always)]
 pub fn of_waker(ctx: &impl StackIdContext, pid: u32, at_ns: u64) {
-    if role_enabled(role::WAKER) && sampling::sampled(pid).is_some() {
+    if role_enabled(role::WAKER) && task_sampling::sampled(pid).is_some() {
         emit(ctx, role::WAKER, pid, at_ns);
     }
 }
@@ -65,7 +65,7 @@ pub fn of_prev<T: TaskFields>(ctx: &impl StackIdContext, task: T, pid: u32, prev
         PrevState::Sleeping => Class::Wakeup,
         PrevState::Dead => return,
     };
-    if wants(class) && sampling::sampled(pid).is_some() && filter::wants(task, pid) {
+    if wants(class) && task_sampling::sampled(pid).is_some() && filter::wants(task, pid) {
         emit(ctx, role::WAKEE, pid, at_ns);
     }
 }
@@ -102,5 +102,5 @@ fn emit(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
         kernel,
         user,
     });
-    sample::submit(slot, false);
+    wait_record::submit(slot, false);
 }

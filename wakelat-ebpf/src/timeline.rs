@@ -18,7 +18,7 @@ use crate::{
     filter,
     kernel_structs::TaskFields,
     maps::{TIMELINE_FEATURES, add},
-    sample, task_table, window,
+    task_table, wait_record, window,
 };
 
 /// State of this CPU between two of its records. User space reads its count of lost records.
@@ -57,7 +57,7 @@ pub fn reserve<R: 'static>(here: *mut CpuState) -> Option<(RingBufEntry<R>, u32)
     // SAFETY: this CPU's own entry. No reference to it is held, because a program that interrupts this
     // one also writes it.
     let lost = unsafe { &raw mut (*here).lost };
-    match sample::reserve() {
+    match wait_record::reserve() {
         // SAFETY: the pointer is to this CPU's own entry; an aligned word is read in one access.
         Some(slot) => Some((slot, unsafe { lost.read_volatile() } as u32)),
         None => {
@@ -108,7 +108,7 @@ pub fn emit_migration<T: TaskFields>(task: T, to_cpu: u32) {
         to_cpu,
         comm: task.comm(),
     });
-    sample::submit(slot, false);
+    wait_record::submit(slot, false);
 }
 
 /// Emits a [`WakeupRecord`] for `task`, whether or not the wakeup begins a wait.
@@ -135,5 +135,5 @@ pub fn emit_wakeup<T: TaskFields>(task: T, pid: u32, class: Class) {
         waker_pid,
         comm: task.comm(),
     });
-    sample::submit(slot, false);
+    wait_record::submit(slot, false);
 }

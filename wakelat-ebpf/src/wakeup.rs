@@ -21,7 +21,7 @@ use crate::{
     filter,
     kernel_structs::TaskFields,
     maps::{CpuCounters, FROM_WAKING, TRIGGER_RULES, wants},
-    run_budget, sampling, stack, task_table,
+    program_run_budget, stack, task_sampling, task_table,
     timeline::{self, feature_enabled},
     window,
 };
@@ -30,7 +30,7 @@ use crate::{
 /// context, before the kernel has selected a CPU for the task.
 #[inline(always)]
 pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
-    if !window::is_open() || !run_budget::allows_run() {
+    if !window::is_open() || !program_run_budget::allows_run() {
         return;
     }
     // SAFETY: no arguments, no side effects; so it is wherever these helpers are called.
@@ -40,7 +40,7 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
     }
     let (pid, prev_cpu) = (task.pid(), task.cpu());
     // If the clock starts here, a task that is sampled only by the time of its `sched_wakeup` needs it too.
-    if FROM_WAKING.load() == 0 && sampling::sampled(pid).is_none() {
+    if FROM_WAKING.load() == 0 && task_sampling::sampled(pid).is_none() {
         return;
     }
     // A hist trigger on this event starts its clock here, whatever the task does, and at no other event.
@@ -111,7 +111,7 @@ pub fn waking<T: TaskFields>(ctx: &impl StackIdContext, task: T) {
 /// If the filter rejects the CPU of a wakeup that starts no wait, the wakeup counts as `filtered`.
 #[inline(always)]
 pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
-    if !window::is_open() || !run_budget::allows_run() {
+    if !window::is_open() || !program_run_budget::allows_run() {
         return;
     }
     let Some(tally) = CpuCounters::of(class) else { return };
@@ -126,7 +126,7 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
         }
     }
     tally.count(Counter::Seen);
-    let Some(level) = sampling::sampled(pid) else {
+    let Some(level) = task_sampling::sampled(pid) else {
         tally.count(Counter::NotSampled);
         return;
     };

@@ -19,7 +19,7 @@ use super::{
     requirement,
     tracefs_access::TracefsAccess,
 };
-use crate::attach::Attach;
+use crate::attach_choice::Attach;
 use wakelat_core::report::Mode;
 
 /// The features of this kernel and the privileges of this user.

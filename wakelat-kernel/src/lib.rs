@@ -4,16 +4,15 @@
 
 #![deny(unsafe_code)]
 
-pub mod attach;
+pub mod attach_choice;
 pub mod btf;
 pub mod cgroup;
 pub mod context_switches;
 pub mod cpus;
+pub mod event_format;
 pub mod features;
-pub mod format;
 pub mod kernel_symbols;
 pub mod lockdown;
-pub mod machine;
 pub mod mounts;
 pub mod namespace;
 pub mod privilege;
@@ -21,6 +20,7 @@ pub mod ranges;
 pub mod release;
 pub mod requirement;
 pub mod roots;
+pub mod setting_limits;
 pub mod task_schedstat;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -31,5 +31,5 @@ pub mod tracefs_access;
 pub mod user_symbols;
 
 pub use features::Features;
-pub use machine::Machine;
 pub use roots::Roots;
+pub use setting_limits::Machine;

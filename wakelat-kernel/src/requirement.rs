@@ -9,7 +9,7 @@ use super::{
     lockdown::Lockdown,
     tracefs_access::TracefsAccess,
 };
-use crate::attach::Attach;
+use crate::attach_choice::Attach;
 use wakelat_core::report::Mode;
 
 /// Something that wakelat needs or can use.

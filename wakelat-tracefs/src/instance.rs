@@ -3,7 +3,7 @@
 use std::{fs, io, path::PathBuf};
 
 use super::{Owner, TracefsError, TracefsMount};
-use crate::hist_trigger::recipe::EventTrigger;
+use crate::hist_trigger::wakeup_latency::EventTrigger;
 
 /// An instance, its triggers and its synthetic events. They are removed when it is closed or dropped, also
 /// by a panic. After a SIGKILL they stay until [`super::leftovers::remove`] finds them.

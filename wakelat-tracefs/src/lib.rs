@@ -11,8 +11,8 @@ pub mod hist_trigger;
 pub mod instance;
 pub mod leftovers;
 mod mount;
+pub mod osnoise_tracers;
 pub mod owner;
-pub mod tracer;
 
 pub use instance::Instance;
 pub use mount::{TracefsError, TracefsMount, read_at_once};

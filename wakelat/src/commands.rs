@@ -3,12 +3,12 @@
 mod doctor;
 mod events;
 mod hist_trigger;
+mod osnoise_tracers;
 mod record;
 mod stack_symbolizer;
 mod top;
 mod trace_all;
 mod trace_breakdown;
-mod tracer;
 mod verify;
 mod why;
 
@@ -32,11 +32,11 @@ use wakelat_core::{
 };
 use wakelat_kernel::{Features, btf::KernelBtf, privilege, tracefs_access::TracefsAccess};
 
+pub use osnoise_tracers::{osnoise, timerlat, timerlat_thread};
 pub use record::record;
 pub use top::top;
 pub use trace_all::trace_all;
 pub use trace_breakdown::trace_breakdown;
-pub use tracer::{osnoise, timerlat, timerlat_thread};
 pub use verify::Verdict;
 pub use why::{why, why_recorded};
 

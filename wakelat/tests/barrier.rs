@@ -11,8 +11,8 @@ use std::{
 use aya_obj::generated::{bpf_cmd, bpf_map_type, bpf_prog_type};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wakelat::collect::{
-    barrier::Barrier,
     bpf_syscall::{create_map, empty, syscall},
+    rcu_grace_period::Barrier,
 };
 use wakelat_tests::{
     once,

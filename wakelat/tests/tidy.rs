@@ -121,14 +121,14 @@ fn pure_modules_do_no_io_and_read_no_clock() {
     ];
     let pure = [
         "wakelat-tracefs/src/hist_trigger/",
-        "wakelat-tracefs/src/tracer/clock.rs",
-        "wakelat-tracefs/src/tracer/events.rs",
-        "wakelat-tracefs/src/tracer/layout.rs",
-        "wakelat-tracefs/src/tracer/page.rs",
-        "wakelat-tracefs/src/tracer/settings.rs",
-        "wakelat-tracefs/src/tracer/setup.rs",
-        "wakelat-tracefs/src/tracer/stop.rs",
-        "wakelat-tracefs/src/tracer/trace_text.rs",
+        "wakelat-tracefs/src/osnoise_tracers/local_clock.rs",
+        "wakelat-tracefs/src/osnoise_tracers/events.rs",
+        "wakelat-tracefs/src/osnoise_tracers/record_decoder.rs",
+        "wakelat-tracefs/src/osnoise_tracers/page.rs",
+        "wakelat-tracefs/src/osnoise_tracers/osnoise_files.rs",
+        "wakelat-tracefs/src/osnoise_tracers/tracer_request.rs",
+        "wakelat-tracefs/src/osnoise_tracers/stop.rs",
+        "wakelat-tracefs/src/osnoise_tracers/trace_text.rs",
     ];
     let in_tracefs = sources("wakelat-tracefs/src");
     for path in pure {
@@ -178,8 +178,8 @@ fn data_flows_in_one_direction() {
         ("wakelat-core/src/why/render/", &["aggregate", "report", "render", "softirq", "timeline", "wait", "why"]),
         ("wakelat-core/src/why/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat-core/src/recording/", &["aggregate", "report", "timeline", "wait"]),
-        ("wakelat-core/src/timerlat/render/", &["aggregate", "render", "softirq", "timerlat", "wait"]),
-        ("wakelat-core/src/timerlat/", &["aggregate", "timerlat", "wait"]),
+        ("wakelat-core/src/osnoise_tracers/render/", &["aggregate", "render", "softirq", "timerlat", "wait"]),
+        ("wakelat-core/src/osnoise_tracers/", &["aggregate", "timerlat", "wait"]),
         ("wakelat-core/src/", &[]),
         ("wakelat/src/cli/", &["config"]),
         ("wakelat/src/config/", &["config"]),
@@ -217,8 +217,8 @@ fn kernel_structures_are_read_in_one_place() {
     let uses = |name: &'static str| move |source: &Source| source.words().any(|word| word == name);
     let programs = "wakelat-ebpf/src";
     let main = "wakelat-ebpf/src/main.rs";
-    let (task, record) = ("wakelat-ebpf/src/kernel_structs.rs", "wakelat-ebpf/src/classic_record.rs");
-    let clocks = "wakelat-ebpf/src/kernel_structs/runqueue_clocks.rs";
+    let (task, record) = ("wakelat-ebpf/src/kernel_structs.rs", "wakelat-ebpf/src/classic_fields.rs");
+    let clocks = "wakelat-ebpf/src/kernel_structs/runqueue.rs";
     let samples = "wakelat-ebpf/src/kernel_structs/tracer_samples.rs";
     assert_only_in(programs, &[main, task, clocks, samples], "accessors of kernel structures", uses("accessors"));
     assert_only_in(programs, &[task, record], "reading of kernel memory", uses("bpf_probe_read_kernel"));
@@ -227,7 +227,7 @@ fn kernel_structures_are_read_in_one_place() {
 #[test]
 fn no_sample_wakes_its_reader() {
     let sends = |source: &Source| ["submit", "output"].iter().any(|call| source.code.contains(&format!(".{call}(")));
-    assert_only_in("wakelat-ebpf/src", &["wakelat-ebpf/src/sample.rs"], "sending of samples", sends);
+    assert_only_in("wakelat-ebpf/src", &["wakelat-ebpf/src/wait_record.rs"], "sending of samples", sends);
     let sample = sources("wakelat-ebpf/src").into_iter().find(|source| source.path.ends_with("sample.rs")).unwrap();
     let submits: Vec<&str> = sample.code.lines().filter(|line| line.contains(".submit(")).collect();
     assert!(submits.iter().all(|line| line.contains("BPF_RB_NO_WAKEUP")), "{submits:?}");
@@ -265,9 +265,9 @@ fn only_the_output_and_tracefs_are_written() {
             "wakelat-tracefs/src/instance.rs",
             "wakelat-tracefs/src/leftovers.rs",
             "wakelat-tracefs/src/mount.rs",
-            "wakelat-tracefs/src/tracer/buffer.rs",
-            "wakelat-tracefs/src/tracer/placement.rs",
-            "wakelat-tracefs/src/tracer/saved_settings.rs",
+            "wakelat-tracefs/src/osnoise_tracers/buffer.rs",
+            "wakelat-tracefs/src/osnoise_tracers/thread_placement.rs",
+            "wakelat-tracefs/src/osnoise_tracers/saved_settings.rs",
         ],
         "writing",
         writes,

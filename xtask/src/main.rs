@@ -5,7 +5,7 @@
 
 mod bench;
 mod build;
-mod core_check;
+mod co_re_check;
 mod dist;
 mod mutants;
 mod privilege;
@@ -39,7 +39,7 @@ enum Command {
     /// Plant bugs, one at a time, and show which tests catch them
     Mutants(mutants::MutantsArgs),
     /// Apply the CO-RE relocations against the BTF of kernels, without running them
-    CoreCheck(core_check::CoreCheckArgs),
+    CoreCheck(co_re_check::CoreCheckArgs),
 }
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         Command::Dist(args) => dist::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Mutants(args) => mutants::main(&args),
-        Command::CoreCheck(args) => core_check::main(&args),
+        Command::CoreCheck(args) => co_re_check::main(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: error: {error:#}");

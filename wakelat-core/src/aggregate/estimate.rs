@@ -24,7 +24,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use wakelat_common::{bucket, sampling::fmix64};
+use wakelat_common::{bucket, task_sampling::fmix64};
 
 use super::percentile_rank::{Percentile, first};
 

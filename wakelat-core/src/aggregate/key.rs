@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use wakelat_common::Class;
 
-use super::container::Container;
+use super::container_id::Container;
 use crate::{
     report::{GroupClass, KeyPart, KeyValue},
     timeline::component::Component,

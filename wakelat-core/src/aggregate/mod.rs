@@ -1,25 +1,25 @@
 //! Groups waits by key and keeps a distribution per group. Pure: no I/O, no clock.
 
-pub mod bounded;
-pub mod container;
+pub mod container_id;
 pub mod coverage;
 pub mod distribution;
 pub mod estimate;
 pub mod key;
 mod latency_store;
-pub mod longest;
 pub mod percentile_rank;
+pub mod space_saving;
+pub mod worst;
 
 use std::{collections::BTreeMap, rc::Rc};
 
 use wakelat_common::{Class, histogram::Histogram};
 
 use self::{
-    bounded::{SpaceSaving, Sum},
     distribution::{Distribution, Maximum},
     estimate::{Period, SamplingState},
     key::{GroupKey, Key, Names, by_name},
-    longest::WorstWaits,
+    space_saving::{SpaceSaving, Sum},
+    worst::WorstWaits,
 };
 use crate::{
     hash::HashMap,

@@ -9,8 +9,8 @@
 //! [`Frame::End`], and nothing follows it.
 
 mod error;
-mod names;
 mod read;
+mod recorded_names;
 mod write;
 
 #[cfg(test)]
@@ -29,8 +29,8 @@ use crate::{
 };
 
 pub use error::RecordingError;
-pub use names::RecordedNames;
 pub use read::Recording;
+pub use recorded_names::RecordedNames;
 pub use write::Recorder;
 
 /// The first bytes of a file.

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use super::{
     PERCENTILES, ReportRenderer,
     chart_rows::{ChartRow, rows},
-    clock, coverage, labels,
+    coverage, labels,
     style::{Style, TextStyle},
     text_line::{TextLine, flow, right, width},
-    top_table, units, window,
+    timestamps, top_table, units, window,
 };
 use crate::{
     aggregate::distribution::{Bucket, Distribution},
@@ -219,8 +219,8 @@ fn summary(group: &Group, report: &Report, style: &Style, out: &mut String) {
         flow(head(), percentiles, "  ", style, out);
     }
     let Some(max) = distribution.max() else { return };
-    let at = clock::unix_ns(max.at_ns, report.unix_offset_ns);
-    let at = clock::time_beside(at, report.start_unix_ns, &style.zone);
+    let at = timestamps::unix_ns(max.at_ns, report.unix_offset_ns);
+    let at = timestamps::time_beside(at, report.start_unix_ns, &style.zone);
     let who = labels::thread(Some(max.comm), max.tid, style.columns() - "  by ".len(), style);
     let mut pieces = vec![
         figure("max", max.latency_ns),

@@ -4,9 +4,8 @@
 use std::io::{self, Write};
 
 use super::{
-    labels,
+    labels, queued_coverage,
     style::{Style, TextStyle},
-    switch_ins,
     text_line::{TextLine, flow, paragraph},
     units::{counted, duration, exact, share, small_share, thousands},
 };
@@ -40,7 +39,7 @@ pub fn render(report: &Report, style: &Style, out: &mut String) {
     // An unknown number of missed events concerns both counters, so it is mentioned only once.
     let mut missed_unknown = coverage.missed.is_none();
     if let Some(terms) = &coverage.switch_ins {
-        switch_ins::render(terms, filtered, std::mem::take(&mut missed_unknown), style, out);
+        queued_coverage::render(terms, filtered, std::mem::take(&mut missed_unknown), style, out);
     } else if coverage.preemptions.is_none() || coverage.wakeups != CoverageTerms::default() {
         terms("wakeup", &coverage.wakeups, filtered, std::mem::take(&mut missed_unknown), style, out);
     }
@@ -83,7 +82,7 @@ fn no_waits_reason(report: &Report, style: &Style) -> Option<String> {
     let coverage = &report.coverage;
     if let Some(terms) = &coverage.switch_ins {
         return (terms.measured == 0 && report.groups.is_empty())
-            .then(|| switch_ins::nothing_measured_reason(report, terms, style));
+            .then(|| queued_coverage::nothing_measured_reason(report, terms, style));
     }
     let subjects = [Some(coverage.wakeups), coverage.preemptions];
     let sum = |term: fn(&CoverageTerms) -> u64| subjects.iter().flatten().map(term).sum::<u64>();
@@ -233,7 +232,7 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
         }
     }
     if let Some(terms) = &coverage.switch_ins {
-        switch_ins::warnings(terms, &mut warn);
+        queued_coverage::warnings(terms, &mut warn);
     }
     if let (Some(sampling), Some(overhead)) = (&report.sampling, &report.overhead) {
         let (took_ns, capacity_ns) = (overhead.total_ns(), overhead.capacity_ns(report.duration_ns));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::switch_ins::SwitchInsDocument;
+use super::queued_coverage::SwitchInsDocument;
 use crate::{
     aggregate::distribution::Maximum,
     report::{Coverage, CoverageTerms},

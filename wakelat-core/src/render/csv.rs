@@ -6,16 +6,15 @@ use csv::{Writer, WriterBuilder};
 
 use super::{
     BreakdownRenderer, EventRenderer, PERCENTILES, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
-    clock,
     coverage_document::terms,
     event_document::EventFields,
-    switch_ins,
+    queued_coverage, timestamps,
     wait_document::{WaitFields, component_fields},
 };
 use crate::{
     aggregate::distribution::Distribution,
     report::{CoverageTerms, Group, Report, Sampling, SwitchInTerms},
-    timeline::{Breakdown, component::Component, slice::SchedLine as Event},
+    timeline::{Breakdown, component::Component, timehist::SchedLine as Event},
     wait::Wait,
 };
 
@@ -121,7 +120,7 @@ impl CsvReports {
         }));
         columns.extend(["requested_ns", "skipped_intervals", "reader_waited_ns", "not_written"].map(str::to_owned));
         columns.push("run_ns".to_owned());
-        columns.extend(switch_ins::terms(&SwitchInTerms::default()).map(|(name, _)| format!("switch_ins_{name}")));
+        columns.extend(queued_coverage::terms(&SwitchInTerms::default()).map(|(name, _)| format!("switch_ins_{name}")));
         columns
     }
 
@@ -148,7 +147,7 @@ impl CsvReports {
         );
         let max = distribution.and_then(Distribution::max);
         cells.push(optional(max.map(|max| max.latency_ns)));
-        cells.push(optional(max.map(|max| clock::unix_ns(max.at_ns, report.unix_offset_ns))));
+        cells.push(optional(max.map(|max| timestamps::unix_ns(max.at_ns, report.unix_offset_ns))));
         cells.push(optional(max.map(|max| u64::from(max.tid))));
         cells.push(max.map(|max| max.comm.to_string()).unwrap_or_default());
         cells.push(optional(max.map(|max| u64::from(max.cpu))));
@@ -180,7 +179,7 @@ impl CsvReports {
         cells.extend([optional(report.reader_waited_ns), report.not_written.to_string()]);
         cells.push(optional(group.and_then(|group| group.run_ns)));
         let has_switch_ins = coverage.switch_ins.is_some();
-        let values = switch_ins::terms(&coverage.switch_ins.unwrap_or_default());
+        let values = queued_coverage::terms(&coverage.switch_ins.unwrap_or_default());
         cells.extend(values.map(|(_, value)| optional(value.filter(|_| has_switch_ins))));
         cells
     }

@@ -5,9 +5,9 @@ use wakelat_common::{Class, pending_wait::PrevState};
 
 use super::{
     OutputFormat, RenderContext, ReportView, Style, csv,
-    output_page::{example, parsed, section},
-    slice_table,
+    output_md::{example, parsed, section},
     testing::{self, group},
+    timehist_table,
 };
 use crate::{
     aggregate::distribution::Maximum,
@@ -58,7 +58,7 @@ fn written_wait() -> String {
 fn written_event() -> String {
     let mut out = Vec::new();
     let context = RenderContext { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
-    let event = slice_table::tests::slice(1, 1234, 120_500, PrevState::Sleeping);
+    let event = timehist_table::tests::slice(1, 1234, 120_500, PrevState::Sleeping);
     OutputFormat::Json.events(&[], Style::default()).event(&event, &context, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }

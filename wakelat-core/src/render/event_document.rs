@@ -5,11 +5,11 @@
 use serde::Serialize;
 use wakelat_common::pending_wait::PrevState;
 
-use super::{RenderContext, clock};
+use super::{RenderContext, timestamps};
 use crate::{
     timeline::{
         event::{MigrationEvent, WakeupEvent},
-        slice::{SchedLine as Event, Slice},
+        timehist::{SchedLine as Event, Slice},
     },
     wait::policy_name,
 };
@@ -137,7 +137,7 @@ impl EventFields {
         let at_ns = event.at_ns();
         let common = Self {
             at_ns,
-            at_unix_ns: clock::unix_ns(at_ns, context.unix_offset_ns),
+            at_unix_ns: timestamps::unix_ns(at_ns, context.unix_offset_ns),
             cpu: event.cpu(),
             ..Self::default()
         };

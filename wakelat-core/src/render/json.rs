@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     report::Report,
-    timeline::{Breakdown, slice::SchedLine as Event},
+    timeline::{Breakdown, timehist::SchedLine as Event},
     wait::Wait,
 };
 

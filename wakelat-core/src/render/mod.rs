@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use crate::{
     aggregate::percentile_rank::Percentile,
     report::{Group, LatencyFrom, Report},
-    timeline::{Breakdown, slice::SchedLine as Event},
+    timeline::{Breakdown, timehist::SchedLine as Event},
     wait::{Comm, Wait},
 };
 
@@ -26,32 +26,32 @@ pub mod csv;
 pub mod json;
 pub mod screen;
 pub mod share_table;
-pub mod slice_table;
 pub mod style;
+pub mod timehist_table;
 pub mod timeline;
 pub mod top_table;
 pub mod trace_table;
 pub mod units;
 
 mod chart_rows;
-pub(crate) mod clock;
 pub(crate) mod coverage_document;
 mod event_document;
 pub(crate) mod key_document;
 pub mod labels;
+pub(crate) mod queued_coverage;
 pub(crate) mod report_document;
 #[cfg(test)]
 mod schema_tests;
 #[cfg(test)]
 pub(crate) mod schema_values;
-pub(crate) mod switch_ins;
 pub mod text_line;
+pub(crate) mod timestamps;
 mod wait_document;
 
 #[cfg(test)]
 mod documentation_tests;
 #[cfg(any(test, feature = "testing"))]
-pub mod output_page;
+pub mod output_md;
 #[cfg(test)]
 mod property_tests;
 #[cfg(any(test, feature = "testing"))]
@@ -201,7 +201,7 @@ impl OutputFormat {
     /// `map`.
     pub fn events(self, map: &[u32], style: Style) -> Box<dyn EventRenderer> {
         match self {
-            Self::Human => Box::new(slice_table::SliceTable::new(map, style)),
+            Self::Human => Box::new(timehist_table::SliceTable::new(map, style)),
             Self::Json => Box::new(json::JsonLines),
             Self::Csv => Box::new(csv::CsvEvents),
         }
@@ -211,7 +211,7 @@ impl OutputFormat {
 /// Appends the line above a report with its start time and duration, if timestamps were requested.
 fn window(report: &Report, style: &Style, out: &mut String) {
     if style.timestamps {
-        let start = clock::date(report.start_unix_ns, &style.zone);
+        let start = timestamps::date(report.start_unix_ns, &style.zone);
         let duration = units::duration(report.duration_ns, style.unicode);
         TextLine::of(TextStyle::Title, start).and(TextStyle::Dim, format!("  for {duration}")).finish(style, out);
     }

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::{PERCENTILES, RenderContext, clock, coverage_document::CoverageDocument, wait_document::WaitFields};
+use super::{PERCENTILES, RenderContext, coverage_document::CoverageDocument, timestamps, wait_document::WaitFields};
 use crate::{
     aggregate::{
         distribution::{Bucket, Maximum},
@@ -288,7 +288,7 @@ impl<'a> GroupDocument<'a> {
             avg_ns: distribution.avg_ns(),
             min_ns: distribution.min_ns(),
             max_ns: distribution.max_ns(),
-            max_at_unix_ns: max.map(|max| clock::unix_ns(max.at_ns, report.unix_offset_ns)),
+            max_at_unix_ns: max.map(|max| timestamps::unix_ns(max.at_ns, report.unix_offset_ns)),
             max_by: max.map(by),
             run_ns: group.run_ns,
             worst: group.worst.iter().map(|wait| WaitFields::new(wait, &context)).collect(),

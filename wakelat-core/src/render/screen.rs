@@ -1,17 +1,17 @@
 //! Fits a report to a terminal with a given number of rows, where it replaces the previous one. Pure.
 
 use super::{
-    Style, clock,
+    Style,
     style::TextStyle,
     text_line::{TextLine, fit},
-    units,
+    timestamps, units,
 };
 use crate::report::Report;
 
 /// The line above the report: the time that it covers, and the keys to press.
 pub fn head(report: &Report, last_only: bool, sort: &str, style: &Style) -> String {
     let length = units::duration(report.duration_ns, style.unicode);
-    let since = clock::time_of_day(report.start_unix_ns, &style.zone);
+    let since = timestamps::time_of_day(report.start_unix_ns, &style.zone);
     let since = since.split('.').next().unwrap_or_default();
     let covers = if last_only { format!("last {length}") } else { format!("all since {since} ({length})") };
     let other = if last_only { "i: cumulative" } else { "i: last interval" };

@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style as Ansi};
 use jiff::tz::TimeZone;
 
-use super::clock;
+use super::timestamps;
 
 /// Minimum width, in columns; narrower terminals get lines of this width, because less is not useful.
 pub const MIN_WIDTH: usize = 40;
@@ -105,9 +105,9 @@ impl Style {
     /// perf(1) does.
     pub fn instant(&self, at_ns: u64, unix_offset_ns: i64) -> String {
         if self.timestamps {
-            clock::time_of_day(clock::unix_ns(at_ns, unix_offset_ns), &self.zone)
+            timestamps::time_of_day(timestamps::unix_ns(at_ns, unix_offset_ns), &self.zone)
         } else {
-            clock::monotonic(at_ns)
+            timestamps::monotonic(at_ns)
         }
     }
 

@@ -6,10 +6,10 @@ use std::{
 };
 
 use super::{
-    ReportRenderer, ReportView, clock, coverage, labels,
+    ReportRenderer, ReportView, coverage, labels,
     style::{Style, TextStyle},
     text_line::{TextLine, left, right, width},
-    units, window,
+    timestamps, units, window,
 };
 use crate::{
     aggregate::percentile_rank::Percentile,
@@ -258,8 +258,8 @@ fn percentile(group: &Group, of: Percentile, style: &Style) -> String {
 }
 
 fn max_at(group: &Group, report: &Report, style: &Style) -> String {
-    let at = |at_ns| clock::unix_ns(at_ns, report.unix_offset_ns);
-    let text = |at| clock::time_beside(at, report.start_unix_ns, &style.zone);
+    let at = |at_ns| timestamps::unix_ns(at_ns, report.unix_offset_ns);
+    let text = |at| timestamps::time_beside(at, report.start_unix_ns, &style.zone);
     group.distribution.max().map(|max| text(at(max.at_ns))).unwrap_or_default()
 }
 
@@ -267,7 +267,7 @@ fn max_at(group: &Group, report: &Report, style: &Style) -> String {
 mod tests {
     use crate::render::{
         OutputFormat,
-        output_page::parsed,
+        output_md::parsed,
         tests::{many_groups, show, terminal},
     };
 

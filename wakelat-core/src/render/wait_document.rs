@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{RenderContext, clock};
+use super::{RenderContext, timestamps};
 use crate::{
     timeline::{Breakdown, component::Component},
     wait::{Wait, policy_name},
@@ -103,7 +103,7 @@ impl WaitFields {
     pub fn new(wait: &Wait, context: &RenderContext) -> Self {
         Self {
             at_ns: wait.at_ns,
-            at_unix_ns: clock::unix_ns(wait.at_ns, context.unix_offset_ns),
+            at_unix_ns: timestamps::unix_ns(wait.at_ns, context.unix_offset_ns),
             class: wait.class.name(),
             latency_ns: wait.latency_ns,
             delivery_ns: wait.delivery_ns,

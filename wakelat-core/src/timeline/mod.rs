@@ -41,8 +41,8 @@ pub mod decode;
 pub mod event;
 pub mod history;
 pub mod migrations;
-pub mod slice;
 pub mod stack_event;
+pub mod timehist;
 
 #[cfg(test)]
 pub(crate) mod testing;

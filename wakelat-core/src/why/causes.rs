@@ -2,7 +2,7 @@
 //! have it.
 
 use super::sums::{TimeSum, sum_by};
-use crate::aggregate::bounded::{Evicted, SpaceSaving};
+use crate::aggregate::space_saving::{Evicted, SpaceSaving};
 use crate::{
     timeline::{
         Breakdown,

@@ -4,7 +4,7 @@ use super::{
     finding::{MIN_SHARE_PERCENT, WINDOW_DIVISOR},
     sums::{TimeSum, sum_by},
 };
-use crate::aggregate::bounded::{Evicted, SpaceSaving, Sum};
+use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
 use crate::{
     hash::HashMap,
     timeline::{Breakdown, component::Actor, event::ForkExecEvent},

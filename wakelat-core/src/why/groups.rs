@@ -3,13 +3,13 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
-    longest::{Exemplar, LongestWaits},
     options::SummaryOptions,
     stacks::WaitStacks,
     sums::BreakdownSum,
     work_items::WorkItems,
+    worst::{Exemplar, LongestWaits},
 };
-use crate::aggregate::bounded::{SpaceSaving, Sum};
+use crate::aggregate::space_saving::{SpaceSaving, Sum};
 use crate::{
     aggregate::key::{GroupKey, Key, Names, by_name},
     report::{GroupClass, KeyPart, KeyValue},

@@ -1,7 +1,7 @@
 //! Interferers: the tasks, interrupts and softirqs that made others wait, by the time they had while others waited.
 
 use super::sums::{TimeSum, sum_by};
-use crate::aggregate::bounded::{Evicted, SpaceSaving, Sum};
+use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
 use crate::{
     hash::HashSet,
     timeline::{

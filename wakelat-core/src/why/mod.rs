@@ -10,8 +10,7 @@ pub mod folded;
 pub mod fork_bursts;
 pub mod groups;
 pub mod interferers;
-pub mod longest;
-pub mod names;
+pub mod name_cache;
 mod options;
 pub mod preemptions;
 pub mod render;
@@ -20,10 +19,11 @@ pub mod summary;
 pub mod sums;
 pub mod wakeup_pairs;
 pub mod work_items;
+pub mod worst;
 
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use names::NameCache;
+pub use name_cache::NameCache;
 pub use options::SummaryOptions;
 pub use summary::{Summary, SummaryBuilder};

@@ -2,7 +2,7 @@
 
 use wakelat_common::pending_wait::PrevState;
 
-use crate::aggregate::bounded::{Evicted, SpaceSaving, Sum};
+use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
 use crate::{timeline::event::SwitchEvent, wait::Comm};
 
 /// Maximum number of pairs.

@@ -9,16 +9,16 @@ use super::{
     fork_bursts::{ForkBurst, ForkBursts, ForkCounts},
     groups::{GroupBreakdown, GroupBreakdowns, RankedGroups},
     interferers::{Interferer, Interferers},
-    longest::{Exemplar, LongestWaits},
-    names::NameCache,
+    name_cache::NameCache,
     options::SummaryOptions,
     preemptions::{PreemptionPair, PreemptionPairs},
     stacks::{PendingStacks, StackCounts, StackSummary, Symbolize, WaitStacks},
     sums::BreakdownSum,
     wakeup_pairs::{RankedWakeupPairs, WakeupPairs},
     work_items::{self, WorkItemSum, WorkItems, Worker},
+    worst::{Exemplar, LongestWaits},
 };
-use crate::aggregate::bounded::Evicted;
+use crate::aggregate::space_saving::Evicted;
 use crate::{
     aggregate::key::Names,
     hash::HashSet,

@@ -1,6 +1,6 @@
 //! Sums of breakdowns, by component and by culprit.
 
-use crate::aggregate::bounded::{Evicted, SpaceSaving, Sum};
+use crate::aggregate::space_saving::{Evicted, SpaceSaving, Sum};
 use crate::timeline::{
     Breakdown,
     component::{Component, Culprit, CulpritKey},

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use wakelat_common::bucket;
 
-use super::names::NameCache;
-use crate::aggregate::bounded::{SpaceSaving, Sum};
+use super::name_cache::NameCache;
+use crate::aggregate::space_saving::{SpaceSaving, Sum};
 use crate::{
     aggregate::{
         key::{GroupKey, Key, Names, by_name},

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::aggregate::bounded::{Evicted, SpaceSaving};
+use crate::aggregate::space_saving::{Evicted, SpaceSaving};
 use crate::{
     aggregate::key::Names,
     hash::HashMap,

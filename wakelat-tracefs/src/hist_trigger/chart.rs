@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::fold::{ChartRows, SelectionError, ValueKind, range};
+use super::chart_rows::{ChartRows, SelectionError, ValueKind, range};
 use super::table::{foot, head};
 use super::unit::{Unit, key_text, units_of};
 use super::{EntryKey, TriggerField, TriggerHistogram};
@@ -11,7 +11,7 @@ use wakelat_core::render::style::{Style, TextStyle};
 use wakelat_core::render::text_line::{TextLine, clean, fit, left, paragraph, right, width};
 use wakelat_core::render::units;
 
-pub use super::fold::ChartSelection;
+pub use super::chart_rows::ChartSelection;
 
 /// Length of the longest bar in columns: a longer one shows no more, a shorter one too little.
 const BAR: std::ops::RangeInclusive<usize> = 10..=60;

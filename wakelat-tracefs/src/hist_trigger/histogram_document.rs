@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     EntryKey, EntryValue, HistogramEntry, HistogramTotals, SavedField, TrackData, TriggerField, TriggerHistogram,
-    bucket::log2_range, trigger::TriggerSpec,
+    log2_bucket::log2_range, trigger_spec::TriggerSpec,
 };
 
 /// `wakelat.hist-trigger/1`.

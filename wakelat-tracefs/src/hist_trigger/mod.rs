@@ -6,24 +6,24 @@
 //! and `verify` places. Nothing here does I/O except through a
 //! reader that the caller passes.
 
-pub mod bucket;
 pub mod chart;
+mod chart_rows;
 mod entry;
 mod error;
-mod fold;
 mod histogram_document;
 pub mod json;
 pub mod kernel_text;
 mod line_reader;
+pub mod log2_bucket;
 pub mod parse;
-pub mod recipe;
-mod script;
+mod shell_script;
 pub mod table;
-pub mod trigger;
+pub mod trigger_spec;
 pub mod unit;
+pub mod wakeup_latency;
 
-pub use fold::SelectionError;
-pub use trigger::{FieldModifier, SortKey, TriggerField, TriggerSpec};
+pub use chart_rows::SelectionError;
+pub use trigger_spec::{FieldModifier, SortKey, TriggerField, TriggerSpec};
 
 /// The histogram of one hist trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The units of keys. The kernel's numbers carry no unit, except with `.usecs`.
 
-use super::bucket::log2_range;
-use super::fold::SelectionError;
+use super::chart_rows::SelectionError;
+use super::log2_bucket::log2_range;
 use super::{EntryKey, FieldModifier, TriggerField};
 use wakelat_core::render::style::Style;
 use wakelat_core::render::units;

@@ -5,10 +5,10 @@ use std::{ffi::OsString, ops::RangeInclusive, path::PathBuf};
 use clap::{Args, ValueEnum};
 use wakelat_common::{Class, Classes};
 
-use crate::config::{ConfigError, FilterConfig, all_classes, names, number};
+use crate::config::{ConfigError, FilterConfig, all_classes, keywords, number};
 use wakelat_core::report::LatencyFrom;
 use wakelat_kernel::{Machine, ranges::Ranges};
-use wakelat_tracefs::hist_trigger::recipe::TriggerFilter;
+use wakelat_tracefs::hist_trigger::wakeup_latency::TriggerFilter;
 
 /// The heading of the filter flags.
 const HEADING: &str = "Filter (all conditions apply to the waiting task)";
@@ -51,7 +51,7 @@ pub struct FilterFlags {
     pub cgroup: Vec<PathBuf>,
 
     /// Only these scheduling policies: other, fifo, rr, batch, idle, deadline, ext
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = names::policy)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = keywords::policy)]
     pub policy: Vec<u32>,
 
     /// Only these classes of waits: wakeup, new, preempted; or runqueue, all three combined

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::config::{ConfigError, GroupingConfig, names, number};
+use crate::config::{ConfigError, GroupingConfig, keywords, number};
 use wakelat_core::{aggregate::key::Key, report::Mode};
 
 /// Grouping of waits.
@@ -11,7 +11,7 @@ use wakelat_core::{aggregate::key::Key, report::Mode};
 pub struct GroupingFlags {
     /// Group by tid, pid, comm, cgroup, container, cpu, prio, policy, class, waker or component (what a
     /// task waited for); comma-separated
-    #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = names::key)]
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = keywords::key)]
     pub by: Vec<Key>,
 
     /// Group by process (same as --by pid)

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{CommonFlags, GroupingFlags};
-use crate::config::{Config, ConfigError, number, span};
+use crate::config::{Config, ConfigError, duration, number};
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\
@@ -19,7 +19,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct HistFlags {
     /// Print a report and reset at this interval; a bare number is seconds
-    #[arg(value_parser = span::seconds)]
+    #[arg(value_parser = duration::seconds)]
     interval: Option<u64>,
 
     /// Number of intervals

@@ -3,13 +3,13 @@
 use clap::{Args, Subcommand};
 
 use super::{RenderFlags, TaskFlags, named_value::named_value};
-use crate::config::{ConfigError, HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig, span};
+use crate::config::{ConfigError, HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig, duration};
 use wakelat_core::report::LatencyFrom;
 use wakelat_kernel::release::Release;
 use wakelat_tracefs::hist_trigger::{
     chart::ChartSelection,
-    recipe::{Buckets, DEFAULT_SIZE, LatencyKey, RecipeError, TriggerRecipe},
     unit::Unit,
+    wakeup_latency::{Buckets, DEFAULT_SIZE, LatencyKey, RecipeError, TriggerRecipe},
 };
 
 const EXAMPLES: &str = "\
@@ -121,7 +121,7 @@ struct PrintFlags {
     size: u32,
 
     /// Measure for this long; a bare number is seconds
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = span::seconds, allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration::seconds, allow_hyphen_values = true)]
     duration: u64,
 
     /// Kernel version that the commands are for, such as 6.1 [default: the running kernel]
@@ -155,7 +155,7 @@ struct SourceFlags {
 /// Parses the width of buckets; returns ns.
 fn bucket_width(text: &str) -> Result<u64, String> {
     let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let width_ns = span::with_unit(&if is_bare { format!("{text}ns") } else { text.to_owned() })?;
+    let width_ns = duration::with_unit(&if is_bare { format!("{text}ns") } else { text.to_owned() })?;
     // The kernel keeps the width in an `unsigned long`, and a bucket of more than a second shows nothing.
     if width_ns > 1_000_000_000 { Err(format!("`{text}` is too wide; expected at most `1s`")) } else { Ok(width_ns) }
 }

@@ -11,6 +11,7 @@ mod grouping;
 mod hist;
 mod hist_trigger;
 mod named_value;
+mod osnoise_tracers;
 mod output;
 mod record;
 mod resources;
@@ -19,7 +20,6 @@ mod threshold;
 mod timerlat;
 mod top;
 mod trace;
-mod tracer;
 mod usage_error;
 mod verify;
 mod why;
@@ -89,7 +89,7 @@ enum Verb {
     Timerlat(timerlat::TimerlatFlags),
     Osnoise(timerlat::OsnoiseFlags),
     #[command(hide = true)]
-    TimerlatThread(tracer::ThreadFlags),
+    TimerlatThread(osnoise_tracers::ThreadFlags),
     HistTrigger(hist_trigger::HistTriggerFlags),
     Events(events::EventsFlags),
     Doctor(doctor::DoctorFlags),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::named_value::named_value;
-use crate::config::{Attach, ConfigError, Resources, number, size, span};
+use crate::config::{Attach, ConfigError, Resources, duration, number, size};
 use wakelat_kernel::Machine;
 
 /// Resources of the machine that the measurement uses.
@@ -30,7 +30,7 @@ pub struct ResourceFlags {
     pub ring_size: Option<u64>,
 
     /// Read the ring buffer at this interval
-    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span::with_unit, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = duration::with_unit, allow_hyphen_values = true)]
     pub drain_interval: u64,
 
     /// SCHED_FIFO priority of the reader thread, 0-99; 0 is none [default: 1 with kernel aggregation or

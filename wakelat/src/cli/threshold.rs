@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::config::{ConfigError, ThresholdAction, ThresholdConfig, span};
+use crate::config::{ConfigError, ThresholdAction, ThresholdConfig, duration};
 use wakelat_kernel::Machine;
 
 /// The threshold.
@@ -10,7 +10,7 @@ use wakelat_kernel::Machine;
 #[command(next_help_heading = "Threshold")]
 pub struct ThresholdFlags {
     /// Count only waits of at least this length, such as 500us [default: all waits]
-    #[arg(long, value_name = "TIME", value_parser = span::with_unit, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = duration::with_unit, allow_hyphen_values = true)]
     pub threshold: Option<u64>,
 
     /// Action at the first such wait: continue, stop, signal:NAME:PID or exec:COMMAND [default: continue]

@@ -7,17 +7,17 @@ use clap::{Args, ValueEnum};
 
 use super::{
     CliError, OutputFlags, RenderFlags, WindowFlags,
-    tracer::{NoiseFlags, TimerFlags},
+    osnoise_tracers::{NoiseFlags, TimerFlags},
 };
 use crate::config::{
-    ConfigError, LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerConfig, TracerInput, number, span,
+    ConfigError, LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerConfig, TracerInput, duration, number,
 };
-use wakelat_core::timerlat::{
+use wakelat_core::osnoise_tracers::{
     linear::Bins,
     render::{LatencyDisplay, NoiseView, OsnoiseOptions, TimerlatOptions, TimerlatView},
 };
 use wakelat_kernel::Machine;
-use wakelat_tracefs::tracer::TracerEvents;
+use wakelat_tracefs::osnoise_tracers::TracerEvents;
 
 /// Number of the worst activations that are shown by default.
 const DEFAULT_WORST: usize = 3;
@@ -53,7 +53,7 @@ pub struct TimerlatFlags {
     pub saved: SavedFlags,
 
     /// Explain only activations of at least this latency; a bare number is microseconds [default: all]
-    #[arg(long, value_name = "TIME", value_parser = span::microseconds_as_ns, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = duration::microseconds_as_ns, allow_hyphen_values = true)]
     pub threshold: Option<u64>,
 
     /// Show all latencies in nanoseconds

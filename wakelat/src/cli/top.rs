@@ -6,7 +6,7 @@ use clap::{
 };
 
 use super::{CommonFlags, GroupingFlags};
-use crate::config::{Config, ConfigError, TableConfig, number, span};
+use crate::config::{Config, ConfigError, TableConfig, duration, number};
 use wakelat_core::{aggregate::key::Key, render::top_table::Sort};
 use wakelat_kernel::Machine;
 
@@ -37,7 +37,7 @@ pub(super) struct TopFlags {
     limit: Option<usize>,
 
     /// Refresh at this interval; a bare number is seconds
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span::seconds, allow_hyphen_values = true, help_heading = "Table")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::seconds, allow_hyphen_values = true, help_heading = "Table")]
     interval: u64,
 
     /// Show only the last interval instead of everything since the start

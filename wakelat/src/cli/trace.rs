@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::CommonFlags;
 use crate::config::{Config, ConfigError, TraceAllConfig, TraceRows};
-use wakelat_core::timeline::slice::SchedLineOptions;
+use wakelat_core::timeline::timehist::SchedLineOptions;
 use wakelat_kernel::Machine;
 
 const EXAMPLES: &str = "\

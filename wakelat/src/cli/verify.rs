@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum, builder::PossibleValue};
 
 use super::{FilterFlags, OutputFlags, RenderFlags, ResourceFlags, TaskFlags};
-use crate::config::{ConfigError, InjectedError, VerifyConfig, span};
+use crate::config::{ConfigError, InjectedError, VerifyConfig, duration};
 use wakelat_core::report::LatencyFrom;
 use wakelat_kernel::Machine;
 
@@ -28,7 +28,7 @@ Exit codes:
 #[command(after_help = EXAMPLES)]
 pub struct VerifyFlags {
     /// Measure for this long; a bare number is seconds
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = span::seconds, allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration::seconds, allow_hyphen_values = true)]
     pub duration: u64,
 
     /// Which tasks, and where.

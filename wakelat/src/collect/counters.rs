@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use aya::Ebpf;
 use wakelat_common::{Counter, Counters, counter::Subject, timeline::CpuState};
 
-use super::{Collector, CounterTotals, ProgramStats, attach::LoadedProgram, queue_table::QueueTable};
+use super::{Collector, CounterTotals, ProgramStats, attach::LoadedProgram, queue_clock_table::QueueTable};
 
 impl Collector {
     /// The counters, summed over all CPUs. Exact once the programs are detached.

@@ -13,8 +13,8 @@ use wakelat_common::{
 
 use super::{
     Collector,
-    barrier::{Barrier, Quiescent},
     map::take,
+    rcu_grace_period::{Barrier, Quiescent},
 };
 
 /// The histograms of all CPUs.

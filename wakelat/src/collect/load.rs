@@ -18,16 +18,16 @@ use wakelat_common::{
 use super::{
     Collector, MigrationScope, Settings,
     attach::{self, AttachMethod},
-    barrier::Barrier,
-    classic_records::RecordOffsets,
-    gate::WindowGate,
+    classic_fields::RecordOffsets,
     histograms::Histograms,
     map::{map, take},
-    queue_table::{QueueTable, QueueTableSize},
-    run_budget::RunBudget,
+    program_run_budget::RunBudget,
+    queue_clock_table::{QueueTable, QueueTableSize},
+    rcu_grace_period::Barrier,
     stack_maps::StackMaps,
+    task_iter,
     task_table::{TaskTable, TaskTableSize},
-    waiting_tasks,
+    window::WindowGate,
 };
 use crate::config::Attach;
 use wakelat_kernel::{btf, release::Release};
@@ -61,7 +61,7 @@ impl Collector {
             (Attach::Btf, _) => &[AttachMethod::Typed],
             (Attach::Raw, _) => &[AttachMethod::Raw],
         };
-        // The programs that record events exist only for typed tracepoints (wakelat-ebpf/src/entry/raw.rs
+        // The programs that record events exist only for typed tracepoints (wakelat-ebpf/src/entry/raw_tp.rs
         // says why).
         if settings.queue_clock && methods == [AttachMethod::Classic] {
             bail!(
@@ -147,7 +147,7 @@ impl Collector {
         let exists = |tracepoint: &str| btf.is_some_and(|types| btf::has_tracepoint(types, tracepoint));
         let programs = attach::verify(&mut ebpf, &attach::needed_programs(settings, exists), methods, btf)?;
         let walks_tasks = match btf.filter(|_| settings.queue_clock) {
-            Some(btf) => waiting_tasks::load(&mut ebpf, btf),
+            Some(btf) => task_iter::load(&mut ebpf, btf),
             None => false,
         };
         let task_table = TaskTable::take(&mut ebpf, table_size.slots)?;

@@ -1,21 +1,21 @@
 //! The live kernel as a source: loads and attaches the BPF programs, and reads their results.
 
 mod attach;
-pub mod barrier;
 pub mod bpf_syscall;
-mod classic_records;
+mod classic_fields;
+mod collector;
 mod counters;
-mod gate;
 mod histograms;
 mod load;
 mod map;
 mod mapped_array;
-pub mod osnoise_tracer;
-mod queue_table;
-mod run_budget;
+pub mod osnoise_tracers;
+mod program_run_budget;
+mod queue_clock_table;
+pub mod rcu_grace_period;
 mod stack_maps;
+mod task_iter;
 mod task_table;
-mod waiting_tasks;
 mod window;
 
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
 use wakelat_core::report::SwitchInTerms;
 
-pub use self::{run_budget::RunCounts, stack_maps::StackMaps};
+pub use self::{program_run_budget::RunCounts, stack_maps::StackMaps};
 use crate::config::Attach;
 
 /// What the programs measure and record.
@@ -139,13 +139,13 @@ pub struct Collector {
     programs: Vec<attach::LoadedProgram>,
     /// Forwards the programs' messages to the log, if they are shown.
     messages: Option<EbpfLogger<&'static dyn log::Log>>,
-    barrier: barrier::Barrier,
+    barrier: rcu_grace_period::Barrier,
     ring: RingBuf<MapData>,
     ring_bytes: u32,
     counters: PerCpuArray<MapData, Counters>,
     /// The programs' run budget under an overhead limit.
-    budget: run_budget::RunBudget,
-    gate: gate::WindowGate,
+    budget: program_run_budget::RunBudget,
+    gate: window::WindowGate,
     /// The task that each CPU runs: used by the programs on classic tracepoints, which know only the records.
     running: Array<MapData, u32>,
     /// The state of each CPU, if events are recorded.
@@ -154,7 +154,7 @@ pub struct Collector {
     /// Whether the tasks that wait can be found by a walk over all tasks.
     walks_tasks: bool,
     /// What is kept for the run queue's clock, if that measures the waits.
-    queue_table: Option<queue_table::QueueTable>,
+    queue_table: Option<queue_clock_table::QueueTable>,
     /// The recorded stacks, until they are taken.
     stacks: Option<StackMaps>,
     /// The histograms, if waits are aggregated in the kernel.

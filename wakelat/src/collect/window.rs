@@ -1,110 +1,40 @@
-//! The course of a measurement: attach, drain while it lasts, detach, and read the pending waits.
-
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+//! The measurement window as the programs see it: whether it is open, and when it ends.
 
 use anyhow::{Context as _, Result};
-use wakelat_common::{Sample, pending_wait::PendingWait, timeline::WorkItemRecord};
+use aya::{
+    Ebpf,
+    maps::{Array, MapData},
+};
 
-use super::{Collector, StackMaps, attach, waiting_tasks};
+use super::{Collector, map::take};
 
-/// Size of the header before each record of a ring buffer: bytes (`BPF_RINGBUF_HDR_SZ`,
-/// include/uapi/linux/bpf.h).
-const RECORD_HEADER: usize = 8;
+/// Global variables that the programs check at each event.
+pub(super) struct WindowGate {
+    open: Array<MapData, u32>,
+    end_at_ns: Array<MapData, u64>,
+}
+
+impl WindowGate {
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
+        let (open, end_at_ns) = (take(ebpf, ".data.open")?, take(ebpf, ".data.end")?);
+        Ok(Self { open: Array::try_from(open)?, end_at_ns: Array::try_from(end_at_ns)? })
+    }
+}
 
 impl Collector {
-    /// A descriptor that becomes readable when the programs wake the reader.
-    ///
-    /// # Errors
-    /// If the process cannot open another descriptor.
-    pub fn ring_fd(&self) -> std::io::Result<OwnedFd> {
-        // SAFETY: `self` owns the ring buffer's descriptor, which stays open during this call.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned()
+    /// Opens the window: events count from now on.
+    pub fn open(&mut self) -> Result<()> {
+        self.gate.open.set(0, 1, 0).context("cannot open the measurement window")
     }
 
-    /// The recorded stacks, if there are any; `None` from the second call on.
-    pub fn take_stacks(&mut self) -> Option<StackMaps> {
-        self.stacks.take()
+    /// Closes the window: later events do not count. Programs that are running may still count theirs.
+    pub fn close(&mut self) -> Result<()> {
+        self.gate.open.set(0, 0, 0).context("cannot close the measurement window")
     }
 
-    /// Attaches the programs.
-    ///
-    /// # Errors
-    /// If the kernel refuses one of the tracepoints.
-    pub fn attach(&mut self) -> Result<()> {
-        attach::attach(&mut self.ebpf, &mut self.programs)
-    }
-
-    /// Passes up to `limit` records of the ring buffer to `take`, oldest first. Returns how many there were.
-    ///
-    /// # Errors
-    /// Errors of `take`.
-    pub fn drain(&mut self, limit: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
-        if let Some(messages) = &mut self.messages {
-            messages.flush();
-        }
-        let mut records = 0;
-        while records < limit {
-            let Some(record) = self.ring.next() else { break };
-            take(&record)?;
-            records += 1;
-        }
-        Ok(records)
-    }
-
-    /// Maximum number of records in the ring buffer.
-    pub fn ring_capacity(&self) -> usize {
-        let shortest = if self.cpu_states.is_some() { size_of::<WorkItemRecord>() } else { size_of::<Sample>() };
-        self.ring_bytes as usize / (RECORD_HEADER + shortest)
-    }
-
-    /// Detaches the programs. Afterwards none of them is running, and the counters do not change.
-    ///
-    /// # Errors
-    /// If a program cannot be detached.
-    pub fn detach(&mut self) -> Result<()> {
-        self.detach_and(|_| Ok(()))
-    }
-
-    /// Detaches the programs like [`Self::detach`]. Calls `meanwhile` when programs are no longer started,
-    /// and before those that are running have ended.
-    ///
-    /// # Errors
-    /// If a program cannot be detached, or `meanwhile` fails.
-    pub fn detach_and<T>(&mut self, meanwhile: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
-        attach::detach(&mut self.ebpf, &mut self.programs)?;
-        let result = meanwhile(self)?;
-        self.barrier.wait()?;
-        Ok(result)
-    }
-
-    /// Whether the programs keep the pending waits: the run queue's clock needs none.
-    pub fn keeps_pending(&self) -> bool {
-        self.queue_table.is_none()
-    }
-
-    /// The tasks that have waited on a run queue since before the end of the window, by a walk over all tasks. `None`
-    /// if the kernel refuses it, or if the programs keep the pending waits ([`Self::take_pending`]). A task that
-    /// has got a CPU since the end is missing, so call this soon.
-    pub fn walk_waiting(&mut self) -> Option<Vec<PendingWait>> {
-        if !self.walks_tasks {
-            return None;
-        }
-        let waiting = waiting_tasks::read(&mut self.ebpf);
-        waiting.inspect_err(|error| log::warn!("tasks that still wait at the end are not counted: {error:#}")).ok()
-    }
-
-    /// Clears the state of every task and CPU once the programs are detached, because it will be out of date
-    /// when they are attached again. Returns the pending waits that are measured.
-    ///
-    /// # Errors
-    /// If the kernel refuses to read or write the maps.
-    pub fn take_pending(&mut self) -> Result<Vec<PendingWait>> {
-        for cpu in 0..self.running.len() {
-            self.running.set(cpu, 0, 0).context("cannot reset the running task of each CPU")?;
-        }
-        if let Some(queue_table) = &mut self.queue_table {
-            queue_table.clear()?;
-        }
-        self.task_table.take_pending()
+    /// Sets the end of the window: no event counts at `at_ns` (CLOCK_MONOTONIC) or later, however late
+    /// wakelat itself gets a CPU. An end set earlier must not have passed yet.
+    pub fn end_at(&mut self, at_ns: u64) -> Result<()> {
+        self.gate.end_at_ns.set(0, at_ns, 0).context("cannot set the end of the measurement window")
     }
 }

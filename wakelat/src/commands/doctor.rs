@@ -16,7 +16,7 @@ use wakelat_kernel::{
     requirement::{self, Requirement, RequirementState},
     tracefs_access::TracefsAccess,
 };
-use wakelat_tracefs::{TracefsMount, leftovers, tracer::saved_settings};
+use wakelat_tracefs::{TracefsMount, leftovers, osnoise_tracers::saved_settings};
 
 /// The checklist in JSON.
 #[derive(Serialize)]

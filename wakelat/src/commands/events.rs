@@ -14,7 +14,7 @@ use wakelat_core::render::OutputFormat;
 use wakelat_core::render::style::{Style, TextStyle};
 use wakelat_core::render::text_line::{TextLine, clean, flow, left, right};
 use wakelat_core::render::units;
-use wakelat_kernel::format::EventFormat;
+use wakelat_kernel::event_format::EventFormat;
 use wakelat_tracefs::TracefsMount;
 use wakelat_tracefs::hist_trigger::TriggerSpec;
 

@@ -16,7 +16,7 @@ use wakelat_core::{
     report::Report,
     timeline::{
         event::Event,
-        slice::{SchedLineOptions, SliceTracker},
+        timehist::{SchedLineOptions, SliceTracker},
     },
 };
 

@@ -2,7 +2,7 @@
 
 use super::OutputConfig;
 use wakelat_kernel::release::Release;
-use wakelat_tracefs::hist_trigger::{chart::ChartSelection, recipe::TriggerRecipe, unit::Unit};
+use wakelat_tracefs::hist_trigger::{chart::ChartSelection, unit::Unit, wakeup_latency::TriggerRecipe};
 
 /// The configuration of `hist-trigger`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! The validated configuration. All code behind the command line works on these values and does not
 //! check them again. `cli` makes them from flags; nothing here depends on how flags are parsed.
 
-pub mod names;
+pub mod duration;
+pub mod keywords;
 pub mod number;
 pub mod size;
-pub mod span;
 
 mod aggregation_mode;
 mod error;
@@ -13,13 +13,13 @@ mod filter;
 mod grouping;
 mod hist_trigger;
 mod injected_error;
+mod osnoise_tracers;
 mod output;
 mod recording;
 mod resources;
 mod signal_names;
 mod threshold;
 mod timerlat;
-mod tracer;
 mod verify;
 mod window;
 
@@ -32,7 +32,7 @@ use wakelat_core::{
     recording::CollectedEvents,
     render::top_table::Sort,
     report::{LatencyFrom, Mode},
-    timeline::slice::SchedLineOptions,
+    timeline::timehist::SchedLineOptions,
 };
 use wakelat_kernel::Machine;
 
@@ -42,15 +42,15 @@ pub use filter::FilterConfig;
 pub use grouping::GroupingConfig;
 pub use hist_trigger::{HistTriggerAction, HistTriggerConfig, HistogramSource, PrintConfig};
 pub use injected_error::InjectedError;
+pub use osnoise_tracers::{SourceChoice, TracerConfig, UserThreadConfig, priority};
 pub use output::{Colour, OutputConfig};
 pub use recording::WhyRecordedConfig;
 pub use resources::Resources;
 pub use threshold::{ThresholdAction, ThresholdConfig};
 pub use timerlat::{LiveConfig, OsnoiseConfig, SavedTrace, TimerlatConfig, TracerInput};
-pub use tracer::{SourceChoice, TracerConfig, UserThreadConfig, priority};
 pub use verify::VerifyConfig;
 pub use wakelat_core::render::OutputFormat;
-pub use wakelat_kernel::{attach::Attach, cgroup::Cgroup, thread_priority::Priority};
+pub use wakelat_kernel::{attach_choice::Attach, cgroup::Cgroup, thread_priority::Priority};
 pub use window::WindowConfig;
 
 /// What one run does.

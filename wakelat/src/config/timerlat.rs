@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::{OutputConfig, TracerConfig, WindowConfig};
-use wakelat_core::timerlat::render::{OsnoiseOptions, TimerlatOptions};
+use wakelat_core::osnoise_tracers::render::{OsnoiseOptions, TimerlatOptions};
 
 /// The configuration of `timerlat`.
 #[derive(Clone, Debug)]

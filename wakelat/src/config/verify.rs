@@ -2,7 +2,7 @@
 
 use super::{FilterConfig, InjectedError, OutputConfig, Resources};
 use wakelat_core::report::LatencyFrom;
-use wakelat_tracefs::hist_trigger::recipe::TriggerFilter;
+use wakelat_tracefs::hist_trigger::wakeup_latency::TriggerFilter;
 
 /// The configuration of `verify`.
 #[derive(Clone, Debug)]

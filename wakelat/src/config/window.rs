@@ -1,6 +1,6 @@
 //! How long to measure, and in which intervals.
 
-use super::{ConfigError, span};
+use super::{ConfigError, duration};
 
 /// The shortest interval: reading the kernel's counters and showing a result takes a good part of it. If
 /// it takes longer, intervals are skipped.
@@ -26,7 +26,7 @@ impl WindowConfig {
             return Err(ConfigError::Usage("the interval is too short; expected at least `1ms`".to_owned()));
         }
         let whole = count.unwrap_or(1).checked_mul(interval_ns.unwrap_or(0));
-        if whole.is_none_or(|whole| whole > span::MAX_NS) {
+        if whole.is_none_or(|whole| whole > duration::MAX_NS) {
             return Err(ConfigError::Usage("too many intervals; expected at most `3650d` in total".to_owned()));
         }
         (self.interval_ns, self.count) = (interval_ns, count);

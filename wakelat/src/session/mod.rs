@@ -1,10 +1,9 @@
 //! The event loop of a run: drains the ring buffer into groups, and ends each window with a report.
 
-pub(crate) mod action;
 pub(crate) mod clock;
-mod end;
 mod keyboard;
-mod names;
+mod last_window_end;
+mod name_resolver;
 pub(crate) mod output;
 mod overhead_limit;
 mod overhead_monitor;
@@ -12,7 +11,8 @@ mod program_cost;
 pub(crate) mod program_settings;
 mod progress;
 pub(crate) mod saved_input;
-pub(crate) mod stop;
+pub(crate) mod stop_reason;
+pub(crate) mod threshold_action;
 mod view;
 mod window;
 pub(crate) mod window_schedule;
@@ -26,18 +26,18 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep_until},
 };
 
-pub use self::stop::StopReason;
+pub use self::stop_reason::StopReason;
 pub use self::view::{Input, InputAction, View};
 use self::{
-    action::ActionRunner,
     clock::monotonic_ns,
-    end::end_now,
     keyboard::Console,
-    names::NameResolver,
+    last_window_end::end_now,
+    name_resolver::NameResolver,
     output::{Output, WriteResult},
     overhead_monitor::{OverheadAction, OverheadMonitor},
     progress::Progress,
-    stop::Signals,
+    stop_reason::Signals,
+    threshold_action::ActionRunner,
     window::{WindowReading, Windows},
     window_schedule::{Schedule, WindowBoundary},
     writer::OutputWriter,

@@ -43,7 +43,7 @@
 //! A small limit needs longer rounds, because detaching and attaching take the same CPU time whatever the
 //! limit: the bucket is then larger and fills more slowly.
 
-use wakelat_common::sampling::MAX_SAMPLING_SHIFT;
+use wakelat_common::task_sampling::MAX_SAMPLING_SHIFT;
 
 /// What measuring may cost in 10 s, as ns of the limit: what flows in meanwhile, and the capacity of the
 /// bucket.

@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context;
 use wakelat_build::program_in_path;
 
-use super::{fetch::lock_cache, unpacked};
+use super::{deb_unpack, fetch::lock_cache};
 
 /// Its name in `PATH`.
 const PROGRAM: &str = "qemu-system-x86_64";
@@ -42,7 +42,7 @@ impl Emulator {
         if !Self::Cached(root.clone()).works() {
             eprintln!("vm: fetching {PACKAGE} (17 MB, kept in `{}`)", cache.display());
             let works = |root: &Path| Self::Cached(root.to_owned()).works();
-            unpacked::fetch(&root, PACKAGE, "qemu-", works)
+            deb_unpack::fetch(&root, PACKAGE, "qemu-", works)
                 .with_context(|| format!("no `{PROGRAM}`; install QEMU, on Debian `{PACKAGE}`"))?;
         }
         Ok(Self::Cached(root))
@@ -54,7 +54,7 @@ impl Emulator {
             Self::Installed => Command::new(PROGRAM),
             Self::Cached(root) => {
                 let mut command = Command::new(root.join("usr/bin").join(PROGRAM));
-                command.env("LD_LIBRARY_PATH", unpacked::libraries(root));
+                command.env("LD_LIBRARY_PATH", deb_unpack::libraries(root));
                 for data in ["usr/share/qemu", "usr/share/seabios"] {
                     command.arg("-L").arg(root.join(data));
                 }

@@ -15,8 +15,8 @@ use super::{
     emulator::Emulator,
     fetch::KernelImage,
     qemu::{Accel, BootEnd, GuestStream, Limits, TimeMode, VirtualMachine},
-    repeated::{self, BootOutput},
-    table::{self, VmResult, VmRow},
+    reproducibility::{self, BootOutput},
+    result_table::{self, VmResult, VmRow},
     verdict::{self, BootOutcome, Transcript},
 };
 
@@ -111,7 +111,7 @@ impl Guests<'_> {
             Ok(outcome) => {
                 let suites = outcome.suites.iter().map(|(suite, took)| (suite.as_str(), *took));
                 if suites.len() > 0 {
-                    println!("[{name} {plan}] suites: {}", table::times(suites));
+                    println!("[{name} {plan}] suites: {}", result_table::times(suites));
                 }
                 VmResult::Done { outcome, took: start.elapsed() }
             }
@@ -128,7 +128,7 @@ impl Guests<'_> {
         })?;
         let mut second = BootOutput::default();
         let again = transcribe(machine, self.limits, |stream, line| second.line(stream, line))?;
-        let (outcome, differences) = repeated::compare((outcome, first), (again, second));
+        let (outcome, differences) = reproducibility::compare((outcome, first), (again, second));
         differences.lines().for_each(|line| show(GuestStream::Results, line));
         Ok(outcome)
     }

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use wakelat_build::program_in_path;
 
-use super::{apt::output, fetch::lock_cache, unpacked};
+use super::{apt::output, deb_unpack, fetch::lock_cache};
 
 /// The name of the program and of its Debian package.
 const NAME: &str = "rtla";
@@ -24,12 +24,12 @@ pub fn files() -> anyhow::Result<Vec<(String, PathBuf)>> {
         None => {
             let (cache, _lock) = lock_cache()?;
             let root = cache.join(NAME);
-            let runs = |root: &Path| needed(&program(root), &unpacked::libraries(root)).is_ok();
+            let runs = |root: &Path| needed(&program(root), &deb_unpack::libraries(root)).is_ok();
             if !runs(&root) {
                 eprintln!("vm: fetching {NAME} (1.5 MB, kept in `{}`)", cache.display());
-                unpacked::fetch(&root, NAME, NAME, runs)?;
+                deb_unpack::fetch(&root, NAME, NAME, runs)?;
             }
-            (program(&root), unpacked::libraries(&root))
+            (program(&root), deb_unpack::libraries(&root))
         }
     };
     let mut files = needed(&program, &libraries)?;

@@ -18,11 +18,11 @@ use crate::{
     fetch::{self, KernelImage},
     guests::{self, Guests, PlannedGuest},
     image::{GuestPrograms, ImageDirectory},
-    instructions::InstructionTable,
     kernels::{self, KernelSpec},
     qemu::{Accel, Limits, TimeMode},
-    rtla, schedule, suites,
-    table::{self, VmResult, VmRow},
+    result_table::{self, VmResult, VmRow},
+    rtla, suites, test_matrix,
+    verifier_instructions::InstructionTable,
 };
 
 /// The file with the accepted instruction counts.
@@ -102,7 +102,7 @@ fn jobs(args: &VmArgs, spec: &KernelSpec, specs: &[KernelSpec]) -> Vec<(BootPlan
     }
     let is_whole_list = args.mode.is_none() && args.test.is_none() && !args.all_suites && args.command.is_empty();
     if is_whole_list {
-        let jobs = if args.everyday { schedule::everyday(spec) } else { schedule::full(spec, specs) };
+        let jobs = if args.everyday { test_matrix::everyday(spec) } else { test_matrix::full(spec, specs) };
         return jobs.into_iter().map(|job| (job.plan, suites::task(&job.suites))).collect();
     }
     let modes = args.mode.unwrap_or(if args.command.is_empty() { Modes::Both } else { Modes::Smp });
@@ -209,7 +209,7 @@ fn check_instructions(rows: &[VmRow], accept: bool) -> anyhow::Result<()> {
 }
 
 fn conclude(rows: &[VmRow], started: Instant) {
-    println!("\n{}", table::render(rows));
+    println!("\n{}", result_table::render(rows));
     let failed = rows.iter().filter(|row| row.failure().is_some()).count();
     let skipped = rows.iter().filter(|row| matches!(row.result, VmResult::Skipped(_))).count();
     let passed = rows.len() - failed - skipped;

@@ -4,13 +4,13 @@ use super::{boot_plan::BootPlan, qemu::TimeMode};
 
 /// What every kernel runs on two CPUs with every change: the verifier accepts every program, counts are
 /// exact across CPUs and with filters, and nothing freezes if both CPUs are busy.
-pub const SHORT: &[&str] = &["kernel", "counts:across_cpus", "filters:_btf", "queue_clock:of_the_kernel", "busy"];
+pub const SHORT: &[&str] = &["verifier", "counts:across_cpus", "filters:_btf", "queue_clock:of_the_kernel", "busy"];
 
 /// Suites that need hist triggers and a second CPU.
 pub const TRIGGERS: &[&str] = &["verify"];
 
 /// Suites that need the tracers and a second CPU.
-pub const TRACERS: &[&str] = &["timerlat", "timerlat_threads", "interference"];
+pub const TRACERS: &[&str] = &["timerlat", "timerlat_threads", "timerlat_noise"];
 
 /// Suites that are exact if time is exact.
 const DETERMINISTIC: &[&str] = &[
@@ -24,7 +24,7 @@ const DETERMINISTIC: &[&str] = &[
     "timerlat",
     "timerlat_threads",
     "timerlat_report",
-    "interference",
+    "timerlat_noise",
     "rtla",
     "stacks:of_its_waker",
     "why",
@@ -36,8 +36,8 @@ const COUNTED: &[&str] = &["why:either_cpu", "why:on_an_idle_cpu", "why:from_ano
 /// The suites of a boot plan: what depends on the kernel, as far as it is worth its time under emulation on
 /// every kernel of the list. `suite:text` runs only the tests with `text` in their names; a suite that is
 /// not built is not run. Each program has one body for all ways to attach it, so one or two of them are
-/// enough. The other suites show nothing that the host's kernel does not show as well (`bad_places`,
-/// `losses`, `overhead`, `window`, `workloads`), take minutes in an emulator (`traps`), or need programs
+/// enough. The other suites show nothing that the host's kernel does not show as well (`errors`,
+/// `losses`, `overhead`, `window`, `workloads`), take minutes in an emulator (`pitfalls`), or need programs
 /// that are not in the guest (`peers`).
 pub fn of(plan: BootPlan) -> Vec<&'static str> {
     match plan {
@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn each_kernel_verifies_every_program_once_and_first() {
-        assert_eq!(of(BootPlan::Once(TimeMode::Smp))[0], "kernel");
-        assert!(!of(BootPlan::Once(TimeMode::Deterministic)).contains(&"kernel"));
+        assert_eq!(of(BootPlan::Once(TimeMode::Smp))[0], "verifier");
+        assert!(!of(BootPlan::Once(TimeMode::Deterministic)).contains(&"verifier"));
     }
 
     #[test]

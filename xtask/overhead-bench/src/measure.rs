@@ -9,11 +9,11 @@ use wakelat_build::{bpf_programs, cargo_build, workspace};
 use crate::affinity::CpuList;
 use crate::args::BenchArgs;
 use crate::instrument::{self, FLOOR, Instrument, SkippedInstrument};
-use crate::interrupt::InterruptFlag;
 use crate::observation::BenchContext;
 use crate::run::{self, BenchScale, WorkloadResult};
+use crate::sigint::InterruptFlag;
 use crate::workload::{BenchWorkload, WORKLOADS};
-use crate::{machine, page, table};
+use crate::{machine, overhead_md, table};
 
 /// The page into which a whole run writes its table.
 const PAGE: &str = "docs/overhead.md";
@@ -81,7 +81,7 @@ pub fn measure(args: &BenchArgs) -> anyhow::Result<()> {
     if whole || args.write {
         let page = workspace::root().join(PAGE);
         let before = fs::read_to_string(&page).with_context(|| format!("cannot read `{PAGE}`"))?;
-        fs::write(&page, page::with_table(&before, &text)?).with_context(|| format!("cannot write `{PAGE}`"))?;
+        fs::write(&page, overhead_md::with_table(&before, &text)?).with_context(|| format!("cannot write `{PAGE}`"))?;
         eprintln!("bench: the table is in {PAGE}");
     }
     eprintln!("bench: every round is in {}", path.display());

@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use super::affinity::CpuList;
 use super::instrument::Instrument;
-use super::interrupt::InterruptFlag;
 use super::load::LoadTimes;
 use super::losses::Losses;
 use super::process_usage;
 use super::programs::{EventRuns, RunsByEvent};
-use super::tool::{self, Tool};
+use super::running_instrument::{self, Tool};
+use super::sigint::InterruptFlag;
 use super::workload::PreparedWorkload;
 
 /// One instrument in one round.
@@ -63,7 +63,7 @@ impl BenchContext<'_> {
     pub fn start<'a>(&self, instrument: &'a Instrument, cpus: &CpuList) -> anyhow::Result<(Tool<'a>, Option<f64>)> {
         // The kernel counts a program's runs only while the statistics are enabled.
         let _accounting = enable_run_stats()?;
-        tool::start(instrument, self.empty_programs, cpus, self.directory, self.interrupt)
+        running_instrument::start(instrument, self.empty_programs, cpus, self.directory, self.interrupt)
     }
 
     /// Observes `tool` under `workload`; `before` is the workload's last run without an instrument.

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::affinity::CpuList;
-use super::interrupt::InterruptFlag;
+use super::sigint::InterruptFlag;
 
 /// A process group, killed when dropped.
 pub struct ProcessGroup {

@@ -11,9 +11,9 @@ use nix::sys::time::TimeValLike as _;
 use wakelat_build::program_in_path;
 
 use super::affinity::CpuList;
-use super::interrupt::InterruptFlag;
 use super::load::{ForkLoad, Load, LoadTimes, READY, TokenRing};
 use super::process::ProcessGroup;
+use super::sigint::InterruptFlag;
 
 /// Far more than a run takes, even under a slow instrument.
 const TIMEOUT: Duration = Duration::from_secs(120);

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! Breaks: a second wakeup restarts the clock of a task that waits
-//! Caught by: traps/t06, wakelat-common/start
+//! Caught by: pitfalls/t06, wakelat-common/start
 //! ```
 
 use std::fs;
@@ -129,12 +129,12 @@ mod tests {
 
     #[test]
     fn the_lines_before_the_diff_name_the_suites_that_must_fail() {
-        let text = "Breaks: the clock\nCaught by: traps/t06, wakelat-common\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n";
+        let text = "Breaks: the clock\nCaught by: pitfalls/t06, wakelat-common\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n";
         let patch = Patch::parse(Path::new("/x/01-clock.patch"), text).unwrap();
         assert_eq!((&*patch.name, &*patch.breaks), ("01-clock", "the clock"));
-        assert_eq!(patch.suites.iter().map(MutantSuite::word).collect::<Vec<_>>(), ["wakelat-common", "traps/t06"]);
-        assert_eq!(patch.suites[1].location, SuiteLocation::Kernel("traps".to_owned()));
-        assert!(Patch::parse(Path::new("a.patch"), "Breaks: it\n--- a\nCaught by: traps\n").is_err());
+        assert_eq!(patch.suites.iter().map(MutantSuite::word).collect::<Vec<_>>(), ["wakelat-common", "pitfalls/t06"]);
+        assert_eq!(patch.suites[1].location, SuiteLocation::Kernel("pitfalls".to_owned()));
+        assert!(Patch::parse(Path::new("a.patch"), "Breaks: it\n--- a\nCaught by: pitfalls\n").is_err());
         assert!(Patch::parse(Path::new("a.patch"), "Breaks: it\nCaught by: nothing-like-it\n").is_err());
     }
 

@@ -81,7 +81,7 @@ mod tests {
         let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let skipped =
             names(skipped).into_iter().map(|test| SkippedTest { test, reason: "needs root".to_owned() }).collect();
-        let suite = MutantSuite { location: SuiteLocation::Kernel("traps".to_owned()), filter: String::new() };
+        let suite = MutantSuite { location: SuiteLocation::Kernel("pitfalls".to_owned()), filter: String::new() };
         (suite, TrialOutcome::Ran(TestCounts { passed, failed: names(failed), skipped }), names(known))
     }
 
@@ -90,10 +90,10 @@ mod tests {
         let caught = trial(3, &["t06"], &[], &[]);
         assert_eq!(
             MutantVerdict::of(std::slice::from_ref(&caught)),
-            MutantVerdict::Caught(vec!["traps: t06".to_owned()])
+            MutantVerdict::Caught(vec!["pitfalls: t06".to_owned()])
         );
         let passed = trial(3, &[], &["t05"], &[]);
-        assert_eq!(MutantVerdict::of(&[caught, passed]), MutantVerdict::Uncaught(vec!["traps".to_owned()]));
+        assert_eq!(MutantVerdict::of(&[caught, passed]), MutantVerdict::Uncaught(vec!["pitfalls".to_owned()]));
     }
 
     #[test]

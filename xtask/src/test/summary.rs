@@ -71,7 +71,7 @@ impl TestSummary {
     }
 }
 
-/// The suites that took at least [`LONG`], longest first: `traps 52.0 s, why 19.0 s`.
+/// The suites that took at least [`LONG`], longest first: `pitfalls 52.0 s, why 19.0 s`.
 fn slowest(suites: &[SuiteDuration]) -> Option<String> {
     let mut slow: Vec<&SuiteDuration> = suites.iter().filter(|(_, took)| *took >= LONG).collect();
     slow.sort_by_key(|(_, took)| Reverse(*took));
@@ -118,10 +118,14 @@ mod tests {
     #[test]
     fn long_suites_are_listed_longest_first() {
         let suite = |name: &str, seconds| (name.to_owned(), Duration::from_secs(seconds));
-        let suites = vec![suite("why", 19), suite("kernel", 1), suite("traps", 52)];
+        let suites = vec![suite("why", 19), suite("kernel", 1), suite("pitfalls", 52)];
         let mut summary = TestSummary::default();
         summary.add(StepOutcome { suites, ..outcome("kernel tests", TestCounts::default()) });
-        assert!(text(&summary).contains("\n               of these traps 52.0 s, why 19.0 s\n"), "{}", text(&summary));
+        assert!(
+            text(&summary).contains("\n               of these pitfalls 52.0 s, why 19.0 s\n"),
+            "{}",
+            text(&summary)
+        );
     }
 
     #[test]

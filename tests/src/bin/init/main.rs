@@ -9,11 +9,11 @@
 use std::process::ExitCode;
 
 #[cfg(target_arch = "x86_64")]
-mod machine;
-#[cfg(target_arch = "x86_64")]
 mod mounts;
 #[cfg(target_arch = "x86_64")]
 mod processors;
+#[cfg(target_arch = "x86_64")]
+mod qemu_devices;
 #[cfg(target_arch = "x86_64")]
 mod task;
 
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     } else {
         task::reported(&task, &problems)
     };
-    match machine::end(succeeded) {
+    match qemu_devices::end(succeeded) {
         Ok(never) => match never {},
         // The kernel panics when its first process exits, which ends the machine as well.
         Err(error) => eprintln!("init: cannot end the machine: {error}"),

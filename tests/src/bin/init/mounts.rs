@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::mount::{MsFlags, mount};
 
-use crate::machine;
+use crate::qemu_devices;
 
 /// Mount point, type and options; parents first.
 const MOUNTS: &[(&str, &str, Option<&str>)] = &[
@@ -30,7 +30,7 @@ pub fn mount_all() -> Vec<String> {
             problems.push(format!("cannot mount {kind} on `{place}`: {error}"));
         }
     }
-    if let Err(error) = machine::raise_loopback() {
+    if let Err(error) = qemu_devices::raise_loopback() {
         problems.push(format!("cannot raise the loopback interface: {error}"));
     }
     problems

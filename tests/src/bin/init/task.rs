@@ -17,7 +17,7 @@ use nix::{
     unistd::{Pid, dup2_stderr, dup2_stdout},
 };
 
-use crate::machine;
+use crate::qemu_devices;
 
 const TESTS: &str = "/tests";
 const SOAK: &str = "/bin/soak";
@@ -32,7 +32,7 @@ pub fn reported(task: &str, problems: &[String]) -> bool {
             return false;
         }
     };
-    let printer = thread::spawn(move || machine::print_from(reader));
+    let printer = thread::spawn(move || qemu_devices::print_from(reader));
     if let Err(error) = dup2_stdout(&writer).and_then(|()| dup2_stderr(&writer)) {
         eprintln!("init: cannot redirect the output: {error}");
         return false;
@@ -140,7 +140,7 @@ fn command() -> i32 {
 
 /// Runs the words of the job on the serial console, with job control.
 pub fn shell() -> bool {
-    let terminal = || machine::terminal().map(Stdio::from);
+    let terminal = || qemu_devices::terminal().map(Stdio::from);
     let (Some(mut command), Ok(input), Ok(output), Ok(errors)) =
         (command_of_the_job(), terminal(), terminal(), terminal())
     else {

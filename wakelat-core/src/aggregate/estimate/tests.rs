@@ -1,6 +1,6 @@
 //! Samples of loads whose percentiles are known exactly.
 
-use wakelat_common::sampling::is_sampled;
+use wakelat_common::task_sampling::is_sampled;
 
 use super::*;
 

@@ -3,12 +3,12 @@
 mod breakdown;
 mod container;
 mod culprit;
-mod exemplar;
 mod findings;
 mod fork_bursts;
 mod stacks;
 mod wakeup_pairs;
 mod work_items;
+mod worst_wait;
 
 use std::io::{self, Write};
 
@@ -17,12 +17,12 @@ use serde::Serialize;
 use self::{
     breakdown::{EvictedDocument, GroupBreakdownDocument, GroupWithWorstDocument, TimeSumDocument},
     culprit::ActorDocument,
-    exemplar::ExemplarDocument,
     findings::FindingDocument,
     fork_bursts::{ForkBurstDocument, ForkCountsDocument},
     stacks::StackCountsDocument,
     wakeup_pairs::{WakeupPairDocument, WakeupPairsRestDocument},
     work_items::WorkItemDocument,
+    worst_wait::ExemplarDocument,
 };
 use crate::{
     render::{
@@ -30,7 +30,7 @@ use crate::{
         report_document::{OverheadDocument, WindowDocument},
     },
     report::Report,
-    why::{Summary, groups::GroupBreakdown, interferers::Interferer, longest::Exemplar, preemptions::PreemptionPair},
+    why::{Summary, groups::GroupBreakdown, interferers::Interferer, preemptions::PreemptionPair, worst::Exemplar},
 };
 
 /// Writes a summary and the report of the same window as a single line of JSON.

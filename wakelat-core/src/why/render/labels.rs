@@ -1,12 +1,12 @@
 //! Names of components and culprits in text for people.
 
-use crate::aggregate::bounded::Evicted;
+use crate::aggregate::space_saving::Evicted;
 use std::collections::BTreeMap;
 
 use wakelat_common::timeline::vector;
 
 use crate::{
-    aggregate::container::Container,
+    aggregate::container_id::Container,
     render::{style::Style, text_line::clean, units},
     softirq::softirq_name,
     timeline::{

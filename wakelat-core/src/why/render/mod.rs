@@ -8,10 +8,10 @@ mod finding;
 mod fork_burst;
 mod groups;
 mod labels;
-mod longest_table;
 mod ranking;
 mod stacks;
 mod text;
+mod wait_timeline;
 mod wakeup_pairs;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use crate::aggregate::bounded::Evicted;
+use crate::aggregate::space_saving::Evicted;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Renders `why` for people: the findings, the breakdown of each class, the longest waits, and the
 //! coverage.
 
-use super::{finding, fork_burst, groups, labels, longest_table, ranking, stacks, wakeup_pairs};
+use super::{finding, fork_burst, groups, labels, ranking, stacks, wait_timeline, wakeup_pairs};
 use crate::{
     render::{
         Style, coverage,
@@ -41,7 +41,7 @@ pub fn text(summary: &Summary, report: &Report, details: bool, style: &Style) ->
     }
     groups::draw(summary, report, style, &mut out);
     for one in &summary.worst {
-        longest_table::draw(&one.breakdown, summary, report, style, &mut out);
+        wait_timeline::draw(&one.breakdown, summary, report, style, &mut out);
         if let (Some(shown), Some(symbolized)) = (&summary.stacks, &one.symbolized) {
             stacks::draw(&one.breakdown, symbolized, &shown.roles, style, &mut out);
         }

@@ -1,7 +1,7 @@
 //! A tracepoint as a JSON document: `wakelat.tracepoint/1`.
 
 use serde::Serialize;
-use wakelat_kernel::format::FormatField;
+use wakelat_kernel::event_format::FormatField;
 
 use super::TracepointState;
 

@@ -244,7 +244,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use wakelat_tracefs::hist_trigger::recipe::Buckets;
+    use wakelat_tracefs::hist_trigger::wakeup_latency::Buckets;
 
     const BUCKETS: [Buckets; 2] = [Buckets::Log2, Buckets::Linear { width_ns: 10_000, size: 4096 }];
 

@@ -233,7 +233,7 @@ pub(super) mod tests {
         window::{TimeBracket, VerifyWindow},
     };
     use wakelat_core::{render::testing, wait::Wait};
-    use wakelat_tracefs::hist_trigger::recipe::Buckets;
+    use wakelat_tracefs::hist_trigger::wakeup_latency::Buckets;
 
     const CLOCK_NS: u64 = 5_000;
 

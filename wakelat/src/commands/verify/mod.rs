@@ -10,12 +10,12 @@ pub mod compare;
 pub mod document;
 pub mod evaluation;
 pub mod paired_waits;
+pub mod placed_triggers;
 mod run;
 pub mod schedstat;
 mod schedstat_reading;
 pub mod side;
 pub mod text;
-pub mod triggers;
 pub mod window;
 
 pub use evaluation::Verdict;

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::commands::verify::window::TimeBracket;
     use wakelat_core::render::testing;
-    use wakelat_tracefs::hist_trigger::recipe::Buckets;
+    use wakelat_tracefs::hist_trigger::wakeup_latency::Buckets;
 
     fn waits() -> PairedWaits {
         let moment = |at_ns| TimeBracket { before_ns: at_ns, after_ns: at_ns };

@@ -14,23 +14,23 @@ use super::{
     document::VerificationDocument,
     evaluation::{NotCompared, Verdict, WindowMeasurement},
     paired_waits::PairedWaits,
+    placed_triggers::PlacedTriggers,
     schedstat::TaskSchedstats,
     side::ExactCounts,
     text,
-    triggers::PlacedTriggers,
     window::{TimeBracket, VerifyWindow},
 };
 use crate::{
     collect::{Collector, CounterTotals, FilterSettings, Settings},
     config::{Attach, OutputFormat, VerifyConfig},
-    session::{Environment, clock::monotonic_ns, output::Output, program_settings, stop::Signals},
+    session::{Environment, clock::monotonic_ns, output::Output, program_settings, stop_reason::Signals},
     status::status,
 };
 use wakelat_core::{decode::decode, render::Style, report::LatencyFrom};
 use wakelat_kernel::{privilege, release::Release, roots::Roots};
 use wakelat_tracefs::{
     Owner, TracefsMount,
-    hist_trigger::recipe::{Buckets, DEFAULT_SIZE, TriggerRecipe},
+    hist_trigger::wakeup_latency::{Buckets, DEFAULT_SIZE, TriggerRecipe},
     leftovers,
 };
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use wakelat_tracefs::hist_trigger::bucket::{log2_bucket, log2_range};
-use wakelat_tracefs::hist_trigger::recipe::Buckets;
+use wakelat_tracefs::hist_trigger::log2_bucket::{log2_bucket, log2_range};
+use wakelat_tracefs::hist_trigger::wakeup_latency::Buckets;
 use wakelat_tracefs::hist_trigger::{EntryKey, HistogramTotals, TriggerHistogram};
 
 /// Smallest and largest value of a bucket in ns, both inclusive.

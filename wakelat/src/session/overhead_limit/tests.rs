@@ -2,7 +2,7 @@
 //! that show the prices late.
 
 use proptest::{collection::vec, prelude::*};
-use wakelat_common::sampling::fmix64;
+use wakelat_common::task_sampling::fmix64;
 
 use super::*;
 

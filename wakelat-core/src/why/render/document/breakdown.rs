@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{culprit::CulpritDocument, exemplar::ExemplarDocument};
+use super::{culprit::CulpritDocument, worst_wait::ExemplarDocument};
 use crate::{
-    aggregate::bounded::Evicted,
+    aggregate::space_saving::Evicted,
     render::key_document::key,
     report::KeyPart,
     timeline::component::Component,

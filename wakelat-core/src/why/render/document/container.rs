@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{aggregate::container::Container, why::Summary};
+use crate::{aggregate::container_id::Container, why::Summary};
 
 /// The container of a cgroup, as far as the path of the cgroup identifies it.
 #[derive(Serialize)]

@@ -1,0 +1,51 @@
+//! Entry points on raw tracepoints: one per tracepoint. The prototypes are those of
+//! include/trace/events/sched.h.
+//!
+//! None of them emits timeline records: with helper calls in place of loads, the verifiers of 5.10 and
+//! 6.1 give up on the body of a switch after a million instructions, and that of 6.12 finds its stack
+//! too large.
+
+use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
+use wakelat_common::Class;
+
+use crate::{
+    kernel_structs::{Probe, Task},
+    switch_queue_clock, switch_waits, wakeup,
+};
+
+// TP_PROTO(struct task_struct *p)
+#[raw_tracepoint(tracepoint = "sched_waking")]
+fn raw_sched_waking(ctx: RawTracePointContext) -> i32 {
+    wakeup::waking(&ctx, Task::<Probe>::new(ctx.arg(0)));
+    0
+}
+
+// TP_PROTO(struct task_struct *p)
+#[raw_tracepoint(tracepoint = "sched_wakeup")]
+fn raw_sched_wakeup(ctx: RawTracePointContext) -> i32 {
+    wakeup::wakeup(&ctx, Task::<Probe>::new(ctx.arg(0)), Class::Wakeup);
+    0
+}
+
+// TP_PROTO(struct task_struct *p)
+#[raw_tracepoint(tracepoint = "sched_wakeup_new")]
+fn raw_sched_wakeup_new(ctx: RawTracePointContext) -> i32 {
+    wakeup::wakeup(&ctx, Task::<Probe>::new(ctx.arg(0)), Class::New);
+    0
+}
+
+// TP_PROTO(bool preempt, struct task_struct *prev, struct task_struct *next[, unsigned int prev_state])
+// The last argument came in 5.18 and is never read: it is stale if a signal is pending.
+#[raw_tracepoint(tracepoint = "sched_switch")]
+fn raw_sched_switch(ctx: RawTracePointContext) -> i32 {
+    let preempt = ctx.arg::<u64>(0) as u8 != 0;
+    switch_waits::switch(preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sched_switch")]
+fn raw_queue_switch(ctx: RawTracePointContext) -> i32 {
+    let preempt = ctx.arg::<u64>(0) as u8 != 0;
+    switch_queue_clock::switch(preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)));
+    0
+}

@@ -1,0 +1,80 @@
+//! The run budget under `--max-overhead`: after a given number of runs the programs stop measuring by
+//! themselves. User space may be too late to stop them, above all on the overloaded machine that the
+//! limit is meant for.
+//!
+//! One word stops all CPUs. The kernel's locks order the events of a task: if an event on one CPU saw
+//! the stop, the task's later events on other CPUs see it too. So no wait is measured with an event
+//! missing in the middle.
+
+use core::arch::asm;
+
+use aya_ebpf::{
+    bindings::BPF_RB_FORCE_WAKEUP,
+    btf_maps::{Array, PerCpuArray},
+    helpers::bpf_ktime_get_ns,
+    macros::btf_map,
+};
+use wakelat_common::task_sampling::{CpuRuns, RUNS_PER_BATCH};
+
+use crate::{maps::SAMPLES, task_sampling::SAMPLING};
+
+/// Program runs of this CPU. Read by user space.
+#[btf_map]
+static RUNS: PerCpuArray<CpuRuns, 1> = PerCpuArray::new();
+
+/// Runs that no CPU has taken yet. Set by user space, also while the programs run.
+#[btf_map]
+static RUNS_LEFT: Array<i64, 1> = Array::new();
+
+/// When the programs stopped: ns of CLOCK_MONOTONIC; 0 while they measure. User space resets it to 0
+/// while the programs are detached.
+#[btf_map]
+static STOPPED_AT: Array<u64, 1> = Array::new();
+
+/// Counts this run of a program. Returns whether it may measure.
+#[inline(always)]
+pub fn allows_run() -> bool {
+    if SAMPLING.load() == 0 {
+        return true;
+    }
+    let (Some(runs), Some(stopped_at)) = (RUNS.get_ptr_mut(0), STOPPED_AT.get_ptr_mut(0)) else { return false };
+    // SAFETY: `runs` is this CPU's own entry, `stopped_at` an aligned word of a map that is read in one
+    // access. If a wakeup runs with interrupts on, a run that interrupts this one may go uncounted.
+    unsafe {
+        if stopped_at.read_volatile() != 0 {
+            (*runs).stopped += 1;
+            return false;
+        }
+        (*runs).measured += 1;
+        if (*runs).reserved > 0 {
+            (*runs).reserved -= 1;
+            return true;
+        }
+    }
+    take_more(runs, stopped_at)
+}
+
+/// Takes another batch of runs for this CPU. If none are left, stops the programs on all CPUs and wakes
+/// the reader.
+#[cold]
+#[inline(never)]
+fn take_more(runs: *mut CpuRuns, stopped_at: *mut u64) -> bool {
+    let Some(left) = RUNS_LEFT.get_ptr_mut(0) else { return false };
+    // SAFETY: an aligned word of a map. CPUs that read it at the same time may together take more than
+    // is left: at most one batch each.
+    unsafe {
+        if left.read_volatile() > 0 {
+            // The only atomic operation before 5.12: see `maps::add`.
+            asm!("lock *(u64 *)({left} + 0) += {taken}", left = in(reg) left, taken = in(reg) -RUNS_PER_BATCH);
+            (*runs).reserved = RUNS_PER_BATCH - 1;
+            return true;
+        }
+        stopped_at.write_volatile(bpf_ktime_get_ns());
+    }
+    // A discarded record is never read, but still wakes the reader. If there is no room for it, the
+    // reader was woken earlier.
+    if let Some(slot) = SAMPLES.reserve_untyped::<u64>(0) {
+        slot.discard(BPF_RB_FORCE_WAKEUP.into());
+    }
+    false
+}

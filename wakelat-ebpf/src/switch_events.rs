@@ -1,0 +1,281 @@
+//! `sched_switch` when a timeline is requested: emits a switch record for every switch, with the wait
+//! that it ends.
+//!
+//! Does the bookkeeping of [`switch::switch`] and also reads both tasks, the CPU's C-state and the
+//! kernel's count of switches. Emits a [`SwitchRecord`], or a [`SwitchRecordFull`] if the last record
+//! does not describe `prev`.
+
+use core::mem;
+
+use aya_ebpf::{
+    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    programs::tracing::StackIdContext,
+};
+use wakelat_common::{
+    Class, Counter,
+    pending_wait::PrevState,
+    sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
+    timeline::{
+        CpuState, CurrentTask, IDLE_STATE_UNKNOWN, NO_WAIT, SwitchRecord, SwitchRecordFull, UNSEEN_UNKNOWN, feature,
+        flag, kind, prev_state_to_u8, source,
+    },
+};
+
+use crate::{
+    ended_wait::EndedWait,
+    filter,
+    kernel_structs::{Read, Task, TaskFields as _, name_of},
+    maps::{CpuCounters, WITH_CGROUP},
+    stack,
+    switch_waits::{self, SwitchContext},
+    timeline::{self, feature_enabled},
+    wait_record, window,
+};
+
+/// A CPU checks the fill level of the ring buffer once in this many switches. Must be a power of two.
+const CHECK_RING_EVERY: u32 = 16;
+
+/// Replaces [`switch::switch`]. Handles `prev` and `next` at one instant, so the wait of `prev` begins
+/// exactly where its slice ends.
+#[inline(always)]
+pub fn switch<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, next: Task<R>) {
+    if !window::is_open() {
+        return;
+    }
+    // SAFETY: no arguments, no side effects.
+    let (now, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
+    if !window::contains(now) {
+        return;
+    }
+    let (prev_pid, next_pid) = (prev.pid(), next.pid());
+    let prev_state = prev.prev_state(preempt);
+    let at = FixedSwitchContext { now, cpu };
+    if prev_pid != 0 {
+        stack::of_prev(ctx, prev, prev_pid, prev_state, now);
+        switch_waits::switch_out(prev, prev_pid, prev_state, at);
+    }
+    let mut wait = WaitInfo::NONE;
+    if next_pid != 0
+        && let Some(ended) = switch_waits::switch_in(next, at, |ending| WaitInfo::of(ending, next))
+    {
+        wait = ended;
+    }
+    let sent = emit(now, cpu, (prev, prev_pid, prev_state), (next, next_pid), wait);
+    if let Some(tally) = Class::from_u8(wait.class).and_then(CpuCounters::of) {
+        tally.count(if sent { Counter::Measured } else { Counter::RingBufferFull });
+    }
+}
+
+/// Time and CPU of a switch that have been read already, within the window.
+#[derive(Clone, Copy)]
+struct FixedSwitchContext {
+    now: u64,
+    cpu: u32,
+}
+
+impl SwitchContext for FixedSwitchContext {
+    #[inline(always)]
+    fn now(self) -> Option<u64> {
+        Some(self.now)
+    }
+
+    #[inline(always)]
+    fn cpu(self) -> u32 {
+        self.cpu
+    }
+}
+
+/// What a record says about the wait that ended. Plain numbers: the verifier forgets what a pointer on
+/// the stack points to if only one of two paths sets it.
+#[derive(Clone, Copy)]
+struct WaitInfo {
+    sampling_shift: u8,
+    class: u8,
+    preempted_sleeping: u8,
+    migrations: u8,
+    flags: u8,
+    prev_cpu: u32,
+    waker_pid: u32,
+    wait_cpu: u32,
+    waker_cpu: u32,
+    latency_ns: u64,
+    delivery_ns: u64,
+    throttled_ns: u64,
+    stolen_ns: u64,
+}
+
+impl WaitInfo {
+    /// No wait ended.
+    const NONE: Self = Self {
+        sampling_shift: 0,
+        class: NO_WAIT,
+        preempted_sleeping: 0,
+        migrations: 0,
+        flags: 0,
+        prev_cpu: CPU_UNKNOWN,
+        waker_pid: 0,
+        wait_cpu: CPU_UNKNOWN,
+        waker_cpu: CPU_UNKNOWN,
+        latency_ns: 0,
+        delivery_ns: 0,
+        throttled_ns: 0,
+        stolen_ns: 0,
+    };
+
+    #[inline(always)]
+    fn of<R: Read>(ending: EndedWait, next: Task<R>) -> Self {
+        let EndedWait { pending, context, now, latency_ns, .. } = ending;
+        let delivery_ns = pending.delivery_ns();
+        let deltas = context.end(timeline::clocks_of_wait(next, context), now - pending.at_ns);
+        Self {
+            sampling_shift: pending.sampling_shift,
+            class: pending.class,
+            preempted_sleeping: pending.preempted_sleeping,
+            migrations: context.migrations,
+            flags: deltas.flags,
+            prev_cpu: pending.prev_cpu,
+            waker_pid: pending.waker_pid,
+            wait_cpu: context.cpu,
+            waker_cpu: if delivery_ns == DELIVERY_UNKNOWN { CPU_UNKNOWN } else { context.waker_cpu },
+            latency_ns,
+            delivery_ns,
+            throttled_ns: deltas.throttled_ns,
+            stolen_ns: deltas.stolen_ns,
+        }
+    }
+}
+
+/// Sends the record. Returns whether there was room.
+#[inline(always)]
+fn emit<R: Read>(
+    now: u64,
+    cpu: u32,
+    (prev, prev_pid, prev_state): (Task<R>, u32, PrevState),
+    (next, next_pid): (Task<R>, u32),
+    wait: WaitInfo,
+) -> bool {
+    let Some(here) = timeline::cpu_state() else { return false };
+    let (idle_state, check_ring) = count_switch(here, prev_pid == 0);
+    // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing writes it
+    // meanwhile.
+    let (unseen, idle_since_ns) =
+        unsafe { ((*here).count_unseen(prev.nr_switches()), mem::take(&mut (*here).idle_since_ns)) };
+    let mut flags = wait.flags;
+    // The filter result for a task that goes to sleep, or that is switched in, only matters if all are
+    // requested.
+    let is_preempted = matches!(prev_state, PrevState::Runnable | PrevState::PreemptedSleeping);
+    let wants_cpu = filter::wants_cpu(|| cpu);
+    if prev_pid != 0
+        && (is_preempted || feature_enabled(feature::FILTER_RESULTS))
+        && wants_cpu
+        && filter::wants(prev, prev_pid)
+    {
+        flags |= flag::PREV_WANTED;
+    }
+    if next_pid != 0 && feature_enabled(feature::FILTER_RESULTS) && wants_cpu && filter::wants(next, next_pid) {
+        flags |= flag::NEXT_WANTED;
+    }
+    if feature_enabled(feature::CLOCKS) && prev.rt_throttled() {
+        flags |= flag::RT_THROTTLED;
+    }
+    let with_cgroup = WITH_CGROUP.load() != 0;
+    let current = current_task(next, next_pid);
+    let record = |kind: u8, lost: u32| SwitchRecord {
+        kind,
+        sampling_shift: wait.sampling_shift,
+        class: wait.class,
+        preempted_sleeping: wait.preempted_sleeping,
+        cpu,
+        at_ns: now,
+        lost,
+        prev_state: prev_state_to_u8(prev_state),
+        flags,
+        idle_state,
+        migrations: wait.migrations,
+        prev_pid,
+        pid: next_pid,
+        tgid: next.tgid(),
+        prio: current.prio,
+        policy: current.policy,
+        wait_cpu: wait.wait_cpu,
+        waker_cpu: wait.waker_cpu,
+        waker_pid: wait.waker_pid,
+        prev_cpu: wait.prev_cpu,
+        reserved: 0,
+        latency_ns: wait.latency_ns,
+        delivery_ns: wait.delivery_ns,
+        throttled_ns: wait.throttled_ns,
+        stolen_ns: wait.stolen_ns,
+        cgroup_id: current.cgroup_id,
+        comm: name_of(current.comm),
+    };
+    // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing writes it
+    // meanwhile.
+    let recorded = unsafe { mem::replace(&mut (*here).current, current) };
+    let unchanged = (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, recorded);
+    let sent = if unchanged {
+        timeline::reserve(here).map(|(mut slot, lost)| {
+            slot.write(record(kind::SWITCH, lost));
+            wait_record::submit(slot, check_ring);
+        })
+    } else {
+        timeline::reserve(here).map(|(mut slot, lost)| {
+            slot.write(SwitchRecordFull {
+                switch: record(kind::SWITCH_FULL, lost),
+                prev_tgid: prev.tgid(),
+                prev_prio: prev.prio(),
+                prev_policy: prev.policy(),
+                unseen,
+                switched_in_ns: if prev_pid == 0 { idle_since_ns } else { prev.switched_in_ns(now) },
+                prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
+                prev_comm: prev.comm(),
+            });
+            wait_record::submit(slot, check_ring);
+        })
+    };
+    if sent.is_none() {
+        // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing writes
+        // it meanwhile.
+        unsafe { (*here).current.is_recorded = 0 };
+    }
+    sent.is_some()
+}
+
+/// The description of `task`, which is switched in, as the record about to be sent has it.
+#[inline(always)]
+fn current_task<R: Read>(task: Task<R>, pid: u32) -> CurrentTask {
+    let cgroup_id = if WITH_CGROUP.load() != 0 { task.cgroup_id() } else { 0 };
+    CurrentTask { pid, prio: task.prio(), policy: task.policy(), is_recorded: 1, cgroup_id, comm: task.comm_words() }
+}
+
+/// Whether the description in the last record, `recorded`, still holds for `prev`.
+#[inline(always)]
+fn is_unchanged<R: Read>(prev: Task<R>, pid: u32, recorded: CurrentTask) -> bool {
+    recorded.is_recorded != 0
+        && recorded.pid == pid
+        && recorded.prio == prev.prio()
+        && recorded.policy == prev.policy()
+        && (WITH_CGROUP.load() == 0 || recorded.cgroup_id == prev.cgroup_id())
+        && recorded.comm == prev.comm_words()
+}
+
+/// Counts a switch on this CPU. Returns the last C-state if the CPU comes `from_idle`, and whether to
+/// check the fill level of the ring buffer.
+#[inline(always)]
+fn count_switch(here: *mut CpuState, from_idle: bool) -> (u8, bool) {
+    // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so no other reference
+    // into it is in use.
+    let here = unsafe { &mut *here };
+    if feature_enabled(feature::INTERRUPTS) {
+        // On PREEMPT_RT a softirq can be switched out like any code of its thread: an unfinished one
+        // belongs to the thread.
+        here.from_ns[source::SOFTIRQ as usize] = 0;
+    }
+    here.switches_seen = here.switches_seen.wrapping_add(1);
+    let check_ring = here.switches_seen & (CHECK_RING_EVERY - 1) == 0;
+    if from_idle && let state @ 1.. = mem::take(&mut here.idle_state) {
+        ((state - 1) as u8, check_ring)
+    } else {
+        (IDLE_STATE_UNKNOWN, check_ring)
+    }
+}

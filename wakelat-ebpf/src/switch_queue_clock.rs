@@ -1,0 +1,211 @@
+//! `sched_switch` with the run queue's own clock: one program measures all classes of waits, and no program
+//! on a wakeup is needed. The rules, and how it works: [`wakelat_common::queue_clock`].
+
+use aya_ebpf::{
+    Global,
+    bindings::BPF_F_MMAPABLE,
+    btf_maps::{Array, PerCpuArray},
+    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    macros::btf_map,
+};
+use wakelat_common::{
+    Class,
+    pending_wait::PrevState,
+    queue_clock::{QueueSlot, QueueState, QueueWait, SwitchCounter, TaskTag, UnseenWaits},
+    sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
+};
+
+use crate::{
+    filter, histogram,
+    kernel_structs::{QueuedTask, RunQueueFields as _, TaskFields},
+    maps::{AGGREGATE, THRESHOLD_NS, wants},
+    program_run_budget, task_sampling,
+    wait_record::{self, WaitPart},
+    window,
+};
+
+/// Key: the low bits of a TID. Value: what is kept of the thread. Emptied by user space when the programs
+/// stop. The loader sets the number of slots, a power of two.
+#[btf_map]
+static QUEUE_SLOTS: Array<QueueSlot, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+
+/// This CPU's counters. Read by user space.
+#[btf_map]
+static QUEUE_STATE: PerCpuArray<QueueState, 1> = PerCpuArray::new();
+
+/// The bits of a TID that select its slot: the number of slots, less one.
+#[unsafe(no_mangle)]
+static QUEUE_SLOT_MASK: Global<u32> = Global::new(0);
+
+/// Handles both halves of a switch, `prev` first.
+#[inline(always)]
+pub fn switch<T: QueuedTask>(preempt: bool, prev: T, next: T) {
+    if !window::is_open() || !program_run_budget::allows_run() {
+        return;
+    }
+    let Some(state) = QUEUE_STATE.get_ptr_mut(0) else { return };
+    // SAFETY: this CPU's own entry; `sched_switch` runs with interrupts off, so no other run of this program
+    // comes between.
+    let state = unsafe { &mut *state };
+    let queue = next.run_queue();
+    let clock_ns = queue.clock_ns();
+    if !is_in_window(state, clock_ns) {
+        return;
+    }
+    state.started += 1;
+    state.count_switch(queue.nr_switches());
+    let prev_pid = prev.pid();
+    if prev_pid != 0 {
+        switch_out(state, prev, prev_pid, prev.prev_state(preempt));
+    }
+    let pid = next.pid();
+    if pid == 0 {
+        state.add(SwitchCounter::ToIdle, 1);
+    } else {
+        state.add(SwitchCounter::Seen, 1);
+        switch_in(state, prev, next, pid, clock_ns);
+    }
+    state.finished += 1;
+}
+
+/// Whether an event at `clock_ns` of this CPU's queue is before the end of the window, which is an instant of
+/// CLOCK_MONOTONIC.
+///
+/// Reading that clock takes longer than the rest of the program, and the end is mostly far away: after each
+/// reading, it is not read again until half of the remaining time has passed by the queue's clock. Both
+/// clocks count ns, and neither is ever twice as fast as the other.
+#[inline(always)]
+fn is_in_window(state: &mut QueueState, clock_ns: u64) -> bool {
+    let end_at_ns = window::end_at_ns();
+    if clock_ns < state.check_at_clock_ns && state.end_at_ns == end_at_ns {
+        return true;
+    }
+    // SAFETY: no arguments, no side effects.
+    let now = unsafe { bpf_ktime_get_ns() };
+    if !window::contains(now) {
+        return false;
+    }
+    state.end_at_ns = end_at_ns;
+    state.check_at_clock_ns = clock_ns.wrapping_add(end_at_ns.wrapping_sub(now) / 2);
+    true
+}
+
+/// Notes what `prev` does, and counts the waits that it had unseen.
+#[inline(always)]
+fn switch_out<T: QueuedTask>(state: &mut QueueState, prev: T, pid: u32, leaving: PrevState) {
+    let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
+    let (kept, unseen) = load(slot).switch_out(TaskTag::of(prev.stack()), prev.sched_info(), leaving);
+    store(slot, kept);
+    if unseen.count != 0 {
+        count_unseen(state, prev, pid, unseen);
+    }
+}
+
+/// Measures the wait of `next`.
+#[inline(always)]
+fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, clock_ns: u64) {
+    let queued_at_ns = next.last_queued_ns();
+    let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
+    let queued_ns = clock_ns.wrapping_sub(queued_at_ns);
+    let timed_ns = (queued_at_ns != 0).then_some(queued_ns);
+    let (kept, wait) = load(slot).switch_in(TaskTag::of(next.stack()), next.sched_info(), timed_ns);
+    store(slot, kept);
+    let Some(shift) = task_sampling::sampled(pid) else { return state.add(SwitchCounter::NotSampled, 1) };
+    // SAFETY: no arguments, no side effects.
+    let cpu = || unsafe { bpf_get_smp_processor_id() };
+    if !filter::wants(next, pid) {
+        return state.add(SwitchCounter::Filtered, 1);
+    }
+    if let QueueWait::AfterUnseen(unseen) = wait {
+        // Whatever the CPU: it is not known where these waits ended.
+        count(state, unseen);
+    }
+    if !filter::wants_cpu(cpu) {
+        return state.add(SwitchCounter::Filtered, 1);
+    }
+    match wait {
+        QueueWait::NotTimed => state.add(SwitchCounter::NotTimed, 1),
+        _ if (queued_ns as i64) < 0 => state.add(SwitchCounter::Invalid, 1),
+        QueueWait::UnknownStart { known_ns } => {
+            state.add(SwitchCounter::UnknownStart, 1);
+            state.add(SwitchCounter::UnknownNs, known_ns);
+        }
+        QueueWait::AfterUnseen(_) => {
+            state.add(SwitchCounter::AfterUnseen, 1);
+            state.add(SwitchCounter::UnknownNs, queued_ns);
+        }
+        QueueWait::Known { class, latency_ns } => deliver(state, prev, next, class, latency_ns, shift),
+    }
+}
+
+/// Aggregates or sends a wait that the filter accepts, if its class and length are wanted.
+#[inline(always)]
+fn deliver<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, class: Class, latency_ns: u64, shift: u8) {
+    if !wants(class) {
+        return state.add(SwitchCounter::OtherClass, 1);
+    }
+    if latency_ns < THRESHOLD_NS.load() {
+        state.add(SwitchCounter::Filtered, 1);
+        return state.add(SwitchCounter::BelowThreshold, 1);
+    }
+    let sample = || {
+        let wait = WaitPart {
+            class: class as u8,
+            sampling_shift: shift,
+            preempted_sleeping: 0,
+            // SAFETY: no arguments, no side effects.
+            at_ns: unsafe { bpf_ktime_get_ns() },
+            latency_ns,
+            delivery_ns: DELIVERY_UNKNOWN,
+            prev_cpu: CPU_UNKNOWN,
+            waker_pid: 0,
+        };
+        wait_record::sample(wait, prev, next)
+    };
+    if AGGREGATE.load() != 0 {
+        histogram::record(class, latency_ns, sample);
+        return state.add(SwitchCounter::Measured, 1);
+    }
+    let sent = wait_record::send(sample, || {
+        state.add(SwitchCounter::Measured, 1);
+        state[SwitchCounter::Measured]
+    });
+    if !sent {
+        state.add(SwitchCounter::RingBufferFull, 1);
+    }
+}
+
+/// Counts waits of a task that ended unseen, if the filter accepts the task.
+#[inline(always)]
+fn count_unseen<T: TaskFields>(state: &mut QueueState, task: T, pid: u32, unseen: UnseenWaits) {
+    if task_sampling::sampled(pid).is_some() && filter::wants(task, pid) {
+        count(state, unseen);
+    }
+}
+
+#[inline(always)]
+fn count(state: &mut QueueState, unseen: UnseenWaits) {
+    state.add(SwitchCounter::UnseenWaits, unseen.count);
+    state.add(SwitchCounter::UnseenWaitsNs, unseen.sum_ns);
+}
+
+#[inline(always)]
+fn slot_index(pid: u32) -> u32 {
+    pid & QUEUE_SLOT_MASK.load()
+}
+
+#[inline(always)]
+fn load(slot: *mut QueueSlot) -> QueueSlot {
+    // SAFETY: a value of the map. Another task with this slot may write a word meanwhile; then the tags differ.
+    unsafe { QueueSlot::from_words([slot.cast::<u64>().read_volatile(), slot.cast::<u64>().add(1).read_volatile()]) }
+}
+
+#[inline(always)]
+fn store(slot: *mut QueueSlot, kept: QueueSlot) {
+    let [first, second] = kept.to_words();
+    // SAFETY: a value of the map; each word is written in one access.
+    unsafe {
+        slot.cast::<u64>().write_volatile(first);
+        slot.cast::<u64>().add(1).write_volatile(second);
+    }
+}

@@ -1,0 +1,177 @@
+//! `sched_switch`: begins the wait of a preempted `prev` and ends the wait of `next`, which it sends as a
+//! sample or counts in a histogram.
+
+use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
+use wakelat_common::{Class, Counter, pending_wait::PrevState, timeline::feature, wait_context::TrackedTask};
+
+use crate::{
+    ended_wait::EndedWait,
+    filter, histogram,
+    kernel_structs::TaskFields,
+    maps::{AGGREGATE, CpuCounters, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, wants},
+    program_run_budget, task_sampling, task_table,
+    timeline::{self, feature_enabled},
+    wait_record, window,
+};
+
+/// When and where a switch happens.
+pub trait SwitchContext: Copy {
+    /// ns of CLOCK_MONOTONIC; `None` after the end of the window.
+    fn now(self) -> Option<u64>;
+
+    /// The CPU that switches.
+    fn cpu(self) -> u32;
+}
+
+/// Reads time and CPU only when they are needed: many switches need neither, and each is a helper call.
+#[derive(Clone, Copy)]
+pub struct LazySwitchContext;
+
+impl SwitchContext for LazySwitchContext {
+    #[inline(always)]
+    fn now(self) -> Option<u64> {
+        // SAFETY: no arguments, no side effects.
+        let now = unsafe { bpf_ktime_get_ns() };
+        window::contains(now).then_some(now)
+    }
+
+    #[inline(always)]
+    fn cpu(self) -> u32 {
+        // SAFETY: no arguments, no side effects.
+        unsafe { bpf_get_smp_processor_id() }
+    }
+}
+
+/// Handles both halves of a switch, `prev` first.
+#[inline(always)]
+pub fn switch<T: TaskFields>(preempt: bool, prev: T, next: T) {
+    if !window::is_open() || !program_run_budget::allows_run() {
+        return;
+    }
+    let prev_pid = prev.pid();
+    // Idle neither waits nor is preempted, and its number is one for all CPUs.
+    if prev_pid != 0 {
+        switch_out(prev, prev_pid, prev.prev_state(preempt), LazySwitchContext);
+    }
+    if next.pid() == 0 {
+        return;
+    }
+    switch_in(next, LazySwitchContext, |ending| {
+        if AGGREGATE.load() != 0 {
+            histogram::add(ending, prev, next);
+        } else if let Some(tally) = CpuCounters::of(ending.class) {
+            wait_record::emit(tally, ending, prev, next);
+        }
+    });
+}
+
+/// Handles `prev`: it was on the CPU, so it cannot have been waiting; if it is still runnable, it waits
+/// from now.
+#[inline(always)]
+pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl SwitchContext) {
+    // A hist trigger ignores a task that leaves its CPU. Only dead tasks are handled here, to free their
+    // entries.
+    if TRIGGER_RULES.load() != 0 && leaving != PrevState::Dead {
+        return;
+    }
+    let known = task_table::find(prev);
+    if let Some(entry) = known {
+        // SAFETY: the entry is this task's. The switch holds the lock of its run queue; so do the wakeup that
+        // begins a wait and the one that finds the task on the queue. `sched_waking` holds only the task's
+        // `pi_lock`: on another CPU it may run in parallel with this switch, and write what it knows
+        // of the waker meanwhile: words of their own, each written at once, which no wait that begins here shows.
+        let left = unsafe { (*entry).pending.switch_out() };
+        if let Some(tally) = left.and_then(CpuCounters::of) {
+            tally.count(Counter::MissedSwitch);
+        }
+        if leaving == PrevState::Dead {
+            // The last switch: its address may be another task's soon.
+            task_table::remove(prev);
+            return;
+        }
+    }
+    let mut wanted = wants(Class::Preempted);
+    if !leaving.starts_wait(wanted) {
+        return;
+    }
+    let Some(tally) = CpuCounters::of(Class::Preempted) else { return };
+    if wanted {
+        tally.count(Counter::Seen);
+    }
+    let shift = task_sampling::sampled(pid);
+    if shift.is_none() && wanted {
+        tally.count(Counter::NotSampled);
+        // From here on the task is handled as if class `preempted` had not been requested.
+        wanted = false;
+        if !leaving.starts_wait(wanted) {
+            return;
+        }
+    }
+    let shift = shift.unwrap_or(0);
+    if !filter::wants(prev, pid) {
+        if wanted {
+            tally.count(Counter::Filtered);
+        }
+        return;
+    }
+    let Some(now) = at.now() else {
+        if wanted {
+            tally.uncount(Counter::Seen);
+        }
+        return;
+    };
+    let cpu = at.cpu();
+    let begin = |entry: &mut TrackedTask| {
+        entry.pending.preempt(now, pid, cpu, wanted, leaving);
+        entry.pending.sampling_shift = shift;
+        if feature_enabled(feature::SWITCHES) {
+            entry.context.begin(cpu, false, timeline::clocks(prev));
+        }
+    };
+    if let Some(entry) = known {
+        // SAFETY: the entry is this task's, and the lock of its run queue is held (see above for
+        // `sched_waking`).
+        begin(unsafe { &mut *entry });
+        return;
+    }
+    let mut entry = TrackedTask::IDLE;
+    begin(&mut entry);
+    if !task_table::insert(prev, entry) && wanted {
+        let counter = if filter::wants_cpu(|| cpu) { Counter::TaskTableFull } else { Counter::Filtered };
+        tally.count(counter);
+    }
+}
+
+/// Handles `next`: ends its wait, which is consumed on every path unless the window ended first. Calls
+/// `deliver` with the wait if it is to be reported, and counts it otherwise.
+#[inline(always)]
+pub fn switch_in<T: TaskFields, Delivered>(
+    next: T,
+    at: impl SwitchContext,
+    deliver: impl FnOnce(EndedWait) -> Delivered,
+) -> Option<Delivered> {
+    let entry = task_table::find(next)?;
+    // SAFETY: the entry is this task's, and the lock of its run queue is held (see `switch_out` for
+    // `sched_waking`).
+    let TrackedTask { pending: start, context: course } = unsafe { &mut *entry };
+    // A wait that ends after the window is left pending, and counts as still waiting.
+    let now = if start.is_wanted() { at.now()? } else { 0 };
+    start.switch_in(|start| {
+        let class = Class::from_u8(start.class)?;
+        if !filter::wants_cpu(|| at.cpu()) {
+            CpuCounters::of(class)?.count(Counter::Filtered);
+            return None;
+        }
+        let Some(latency_ns) = start.latency_ns(now, FROM_WAKING.load() != 0) else {
+            CpuCounters::of(class)?.count(Counter::Invalid);
+            return None;
+        };
+        if latency_ns < THRESHOLD_NS.load() {
+            let tally = CpuCounters::of(class)?;
+            tally.count(Counter::Filtered);
+            tally.count(Counter::BelowThreshold);
+            return None;
+        }
+        Some(deliver(EndedWait { class, pending: start, context: course, now, latency_ns }))
+    })
+}

@@ -1,0 +1,346 @@
+//! One run of a live tracer: sets it up, starts it, reads it for the requested time, stops it, and restores
+//! everything.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{
+    source::{self, RecordSource},
+    user_threads::MeasuringProcesses,
+};
+use crate::{
+    config::{OutputConfig, SourceChoice, TracerConfig, WindowConfig},
+    session::{
+        StopReason, clock,
+        output::{Output, WriteResult},
+        stop_reason::Signals,
+        threshold_action::ActionRunner,
+        window_schedule::{Schedule, WindowBoundary as Due},
+    },
+    status::status,
+};
+use wakelat_core::osnoise_tracers::{
+    record::{LostByCpu, TimerlatEvent, TimerlatRecord},
+    summary::TimerlatCoverage,
+};
+use wakelat_kernel::{Features, Roots, btf::KernelBtf, cpus::Cpus, privilege};
+use wakelat_tracefs::TracefsMount;
+use wakelat_tracefs::osnoise_tracers::{
+    stop::{StopThresholds, ThresholdCutoff},
+    thread_placement::{self, DmaLatency},
+    trace_text,
+    tracer_instance::{TracerSession, clean_up},
+};
+
+/// Receives the records of a run.
+pub trait Listener {
+    /// Called once, before anything else.
+    fn begin(&mut self, _out: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Called for each record, in the order of time.
+    fn record(&mut self, record: TimerlatRecord, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Called if records of a CPU were lost, before the records that follow them.
+    fn lost(&mut self, cpu: u32, events: u64);
+
+    /// Called at the end of an interval. The output replaces that of the previous interval.
+    fn interval(&mut self, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Called once, at the end of the run.
+    fn end(&mut self, info: &TracerRunInfo, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// What is known of a run besides its records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TracerRunInfo {
+    /// How long the run has measured: ns.
+    pub duration_ns: u64,
+    /// Events for which the kernel skipped a BPF program. `None` if no programs were used.
+    pub missed: Option<u64>,
+    /// Whether intervals were shown, so that the final output replaces the last one.
+    pub redrawn: bool,
+}
+
+impl TracerRunInfo {
+    /// Adds to the coverage what only the run knows.
+    pub fn add_to(&self, coverage: &mut TimerlatCoverage) {
+        coverage.duration_ns = self.duration_ns;
+        coverage.missed = self.missed;
+    }
+}
+
+/// Runs until a signal, the end of the window, a threshold or a closed output ends the run. Blocks.
+///
+/// # Errors
+///
+/// Fails if the kernel or the privileges of the user do not allow the tracer to run, or if the output
+/// cannot be written. All settings are restored then, too.
+pub fn run(
+    config: &TracerConfig,
+    window: &WindowConfig,
+    output: &OutputConfig,
+    listener: &mut dyn Listener,
+) -> Result<StopReason> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the event loop")?;
+    runtime.block_on(measure(config, window, output, listener))
+}
+
+async fn measure(
+    config: &TracerConfig,
+    window: &WindowConfig,
+    shown: &OutputConfig,
+    listener: &mut dyn Listener,
+) -> Result<StopReason> {
+    let mut output = Output::open(shown.path.as_deref())?;
+    let saved = config.trace.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let roots = Roots::default();
+    let tracefs = TracefsMount::mounted()?;
+    let features = Features::detect(None);
+    privilege::raise_memory_limit(&features.release)?;
+    let ring_buffer = features.ring_buffer();
+    let btf = matches!(features.btf, KernelBtf::Present { .. }).then_some(features.btf_path);
+    let choice = source::choose(config, &tracefs, btf.as_deref(), ring_buffer)?;
+    if let Some(cpus) = &config.house_keeping {
+        thread_placement::pin_housekeeping(cpus)?;
+    }
+    let _dma_latency = config.dma_latency_us.map(DmaLatency::request).transpose()?;
+    let mut signals = Signals::catch()?;
+
+    clean_up(&tracefs, &roots.proc).into_iter().for_each(status);
+    let mut session = TracerSession::set_up(&config.setup, &tracefs, &roots)?;
+    if choice == SourceChoice::Buffer {
+        session.enable_events(config.events)?;
+    }
+    session.start()?;
+    // Opened only after the tracer has started: the kernel does not change the tracer while its raw buffer
+    // is open (`tracing_set_tracer`, trace.c).
+    let source = RecordSource::open(choice, config, &session.directory(&tracefs), btf.as_ref())?;
+    let cgroup_v2 = features.cgroup_v2.as_deref();
+    let cpus: Vec<u32> = match &config.setup.cpus {
+        Some(cpus) => cpus.iter().collect(),
+        None => Cpus::read(&roots.sys, "online")?.iter().collect(),
+    };
+    let users = match &config.setup.user {
+        Some(user) => {
+            let load = user.load.as_deref();
+            let mut users =
+                MeasuringProcesses::start(&config.setup, load, cpus.iter().copied(), &tracefs, &roots.proc, cgroup_v2)?;
+            users.wait_until_ready()?;
+            Some(users)
+        }
+        None => {
+            thread_placement::place_kernel_threads(&config.setup, &roots.proc, cgroup_v2)?;
+            None
+        }
+    };
+    let mut run = Run {
+        source,
+        cutoff: ThresholdCutoff::at(StopThresholds::of(&config.setup)),
+        threshold: StopThresholds::of(&config.setup),
+        trigger: (!config.stops_in_kernel()).then(|| ActionRunner::new(config.action.clone())),
+        users,
+        info: TracerRunInfo { redrawn: window.interval_ns.is_some(), ..TracerRunInfo::default() },
+        lost: LostByCpu::new(),
+        ended_threads: Vec::new(),
+        saved,
+        listener,
+        stop: None,
+        window_start: None,
+    };
+    run.source.attach()?;
+    if window.warm_up_ns == 0 {
+        run.begin(&session)?;
+    }
+    if !shown.quiet {
+        status("measuring");
+    }
+    if output.write(|out| run.listener.begin(out))? == WriteResult::NoReader {
+        run.stop = Some(StopReason::NoReader);
+    }
+    let mut schedule = Schedule::new(window, clock::monotonic_ns());
+    let mut tick = interval(Duration::from_nanos(config.drain_interval_ns()));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while run.stop.is_none() {
+        let mut due = None;
+        tokio::select! {
+            biased;
+            () = signals.first() => run.stop = Some(StopReason::Signalled),
+            () = schedule.next_is_due() => due = schedule.take_due(clock::monotonic_ns()),
+            _ = tick.tick() => {}
+        }
+        let records = run.source.take()?;
+        match due {
+            Some(Due::End) => run.stop = Some(StopReason::Done),
+            Some(Due::WarmUp) => {
+                schedule.begin(clock::monotonic_ns());
+                run.begin(&session)?;
+            }
+            Some(Due::Interval { .. }) | None => {}
+        }
+        run.handle_records(records, u64::MAX, &mut output)?;
+        if matches!(due, Some(Due::Interval { .. })) {
+            run.interval(&mut output)?;
+        }
+        run.check_user_threads()?;
+        // The kernel may have reached its threshold by a nanosecond that the records do not show.
+        if run.stop.is_none() && run.window_start.is_some() && !session.is_recording()? {
+            run.stop = Some(StopReason::Threshold);
+        }
+        if output.reader_is_gone() {
+            run.stop = Some(StopReason::NoReader);
+        }
+    }
+    if run.stop == Some(StopReason::Threshold) && !run.cutoff.is_reached() && config.stops_unrecorded() && !shown.quiet
+    {
+        status("a single noise stopped the run; use `osnoise hist`, `--auto` or `--trace` to record it");
+    }
+    run.end(&session, &mut output)?;
+    let Run { source, users, ended_threads, mut trigger, stop, .. } = run;
+    // Drop the user-space processes first, because the kernel kills them if the tracer stops. Then drop the
+    // open files, because they keep the instance busy.
+    drop((users, source));
+    session.close()?;
+    if let Some(trigger) = &mut trigger {
+        trigger.finish()?;
+    }
+    if !ended_threads.is_empty() {
+        bail!("{}", ended_threads.join("; "));
+    }
+    Ok(stop.unwrap_or(StopReason::Done))
+}
+
+/// A run in progress. Its fields are dropped in this order, before the session: see the end of [`measure`].
+struct Run<'a> {
+    users: Option<MeasuringProcesses>,
+    source: RecordSource,
+    cutoff: ThresholdCutoff,
+    threshold: StopThresholds,
+    /// The action to run at a threshold, if the run goes on after it.
+    trigger: Option<ActionRunner>,
+    info: TracerRunInfo,
+    /// The losses that were reported to the listener, by CPU.
+    lost: LostByCpu,
+    /// Why measuring threads ended before the run did.
+    ended_threads: Vec<String>,
+    /// Where to write the records as the text of the tracer.
+    saved: Option<Output>,
+    listener: &'a mut dyn Listener,
+    stop: Option<StopReason>,
+    /// `None` during the warm-up.
+    window_start: Option<WindowStart>,
+}
+
+/// The state at the beginning of the window.
+#[derive(Clone, Copy, Debug)]
+struct WindowStart {
+    at_ns: u64,
+    /// Events for which the kernel had skipped a BPF program before the window.
+    missed: u64,
+}
+
+impl Run<'_> {
+    /// Begins the window, and ignores what was lost and missed before. Starts recording in the kernel only
+    /// now, so that no latency in the warm-up can stop it.
+    fn begin(&mut self, session: &TracerSession) -> Result<()> {
+        self.lost = self.source.lost()?;
+        let missed = self.source.missed()?.unwrap_or(0);
+        self.window_start = Some(WindowStart { at_ns: clock::monotonic_ns(), missed });
+        session.record()
+    }
+
+    /// Passes the records from the beginning of the window to `end_ns` to the listener. Does nothing during
+    /// the warm-up.
+    fn handle_records(&mut self, mut records: Vec<TimerlatRecord>, end_ns: u64, output: &mut Output) -> Result<()> {
+        let Some(start) = self.window_start else { return Ok(()) };
+        self.report_losses()?;
+        records.retain(|record| (start.at_ns..=end_ns).contains(&record.at_ns));
+        let records = if self.trigger.is_none() { self.cutoff.truncate(records) } else { records };
+        if let Some(trigger) = &mut self.trigger {
+            for record in &records {
+                if let Some((_, latency_ns)) = self.threshold.reached(&record.event) {
+                    trigger.fire_with(|| environment(record, latency_ns))?;
+                }
+            }
+        }
+        if let Some(saved) = &mut self.saved {
+            saved.write(|out| records.iter().try_for_each(|record| trace_text::write(record, out)))?;
+        }
+        let written =
+            output.write(|out| records.into_iter().try_for_each(|record| self.listener.record(record, out)))?;
+        if written == WriteResult::NoReader {
+            self.stop = Some(StopReason::NoReader);
+        }
+        if self.cutoff.is_reached() && self.stop.is_none() {
+            self.stop = Some(StopReason::Threshold);
+        }
+        Ok(())
+    }
+
+    fn interval(&mut self, output: &mut Output) -> Result<()> {
+        if output.write(|out| self.listener.interval(out))? == WriteResult::NoReader {
+            self.stop = Some(StopReason::NoReader);
+        }
+        Ok(())
+    }
+
+    fn report_losses(&mut self) -> Result<()> {
+        for (cpu, lost) in self.source.lost()? {
+            let reported = self.lost.insert(cpu, lost).unwrap_or(0);
+            if lost > reported {
+                self.listener.lost(cpu, lost - reported);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_user_threads(&mut self) -> Result<()> {
+        let Some(users) = &mut self.users else { return Ok(()) };
+        for why in users.ended()? {
+            status(&why);
+            self.ended_threads.push(why);
+        }
+        if users.all_ended() && self.stop.is_none() {
+            self.stop = Some(StopReason::Done);
+        }
+        Ok(())
+    }
+
+    /// Stops recording and handles the remaining records.
+    fn end(&mut self, session: &TracerSession, output: &mut Output) -> Result<()> {
+        // Taken before the kernel stops its threads, which takes as long as many activations.
+        let end_ns = clock::monotonic_ns();
+        session.pause()?;
+        self.info.duration_ns = self.window_start.map_or(0, |start| end_ns.saturating_sub(start.at_ns));
+        // Detaching programs may take a while, in which they still run.
+        self.source.detach()?;
+        let records = self.source.take_remaining()?;
+        self.handle_records(records, end_ns, output)?;
+        let since = |missed: u64| self.window_start.map_or(0, |start| missed.saturating_sub(start.missed));
+        self.info.missed = self.source.missed()?.map(since);
+        if self.stop != Some(StopReason::NoReader) {
+            output.write(|out| self.listener.end(&self.info, out))?;
+        }
+        Ok(())
+    }
+}
+
+/// The environment of the command that is run for a latency at the threshold.
+fn environment(record: &TimerlatRecord, latency_ns: u64) -> Vec<(&'static str, String)> {
+    let mut environment = vec![
+        ("WAKELAT_CPU", record.cpu.to_string()),
+        ("WAKELAT_LATENCY_NS", latency_ns.to_string()),
+        ("WAKELAT_AT_UNIX_NS", (i128::from(record.at_ns) + i128::from(clock::unix_offset_ns())).to_string()),
+    ];
+    if let TimerlatEvent::Timerlat { seq, context, .. } = record.event {
+        environment.extend([("WAKELAT_ACTIVATION", seq.to_string()), ("WAKELAT_CONTEXT", context.name().to_owned())]);
+    }
+    environment
+}
