@@ -178,8 +178,8 @@ fn data_flows_in_one_direction() {
         ("wakelat-core/src/why/render/", &["aggregate", "report", "render", "softirq", "timeline", "wait", "why"]),
         ("wakelat-core/src/why/", &["aggregate", "report", "timeline", "wait"]),
         ("wakelat-core/src/recording/", &["aggregate", "report", "timeline", "wait"]),
-        ("wakelat-core/src/osnoise_tracers/render/", &["aggregate", "render", "softirq", "timerlat", "wait"]),
-        ("wakelat-core/src/osnoise_tracers/", &["aggregate", "timerlat", "wait"]),
+        ("wakelat-core/src/osnoise_tracers/render/", &["aggregate", "osnoise_tracers", "render", "softirq", "wait"]),
+        ("wakelat-core/src/osnoise_tracers/", &["aggregate", "osnoise_tracers", "wait"]),
         ("wakelat-core/src/", &[]),
         ("wakelat/src/cli/", &["config"]),
         ("wakelat/src/config/", &["config"]),
@@ -228,7 +228,8 @@ fn kernel_structures_are_read_in_one_place() {
 fn no_sample_wakes_its_reader() {
     let sends = |source: &Source| ["submit", "output"].iter().any(|call| source.code.contains(&format!(".{call}(")));
     assert_only_in("wakelat-ebpf/src", &["wakelat-ebpf/src/wait_record.rs"], "sending of samples", sends);
-    let sample = sources("wakelat-ebpf/src").into_iter().find(|source| source.path.ends_with("sample.rs")).unwrap();
+    let sample =
+        sources("wakelat-ebpf/src").into_iter().find(|source| source.path.ends_with("wait_record.rs")).unwrap();
     let submits: Vec<&str> = sample.code.lines().filter(|line| line.contains(".submit(")).collect();
     assert!(submits.iter().all(|line| line.contains("BPF_RB_NO_WAKEUP")), "{submits:?}");
 }

@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_init_takes_suites_separated_by_commas() {
-        assert_eq!(task(&of(BootPlan::Once(TimeMode::Smp))[..2]), "tests=kernel,counts:across_cpus");
+        assert_eq!(task(&of(BootPlan::Once(TimeMode::Smp))[..2]), "tests=verifier,counts:across_cpus");
         assert_eq!(task(&[]), "tests");
     }
 }
