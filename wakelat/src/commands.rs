@@ -245,8 +245,7 @@ impl View for TraceView {
     }
 
     fn wait(&mut self, wait: &Wait, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
-        let name_of = |tid| names.comm(tid);
-        self.waits.wait(wait, &render::RenderContext { unix_offset_ns, name_of: &name_of }, out)
+        self.waits.wait(wait, &render::RenderContext { unix_offset_ns, names }, out)
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {

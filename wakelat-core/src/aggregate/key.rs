@@ -214,7 +214,9 @@ pub fn by_name<N: Ord, T>(named: impl Iterator<Item = (N, T)>, add: impl Fn(&mut
 /// Resolves ids and addresses to names. A report asks once per group.
 pub trait Names {
     /// The path of the cgroup with this id, below the v2 mount; a placeholder if the cgroup is gone.
-    fn cgroup(&self, id: u64) -> String;
+    fn cgroup(&self, id: u64) -> String {
+        unnamed_cgroup(id)
+    }
     /// The name of a thread, if known.
     fn comm(&self, tid: u32) -> Option<Comm>;
     /// The PID namespace of a thread, if it is known and is not the one that all ids refer to.
@@ -224,5 +226,17 @@ pub trait Names {
     /// The name of the kernel function that contains an address, if known.
     fn function(&self, _address: u64) -> Option<String> {
         None
+    }
+}
+
+/// The placeholder for the path of a cgroup that is not known.
+pub fn unnamed_cgroup(id: u64) -> String {
+    format!("(cgroup {id})")
+}
+
+/// The names of threads by TID; nothing else is known.
+impl Names for BTreeMap<u32, Comm> {
+    fn comm(&self, tid: u32) -> Option<Comm> {
+        self.get(&tid).copied()
     }
 }

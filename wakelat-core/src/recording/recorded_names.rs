@@ -2,7 +2,7 @@
 
 use super::Frame;
 use crate::{
-    aggregate::key::Names,
+    aggregate::key::{Names, unnamed_cgroup},
     hash::HashMap,
     wait::{Comm, Namespace},
 };
@@ -33,7 +33,7 @@ impl RecordedNames {
 
 impl Names for RecordedNames {
     fn cgroup(&self, id: u64) -> String {
-        self.cgroups.get(&id).cloned().unwrap_or_else(|| format!("(cgroup {id})"))
+        self.cgroups.get(&id).cloned().unwrap_or_else(|| unnamed_cgroup(id))
     }
 
     fn comm(&self, tid: u32) -> Option<Comm> {

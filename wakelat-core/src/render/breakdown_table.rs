@@ -160,6 +160,8 @@ fn sum(breakdown: &Breakdown, components: &[Component], style: &Style) -> String
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use insta::assert_snapshot;
     use proptest::prelude::*;
 
@@ -199,7 +201,7 @@ mod tests {
     }
 
     fn trace(format: OutputFormat, from: LatencyFrom, style: Style) -> String {
-        let context = RenderContext { unix_offset_ns: 0, name_of: &|_| None };
+        let context = RenderContext { unix_offset_ns: 0, names: &BTreeMap::new() };
         let mut out = Vec::new();
         let mut renderer = format.breakdowns(from, style);
         renderer.head(&mut out).unwrap();
@@ -254,7 +256,7 @@ mod tests {
                     for share in breakdown.shares.iter() {
                         let mut one = breakdown.clone();
                         one.shares = vec![*share];
-                        let context = RenderContext { unix_offset_ns: 0, name_of: &|_| None };
+                        let context = RenderContext { unix_offset_ns: 0, names: &BTreeMap::new() };
                         let shown = |column: &&Column<Breakdown>| (column.cell)(&one, &context, 9, &ascii(80)) != ".";
                         assert_eq!(
                             layout.iter().filter(shown).count(),

@@ -1,6 +1,8 @@
 //! Compares the examples and columns in docs/output.md with what the renderers write, so that neither can change without
 //! the other. Of fields, docs/schema has the description.
 
+use std::collections::BTreeMap;
+
 use wakelat_common::{Class, pending_wait::PrevState};
 
 use super::{
@@ -50,14 +52,16 @@ fn written_report() -> String {
 
 fn written_wait() -> String {
     let mut out = Vec::new();
-    let context = RenderContext { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
+    let names = BTreeMap::from([(77, Comm::new(b"bash"))]);
+    let context = RenderContext { unix_offset_ns: report().unix_offset_ns, names: &names };
     OutputFormat::Json.waits(Style::default()).wait(&testing::wait(), &context, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 fn written_event() -> String {
     let mut out = Vec::new();
-    let context = RenderContext { unix_offset_ns: report().unix_offset_ns, name_of: &|_| Some(Comm::new(b"bash")) };
+    let names = BTreeMap::from([(77, Comm::new(b"bash"))]);
+    let context = RenderContext { unix_offset_ns: report().unix_offset_ns, names: &names };
     let event = timehist_table::tests::slice(1, 1234, 120_500, PrevState::Sleeping);
     OutputFormat::Json.events(&[], Style::default()).event(&event, &context, &mut out).unwrap();
     String::from_utf8(out).unwrap()

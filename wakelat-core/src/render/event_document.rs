@@ -207,5 +207,5 @@ impl EventFields {
 }
 
 fn name(tid: Option<u32>, context: &RenderContext) -> Option<String> {
-    tid.and_then(context.name_of).map(|comm| comm.to_string())
+    tid.and_then(|tid| context.names.comm(tid)).map(|comm| comm.to_string())
 }

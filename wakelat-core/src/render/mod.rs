@@ -12,10 +12,10 @@
 use std::io::{self, Write};
 
 use crate::{
-    aggregate::percentile_rank::Percentile,
+    aggregate::{key::Names, percentile_rank::Percentile},
     report::{Group, LatencyFrom, Report},
     timeline::{Breakdown, timehist::SchedLine as Event},
-    wait::{Comm, Wait},
+    wait::Wait,
 };
 
 pub mod breakdown_table;
@@ -163,8 +163,8 @@ pub trait EventRenderer {
 pub struct RenderContext<'a> {
     /// Offset to add to CLOCK_MONOTONIC to get ns since 1970-01-01 UTC.
     pub unix_offset_ns: i64,
-    /// Returns the name of a thread, if known. A wait has only the TID of its waker.
-    pub name_of: &'a dyn Fn(u32) -> Option<Comm>,
+    /// The names of threads. A wait has only the TID of its waker.
+    pub names: &'a dyn Names,
 }
 
 impl OutputFormat {

@@ -276,8 +276,7 @@ impl<'a> GroupDocument<'a> {
         let distribution = &group.distribution;
         let max = distribution.max();
         let by = |max: Maximum| MaximumDocument { tid: max.tid, comm: max.comm.to_string(), cpu: max.cpu };
-        let name_of = |tid| group.wakers.get(&tid).copied();
-        let context = RenderContext { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
+        let context = RenderContext { unix_offset_ns: report.unix_offset_ns, names: &group.wakers };
         let bucket =
             |bucket: Bucket| BucketDocument { from_ns: bucket.from_ns, to_ns: bucket.to_ns, count: bucket.count };
         Self {

@@ -1,6 +1,6 @@
 //! Tests of all renderers: snapshots to look at, and the text for particular reports.
 
-use std::rc::Rc;
+use std::{collections::BTreeMap, rc::Rc};
 
 use wakelat_common::Class;
 
@@ -12,6 +12,7 @@ use super::{
 use crate::{
     aggregate::{distribution::Maximum, estimate::Period},
     report::{CoverageTerms, KeyValue, LatencyFrom, Mode, Overhead, ProgramTime, Sampling, Threshold},
+    wait::Comm,
 };
 
 pub(super) fn terminal(width: usize) -> Style {
@@ -39,8 +40,8 @@ pub(super) fn table(report: &Report, sort: top_table::Sort, limit: Option<usize>
 }
 
 pub(super) fn trace(format: OutputFormat, waits: &[Wait], report: &Report, style: Style) -> String {
-    let name_of = |tid| (tid == 77).then(|| Comm::new(b"bash"));
-    let context = RenderContext { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
+    let names = BTreeMap::from([(77, Comm::new(b"bash"))]);
+    let context = RenderContext { unix_offset_ns: report.unix_offset_ns, names: &names };
     let mut out = Vec::new();
     let mut renderer = format.waits(style);
     renderer.head(&mut out).unwrap();
@@ -392,7 +393,7 @@ fn every_format_reports_a_closed_pipe_as_broken_pipe() {
             .report(&usual_report(), &mut ClosedPipe)
             .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
-        let context = RenderContext { unix_offset_ns: 0, name_of: &|_| None };
+        let context = RenderContext { unix_offset_ns: 0, names: &BTreeMap::new() };
         let error = format.waits(Style::default()).wait(&wait(), &context, &mut ClosedPipe).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }

@@ -122,7 +122,7 @@ impl EventRenderer for SliceTable {
             Event::Wakeup(wakeup) => {
                 let who = labels::thread(Some(wakeup.comm), wakeup.tid, usize::MAX, style);
                 let what = if wakeup.new { "is created by" } else { "is woken by" };
-                let waker = labels::thread((context.name_of)(wakeup.waker_tid), wakeup.waker_tid, usize::MAX, style);
+                let waker = labels::thread(context.names.comm(wakeup.waker_tid), wakeup.waker_tid, usize::MAX, style);
                 let running = if wakeup.running { ", while running" } else { "" };
                 ('w', TextLine::of(TextStyle::Dim, format!("{who} {what} {waker}{running}")))
             }
@@ -131,7 +131,7 @@ impl EventRenderer for SliceTable {
                 ('!', TextLine::of(TextStyle::Warning, lost))
             }
             Event::Unseen { expected, switched_out, .. } => {
-                let name = |tid| labels::thread((context.name_of)(tid), tid, usize::MAX, style);
+                let name = |tid| labels::thread(context.names.comm(tid), tid, usize::MAX, style);
                 let unseen = format!(
                     "! {} switches out after {} had switched in: no tracepoint showed the switch between them",
                     name(*switched_out),
@@ -196,6 +196,8 @@ fn prev_state(slice: &Slice) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
     use wakelat_common::pending_wait::PrevState;
 
@@ -268,8 +270,8 @@ pub(crate) mod tests {
 
     pub(crate) fn show(format: OutputFormat, map: &[u32], events: &[Event], style: Style) -> String {
         let report = report(Vec::new());
-        let name_of = |tid| (tid == 77).then(|| Comm::new(b"bash"));
-        let context = RenderContext { unix_offset_ns: report.unix_offset_ns, name_of: &name_of };
+        let names = BTreeMap::from([(77, Comm::new(b"bash"))]);
+        let context = RenderContext { unix_offset_ns: report.unix_offset_ns, names: &names };
         let mut out = Vec::new();
         let mut renderer = format.events(map, style);
         renderer.head(&mut out).unwrap();

@@ -77,7 +77,7 @@ fn latency(wait: &Wait, _: &RenderContext, _: usize, style: &Style) -> String {
 
 fn waker(wait: &Wait, context: &RenderContext, width: usize, style: &Style) -> String {
     let Some(tid) = wait.waker_tid else { return "-".to_owned() };
-    labels::thread((context.name_of)(tid), tid, width, style)
+    labels::thread(context.names.comm(tid), tid, width, style)
 }
 
 fn prev(wait: &Wait, _: &RenderContext, width: usize, style: &Style) -> String {

@@ -117,7 +117,7 @@ impl WaitFields {
             cpu: wait.cpu,
             prev_cpu: wait.prev_cpu,
             waker_tid: wait.waker_tid,
-            waker_comm: wait.waker_tid.and_then(context.name_of).map(|comm| comm.to_string()),
+            waker_comm: wait.waker_tid.and_then(|tid| context.names.comm(tid)).map(|comm| comm.to_string()),
             prev_tid: wait.prev_tid,
             prev_comm: wait.prev_comm.to_string(),
             prev_prio: wait.prev_prio,

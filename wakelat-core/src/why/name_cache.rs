@@ -1,7 +1,7 @@
 //! Names of cgroups, tasks and functions, saved as they are seen: some are gone by the end of the window.
 
 use crate::{
-    aggregate::key::Names,
+    aggregate::key::{Names, unnamed_cgroup},
     hash::HashMap,
     timeline::{
         event::{Event, EventKind, TaskInfo, WorkItemEvent},
@@ -67,10 +67,7 @@ impl NameCache {
 impl Names for NameCache {
     fn cgroup(&self, id: u64) -> String {
         // No cgroup has ID 0: it means that there is none.
-        self.cgroups
-            .get(&id)
-            .cloned()
-            .unwrap_or_else(|| if id == 0 { "/".to_owned() } else { format!("(cgroup {id})") })
+        self.cgroups.get(&id).cloned().unwrap_or_else(|| if id == 0 { "/".to_owned() } else { unnamed_cgroup(id) })
     }
 
     fn comm(&self, tid: u32) -> Option<Comm> {

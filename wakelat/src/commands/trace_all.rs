@@ -75,8 +75,7 @@ impl View for TraceAllView<'_> {
     }
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
-        let name_of = |tid| names.comm(tid);
-        let context = render::RenderContext { unix_offset_ns, name_of: &name_of };
+        let context = render::RenderContext { unix_offset_ns, names };
         let (warming_up, filter) = (self.warming_up, self.filter);
         let mut lines = self.slices.take(event).filter(|line| !warming_up && filter.wants_cpu(line.cpu()));
         lines.try_for_each(|line| self.events.event(&line, &context, out))

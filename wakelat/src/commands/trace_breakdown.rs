@@ -50,8 +50,7 @@ impl View for TraceBreakdownView {
 
     fn event(&mut self, event: &Event, unix_offset_ns: i64, names: &dyn Names, out: &mut dyn Write) -> io::Result<()> {
         let Some(breakdown) = self.timeline.push(event) else { return Ok(()) };
-        let name_of = |tid| names.comm(tid);
-        self.renderer.breakdown(breakdown, &render::RenderContext { unix_offset_ns, name_of: &name_of }, out)
+        self.renderer.breakdown(breakdown, &render::RenderContext { unix_offset_ns, names }, out)
     }
 
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
