@@ -18,6 +18,7 @@ pub mod record;
 pub mod sample;
 pub mod stack;
 pub mod task_sampling;
+pub mod task_table;
 pub mod timeline;
 pub mod wait_class;
 pub mod wait_context;
@@ -32,9 +33,9 @@ mod pod {
     // initialised.
     unsafe impl aya::Pod for crate::Counters {}
     // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::wait_context::TrackedTask {}
+    unsafe impl aya::Pod for crate::task_table::TrackedTask {}
     // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::wait_context::Slot {}
+    unsafe impl aya::Pod for crate::task_table::Slot {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::timeline::CpuState {}
     // SAFETY: repr(C), integers only, without padding.

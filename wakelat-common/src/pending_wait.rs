@@ -9,7 +9,7 @@ use crate::{
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN},
 };
 
-/// The pending wait of one task, kept in its [`TrackedTask`](crate::wait_context::TrackedTask).
+/// The pending wait of one task, kept in its [`TrackedTask`](crate::task_table::TrackedTask).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct PendingWait {

@@ -4,7 +4,7 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{ForkExecRecord, kind};
 
-use crate::{kernel_structs::TaskFields, timeline, wait_record, window};
+use crate::{cpu_state, kernel_structs::TaskFields, wait_record, window};
 
 /// Emits a record for `task`. `child` is the TID of the new thread; 0 means that `task` called exec.
 #[inline(always)]
@@ -12,13 +12,13 @@ pub fn emit<T: TaskFields>(task: T, child: u32) {
     if !window::is_open() {
         return;
     }
-    let Some(here) = timeline::cpu_state() else { return };
+    let Some(here) = cpu_state::get() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id()) };
     if !window::contains(at_ns) {
         return;
     }
-    let Some((mut slot, lost)) = timeline::reserve(here) else { return };
+    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
     let exec = (child == 0).into();
     let (pid, comm) = (task.pid(), task.comm());
     slot.write(ForkExecRecord {

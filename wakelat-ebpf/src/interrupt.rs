@@ -1,6 +1,5 @@
 //! Interrupts and softirqs (`irq_handler_*`, `softirq_*`, `irq_vectors:*`), which take a CPU from its
-//! task without a switch: emits an [`InterruptRecord`] when one ends. Also stores the C-state that
-//! `cpu_idle` reports.
+//! task without a switch: emits an [`InterruptRecord`] when one ends.
 //!
 //! The start time is all that has to be stored, one per CPU and source, because no two of a source
 //! overlap on a CPU: handlers and the CPU's own interrupts run with interrupts off, handlers of a shared
@@ -13,7 +12,7 @@ use wakelat_common::{
     timeline::{InterruptRecord, kind},
 };
 
-use crate::{timeline, wait_record, window};
+use crate::{cpu_state, wait_record, window};
 
 /// An interrupt or softirq of `source` begins: stores the time.
 #[inline(always)]
@@ -21,7 +20,7 @@ pub fn enter(source: u8) {
     if !window::is_open() {
         return;
     }
-    let Some(here) = timeline::cpu_state() else { return };
+    let Some(here) = cpu_state::get() else { return };
     // SAFETY: the pointer is to this CPU's own entry, and only this source writes this word while it is
     // active; the helper has no arguments and no side effects.
     unsafe { (*here).from_ns[usize::from(source)] = bpf_ktime_get_ns() };
@@ -34,7 +33,7 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     if !window::is_open() {
         return;
     }
-    let Some(here) = timeline::cpu_state() else { return };
+    let Some(here) = cpu_state::get() else { return };
     // SAFETY: the pointer is to this CPU's own entry, and only this source writes this word while it is
     // active.
     let from_ns = core::mem::take(unsafe { &mut (*here).from_ns[usize::from(from)] });
@@ -46,7 +45,7 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     if !window::contains(to_ns) {
         return;
     }
-    let Some((mut slot, lost)) = timeline::reserve(here) else { return };
+    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
     slot.write(InterruptRecord {
         kind: kind::INTERRUPT,
         source: from,
@@ -66,22 +65,4 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
 #[inline(always)]
 pub fn nameless() -> [u8; COMM_LEN] {
     *b"nameless\0\0\0\0\0\0\0\0"
-}
-
-/// `cpu_idle`: the CPU enters a C-state, or leaves the one that it was in.
-#[inline(always)]
-pub fn idle(state: u32) {
-    // `PWR_EVENT_EXIT` (include/trace/events/power.h) is -1.
-    if state >= u8::MAX.into() || !window::is_open() {
-        return;
-    }
-    let Some(here) = timeline::cpu_state() else { return };
-    // SAFETY: the pointer is to this CPU's own entry. Only the idle task and switches write these words,
-    // and no switch is in progress while the CPU idles; the helper has no arguments and no side effects.
-    unsafe {
-        (*here).idle_state = state + 1;
-        if (*here).current.pid != 0 && (*here).idle_since_ns == 0 {
-            (*here).idle_since_ns = bpf_ktime_get_ns();
-        }
-    }
 }

@@ -13,6 +13,10 @@ mod accessors {
 #[cfg(target_arch = "bpf")]
 mod classic_fields;
 #[cfg(target_arch = "bpf")]
+mod cpu_idle;
+#[cfg(target_arch = "bpf")]
+mod cpu_state;
+#[cfg(target_arch = "bpf")]
 mod ended_wait;
 #[cfg(target_arch = "bpf")]
 mod entry;
@@ -28,6 +32,8 @@ mod interrupt;
 mod kernel_structs;
 #[cfg(target_arch = "bpf")]
 mod maps;
+#[cfg(target_arch = "bpf")]
+mod migration;
 #[cfg(target_arch = "bpf")]
 mod osnoise_tracers;
 #[cfg(target_arch = "bpf")]
@@ -49,7 +55,7 @@ mod task_sampling;
 #[cfg(target_arch = "bpf")]
 mod task_table;
 #[cfg(target_arch = "bpf")]
-mod timeline;
+mod wait_clocks;
 #[cfg(target_arch = "bpf")]
 mod wait_record;
 #[cfg(target_arch = "bpf")]

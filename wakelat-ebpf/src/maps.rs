@@ -92,7 +92,7 @@ static PROGRAMS_NEST: Global<u32> = Global::new(0);
 
 /// The timeline records to emit: bits of [`wakelat_common::timeline::feature`].
 #[unsafe(no_mangle)]
-pub static TIMELINE_FEATURES: Global<u32> = Global::new(0);
+static TIMELINE_FEATURES: Global<u32> = Global::new(0);
 
 /// The programs wake the reader once the ring buffer holds this many bytes; below that, the reader
 /// polls.
@@ -103,6 +103,13 @@ static RING_WATERMARK: Global<u64> = Global::new(u64::MAX);
 #[inline(always)]
 pub fn wants(class: Class) -> bool {
     Classes(CLASSES.load()).contains(class)
+}
+
+/// Whether `part`, a bit of [`wakelat_common::timeline::feature`], is enabled. A constant by the time a program is
+/// verified.
+#[inline(always)]
+pub fn feature_enabled(part: u32) -> bool {
+    TIMELINE_FEATURES.load() & part != 0
 }
 
 /// Whether the ring buffer holds at least [`RING_WATERMARK`] bytes.

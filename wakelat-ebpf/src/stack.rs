@@ -18,7 +18,7 @@ use wakelat_common::{
     timeline::kind,
 };
 
-use crate::{filter, kernel_structs::TaskFields, maps::wants, task_sampling, timeline, wait_record};
+use crate::{cpu_state, filter, kernel_structs::TaskFields, maps::wants, task_sampling, wait_record};
 
 /// Kernel stacks by ID. Read by user space. The loader makes room if stacks are requested.
 #[btf_map]
@@ -73,7 +73,7 @@ pub fn of_prev<T: TaskFields>(ctx: &impl StackIdContext, task: T, pid: u32, prev
 /// Takes the kernel and the user stack of the current task and sends their IDs.
 #[inline(always)]
 fn emit(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
-    let (Some(budget), Some(here)) = (STACK_BUDGET.get_ptr_mut(0), timeline::cpu_state()) else { return };
+    let (Some(budget), Some(here)) = (STACK_BUDGET.get_ptr_mut(0), cpu_state::get()) else { return };
     // SAFETY: the pointer is to this CPU's own entry, and interrupts are off: see `STACK_BUDGET`.
     let budget = unsafe { &mut *budget };
     // SAFETY: no arguments, no side effects.
@@ -87,7 +87,7 @@ fn emit(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
     // SAFETY: no arguments, no side effects.
     let (now, cpu, by) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid()) };
     budget.pay(now.saturating_sub(began_ns), kernel, user);
-    let Some((mut slot, lost)) = timeline::reserve(here) else { return };
+    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
     let (by_pid, by_tgid) = (by as u32, (by >> 32) as u32);
     slot.write(StackRecord {
         kind: kind::STACK,

@@ -1,7 +1,7 @@
 //! `sched_switch` when a timeline is requested: emits a switch record for every switch, with the wait
 //! that it ends.
 //!
-//! Does the bookkeeping of [`switch::switch`] and also reads both tasks, the CPU's C-state and the
+//! Does the bookkeeping of [`switch_waits`] and also reads both tasks, the CPU's C-state and the
 //! kernel's count of switches. Emits a [`SwitchRecord`], or a [`SwitchRecordFull`] if the last record
 //! does not describe `prev`.
 
@@ -22,20 +22,20 @@ use wakelat_common::{
 };
 
 use crate::{
+    cpu_state,
     ended_wait::EndedWait,
     filter,
     kernel_structs::{Read, Task, TaskFields as _, name_of},
-    maps::{CpuCounters, WITH_CGROUP},
+    maps::{CpuCounters, WITH_CGROUP, feature_enabled},
     stack,
     switch_waits::{self, SwitchContext},
-    timeline::{self, feature_enabled},
-    wait_record, window,
+    wait_clocks, wait_record, window,
 };
 
 /// A CPU checks the fill level of the ring buffer once in this many switches. Must be a power of two.
 const CHECK_RING_EVERY: u32 = 16;
 
-/// Replaces [`switch::switch`]. Handles `prev` and `next` at one instant, so the wait of `prev` begins
+/// Replaces [`switch_waits`]. Handles `prev` and `next` at one instant, so the wait of `prev` begins
 /// exactly where its slice ends.
 #[inline(always)]
 pub fn switch<R: Read>(ctx: &impl StackIdContext, preempt: bool, prev: Task<R>, next: Task<R>) {
@@ -126,7 +126,7 @@ impl WaitInfo {
     fn of<R: Read>(ending: EndedWait, next: Task<R>) -> Self {
         let EndedWait { pending, context, now, latency_ns, .. } = ending;
         let delivery_ns = pending.delivery_ns();
-        let deltas = context.end(timeline::clocks_of_wait(next, context), now - pending.at_ns);
+        let deltas = context.end(wait_clocks::during(next, context), now - pending.at_ns);
         Self {
             sampling_shift: pending.sampling_shift,
             class: pending.class,
@@ -154,7 +154,7 @@ fn emit<R: Read>(
     (next, next_pid): (Task<R>, u32),
     wait: WaitInfo,
 ) -> bool {
-    let Some(here) = timeline::cpu_state() else { return false };
+    let Some(here) = cpu_state::get() else { return false };
     let (idle_state, check_ring) = count_switch(here, prev_pid == 0);
     // SAFETY: the pointer is to this CPU's own entry. A switch has interrupts off, so nothing writes it
     // meanwhile.
@@ -214,12 +214,12 @@ fn emit<R: Read>(
     let recorded = unsafe { mem::replace(&mut (*here).current, current) };
     let unchanged = (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, recorded);
     let sent = if unchanged {
-        timeline::reserve(here).map(|(mut slot, lost)| {
+        cpu_state::reserve(here).map(|(mut slot, lost)| {
             slot.write(record(kind::SWITCH, lost));
             wait_record::submit(slot, check_ring);
         })
     } else {
-        timeline::reserve(here).map(|(mut slot, lost)| {
+        cpu_state::reserve(here).map(|(mut slot, lost)| {
             slot.write(SwitchRecordFull {
                 switch: record(kind::SWITCH_FULL, lost),
                 prev_tgid: prev.tgid(),

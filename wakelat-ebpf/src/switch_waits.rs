@@ -2,16 +2,14 @@
 //! sample or counts in a histogram.
 
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
-use wakelat_common::{Class, Counter, pending_wait::PrevState, timeline::feature, wait_context::TrackedTask};
+use wakelat_common::{Class, Counter, pending_wait::PrevState, task_table::TrackedTask, timeline::feature};
 
 use crate::{
     ended_wait::EndedWait,
     filter, histogram,
     kernel_structs::TaskFields,
-    maps::{AGGREGATE, CpuCounters, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, wants},
-    program_run_budget, task_sampling, task_table,
-    timeline::{self, feature_enabled},
-    wait_record, window,
+    maps::{AGGREGATE, CpuCounters, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, feature_enabled, wants},
+    program_run_budget, task_sampling, task_table, wait_clocks, wait_record, window,
 };
 
 /// When and where a switch happens.
@@ -125,7 +123,7 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl
         entry.pending.preempt(now, pid, cpu, wanted, leaving);
         entry.pending.sampling_shift = shift;
         if feature_enabled(feature::SWITCHES) {
-            entry.context.begin(cpu, false, timeline::clocks(prev));
+            entry.context.begin(cpu, false, wait_clocks::at_start(prev));
         }
     };
     if let Some(entry) = known {

@@ -48,7 +48,7 @@ use aya_ebpf::{
     btf_maps::{Array, HashMap},
     macros::btf_map,
 };
-use wakelat_common::wait_context::{Slot, TrackedTask};
+use wakelat_common::task_table::{Slot, TrackedTask};
 
 use crate::{kernel_structs::TaskFields, maps::add};
 

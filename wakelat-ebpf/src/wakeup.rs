@@ -13,17 +13,16 @@ use aya_log_ebpf::info;
 use wakelat_common::{
     Class, Counter,
     pending_wait::{PendingWait, WakeupOutcome},
-    timeline::feature,
-    wait_context::{TrackedTask, WaitContext},
+    task_table::TrackedTask,
+    timeline::{WakeupRecord, feature, kind},
+    wait_context::WaitContext,
 };
 
 use crate::{
-    filter,
+    cpu_state, filter,
     kernel_structs::TaskFields,
-    maps::{CpuCounters, FROM_WAKING, TRIGGER_RULES, wants},
-    program_run_budget, stack, task_sampling, task_table,
-    timeline::{self, feature_enabled},
-    window,
+    maps::{CpuCounters, FROM_WAKING, TRIGGER_RULES, feature_enabled, wants},
+    program_run_budget, stack, task_sampling, task_table, wait_clocks, wait_record, window,
 };
 
 /// `sched_waking`: stores when, by which task and from which CPU the task is woken. Fires in the waker's
@@ -118,7 +117,7 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     let pid = task.pid();
     if feature_enabled(feature::WAKEUPS) {
         if filter::wants(task, pid) {
-            timeline::emit_wakeup(task, pid, class);
+            emit_record(task, pid, class);
         }
         // Wakeup records are also wanted if waits of this class were not requested.
         if !wants(class) {
@@ -177,6 +176,33 @@ pub fn wakeup<T: TaskFields>(ctx: &impl StackIdContext, task: T, class: Class) {
     }
 }
 
+/// Emits a [`WakeupRecord`] for `task`, whether or not the wakeup begins a wait.
+#[inline(always)]
+fn emit_record<T: TaskFields>(task: T, pid: u32, class: Class) {
+    let Some(here) = cpu_state::get() else { return };
+    // SAFETY: no arguments, no side effects.
+    let (at_ns, cpu, waker_pid) =
+        unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
+    if !window::contains(at_ns) {
+        return;
+    }
+    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
+    slot.write(WakeupRecord {
+        kind: kind::WAKEUP,
+        class: class as u8,
+        running: task.on_cpu().into(),
+        reserved: 0,
+        cpu,
+        lost,
+        pid,
+        at_ns,
+        target_cpu: task.cpu(),
+        waker_pid,
+        comm: task.comm(),
+    });
+    wait_record::submit(slot, false);
+}
+
 /// Discards what `sched_waking` stored for a task that is running: no wait begins with it.
 #[inline(always)]
 fn clear_waker<T: TaskFields>(task: T, pid: u32) {
@@ -197,7 +223,7 @@ fn begin_context<T: TaskFields>(task: T, pending: &PendingWait, context: &mut Wa
     // SAFETY: no arguments, no side effects.
     let here = unsafe { bpf_get_smp_processor_id() };
     let remote = pending.waking_at_ns != 0 && context.waker_cpu != here;
-    context.begin(task.cpu(), remote, timeline::clocks(task));
+    context.begin(task.cpu(), remote, wait_clocks::at_start(task));
 }
 
 /// Counts a wakeup that starts no wait. It has no switch-in whose CPU the filter could test, so the

@@ -4,7 +4,7 @@
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{WorkItemRecord, kind};
 
-use crate::{kernel_structs, timeline, wait_record, window};
+use crate::{cpu_state, kernel_structs, wait_record, window};
 
 /// In place of a function: the work item ends.
 pub const NONE: u64 = 0;
@@ -16,14 +16,14 @@ pub fn emit(function: u64) {
     if !window::is_open() || !kernel_structs::is_worker() {
         return;
     }
-    let Some(here) = timeline::cpu_state() else { return };
+    let Some(here) = cpu_state::get() else { return };
     // SAFETY: no arguments, no side effects.
     let (at_ns, cpu, pid) =
         unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid() as u32) };
     if !window::contains(at_ns) {
         return;
     }
-    let Some((mut slot, lost)) = timeline::reserve(here) else { return };
+    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
     slot.write(WorkItemRecord { kind: kind::WORK_ITEM, reserved: [0; 3], cpu, lost, pid, at_ns, function });
     wait_record::submit(slot, false);
 }

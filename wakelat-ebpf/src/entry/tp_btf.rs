@@ -8,9 +8,9 @@ use wakelat_common::{
 };
 
 use crate::{
-    fork_exec, interrupt,
+    cpu_idle, fork_exec, interrupt,
     kernel_structs::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
-    switch_events, switch_queue_clock, switch_waits, timeline, wakeup, work_item,
+    migration, switch_events, switch_queue_clock, switch_waits, wakeup, work_item,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -62,14 +62,14 @@ fn switch_record(ctx: BtfTracePointContext) -> i32 {
 // TP_PROTO(struct task_struct *p, int dest_cpu)
 #[btf_tracepoint(function = "sched_migrate_task")]
 fn sched_migrate_task(ctx: BtfTracePointContext) -> i32 {
-    timeline::emit_migration(Task::<Direct>::new(ctx.arg(0)), ctx.arg::<u64>(1) as u32);
+    migration::migrate(Task::<Direct>::new(ctx.arg(0)), ctx.arg::<u64>(1) as u32);
     0
 }
 
 // TP_PROTO(unsigned int state, unsigned int cpu_id), include/trace/events/power.h
 #[btf_tracepoint(function = "cpu_idle")]
 fn cpu_idle(ctx: BtfTracePointContext) -> i32 {
-    interrupt::idle(ctx.arg::<u64>(0) as u32);
+    cpu_idle::set_state(ctx.arg::<u64>(0) as u32);
     0
 }
 

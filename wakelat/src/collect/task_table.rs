@@ -8,7 +8,7 @@ use aya::{
 };
 use wakelat_common::{
     pending_wait::PendingWait,
-    wait_context::{Slot, TrackedTask},
+    task_table::{Slot, TrackedTask},
 };
 
 use super::{map::take, mapped_array::MappedArray};
