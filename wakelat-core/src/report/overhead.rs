@@ -1,0 +1,59 @@
+//! The overhead of measuring a window, and the sampling that limits it.
+
+use serde::{Deserialize, Serialize};
+
+/// What was sampled to stay below an overhead limit: a random part of the tasks, each with all its waits, and
+/// if this was not enough, also a part of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// The limit: millionths of the time of all CPUs.
+    pub limit_ppm: u32,
+    /// At the lowest sampling shift in the window, one task in this many was sampled.
+    pub one_in_least: u32,
+    /// At the highest sampling shift in the window, one task in this many was sampled.
+    pub one_in_most: u32,
+    /// Length of the window without its pauses: ns.
+    pub measured_ns: u64,
+}
+
+/// The overhead of measuring in this window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// Number of online CPUs.
+    pub cpus: u32,
+    /// wakelat's own CPU time, in user space and in the kernel: ns.
+    pub tool_ns: u64,
+    /// CPU time of the BPF programs; `None` if the kernel does not account them for this user.
+    pub programs: Option<ProgramTime>,
+}
+
+/// CPU time of the BPF programs, extrapolated by the number of switches from the slices in which the kernel
+/// accounted them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramTime {
+    /// CPU time of all programs, including one reading of the clock per run: ns.
+    pub ns: u64,
+    /// Context switches of the whole machine while the programs were attached.
+    pub switches: u64,
+    /// Total length of the slices: ns.
+    pub accounted_ns: u64,
+}
+
+impl Overhead {
+    /// CPU time of the programs and of wakelat itself: ns.
+    pub fn total_ns(&self) -> u64 {
+        self.tool_ns + self.programs.map_or(0, |programs| programs.ns)
+    }
+
+    /// CPU time of all CPUs in a window of `duration_ns`: ns.
+    pub fn capacity_ns(&self, duration_ns: u64) -> u64 {
+        duration_ns.saturating_mul(self.cpus.into())
+    }
+}
+
+impl ProgramTime {
+    /// CPU time per switch, including the programs on wakeups: ns, rounded; `None` if there was no switch.
+    pub fn per_switch_ns(&self) -> Option<u64> {
+        (self.switches > 0).then(|| (self.ns + self.switches / 2) / self.switches)
+    }
+}
