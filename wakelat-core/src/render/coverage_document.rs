@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::queued_coverage::SwitchInsDocument;
+use super::queued_coverage_document::SwitchInsDocument;
 use crate::{
     aggregate::distribution::Maximum,
     report::{Coverage, CoverageTerms},

@@ -8,7 +8,7 @@ use super::{
     BreakdownRenderer, EventRenderer, PERCENTILES, RenderContext, ReportRenderer, ReportView, Style, WaitRenderer,
     coverage_document::terms,
     event_document::EventFields,
-    queued_coverage, timestamps,
+    queued_coverage_document, timestamps,
     wait_document::{WaitFields, component_fields},
 };
 use crate::{
@@ -120,7 +120,9 @@ impl CsvReports {
         }));
         columns.extend(["requested_ns", "skipped_intervals", "reader_waited_ns", "not_written"].map(str::to_owned));
         columns.push("run_ns".to_owned());
-        columns.extend(queued_coverage::terms(&SwitchInTerms::default()).map(|(name, _)| format!("switch_ins_{name}")));
+        columns.extend(
+            queued_coverage_document::terms(&SwitchInTerms::default()).map(|(name, _)| format!("switch_ins_{name}")),
+        );
         columns
     }
 
@@ -179,7 +181,7 @@ impl CsvReports {
         cells.extend([optional(report.reader_waited_ns), report.not_written.to_string()]);
         cells.push(optional(group.and_then(|group| group.run_ns)));
         let has_switch_ins = coverage.switch_ins.is_some();
-        let values = queued_coverage::terms(&coverage.switch_ins.unwrap_or_default());
+        let values = queued_coverage_document::terms(&coverage.switch_ins.unwrap_or_default());
         cells.extend(values.map(|(_, value)| optional(value.filter(|_| has_switch_ins))));
         cells
     }

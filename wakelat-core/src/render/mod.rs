@@ -39,6 +39,7 @@ mod event_document;
 pub(crate) mod key_document;
 pub mod labels;
 pub(crate) mod queued_coverage;
+pub(crate) mod queued_coverage_document;
 pub(crate) mod report_document;
 #[cfg(test)]
 mod schema_tests;
