@@ -1,5 +1,7 @@
 //! Reads the records of the timerlat and osnoise tracers by BPF programs on their tracepoints.
 
+pub mod decode;
+
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context as _, Result};

@@ -5,9 +5,10 @@ use std::{io::Write, path::Path};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::config::Attach;
+use super::print::print;
+use crate::config::{Attach, OutputConfig};
 use wakelat_core::render::{
-    Style,
+    OutputFormat, Style,
     style::TextStyle,
     text_line::{TextLine, clean, width},
 };
@@ -33,12 +34,18 @@ struct Checklist<'a> {
     checks: &'a [Requirement],
 }
 
-/// Checks this kernel and this user, and prints the findings. Returns whether wakelat can measure.
+/// `doctor`: checks this kernel and this user. Returns whether wakelat can measure.
 ///
 /// # Errors
 /// If the output cannot be written.
-pub fn run(json: bool, style: &Style, out: &mut dyn Write) -> Result<bool> {
-    write(&Features::detect(None), machine(Machine::detect()), json, style, out)
+pub fn doctor(output: &OutputConfig) -> Result<bool> {
+    let json = output.format == OutputFormat::Json;
+    let mut can_measure = false;
+    print(output, |style, out| {
+        can_measure = write(&Features::detect(None), machine(Machine::detect()), json, style, out)?;
+        Ok(())
+    })?;
+    Ok(can_measure)
 }
 
 /// The requirement of every measuring command: procfs and sysfs can be read. `None` if they can.
@@ -319,7 +326,7 @@ mod tests {
     #[test]
     fn the_doctor_needs_no_privilege() {
         let mut out = Vec::new();
-        run(false, &Style::default(), &mut out).unwrap();
+        write(&Features::detect(None), machine(Machine::detect()), false, &Style::default(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.ends_with("wakelat can measure here\n") || text.ends_with("wakelat cannot measure here\n"));
     }

@@ -1,4 +1,4 @@
-//! `wakelat events`: lists the tracepoints of this kernel with their fields and their state.
+//! `events`: lists the tracepoints of this kernel with their fields and their state.
 
 mod document;
 
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 
 use self::document::TracepointDocument;
+use super::print::print;
 use crate::config::{ConfigError, EventsConfig};
 use wakelat_core::render::OutputFormat;
 use wakelat_core::render::style::{Style, TextStyle};
@@ -120,12 +121,12 @@ impl TracepointState {
     }
 }
 
-/// Lists the requested tracepoints.
+/// `events`: lists the tracepoints of this kernel.
 ///
 /// # Errors
-/// If tracefs cannot be read, or no tracepoint matches.
-pub fn run(config: &EventsConfig, style: &Style, out: &mut dyn Write) -> Result<()> {
-    list(&TracefsMount::mounted()?, config, style, out)
+/// If tracefs cannot be read, no tracepoint matches, or the output cannot be written.
+pub fn events(config: &EventsConfig) -> Result<()> {
+    print(&config.output, |style, out| list(&TracefsMount::mounted()?, config, style, out))
 }
 
 fn list(tracefs: &TracefsMount, config: &EventsConfig, style: &Style, out: &mut dyn Write) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Runs `wakelat hist-trigger`: renders the histograms of a source, or prints commands.
+//! `hist-trigger`: renders the histograms of a source, or prints commands.
 
 mod source;
 
@@ -7,18 +7,28 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::config::{ConfigError, HistTriggerAction, PrintConfig};
+use super::print::print;
+use crate::config::{ConfigError, HistTriggerAction, HistTriggerConfig, PrintConfig};
 use wakelat_core::render::Style;
 use wakelat_tracefs::TracefsMount;
 use wakelat_tracefs::hist_trigger::unit::units_of;
 use wakelat_tracefs::hist_trigger::{SelectionError, chart, json, table};
+
+/// `hist-trigger`: renders the output of hist triggers, or prints the commands that place them.
+///
+/// # Errors
+/// If the input cannot be read or is not the output of hist triggers, a flag does not fit it, or the output cannot be
+/// written.
+pub fn hist_trigger(config: &HistTriggerConfig) -> Result<()> {
+    print(&config.output, |style, out| run(&config.action, style, out))
+}
 
 /// Runs the subcommand and writes its result to `out`.
 ///
 /// # Errors
 /// If the input cannot be read or is not the output of hist triggers, or a unit or selection does not fit the
 /// input ([`ConfigError::Usage`]).
-pub fn run(action: &HistTriggerAction, style: &Style, out: &mut dyn Write) -> Result<()> {
+fn run(action: &HistTriggerAction, style: &Style, out: &mut dyn Write) -> Result<()> {
     let usage = |error: SelectionError| ConfigError::Usage(error.to_string());
     match action {
         HistTriggerAction::Show(source, unit) => source::each(source, out, |histogram| {
@@ -29,11 +39,11 @@ pub fn run(action: &HistTriggerAction, style: &Style, out: &mut dyn Write) -> Re
             source::each(source, out, |histogram| Ok(chart::chart(histogram, selection, *unit, style).map_err(usage)?))
         }
         HistTriggerAction::Json(source) => source::each(source, out, |histogram| Ok(json::document(histogram)? + "\n")),
-        HistTriggerAction::Print(config) => print(config, out),
+        HistTriggerAction::Print(config) => print_commands(config, out),
     }
 }
 
-fn print(config: &PrintConfig, out: &mut dyn Write) -> Result<()> {
+fn print_commands(config: &PrintConfig, out: &mut dyn Write) -> Result<()> {
     // Commands for another machine use the standard mount point of tracefs.
     let mounted = config.is_for_this_machine.then(|| TracefsMount::mounted().ok()).flatten();
     let root = mounted.as_ref().map_or(Path::new("/sys/kernel/tracing"), TracefsMount::root);

@@ -1,6 +1,5 @@
 //! `timerlat` and `osnoise`: a run of the kernel's tracer, or its saved trace.
 
-mod bpf_records;
 mod listeners;
 mod run;
 mod saved_trace;
@@ -9,7 +8,7 @@ mod user_threads;
 
 use anyhow::Result;
 
-use super::style;
+use super::terminal_style::style;
 use crate::{
     config::{LiveConfig, OsnoiseConfig, TimerlatConfig, TracerInput},
     session::StopReason,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::{Result, bail};
 use rustix::fs::Mode;
 
-use super::{run, style, why::timeline};
+use super::{measurement::measure, terminal_style::style, why::timeline};
 use crate::{
     collect::TimelineSettings,
     config::Config,
@@ -31,7 +31,7 @@ pub fn record(config: &Config, collected: CollectedEvents) -> Result<StopReason>
     let stderr_style = (!config.output.quiet).then(|| style(&config.output).0);
     let mut view =
         RecordView { header: Some(header), timeline: timeline(collected), recorder: Recorder::default(), stderr_style };
-    match run(config, &mut view)? {
+    match measure(config, &mut view)? {
         StopReason::NoReader => bail!("the recording is incomplete: its reader closed the pipe before the end"),
         stop => Ok(stop),
     }

@@ -7,7 +7,11 @@ use std::{
 
 use anyhow::Result;
 
-use super::{keys, run, style, terminal, timeline_for_grouping};
+use super::{
+    hist::timeline_for_grouping,
+    measurement::measure,
+    terminal_style::{style, terminal},
+};
 use crate::{
     collect::TimelineSettings,
     config::{Config, TableConfig},
@@ -26,7 +30,7 @@ use wakelat_kernel::thread_run_time::RunTimes;
 /// Errors of [`crate::session::run`].
 pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
     let (style, _) = style(&config.output);
-    let keys = keys(config);
+    let keys = config.key_names();
     let view = render::ReportView::Table { sort: table.sort, limit: table.limit };
     let mut top = TopView {
         reports: config.output.format.reports(view, &keys, style.clone()),
@@ -37,7 +41,7 @@ pub fn top(config: &Config, table: TableConfig) -> Result<StopReason> {
         keys,
         style,
     };
-    run(config, &mut top)
+    measure(config, &mut top)
 }
 
 struct TopView {

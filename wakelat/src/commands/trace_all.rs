@@ -4,7 +4,10 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::{run, stderr_style, style};
+use super::{
+    measurement::measure,
+    terminal_style::{stderr_style, style},
+};
 use crate::{
     collect::{MigrationScope, TimelineSettings},
     config::{Config, FilterConfig, TraceAllConfig},
@@ -34,7 +37,7 @@ pub fn trace_all(config: &Config, all: &TraceAllConfig) -> Result<StopReason> {
         filter: &config.filter,
         warming_up: config.window.warm_up_ns > 0,
     };
-    run(config, &mut view)
+    measure(config, &mut view)
 }
 
 /// Prints events as lines.

@@ -4,7 +4,10 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::{run, stderr_style, style};
+use super::{
+    measurement::measure,
+    terminal_style::{stderr_style, style},
+};
 use crate::{
     collect,
     config::Config,
@@ -28,7 +31,7 @@ pub fn trace_breakdown(config: &Config) -> Result<StopReason> {
         stderr_style: stderr_style(config, &style),
         renderer: config.output.format.breakdowns(config.from, style),
     };
-    run(config, &mut view)
+    measure(config, &mut view)
 }
 
 /// Prints breakdowns of waits as lines.

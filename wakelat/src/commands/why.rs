@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context as _, Result};
 
-use super::{prepare, stack_symbolizer::StackSymbolizer, style};
+use super::{measurement::prepare, terminal_style::style};
 use crate::{
     collect::{Collector, TimelineSettings},
     config::{self, Config, OutputConfig},
@@ -12,6 +12,7 @@ use crate::{
         self, StopReason, View,
         output::{Output, WriteResult},
         saved_input,
+        stack_symbolizer::StackSymbolizer,
     },
 };
 use wakelat_core::{

@@ -7,6 +7,7 @@ pub mod number;
 pub mod size;
 
 mod aggregation_mode;
+mod classic_tracepoints;
 mod error;
 mod events;
 mod filter;
@@ -129,6 +130,11 @@ impl Config {
     pub(crate) fn set_all_classes(&mut self) -> Result<(), ConfigError> {
         (self.classes, self.merged) = (all_classes(), false);
         self.check_can_record_events()
+    }
+
+    /// The names of the grouping keys, in their order.
+    pub(crate) fn key_names(&self) -> Vec<&'static str> {
+        self.by.iter().map(|key| key.name()).collect()
     }
 
     /// Reports at an interval.

@@ -1,6 +1,7 @@
 //! The event loop of a run: drains the ring buffer into groups, and ends each window with a report.
 
 pub(crate) mod clock;
+mod environment;
 mod keyboard;
 mod last_window_end;
 mod name_resolver;
@@ -11,6 +12,7 @@ mod program_cost;
 pub(crate) mod program_settings;
 mod progress;
 pub(crate) mod saved_input;
+pub(crate) mod stack_symbolizer;
 pub(crate) mod stop_reason;
 pub(crate) mod threshold_action;
 mod view;
@@ -18,14 +20,13 @@ mod window;
 pub(crate) mod window_schedule;
 mod writer;
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, Result};
 use tokio::{
     io::{Interest, unix::AsyncFd},
     time::{MissedTickBehavior, interval, sleep_until},
 };
 
+pub use self::environment::Environment;
 pub use self::stop_reason::StopReason;
 pub use self::view::{Input, InputAction, View};
 use self::{
@@ -57,19 +58,6 @@ use wakelat_core::{
     },
     wait::Wait,
 };
-
-/// The machine that the run measures.
-#[derive(Clone, Debug, Default)]
-pub struct Environment {
-    /// The kernel's release, as `uname -r` prints it.
-    pub kernel: String,
-    /// Mount point of the cgroup v2 hierarchy, if it is mounted.
-    pub cgroup_mount: Option<PathBuf>,
-    /// The file with the kernel's BTF, if there is one.
-    pub btf: Option<PathBuf>,
-    /// Mount point of tracefs, if it is mounted.
-    pub tracefs: Option<PathBuf>,
-}
 
 /// Measures until the run ends, and shows the results through `view`. Blocks. Fails if the kernel refuses to
 /// measure, the output cannot be written, or the threshold's action fails; detaches the programs in any case.

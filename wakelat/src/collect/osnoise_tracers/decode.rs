@@ -1,10 +1,9 @@
-//! Decodes the records in the ring buffer. Pure, and never panics, whatever the bytes.
+//! Decodes the records of the tracers' programs in the ring buffer. Pure, and never panics, whatever the bytes.
 
 use wakelat_common::{
     osnoise_tracers::{TracerRecord, kind},
     record,
 };
-
 use wakelat_core::osnoise_tracers::record::{
     OsnoisePeriod, TimerlatContext, TimerlatEvent, TimerlatRecord, TracedTask, comm,
 };

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::bpf_records;
 use crate::{
-    collect::osnoise_tracers::TracerPrograms,
+    collect::osnoise_tracers::{TracerPrograms, decode::decode},
     config::{SourceChoice, TracerConfig},
     session::clock,
 };
@@ -133,7 +132,7 @@ impl RecordSource {
         }
         if let Some(programs) = programs {
             programs.drain(|bytes| {
-                records.push(bpf_records::decode(bytes, local_clock, threads)?);
+                records.push(decode(bytes, local_clock, threads)?);
                 Ok(())
             })?;
         }

@@ -1,14 +1,8 @@
 //! Two checks that work on every kernel, with or without hist triggers. They compare wakelat with the
-//! kernel's own count of each task's waits, and with its own count of context switches. Evaluating them is
-//! pure.
+//! kernel's own count of each task's waits, and with its own count of context switches. Pure.
 
-use std::path::Path;
-
-use anyhow::Result;
-
-use super::schedstat::SchedstatSums;
+use super::{schedstat_sums::SchedstatSums, switch_counts::SwitchCounts};
 use wakelat_core::render::units;
-use wakelat_kernel::context_switches;
 
 /// A check and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,27 +36,6 @@ impl CheckOutcome {
             Self::Disagree => "disagree",
             Self::Unknown => "unknown",
         }
-    }
-}
-
-/// The kernel's number of context switches, and the runs of the program on `sched_switch` read just before
-/// and just after it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SwitchCounts {
-    /// Runs of the program, read before the kernel's number.
-    pub runs_before: u64,
-    /// Context switches that the kernel has counted.
-    pub kernel: u64,
-    /// Runs of the program, read after the kernel's number.
-    pub runs_after: u64,
-}
-
-impl SwitchCounts {
-    /// Reads all three numbers; `runs` returns the current number of runs of the program.
-    pub fn read(proc: &Path, runs: impl Fn() -> Result<u64>) -> Result<Self> {
-        let runs_before = runs()?;
-        let kernel = context_switches::count(proc)?;
-        Ok(Self { runs_before, kernel, runs_after: runs()? })
     }
 }
 
@@ -120,7 +93,7 @@ fn context_switches(count: u64) -> String {
 ///
 /// A task gets a CPU once for each wait, and the kernel counts how often that happens and how long the task
 /// waited. For each task, the two numbers of waits must be equal, except for waits at the edges of the two
-/// readings ([`super::schedstat`]), `lost` waits, and `untraced` switches: each of these hides the end of
+/// readings ([`super::schedstat_sums`]), `lost` waits, and `untraced` switches: each of these hides the end of
 /// one wait and the start of another.
 ///
 /// If the numbers are equal, the kernel's time is a lower bound. It comes from the run queue's clock, which

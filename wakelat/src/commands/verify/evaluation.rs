@@ -386,7 +386,7 @@ pub(super) mod tests {
         let mut counted = trigger(412, 2);
         counted.tables[0] = HistogramTotals { hits: 500, entries: 20, dropped: 0 };
         let mut measured = WindowMeasurement { already_queued: 1, ..measured(Ok(counted), waits) };
-        let sums = super::super::schedstat::SchedstatSums {
+        let sums = super::super::schedstat_sums::SchedstatSums {
             tasks: 20,
             tasks_differ: 2,
             kernel_waits: 2_451,
@@ -401,7 +401,8 @@ pub(super) mod tests {
             own_ns: 724_000_000,
         };
         let schedstat = checks::schedstat(&sums, 11, 0, CLOCK_NS);
-        let switches = |kernel, runs| checks::SwitchCounts { runs_before: runs, kernel, runs_after: runs };
+        let switches =
+            |kernel, runs| super::super::switch_counts::SwitchCounts { runs_before: runs, kernel, runs_after: runs };
         let (ctxt, _) = checks::ctxt(switches(0, 0), switches(9_547, 9_534), 0, 2);
         measured.checks = vec![schedstat, ctxt];
         measured.evaluate()

@@ -1,9 +1,9 @@
 //! Verifies wakelat's numbers: measures the same window with BPF and with hist triggers, and compares the
 //! two.
 //!
-//! `run` measures; [`evaluation`] evaluates, with [`paired_waits`], [`compare`] and [`checks`]; [`text`] and
-//! [`document`] render the result. Only `run`, [`triggers`], [`schedstat`] with `schedstat_reading`, and the
-//! readings of [`checks`] access the kernel.
+//! `run` measures; [`evaluation`] evaluates, with [`paired_waits`], [`compare`], [`checks`] and
+//! [`schedstat_sums`]; [`text`] and [`document`] render the result. Only `run`, [`placed_triggers`],
+//! [`schedstat_reading`] and [`switch_counts`] access the kernel.
 
 pub mod checks;
 pub mod compare;
@@ -12,11 +12,28 @@ pub mod evaluation;
 pub mod paired_waits;
 pub mod placed_triggers;
 mod run;
-pub mod schedstat;
-mod schedstat_reading;
+pub mod schedstat_reading;
+pub mod schedstat_sums;
 pub mod side;
+pub mod switch_counts;
 pub mod text;
 pub mod window;
 
+use anyhow::Result;
+use wakelat_core::report::Mode;
+
+use super::{measurement::prepare_machine, terminal_style::style};
+use crate::{config::VerifyConfig, session::Environment};
+
 pub use evaluation::Verdict;
-pub use run::run;
+
+/// `verify`: measures the same window with hist triggers.
+///
+/// # Errors
+/// Errors of a measurement ([`crate::session::run`]), or if hist triggers are required and cannot be placed.
+pub fn verify(config: &VerifyConfig) -> Result<Verdict> {
+    let features = prepare_machine(&config.resources, Mode::Samples, &config.output, &config.notes)?;
+    let (style, _) = style(&config.output);
+    let release = features.release.clone();
+    run::run(config, &Environment::new(features), &release, &style)
+}

@@ -9,14 +9,16 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use wakelat_common::{Class, Classes, Counter, filter::part};
 
 use super::{
-    checks::{self, Check, SwitchCounts},
+    checks::{self, Check},
     compare,
     document::VerificationDocument,
     evaluation::{NotCompared, Verdict, WindowMeasurement},
     paired_waits::PairedWaits,
     placed_triggers::PlacedTriggers,
-    schedstat::TaskSchedstats,
+    schedstat_reading::read_tasks,
+    schedstat_sums::TaskSchedstats,
     side::ExactCounts,
+    switch_counts::SwitchCounts,
     text,
     window::{TimeBracket, VerifyWindow},
 };
@@ -226,7 +228,8 @@ impl<'a> Run<'a> {
             let wanted_tid = |tid| filter.pids.is_empty() || filter.pids.contains(&tid);
             let wanted = |tid, comm: &_| wanted_tid(tid) && filter.wants_comm(comm);
             let clock_ns = self.waits.window.clock_ns;
-            self.accounts = Some(TaskSchedstats::open(self.proc, monotonic_ns, clock_ns, self.classic, wanted));
+            let readings = read_tasks(self.proc, monotonic_ns, wanted);
+            self.accounts = Some(TaskSchedstats::open(readings, clock_ns, self.classic));
         }
         self.window_start.switches = self.read_switches()?;
         self.drain()?;
@@ -282,7 +285,9 @@ impl<'a> Run<'a> {
         let switches = self.read_switches()?;
         self.drain()?;
         if let Some(accounts) = &mut self.accounts {
-            accounts.close(self.proc, monotonic_ns);
+            let compared = |tid, comm: &_| accounts.compares(tid, comm);
+            let readings: Vec<_> = read_tasks(self.proc, monotonic_ns, compared).collect();
+            accounts.close(readings);
         }
         self.own_side.detach()?;
         if let Ok((collector, _)) = &mut self.trigger_side {

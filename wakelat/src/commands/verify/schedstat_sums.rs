@@ -1,6 +1,6 @@
-//! Compares wakelat's waits with the kernel's own counters of each task in `/proc/TID/schedstat`: how often
+//! Adds up wakelat's waits of each task beside the kernel's own counters of it in `/proc/TID/schedstat`: how often
 //! the task got a CPU, and for how long it was runnable without one (`sched_info`, kernel/sched/stats.h,
-//! 5.10 to 7.2).
+//! 5.10 to 7.2). Pure: [`super::schedstat_reading`] reads the counters.
 //!
 //! The counters are read at the start and at the end of the window. Between the two readings they agree
 //! with wakelat, except for these known differences:
@@ -18,14 +18,13 @@
 //!   checks only that state (`sched_info_depart`): it neither counts nor times such a wait, unless the task
 //!   migrates to another run queue, where the wait begins for the kernel (`sched_info_enqueue`).
 
-use std::{collections::HashMap, path::Path};
+use std::collections::HashMap;
 
 use super::{
-    schedstat_reading::{Reading, comm},
+    schedstat_reading::{Reading, TaskReading},
     window::BracketSide,
 };
 use wakelat_core::wait::{Comm, Wait};
-use wakelat_kernel::task_schedstat::threads;
 
 /// Waits and schedstat readings of the tasks that live through the window.
 pub struct TaskSchedstats {
@@ -94,23 +93,13 @@ pub struct SchedstatSums {
 }
 
 impl TaskSchedstats {
-    /// Takes the first reading of every existing task that is `wanted`. The kernel counts a wait within
-    /// `clock_ns` of the time that wakelat's program reads at its end.
+    /// Takes the first reading of each task to compare. The kernel counts a wait within `clock_ns` of the
+    /// time that wakelat's program reads at its end.
     ///
     /// With `classic`, the programs cannot distinguish a preemption on the way to sleep from others, so the
     /// kernel may count any wait after one.
-    pub fn open(
-        proc: &Path,
-        now_ns: impl Fn() -> u64,
-        clock_ns: u64,
-        classic: bool,
-        wanted: impl Fn(u32, &Comm) -> bool,
-    ) -> Self {
-        let tasks = threads(proc).filter_map(|(tid, path)| {
-            let comm = comm(&path)?;
-            let opened = wanted(tid, &comm).then(|| Reading::of(&path, &now_ns)).flatten()?;
-            Some((tid, Task::new(comm, opened)))
-        });
+    pub fn open(readings: impl IntoIterator<Item = TaskReading>, clock_ns: u64, classic: bool) -> Self {
+        let tasks = readings.into_iter().map(|task| (task.tid, Task::new(task.comm, task.reading)));
         Self { tasks: tasks.collect(), last: HashMap::new(), clock_ns, classic }
     }
 
@@ -145,13 +134,19 @@ impl TaskSchedstats {
         }
     }
 
-    /// Takes the last reading. A wait that is added later still counts if it ended before that.
-    pub fn close(&mut self, proc: &Path, now_ns: impl Fn() -> u64) {
-        for (tid, path) in threads(proc) {
-            if let Some(task) = self.tasks.get_mut(&tid) {
-                // A task that has changed its name was wanted for only part of the window.
-                let same = comm(&path) == Some(task.comm);
-                task.closed = same.then(|| Reading::of(&path, &now_ns)).flatten();
+    /// Whether the task is compared. A task that has changed its name was wanted for only part of the window.
+    pub fn compares(&self, tid: u32, comm: &Comm) -> bool {
+        self.tasks.get(&tid).is_some_and(|task| task.comm == *comm)
+    }
+
+    /// Takes the last reading of each task that is [compared](Self::compares). A wait that is added later
+    /// still counts if it ended before that.
+    pub fn close(&mut self, readings: impl IntoIterator<Item = TaskReading>) {
+        for TaskReading { tid, comm, reading } in readings {
+            if self.compares(tid, &comm)
+                && let Some(task) = self.tasks.get_mut(&tid)
+            {
+                task.closed = Some(reading);
             }
         }
         self.tasks.retain(|_, task| task.closed.is_some());
@@ -235,40 +230,40 @@ impl Task {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use wakelat_common::Class;
 
     use super::*;
+    use crate::commands::verify::window::TimeBracket;
     use wakelat_core::render::testing;
 
     fn wait(tid: u32, at_ns: u64) -> Wait {
         Wait { tid, at_ns, class: Class::Preempted, ..testing::wait() }
     }
 
-    /// A procfs with one sleeping thread that has had this many waits with this total time.
-    fn proc(tid: u32, waits: u64, waited_ns: u64) -> tempfile::TempDir {
-        proc_in_state('S', tid, waits, waited_ns)
+    /// A reading of sleeping task 7, which has had this many waits with this total time.
+    fn reading(at_ns: u64, waits: u64, waited_ns: u64) -> TaskReading {
+        let moment = TimeBracket { before_ns: at_ns, after_ns: at_ns };
+        TaskReading { tid: 7, comm: Comm::new(b"name"), reading: Reading { moment, runnable: false, waits, waited_ns } }
     }
 
-    fn proc_in_state(state: char, tid: u32, waits: u64, waited_ns: u64) -> tempfile::TempDir {
-        let directory = tempfile::tempdir().unwrap();
-        let task = directory.path().join(format!("{tid}/task/{tid}"));
-        fs::create_dir_all(&task).unwrap();
-        fs::write(task.join("comm"), "name\n").unwrap();
-        fs::write(task.join("stat"), format!("{tid} (a) R ) {state} 1 1 0")).unwrap();
-        fs::write(task.join("schedstat"), format!("77 {waited_ns} {waits}\n")).unwrap();
-        directory
+    fn in_state(state: char, task: TaskReading) -> TaskReading {
+        TaskReading { reading: Reading { runnable: state == 'R', ..task.reading }, ..task }
+    }
+
+    fn lasting(ns: u64, task: TaskReading) -> TaskReading {
+        let TimeBracket { before_ns, after_ns } = task.reading.moment;
+        let moment = TimeBracket { before_ns, after_ns: after_ns + ns };
+        TaskReading { reading: Reading { moment, ..task.reading }, ..task }
     }
 
     #[test]
     fn waits_between_the_two_readings_are_compared() {
-        let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
         for at_ns in [49, 51, 70, 80, 99] {
             schedstats.add(&wait(7, at_ns), 10);
         }
         schedstats.add(&wait(8, 80), 10);
-        schedstats.close(proc(7, 15, 1_045).path(), || 100);
+        schedstats.close([reading(100, 15, 1_045)]);
         // Two waits arrive late: one ended before the last reading, one after it.
         schedstats.add(&wait(7, 90), 10);
         schedstats.add(&wait(7, 101), 10);
@@ -280,13 +275,8 @@ mod tests {
 
     #[test]
     fn a_wait_that_ends_during_a_reading_may_be_in_it_or_not() {
-        // Both readings begin when the clock shows 50 and 150, and end at 60 and 160.
-        let clock = |first: u64| {
-            let next = std::cell::Cell::new(first);
-            move || next.replace(next.get() + 10)
-        };
-        let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), clock(50), 2, false, |_, _| true);
-        schedstats.close(proc(7, 12, 1_030).path(), clock(150));
+        let mut schedstats = TaskSchedstats::open([lasting(10, reading(50, 10, 1_000))], 2, false);
+        schedstats.close([lasting(10, reading(150, 12, 1_030))]);
         for at_ns in [47, 48, 62, 63, 147, 148, 162, 163] {
             schedstats.add(&wait(7, at_ns), 10);
         }
@@ -298,9 +288,9 @@ mod tests {
 
     #[test]
     fn time_is_not_compared_if_the_numbers_differ() {
-        let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
         schedstats.add(&wait(7, 80), 10);
-        schedstats.close(proc(7, 12, 90_000).path(), || 100);
+        schedstats.close([reading(100, 12, 90_000)]);
         let sums = schedstats.sums();
         assert_eq!((sums.kernel_waits, sums.own_waits, sums.tasks_differ), (2, 1, 1));
         assert_eq!((sums.kernel_ns, sums.own_ns), (0, 0));
@@ -308,10 +298,10 @@ mod tests {
 
     #[test]
     fn the_kernel_does_not_count_a_wait_after_a_preemption_on_the_way_to_sleep() {
-        let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
         schedstats.add(&wait(7, 80), 10);
         schedstats.add(&Wait { preempted_sleeping: true, ..wait(7, 90) }, 10);
-        schedstats.close(proc(7, 11, 1_010).path(), || 100);
+        schedstats.close([reading(100, 11, 1_010)]);
         let sums = schedstats.sums();
         assert_eq!((sums.own_waits, sums.own_ns, sums.uncounted, sums.tasks_differ), (1, 20, 1, 0));
     }
@@ -319,10 +309,9 @@ mod tests {
     #[test]
     fn only_a_task_runnable_at_the_first_reading_may_have_one_more_wait_in_the_kernel() {
         for (state, kernel_waits, unexplained) in [('S', 1, 0), ('S', 2, 1), ('R', 2, 0), ('R', 3, 1), ('R', 0, 1)] {
-            let opened = proc_in_state(state, 7, 10, 1_000);
-            let mut schedstats = TaskSchedstats::open(opened.path(), || 50, 0, false, |_, _| true);
+            let mut schedstats = TaskSchedstats::open([in_state(state, reading(50, 10, 1_000))], 0, false);
             [wait(7, 80), wait(9, 95)].iter().for_each(|wait| schedstats.add(wait, 10));
-            schedstats.close(proc(7, 10 + kernel_waits, 1_010).path(), || 100);
+            schedstats.close([reading(100, 10 + kernel_waits, 1_010)]);
             let sums = schedstats.sums();
             assert_eq!(sums.unexplained, unexplained, "{state}, {kernel_waits} waits: {sums:?}");
         }
@@ -330,17 +319,10 @@ mod tests {
 
     #[test]
     fn an_extra_wait_of_one_task_does_not_offset_a_missing_one_of_another() {
-        let directory = |waits: [u64; 2]| {
-            let both = tempfile::tempdir().unwrap();
-            for (tid, waits) in (7..).zip(waits) {
-                let one = proc(tid, waits, 0);
-                fs::rename(one.path().join(tid.to_string()), both.path().join(tid.to_string())).unwrap();
-            }
-            both
-        };
-        let mut schedstats = TaskSchedstats::open(directory([0, 0]).path(), || 50, 0, false, |_, _| true);
+        let both = |at_ns, waits| [7, 8].map(|tid| TaskReading { tid, ..reading(at_ns, waits, 0) });
+        let mut schedstats = TaskSchedstats::open(both(50, 0), 0, false);
         [wait(7, 80), wait(7, 90), wait(9, 95)].iter().for_each(|wait| schedstats.add(wait, 10));
-        schedstats.close(directory([1, 1]).path(), || 100);
+        schedstats.close(both(100, 1));
         let sums = schedstats.sums();
         assert_eq!((sums.kernel_waits, sums.own_waits, sums.unexplained), (2, 2, 2));
     }
@@ -350,10 +332,9 @@ mod tests {
         // 30 ns of the kernel's time are in no finished wait; the last one ended 20 ns before the last
         // reading.
         for (state, own_waits, unfinished_ns) in [('S', 1, 0), ('R', 1, 20), ('R', 0, 30)] {
-            let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+            let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
             (0..own_waits).for_each(|_| schedstats.add(&wait(7, 80), 10));
-            let closed = proc_in_state(state, 7, 10 + own_waits, 1_030 + 10 * own_waits);
-            schedstats.close(closed.path(), || 100);
+            schedstats.close([in_state(state, reading(100, 10 + own_waits, 1_030 + 10 * own_waits))]);
             let sums = schedstats.sums();
             assert_eq!(
                 (sums.unfinished_ns, sums.kernel_ns),
@@ -365,9 +346,9 @@ mod tests {
     #[test]
     fn the_kernel_counts_a_preemption_on_the_way_to_sleep_if_the_task_migrated() {
         for (prev_cpu, classic, unexplained) in [(1, false, 1), (0, false, 0), (1, true, 0)] {
-            let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, classic, |_, _| true);
+            let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, classic);
             schedstats.add(&Wait { preempted_sleeping: true, cpu: 1, prev_cpu: Some(prev_cpu), ..wait(7, 90) }, 10);
-            schedstats.close(proc(7, 11, 1_010).path(), || 100);
+            schedstats.close([reading(100, 11, 1_010)]);
             assert_eq!(schedstats.sums().unexplained, unexplained, "from CPU {prev_cpu}, classic: {classic}");
         }
     }
@@ -375,9 +356,9 @@ mod tests {
     #[test]
     fn the_last_wait_on_a_cpu_before_a_reading_may_be_counted_after_it() {
         let unexplained = |ends: &[(u32, u64)], kernel_waits: u64| {
-            let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
+            let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
             ends.iter().for_each(|(tid, at_ns)| schedstats.add(&wait(*tid, *at_ns), 10));
-            schedstats.close(proc(7, 10 + kernel_waits, 1_000).path(), || 100);
+            schedstats.close([reading(100, 10 + kernel_waits, 1_000)]);
             schedstats.add(&wait(8, 120), 10);
             schedstats.sums().unexplained
         };
@@ -392,17 +373,17 @@ mod tests {
 
     #[test]
     fn a_task_that_starts_or_exits_in_the_window_is_left_out() {
-        let mut schedstats = TaskSchedstats::open(proc(7, 10, 1_000).path(), || 50, 0, false, |_, _| true);
-        schedstats.close(proc(8, 14, 1_045).path(), || 100);
+        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
+        schedstats.close([TaskReading { tid: 8, ..reading(100, 14, 1_045) }]);
         assert_eq!(schedstats.sums(), SchedstatSums::default());
     }
 
     #[test]
-    fn only_wanted_tasks_are_compared() {
-        let open = |name: &[u8]| {
-            let wanted = Comm::new(name);
-            TaskSchedstats::open(proc(7, 1, 1).path(), || 50, 0, false, move |tid, comm| tid == 7 && *comm == wanted)
-        };
-        assert!(!open(b"name").tasks.is_empty() && open(b"other").tasks.is_empty());
+    fn a_task_that_has_changed_its_name_is_left_out() {
+        let mut schedstats = TaskSchedstats::open([reading(50, 10, 1_000)], 0, false);
+        assert!(schedstats.compares(7, &Comm::new(b"name")));
+        assert!(!schedstats.compares(7, &Comm::new(b"other")) && !schedstats.compares(8, &Comm::new(b"name")));
+        schedstats.close([TaskReading { comm: Comm::new(b"other"), ..reading(100, 14, 1_045) }]);
+        assert_eq!(schedstats.sums(), SchedstatSums::default());
     }
 }
