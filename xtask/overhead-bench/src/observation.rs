@@ -14,7 +14,7 @@ use super::load::LoadTimes;
 use super::losses::Losses;
 use super::process_usage;
 use super::programs::{EventRuns, RunsByEvent};
-use super::running_instrument::{self, Tool};
+use super::running_instrument::{self, RunningInstrument};
 use super::sigint::InterruptFlag;
 use super::workload::PreparedWorkload;
 
@@ -60,7 +60,11 @@ impl BenchContext<'_> {
     ///
     /// # Errors
     /// Fails if it does not run here.
-    pub fn start<'a>(&self, instrument: &'a Instrument, cpus: &CpuList) -> anyhow::Result<(Tool<'a>, Option<f64>)> {
+    pub fn start<'a>(
+        &self,
+        instrument: &'a Instrument,
+        cpus: &CpuList,
+    ) -> anyhow::Result<(RunningInstrument<'a>, Option<f64>)> {
         // The kernel counts a program's runs only while the statistics are enabled.
         let _accounting = enable_run_stats()?;
         running_instrument::start(instrument, self.empty_programs, cpus, self.directory, self.interrupt)
@@ -69,7 +73,7 @@ impl BenchContext<'_> {
     /// Observes `tool` under `workload`; `before` is the workload's last run without an instrument.
     pub fn observe(
         &self,
-        (tool, start_s): (Tool, Option<f64>),
+        (tool, start_s): (RunningInstrument, Option<f64>),
         workload: &mut PreparedWorkload,
         before: LoadTimes,
     ) -> anyhow::Result<Observation> {

@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// An instrument that measures, stopped when dropped.
-pub enum Tool<'a> {
+pub enum RunningInstrument<'a> {
     /// No instrument.
     Nothing,
     /// The empty programs.
@@ -53,10 +53,10 @@ pub fn start<'a>(
     cpus: &CpuList,
     directory: &Path,
     interrupt: &InterruptFlag,
-) -> anyhow::Result<(Tool<'a>, Option<f64>)> {
+) -> anyhow::Result<(RunningInstrument<'a>, Option<f64>)> {
     let tool = match &instrument.kind {
-        InstrumentKind::Nothing => return Ok((Tool::Nothing, None)),
-        InstrumentKind::Floor => return Ok((Tool::Floor(Floor::attach(empty_programs)?), None)),
+        InstrumentKind::Nothing => return Ok((RunningInstrument::Nothing, None)),
+        InstrumentKind::Floor => return Ok((RunningInstrument::Floor(Floor::attach(empty_programs)?), None)),
         InstrumentKind::Program(tool) => tool,
     };
     for fifo in FIFOS.map(|name| directory.join(name)) {
@@ -83,7 +83,7 @@ pub fn start<'a>(
     })?;
     let first = first.with_context(|| format!("it does not measure after {TIMEOUT:?}: {}", group.last_message()))?;
     interrupt.wait(SETTLE, || Ok(None::<()>))?;
-    Ok((Tool::Program(group, tool), Some(first)))
+    Ok((RunningInstrument::Program(group, tool), Some(first)))
 }
 
 fn has_run(group: &ProcessGroup) -> anyhow::Result<Option<()>> {
@@ -119,7 +119,7 @@ fn event_is_on() -> anyhow::Result<Option<()>> {
     Ok(enabled.starts_with('1').then_some(()))
 }
 
-impl Tool<'_> {
+impl RunningInstrument<'_> {
     /// The processes of the instrument; none if it is not a program.
     pub fn processes(&self) -> anyhow::Result<Vec<u32>> {
         match self {
