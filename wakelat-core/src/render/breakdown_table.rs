@@ -37,14 +37,7 @@ const WAIT_COLUMNS: [Column<Breakdown>; 5] = [
         },
     },
     Column::class(|breakdown, _, _, _| breakdown.ended_wait.wait.class.name().to_owned()),
-    Column {
-        title: "latency",
-        min_width: 8,
-        max_width: 9,
-        align_right: true,
-        style: TextStyle::Strong,
-        cell: |breakdown, _, _, style| units::duration(breakdown.latency_ns, style.unicode),
-    },
+    Column::latency(|breakdown, _, _, style| units::duration(breakdown.latency_ns, style.unicode)),
 ];
 
 /// The columns to drop if the terminal is too narrow, first to last. Task and latency are always shown.

@@ -35,6 +35,11 @@ impl<T> Column<T> {
         Self { title: "cpu", min_width: 4, max_width: 4, align_right: true, style: TextStyle::Plain, cell }
     }
 
+    /// A column for the latency of a wait.
+    pub const fn latency(cell: fn(&T, &RenderContext, usize, &Style) -> String) -> Self {
+        Self { title: "latency", min_width: 8, max_width: 9, align_right: true, style: TextStyle::Strong, cell }
+    }
+
     /// A column for the class of a wait.
     pub const fn class(cell: fn(&T, &RenderContext, usize, &Style) -> String) -> Self {
         Self { title: "class", min_width: 9, max_width: 9, align_right: false, style: TextStyle::Dim, cell }

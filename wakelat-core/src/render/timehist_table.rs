@@ -39,14 +39,7 @@ const COLUMNS: [Column<Slice>; 6] = [
         style: TextStyle::Plain,
         cell: |slice, _, _, style| duration(slice.off_cpu_ns, style),
     },
-    Column {
-        title: "latency",
-        min_width: 8,
-        max_width: 9,
-        align_right: true,
-        style: TextStyle::Strong,
-        cell: |slice, _, _, style| duration(slice.wait.map(|wait| wait.latency_ns), style),
-    },
+    Column::latency(|slice, _, _, style| duration(slice.wait.map(|wait| wait.latency_ns), style)),
     Column {
         title: "run",
         min_width: 8,

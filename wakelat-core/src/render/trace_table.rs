@@ -37,7 +37,7 @@ const COLUMNS: [Column<Wait>; 8] = [
         style: TextStyle::Plain,
         cell: delivery,
     },
-    Column { title: "latency", min_width: 8, max_width: 9, align_right: true, style: TextStyle::Strong, cell: latency },
+    Column::latency(latency),
     Column { title: "waker", min_width: 14, max_width: 23, align_right: false, style: TextStyle::Plain, cell: waker },
     Column { title: "prev", min_width: 14, max_width: 23, align_right: false, style: TextStyle::Plain, cell: prev },
 ];
