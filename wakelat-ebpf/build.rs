@@ -1,4 +1,4 @@
-//! Generates accessors, with CO-RE relocations, for the kernel fields that `src/task.rs` reads: a row per field.
+//! Generates accessors, with CO-RE relocations, for the kernel fields that `src/kernel_structs.rs` reads: a row per field.
 
 use co_re_accessors::{AccessorTable, CHAR, I32, I64, U8, U32, U64, any_width, array, embedded, pointer};
 

@@ -39,7 +39,7 @@
 //!
 //! `owner` and `refcount` are single words, each accessed as a whole. The entry is written before
 //! `owner`, but without a release barrier: only programs that handle the same task use the entry, and
-//! the kernel's locks order them (for the one exception see `switch_out` in switch.rs). See [`remove`]
+//! the kernel's locks order them (for the one exception see `switch_out` in switch_waits.rs). See [`remove`]
 //! for the order between two owners of one slot.
 
 use aya_ebpf::{

@@ -229,3 +229,25 @@ fn every_path_in_the_architecture_exists() {
     }
     assert!(seen > 20, "{seen}");
 }
+
+#[test]
+fn every_source_that_the_documentation_names_exists() {
+    let crates = ["fuzz", "tests", "xtask"].into_iter().map(str::to_owned);
+    let crates =
+        crates.chain(["", "-common", "-core", "-ebpf", "-kernel", "-tracefs"].map(|name| format!("wakelat{name}")));
+    let sources: Vec<String> = crates.flat_map(|directory| files(&directory, "rs")).collect();
+    let pages = ["ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned).into_iter().chain(files("docs", "md"));
+    let mut named = 0;
+    for page in pages {
+        let text = read(&page);
+        let names = text.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs"));
+        // Words in capitals are placeholders for names of the reader's.
+        for name in names.filter(|name| !name.contains(char::is_uppercase)) {
+            let ends =
+                |path: &String| path.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
+            assert!(sources.iter().any(ends), "{page} names `{name}`, which does not exist");
+            named += 1;
+        }
+    }
+    assert!(named > 80, "{named}");
+}

@@ -68,7 +68,7 @@ impl Decoder {
         let known = self.cpus.entry(cpu).or_default();
         known.decoded = known.decoded.wrapping_add(1);
         // An interrupt may lose a record of its own while another record is being sent. The latter may then count more
-        // losses than records behind it (wakelat-ebpf, timeline.rs).
+        // losses than records behind it (wakelat-ebpf/src/cpu_state.rs).
         if (lost.wrapping_sub(known.lost) as i32) > 0 {
             known.lost = lost;
         }
