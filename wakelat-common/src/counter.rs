@@ -34,7 +34,7 @@ pub enum Counter {
     Invalid,
     /// Waits whose switch-in was never seen.
     MissedSwitch,
-    /// Wakeups and preemptions of tasks that are not sampled ([`crate::sampling`]); the filter has not
+    /// Wakeups and preemptions of tasks that are not sampled ([`crate::task_sampling`]); the filter has not
     /// tested them.
     NotSampled,
 }

@@ -32,7 +32,7 @@ pub struct PendingWait {
     pub wanted: u8,
     /// 1 if the task lost its CPU in a sleeping state: [`PrevState::PreemptedSleeping`].
     pub preempted_sleeping: u8,
-    /// The sampling shift in use when the wait began ([`crate::sampling`]).
+    /// The sampling shift in use when the wait began ([`crate::task_sampling`]).
     pub sampling_shift: u8,
 }
 

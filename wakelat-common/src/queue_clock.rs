@@ -259,7 +259,7 @@ pub enum SwitchCounter {
     BelowThreshold,
     /// Waits of a class that was not requested.
     OtherClass,
-    /// Waits of tasks that are not sampled ([`crate::sampling`]).
+    /// Waits of tasks that are not sampled ([`crate::task_sampling`]).
     NotSampled,
     /// No room in the ring buffer.
     RingBufferFull,

@@ -22,7 +22,7 @@ pub const KIND_SAMPLE: u8 = 1;
 pub struct Sample {
     /// The kind of this record: [`KIND_SAMPLE`].
     pub kind: u8,
-    /// The sampling shift of the wait ([`crate::sampling`]): it counts for 2^shift waits.
+    /// The sampling shift of the wait ([`crate::task_sampling`]): it counts for 2^shift waits.
     pub sampling_shift: u8,
     /// A [`crate::Class`] as a number.
     pub class: u8,

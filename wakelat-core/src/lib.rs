@@ -2,7 +2,7 @@
 //!
 //! Data flows in one direction: [`decode`] turns the records of the BPF programs into waits ([`wait`]), [`aggregate`]
 //! groups them into a [`report`], [`timeline`] divides each wait into the components that [`why`] adds up, and [`render`]
-//! shows the result. [`recording`] is a file of the same events. [`timerlat`] does the same for the records of the
+//! shows the result. [`recording`] is a file of the same events. [`osnoise_tracers`] does the same for the records of the
 //! timerlat and osnoise tracers. Nothing here does I/O except through a reader or writer that the caller passes, and
 //! nothing reads a clock: the same input gives the same output.
 //!

@@ -73,7 +73,7 @@ pub trait TaskFields: Copy {
     /// Kernel priority.
     fn prio(self) -> i32;
 
-    /// `SCHED_*`, or [`wakelat_common::record::POLICY_UNKNOWN`].
+    /// `SCHED_*`, or [`wakelat_common::classic_fields::POLICY_UNKNOWN`].
     fn policy(self) -> u32;
 
     /// Whether the task is on a CPU now.

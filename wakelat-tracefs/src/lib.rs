@@ -1,8 +1,8 @@
 //! The kernel's own instruments in tracefs.
 //!
 //! An [`Instance`] of wakelat's own has its triggers and its tracer; [`hist_trigger`] is the language of hist
-//! triggers and of their output, and [`tracer`] runs the timerlat and osnoise tracers. Nothing else in tracefs
-//! changes. The next run finds by name, and removes, what a killed run has left behind ([`leftovers`]).
+//! triggers and of their output, and [`osnoise_tracers`] runs the timerlat and osnoise tracers. Nothing else in
+//! tracefs changes. The next run finds by name, and removes, what a killed run has left behind ([`leftovers`]).
 
 #![forbid(unsafe_code)]
 

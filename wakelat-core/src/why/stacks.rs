@@ -102,7 +102,7 @@ pub struct SymbolizedStacks {
     pub wakee: Option<SymbolizedStack>,
 }
 
-/// What became of the stacks of a window. The stacks of the longest waits are in their [`super::longest::Exemplar`]s.
+/// What became of the stacks of a window. The stacks of the longest waits are in their [`super::worst::Exemplar`]s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackSummary {
     /// The tasks whose stacks were requested.

@@ -2,9 +2,9 @@
 //! the shell commands that set them up.
 //!
 //! [`parse`] reads the output of `cat events/…/hist` for any trigger; [`table`], [`chart`] and [`json`]
-//! render it; [`recipe`] is the trigger recipe for wakeup latency, which `print` writes as shell commands
-//! and `verify` places. Nothing here does I/O except through a
-//! reader that the caller passes.
+//! render it; [`wakeup_latency`] is the trigger recipe for wakeup latency, which `print` writes as shell commands
+//! and `verify` places. Nothing here does I/O except through a reader that
+//! the caller passes.
 
 pub mod chart;
 mod chart_rows;

@@ -1,7 +1,8 @@
 //! The timerlat and osnoise tracers, in a tracefs instance of their own: sets one up, reads its trace buffer,
 //! and restores everything afterwards.
 //!
-//! `settings`, [`layout`], [`page`], [`clock`], [`stop`] and [`trace_text`] only compute.
+//! `events`, `osnoise_files`, `tracer_request`, [`record_decoder`], [`page`], [`local_clock`], [`stop`] and
+//! [`trace_text`] only compute.
 
 pub mod buffer;
 pub mod comm_cache;

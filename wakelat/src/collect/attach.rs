@@ -255,7 +255,7 @@ pub(super) fn attach(ebpf: &mut Ebpf, programs: &mut [LoadedProgram]) -> Result<
 }
 
 /// Detaches all attached programs in reverse order. A program that is running continues to its end: see
-/// [`super::barrier`].
+/// [`super::rcu_grace_period`].
 pub(super) fn detach(ebpf: &mut Ebpf, programs: &mut [LoadedProgram]) -> Result<()> {
     programs.iter_mut().rev().try_for_each(|program| program.detach(ebpf))
 }
