@@ -127,6 +127,7 @@ pub mod aggregate;
 pub mod decode;
 pub mod hash;
 pub mod osnoise_tracers;
+pub mod record_merge;
 pub mod recording;
 pub mod render;
 pub mod report;

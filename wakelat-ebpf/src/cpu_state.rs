@@ -16,15 +16,15 @@ pub fn get() -> Option<*mut CpuState> {
     CPU_STATE.get_ptr_mut(0)
 }
 
-/// Reserves room for a timeline record and returns it with the number of records lost so far; if there is no
+/// Reserves room for a timeline record of `cpu`, which is this CPU, and returns it with the number of records lost so far; if there is no
 /// room, counts one more. An interrupt may send records of its own between any two instructions. Then
 /// this record, which comes before those, may have a higher count than they have.
 #[inline(always)]
-pub fn reserve<R: 'static>(here: *mut CpuState) -> Option<(RingBufEntry<R>, u32)> {
+pub fn reserve<R: 'static>(here: *mut CpuState, cpu: u32) -> Option<(RingBufEntry<R>, u32)> {
     // SAFETY: this CPU's own entry. No reference to it is held, because a program that interrupts this
     // one also writes it.
     let lost = unsafe { &raw mut (*here).lost };
-    match wait_record::reserve() {
+    match wait_record::reserve(cpu) {
         // SAFETY: the pointer is to this CPU's own entry; an aligned word is read in one access.
         Some(slot) => Some((slot, unsafe { lost.read_volatile() } as u32)),
         None => {

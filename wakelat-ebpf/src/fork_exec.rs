@@ -18,7 +18,7 @@ pub fn emit<T: TaskFields>(task: T, child: u32) {
     if !window::contains(at_ns) {
         return;
     }
-    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
+    let Some((mut slot, lost)) = cpu_state::reserve(here, cpu) else { return };
     let exec = (child == 0).into();
     let (pid, comm) = (task.pid(), task.comm());
     slot.write(ForkExecRecord {
@@ -33,5 +33,5 @@ pub fn emit<T: TaskFields>(task: T, child: u32) {
         reserved2: 0,
         comm,
     });
-    wait_record::submit(slot, false);
+    wait_record::submit(slot, cpu, false);
 }

@@ -45,7 +45,7 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
     if !window::contains(to_ns) {
         return;
     }
-    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
+    let Some((mut slot, lost)) = cpu_state::reserve(here, cpu) else { return };
     slot.write(InterruptRecord {
         kind: kind::INTERRUPT,
         source: from,
@@ -57,7 +57,7 @@ pub fn exit(from: u8, number: u32, name: impl FnOnce() -> [u8; COMM_LEN]) {
         to_ns,
         name: name(),
     });
-    wait_record::submit(slot, false);
+    wait_record::submit(slot, cpu, false);
 }
 
 /// The name of everything but a device's interrupt. Zeros instead would compile to a call of `memset`,

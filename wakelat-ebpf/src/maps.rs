@@ -5,8 +5,7 @@ use core::arch::asm;
 
 use aya_ebpf::{
     Global,
-    btf_maps::{Array, HashMap, PerCpuArray, RingBuf},
-    helpers::generated::bpf_ringbuf_query,
+    btf_maps::{Array, HashMap, PerCpuArray},
     macros::btf_map,
 };
 use wakelat_common::{
@@ -14,12 +13,6 @@ use wakelat_common::{
     counter::{Counters, SUBJECTS, Subject},
     filter::Filter,
 };
-
-/// The ring buffer with all records, read by user space. While it is full, samples count as
-/// `ring_buffer_full`. The loader sets its size. (The value type is `()`: with any other, the map would
-/// carry a value size, which libbpf refuses for a ring buffer.)
-#[btf_map]
-pub static SAMPLES: RingBuf<(), 1048576> = RingBuf::new();
 
 /// Key: a [`Subject`]. Value: this CPU's counters. Read by user space at the end of each window.
 #[btf_map]
@@ -43,7 +36,7 @@ pub static PIDS: HashMap<u32, u8, 1> = HashMap::new();
 #[btf_map]
 pub static CGROUPS: HashMap<u64, u8, 1> = HashMap::new();
 
-/// Tracer records for which [`SAMPLES`] had no room, per CPU. Read by user space.
+/// Tracer records for which the ring buffer had no room, per CPU. Read by user space.
 #[btf_map]
 pub static TRACER_LOST: PerCpuArray<u64, 1> = PerCpuArray::new();
 
@@ -94,11 +87,6 @@ static PROGRAMS_NEST: Global<u32> = Global::new(0);
 #[unsafe(no_mangle)]
 static TIMELINE_FEATURES: Global<u32> = Global::new(0);
 
-/// The programs wake the reader once the ring buffer holds this many bytes; below that, the reader
-/// polls.
-#[unsafe(no_mangle)]
-static RING_WATERMARK: Global<u64> = Global::new(u64::MAX);
-
 /// Whether `class` was requested.
 #[inline(always)]
 pub fn wants(class: Class) -> bool {
@@ -110,15 +98,6 @@ pub fn wants(class: Class) -> bool {
 #[inline(always)]
 pub fn feature_enabled(part: u32) -> bool {
     TIMELINE_FEATURES.load() & part != 0
-}
-
-/// Whether the ring buffer holds at least [`RING_WATERMARK`] bytes.
-#[inline(always)]
-pub fn ring_is_at_watermark() -> bool {
-    const BPF_RB_AVAIL_DATA: u64 = 0;
-    // SAFETY: the map is a ring buffer.
-    let waiting = unsafe { bpf_ringbuf_query(core::ptr::from_ref(&SAMPLES).cast_mut().cast(), BPF_RB_AVAIL_DATA) };
-    waiting >= RING_WATERMARK.load()
 }
 
 /// This CPU's counters of one [`Subject`].

@@ -35,7 +35,7 @@ pub fn migrate<T: TaskFields>(task: T, to_cpu: u32) {
     if !window::contains(at_ns) {
         return;
     }
-    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
+    let Some((mut slot, lost)) = cpu_state::reserve(here, cpu) else { return };
     slot.write(MigrationRecord {
         kind: kind::MIGRATION,
         waiting: waiting.into(),
@@ -48,5 +48,5 @@ pub fn migrate<T: TaskFields>(task: T, to_cpu: u32) {
         to_cpu,
         comm: task.comm(),
     });
-    wait_record::submit(slot, false);
+    wait_record::submit(slot, cpu, false);
 }

@@ -11,12 +11,12 @@ use core::arch::asm;
 use aya_ebpf::{
     bindings::BPF_RB_FORCE_WAKEUP,
     btf_maps::{Array, PerCpuArray},
-    helpers::bpf_ktime_get_ns,
+    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
     macros::btf_map,
 };
 use wakelat_common::task_sampling::{CpuRuns, RUNS_PER_BATCH};
 
-use crate::{maps::SAMPLES, task_sampling::SAMPLING};
+use crate::{ring_buffers, task_sampling::SAMPLING};
 
 /// Program runs of this CPU. Read by user space.
 #[btf_map]
@@ -73,7 +73,8 @@ fn take_more(runs: *mut CpuRuns, stopped_at: *mut u64) -> bool {
     }
     // A discarded record is never read, but still wakes the reader. If there is no room for it, the
     // reader was woken earlier.
-    if let Some(slot) = SAMPLES.reserve_untyped::<u64>(0) {
+    // SAFETY: no arguments, no side effects.
+    if let Some(slot) = ring_buffers::reserve::<u64>(unsafe { bpf_get_smp_processor_id() }) {
         slot.discard(BPF_RB_FORCE_WAKEUP.into());
     }
     false

@@ -87,7 +87,7 @@ fn emit(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
     // SAFETY: no arguments, no side effects.
     let (now, cpu, by) = unsafe { (bpf_ktime_get_ns(), bpf_get_smp_processor_id(), bpf_get_current_pid_tgid()) };
     budget.pay(now.saturating_sub(began_ns), kernel, user);
-    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
+    let Some((mut slot, lost)) = cpu_state::reserve(here, cpu) else { return };
     let (by_pid, by_tgid) = (by as u32, (by >> 32) as u32);
     slot.write(StackRecord {
         kind: kind::STACK,
@@ -102,5 +102,5 @@ fn emit(ctx: &impl StackIdContext, role: u8, pid: u32, at_ns: u64) {
         kernel,
         user,
     });
-    wait_record::submit(slot, false);
+    wait_record::submit(slot, cpu, false);
 }

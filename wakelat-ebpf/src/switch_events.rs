@@ -214,12 +214,12 @@ fn emit<R: Read>(
     let recorded = unsafe { mem::replace(&mut (*here).current, current) };
     let unchanged = (unseen == 0 || unseen == UNSEEN_UNKNOWN) && is_unchanged(prev, prev_pid, recorded);
     let sent = if unchanged {
-        cpu_state::reserve(here).map(|(mut slot, lost)| {
+        cpu_state::reserve(here, cpu).map(|(mut slot, lost)| {
             slot.write(record(kind::SWITCH, lost));
-            wait_record::submit(slot, check_ring);
+            wait_record::submit(slot, cpu, check_ring);
         })
     } else {
-        cpu_state::reserve(here).map(|(mut slot, lost)| {
+        cpu_state::reserve(here, cpu).map(|(mut slot, lost)| {
             slot.write(SwitchRecordFull {
                 switch: record(kind::SWITCH_FULL, lost),
                 prev_tgid: prev.tgid(),
@@ -230,7 +230,7 @@ fn emit<R: Read>(
                 prev_cgroup_id: if with_cgroup { prev.cgroup_id() } else { 0 },
                 prev_comm: prev.comm(),
             });
-            wait_record::submit(slot, check_ring);
+            wait_record::submit(slot, cpu, check_ring);
         })
     };
     if sent.is_none() {

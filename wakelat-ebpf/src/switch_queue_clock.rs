@@ -148,7 +148,7 @@ fn deliver<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, class: Class
         state.add(SwitchCounter::Filtered, 1);
         return state.add(SwitchCounter::BelowThreshold, 1);
     }
-    let sample = || {
+    let sample = |cpu| {
         let wait = WaitPart {
             class: class as u8,
             sampling_shift: shift,
@@ -160,10 +160,11 @@ fn deliver<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, class: Class
             prev_cpu: CPU_UNKNOWN,
             waker_pid: 0,
         };
-        wait_record::sample(wait, prev, next)
+        wait_record::sample_on(cpu, wait, prev, next)
     };
     if AGGREGATE.load() != 0 {
-        histogram::record(class, latency_ns, sample);
+        // SAFETY: no arguments, no side effects.
+        histogram::record(class, latency_ns, || sample(unsafe { bpf_get_smp_processor_id() }));
         return state.add(SwitchCounter::Measured, 1);
     }
     let sent = wait_record::send(sample, || {

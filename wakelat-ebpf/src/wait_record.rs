@@ -1,17 +1,14 @@
 //! Sends a [`Sample`] through the ring buffer for each wait that `sched_switch` ends; also reserves and
 //! submits the records of all other programs.
 
-use aya_ebpf::{
-    bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
-    helpers::bpf_get_smp_processor_id,
-    maps::ring_buf::RingBufEntry,
-};
+use aya_ebpf::{helpers::bpf_get_smp_processor_id, maps::ring_buf::RingBufEntry};
 use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE};
 
 use crate::{
     ended_wait::EndedWait,
     kernel_structs::TaskFields,
-    maps::{CpuCounters, SAMPLES, WITH_CGROUP, ring_is_at_watermark},
+    maps::{CpuCounters, WITH_CGROUP},
+    ring_buffers,
 };
 
 /// A CPU checks the fill level of the ring buffer once in this many samples. Must be a power of two.
@@ -49,13 +46,19 @@ impl WaitPart {
 /// All that is known about a wait when `sched_switch` ends it.
 #[inline(always)]
 pub fn sample<T: TaskFields>(wait: WaitPart, prev: T, next: T) -> Sample {
+    // SAFETY: no arguments, no side effects.
+    sample_on(unsafe { bpf_get_smp_processor_id() }, wait, prev, next)
+}
+
+/// Does what [`sample`] does, on `cpu`, which is this CPU.
+#[inline(always)]
+pub fn sample_on<T: TaskFields>(cpu: u32, wait: WaitPart, prev: T, next: T) -> Sample {
     Sample {
         kind: KIND_SAMPLE,
         sampling_shift: wait.sampling_shift,
         class: wait.class,
         preempted_sleeping: wait.preempted_sleeping,
-        // SAFETY: no arguments, no side effects.
-        cpu: unsafe { bpf_get_smp_processor_id() },
+        cpu,
         at_ns: wait.at_ns,
         latency_ns: wait.latency_ns,
         delivery_ns: wait.delivery_ns,
@@ -76,33 +79,35 @@ pub fn sample<T: TaskFields>(wait: WaitPart, prev: T, next: T) -> Sample {
 /// Sends the sample and counts it as `measured`, or as `ring_buffer_full` if there is no room.
 #[inline(always)]
 pub fn emit<T: TaskFields>(tally: CpuCounters, ending: EndedWait, prev: T, next: T) {
-    if !send(|| sample(WaitPart::of(ending), prev, next), || tally.count(Counter::Measured)) {
+    if !send(|cpu| sample_on(cpu, WaitPart::of(ending), prev, next), || tally.count(Counter::Measured)) {
         tally.count(Counter::RingBufferFull);
     }
 }
 
-/// Sends a sample. Calls `count` once it is written, for the number of samples that this CPU has sent.
-/// Returns false if there is no room.
+/// Sends the sample that `sample` makes for this CPU. Calls `count` once it is written, for the number of
+/// samples that this CPU has sent. Returns false if there is no room.
 #[inline(always)]
-pub fn send(sample: impl FnOnce() -> Sample, count: impl FnOnce() -> u64) -> bool {
-    let Some(mut slot) = SAMPLES.reserve_untyped::<Sample>(0) else { return false };
-    slot.write(sample());
+pub fn send(sample: impl FnOnce(u32) -> Sample, count: impl FnOnce() -> u64) -> bool {
+    // SAFETY: no arguments, no side effects.
+    let cpu = unsafe { bpf_get_smp_processor_id() };
+    let Some(mut slot) = ring_buffers::reserve::<Sample>(cpu) else { return false };
+    slot.write(sample(cpu));
     // To wake the reader for each sample would cost ten times as much as the sample, and would itself be
     // measured.
     let check_ring = count() & (CHECK_RING_EVERY - 1) == 0;
-    slot.submit(if check_ring && ring_is_at_watermark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
+    submit(slot, cpu, check_ring);
     true
 }
 
-/// Reserves room for a record in the ring buffer; `None` if it is full.
+/// Reserves room for a record in the ring buffer of `cpu`, which is this CPU; `None` if it is full.
 #[inline(always)]
-pub fn reserve<R: 'static>() -> Option<RingBufEntry<R>> {
-    SAMPLES.reserve_untyped::<R>(0)
+pub fn reserve<R: 'static>(cpu: u32) -> Option<RingBufEntry<R>> {
+    ring_buffers::reserve(cpu)
 }
 
-/// Submits a complete record. If `check_ring` is set, checks the fill level of the ring buffer and wakes the
-/// reader if it has reached the watermark.
+/// Submits a complete record of `cpu`. If `check_ring` is set, checks the fill level of the ring buffer and
+/// wakes the reader if it has reached the watermark.
 #[inline(always)]
-pub fn submit<R: 'static>(slot: RingBufEntry<R>, check_ring: bool) {
-    slot.submit(if check_ring && ring_is_at_watermark() { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
+pub fn submit<R: 'static>(slot: RingBufEntry<R>, cpu: u32, check_ring: bool) {
+    slot.submit(ring_buffers::wakeup_flags(cpu, check_ring));
 }

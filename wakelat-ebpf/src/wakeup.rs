@@ -186,7 +186,7 @@ fn emit_record<T: TaskFields>(task: T, pid: u32, class: Class) {
     if !window::contains(at_ns) {
         return;
     }
-    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
+    let Some((mut slot, lost)) = cpu_state::reserve(here, cpu) else { return };
     slot.write(WakeupRecord {
         kind: kind::WAKEUP,
         class: class as u8,
@@ -200,7 +200,7 @@ fn emit_record<T: TaskFields>(task: T, pid: u32, class: Class) {
         waker_pid,
         comm: task.comm(),
     });
-    wait_record::submit(slot, false);
+    wait_record::submit(slot, cpu, false);
 }
 
 /// Discards what `sched_waking` stored for a task that is running: no wait begins with it.

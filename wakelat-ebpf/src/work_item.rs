@@ -23,7 +23,7 @@ pub fn emit(function: u64) {
     if !window::contains(at_ns) {
         return;
     }
-    let Some((mut slot, lost)) = cpu_state::reserve(here) else { return };
+    let Some((mut slot, lost)) = cpu_state::reserve(here, cpu) else { return };
     slot.write(WorkItemRecord { kind: kind::WORK_ITEM, reserved: [0; 3], cpu, lost, pid, at_ns, function });
-    wait_record::submit(slot, false);
+    wait_record::submit(slot, cpu, false);
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{FromRawFd as _, OwnedFd},
+    os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
 };
 
 use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_1, bpf_cmd, bpf_map_type};
@@ -46,4 +46,20 @@ pub fn create_map(
     let fd = unsafe { syscall(bpf_cmd::BPF_MAP_CREATE, &mut attr) }?;
     // SAFETY: the kernel has just opened the descriptor for this process, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Puts the map `inner` into the array of maps `outer`. Returns once no program uses the former map.
+///
+/// # Errors
+/// If the kernel refuses the update.
+pub fn put_inner_map(outer: BorrowedFd<'_>, index: u32, inner: BorrowedFd<'_>) -> io::Result<()> {
+    let value = inner.as_raw_fd();
+    let mut attr = empty();
+    // SAFETY: all fields of the union are plain numbers, for which any bytes are valid.
+    let update = unsafe { &mut attr.__bindgen_anon_2 };
+    update.map_fd = outer.as_raw_fd() as u32;
+    update.key = (&raw const index).addr() as u64;
+    update.__bindgen_anon_1.value = (&raw const value).addr() as u64;
+    // SAFETY: the key and the value have the sizes that an array of maps has, and outlive the call.
+    unsafe { syscall(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attr) }.map(|_| ())
 }

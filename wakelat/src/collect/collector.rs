@@ -1,15 +1,11 @@
 //! The course of a measurement: attach, drain while it lasts, detach, and read the pending waits.
 
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, Result};
-use wakelat_common::{Sample, pending_wait::PendingWait, timeline::WorkItemRecord};
+use wakelat_common::pending_wait::PendingWait;
 
-use super::{Collector, StackMaps, attach, task_iter};
-
-/// Size of the header before each record of a ring buffer: bytes (`BPF_RINGBUF_HDR_SZ`,
-/// include/uapi/linux/bpf.h).
-const RECORD_HEADER: usize = 8;
+use super::{Collector, DrainExtent, StackMaps, attach, task_iter};
 
 impl Collector {
     /// A descriptor that becomes readable when the programs wake the reader.
@@ -17,8 +13,7 @@ impl Collector {
     /// # Errors
     /// If the process cannot open another descriptor.
     pub fn ring_fd(&self) -> std::io::Result<OwnedFd> {
-        // SAFETY: `self` owns the ring buffer's descriptor, which stays open during this call.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned()
+        self.rings.descriptor()
     }
 
     /// The recorded stacks, if there are any; `None` from the second call on.
@@ -34,27 +29,20 @@ impl Collector {
         attach::attach(&mut self.ebpf, &mut self.programs)
     }
 
-    /// Passes up to `limit` records of the ring buffer to `take`, oldest first. Returns how many there were.
+    /// Passes the records of `extent` to `take` in the order of time. Returns how many there were.
     ///
     /// # Errors
     /// Errors of `take`.
-    pub fn drain(&mut self, limit: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
+    pub fn drain(&mut self, extent: DrainExtent, take: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
         if let Some(messages) = &mut self.messages {
             messages.flush();
         }
-        let mut records = 0;
-        while records < limit {
-            let Some(record) = self.ring.next() else { break };
-            take(&record)?;
-            records += 1;
-        }
-        Ok(records)
+        self.rings.drain(extent, take)
     }
 
-    /// Maximum number of records in the ring buffer.
-    pub fn ring_capacity(&self) -> usize {
-        let shortest = if self.cpu_states.is_some() { size_of::<WorkItemRecord>() } else { size_of::<Sample>() };
-        self.ring_bytes as usize / (RECORD_HEADER + shortest)
+    /// Records that were passed on after later ones, because they arrived too late.
+    pub fn late_records(&self) -> u64 {
+        self.rings.late()
     }
 
     /// Detaches the programs. Afterwards none of them is running, and the counters do not change.

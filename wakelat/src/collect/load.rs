@@ -5,7 +5,7 @@ use std::{io, path::Path};
 use anyhow::{Context as _, Result, anyhow, bail};
 use aya::{
     Btf, Ebpf, EbpfError, EbpfLoader,
-    maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, MapData, MapError, PerCpuArray},
 };
 use aya_log::{EbpfLogger, Level};
 use wakelat_common::{
@@ -24,6 +24,7 @@ use super::{
     program_run_budget::RunBudget,
     queue_clock_table::{QueueTable, QueueTableSize},
     rcu_grace_period::Barrier,
+    ring_buffers::RingBuffers,
     stack_maps::StackMaps,
     task_iter,
     task_table::{TaskTable, TaskTableSize},
@@ -90,8 +91,8 @@ impl Collector {
             Some(tracefs) if methods.contains(&AttachMethod::Classic) => RecordOffsets::read(tracefs)?,
             _ => RecordOffsets::default(),
         };
-        // A watermark at a quarter of the size leaves the reader time to arrive.
-        let ring_watermark = u64::from(settings.ring_bytes / 4);
+        let rings = RingBuffers::new(settings.ring_bytes)?;
+        let ring_watermark = rings.watermark();
         let flag = |on: bool| u32::from(on);
         let stack_roles = settings.timeline.map_or(0, |timeline| timeline.stacks);
         let stacks = if stack_roles != 0 { MAX_STACKS } else { 1 };
@@ -122,7 +123,6 @@ impl Collector {
             .btf(btf)
             .override_global(aya_log::LEVEL, &log_level, true)
             .override_global("THRESHOLD_NS", &settings.threshold_ns, true)
-            .override_global("RING_WATERMARK", &ring_watermark, true)
             .override_global("SAMPLING_SEED", &sampling_seed, true)
             .override_global("SLOT_MASK", &slot_mask, true)
             .override_global("WAKEUP_OFFSETS", &offsets.woken, true)
@@ -132,20 +132,21 @@ impl Collector {
             .map_max_entries("TASK_OVERFLOW", table_size.overflow)
             .map_max_entries("QUEUE_SLOTS", if settings.queue_clock { queue_size.slots() } else { 1 })
             .map_max_entries("RUNNING", nr_cpus()?)
-            .map_max_entries("SAMPLES", settings.ring_bytes)
             .map_max_entries("KERNEL_STACKS", stacks)
             .map_max_entries("USER_STACKS", stacks)
             .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
             .map_max_entries("TGIDS", entries(settings.filter.tgids.len())?)
             .map_max_entries("PIDS", entries(settings.filter.pids.len())?)
             .map_max_entries("CGROUPS", entries(settings.filter.cgroup_ids.len())?);
+        rings.configure(&ring_watermark, &mut loader);
         for (name, value) in &globals32 {
             loader.override_global(name, value, true);
         }
         let mut ebpf = loader.load(OBJECT).map_err(|error| explain(error, settings))?;
         fill_filter(&mut ebpf, settings)?;
         let exists = |tracepoint: &str| btf.is_some_and(|types| btf::has_tracepoint(types, tracepoint));
-        let programs = attach::verify(&mut ebpf, &attach::needed_programs(settings, exists), methods, btf)?;
+        let needed = attach::needed_programs(settings, exists);
+        let programs = rings.fill_table(&mut ebpf, |ebpf| attach::verify(ebpf, &needed, methods, btf))?;
         let walks_tasks = match btf.filter(|_| settings.queue_clock) {
             Some(btf) => task_iter::load(&mut ebpf, btf),
             None => false,
@@ -155,8 +156,7 @@ impl Collector {
         Ok(Self {
             stacks: (stack_roles != 0).then(|| StackMaps::take(&mut ebpf)).transpose()?,
             histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
-            ring_bytes: settings.ring_bytes,
-            ring: RingBuf::try_from(take(&mut ebpf, "SAMPLES")?)?,
+            rings,
             budget: RunBudget::take(&mut ebpf)?,
             gate: WindowGate::take(&mut ebpf)?,
             running: Array::try_from(take(&mut ebpf, "RUNNING")?)?,
@@ -253,10 +253,6 @@ fn explain(error: EbpfError, settings: &Settings) -> anyhow::Error {
         // A smaller map does not help against too many open files.
         EbpfError::MapError(MapError::CreateError { io_error, .. }) if is_out_of_files(io_error) => None,
         EbpfError::MapError(MapError::CreateError { name, .. }) => match name.as_str() {
-            "SAMPLES" => Some(format!(
-                "the kernel rejects a ring buffer of `{}` bytes; give a smaller `--ring-size`",
-                settings.ring_bytes
-            )),
             "TASK_OVERFLOW" | "TASK_SLOTS" | "QUEUE_SLOTS" => Some(format!(
                 "the kernel rejects a table for `{}` tasks; give a smaller `--max-tasks`",
                 settings.max_tasks
@@ -317,14 +313,13 @@ mod tests {
     #[test]
     fn a_refused_map_is_explained_by_its_name_and_not_by_the_text_of_the_error() {
         let memory = || Error::from(ErrorKind::OutOfMemory);
-        assert!(refused("SAMPLES", memory()).contains("give a smaller `--ring-size`"));
         assert!(refused("TASK_OVERFLOW", memory()).contains("give a smaller `--max-tasks`"));
         assert!(refused("TASK_SLOTS", memory()).contains("give a smaller `--max-tasks`"));
-        assert_eq!(refused("FILTER", Error::other("SAMPLES")), "cannot load the BPF programs");
+        assert_eq!(refused("FILTER", Error::other("TASK_SLOTS")), "cannot load the BPF programs");
     }
 
     #[test]
     fn too_many_open_files_are_not_explained_by_the_size_of_a_map() {
-        assert_eq!(refused("SAMPLES", Error::from_raw_os_error(libc::EMFILE)), "cannot load the BPF programs");
+        assert_eq!(refused("TASK_SLOTS", Error::from_raw_os_error(libc::EMFILE)), "cannot load the BPF programs");
     }
 }

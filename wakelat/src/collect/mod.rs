@@ -13,6 +13,8 @@ pub mod osnoise_tracers;
 mod program_run_budget;
 mod queue_clock_table;
 pub mod rcu_grace_period;
+mod ring_buffers;
+mod ring_layout;
 mod stack_maps;
 mod task_iter;
 mod task_table;
@@ -22,13 +24,13 @@ use std::path::PathBuf;
 
 use aya::{
     Ebpf,
-    maps::{Array, MapData, PerCpuArray, RingBuf},
+    maps::{Array, MapData, PerCpuArray},
 };
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
 use wakelat_core::report::SwitchInTerms;
 
-pub use self::{program_run_budget::RunCounts, stack_maps::StackMaps};
+pub use self::{program_run_budget::RunCounts, ring_buffers::DrainExtent, stack_maps::StackMaps};
 use crate::config::Attach;
 
 /// What the programs measure and record.
@@ -42,7 +44,7 @@ pub struct Settings {
     pub tracefs: Option<PathBuf>,
     /// Capacity of the task table: at least 2 tasks.
     pub max_tasks: u32,
-    /// Size of the ring buffer in bytes: a power of two, at least a page.
+    /// Size of all ring buffers together in bytes: a power of two, at least a page.
     pub ring_bytes: u32,
     /// The classes of waits to measure.
     pub classes: Classes,
@@ -140,8 +142,7 @@ pub struct Collector {
     /// Forwards the programs' messages to the log, if they are shown.
     messages: Option<EbpfLogger<&'static dyn log::Log>>,
     barrier: rcu_grace_period::Barrier,
-    ring: RingBuf<MapData>,
-    ring_bytes: u32,
+    rings: ring_buffers::RingBuffers,
     counters: PerCpuArray<MapData, Counters>,
     /// The programs' run budget under an overhead limit.
     budget: program_run_budget::RunBudget,

@@ -7,9 +7,8 @@ use std::{collections::BTreeMap, path::Path};
 use anyhow::{Context as _, Result};
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{MapData, PerCpuArray, RingBuf},
+    maps::{MapData, PerCpuArray},
 };
-use wakelat_common::osnoise_tracers::TracerRecord;
 
 use super::{
     attach::{self, AttachMethod, LoadedProgram, ProgramSpec},
@@ -17,6 +16,7 @@ use super::{
     load::{self, OBJECT},
     map,
     rcu_grace_period::Barrier,
+    ring_buffers::RingBuffers,
 };
 use crate::config::Attach;
 use wakelat_tracefs::osnoise_tracers::{Tracer, TracerEvents};
@@ -25,9 +25,7 @@ use wakelat_tracefs::osnoise_tracers::{Tracer, TracerEvents};
 pub struct TracerPrograms {
     ebpf: Ebpf,
     programs: Vec<LoadedProgram>,
-    ring: RingBuf<MapData>,
-    /// Maximum number of records in the ring buffer.
-    ring_capacity: usize,
+    rings: RingBuffers,
     lost: PerCpuArray<MapData, u64>,
     barrier: Barrier,
 }
@@ -44,20 +42,18 @@ impl TracerPrograms {
             Attach::Btf => &[AttachMethod::Typed],
             Attach::Auto | Attach::Classic => &[AttachMethod::Typed, AttachMethod::Raw],
         };
-        let mut ebpf = EbpfLoader::new()
-            .btf(Some(&btf))
-            .map_max_entries("SAMPLES", ring_bytes)
-            // The maps of waits are not used.
-            .map_max_entries("TASK_OVERFLOW", 1)
-            .map_max_entries("HISTOGRAMS", 1)
-            .load(OBJECT)
-            .context("cannot load the BPF programs")?;
+        let rings = RingBuffers::new(ring_bytes)?;
+        let watermark = rings.watermark();
+        let mut loader = EbpfLoader::new();
+        // The maps of waits are not used.
+        loader.btf(Some(&btf)).map_max_entries("TASK_OVERFLOW", 1).map_max_entries("HISTOGRAMS", 1);
+        rings.configure(&watermark, &mut loader);
+        let mut ebpf = loader.load(OBJECT).context("cannot load the BPF programs")?;
         // Attached before the sample: every interference that a sample sums up is recorded before it.
         let targets: Vec<ProgramSpec> = events.names().chain([tracer.sample()]).map(ProgramSpec::new).collect();
-        let programs = attach::verify(&mut ebpf, &targets, methods, Some(&btf))?;
+        let programs = rings.fill_table(&mut ebpf, |ebpf| attach::verify(ebpf, &targets, methods, Some(&btf)))?;
         Ok(Self {
-            ring: RingBuf::try_from(map::take(&mut ebpf, "SAMPLES")?)?,
-            ring_capacity: ring_bytes as usize / size_of::<TracerRecord>(),
+            rings,
             lost: PerCpuArray::try_from(map::take(&mut ebpf, "TRACER_LOST")?)?,
             barrier: Barrier::new()?,
             programs,
@@ -84,17 +80,13 @@ impl TracerPrograms {
         Ok(())
     }
 
-    /// Passes the records in the ring buffer to `take` in order, at most as many as the buffer can hold.
-    /// Records that arrive meanwhile wait for the next call, so that even a reader that is too slow returns.
+    /// Passes the records in the ring buffers to `take`, those of each CPU in their order. Records that arrive meanwhile
+    /// wait for the next call.
     ///
     /// # Errors
     /// Errors of `take`.
-    pub fn drain(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        for _ in 0..self.ring_capacity {
-            let Some(record) = self.ring.next() else { break };
-            take(&record)?;
-        }
-        Ok(())
+    pub fn drain(&mut self, take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.rings.drain_unmerged(take)
     }
 
     /// Records lost so far because the ring buffer was full, by CPU.

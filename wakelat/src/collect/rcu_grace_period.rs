@@ -2,13 +2,13 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd as _, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
 };
 
 use anyhow::{Context as _, Result};
-use aya_obj::generated::{bpf_cmd, bpf_map_type};
+use aya_obj::generated::bpf_map_type;
 
-use super::bpf_syscall::{create_map, empty, syscall};
+use super::bpf_syscall::{create_map, put_inner_map};
 
 /// An array of maps with one element. Updating the element ends in `synchronize_rcu()`, so that user space
 /// knows that no program uses the former map (`maybe_wait_bpf_programs()`, kernel/bpf/syscall.c, from 5.0 on;
@@ -46,16 +46,7 @@ impl Barrier {
     /// # Errors
     /// If the kernel refuses to update the map.
     pub fn wait(&self) -> Result<Quiescent> {
-        let (key, value) = (0_u32, self.inner.as_raw_fd());
-        let mut attr = empty();
-        // SAFETY: all fields of the union are plain numbers, for which any bytes are valid.
-        let update = unsafe { &mut attr.__bindgen_anon_2 };
-        update.map_fd = self.outer.as_raw_fd() as u32;
-        update.key = (&raw const key).addr() as u64;
-        update.__bindgen_anon_1.value = (&raw const value).addr() as u64;
-        // SAFETY: the key and the value have the sizes with which the map was created, and outlive the call.
-        unsafe { syscall(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attr) }
-            .context("cannot wait for the BPF programs to end")?;
+        put_inner_map(self.outer.as_fd(), 0, self.inner.as_fd()).context("cannot wait for the BPF programs to end")?;
         Ok(Quiescent(()))
     }
 }

@@ -44,7 +44,7 @@ use self::{
     writer::OutputWriter,
 };
 use crate::{
-    collect::{Collector, CounterTotals},
+    collect::{Collector, CounterTotals, DrainExtent},
     config::Config,
     status::status,
 };
@@ -185,14 +185,14 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Takes the records that are in the ring buffer now; later ones wait for the next call.
+    /// Takes the records that have settled; later ones wait for the next call.
     fn drain(&mut self, collector: &mut Collector) -> Result<()> {
-        self.drain_up_to(collector.ring_capacity(), collector).map(|_| ())
+        self.drain_to(DrainExtent::Settled { now_ns: monotonic_ns() }, collector).map(|_| ())
     }
 
-    /// Takes up to `limit` records from the ring buffer. Returns how many it took.
-    fn drain_up_to(&mut self, limit: usize, collector: &mut Collector) -> Result<usize> {
-        let drained = collector.drain(limit, |record| match &mut self.decoder {
+    /// Takes the records of `extent` from the ring buffers. Returns how many it took.
+    fn drain_to(&mut self, extent: DrainExtent, collector: &mut Collector) -> Result<usize> {
+        let drained = collector.drain(extent, |record| match &mut self.decoder {
             Some(decoder) => {
                 let event = decoder.decode(record)?;
                 self.take_event(event)
@@ -267,11 +267,11 @@ impl Run<'_> {
         Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, &mut self.output)?)
     }
 
-    /// Takes the kernel's histograms and the records in the ring buffer. Returns when it began.
+    /// Takes the kernel's histograms and the records in the ring buffers until now. Returns when it began.
     fn take_all(&mut self, collector: &mut Collector) -> Result<u64> {
         let at_ns = monotonic_ns();
         collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
-        self.drain(collector)?;
+        self.drain_to(DrainExtent::Until { at_ns }, collector)?;
         Ok(at_ns)
     }
 
@@ -336,7 +336,7 @@ impl Run<'_> {
             OverheadAction::NewPeriod(period) => {
                 // Records that arrived until now belong to the previous period.
                 let at_ns = monotonic_ns();
-                self.drain(collector)?;
+                self.drain_to(DrainExtent::Until { at_ns }, collector)?;
                 self.windows.end_period(at_ns);
                 self.windows.begin_period(period, at_ns);
             }
@@ -396,7 +396,7 @@ impl Run<'_> {
         const NOTICEABLE_NS: u64 = 300_000_000;
         collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
         let mut reported = quiet;
-        while self.drain_up_to(AT_ONCE, collector)? > 0 {
+        while self.drain_to(DrainExtent::Rest { limit: AT_ONCE }, collector)? > 0 {
             if !reported && monotonic_ns().saturating_sub(end_at_ns) > NOTICEABLE_NS {
                 status("the window has ended; reading the rest of the ring buffer");
                 reported = true;

@@ -23,7 +23,7 @@ use super::{
     window::{TimeBracket, VerifyWindow},
 };
 use crate::{
-    collect::{Collector, CounterTotals, FilterSettings, Settings},
+    collect::{Collector, CounterTotals, DrainExtent, FilterSettings, Settings},
     config::{Attach, OutputFormat, VerifyConfig},
     session::{Environment, clock::monotonic_ns, output::Output, program_settings, stop_reason::Signals},
     status::status,
@@ -244,13 +244,17 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Drains both ring buffers: first that of the trigger's rules, so that the partner of every wait in it
-    /// is already in the other one.
+    /// Takes the waits that have settled, while the programs run.
     fn drain(&mut self) -> Result<()> {
+        self.drain_to(|| DrainExtent::Settled { now_ns: monotonic_ns() })
+    }
+
+    /// Drains the ring buffers of both sides: first that of the trigger's rules, so that the partner of every wait in it
+    /// is already in the other one. Asks for the extent before each.
+    fn drain_to(&mut self, extent: impl Fn() -> DrainExtent) -> Result<()> {
         let Self { waits, accounts, round, config, .. } = self;
         if let Ok((collector, _)) = &mut self.trigger_side {
-            let capacity = collector.ring_capacity();
-            collector.drain(capacity, |record| {
+            collector.drain(extent(), |record| {
                 let wait = decode(record)?;
                 // The last trigger filters by the state of the task when the wait ends, so filter the same
                 // way here.
@@ -260,8 +264,7 @@ impl<'a> Run<'a> {
                 Ok(())
             })?;
         }
-        let capacity = self.own_side.ring_capacity();
-        self.own_side.drain(capacity, |record| {
+        self.own_side.drain(extent(), |record| {
             let wait = decode(record)?;
             waits.by_own_rules(&wait, *round);
             if let Some(accounts) = accounts {
@@ -293,7 +296,7 @@ impl<'a> Run<'a> {
         if let Ok((collector, _)) = &mut self.trigger_side {
             collector.detach()?;
         }
-        self.drain()?;
+        self.drain_to(|| DrainExtent::Rest { limit: usize::MAX })?;
         self.waits.finish();
         let totals = self.own_side.totals()?;
         let missed = self.own_side.missed()?.unwrap_or(0);

@@ -1,0 +1,146 @@
+//! Merges the records of several ring buffers into the order of time. Pure.
+//!
+//! # How it works
+//!
+//! Each ring buffer has the records of one CPU, or of a few. A program reads the clock, reserves room in the ring buffer
+//! of its CPU, and submits the record. The records of one ring buffer stay in the order in which they were reserved.
+//! Between ring buffers, the record with the earlier stamp comes first, and with equal stamps that of the ring buffer
+//! with the lower number.
+//!
+//! A record that is in flight, from its stamp until it is submitted, is not visible yet. A drain therefore reads the
+//! clock first, then takes only records that were stamped at least [`IN_FLIGHT_NS`] before. Whatever becomes visible in
+//! any ring buffer after that reading was stamped later, provided that no record is in flight for longer:
+//!
+//! ```text
+//!  stamps:        taken by this drain      |    left for the next drain
+//!  ----------------------------------------+------------------------------+-------> time
+//!                                          |<------- IN_FLIGHT_NS ------->|
+//!                                                              clock reading, then all
+//!                                                              ring buffers are read
+//! ```
+//!
+//! A record that is in flight for longer, because a hypervisor or an NMI takes the CPU from the program in between, may
+//! arrive after later ones have been taken. It is not lost: it comes next, and [`RecordMerger::late`] counts it.
+
+use std::{cmp::Reverse, collections::BinaryHeap, mem::offset_of};
+
+use wakelat_common::{
+    Sample,
+    sample::KIND_SAMPLE,
+    stack::StackRecord,
+    timeline::{
+        ForkExecRecord, InterruptRecord, MigrationRecord, SwitchRecord, WakeupRecord, WorkItemRecord, kind as event,
+    },
+};
+
+/// The longest time for which a record is expected to be in flight, from its stamp until it is submitted: ns. The
+/// programs take less than 1 µs for it, and some 50 µs if they take stacks.
+pub const IN_FLIGHT_NS: u64 = 1_000_000;
+
+/// Ring buffers, each with records in the order in which they were reserved.
+pub trait RecordRings {
+    /// How many ring buffers there are.
+    fn rings(&self) -> usize;
+
+    /// Calls `look` with the oldest record of `ring`, which stays there. `None` if the ring buffer is empty, or if its
+    /// oldest record has not been submitted yet.
+    fn peek<T>(&mut self, ring: usize, look: impl FnOnce(&[u8]) -> T) -> Option<T>;
+
+    /// Removes the oldest record of `ring` and calls `take` with it. `None` in the same cases as [`Self::peek`].
+    fn take<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> T) -> Option<T>;
+}
+
+/// Merges records, with what it needs to know of the earlier ones.
+#[derive(Debug, Default)]
+pub struct RecordMerger {
+    /// The latest stamp in each ring buffer so far: ns of CLOCK_MONOTONIC.
+    latest_ns: Vec<u64>,
+    /// The time of the oldest record of each ring buffer, and its number.
+    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The latest time of a record taken so far: ns of CLOCK_MONOTONIC.
+    taken_until_ns: u64,
+    late: u64,
+}
+
+impl RecordMerger {
+    /// Passes the records that were stamped until `until_ns` (CLOCK_MONOTONIC) to `take`, at most `limit` of them, in the
+    /// order of time. Returns how many there were.
+    ///
+    /// The records of a ring buffer keep their order. One that was stamped before its predecessor, by a program that
+    /// another one interrupted in between, counts as stamped at the same time. So does one without a stamp.
+    ///
+    /// # Errors
+    /// Errors of `take`. The record that was passed to it is removed.
+    pub fn merge<E>(
+        &mut self,
+        rings: &mut impl RecordRings,
+        until_ns: u64,
+        limit: usize,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        self.latest_ns.resize(rings.rings(), 0);
+        self.heads.clear();
+        for ring in 0..rings.rings() {
+            let head = self.head(rings, ring, until_ns);
+            self.heads.extend(head.map(Reverse));
+        }
+        let mut taken = 0;
+        while taken < limit
+            && let Some(Reverse(first)) = self.heads.pop()
+        {
+            let (mut at_ns, ring) = first;
+            // As long as no other ring buffer has an earlier record, there is nothing to compare.
+            let other = self.heads.peek().map(|Reverse(other)| *other);
+            while let Some(result) = rings.take(ring, &mut take) {
+                taken += 1;
+                self.late += u64::from(at_ns < self.taken_until_ns);
+                self.taken_until_ns = self.taken_until_ns.max(at_ns);
+                result?;
+                let Some(next) = self.head(rings, ring, until_ns) else { break };
+                if taken == limit || other.is_some_and(|other| other < next) {
+                    self.heads.push(Reverse(next));
+                    break;
+                }
+                at_ns = next.0;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Records that arrived after later ones had been taken.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// The time of the oldest record of `ring` and its number, if it was stamped until `until_ns`.
+    fn head(&mut self, rings: &mut impl RecordRings, ring: usize, until_ns: u64) -> Option<(u64, usize)> {
+        let stamp_ns = rings.peek(ring, stamp_ns)?;
+        let latest_ns = &mut self.latest_ns[ring];
+        let at_ns = stamp_ns.unwrap_or(0).max(*latest_ns);
+        if at_ns > until_ns {
+            return None;
+        }
+        *latest_ns = at_ns;
+        Some((at_ns, ring))
+    }
+}
+
+/// When a record of waits or of the timeline was stamped: ns of CLOCK_MONOTONIC. `None` if its kind is unknown or it is
+/// too short.
+pub fn stamp_ns(record: &[u8]) -> Option<u64> {
+    let at = match *record.first()? {
+        KIND_SAMPLE => offset_of!(Sample, at_ns),
+        event::SWITCH | event::SWITCH_FULL => offset_of!(SwitchRecord, at_ns),
+        event::INTERRUPT => offset_of!(InterruptRecord, to_ns),
+        event::MIGRATION => offset_of!(MigrationRecord, at_ns),
+        event::WAKEUP => offset_of!(WakeupRecord, at_ns),
+        event::WORK_ITEM => offset_of!(WorkItemRecord, at_ns),
+        event::FORK_EXEC => offset_of!(ForkExecRecord, at_ns),
+        event::STACK => offset_of!(StackRecord, at_ns),
+        _ => return None,
+    };
+    Some(u64::from_ne_bytes(*record.get(at..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests;
