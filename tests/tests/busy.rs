@@ -1,12 +1,14 @@
 //! Runs every command that streams events while both CPUs wake and switch tasks as fast as they can:
 //! each command ends, and accounts for every wakeup.
 
+use std::{collections::BTreeMap, process::Command};
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     machine, once,
     report::JsonTerms,
-    suite::{self, TestOutcome},
+    suite::{self, Skip, TestOutcome},
     task::TaskPlacement,
     wakelat::{RunOutput, Wakelat, command},
     workload::{Performance, PingPong, Staged, Workload},
@@ -20,11 +22,12 @@ fn main() {
         a_busy_machine_is_traced_with_every_switch,
         a_busy_machine_is_recorded,
         a_busy_machine_is_aggregated_in_the_kernel,
+        records_of_two_cpus_come_in_the_order_of_time,
     ]);
 }
 
 /// Two tasks on each of two CPUs that hand a byte to and fro without a pause.
-fn busy_pairs() -> Result<[Staged; 2], suite::Skip> {
+fn busy_pairs() -> Result<[Staged; 2], Skip> {
     // Takes a second or two in an emulator, less elsewhere.
     let rounds = 2000;
     let pair = |cpu| {
@@ -35,9 +38,14 @@ fn busy_pairs() -> Result<[Staged; 2], suite::Skip> {
 }
 
 /// Runs wakelat on the pairs, both of which perform at once.
-fn measured(arguments: &[&str]) -> Result<(RunOutput, [Performance; 2]), suite::Skip> {
+fn measured(arguments: &[&str]) -> Result<(RunOutput, [Performance; 2]), Skip> {
+    measured_by(command(&[arguments, &["--comm", "wl-p?ng"]].concat()))
+}
+
+/// Runs this command on the pairs.
+fn measured_by(command: Command) -> Result<(RunOutput, [Performance; 2]), Skip> {
     let pairs = busy_pairs()?;
-    let wakelat = Wakelat::measuring(command(&[arguments, &["--comm", "wl-p?ng"]].concat()));
+    let wakelat = Wakelat::measuring(command);
     let performers = pairs.map(|mut pair| std::thread::spawn(move || (pair.perform(), pair)));
     let performed = performers.map(|performer| performer.join().expect("the load performs"));
     wakelat.signal(Signal::SIGINT);
@@ -114,5 +122,37 @@ fn a_busy_machine_is_recorded() -> TestOutcome {
 fn a_busy_machine_is_aggregated_in_the_kernel() -> TestOutcome {
     let (ended, performances) = measured(&["hist", "--json", "--mode", "aggregate"])?;
     assert_every_wakeup_accounted_for(&ended, &performances);
+    Ok(())
+}
+
+/// Each CPU sends its records through a ring buffer of its own.
+fn records_of_two_cpus_come_in_the_order_of_time() -> TestOutcome {
+    if machine::ring_buffer_may_sleep() {
+        return Err(Skip::because("the kernel's ring buffer would freeze the machine"));
+    }
+    let size = machine::ring_size();
+    let mut command = command(&["trace", "--json", "--comm", "wl-p?ng", "--ring-size", &size]);
+    command.env("RUST_LOG", "wakelat::collect=info");
+    let (ended, performances) = measured_by(command)?;
+    assert_every_wakeup_accounted_for(&ended, &performances);
+    let documents = serde_json::Deserializer::from_str(&ended.stdout).into_iter::<Value>();
+    let (mut by_cpu, mut latest_ns, mut behind) = (BTreeMap::<u64, u64>::new(), 0, 0);
+    for document in documents.map(|document| document.expect("each line is JSON")) {
+        let Some(at_ns) = document["at_ns"].as_u64() else {
+            assert_eq!(document["coverage"]["ring_buffer_full"], 0, "{document}");
+            continue;
+        };
+        *by_cpu.entry(document["cpu"].as_u64().expect("a CPU")).or_default() += 1;
+        behind += u64::from(at_ns < latest_ns);
+        latest_ns = latest_ns.max(at_ns);
+    }
+    // A hypervisor may take the CPU from a program for longer than wakelat holds later records back.
+    let late = ended.stderr.lines().find_map(|line| {
+        let (before, _) = line.split_once(" records came from the ring buffers after later ones")?;
+        before.rsplit(' ').next()?.parse().ok()
+    });
+    println!("\n  waits by CPU: {by_cpu:?}; {behind} behind a later one, {late:?} reported");
+    assert!(by_cpu.len() >= 2, "{by_cpu:?}");
+    assert!(behind <= late.unwrap_or(0), "{behind} waits behind a later one, {late:?} reported");
     Ok(())
 }

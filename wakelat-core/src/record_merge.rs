@@ -37,6 +37,12 @@ use wakelat_common::{
 /// programs take less than 1 µs for it, and some 50 µs if they take stacks.
 pub const IN_FLIGHT_NS: u64 = 1_000_000;
 
+/// The stamp up to which records may be taken by a drain that begins at `now_ns`, both in ns of CLOCK_MONOTONIC: no
+/// record with an earlier stamp is in flight.
+pub fn settled_until_ns(now_ns: u64) -> u64 {
+    now_ns.saturating_sub(IN_FLIGHT_NS)
+}
+
 /// Ring buffers, each with records in the order in which they were reserved.
 pub trait RecordRings {
     /// How many ring buffers there are.

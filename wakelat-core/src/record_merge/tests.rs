@@ -51,7 +51,7 @@ impl RecordRings for Simulation {
     }
 }
 
-/// What the drains took: ring buffer of each record is not known, but its stamp.
+/// The stamps of the records that the drains took, and how many of them the merger counted as late.
 struct Merged {
     stamps_ns: Vec<u64>,
     late: u64,
@@ -70,9 +70,14 @@ impl Merged {
     }
 }
 
-/// Drains at the given times, each time leaving what was stamped less than `held_back_ns` before, and takes the rest at
-/// the end.
-fn drained(rings: Vec<VecDeque<Flight>>, step_ns: u64, drains_ns: &[u64], held_back_ns: u64, limit: usize) -> Merged {
+/// Drains at the given times, each time up to the stamp that `until_ns` returns for it, and takes the rest at the end.
+fn drained(
+    rings: Vec<VecDeque<Flight>>,
+    step_ns: u64,
+    drains_ns: &[u64],
+    until_ns: impl Fn(u64) -> u64,
+    limit: usize,
+) -> Merged {
     let mut simulation = Simulation { now_ns: 0, step_ns, rings };
     let mut merger = RecordMerger::default();
     let mut stamps_ns = Vec::new();
@@ -82,7 +87,7 @@ fn drained(rings: Vec<VecDeque<Flight>>, step_ns: u64, drains_ns: &[u64], held_b
     };
     for drain_ns in drains_ns {
         simulation.now_ns = simulation.now_ns.max(*drain_ns);
-        let until_ns = simulation.now_ns.saturating_sub(held_back_ns);
+        let until_ns = until_ns(simulation.now_ns);
         assert!(merger.merge(&mut simulation, until_ns, limit, &mut take).unwrap() <= limit);
     }
     // The programs have ended.
@@ -94,7 +99,8 @@ fn drained(rings: Vec<VecDeque<Flight>>, step_ns: u64, drains_ns: &[u64], held_b
 /// Ring buffers with records of one CPU each: the gap before each record, and how long it is in flight before and after
 /// its reservation.
 fn rings(longest_flight_ns: u64) -> impl Strategy<Value = Vec<VecDeque<Flight>>> {
-    let records = prop::collection::vec((0..400_u64, 0..=longest_flight_ns / 2, 0..=longest_flight_ns / 2), 0..60);
+    let records =
+        prop::collection::vec((0..=longest_flight_ns / 2, 0..=longest_flight_ns / 2, 0..=longest_flight_ns / 2), 0..60);
     let ring = records.prop_map(|records| {
         let mut free_ns = 1;
         let flight = |(gap_ns, before_ns, after_ns)| {
@@ -110,31 +116,32 @@ fn rings(longest_flight_ns: u64) -> impl Strategy<Value = Vec<VecDeque<Flight>>>
 }
 
 fn drains() -> impl Strategy<Value = Vec<u64>> {
-    prop::collection::vec(0..30_000_u64, 0..40).prop_map(|mut drains_ns| {
+    prop::collection::vec(0..40 * IN_FLIGHT_NS, 0..40).prop_map(|mut drains_ns| {
         drains_ns.sort_unstable();
         drains_ns
     })
 }
 
 proptest! {
-    /// Fails if a drain holds back less than the longest flight.
+    /// Fails if a drain takes records that others may still precede.
     #[test]
     fn records_come_in_the_order_of_time(
-        rings in rings(1_000), step_ns in 0..50_u64, drains_ns in drains(), limit in prop_oneof![Just(usize::MAX), 1..20_usize],
+        rings in rings(IN_FLIGHT_NS), step_ns in 0..IN_FLIGHT_NS / 20, drains_ns in drains(),
+        limit in prop_oneof![Just(usize::MAX), 1..20_usize],
     ) {
         let mut expected: Vec<u64> = rings.iter().flatten().map(|flight| flight.stamped_ns).collect();
         expected.sort_unstable();
-        let merged = drained(rings, step_ns, &drains_ns, 1_000, limit);
+        let merged = drained(rings, step_ns, &drains_ns, settled_until_ns, limit);
         prop_assert_eq!(merged.stamps_ns, expected);
         prop_assert_eq!(merged.late, 0);
     }
 
     #[test]
     fn a_record_that_was_in_flight_for_too_long_is_counted_and_not_lost(
-        rings in rings(5_000), step_ns in 0..50_u64, drains_ns in drains(), held_back_ns in 0..1_500_u64,
+        rings in rings(5 * IN_FLIGHT_NS), step_ns in 0..IN_FLIGHT_NS / 20, drains_ns in drains(),
     ) {
         let mut expected: Vec<u64> = rings.iter().flatten().map(|flight| flight.stamped_ns).collect();
-        let mut merged = drained(rings, step_ns, &drains_ns, held_back_ns, usize::MAX);
+        let mut merged = drained(rings, step_ns, &drains_ns, settled_until_ns, usize::MAX);
         prop_assert_eq!(merged.late, merged.behind());
         merged.stamps_ns.sort_unstable();
         expected.sort_unstable();
@@ -150,18 +157,18 @@ fn submitted(stamps_ns: &[u64]) -> VecDeque<Flight> {
 #[test]
 fn a_ring_buffer_keeps_its_order() {
     // The second record was stamped first: an interrupt came between its stamp and its reservation.
-    let merged = drained(vec![submitted(&[50, 40, 60]), submitted(&[45, 55])], 0, &[], 0, usize::MAX);
+    let merged = drained(vec![submitted(&[50, 40, 60]), submitted(&[45, 55])], 0, &[], settled_until_ns, usize::MAX);
     assert_eq!((merged.stamps_ns, merged.late), (vec![45, 50, 40, 55, 60], 0));
 }
 
 #[test]
-fn without_holding_back_a_record_comes_late_and_is_counted() {
+fn a_record_that_comes_after_later_ones_is_counted() {
     let slow = Flight { stamped_ns: 100, reserved_ns: 150, submitted_ns: 200 };
     let rings = || vec![VecDeque::from([slow]), submitted(&[120])];
-    let merged = drained(rings(), 0, &[160], 0, usize::MAX);
-    assert_eq!((merged.stamps_ns, merged.late), (vec![120, 100], 1));
-    let merged = drained(rings(), 0, &[160], 100, usize::MAX);
-    assert_eq!((merged.stamps_ns, merged.late), (vec![100, 120], 0));
+    let at_once = drained(rings(), 0, &[160], |now_ns| now_ns, usize::MAX);
+    assert_eq!((at_once.stamps_ns, at_once.late), (vec![120, 100], 1));
+    let settled = drained(rings(), 0, &[160], |now_ns| now_ns - 100, usize::MAX);
+    assert_eq!((settled.stamps_ns, settled.late), (vec![100, 120], 0));
 }
 
 #[test]

@@ -37,12 +37,19 @@ impl Collector {
         if let Some(messages) = &mut self.messages {
             messages.flush();
         }
-        self.rings.drain(extent, take)
+        let records = self.rings.drain(extent, take)?;
+        if records == 0 && matches!(extent, DrainExtent::Rest { .. }) {
+            self.log_late();
+        }
+        Ok(records)
     }
 
-    /// Records that were passed on after later ones, because they arrived too late.
-    pub fn late_records(&self) -> u64 {
-        self.rings.late()
+    /// Logs how many records were not in the order of time. Only the timeline depends on that order.
+    fn log_late(&self) {
+        let level = if self.cpu_states.is_some() { log::Level::Warn } else { log::Level::Info };
+        if let late @ 1.. = self.rings.late() {
+            log::log!(level, "{late} records came from the ring buffers after later ones");
+        }
     }
 
     /// Detaches the programs. Afterwards none of them is running, and the counters do not change.

@@ -18,7 +18,7 @@ use aya::{
 use aya_obj::generated::bpf_map_type;
 use rustix::event::epoll;
 use wakelat_common::timeline::WorkItemRecord;
-use wakelat_core::record_merge::{IN_FLIGHT_NS, RecordMerger, RecordRings};
+use wakelat_core::record_merge::{IN_FLIGHT_NS, RecordMerger, RecordRings, settled_until_ns};
 
 use super::{
     bpf_syscall::{create_map, put_inner_map},
@@ -142,7 +142,7 @@ impl RingBuffers {
             DrainExtent::Rest { limit } => (u64::MAX, limit),
             // Even a reader that is too slow returns.
             _ if is_single => (u64::MAX, self.max_records()),
-            DrainExtent::Settled { now_ns } => (now_ns.saturating_sub(IN_FLIGHT_NS), usize::MAX),
+            DrainExtent::Settled { now_ns } => (settled_until_ns(now_ns), usize::MAX),
             DrainExtent::Until { at_ns } => {
                 thread::sleep(Duration::from_nanos(IN_FLIGHT_NS));
                 (at_ns, usize::MAX)
