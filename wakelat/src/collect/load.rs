@@ -24,7 +24,7 @@ use super::{
     program_run_budget::RunBudget,
     queue_clock_table::{QueueTable, QueueTableSize},
     rcu_grace_period::Barrier,
-    ring_buffers::RingBuffers,
+    ring_buffers::UnmappedRings,
     stack_maps::StackMaps,
     task_iter,
     task_table::{TaskTable, TaskTableSize},
@@ -91,7 +91,7 @@ impl Collector {
             Some(tracefs) if methods.contains(&AttachMethod::Classic) => RecordOffsets::read(tracefs)?,
             _ => RecordOffsets::default(),
         };
-        let rings = RingBuffers::new(settings.ring_bytes)?;
+        let rings = UnmappedRings::new(settings.ring_bytes)?;
         let ring_watermark = rings.watermark();
         let flag = |on: bool| u32::from(on);
         let stack_roles = settings.timeline.map_or(0, |timeline| timeline.stacks);
@@ -156,7 +156,7 @@ impl Collector {
         Ok(Self {
             stacks: (stack_roles != 0).then(|| StackMaps::take(&mut ebpf)).transpose()?,
             histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
-            rings,
+            rings: rings.map()?,
             budget: RunBudget::take(&mut ebpf)?,
             gate: WindowGate::take(&mut ebpf)?,
             running: Array::try_from(take(&mut ebpf, "RUNNING")?)?,

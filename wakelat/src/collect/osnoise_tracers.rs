@@ -16,7 +16,7 @@ use super::{
     load::{self, OBJECT},
     map,
     rcu_grace_period::Barrier,
-    ring_buffers::RingBuffers,
+    ring_buffers::{RingBuffers, UnmappedRings},
 };
 use crate::config::Attach;
 use wakelat_tracefs::osnoise_tracers::{Tracer, TracerEvents};
@@ -42,7 +42,7 @@ impl TracerPrograms {
             Attach::Btf => &[AttachMethod::Typed],
             Attach::Auto | Attach::Classic => &[AttachMethod::Typed, AttachMethod::Raw],
         };
-        let rings = RingBuffers::new(ring_bytes)?;
+        let rings = UnmappedRings::new(ring_bytes)?;
         let watermark = rings.watermark();
         let mut loader = EbpfLoader::new();
         // The maps of waits are not used.
@@ -53,7 +53,7 @@ impl TracerPrograms {
         let targets: Vec<ProgramSpec> = events.names().chain([tracer.sample()]).map(ProgramSpec::new).collect();
         let programs = rings.fill_table(&mut ebpf, |ebpf| attach::verify(ebpf, &targets, methods, Some(&btf)))?;
         Ok(Self {
-            rings,
+            rings: rings.map()?,
             lost: PerCpuArray::try_from(map::take(&mut ebpf, "TRACER_LOST")?)?,
             barrier: Barrier::new()?,
             programs,

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{Map, MapData, RingBuf},
+    maps::{Map, MapData, MapError, RingBuf},
     util,
 };
 use aya_obj::generated::bpf_map_type;
@@ -46,10 +46,17 @@ pub enum DrainExtent {
     },
 }
 
+/// The ring buffers before anything reads them. They take no memory of this process yet, so that there is more for
+/// loading the programs.
+pub(super) struct UnmappedRings {
+    maps: Vec<MapData>,
+    layout: RingLayout,
+}
+
 /// The ring buffers of one set of programs.
 pub(super) struct RingBuffers {
     rings: Rings,
-    layout: RingLayout,
+    ring_bytes: u32,
     merger: RecordMerger,
     /// Becomes readable with any of the ring buffers.
     epoll: OwnedFd,
@@ -58,7 +65,7 @@ pub(super) struct RingBuffers {
 /// The ring buffers by number.
 struct Rings(Vec<RingBuf<MapData>>);
 
-impl RingBuffers {
+impl UnmappedRings {
     /// Creates ring buffers of together `total_bytes`, a power of two and at least a page.
     ///
     /// # Errors
@@ -73,25 +80,25 @@ impl RingBuffers {
             let fd = create_map(bpf_map_type::BPF_MAP_TYPE_RINGBUF, 0, |attr| {
                 (attr.key_size, attr.max_entries) = (0, layout.ring_bytes);
             });
-            let map = MapData::from_fd(fd.map_err(|error| refused(error, total_bytes))?)?;
-            Ok(RingBuf::try_from(Map::RingBuf(map))?)
+            Ok(MapData::from_fd(fd.map_err(|error| refused(error, total_bytes))?)?)
         };
-        let rings = (0..layout.rings).map(create).collect::<Result<Vec<_>>>()?;
-        let epoll = watch(&rings).context("cannot wait for the ring buffers")?;
-        Ok(Self { rings: Rings(rings), layout, merger: RecordMerger::default(), epoll })
+        let maps = (0..layout.rings).map(create).collect::<Result<_>>()?;
+        Ok(Self { maps, layout })
     }
 
-    /// Sets the size of the programs' table, and their constants.
+    /// The fill level of a ring buffer at which the programs wake the reader: bytes. A quarter of the size leaves the
+    /// reader time to arrive.
+    pub(super) fn watermark(&self) -> u64 {
+        u64::from(self.layout.ring_bytes / 4)
+    }
+
+    /// Sets the size of the programs' table of ring buffers, and their constants. `watermark` is that of
+    /// [`Self::watermark`].
     pub(super) fn configure<'a>(&'a self, watermark: &'a u64, loader: &mut EbpfLoader<'a>) {
         loader
             .map_max_entries("RINGS", self.layout.ring_of_group.len() as u32)
             .override_global("RING_SHIFT", &self.layout.shift, true)
             .override_global("RING_WATERMARK", watermark, true);
-    }
-
-    /// The fill level at which the programs wake the reader: bytes. A quarter of the size leaves it time to arrive.
-    pub(super) fn watermark(&self) -> u64 {
-        u64::from(self.layout.ring_bytes / 4)
     }
 
     /// Puts the ring buffers into the table of the loaded programs. Calls `meanwhile`, because the kernel waits for an RCU
@@ -107,7 +114,7 @@ impl RingBuffers {
         };
         let table = table.fd().as_fd();
         let entries: Vec<(u32, BorrowedFd<'_>)> =
-            (0..).zip(self.layout.ring_of_group.iter().map(|ring| self.rings.0[*ring].as_fd())).collect();
+            (0..).zip(self.layout.ring_of_group.iter().map(|ring| self.maps[*ring].fd().as_fd())).collect();
         let put = |entries: &[(u32, BorrowedFd<'_>)]| {
             entries.iter().try_for_each(|(group, ring)| put_inner_map(table, *group, *ring))
         };
@@ -123,6 +130,24 @@ impl RingBuffers {
         })
     }
 
+    /// Maps the ring buffers into the memory of this process.
+    ///
+    /// # Errors
+    /// If there is not enough memory, or the process cannot open another file.
+    pub(super) fn map(self) -> Result<RingBuffers> {
+        let rings: Vec<_> =
+            self.maps.into_iter().map(|map| RingBuf::try_from(Map::RingBuf(map))).collect::<Result<_, MapError>>()?;
+        let epoll = watch(&rings).context("cannot wait for the ring buffers")?;
+        Ok(RingBuffers {
+            rings: Rings(rings),
+            ring_bytes: self.layout.ring_bytes,
+            merger: RecordMerger::default(),
+            epoll,
+        })
+    }
+}
+
+impl RingBuffers {
     /// A descriptor that becomes readable when the programs wake the reader.
     ///
     /// # Errors
@@ -175,7 +200,7 @@ impl RingBuffers {
     fn max_records(&self) -> usize {
         /// Size of the header before each record: bytes (`BPF_RINGBUF_HDR_SZ`, include/uapi/linux/bpf.h).
         const HEADER: usize = 8;
-        self.layout.ring_bytes as usize / (HEADER + size_of::<WorkItemRecord>())
+        self.ring_bytes as usize / (HEADER + size_of::<WorkItemRecord>())
     }
 }
 
