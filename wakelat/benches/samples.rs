@@ -1,4 +1,5 @@
-//! What user space does with a sample, and with a window of them: decode, find its group, find its bucket, report.
+//! What user space does with a sample, and with a window of them: merge by time, decode, find its group, find its bucket,
+//! report.
 
 use std::hint::black_box;
 
@@ -8,6 +9,7 @@ use wakelat_common::{Class, Sample, bucket, record};
 use wakelat_core::aggregate::Groups;
 use wakelat_core::aggregate::key::{Key, Names};
 use wakelat_core::decode::decode;
+use wakelat_core::record_merge::{RecordMerger, RecordRings};
 use wakelat_core::render::PERCENTILES;
 use wakelat_core::wait::Comm;
 
@@ -121,5 +123,55 @@ fn window(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, sample, window);
+/// Ring buffers over the same records: those of `rings` CPUs in turn, the worst order for a merge.
+struct TurnRings<'a> {
+    records: &'a [Vec<u8>],
+    rings: usize,
+    /// How many records of each ring buffer are taken.
+    taken: Vec<usize>,
+}
+
+impl TurnRings<'_> {
+    fn oldest(&self, ring: usize) -> Option<&[u8]> {
+        self.records.get(ring + self.taken[ring] * self.rings).map(Vec::as_slice)
+    }
+}
+
+impl RecordRings for TurnRings<'_> {
+    fn rings(&self) -> usize {
+        self.rings
+    }
+
+    fn peek<T>(&mut self, ring: usize, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        self.oldest(ring).map(look)
+    }
+
+    fn take<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let taken = self.oldest(ring).map(take);
+        self.taken[ring] += 1;
+        taken
+    }
+}
+
+fn merge(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("merge");
+    group.throughput(Throughput::Elements(SAMPLES as u64));
+    let records = records(1);
+    for count in [1, 2, 8, 64, 256] {
+        group.bench_function(format!("{count} ring buffers"), |bencher| {
+            bencher.iter(|| {
+                let mut rings = TurnRings { records: &records, rings: count, taken: vec![0; count] };
+                let mut merger = RecordMerger::default();
+                let take = |record: &[u8]| {
+                    black_box(record);
+                    Ok::<(), ()>(())
+                };
+                merger.merge(&mut rings, u64::MAX, usize::MAX, take)
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, sample, window, merge);
 criterion_main!(benches);

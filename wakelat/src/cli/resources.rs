@@ -24,12 +24,12 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "N", value_parser = number::max_tasks, allow_hyphen_values = true)]
     pub max_tasks: Option<u32>,
 
-    /// Size of the ring buffer, such as 4M; rounded up to a power of two [default: 1M per CPU, 8M if every switch is
-    /// recorded, at most 64M]
+    /// Size of all ring buffers together, such as 4M; rounded up to a power of two [default: 1M per CPU, 8M if every
+    /// switch is recorded, at most 64M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_hyphen_values = true)]
     pub ring_size: Option<u64>,
 
-    /// Read the ring buffer at this interval
+    /// Read the ring buffers at this interval
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = duration::with_unit, allow_hyphen_values = true)]
     pub drain_interval: u64,
 
