@@ -6,7 +6,6 @@
 
 use aya_ebpf::{
     Global,
-    bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
     btf_maps::{ArrayOfMaps, RingBuf},
     helpers::generated::bpf_ringbuf_query,
     macros::btf_map,
@@ -39,24 +38,17 @@ pub fn reserve<R: 'static>(cpu: u32) -> Option<RingBufEntry<R>> {
     ring(cpu)?.reserve_untyped::<R>(0)
 }
 
-/// The flags with which to submit a record. With `check`, the reader is woken if the ring buffer of `cpu` has
-/// reached the watermark.
+/// Whether the ring buffer of `cpu` holds at least [`RING_WATERMARK`] bytes.
 #[inline(always)]
-pub fn wakeup_flags(cpu: u32, check: bool) -> u64 {
-    let wakes = check && ring(cpu).is_some_and(is_at_watermark);
-    (if wakes { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }).into()
+pub fn is_at_watermark(cpu: u32) -> bool {
+    const BPF_RB_AVAIL_DATA: u64 = 0;
+    let Some(ring) = ring(cpu) else { return false };
+    // SAFETY: the map is a ring buffer.
+    let waiting = unsafe { bpf_ringbuf_query(core::ptr::from_ref(ring).cast_mut().cast(), BPF_RB_AVAIL_DATA) };
+    waiting >= RING_WATERMARK.load()
 }
 
 #[inline(always)]
 fn ring(cpu: u32) -> Option<&'static Ring> {
     RINGS.get(cpu >> RING_SHIFT.load())
-}
-
-/// Whether the ring buffer holds at least [`RING_WATERMARK`] bytes.
-#[inline(always)]
-fn is_at_watermark(ring: &Ring) -> bool {
-    const BPF_RB_AVAIL_DATA: u64 = 0;
-    // SAFETY: the map is a ring buffer.
-    let waiting = unsafe { bpf_ringbuf_query(core::ptr::from_ref(ring).cast_mut().cast(), BPF_RB_AVAIL_DATA) };
-    waiting >= RING_WATERMARK.load()
 }

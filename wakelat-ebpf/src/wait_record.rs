@@ -1,7 +1,11 @@
 //! Sends a [`Sample`] through the ring buffer for each wait that `sched_switch` ends; also reserves and
 //! submits the records of all other programs.
 
-use aya_ebpf::{helpers::bpf_get_smp_processor_id, maps::ring_buf::RingBufEntry};
+use aya_ebpf::{
+    bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
+    helpers::bpf_get_smp_processor_id,
+    maps::ring_buf::RingBufEntry,
+};
 use wakelat_common::{Counter, Sample, sample::KIND_SAMPLE};
 
 use crate::{
@@ -109,5 +113,6 @@ pub fn reserve<R: 'static>(cpu: u32) -> Option<RingBufEntry<R>> {
 /// wakes the reader if it has reached the watermark.
 #[inline(always)]
 pub fn submit<R: 'static>(slot: RingBufEntry<R>, cpu: u32, check_ring: bool) {
-    slot.submit(ring_buffers::wakeup_flags(cpu, check_ring));
+    let wakes = check_ring && ring_buffers::is_at_watermark(cpu);
+    slot.submit(if wakes { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP }.into());
 }
