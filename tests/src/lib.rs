@@ -41,4 +41,5 @@ pub mod tracer;
 pub mod wakelat;
 pub mod why;
 pub mod window_word;
+pub mod worker;
 pub mod workload;

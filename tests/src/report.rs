@@ -112,6 +112,12 @@ pub struct JsonCoverage {
     pub switch_ins: Option<JsonSwitchIns>,
     /// Events for which the kernel skipped a program; none before 5.12.
     pub missed: Option<u64>,
+    /// Waits in the group `(other)`.
+    #[serde(default)]
+    pub groups_merged: u64,
+    /// Those for which the kernel's table of groups was full.
+    #[serde(default)]
+    pub group_table_full: u64,
     /// Whether everything that was `filtered` belongs to wakelat's own threads.
     #[serde(default)]
     pub filtered_is_own: bool,

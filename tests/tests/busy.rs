@@ -120,8 +120,11 @@ fn a_busy_machine_is_recorded() -> TestOutcome {
 
 /// Without the ring buffer: the remaining mode if the ring buffer is refused.
 fn a_busy_machine_is_aggregated_in_the_kernel() -> TestOutcome {
-    let (ended, performances) = measured(&["hist", "--json", "--mode", "aggregate"])?;
-    assert_every_wakeup_accounted_for(&ended, &performances);
+    // With groups, both CPUs also insert elements and empty the freelist of a hash map.
+    for groups in [&[][..], &["--by", "tid,comm"], &["--by", "tid,comm", "--group-memory", "1"]] {
+        let (ended, performances) = measured(&[&["hist", "--json", "--mode", "aggregate"], groups].concat())?;
+        assert_every_wakeup_accounted_for(&ended, &performances);
+    }
     Ok(())
 }
 

@@ -93,16 +93,22 @@ fn a_wait_costs_fewer_instructions_than_hist_triggers() -> TestOutcome {
     let delivered = with_wakelat(&["--mode", "samples", "--ring-size", "16M", "--drain-interval", "60s"]);
     let queued = with_queue_clock(&[]);
     let queued_samples = with_queue_clock(&["--mode", "samples", "--ring-size", "16M", "--drain-interval", "60s"]);
+    // Everything runs in one cgroup, so the groups of both are alike.
+    let grouped = with_wakelat(&["--by", "cgroup", "--mode", "aggregate"]);
+    let queued_grouped = with_queue_clock(&["--by", "cgroup", "--mode", "aggregate"]);
     println!(
         "\n  COST a wakeup and a switch: {nothing} instructions; more with hist triggers: {}, counted: {}, each delivered: {}; \
-         by the run queue's clock counted: {}, each delivered: {}",
+         by the run queue's clock counted: {}, each delivered: {}; counted by cgroup: {}, by the run queue's clock: {}",
         triggers - nothing,
         counted - nothing,
         delivered - nothing,
         queued - nothing,
-        queued_samples - nothing
+        queued_samples - nothing,
+        grouped - nothing,
+        queued_grouped - nothing
     );
     assert!(counted < triggers && delivered < triggers);
     assert!(queued < counted && queued_samples < delivered);
+    assert!(queued_grouped < grouped && grouped < triggers);
     Ok(())
 }

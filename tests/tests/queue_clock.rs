@@ -1,23 +1,15 @@
 //! Waits by the run queue's clock (`--from queued`) are the kernel's own account of each task: count for count
 //! and nanosecond for nanosecond, also where the machine hides switches from every program.
 
-use std::{
-    iter::Sum,
-    ops::{Add, Sub},
-    sync::mpsc::{Receiver, Sender, channel},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{sync::mpsc::channel, thread};
 
-use nix::{
-    sched::{CpuSet, sched_setaffinity},
-    unistd::{Pid, gettid},
-};
+use nix::unistd::gettid;
 use wakelat_tests::{
     attached, attached_every_mode, machine, procfs,
     report::{JsonReport, JsonSwitchIns},
     suite::{self, Skip, TestOutcome},
     wakelat::{AttachCase, Wakelat, command},
+    worker::{Account, ROUNDS, THREADS, Worker, accounts, pinned, set_affinity},
     workload::{Hogs, Workload, until},
 };
 
@@ -30,106 +22,6 @@ fn main() {
         tasks_that_wait_when_the_window_ends_are_counted
     ];
     suite::main(every_mode.into_iter().chain(each));
-}
-
-/// Threads that are more than the CPUs, so that they preempt each other and migrate while they wait.
-const THREADS: usize = 8;
-
-/// Runs and sleeps of each thread.
-const ROUNDS: u32 = 200;
-
-/// What the kernel has counted for one thread: waits that ended, and their sum in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Account {
-    waits: u64,
-    waited_ns: u64,
-}
-
-impl Account {
-    /// The account of thread `tid`, which must be blocked.
-    fn of(tid: u32) -> Self {
-        let path = format!("/proc/{tid}/schedstat");
-        let line = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let fields: Vec<u64> = line.split_whitespace().map(|field| field.parse().expect("a number")).collect();
-        Self { waits: fields[2], waited_ns: fields[1] }
-    }
-}
-
-impl Add for Account {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self { waits: self.waits + other.waits, waited_ns: self.waited_ns + other.waited_ns }
-    }
-}
-
-impl Sub for Account {
-    type Output = Self;
-
-    fn sub(self, earlier: Self) -> Self {
-        Self { waits: self.waits - earlier.waits, waited_ns: self.waited_ns - earlier.waited_ns }
-    }
-}
-
-impl Sum for Account {
-    fn sum<I: Iterator<Item = Self>>(accounts: I) -> Self {
-        accounts.fold(Self::default(), Self::add)
-    }
-}
-
-/// A thread that works on request, and is blocked otherwise.
-struct Worker {
-    tid: u32,
-    asked: Sender<()>,
-    done: Receiver<()>,
-}
-
-impl Worker {
-    /// Starts a thread, which waits on `cpu` for the first request.
-    fn new(name: &str, cpu: Option<usize>) -> Self {
-        let (asked, asking) = channel::<()>();
-        let (answer, done) = channel();
-        let (number, tid) = channel();
-        let allowed = machine::cpus();
-        let body = move || {
-            if let Some(cpu) = cpu {
-                // The task does not migrate during its first wait.
-                set_affinity([cpu]);
-            }
-            number.send(gettid().as_raw().unsigned_abs()).expect("the worker has the receiver");
-            for () in asking {
-                set_affinity(allowed.iter().copied());
-                for round in 0..ROUNDS {
-                    let until = Instant::now() + Duration::from_micros(100 + u64::from(round % 7) * 30);
-                    while Instant::now() < until {}
-                    // The load: tasks that block by themselves.
-                    thread::sleep(Duration::from_micros(50 + u64::from(round % 5) * 40));
-                }
-                answer.send(()).expect("the worker has the receiver");
-            }
-        };
-        thread::Builder::new().name(name.to_owned()).spawn(body).expect("a thread can be started");
-        Self { tid: tid.recv().expect("the thread sends its TID"), asked, done }
-    }
-
-    fn until_blocked(&self) {
-        until("the thread is blocked", || procfs::is_blocked(self.tid));
-    }
-
-    fn begin(&self) {
-        self.asked.send(()).expect("the thread is waiting");
-    }
-
-    fn finish(&self) {
-        self.done.recv().expect("the thread answers");
-        self.until_blocked();
-    }
-}
-
-fn set_affinity(cpus: impl IntoIterator<Item = usize>) {
-    let mut set = CpuSet::new();
-    cpus.into_iter().for_each(|cpu| set.set(cpu).expect("a CPU of this machine"));
-    sched_setaffinity(Pid::from_raw(0), &set).expect("these CPUs are allowed");
 }
 
 fn switch_ins(report: &JsonReport) -> JsonSwitchIns {
@@ -153,21 +45,8 @@ fn assert_is_the_account(report: &JsonReport, kernel: Account) {
     assert!(counted.contains(&kernel.waits), "{all:?} {kernel:?} {terms:?}");
 }
 
-/// Threads that wait for the first request on a CPU each: the last part of that wait is all of it.
-fn pinned_workers() -> Vec<Worker> {
-    let cpus = machine::cpus();
-    let workers: Vec<Worker> =
-        cpus.iter().cycle().take(THREADS).map(|cpu| Worker::new("wl-queued", Some(*cpu))).collect();
-    workers.iter().for_each(Worker::until_blocked);
-    workers
-}
-
-fn accounts(workers: &[Worker]) -> Account {
-    workers.iter().map(|worker| Account::of(worker.tid)).sum()
-}
-
 fn counts_and_sums_are_those_of_the_kernel(attach: AttachCase) -> TestOutcome {
-    let workers = pinned_workers();
+    let workers = pinned("wl-queued");
     let before = accounts(&workers);
     let wakelat =
         Wakelat::hist(attach, &["--from", "queued", "--class", "wakeup,new,preempted", "--comm", "wl-queued"]);
@@ -232,7 +111,7 @@ fn every_switch_in_is_accounted_for_in_each_window(attach: AttachCase) -> TestOu
 }
 
 fn a_filter_selects_every_wait_of_its_thread(attach: AttachCase) -> TestOutcome {
-    let workers = pinned_workers();
+    let workers = pinned("wl-queued");
     let wanted = &workers[0];
     let before = Account::of(wanted.tid);
     let tid = wanted.tid.to_string();

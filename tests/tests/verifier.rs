@@ -51,14 +51,17 @@ fn every_program_passes_the_verifier() -> TestOutcome {
     // The harness has begun a line with the test's name.
     println!();
     for attach in AttachCase::ALL {
-        // Aggregated in the kernel, and as samples with all their fields.
-        for more in [&[][..], &["--by", "waker"]] {
+        // Records of classic tracepoints have neither process nor cgroup.
+        let groups = if attach == AttachCase::Classic { "tid,comm,cpu" } else { "tid,pid,comm,cgroup,cpu" };
+        // Aggregated in the kernel, by class and by group, and as samples with all their fields.
+        for more in [&[][..], &["--by", groups, "--mode", "aggregate"], &["--by", "waker"]] {
             let arguments = ["hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
             print_verified(&[&arguments[..], more].concat());
         }
         if AttachCase::TYPES.contains(&attach) {
             let arguments = ["hist", "-d", "1ms", "--class", "runqueue", "--from", "queued", "--attach", attach.name()];
             print_verified(&arguments);
+            print_verified(&[&arguments[..], &["--by", groups, "--mode", "aggregate"]].concat());
             print_verified(&[&arguments[..], &["--mode", "samples"]].concat());
         }
         // Only typed tracepoints report what happens between waits.

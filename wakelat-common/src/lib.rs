@@ -9,6 +9,7 @@ pub mod classic_fields;
 pub mod counter;
 pub mod filter;
 pub mod glob;
+pub mod group;
 pub mod histogram;
 pub mod osnoise_tracers;
 pub mod pending_wait;

@@ -138,6 +138,18 @@ pub enum QueueWait {
     NotTimed,
 }
 
+impl QueueWait {
+    /// How long the wait was, as far as it is known: ns; 0 if it is not.
+    #[inline(always)]
+    pub const fn known_ns(self) -> u64 {
+        match self {
+            Self::Known { latency_ns, .. } => latency_ns,
+            Self::UnknownStart { known_ns } => known_ns,
+            Self::AfterUnseen(_) | Self::NotTimed => 0,
+        }
+    }
+}
+
 /// Distinguishes a task from the others that use its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskTag(u32);

@@ -1,17 +1,18 @@
-//! Aggregates a wait that `sched_switch` ended into this CPU's histogram of its class; user space reads
-//! the histograms at the end of a window.
+//! Aggregates a wait that `sched_switch` ended into its group, if waits are grouped and it has room, and
+//! otherwise into this CPU's histogram of its class. User space reads both at the end of a window.
 
 use aya_ebpf::{
     btf_maps::{Array, PerCpuArray},
     macros::btf_map,
 };
 use wakelat_common::{
-    Class, Sample,
+    Class, Sample, bucket,
     histogram::{HISTOGRAMS as ENTRIES, Histogram, slot},
 };
 
 use crate::{
     ended_wait::EndedWait,
+    group,
     kernel_structs::TaskFields,
     wait_record::{WaitPart, sample},
 };
@@ -26,19 +27,29 @@ static HISTOGRAMS: PerCpuArray<Histogram, { ENTRIES as usize }> = PerCpuArray::n
 #[btf_map]
 static HALF: Array<u32, 1> = Array::new();
 
-/// Adds a wait that an [`EndedWait`] describes to the histogram of its class.
+/// Adds a wait that an [`EndedWait`] describes, of `next`.
 #[inline(always)]
 pub fn add<T: TaskFields>(ending: EndedWait, prev: T, next: T) {
-    record(ending.class, ending.latency_ns, || sample(WaitPart::of(ending), prev, next));
+    record(ending.class, ending.latency_ns, next, || sample(WaitPart::of(ending), prev, next));
 }
 
-/// Adds a wait to the histogram of its class. Calls `sample` for what is known about it if it is among the
-/// longest.
+/// Adds a wait of `task` to its group, or to the histogram of its class. Calls `sample` for what is known about
+/// it if it is among the longest.
 #[inline(always)]
-pub fn record(class: Class, latency_ns: u64, sample: impl FnOnce() -> Sample) {
+pub fn record<T: TaskFields>(class: Class, latency_ns: u64, task: T, sample: impl FnOnce() -> Sample) {
     let Some(half) = HALF.get(0) else { return };
     // SAFETY: a word of a map is always there, and user space writes it in one access.
     let half = unsafe { core::ptr::read_volatile(half) };
+    let index = bucket::index(latency_ns);
+    if let Some(element) = group::element(half, class, index, task) {
+        // SAFETY: a value of the map, with this CPU in its key: no other CPU writes it, and `sched_switch` runs
+        // with interrupts off, so no program on this CPU interrupts. User space deletes it only when no program
+        // uses this half.
+        let element = unsafe { &mut *element };
+        if element.has_room(index) {
+            return element.record(index, latency_ns, sample);
+        }
+    }
     let Some(histogram) = HISTOGRAMS.get_ptr_mut(slot(class, half)) else { return };
     // SAFETY: the pointer is to this CPU's own entry. No other CPU writes it, and `sched_switch` runs
     // with interrupts off, so no program on this CPU interrupts.

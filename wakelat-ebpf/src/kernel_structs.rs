@@ -7,9 +7,9 @@
 mod runqueue;
 mod tracer_samples;
 
-use core::{marker::PhantomData, ptr};
+use core::{marker::PhantomData, mem::MaybeUninit, ptr};
 
-use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel, bpf_probe_read_kernel_str_bytes};
+use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel_str_bytes, generated::bpf_probe_read_kernel};
 use wakelat_common::{pending_wait::PrevState, queue_clock::SchedInfo, sample::COMM_LEN, wait_context::Clocks};
 
 pub use self::tracer_samples::{KernelOsnoiseSample, KernelTimerlatSample};
@@ -47,8 +47,15 @@ impl Read for Direct {
 impl Read for Probe {
     #[inline(always)]
     fn read<T: Copy>(from: *const T) -> T {
-        // SAFETY: the helper checks the address; the types read here are plain integers, for which zero is a value.
-        unsafe { bpf_probe_read_kernel(from).unwrap_or_else(|_| core::mem::zeroed()) }
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: the helper checks the address. It writes the whole value: zeros after a fault
+        // (`bpf_probe_read_kernel_common()`, kernel/trace/bpf_trace.c, since 5.5). Its result is not looked at: the
+        // verifier would follow everything after it twice, for each read. The types read here are plain
+        // integers, for which any bytes are a value.
+        unsafe {
+            bpf_probe_read_kernel(value.as_mut_ptr().cast(), size_of::<T>() as u32, from.cast());
+            value.assume_init()
+        }
     }
 }
 

@@ -25,6 +25,8 @@ mod filter;
 #[cfg(target_arch = "bpf")]
 mod fork_exec;
 #[cfg(target_arch = "bpf")]
+mod group;
+#[cfg(target_arch = "bpf")]
 mod histogram;
 #[cfg(target_arch = "bpf")]
 mod interrupt;

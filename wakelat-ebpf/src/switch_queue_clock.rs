@@ -1,6 +1,8 @@
 //! `sched_switch` with the run queue's own clock: one program measures all classes of waits, and no program
 //! on a wakeup is needed. The rules, and how it works: [`wakelat_common::queue_clock`].
 
+use core::arch::asm;
+
 use aya_ebpf::{
     Global,
     bindings::BPF_F_MMAPABLE,
@@ -110,13 +112,17 @@ fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, 
     let timed_ns = (queued_at_ns != 0).then_some(queued_ns);
     let (kept, wait) = load(slot).switch_in(TaskTag::of(next.stack()), next.sched_info(), timed_ns);
     store(slot, kept);
+    let known_ns = set_on_every_path(wait.known_ns());
+    let class = set_on_every_path(if let QueueWait::Known { class, .. } = wait { class as u64 } else { 0 });
+    let unseen = if let QueueWait::AfterUnseen(unseen) = wait { unseen } else { UnseenWaits { count: 0, sum_ns: 0 } };
+    let unseen = UnseenWaits { count: set_on_every_path(unseen.count), sum_ns: set_on_every_path(unseen.sum_ns) };
     let Some(shift) = task_sampling::sampled(pid) else { return state.add(SwitchCounter::NotSampled, 1) };
     // SAFETY: no arguments, no side effects.
     let cpu = || unsafe { bpf_get_smp_processor_id() };
     if !filter::wants(next, pid) {
         return state.add(SwitchCounter::Filtered, 1);
     }
-    if let QueueWait::AfterUnseen(unseen) = wait {
+    if let QueueWait::AfterUnseen(_) = wait {
         // Whatever the CPU: it is not known where these waits ended.
         count(state, unseen);
     }
@@ -126,7 +132,7 @@ fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, 
     match wait {
         QueueWait::NotTimed => state.add(SwitchCounter::NotTimed, 1),
         _ if (queued_ns as i64) < 0 => state.add(SwitchCounter::Invalid, 1),
-        QueueWait::UnknownStart { known_ns } => {
+        QueueWait::UnknownStart { .. } => {
             state.add(SwitchCounter::UnknownStart, 1);
             state.add(SwitchCounter::UnknownNs, known_ns);
         }
@@ -134,8 +140,21 @@ fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, 
             state.add(SwitchCounter::AfterUnseen, 1);
             state.add(SwitchCounter::UnknownNs, queued_ns);
         }
-        QueueWait::Known { class, latency_ns } => deliver(state, prev, next, class, latency_ns, shift),
+        QueueWait::Known { .. } => {
+            let Some(class) = Class::from_u8(class as u8) else { return };
+            deliver(state, prev, next, class, known_ns, shift);
+        }
     }
+}
+
+/// Returns `value`, and keeps the compiler from leaving it unset on paths that do not need it. The verifier of
+/// 5.10 also follows paths that no wait takes, because it does not know which variant is on the stack, and
+/// refuses to read what has not been set there (kernel/bpf/verifier.c, `check_stack_read()`).
+#[inline(always)]
+fn set_on_every_path(mut value: u64) -> u64 {
+    // SAFETY: copies a register to itself. An instruction, because 5.10 refuses line info without one.
+    unsafe { asm!("{value} = {value}", value = inout(reg) value, options(pure, nomem, preserves_flags)) };
+    value
 }
 
 /// Aggregates or sends a wait that the filter accepts, if its class and length are wanted.
@@ -164,7 +183,7 @@ fn deliver<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, class: Class
     };
     if AGGREGATE.load() != 0 {
         // SAFETY: no arguments, no side effects.
-        histogram::record(class, latency_ns, || sample(unsafe { bpf_get_smp_processor_id() }));
+        histogram::record(class, latency_ns, next, || sample(unsafe { bpf_get_smp_processor_id() }));
         return state.add(SwitchCounter::Measured, 1);
     }
     let sent = wait_record::send(sample, || {

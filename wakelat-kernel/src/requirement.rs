@@ -189,7 +189,7 @@ fn ring_buffer(features: &Features, mode: Mode) -> Requirement {
                 "on kernel `{release}` the BPF ring buffer can freeze the machine, because its lock sleeps with PREEMPT_RT"
             );
             let remedy = "use Linux 6.12 or later; without it only `hist` and `top` in mode `aggregate` work (without `--by`, or \
-                          by `cpu` or `class`)";
+                          by `tid`, `pid`, `comm`, `cgroup`, `container`, `cpu` or `class`)";
             if mode == Mode::Aggregate {
                 Requirement::note(NAME, found, remedy)
             } else {

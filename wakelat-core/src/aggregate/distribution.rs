@@ -4,13 +4,15 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 use wakelat_common::{
+    Sample,
     bucket::{self, BUCKETS},
+    group::GroupElement,
     histogram::Histogram as Counted,
 };
 
 use super::{
     estimate::{Period, SampledDistribution, SamplingState},
-    latency_store::Values,
+    latency_store::{BucketCounts, Values},
     percentile_rank::Percentile,
 };
 use crate::wait::Comm;
@@ -54,25 +56,42 @@ pub struct Bucket {
     pub count: u64,
 }
 
-impl Distribution {
-    /// The distribution that one CPU aggregated for one class.
-    pub fn counted(counted: &Counted) -> Self {
-        let longest = counted.worst().iter().max_by_key(|sample| (sample.latency_ns, Reverse(sample.at_ns)));
-        let max = longest.map(|sample| Maximum {
+impl Maximum {
+    fn of(sample: &Sample) -> Self {
+        Self {
             latency_ns: sample.latency_ns,
             at_ns: sample.at_ns,
             tid: sample.pid,
             comm: Comm::new(&sample.comm),
             cpu: sample.cpu,
-        });
-        let mut buckets = Box::new([0; BUCKETS]);
+        }
+    }
+}
+
+impl Distribution {
+    /// The distribution that one CPU aggregated for one class.
+    pub fn counted(counted: &Counted) -> Self {
+        let longest = counted.worst().iter().max_by_key(|sample| (sample.latency_ns, Reverse(sample.at_ns)));
+        let mut buckets = [0; BUCKETS];
         buckets.copy_from_slice(&counted.buckets[..BUCKETS]);
         Self {
             count: counted.count,
             sum_ns: counted.sum_ns.into(),
             min_ns: counted.min_ns,
-            max,
-            values: Values::Buckets(buckets),
+            max: longest.map(Maximum::of),
+            values: Values::Buckets(BucketCounts::of_all(&buckets)),
+            sampled: None,
+        }
+    }
+
+    /// The distribution that one CPU aggregated for the waits of a group that are in one octave.
+    pub fn of_element(element: &GroupElement) -> Self {
+        Self {
+            count: element.count(),
+            sum_ns: element.sum_ns.into(),
+            min_ns: element.min_ns,
+            max: Some(Maximum::of(&element.longest)),
+            values: Values::Buckets(BucketCounts::of_octave(element.octave(), &element.buckets)),
             sampled: None,
         }
     }
@@ -183,9 +202,8 @@ impl Distribution {
             return;
         }
         self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
-        if other.max_ns() > self.max_ns() || self.max.is_none() {
-            self.max = other.max;
-        }
+        let order = |max: &Maximum| (max.latency_ns, Reverse(max.at_ns));
+        self.max = self.max.into_iter().chain(other.max).max_by_key(order);
         self.count += other.count;
         self.sum_ns += other.sum_ns;
         if let Some(sampled) = other.sampled() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use wakelat_common::Class;
+use wakelat_common::{Class, group::part};
 
 use super::container_id::Container;
 use crate::{
@@ -56,7 +56,20 @@ impl Key {
 
     /// Whether the BPF programs can aggregate by this key, without a sample of each wait.
     pub const fn is_counted(self) -> bool {
-        matches!(self, Self::Cpu | Self::Class)
+        self.group_part().is_some()
+    }
+
+    /// What the programs' groups have to differ in for this key: a bit of [`part`], or 0 if the class and the
+    /// CPU are enough. `None` if the programs cannot aggregate by this key.
+    const fn group_part(self) -> Option<u32> {
+        match self {
+            Self::Cpu | Self::Class => Some(0),
+            Self::Tid => Some(part::PID),
+            Self::Pid => Some(part::TGID),
+            Self::Comm => Some(part::COMM),
+            Self::Cgroup | Self::Container => Some(part::CGROUP),
+            Self::Prio | Self::Policy | Self::Waker | Self::Component => None,
+        }
     }
 
     /// The name of the key, on the command line and in JSON.
@@ -75,6 +88,12 @@ impl Key {
             Self::Component => "component",
         }
     }
+}
+
+/// What groups have to differ in if the BPF programs aggregate waits by `keys`, each of which
+/// [`Key::is_counted`]: bits of [`part`]; 0 if a histogram per class and CPU is enough.
+pub fn group_parts(keys: &[Key]) -> u32 {
+    keys.iter().filter_map(|key| key.group_part()).fold(0, |parts, part| parts | part)
 }
 
 /// The key of one group. Fields that are not grouped by are blank, so that equal keys mean the same

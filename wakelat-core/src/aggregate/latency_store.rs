@@ -1,7 +1,12 @@
 //! The lengths of many waits, in as little memory as they need.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
-use wakelat_common::bucket::{self, BUCKETS};
+use wakelat_common::{
+    bucket::{self, BUCKETS},
+    group::{ELEMENT_BUCKETS, octave},
+};
 
 use super::percentile_rank::Percentile;
 
@@ -21,7 +26,43 @@ pub enum Values {
     /// To three significant digits.
     Many(Box<Histogram<u64>>),
     /// Counted by bucket in the kernel; the values themselves are unknown.
-    Buckets(Box<[u64; BUCKETS]>),
+    Buckets(BucketCounts),
+}
+
+/// The number of values in each [`bucket`], for the octaves that have any: the values of most groups are in few
+/// of the 60.
+#[derive(Clone, Debug, Default)]
+pub struct BucketCounts(BTreeMap<u8, Box<[u64; ELEMENT_BUCKETS]>>);
+
+impl BucketCounts {
+    /// The counts of all buckets, by index.
+    pub fn of_all(counts: &[u64; BUCKETS]) -> Self {
+        let mut buckets = Self::default();
+        for (index, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            buckets.add(index, *count);
+        }
+        buckets
+    }
+
+    /// The counts of the buckets of one octave.
+    pub fn of_octave(octave: u8, counts: &[u32; ELEMENT_BUCKETS]) -> Self {
+        Self(BTreeMap::from([(octave, Box::new(counts.map(u64::from)))]))
+    }
+
+    /// Adds `count` to bucket `index`.
+    fn add(&mut self, index: usize, count: u64) {
+        let octave = self.0.entry(octave(index)).or_insert_with(|| Box::new([0; ELEMENT_BUCKETS]));
+        octave[index % ELEMENT_BUCKETS] += count;
+    }
+
+    /// Index and count of each bucket that has values, ascending.
+    fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
+        let indexed = self.0.iter().flat_map(|(octave, counts)| {
+            let first = usize::from(*octave) * ELEMENT_BUCKETS;
+            (first..).zip(counts.iter().copied())
+        });
+        indexed.filter(|(_, count)| *count > 0)
+    }
 }
 
 impl Default for Values {
@@ -41,7 +82,7 @@ impl Values {
                 *self = Self::Many(many);
             }
             Self::Many(histogram) => record_n(histogram, value, 1),
-            Self::Buckets(buckets) => buckets[bucket::index(value)] += 1,
+            Self::Buckets(buckets) => buckets.add(bucket::index(value), 1),
         }
     }
 
@@ -49,10 +90,10 @@ impl Values {
     pub fn add(&mut self, other: &Self) {
         match (&mut *self, other) {
             (Self::Few(values), Self::Few(others)) if values.len() + others.len() <= FEW => values.extend(others),
-            (Self::Buckets(buckets), _) => other.for_each(|value, count| buckets[bucket::index(value)] += count),
+            (Self::Buckets(buckets), _) => other.for_each(|value, count| buckets.add(bucket::index(value), count)),
             (_, Self::Buckets(others)) => {
                 let mut buckets = others.clone();
-                self.for_each(|value, count| buckets[bucket::index(value)] += count);
+                self.for_each(|value, count| buckets.add(bucket::index(value), count));
                 *self = Self::Buckets(buckets);
             }
             (Self::Many(many), _) => other.for_each(|value, count| record_n(many, value, count)),
@@ -80,7 +121,7 @@ impl Values {
                 percentile.find(count, slots.map(|slot| (slot.value_iterated_to(), slot.count_at_value())))
             }
             Self::Buckets(buckets) => {
-                let found = percentile.find(count, buckets.iter().copied().enumerate());
+                let found = percentile.find(count, buckets.iter());
                 found.map(|index| bucket::upper(index).saturating_sub(1))
             }
         }
@@ -100,10 +141,7 @@ impl Values {
                     visit(histogram.lowest_equivalent(step.value_iterated_to()), step.count_at_value());
                 }
             }
-            Self::Buckets(buckets) => {
-                let used = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
-                used.for_each(|(index, count)| visit(bucket::lower(index), *count));
-            }
+            Self::Buckets(buckets) => buckets.iter().for_each(|(index, count)| visit(bucket::lower(index), count)),
         }
     }
 }

@@ -12,12 +12,12 @@ pub mod worst;
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use wakelat_common::{Class, histogram::Histogram};
+use wakelat_common::{Class, group::GroupElement, histogram::Histogram};
 
 use self::{
     distribution::{Distribution, Maximum},
     estimate::{Period, SamplingState},
-    key::{GroupKey, Key, Names, by_name},
+    key::{GroupKey, Key, Names, by_name, group_parts},
     space_saving::{SpaceSaving, Sum},
     worst::WorstWaits,
 };
@@ -46,6 +46,8 @@ pub struct Groups {
     /// Waits of evicted groups.
     others: Others,
     waits_merged: u64,
+    /// Waits for which the kernel's table of groups was full; they are in `others`.
+    table_full: u64,
 }
 
 /// Waits that are merged into `(other)`, by class and component.
@@ -73,6 +75,7 @@ impl Groups {
             groups: SpaceSaving::default(),
             others: Others::default(),
             waits_merged: 0,
+            table_full: 0,
         }
     }
 
@@ -133,13 +136,28 @@ impl Groups {
     }
 
     /// Adds the histogram of one class that one CPU aggregated; `worst` are its longest waits. All keys
-    /// must satisfy [`Key::is_counted`].
+    /// must satisfy [`Key::is_counted`]. If the programs group waits, these are the ones for which their table
+    /// of groups had no room.
     pub fn add_counted(&mut self, class: Class, histogram: &Histogram, worst: impl Iterator<Item = Wait>) {
         let key = GroupKey::on_cpu(class, histogram.cpu(), &self.keys, self.merged);
-        let counted = Distribution::counted(histogram);
-        let group = self.groups.entry(key, WaitStats::default);
-        Rc::make_mut(&mut group.distribution).add(&counted);
+        let group = if group_parts(&self.keys) == 0 {
+            self.groups.entry(key, WaitStats::default)
+        } else {
+            self.table_full += histogram.count;
+            self.others.entry((key.class(), None)).or_default()
+        };
+        Rc::make_mut(&mut group.distribution).add(&Distribution::counted(histogram));
         worst.for_each(|wait| group.worst.offer(&wait));
+        self.make_room();
+    }
+
+    /// Adds waits that the programs aggregated for the group of `longest`, the longest of them. All keys must
+    /// satisfy [`Key::is_counted`].
+    pub fn add_element(&mut self, element: &GroupElement, longest: &Wait) {
+        let group = self.groups.entry(GroupKey::new(longest, &self.keys, self.merged), WaitStats::default);
+        Rc::make_mut(&mut group.distribution).add(&Distribution::of_element(element));
+        group.worst.offer(longest);
+        element.others_up_to_ns().into_iter().for_each(|ns| group.worst.add_others(ns));
         self.make_room();
     }
 
@@ -147,7 +165,7 @@ impl Groups {
     pub fn clear(&mut self) {
         self.groups.clear();
         self.others.clear();
-        self.waits_merged = 0;
+        (self.waits_merged, self.table_full) = (0, 0);
         if let Some(period) = &mut self.period {
             // The rest of the current period belongs to the new window, which has no pause before it.
             period.pause_ns = 0;
@@ -159,6 +177,11 @@ impl Groups {
     /// the most waits in `(other)` counts.
     pub fn merged(&self) -> u64 {
         self.waits_merged
+    }
+
+    /// The number of waits that are in the group `(other)` because the kernel's table of groups had no room.
+    pub fn table_full(&self) -> u64 {
+        self.table_full
     }
 
     /// The groups, ordered by class, then by descending count, then by key, so that the order is
@@ -223,7 +246,7 @@ fn waits_in(others: &Others) -> u64 {
 impl WaitStats {
     fn add(&mut self, other: &Self) {
         Rc::make_mut(&mut self.distribution).add(&other.distribution);
-        other.worst.waits().iter().for_each(|wait| self.worst.offer(wait));
+        self.worst.add(&other.worst);
     }
 }
 
@@ -234,120 +257,4 @@ fn wakers(waits: &[Wait], names: &dyn Names) -> BTreeMap<u32, Comm> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        render::testing::wait,
-        report::LatencyFrom,
-        timeline::{
-            Timeline,
-            testing::{EventStream, irq, task},
-        },
-    };
-
-    struct Paths;
-
-    impl Names for Paths {
-        fn cgroup(&self, id: u64) -> String {
-            let id_of_container = "3f4e5d6c7b8a9012".repeat(4);
-            match id {
-                1 => format!("/docker/{id_of_container}"),
-                2 => format!("/docker/{id_of_container}/init.scope"),
-                _ => "/system.slice/nginx.service".to_owned(),
-            }
-        }
-
-        fn comm(&self, tid: u32) -> Option<Comm> {
-            (tid == 77).then(|| Comm::new(b"bash"))
-        }
-    }
-
-    #[test]
-    fn wakers_of_the_longest_waits_have_names_if_known() {
-        let mut groups = Groups::new(Vec::new(), false, 10);
-        [Some(77), Some(78), None].into_iter().for_each(|waker_tid| groups.record(&Wait { waker_tid, ..wait() }));
-        let report = groups.report(&Paths, None);
-        assert_eq!(report[0].wakers, BTreeMap::from([(77, Comm::new(b"bash"))]));
-    }
-
-    #[test]
-    fn a_report_shares_its_distributions_instead_of_copying_them() {
-        let mut groups = Groups::new(vec![Key::Tid], false, 10);
-        (0..1_000).for_each(|latency_ns| groups.record(&Wait { latency_ns, ..wait() }));
-        let first = groups.report(&Paths, None);
-        assert!(groups.groups.values().all(|waits| Rc::ptr_eq(&waits.distribution, &first[0].distribution)));
-        // A wait that is recorded while a report exists does not change that report.
-        groups.record(&wait());
-        assert_eq!(
-            (first[0].distribution.count(), groups.report(&Paths, None)[0].distribution.count()),
-            (1_000, 1_001)
-        );
-    }
-
-    #[test]
-    fn a_merged_wait_counts_once_however_many_components_it_has() {
-        let mut stream = EventStream::default();
-        stream.switch(0, 0, task(1, "hog"));
-        stream.interrupt(0, (300, 310), irq(1, "x"));
-        stream.end_wait(0, (100, 900), task(2, "waiter"));
-        let mut timeline = Timeline::new(LatencyFrom::Wakeup);
-        let breakdowns: Vec<Breakdown> =
-            stream.events.iter().filter_map(|event| timeline.push(event).cloned()).collect();
-        let components = breakdowns[0].components().count();
-        assert_eq!((breakdowns.len(), components), (1, 2));
-        for (limit, merged) in [(components, 0), (components - 1, 1), (0, 1)] {
-            let mut groups = Groups::new(vec![Key::Component], false, limit);
-            groups.record_breakdown(&breakdowns[0]);
-            groups.report(&Paths, None);
-            assert_eq!(groups.merged(), merged, "room for {limit}");
-        }
-    }
-
-    fn shown(report: &[Group]) -> Vec<(String, u64)> {
-        report.iter().map(|group| (group.key[0].value.to_string(), group.distribution.count())).collect()
-    }
-
-    #[test]
-    fn the_groups_that_waited_longest_are_shown_even_if_they_appear_late() {
-        let mut groups = Groups::new(vec![Key::Tid], false, 2);
-        let mut add = |tid, waits| (0..waits).for_each(|_| groups.record(&Wait { tid, latency_ns: 100, ..wait() }));
-        (1..=5).for_each(|tid| add(tid, 1));
-        add(6, 7);
-        add(2, 3);
-        let expected = [("6", 7), ("2", 4), ("(other)", 4)].map(|(tid, waits)| (tid.to_owned(), waits));
-        let mut report = shown(&groups.report(&Paths, None));
-        report.sort_by_key(|(tid, waits)| (tid == "(other)", std::cmp::Reverse(*waits)));
-        assert_eq!(report, expected);
-        assert_eq!(groups.merged(), 4);
-        // A report changes nothing.
-        assert_eq!(groups.report(&Paths, None).len(), 3);
-        assert_eq!(groups.merged(), 4);
-    }
-
-    #[test]
-    fn evicting_groups_loses_no_wait_and_keeps_a_steady_group() {
-        let mut groups = Groups::new(vec![Key::Tid], false, 4);
-        groups.room = 64;
-        for tid in 1..=10_000 {
-            groups.record(&Wait { tid, latency_ns: 100, ..wait() });
-            groups.record(&Wait { tid: 20_000, latency_ns: 90, ..wait() });
-        }
-        let report = groups.report(&Paths, None);
-        let counts = shown(&report);
-        let steady = counts.iter().find(|(tid, _)| tid == "20000").expect("it waited longest");
-        assert_eq!(steady.1, 10_000);
-        assert_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 20_000);
-        assert_eq!(groups.merged(), 20_000 - 10_000 - 3);
-        assert!(groups.groups.size() <= 64);
-    }
-
-    #[test]
-    fn all_cgroups_of_a_container_are_one_group() {
-        let mut groups = Groups::new(vec![Key::Container], false, 10);
-        for cgroup_id in [1, 2, 2, 3] {
-            groups.record(&Wait { cgroup_id: Some(cgroup_id), ..wait() });
-        }
-        let report = groups.report(&Paths, None);
-        assert_eq!(shown(&report), [("3f4e5d6c7b8a".to_owned(), 3), ("(none)".to_owned(), 1)]);
-    }
-}
+mod tests;

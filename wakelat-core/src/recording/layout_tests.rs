@@ -154,6 +154,7 @@ fn report(from: LatencyFrom, mode: Mode) -> Report {
             events_lost: Some(5),
             oldest_waiting: Some(oldest),
             groups_merged: 6,
+            group_table_full: 0,
             filtered_is_own: false,
         },
         threshold: Some(Threshold { threshold_ns: 14, over: 15 }),

@@ -269,10 +269,17 @@ fn warnings(report: &Report, style: &Style, out: &mut String) {
             share(waited_ns, report.duration_ns)
         ));
     }
-    if coverage.groups_merged > 0 {
+    if coverage.group_table_full > 0 {
+        warn(format!(
+            "{} in (other), because the kernel's table of groups was full; raise `--group-memory`",
+            counted(coverage.group_table_full, "wait")
+        ));
+    }
+    let smallest = coverage.groups_merged.saturating_sub(coverage.group_table_full);
+    if smallest > 0 {
         warn(format!(
             "{} in (other), from the groups with the least waiting time; raise `--max-groups`",
-            counted(coverage.groups_merged, "wait")
+            counted(smallest, "wait")
         ));
     }
 }

@@ -31,6 +31,9 @@ pub struct CoverageDocument {
     /// wakelat keeps at least 16,384 groups until the window ends and evicts those that waited least; if there were
     /// more groups, a group may lack at most 1/14,000 of the total waiting time.
     groups_merged: u64,
+    /// The part of `groups_merged` for which the kernel's table of groups was full (`--group-memory`); only in mode
+    /// `aggregate`.
+    group_table_full: u64,
     /// Whether `filtered` has only waits of wakelat's own threads, because there was no other filter.
     filtered_is_own: bool,
 }
@@ -117,6 +120,7 @@ impl CoverageDocument {
             switch_ins: coverage.switch_ins.as_ref().map(SwitchInsDocument::new),
             oldest_waiting: coverage.oldest_waiting.map(oldest),
             groups_merged: coverage.groups_merged,
+            group_table_full: coverage.group_table_full,
             filtered_is_own: coverage.filtered_is_own,
         }
     }

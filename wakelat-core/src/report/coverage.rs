@@ -25,6 +25,9 @@ pub struct Coverage {
     pub oldest_waiting: Option<Maximum>,
     /// Waits that are counted in the group `(other)`, because user space had no room for their own group.
     pub groups_merged: u64,
+    /// The part of `groups_merged` for which the kernel's table of groups was full. Not part of a recording.
+    #[serde(skip)]
+    pub group_table_full: u64,
     /// The only filter is the one that excludes wakelat's own threads, so that all filtered waits are theirs.
     /// Not part of a recording.
     #[serde(skip)]

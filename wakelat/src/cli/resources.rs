@@ -29,12 +29,16 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_hyphen_values = true)]
     pub ring_size: Option<u64>,
 
+    /// Memory for groups that the kernel aggregates waits into, such as 4M [default: 4M per CPU, at most 32M]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_hyphen_values = true)]
+    pub group_memory: Option<u64>,
+
     /// Read the ring buffers at this interval
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = duration::with_unit, allow_hyphen_values = true)]
     pub drain_interval: u64,
 
-    /// SCHED_FIFO priority of the reader thread, 0-99; 0 is none [default: 1 with kernel aggregation or
-    /// --max-overhead, otherwise 0]
+    /// SCHED_FIFO priority of the reader thread, 0-99; 0 is none [default: 1 with kernel aggregation by class or
+    /// CPU or with --max-overhead, otherwise 0]
     #[arg(long, value_name = "PRIO", value_parser = number::reader_priority, allow_hyphen_values = true)]
     pub rt_priority: Option<u8>,
 }
@@ -50,6 +54,7 @@ impl ResourceFlags {
         (resources.attach, resources.rt_priority) = (self.attach, self.rt_priority);
         resources.btf.clone_from(&self.btf);
         resources.max_tasks = self.max_tasks.unwrap_or(resources.max_tasks);
+        resources.group_bytes = self.group_memory.unwrap_or(resources.group_bytes);
         let note = self.ring_size.map(|bytes| resources.set_ring_bytes(bytes, machine)).transpose()?.flatten();
         Ok((resources, note.into_iter().collect()))
     }

@@ -73,16 +73,21 @@ fn the_kernel_aggregates_if_no_samples_are_needed() {
         ("wakelat hist 1 --by cpu,class --class runqueue --threshold 1ms", Mode::Aggregate),
         ("wakelat hist --mode aggregate", Mode::Aggregate),
         ("wakelat hist --mode samples", Mode::Samples),
-        ("wakelat hist --by cpu,comm", Mode::Samples),
+        ("wakelat hist --by cpu,class,cgroup,container,pid,tid,comm", Mode::Aggregate),
+        ("wakelat hist --by comm,prio", Mode::Samples),
+        ("wakelat hist --by policy", Mode::Samples),
+        ("wakelat hist 50ms --by tid", Mode::Samples),
         ("wakelat hist --threshold 1ms --on-threshold stop", Mode::Samples),
-        ("wakelat top", Mode::Samples),
+        ("wakelat top", Mode::Aggregate),
         ("wakelat top --by cpu", Mode::Aggregate),
+        ("wakelat top --by waker", Mode::Samples),
+        ("wakelat top --max-overhead 1%", Mode::Samples),
         ("wakelat trace", Mode::Samples),
     ] {
         assert_eq!(config(line).mode, mode, "{line}");
     }
     for (line, why) in [
-        ("wakelat top --mode aggregate", "`--by tid` needs a record"),
+        ("wakelat top --mode aggregate --by tid,waker", "`--by waker` needs a record"),
         ("wakelat hist --mode aggregate --threshold 1ms --on-threshold stop", "`--on-threshold` needs each wait"),
     ] {
         let (error, code) = refused(line, |_| {});

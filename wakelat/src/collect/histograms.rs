@@ -8,27 +8,41 @@ use aya::{
 };
 use wakelat_common::{
     Class,
+    group::GroupElement,
     histogram::{Histogram, slot},
 };
 
 use super::{
     Collector,
+    groups::GroupMaps,
     map::take,
     rcu_grace_period::{Barrier, Quiescent},
 };
 
-/// The histograms of all CPUs.
+/// Waits that the programs have aggregated.
+#[derive(Clone, Copy, Debug)]
+pub enum AggregatedWaits<'a> {
+    /// Waits of a class that ended on one CPU: all of them, or those that the groups had no room for.
+    Class(Class, &'a Histogram),
+    /// Waits of a group.
+    Group(&'a GroupElement),
+}
+
+/// The histograms of all CPUs, and the groups.
 pub(super) struct Histograms {
     map: PerCpuArray<MapData, Histogram>,
+    groups: Option<GroupMaps>,
     half: Array<MapData, u32>,
     /// The half that the programs write to: the value in `half`.
     written: u32,
 }
 
 impl Histograms {
-    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
+    /// Takes the maps out of the object, those of the groups only if the programs group waits.
+    pub(super) fn take(ebpf: &mut Ebpf, with_groups: bool) -> Result<Self> {
         let map = PerCpuArray::try_from(take(ebpf, "HISTOGRAMS")?)?;
-        Ok(Self { map, half: Array::try_from(take(ebpf, "HALF")?)?, written: 0 })
+        let groups = with_groups.then(|| GroupMaps::take(ebpf)).transpose()?;
+        Ok(Self { map, groups, half: Array::try_from(take(ebpf, "HALF")?)?, written: 0 })
     }
 
     /// Switches the programs to the other half. Afterwards, no program writes to the former one.
@@ -39,7 +53,12 @@ impl Histograms {
     }
 
     /// Takes and clears the contents of a half that no program writes to any more.
-    fn take_half(&mut self, half: u32, _quiet: Quiescent, take: &mut impl FnMut(Class, &Histogram)) -> Result<()> {
+    fn take_half(
+        &mut self,
+        half: u32,
+        _quiet: Quiescent,
+        take: &mut impl FnMut(AggregatedWaits<'_>) -> Result<()>,
+    ) -> Result<()> {
         for class in Class::ALL {
             let slot = slot(class, half);
             let per_cpu = self.map.get(&slot, 0).context("cannot read the histograms")?;
@@ -49,20 +68,25 @@ impl Histograms {
             let empty = PerCpuValues::try_from(vec![Histogram::EMPTY; per_cpu.len()])
                 .map_err(|error| anyhow!(error).context("cannot clear the histograms"))?;
             self.map.set(slot, empty, 0).context("cannot clear the histograms")?;
-            per_cpu.iter().filter(|histogram| histogram.count > 0).for_each(|histogram| take(class, histogram));
+            for histogram in per_cpu.iter().filter(|histogram| histogram.count > 0) {
+                take(AggregatedWaits::Class(class, histogram))?;
+            }
         }
-        Ok(())
+        match &mut self.groups {
+            Some(groups) => groups.take_half(half, |element| take(AggregatedWaits::Group(element))),
+            None => Ok(()),
+        }
     }
 }
 
 impl Collector {
-    /// Passes what was counted since the previous call to `take`, as a histogram per class and CPU; nothing
-    /// if waits are delivered. Programs may run meanwhile: what they count from now on comes with the next
-    /// call.
+    /// Passes what was aggregated since the previous call to `take`, as a histogram per class and CPU and as the
+    /// elements of groups; nothing if waits are delivered. Programs may run meanwhile: what they aggregate from
+    /// now on comes with the next call.
     ///
     /// # Errors
-    /// If the kernel refuses to read or write the maps.
-    pub fn take_counted(&mut self, mut take: impl FnMut(Class, &Histogram)) -> Result<()> {
+    /// If the kernel refuses to read or write the maps, or `take` fails.
+    pub fn take_counted(&mut self, mut take: impl FnMut(AggregatedWaits<'_>) -> Result<()>) -> Result<()> {
         let Some(histograms) = &mut self.histograms else { return Ok(()) };
         let half = histograms.written;
         let quiet = histograms.swap(&self.barrier)?;

@@ -19,6 +19,7 @@ use super::{
     Collector, MigrationScope, Settings,
     attach::{self, AttachMethod},
     classic_fields::RecordOffsets,
+    groups::{self, GroupSettings},
     histograms::Histograms,
     map::{map, take},
     program_run_budget::RunBudget,
@@ -104,6 +105,7 @@ impl Collector {
             ("FROM_WAKING", flag(settings.from_waking)),
             ("WITH_CGROUP", flag(settings.with_cgroup)),
             ("AGGREGATE", flag(settings.aggregate)),
+            ("GROUP_PARTS", settings.groups.map_or(0, |groups| groups.parts)),
             ("TRIGGER_RULES", flag(settings.trigger_rules)),
             ("BLOCKED_AS_PREEMPTED", flag(blocked_as_preempted)),
             ("PROGRAMS_NEST", flag(!Release::running().is_at_least(6, 2))),
@@ -139,6 +141,10 @@ impl Collector {
             .map_max_entries("PIDS", entries(settings.filter.pids.len())?)
             .map_max_entries("CGROUPS", entries(settings.filter.cgroup_ids.len())?);
         rings.configure(&ring_watermark, &mut loader);
+        let elements = settings.groups.map_or(1, GroupSettings::elements);
+        for map in groups::MAPS {
+            loader.map_max_entries(map, elements);
+        }
         for (name, value) in &globals32 {
             loader.override_global(name, value, true);
         }
@@ -155,7 +161,10 @@ impl Collector {
         let messages = (log_level > 0).then(|| EbpfLogger::init(&mut ebpf)).transpose()?;
         Ok(Self {
             stacks: (stack_roles != 0).then(|| StackMaps::take(&mut ebpf)).transpose()?,
-            histograms: settings.aggregate.then(|| Histograms::take(&mut ebpf)).transpose()?,
+            histograms: settings
+                .aggregate
+                .then(|| Histograms::take(&mut ebpf, settings.groups.is_some()))
+                .transpose()?,
             rings: rings.map()?,
             budget: RunBudget::take(&mut ebpf)?,
             gate: WindowGate::take(&mut ebpf)?,
@@ -257,6 +266,10 @@ fn explain(error: EbpfError, settings: &Settings) -> anyhow::Error {
                 "the kernel rejects a table for `{}` tasks; give a smaller `--max-tasks`",
                 settings.max_tasks
             )),
+            name if groups::MAPS.contains(&name) => Some(format!(
+                "the kernel rejects a table of groups of `{}` bytes; give a smaller `--group-memory`, or use `--mode samples`",
+                settings.groups.map_or(0, |groups| groups.bytes)
+            )),
             _ => None,
         },
         _ => None,
@@ -295,6 +308,7 @@ mod tests {
             classes: Classes(0),
             threshold_ns: 0,
             aggregate: false,
+            groups: None,
             with_waking: false,
             from_waking: false,
             with_cgroup: false,
@@ -315,6 +329,7 @@ mod tests {
         let memory = || Error::from(ErrorKind::OutOfMemory);
         assert!(refused("TASK_OVERFLOW", memory()).contains("give a smaller `--max-tasks`"));
         assert!(refused("TASK_SLOTS", memory()).contains("give a smaller `--max-tasks`"));
+        assert!(refused("GROUPS_1", memory()).contains("give a smaller `--group-memory`"));
         assert_eq!(refused("FILTER", Error::other("TASK_SLOTS")), "cannot load the BPF programs");
     }
 

@@ -5,6 +5,7 @@ pub mod bpf_syscall;
 mod classic_fields;
 mod collector;
 mod counters;
+mod groups;
 mod histograms;
 mod load;
 mod map;
@@ -30,7 +31,10 @@ use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
 use wakelat_core::report::SwitchInTerms;
 
-pub use self::{program_run_budget::RunCounts, ring_buffers::DrainExtent, stack_maps::StackMaps};
+pub use self::{
+    groups::GroupSettings, histograms::AggregatedWaits, program_run_budget::RunCounts, ring_buffers::DrainExtent,
+    stack_maps::StackMaps,
+};
 use crate::config::Attach;
 
 /// What the programs measure and record.
@@ -52,6 +56,8 @@ pub struct Settings {
     pub threshold_ns: u64,
     /// Whether to aggregate waits in the kernel instead of delivering them.
     pub aggregate: bool,
+    /// How to group the waits that are aggregated in the kernel; `None` to aggregate by class and CPU.
+    pub groups: Option<GroupSettings>,
     /// Whether wakers, wake delivery or previous CPUs are needed.
     pub with_waking: bool,
     /// Whether a wakeup's latency starts at `sched_waking`.
@@ -158,7 +164,7 @@ pub struct Collector {
     queue_table: Option<queue_clock_table::QueueTable>,
     /// The recorded stacks, until they are taken.
     stacks: Option<StackMaps>,
-    /// The histograms, if waits are aggregated in the kernel.
+    /// The histograms and groups, if waits are aggregated in the kernel.
     histograms: Option<histograms::Histograms>,
 }
 

@@ -18,6 +18,8 @@ pub struct Resources {
     pub ring_bytes: u32,
     /// Size of the ring buffer if every switch goes through it: bytes.
     pub timeline_ring_bytes: u32,
+    /// Memory for the groups that the kernel aggregates waits into: bytes.
+    pub group_bytes: u64,
     /// The interval at which the ring buffer is emptied, however little is in it: ns.
     pub drain_interval_ns: u64,
     /// SCHED_FIFO priority of the reader, 1–99, or 0 for none; none if not given.
@@ -36,6 +38,10 @@ const RING_PER_CPU: u64 = 1 << 20;
 /// Bytes of the ring buffer per CPU, if every switch and every interrupt goes through it: room for as
 /// long a time.
 const TIMELINE_RING_PER_CPU: u64 = 8 << 20;
+/// Bytes for groups per CPU, because each CPU has elements of its own: room for some 5,000 of them a second.
+const GROUPS_PER_CPU: u64 = 4 << 20;
+/// The largest memory for groups by default: bytes.
+const MAX_DEFAULT_GROUP_BYTES: u64 = 32 << 20;
 /// Emptying the ring buffer more often than this costs more than it is worth.
 const MIN_DRAIN_INTERVAL_NS: u64 = 100_000;
 
@@ -54,6 +60,7 @@ impl Resources {
             max_tasks: default_max_tasks(machine),
             ring_bytes: default_ring(machine, RING_PER_CPU),
             timeline_ring_bytes: default_ring(machine, TIMELINE_RING_PER_CPU),
+            group_bytes: default_group_bytes(machine),
             drain_interval_ns,
             rt_priority: None,
         })
@@ -94,6 +101,10 @@ fn ring(bytes: u64, machine: &Machine) -> Result<(u32, Option<String>), ConfigEr
         )
     });
     Ok((rounded as u32, note))
+}
+
+fn default_group_bytes(machine: &Machine) -> u64 {
+    (machine.cpus.count() as u64).saturating_mul(GROUPS_PER_CPU).clamp(GROUPS_PER_CPU, MAX_DEFAULT_GROUP_BYTES)
 }
 
 fn default_ring(machine: &Machine, per_cpu: u64) -> u32 {

@@ -1,5 +1,6 @@
 //! The event loop of a run: drains the ring buffer into groups, and ends each window with a report.
 
+mod aggregated_waits;
 pub(crate) mod clock;
 mod environment;
 mod keyboard;
@@ -112,6 +113,7 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     // SAFETY: an `OwnedFd` is the same open file descriptor for as long as it lives.
     let ring_fd = unsafe { AsyncFd::register_with_interest(ring_fd, Interest::READABLE) }.context(failed)?;
     let mut drain = interval(program_settings::drain_interval(config));
+    let reads_groups = program_settings::reads_groups(config);
     drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new(config);
     let mut console = run.view.takes_input().then(Console::open).transpose()?;
@@ -139,7 +141,9 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
                 run.overhead.reader_woken(&collector)?;
             }
             // Nothing arrives during a pause.
-            _ = drain.tick(), if !run.overhead.is_paused() => {}
+            _ = drain.tick(), if !run.overhead.is_paused() => if reads_groups {
+                run.take_aggregated(&mut collector)?;
+            },
         }
         match due {
             Some(WindowBoundary::End) => run.stop = Some(StopReason::Done),
@@ -267,14 +271,6 @@ impl Run<'_> {
         Ok(self.view.event(&event, self.windows.unix_offset_ns(), &self.names, &mut self.output)?)
     }
 
-    /// Takes the kernel's histograms and the records in the ring buffers until now. Returns when it began.
-    fn take_all(&mut self, collector: &mut Collector) -> Result<u64> {
-        let at_ns = monotonic_ns();
-        collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
-        self.drain_to(DrainExtent::Until { at_ns }, collector)?;
-        Ok(at_ns)
-    }
-
     /// Ends a window while the programs keep running.
     fn end_interval(&mut self, collector: &mut Collector, due: WindowBoundary, schedule: &mut Schedule) -> Result<()> {
         if let WindowBoundary::Interval { skipped } = due {
@@ -394,7 +390,7 @@ impl Run<'_> {
         /// Records between two readings of the clock.
         const AT_ONCE: usize = 4_096;
         const NOTICEABLE_NS: u64 = 300_000_000;
-        collector.take_counted(|class, histogram| self.windows.record_counted(class, histogram))?;
+        self.take_aggregated(collector)?;
         let mut reported = quiet;
         while self.drain_to(DrainExtent::Rest { limit: AT_ONCE }, collector)? > 0 {
             if !reported && monotonic_ns().saturating_sub(end_at_ns) > NOTICEABLE_NS {

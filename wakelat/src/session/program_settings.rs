@@ -10,11 +10,11 @@ use anyhow::{Context as _, Result};
 
 use super::Environment;
 use crate::{
-    collect::{FilterSettings, Settings, TimelineSettings},
+    collect::{FilterSettings, GroupSettings, Settings, TimelineSettings},
     config::{Config, Priority},
 };
 use wakelat_core::{
-    aggregate::key::Key,
+    aggregate::key::{Key, group_parts},
     report::{LatencyFrom, Mode},
 };
 use wakelat_kernel::thread_priority;
@@ -46,6 +46,7 @@ pub fn of(
         classes: config.classes,
         threshold_ns: config.threshold.as_ref().map_or(0, |threshold| threshold.threshold_ns),
         aggregate,
+        groups: kernel_groups(config),
         with_waking: shows_waits || shows_events.is_some() || config.by.contains(&Key::Waker),
         from_waking: config.from == LatencyFrom::Waking,
         queue_clock: config.from == LatencyFrom::Queued,
@@ -64,6 +65,13 @@ pub fn of(
             cgroup_ids: filter.cgroups.iter().map(|cgroup| cgroup.id).collect(),
         },
     }
+}
+
+/// How the programs group waits, if they do.
+fn kernel_groups(config: &Config) -> Option<GroupSettings> {
+    let parts = group_parts(&config.by);
+    let bytes = config.resources.group_bytes;
+    (config.mode == Mode::Aggregate && parts != 0).then_some(GroupSettings { parts, bytes })
 }
 
 /// An unpredictable number: the seed of the standard library's hash maps.
@@ -105,21 +113,29 @@ pub fn raise_priority(requested: Option<u8>, is_free: bool) -> Result<Option<Pri
     }
 }
 
-/// How often to read the ring buffer. If waits are aggregated in the kernel, only the ends of windows need
-/// the reader.
+/// How often to read the ring buffer, or the groups that the programs aggregate waits into. If they
+/// aggregate by class and CPU, only the ends of windows need the reader.
 pub fn drain_interval(config: &Config) -> Duration {
     const NO_RECORDS: Duration = Duration::from_millis(250);
+    /// Long enough to cost nothing, and short enough to find the names of cgroups and processes that end.
+    const GROUPS: Duration = Duration::from_secs(1);
     match config.mode {
         Mode::Samples => Duration::from_nanos(config.resources.drain_interval_ns),
+        Mode::Aggregate if reads_groups(config) => GROUPS,
         Mode::Aggregate => NO_RECORDS,
     }
 }
 
+/// Whether the programs aggregate waits into groups, which are read while they run: the next groups need the room.
+pub fn reads_groups(config: &Config) -> bool {
+    kernel_groups(config).is_some()
+}
+
 /// Whether the reader has so little to do during a window that a real-time priority delays no other task
-/// noticeably: the programs aggregate, or an overhead limit bounds the reader's work. A reader of single
-/// samples could hold a CPU for as long as the records of an interval take.
+/// noticeably: the programs aggregate by class and CPU, or an overhead limit bounds the reader's work. A reader of
+/// single samples or of groups could hold a CPU for as long as those of an interval take.
 pub fn reader_is_light(config: &Config) -> bool {
-    config.mode == Mode::Aggregate || config.max_overhead_ppm.is_some()
+    config.mode == Mode::Aggregate && !reads_groups(config) || config.max_overhead_ppm.is_some()
 }
 
 /// Whether the kernel reserves a part of each CPU for tasks that are not real-time

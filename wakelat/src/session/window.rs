@@ -1,7 +1,9 @@
 //! The windows of a run: their groups, and their coverage from the kernel's counters at their beginning and
 //! end.
 
-use wakelat_common::{Class, Classes, filter::part, histogram::Histogram, pending_wait::PendingWait};
+use wakelat_common::{
+    Class, Classes, filter::part, group::GroupElement, histogram::Histogram, pending_wait::PendingWait,
+};
 
 use super::{clock::unix_offset_ns, program_cost::OverheadCost};
 use crate::{collect::CounterTotals, config::Config};
@@ -157,6 +159,25 @@ impl Windows {
         if self.threshold_ns.is_some() {
             self.over += histogram.count;
         }
+    }
+
+    /// Adds waits of one group that the kernel aggregated; `longest` is the longest of them. Returns false if they
+    /// belong to the warm-up.
+    pub fn record_element(&mut self, element: &GroupElement, longest: &Wait) -> bool {
+        let count = element.count();
+        match longest.class {
+            Class::Wakeup | Class::New => self.wakeups_received += count,
+            Class::Preempted => self.preemptions_received += count,
+        }
+        if self.warming_up {
+            return false;
+        }
+        self.groups.add_element(element, longest);
+        // The programs do not count waits below the threshold.
+        if self.threshold_ns.is_some() {
+            self.over += count;
+        }
+        true
     }
 
     /// Begins `period` at `at_ns`: later waits belong to it.
@@ -337,6 +358,7 @@ impl Windows {
                 events_lost: self.with_events.then(|| reading.totals.events_lost - self.before.events_lost),
                 oldest_waiting,
                 groups_merged: self.groups.merged(),
+                group_table_full: self.groups.table_full(),
                 filtered_is_own: self.filters_only_itself,
             },
             threshold: self.threshold_ns.map(|threshold_ns| Threshold { threshold_ns, over: self.over }),

@@ -4,7 +4,16 @@ use super::{boot_plan::BootPlan, qemu::TimeMode};
 
 /// What every kernel runs on two CPUs with every change: the verifier accepts every program, counts are
 /// exact across CPUs and with filters, and nothing freezes if both CPUs are busy.
-pub const SHORT: &[&str] = &["verifier", "counts:across_cpus", "filters:_btf", "queue_clock:of_the_kernel", "busy"];
+pub const SHORT: &[&str] = &[
+    "verifier",
+    "counts:across_cpus",
+    "filters:_btf",
+    "queue_clock:of_the_kernel",
+    "groups:of_its_processes",
+    "groups:counts_for_it",
+    "groups:without_room",
+    "busy",
+];
 
 /// Suites that need hist triggers and a second CPU.
 pub const TRIGGERS: &[&str] = &["verify"];

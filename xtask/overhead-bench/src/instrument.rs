@@ -207,8 +207,9 @@ type Mode = (&'static str, &'static str, &'static [&'static str]);
 /// wakelat in each mode that its help lists.
 fn modes(help: &str) -> Vec<Mode> {
     const BY_TASK: Mode = ("wakelat-by-tid", "wakelat --by tid", &["--by", "tid"]);
-    const QUEUED: [Mode; 2] = [
+    const QUEUED: [Mode; 3] = [
         ("wakelat-queued", "wakelat --from queued", &["--from", "queued", "--mode", "aggregate"]),
+        ("wakelat-queued-cgroup", "wakelat --from queued --by cgroup", &["--from", "queued", "--by", "cgroup"]),
         ("wakelat-queued-samples", "wakelat --from queued --mode samples", &["--from", "queued", "--mode", "samples"]),
     ];
     let mut modes: Vec<Mode> = if help.contains("--mode <") {
@@ -266,8 +267,8 @@ mod tests {
         assert_eq!(ids("  --by <KEYS>"), ["wakelat", "wakelat-by-tid"]);
         assert_eq!(ids("  --mode <MODE>"), ["wakelat-aggregate", "wakelat-samples", "wakelat-by-tid"]);
         let all = "  --mode <MODE>\n  --from <EVENT>  wakeup, waking or queued";
-        let queued = ["wakelat-queued", "wakelat-queued-samples"];
-        assert_eq!(ids(all)[2..4], queued);
+        let queued = ["wakelat-queued", "wakelat-queued-cgroup", "wakelat-queued-samples"];
+        assert_eq!(ids(all)[2..5], queued);
     }
 
     #[test]

@@ -401,6 +401,7 @@ fn settings_of(config: &VerifyConfig, environment: &Environment, trigger_rules: 
         classes,
         threshold_ns: 0,
         aggregate: false,
+        groups: None,
         with_waking: false,
         from_waking: config.from == LatencyFrom::Waking,
         with_cgroup: false,

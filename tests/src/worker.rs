@@ -1,0 +1,136 @@
+//! Threads that compete for all CPUs on request, and the kernel's own account of their waits.
+
+use std::{
+    iter::Sum,
+    ops::{Add, Sub},
+    sync::mpsc::{Receiver, Sender, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::{Pid, gettid},
+};
+
+use crate::{machine, procfs, workload::until};
+
+/// Threads that are more than the CPUs, so that they preempt each other and migrate while they wait.
+pub const THREADS: usize = 8;
+
+/// Runs and sleeps of each thread.
+pub const ROUNDS: u32 = 200;
+
+/// What the kernel has counted for threads: waits that ended (`/proc/TID/schedstat`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Number of waits.
+    pub waits: u64,
+    /// Their sum: ns.
+    pub waited_ns: u64,
+}
+
+impl Account {
+    /// The account of thread `tid`, which must be blocked.
+    pub fn of(tid: u32) -> Self {
+        let path = format!("/proc/{tid}/schedstat");
+        let line = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let fields: Vec<u64> = line.split_whitespace().map(|field| field.parse().expect("a number")).collect();
+        Self { waits: fields[2], waited_ns: fields[1] }
+    }
+}
+
+impl Add for Account {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { waits: self.waits + other.waits, waited_ns: self.waited_ns + other.waited_ns }
+    }
+}
+
+impl Sub for Account {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self { waits: self.waits - earlier.waits, waited_ns: self.waited_ns - earlier.waited_ns }
+    }
+}
+
+impl Sum for Account {
+    fn sum<I: Iterator<Item = Self>>(accounts: I) -> Self {
+        accounts.fold(Self::default(), Self::add)
+    }
+}
+
+/// A thread that works on request, and is blocked otherwise.
+pub struct Worker {
+    /// Its TID.
+    pub tid: u32,
+    asked: Sender<()>,
+    done: Receiver<()>,
+}
+
+impl Worker {
+    /// Starts a thread called `name`, which waits for the first request: on `cpu` if that is given.
+    pub fn new(name: &str, cpu: Option<usize>) -> Self {
+        let (asked, asking) = channel::<()>();
+        let (answer, done) = channel();
+        let (number, tid) = channel();
+        let allowed = machine::cpus();
+        let body = move || {
+            if let Some(cpu) = cpu {
+                // The task does not migrate during its first wait.
+                set_affinity([cpu]);
+            }
+            number.send(gettid().as_raw().unsigned_abs()).expect("the worker has the receiver");
+            for () in asking {
+                set_affinity(allowed.iter().copied());
+                for round in 0..ROUNDS {
+                    let until = Instant::now() + Duration::from_micros(100 + u64::from(round % 7) * 30);
+                    while Instant::now() < until {}
+                    // The load: tasks that block by themselves.
+                    thread::sleep(Duration::from_micros(50 + u64::from(round % 5) * 40));
+                }
+                answer.send(()).expect("the worker has the receiver");
+            }
+        };
+        thread::Builder::new().name(name.to_owned()).spawn(body).expect("a thread can be started");
+        Self { tid: tid.recv().expect("the thread sends its TID"), asked, done }
+    }
+
+    /// Waits until it is blocked.
+    pub fn until_blocked(&self) {
+        until("the thread is blocked", || procfs::is_blocked(self.tid));
+    }
+
+    /// Requests work.
+    pub fn begin(&self) {
+        self.asked.send(()).expect("the thread is waiting");
+    }
+
+    /// Waits until the work is done and the thread is blocked.
+    pub fn finish(&self) {
+        self.done.recv().expect("the thread answers");
+        self.until_blocked();
+    }
+}
+
+/// Restricts the calling thread to `cpus`.
+pub fn set_affinity(cpus: impl IntoIterator<Item = usize>) {
+    let mut set = CpuSet::new();
+    cpus.into_iter().for_each(|cpu| set.set(cpu).expect("a CPU of this machine"));
+    sched_setaffinity(Pid::from_raw(0), &set).expect("these CPUs are allowed");
+}
+
+/// [`THREADS`] threads called `name`, which wait for the first request on a CPU each: the last part of that wait is all of it.
+pub fn pinned(name: &str) -> Vec<Worker> {
+    let cpus = machine::cpus();
+    let workers: Vec<Worker> = cpus.iter().cycle().take(THREADS).map(|cpu| Worker::new(name, Some(*cpu))).collect();
+    workers.iter().for_each(Worker::until_blocked);
+    workers
+}
+
+/// What the kernel has counted for all of them, which must be blocked.
+pub fn accounts(workers: &[Worker]) -> Account {
+    workers.iter().map(|worker| Account::of(worker.tid)).sum()
+}

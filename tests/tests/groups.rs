@@ -1,0 +1,189 @@
+//! Groups that the programs count in the kernel: each has exactly the waits of its tasks, and no wait is lost if
+//! there are more groups than there is room for.
+
+use std::collections::BTreeMap;
+
+use wakelat_tests::{
+    attached, attached_every_way,
+    cgroup::Hierarchy,
+    machine, once, procfs,
+    report::{JsonGroup, JsonReport},
+    suite::{self, Skip, TestOutcome},
+    wakelat::{AttachCase, Wakelat, command},
+    worker::{Account, THREADS, Worker, set_affinity},
+    workload::{Performance, PingPong, Workload, until},
+};
+
+fn main() {
+    let types =
+        attached![each_thread_has_the_waits_that_the_kernel_counts_for_it, a_cgroup_has_the_waits_of_its_processes];
+    let every_way = attached_every_way![
+        groups_of_the_kernel_have_the_counts_of_those_of_samples,
+        waits_without_room_for_their_group_are_other,
+        each_window_has_its_own_groups,
+    ];
+    let once = once![top_needs_samples_only_for_other_keys];
+    suite::main(types.into_iter().chain(every_way).chain(once));
+}
+
+const QUEUED: [&str; 4] = ["--from", "queued", "--class", "runqueue"];
+
+fn ping_pong() -> Workload {
+    Workload::PingPong(PingPong::on_one(machine::one_cpu(), 500))
+}
+
+/// Starts `wakelat hist` with these arguments, by this case.
+fn hist(attach: AttachCase, arguments: &[&[&str]]) -> Wakelat {
+    Wakelat::hist(attach, &arguments.concat())
+}
+
+fn count(report: &JsonReport) -> u64 {
+    report.groups.iter().map(|group| group.count).sum()
+}
+
+/// Counts by the values of the keys.
+fn counts(report: &JsonReport) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for JsonGroup { key, class, count, .. } in &report.groups {
+        *counts.entry(format!("{key:?} {class}")).or_default() += count;
+    }
+    counts
+}
+
+fn each_thread_has_the_waits_that_the_kernel_counts_for_it(attach: AttachCase) -> TestOutcome {
+    const NAME: &str = "wl-groups";
+    // Waits of new threads are known from the first one on. A new thread has its creator's name until it sets its own.
+    let (ask, asked) = std::sync::mpsc::channel::<()>();
+    let (answer, answers) = std::sync::mpsc::channel();
+    let creator = move || {
+        set_affinity([machine::one_cpu()]);
+        answer.send((nix::unistd::gettid().as_raw().unsigned_abs(), Vec::new())).expect("the test has the receiver");
+        asked.recv().expect("the test asks");
+        let workers: Vec<Worker> = (0..THREADS).map(|_| Worker::new(NAME, None)).collect();
+        answer.send((0, workers)).expect("the test has the receiver");
+        // The thread lives as long as the test.
+        _ = asked.recv();
+    };
+    std::thread::Builder::new().name(NAME.to_owned()).spawn(creator).expect("a thread can be started");
+    let (creator, _) = answers.recv().expect("the creator answers");
+    until("the creator is blocked", || procfs::is_blocked(creator));
+    let before = Account::of(creator);
+    let wakelat = hist(attach, &[&QUEUED, &["--by", "tid", "--comm", NAME]]);
+    ask.send(()).expect("the creator is waiting");
+    let (_, workers) = answers.recv().expect("the creator answers");
+    workers.iter().for_each(Worker::begin);
+    workers.iter().for_each(Worker::finish);
+    until("the creator is blocked", || procfs::is_blocked(creator));
+    let report = wakelat.report();
+    let kernel: BTreeMap<u32, Account> = (workers.iter().map(|worker| (worker.tid, Account::of(worker.tid))))
+        .chain([(creator, Account::of(creator) - before)])
+        .collect();
+    let terms = report.coverage.switch_ins.expect("the queue clock counts switch-ins");
+    assert_eq!((report.mode.as_str(), report.coverage.groups_merged), ("aggregate", 0), "{report:#?}");
+    let mut missing = Account::default();
+    for (tid, kernel) in kernel {
+        let group = report.with("tid", tid).next().unwrap_or_else(|| panic!("thread {tid} has no group: {report:#?}"));
+        let shown = Account { waits: group.count, waited_ns: group.sum_ns };
+        let timed = kernel.waits <= shown.waits + terms.not_timed || kernel.waits >= shown.waits;
+        assert!(timed && shown.waited_ns <= kernel.waited_ns, "thread {tid}: {shown:?} of {kernel:?}: {terms:?}");
+        missing.waits += kernel.waits.saturating_sub(shown.waits);
+        missing.waited_ns += kernel.waited_ns - shown.waited_ns;
+    }
+    // All that the groups lack is accounted for; nothing, if every switch was seen.
+    assert_eq!(missing.waited_ns, terms.unknown_ns + terms.unseen_ns, "{terms:?}");
+    let not_in_a_group = terms.unknown_start + terms.after_unseen + terms.unseen;
+    assert!((not_in_a_group..=not_in_a_group + terms.not_timed).contains(&missing.waits), "{missing:?} {terms:?}");
+    Ok(())
+}
+
+fn groups_of_the_kernel_have_the_counts_of_those_of_samples(attach: AttachCase) -> TestOutcome {
+    let keys = if attach == AttachCase::Classic { "cpu,class,tid,comm" } else { "cpu,class,cgroup,pid,tid,comm" };
+    let by = ["--by", keys, "--comm", "wl-p?ng", "--class", "wakeup,new"];
+    let mut staged = ping_pong().stage();
+    let samples = hist(attach, &[&by, &["--mode", "samples"]]);
+    let counted = hist(attach, &[&by, &["--mode", "aggregate"]]);
+    let performance = staged.perform();
+    let (counted, samples) = (counted.report(), samples.report());
+    assert_eq!(samples.mode, "samples");
+    counted.coverage.wakeups.assert_complete(performance.wakeups(), &performance);
+    if performance.untraced == 0 {
+        assert_eq!(counts(&counted), counts(&samples));
+    }
+    for group in &counted.groups {
+        assert_eq!(group.worst.first().map(|wait| wait.latency_ns), Some(group.max_ns), "{group:?}");
+    }
+    Ok(())
+}
+
+fn waits_without_room_for_their_group_are_other(attach: AttachCase) -> TestOutcome {
+    let mut staged = ping_pong().stage();
+    // Room for one thread's waits on one CPU, of one class and about one length.
+    let wakelat = hist(attach, &[&["--by", "tid", "--comm", "wl-p?ng", "--group-memory", "1"]]);
+    let performance = staged.perform();
+    let report = wakelat.report();
+    report.coverage.wakeups.assert_complete(performance.wakeups(), &performance);
+    let other: u64 = report.with("tid", "(other)").map(|group| group.count).sum();
+    assert_eq!((report.coverage.group_table_full, report.coverage.groups_merged), (other, other), "{report:#?}");
+    let named = count(&report) - other;
+    assert!(named > 0 && other > 0, "{report:#?}");
+    Ok(())
+}
+
+/// A performance of a ping-pong in a cgroup, measured with these arguments.
+fn in_cgroup(attach: AttachCase, arguments: &[&str]) -> Result<(JsonReport, Performance), Skip> {
+    let hierarchy = Hierarchy::find()?;
+    let group = hierarchy.group("groups");
+    let mut staged = ping_pong().stage();
+    ["wl-ping", "wl-pong"].iter().for_each(|name| group.add_process(staged.tid(name)));
+    let wakelat = hist(attach, &[&["--by", "cgroup,container", "--comm", "wl-p?ng"], arguments]);
+    let performance = staged.perform();
+    Ok((wakelat.report(), performance))
+}
+
+fn a_cgroup_has_the_waits_of_its_processes(attach: AttachCase) -> TestOutcome {
+    let (report, performance) = in_cgroup(attach, &[])?;
+    report.coverage.wakeups.assert_complete(performance.wakeups(), &performance);
+    assert_one_cgroup(&report);
+    let (report, _) = in_cgroup(attach, &QUEUED)?;
+    let terms = report.coverage.switch_ins.expect("the queue clock counts switch-ins");
+    assert_eq!(count(&report), terms.measured);
+    assert_one_cgroup(&report);
+    Ok(())
+}
+
+fn assert_one_cgroup(report: &JsonReport) {
+    assert!(count(report) > 0, "{report:#?}");
+    for JsonGroup { key, .. } in &report.groups {
+        let path = key["cgroup"].as_str().expect("a path");
+        assert!(path.ends_with("-groups") && key["container"] == "(none)", "{report:#?}");
+    }
+}
+
+fn each_window_has_its_own_groups(attach: AttachCase) -> TestOutcome {
+    let mut staged = ping_pong().stage();
+    let mut arguments = vec!["hist", "--json", "--by", "tid", "--comm", "wl-p?ng", "200ms", "3"];
+    arguments.extend(attach.arguments());
+    let wakelat = Wakelat::measuring(command(&arguments));
+    let performance = staged.perform();
+    let reports = wakelat.end().reports();
+    assert_eq!(reports.len(), 3);
+    // The documents of each window are checked when they are read: groups add up to what was measured. No wait is in two
+    // windows.
+    let measured: u64 = reports.iter().map(count).sum();
+    assert!(measured > 0 && measured <= performance.wakeups(), "{measured} of {performance:?}");
+    Ok(())
+}
+
+fn top_needs_samples_only_for_other_keys() -> TestOutcome {
+    for (by, mode) in [(&[][..], "aggregate"), (&["--by", "cgroup"], "aggregate"), (&["--by", "waker"], "samples")] {
+        let mut staged = ping_pong().stage();
+        let arguments = ["top", "--json", "--comm", "wl-p?ng", "--class", "wakeup"];
+        let wakelat = Wakelat::measuring(command(&[&arguments, by].concat()));
+        let performance = staged.perform();
+        let reports = wakelat.reports();
+        let last = reports.last().expect("at least the report of the end");
+        assert_eq!(last.mode, mode);
+        last.coverage.wakeups.assert_complete(performance.wakeups(), &performance);
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Groups of waits: if they are requested, each wait is added to an element of a hash map instead of the
+//! histogram of its class, with the task's properties in its key.
+//!
+//! Each CPU has elements of its own, so a plain addition is enough. A wait that has no element, and for which
+//! none can be made, goes to the histogram of its class: the map is full, or the kernel refuses the lock of a
+//! bucket (`htab_lock_bucket()`, kernel/bpf/hashtab.c).
+
+use aya_ebpf::{
+    Global,
+    bindings::BPF_NOEXIST,
+    btf_maps::{Array, HashMap},
+    helpers::bpf_get_smp_processor_id,
+    macros::btf_map,
+};
+use wakelat_common::{
+    Class,
+    group::{GroupElement, GroupElementKey, octave, part},
+};
+
+use crate::kernel_structs::TaskFields;
+
+/// The groups of the first half. The kernel allocates all elements when it creates the map. The loader sets
+/// their number.
+#[btf_map]
+static GROUPS_0: HashMap<GroupElementKey, GroupElement, 1> = HashMap::new();
+
+/// The groups of the second half: see [`GROUPS_0`].
+#[btf_map]
+static GROUPS_1: HashMap<GroupElementKey, GroupElement, 1> = HashMap::new();
+
+/// An element without waits: zeros, which no program writes to. Too large for a program's stack.
+#[btf_map]
+static NO_WAITS: Array<GroupElement, 1> = Array::new();
+
+/// The properties of a task that groups differ in: bits of [`part`]; 0 if waits are not grouped.
+#[unsafe(no_mangle)]
+static GROUP_PARTS: Global<u32> = Global::new(0);
+
+/// The element for a wait of `task` that ends on this CPU and is in bucket `index`, in `half`. `None` if waits
+/// are not grouped, or if there is no room.
+#[inline(always)]
+pub fn element<T: TaskFields>(half: u32, class: Class, index: usize, task: T) -> Option<*mut GroupElement> {
+    let parts = GROUP_PARTS.load();
+    if parts == 0 {
+        return None;
+    }
+    let key = GroupElementKey {
+        // SAFETY: no arguments, no side effects.
+        cpu: unsafe { bpf_get_smp_processor_id() },
+        class: class as u8,
+        octave: octave(index),
+        zero: [0; 2],
+        pid: if parts & part::PID != 0 { task.pid() } else { 0 },
+        tgid: if parts & part::TGID != 0 { task.tgid() } else { 0 },
+        cgroup_id: if parts & part::CGROUP != 0 { task.cgroup_id() } else { 0 },
+        comm: if parts & part::COMM != 0 { task.comm() } else { [0; _] },
+    };
+    if half & 1 == 0 { find_or_insert(&GROUPS_0, &key) } else { find_or_insert(&GROUPS_1, &key) }
+}
+
+/// The element of `key`, a new one if there is none. No other program inserts it: the key has this CPU.
+#[inline(always)]
+fn find_or_insert(
+    groups: &HashMap<GroupElementKey, GroupElement, 1>,
+    key: &GroupElementKey,
+) -> Option<*mut GroupElement> {
+    if let Some(element) = groups.get_ptr_mut(key) {
+        return Some(element);
+    }
+    let empty = NO_WAITS.get(0)?;
+    groups.insert(key, empty, BPF_NOEXIST.into()).ok()?;
+    groups.get_ptr_mut(key)
+}
