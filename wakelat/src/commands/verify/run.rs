@@ -249,8 +249,7 @@ impl<'a> Run<'a> {
         self.drain_to(|| DrainExtent::Settled { now_ns: monotonic_ns() })
     }
 
-    /// Drains the ring buffers of both sides: first that of the trigger's rules, so that the partner of every wait in it
-    /// is already in the other one. Asks for the extent before each.
+    /// Drains both sides: that of the trigger's rules first, so that the partner of each wait is in the other one.
     fn drain_to(&mut self, extent: impl Fn() -> DrainExtent) -> Result<()> {
         let Self { waits, accounts, round, config, .. } = self;
         if let Ok((collector, _)) = &mut self.trigger_side {
