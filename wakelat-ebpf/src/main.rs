@@ -41,6 +41,8 @@ mod panic_license;
 #[cfg(target_arch = "bpf")]
 mod program_run_budget;
 #[cfg(target_arch = "bpf")]
+mod program_run_timer;
+#[cfg(target_arch = "bpf")]
 mod stack;
 #[cfg(target_arch = "bpf")]
 mod switch_events;

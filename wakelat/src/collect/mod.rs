@@ -11,6 +11,7 @@ mod map;
 mod mapped_array;
 pub mod osnoise_tracers;
 mod program_run_budget;
+mod program_runs;
 mod queue_clock_table;
 pub mod rcu_grace_period;
 mod stack_maps;
@@ -28,7 +29,7 @@ use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
 use wakelat_core::report::SwitchInTerms;
 
-pub use self::{program_run_budget::RunCounts, stack_maps::StackMaps};
+pub use self::{program_run_budget::RunCounts, program_runs::ProgramRunTotals, stack_maps::StackMaps};
 use crate::config::Attach;
 
 /// What the programs measure and record.
@@ -145,6 +146,8 @@ pub struct Collector {
     counters: PerCpuArray<MapData, Counters>,
     /// The programs' run budget under an overhead limit.
     budget: program_run_budget::RunBudget,
+    /// What the programs have counted and timed of their own runs.
+    program_runs: program_runs::ProgramRunMap,
     gate: window::WindowGate,
     /// The task that each CPU runs: used by the programs on classic tracepoints, which know only the records.
     running: Array<MapData, u32>,
@@ -159,17 +162,6 @@ pub struct Collector {
     stacks: Option<StackMaps>,
     /// The histograms, if waits are aggregated in the kernel.
     histograms: Option<histograms::Histograms>,
-}
-
-/// What the kernel has accounted for the programs while it did so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProgramStats {
-    /// Run time of all programs, including one reading of the clock per run: ns.
-    pub ns: u64,
-    /// Runs of all programs.
-    pub count: u64,
-    /// Runs of the program on `sched_switch`.
-    pub switches: u64,
 }
 
 /// The programs' counters at one instant, summed over all CPUs.
