@@ -22,6 +22,7 @@ pub mod golden;
 pub mod idle;
 pub mod kernel_log;
 pub mod machine;
+pub mod overhead_report;
 pub mod perf_sched;
 pub mod procfs;
 pub mod quota;

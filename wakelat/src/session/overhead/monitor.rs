@@ -16,14 +16,12 @@ use anyhow::{Result, anyhow};
 use tokio::time::Instant;
 
 use super::{
+    super::clock::{cpu_ns, monotonic_ns},
     limit::OverheadLimit,
     price::{MeasuringTime, OverheadCost, ProgramTimeEstimate},
     reading::{LimitReading, Pause, PauseEnd},
 };
-use crate::{
-    collect::{Collector, RunCounts},
-    session::clock::{cpu_ns, monotonic_ns},
-};
+use crate::collect::{Collector, RunCounts};
 use wakelat_core::aggregate::estimate::Period;
 use wakelat_kernel::{Roots, context_switches};
 
