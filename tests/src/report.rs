@@ -31,6 +31,12 @@ pub struct JsonReport {
     pub groups: Vec<JsonGroup>,
     /// What was counted and what was not.
     pub coverage: JsonCoverage,
+    /// What measuring cost.
+    #[serde(default)]
+    pub overhead: Option<crate::overhead_report::JsonOverhead>,
+    /// What was sampled under an overhead limit.
+    #[serde(default)]
+    pub sampling: Option<crate::overhead_report::JsonSampling>,
 }
 
 /// Waits with one key and class.

@@ -58,9 +58,14 @@ impl TaskPlacement {
 
 /// Restricts thread `tid` (0 for the calling one) to `cpu`.
 pub fn pin(tid: u32, cpu: usize) {
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu).expect("a CPU that fits cpu_set_t");
-    sched_setaffinity(Pid::from_raw(tid as i32), &cpus).unwrap_or_else(|error| panic!("CPU {cpu}: {error}"));
+    pin_to(tid, &[cpu]);
+}
+
+/// Restricts thread `tid` (0 for the calling one) to `cpus`.
+pub fn pin_to(tid: u32, cpus: &[usize]) {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(*cpu).expect("a CPU that fits cpu_set_t"));
+    sched_setaffinity(Pid::from_raw(tid as i32), &set).unwrap_or_else(|error| panic!("CPUs {cpus:?}: {error}"));
 }
 
 /// Gives the calling thread the name by which a test finds it: at most 15 bytes.

@@ -13,6 +13,7 @@ pub mod group;
 pub mod histogram;
 pub mod osnoise_tracers;
 pub mod pending_wait;
+pub mod program_runs;
 pub mod queue_clock;
 #[cfg(feature = "user")]
 pub mod record;
@@ -49,6 +50,8 @@ mod pod {
     unsafe impl aya::Pod for crate::histogram::Histogram {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::task_sampling::CpuRuns {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::program_runs::ProgramRuns {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::queue_clock::QueueState {}
     // SAFETY: repr(C), integers only, without padding.

@@ -43,6 +43,8 @@ mod panic_license;
 #[cfg(target_arch = "bpf")]
 mod program_run_budget;
 #[cfg(target_arch = "bpf")]
+mod program_run_timer;
+#[cfg(target_arch = "bpf")]
 mod ring_buffers;
 #[cfg(target_arch = "bpf")]
 mod stack;

@@ -4,19 +4,18 @@
 //!
 //! One word stops all CPUs. The kernel's locks order the events of a task: if an event on one CPU saw
 //! the stop, the task's later events on other CPUs see it too. So no wait is measured with an event
-//! missing in the middle.
+//! missing in the middle. The same holds for the end of a stop.
 
 use core::arch::asm;
 
 use aya_ebpf::{
-    bindings::BPF_RB_FORCE_WAKEUP,
     btf_maps::{Array, PerCpuArray},
-    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    helpers::bpf_ktime_get_ns,
     macros::btf_map,
 };
 use wakelat_common::task_sampling::{CpuRuns, RUNS_PER_BATCH};
 
-use crate::{ring_buffers, task_sampling::SAMPLING};
+use crate::task_sampling::SAMPLING;
 
 /// Program runs of this CPU. Read by user space.
 #[btf_map]
@@ -26,8 +25,8 @@ static RUNS: PerCpuArray<CpuRuns, 1> = PerCpuArray::new();
 #[btf_map]
 static RUNS_LEFT: Array<i64, 1> = Array::new();
 
-/// When the programs stopped: ns of CLOCK_MONOTONIC; 0 while they measure. User space resets it to 0
-/// while the programs are detached.
+/// When the programs stopped: ns of CLOCK_MONOTONIC; 0 while they measure. User space sets it for a pause, and
+/// resets it to 0 once no program that has read 0 is running and nothing is left of what they kept.
 #[btf_map]
 static STOPPED_AT: Array<u64, 1> = Array::new();
 
@@ -54,8 +53,15 @@ pub fn allows_run() -> bool {
     take_more(runs, stopped_at)
 }
 
-/// Takes another batch of runs for this CPU. If none are left, stops the programs on all CPUs and wakes
-/// the reader.
+/// Whether the programs have stopped.
+#[inline(always)]
+pub fn has_stopped() -> bool {
+    // SAFETY: an aligned word of a map, read in one access.
+    SAMPLING.load() != 0 && STOPPED_AT.get(0).is_some_and(|at_ns| unsafe { core::ptr::read_volatile(at_ns) } != 0)
+}
+
+/// Takes another batch of runs for this CPU. If none are left, stops the programs on all CPUs. User space
+/// finds out when it next looks: waking it takes an interrupt on this CPU.
 #[cold]
 #[inline(never)]
 fn take_more(runs: *mut CpuRuns, stopped_at: *mut u64) -> bool {
@@ -70,12 +76,6 @@ fn take_more(runs: *mut CpuRuns, stopped_at: *mut u64) -> bool {
             return true;
         }
         stopped_at.write_volatile(bpf_ktime_get_ns());
-    }
-    // A discarded record is never read, but still wakes the reader. If there is no room for it, the
-    // reader was woken earlier.
-    // SAFETY: no arguments, no side effects.
-    if let Some(slot) = ring_buffers::reserve::<u64>(unsafe { bpf_get_smp_processor_id() }) {
-        slot.discard(BPF_RB_FORCE_WAKEUP.into());
     }
     false
 }

@@ -133,7 +133,7 @@ fn terms(first: u64) -> CoverageTerms {
 
 fn report(from: LatencyFrom, mode: Mode) -> Report {
     let oldest = Maximum { latency_ns: 7, at_ns: 8, tid: 9, comm: Comm::new(b"nginx"), cpu: 10 };
-    let programs = ProgramTime { ns: 11, switches: 12, accounted_ns: 13 };
+    let programs = ProgramTime { ns: 11, switches: 12, timed_runs: 13 };
     Report {
         kernel: "6.1".to_owned(),
         start_unix_ns: 1,
@@ -158,7 +158,7 @@ fn report(from: LatencyFrom, mode: Mode) -> Report {
             filtered_is_own: false,
         },
         threshold: Some(Threshold { threshold_ns: 14, over: 15 }),
-        overhead: Some(Overhead { cpus: 16, tool_ns: 17, programs: Some(programs) }),
+        overhead: Some(Overhead { cpus: 16, tool_ns: 17, programs }),
         sampling: Some(Sampling { limit_ppm: 18, one_in_least: 19, one_in_most: 64, measured_ns: 65 }),
     }
 }

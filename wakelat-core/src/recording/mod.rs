@@ -37,7 +37,7 @@ pub use write::Recorder;
 pub const MAGIC: [u8; 8] = *b"wakelat\n";
 
 /// The version of the encoding of frames: a file of another version is rejected, not guessed at.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// The longest frame: bytes, several times the longest path of a cgroup (`PATH_MAX`,
 /// include/uapi/linux/limits.h). A greater length is damage, and the reader allocates nothing for it.

@@ -184,16 +184,8 @@ fn overhead(report: &Report, style: &Style, out: &mut String) {
     let capacity_ns = overhead.capacity_ns(report.duration_ns);
     let share = |ns| small_share(ns, capacity_ns);
     let cpus = counted(overhead.cpus, "CPU");
-    let text = match overhead.programs {
-        Some(programs) => {
-            let per_switch = programs.per_switch_ns().map(|ns| format!("{} ns per switch, ", thousands(ns)));
-            format!("{}{} of {cpus}", per_switch.unwrap_or_default(), share(overhead.total_ns()))
-        }
-        None => format!(
-            "{} of {cpus} by wakelat itself; the overhead of its BPF programs is not known",
-            share(overhead.tool_ns)
-        ),
-    };
+    let per_switch = overhead.programs.per_switch_ns().map(|ns| format!("{} ns per switch, ", thousands(ns)));
+    let text = format!("{}{} of {cpus}", per_switch.unwrap_or_default(), share(overhead.total_ns()));
     paragraph(TextLine::of(TextStyle::Dim, "overhead: "), TextStyle::Plain, &text, style, out);
 }
 

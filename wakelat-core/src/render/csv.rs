@@ -161,7 +161,7 @@ impl CsvReports {
         let has_preemptions = coverage.preemptions.is_some();
         cells.extend(terms(&preemptions).map(|(_, value)| optional(has_preemptions.then_some(value))));
         cells.extend([coverage.groups_merged.to_string(), left_out.to_string()]);
-        let programs = report.overhead.and_then(|overhead| overhead.programs);
+        let programs = report.overhead.map(|overhead| overhead.programs);
         cells.push(optional(report.overhead.map(|overhead| overhead.cpus.into())));
         cells.push(optional(report.overhead.map(|overhead| overhead.tool_ns)));
         cells.push(optional(programs.map(|programs| programs.ns)));

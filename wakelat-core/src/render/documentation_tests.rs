@@ -38,8 +38,8 @@ fn report() -> Report {
     report.coverage.oldest_waiting =
         Some(Maximum { latency_ns: 1_200_000_000, at_ns: 0, tid: 4711, comm: Comm::new(b"cc1plus"), cpu: 0 });
     report.threshold = Some(Threshold { threshold_ns: 1_000_000, over: 1 });
-    let programs = ProgramTime { ns: 8_200_000, switches: 200_000, accounted_ns: 100_000_000 };
-    report.overhead = Some(Overhead { cpus: 2, tool_ns: 7_800_000, programs: Some(programs) });
+    let programs = ProgramTime { ns: 8_200_000, switches: 200_000, timed_runs: 6_200 };
+    report.overhead = Some(Overhead { cpus: 2, tool_ns: 7_800_000, programs });
     report.sampling = Some(Sampling { limit_ppm: 5_000, one_in_least: 1, one_in_most: 8, measured_ns: 10_000_000_000 });
     report
 }

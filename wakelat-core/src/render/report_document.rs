@@ -218,16 +218,15 @@ pub struct OverheadDocument {
     cpus: u32,
     /// CPU time of wakelat itself, in user space and kernel.
     tool_ns: u64,
-    /// Time spent in its BPF programs, from samples of the run (overhead.md). `null` if the kernel does not account
-    /// for programs for this user (`CAP_SYS_ADMIN`); the next three fields are then `null` too.
-    programs_ns: Option<u64>,
+    /// Time spent in its BPF programs, estimated from the runs that they timed (overhead.md).
+    programs_ns: u64,
     /// Context switches of the whole machine, exact; without those during pauses.
-    switches: Option<u64>,
+    switches: u64,
     /// `programs_ns / switches`, rounded; includes the programs that ran for wakeups. `null` if there was no
     /// switch.
     per_switch_ns: Option<u64>,
-    /// The part of the run in which the kernel accounted for programs.
-    accounted_ns: Option<u64>,
+    /// Number of runs of the programs that were timed: about one in 64.
+    timed_runs: u64,
 }
 
 /// The values of [`LatencyFrom::name`].
@@ -307,10 +306,10 @@ impl OverheadDocument {
         Self {
             cpus: overhead.cpus,
             tool_ns: overhead.tool_ns,
-            programs_ns: programs.map(|programs| programs.ns),
-            switches: programs.map(|programs| programs.switches),
-            per_switch_ns: programs.and_then(|programs| programs.per_switch_ns()),
-            accounted_ns: programs.map(|programs| programs.accounted_ns),
+            programs_ns: programs.ns,
+            switches: programs.switches,
+            per_switch_ns: programs.per_switch_ns(),
+            timed_runs: programs.timed_runs,
         }
     }
 }

@@ -214,7 +214,7 @@ fn percentiles_of_sampled_tasks_have_confidence_intervals() {
     report.overhead = Some(Overhead {
         cpus: 2,
         tool_ns: 100_000_000,
-        programs: Some(ProgramTime { ns: 60_000_000, switches: 1_500_000, accounted_ns: 100_000_000 }),
+        programs: ProgramTime { ns: 60_000_000, switches: 1_500_000, timed_runs: 46_500 },
     });
     insta::assert_snapshot!(
         "sampled",

@@ -23,26 +23,25 @@ pub struct Overhead {
     pub cpus: u32,
     /// wakelat's own CPU time, in user space and in the kernel: ns.
     pub tool_ns: u64,
-    /// CPU time of the BPF programs; `None` if the kernel does not account them for this user.
-    pub programs: Option<ProgramTime>,
+    /// CPU time of the BPF programs.
+    pub programs: ProgramTime,
 }
 
-/// CPU time of the BPF programs, extrapolated by the number of switches from the slices in which the kernel
-/// accounted them.
+/// CPU time of the BPF programs, estimated from the runs that they timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramTime {
-    /// CPU time of all programs, including one reading of the clock per run: ns.
+    /// CPU time of all programs, without the kernel's calls of them: ns.
     pub ns: u64,
-    /// Context switches of the whole machine while the programs were attached.
+    /// Context switches of the whole machine outside pauses.
     pub switches: u64,
-    /// Total length of the slices: ns.
-    pub accounted_ns: u64,
+    /// Runs of programs that were timed.
+    pub timed_runs: u64,
 }
 
 impl Overhead {
     /// CPU time of the programs and of wakelat itself: ns.
     pub fn total_ns(&self) -> u64 {
-        self.tool_ns + self.programs.map_or(0, |programs| programs.ns)
+        self.tool_ns + self.programs.ns
     }
 
     /// CPU time of all CPUs in a window of `duration_ns`: ns.

@@ -6,31 +6,31 @@
 //! too large.
 
 use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
-use wakelat_common::Class;
+use wakelat_common::{Class, program_runs::ProgramKind};
 
 use crate::{
     kernel_structs::{Probe, Task},
-    switch_queue_clock, switch_waits, wakeup,
+    program_run_timer, switch_queue_clock, switch_waits, wakeup,
 };
 
 // TP_PROTO(struct task_struct *p)
 #[raw_tracepoint(tracepoint = "sched_waking")]
 fn raw_sched_waking(ctx: RawTracePointContext) -> i32 {
-    wakeup::waking(&ctx, Task::<Probe>::new(ctx.arg(0)));
+    program_run_timer::run(ProgramKind::Other, || wakeup::waking(&ctx, Task::<Probe>::new(ctx.arg(0))));
     0
 }
 
 // TP_PROTO(struct task_struct *p)
 #[raw_tracepoint(tracepoint = "sched_wakeup")]
 fn raw_sched_wakeup(ctx: RawTracePointContext) -> i32 {
-    wakeup::wakeup(&ctx, Task::<Probe>::new(ctx.arg(0)), Class::Wakeup);
+    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, Task::<Probe>::new(ctx.arg(0)), Class::Wakeup));
     0
 }
 
 // TP_PROTO(struct task_struct *p)
 #[raw_tracepoint(tracepoint = "sched_wakeup_new")]
 fn raw_sched_wakeup_new(ctx: RawTracePointContext) -> i32 {
-    wakeup::wakeup(&ctx, Task::<Probe>::new(ctx.arg(0)), Class::New);
+    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, Task::<Probe>::new(ctx.arg(0)), Class::New));
     0
 }
 
@@ -39,13 +39,17 @@ fn raw_sched_wakeup_new(ctx: RawTracePointContext) -> i32 {
 #[raw_tracepoint(tracepoint = "sched_switch")]
 fn raw_sched_switch(ctx: RawTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    switch_waits::switch(preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)));
+    program_run_timer::run(ProgramKind::Switch, || {
+        switch_waits::switch(preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)))
+    });
     0
 }
 
 #[raw_tracepoint(tracepoint = "sched_switch")]
 fn raw_queue_switch(ctx: RawTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    switch_queue_clock::switch(preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)));
+    program_run_timer::run(ProgramKind::Switch, || {
+        switch_queue_clock::switch(preempt, Task::<Probe>::new(ctx.arg(1)), Task::<Probe>::new(ctx.arg(2)))
+    });
     0
 }

@@ -3,9 +3,9 @@
 use core::ffi::c_void;
 
 use aya_ebpf::{helpers::bpf_get_smp_processor_id, programs::TracePointContext};
-use wakelat_common::Class;
+use wakelat_common::{Class, program_runs::ProgramKind};
 
-use crate::{classic_fields::TracepointTask, switch_waits, wakeup};
+use crate::{classic_fields::TracepointTask, program_run_timer, switch_waits, wakeup};
 
 /// What a program on a classic tracepoint returns to pass the event on: 0 would hide it from every other
 /// user of perf (kernel/trace/bpf_trace.c, `trace_call_bpf`). aya's macro returns 0 whatever the program
@@ -16,7 +16,7 @@ const PASS_ON: u32 = 1;
 #[unsafe(link_section = "tracepoint")]
 fn classic_sched_waking(ctx: *mut c_void) -> u32 {
     let ctx = TracePointContext::new(ctx);
-    wakeup::waking(&ctx, TracepointTask::woken(&ctx));
+    program_run_timer::run(ProgramKind::Other, || wakeup::waking(&ctx, TracepointTask::woken(&ctx)));
     PASS_ON
 }
 
@@ -24,7 +24,7 @@ fn classic_sched_waking(ctx: *mut c_void) -> u32 {
 #[unsafe(link_section = "tracepoint")]
 fn classic_sched_wakeup(ctx: *mut c_void) -> u32 {
     let ctx = TracePointContext::new(ctx);
-    wakeup::wakeup(&ctx, TracepointTask::woken(&ctx), Class::Wakeup);
+    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, TracepointTask::woken(&ctx), Class::Wakeup));
     PASS_ON
 }
 
@@ -32,7 +32,7 @@ fn classic_sched_wakeup(ctx: *mut c_void) -> u32 {
 #[unsafe(link_section = "tracepoint")]
 fn classic_sched_wakeup_new(ctx: *mut c_void) -> u32 {
     let ctx = TracePointContext::new(ctx);
-    wakeup::wakeup(&ctx, TracepointTask::woken(&ctx), Class::New);
+    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, TracepointTask::woken(&ctx), Class::New));
     PASS_ON
 }
 
@@ -43,6 +43,8 @@ fn classic_sched_switch(ctx: *mut c_void) -> u32 {
     // SAFETY: no arguments, no side effects.
     let cpu = unsafe { bpf_get_smp_processor_id() };
     // The record itself says what becomes of the task that is switched out.
-    switch_waits::switch(false, TracepointTask::prev(&ctx), TracepointTask::next(&ctx, cpu));
+    program_run_timer::run(ProgramKind::Switch, || {
+        switch_waits::switch(false, TracepointTask::prev(&ctx), TracepointTask::next(&ctx, cpu))
+    });
     PASS_ON
 }

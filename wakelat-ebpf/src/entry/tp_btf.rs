@@ -4,33 +4,34 @@
 use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
 use wakelat_common::{
     Class,
+    program_runs::ProgramKind,
     timeline::{source, vector},
 };
 
 use crate::{
     cpu_idle, fork_exec, interrupt,
     kernel_structs::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
-    migration, switch_events, switch_queue_clock, switch_waits, wakeup, work_item,
+    migration, program_run_timer, switch_events, switch_queue_clock, switch_waits, wakeup, work_item,
 };
 
 // TP_PROTO(struct task_struct *p)
 #[btf_tracepoint(function = "sched_waking")]
 fn sched_waking(ctx: BtfTracePointContext) -> i32 {
-    wakeup::waking(&ctx, Task::<Direct>::new(ctx.arg(0)));
+    program_run_timer::run(ProgramKind::Other, || wakeup::waking(&ctx, Task::<Direct>::new(ctx.arg(0))));
     0
 }
 
 // TP_PROTO(struct task_struct *p)
 #[btf_tracepoint(function = "sched_wakeup")]
 fn sched_wakeup(ctx: BtfTracePointContext) -> i32 {
-    wakeup::wakeup(&ctx, Task::<Direct>::new(ctx.arg(0)), Class::Wakeup);
+    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, Task::<Direct>::new(ctx.arg(0)), Class::Wakeup));
     0
 }
 
 // TP_PROTO(struct task_struct *p)
 #[btf_tracepoint(function = "sched_wakeup_new")]
 fn sched_wakeup_new(ctx: BtfTracePointContext) -> i32 {
-    wakeup::wakeup(&ctx, Task::<Direct>::new(ctx.arg(0)), Class::New);
+    program_run_timer::run(ProgramKind::Other, || wakeup::wakeup(&ctx, Task::<Direct>::new(ctx.arg(0)), Class::New));
     0
 }
 
@@ -39,7 +40,9 @@ fn sched_wakeup_new(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    switch_waits::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+    program_run_timer::run(ProgramKind::Switch, || {
+        switch_waits::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
+    });
     0
 }
 
@@ -47,7 +50,9 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_switch")]
 fn queue_switch(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    switch_queue_clock::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+    program_run_timer::run(ProgramKind::Switch, || {
+        switch_queue_clock::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
+    });
     0
 }
 
@@ -55,69 +60,79 @@ fn queue_switch(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_switch")]
 fn switch_record(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    switch_events::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+    program_run_timer::run_switch_without_stack(|| {
+        switch_events::switch(&ctx, preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
+    });
     0
 }
 
 // TP_PROTO(struct task_struct *p, int dest_cpu)
 #[btf_tracepoint(function = "sched_migrate_task")]
 fn sched_migrate_task(ctx: BtfTracePointContext) -> i32 {
-    migration::migrate(Task::<Direct>::new(ctx.arg(0)), ctx.arg::<u64>(1) as u32);
+    program_run_timer::run(ProgramKind::Other, || {
+        migration::migrate(Task::<Direct>::new(ctx.arg(0)), ctx.arg::<u64>(1) as u32)
+    });
     0
 }
 
 // TP_PROTO(unsigned int state, unsigned int cpu_id), include/trace/events/power.h
 #[btf_tracepoint(function = "cpu_idle")]
 fn cpu_idle(ctx: BtfTracePointContext) -> i32 {
-    cpu_idle::set_state(ctx.arg::<u64>(0) as u32);
+    program_run_timer::run(ProgramKind::Other, || cpu_idle::set_state(ctx.arg::<u64>(0) as u32));
     0
 }
 
 // TP_PROTO(int irq, struct irqaction *action), include/trace/events/irq.h
 #[btf_tracepoint(function = "irq_handler_entry")]
 fn irq_handler_entry(_ctx: BtfTracePointContext) -> i32 {
-    interrupt::enter(source::IRQ);
+    program_run_timer::run(ProgramKind::Other, || interrupt::enter(source::IRQ));
     0
 }
 
 // TP_PROTO(int irq, struct irqaction *action, int ret)
 #[btf_tracepoint(function = "irq_handler_exit")]
 fn irq_handler_exit(ctx: BtfTracePointContext) -> i32 {
-    interrupt::exit(source::IRQ, ctx.arg::<u64>(0) as u32, || IrqAction::<Direct>::new(ctx.arg(1)).name());
+    program_run_timer::run(ProgramKind::Other, || {
+        interrupt::exit(source::IRQ, ctx.arg::<u64>(0) as u32, || IrqAction::<Direct>::new(ctx.arg(1)).name())
+    });
     0
 }
 
 // TP_PROTO(unsigned int vec_nr)
 #[btf_tracepoint(function = "softirq_entry")]
 fn softirq_entry(_ctx: BtfTracePointContext) -> i32 {
-    interrupt::enter(source::SOFTIRQ);
+    program_run_timer::run(ProgramKind::Other, || interrupt::enter(source::SOFTIRQ));
     0
 }
 
 #[btf_tracepoint(function = "softirq_exit")]
 fn softirq_exit(ctx: BtfTracePointContext) -> i32 {
-    interrupt::exit(source::SOFTIRQ, ctx.arg::<u64>(0) as u32, interrupt::nameless);
+    program_run_timer::run(ProgramKind::Other, || {
+        interrupt::exit(source::SOFTIRQ, ctx.arg::<u64>(0) as u32, interrupt::nameless)
+    });
     0
 }
 
 // TP_PROTO(struct task_struct *parent, struct task_struct *child)
 #[btf_tracepoint(function = "sched_process_fork")]
 fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
-    fork_exec::emit(Task::<Direct>::new(ctx.arg(0)), Task::<Direct>::new(ctx.arg(1)).pid());
+    program_run_timer::run(ProgramKind::Other, || {
+        fork_exec::emit(Task::<Direct>::new(ctx.arg(0)), Task::<Direct>::new(ctx.arg(1)).pid())
+    });
     0
 }
 
 // TP_PROTO(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
 #[btf_tracepoint(function = "sched_process_exec")]
 fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
-    fork_exec::emit(Task::<Direct>::new(ctx.arg(0)), 0);
+    program_run_timer::run(ProgramKind::Other, || fork_exec::emit(Task::<Direct>::new(ctx.arg(0)), 0));
     0
 }
 
 // TP_PROTO(struct work_struct *work), include/trace/events/workqueue.h
 #[btf_tracepoint(function = "workqueue_execute_start")]
 fn workqueue_execute_start(ctx: BtfTracePointContext) -> i32 {
-    work_item::emit(WorkStruct::<Direct>::new(ctx.arg(0)).function());
+    program_run_timer::run(ProgramKind::Other, || work_item::emit(WorkStruct::<Direct>::new(ctx.arg(0)).function()));
     0
 }
 
@@ -125,7 +140,7 @@ fn workqueue_execute_start(ctx: BtfTracePointContext) -> i32 {
 // the verifier does not let programs read the function.
 #[btf_tracepoint(function = "workqueue_execute_end")]
 fn workqueue_execute_end(_ctx: BtfTracePointContext) -> i32 {
-    work_item::emit(work_item::NONE);
+    program_run_timer::run(ProgramKind::Other, || work_item::emit(work_item::NONE));
     0
 }
 
@@ -135,13 +150,13 @@ macro_rules! vectors {
     ($($number:ident: $entry:ident $entry_name:tt $exit:ident $exit_name:tt;)*) => {$(
         #[btf_tracepoint(function = $entry_name)]
         fn $entry(_ctx: BtfTracePointContext) -> i32 {
-            interrupt::enter(source::VECTOR);
+            program_run_timer::run(ProgramKind::Other, || interrupt::enter(source::VECTOR));
             0
         }
 
         #[btf_tracepoint(function = $exit_name)]
         fn $exit(_ctx: BtfTracePointContext) -> i32 {
-            interrupt::exit(source::VECTOR, vector::$number, interrupt::nameless);
+            program_run_timer::run(ProgramKind::Other, || interrupt::exit(source::VECTOR, vector::$number, interrupt::nameless));
             0
         }
     )*};

@@ -72,6 +72,21 @@ impl Collector {
         Ok(result)
     }
 
+    /// Stops the programs at `now_ns` (CLOCK_MONOTONIC), also detaches them with `detach`, and waits until none of them measures. Calls `meanwhile`
+    /// when none begins to measure any more.
+    ///
+    /// # Errors
+    /// If the kernel refuses to stop or detach the programs or to wait for them, or `meanwhile` fails.
+    pub fn pause_and<T>(&mut self, now_ns: u64, detach: bool, meanwhile: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        self.stop(now_ns)?;
+        if detach {
+            return self.detach_and(meanwhile);
+        }
+        let result = meanwhile(self)?;
+        self.barrier.wait()?;
+        Ok(result)
+    }
+
     /// Whether the programs keep the pending waits: the run queue's clock needs none.
     pub fn keeps_pending(&self) -> bool {
         self.queue_table.is_none()
@@ -88,8 +103,8 @@ impl Collector {
         waiting.inspect_err(|error| log::warn!("tasks that still wait at the end are not counted: {error:#}")).ok()
     }
 
-    /// Clears the state of every task and CPU once the programs are detached, because it will be out of date
-    /// when they are attached again. Returns the pending waits that are measured.
+    /// Clears the state of every task and CPU once no program measures, because it will be out of date when they
+    /// measure again. Returns the pending waits that are measured.
     ///
     /// # Errors
     /// If the kernel refuses to read or write the maps.

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use aya::Ebpf;
 use wakelat_common::{Counter, Counters, counter::Subject, timeline::CpuState};
 
-use super::{Collector, CounterTotals, ProgramStats, attach::LoadedProgram, queue_clock_table::QueueTable};
+use super::{Collector, CounterTotals, attach::LoadedProgram, queue_clock_table::QueueTable};
 
 impl Collector {
     /// The counters, summed over all CPUs. Exact once the programs are detached.
@@ -50,22 +50,6 @@ impl Collector {
     fn events_lost(&self) -> Result<u64> {
         let Some(states) = &self.cpu_states else { return Ok(0) };
         Ok(states.get(&0, 0).context("cannot read the counters")?.iter().map(|state: &CpuState| state.lost).sum())
-    }
-
-    /// What the kernel has accounted for the programs. It does so while accounting is enabled
-    /// (`BPF_ENABLE_STATS`, since 5.8).
-    pub fn program_stats(&self) -> Result<ProgramStats> {
-        let mut runs = ProgramStats::default();
-        for loaded in &self.programs {
-            let Some(program) = loaded.program(&self.ebpf) else { continue };
-            let info = program.info().context("cannot get the kernel's information on a BPF program")?;
-            runs.ns += u64::try_from(info.run_time().as_nanos()).unwrap_or(u64::MAX);
-            runs.count += info.run_count();
-            if loaded.tracepoint == "sched_switch" {
-                runs.switches = info.run_count();
-            }
-        }
-        Ok(runs)
     }
 
     /// Events for which the kernel skipped a program because one was active on that CPU; `None` if the kernel

@@ -12,6 +12,7 @@ mod map;
 mod mapped_array;
 pub mod osnoise_tracers;
 mod program_run_budget;
+mod program_runs;
 mod queue_clock_table;
 pub mod rcu_grace_period;
 mod ring_buffers;
@@ -32,8 +33,8 @@ use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
 use wakelat_core::report::SwitchInTerms;
 
 pub use self::{
-    groups::GroupSettings, histograms::AggregatedWaits, program_run_budget::RunCounts, ring_buffers::DrainExtent,
-    stack_maps::StackMaps,
+    groups::GroupSettings, histograms::AggregatedWaits, program_run_budget::RunCounts, program_runs::ProgramRunTotals,
+    ring_buffers::DrainExtent, stack_maps::StackMaps,
 };
 use crate::config::Attach;
 
@@ -152,6 +153,8 @@ pub struct Collector {
     counters: PerCpuArray<MapData, Counters>,
     /// The programs' run budget under an overhead limit.
     budget: program_run_budget::RunBudget,
+    /// What the programs have counted and timed of their own runs.
+    program_runs: program_runs::ProgramRunMap,
     gate: window::WindowGate,
     /// The task that each CPU runs: used by the programs on classic tracepoints, which know only the records.
     running: Array<MapData, u32>,
@@ -166,17 +169,6 @@ pub struct Collector {
     stacks: Option<StackMaps>,
     /// The histograms and groups, if waits are aggregated in the kernel.
     histograms: Option<histograms::Histograms>,
-}
-
-/// What the kernel has accounted for the programs while it did so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProgramStats {
-    /// Run time of all programs, including one reading of the clock per run: ns.
-    pub ns: u64,
-    /// Runs of all programs.
-    pub count: u64,
-    /// Runs of the program on `sched_switch`.
-    pub switches: u64,
 }
 
 /// The programs' counters at one instant, summed over all CPUs.

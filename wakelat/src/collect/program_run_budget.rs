@@ -49,8 +49,20 @@ impl Collector {
         self.budget.left.set(0, runs, 0).context("cannot set the run budget of the BPF programs")
     }
 
-    /// Lets stopped programs measure again once they are attached. Call this only while they are detached,
-    /// because they have missed events of the pending waits.
+    /// Stops the programs at `now_ns` (CLOCK_MONOTONIC), unless they have stopped: they return at once from now on.
+    /// Programs that are running may still measure: see [`Self::pause_and`].
+    ///
+    /// # Errors
+    /// If the kernel refuses to read or write the map.
+    pub fn stop(&mut self, now_ns: u64) -> Result<()> {
+        if self.stopped_at_ns()?.is_some() {
+            return Ok(());
+        }
+        self.budget.stopped_at_ns.set(0, now_ns, 0).context("cannot stop the BPF programs")
+    }
+
+    /// Lets stopped programs measure again. They have missed events of the waits that were pending, so call this
+    /// only after [`Self::take_pending`].
     pub fn clear_stop(&mut self) -> Result<()> {
         self.budget.stopped_at_ns.set(0, 0, 0).context("cannot resume the BPF programs")
     }

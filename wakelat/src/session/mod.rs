@@ -7,9 +7,7 @@ mod keyboard;
 mod last_window_end;
 mod name_resolver;
 pub(crate) mod output;
-mod overhead_limit;
-mod overhead_monitor;
-mod program_cost;
+mod overhead;
 pub(crate) mod program_settings;
 mod progress;
 pub(crate) mod saved_input;
@@ -36,7 +34,7 @@ use self::{
     last_window_end::end_now,
     name_resolver::NameResolver,
     output::{Output, WriteResult},
-    overhead_monitor::{OverheadAction, OverheadMonitor},
+    overhead::monitor::{OverheadAction, OverheadMonitor},
     progress::Progress,
     stop_reason::Signals,
     threshold_action::ActionRunner,
@@ -78,11 +76,11 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let mut collector = Collector::load(&program_settings::of(config, environment, view.shows_waits(), shows_events))?;
     view.loaded(&mut collector);
     let output = OutputWriter::start(Output::open(config.output.path.as_deref())?, priority)?;
-    let mut overhead = OverheadMonitor::open(&mut collector)?;
+    let mut overhead = OverheadMonitor::open()?;
     overhead.attach(&mut collector, config.max_overhead_ppm)?;
     // Events count from here on. A planned end of the window is exact even if wakelat is late, because the
     // programs know it.
-    let (cost, reader_waited_ns) = (overhead.cost_so_far()?, clock::run_delay_ns());
+    let (cost, reader_waited_ns) = (overhead.cost(&collector)?, clock::run_delay_ns());
     let begun = WindowReading { at_ns: monotonic_ns(), reader_waited_ns, cost, ..WindowReading::default() };
     let mut schedule = Schedule::new(&config.window, begun.at_ns);
     if let Some(end_at_ns) = schedule.end_at_ns() {
@@ -124,6 +122,8 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
             () = signals.first() => run.stop = Some(StopReason::Signalled),
             // Before the window boundaries: the overhead limit holds even if a boundary is always due.
             () = sleep_until(run.overhead.next_at()), if !schedule.is_over(monotonic_ns()) => {
+                // Reading the records of a period is part of its cost.
+                run.drain(&mut collector)?;
                 match run.overhead.step(&mut collector)? {
                     OverheadAction::Nothing => continue,
                     step => run.apply(step, &mut collector)?,
@@ -138,7 +138,6 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
             () = schedule.next_is_due() => due = schedule.take_due(monotonic_ns()),
             readable = ring_fd.readable() => {
                 readable.context(failed)?.clear_ready();
-                run.overhead.reader_woken(&collector)?;
             }
             // Nothing arrives during a pause.
             _ = drain.tick(), if !run.overhead.is_paused() => if reads_groups {
@@ -336,14 +335,15 @@ impl Run<'_> {
                 self.windows.end_period(at_ns);
                 self.windows.begin_period(period, at_ns);
             }
-            OverheadAction::Pause(length) => {
-                let paused_at_ns = collector.detach_and(|collector| self.overhead.pause(collector, length))?;
+            OverheadAction::Pause(pause) => {
+                let pausing = |collector: &Collector| self.overhead.pause(collector, pause);
+                let paused_at_ns = collector.pause_and(monotonic_ns(), pause.detach, pausing)?;
                 self.take_all(collector)?;
                 self.windows.end_period(paused_at_ns);
                 self.windows.count_paused(&collector.take_pending()?);
             }
+            OverheadAction::Detach => collector.detach()?,
             OverheadAction::Resume => {
-                collector.attach()?;
                 let period = self.overhead.resume(collector)?;
                 period.into_iter().for_each(|period| self.windows.begin_period(period, monotonic_ns()));
             }

@@ -5,7 +5,7 @@ use wakelat_common::{
     Class, Classes, filter::part, group::GroupElement, histogram::Histogram, pending_wait::PendingWait,
 };
 
-use super::{clock::unix_offset_ns, program_cost::OverheadCost};
+use super::{clock::unix_offset_ns, overhead::price::OverheadCost};
 use crate::{collect::CounterTotals, config::Config};
 use wakelat_core::{
     aggregate::{
@@ -269,11 +269,11 @@ impl Windows {
         Overhead {
             cpus: self.cpus,
             tool_ns: cost.tool_ns - before.tool_ns,
-            programs: cost.programs_ns.map(|ns| ProgramTime {
-                ns: ns - before.programs_ns.unwrap_or(0),
+            programs: ProgramTime {
+                ns: cost.programs_ns - before.programs_ns,
                 switches: cost.switches - before.switches,
-                accounted_ns: cost.accounted_ns - before.accounted_ns,
-            }),
+                timed_runs: cost.timed_runs - before.timed_runs,
+            },
         }
     }
 

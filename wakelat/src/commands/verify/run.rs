@@ -4,7 +4,6 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use aya::sys::{Stats, enable_stats};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use wakelat_common::{Class, Classes, Counter, filter::part};
 
@@ -143,8 +142,6 @@ struct Run<'a> {
     own_side: Collector,
     /// The programs attach to classic tracepoints and know only the fields of trace records.
     classic: bool,
-    /// The kernel counts program runs while this is open; or why it does not.
-    stats: Result<std::os::fd::OwnedFd, String>,
     waits: PairedWaits,
     accounts: Option<TaskSchedstats>,
     round: u64,
@@ -156,7 +153,7 @@ struct Run<'a> {
 struct WindowStartCounts {
     trigger_side: CounterTotals,
     own_side: CounterTotals,
-    switches: Option<SwitchCounts>,
+    switches: SwitchCounts,
     /// Waits that wakelat's own side had lost before the first reading of schedstat.
     lost: u64,
 }
@@ -169,7 +166,6 @@ impl<'a> Run<'a> {
         tracefs: Result<TracefsMount, NotCompared>,
         recipe: &TriggerRecipe,
     ) -> Result<Self> {
-        let stats = enable_stats(Stats::RunTime).map_err(|error| error.to_string());
         let mut own_side = Collector::load(&settings_of(config, environment, false))?;
         let loaded = tracefs.map(|tracefs| {
             Ok::<_, anyhow::Error>((Collector::load(&settings_of(config, environment, true))?, tracefs))
@@ -207,7 +203,6 @@ impl<'a> Run<'a> {
                 Attach::Auto => environment.btf.is_none(),
                 attach => attach == Attach::Classic,
             },
-            stats,
             waits: PairedWaits::new(window, ExactCounts::new(Buckets::Log2, clock_ns), config.plant),
             accounts: None,
             round: 0,
@@ -329,15 +324,9 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn checks(&self, switches: Option<SwitchCounts>, totals: &CounterTotals, missed: u64) -> Result<Vec<Check>> {
+    fn checks(&self, switches: SwitchCounts, totals: &CounterTotals, missed: u64) -> Result<Vec<Check>> {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
-        let (ctxt, untraced) = match (self.window_start.switches, switches, &self.stats) {
-            (Some(open), Some(close), _) => checks::ctxt(open, close, missed, cpus),
-            (.., stats) => {
-                let why = stats.as_ref().err().map_or("", String::as_str);
-                (checks::unknown("ctxt", format!("the kernel does not count runs of BPF programs: {why}")), 0)
-            }
-        };
+        let (ctxt, untraced) = checks::ctxt(self.window_start.switches, switches, missed, cpus);
         let schedstat = match &self.accounts {
             None => checks::unknown(
                 "schedstat",
@@ -351,11 +340,8 @@ impl<'a> Run<'a> {
         Ok(vec![schedstat, ctxt])
     }
 
-    fn read_switches(&self) -> Result<Option<SwitchCounts>> {
-        self.stats
-            .is_ok()
-            .then(|| SwitchCounts::read(self.proc, || Ok(self.own_side.program_stats()?.switches)))
-            .transpose()
+    fn read_switches(&self) -> Result<SwitchCounts> {
+        SwitchCounts::read(self.proc, || self.own_side.switches_seen())
     }
 }
 

@@ -1,0 +1,132 @@
+//! Function calls on other CPUs, for which the kernel interrupts them: recorded by its tracer, in an instance of
+//! tracefs.
+
+use std::{collections::HashSet, fs};
+
+use crate::{skip::Skip, tracefs};
+
+/// The event of such a call (include/trace/events/csd.h, since 6.3).
+const EVENT: &str = "events/csd/csd_queue_cpu";
+
+/// For older kernels: the functions that call (kernel/smp.c), and those that patch code (arch/x86/kernel/alternative.c).
+const FUNCTIONS: [&str; 6] = [
+    "smp_call_function_many_cond",
+    "smp_call_function_single",
+    "generic_exec_single",
+    "text_poke_bp_batch",
+    "text_poke_finish",
+    "text_poke_bp",
+];
+
+/// What the kernel calls on other CPUs after it has patched code there (`text_poke_sync()`), and the functions that
+/// patch it.
+const PATCHING: [&str; 2] = ["do_sync_core", "text_poke"];
+
+/// A recording of function calls on other CPUs. Dropping it removes the instance.
+pub struct RemoteCalls {
+    instance: String,
+}
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteCall {
+    /// The thread that called.
+    pub tid: u32,
+    /// ns of CLOCK_MONOTONIC, to the microsecond.
+    pub at_ns: u64,
+    /// The function and its caller.
+    pub function: String,
+}
+
+impl RemoteCall {
+    /// Whether code is patched.
+    pub fn patches_code(&self) -> bool {
+        PATCHING.iter().any(|name| self.function.contains(name))
+    }
+}
+
+impl RemoteCalls {
+    /// Starts recording. Skips the test if the kernel has neither the event nor the function tracer.
+    pub fn start(name: &str) -> Result<Self, Skip> {
+        let has_event = tracefs::path(EVENT).exists();
+        let available = fs::read_to_string(tracefs::path("available_filter_functions")).unwrap_or_default();
+        let available: HashSet<&str> = available.lines().filter_map(|line| line.split(' ').next()).collect();
+        let functions: Vec<&str> = FUNCTIONS.into_iter().filter(|function| available.contains(function)).collect();
+        if !has_event && !functions.iter().any(|function| function.starts_with("text_poke")) {
+            return Err(Skip::because("the tracer of this kernel does not show function calls on other CPUs"));
+        }
+        let instance = format!("instances/{name}");
+        fs::create_dir(tracefs::path(&instance)).expect("an instance can be made");
+        let calls = Self { instance };
+        tracefs::append(&calls.file("trace_clock"), "mono");
+        if has_event {
+            tracefs::append(&calls.file(&format!("{EVENT}/enable")), "1");
+        } else {
+            functions.iter().for_each(|function| tracefs::append(&calls.file("set_ftrace_filter"), function));
+            tracefs::append(&calls.file("current_tracer"), "function");
+        }
+        Ok(calls)
+    }
+
+    /// The calls so far.
+    ///
+    /// # Panics
+    /// If one was lost.
+    pub fn so_far(&self) -> Vec<RemoteCall> {
+        let text = tracefs::read(&self.file("trace"));
+        // The header has the numbers of events in the buffer and written, which differ by those overwritten.
+        let counts = text.lines().find_map(|line| line.strip_prefix("# entries-in-buffer/entries-written: "));
+        let counts = counts.and_then(|counts| counts.split_whitespace().next()?.split_once('/'));
+        let (kept, written) = counts.unwrap_or_else(|| panic!("no counts: {text}"));
+        assert_eq!(kept, written, "calls were overwritten");
+        text.lines().filter(|line| !line.starts_with('#')).filter_map(parse).collect()
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.instance)
+    }
+}
+
+impl Drop for RemoteCalls {
+    fn drop(&mut self) {
+        if tracefs::path(EVENT).exists() {
+            tracefs::append(&self.file(&format!("{EVENT}/enable")), "0");
+        }
+        tracefs::append(&self.file("current_tracer"), "nop");
+        if let Err(error) = fs::remove_dir(tracefs::path(&self.instance)) {
+            eprintln!("could not remove {}: {error}", self.instance);
+        }
+    }
+}
+
+/// A line as in `  wakelat-123     [001] d..1. 34.000567: text_poke_bp_batch <-text_poke_finish`. `None` for what an
+/// interrupt does, such as the scheduler's tick: it is not the work of the thread that it interrupts.
+fn parse(line: &str) -> Option<RemoteCall> {
+    /// No interrupt, in the third of the flags (Documentation/trace/ftrace.rst).
+    const NO_INTERRUPT: u8 = b'.';
+    let (task, rest) = line.split_once(" [")?;
+    let tid = task.trim_end().rsplit_once('-')?.1.parse().ok()?;
+    let (before, function) = rest.split_once(": ")?;
+    let [_, flags, at] = before.split_whitespace().collect::<Vec<_>>().try_into().ok()?;
+    let (seconds, micros) = at.split_once('.')?;
+    let at_us: u64 = seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?;
+    (flags.as_bytes().get(2) == Some(&NO_INTERRUPT)).then(|| RemoteCall {
+        tid,
+        at_ns: at_us * 1_000,
+        function: function.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_thread_the_time_and_the_function() {
+        let line = "         wake-lat-4711    [001] ..... 35120.024120: text_poke_bp_batch <-text_poke_finish";
+        let function = "text_poke_bp_batch <-text_poke_finish".to_owned();
+        assert_eq!(parse(line), Some(RemoteCall { tid: 4_711, at_ns: 35_120_024_120_000, function }));
+        assert_eq!(parse(&line.replace(".....", "d.h1.")), None, "the tick");
+        assert_eq!(parse("CPU:1 [LOST 3 EVENTS]"), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! While it measures, wakelat interrupts no other CPU: it changes no kernel code and calls no function there.
+
+use wakelat_tests::{
+    clock::{block_until, now_ns},
+    cpu_interrupts::{RemoteCall, RemoteCalls},
+    machine, once, procfs,
+    report::JsonReport,
+    suite::{self, Skip, TestOutcome},
+    task,
+    wakelat::{AttachCase, Wakelat},
+    workload::{Messaging, Workload},
+};
+
+fn main() {
+    suite::main(once![
+        no_other_cpu_is_interrupted_while_a_window_is_open,
+        no_other_cpu_is_interrupted_by_the_pauses_of_an_overhead_limit,
+    ]);
+}
+
+/// Longer than any interval at which wakelat does something: ns.
+const WINDOW_NS: u64 = 5_000_000_000;
+
+/// Tasks that wake each other on all CPUs, and never end by themselves.
+const LOAD: Messaging = Messaging { groups: 2, fan: 4, messages: usize::MAX / 1_000 };
+
+/// What wakelat calls before it measures, and while it measures.
+struct Calls {
+    before: Vec<RemoteCall>,
+    meanwhile: Vec<RemoteCall>,
+}
+
+/// Runs `wakelat hist` with `arguments` under a load of wakeups. It runs on a CPU of its own, so that a function that
+/// it calls on other CPUs is not one that flushes its own addresses from the translation buffers there.
+fn calls_of(attach: AttachCase, arguments: &[&str]) -> Result<(Calls, JsonReport), Skip> {
+    machine::two_cpus()?;
+    let cpus = machine::cpus();
+    let mut load = Workload::Messaging(LOAD).stage();
+    let functions = RemoteCalls::start("wl-interrupts")?;
+    load.begin();
+    // A child inherits the affinity.
+    task::pin_to(0, &cpus[..1]);
+    let wakelat = Wakelat::hist(attach, arguments);
+    task::pin_to(0, &cpus);
+    let from_ns = now_ns();
+    let mut threads = procfs::other_threads(wakelat.pid());
+    threads.push(wakelat.pid());
+    block_until(from_ns + WINDOW_NS);
+    let to_ns = now_ns();
+    let (before, later): (Vec<_>, Vec<_>) = functions
+        .so_far()
+        .into_iter()
+        .filter(|call| threads.contains(&call.tid) && call.at_ns <= to_ns)
+        .partition(|call| call.at_ns <= from_ns);
+    Ok((Calls { before, meanwhile: later }, wakelat.report()))
+}
+
+/// Attaching patches the tracepoints: the recording shows it, so it would show the same in the window.
+fn assert_none_in_the_window(calls: &Calls) {
+    println!("\n  {} calls before the window", calls.before.len());
+    assert!(calls.before.iter().any(RemoteCall::patches_code), "attaching was not recorded: {:?}", calls.before);
+    assert_eq!(calls.meanwhile, [], "other CPUs were interrupted");
+}
+
+fn no_other_cpu_is_interrupted_while_a_window_is_open() -> TestOutcome {
+    let (calls, report) = calls_of(AttachCase::Btf, &[])?;
+    assert_none_in_the_window(&calls);
+    let overhead = report.overhead.expect("hist reports its overhead");
+    assert!(overhead.programs_ns > 0 && overhead.timed_runs > 0, "the programs timed themselves: {overhead:?}");
+    Ok(())
+}
+
+fn no_other_cpu_is_interrupted_by_the_pauses_of_an_overhead_limit() -> TestOutcome {
+    // What measuring every wait costs on this machine, as a share of all CPUs' time; a quarter of that cannot be kept
+    // without pauses, and has room for the calls of the stopped programs.
+    let (_, report) = calls_of(AttachCase::Btf, &["--mode", "samples"])?;
+    let overhead = report.overhead.expect("hist reports its overhead");
+    let limit = format!("{:.3}%", overhead.share(report.duration_ns) * 100.0 / 4.0);
+    let (calls, report) = calls_of(AttachCase::Btf, &["--max-overhead", &limit])?;
+    assert_none_in_the_window(&calls);
+    let sampling = report.sampling.expect("there is a limit");
+    println!("  limit {limit}: measured for {} of {} ns", sampling.measured_ns, report.duration_ns);
+    assert!(sampling.measured_ns < report.duration_ns * 9 / 10, "there were no pauses: {sampling:?}");
+    assert!(sampling.measured_ns > 0, "nothing was measured: {sampling:?}");
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Counts the runs of the programs and times one in some: what measuring costs, without the kernel's own
+//! accounting of programs, which patches the kernel's code on all CPUs.
+//!
+//! The rules are those of [`wakelat_common::program_runs`]. A run that is not timed takes a lookup, one
+//! addition and one comparison more.
+//!
+//! Where a run can interrupt another one on its CPU (`maps::PROGRAMS_NEST`; interrupts during a work item's
+//! programs), the inner run may go uncounted, and it is never timed while the outer one is. Each word is
+//! read and written at once, so no figure is torn.
+
+use aya_ebpf::{btf_maps::PerCpuArray, helpers::bpf_ktime_get_ns, macros::btf_map};
+use wakelat_common::program_runs::{PROGRAM_KINDS, ProgramKind, ProgramRuns, next_random, step};
+
+use crate::program_run_budget;
+
+/// Key: a [`ProgramKind`]. Value: its runs on this CPU. Read by user space at any time.
+#[btf_map]
+static PROGRAM_RUNS: PerCpuArray<ProgramRuns, { PROGRAM_KINDS as usize }> = PerCpuArray::new();
+
+/// Runs `body`, the whole of a program: counts the run, and times it if it is its turn.
+///
+/// What depends on whether the run is timed is one number that comes from a map either way: neither the
+/// compiler nor the verifier can follow `body` once for each case.
+#[inline(always)]
+pub fn run(kind: ProgramKind, body: impl FnOnce()) {
+    let Some(runs) = PROGRAM_RUNS.get_ptr_mut(kind as u32) else { return };
+    // SAFETY: this CPU's own entry.
+    let mut began_at_ns = unsafe { (&raw const (*runs).zero).read_volatile() };
+    if is_due(runs) {
+        began_at_ns = begin(runs);
+    }
+    body();
+    if began_at_ns != 0 {
+        end(runs, began_at_ns);
+    }
+}
+
+/// Like [`run`], for a program on `sched_switch` whose body needs the whole stack: keeps nothing on the stack
+/// meanwhile. No other program on `sched_switch` can interrupt it.
+#[inline(always)]
+pub fn run_switch_without_stack(body: impl FnOnce()) {
+    let Some(runs) = PROGRAM_RUNS.get_ptr_mut(ProgramKind::Switch as u32) else { return };
+    if is_due(runs) {
+        let began_at_ns = begin(runs);
+        // SAFETY: this CPU's own entry.
+        unsafe { (&raw mut (*runs).began_at_ns).write_volatile(began_at_ns) };
+    }
+    body();
+    let Some(runs) = PROGRAM_RUNS.get_ptr_mut(ProgramKind::Switch as u32) else { return };
+    // SAFETY: this CPU's own entry.
+    let began_at_ns = unsafe { &raw mut (*runs).began_at_ns };
+    // SAFETY: this CPU's own entry.
+    let at_ns = unsafe { began_at_ns.read_volatile() };
+    if at_ns != 0 {
+        end(runs, at_ns);
+        // SAFETY: this CPU's own entry.
+        unsafe { began_at_ns.write_volatile(0) };
+    }
+}
+
+/// Counts a run. Returns whether to time it: a run that interrupts one that is being timed is not timed.
+#[inline(always)]
+fn is_due(runs: *mut ProgramRuns) -> bool {
+    // SAFETY: this CPU's own entry, which user space only reads.
+    unsafe {
+        let count = (&raw const (*runs).count).read_volatile() + 1;
+        (&raw mut (*runs).count).write_volatile(count);
+        count >= (&raw const (*runs).next_timed).read_volatile()
+            && (&raw const (*runs).timing_since_ns).read_volatile() == 0
+    }
+}
+
+/// Begins to time a run. Returns when: ns of CLOCK_MONOTONIC.
+#[inline(always)]
+fn begin(runs: *mut ProgramRuns) -> u64 {
+    // SAFETY: no arguments, no side effects; the word is in this CPU's own entry.
+    unsafe {
+        (&raw mut (*runs).timing_since_ns).write_volatile(bpf_ktime_get_ns());
+        // A second reading: the time between the two is what a reading takes.
+        bpf_ktime_get_ns()
+    }
+}
+
+/// Ends the run that began at `began_at_ns`.
+#[inline(always)]
+fn end(runs: *mut ProgramRuns, began_at_ns: u64) {
+    // SAFETY: no arguments, no side effects.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    // SAFETY: this CPU's own entry. Only the timed run writes these words, and there is one at a time: a run that
+    // interrupts it finds `timing_since_ns` set.
+    let runs = unsafe { &mut *runs };
+    let represented = runs.count.wrapping_sub(runs.last_timed);
+    let clock_ns = began_at_ns.wrapping_sub(runs.timing_since_ns);
+    let times = if program_run_budget::has_stopped() { &mut runs.stopped } else { &mut runs.measured };
+    times.add(represented, now_ns.wrapping_sub(began_at_ns), clock_ns);
+    runs.random = next_random(runs.random, now_ns);
+    runs.last_timed = runs.count;
+    runs.next_timed = runs.count + step(runs.random);
+    runs.timing_since_ns = 0;
+}

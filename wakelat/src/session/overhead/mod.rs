@@ -1,0 +1,8 @@
+//! What measuring costs (`price`), how much it may cost (`limit`), and the part that reads, stops and
+//! restarts the programs accordingly (`monitor`).
+
+mod limit;
+pub mod monitor;
+pub mod price;
+mod reading;
+mod run_price;
