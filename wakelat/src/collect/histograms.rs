@@ -39,7 +39,7 @@ impl Histograms {
     }
 
     /// Takes and clears the contents of a half that no program writes to any more.
-    fn take_half(&mut self, half: u32, _quiet: Quiescent, take: &mut impl FnMut(Class, &Histogram)) -> Result<()> {
+    fn take_half(&mut self, half: u32, _quiet: &Quiescent, take: &mut impl FnMut(Class, &Histogram)) -> Result<()> {
         for class in Class::ALL {
             let slot = slot(class, half);
             let per_cpu = self.map.get(&slot, 0).context("cannot read the histograms")?;
@@ -66,6 +66,10 @@ impl Collector {
         let Some(histograms) = &mut self.histograms else { return Ok(()) };
         let half = histograms.written;
         let quiet = histograms.swap(&self.barrier)?;
-        histograms.take_half(half, quiet, &mut take)
+        histograms.take_half(half, &quiet, &mut take)?;
+        match &mut self.causes {
+            Some(causes) => causes.take_half(half, &quiet),
+            None => Ok(()),
+        }
     }
 }
