@@ -45,6 +45,7 @@ fn main() {
                 ("nr_switches", U64),
                 ("clock_pelt", U64),
                 ("lost_idle_time", U64),
+                ("prev_irq_time", U64),
                 ("prev_steal_time", U64),
                 ("prev_steal_time_rq", U64),
                 ("rt", embedded("rt_rq")),

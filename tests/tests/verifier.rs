@@ -69,6 +69,7 @@ fn every_program_passes_the_verifier() -> TestOutcome {
             for view in [
                 &["why", "--collect", "irq,idle,throttling,workqueue,fork"][..],
                 &["why", "--stacks"],
+                &["why", "--mode", "aggregate"],
                 &["trace", "--all", "-M", "-w", "--json"],
             ] {
                 print_verified(&[view, &["-q", "-d", "1ms", "--attach", attach.name()]].concat());

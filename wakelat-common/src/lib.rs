@@ -5,6 +5,7 @@
 #![cfg_attr(not(any(feature = "user", test)), no_std)]
 
 pub mod bucket;
+pub mod cause_sums;
 pub mod classic_fields;
 pub mod counter;
 pub mod filter;
@@ -24,6 +25,7 @@ pub mod task_table;
 pub mod timeline;
 pub mod wait_class;
 pub mod wait_context;
+pub mod wait_division;
 
 pub use counter::{Counter, Counters};
 pub use sample::Sample;
@@ -56,4 +58,16 @@ mod pod {
     unsafe impl aya::Pod for crate::queue_clock::QueueState {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::queue_clock::QueueSlot {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::cause_sums::GroupSums {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::cause_sums::GroupSumsKey {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::cause_sums::PairSum {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::cause_sums::PairKey {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::wait_division::SliceRing {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::wait_division::ThrottledClock {}
 }

@@ -163,6 +163,11 @@ impl TaskTag {
         Self(((stack >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32 | 1)
     }
 
+    /// The tag as a number, which is not 0.
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
     const fn low(self) -> u64 {
         (self.0 & 0xff) as u64
     }

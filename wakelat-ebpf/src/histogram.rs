@@ -33,13 +33,18 @@ pub fn add<T: TaskFields>(ending: EndedWait, prev: T, next: T) {
     record(ending.class, ending.latency_ns, next, || sample(WaitPart::of(ending), prev, next));
 }
 
+/// The half that programs write to now: 0 or 1.
+#[inline(always)]
+pub fn half() -> u32 {
+    // SAFETY: a word of a map is always there, and user space writes it in one access.
+    HALF.get(0).map_or(0, |half| unsafe { core::ptr::read_volatile(half) }) & 1
+}
+
 /// Adds a wait of `task` to its group, or to the histogram of its class. Calls `sample` for what is known about
 /// it if it is among the longest.
 #[inline(always)]
 pub fn record<T: TaskFields>(class: Class, latency_ns: u64, task: T, sample: impl FnOnce() -> Sample) {
-    let Some(half) = HALF.get(0) else { return };
-    // SAFETY: a word of a map is always there, and user space writes it in one access.
-    let half = unsafe { core::ptr::read_volatile(half) };
+    let half = half();
     let index = bucket::index(latency_ns);
     if let Some(element) = group::element(half, class, index, task) {
         // SAFETY: a value of the map, with this CPU in its key: no other CPU writes it, and `sched_switch` runs

@@ -125,6 +125,12 @@ pub trait QueuedTask: TaskFields {
 
     /// When the task was put on the queue, by the queue's clock: ns; 0 if it is on none.
     fn last_queued_ns(self) -> u64;
+
+    /// Its name, as two words.
+    fn name_words(self) -> [u64; 2];
+
+    /// Whether it is a kernel thread.
+    fn is_kernel_thread(self) -> bool;
 }
 
 /// What the programs read of a CPU's run queue.
@@ -134,6 +140,13 @@ pub trait RunQueueFields: Copy {
 
     /// The number of context switches on this CPU, this one included.
     fn nr_switches(self) -> u64;
+
+    /// Time that the hypervisor had the CPU, in total: ns; 0 if the kernel does not count it.
+    fn stolen_ns(self) -> u64;
+
+    /// Time in interrupts and softirqs, in total: ns; 0 if the kernel does not count it
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`).
+    fn irq_ns(self) -> u64;
 }
 
 /// A task as a typed or raw tracepoint passes it.

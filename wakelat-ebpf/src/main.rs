@@ -61,6 +61,8 @@ mod task_sampling;
 #[cfg(target_arch = "bpf")]
 mod task_table;
 #[cfg(target_arch = "bpf")]
+mod wait_causes;
+#[cfg(target_arch = "bpf")]
 mod wait_clocks;
 #[cfg(target_arch = "bpf")]
 mod wait_record;

@@ -39,9 +39,53 @@ static QUEUE_STATE: PerCpuArray<QueueState, 1> = PerCpuArray::new();
 #[unsafe(no_mangle)]
 static QUEUE_SLOT_MASK: Global<u32> = Global::new(0);
 
+/// What a program does at a switch besides measuring the wait of `next`.
+pub trait SwitchHooks<T: QueuedTask> {
+    /// Called first. `unseen`: there were switches on this CPU since the last one, which were not seen.
+    fn begin(&mut self, unseen: bool);
+
+    /// `prev`, which is not idle, leaves its CPU.
+    fn switch_out(&mut self, prev: T, pid: u32, leaving: PrevState);
+
+    /// The wait of `next` is measured and aggregated.
+    fn measured(&mut self, next: T, pid: u32, latency_ns: u64);
+
+    /// Called last, in every case.
+    fn end(&mut self, next: T, pid: u32);
+}
+
+/// Nothing besides.
+struct NoHooks;
+
+impl<T: QueuedTask> SwitchHooks<T> for NoHooks {
+    #[inline(always)]
+    fn begin(&mut self, _: bool) {}
+
+    #[inline(always)]
+    fn switch_out(&mut self, _: T, _: u32, _: PrevState) {}
+
+    #[inline(always)]
+    fn measured(&mut self, _: T, _: u32, _: u64) {}
+
+    #[inline(always)]
+    fn end(&mut self, _: T, _: u32) {}
+}
+
 /// Handles both halves of a switch, `prev` first.
 #[inline(always)]
 pub fn switch<T: QueuedTask>(preempt: bool, prev: T, next: T) {
+    switch_with(preempt, prev, next, |_, _| Some(NoHooks));
+}
+
+/// Handles both halves of a switch, `prev` first, with the hooks that `hooks` makes from the queue and its clock in
+/// ns; if there are none, the switch is not seen.
+#[inline(always)]
+pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
+    preempt: bool,
+    prev: T,
+    next: T,
+    hooks: impl FnOnce(T::Queue, u64) -> Option<H>,
+) {
     if !window::is_open() || !program_run_budget::allows_run() {
         return;
     }
@@ -54,19 +98,25 @@ pub fn switch<T: QueuedTask>(preempt: bool, prev: T, next: T) {
     if !is_in_window(state, clock_ns) {
         return;
     }
+    let Some(mut hooks) = hooks(queue, clock_ns) else { return };
     state.started += 1;
+    let unseen_before = state[SwitchCounter::UnseenSwitches];
     state.count_switch(queue.nr_switches());
+    hooks.begin(state[SwitchCounter::UnseenSwitches] != unseen_before);
     let prev_pid = prev.pid();
     if prev_pid != 0 {
-        switch_out(state, prev, prev_pid, prev.prev_state(preempt));
+        let leaving = prev.prev_state(preempt);
+        switch_out(state, prev, prev_pid, leaving);
+        hooks.switch_out(prev, prev_pid, leaving);
     }
     let pid = next.pid();
     if pid == 0 {
         state.add(SwitchCounter::ToIdle, 1);
     } else {
         state.add(SwitchCounter::Seen, 1);
-        switch_in(state, prev, next, pid, clock_ns);
+        switch_in(state, prev, next, pid, clock_ns, |latency_ns| hooks.measured(next, pid, latency_ns));
     }
+    hooks.end(next, pid);
     state.finished += 1;
 }
 
@@ -105,7 +155,14 @@ fn switch_out<T: QueuedTask>(state: &mut QueueState, prev: T, pid: u32, leaving:
 
 /// Measures the wait of `next`.
 #[inline(always)]
-fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, clock_ns: u64) {
+fn switch_in<T: QueuedTask>(
+    state: &mut QueueState,
+    prev: T,
+    next: T,
+    pid: u32,
+    clock_ns: u64,
+    measured: impl FnOnce(u64),
+) {
     let queued_at_ns = next.last_queued_ns();
     let Some(slot) = QUEUE_SLOTS.get_ptr_mut(slot_index(pid)) else { return };
     let queued_ns = clock_ns.wrapping_sub(queued_at_ns);
@@ -142,7 +199,7 @@ fn switch_in<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, pid: u32, 
         }
         QueueWait::Known { .. } => {
             let Some(class) = Class::from_u8(class as u8) else { return };
-            deliver(state, prev, next, class, known_ns, shift);
+            deliver(state, prev, next, class, known_ns, shift, measured);
         }
     }
 }
@@ -157,9 +214,18 @@ fn set_on_every_path(mut value: u64) -> u64 {
     value
 }
 
-/// Aggregates or sends a wait that the filter accepts, if its class and length are wanted.
+/// Aggregates or sends a wait that the filter accepts, if its class and length are wanted. Calls `measured` if it is
+/// aggregated.
 #[inline(always)]
-fn deliver<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, class: Class, latency_ns: u64, shift: u8) {
+fn deliver<T: QueuedTask>(
+    state: &mut QueueState,
+    prev: T,
+    next: T,
+    class: Class,
+    latency_ns: u64,
+    shift: u8,
+    measured: impl FnOnce(u64),
+) {
     if !wants(class) {
         return state.add(SwitchCounter::OtherClass, 1);
     }
@@ -182,6 +248,7 @@ fn deliver<T: QueuedTask>(state: &mut QueueState, prev: T, next: T, class: Class
         wait_record::sample_on(cpu, wait, prev, next)
     };
     if AGGREGATE.load() != 0 {
+        measured(latency_ns);
         // SAFETY: no arguments, no side effects.
         histogram::record(class, latency_ns, next, || sample(unsafe { bpf_get_smp_processor_id() }));
         return state.add(SwitchCounter::Measured, 1);
@@ -210,7 +277,7 @@ fn count(state: &mut QueueState, unseen: UnseenWaits) {
 }
 
 #[inline(always)]
-fn slot_index(pid: u32) -> u32 {
+pub fn slot_index(pid: u32) -> u32 {
     pid & QUEUE_SLOT_MASK.load()
 }
 

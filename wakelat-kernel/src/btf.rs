@@ -120,6 +120,34 @@ pub fn missing_for_queue_clock(btf: &[u8]) -> Option<&'static str> {
     NEEDED.iter().find(|(of, member, _)| !types.has_member(of, member)).map(|(_, _, name)| *name)
 }
 
+/// What the kernel counts for each run queue that separates the causes of waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CauseClocks {
+    /// Time in interrupts and softirqs (`rq.prev_irq_time`, with `CONFIG_IRQ_TIME_ACCOUNTING`).
+    pub interrupts: bool,
+    /// Time that the hypervisor had the CPU (`rq.prev_steal_time_rq`, with `CONFIG_PARAVIRT_TIME_ACCOUNTING`, or
+    /// `rq.prev_steal_time`, with `CONFIG_PARAVIRT`).
+    pub stolen: bool,
+    /// Time that a group was throttled on a CPU (`cfs_rq.throttled_clock_self_time`, before 6.6
+    /// `cfs_rq.throttled_clock_pelt_time`, with `CONFIG_CFS_BANDWIDTH`).
+    pub throttling: bool,
+}
+
+impl CauseClocks {
+    /// What the kernel with this BTF counts.
+    pub fn of(btf: &[u8]) -> Self {
+        let types = BtfTypes::find(btf);
+        let has = |of: &str, members: &[&str]| {
+            types.as_ref().is_some_and(|types| members.iter().any(|it| types.has_member(of, it)))
+        };
+        Self {
+            interrupts: has("rq", &["prev_irq_time"]),
+            stolen: has("rq", &["prev_steal_time_rq", "prev_steal_time"]),
+            throttling: has("cfs_rq", &["throttled_clock_self_time", "throttled_clock_pelt_time"]),
+        }
+    }
+}
+
 /// Whether the kernel has the tracepoint `name`, for which it declares a typedef for typed programs
 /// (include/trace/bpf_probe.h).
 pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {

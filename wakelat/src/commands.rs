@@ -15,6 +15,7 @@ mod trace_all;
 mod trace_breakdown;
 mod verify;
 mod why;
+mod why_counted;
 
 pub use doctor::doctor;
 pub use events::events;
@@ -28,3 +29,4 @@ pub use trace_all::trace_all;
 pub use trace_breakdown::trace_breakdown;
 pub use verify::{Verdict, verify};
 pub use why::{why, why_recorded};
+pub use why_counted::why_counted;

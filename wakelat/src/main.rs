@@ -55,6 +55,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Trace(config, TraceRows::Breakdowns) => commands::trace_breakdown(config)?,
         Command::Trace(config, TraceRows::Switches(all)) => commands::trace_all(config, all)?,
         Command::Why(config, why) => commands::why(config, why)?,
+        Command::WhyCounted(config, groups) => commands::why_counted(config, *groups)?,
         Command::WhyRecorded(recorded) => commands::why_recorded(recorded)?,
         Command::Record(config, parts) => commands::record(config, *parts)?,
         Command::Verify(config) => return Ok(commands::verify(config)?.exit_code().into()),

@@ -12,8 +12,19 @@ macro_rules! schemas {
 }
 
 /// The files of docs/schema, by name.
-const SCHEMAS: [(&str, &str); 10] =
-    schemas!["doctor", "event", "hist-trigger", "osnoise", "report", "timerlat", "tracepoint", "verify", "wait", "why"];
+const SCHEMAS: [(&str, &str); 11] = schemas![
+    "doctor",
+    "event",
+    "hist-trigger",
+    "osnoise",
+    "report",
+    "timerlat",
+    "tracepoint",
+    "verify",
+    "wait",
+    "why",
+    "why-causes"
+];
 
 /// The validators, by the name and version that a document states.
 static VALIDATORS: LazyLock<BTreeMap<String, Validator>> = LazyLock::new(|| {

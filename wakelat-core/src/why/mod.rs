@@ -5,6 +5,7 @@
 //! the sums, and [`render`] shows both.
 
 pub mod causes;
+pub mod counted;
 pub mod finding;
 pub mod folded;
 pub mod fork_bursts;

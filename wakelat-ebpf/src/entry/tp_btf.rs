@@ -11,7 +11,7 @@ use wakelat_common::{
 use crate::{
     cpu_idle, fork_exec, interrupt,
     kernel_structs::{Direct, IrqAction, Task, TaskFields as _, WorkStruct},
-    migration, program_run_timer, switch_events, switch_queue_clock, switch_waits, wakeup, work_item,
+    migration, program_run_timer, switch_events, switch_queue_clock, switch_waits, wait_causes, wakeup, work_item,
 };
 
 // TP_PROTO(struct task_struct *p)
@@ -53,6 +53,15 @@ fn queue_switch(ctx: BtfTracePointContext) -> i32 {
     program_run_timer::run(ProgramKind::Switch, || {
         switch_queue_clock::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
     });
+    0
+}
+
+// Attached instead if the causes of these waits are counted, too. There is none for raw tracepoints: with helper
+// calls in place of loads, the verifier of 6.1 would give up on its loop.
+#[btf_tracepoint(function = "sched_switch")]
+fn cause_switch(ctx: BtfTracePointContext) -> i32 {
+    let preempt = ctx.arg::<u64>(0) as u8 != 0;
+    wait_causes::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
     0
 }
 

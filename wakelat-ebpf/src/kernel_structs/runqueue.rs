@@ -160,6 +160,16 @@ impl<R: Read> RunQueueFields for RunQueue<R> {
     fn nr_switches(self) -> u64 {
         R::read(rq::nr_switches(self.raw))
     }
+
+    #[inline(always)]
+    fn stolen_ns(self) -> u64 {
+        stolen_ns::<R>(self.raw)
+    }
+
+    #[inline(always)]
+    fn irq_ns(self) -> u64 {
+        if rq::prev_irq_time_exists() { R::read(rq::prev_irq_time(self.raw)) } else { 0 }
+    }
 }
 
 /// The loader uses this only where the kernel has the fields.
@@ -186,6 +196,18 @@ impl<R: Read> QueuedTask for Task<R> {
     #[inline(always)]
     fn last_queued_ns(self) -> u64 {
         R::read(sched_info::last_queued(task_struct::sched_info(self.raw)))
+    }
+
+    #[inline(always)]
+    fn name_words(self) -> [u64; 2] {
+        self.comm_words()
+    }
+
+    #[inline(always)]
+    fn is_kernel_thread(self) -> bool {
+        /// `PF_KTHREAD` (include/linux/sched.h), the same from 5.10 to 7.2.
+        const KTHREAD: u32 = 0x0020_0000;
+        R::read(task_struct::flags(self.raw)) & KTHREAD != 0
     }
 }
 

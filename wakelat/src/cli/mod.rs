@@ -31,7 +31,7 @@ mod tests;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, parser::ValueSource};
 
 use crate::config::Command;
 use wakelat_kernel::Machine;
@@ -150,7 +150,11 @@ fn parse_on(
             let (config, rows) = flags.config(&machine()?)?;
             Command::Trace(config, rows)
         }
-        Verb::Why(flags) => flags.command(|| Ok(machine()?))?,
+        Verb::Why(flags) => {
+            let of_why = matches.subcommand_matches("why");
+            let given = |id: &str| of_why.is_some_and(|of| of.value_source(id) == Some(ValueSource::CommandLine));
+            flags.command(given, || Ok(machine()?))?
+        }
         Verb::Record(flags) => {
             let collected = flags.collect();
             Command::Record(flags.config(&machine()?)?, collected)

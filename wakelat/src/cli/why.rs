@@ -6,7 +6,7 @@ use clap::{Args, Id};
 
 use super::{
     ClassName, CliError, CommonFlags, FilterFlags, FromEvent, GroupingFlags, collected_events::CollectFlags,
-    stacks::StacksFlags,
+    grouping::ModeChoice, stacks::StacksFlags,
 };
 use crate::config::{Command, WhyConfig, WhyRecordedConfig, number};
 use wakelat_kernel::Machine;
@@ -16,6 +16,7 @@ Examples:
   wakelat why -d 10s                       what all tasks waited for, over ten seconds
   wakelat why --comm 'nginx*' --worst 5    only nginx, with its five longest waits
   wakelat why --by cgroup -d 1m            a breakdown per cgroup
+  wakelat why --mode aggregate -d 1h       causes counted in the kernel, at little cost
   wakelat why --threshold 1ms              only waits of a millisecond or more
   wakelat why --comm nginx --stacks        with the stacks of waker and wakee
   wakelat why -d 10s --folded out.folded   stacks for a flame graph of the waits
@@ -61,7 +62,10 @@ pub(super) fn with_defaults(command: clap::Command) -> clap::Command {
     let ids = command.get_arguments().map(|arg| arg.get_id().clone()).filter(|id| !of_view.contains(&id.as_str()));
     let of_measurement: Vec<Id> = ids.collect();
     with_all_waits(command)
-        .mut_arg("mode", |arg| arg.hide(true))
+        .mut_arg("mode", |arg| {
+            arg.help("Find causes from every switch (samples), or count them in the kernel by cgroup, container or comm (aggregate)")
+                .default_value("samples")
+        })
         .mut_arg("csv", |arg| arg.hide(true))
         .mut_arg("input", |arg| arg.conflicts_with_all(of_measurement))
 }
@@ -83,9 +87,43 @@ pub(super) fn adjust_from(filter: &mut FilterFlags) {
 }
 
 impl WhyFlags {
+    /// Counts causes in the kernel. Rejects flags that were `given` and need single waits.
+    fn counted(
+        self,
+        given: impl Fn(&str) -> bool,
+        machine: impl FnOnce() -> Result<Machine, CliError>,
+    ) -> Result<Command, CliError> {
+        if given("from") && self.common.filter.from != FromEvent::Queued {
+            let why = "`why --mode aggregate` uses the run queue's own clock, `queued`, with which one program sees \
+                       what ran; leave out `--from`, or use `--mode samples`";
+            return Err(CliError::Usage(format!("`--from`: {why}")));
+        }
+        if let Some(flag) = ["worst", "details", "collect", "stacks", "folded"].into_iter().find(|flag| given(flag)) {
+            let why = "`why --mode aggregate` keeps sums, and no single waits; leave it out, or use `--mode samples`";
+            return Err(CliError::Usage(format!("`--{flag}`: {why}")));
+        }
+        let machine = machine()?;
+        let mut common = self.common;
+        common.filter.from = FromEvent::Queued;
+        let mut config = common.config(&machine)?;
+        let groups = config.set_why_counted(self.grouping.config(&[])?, &machine)?;
+        Ok(Command::WhyCounted(config, groups))
+    }
+
     /// Shows a recording if one is given; otherwise detects the machine and measures.
-    pub(super) fn command(mut self, machine: impl FnOnce() -> Result<Machine, CliError>) -> Result<Command, CliError> {
+    pub(super) fn command(
+        mut self,
+        given: impl Fn(&str) -> bool,
+        machine: impl FnOnce() -> Result<Machine, CliError>,
+    ) -> Result<Command, CliError> {
+        if self.grouping.mode == ModeChoice::Aggregate && self.input.is_none() {
+            return self.counted(given, machine);
+        }
         if let Some(input) = &self.input {
+            if self.grouping.mode == ModeChoice::Aggregate {
+                let why = "`aggregate` counts causes in the kernel, not those of a recording; leave out `--mode`";
+                return Err(CliError::Usage(format!("`--mode`: {why}")));
+            }
             let (grouping, output) = (self.grouping.config(&[])?, self.common.output.config()?);
             let recorded = WhyRecordedConfig::new(input, grouping, output)?;
             return Ok(Command::WhyRecorded(WhyRecordedConfig {

@@ -56,7 +56,7 @@ impl Histograms {
     fn take_half(
         &mut self,
         half: u32,
-        _quiet: Quiescent,
+        _quiet: &Quiescent,
         take: &mut impl FnMut(AggregatedWaits<'_>) -> Result<()>,
     ) -> Result<()> {
         for class in Class::ALL {
@@ -90,6 +90,10 @@ impl Collector {
         let Some(histograms) = &mut self.histograms else { return Ok(()) };
         let half = histograms.written;
         let quiet = histograms.swap(&self.barrier)?;
-        histograms.take_half(half, quiet, &mut take)
+        histograms.take_half(half, &quiet, &mut take)?;
+        match &mut self.causes {
+            Some(causes) => causes.take_half(half, &quiet),
+            None => Ok(()),
+        }
     }
 }

@@ -9,6 +9,7 @@ use aya::{
 };
 use aya_log::{EbpfLogger, Level};
 use wakelat_common::{
+    cause_sums::{MAX_GROUP_SUMS, MAX_PAIR_SUMS},
     filter::{Filter, part},
     histogram::HISTOGRAMS,
     stack::MAX_STACKS,
@@ -30,9 +31,11 @@ use super::{
     stack_maps::StackMaps,
     task_iter,
     task_table::{TaskTable, TaskTableSize},
+    wait_causes::CauseTables,
     window::WindowGate,
 };
 use crate::config::Attach;
+use wakelat_core::why::counted::CauseGroups;
 use wakelat_kernel::{btf, release::Release};
 
 /// The BPF programs, compiled by the build script.
@@ -55,8 +58,13 @@ impl Collector {
         if let Some(types) = types.as_deref().filter(|_| settings.queue_clock)
             && let Some(missing) = btf::missing_for_queue_clock(types)
         {
-            bail!("`--from queued` cannot be used: this kernel has no `{missing}`; use `--from wakeup`");
+            let (what, instead) = match settings.causes {
+                Some(_) => ("`why --mode aggregate`", "`--mode samples`"),
+                None => ("`--from queued`", "`--from wakeup`"),
+            };
+            bail!("{what} cannot be used: this kernel has no `{missing}`; use {instead}");
         }
+        let cause_clocks = types.as_deref().map(btf::CauseClocks::of).unwrap_or_default();
         let btf = types.map(parse_types).transpose()?;
         let methods: &[AttachMethod] = match (settings.attach, &btf) {
             (Attach::Auto, Some(_)) => &[AttachMethod::Typed, AttachMethod::Raw],
@@ -72,15 +80,16 @@ impl Collector {
                  contain; use a kernel with BTF, give its BTF with `--btf FILE`, or use `--from wakeup`"
             );
         }
-        let methods = match settings.timeline {
-            Some(_) if methods.contains(&AttachMethod::Typed) => &[AttachMethod::Typed],
-            Some(_) => bail!(
+        let methods = match (settings.timeline, settings.causes) {
+            (None, None) => methods,
+            _ if methods.contains(&AttachMethod::Typed) => &[AttachMethod::Typed],
+            _ => bail!(
                 "`why`, `record`, `trace --breakdown`, `trace --all` and `--by component` need typed tracepoints; use a kernel with \
                  BTF or give its BTF with `--btf FILE`, and leave out `--attach` or use `--attach btf`"
             ),
-            None => methods,
         };
-        Self::load_object(settings, methods, btf.as_ref(), blocked_as_preempted)
+        let collector = Self::load_object(settings, methods, btf.as_ref(), blocked_as_preempted)?;
+        Ok(Self { cause_clocks, ..collector })
     }
 
     fn load_object(
@@ -114,6 +123,7 @@ impl Collector {
             ("TIMELINE_FEATURES", timeline_features(settings)),
             ("STACK_ROLES", stack_roles.into()),
             ("QUEUE_SLOT_MASK", queue_size.slots() - 1),
+            ("GROUPS_ARE_NAMES", flag(settings.causes == Some(CauseGroups::Names))),
         ];
         let sampling_seed = settings.sampling_seed.unwrap_or(0);
         // One of the two tables is used.
@@ -134,6 +144,9 @@ impl Collector {
             .map_max_entries("TASK_SLOTS", table_size.slots)
             .map_max_entries("TASK_OVERFLOW", table_size.overflow)
             .map_max_entries("QUEUE_SLOTS", if settings.queue_clock { queue_size.slots() } else { 1 })
+            .map_max_entries("THROTTLED_CLOCKS", if settings.causes.is_some() { queue_size.slots() } else { 1 })
+            .map_max_entries("GROUP_SUMS", if settings.causes.is_some() { MAX_GROUP_SUMS } else { 1 })
+            .map_max_entries("PAIR_SUMS", if settings.causes.is_some() { MAX_PAIR_SUMS } else { 1 })
             .map_max_entries("RUNNING", nr_cpus()?)
             .map_max_entries("KERNEL_STACKS", stacks)
             .map_max_entries("USER_STACKS", stacks)
@@ -162,6 +175,8 @@ impl Collector {
         let messages = (log_level > 0).then(|| EbpfLogger::init(&mut ebpf)).transpose()?;
         Ok(Self {
             stacks: (stack_roles != 0).then(|| StackMaps::take(&mut ebpf)).transpose()?,
+            cause_clocks: btf::CauseClocks::default(),
+            causes: settings.causes.is_some().then(|| CauseTables::take(&mut ebpf)).transpose()?,
             histograms: settings
                 .aggregate
                 .then(|| Histograms::take(&mut ebpf, settings.groups.is_some()))
@@ -315,6 +330,7 @@ mod tests {
             from_waking: false,
             with_cgroup: false,
             queue_clock: false,
+            causes: None,
             trigger_rules: false,
             timeline: None,
             sampling_seed: None,

@@ -20,6 +20,7 @@ mod ring_layout;
 mod stack_maps;
 mod task_iter;
 mod task_table;
+mod wait_causes;
 mod window;
 
 use std::path::PathBuf;
@@ -30,13 +31,14 @@ use aya::{
 };
 use aya_log::EbpfLogger;
 use wakelat_common::{Classes, Counters, filter::Filter, timeline::CpuState};
-use wakelat_core::report::SwitchInTerms;
+use wakelat_core::{report::SwitchInTerms, why::counted::CauseGroups};
 
 pub use self::{
     groups::GroupSettings, histograms::AggregatedWaits, program_run_budget::RunCounts, program_runs::ProgramRunTotals,
     ring_buffers::DrainExtent, stack_maps::StackMaps,
 };
 use crate::config::Attach;
+use wakelat_kernel::btf::CauseClocks;
 
 /// What the programs measure and record.
 #[derive(Clone)]
@@ -67,6 +69,8 @@ pub struct Settings {
     pub with_cgroup: bool,
     /// Whether the run queues' own clock measures the waits, by one program on `sched_switch`.
     pub queue_clock: bool,
+    /// By which groups to count the causes of waits, with the run queues' own clock; `None` not to count them.
+    pub causes: Option<CauseGroups>,
     /// Whether to measure by the rules of the hist-trigger recipe.
     pub trigger_rules: bool,
     /// What to record about each CPU between waits; `None` to deliver only waits.
@@ -169,6 +173,10 @@ pub struct Collector {
     stacks: Option<StackMaps>,
     /// The histograms and groups, if waits are aggregated in the kernel.
     histograms: Option<histograms::Histograms>,
+    /// The causes of waits, if the programs count them.
+    causes: Option<wait_causes::CauseTables>,
+    /// What the kernel counts that separates causes.
+    cause_clocks: CauseClocks,
 }
 
 /// The programs' counters at one instant, summed over all CPUs.

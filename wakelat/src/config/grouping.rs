@@ -16,11 +16,16 @@ pub struct GroupingConfig {
 }
 
 impl GroupingConfig {
+    /// Whether the cgroup v2 hierarchy is mounted.
+    pub(super) fn has_cgroups(machine: &Machine) -> bool {
+        mounts::of_kind(&machine.mounts, cgroup::V2).next().is_some()
+    }
+
     /// Checks that waits measured on this machine have these keys.
     pub(super) fn check_available(&self, machine: &Machine) -> Result<(), ConfigError> {
         let of_cgroups = self.by.iter().find(|key| matches!(key, Key::Cgroup | Key::Container));
         if let Some(key) = of_cgroups
-            && mounts::of_kind(&machine.mounts, cgroup::V2).next().is_none()
+            && !Self::has_cgroups(machine)
         {
             return Err(ConfigError::unmet(&format!("--by {}", key.name()), cgroup::CgroupError::NotMounted));
         }

@@ -34,6 +34,7 @@ use wakelat_core::{
     render::top_table::Sort,
     report::{LatencyFrom, Mode},
     timeline::timehist::SchedLineOptions,
+    why::counted::CauseGroups,
 };
 use wakelat_kernel::Machine;
 
@@ -65,6 +66,8 @@ pub enum Command {
     Trace(Config, TraceRows),
     /// The causes of waits.
     Why(Config, WhyConfig),
+    /// The causes of waits, counted in the kernel by these groups.
+    WhyCounted(Config, CauseGroups),
     /// The causes of the waits in a recording.
     WhyRecorded(WhyRecordedConfig),
     /// All events, written to a file.
@@ -210,6 +213,37 @@ impl Config {
         Ok(())
     }
 
+    /// Explains waits by causes that the programs count, by the groups of `grouping`: its one key, or cgroups, or names
+    /// if there are no cgroups (v2). Only the run queue's clock can do so.
+    ///
+    /// # Errors
+    /// As for [`Config::set_grouping`], and if the key or the output format cannot be used.
+    pub(crate) fn set_why_counted(
+        &mut self,
+        grouping: GroupingConfig,
+        machine: &Machine,
+    ) -> Result<CauseGroups, ConfigError> {
+        grouping.check_available(machine)?;
+        self.from = LatencyFrom::Queued;
+        self.check_queue_clock()?;
+        check_why(&grouping, &self.output)?;
+        let groups = match grouping.by[..] {
+            [] if GroupingConfig::has_cgroups(machine) => CauseGroups::Cgroups,
+            [] | [Key::Comm] => CauseGroups::Names,
+            [Key::Cgroup] => CauseGroups::Cgroups,
+            [Key::Container] => CauseGroups::Containers,
+            _ => {
+                let why = "`why --mode aggregate` counts causes by one of `cgroup`, `container` and `comm`; give one of \
+                           them, or use `--mode samples`";
+                return Err(ConfigError::usage("--by", why));
+            }
+        };
+        self.max_groups = grouping.max_groups;
+        // Waits have no other groups than their classes: the causes are counted separately.
+        self.mode = aggregation_mode::mode(grouping.mode, self)?;
+        Ok(groups)
+    }
+
     /// Records all events to a file.
     ///
     /// # Errors
@@ -233,10 +267,6 @@ fn check_why(grouping: &GroupingConfig, output: &OutputConfig) -> Result<(), Con
             "--by",
             "`why` shows the components of every group anyway; leave out `component`",
         ));
-    }
-    if grouping.mode == Some(Mode::Aggregate) {
-        let why = "`aggregate` cannot be used here: only user space knows what a task waited for; leave out `--mode`";
-        return Err(ConfigError::usage("--mode", why));
     }
     if output.format == OutputFormat::Csv {
         let why = "the result is not a table; use `--json`";

@@ -1,10 +1,13 @@
-//! Takes the waits that the programs have aggregated.
+//! Takes what the programs have aggregated in the kernel, and the records in the ring buffers with it.
 
 use anyhow::Result;
+use wakelat_core::decode;
 
 use super::{Run, clock::monotonic_ns};
-use crate::collect::{AggregatedWaits, Collector, DrainExtent};
-use wakelat_core::decode;
+use crate::{
+    collect::{AggregatedWaits, Collector, DrainExtent},
+    status::status,
+};
 
 impl Run<'_> {
     /// Takes what the kernel has aggregated and the records in the ring buffers until now. Returns when it began.
@@ -15,7 +18,7 @@ impl Run<'_> {
         Ok(at_ns)
     }
 
-    /// Takes what the programs have aggregated.
+    /// Takes what the programs have aggregated since the last call.
     pub(super) fn take_aggregated(&mut self, collector: &mut Collector) -> Result<()> {
         collector.take_counted(|waits| {
             match waits {
@@ -30,6 +33,25 @@ impl Run<'_> {
             Ok(())
         })?;
         self.names.resolve_new_cgroups();
+        if let Some(causes) = collector.take_causes() {
+            self.view.causes(&causes, &self.names);
+        }
+        Ok(())
+    }
+
+    /// Takes what is left once the programs are detached.
+    pub(super) fn drain_remaining(&mut self, collector: &mut Collector, end_at_ns: u64, quiet: bool) -> Result<()> {
+        /// Records between two readings of the clock.
+        const AT_ONCE: usize = 4_096;
+        const NOTICEABLE_NS: u64 = 300_000_000;
+        self.take_aggregated(collector)?;
+        let mut reported = quiet;
+        while self.drain_to(DrainExtent::Rest { limit: AT_ONCE }, collector)? > 0 {
+            if !reported && monotonic_ns().saturating_sub(end_at_ns) > NOTICEABLE_NS {
+                status("the window has ended; reading the rest of the ring buffer");
+                reported = true;
+            }
+        }
         Ok(())
     }
 }

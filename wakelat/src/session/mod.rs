@@ -56,6 +56,7 @@ use wakelat_core::{
         event::{Event, EventKind},
     },
     wait::Wait,
+    why::counted::CauseGroups,
 };
 
 /// Measures until the run ends, and shows the results through `view`. Blocks. Fails if the kernel refuses to
@@ -72,8 +73,12 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let priority =
         program_settings::raise_priority(config.resources.rt_priority, program_settings::reader_is_light(config))?;
     let mut signals = Signals::catch()?;
-    let shows_events = view.shows_events();
-    let mut collector = Collector::load(&program_settings::of(config, environment, view.shows_waits(), shows_events))?;
+    let (shows_events, shows_causes) = (view.shows_events(), view.shows_causes());
+    if shows_causes.is_some_and(|groups| groups != CauseGroups::Names) {
+        names.prepare(&[Key::Cgroup]);
+    }
+    let settings = program_settings::of(config, environment, view.shows_waits(), shows_events, shows_causes);
+    let mut collector = Collector::load(&settings)?;
     view.loaded(&mut collector);
     let output = OutputWriter::start(Output::open(config.output.path.as_deref())?, priority)?;
     let mut overhead = OverheadMonitor::open()?;
@@ -382,21 +387,6 @@ impl Run<'_> {
         if self.stop != Some(StopReason::NoReader) {
             let written = self.output.write(|out| self.view.report(&report, out));
             self.check_written(written)?;
-        }
-        Ok(())
-    }
-
-    fn drain_remaining(&mut self, collector: &mut Collector, end_at_ns: u64, quiet: bool) -> Result<()> {
-        /// Records between two readings of the clock.
-        const AT_ONCE: usize = 4_096;
-        const NOTICEABLE_NS: u64 = 300_000_000;
-        self.take_aggregated(collector)?;
-        let mut reported = quiet;
-        while self.drain_to(DrainExtent::Rest { limit: AT_ONCE }, collector)? > 0 {
-            if !reported && monotonic_ns().saturating_sub(end_at_ns) > NOTICEABLE_NS {
-                status("the window has ended; reading the rest of the ring buffer");
-                reported = true;
-            }
         }
         Ok(())
     }

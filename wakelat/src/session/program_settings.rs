@@ -16,6 +16,7 @@ use crate::{
 use wakelat_core::{
     aggregate::key::{Key, group_parts},
     report::{LatencyFrom, Mode},
+    why::counted::CauseGroups,
 };
 use wakelat_kernel::thread_priority;
 
@@ -23,12 +24,13 @@ use wakelat_kernel::thread_priority;
 const SMALLEST_RING: u32 = 1 << 16;
 
 /// The settings for `config`. `shows_waits`: the view shows single waits; `shows_events`: the events between
-/// waits that it shows.
+/// waits that it shows; `causes`: the groups by which it shows causes that the programs count.
 pub fn of(
     config: &Config,
     environment: &Environment,
     shows_waits: bool,
     shows_events: Option<TimelineSettings>,
+    causes: Option<CauseGroups>,
 ) -> Settings {
     let filter = &config.filter;
     let aggregate = config.mode == Mode::Aggregate;
@@ -50,6 +52,7 @@ pub fn of(
         with_waking: shows_waits || shows_events.is_some() || config.by.contains(&Key::Waker),
         from_waking: config.from == LatencyFrom::Waking,
         queue_clock: config.from == LatencyFrom::Queued,
+        causes,
         // For the few waits that are kept in the kernel, it costs next to nothing.
         with_cgroup: aggregate
             || config.by.iter().any(|key| matches!(key, Key::Cgroup | Key::Container))

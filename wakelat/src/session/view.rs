@@ -3,7 +3,13 @@
 use std::io::Write;
 
 use crate::collect::{Collector, TimelineSettings};
-use wakelat_core::{aggregate::key::Names, report::Report, timeline::event::Event, wait::Wait};
+use wakelat_core::{
+    aggregate::key::Names,
+    report::Report,
+    timeline::event::Event,
+    wait::Wait,
+    why::counted::{CauseGroups, CauseTotals},
+};
 
 /// Receives the results of a run, and shows them.
 pub trait View {
@@ -17,6 +23,16 @@ pub trait View {
     fn shows_events(&self) -> Option<TimelineSettings> {
         None
     }
+
+    /// The groups by which the view shows causes of waits that the programs count, if it does: if so, [`View::causes`]
+    /// gets them. Waits then have to be aggregated in the kernel ([`wakelat_core::report::Mode::Aggregate`]).
+    fn shows_causes(&self) -> Option<CauseGroups> {
+        None
+    }
+
+    /// Adds causes of waits that the programs have counted since the last call, also those of the warm-up. Called before
+    /// the report of a window.
+    fn causes(&mut self, _causes: &CauseTotals, _names: &dyn Names) {}
 
     /// Whether each report covers everything since the start instead of only the last window.
     fn is_cumulative(&self) -> bool {

@@ -37,6 +37,7 @@ const DETERMINISTIC: &[&str] = &[
     "rtla",
     "stacks:of_its_waker",
     "why",
+    "causes",
 ];
 
 /// Tests of waits that have a known length and need a second CPU.

@@ -3,6 +3,8 @@
 //! As in [`crate::render`], there is no I/O but the given writer and no clock, and every view shows the
 //! coverage.
 
+mod counted;
+mod counted_document;
 mod document;
 mod finding;
 mod fork_burst;
@@ -17,5 +19,7 @@ mod wakeup_pairs;
 #[cfg(test)]
 mod tests;
 
+pub use counted::text as counted_text;
+pub use counted_document::write as counted_json;
 pub use document::write as json;
 pub use text::text;

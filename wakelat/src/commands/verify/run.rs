@@ -390,6 +390,7 @@ fn settings_of(config: &VerifyConfig, environment: &Environment, trigger_rules: 
         with_waking: false,
         from_waking: config.from == LatencyFrom::Waking,
         with_cgroup: false,
+        causes: None,
         queue_clock: false,
         trigger_rules,
         timeline: None,

@@ -1,0 +1,205 @@
+//! What the program on `sched_switch` adds up of the causes of waits, in place of sending them: a sum for each group
+//! of waiting tasks, and one for each pair of a group that waited and a group that ran.
+
+use crate::{
+    bucket,
+    wait_division::{CAUSE_SLOTS, DividedCause, GroupWords},
+};
+
+/// log2 of the number of exact buckets ([`bucket`]) in one of [`GroupSums::buckets`].
+const COARSE_SHIFT: u32 = 3;
+
+/// Number of [`GroupSums::buckets`]: a power of two, so that a mask keeps an index within bounds.
+pub const COARSE_BUCKETS: usize = (bucket::BUCKETS >> COARSE_SHIFT).next_power_of_two();
+
+/// Groups of waiting tasks for which there is room, each counted once for each CPU and half.
+pub const MAX_GROUP_SUMS: u32 = 4_096;
+
+/// Pairs of groups for which there is room, each counted once for each CPU and half.
+pub const MAX_PAIR_SUMS: u32 = 16_384;
+
+/// The key of a [`GroupSums`]. Only its CPU writes the element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct GroupSumsKey {
+    /// The CPU on which the waits ended.
+    pub cpu: u32,
+    /// The half that programs wrote to.
+    pub half: u32,
+    /// The group that waited.
+    pub waiting: GroupWords,
+}
+
+/// The key of a [`PairSum`]. Only its CPU writes the element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct PairKey {
+    /// The CPU on which the waits ended.
+    pub cpu: u32,
+    /// Bit 31: the half that programs wrote to. Below: a [`DividedCause`] that [has a group](crate::wait_division::has_group).
+    pub half_and_cause: u32,
+    /// The group that waited.
+    pub waiting: GroupWords,
+    /// The group that ran.
+    pub running: GroupWords,
+}
+
+/// The bit of [`PairKey::half_and_cause`] for the half.
+const HALF_SHIFT: u32 = 31;
+
+impl PairKey {
+    /// The key of a cause, by its number, in a half (0 or 1).
+    #[inline(always)]
+    pub const fn new(cpu: u32, half: u32, cause: u32, waiting: GroupWords, running: GroupWords) -> Self {
+        Self { cpu, half_and_cause: (half & 1) << HALF_SHIFT | cause, waiting, running }
+    }
+
+    /// The half that programs wrote to: 0 or 1.
+    pub const fn half(&self) -> u32 {
+        self.half_and_cause >> HALF_SHIFT
+    }
+
+    /// The cause; `None` if the number is none of a cause.
+    pub fn cause(&self) -> Option<DividedCause> {
+        DividedCause::ALL.get((self.half_and_cause & !(1 << HALF_SHIFT)) as usize).copied()
+    }
+}
+
+/// The time of one cause in several waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct PairSum {
+    /// Its sum: ns.
+    pub ns: u64,
+    /// The number of waits in which it had time.
+    pub waits: u64,
+    /// The number of the last of these waits, by [`GroupSums::count`]; 0 for none. A cause with several parts in a wait
+    /// counts that wait once.
+    last_wait: u64,
+}
+
+impl PairSum {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self { ns: 0, waits: 0, last_wait: 0 };
+
+    /// Adds a part, which is not 0, of the wait with this number, which is not 0.
+    #[inline(always)]
+    pub const fn add(&mut self, ns: u64, wait: u64) {
+        self.ns = self.ns.wrapping_add(ns);
+        if self.last_wait != wait {
+            self.waits = self.waits.wrapping_add(1);
+            self.last_wait = wait;
+        }
+    }
+}
+
+/// The waits of one group on one CPU: their distribution, and the time of each cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct GroupSums {
+    /// Number of waits.
+    pub count: u64,
+    /// Their sum: ns.
+    pub sum_ns: u64,
+    /// The longest: ns.
+    pub max_ns: u64,
+    /// Pairs of groups for which there was no room.
+    pub pairs_lost: u64,
+    /// Indexed by [`DividedCause`]. They add up to `sum_ns`.
+    pub causes: [PairSum; CAUSE_SLOTS],
+    /// Number of waits in each [`coarse_bucket`].
+    pub buckets: [u64; COARSE_BUCKETS],
+}
+
+const _: () = assert!(size_of::<GroupSums>() == 32 + 24 * CAUSE_SLOTS + 8 * COARSE_BUCKETS);
+const _: () = assert!(size_of::<PairKey>() == 40 && size_of::<GroupSumsKey>() == 24);
+
+/// The index of the bucket of a value in [`GroupSums::buckets`]: a quarter of a power of two is one bucket, so that it is
+/// at most a quarter of its value wide.
+#[inline(always)]
+pub const fn coarse_bucket(value: u64) -> usize {
+    bucket::index(value) >> COARSE_SHIFT
+}
+
+/// The smallest value above a bucket; `u64::MAX` for the last one, which contains it.
+pub const fn coarse_upper(index: usize) -> u64 {
+    bucket::upper(((index + 1) << COARSE_SHIFT) - 1)
+}
+
+impl GroupSums {
+    /// A group without waits.
+    pub const EMPTY: Self = Self {
+        count: 0,
+        sum_ns: 0,
+        max_ns: 0,
+        pairs_lost: 0,
+        causes: [PairSum::EMPTY; CAUSE_SLOTS],
+        buckets: [0; COARSE_BUCKETS],
+    };
+
+    /// Counts a wait. Its causes are added afterwards, with [`Self::add`].
+    #[inline(always)]
+    pub const fn begin_wait(&mut self, latency_ns: u64) {
+        self.count += 1;
+        self.sum_ns = self.sum_ns.wrapping_add(latency_ns);
+        if latency_ns > self.max_ns {
+            self.max_ns = latency_ns;
+        }
+        self.buckets[coarse_bucket(latency_ns) & (COARSE_BUCKETS - 1)] += 1;
+    }
+
+    /// Adds a part, which is not 0, of the wait that was counted last, by the number of its cause.
+    #[inline(always)]
+    pub const fn add(&mut self, cause: u32, ns: u64) {
+        let wait = self.count;
+        self.causes[cause as usize & (CAUSE_SLOTS - 1)].add(ns, wait);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_with_several_parts_counts_its_wait_once() {
+        let mut sums = GroupSums::EMPTY;
+        sums.begin_wait(30);
+        [10, 20].iter().for_each(|ns| sums.add(DividedCause::Task as u32, *ns));
+        sums.begin_wait(7);
+        sums.add(DividedCause::Task as u32, 7);
+        let task = sums.causes[DividedCause::Task as usize];
+        assert_eq!((task.ns, task.waits), (37, 2));
+        assert_eq!((sums.count, sums.sum_ns, sums.max_ns), (2, 37, 30));
+    }
+
+    #[test]
+    fn the_key_of_a_pair_has_its_half_and_cause() {
+        for (half, cause) in [0, 1].into_iter().flat_map(|half| DividedCause::ALL.map(|cause| (half, cause))) {
+            let key = PairKey::new(3, half, cause as u32, [1, 2], [3, 4]);
+            assert_eq!((key.half(), key.cause()), (half, Some(cause)));
+        }
+        assert_eq!(
+            PairKey { half_and_cause: 77, ..PairKey::new(0, 0, DividedCause::Task as u32, [0; 2], [0; 2]) }.cause(),
+            None
+        );
+    }
+
+    #[test]
+    fn causes_are_numbered_in_order() {
+        assert!(DividedCause::ALL.iter().enumerate().all(|(at, cause)| at == *cause as usize));
+    }
+
+    proptest! {
+        #[test]
+        fn a_coarse_bucket_is_at_most_a_quarter_of_its_value_wide(value in prop_oneof![any::<u64>(), 0..10_000u64]) {
+            let index = coarse_bucket(value);
+            prop_assert!(index < COARSE_BUCKETS);
+            let upper = coarse_upper(index);
+            prop_assert!(value < upper || upper == u64::MAX);
+            // Values below 32 share buckets of eight.
+            prop_assert!(upper == u64::MAX || value < 32 || upper - value <= value / 4 + 1, "{} {}", value, upper);
+        }
+    }
+}

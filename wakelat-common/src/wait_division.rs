@@ -1,0 +1,356 @@
+//! Divides a wait into causes when it ends: the rules by which the program on `sched_switch` learns, from a short
+//! history of its CPU, what ran while a task waited.
+//!
+//! # How it works
+//!
+//! Each CPU keeps its last [`SLICES`] switches: when each happened by the run queue's clock, what runs since then,
+//! and the kernel's counts of stolen time and interrupt time at that instant.
+//!
+//! ```text
+//!           A is queued                              A is switched in
+//!   ────────────┬──────────────────────────────────────────┬────►
+//!    slice 3 (B)│slice 3 (B)  │slice 2 (C)   │slice 1 (idle)│
+//!               ├── throttled ┼── C ── stolen┼── idle ──────┤
+//! ```
+//!
+//! The part of the wait on this CPU's queue is walked backwards, slice by slice, from the switch-in. In each slice,
+//! stolen time and interrupt time are the differences of the kernel's counts; the rest is the task's that ran. What
+//! lies before the oldest slice that is kept is a cause of its own, so that the causes always add up to the wait.
+//!
+//! The counts of stolen time and interrupt time are known only at switches. If a wait begins within a slice, that
+//! slice's stolen time and interrupt time are taken to be spread evenly over it.
+
+use crate::queue_clock::TaskTag;
+
+/// Switches that are kept for each CPU: a power of two, so that a mask keeps an index within bounds.
+pub const SLICES: usize = 64;
+
+/// A cause of a wait, as the program knows it. User space divides [`DividedCause::Task`] further, into the waiter's own
+/// group, other groups and the system, by the pairs of groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum DividedCause {
+    /// A user task ran that is not of a higher class or priority.
+    Task = 0,
+    /// A task of a higher class or priority ran.
+    Higher = 1,
+    /// A kernel thread ran that is not of a higher class or priority.
+    KernelThread = 2,
+    /// The CPU ran its idle task: it was leaving idle.
+    Idle = 3,
+    /// Interrupts and softirqs ran, by the kernel's own count.
+    Interrupt = 4,
+    /// The hypervisor had the CPU.
+    Stolen = 5,
+    /// The task's group had used up its CPU quota.
+    Throttled = 6,
+    /// The task waited on the run queue of another CPU, before it migrated.
+    OtherQueue = 7,
+    /// The time is before the oldest switch that is kept.
+    BeforeHistory = 8,
+    /// The CPU switched to another task, and no tracepoint showed it.
+    Unseen = 9,
+}
+
+/// Number of [`DividedCause`]s.
+pub const DIVIDED_CAUSES: usize = 10;
+
+/// Length of an array that is indexed by [`DividedCause`]: a power of two, so that a mask keeps an index within
+/// bounds.
+pub const CAUSE_SLOTS: usize = DIVIDED_CAUSES.next_power_of_two();
+
+impl DividedCause {
+    /// All causes, in the order of their numbers.
+    pub const ALL: [Self; DIVIDED_CAUSES] = [
+        Self::Task,
+        Self::Higher,
+        Self::KernelThread,
+        Self::Idle,
+        Self::Interrupt,
+        Self::Stolen,
+        Self::Throttled,
+        Self::OtherQueue,
+        Self::BeforeHistory,
+        Self::Unseen,
+    ];
+}
+
+/// Whether the group of the task that ran is counted as well, for the number of a [`DividedCause`].
+#[inline(always)]
+pub const fn has_group(cause: u32) -> bool {
+    cause <= DividedCause::KernelThread as u32
+}
+
+/// The group of a task: the ID of its cgroup and 0, or its name.
+pub type GroupWords = [u64; 2];
+
+/// The rank of a task among those that want a CPU: the kernel prefers the lowest. From the class (`SCHED_DATA`,
+/// include/asm-generic/vmlinux.lds.h) and, in the real-time class, the priority. Nice values do not matter: they
+/// divide a CPU's time and exclude no task from it.
+#[inline(always)]
+pub const fn rank(prio: i32, policy: u32) -> u32 {
+    /// `MAX_RT_PRIO` (include/linux/sched/prio.h).
+    const MAX_RT_PRIO: i32 = 100;
+    /// `SCHED_IDLE` and `SCHED_EXT` (include/uapi/linux/sched.h). A task under `SCHED_IDLE` is in the fair class, and
+    /// yields to all others in it.
+    const SCHED_IDLE: u32 = 5;
+    const SCHED_EXT: u32 = 7;
+    if prio < 0 {
+        return 0;
+    }
+    if prio < MAX_RT_PRIO {
+        return 1 + prio as u32;
+    }
+    match policy {
+        SCHED_IDLE => 1_001,
+        SCHED_EXT => 1_002,
+        _ => 1_000,
+    }
+}
+
+/// An instant of a CPU: its run queue's clock, and what the kernel has counted until then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct QueueInstant {
+    /// The run queue's clock: ns.
+    pub clock_ns: u64,
+    /// Time that the hypervisor had this CPU, in total: ns (`rq.prev_steal_time_rq`, or `rq.prev_steal_time`).
+    pub stolen_ns: u64,
+    /// Time in interrupts and softirqs, in total: ns (`rq.prev_irq_time`).
+    pub irq_ns: u64,
+}
+
+/// What runs on a CPU from one switch to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct RunnerSlice {
+    /// When it began.
+    began: QueueInstant,
+    /// How long it took, and what of that was stolen and in interrupts; 0 until the next switch.
+    took: QueueInstant,
+    /// The group of the task.
+    group: GroupWords,
+    /// Its [`rank`]; [`NO_RANK`] for the idle task and if it is unknown.
+    rank: u32,
+    /// The [`DividedCause`] for a task that is not outranked.
+    cause: u32,
+}
+
+/// No wait: see [`SliceRing::ended_ns`].
+pub const NO_WAIT: u64 = u64::MAX;
+
+/// The rank of what outranks no task.
+const NO_RANK: u32 = u32::MAX;
+
+impl RunnerSlice {
+    /// The idle task runs from `began` on.
+    #[inline(always)]
+    pub const fn idle(began: QueueInstant) -> Self {
+        Self { began, took: QueueInstant::ZERO, group: [0; 2], rank: NO_RANK, cause: DividedCause::Idle as u32 }
+    }
+
+    /// A task runs from `began` on.
+    #[inline(always)]
+    pub const fn task(began: QueueInstant, group: GroupWords, rank: u32, is_kernel_thread: bool) -> Self {
+        let cause = if is_kernel_thread { DividedCause::KernelThread } else { DividedCause::Task };
+        Self { began, took: QueueInstant::ZERO, group, rank, cause: cause as u32 }
+    }
+
+    /// Why a task of this rank waits while this runs: the number of a [`DividedCause`].
+    #[inline(always)]
+    const fn cause(&self, rank: u32) -> u32 {
+        if self.rank < rank { DividedCause::Higher as u32 } else { self.cause }
+    }
+}
+
+/// The last switches of a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct SliceRing {
+    /// Number of switches so far; the last one is at the index before it.
+    pushed: u64,
+    /// The length of the wait that this switch ends: ns; [`NO_WAIT`] if there is none that counts. The program writes it
+    /// here and reads it again, so that the verifier forgets the ways that led there.
+    pub ended_ns: u64,
+    /// Always 0, which only the compiler and the verifier do not know: see [`forget`].
+    zero: u64,
+    slices: [RunnerSlice; SLICES],
+}
+
+/// A wait that ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndingWait {
+    /// Its length: ns.
+    pub latency_ns: u64,
+    /// The part of it on the queue of this CPU, at its end: ns.
+    pub queued_ns: u64,
+    /// How long the queue of the task's group was throttled since the task last left a CPU: ns.
+    pub throttled_ns: u64,
+    /// The [`rank`] of the task.
+    pub rank: u32,
+}
+
+/// Receives the parts of a wait.
+pub trait DivisionSink {
+    /// A part of `ns`, which may be 0. A cause can have several parts. `cause`: the number of a [`DividedCause`].
+    /// `group`: the group of the task that ran, for a cause that [has one](has_group).
+    fn add(&mut self, cause: u32, group: GroupWords, ns: u64);
+}
+
+impl Default for SliceRing {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl SliceRing {
+    /// A CPU of which nothing is known.
+    pub const EMPTY: Self =
+        Self { pushed: 0, ended_ns: NO_WAIT, zero: 0, slices: [RunnerSlice::idle(QueueInstant::ZERO); SLICES] };
+
+    /// A switch: what ran until now is complete. `unseen`: there were switches since the last one that was seen, so that
+    /// it is not known what ran.
+    #[inline(always)]
+    pub fn end_slice(&mut self, now: QueueInstant, unseen: bool) {
+        let last = &mut self.slices[self.pushed.wrapping_sub(1) as usize & (SLICES - 1)];
+        let clock_ns = now.clock_ns.saturating_sub(last.began.clock_ns);
+        let stolen_ns = min(now.stolen_ns.saturating_sub(last.began.stolen_ns), clock_ns);
+        let irq_ns = min(now.irq_ns.saturating_sub(last.began.irq_ns), clock_ns - stolen_ns);
+        last.took = QueueInstant { clock_ns, stolen_ns, irq_ns };
+        if unseen {
+            (last.rank, last.cause) = (NO_RANK, DividedCause::Unseen as u32);
+        }
+    }
+
+    /// What runs from now on. Called after [`Self::end_slice`].
+    #[inline(always)]
+    pub const fn push(&mut self, slice: RunnerSlice) {
+        self.slices[self.pushed as usize & (SLICES - 1)] = slice;
+        self.pushed = self.pushed.wrapping_add(1);
+    }
+
+    /// Divides a wait that ends now into parts that add up to its length. Called between [`Self::end_slice`] and
+    /// [`Self::push`].
+    ///
+    /// A throttled group is taken to have been throttled first, and to have waited its turn afterwards: whatever ran
+    /// while it was throttled is no cause.
+    #[inline(always)]
+    pub fn divide(&self, wait: EndingWait, sink: &mut impl DivisionSink) {
+        let queued_ns = min(wait.queued_ns, wait.latency_ns);
+        let throttled_ns = min(wait.throttled_ns, queued_ns);
+        add(sink, DividedCause::OtherQueue, wait.latency_ns - queued_ns);
+        add(sink, DividedCause::Throttled, throttled_ns);
+        let (mut rest_ns, mut at) = (queued_ns - throttled_ns, self.pushed);
+        let (mut stolen_ns, mut irq_ns) = (self.zero, self.zero);
+        let rank = forget(wait.rank.into(), self.zero) as u32;
+        for _ in 0..SLICES {
+            (rest_ns, at) = (forget(rest_ns, self.zero), forget(at, self.zero));
+            (stolen_ns, irq_ns) = (forget(stolen_ns, self.zero), forget(irq_ns, self.zero));
+            if rest_ns == 0 || at == 0 {
+                break;
+            }
+            at -= 1;
+            let slice = &self.slices[at as usize & (SLICES - 1)];
+            let had = slice.took.last(rest_ns);
+            rest_ns -= had.clock_ns;
+            stolen_ns += had.stolen_ns;
+            irq_ns += had.irq_ns;
+            let cause = forget(slice.cause(rank).into(), self.zero) as u32;
+            sink.add(cause, slice.group, forget(had.clock_ns - had.stolen_ns - had.irq_ns, self.zero));
+        }
+        add(sink, DividedCause::Stolen, stolen_ns);
+        add(sink, DividedCause::Interrupt, irq_ns);
+        add(sink, DividedCause::BeforeHistory, rest_ns);
+    }
+}
+
+impl QueueInstant {
+    const ZERO: Self = Self { clock_ns: 0, stolen_ns: 0, irq_ns: 0 };
+
+    /// What the last `rest_ns` of a slice of this length took: all of it if it is shorter. Stolen time and interrupt time
+    /// are spread evenly over it.
+    #[inline(always)]
+    const fn last(&self, rest_ns: u64) -> Self {
+        /// Precision of the proportion. A slice of more than 78 hours (2^48 ns) overflows.
+        const BITS: u32 = 16;
+        let clock_ns = min(self.clock_ns, rest_ns);
+        // Most slices have neither, and a division takes longer than all else.
+        if self.stolen_ns | self.irq_ns == 0 || self.clock_ns == 0 {
+            return Self { clock_ns, stolen_ns: 0, irq_ns: 0 };
+        }
+        let proportion = (clock_ns << BITS) / self.clock_ns;
+        let stolen_ns = min(self.stolen_ns.wrapping_mul(proportion) >> BITS, clock_ns);
+        let irq_ns = min(self.irq_ns.wrapping_mul(proportion) >> BITS, clock_ns - stolen_ns);
+        Self { clock_ns, stolen_ns, irq_ns }
+    }
+}
+
+/// The same value, of which the verifier knows nothing any more. It follows each way through a loop for as long as values
+/// differ in what it knows about them, which would be three times as many ways with each slice.
+#[inline(always)]
+const fn forget(value: u64, zero: u64) -> u64 {
+    value ^ zero
+}
+
+/// How long the queue of a task's group had been throttled when the task left a CPU: two words, each written at once.
+///
+/// Tasks can share an element, like a [`crate::queue_clock::QueueSlot`]. Both words carry a part of the task's tag, so
+/// that no task takes another's clock for its own, even if two CPUs write at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ThrottledClock {
+    /// Bits 0–31: the tag; above: the CPU, because a group has a queue, with its own clock, on each.
+    owner: u64,
+    /// Bits 0–15: a part of the tag; above: the clock in ns, modulo 2^48 (78 hours).
+    clock: u64,
+}
+
+/// The bits of a tag in [`ThrottledClock::clock`].
+const TAG_BITS: u32 = 16;
+
+impl ThrottledClock {
+    /// The two words, as a program reads them.
+    #[inline(always)]
+    pub const fn from_words([owner, clock]: [u64; 2]) -> Self {
+        Self { owner, clock }
+    }
+
+    /// The two words, as a program writes them.
+    #[inline(always)]
+    pub const fn to_words(self) -> [u64; 2] {
+        [self.owner, self.clock]
+    }
+
+    /// The clock at which a task leaves a CPU: ns.
+    #[inline(always)]
+    pub const fn of(tag: TaskTag, cpu: u32, throttled_ns: u64) -> Self {
+        let low = tag.bits() as u64 & ((1 << TAG_BITS) - 1);
+        Self { owner: (cpu as u64) << 32 | tag.bits() as u64, clock: throttled_ns << TAG_BITS | low }
+    }
+
+    /// Whether this is the clock at which this task left this CPU.
+    #[inline(always)]
+    pub const fn is_of(&self, tag: TaskTag, cpu: u32) -> bool {
+        let own = Self::of(tag, cpu, 0);
+        self.owner == own.owner && (self.clock ^ own.clock) & ((1 << TAG_BITS) - 1) == 0
+    }
+
+    /// How long the queue was throttled since then, if its clock is at `throttled_ns` now: ns.
+    #[inline(always)]
+    pub const fn since(&self, throttled_ns: u64) -> u64 {
+        (throttled_ns << TAG_BITS).wrapping_sub(self.clock & !((1 << TAG_BITS) - 1)) >> TAG_BITS
+    }
+}
+
+#[inline(always)]
+fn add(sink: &mut impl DivisionSink, cause: DividedCause, ns: u64) {
+    sink.add(cause as u32, [0; 2], ns);
+}
+
+#[inline(always)]
+const fn min(a: u64, b: u64) -> u64 {
+    if a < b { a } else { b }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! Causes of waits that the programs have counted (`why --mode aggregate`): the sums of each group and of each pair of
+//! groups, as they come from the kernel. [`summary`] draws conclusions from them.
+
+pub mod summary;
+
+use wakelat_common::{
+    cause_sums::{COARSE_BUCKETS, GroupSums, PairKey, PairSum, coarse_upper},
+    wait_division::{DIVIDED_CAUSES, DividedCause, GroupWords},
+};
+
+use crate::{aggregate::key::Key, hash::HashMap};
+
+/// The groups by which causes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CauseGroups {
+    /// Cgroups (v2).
+    Cgroups,
+    /// Containers, as identified by the paths of cgroups.
+    Containers,
+    /// Names of tasks.
+    Names,
+}
+
+impl CauseGroups {
+    /// The grouping key on the command line and in JSON.
+    pub const fn key(self) -> Key {
+        match self {
+            Self::Cgroups => Key::Cgroup,
+            Self::Containers => Key::Container,
+            Self::Names => Key::Comm,
+        }
+    }
+}
+
+/// The time of a cause, and the number of waits in which it had time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CauseTime {
+    /// Its sum: ns.
+    pub ns: u128,
+    /// Number of waits.
+    pub waits: u64,
+}
+
+impl CauseTime {
+    /// Adds the time in other waits.
+    pub fn merge(&mut self, other: &Self) {
+        self.ns += other.ns;
+        self.waits += other.waits;
+    }
+}
+
+impl From<&PairSum> for CauseTime {
+    fn from(sum: &PairSum) -> Self {
+        Self { ns: sum.ns.into(), waits: sum.waits }
+    }
+}
+
+/// The waits of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupTotal {
+    /// Number of waits.
+    pub waits: u64,
+    /// Their sum: ns.
+    pub sum_ns: u128,
+    /// The longest: ns.
+    pub max_ns: u64,
+    causes: [CauseTime; DIVIDED_CAUSES],
+    buckets: Box<[u64; COARSE_BUCKETS]>,
+}
+
+impl Default for GroupTotal {
+    fn default() -> Self {
+        let causes = [CauseTime::default(); DIVIDED_CAUSES];
+        Self { waits: 0, sum_ns: 0, max_ns: 0, causes, buckets: Box::new([0; COARSE_BUCKETS]) }
+    }
+}
+
+impl GroupTotal {
+    /// The time of one cause.
+    pub fn cause(&self, cause: DividedCause) -> CauseTime {
+        self.causes[cause as usize]
+    }
+
+    /// Adds waits that one CPU has counted.
+    fn add(&mut self, sums: &GroupSums) {
+        self.waits += sums.count;
+        self.sum_ns += u128::from(sums.sum_ns);
+        self.max_ns = self.max_ns.max(sums.max_ns);
+        self.causes.iter_mut().zip(&sums.causes).for_each(|(mine, sum)| mine.merge(&sum.into()));
+        self.buckets.iter_mut().zip(&sums.buckets).for_each(|(mine, count)| *mine += count);
+    }
+
+    /// Adds other waits.
+    pub fn merge(&mut self, other: &Self) {
+        self.waits += other.waits;
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.causes.iter_mut().zip(&other.causes).for_each(|(mine, sum)| mine.merge(sum));
+        self.buckets.iter_mut().zip(&*other.buckets).for_each(|(mine, count)| *mine += count);
+    }
+
+    /// An upper bound of the wait that at least `percent` of the waits do not exceed, at most a quarter too high from
+    /// 32 ns on, and never above the longest: ns.
+    pub fn percentile_bound_ns(&self, percent: u64) -> u64 {
+        let rank = u128::from(self.waits) * u128::from(percent);
+        let mut seen = 0u128;
+        for (index, count) in self.buckets.iter().enumerate() {
+            seen += u128::from(*count);
+            if *count > 0 && seen * 100 >= rank {
+                return coarse_upper(index).saturating_sub(1).min(self.max_ns);
+            }
+        }
+        self.max_ns
+    }
+}
+
+/// What the programs have counted.
+#[derive(Clone, Debug, Default)]
+pub struct CauseTotals {
+    groups: HashMap<GroupWords, GroupTotal>,
+    pairs: HashMap<(DividedCause, GroupWords, GroupWords), CauseTime>,
+    /// Groups for which there was no room.
+    others: GroupTotal,
+    /// Parts of waits whose pair had no room.
+    pairs_lost: u64,
+}
+
+impl CauseTotals {
+    /// Adds the waits of a group on one CPU.
+    pub fn add_group(&mut self, waiting: GroupWords, sums: &GroupSums) {
+        self.pairs_lost += sums.pairs_lost;
+        self.groups.entry(waiting).or_default().add(sums);
+    }
+
+    /// Adds the waits of groups without an element of their own on one CPU.
+    pub fn add_other(&mut self, sums: &GroupSums) {
+        self.others.add(sums);
+    }
+
+    /// Adds the time that a group waited while another ran, on one CPU.
+    pub fn add_pair(&mut self, key: &PairKey, sum: &PairSum) {
+        if let Some(cause) = key.cause() {
+            self.pairs.entry((cause, key.waiting, key.running)).or_default().merge(&sum.into());
+        }
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn merge(&mut self, other: &Self) {
+        other.groups.iter().for_each(|(words, total)| self.groups.entry(*words).or_default().merge(total));
+        other.pairs.iter().for_each(|(key, time)| self.pairs.entry(*key).or_default().merge(time));
+        self.others.merge(&other.others);
+        self.pairs_lost += other.pairs_lost;
+    }
+
+    /// All groups, those that waited and those that ran.
+    pub fn groups(&self) -> impl Iterator<Item = GroupWords> {
+        let of_pairs = self.pairs.keys().flat_map(|(_, waiting, running)| [*waiting, *running]);
+        self.groups.keys().copied().chain(of_pairs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_bounded_by_its_bucket_and_by_the_longest_wait() {
+        let mut sums = GroupSums::EMPTY;
+        (0..99).for_each(|_| sums.begin_wait(1_000));
+        sums.begin_wait(1_000_000);
+        let mut total = GroupTotal::default();
+        total.add(&sums);
+        // 1,000 lies between 896 and 1,023.
+        assert_eq!([50, 99, 100].map(|percent| total.percentile_bound_ns(percent)), [1_023, 1_023, 1_000_000]);
+        assert_eq!(GroupTotal::default().percentile_bound_ns(99), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_bound_is_not_below_the_percentile_and_at_most_a_quarter_above(
+            mut waits in prop::collection::vec(32..1_000_000_000u64, 1..100),
+            percent in 1..100u64,
+        ) {
+            let mut sums = GroupSums::EMPTY;
+            waits.iter().for_each(|ns| sums.begin_wait(*ns));
+            let mut total = GroupTotal::default();
+            total.add(&sums);
+            waits.sort_unstable();
+            let exact = waits[(waits.len() * percent as usize).div_ceil(100) - 1];
+            let bound = total.percentile_bound_ns(percent);
+            prop_assert!(exact <= bound && bound <= exact + exact / 4, "{} {}", exact, bound);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Renders causes that the programs have counted, for people: the largest cause, all causes, the groups, which group
+//! waited for which, and the coverage.
+
+use crate::{
+    render::{
+        Style, coverage,
+        style::TextStyle,
+        text_line::{TextLine, clean, flow, left, paragraph, right, width},
+        units,
+    },
+    report::Report,
+    why::counted::{
+        CauseGroups,
+        summary::{CauseShares, CountedCause, CountedSummary, PairCauses},
+    },
+};
+
+/// Maximum number of groups shown; the largest are shown.
+const MAX_GROUPS: usize = 8;
+
+/// Maximum number of pairs shown; the largest are shown.
+const MAX_PAIRS: usize = 8;
+
+/// Maximum number of causes shown for a group.
+const MAX_CAUSES: usize = 3;
+
+/// Width of a column of numbers.
+const FIGURE: usize = 10;
+
+/// Renders the causes and the report of the same window.
+pub fn text(summary: &CountedSummary, report: &Report, style: &Style) -> String {
+    let mut out = String::new();
+    if summary.all.waits > 0 {
+        finding(summary, style, &mut out);
+        causes(summary, style, &mut out);
+        groups(summary, style, &mut out);
+        pairs(summary, style, &mut out);
+    }
+    division(summary, style, &mut out);
+    coverage::render(report, style, &mut out);
+    out
+}
+
+/// What a group is called.
+fn group_noun(by: CauseGroups) -> &'static str {
+    match by {
+        CauseGroups::Cgroups => "cgroup",
+        CauseGroups::Containers => "container",
+        CauseGroups::Names => "name",
+    }
+}
+
+/// The name of a cause for people.
+fn label(cause: CountedCause, by: CauseGroups) -> String {
+    let group = group_noun(by);
+    match cause {
+        CountedCause::OwnGroup => format!("own {group}"),
+        CountedCause::OtherGroups => format!("other {group}s"),
+        CountedCause::System => "system (no container)".to_owned(),
+        CountedCause::KernelThreads => "kernel threads".to_owned(),
+        CountedCause::Higher => "higher class or priority".to_owned(),
+        CountedCause::Idle => "exit from idle".to_owned(),
+        CountedCause::Interrupts => "interrupts".to_owned(),
+        CountedCause::Stolen => "stolen by the hypervisor".to_owned(),
+        CountedCause::Throttled => "quota throttling".to_owned(),
+        CountedCause::OtherQueue => "on another CPU's queue".to_owned(),
+        CountedCause::UnknownGroup => format!("unknown {group}s"),
+        CountedCause::BeforeHistory => "before the history".to_owned(),
+        CountedCause::Unseen => "unseen switches".to_owned(),
+    }
+}
+
+/// The largest pair of a cause.
+fn largest(summary: &CountedSummary, cause: CountedCause) -> Option<&PairCauses> {
+    summary.pairs.iter().find(|pair| pair.cause == cause)
+}
+
+/// The cause with the most time in one sentence, and its largest pair.
+pub(super) fn evidence(summary: &CountedSummary, style: &Style) -> Option<String> {
+    let (cause, time) = summary.causes.first()?;
+    let of_all = units::share_of(time.ns, summary.all.sum_ns);
+    let total = units::duration(time.ns, style.unicode);
+    let mut text = format!("{}: {} of the waiting time ({total})", label(*cause, summary.by), of_all.trim());
+    if let Some(pair) = largest(summary, *cause) {
+        let (waiting, running) = (clean(&pair.waiting, style), clean(&pair.running, style));
+        let waited = units::duration(pair.time.ns, style.unicode);
+        text += &match cause {
+            CountedCause::OwnGroup => format!("; {waiting} waited {waited} for its own tasks"),
+            _ => format!("; {waiting} waited {waited} for {running}"),
+        };
+    }
+    Some(text)
+}
+
+fn finding(summary: &CountedSummary, style: &Style, out: &mut String) {
+    if let Some(text) = evidence(summary, style) {
+        let mark = TextLine::of(TextStyle::Title, style.pick("▸ ", "> "));
+        paragraph(mark, TextStyle::Strong, &text, style, out);
+        out.push('\n');
+    }
+}
+
+/// Appends the table of causes.
+fn causes(summary: &CountedSummary, style: &Style, out: &mut String) {
+    let names: Vec<String> = summary.causes.iter().map(|(cause, _)| label(*cause, summary.by)).collect();
+    let name = names.iter().map(|name| width(name)).max().unwrap_or(0).max("cause".len());
+    let title = format!(
+        "  {}{}{}{}",
+        left("cause", name, style),
+        right("sum", FIGURE),
+        right("share", FIGURE),
+        right("waits", FIGURE)
+    );
+    TextLine::of(TextStyle::Dim, title).finish(style, out);
+    for (label, (_, time)) in names.iter().zip(&summary.causes) {
+        let share = units::share_of(time.ns, summary.all.sum_ns);
+        TextLine::of(TextStyle::Plain, format!("  {}", left(label, name, style)))
+            .and(TextStyle::Plain, right(&units::duration(time.ns, style.unicode), FIGURE))
+            .and(TextStyle::Strong, right(&share, FIGURE))
+            .and(TextStyle::Dim, right(&units::short(time.waits), FIGURE))
+            .finish(style, out);
+    }
+    out.push('\n');
+}
+
+/// The largest causes of a group: `other cgroups 81.0 %, exit from idle 12.1 %`.
+fn in_short(causes: &CauseShares, of_ns: u128, by: CauseGroups) -> String {
+    let shown = causes.iter().take(MAX_CAUSES);
+    let shown = shown.map(|(cause, time)| format!("{} {}", label(*cause, by), units::share_of(time.ns, of_ns).trim()));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// Appends the groups, each with its distribution and its causes.
+fn groups(summary: &CountedSummary, style: &Style, out: &mut String) {
+    let time = |ns: u64| units::duration(ns, style.unicode);
+    for group in summary.groups.iter().take(MAX_GROUPS) {
+        let name = group.name.as_ref().map_or_else(|| "(other)".to_owned(), |name| clean(name, style));
+        let total = &group.total;
+        let pieces = [
+            units::counted(total.waits, "wait"),
+            format!("{} in total", units::duration(total.sum_ns, style.unicode)),
+            format!("p50 {} {}", style.pick("≤", "<="), time(total.percentile_bound_ns(50))),
+            format!("p99 {} {}", style.pick("≤", "<="), time(total.percentile_bound_ns(99))),
+            format!("longest {}", time(total.max_ns)),
+        ];
+        let pieces: Vec<TextLine> = std::iter::once(TextLine::of(TextStyle::Title, name))
+            .chain(pieces.map(|text| TextLine::of(TextStyle::Plain, text)))
+            .collect();
+        flow(TextLine::new(), pieces, style.pick(" · ", " | "), style, out);
+        let causes = in_short(&group.causes, total.sum_ns, summary.by);
+        paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Plain, &causes, style, out);
+    }
+    if let Some(hidden) = summary.groups.len().checked_sub(MAX_GROUPS).filter(|hidden| *hidden > 0) {
+        let text = format!("{} not shown; `--json` has all", units::counted(hidden as u64, "more group"));
+        paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, &text, style, out);
+    }
+    out.push('\n');
+}
+
+/// Appends which group waited for which.
+fn pairs(summary: &CountedSummary, style: &Style, out: &mut String) {
+    if summary.pairs.is_empty() {
+        return;
+    }
+    let room = style.columns().saturating_sub(2 + 3 * FIGURE + 2);
+    let (waiting, running) = (room / 2, room - room / 2);
+    let title = format!(
+        "  {}{}{}  {}{}",
+        right("sum", FIGURE),
+        right("share", FIGURE),
+        right("waits", FIGURE),
+        left("waited", waiting, style),
+        left("for", running, style).trim_end()
+    );
+    TextLine::of(TextStyle::Dim, title).finish(style, out);
+    for pair in summary.pairs.iter().take(MAX_PAIRS) {
+        let suffix = match pair.cause {
+            CountedCause::Higher => " (higher)",
+            CountedCause::KernelThreads => " (kernel)",
+            _ => "",
+        };
+        let name = left(&end_of(&pair.waiting, waiting.saturating_sub(1), style), waiting.saturating_sub(1), style);
+        let other = end_of(&pair.running, running.saturating_sub(suffix.len()), style);
+        TextLine::of(TextStyle::Plain, "  ")
+            .and(TextStyle::Plain, right(&units::duration(pair.time.ns, style.unicode), FIGURE))
+            .and(TextStyle::Strong, right(&units::share_of(pair.time.ns, summary.all.sum_ns), FIGURE))
+            .and(TextStyle::Dim, right(&units::short(pair.time.waits), FIGURE))
+            .and(TextStyle::Plain, format!("  {name} {other}{suffix}"))
+            .finish(style, out);
+    }
+    out.push('\n');
+}
+
+/// A name in at most this many columns. Of a long one, the end is kept: paths of cgroups differ there.
+fn end_of(name: &str, columns: usize, style: &Style) -> String {
+    let name = clean(name, style);
+    if width(&name) <= columns {
+        return name;
+    }
+    let mark = style.pick("…", "...");
+    let room = columns.saturating_sub(width(mark));
+    let from = name.char_indices().map(|(at, _)| at).find(|at| width(&name[*at..]) <= room).unwrap_or(name.len());
+    format!("{mark}{}", &name[from..])
+}
+
+/// Appends what the causes are based on, and what is missing from them.
+fn division(summary: &CountedSummary, style: &Style, out: &mut String) {
+    let of_all = |cause| {
+        let found = summary.causes.iter().find(|(one, _)| *one == cause);
+        units::share_of(found.map_or(0, |(_, time)| time.ns), summary.all.sum_ns)
+    };
+    let pieces = [
+        format!("{} divided", units::counted(summary.all.waits, "wait")),
+        format!("{} in total", units::duration(summary.all.sum_ns, style.unicode)),
+        format!("{} before the last 64 switches of a CPU", of_all(CountedCause::BeforeHistory).trim()),
+    ];
+    let pieces = pieces.map(|text| TextLine::of(TextStyle::Plain, text)).into_iter().collect();
+    flow(TextLine::of(TextStyle::Dim, "causes: "), pieces, "; ", style, out);
+    let mut note =
+        |text: String| paragraph(TextLine::of(TextStyle::Dim, "note: "), TextStyle::Plain, &text, style, out);
+    if !summary.not_separated.is_empty() {
+        note(format!("this kernel does not separate {} from what ran", summary.not_separated.join(", ")));
+    }
+    if summary.groups_merged > 0 {
+        note(format!(
+            "{} merged into (other); `--max-groups` has more",
+            units::counted(summary.groups_merged, "group")
+        ));
+    }
+    if summary.pairs_lost > 0 {
+        note(format!(
+            "{} without room in the kernel's table of pairs",
+            units::counted(summary.pairs_lost, "part of a wait")
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        render::testing::report,
+        why::counted::summary::testing::{one_neighbour, totals},
+    };
+
+    #[test]
+    fn the_largest_cause_comes_first_and_lines_fit_the_terminal() {
+        let style = Style { width: 80, unicode: true, ..Style::default() };
+        let text = text(&one_neighbour(), &report(Vec::new()), &style);
+        assert!(text.starts_with("▸ other cgroups: 74.4 % of the waiting time (9.0 ms)"), "{text}");
+        assert!(text.lines().all(|line| width(line) <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_window_without_waits_has_only_its_coverage() {
+        let names =
+            crate::why::counted::summary::GroupNames { by: CauseGroups::Names, names: &crate::why::testing::TestNames };
+        let text = text(&totals(&[]).summary(&names, 1, &[]), &report(Vec::new()), &Style::default());
+        assert!(text.starts_with("causes: 0 waits divided"), "{text}");
+    }
+}

@@ -1,0 +1,218 @@
+//! The JSON document `wakelat.why-causes/1`.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::counted::evidence;
+use crate::{
+    render::{
+        Style,
+        coverage_document::CoverageDocument,
+        report_document::{OverheadDocument, WindowDocument},
+    },
+    report::Report,
+    why::counted::{
+        CauseTime, GroupTotal,
+        summary::{CauseShares, CountedCause, CountedSummary, GroupCauses, PairCauses},
+    },
+};
+
+/// Maximum number of pairs in a document.
+const MAX_PAIRS: usize = 1_000;
+
+/// Writes the causes and the report of the same window as a single line of JSON.
+///
+/// # Errors
+/// If `out` cannot be written.
+pub fn write(summary: &CountedSummary, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = serde_json::to_vec(&WhyCausesDocument::new(summary, report))?;
+    line.push(b'\n');
+    out.write_all(&line)
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WhyCausesDocument<'a> {
+    /// `wakelat.why-causes/1`.
+    #[cfg_attr(test, schemars(extend("const" = "wakelat.why-causes/1")))]
+    schema: &'static str,
+    /// As in a report.
+    kernel: &'a str,
+    /// As in a report.
+    start_unix_ns: u64,
+    /// As in a report.
+    duration_ns: u64,
+    #[serde(flatten)]
+    window: WindowDocument,
+    /// As in a report: `queued`.
+    #[cfg_attr(test, schemars(extend("const" = "queued")))]
+    from: &'static str,
+    /// What a group is: `cgroup`, `container` or `comm`.
+    #[cfg_attr(test, schemars(extend("enum" = ["cgroup", "container", "comm"])))]
+    by: &'static str,
+    /// The largest cause, in words; `null` without waits.
+    finding: Option<String>,
+    /// All waits.
+    #[serde(flatten)]
+    all: TotalDocument,
+    /// Their causes, most time first; they add up to `sum_ns`.
+    causes: Vec<CauseDocument>,
+    /// The groups that waited, the one with the most waiting time first.
+    groups: Vec<GroupDocument<'a>>,
+    /// Groups beyond `--max-groups`, which are merged into the one whose name is `null`.
+    groups_merged: u64,
+    /// Which group waited for which, most time first, at most 1,000.
+    pairs: Vec<PairDocument<'a>>,
+    /// The pairs that are not listed.
+    pairs_rest: PairsRestDocument,
+    /// Parts of waits for whose pair the kernel's table of pairs had no room.
+    pairs_lost: u64,
+    /// Causes that this kernel does not count, so that their time belongs to what ran: `interrupts`, `stolen time`,
+    /// `quota throttling`.
+    not_separated: &'a [&'static str],
+    /// As in a report.
+    coverage: CoverageDocument,
+    /// As in a report, with all its fields.
+    overhead: Option<OverheadDocument>,
+}
+
+impl<'a> WhyCausesDocument<'a> {
+    fn new(summary: &'a CountedSummary, report: &'a Report) -> Self {
+        let (listed, rest) = summary.pairs.split_at(MAX_PAIRS.min(summary.pairs.len()));
+        Self {
+            schema: "wakelat.why-causes/1",
+            kernel: &report.kernel,
+            start_unix_ns: report.start_unix_ns,
+            duration_ns: report.duration_ns,
+            window: WindowDocument::new(report),
+            from: report.from.name(),
+            by: summary.by.key().name(),
+            finding: evidence(summary, &Style::default()),
+            all: TotalDocument::new(&summary.all),
+            causes: causes(&summary.causes),
+            groups: summary.groups.iter().map(GroupDocument::new).collect(),
+            groups_merged: summary.groups_merged,
+            pairs: listed.iter().map(PairDocument::new).collect(),
+            pairs_rest: PairsRestDocument { count: rest.len(), sum_ns: rest.iter().map(|pair| pair.time.ns).sum() },
+            pairs_lost: summary.pairs_lost,
+            not_separated: &summary.not_separated,
+            coverage: CoverageDocument::new(&report.coverage),
+            overhead: report.overhead.as_ref().map(OverheadDocument::new),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct TotalDocument {
+    /// Number of waits.
+    waits: u64,
+    /// Their sum: ns.
+    sum_ns: u128,
+    /// The longest: ns.
+    max_ns: u64,
+    /// Half of the waits are at most this long; the bound is at most a quarter too high from 32 ns on.
+    p50_bound_ns: u64,
+    /// 99 % of the waits are at most this long; the bound is at most a quarter too high from 32 ns on.
+    p99_bound_ns: u64,
+}
+
+impl TotalDocument {
+    fn new(total: &GroupTotal) -> Self {
+        Self {
+            waits: total.waits,
+            sum_ns: total.sum_ns,
+            max_ns: total.max_ns,
+            p50_bound_ns: total.percentile_bound_ns(50),
+            p99_bound_ns: total.percentile_bound_ns(99),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CauseDocument {
+    /// The cause: why.md.
+    #[cfg_attr(test, schemars(extend("enum" = CountedCause::ALL.map(CountedCause::name))))]
+    cause: &'static str,
+    /// Its time: ns.
+    sum_ns: u128,
+    /// Number of waits in which it had time. A wait behind several groups counts once for each.
+    waits: u64,
+}
+
+fn causes(shares: &CauseShares) -> Vec<CauseDocument> {
+    let document = |(cause, time): &(CountedCause, CauseTime)| CauseDocument {
+        cause: cause.name(),
+        sum_ns: time.ns,
+        waits: time.waits,
+    };
+    shares.iter().map(document).collect()
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct GroupDocument<'a> {
+    /// The path of the cgroup, the ID of the container, or the name of the tasks; `null` for all other groups.
+    group: Option<&'a str>,
+    #[serde(flatten)]
+    total: TotalDocument,
+    /// The causes of its waits, most time first; they add up to `sum_ns`.
+    causes: Vec<CauseDocument>,
+}
+
+impl<'a> GroupDocument<'a> {
+    fn new(group: &'a GroupCauses) -> Self {
+        Self { group: group.name.as_deref(), total: TotalDocument::new(&group.total), causes: causes(&group.causes) }
+    }
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PairDocument<'a> {
+    /// The group that waited.
+    waiting: &'a str,
+    /// The group that ran.
+    running: &'a str,
+    #[serde(flatten)]
+    cause: CauseDocument,
+}
+
+impl<'a> PairDocument<'a> {
+    fn new(pair: &'a PairCauses) -> Self {
+        let cause = CauseDocument { cause: pair.cause.name(), sum_ns: pair.time.ns, waits: pair.time.waits };
+        Self { waiting: &pair.waiting, running: &pair.running, cause }
+    }
+}
+
+/// The pairs that are not listed.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PairsRestDocument {
+    /// Number of pairs.
+    count: usize,
+    /// Their time: ns.
+    sum_ns: u128,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{render::testing::report, report::LatencyFrom, why::counted::summary::testing::one_neighbour};
+
+    #[test]
+    fn what_is_written_is_a_line_that_is_valid_by_the_schema() {
+        let mut out = Vec::new();
+        let report = Report { from: LatencyFrom::Queued, ..report(Vec::new()) };
+        write(&one_neighbour(), &report, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!((json_schemas::assert_valid(&text), text.lines().count()), (1, 1));
+    }
+
+    /// With `WAKELAT_ACCEPT_SCHEMAS` set, the test writes the schema.
+    #[test]
+    fn the_schema_is_that_of_the_type() {
+        json_schemas::assert_current::<WhyCausesDocument>();
+    }
+}

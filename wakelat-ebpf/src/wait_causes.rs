@@ -1,0 +1,218 @@
+//! `sched_switch` with the run queue's own clock, and with a history of each CPU's switches: divides each wait that it
+//! measures into causes, and adds them up by group. The rules: [`wakelat_common::wait_division`].
+
+use aya_ebpf::{
+    Global,
+    bindings::{BPF_ANY, BPF_F_MMAPABLE},
+    btf_maps::{Array, HashMap, PerCpuArray},
+    helpers::bpf_get_smp_processor_id,
+    macros::btf_map,
+};
+use wakelat_common::{
+    cause_sums::{GroupSums, GroupSumsKey, MAX_GROUP_SUMS, MAX_PAIR_SUMS, PairKey, PairSum},
+    pending_wait::PrevState,
+    queue_clock::TaskTag,
+    wait_context::Throttling,
+    wait_division::{
+        DivisionSink, EndingWait, GroupWords, NO_WAIT, QueueInstant, RunnerSlice, SliceRing, ThrottledClock, has_group,
+        rank,
+    },
+};
+
+use crate::{
+    histogram,
+    kernel_structs::{QueuedTask, RunQueueFields},
+    switch_queue_clock::{SwitchHooks, slot_index, switch_with},
+};
+
+/// This CPU's last switches.
+#[btf_map]
+static LAST_SLICES: PerCpuArray<SliceRing, 1> = PerCpuArray::new();
+
+/// Key: the low bits of a TID. Value: how long the queue of its group had been throttled when the task left a CPU. The
+/// loader sets the number of elements, a power of two.
+#[btf_map]
+static THROTTLED_CLOCKS: Array<ThrottledClock, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+
+/// The waits of each group. Read and emptied by user space, one half at a time.
+#[btf_map]
+static GROUP_SUMS: HashMap<GroupSumsKey, GroupSums, { MAX_GROUP_SUMS as usize }> = HashMap::new();
+
+/// Which group waited while which ran. Read and emptied by user space, one half at a time.
+#[btf_map]
+static PAIR_SUMS: HashMap<PairKey, PairSum, { MAX_PAIR_SUMS as usize }> = HashMap::new();
+
+/// Key: a half. Value: this CPU's waits of groups for which [`GROUP_SUMS`] had no room.
+#[btf_map]
+static OTHER_GROUPS: PerCpuArray<GroupSums, 2> = PerCpuArray::new();
+
+/// A group without waits: the value of a new element, which is too large for the stack. Never written.
+#[btf_map]
+static NO_CAUSES: Array<GroupSums, 1> = Array::new();
+
+/// 1: groups are names of tasks; 0: cgroups.
+#[unsafe(no_mangle)]
+static GROUPS_ARE_NAMES: Global<u32> = Global::new(0);
+
+/// Handles both halves of a switch, `prev` first.
+#[inline(always)]
+pub fn switch<T: QueuedTask>(preempt: bool, prev: T, next: T) {
+    switch_with(preempt, prev, next, |queue, clock_ns| {
+        let ring = LAST_SLICES.get_ptr_mut(0)?;
+        // SAFETY: this CPU's own entry; `sched_switch` runs with interrupts off, so no other run of this program
+        // comes between.
+        let ring = unsafe { &mut *ring };
+        let now = QueueInstant { clock_ns, stolen_ns: queue.stolen_ns(), irq_ns: queue.irq_ns() };
+        // SAFETY: no arguments, no side effects.
+        Some(CauseHooks { ring, now, cpu: unsafe { bpf_get_smp_processor_id() } })
+    });
+}
+
+/// The history of this CPU, and this switch.
+struct CauseHooks {
+    ring: &'static mut SliceRing,
+    now: QueueInstant,
+    cpu: u32,
+}
+
+impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
+    #[inline(always)]
+    fn begin(&mut self, unseen: bool) {
+        self.ring.end_slice(self.now, unseen);
+        self.set_ended(NO_WAIT);
+    }
+
+    /// Notes the clock of a task that may be throttled.
+    #[inline(always)]
+    fn switch_out(&mut self, prev: T, pid: u32, leaving: PrevState) {
+        let Some(slot) = THROTTLED_CLOCKS.get_ptr_mut(slot_index(pid)) else { return };
+        let clocks = prev.clocks();
+        let is_exempt = matches!(clocks.throttling, Throttling::Exempt) || matches!(leaving, PrevState::Dead);
+        let kept = if is_exempt {
+            ThrottledClock::default()
+        } else {
+            ThrottledClock::of(TaskTag::of(prev.stack()), self.cpu, clocks.throttled_ns)
+        };
+        let [owner, clock] = kept.to_words();
+        // SAFETY: a value of the map; each word is written in one access.
+        unsafe {
+            slot.cast::<u64>().write_volatile(owner);
+            slot.cast::<u64>().add(1).write_volatile(clock);
+        }
+    }
+
+    #[inline(always)]
+    fn measured(&mut self, _: T, _: u32, latency_ns: u64) {
+        self.set_ended(latency_ns);
+    }
+
+    /// Divides the wait that has ended, if one has. Here and not where it is measured: all ways through the program meet
+    /// here, so that the verifier follows the loop once.
+    #[inline(always)]
+    fn end(&mut self, next: T, pid: u32) {
+        // SAFETY: a word of this CPU's entry, read in one access.
+        let latency_ns = unsafe { (&raw const self.ring.ended_ns).read_volatile() };
+        if latency_ns != NO_WAIT {
+            self.divide(next, pid, latency_ns);
+        }
+        self.ring.push(if pid == 0 {
+            RunnerSlice::idle(self.now)
+        } else {
+            let rank = rank(next.prio(), next.policy());
+            RunnerSlice::task(self.now, group(next), rank, next.is_kernel_thread())
+        });
+    }
+}
+
+impl CauseHooks {
+    #[inline(always)]
+    fn set_ended(&mut self, latency_ns: u64) {
+        // SAFETY: a word of this CPU's entry, written in one access.
+        unsafe { (&raw mut self.ring.ended_ns).write_volatile(latency_ns) };
+    }
+
+    /// Divides a wait of `next`, and adds its parts.
+    #[inline(always)]
+    fn divide<T: QueuedTask>(&mut self, next: T, pid: u32, latency_ns: u64) {
+        let (half, waiting) = (histogram::half(), group(next));
+        let key = GroupSumsKey { cpu: self.cpu, half, waiting };
+        let Some(sums) = sums_of(key) else { return count_undivided(half, latency_ns) };
+        // SAFETY: the element is written only by this CPU, with interrupts off. User space removes it only when no
+        // program writes to its half.
+        let sums = unsafe { &mut *sums };
+        sums.begin_wait(latency_ns);
+        let wait = EndingWait {
+            latency_ns,
+            queued_ns: self.now.clock_ns.wrapping_sub(next.last_queued_ns()),
+            throttled_ns: throttled_ns(next, pid, self.cpu),
+            rank: rank(next.prio(), next.policy()),
+        };
+        self.ring.divide(wait, &mut CauseSink { sums, key });
+    }
+}
+
+/// The group that a task counts for.
+#[inline(always)]
+fn group<T: QueuedTask>(task: T) -> GroupWords {
+    if GROUPS_ARE_NAMES.load() != 0 { task.name_words() } else { [task.cgroup_id(), 0] }
+}
+
+/// How long the task's group was throttled on this CPU since the task left it: ns; 0 if that is not known.
+#[inline(always)]
+fn throttled_ns<T: QueuedTask>(task: T, pid: u32, cpu: u32) -> u64 {
+    let Some(slot) = THROTTLED_CLOCKS.get_ptr_mut(slot_index(pid)) else { return 0 };
+    // SAFETY: a value of the map. Another task with this slot may write a word meanwhile; then the tags differ.
+    let noted = unsafe {
+        ThrottledClock::from_words([slot.cast::<u64>().read_volatile(), slot.cast::<u64>().add(1).read_volatile()])
+    };
+    if noted.is_of(TaskTag::of(task.stack()), cpu) { noted.since(task.clocks_of_wait(true).throttled_ns) } else { 0 }
+}
+
+/// The element of a group; `None` if there is no room for one.
+#[inline(always)]
+fn sums_of(key: GroupSumsKey) -> Option<*mut GroupSums> {
+    if let Some(sums) = GROUP_SUMS.get_ptr_mut(key) {
+        return Some(sums);
+    }
+    GROUP_SUMS.insert(key, NO_CAUSES.get(0)?, BPF_ANY.into()).ok()?;
+    GROUP_SUMS.get_ptr_mut(key)
+}
+
+/// Counts a wait of a group without an element, which is not divided.
+#[inline(always)]
+fn count_undivided(half: u32, latency_ns: u64) {
+    let Some(sums) = OTHER_GROUPS.get_ptr_mut(half) else { return };
+    // SAFETY: this CPU's own entry, written with interrupts off.
+    unsafe { (*sums).begin_wait(latency_ns) };
+}
+
+/// Adds the parts of a wait.
+struct CauseSink<'a> {
+    sums: &'a mut GroupSums,
+    key: GroupSumsKey,
+}
+
+impl DivisionSink for CauseSink<'_> {
+    #[inline(always)]
+    fn add(&mut self, cause: u32, running: GroupWords, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        self.sums.add(cause, ns);
+        if !has_group(cause) {
+            return;
+        }
+        let key = PairKey::new(self.key.cpu, self.key.half, cause, self.key.waiting, running);
+        let wait = self.sums.count;
+        if let Some(pair) = PAIR_SUMS.get_ptr_mut(key) {
+            // SAFETY: the element is written only by this CPU, with interrupts off.
+            unsafe { (*pair).add(ns, wait) };
+        } else {
+            let mut first = PairSum::EMPTY;
+            first.add(ns, wait);
+            if PAIR_SUMS.insert(key, first, BPF_ANY.into()).is_err() {
+                self.sums.pairs_lost += 1;
+            }
+        }
+    }
+}

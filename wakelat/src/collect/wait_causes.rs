@@ -1,0 +1,77 @@
+//! The causes of waits that the programs have counted, in two halves like the histograms.
+
+use anyhow::{Context as _, Result, anyhow};
+use aya::{
+    Ebpf, Pod,
+    maps::{HashMap, MapData, PerCpuArray, PerCpuValues},
+};
+use wakelat_common::cause_sums::{GroupSums, GroupSumsKey, PairKey, PairSum};
+use wakelat_core::why::counted::CauseTotals;
+use wakelat_kernel::btf::CauseClocks;
+
+use super::{Collector, map::take, rcu_grace_period::Quiescent};
+
+/// The sums of all CPUs.
+pub(super) struct CauseTables {
+    groups: HashMap<MapData, GroupSumsKey, GroupSums>,
+    pairs: HashMap<MapData, PairKey, PairSum>,
+    others: PerCpuArray<MapData, GroupSums>,
+    /// What was taken from the maps.
+    taken: CauseTotals,
+}
+
+impl CauseTables {
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
+        Ok(Self {
+            groups: HashMap::try_from(take(ebpf, "GROUP_SUMS")?)?,
+            pairs: HashMap::try_from(take(ebpf, "PAIR_SUMS")?)?,
+            others: PerCpuArray::try_from(take(ebpf, "OTHER_GROUPS")?)?,
+            taken: CauseTotals::default(),
+        })
+    }
+
+    /// Takes the contents of a half that no program writes to any more out of the maps.
+    pub(super) fn take_half(&mut self, half: u32, _quiet: &Quiescent) -> Result<()> {
+        const FAILED: &str = "cannot read the causes of waits";
+        let taken = &mut self.taken;
+        take_each(&mut self.groups, |key| key.half == half, |key, sums| taken.add_group(key.waiting, sums))
+            .context(FAILED)?;
+        take_each(&mut self.pairs, |key| key.half() == half, |key, sum| taken.add_pair(key, sum)).context(FAILED)?;
+        let others = self.others.get(&half, 0).context(FAILED)?;
+        if others.iter().any(|sums| sums.count > 0) {
+            others.iter().for_each(|sums| taken.add_other(sums));
+            let empty = PerCpuValues::try_from(vec![GroupSums::EMPTY; others.len()])
+                .map_err(|error| anyhow!(error).context(FAILED))?;
+            self.others.set(half, empty, 0).context(FAILED)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes all elements whose key is `wanted`, and passes them to `take`.
+fn take_each<K: Pod, V: Pod>(
+    map: &mut HashMap<MapData, K, V>,
+    wanted: impl Fn(&K) -> bool,
+    mut take: impl FnMut(&K, &V),
+) -> Result<()> {
+    // No element is removed during the walk, which would begin again. Programs may add elements meanwhile, to the
+    // other half.
+    let keys: Vec<K> = map.keys().filter(|key| key.as_ref().map_or(true, &wanted)).collect::<Result<_, _>>()?;
+    for key in keys {
+        take(&key, &map.get(&key, 0)?);
+        map.remove(&key)?;
+    }
+    Ok(())
+}
+
+impl Collector {
+    /// The causes that [`Self::take_counted`] has found since the last call; `None` if the programs do not count them.
+    pub fn take_causes(&mut self) -> Option<CauseTotals> {
+        self.causes.as_mut().map(|causes| std::mem::take(&mut causes.taken))
+    }
+
+    /// What the kernel counts that separates causes.
+    pub fn cause_clocks(&self) -> CauseClocks {
+        self.cause_clocks
+    }
+}
