@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use wakelat_tests::{
     attached, attached_every_way,
     cgroup::Hierarchy,
+    competing_threads::{Account, CompetingThread, THREADS, set_affinity},
     machine, once, procfs,
     report::{JsonGroup, JsonReport},
     suite::{self, Skip, TestOutcome},
     wakelat::{AttachCase, Wakelat, command},
-    worker::{Account, THREADS, WorkerThread, set_affinity},
     workload::{Performance, PingPong, Workload, until},
 };
 
@@ -59,7 +59,7 @@ fn each_thread_has_the_waits_that_the_kernel_counts_for_it(attach: AttachCase) -
         set_affinity([machine::one_cpu()]);
         answer.send((nix::unistd::gettid().as_raw().unsigned_abs(), Vec::new())).expect("the test has the receiver");
         asked.recv().expect("the test asks");
-        let workers: Vec<WorkerThread> = (0..THREADS).map(|_| WorkerThread::new(NAME, None)).collect();
+        let workers: Vec<CompetingThread> = (0..THREADS).map(|_| CompetingThread::new(NAME, None)).collect();
         answer.send((0, workers)).expect("the test has the receiver");
         // The thread lives as long as the test.
         _ = asked.recv();
@@ -71,8 +71,8 @@ fn each_thread_has_the_waits_that_the_kernel_counts_for_it(attach: AttachCase) -
     let wakelat = hist(attach, &[&QUEUED, &["--by", "tid", "--comm", NAME]]);
     ask.send(()).expect("the creator is waiting");
     let (_, workers) = answers.recv().expect("the creator answers");
-    workers.iter().for_each(WorkerThread::begin);
-    workers.iter().for_each(WorkerThread::finish);
+    workers.iter().for_each(CompetingThread::begin);
+    workers.iter().for_each(CompetingThread::finish);
     until("the creator is blocked", || procfs::is_blocked(creator));
     let report = wakelat.report();
     let kernel: BTreeMap<u32, Account> = (workers.iter().map(|worker| (worker.tid, Account::of(worker.tid))))

@@ -5,11 +5,12 @@ use std::{sync::mpsc::channel, thread};
 
 use nix::unistd::gettid;
 use wakelat_tests::{
-    attached, attached_every_mode, machine, procfs,
+    attached, attached_every_mode,
+    competing_threads::{Account, CompetingThread, ROUNDS, THREADS, accounts, pinned, set_affinity},
+    machine, procfs,
     report::{JsonReport, JsonSwitchIns},
     suite::{self, Skip, TestOutcome},
     wakelat::{AttachCase, Wakelat, command},
-    worker::{Account, ROUNDS, THREADS, WorkerThread, accounts, pinned, set_affinity},
     workload::{Hogs, Workload, until},
 };
 
@@ -50,8 +51,8 @@ fn counts_and_sums_are_those_of_the_kernel(attach: AttachCase) -> TestOutcome {
     let before = accounts(&workers);
     let wakelat =
         Wakelat::hist(attach, &["--from", "queued", "--class", "wakeup,new,preempted", "--comm", "wl-queued"]);
-    workers.iter().for_each(WorkerThread::begin);
-    workers.iter().for_each(WorkerThread::finish);
+    workers.iter().for_each(CompetingThread::begin);
+    workers.iter().for_each(CompetingThread::finish);
     let report = wakelat.report();
     assert_is_the_account(&report, accounts(&workers) - before);
     let terms = switch_ins(&report);
@@ -72,7 +73,7 @@ fn new_threads_are_known_from_their_first_wait(attach: AttachCase) -> TestOutcom
         set_affinity([machine::one_cpu()]);
         number.send(gettid().as_raw().unsigned_abs()).expect("the test has the receiver");
         for () in asking {
-            let workers: Vec<WorkerThread> = (0..THREADS).map(|_| WorkerThread::new(NAME, None)).collect();
+            let workers: Vec<CompetingThread> = (0..THREADS).map(|_| CompetingThread::new(NAME, None)).collect();
             answer.send(workers).expect("the test has the receiver");
         }
     };
@@ -83,8 +84,8 @@ fn new_threads_are_known_from_their_first_wait(attach: AttachCase) -> TestOutcom
     let wakelat = Wakelat::hist(attach, &["--from", "queued", "--class", "wakeup,new,preempted", "--comm", NAME]);
     asked.send(()).expect("the creator is waiting");
     let workers = workers.recv().expect("the creator answers");
-    workers.iter().for_each(WorkerThread::begin);
-    workers.iter().for_each(WorkerThread::finish);
+    workers.iter().for_each(CompetingThread::begin);
+    workers.iter().for_each(CompetingThread::finish);
     until("the creator is blocked", || procfs::is_blocked(creator));
     let report = wakelat.report();
     assert_is_the_account(&report, accounts(&workers) + Account::of(creator) - before);
@@ -98,7 +99,7 @@ fn every_switch_in_is_accounted_for_in_each_window(attach: AttachCase) -> TestOu
     let mut arguments = vec!["hist", "--json", "--from", "queued", "--class", "preempted", "200ms", "3"];
     arguments.extend(attach.arguments());
     let wakelat = Wakelat::measuring(command(&arguments));
-    let worker = WorkerThread::new("wl-queued-win", None);
+    let worker = CompetingThread::new("wl-queued-win", None);
     worker.begin();
     let ended = wakelat.end();
     assert!(ended.status.success(), "{ended:#?}");
@@ -116,8 +117,8 @@ fn a_filter_selects_every_wait_of_its_thread(attach: AttachCase) -> TestOutcome 
     let before = Account::of(wanted.tid);
     let tid = wanted.tid.to_string();
     let wakelat = Wakelat::hist(attach, &["--from", "queued", "--class", "runqueue", "--tid", &tid]);
-    workers.iter().for_each(WorkerThread::begin);
-    workers.iter().for_each(WorkerThread::finish);
+    workers.iter().for_each(CompetingThread::begin);
+    workers.iter().for_each(CompetingThread::finish);
     let report = wakelat.report();
     assert_is_the_account(&report, Account::of(wanted.tid) - before);
     let terms = switch_ins(&report);

@@ -63,14 +63,14 @@ impl Sum for Account {
 }
 
 /// A thread that works on request, and is blocked otherwise.
-pub struct WorkerThread {
+pub struct CompetingThread {
     /// Its TID.
     pub tid: u32,
     asked: Sender<()>,
     done: Receiver<()>,
 }
 
-impl WorkerThread {
+impl CompetingThread {
     /// Starts a thread called `name`, which waits for the first request: on `cpu` if that is given.
     pub fn new(name: &str, cpu: Option<usize>) -> Self {
         let (asked, asking) = channel::<()>();
@@ -123,15 +123,15 @@ pub fn set_affinity(cpus: impl IntoIterator<Item = usize>) {
 }
 
 /// [`THREADS`] threads called `name`, which wait for the first request on a CPU each: the last part of that wait is all of it.
-pub fn pinned(name: &str) -> Vec<WorkerThread> {
+pub fn pinned(name: &str) -> Vec<CompetingThread> {
     let cpus = machine::cpus();
-    let workers: Vec<WorkerThread> =
-        cpus.iter().cycle().take(THREADS).map(|cpu| WorkerThread::new(name, Some(*cpu))).collect();
-    workers.iter().for_each(WorkerThread::until_blocked);
+    let workers: Vec<CompetingThread> =
+        cpus.iter().cycle().take(THREADS).map(|cpu| CompetingThread::new(name, Some(*cpu))).collect();
+    workers.iter().for_each(CompetingThread::until_blocked);
     workers
 }
 
 /// What the kernel has counted for all of them, which must be blocked.
-pub fn accounts(workers: &[WorkerThread]) -> Account {
+pub fn accounts(workers: &[CompetingThread]) -> Account {
     workers.iter().map(|worker| Account::of(worker.tid)).sum()
 }
