@@ -34,7 +34,7 @@ pub fn is_emulated() -> bool {
 /// time: the host may then stop it between any two instructions for milliseconds.
 pub fn has_own_time() -> bool {
     // Set by `cargo xtask vm`.
-    !is_emulated() || std::env::var_os("WAKELAT_VM").is_some_and(|mode| mode != "smp")
+    !is_emulated() || std::env::var_os("WAKELAT_VM").is_some_and(|mode| mode == "deterministic" || mode == "counted")
 }
 
 /// Whether the kernel is built with PREEMPT_RT, where a task may sleep for a spinlock: a block and a

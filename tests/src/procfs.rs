@@ -164,3 +164,8 @@ pub fn map_bytes(pid: u32) -> u64 {
     }
     maps.values().sum()
 }
+/// The most memory that process `pid` has had resident: bytes (`VmHWM`, Documentation/filesystems/proc.rst).
+pub fn peak_resident_bytes(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_else(|e| panic!("process {pid}: {e}"));
+    field(&status, "\nVmHWM:") * 1024
+}

@@ -72,6 +72,8 @@ pub(crate) enum Modes {
     Deterministic,
     /// Two CPUs that take turns, time counted in instructions
     Counted,
+    /// 160 CPUs, the host's time
+    Large,
     /// Smp and deterministic, one after the other
     Both,
     /// Deterministic, twice; the output must be identical
@@ -84,6 +86,7 @@ impl Modes {
             Self::Smp => &[BootPlan::Once(TimeMode::Smp)],
             Self::Deterministic => &[BootPlan::Once(TimeMode::Deterministic)],
             Self::Counted => &[BootPlan::Once(TimeMode::Counted)],
+            Self::Large => &[BootPlan::Once(TimeMode::Large)],
             Self::Both => &[BootPlan::Once(TimeMode::Smp), BootPlan::Once(TimeMode::Deterministic)],
             Self::Repeated => &[BootPlan::Twice],
         }

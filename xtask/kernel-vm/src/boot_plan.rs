@@ -18,10 +18,11 @@ impl BootPlan {
     /// about the same time.
     pub const fn start_order(self) -> usize {
         match self {
-            Self::Once(TimeMode::Deterministic) => 0,
-            Self::Twice => 1,
-            Self::Once(TimeMode::Smp) => 2,
-            Self::Once(TimeMode::Counted) => 3,
+            Self::Once(TimeMode::Large) => 0,
+            Self::Once(TimeMode::Deterministic) => 1,
+            Self::Twice => 2,
+            Self::Once(TimeMode::Smp) => 3,
+            Self::Once(TimeMode::Counted) => 4,
         }
     }
 

@@ -32,6 +32,8 @@ const COUNTED: &str = "tsc=reliable nokaslr damon_stat.enabled=N";
 pub enum TimeMode {
     /// Two CPUs and the host's time: for counts, races and cross-checks. Latencies are noise.
     Smp,
+    /// 160 CPUs and the host's time: for counts and memory on a large machine. Takes 12 GiB of memory.
+    Large,
     /// One CPU and time counted in instructions: runs are bit for bit identical, latencies are exact.
     Deterministic,
     /// Two CPUs that take turns, and time counted in instructions: for causes of waits that need two.
@@ -39,10 +41,35 @@ pub enum TimeMode {
     Counted,
 }
 
+impl TimeMode {
+    /// Whether time is counted in instructions.
+    pub const fn is_counted(self) -> bool {
+        matches!(self, Self::Deterministic | Self::Counted)
+    }
+
+    /// Number of CPUs of a guest.
+    pub const fn cpus(self) -> u32 {
+        match self {
+            Self::Smp | Self::Counted => 2,
+            Self::Large => 160,
+            Self::Deterministic => 1,
+        }
+    }
+
+    /// Memory of a guest: MiB.
+    pub const fn memory_mib(self) -> u32 {
+        match self {
+            Self::Smp | Self::Deterministic | Self::Counted => 1024,
+            Self::Large => 12 * 1024,
+        }
+    }
+}
+
 impl fmt::Display for TimeMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Smp => "smp",
+            Self::Large => "large",
             Self::Deterministic => "deterministic",
             Self::Counted => "counted",
         })
@@ -116,15 +143,16 @@ pub enum BootEnd {
 impl VirtualMachine<'_> {
     /// QEMU's arguments.
     pub fn arguments(&self) -> Vec<String> {
-        let counted = self.mode != TimeMode::Smp;
+        let counted = self.mode.is_counted();
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| word.to_string()));
         // `microvm` would boot faster, but one boot in twenty hung.
-        add(&["-M", "q35", "-m", "1024", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+        add(&["-M", "q35", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+        add(&["-m", &self.mode.memory_mib().to_string()]);
         add(&["-accel", if self.accel == Accel::Kvm && !counted { "kvm" } else { "tcg,thread=single" }]);
         // Five-level page tables are slow to emulate, and older kernels take a different path with them.
         add(&["-cpu", "max,la57=off"]);
-        add(&["-smp", if self.mode == TimeMode::Deterministic { "1" } else { "2" }]);
+        add(&["-smp", &self.mode.cpus().to_string()]);
         if counted {
             add(&["-icount", "shift=2,sleep=off", "-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", "1"]);
         }
@@ -149,8 +177,8 @@ impl VirtualMachine<'_> {
             (TimeMode::Deterministic, _) => COUNTED.to_owned(),
             // The init starts the other CPU, because not every kernel can if the CPUs take turns.
             (TimeMode::Counted, _) => format!("{COUNTED} maxcpus=1"),
-            (TimeMode::Smp, Accel::Tcg) => format!("tsc=reliable tsc_early_khz={}", self.tsc_khz),
-            (TimeMode::Smp, Accel::Kvm) => "tsc=reliable".to_owned(),
+            (TimeMode::Smp | TimeMode::Large, Accel::Tcg) => format!("tsc=reliable tsc_early_khz={}", self.tsc_khz),
+            (TimeMode::Smp | TimeMode::Large, Accel::Kvm) => "tsc=reliable".to_owned(),
         };
         format!(
             "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic softlockup_panic=1 {clock} \
@@ -287,7 +315,7 @@ mod tests {
 
     #[test]
     fn tcg_is_always_single_threaded() {
-        for mode in [TimeMode::Smp, TimeMode::Deterministic, TimeMode::Counted] {
+        for mode in [TimeMode::Smp, TimeMode::Large, TimeMode::Deterministic, TimeMode::Counted] {
             let arguments = machine(mode, Accel::Tcg).arguments().join(" ");
             assert!(arguments.contains("-accel tcg,thread=single "), "{arguments}");
         }

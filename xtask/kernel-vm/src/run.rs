@@ -133,10 +133,25 @@ fn plan(
             name: spec.to_string(),
             plan,
             task,
-            kernel: kernel.clone(),
+            kernel: enough_memory(plan.mode()).and(kernel.clone()),
         })
     });
     Ok(guests.collect())
+}
+
+/// Fails if the host has too little memory for a guest of this mode, with the reason.
+fn enough_memory(mode: TimeMode) -> Result<(), String> {
+    let needed_mib = u64::from(mode.memory_mib());
+    let info = fs::read_to_string("/proc/meminfo").map_err(|why| format!("cannot read `/proc/meminfo`: {why}"))?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let available_mib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024;
+    if available_mib >= needed_mib {
+        return Ok(());
+    }
+    Err(format!(
+        "a guest with {} CPUs needs {needed_mib} MiB of memory, {available_mib} MiB are available",
+        mode.cpus()
+    ))
 }
 
 fn skipped(planned: Vec<PlannedGuest>) -> Vec<VmRow> {

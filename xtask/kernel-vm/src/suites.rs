@@ -43,6 +43,9 @@ const DETERMINISTIC: &[&str] = &[
 /// Tests of waits that have a known length and need a second CPU.
 const COUNTED: &[&str] = &["why:either_cpu", "why:on_an_idle_cpu", "why:from_another_cpu", "why:on_other_cpus"];
 
+/// What grows with the number of CPUs.
+const LARGE: &[&str] = &["large", "queue_clock:of_the_kernel_btf"];
+
 /// The suites of a boot plan: what depends on the kernel, as far as it is worth its time under emulation on
 /// every kernel of the list. `suite:text` runs only the tests with `text` in their names; a suite that is
 /// not built is not run. Each program has one body for all ways to attach it, so one or two of them are
@@ -54,6 +57,7 @@ pub fn of(plan: BootPlan) -> Vec<&'static str> {
         BootPlan::Once(TimeMode::Smp) => [SHORT, TRIGGERS, TRACERS].concat(),
         BootPlan::Once(TimeMode::Deterministic) => DETERMINISTIC.to_vec(),
         BootPlan::Once(TimeMode::Counted) => COUNTED.to_vec(),
+        BootPlan::Once(TimeMode::Large) => LARGE.to_vec(),
         // Prints everything that a user sees.
         BootPlan::Twice => vec!["reports"],
     }

@@ -70,6 +70,10 @@ pub fn full(spec: &KernelSpec, all: &[KernelSpec]) -> Vec<Job> {
     if kernels::one_of_each_series(all).contains(spec) {
         jobs.push(whole(BootPlan::Once(TimeMode::Counted)));
     }
+    // The newest kernel without the tracers: what grows with the CPUs is the same in all kernels.
+    if kernels::newest_of(Flavour::Cloud, all) == Some(spec) {
+        jobs.push(whole(BootPlan::Once(TimeMode::Large)));
+    }
     // The newest kernel with tracers, which only RT kernels have.
     if kernels::newest_of(Flavour::Rt, all) == Some(spec) {
         jobs.push(whole(BootPlan::Twice));
@@ -126,5 +130,6 @@ mod tests {
         let with = |mode: &str| all.iter().filter(|modes| modes.iter().any(|known| known == mode)).count();
         assert_eq!(with("counted"), kernels::one_of_each_series(KERNELS).len());
         assert_eq!(with("repeated"), 1);
+        assert_eq!(with("large"), 1);
     }
 }
