@@ -61,7 +61,9 @@ fn queue_switch(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_switch")]
 fn cause_switch(ctx: BtfTracePointContext) -> i32 {
     let preempt = ctx.arg::<u64>(0) as u8 != 0;
-    wait_causes::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)));
+    program_run_timer::run(ProgramKind::Switch, || {
+        wait_causes::switch(preempt, Task::<Direct>::new(ctx.arg(1)), Task::<Direct>::new(ctx.arg(2)))
+    });
     0
 }
 
