@@ -13,7 +13,7 @@ use nix::{
     unistd::{Pid, gettid},
 };
 
-use crate::{machine, procfs, workload::until};
+use crate::{machine, procfs, report::JsonSwitchIns, workload::until};
 
 /// Threads that are more than the CPUs, so that they preempt each other and migrate while they wait.
 pub const THREADS: usize = 8;
@@ -37,6 +37,27 @@ impl Account {
         let line = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let fields: Vec<u64> = line.split_whitespace().map(|field| field.parse().expect("a number")).collect();
         Self { waits: fields[2], waited_ns: fields[1] }
+    }
+
+    /// Asserts that `accounted` has all waits that the kernel has counted, to the ns.
+    ///
+    /// A switch that the machine hides from its tracepoints is noticed when its thread is next switched out. So if the
+    /// machine hid the last time that a thread ran, its waits for that are missing. Each is between two switches that
+    /// were not seen, and the kernel counts those for each CPU.
+    ///
+    /// # Panics
+    /// If it has more or fewer waits.
+    pub fn assert_is(self, accounted: Self, terms: &JsonSwitchIns) {
+        // Old kernels also count a wait that they do not time (5.10, `sched_info_arrive()`, kernel/sched/stats.h).
+        let complete = accounted.waits..=accounted.waits + terms.not_timed;
+        if self.waited_ns == accounted.waited_ns && complete.contains(&self.waits) {
+            return;
+        }
+        let missing = self.waits.saturating_sub(accounted.waits);
+        assert!(
+            missing > 0 && 2 * missing <= terms.unseen_switches && accounted.waited_ns <= self.waited_ns,
+            "{accounted:?}, by the kernel {self:?}: {terms:?}"
+        );
     }
 }
 

@@ -22,6 +22,10 @@ const FUNCTIONS: [&str; 6] = [
 /// patch it.
 const PATCHING: [&str; 2] = ["do_sync_core", "text_poke"];
 
+/// Size of the buffer of each CPU: KiB. Tasks that wake each other on two idle CPUs call the other one some 20,000 times
+/// a second, and each call takes 40 bytes.
+const BUFFER_KIB: &str = "32768";
+
 /// A recording of function calls on other CPUs. Dropping it removes the instance.
 pub struct RemoteCalls {
     instance: String,
@@ -59,6 +63,7 @@ impl RemoteCalls {
         fs::create_dir(tracefs::path(&instance)).expect("an instance can be made");
         let calls = Self { instance };
         tracefs::append(&calls.file("trace_clock"), "mono");
+        tracefs::append(&calls.file("buffer_size_kb"), BUFFER_KIB);
         if has_event {
             tracefs::append(&calls.file(&format!("{EVENT}/enable")), "1");
         } else {

@@ -65,9 +65,10 @@ const OF_PAUSE: f64 = 3.0;
 const CAPACITY_ROUNDS: f64 = 1.8;
 /// The next period may cost this many times the expectation.
 const MARGIN: f64 = 1.2;
-/// The limit holds over the whole run from this time on: ns. The bucket therefore starts with the part of the
-/// limit that does not flow in within this time.
+/// The limit holds over the whole run from this time on: ns. Of what it allows until then, a smaller part is used
+/// than later: the programs are not in the caches yet, and what user space does at first is only seen afterwards.
 const FIRST_NS: f64 = 1e9;
+const IN_FIRST: f64 = 0.6;
 /// Price of a run before one was timed, and of reading its record: ns each, more than on most machines that are not
 /// emulated.
 const FIRST_PRICE_NS: f64 = 300.0;
@@ -180,7 +181,7 @@ impl OverheadLimit {
             needed: 0.0,
         };
         let debited_ns = limit.programs_ns(&now);
-        let tokens = (limit.limit * IN_WINDOW_NS / WINDOW_NS - limit.inflow()) * FIRST_NS;
+        let tokens = (limit.limit * IN_FIRST - limit.inflow()) * FIRST_NS;
         Self { tokens, debited_ns, ..limit }
     }
 
