@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use wakelat_tests::{
-    attached, attached_every_way,
+    attached,
     cgroup::Hierarchy,
     competing_threads::{Account, CompetingThread, THREADS, set_affinity},
     machine, once, procfs,
@@ -15,15 +15,15 @@ use wakelat_tests::{
 };
 
 fn main() {
-    let types =
-        attached![each_thread_has_the_waits_that_the_kernel_counts_for_it, a_cgroup_has_the_waits_of_its_processes];
-    let every_way = attached_every_way![
+    let attached = attached![
+        each_thread_has_the_waits_that_the_kernel_counts_for_it,
+        a_cgroup_has_the_waits_of_its_processes,
         groups_of_the_kernel_have_the_counts_of_those_of_samples,
         waits_without_room_for_their_group_are_other,
-        each_window_has_its_own_groups,
+        each_window_has_its_own_groups
     ];
     let once = once![top_needs_samples_only_for_other_keys];
-    suite::main(types.into_iter().chain(every_way).chain(once));
+    suite::main(attached.into_iter().chain(once));
 }
 
 const QUEUED: [&str; 4] = ["--from", "queued", "--class", "runqueue"];
@@ -99,8 +99,7 @@ fn each_thread_has_the_waits_that_the_kernel_counts_for_it(attach: AttachCase) -
 }
 
 fn groups_of_the_kernel_have_the_counts_of_those_of_samples(attach: AttachCase) -> TestOutcome {
-    let keys = if attach == AttachCase::Classic { "cpu,class,tid,comm" } else { "cpu,class,cgroup,pid,tid,comm" };
-    let by = ["--by", keys, "--comm", "wl-p?ng", "--class", "wakeup,new"];
+    let by = ["--by", "cpu,class,cgroup,pid,tid,comm", "--comm", "wl-p?ng", "--class", "wakeup,new"];
     let mut staged = ping_pong().stage();
     let samples = hist(attach, &[&by, &["--mode", "samples"]]);
     let counted = hist(attach, &[&by, &["--mode", "aggregate"]]);

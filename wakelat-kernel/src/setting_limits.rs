@@ -28,6 +28,8 @@ pub struct Machine {
     pub page_bytes: u32,
     /// The mounts that this process sees.
     pub mounts: Vec<Mount>,
+    /// Whether the kernel publishes its BTF.
+    pub publishes_btf: bool,
     /// Whether this process is in the initial PID namespace, and so sees the same IDs as the BPF programs.
     pub first_pid_namespace: bool,
 }
@@ -55,6 +57,7 @@ impl Machine {
             threads: threads(&read(&roots.proc.join("loadavg"))?).context("cannot parse `/proc/loadavg`")?,
             page_bytes: u32::try_from(rustix::param::page_size()).context("the page size is out of range")?,
             mounts: mounts::parse(&mountinfo),
+            publishes_btf: roots.sys.join("kernel/btf/vmlinux").exists(),
             first_pid_namespace: privilege::first_pid_namespace(&roots),
             roots,
         })

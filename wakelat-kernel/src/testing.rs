@@ -39,6 +39,7 @@ pub fn arbitrary() -> (tempfile::TempDir, Machine) {
         threads: 300,
         page_bytes: 4096,
         mounts: mounts::parse(&mountinfo),
+        publishes_btf: true,
         first_pid_namespace: true,
     };
     (directory, machine)

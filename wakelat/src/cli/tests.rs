@@ -83,15 +83,28 @@ fn the_kernel_aggregates_if_no_samples_are_needed() {
         ("wakelat top --by waker", Mode::Samples),
         ("wakelat top --max-overhead 1%", Mode::Samples),
         ("wakelat trace", Mode::Samples),
+        ("wakelat hist --attach classic --by cpu,class", Mode::Aggregate),
+        ("wakelat hist --attach classic --by tid", Mode::Samples),
     ] {
         assert_eq!(config(line).mode, mode, "{line}");
     }
     for (line, why) in [
         ("wakelat top --mode aggregate --by tid,waker", "`--by waker` needs a record"),
         ("wakelat hist --mode aggregate --threshold 1ms --on-threshold stop", "`--on-threshold` needs each wait"),
+        ("wakelat hist --mode aggregate --attach classic --by cpu,tid", "with classic tracepoints, `--by tid` needs"),
     ] {
         let (error, code) = refused(line, |_| {});
         assert!(error.contains(why) && code == 2, "{error}");
+    }
+}
+
+#[test]
+fn a_kernel_without_btf_aggregates_only_by_cpu_and_class() {
+    let (_directory, mut machine) = testing::arbitrary();
+    machine.publishes_btf = false;
+    for (line, mode) in [("wakelat hist --by cpu,class", Mode::Aggregate), ("wakelat top", Mode::Samples)] {
+        let Ok(Command::Hist(config) | Command::Top(config, _)) = read(line, &machine) else { panic!("{line}") };
+        assert_eq!(config.mode, mode, "{line}");
     }
 }
 

@@ -160,7 +160,7 @@ impl Config {
             return Err(ConfigError::usage("--from", why));
         }
         (self.by, self.max_groups) = (grouping.by, grouping.max_groups);
-        self.mode = aggregation_mode::mode(grouping.mode, self)?;
+        self.mode = aggregation_mode::mode(grouping.mode, self, machine.publishes_btf)?;
         if self.by.contains(&Key::Component) { self.check_can_record_events() } else { Ok(()) }
     }
 
@@ -240,7 +240,7 @@ impl Config {
         };
         self.max_groups = grouping.max_groups;
         // Waits have no other groups than their classes: the causes are counted separately.
-        self.mode = aggregation_mode::mode(grouping.mode, self)?;
+        self.mode = aggregation_mode::mode(grouping.mode, self, machine.publishes_btf)?;
         Ok(groups)
     }
 

@@ -68,7 +68,7 @@ const MARGIN: f64 = 1.2;
 /// The limit holds over the whole run from this time on: ns. Of what it allows until then, a smaller part is used
 /// than later: the programs are not in the caches yet, and what user space does at first is only seen afterwards.
 const FIRST_NS: f64 = 1e9;
-const IN_FIRST: f64 = 0.6;
+const IN_FIRST: f64 = 0.5;
 /// Price of a run before one was timed, and of reading its record: ns each, more than on most machines that are not
 /// emulated.
 const FIRST_PRICE_NS: f64 = 300.0;
