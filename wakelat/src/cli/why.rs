@@ -94,12 +94,12 @@ impl WhyFlags {
         machine: impl FnOnce() -> Result<Machine, CliError>,
     ) -> Result<Command, CliError> {
         if given("from") && self.common.filter.from != FromEvent::Queued {
-            let why = "`why --mode aggregate` uses the run queue's own clock, `queued`, with which one program sees \
-                       what ran; leave out `--from`, or use `--mode samples`";
+            let why = "`why --mode aggregate` uses the run queue's own clock, `queued`, with which one program finds \
+                       the causes; leave out `--from`, or use `--mode samples`";
             return Err(CliError::Usage(format!("`--from`: {why}")));
         }
         if let Some(flag) = ["worst", "details", "collect", "stacks", "folded"].into_iter().find(|flag| given(flag)) {
-            let why = "`why --mode aggregate` keeps sums, and no single waits; leave it out, or use `--mode samples`";
+            let why = "`why --mode aggregate` keeps only sums, no single waits; leave it out, or use `--mode samples`";
             return Err(CliError::Usage(format!("`--{flag}`: {why}")));
         }
         let machine = machine()?;
@@ -121,7 +121,7 @@ impl WhyFlags {
         }
         if let Some(input) = &self.input {
             if self.grouping.mode == ModeChoice::Aggregate {
-                let why = "`aggregate` counts causes in the kernel, not those of a recording; leave out `--mode`";
+                let why = "`aggregate` needs a live kernel and cannot read a recording; leave out `--mode`";
                 return Err(CliError::Usage(format!("`--mode`: {why}")));
             }
             let (grouping, output) = (self.grouping.config(&[])?, self.common.output.config()?);

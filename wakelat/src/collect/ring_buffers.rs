@@ -110,7 +110,7 @@ impl UnmappedRings {
         /// Threads that wait at the same time share grace periods.
         const THREADS: usize = 32;
         let Map::ArrayOfMaps(table) = take(ebpf, "RINGS")? else {
-            return Err(anyhow!("the map `RINGS` is no array of maps"));
+            return Err(anyhow!("the map `RINGS` of the BPF object is not an array of maps"));
         };
         let table = table.fd().as_fd();
         let entries: Vec<(u32, BorrowedFd<'_>)> =
@@ -124,7 +124,7 @@ impl UnmappedRings {
             let result = meanwhile(ebpf);
             for thread in threads {
                 let put = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")));
-                put.context("cannot give the BPF programs their ring buffers")?;
+                put.context("cannot register the ring buffers with the BPF programs")?;
             }
             result
         })

@@ -151,7 +151,7 @@ fn groups(summary: &CountedSummary, style: &Style, out: &mut String) {
         paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Plain, &causes, style, out);
     }
     if let Some(hidden) = summary.groups.len().checked_sub(MAX_GROUPS).filter(|hidden| *hidden > 0) {
-        let text = format!("{} not shown; `--json` has all", units::counted(hidden as u64, "more group"));
+        let text = format!("{} not shown; `--json` lists them", units::counted(hidden as u64, "more group"));
         paragraph(TextLine::of(TextStyle::Dim, "  "), TextStyle::Dim, &text, style, out);
     }
     out.push('\n');
