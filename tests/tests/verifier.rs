@@ -51,8 +51,8 @@ fn every_program_passes_the_verifier() -> TestOutcome {
     // The harness has begun a line with the test's name.
     println!();
     for attach in AttachCase::ALL {
-        // Records of classic tracepoints have neither process nor cgroup.
-        let groups = if attach == AttachCase::Classic { "tid,comm,cpu" } else { "tid,pid,comm,cgroup,cpu" };
+        // With classic tracepoints, waits are aggregated in the kernel only by class and CPU.
+        let groups = if attach == AttachCase::Classic { "class,cpu" } else { "tid,pid,comm,cgroup,cpu" };
         // Aggregated in the kernel, by class and by group, and as samples with all their fields.
         for more in [&[][..], &["--by", groups, "--mode", "aggregate"], &["--by", "waker"]] {
             let arguments = ["hist", "-d", "1ms", "--class", "wakeup,new,preempted", "--attach", attach.name()];
