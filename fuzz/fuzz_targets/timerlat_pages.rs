@@ -13,15 +13,15 @@
 use libfuzzer_sys::fuzz_target;
 use wakelat_core::{
     render::Style,
-    timerlat::{
+    osnoise_tracers::{
         osnoise_summary::NoiseSummary,
         record::TimerlatRecord,
         render,
         summary::{TimerlatSummaryBuilder, TimerlatSummaryOptions},
     },
 };
-use wakelat_kernel::format::EventFormat;
-use wakelat_tracefs::tracer::{clock::LocalClock, layout::Layouts, page::PageLayout, trace_text};
+use wakelat_kernel::event_format::EventFormat;
+use wakelat_tracefs::osnoise_tracers::{clock::LocalClock, layout::Layouts, page::PageLayout, trace_text_writer};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut rest = bytes;
@@ -57,7 +57,7 @@ fuzz_target!(|bytes: &[u8]| {
         for (at_ns, record) in read.records {
             let Some(decoded) = layouts.decode(cpu, at_ns, record, &mut clock) else { continue };
             let record = TimerlatRecord { at_ns, cpu, task: None, event: decoded.event };
-            trace_text::write(&record, &mut std::io::sink()).expect("io::sink() accepts all writes");
+            trace_text_writer::write(&record, &mut std::io::sink()).expect("io::sink() accepts all writes");
             noise.push(&record);
             for one in builder.push(record) {
                 let sum: u128 = one.shares.iter().map(|share| u128::from(share.ns)).sum();

@@ -9,7 +9,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wakelat_core::render::Style;
-use wakelat_core::timerlat::{
+use wakelat_core::osnoise_tracers::{
     osnoise_summary::NoiseSummary,
     render::{self, LatencyDisplay},
     summary::{TimerlatSummaryBuilder, TimerlatSummaryOptions},

@@ -14,10 +14,11 @@ pub mod group;
 pub mod histogram;
 pub mod osnoise_tracers;
 pub mod pending_wait;
+pub mod program_run_budget;
 pub mod program_runs;
 pub mod queue_clock;
 #[cfg(feature = "user")]
-pub mod record;
+pub mod record_bytes;
 pub mod sample;
 pub mod stack;
 pub mod task_sampling;
@@ -51,7 +52,7 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::histogram::Histogram {}
     // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::task_sampling::CpuRuns {}
+    unsafe impl aya::Pod for crate::program_run_budget::CpuRuns {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::program_runs::ProgramRuns {}
     // SAFETY: repr(C), integers only, without padding.

@@ -7,22 +7,6 @@
 /// The largest sampling shift: one task in 32,768.
 pub const MAX_SAMPLING_SHIFT: u8 = 15;
 
-/// Number of program runs that a CPU takes at once from the budget that all CPUs share, so that few runs
-/// have to access the shared cache line.
-pub const RUNS_PER_BATCH: i64 = 32;
-
-/// Runs of all programs on one CPU, under a limit.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct CpuRuns {
-    /// Runs that measured, since the start.
-    pub measured: u64,
-    /// Runs after the programs had stopped.
-    pub stopped: u64,
-    /// Runs that this CPU has taken from the budget and not used yet.
-    pub reserved: i64,
-}
-
 /// Whether thread `pid` is sampled at `shift`, in the run with `seed`.
 #[inline(always)]
 pub const fn is_sampled(pid: u32, seed: u64, shift: u8) -> bool {

@@ -3,7 +3,7 @@
 
 use wakelat_common::{
     Class, Sample,
-    record::{self, FromBytes},
+    record_bytes::{self, FromBytes},
     sample::{CPU_UNKNOWN, DELIVERY_UNKNOWN, KIND_SAMPLE},
 };
 
@@ -70,7 +70,7 @@ pub fn decode(record: &[u8]) -> Result<Wait, DecodeError> {
 /// # Errors
 /// If it has more or fewer bytes than a `T`.
 pub(crate) fn read<T: FromBytes>(record: &[u8]) -> Result<T, DecodeError> {
-    record::read(record).ok_or(DecodeError::Length { found: record.len(), expected: size_of::<T>() })
+    record_bytes::read(record).ok_or(DecodeError::Length { found: record.len(), expected: size_of::<T>() })
 }
 
 /// Converts a sample to user terms.
@@ -113,7 +113,7 @@ pub(crate) fn known_cpu(cpu: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use wakelat_common::record::bytes;
+    use wakelat_common::record_bytes::bytes;
 
     use super::*;
 

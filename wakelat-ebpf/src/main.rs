@@ -55,17 +55,17 @@ mod switch_queue_clock;
 #[cfg(target_arch = "bpf")]
 mod switch_waits;
 #[cfg(target_arch = "bpf")]
-mod task_iter;
-#[cfg(target_arch = "bpf")]
 mod task_sampling;
 #[cfg(target_arch = "bpf")]
 mod task_table;
 #[cfg(target_arch = "bpf")]
+mod throttle_steal_clocks;
+#[cfg(target_arch = "bpf")]
 mod wait_causes;
 #[cfg(target_arch = "bpf")]
-mod wait_clocks;
-#[cfg(target_arch = "bpf")]
 mod wait_record;
+#[cfg(target_arch = "bpf")]
+mod waiting_tasks;
 #[cfg(target_arch = "bpf")]
 mod wakeup;
 #[cfg(target_arch = "bpf")]

@@ -4,7 +4,8 @@ use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use wakelat_common::timeline::{MigrationRecord, feature, kind};
 
 use crate::{
-    cpu_state, filter, kernel_structs::TaskFields, maps::feature_enabled, task_table, wait_clocks, wait_record, window,
+    cpu_state, filter, kernel_structs::TaskFields, maps::feature_enabled, task_table, throttle_steal_clocks,
+    wait_record, window,
 };
 
 /// `sched_migrate_task`: `task` is about to move to the run queue of `to_cpu`. Updates its pending wait
@@ -21,7 +22,7 @@ pub fn migrate<T: TaskFields>(task: T, to_cpu: u32) {
         // `switch_out` for `sched_waking`.
         let entry = unsafe { &mut *entry };
         if entry.pending.at_ns != 0 {
-            entry.context.migrate(wait_clocks::during(task, &entry.context));
+            entry.context.migrate(throttle_steal_clocks::during(task, &entry.context));
         }
         waiting = entry.pending.is_wanted();
     }

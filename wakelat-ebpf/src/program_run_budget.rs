@@ -13,7 +13,7 @@ use aya_ebpf::{
     helpers::bpf_ktime_get_ns,
     macros::btf_map,
 };
-use wakelat_common::task_sampling::{CpuRuns, RUNS_PER_BATCH};
+use wakelat_common::program_run_budget::{CpuRuns, RUNS_PER_BATCH};
 
 use crate::task_sampling::SAMPLING;
 

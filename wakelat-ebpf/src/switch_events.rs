@@ -29,7 +29,7 @@ use crate::{
     maps::{CpuCounters, WITH_CGROUP, feature_enabled},
     stack,
     switch_waits::{self, SwitchContext},
-    wait_clocks, wait_record, window,
+    throttle_steal_clocks, wait_record, window,
 };
 
 /// A CPU checks the fill level of the ring buffer once in this many switches. Must be a power of two.
@@ -126,7 +126,7 @@ impl WaitInfo {
     fn of<R: Read>(ending: EndedWait, next: Task<R>) -> Self {
         let EndedWait { pending, context, now, latency_ns, .. } = ending;
         let delivery_ns = pending.delivery_ns();
-        let deltas = context.end(wait_clocks::during(next, context), now - pending.at_ns);
+        let deltas = context.end(throttle_steal_clocks::during(next, context), now - pending.at_ns);
         Self {
             sampling_shift: pending.sampling_shift,
             class: pending.class,

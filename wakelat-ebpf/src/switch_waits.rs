@@ -9,7 +9,7 @@ use crate::{
     filter, histogram,
     kernel_structs::TaskFields,
     maps::{AGGREGATE, CpuCounters, FROM_WAKING, THRESHOLD_NS, TRIGGER_RULES, feature_enabled, wants},
-    program_run_budget, task_sampling, task_table, wait_clocks, wait_record, window,
+    program_run_budget, task_sampling, task_table, throttle_steal_clocks, wait_record, window,
 };
 
 /// When and where a switch happens.
@@ -123,7 +123,7 @@ pub fn switch_out<T: TaskFields>(prev: T, pid: u32, leaving: PrevState, at: impl
         entry.pending.preempt(now, pid, cpu, wanted, leaving);
         entry.pending.sampling_shift = shift;
         if feature_enabled(feature::SWITCHES) {
-            entry.context.begin(cpu, false, wait_clocks::at_start(prev));
+            entry.context.begin(cpu, false, throttle_steal_clocks::at_start(prev));
         }
     };
     if let Some(entry) = known {

@@ -22,7 +22,7 @@ use crate::{
     cpu_state, filter,
     kernel_structs::TaskFields,
     maps::{CpuCounters, FROM_WAKING, TRIGGER_RULES, feature_enabled, wants},
-    program_run_budget, stack, task_sampling, task_table, wait_clocks, wait_record, window,
+    program_run_budget, stack, task_sampling, task_table, throttle_steal_clocks, wait_record, window,
 };
 
 /// `sched_waking`: stores when, by which task and from which CPU the task is woken. Fires in the waker's
@@ -223,7 +223,7 @@ fn begin_context<T: TaskFields>(task: T, pending: &PendingWait, context: &mut Wa
     // SAFETY: no arguments, no side effects.
     let here = unsafe { bpf_get_smp_processor_id() };
     let remote = pending.waking_at_ns != 0 && context.waker_cpu != here;
-    context.begin(task.cpu(), remote, wait_clocks::at_start(task));
+    context.begin(task.cpu(), remote, throttle_steal_clocks::at_start(task));
 }
 
 /// Counts a wakeup that starts no wait. It has no switch-in whose CPU the filter could test, so the

@@ -13,6 +13,7 @@ pub mod event_format;
 pub mod features;
 pub mod kernel_symbols;
 pub mod lockdown;
+pub mod machine;
 pub mod mounts;
 pub mod namespace;
 pub mod privilege;
@@ -20,16 +21,15 @@ pub mod ranges;
 pub mod release;
 pub mod requirement;
 pub mod roots;
-pub mod setting_limits;
+pub mod run_times;
 pub mod task_schedstat;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[allow(unsafe_code, reason = "no library has `sched_setattr`")]
 pub mod thread_priority;
-pub mod thread_run_time;
 pub mod tracefs_access;
 pub mod user_symbols;
 
 pub use features::Features;
+pub use machine::Machine;
 pub use roots::Roots;
-pub use setting_limits::Machine;

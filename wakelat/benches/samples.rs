@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use wakelat_common::sample::{COMM_LEN, KIND_SAMPLE};
-use wakelat_common::{Class, Sample, bucket, record};
+use wakelat_common::{Class, Sample, bucket, record_bytes};
 use wakelat_core::aggregate::Groups;
 use wakelat_core::aggregate::key::{Key, Names};
 use wakelat_core::decode::decode;
@@ -61,7 +61,7 @@ fn records(threads: u32) -> Vec<Vec<u8>> {
             comm: *COMM,
             ..Sample::default()
         };
-        record::bytes(&sample).to_vec()
+        record_bytes::bytes(&sample).to_vec()
     };
     latencies().into_iter().enumerate().map(record).collect()
 }

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use wakelat_common::{Sample, record, sample::KIND_SAMPLE};
+use wakelat_common::{Sample, record_bytes, sample::KIND_SAMPLE};
 use wakelat_core::{
     aggregate::{Groups, key::Key},
     decode::decode,
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 
 /// A record of thread `pid` that waited `latency_ns`, as it is in the ring buffer.
 fn sample(pid: u32, latency_ns: u64) -> Vec<u8> {
-    record::bytes(&Sample { kind: KIND_SAMPLE, latency_ns, pid, ..Sample::default() }).to_vec()
+    record_bytes::bytes(&Sample { kind: KIND_SAMPLE, latency_ns, pid, ..Sample::default() }).to_vec()
 }
 
 // The only test of this binary: another one would allocate at the same time.

@@ -128,7 +128,7 @@ fn pure_modules_do_no_io_and_read_no_clock() {
         "wakelat-tracefs/src/osnoise_tracers/osnoise_files.rs",
         "wakelat-tracefs/src/osnoise_tracers/tracer_request.rs",
         "wakelat-tracefs/src/osnoise_tracers/stop.rs",
-        "wakelat-tracefs/src/osnoise_tracers/trace_text.rs",
+        "wakelat-tracefs/src/osnoise_tracers/trace_text_writer.rs",
     ];
     let in_tracefs = sources("wakelat-tracefs/src");
     for path in pure {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use wakelat_common::{record, timeline::SwitchRecordFull};
+use wakelat_common::{record_bytes, timeline::SwitchRecordFull};
 
 use super::*;
 
@@ -42,12 +42,12 @@ impl RecordRings for Simulation {
     }
 
     fn peek<T>(&mut self, ring: usize, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        self.oldest(ring).map(|flight| look(record::bytes(&sample(flight))))
+        self.oldest(ring).map(|flight| look(record_bytes::bytes(&sample(flight))))
     }
 
     fn take<T>(&mut self, ring: usize, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let flight = self.rings[ring].pop_front()?;
-        Some(take(record::bytes(&sample(flight))))
+        Some(take(record_bytes::bytes(&sample(flight))))
     }
 }
 
@@ -183,23 +183,23 @@ fn an_error_removes_the_record_that_caused_it() {
 fn every_kind_of_record_has_its_stamp() {
     let at_ns = 0x0102_0304_0506_0708;
     let stamps = [
-        stamp_ns(record::bytes(&Sample { kind: KIND_SAMPLE, at_ns, ..Sample::default() })),
-        stamp_ns(record::bytes(&SwitchRecord { kind: event::SWITCH, at_ns, ..SwitchRecord::default() })),
-        stamp_ns(record::bytes(&SwitchRecordFull {
+        stamp_ns(record_bytes::bytes(&Sample { kind: KIND_SAMPLE, at_ns, ..Sample::default() })),
+        stamp_ns(record_bytes::bytes(&SwitchRecord { kind: event::SWITCH, at_ns, ..SwitchRecord::default() })),
+        stamp_ns(record_bytes::bytes(&SwitchRecordFull {
             switch: SwitchRecord { kind: event::SWITCH_FULL, at_ns, ..SwitchRecord::default() },
             ..SwitchRecordFull::default()
         })),
         // Sent when the interrupt ends.
-        stamp_ns(record::bytes(&InterruptRecord {
+        stamp_ns(record_bytes::bytes(&InterruptRecord {
             kind: event::INTERRUPT,
             to_ns: at_ns,
             ..InterruptRecord::default()
         })),
-        stamp_ns(record::bytes(&MigrationRecord { kind: event::MIGRATION, at_ns, ..MigrationRecord::default() })),
-        stamp_ns(record::bytes(&WakeupRecord { kind: event::WAKEUP, at_ns, ..WakeupRecord::default() })),
-        stamp_ns(record::bytes(&WorkItemRecord { kind: event::WORK_ITEM, at_ns, ..WorkItemRecord::default() })),
-        stamp_ns(record::bytes(&ForkExecRecord { kind: event::FORK_EXEC, at_ns, ..ForkExecRecord::default() })),
-        stamp_ns(record::bytes(&StackRecord { kind: event::STACK, at_ns, ..StackRecord::default() })),
+        stamp_ns(record_bytes::bytes(&MigrationRecord { kind: event::MIGRATION, at_ns, ..MigrationRecord::default() })),
+        stamp_ns(record_bytes::bytes(&WakeupRecord { kind: event::WAKEUP, at_ns, ..WakeupRecord::default() })),
+        stamp_ns(record_bytes::bytes(&WorkItemRecord { kind: event::WORK_ITEM, at_ns, ..WorkItemRecord::default() })),
+        stamp_ns(record_bytes::bytes(&ForkExecRecord { kind: event::FORK_EXEC, at_ns, ..ForkExecRecord::default() })),
+        stamp_ns(record_bytes::bytes(&StackRecord { kind: event::STACK, at_ns, ..StackRecord::default() })),
     ];
     assert_eq!(stamps, [Some(at_ns); 9]);
     for bytes in [&[][..], &[KIND_SAMPLE], &[KIND_SAMPLE; 15], &[0; 200], &[255; 200]] {

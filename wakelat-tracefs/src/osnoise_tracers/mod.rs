@@ -2,7 +2,7 @@
 //! and restores everything afterwards.
 //!
 //! `events`, `osnoise_files`, `tracer_request`, [`record_decoder`], [`page`], [`local_clock`], [`stop`] and
-//! [`trace_text`] only compute.
+//! [`trace_text_writer`] only compute.
 
 pub mod buffer;
 pub mod comm_cache;
@@ -14,7 +14,7 @@ pub mod record_decoder;
 pub mod saved_settings;
 pub mod stop;
 pub mod thread_placement;
-pub mod trace_text;
+pub mod trace_text_writer;
 pub mod tracer_instance;
 mod tracer_request;
 

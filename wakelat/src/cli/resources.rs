@@ -24,8 +24,8 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "N", value_parser = number::max_tasks, allow_hyphen_values = true)]
     pub max_tasks: Option<u32>,
 
-    /// Size of all ring buffers together, such as 4M; rounded up to a power of two [default: 1M per CPU, 8M if every
-    /// switch is recorded, at most 64M]
+    /// Total size of the ring buffers, such as 4M; rounded up to a power of two [default: 1M per CPU, or 8M for every
+    /// switch; at most 64M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_hyphen_values = true)]
     pub ring_size: Option<u64>,
 
@@ -37,8 +37,8 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = duration::with_unit, allow_hyphen_values = true)]
     pub drain_interval: u64,
 
-    /// SCHED_FIFO priority of the reader thread, 0-99; 0 is none [default: 1 with kernel aggregation by class or
-    /// CPU or with --max-overhead, otherwise 0]
+    /// SCHED_FIFO priority of the reader thread, 1-99, or 0 for none [default: 1 with --max-overhead or aggregation by
+    /// class and CPU, otherwise 0]
     #[arg(long, value_name = "PRIO", value_parser = number::reader_priority, allow_hyphen_values = true)]
     pub rt_priority: Option<u8>,
 }

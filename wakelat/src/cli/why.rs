@@ -16,7 +16,7 @@ Examples:
   wakelat why -d 10s                       what all tasks waited for, over ten seconds
   wakelat why --comm 'nginx*' --worst 5    only nginx, with its five longest waits
   wakelat why --by cgroup -d 1m            a breakdown per cgroup
-  wakelat why --mode aggregate -d 1h       causes counted in the kernel, at little cost
+  wakelat why --mode aggregate -d 1h       causes aggregated in the kernel, at little cost
   wakelat why --threshold 1ms              only waits of a millisecond or more
   wakelat why --comm nginx --stacks        with the stacks of waker and wakee
   wakelat why -d 10s --folded out.folded   stacks for a flame graph of the waits

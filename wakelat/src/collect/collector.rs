@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use anyhow::{Context as _, Result};
 use wakelat_common::pending_wait::PendingWait;
 
-use super::{Collector, DrainExtent, StackMaps, attach, task_iter};
+use super::{Collector, DrainExtent, StackMaps, attach, waiting_tasks};
 
 impl Collector {
     /// A descriptor that becomes readable when the programs wake the reader.
@@ -99,7 +99,7 @@ impl Collector {
         if !self.walks_tasks {
             return None;
         }
-        let waiting = task_iter::read(&mut self.ebpf);
+        let waiting = waiting_tasks::read(&mut self.ebpf);
         waiting.inspect_err(|error| log::warn!("tasks that still wait at the end are not counted: {error:#}")).ok()
     }
 

@@ -29,9 +29,9 @@ use super::{
     rcu_grace_period::Barrier,
     ring_buffers::UnmappedRings,
     stack_maps::StackMaps,
-    task_iter,
     task_table::{TaskTable, TaskTableSize},
     wait_causes::CauseTables,
+    waiting_tasks,
     window::WindowGate,
 };
 use crate::config::Attach;
@@ -168,7 +168,7 @@ impl Collector {
         let needed = attach::needed_programs(settings, exists);
         let programs = rings.fill_table(&mut ebpf, |ebpf| attach::verify(ebpf, &needed, methods, btf))?;
         let walks_tasks = match btf.filter(|_| settings.queue_clock) {
-            Some(btf) => task_iter::load(&mut ebpf, btf),
+            Some(btf) => waiting_tasks::load(&mut ebpf, btf),
             None => false,
         };
         let task_table = TaskTable::take(&mut ebpf, table_size.slots)?;

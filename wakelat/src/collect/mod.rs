@@ -18,9 +18,9 @@ pub mod rcu_grace_period;
 mod ring_buffers;
 mod ring_layout;
 mod stack_maps;
-mod task_iter;
 mod task_table;
 mod wait_causes;
+mod waiting_tasks;
 mod window;
 
 use std::path::PathBuf;

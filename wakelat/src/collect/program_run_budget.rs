@@ -5,7 +5,7 @@ use aya::{
     Ebpf,
     maps::{Array, MapData, PerCpuArray},
 };
-use wakelat_common::task_sampling::CpuRuns;
+use wakelat_common::program_run_budget::CpuRuns;
 
 use super::{Collector, map::take};
 

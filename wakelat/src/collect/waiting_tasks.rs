@@ -8,7 +8,7 @@ use aya::{
     Btf, Ebpf,
     programs::{Iter, Program},
 };
-use wakelat_common::{pending_wait::PendingWait, queue_clock::WaitingTask, record};
+use wakelat_common::{pending_wait::PendingWait, queue_clock::WaitingTask, record_bytes};
 
 /// The name of the program in the object.
 const PROGRAM: &str = "waiting_tasks";
@@ -33,7 +33,7 @@ pub(super) fn read(ebpf: &mut Ebpf) -> Result<Vec<PendingWait>> {
     let mut file = program.take_link(link).context(FAILED)?.into_file().context(FAILED)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).context(FAILED)?;
-    Ok(bytes.chunks(size_of::<WaitingTask>()).filter_map(record::read).map(pending).collect())
+    Ok(bytes.chunks(size_of::<WaitingTask>()).filter_map(record_bytes::read).map(pending).collect())
 }
 
 fn pending(WaitingTask { at_ns, pid, cpu }: WaitingTask) -> PendingWait {

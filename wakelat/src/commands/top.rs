@@ -22,7 +22,7 @@ use wakelat_core::{
     render::{self, ReportRenderer, Style, screen},
     report::{Group, KeyValue, Report},
 };
-use wakelat_kernel::thread_run_time::RunTimes;
+use wakelat_kernel::run_times::RunTimes;
 
 /// `top`: shows the table of groups repeatedly, since the start or for the last interval.
 ///

@@ -9,9 +9,8 @@ use crate::{
     collect::{Collector, TimelineSettings},
     config::{self, Config, OutputConfig},
     session::{
-        self, StopReason, View,
+        self, StopReason, View, open_input,
         output::{Output, WriteResult},
-        saved_input,
         stack_symbolizer::StackSymbolizer,
     },
 };
@@ -58,8 +57,8 @@ pub fn why(config: &Config, why: &config::WhyConfig) -> Result<StopReason> {
 /// If the file cannot be read or is not a complete recording, or the result cannot be written.
 pub fn why_recorded(config: &config::WhyRecordedConfig) -> Result<StopReason> {
     let config::WhyRecordedConfig { input, by, max_groups, worst, details, output } = config;
-    let unreadable = || format!("cannot read {}", saved_input::name(input));
-    let mut recording = Recording::open(saved_input::open(input).with_context(unreadable)?).with_context(unreadable)?;
+    let unreadable = || format!("cannot read {}", open_input::name(input));
+    let mut recording = Recording::open(open_input::open(input).with_context(unreadable)?).with_context(unreadable)?;
     let header = recording.header();
     let shown = WhyOptions { by, max_groups: *max_groups, worst: *worst, details: *details, output, is_live: false };
     let mut view = shown.view(header.collected, header.from, header.merged, &[]);

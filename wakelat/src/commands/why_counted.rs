@@ -19,7 +19,10 @@ use wakelat_core::{
     report::Report,
     wait::Comm,
     why::{
-        counted::{CauseGroups, CauseTotals, summary::GroupNames},
+        counted::{
+            CauseGroups, CauseTotals,
+            summary::{CountedCause, GroupNames},
+        },
         render,
     },
 };
@@ -49,7 +52,7 @@ struct CountedView {
     totals: CauseTotals,
     paths: CgroupPaths,
     /// Causes that this kernel does not count, in words.
-    not_separated: Vec<&'static str>,
+    not_separated: Vec<CountedCause>,
     json: bool,
     style: Style,
 }
@@ -76,9 +79,9 @@ impl View for CountedView {
     fn loaded(&mut self, collector: &mut Collector) {
         let clocks = collector.cause_clocks();
         let counted = [
-            (clocks.interrupts, "interrupts"),
-            (clocks.stolen, "stolen time"),
-            (clocks.throttling, "quota throttling"),
+            (clocks.interrupts, CountedCause::Interrupts),
+            (clocks.stolen, CountedCause::Stolen),
+            (clocks.throttling, CountedCause::Throttled),
         ];
         self.not_separated = counted.into_iter().filter(|(counted, _)| !counted).map(|(_, cause)| cause).collect();
     }

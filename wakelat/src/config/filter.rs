@@ -18,7 +18,7 @@ use wakelat_kernel::ranges::Ranges;
 use wakelat_kernel::{
     Machine,
     cgroup::{Cgroup, CgroupError},
-    setting_limits::TaskKind,
+    machine::TaskKind,
 };
 
 /// The filter, as the BPF programs take it. A task must match every part in force, and one value of each

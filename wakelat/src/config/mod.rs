@@ -66,7 +66,7 @@ pub enum Command {
     Trace(Config, TraceRows),
     /// The causes of waits.
     Why(Config, WhyConfig),
-    /// The causes of waits, counted in the kernel by these groups.
+    /// Aggregate the causes of waits in the kernel, by these groups.
     WhyCounted(Config, CauseGroups),
     /// The causes of the waits in a recording.
     WhyRecorded(WhyRecordedConfig),

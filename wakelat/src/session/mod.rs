@@ -2,15 +2,15 @@
 
 mod aggregated_waits;
 pub(crate) mod clock;
+mod end_window;
 mod environment;
 mod keyboard;
-mod last_window_end;
 mod name_resolver;
+pub(crate) mod open_input;
 pub(crate) mod output;
 mod overhead;
 pub(crate) mod program_settings;
 mod progress;
-pub(crate) mod saved_input;
 pub(crate) mod stack_symbolizer;
 pub(crate) mod stop_reason;
 pub(crate) mod threshold_action;
@@ -30,8 +30,8 @@ pub use self::stop_reason::StopReason;
 pub use self::view::{Input, InputAction, View};
 use self::{
     clock::monotonic_ns,
+    end_window::end_now,
     keyboard::Console,
-    last_window_end::end_now,
     name_resolver::NameResolver,
     output::{Output, WriteResult},
     overhead::monitor::{OverheadAction, OverheadMonitor},

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use wakelat_common::{pending_wait::PrevState, record};
+use wakelat_common::{pending_wait::PrevState, record_bytes};
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn a_full_switch(switch: SwitchRecord) -> SwitchRecordFull {
 }
 
 fn decoded(switch: SwitchRecord) -> SwitchEvent {
-    match Decoder::default().decode(record::bytes(&a_full_switch(switch))).unwrap().kind {
+    match Decoder::default().decode(record_bytes::bytes(&a_full_switch(switch))).unwrap().kind {
         EventKind::Switch(switch) => *switch,
         other => panic!("{other:?}"),
     }
@@ -81,7 +81,7 @@ const NAME: [u8; 16] = *b"eth0\0...........";
 
 #[test]
 fn every_field_of_a_switch_arrives() {
-    let event = Decoder::default().decode(record::bytes(&a_full_switch(a_switch()))).unwrap();
+    let event = Decoder::default().decode(record_bytes::bytes(&a_full_switch(a_switch()))).unwrap();
     assert_eq!((event.cpu, event.seq), (1, 21));
     let EventKind::Switch(switch) = event.kind else { panic!("{event:?}") };
     assert_eq!(
@@ -137,7 +137,7 @@ fn the_outgoing_task_of_a_short_record_is_the_one_switched_in_before() {
     };
     let short = |cpu, prev_pid| {
         let flags = flag::PREV_WANTED;
-        record::bytes(&SwitchRecord {
+        record_bytes::bytes(&SwitchRecord {
             kind: kind::SWITCH,
             cpu,
             prev_pid,
@@ -149,7 +149,7 @@ fn the_outgoing_task_of_a_short_record_is_the_one_switched_in_before() {
         .to_vec()
     };
     assert_eq!(prev(&short(1, 6)), Err(DecodeError::UnknownPrev(6)));
-    assert_eq!(prev(record::bytes(&a_full_switch(a_switch()))), Ok((9, Comm::new(b"ran"), false, None)));
+    assert_eq!(prev(record_bytes::bytes(&a_full_switch(a_switch()))), Ok((9, Comm::new(b"ran"), false, None)));
     assert_eq!(prev(&short(0, 6)), Err(DecodeError::UnknownPrev(6)));
     assert_eq!(prev(&short(1, 9)), Err(DecodeError::UnknownPrev(9)));
     assert_eq!(prev(&short(1, 6)), Ok((6, Comm::new(b"waits"), true, None)));
@@ -160,7 +160,7 @@ fn the_outgoing_task_of_a_short_record_is_the_one_switched_in_before() {
 fn unseen_switches_are_decoded() {
     let unseen = |unseen, switched_in_ns| {
         let full = SwitchRecordFull { unseen, switched_in_ns, ..a_full_switch(a_switch()) };
-        match Decoder::default().decode(record::bytes(&full)).unwrap().kind {
+        match Decoder::default().decode(record_bytes::bytes(&full)).unwrap().kind {
             EventKind::Switch(switch) => switch.unseen,
             other => panic!("{other:?}"),
         }
@@ -233,7 +233,7 @@ fn each_kind_of_record_has_its_own_length_and_need_not_be_aligned() {
 #[test]
 fn a_short_a_long_and_an_unknown_record_are_refused() {
     let (full, short) = (a_full_switch(a_switch()), SwitchRecord { kind: kind::SWITCH, ..a_switch() });
-    let (full, short) = (record::bytes(&full), record::bytes(&short));
+    let (full, short) = (record_bytes::bytes(&full), record_bytes::bytes(&short));
     for good in [full, short] {
         for length in 0..good.len() {
             let refused = Decoder::default().decode(&good[..length]);
@@ -245,7 +245,7 @@ fn a_short_a_long_and_an_unknown_record_are_refused() {
     assert_eq!(Decoder::default().decode(&long), Err(DecodeError::Length { found: 169, expected: 168 }));
     assert_eq!(Decoder::default().decode(&[1, 0, 0]), Err(DecodeError::Kind(1)));
     let unknown = a_full_switch(SwitchRecord { prev_state: 4, ..a_switch() });
-    assert_eq!(Decoder::default().decode(record::bytes(&unknown)), Err(DecodeError::PrevState(4)));
+    assert_eq!(Decoder::default().decode(record_bytes::bytes(&unknown)), Err(DecodeError::PrevState(4)));
 }
 
 proptest! {

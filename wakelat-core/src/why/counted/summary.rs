@@ -34,7 +34,7 @@ pub enum CountedCause {
     /// The task was on the queue of another CPU, before it migrated.
     OtherQueue,
     /// Tasks of groups for which the kernel's tables had no room.
-    UnknownGroup,
+    UntrackedGroup,
     /// The time is before the last 64 switches of the CPU.
     BeforeHistory,
     /// Switches that no tracepoint showed.
@@ -55,7 +55,7 @@ impl CountedCause {
             Self::Stolen => "stolen",
             Self::Throttled => "throttled",
             Self::OtherQueue => "other_queue",
-            Self::UnknownGroup => "unknown_group",
+            Self::UntrackedGroup => "untracked_group",
             Self::BeforeHistory => "before_history",
             Self::Unseen => "unseen",
         }
@@ -73,7 +73,7 @@ impl CountedCause {
         Self::Stolen,
         Self::Throttled,
         Self::OtherQueue,
-        Self::UnknownGroup,
+        Self::UntrackedGroup,
         Self::BeforeHistory,
         Self::Unseen,
     ];
@@ -140,7 +140,7 @@ pub struct CountedSummary {
     /// Parts of waits whose pair had no room in the kernel's table.
     pub pairs_lost: u64,
     /// Causes that this kernel does not separate from run time, in words.
-    pub not_separated: Vec<&'static str>,
+    pub not_separated: Vec<CountedCause>,
 }
 
 /// Names groups.
@@ -192,7 +192,7 @@ impl Sums {
         let known_ns: u128 = self.causes.values().map(|time| time.ns).sum();
         let rest_ns = self.total.sum_ns.saturating_sub(known_ns);
         if rest_ns > 0 {
-            self.causes.insert(CountedCause::UnknownGroup, CauseTime { ns: rest_ns, waits: self.total.waits });
+            self.causes.insert(CountedCause::UntrackedGroup, CauseTime { ns: rest_ns, waits: self.total.waits });
         }
         let mut causes: CauseShares = self.causes.into_iter().filter(|(_, time)| time.ns > 0).collect();
         causes.sort_by_key(|(cause, time)| (Reverse(time.ns), *cause));
@@ -202,7 +202,7 @@ impl Sums {
 
 impl CauseTotals {
     /// The causes by group, with at most `max_groups` groups.
-    pub fn summary(&self, groups: &GroupNames, max_groups: usize, not_separated: &[&'static str]) -> CountedSummary {
+    pub fn summary(&self, groups: &GroupNames, max_groups: usize, not_separated: &[CountedCause]) -> CountedSummary {
         let named = |words| groups.of(words).unwrap_or_else(|| NO_CONTAINER.to_owned());
         let mut by_name: BTreeMap<String, Sums> = BTreeMap::new();
         for (words, total) in &self.groups {

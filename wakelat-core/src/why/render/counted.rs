@@ -64,7 +64,7 @@ fn label(cause: CountedCause, by: CauseGroups) -> String {
         CountedCause::Stolen => "stolen by the hypervisor".to_owned(),
         CountedCause::Throttled => "quota throttling".to_owned(),
         CountedCause::OtherQueue => "on another CPU's queue".to_owned(),
-        CountedCause::UnknownGroup => format!("unknown {group}s"),
+        CountedCause::UntrackedGroup => format!("untracked {group}s"),
         CountedCause::BeforeHistory => "before the history".to_owned(),
         CountedCause::Unseen => "unseen switches".to_owned(),
     }
@@ -210,7 +210,7 @@ fn division(summary: &CountedSummary, style: &Style, out: &mut String) {
         units::share_of(found.map_or(0, |(_, time)| time.ns), summary.all.sum_ns)
     };
     let pieces = [
-        format!("{} divided", units::counted(summary.all.waits, "wait")),
+        format!("of {}", units::counted(summary.all.waits, "wait")),
         format!("{} in total", units::duration(summary.all.sum_ns, style.unicode)),
         format!("{} before the last 64 switches of a CPU", of_all(CountedCause::BeforeHistory).trim()),
     ];
@@ -219,7 +219,8 @@ fn division(summary: &CountedSummary, style: &Style, out: &mut String) {
     let mut note =
         |text: String| paragraph(TextLine::of(TextStyle::Dim, "note: "), TextStyle::Plain, &text, style, out);
     if !summary.not_separated.is_empty() {
-        note(format!("this kernel does not separate {} from what ran", summary.not_separated.join(", ")));
+        let causes: Vec<String> = summary.not_separated.iter().map(|cause| label(*cause, summary.by)).collect();
+        note(format!("this kernel does not separate {} from what ran", causes.join(", ")));
     }
     if summary.groups_merged > 0 {
         note(format!(
@@ -257,6 +258,6 @@ mod tests {
         let names =
             crate::why::counted::summary::GroupNames { by: CauseGroups::Names, names: &crate::why::testing::TestNames };
         let text = text(&totals(&[]).summary(&names, 1, &[]), &report(Vec::new()), &Style::default());
-        assert!(text.starts_with("causes: 0 waits divided"), "{text}");
+        assert!(text.starts_with("causes: of 0 waits"), "{text}");
     }
 }

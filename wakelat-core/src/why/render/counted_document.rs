@@ -37,15 +37,15 @@ struct WhyCausesDocument<'a> {
     /// `wakelat.why-causes/1`.
     #[cfg_attr(test, schemars(extend("const" = "wakelat.why-causes/1")))]
     schema: &'static str,
-    /// As in a report.
+    /// The kernel's release, as in `uname -r`.
     kernel: &'a str,
-    /// As in a report.
+    /// Start of the window.
     start_unix_ns: u64,
-    /// As in a report.
+    /// Length of the window.
     duration_ns: u64,
     #[serde(flatten)]
     window: WindowDocument,
-    /// As in a report: `queued`.
+    /// The start of a latency: always `queued`.
     #[cfg_attr(test, schemars(extend("const" = "queued")))]
     from: &'static str,
     /// What a group is: `cgroup`, `container` or `comm`.
@@ -68,12 +68,12 @@ struct WhyCausesDocument<'a> {
     pairs_rest: PairsRestDocument,
     /// Parts of waits for whose pair the kernel's table of pairs had no room.
     pairs_lost: u64,
-    /// Causes that this kernel does not count, so that their time belongs to what ran: `interrupts`, `stolen time`,
-    /// `quota throttling`.
-    not_separated: &'a [&'static str],
-    /// As in a report.
+    /// The causes that this kernel does not count, so that their time belongs to what ran: some of `interrupts`,
+    /// `stolen` and `throttled`.
+    not_separated: Vec<&'static str>,
+    /// The fields of `coverage` in `wakelat.report/1`.
     coverage: CoverageDocument,
-    /// As in a report, with all its fields.
+    /// The fields of `overhead` in `wakelat.report/1`.
     overhead: Option<OverheadDocument>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> WhyCausesDocument<'a> {
             pairs: listed.iter().map(PairDocument::new).collect(),
             pairs_rest: PairsRestDocument { count: rest.len(), sum_ns: rest.iter().map(|pair| pair.time.ns).sum() },
             pairs_lost: summary.pairs_lost,
-            not_separated: &summary.not_separated,
+            not_separated: summary.not_separated.iter().map(|cause| cause.name()).collect(),
             coverage: CoverageDocument::new(&report.coverage),
             overhead: report.overhead.as_ref().map(OverheadDocument::new),
         }

@@ -46,15 +46,15 @@ struct WhyDocument<'a> {
     /// `wakelat.why/1`.
     #[cfg_attr(test, schemars(extend("const" = "wakelat.why/1")))]
     schema: &'static str,
-    /// As in a report.
+    /// The kernel's release, as in `uname -r`.
     kernel: &'a str,
-    /// As in a report.
+    /// Start of the window.
     start_unix_ns: u64,
-    /// As in a report.
+    /// Length of the window.
     duration_ns: u64,
     #[serde(flatten)]
     window: WindowDocument,
-    /// As in a report; with `waking`, wake delivery is part of the latency.
+    /// The start of a latency; with `waking`, wake delivery is part of the latency.
     #[cfg_attr(test, schemars(extend("enum" = crate::render::report_document::latency_starts())))]
     from: &'static str,
     /// All waits by class; the class with the most waiting time first.
@@ -105,9 +105,9 @@ struct WhyDocument<'a> {
     timeline: TimelineDocument<'a>,
     /// With `--stacks`: what became of the stacks of this window; `null` without it.
     stacks: Option<StackCountsDocument>,
-    /// As in a report.
+    /// The fields of `coverage` in `wakelat.report/1`.
     coverage: CoverageDocument,
-    /// As in a report, with all its fields.
+    /// The fields of `overhead` in `wakelat.report/1`.
     overhead: Option<OverheadDocument>,
 }
 

@@ -2,7 +2,7 @@
 
 use wakelat_common::{
     osnoise_tracers::{TracerRecord, kind},
-    record,
+    record_bytes,
 };
 use wakelat_core::osnoise_tracers::record::{
     OsnoisePeriod, TimerlatContext, TimerlatEvent, TimerlatRecord, TracedTask, comm,
@@ -36,7 +36,7 @@ impl std::error::Error for RecordError {}
 
 /// Decodes one record, which is a [`TracerRecord`].
 pub fn decode(bytes: &[u8], clock: &mut LocalClock, threads: &mut ThreadNames) -> Result<TimerlatRecord, RecordError> {
-    let record: TracerRecord = record::read(bytes).ok_or(RecordError::Length(bytes.len()))?;
+    let record: TracerRecord = record_bytes::read(bytes).ok_or(RecordError::Length(bytes.len()))?;
     let TracerRecord { kind, cpu, at_ns, start_ns, duration_ns, extra, max_us, pid: tid, number, counts, .. } = record;
     let (ran, name) = (comm(&record.comm), &record.name);
     threads.learn(tid, ran);
@@ -76,7 +76,7 @@ mod tests {
     use wakelat_core::osnoise_tracers::record::TimerlatContext;
 
     fn read(raw: &TracerRecord) -> Result<TimerlatRecord, RecordError> {
-        decode(record::bytes(raw), &mut LocalClock::default(), &mut ThreadNames::default())
+        decode(record_bytes::bytes(raw), &mut LocalClock::default(), &mut ThreadNames::default())
     }
 
     #[test]

@@ -33,7 +33,7 @@ use wakelat_tracefs::TracefsMount;
 use wakelat_tracefs::osnoise_tracers::{
     stop::{StopThresholds, ThresholdCutoff},
     thread_placement::{self, DmaLatency},
-    trace_text,
+    trace_text_writer,
     tracer_instance::{TracerSession, clean_up},
 };
 
@@ -271,7 +271,7 @@ impl Run<'_> {
             }
         }
         if let Some(saved) = &mut self.saved {
-            saved.write(|out| records.iter().try_for_each(|record| trace_text::write(record, out)))?;
+            saved.write(|out| records.iter().try_for_each(|record| trace_text_writer::write(record, out)))?;
         }
         let written =
             output.write(|out| records.into_iter().try_for_each(|record| self.listener.record(record, out)))?;

@@ -5,8 +5,8 @@ use anyhow::{Context as _, Result, bail};
 use crate::{
     config::SavedTrace,
     session::{
+        open_input::{name, open},
         output::{Output, WriteResult},
-        saved_input::{name, open},
     },
 };
 use wakelat_core::osnoise_tracers::{

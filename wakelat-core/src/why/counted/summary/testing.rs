@@ -9,7 +9,7 @@ use wakelat_common::{
 
 use super::{
     super::{super::testing::TestNames, CauseGroups, CauseTotals},
-    CountedSummary, GroupNames,
+    CountedCause, CountedSummary, GroupNames,
 };
 
 /// A millisecond: ns.
@@ -57,5 +57,5 @@ pub fn one_neighbour() -> CountedSummary {
         (session, &[(DividedCause::Higher, [1, 0], 2 * MS), (DividedCause::BeforeHistory, [0; 2], 10_000)]),
     ];
     let names = GroupNames { by: CauseGroups::Cgroups, names: &TestNames };
-    totals(&waits).summary(&names, 16, &["interrupts"])
+    totals(&waits).summary(&names, 16, &[CountedCause::Interrupts])
 }

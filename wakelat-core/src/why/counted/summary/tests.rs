@@ -67,7 +67,7 @@ fn groups_beyond_the_limit_and_waits_without_room_are_one_group() {
     assert_eq!((rest.name.as_deref(), rest.total.sum_ns), (None, 59));
     assert_eq!(
         ns(&rest.causes),
-        [(CountedCause::Idle, 30), (CountedCause::Stolen, 20), (CountedCause::UnknownGroup, 9)]
+        [(CountedCause::Idle, 30), (CountedCause::Stolen, 20), (CountedCause::UntrackedGroup, 9)]
     );
 }
 
