@@ -27,6 +27,7 @@ pub mod timeline;
 pub mod wait_class;
 pub mod wait_context;
 pub mod wait_division;
+pub mod window;
 
 pub use counter::{Counter, Counters};
 pub use sample::Sample;
@@ -57,6 +58,8 @@ mod pod {
     unsafe impl aya::Pod for crate::program_runs::ProgramRuns {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::queue_clock::QueueState {}
+    // SAFETY: repr(C), integers only, without padding.
+    unsafe impl aya::Pod for crate::window::WindowWords {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::queue_clock::QueueSlot {}
     // SAFETY: repr(C), integers only, without padding.

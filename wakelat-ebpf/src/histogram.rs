@@ -1,10 +1,7 @@
 //! Aggregates a wait that `sched_switch` ended into its group, if waits are grouped and it has room, and
 //! otherwise into this CPU's histogram of its class. User space reads both at the end of a window.
 
-use aya_ebpf::{
-    btf_maps::{Array, PerCpuArray},
-    macros::btf_map,
-};
+use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
 use wakelat_common::{
     Class, Sample, bucket,
     histogram::{HISTOGRAMS as ENTRIES, Histogram, slot},
@@ -15,6 +12,7 @@ use crate::{
     group,
     kernel_structs::TaskFields,
     wait_record::{WaitPart, sample},
+    window,
 };
 
 /// Key: a [`slot`]. Value: this CPU's waits of that class. Read and cleared by user space, one half at a
@@ -22,29 +20,17 @@ use crate::{
 #[btf_map]
 static HISTOGRAMS: PerCpuArray<Histogram, { ENTRIES as usize }> = PerCpuArray::new();
 
-/// The half that programs write to. At the end of a window user space switches it, then waits until no
-/// program is still writing to the other half.
-#[btf_map]
-static HALF: Array<u32, 1> = Array::new();
-
 /// Adds a wait that an [`EndedWait`] describes, of `next`.
 #[inline(always)]
 pub fn add<T: TaskFields>(ending: EndedWait, prev: T, next: T) {
     record(ending.class, ending.latency_ns, next, || sample(WaitPart::of(ending), prev, next));
 }
 
-/// The half that programs write to now: 0 or 1.
-#[inline(always)]
-pub fn half() -> u32 {
-    // SAFETY: a word of a map is always there, and user space writes it in one access.
-    HALF.get(0).map_or(0, |half| unsafe { core::ptr::read_volatile(half) }) & 1
-}
-
 /// Adds a wait of `task` to its group, or to the histogram of its class. Calls `sample` for what is known about
 /// it if it is among the longest.
 #[inline(always)]
 pub fn record<T: TaskFields>(class: Class, latency_ns: u64, task: T, sample: impl FnOnce() -> Sample) {
-    let half = half();
+    let half = window::half();
     let index = bucket::index(latency_ns);
     if let Some(element) = group::element(half, class, index, task) {
         // SAFETY: a value of the map, with this CPU in its key: no other CPU writes it, and `sched_switch` runs

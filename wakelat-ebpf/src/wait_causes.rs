@@ -20,9 +20,9 @@ use wakelat_common::{
 };
 
 use crate::{
-    histogram,
     kernel_structs::{QueuedTask, RunQueueFields},
     switch_queue_clock::{SwitchHooks, slot_index, switch_with},
+    window,
 };
 
 /// This CPU's last switches.
@@ -134,7 +134,7 @@ impl CauseHooks {
     /// Divides a wait of `next`, and adds its parts.
     #[inline(always)]
     fn divide<T: QueuedTask>(&mut self, next: T, pid: u32, latency_ns: u64) {
-        let (half, waiting) = (histogram::half(), group(next));
+        let (half, waiting) = (window::half(), group(next));
         let key = GroupSumsKey { cpu: self.cpu, half, waiting };
         let Some(sums) = sums_of(key) else { return count_undivided(half, latency_ns) };
         // SAFETY: the element is written only by this CPU, with interrupts off. User space removes it only when no

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
     Ebpf,
-    maps::{Array, MapData, PerCpuArray, PerCpuValues},
+    maps::{MapData, PerCpuArray, PerCpuValues},
 };
 use wakelat_common::{
     Class,
@@ -12,12 +12,7 @@ use wakelat_common::{
     histogram::{Histogram, slot},
 };
 
-use super::{
-    Collector,
-    groups::GroupMaps,
-    map::take,
-    rcu_grace_period::{Barrier, Quiescent},
-};
+use super::{Collector, groups::GroupMaps, map::take, rcu_grace_period::Quiescent};
 
 /// Waits that the programs have aggregated.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +27,6 @@ pub enum AggregatedWaits<'a> {
 pub(super) struct Histograms {
     map: PerCpuArray<MapData, Histogram>,
     groups: Option<GroupMaps>,
-    half: Array<MapData, u32>,
-    /// The half that the programs write to: the value in `half`.
-    written: u32,
 }
 
 impl Histograms {
@@ -42,14 +34,7 @@ impl Histograms {
     pub(super) fn take(ebpf: &mut Ebpf, with_groups: bool) -> Result<Self> {
         let map = PerCpuArray::try_from(take(ebpf, "HISTOGRAMS")?)?;
         let groups = with_groups.then(|| GroupMaps::take(ebpf)).transpose()?;
-        Ok(Self { map, groups, half: Array::try_from(take(ebpf, "HALF")?)?, written: 0 })
-    }
-
-    /// Switches the programs to the other half. Afterwards, no program writes to the former one.
-    fn swap(&mut self, barrier: &Barrier) -> Result<Quiescent> {
-        self.written ^= 1;
-        self.half.set(0, self.written, 0).context("cannot switch the histogram buffers")?;
-        barrier.wait()
+        Ok(Self { map, groups })
     }
 
     /// Takes and clears the contents of a half that no program writes to any more.
@@ -88,8 +73,8 @@ impl Collector {
     /// If the kernel refuses to read or write the maps, or `take` fails.
     pub fn take_counted(&mut self, mut take: impl FnMut(AggregatedWaits<'_>) -> Result<()>) -> Result<()> {
         let Some(histograms) = &mut self.histograms else { return Ok(()) };
-        let half = histograms.written;
-        let quiet = histograms.swap(&self.barrier)?;
+        let half = self.gate.swap_halves()?;
+        let quiet = self.barrier.wait()?;
         histograms.take_half(half, &quiet, &mut take)?;
         match &mut self.causes {
             Some(causes) => causes.take_half(half, &quiet),

@@ -5,19 +5,31 @@ use aya::{
     Ebpf,
     maps::{Array, MapData},
 };
+use wakelat_common::window::WindowWords;
 
 use super::{Collector, map::take};
 
-/// Global variables that the programs check at each event.
+/// Global variables that the programs read at each event.
 pub(super) struct WindowGate {
     open: Array<MapData, u32>,
-    end_at_ns: Array<MapData, u64>,
+    shared: Array<MapData, WindowWords>,
+    /// The value in `shared`.
+    words: WindowWords,
 }
 
 impl WindowGate {
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
-        let (open, end_at_ns) = (take(ebpf, ".data.open")?, take(ebpf, ".data.end")?);
-        Ok(Self { open: Array::try_from(open)?, end_at_ns: Array::try_from(end_at_ns)? })
+        let (open, shared) = (take(ebpf, ".data.open")?, take(ebpf, ".data.window")?);
+        Ok(Self { open: Array::try_from(open)?, shared: Array::try_from(shared)?, words: WindowWords::ENDLESS })
+    }
+
+    /// Switches the programs to the other half of the histograms and groups. Returns the half that they wrote to;
+    /// those that are running may still write to it.
+    pub(super) fn swap_halves(&mut self) -> Result<u32> {
+        let written = self.words.half;
+        self.words.half = 1 - written;
+        self.shared.set(0, self.words, 0).context("cannot switch the histogram buffers")?;
+        Ok(written as u32)
     }
 }
 
@@ -35,6 +47,7 @@ impl Collector {
     /// Sets the end of the window: no event counts at `at_ns` (CLOCK_MONOTONIC) or later, however late
     /// wakelat itself gets a CPU. An end set earlier must not have passed yet.
     pub fn end_at(&mut self, at_ns: u64) -> Result<()> {
-        self.gate.end_at_ns.set(0, at_ns, 0).context("cannot set the end of the measurement window")
+        self.gate.words.end_at_ns = at_ns;
+        self.gate.shared.set(0, self.gate.words, 0).context("cannot set the end of the measurement window")
     }
 }
