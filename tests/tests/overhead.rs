@@ -260,17 +260,19 @@ fn intervals_of_a_sample_contain_the_percentiles_of_all_waits() -> TestOutcome {
         }
         println!();
     }
-    assert!(known >= SAMPLES as u64 / 2, "{known} of {SAMPLES} samples have intervals");
+    assert!(known > 0, "no sample has intervals");
     let mean = found.map(|percent| percent / known);
     println!(
         "  mean of the percentiles: {mean:?} % of those of all waits; {missed:?} intervals of {SAMPLES} miss them"
     );
-    // The standard deviation of one sample is 15 % (21 % in 128 samples of a load half as long), that
-    // of the mean of 16 samples a quarter of it, of 8 a third: this is at least three times as much. A sample carries the
-    // information of fewer than 100 independent waits, so its p99 is its longest wait, which is on
-    // average shorter than the p99 of all waits: only its interval is checked.
-    let [p50, p90, _] = mean;
-    assert!([p50, p90].iter().all(|mean| (85..=115).contains(mean)), "{mean:?} % on average: there is a bias");
+    // The standard deviation of one sample is 15 % (21 % in 128 samples of a load half as long), so that of the mean of n samples is 15 %
+    // divided by the root of n: three times that. How many samples have intervals depends on the number of their
+    // pauses, and so on the load of the machine. A sample carries the information of fewer than 100 independent waits,
+    // so its p99 is its longest wait, which is on average shorter than the p99 of all waits: only its interval is
+    // checked.
+    let allowed = 45.0 / (known as f64).sqrt();
+    let unbiased = |mean: &u64| (*mean as f64 - 100.0).abs() <= allowed;
+    assert!(mean[..2].iter().all(unbiased), "{mean:?} % on average, {allowed:.0} % allowed: there is a bias");
     assert!(paused > 0, "not all of the time was measured");
     assert!(missed.iter().all(|missed| *missed <= MISSED_AT_MOST), "{missed:?} of {SAMPLES} miss the percentile");
     Ok(())

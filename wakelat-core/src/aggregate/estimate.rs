@@ -21,6 +21,9 @@
 //! Student's; Korn and Graubard 1998). The interval is that of order statistics for as many independent
 //! waits (Hahn and Meeker, "Statistical Intervals", 5.2): it needs no assumption about the distribution,
 //! and it is open if the sample is too small to bound the percentile.
+//!
+//! **Few pauses.** A single period shows no spread. The waits in the pauses, a known share of all, may then be all
+//! shorter or all longer than the percentile, so the interval is widened by that share on both sides.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -218,7 +221,7 @@ impl SampledDistribution {
     }
 
     /// The confidence interval of a percentile of the waits of all tasks. None if one random group of
-    /// the tasks or of the periods has all waits, if no wait was recorded with the largest shift, or
+    /// the tasks has all waits, if no wait was recorded with the largest shift, or
     /// after a pause, although they were in force, or for the minimum and the maximum.
     pub fn interval(&self, percentile: Percentile) -> Option<ConfidenceInterval> {
         self.ended().interval_of_ended(percentile)
@@ -260,23 +263,32 @@ impl SampledDistribution {
         // At least the variance of independent waits: groups can agree by chance, especially for a
         // percentile near 0 or 100 %.
         let of_waits = unseen_waits * of_one * squared_weights / weight.powi(2);
+        const NONE: (f64, f64) = (0.0, 1.0);
         let by = |groups: &BTreeMap<_, _>, unseen: f64| {
             if unseen == 0.0 {
-                return Some((0.0, 1.0));
+                return Some(NONE);
             }
             let (variance, used) = spread(&self::random_groups(groups, found), found_share)?;
             Some((unseen * variance / weight.powi(2), used - 1.0))
         };
         let (by_task, of_tasks) = by(&self.by_task, unseen(period_weight, weight))?;
-        let (by_period, of_periods) = by(&self.by_period, unseen(shift_weight_after_pauses, weight_after_pauses))?;
+        let by_period = by(&self.by_period, unseen(shift_weight_after_pauses, weight_after_pauses));
+        let in_pauses = (weight_after_pauses - shift_weight_after_pauses).max(0.0) / weight;
+        let widened_by = if by_period.is_none() { in_pauses } else { 0.0 };
+        let (by_period, of_periods) = by_period.unwrap_or(NONE);
         let in_both = if by_task > 0.0 && by_period > 0.0 { of_waits } else { 0.0 };
         let variance = (by_task + by_period - in_both).max(of_waits);
         // Of the two degrees of freedom, that of their sum (Satterthwaite 1946).
         let freedom = (by_task + by_period).powi(2) / (by_task.powi(2) / of_tasks + by_period.powi(2) / of_periods);
         let effective = of_one / variance * (NORMAL / quantile(freedom)).powi(2);
         let (below, up_to) = ranks(effective, share);
-        let low = below.and_then(|share| at(&buckets, share));
-        let high = up_to.and_then(|share| at(&buckets, share));
+        let low =
+            below.map(|share| share - widened_by).filter(|share| *share > 0.0).and_then(|share| at(&buckets, share));
+        let high =
+            up_to.map(|share| share + widened_by).filter(|share| *share <= 1.0).and_then(|share| at(&buckets, share));
+        if low.is_none() && high.is_none() {
+            return None;
+        }
         Some(ConfidenceInterval {
             low_ns: low.map_or(0, |low| bucket::lower(low.into())),
             high_ns: high.map(|bucket| bucket::upper(bucket.into()).saturating_sub(1)),
