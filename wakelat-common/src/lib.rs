@@ -55,7 +55,7 @@ mod pod {
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::program_run_budget::CpuRuns {}
     // SAFETY: repr(C), integers only, without padding.
-    unsafe impl aya::Pod for crate::program_runs::ProgramRuns {}
+    unsafe impl aya::Pod for crate::program_runs::CpuProgramRuns {}
     // SAFETY: repr(C), integers only, without padding.
     unsafe impl aya::Pod for crate::queue_clock::QueueState {}
     // SAFETY: repr(C), integers only, without padding.

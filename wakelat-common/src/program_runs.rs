@@ -7,7 +7,7 @@
 //!
 //! Both figures are those of one CPU, and each kind of program has its own.
 
-/// A program whose runs have figures of their own: the key of the map.
+/// A program whose runs have figures of their own: their index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ProgramKind {
@@ -18,7 +18,7 @@ pub enum ProgramKind {
 }
 
 /// Number of kinds.
-pub const PROGRAM_KINDS: u32 = 2;
+pub const PROGRAM_KINDS: usize = 2;
 
 /// The least number of runs from one timed run to the next.
 const MIN_STEP: u64 = 33;
@@ -34,6 +34,16 @@ pub const LONGEST_RUN_NS: u64 = 1 << 15;
 
 /// Readings of the clock in a timed run.
 pub const CLOCK_READINGS: u64 = 3;
+
+/// Runs on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct CpuProgramRuns {
+    /// Those of each [`ProgramKind`].
+    pub kinds: [ProgramRuns; PROGRAM_KINDS],
+    /// Fills the last cache line.
+    reserved: [u64; 2],
+}
 
 /// The runs of one kind of program on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -319,7 +319,7 @@ pub struct WaitingTask {
 
 /// What the program keeps of a CPU.
 ///
-/// User space reads it while the program may run. The kernel copies it word by word in this order, so that
+/// User space reads it while the program may run, word by word in this order, so that
 /// `finished` is read first and `started` last: if they are equal, no run has changed anything in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -336,6 +336,8 @@ pub struct QueueState {
     pub nr_switches: u64,
     /// Runs of the program that have begun.
     pub started: u64,
+    /// Fills the last cache line.
+    reserved: [u64; 3],
 }
 
 impl QueueState {

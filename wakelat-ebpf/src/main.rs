@@ -13,6 +13,8 @@ mod accessors {
 #[cfg(target_arch = "bpf")]
 mod classic_fields;
 #[cfg(target_arch = "bpf")]
+mod cpu_array;
+#[cfg(target_arch = "bpf")]
 mod cpu_idle;
 #[cfg(target_arch = "bpf")]
 mod cpu_state;

@@ -8,14 +8,21 @@
 //! programs), the inner run may go uncounted, and it is never timed while the outer one is. Each word is
 //! read and written at once, so no figure is torn.
 
-use aya_ebpf::{btf_maps::PerCpuArray, helpers::bpf_ktime_get_ns, macros::btf_map};
-use wakelat_common::program_runs::{PROGRAM_KINDS, ProgramKind, ProgramRuns, next_random, step};
+use aya_ebpf::{bindings::BPF_F_MMAPABLE, btf_maps::Array, helpers::bpf_ktime_get_ns, macros::btf_map};
+use wakelat_common::program_runs::{CpuProgramRuns, ProgramKind, ProgramRuns, next_random, step};
 
-use crate::program_run_budget;
+use crate::{cpu_array, program_run_budget};
 
-/// Key: a [`ProgramKind`]. Value: its runs on this CPU. Read by user space at any time.
+/// Key: a CPU. Value: its runs. Read by user space at any time.
 #[btf_map]
-static PROGRAM_RUNS: PerCpuArray<ProgramRuns, { PROGRAM_KINDS as usize }> = PerCpuArray::new();
+static PROGRAM_RUNS: Array<CpuProgramRuns, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+
+/// The runs of one kind of program on this CPU.
+#[inline(always)]
+fn own(kind: ProgramKind) -> Option<*mut ProgramRuns> {
+    // SAFETY: a value of the map.
+    cpu_array::own(&PROGRAM_RUNS).map(|own| unsafe { &raw mut (*own).kinds[kind as usize] })
+}
 
 /// Runs `body`, the whole of a program: counts the run, and times it if it is its turn.
 ///
@@ -23,7 +30,7 @@ static PROGRAM_RUNS: PerCpuArray<ProgramRuns, { PROGRAM_KINDS as usize }> = PerC
 /// compiler nor the verifier can follow `body` once for each case.
 #[inline(always)]
 pub fn run(kind: ProgramKind, body: impl FnOnce()) {
-    let Some(runs) = PROGRAM_RUNS.get_ptr_mut(kind as u32) else { return };
+    let Some(runs) = own(kind) else { return };
     // SAFETY: this CPU's own entry.
     let mut began_at_ns = unsafe { (&raw const (*runs).zero).read_volatile() };
     if is_due(runs) {
@@ -39,14 +46,14 @@ pub fn run(kind: ProgramKind, body: impl FnOnce()) {
 /// meanwhile. No other program on `sched_switch` can interrupt it.
 #[inline(always)]
 pub fn run_switch_without_stack(body: impl FnOnce()) {
-    let Some(runs) = PROGRAM_RUNS.get_ptr_mut(ProgramKind::Switch as u32) else { return };
+    let Some(runs) = own(ProgramKind::Switch) else { return };
     if is_due(runs) {
         let began_at_ns = begin(runs);
         // SAFETY: this CPU's own entry.
         unsafe { (&raw mut (*runs).began_at_ns).write_volatile(began_at_ns) };
     }
     body();
-    let Some(runs) = PROGRAM_RUNS.get_ptr_mut(ProgramKind::Switch as u32) else { return };
+    let Some(runs) = own(ProgramKind::Switch) else { return };
     // SAFETY: this CPU's own entry.
     let began_at_ns = unsafe { &raw mut (*runs).began_at_ns };
     // SAFETY: this CPU's own entry.

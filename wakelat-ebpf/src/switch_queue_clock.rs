@@ -6,7 +6,7 @@ use core::arch::asm;
 use aya_ebpf::{
     Global,
     bindings::BPF_F_MMAPABLE,
-    btf_maps::{Array, PerCpuArray},
+    btf_maps::Array,
     helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
     macros::btf_map,
 };
@@ -18,7 +18,7 @@ use wakelat_common::{
 };
 
 use crate::{
-    filter, histogram,
+    cpu_array, filter, histogram,
     kernel_structs::{QueuedTask, RunQueueFields as _, TaskFields},
     maps::{AGGREGATE, THRESHOLD_NS, wants},
     program_run_budget, task_sampling,
@@ -31,9 +31,9 @@ use crate::{
 #[btf_map]
 static QUEUE_SLOTS: Array<QueueSlot, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
-/// This CPU's counters. Read by user space.
+/// Key: a CPU. Value: what is kept of it. Read by user space at any time.
 #[btf_map]
-static QUEUE_STATE: PerCpuArray<QueueState, 1> = PerCpuArray::new();
+static QUEUE_STATE: Array<QueueState, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// The bits of a TID that select its slot: the number of slots, less one.
 #[unsafe(no_mangle)]
@@ -89,7 +89,7 @@ pub fn switch_with<T: QueuedTask, H: SwitchHooks<T>>(
     if !window::is_open() || !program_run_budget::allows_run() {
         return;
     }
-    let Some(state) = QUEUE_STATE.get_ptr_mut(0) else { return };
+    let Some(state) = cpu_array::own(&QUEUE_STATE) else { return };
     // SAFETY: this CPU's own entry; `sched_switch` runs with interrupts off, so no other run of this program
     // comes between.
     let state = unsafe { &mut *state };

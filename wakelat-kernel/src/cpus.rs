@@ -65,6 +65,15 @@ impl fmt::Display for Cpus {
     }
 }
 
+/// The size of a map that is indexed by CPU: the number of possible CPUs, counted up to the last one.
+///
+/// # Errors
+/// If sysfs is not mounted or not as expected.
+pub fn possible() -> Result<u32> {
+    let possible = Cpus::read(Path::new("/sys"), "possible")?;
+    possible.iter().max().map(|last| last + 1).context("the kernel reports no possible CPU")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

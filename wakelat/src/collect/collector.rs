@@ -113,7 +113,7 @@ impl Collector {
             self.running.set(cpu, 0, 0).context("cannot reset the running task of each CPU")?;
         }
         if let Some(queue_table) = &mut self.queue_table {
-            queue_table.clear()?;
+            queue_table.clear();
         }
         self.task_table.take_pending()
     }

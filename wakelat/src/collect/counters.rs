@@ -15,7 +15,7 @@ impl Collector {
             wakeups: self.sum(Subject::Wakeups)?,
             preemptions: self.sum(Subject::Preemptions)?,
             events_lost: self.events_lost()?,
-            switch_ins: self.queue_table.as_ref().map(QueueTable::terms).transpose()?,
+            switch_ins: self.queue_table.as_ref().map(QueueTable::terms),
         })
     }
 

@@ -36,7 +36,7 @@ use super::{
 };
 use crate::config::Attach;
 use wakelat_core::why::counted::CauseGroups;
-use wakelat_kernel::{btf, release::Release};
+use wakelat_kernel::{btf, cpus, release::Release};
 
 /// The BPF programs, compiled by the build script.
 pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wakelat.bpf.o"));
@@ -102,6 +102,7 @@ impl Collector {
             Some(tracefs) if methods.contains(&AttachMethod::Classic) => RecordOffsets::read(tracefs)?,
             _ => RecordOffsets::default(),
         };
+        let cpus = cpus::possible()?;
         let rings = UnmappedRings::new(settings.ring_bytes)?;
         let ring_watermark = rings.watermark();
         let flag = |on: bool| u32::from(on);
@@ -147,7 +148,9 @@ impl Collector {
             .map_max_entries("THROTTLED_CLOCKS", if settings.causes.is_some() { queue_size.slots() } else { 1 })
             .map_max_entries("GROUP_SUMS", if settings.causes.is_some() { MAX_GROUP_SUMS } else { 1 })
             .map_max_entries("PAIR_SUMS", if settings.causes.is_some() { MAX_PAIR_SUMS } else { 1 })
-            .map_max_entries("RUNNING", nr_cpus()?)
+            .map_max_entries("RUNNING", cpus)
+            .map_max_entries("PROGRAM_RUNS", cpus)
+            .map_max_entries("QUEUE_STATE", if settings.queue_clock { cpus } else { 1 })
             .map_max_entries("KERNEL_STACKS", stacks)
             .map_max_entries("USER_STACKS", stacks)
             .map_max_entries("HISTOGRAMS", if settings.aggregate { HISTOGRAMS } else { 1 })
@@ -183,7 +186,7 @@ impl Collector {
                 .transpose()?,
             rings: rings.map()?,
             budget: RunBudget::take(&mut ebpf)?,
-            program_runs: ProgramRunMap::take(&mut ebpf)?,
+            program_runs: ProgramRunMap::take(&mut ebpf, cpus)?,
             gate: WindowGate::take(&mut ebpf)?,
             running: Array::try_from(take(&mut ebpf, "RUNNING")?)?,
             counters: PerCpuArray::try_from(take(&mut ebpf, "COUNTERS")?)?,
@@ -195,7 +198,7 @@ impl Collector {
                 .transpose()?,
             task_table,
             walks_tasks,
-            queue_table: settings.queue_clock.then(|| QueueTable::take(&mut ebpf, queue_size)).transpose()?,
+            queue_table: settings.queue_clock.then(|| QueueTable::take(&mut ebpf, queue_size, cpus)).transpose()?,
             programs,
             messages,
             barrier: Barrier::new()?,
@@ -243,12 +246,6 @@ pub(super) fn read_types(path: &Path) -> Result<Vec<u8>> {
 /// Parses the kernel's BTF.
 pub(super) fn parse_types(bytes: Vec<u8>) -> Result<Btf> {
     Btf::parse(&bytes, Default::default()).context("cannot parse the kernel's BTF")
-}
-
-/// The number of possible CPUs: the size of maps that are indexed by CPU.
-fn nr_cpus() -> Result<u32> {
-    let cpus = aya::util::nr_cpus().map_err(|(path, error)| anyhow!(error).context(format!("cannot read `{path}`")))?;
-    u32::try_from(cpus).context("too many CPUs")
 }
 
 fn fill_filter(ebpf: &mut Ebpf, settings: &Settings) -> Result<()> {

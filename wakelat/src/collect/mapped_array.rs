@@ -1,8 +1,10 @@
 //! An array map in this process's memory (since 5.5): reading and clearing it needs no system call.
 
 use std::{
+    mem::MaybeUninit,
     os::fd::AsFd as _,
     ptr::{self, NonNull},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -22,7 +24,7 @@ pub(super) struct MappedArray<V> {
     _map: MapData,
 }
 
-impl<V: Pod + Default + PartialEq> MappedArray<V> {
+impl<V: Pod> MappedArray<V> {
     /// Takes the map `name`, which has `count` values, from the object.
     ///
     /// # Errors
@@ -39,6 +41,39 @@ impl<V: Pod + Default + PartialEq> MappedArray<V> {
         Ok(Self { first, count, _map: map })
     }
 
+    /// All values. Programs may run meanwhile: each value is read word by word, the first one first.
+    pub(super) fn values(&self) -> impl Iterator<Item = V> {
+        (0..self.count).map(|index| {
+            let mut value = MaybeUninit::<V>::uninit();
+            for word in 0..size_of::<V>() / size_of::<u64>() {
+                // SAFETY: within the mapping and within `value`. Both are aligned to 8 bytes, and programs access the
+                // words of the map as a whole.
+                unsafe {
+                    let from = self.first.add(index).cast::<AtomicU64>().add(word);
+                    value.as_mut_ptr().cast::<u64>().add(word).write(from.as_ref().load(Ordering::Acquire));
+                }
+            }
+            // SAFETY: every byte is set, and any bytes are a value.
+            unsafe { value.assume_init() }
+        })
+    }
+
+    /// Changes each value. No program may run meanwhile.
+    pub(super) fn update_each(&mut self, mut update: impl FnMut(&mut V)) {
+        for index in 0..self.count {
+            // SAFETY: within the mapping, which nothing else accesses while no program runs; the value is plain
+            // numbers, for which any bytes are valid.
+            unsafe {
+                let at = self.first.add(index);
+                let mut value = at.read_volatile();
+                update(&mut value);
+                at.write_volatile(value);
+            }
+        }
+    }
+}
+
+impl<V: Pod + Default + PartialEq> MappedArray<V> {
     /// Passes each value that is not the default to `take`, and sets it to the default. No program may run
     /// meanwhile.
     pub(super) fn take_each(&mut self, mut take: impl FnMut(V)) {

@@ -1,17 +1,14 @@
 //! What the programs have counted and timed of their own runs.
 
-use anyhow::{Context as _, Result};
-use aya::{
-    Ebpf,
-    maps::{MapData, PerCpuArray},
-};
-use wakelat_common::program_runs::{ProgramKind, ProgramRuns, RunTimeSums};
+use anyhow::Result;
+use aya::Ebpf;
+use wakelat_common::program_runs::{CpuProgramRuns, ProgramKind, ProgramRuns, RunTimeSums};
 
-use super::{Collector, map::take};
+use super::{Collector, mapped_array::MappedArray};
 
 /// The map of `wakelat-ebpf/src/program_run_timer.rs`.
 pub(super) struct ProgramRunMap {
-    runs: PerCpuArray<MapData, ProgramRuns>,
+    runs: MappedArray<CpuProgramRuns>,
 }
 
 /// Runs of all programs on all CPUs since they were loaded, and what they took.
@@ -55,35 +52,28 @@ impl ProgramRunTotals {
 }
 
 impl ProgramRunMap {
-    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self> {
-        Ok(Self { runs: PerCpuArray::try_from(take(ebpf, "PROGRAM_RUNS")?)? })
+    pub(super) fn take(ebpf: &mut Ebpf, cpus: u32) -> Result<Self> {
+        Ok(Self { runs: MappedArray::take(ebpf, "PROGRAM_RUNS", cpus as usize)? })
     }
 
-    fn sum(&self, kinds: &[ProgramKind]) -> Result<ProgramRunTotals> {
+    fn sum(&self, kinds: &[ProgramKind]) -> ProgramRunTotals {
         let mut totals = ProgramRunTotals::default();
-        for kind in kinds {
-            let per_cpu = self.runs.get(&(*kind as u32), 0).context("cannot read the run times of the BPF programs")?;
-            per_cpu.iter().for_each(|runs| totals.add(runs));
+        for cpu in self.runs.values() {
+            kinds.iter().for_each(|kind| totals.add(&cpu.kinds[*kind as usize]));
         }
-        Ok(totals)
+        totals
     }
 }
 
 impl Collector {
     /// The runs of all programs so far.
-    ///
-    /// # Errors
-    /// If the kernel refuses to read the map.
-    pub fn program_runs(&self) -> Result<ProgramRunTotals> {
+    pub fn program_runs(&self) -> ProgramRunTotals {
         self.program_runs.sum(&[ProgramKind::Switch, ProgramKind::Other])
     }
 
     /// The context switches that the program on `sched_switch` has seen so far.
-    ///
-    /// # Errors
-    /// If the kernel refuses to read the map.
-    pub fn switches_seen(&self) -> Result<u64> {
-        Ok(self.program_runs.sum(&[ProgramKind::Switch])?.count)
+    pub fn switches_seen(&self) -> u64 {
+        self.program_runs.sum(&[ProgramKind::Switch]).count
     }
 }
 

@@ -1,19 +1,16 @@
 //! What the program keeps if the run queues' own clock measures the waits: a slot per thread, and counters.
 
-use anyhow::{Context as _, Result, anyhow};
-use aya::{
-    Ebpf,
-    maps::{MapData, PerCpuArray, PerCpuValues},
-};
+use anyhow::Result;
+use aya::Ebpf;
 use wakelat_common::queue_clock::{MAX_SLOTS, MIN_SLOTS, QueueSlot, QueueState, SwitchCounter};
 use wakelat_core::report::SwitchInTerms;
 
-use super::{map::take, mapped_array::MappedArray};
+use super::mapped_array::MappedArray;
 
 /// The maps of the program.
 pub(super) struct QueueTable {
     slots: MappedArray<QueueSlot>,
-    state: PerCpuArray<MapData, QueueState>,
+    state: MappedArray<QueueState>,
 }
 
 /// The number of slots, a power of two.
@@ -35,50 +32,41 @@ impl QueueTableSize {
 }
 
 impl QueueTable {
-    /// Takes the maps, with slots of this number, from the object.
-    pub(super) fn take(ebpf: &mut Ebpf, size: QueueTableSize) -> Result<Self> {
+    /// Takes the maps, with slots of this number and the states of this number of CPUs, from the object.
+    pub(super) fn take(ebpf: &mut Ebpf, size: QueueTableSize, cpus: u32) -> Result<Self> {
         Ok(Self {
             slots: MappedArray::take(ebpf, "QUEUE_SLOTS", size.slots() as usize)?,
-            state: PerCpuArray::try_from(take(ebpf, "QUEUE_STATE")?)?,
+            state: MappedArray::take(ebpf, "QUEUE_STATE", cpus as usize)?,
         })
     }
 
     /// Forgets all threads, and the kernel's counts of switches, while no program runs: what happens from now on
     /// until the programs run again is not measured.
-    ///
-    /// # Errors
-    /// If the kernel refuses to write the map.
-    pub(super) fn clear(&mut self) -> Result<()> {
-        const FAILED: &str = "cannot reset the switch counts of each CPU";
+    pub(super) fn clear(&mut self) {
         self.slots.take_each(|_| {});
-        let per_cpu = self.state.get(&0, 0).context(FAILED)?;
-        let reset: Vec<QueueState> = per_cpu.iter().map(|state| QueueState { nr_switches: 0, ..*state }).collect();
-        let reset = PerCpuValues::try_from(reset).map_err(|error| anyhow!(error).context(FAILED))?;
-        self.state.set(0, reset, 0).context(FAILED)
+        self.state.update_each(|state| state.nr_switches = 0);
     }
 
     /// The state of each CPU at an instant of its own at which no program was changing it.
-    fn consistent_states(&self) -> Result<Vec<QueueState>> {
+    fn consistent_states(&self) -> Vec<QueueState> {
         /// More than enough: a run takes less time than reading all CPUs.
         const MAX_READS: usize = 1_000;
-        let read = || self.state.get(&0, 0).context("cannot read the counters");
-        let mut states: Vec<QueueState> = read()?.iter().copied().collect();
+        let mut states: Vec<QueueState> = self.state.values().collect();
         for _ in 0..MAX_READS {
             if states.iter().all(QueueState::is_consistent) {
                 break;
             }
-            let later = read()?;
-            let torn = states.iter_mut().zip(later.iter()).filter(|(state, _)| !state.is_consistent());
-            torn.for_each(|(state, later)| *state = *later);
+            let torn = states.iter_mut().zip(self.state.values()).filter(|(state, _)| !state.is_consistent());
+            torn.for_each(|(state, later)| *state = later);
         }
-        Ok(states)
+        states
     }
 
     /// The counters of all CPUs.
-    pub(super) fn terms(&self) -> Result<SwitchInTerms> {
-        let per_cpu = self.consistent_states()?;
+    pub(super) fn terms(&self) -> SwitchInTerms {
+        let per_cpu = self.consistent_states();
         let sum = |counter| per_cpu.iter().map(|state: &QueueState| state[counter]).sum();
-        Ok(SwitchInTerms {
+        SwitchInTerms {
             seen: sum(SwitchCounter::Seen),
             measured: sum(SwitchCounter::Measured),
             filtered: sum(SwitchCounter::Filtered),
@@ -96,7 +84,7 @@ impl QueueTable {
             to_idle: sum(SwitchCounter::ToIdle),
             unseen_switches: sum(SwitchCounter::UnseenSwitches),
             still_waiting: None,
-        })
+        }
     }
 }
 

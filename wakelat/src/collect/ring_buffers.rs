@@ -19,6 +19,7 @@ use aya_obj::generated::bpf_map_type;
 use rustix::event::epoll;
 use wakelat_common::timeline::WorkItemRecord;
 use wakelat_core::record_merge::{IN_FLIGHT_NS, RecordMerger, RecordRings, settled_until_ns};
+use wakelat_kernel::cpus;
 
 use super::{
     bpf_syscall::{create_map, put_inner_map},
@@ -72,10 +73,9 @@ impl UnmappedRings {
     /// If the kernel refuses a ring buffer, or the process cannot open more files.
     pub(super) fn new(total_bytes: u32) -> Result<Self> {
         let read = |(path, error): (&str, io::Error)| anyhow!(error).context(format!("cannot read `{path}`"));
-        let possible = u32::try_from(util::nr_cpus().map_err(read)?).context("too many CPUs")?;
         let mut online = util::online_cpus().map_err(read)?;
         online.sort_unstable();
-        let layout = RingLayout::of(total_bytes, &online, possible);
+        let layout = RingLayout::of(total_bytes, &online, cpus::possible()?);
         let create = |_| {
             let fd = create_map(bpf_map_type::BPF_MAP_TYPE_RINGBUF, 0, |attr| {
                 (attr.key_size, attr.max_entries) = (0, layout.ring_bytes);

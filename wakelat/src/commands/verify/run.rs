@@ -341,7 +341,7 @@ impl<'a> Run<'a> {
     }
 
     fn read_switches(&self) -> Result<SwitchCounts> {
-        SwitchCounts::read(self.proc, || self.own_side.switches_seen())
+        SwitchCounts::read(self.proc, || Ok(self.own_side.switches_seen()))
     }
 }
 

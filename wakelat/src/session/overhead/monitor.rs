@@ -203,7 +203,7 @@ impl OverheadMonitor {
     /// # Errors
     /// If procfs or the programs' counters cannot be read.
     pub fn cost(&mut self, collector: &Collector) -> Result<OverheadCost> {
-        let runs = collector.program_runs()?;
+        let runs = collector.program_runs();
         Ok(OverheadCost {
             tool_ns: cpu_ns(),
             switches: self.measuring_time.switches(context_switches::count(&self.proc)?),
@@ -271,7 +271,7 @@ impl LimitState {
 
 /// The totals now.
 fn reading(collector: &Collector) -> Result<LimitReading> {
-    let times = collector.program_runs()?;
+    let times = collector.program_runs();
     let RunCounts { measured, stopped } = collector.run_counts()?;
     Ok(LimitReading {
         at_ns: monotonic_ns(),
