@@ -14,6 +14,7 @@ mod fetch;
 mod guests;
 mod image;
 mod initramfs;
+mod instruction_table;
 mod kernels;
 mod monitor;
 mod progress;
@@ -25,7 +26,6 @@ mod run;
 mod suites;
 mod test_matrix;
 mod verdict;
-mod verifier_instructions;
 mod vmlinuz;
 
 pub use args::VmArgs;

@@ -18,15 +18,12 @@ use crate::{
     fetch::{self, KernelImage},
     guests::{self, Guests, PlannedGuest},
     image::{GuestPrograms, ImageDirectory},
+    instruction_table::{InstructionKind, InstructionTable},
     kernels::{self, KernelSpec},
     qemu::{Accel, Limits, TimeMode},
     result_table::{self, VmResult, VmRow},
     rtla, suites, test_matrix,
-    verifier_instructions::InstructionTable,
 };
-
-/// The file with the accepted instruction counts.
-const INSTRUCTIONS: &str = "tests/verified-instructions.txt";
 
 /// Several times what the slowest test (`silence`) and all of them (`total`) take in a guest on a busy
 /// machine.
@@ -191,32 +188,50 @@ fn busybox() -> Option<PathBuf> {
 
 /// Compares the instruction counts of this run with the accepted ones, or accepts them.
 fn check_instructions(rows: &[VmRow], accept: bool) -> anyhow::Result<()> {
+    let mut accepted = 0;
+    for kind in InstructionKind::ALL {
+        let seen = instructions(rows, kind);
+        if !seen.is_empty() {
+            accepted += 1;
+            check_table(kind, &seen, accept)?;
+        }
+    }
+    ensure!(!accept || accepted > 0, "no test reported an instruction count: nothing to accept");
+    Ok(())
+}
+
+/// The counts of this run.
+fn instructions(rows: &[VmRow], kind: InstructionKind) -> InstructionTable {
     let mut seen = InstructionTable::default();
     for row in rows {
         if let VmResult::Done { outcome, .. } = &row.result {
-            for (program, count) in &outcome.verified {
-                seen.insert(&row.kernel, program, *count);
+            for ((_, name), count) in outcome.instructions.iter().filter(|((of, _), _)| *of == kind) {
+                seen.insert(&row.kernel, name, *count);
             }
         }
     }
-    let path = workspace::root().join(INSTRUCTIONS);
+    seen
+}
+
+fn check_table(kind: InstructionKind, seen: &InstructionTable, accept: bool) -> anyhow::Result<()> {
+    let file = kind.file();
+    let path = workspace::root().join(file);
     let text = match fs::read_to_string(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        other => other.with_context(|| format!("cannot read `{INSTRUCTIONS}`"))?,
+        other => other.with_context(|| format!("cannot read `{file}`"))?,
     };
-    let accepted = InstructionTable::parse(&text).with_context(|| format!("cannot read `{INSTRUCTIONS}`"))?;
+    let accepted = InstructionTable::parse(&text).with_context(|| format!("cannot read `{file}`"))?;
     if accept {
-        ensure!(!seen.is_empty(), "no test reported an instruction count: nothing to accept");
-        return fs::write(&path, accepted.accepting(&seen).render())
-            .with_context(|| format!("cannot write `{INSTRUCTIONS}`"));
+        return fs::write(&path, accepted.accepting(seen).render(kind))
+            .with_context(|| format!("cannot write `{file}`"));
     }
-    for kernel in accepted.unknown_kernels(&seen) {
-        println!("vm: note: `{INSTRUCTIONS}` has no counts of {kernel}; `--accept-instructions` adds them");
+    for kernel in accepted.unknown_kernels(seen) {
+        println!("vm: note: `{file}` has no counts of {kernel}; `--accept-instructions` adds them");
     }
-    let complaints = accepted.regressions(&seen);
+    let complaints = accepted.regressions(seen);
     if !complaints.is_empty() {
         bail!(
-            "the verifier walks through more instructions than `{INSTRUCTIONS}` accepts:\n  {}\nif this is intended, run `cargo xtask vm --accept-instructions`",
+            "there are more instructions than `{file}` accepts:\n  {}\nif this is intended, run `cargo xtask vm --accept-instructions`",
             complaints.join("\n  ")
         );
     }

@@ -14,7 +14,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::qemu::BootEnd;
+use super::{instruction_table::InstructionKind, qemu::BootEnd};
 
 /// The prefix of the init's own lines.
 pub const MARKER: &str = "##vm ";
@@ -73,9 +73,9 @@ pub struct BootOutcome {
     pub tests: Vec<GuestTest>,
     /// The suites that ended, in the order in which they ran, and the duration of each.
     pub suites: Vec<(String, Duration)>,
-    /// Instructions that the verifier walked through, by program: the largest count of all variants of a
-    /// program.
-    pub verified: BTreeMap<String, u64>,
+    /// The instructions that tests reported, by kind, then by program or way to measure: the largest count of all
+    /// variants of a program.
+    pub instructions: BTreeMap<(InstructionKind, String), u64>,
     /// Warnings of the kernel, which do not fail a run.
     pub warnings: Vec<String>,
     /// Why the run failed; `None` if it passed.
@@ -123,10 +123,13 @@ impl Transcript {
             self.summary(summary);
         } else if let Some((test, reason)) = line.strip_prefix("SKIP ").and_then(|line| line.split_once(": ")) {
             self.skip(test, reason);
-        } else if let Some((program, count)) = line.strip_prefix("VERIFIED ").and_then(|line| line.split_once(' ')) {
+        } else if let Some((kind, name, count)) = InstructionKind::ALL.into_iter().find_map(|kind| {
+            let (name, count) = line.strip_prefix(kind.marker())?.split_once(' ')?;
+            Some((kind, name, count))
+        }) {
             match count.trim().parse::<u64>() {
                 Ok(count) => {
-                    let noted = self.outcome.verified.entry(program.to_owned()).or_default();
+                    let noted = self.outcome.instructions.entry((kind, name.to_owned())).or_default();
                     *noted = count.max(*noted);
                 }
                 Err(_) => self.problems.push(format!("cannot read `{line}`")),

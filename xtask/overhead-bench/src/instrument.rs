@@ -165,7 +165,8 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
         plain(FLOOR, "empty programs", InstrumentKind::Floor),
     ];
     let help = Command::new(wakelat).args(["hist", "--help"]).output().context("cannot run wakelat")?;
-    for (id, title, args) in modes(&String::from_utf8_lossy(&help.stdout)) {
+    let help = String::from_utf8_lossy(&help.stdout);
+    for (id, title, args) in modes(&help) {
         // All classes in one distribution, as the other tools measure. The report is a single line.
         let fixed = ["hist", "--json", "--quiet", "--class", "runqueue"];
         let command = ToolCommand {
@@ -176,7 +177,11 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
         };
         instruments.push(plain(id, title, InstrumentKind::Program(command)));
     }
-    instruments.push(plain("wakelat-why", "wakelat why", InstrumentKind::Program(why(wakelat))));
+    instruments.push(plain("wakelat-why", "wakelat why", InstrumentKind::Program(why(wakelat, &[]))));
+    if help.contains("queued") {
+        let command = why(wakelat, &["--mode", "aggregate", "--by", "cgroup"]);
+        instruments.push(plain("wakelat-causes", "wakelat why --mode aggregate", InstrumentKind::Program(command)));
+    }
     let mut skipped = Vec::new();
     for peer in PEERS {
         match program_in_path(peer.program) {
@@ -192,11 +197,11 @@ pub fn all(wakelat: &Path, directory: &Path) -> anyhow::Result<(Vec<Instrument>,
     Ok((instruments, skipped))
 }
 
-/// `wakelat why`, with all components of all waits.
-fn why(wakelat: &Path) -> ToolCommand {
+/// `wakelat why`: without `more` arguments, with all components of all waits.
+fn why(wakelat: &Path, more: &[&str]) -> ToolCommand {
     ToolCommand {
         program: wakelat.to_owned(),
-        args: ["why", "--json", "--quiet"].map(str::to_owned).into(),
+        args: ["why", "--json", "--quiet"].iter().chain(more).map(|arg| (*arg).to_owned()).collect(),
         ready: ReadySignal::FirstRun,
         loss_source: LossSource::Coverage,
     }

@@ -37,7 +37,7 @@ fn a_good_run_passes_with_its_release_boot_time_and_counts() {
     assert_eq!(outcome.boot, Some(Duration::from_millis(1)));
     assert_eq!(outcome.counts(), (2, 0, 0));
     assert_eq!(outcome.suites, [("kernel".to_owned(), Duration::from_millis(9))]);
-    assert_eq!(outcome.verified, BTreeMap::from([("sched_switch".to_owned(), 412)]));
+    assert_eq!(outcome.instructions, BTreeMap::from([((InstructionKind::Verified, "sched_switch".to_owned()), 412)]));
 }
 
 #[test]
@@ -45,7 +45,10 @@ fn the_largest_count_of_all_variants_of_a_program_is_kept() {
     let again = "VERIFIED sched_switch 9141\nVERIFIED sched_switch 16417\nVERIFIED sched_switch 500\nok";
     let outcome = read(&GOOD.replace("VERIFIED sched_switch 412\nok", again), "", BootEnd::Exit(33));
     assert_eq!(outcome.failure, None);
-    assert_eq!(outcome.verified, BTreeMap::from([("sched_switch".to_owned(), 16_417)]));
+    assert_eq!(
+        outcome.instructions,
+        BTreeMap::from([((InstructionKind::Verified, "sched_switch".to_owned()), 16_417)])
+    );
 }
 
 #[test]

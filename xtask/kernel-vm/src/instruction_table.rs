@@ -1,7 +1,7 @@
-//! The number of instructions that the verifier walks through for each program on each kernel, and by how
-//! much it may grow without failing a run. Pure.
+//! Numbers of instructions on each kernel, and by how much they may grow without failing a run: those that the
+//! verifier walks through for each program, and those that each way to measure executes. Pure.
 //!
-//! The table under version control has a row for each program and a column for each kernel:
+//! A table under version control has a row for each program, or way to measure, and a column for each kernel:
 //!
 //! ```text
 //! program        6.1-rt  7.2-rt
@@ -21,12 +21,59 @@ use super::kernels::KERNELS;
 /// Growth up to this many percent passes.
 const TOLERATED_PERCENT: u64 = 10;
 
-const HEADING: &str = "\
-# Instructions the verifier walks through, by program and kernel; `-` where the program was not loaded.
-# Growth of more than 10 % fails `cargo xtask vm` until it is run with `--accept-instructions`.
-";
+/// What is counted, and the table of the counts that are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InstructionKind {
+    /// Instructions that the verifier walks through, by program.
+    Verified,
+    /// Instructions that a wakeup and the switch to its task take more than without wakelat, by the way to measure.
+    Executed,
+}
 
-/// Counts by program, then by kernel.
+impl InstructionKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Verified, Self::Executed];
+
+    /// The first word of a line in which a test reports a count.
+    pub const fn marker(self) -> &'static str {
+        match self {
+            Self::Verified => "VERIFIED ",
+            Self::Executed => "EXECUTED ",
+        }
+    }
+
+    /// The file with the accepted counts, in the workspace.
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Verified => "tests/verified-instructions.txt",
+            Self::Executed => "tests/executed-instructions.txt",
+        }
+    }
+
+    /// What a row of the table is.
+    const fn row(self) -> &'static str {
+        match self {
+            Self::Verified => "program",
+            Self::Executed => "mode",
+        }
+    }
+
+    const fn heading(self) -> &'static str {
+        match self {
+            Self::Verified => {
+                "# Instructions the verifier walks through, by program and kernel; `-` where the program was not loaded.\n"
+            }
+            Self::Executed => {
+                "# Instructions that a wakeup and the switch to its task take more than without wakelat, by kernel.\n"
+            }
+        }
+    }
+}
+
+const ON_GROWTH: &str =
+    "# Growth of more than 10 % fails `cargo xtask vm` until it is run with `--accept-instructions`.\n";
+
+/// Counts by program or way to measure, then by kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstructionTable(BTreeMap<String, BTreeMap<String, u64>>);
 
@@ -42,25 +89,24 @@ impl InstructionTable {
         let mut table = Self::default();
         for row in rows {
             let mut words = row.split_whitespace();
-            let program = words.next().context("an empty row")?;
+            let name = words.next().context("an empty row")?;
             let counts: Vec<&str> = words.collect();
             ensure!(
                 counts.len() == kernels.len(),
-                "program `{program}` has {} counts, expected one for each of {} kernels",
+                "row `{name}` has {} counts, expected one for each of {} kernels",
                 counts.len(),
                 kernels.len()
             );
             for (kernel, count) in kernels.iter().zip(counts).filter(|(_, count)| *count != "-") {
-                let count =
-                    count.parse().with_context(|| format!("`{count}` of program `{program}` is not a count"))?;
-                table.insert(kernel, program, count);
+                let count = count.parse().with_context(|| format!("`{count}` in row `{name}` is not a count"))?;
+                table.insert(kernel, name, count);
             }
         }
         Ok(table)
     }
 
     /// Renders the table as text that [`Self::parse`] reads.
-    pub fn render(&self) -> String {
+    pub fn render(&self, kind: InstructionKind) -> String {
         // In the order of the list; kernels that have left the list come last.
         let mut kernels: Vec<String> = KERNELS.iter().map(|kernel| kernel.to_string()).collect();
         let others: Vec<&String> = self.0.values().flat_map(BTreeMap::keys).collect();
@@ -70,8 +116,8 @@ impl InstructionTable {
                 kernels.push(other.clone());
             }
         }
-        let width = self.0.keys().map(String::len).chain(["program".len()]).max().unwrap_or_default();
-        let mut text = format!("{HEADING}{:width$}", "program");
+        let width = self.0.keys().map(String::len).chain([kind.row().len()]).max().unwrap_or_default();
+        let mut text = format!("{}{ON_GROWTH}{:width$}", kind.heading(), kind.row());
         for kernel in &kernels {
             let _ = write!(text, "  {kernel:>10}");
         }
@@ -88,8 +134,8 @@ impl InstructionTable {
     }
 
     /// Records a count; of several on one kernel, the largest.
-    pub fn insert(&mut self, kernel: &str, program: &str, count: u64) {
-        let noted = self.0.entry(program.to_owned()).or_default().entry(kernel.to_owned()).or_default();
+    pub fn insert(&mut self, kernel: &str, name: &str, count: u64) {
+        let noted = self.0.entry(name.to_owned()).or_default().entry(kernel.to_owned()).or_default();
         *noted = count.max(*noted);
     }
 
@@ -160,15 +206,16 @@ mod tests {
     #[test]
     fn a_rendered_table_is_read_back() {
         let table = table(&[("6.1-rt", "switch", 412), ("7.2-rt", "switch", 430), ("5.10-cloud", "wakeup", 7)]);
-        assert_eq!(InstructionTable::parse(&table.render()).unwrap(), table);
+        assert_eq!(InstructionTable::parse(&table.render(InstructionKind::Verified)).unwrap(), table);
         assert_eq!(InstructionTable::parse("").unwrap(), InstructionTable::default());
     }
 
     #[test]
     fn kernels_are_in_the_order_of_the_list() {
-        let text = table(&[("7.2-rt", "p", 2), ("6.12-rt", "p", 1), ("5.10-cloud", "p", 3)]).render();
+        let text = table(&[("7.2-rt", "p", 2), ("6.12-rt", "p", 1), ("5.10-cloud", "p", 3)]);
+        let text = text.render(InstructionKind::Executed);
         let heading: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
-        assert_eq!(heading, ["program", "5.10-cloud", "6.12-rt", "7.2-rt"]);
+        assert_eq!(heading, ["mode", "5.10-cloud", "6.12-rt", "7.2-rt"]);
     }
 
     #[test]
@@ -210,7 +257,7 @@ mod tests {
     #[test]
     fn a_damaged_table_is_an_error_that_names_the_row() {
         let error = InstructionTable::parse("program a b\np 1\n").unwrap_err().to_string();
-        assert_eq!(error, "program `p` has 1 counts, expected one for each of 2 kernels");
-        assert!(InstructionTable::parse("program a\np x\n").unwrap_err().to_string().contains("`x` of program `p`"));
+        assert_eq!(error, "row `p` has 1 counts, expected one for each of 2 kernels");
+        assert!(InstructionTable::parse("program a\np x\n").unwrap_err().to_string().contains("`x` in row `p`"));
     }
 }
