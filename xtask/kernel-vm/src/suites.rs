@@ -16,7 +16,6 @@ pub const SHORT: &[&str] = &[
     "cause_sums:before_the_history",
     "cause_sums:two_tasks_alike",
     "causes:kernel_thread",
-    "causes:stolen_time",
     "busy",
 ];
 
