@@ -21,7 +21,9 @@ use wakelat_core::{
     },
 };
 use wakelat_kernel::event_format::EventFormat;
-use wakelat_tracefs::osnoise_tracers::{clock::LocalClock, layout::Layouts, page::PageLayout, trace_text_writer};
+use wakelat_tracefs::osnoise_tracers::{
+    local_clock::LocalClock, page::PageLayout, record_decoder::Layouts, trace_text_writer,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut rest = bytes;
