@@ -70,11 +70,13 @@ pub fn run(config: &Config, environment: &Environment, view: &mut dyn View) -> R
 async fn measure(config: &Config, environment: &Environment, view: &mut dyn View) -> Result<StopReason> {
     let names = NameResolver::new(environment.cgroup_mount.clone());
     names.prepare(&config.by);
-    let priority =
-        program_settings::raise_priority(config.resources.rt_priority, program_settings::reader_is_light(config))?;
-    let mut signals = Signals::catch()?;
     let (shows_events, shows_causes) = (view.shows_events(), view.shows_causes());
-    if shows_causes.is_some_and(|groups| groups != CauseGroups::Names) {
+    // The tables of causes can be large.
+    let is_light = program_settings::reader_is_light(config) && shows_causes.is_none();
+    let priority = program_settings::raise_priority(config.resources.rt_priority, is_light)?;
+    let mut signals = Signals::catch()?;
+    let has_cgroups = shows_causes.is_some_and(|groups| groups != CauseGroups::Names);
+    if has_cgroups {
         names.prepare(&[Key::Cgroup]);
     }
     let settings = program_settings::of(config, environment, view.shows_waits(), shows_events, shows_causes);
@@ -145,9 +147,14 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
                 readable.context(failed)?.clear_ready();
             }
             // Nothing arrives during a pause.
-            _ = drain.tick(), if !run.overhead.is_paused() => if reads_groups {
-                run.take_aggregated(&mut collector)?;
-            },
+            _ = drain.tick(), if !run.overhead.is_paused() => {
+                if reads_groups {
+                    run.take_aggregated(&mut collector)?;
+                }
+                if has_cgroups {
+                    run.names.follow_cgroups();
+                }
+            }
         }
         match due {
             Some(WindowBoundary::End) => run.stop = Some(StopReason::Done),

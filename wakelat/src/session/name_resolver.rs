@@ -32,6 +32,8 @@ pub struct NameResolver {
     proc: PathBuf,
     cgroup_mount: Option<PathBuf>,
     cgroups: RefCell<HashMap<u64, String>>,
+    /// The number of cgroups when all were last read by [`Self::follow_cgroups`], as the kernel prints it.
+    cgroup_stat: RefCell<String>,
     /// Cgroups seen in samples whose paths are not known yet.
     new_cgroups: RefCell<HashSet<u64>>,
     comms: RefCell<HashMap<u32, CachedName>>,
@@ -56,6 +58,7 @@ impl NameResolver {
             proc: Roots::default().proc,
             cgroup_mount,
             cgroups: RefCell::default(),
+            cgroup_stat: RefCell::default(),
             new_cgroups: RefCell::default(),
             comms: RefCell::default(),
             age: Cell::new(0),
@@ -68,6 +71,18 @@ impl NameResolver {
     pub fn prepare(&self, keys: &[Key]) {
         if keys.iter().any(|key| matches!(key, Key::Cgroup | Key::Container)) {
             self.read_cgroups();
+        }
+    }
+
+    /// Reads all cgroups again if their number has changed since the last call: one that ends before its ID is read
+    /// from the kernel's tables has a name.
+    pub fn follow_cgroups(&self) {
+        let Some(mount) = &self.cgroup_mount else { return };
+        // Also counts those that are removed, but still in use (Documentation/admin-guide/cgroup-v2.rst).
+        let stat = fs::read_to_string(mount.join("cgroup.stat")).unwrap_or_default();
+        if *self.cgroup_stat.borrow() != stat {
+            self.read_cgroups();
+            self.cgroup_stat.replace(stat);
         }
     }
 
@@ -95,7 +110,8 @@ impl NameResolver {
         }
     }
 
-    fn note_cgroup(&self, id: u64) {
+    /// Looks up this cgroup with the next [`Self::resolve_new_cgroups`], unless it is known.
+    pub fn note_cgroup(&self, id: u64) {
         if !self.cgroups.borrow().contains_key(&id) {
             self.new_cgroups.borrow_mut().insert(id);
         }
@@ -323,5 +339,26 @@ mod tests {
         fs::remove_dir(&path).unwrap();
         assert_eq!(resolver.cgroup(id), "/job.slice");
         assert_eq!(resolver.cgroup(u64::MAX), format!("(cgroup {}, gone)", u64::MAX));
+    }
+
+    #[test]
+    fn a_cgroup_that_ends_before_the_first_look_at_its_id_has_a_path_if_the_number_of_cgroups_changed() {
+        use std::os::unix::fs::MetadataExt as _;
+        let (mount, gone) = (Proc::new("churn"), Proc::new("churned"));
+        let resolver = NameResolver { cgroup_mount: Some(mount.0.clone()), ..NameResolver::new(None) };
+        let lived_until = |name: &str, stat: Option<&str>| {
+            let path = mount.0.join(name);
+            fs::create_dir_all(&path).unwrap();
+            let id = fs::metadata(&path).unwrap().ino();
+            stat.into_iter().for_each(|stat| fs::write(mount.0.join("cgroup.stat"), stat).unwrap());
+            resolver.follow_cgroups();
+            // It is gone from the mount, and keeps its number: a file system may use that of a removed one again.
+            fs::rename(&path, gone.0.join(name)).unwrap();
+            resolver.cgroup(id)
+        };
+        assert_eq!(lived_until("first", Some("nr_descendants 1\n")), "/first");
+        // Read only if the number has changed.
+        assert!(lived_until("second", None).ends_with(", gone)"));
+        assert_eq!(lived_until("third", Some("nr_descendants 2\n")), "/third");
     }
 }
