@@ -8,7 +8,7 @@ use super::{
     compare::{Comparison, Mismatch},
     evaluation::{RulesComparison, Verification},
     paired_waits::WaitTally,
-    queue_clock::Instrument,
+    queue_clock::DifferingInstrument,
     side::SideCounts,
 };
 #[cfg(test)]
@@ -216,7 +216,7 @@ impl<'a> VerificationDocument<'a> {
             duration_ns: verification.duration_ns,
             from: verification.from.name(),
             verdict: verification.verdict().name(),
-            differs: verification.differs().map(Instrument::name),
+            differs: verification.differs().map(DifferingInstrument::name),
             not_compared: not_compared.map(|why| NotComparedDocument { reason: why.name(), text: why.to_string() }),
             comparison: verification.comparison.as_ref().ok().map(ComparisonDocument::new),
             switching_ns: verification.switching_ns,

@@ -8,7 +8,7 @@ use super::{
     checks::{Check, CheckOutcome},
     compare::{Comparison, Tolerance},
     paired_waits::{PairedWaits, WaitTally},
-    queue_clock::{self, Instrument},
+    queue_clock::{self, DifferingInstrument},
     side::SideCounts,
 };
 use wakelat_core::report::LatencyFrom;
@@ -218,10 +218,10 @@ impl Verification {
 }
 
 impl Verification {
-    /// The instrument that differs from the two others, if there is one: see [`Instrument::differing`].
-    pub fn differs(&self) -> Option<Instrument> {
+    /// The instrument that differs from the two others, if there is one: see [`DifferingInstrument::differing`].
+    pub fn differs(&self) -> Option<DifferingInstrument> {
         let check = self.checks.iter().find(|check| check.name == queue_clock::NAME)?;
-        Instrument::differing(self.comparison.as_ref().ok().map(Comparison::agrees), check.outcome)
+        DifferingInstrument::differing(self.comparison.as_ref().ok().map(Comparison::agrees), check.outcome)
     }
 }
 

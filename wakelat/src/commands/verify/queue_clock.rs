@@ -167,14 +167,14 @@ pub fn check(
 
 /// One of the three instruments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Instrument {
+pub enum DifferingInstrument {
     /// wakelat's programs on the tracepoints of wakeups and switches.
     Tracepoints,
     /// The run queue's own clock.
     QueueClock,
 }
 
-impl Instrument {
+impl DifferingInstrument {
     /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -197,7 +197,7 @@ impl Instrument {
     }
 }
 
-impl std::fmt::Display for Instrument {
+impl std::fmt::Display for DifferingInstrument {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Tracepoints => "the tracepoints differ from the hist triggers and from the queue clock",
@@ -312,13 +312,13 @@ mod tests {
         use CheckOutcome::{Agree, Disagree, Unknown};
         for (triggers, queue_clock, named) in [
             (Some(true), Agree, None),
-            (Some(true), Disagree, Some(Instrument::QueueClock)),
-            (Some(false), Disagree, Some(Instrument::Tracepoints)),
+            (Some(true), Disagree, Some(DifferingInstrument::QueueClock)),
+            (Some(false), Disagree, Some(DifferingInstrument::Tracepoints)),
             (Some(false), Agree, None),
             (Some(false), Unknown, None),
             (None, Disagree, None),
         ] {
-            assert_eq!(Instrument::differing(triggers, queue_clock), named, "{triggers:?}, {queue_clock:?}");
+            assert_eq!(DifferingInstrument::differing(triggers, queue_clock), named, "{triggers:?}, {queue_clock:?}");
         }
     }
 }
