@@ -1,6 +1,7 @@
 //! The third instrument: a program on `sched_switch` that measures the window by the run queue's own clock.
 
 use anyhow::{Context as _, Result};
+use wakelat_common::filter::part;
 
 use super::{
     checks::{self, Check},
@@ -37,6 +38,11 @@ impl QueueClockSide {
         let path = match &environment.btf {
             _ if config.resources.attach == Attach::Classic => {
                 return Ok(Err("records of classic tracepoints do not contain the run queue's clock".to_owned()));
+            }
+            _ if config.filter.parts & (part::PRIO | part::POLICY) != 0 => {
+                let why = "the tracepoints apply the filter when a wait begins, and the queue clock when it ends; priority \
+                           inheritance may change priority and policy in between";
+                return Ok(Err(why.to_owned()));
             }
             None => return Ok(Err("the run queue's clock needs the kernel's BTF".to_owned())),
             Some(path) => path,
