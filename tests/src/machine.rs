@@ -74,12 +74,31 @@ pub fn switches() -> u64 {
     count.expect("the kernel counts its switches")
 }
 
+/// Length of the unit of `/proc/stat` (`USER_HZ`): ns.
+pub const STAT_UNIT_NS: u64 = 10_000_000;
+
 /// How long CPU `cpu` has been idle: ns, in steps of a tick (`show_stat`, fs/proc/stat.c).
 pub fn idle_ns(cpu: usize) -> u64 {
-    /// `USER_HZ`.
-    const NS_PER_TICK: u64 = 10_000_000;
+    stat_ns(cpu, 3)
+}
+
+/// How long the hypervisor had CPU `cpu`: ns, in steps of a tick (`show_stat`, fs/proc/stat.c).
+pub fn stolen_ns(cpu: usize) -> u64 {
+    stat_ns(cpu, 7)
+}
+
+/// A field of the line of a CPU in `/proc/stat`: ns.
+fn stat_ns(cpu: usize, field: usize) -> u64 {
     let stat = fs::read_to_string("/proc/stat").expect("procfs is mounted");
     let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")));
-    let idle = line.and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
-    idle.expect("the kernel counts a CPU's idle time") * NS_PER_TICK
+    let time = line.and_then(|line| line.split_whitespace().nth(field)?.parse::<u64>().ok());
+    time.expect("the kernel counts how a CPU spends its time") * STAT_UNIT_NS
+}
+
+/// Whether a structure of this kernel has a member called `name`, by the names in its BTF: for names that only one
+/// structure has.
+pub fn has_member(name: &str) -> bool {
+    let names = fs::read("/sys/kernel/btf/vmlinux").expect("the kernel has BTF");
+    let name = [b"\0", name.as_bytes(), b"\0"].concat();
+    names.windows(name.len()).any(|bytes| bytes == name)
 }

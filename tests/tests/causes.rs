@@ -1,19 +1,25 @@
 //! Planted causes, counted in the kernel: `why --mode aggregate` ranks each first, with the time that it took by the
 //! load's own clock, agrees with `why`'s other mode, and its causes add up.
 
-use nix::sys::signal::Signal;
 use serde_json::Value;
 use wakelat_tests::{
     attached_typed,
+    cause_document::{cause, counted, document, is_not_separated, switch_ins, waited_for},
     cgroup::{Hierarchy, TestCgroup},
-    machine, procfs,
+    clock::{block_until, now_ns},
+    ksm::{self, Ksmd},
+    machine::{self, STAT_UNIT_NS},
+    procfs,
     quota::{PERIOD_US, QuotaGroup},
-    suite::{self, TestOutcome},
+    spinner::Spinner,
+    suite::{self, Skip, TestOutcome},
     supervisor::Supervisor,
     task::Policy,
-    wakelat::{AttachCase, Wakelat, command},
+    wakelat::AttachCase,
     why::{culprit, ended, list, number, why},
-    workload::{BehindHog, Hogs, Performance, Planted, PlantedCause, TimeBounds, Workload, until},
+    workload::{
+        BehindHog, Hogs, Performance, Planted, PlantedCause, Staged, TimeBounds, WokenTogether, Workload, until,
+    },
 };
 
 fn main() {
@@ -24,6 +30,11 @@ fn main() {
         a_task_of_another_name_is_the_first_cause,
         two_tasks_in_turn_each_have_their_share_by_name,
         throttling_is_what_the_kernel_counts,
+        a_kernel_thread_is_the_first_cause,
+        the_exit_from_idle_is_the_first_cause_on_an_idle_cpu,
+        interrupts_are_counted_if_the_kernel_does_so,
+        a_planted_interrupt_is_the_first_cause_or_part_of_the_task_that_it_interrupts,
+        stolen_time_is_what_the_kernel_counts,
     ]);
 }
 
@@ -33,42 +44,20 @@ fn behind_hog(sleeper: Policy) -> Workload {
     Workload::BehindHog(BehindHog { rounds: 60, spin_ns: SPIN_NS, cpu: machine::one_cpu(), sleeper })
 }
 
-/// Starts `wakelat why --mode aggregate --json` with `arguments`, and returns once it measures.
-fn counted(attach: AttachCase, arguments: &[&str]) -> Wakelat {
-    let all = ["why", "--mode", "aggregate", "--json", "--attach", attach.name()];
-    Wakelat::measuring(command(&[&all[..], arguments].concat()))
-}
-
-/// Ends the run as Ctrl-C does, and returns its document. Checks that all causes add up, and that each wait that was
-/// measured is divided.
-fn document(wakelat: Wakelat) -> Value {
-    wakelat.signal(Signal::SIGINT);
-    let ended = wakelat.end();
-    assert!(ended.status.success(), "{ended:#?}");
-    let document: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error} in {ended:?}"));
-    assert_eq!(document["schema"], "wakelat.why-causes/1");
-    for waits in std::iter::once(&document).chain(list(&document["groups"])) {
-        let sum: u64 = list(&waits["causes"]).iter().map(|one| number(&one["sum_ns"])).sum();
-        assert_eq!(sum, number(&waits["sum_ns"]), "the causes do not add up: {waits}");
-    }
-    assert_eq!(document["waits"], document["coverage"]["switch_ins"]["measured"], "{document}");
-    document
-}
-
-/// The time of a cause: ns.
-fn cause(document: &Value, name: &str) -> u64 {
-    list(&document["causes"]).iter().find(|one| one["cause"] == name).map_or(0, |one| number(&one["sum_ns"]))
-}
-
-/// The time that tasks waited for `running`, for this cause: ns.
-fn waited_for(document: &Value, cause: &str, running: &str) -> u64 {
-    let of = list(&document["pairs"]).iter().filter(|pair| pair["cause"] == cause && pair["running"] == running);
-    of.map(|pair| number(&pair["sum_ns"])).sum()
+/// Lets the load perform. Returns how long each of the tasks `names` ran meanwhile by the kernel's account, too: ns.
+fn perform<const N: usize>(staged: &mut Staged, names: [&str; N]) -> (Performance, [u64; N]) {
+    let tids = names.map(|name| staged.tid(name));
+    let before_ns = tids.map(procfs::ran_ns);
+    let performance = staged.perform();
+    let mut ran_ns = tids.map(procfs::ran_ns);
+    ran_ns.iter_mut().zip(before_ns).for_each(|(after_ns, before_ns)| *after_ns -= before_ns);
+    (performance, ran_ns)
 }
 
 /// Asserts that of what the load does, `name` has the most time, and the time by its own clock: at most 5 % less and, on
-/// a machine that has its CPUs for itself, 5 % more. Stolen time passed on the load's clock as well.
-fn assert_named(document: &Value, cause_name: &str, name: &str, performance: &Performance) {
+/// a machine that has its CPUs for itself, 5 % more. Stolen time passed on the load's clock as well. The task also ran
+/// while it read that clock and went to sleep: it may have all of `ran_ns`, by the kernel's account.
+fn assert_named(document: &Value, cause_name: &str, name: &str, performance: &Performance, ran_ns: u64) {
     let TimeBounds { least_ns, most_ns } =
         TimeBounds::any(number(&document["waits"]), &performance.reported.took[name]);
     let (found_ns, stolen_ns) = (waited_for(document, cause_name, name), cause(document, "stolen"));
@@ -83,7 +72,8 @@ fn assert_named(document: &Value, cause_name: &str, name: &str, performance: &Pe
     );
     let hidden_ns = performance.hidden_ns;
     if machine::has_own_time() {
-        assert!(found_ns * 100 <= (most_ns + hidden_ns) * 105, "{name}: {found_ns} of {most_ns} ns: {document}");
+        let most_ns = most_ns.max(ran_ns) + hidden_ns;
+        assert!(found_ns * 100 <= most_ns * 105, "{name}: {found_ns} of {most_ns} ns: {document}");
     }
 }
 
@@ -92,15 +82,16 @@ fn a_task_of_a_higher_class_is_the_first_cause_in_both_modes(attach: AttachCase)
     let tid = staged.tid("wl-sleeper").to_string();
     let timeline = why(attach, &["--tid", &tid, "--class", "wakeup", "--from", "wakeup"]);
     let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup", "--by", "comm"]);
-    let performance = staged.perform();
+    let (performance, [ran_ns]) = perform(&mut staged, ["wl-hog"]);
     let document = document(wakelat);
     let wakeups = ended(timeline, "wakeup");
-    assert_named(&document, "higher", "wl-hog", &performance);
+    assert_named(&document, "higher", "wl-hog", &performance, ran_ns);
     let (by_sums, by_timeline) = (waited_for(&document, "higher", "wl-hog"), culprit(&wakeups, "higher", "wl-hog"));
     println!("  {by_sums} ns by sums, {by_timeline} ns by the timeline");
-    // The first wait of the sleeper may be in one of the modes only: its switch-out was not seen.
+    // The first wait of the sleeper may be in one of the modes only: its switch-out was not seen. A switch that was not
+    // seen hides the hog's slice from the sums, and not from the timeline.
     let longest = performance.reported.took["wl-hog"].iter().map(|took| took.most_ns).max().unwrap_or_default();
-    let tolerated = by_timeline / 20 + longest + performance.hidden_ns;
+    let tolerated = by_timeline / 20 + longest + performance.hidden_ns + cause(&document, "unseen");
     assert!(!machine::has_own_time() || by_sums.abs_diff(by_timeline) <= tolerated, "{document} and {wakeups}");
     Ok(())
 }
@@ -149,9 +140,9 @@ fn a_task_of_another_name_is_the_first_cause(attach: AttachCase) -> TestOutcome 
     let mut staged = behind_hog(Policy::Fifo(50)).stage();
     let tid = staged.tid("wl-sleeper").to_string();
     let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup", "--by", "comm"]);
-    let performance = staged.perform();
+    let (performance, [ran_ns]) = perform(&mut staged, ["wl-hog"]);
     let document = document(wakelat);
-    assert_named(&document, "other_groups", "wl-hog", &performance);
+    assert_named(&document, "other_groups", "wl-hog", &performance, ran_ns);
     assert_eq!(waited_for(&document, "higher", "wl-hog"), 0, "{document}");
     Ok(())
 }
@@ -161,10 +152,11 @@ fn two_tasks_in_turn_each_have_their_share_by_name(attach: AttachCase) -> TestOu
     let mut staged = Workload::Planted(Planted { rounds: 10, cpu: machine::one_cpu(), cause }).stage();
     let tid = staged.tid("wl-sleeper").to_string();
     let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup", "--by", "comm"]);
-    let performance = staged.perform();
+    let names = ["wl-first", "wl-second"];
+    let (performance, ran_ns) = perform(&mut staged, names);
     let document = document(wakelat);
-    for name in performance.reported.took.keys() {
-        assert_named(&document, "higher", name, &performance);
+    for (name, ran_ns) in names.into_iter().zip(ran_ns) {
+        assert_named(&document, "higher", name, &performance, ran_ns);
     }
     Ok(())
 }
@@ -195,5 +187,151 @@ fn throttling_is_what_the_kernel_counts(attach: AttachCase) -> TestOutcome {
         found_ns.abs_diff(by_kernel_ns) <= by_kernel_ns / 20 + unseen_ns,
         "{found_ns} of {by_kernel_ns}: {document}"
     );
+    Ok(())
+}
+
+fn a_kernel_thread_is_the_first_cause(attach: AttachCase) -> TestOutcome {
+    const RUN_NS: u64 = 400_000_000;
+    let cpu = machine::one_cpu();
+    let ksmd = Ksmd::on(cpu)?;
+    let spinner = Spinner::new("wl-spinner", cpu);
+    let wakelat = counted(attach, &["--tid", &spinner.tid.to_string(), "--class", "preempted", "--by", "comm"]);
+    let supervised = Supervisor::now();
+    // Always runnable, on the only CPU of the kernel thread: it waits whenever that runs.
+    spinner.begin();
+    until("the spinner has run", || procfs::ran_ns(spinner.tid) > 1_000_000);
+    let before_ns = procfs::ran_ns(ksmd.tid);
+    ksmd.begin();
+    until("the kernel thread has run", || procfs::ran_ns(ksmd.tid) - before_ns > RUN_NS);
+    ksmd.stop();
+    // With that, its last wait has ended.
+    spinner.finish();
+    let ran_ns = procfs::ran_ns(ksmd.tid) - before_ns;
+    let hidden_ns = (Supervisor::now() - supervised).ran_ns;
+    drop(ksmd);
+    let document = document(wakelat);
+    let found_ns = waited_for(&document, "kernel_threads", ksm::NAME);
+    let terms = switch_ins(&document);
+    // Time that the kernel does not count as the thread's own, and waits that were not measured.
+    let elsewhere_ns = ["stolen", "interrupts", "unseen"].iter().map(|name| cause(&document, name)).sum::<u64>()
+        + terms.unknown_ns
+        + terms.unseen_ns
+        + hidden_ns;
+    println!("\n  ksmd: {found_ns} ns by wakelat, {ran_ns} by schedstat; {elsewhere_ns} may be elsewhere");
+    assert!(found_ns.abs_diff(ran_ns) <= ran_ns / 20 + elsewhere_ns, "{found_ns} of {ran_ns} ns: {document}");
+    let first = &document["pairs"][0];
+    assert_eq!((&first["cause"], &first["running"]), (&"kernel_threads".into(), &ksm::NAME.into()), "{document}");
+    assert_eq!(document["causes"][0]["cause"], "kernel_threads", "{document}");
+    assert_eq!(waited_for(&document, "higher", ksm::NAME) + waited_for(&document, "other_groups", ksm::NAME), 0);
+    Ok(())
+}
+
+fn the_exit_from_idle_is_the_first_cause_on_an_idle_cpu(attach: AttachCase) -> TestOutcome {
+    let cpu = machine::one_cpu();
+    let mut staged = Workload::WokenTogether(WokenTogether { rounds: 100, others: 8, cpu }).stage();
+    let sleeper = staged.tid("wl-sleeper");
+    let wakelat = counted(attach, &["--tid", &sleeper.to_string(), "--class", "wakeup", "--by", "comm"]);
+    let before_ns = machine::idle_ns(cpu);
+    let performance = staged.perform();
+    let idle_ns = machine::idle_ns(cpu) - before_ns;
+    let document = document(wakelat);
+    let (waited_ns, by_idle_ns) = (number(&document["sum_ns"]), cause(&document, "idle"));
+    println!("\n  idle for {idle_ns} of {} ns: {by_idle_ns} of {waited_ns} ns", performance.duration_ns);
+    if idle_ns * 10 < performance.duration_ns * 8 {
+        return Err(Skip::because("other tasks had the CPU: it was not idle"));
+    }
+    if performance.task_stats[&sleeper].run_delay_ns == 0 {
+        assert_eq!(waited_ns, 0, "{document}");
+        return Err(Skip::because("the kernel's queue clock does not advance while a CPU leaves idle"));
+    }
+    // A fifth of the wakeups at most meets another task, which belongs to this machine.
+    assert!(by_idle_ns > 0, "{document}");
+    let by_tasks = |name: &str| list(&document["pairs"]).iter().any(|pair| pair["running"] == name);
+    assert!(!by_tasks("wl-other-0") || by_idle_ns > waited_for(&document, "other_groups", "wl-other-0"), "{document}");
+    let of_interrupts = cause(&document, "interrupts") + cause(&document, "stolen") + cause(&document, "unseen");
+    if machine::is_emulated() {
+        assert!((by_idle_ns + of_interrupts) * 100 >= waited_ns * 95, "{by_idle_ns} of {waited_ns} ns: {document}");
+    }
+    Ok(())
+}
+
+fn interrupts_are_counted_if_the_kernel_does_so(attach: AttachCase) -> TestOutcome {
+    let mut staged = behind_hog(Policy::Other).stage();
+    let tid = staged.tid("wl-sleeper").to_string();
+    let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup", "--by", "comm"]);
+    staged.perform();
+    let document = document(wakelat);
+    let are_counted = machine::has_member("prev_irq_time");
+    assert_eq!(is_not_separated(&document, "interrupts"), !are_counted, "{document}");
+    assert!(are_counted || cause(&document, "interrupts") == 0, "{document}");
+    Ok(())
+}
+
+fn a_planted_interrupt_is_the_first_cause_or_part_of_the_task_that_it_interrupts(attach: AttachCase) -> TestOutcome {
+    if machine::is_preempt_rt() {
+        return Err(Skip::because("with PREEMPT_RT, timers of user space expire in a thread and not in the interrupt"));
+    }
+    if !machine::has_own_time() {
+        return Err(Skip::because("an emulator that follows the host's time wakes the load too late for its timers"));
+    }
+    let are_counted = machine::has_member("prev_irq_time");
+    let cause_planted = PlantedCause::Timers { timers: 10_000 };
+    let mut staged = Workload::Planted(Planted { rounds: 12, cpu: machine::one_cpu(), cause: cause_planted }).stage();
+    let tid = staged.tid("wl-sleeper").to_string();
+    let wakelat = counted(attach, &["--tid", &tid, "--class", "wakeup", "--by", "comm"]);
+    let performance = staged.perform();
+    let document = document(wakelat);
+    let by_interrupts_ns = cause(&document, "interrupts");
+    let due = TimeBounds::any(number(&document["waits"]), &performance.reported.took["interrupt"]);
+    // What is not counted belongs to the task that it interrupts.
+    let of_task_ns = waited_for(&document, "higher", "wl-first");
+    let found_ns = if are_counted { by_interrupts_ns } else { of_task_ns };
+    let hidden_ns = cause(&document, "stolen") + cause(&document, "unseen");
+    println!(
+        "\n  {by_interrupts_ns} ns in interrupts, {of_task_ns} behind wl-first, {hidden_ns} stolen or unseen; \
+         {} in interrupts by its own clock",
+        due.least_ns
+    );
+    assert!((found_ns + hidden_ns) * 100 >= due.least_ns * 95, "{found_ns} of {due:?}: {document}");
+    // The task is interrupted for longer than it runs before and after.
+    let first = if are_counted { "interrupts" } else { "higher" };
+    assert_eq!(document["causes"][0]["cause"], first, "{document}");
+    if are_counted {
+        assert!(found_ns * 100 <= (due.most_ns + performance.foreign_ns) * 105, "{found_ns} of {due:?}: {document}");
+    }
+    Ok(())
+}
+
+fn stolen_time_is_what_the_kernel_counts(attach: AttachCase) -> TestOutcome {
+    /// A reading of `/proc/stat` is a unit too low at most, and the kernel adds to it once a tick, which is not longer
+    /// than a unit (`HZ` is 100 or more).
+    const LATE_NS: u64 = 2 * STAT_UNIT_NS;
+    let are_counted = machine::has_member("prev_steal_time_rq") || machine::has_member("prev_steal_time");
+    let cpu = machine::one_cpu();
+    let (one, other) = (Spinner::new("wl-spinner", cpu), Spinner::new("wl-spinner", cpu));
+    let wakelat = counted(attach, &["--comm", "wl-spinner", "--class", "preempted", "--by", "comm"]);
+    let stolen_ns = || machine::stolen_ns(cpu);
+    let before_ns = stolen_ns();
+    // One of the two waits at any time, or both.
+    [&one, &other].iter().for_each(|spinner| spinner.begin());
+    until("both have run", || [&one, &other].iter().all(|spinner| procfs::ran_ns(spinner.tid) > 1_000_000));
+    let begun_ns = stolen_ns();
+    block_until(now_ns() + 1_000_000_000);
+    let least_ns = stolen_ns() - begun_ns;
+    one.finish();
+    other.finish();
+    let most_ns = stolen_ns() - before_ns;
+    let document = document(wakelat);
+    let found_ns = cause(&document, "stolen");
+    assert_eq!(is_not_separated(&document, "stolen"), !are_counted, "{document}");
+    let terms = switch_ins(&document);
+    let unknown_ns = terms.unknown_ns + terms.unseen_ns;
+    println!("\n  stolen: {found_ns} ns by wakelat, {least_ns} to {most_ns} by the kernel, {unknown_ns} not divided");
+    if !are_counted || stolen_ns() == 0 {
+        assert_eq!(found_ns, 0, "{document}");
+        return Ok(());
+    }
+    assert!(found_ns <= 2 * (most_ns + LATE_NS), "{found_ns} of {most_ns} ns: {document}");
+    assert!(found_ns + unknown_ns + LATE_NS >= least_ns, "{found_ns} of {least_ns} ns: {document}");
     Ok(())
 }

@@ -32,12 +32,14 @@ mod migration;
 mod ping_pong;
 mod pipe;
 mod planted;
+mod renamed;
 mod signal_storm;
 mod sleeper;
 mod stage;
 mod thread_pair;
 mod victim;
 mod wake_race;
+mod woken_together;
 mod woken_twice;
 
 pub use cause_times::TimeBounds;
@@ -51,11 +53,13 @@ pub use migration::MigrationWorkload;
 pub use ping_pong::PingPong;
 pub use pipe::Pipe;
 pub use planted::{Planted, PlantedCause};
+pub use renamed::Renamed;
 pub use signal_storm::SignalStorm;
 pub use sleeper::{BehindHog, Sleeper};
 use stage::Stage;
 pub use thread_pair::ThreadPair;
 pub use wake_race::WakeRace;
+pub use woken_together::WokenTogether;
 pub use woken_twice::WokenTwice;
 
 /// First argument that makes a test binary perform a workload; the second is its description.
@@ -87,6 +91,8 @@ pub enum Workload {
     Pipe(Pipe),
     /// See [`Planted`].
     Planted(Planted),
+    /// See [`Renamed`].
+    Renamed(Renamed),
     /// See [`SignalStorm`].
     SignalStorm(SignalStorm),
     /// See [`Sleeper`].
@@ -97,6 +103,8 @@ pub enum Workload {
     ThreadPair(ThreadPair),
     /// See [`WakeRace`].
     WakeRace(WakeRace),
+    /// See [`WokenTogether`].
+    WokenTogether(WokenTogether),
     /// See [`WokenTwice`].
     WokenTwice(WokenTwice),
 }
@@ -304,11 +312,13 @@ pub fn perform_if_asked() {
         Workload::PingPong(load) => load.perform(&mut stage),
         Workload::Pipe(load) => load.perform(&mut stage),
         Workload::Planted(load) => load.perform(&mut stage),
+        Workload::Renamed(load) => load.perform(&mut stage),
         Workload::SignalStorm(load) => load.perform(&mut stage),
         Workload::Sleeper(load) => load.perform(&mut stage),
         Workload::BehindHog(load) => load.perform(&mut stage),
         Workload::ThreadPair(load) => load.perform(&mut stage),
         Workload::WakeRace(load) => load.perform(&mut stage),
+        Workload::WokenTogether(load) => load.perform(&mut stage),
         Workload::WokenTwice(load) => load.perform(&mut stage),
     };
     stage.finish(&reported);

@@ -225,8 +225,11 @@ impl Config {
     ) -> Result<CauseGroups, ConfigError> {
         grouping.check_available(machine)?;
         self.from = LatencyFrom::Queued;
-        self.check_queue_clock()?;
-        check_why(&grouping, &self.output)?;
+        if self.max_overhead_ppm.is_some() {
+            let why =
+                "cannot be used with `why --mode aggregate`, whose sums would lack tasks that rarely run; leave it out";
+            return Err(ConfigError::usage("--max-overhead", why));
+        }
         let groups = match grouping.by[..] {
             [] if GroupingConfig::has_cgroups(machine) => CauseGroups::Cgroups,
             [] | [Key::Comm] => CauseGroups::Names,
@@ -238,6 +241,7 @@ impl Config {
                 return Err(ConfigError::usage("--by", why));
             }
         };
+        check_why(&grouping, &self.output)?;
         self.max_groups = grouping.max_groups;
         // Waits have no other groups than their classes: the causes are counted separately.
         self.mode = aggregation_mode::mode(grouping.mode, self, machine.publishes_btf)?;

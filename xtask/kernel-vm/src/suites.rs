@@ -12,6 +12,10 @@ pub const SHORT: &[&str] = &[
     "groups:of_its_processes",
     "groups:counts_for_it",
     "groups:without_room",
+    "cause_sums:to_the_run_delay",
+    "cause_sums:before_the_history",
+    "cause_sums:two_tasks_alike",
+    "causes:kernel_thread",
     "busy",
 ];
 
@@ -38,6 +42,7 @@ const DETERMINISTIC: &[&str] = &[
     "stacks:of_its_waker",
     "why",
     "causes",
+    "cause_sums",
 ];
 
 /// Tests of waits that have a known length and need a second CPU.

@@ -1,0 +1,65 @@
+//! Recordings.
+
+use crc32fast::Hasher;
+use wakelat_core::{
+    recording::{FORMAT, Frame, MAGIC, RecordedNames, Recording},
+    report::LatencyFrom,
+    why::{NameCache, SummaryBuilder, SummaryOptions, render},
+};
+
+/// Reads any bytes as the frames of a recording, and shows it: nothing may panic, whatever events the file contains.
+/// Returns the number of frames after the header.
+///
+/// A frame is a length of four bytes, little-endian, and that many bytes. It gets a valid checksum here, because the
+/// fuzzer cannot guess one.
+pub fn check(frames: &[u8]) -> usize {
+    let file = with_checksums(frames);
+    let Ok(mut recording) = Recording::open(&file[..]) else { return 0 };
+    let options = SummaryOptions {
+        from: LatencyFrom::Waking,
+        by: Vec::new(),
+        merged: false,
+        max_groups: 16,
+        worst: 3,
+        not_collected: Vec::new(),
+        stacks: Vec::new(),
+        own_pid: None,
+    };
+    let (mut builder, mut known, mut names) =
+        (SummaryBuilder::new(options), NameCache::default(), RecordedNames::default());
+    let mut accepted = 0;
+    while let Ok(Some(frame)) = recording.frame() {
+        accepted += 1;
+        names.learn(&frame);
+        match frame {
+            Frame::Event(event) => {
+                known.learn(&event, &names);
+                if builder.push(&event, &known).is_some() {
+                    known.learn_namespace(&event, &names);
+                }
+            }
+            Frame::WarmedUp => builder.start_window(),
+            Frame::End(report) => {
+                let summary = builder.summary(report.duration_ns, &known);
+                render::json(&summary, &report, &mut Vec::new()).expect("JSON");
+            }
+            _ => {}
+        }
+    }
+    accepted
+}
+
+fn with_checksums(frames: &[u8]) -> Vec<u8> {
+    let mut file = MAGIC.to_vec();
+    file.extend(FORMAT.to_le_bytes());
+    let (mut rest, mut checksum) = (frames, Hasher::new());
+    while let Some((length, after)) = rest.split_first_chunk() {
+        let (content, after) = after.split_at(after.len().min(u32::from_le_bytes(*length) as usize));
+        checksum.update(content);
+        file.extend(length);
+        file.extend(checksum.clone().finalize().to_le_bytes());
+        file.extend(content);
+        rest = after;
+    }
+    file
+}

@@ -1,0 +1,59 @@
+//! The output of `wakelat why --mode aggregate --json`, and checks of it.
+
+use nix::sys::signal::Signal;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::{
+    report::JsonSwitchIns,
+    wakelat::{AttachCase, Wakelat, command},
+    why::{list, number},
+};
+
+/// Starts `wakelat why --mode aggregate --json` with `arguments`, and returns once it measures.
+pub fn counted(attach: AttachCase, arguments: &[&str]) -> Wakelat {
+    let all = ["why", "--mode", "aggregate", "--json", "--attach", attach.name()];
+    Wakelat::measuring(command(&[&all[..], arguments].concat()))
+}
+
+/// Ends the run as Ctrl-C does, and returns its document. Checks that all causes add up, that each wait that was
+/// measured is divided, and that no time is `untracked_group` as long as the kernel's tables have room: what a division
+/// leaves out would be there.
+pub fn document(wakelat: Wakelat) -> Value {
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    assert!(ended.status.success(), "{ended:#?}");
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error} in {ended:?}"));
+    assert_eq!(document["schema"], "wakelat.why-causes/1");
+    for waits in std::iter::once(&document).chain(list(&document["groups"])) {
+        let sum: u64 = list(&waits["causes"]).iter().map(|one| number(&one["sum_ns"])).sum();
+        assert_eq!(sum, number(&waits["sum_ns"]), "the causes do not add up: {waits}");
+    }
+    assert_eq!(document["waits"], document["coverage"]["switch_ins"]["measured"], "{document}");
+    let has_room =
+        document["pairs_lost"] == 0 && !list(&document["groups"]).iter().any(|group| group["group"].is_null());
+    assert!(!has_room || cause(&document, "untracked_group") == 0, "time is missing: {document}");
+    document
+}
+
+/// The time of a cause: ns.
+pub fn cause(document: &Value, name: &str) -> u64 {
+    list(&document["causes"]).iter().find(|one| one["cause"] == name).map_or(0, |one| number(&one["sum_ns"]))
+}
+
+/// The time that tasks waited for `running`, for this cause: ns.
+pub fn waited_for(document: &Value, cause: &str, running: &str) -> u64 {
+    let of = list(&document["pairs"]).iter().filter(|pair| pair["cause"] == cause && pair["running"] == running);
+    of.map(|pair| number(&pair["sum_ns"])).sum()
+}
+
+/// Whether the document says that this kernel does not count the time of a cause.
+pub fn is_not_separated(document: &Value, cause: &str) -> bool {
+    list(&document["not_separated"]).iter().any(|name| name == cause)
+}
+
+/// The coverage of the waits.
+pub fn switch_ins(document: &Value) -> JsonSwitchIns {
+    JsonSwitchIns::deserialize(&document["coverage"]["switch_ins"])
+        .unwrap_or_else(|error| panic!("{error} in {document}"))
+}
