@@ -319,8 +319,10 @@ pub struct WaitingTask {
 
 /// What the program keeps of a CPU.
 ///
-/// User space reads it while the program may run, word by word in this order, so that
-/// `finished` is read first and `started` last: if they are equal, no run has changed anything in between.
+/// User space reads it while the program may run, word by word in this order, so that `finished` is read first and
+/// `started` last: if they are equal, no run has changed anything in between. That needs stores that become visible in
+/// their order, as on x86; on arm64 the figures of an interval may be those of one switch earlier or later. At the end
+/// of the run no program runs any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct QueueState {
@@ -328,7 +330,8 @@ pub struct QueueState {
     pub finished: u64,
     /// Indexed by [`SwitchCounter`].
     pub counters: [u64; SWITCH_COUNTERS],
-    /// The queue's clock up to which no event can be after the end of the window: ns.
+    /// The queue's clock up to which the end of the window is not checked again: ns. A switch for which the kernel does
+    /// not read its clock (`rq_clock_skip_update()`) is at most as late as its interrupts and softirqs took.
     pub check_at_clock_ns: u64,
     /// The end of the window for which that was worked out: ns of CLOCK_MONOTONIC.
     pub end_at_ns: u64,

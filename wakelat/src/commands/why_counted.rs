@@ -103,10 +103,13 @@ impl View for CountedView {
     fn report(&mut self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let names = GroupNames { by: self.groups, names: &self.paths };
         let summary = self.totals.summary(&names, self.max_groups, &self.not_separated);
-        self.totals = CauseTotals::default();
-        if self.json {
-            return render::counted_json(&summary, report, out);
-        }
-        out.write_all(render::counted_text(&summary, report, &self.style).as_bytes())
+        let written = if self.json {
+            render::counted_json(&summary, report, out)
+        } else {
+            out.write_all(render::counted_text(&summary, report, &self.style).as_bytes())
+        };
+        // Cgroups come and go: only those of the next window are looked up again.
+        (self.totals, self.paths) = (CauseTotals::default(), CgroupPaths::default());
+        written
     }
 }

@@ -1,7 +1,7 @@
 //! Takes what the programs have aggregated in the kernel, and the records in the ring buffers with it.
 
 use anyhow::Result;
-use wakelat_core::decode;
+use wakelat_core::{decode, why::counted::CauseGroups};
 
 use super::{Run, clock::monotonic_ns};
 use crate::{
@@ -32,8 +32,12 @@ impl Run<'_> {
             }
             Ok(())
         })?;
+        let causes = collector.take_causes();
+        if let Some(causes) = causes.as_ref().filter(|_| self.view.shows_causes() != Some(CauseGroups::Names)) {
+            causes.groups().for_each(|[id, _]| self.names.note_cgroup(id));
+        }
         self.names.resolve_new_cgroups();
-        if let Some(causes) = collector.take_causes() {
+        if let Some(causes) = causes {
             self.view.causes(&causes, &self.names);
         }
         Ok(())

@@ -95,7 +95,8 @@ impl NameResolver {
         }
     }
 
-    fn note_cgroup(&self, id: u64) {
+    /// Looks up this cgroup with the next [`Self::resolve_new_cgroups`], unless it is known.
+    pub fn note_cgroup(&self, id: u64) {
         if !self.cgroups.borrow().contains_key(&id) {
             self.new_cgroups.borrow_mut().insert(id);
         }

@@ -181,7 +181,9 @@ impl Windows {
     }
 
     /// Begins `period` at `at_ns`: later waits belong to it.
-    pub fn begin_period(&mut self, period: Period, at_ns: u64) {
+    pub fn begin_period(&mut self, mut period: Period, at_ns: u64) {
+        // The part of the pause before this window belongs to the window before.
+        period.pause_ns = period.pause_ns.min(at_ns.saturating_sub(self.before.at_ns));
         self.period_began_at_ns = at_ns;
         self.groups.begin_period(period);
     }
