@@ -71,12 +71,25 @@ fn no_other_cpu_is_interrupted_while_a_window_is_open() -> TestOutcome {
 }
 
 fn no_other_cpu_is_interrupted_by_the_pauses_of_an_overhead_limit() -> TestOutcome {
-    // What measuring every wait costs on this machine, as a share of all CPUs' time; a quarter of that cannot be kept
-    // without pauses, and has room for the calls of the stopped programs.
+    // What measuring every wait costs on this machine, as a share of all CPUs' time. A small part of that cannot be kept
+    // without pauses; but if it has no room for the calls of the stopped programs, wakelat detaches them, which
+    // interrupts other CPUs. What other tasks on this machine do decides which part has room.
     let (_, report) = calls_of(AttachCase::Btf, &["--mode", "samples"])?;
-    let overhead = report.overhead.expect("hist reports its overhead");
-    let limit = format!("{:.3}%", overhead.share(report.duration_ns) * 100.0 / 4.0);
-    let (calls, report) = calls_of(AttachCase::Btf, &["--max-overhead", &limit])?;
+    let all = report.overhead.expect("hist reports its overhead").share(report.duration_ns) * 100.0;
+    let mut detached = Vec::new();
+    let (limit, calls, report) = [4.0, 3.0, 2.5]
+        .into_iter()
+        .find_map(|part| {
+            let limit = format!("{:.3}%", all / part);
+            let measured = calls_of(AttachCase::Btf, &["--max-overhead", &limit]);
+            let (calls, report) = measured.unwrap_or_else(|skip| panic!("{skip:?} after a first run"));
+            if calls.meanwhile.is_empty() {
+                return Some((limit, calls, report));
+            }
+            detached.push((limit, calls.meanwhile));
+            None
+        })
+        .unwrap_or_else(|| panic!("other CPUs were interrupted with each limit: {detached:?}"));
     assert_none_in_the_window(&calls);
     let sampling = report.sampling.expect("there is a limit");
     println!("  limit {limit}: measured for {} of {} ns", sampling.measured_ns, report.duration_ns);
