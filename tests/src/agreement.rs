@@ -31,6 +31,9 @@ pub fn assert_checks(document: &Value) {
         if check["outcome"] == "disagree" && check["name"] == "schedstat" && !machine::has_own_time() {
             let number = |name: &str| check["numbers"][name].as_u64().expect("a number");
             assert!(number("unexplained") <= number("tolerated_waits"), "{document:#}");
+        } else if check["name"] == "queue_clock" && check["outcome"] == "unknown" {
+            // Classic tracepoints, no BTF, or no waits: the reason is in `found`.
+            println!("  without the queue clock");
         } else {
             assert_eq!(check["outcome"], "agree", "{document:#}");
         }

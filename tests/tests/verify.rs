@@ -24,6 +24,7 @@ fn main() {
         required_triggers_that_a_kernel_lacks_are_an_error,
         verify_of_all_tasks_agrees_under_load,
         verify_finds_every_planted_error,
+        a_queue_clock_that_loses_half_of_the_waits_is_found_and_named,
         verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits,
         verify_leaves_nothing_behind_when_it_is_interrupted,
         only_the_leftovers_of_a_killed_verify_are_removed,
@@ -193,6 +194,31 @@ fn verify_finds_every_planted_error() -> TestOutcome {
     Ok(())
 }
 
+/// Each wakeup of the two tasks happens within the window, and only the queue clock lacks half of them: far more
+/// than the two waits for each CPU that may be in progress and the first wait of each task.
+fn a_queue_clock_that_loses_half_of_the_waits_is_found_and_named() -> TestOutcome {
+    let load = || Workload::PingPong(PingPong::on_one(machine::one_cpu(), 2000));
+    let check = |document: &Value| {
+        let checks = document["checks"].as_array().expect("a list");
+        checks.iter().find(|check| check["name"] == "queue_clock").expect("every kernel has this check").clone()
+    };
+    let (_, document, performance, _staged) = verified(load(), &["--comm", "wl-p?ng"]);
+    let right = check(&document);
+    if right["numbers"].as_object().is_none_or(serde_json::Map::is_empty) {
+        return Err(Skip::because("this kernel has no queue clock"));
+    }
+    assert_eq!(right["outcome"], "agree", "{document:#}");
+    assert!(document["differs"].is_null(), "{document:#}");
+    let numbers = &right["numbers"];
+    assert!(numbers["tracepoint_wakeup"].as_u64() >= Some(performance.wakeups()), "{document:#}");
+    let (code, document, ..) = verified(load(), &["--comm", "wl-p?ng", "--plant", "queue-clock-lose"]);
+    assert_eq!((code, &check(&document)["outcome"]), (3, &Value::from("disagree")), "{document:#}");
+    if document["comparison"]["agree"] == true {
+        assert_eq!(document["differs"], "queue_clock", "{document:#}");
+    }
+    Ok(())
+}
+
 /// One planted error is enough here: the unit tests of `judge` and `compare` cover the effect of each
 /// one on a comparison, and `verify_finds_every_planted_error` shows that each reaches it.
 fn verify_of_all_tasks_agrees_under_messages_and_still_finds_lost_waits() -> TestOutcome {
@@ -226,7 +252,7 @@ fn without_hist_triggers_verify_ends_with_4_after_the_other_checks() -> TestOutc
     let (code, document, ..) = verified(load, &[]);
     assert_eq!(document["not_compared"]["reason"], "no_hist_triggers", "{document:#}");
     let names: Vec<_> = document["checks"].as_array().expect("a list").iter().map(|check| &check["name"]).collect();
-    assert_eq!(names, ["schedstat", "ctxt"], "{document:#}");
+    assert_eq!(names, ["schedstat", "ctxt", "queue_clock"], "{document:#}");
     assert_checks(&document);
     assert!(code == 4 || !machine::has_own_time(), "{document:#}");
     let output = Wakelat::start(command(&["verify", "-d", "100ms"])).end();

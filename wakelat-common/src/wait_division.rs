@@ -335,10 +335,12 @@ impl ThrottledClock {
         self.owner == own.owner && (self.clock ^ own.clock) & ((1 << TAG_BITS) - 1) == 0
     }
 
-    /// How long the queue was throttled since then, if its clock is at `throttled_ns` now: ns.
+    /// How long the queue was throttled since then, if its clock is at `throttled_ns` now: ns. 0 if that clock is behind:
+    /// the task has moved to another cgroup, and so to another queue.
     #[inline(always)]
     pub const fn since(&self, throttled_ns: u64) -> u64 {
-        (throttled_ns << TAG_BITS).wrapping_sub(self.clock & !((1 << TAG_BITS) - 1)) >> TAG_BITS
+        let moved = (throttled_ns << TAG_BITS).wrapping_sub(self.clock & !((1 << TAG_BITS) - 1));
+        if (moved as i64) < 0 { 0 } else { moved >> TAG_BITS }
     }
 }
 

@@ -144,6 +144,7 @@ fn a_throttled_clock_is_only_its_tasks_and_its_cpus() {
     assert_eq!(clock.since(1_700), 1_200);
     // The clock wraps; and one word of another task's is noticed.
     assert_eq!(ThrottledClock::of(task, 3, (1 << 48) - 1).since(1 << 48), 1);
+    assert_eq!(ThrottledClock::of(task, 3, 10_000_000_000).since(0), 0);
     let [owner, _] = clock.to_words();
     let [_, foreign] = ThrottledClock::of(other, 3, 500).to_words();
     assert!(!ThrottledClock::from_words([owner, foreign]).is_of(task, 3));

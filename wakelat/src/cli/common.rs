@@ -51,6 +51,7 @@ impl CommonFlags {
             by: Vec::new(),
             max_groups: MAX_GROUPS,
             mode: Mode::Samples,
+            with_causes: false,
             max_overhead_ppm: self.max_overhead,
             threshold: self.threshold.config(machine)?,
             output: self.output.config()?,

@@ -109,7 +109,7 @@ impl VerifyFlags {
 
 impl ValueEnum for InjectedError {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Restart, Self::Lose, Self::Shift]
+        &[Self::Restart, Self::Lose, Self::Shift, Self::QueueClockLose]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
@@ -117,6 +117,7 @@ impl ValueEnum for InjectedError {
             Self::Restart => "restart",
             Self::Lose => "lose",
             Self::Shift => "shift",
+            Self::QueueClockLose => "queue-clock-lose",
         };
         Some(name.into())
     }

@@ -9,6 +9,8 @@ pub enum InjectedError {
     Lose,
     /// All waits are one bucket higher.
     Shift,
+    /// Half of the waits by the run queue's clock are lost; the other instruments are right.
+    QueueClockLose,
 }
 
 impl InjectedError {
@@ -17,8 +19,13 @@ impl InjectedError {
         match self {
             Self::Restart if index.is_multiple_of(10) => Some(latency_ns / 2),
             Self::Lose if index.is_multiple_of(100) => None,
-            Self::Restart | Self::Lose => Some(latency_ns),
+            Self::Restart | Self::Lose | Self::QueueClockLose => Some(latency_ns),
             Self::Shift => Some(latency_ns.saturating_mul(2)),
         }
+    }
+
+    /// Applies the error to a number of waits by the run queue's clock.
+    pub fn apply_to_queue_clock(self, count: u64) -> u64 {
+        if self == Self::QueueClockLose { count / 2 } else { count }
     }
 }

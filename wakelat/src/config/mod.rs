@@ -107,6 +107,8 @@ pub struct Config {
     pub max_groups: usize,
     /// Where waits are aggregated.
     pub mode: Mode,
+    /// Whether the programs aggregate the causes of waits, too.
+    pub with_causes: bool,
     /// Limit of the overhead: millionths of the time of all CPUs; none for no limit, with all tasks
     /// measured.
     pub max_overhead_ppm: Option<u32>,
@@ -242,7 +244,7 @@ impl Config {
             }
         };
         check_why(&grouping, &self.output)?;
-        self.max_groups = grouping.max_groups;
+        (self.max_groups, self.with_causes) = (grouping.max_groups, true);
         // Waits have no other groups than their classes: the causes are counted separately.
         self.mode = aggregation_mode::mode(grouping.mode, self, machine.publishes_btf)?;
         Ok(groups)

@@ -129,9 +129,10 @@ pub fn drain_interval(config: &Config) -> Duration {
     }
 }
 
-/// Whether the programs aggregate waits into groups, which are read while they run: the next groups need the room.
+/// Whether the programs aggregate waits, or their causes, into groups. These are read while the programs run: the next
+/// groups need the room, and a cgroup has a name only as long as it exists.
 pub fn reads_groups(config: &Config) -> bool {
-    kernel_groups(config).is_some()
+    kernel_groups(config).is_some() || config.with_causes
 }
 
 /// Whether the reader has so little to do during a window that a real-time priority delays no other task

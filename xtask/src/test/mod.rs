@@ -21,7 +21,7 @@ use crate::{privilege, setup};
 pub struct TestArgs {
     /// Run only tests whose name contains this, and none of the other checks
     filter: Option<String>,
-    /// Run every kernel in every mode, not only the everyday selection
+    /// Run every kernel in every mode, not only the everyday selection, and the sustained load for a minute
     #[arg(long, conflicts_with = "filter")]
     full: bool,
 }
@@ -83,9 +83,13 @@ fn kernel_tests(args: &TestArgs) -> anyhow::Result<StepOutcome> {
     // The guests run the same test binaries, so that they are built only once.
     let mut tests = static_build::kernel_tests();
     tests.arg("--no-fail-fast").env("WAKELAT", built.binary);
+    if args.full {
+        // For `sustained`.
+        tests.env("WAKELAT_SOAK", "60");
+    }
     if !privilege::is_root() && can_become_root() {
-        tests
-            .args(["--config", "target.'cfg(all())'.runner = ['sudo', '--non-interactive', '--preserve-env=WAKELAT']"]);
+        let preserved = "--preserve-env=WAKELAT,WAKELAT_SOAK";
+        tests.args(["--config", &format!("target.'cfg(all())'.runner = ['sudo', '--non-interactive', '{preserved}']")]);
     }
     // One at a time: they measure the whole machine, so parallel tests would measure each other.
     tests.args(["--", "--show-output", "--test-threads=1"]).args(&args.filter);

@@ -1,4 +1,4 @@
-//! Two checks that work on every kernel, with or without hist triggers. They compare wakelat with the
+//! The check type, and two checks that work on every kernel, with or without hist triggers. They compare wakelat with the
 //! kernel's own count of each task's waits, and with its own count of context switches. Pure.
 
 use super::{schedstat_sums::SchedstatSums, switch_counts::SwitchCounts};
@@ -7,7 +7,7 @@ use wakelat_core::render::units;
 /// A check and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The check's name in JSON: `schedstat` or `ctxt`.
+    /// The check's name in JSON: `schedstat`, `ctxt` or `queue_clock`.
     pub name: &'static str,
     /// The outcome.
     pub outcome: CheckOutcome,

@@ -8,6 +8,7 @@ use super::{
     compare::{Comparison, Mismatch},
     evaluation::{RulesComparison, Verification},
     paired_waits::WaitTally,
+    queue_clock::DifferingInstrument,
     side::SideCounts,
 };
 #[cfg(test)]
@@ -32,6 +33,9 @@ pub struct VerificationDocument<'a> {
     /// else agrees.
     #[cfg_attr(test, schemars(extend("enum" = tests::verdicts())))]
     verdict: &'static str,
+    /// The instrument that differs from the two others, `tracepoints` or `queue_clock`; `null` if no single one does.
+    #[cfg_attr(test, schemars(extend("enum" = ["tracepoints", "queue_clock", null])))]
+    differs: Option<&'static str>,
     /// Why the hist triggers were not compared; `null` if they were.
     not_compared: Option<NotComparedDocument>,
     /// Both sides under the trigger's rules; `null` if the triggers were not compared.
@@ -178,8 +182,8 @@ struct TallyDocument {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CheckDocument<'a> {
-    /// `schedstat` or `ctxt`.
-    #[cfg_attr(test, schemars(extend("enum" = ["ctxt", "schedstat"])))]
+    /// `schedstat`, `ctxt` or `queue_clock`.
+    #[cfg_attr(test, schemars(extend("enum" = ["ctxt", "queue_clock", "schedstat"])))]
     name: &'static str,
     /// `agree`, `disagree`, or `unknown` if the check cannot be made here.
     #[cfg_attr(test, schemars(extend("enum" = tests::outcomes())))]
@@ -212,6 +216,7 @@ impl<'a> VerificationDocument<'a> {
             duration_ns: verification.duration_ns,
             from: verification.from.name(),
             verdict: verification.verdict().name(),
+            differs: verification.differs().map(DifferingInstrument::name),
             not_compared: not_compared.map(|why| NotComparedDocument { reason: why.name(), text: why.to_string() }),
             comparison: verification.comparison.as_ref().ok().map(ComparisonDocument::new),
             switching_ns: verification.switching_ns,

@@ -8,6 +8,7 @@ use super::{
     checks::{Check, CheckOutcome},
     compare::{Comparison, Tolerance},
     paired_waits::{PairedWaits, WaitTally},
+    queue_clock::{self, DifferingInstrument},
     side::SideCounts,
 };
 use wakelat_core::report::LatencyFrom;
@@ -216,6 +217,14 @@ impl Verification {
     }
 }
 
+impl Verification {
+    /// The instrument that differs from the two others, if there is one: see [`DifferingInstrument::differing`].
+    pub fn differs(&self) -> Option<DifferingInstrument> {
+        let check = self.checks.iter().find(|check| check.name == queue_clock::NAME)?;
+        DifferingInstrument::differing(self.comparison.as_ref().ok().map(Comparison::agrees), check.outcome)
+    }
+}
+
 impl RulesComparison {
     /// The waits of one class.
     pub fn of(&self, class: Class) -> &WaitTally {
@@ -404,7 +413,7 @@ pub(super) mod tests {
         let switches =
             |kernel, runs| super::super::switch_counts::SwitchCounts { runs_before: runs, kernel, runs_after: runs };
         let (ctxt, _) = checks::ctxt(switches(0, 0), switches(9_547, 9_534), 0, 2);
-        measured.checks = vec![schedstat, ctxt];
+        measured.checks = vec![schedstat, ctxt, checks::unknown(queue_clock::NAME, "not here")];
         measured.evaluate()
     }
 }

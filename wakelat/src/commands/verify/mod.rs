@@ -1,9 +1,9 @@
-//! Verifies wakelat's numbers: measures the same window with BPF and with hist triggers, and compares the
-//! two.
+//! Verifies wakelat's numbers: measures the same window with tracepoints, with hist triggers and with the run
+//! queue's own clock, and compares the three.
 //!
-//! `run` measures; [`evaluation`] evaluates, with [`paired_waits`], [`compare`], [`checks`] and
-//! [`schedstat_sums`]; [`text`] and [`document`] render the result. Only `run`, [`placed_triggers`],
-//! [`schedstat_reading`] and [`switch_counts`] access the kernel.
+//! `run` measures; [`evaluation`] evaluates, with [`paired_waits`], [`compare`], [`checks`],
+//! [`queue_clock`] and [`schedstat_sums`]; [`text`] and [`document`] render the result. Only `run`, `setup`,
+//! `queue_clock_side`, [`placed_triggers`], [`schedstat_reading`] and [`switch_counts`] access the kernel.
 
 pub mod checks;
 pub mod compare;
@@ -11,9 +11,12 @@ pub mod document;
 pub mod evaluation;
 pub mod paired_waits;
 pub mod placed_triggers;
+pub mod queue_clock;
+mod queue_clock_side;
 mod run;
 pub mod schedstat_reading;
 pub mod schedstat_sums;
+mod setup;
 pub mod side;
 pub mod switch_counts;
 pub mod text;

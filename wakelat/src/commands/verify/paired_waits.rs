@@ -31,7 +31,7 @@ impl WaitTally {
         tally
     }
 
-    fn add(&mut self, latency_ns: u64) {
+    pub(super) fn add(&mut self, latency_ns: u64) {
         self.count += 1;
         self.sum_ns += u128::from(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);

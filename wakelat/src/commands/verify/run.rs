@@ -3,26 +3,28 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-use wakelat_common::{Class, Classes, Counter, filter::part};
+use wakelat_common::{Counter, filter::part};
 
 use super::{
     checks::{self, Check},
-    compare,
     document::VerificationDocument,
     evaluation::{NotCompared, Verdict, WindowMeasurement},
     paired_waits::PairedWaits,
     placed_triggers::PlacedTriggers,
+    queue_clock::TracepointLosses,
+    queue_clock_side::{self, QueueClockSide},
     schedstat_reading::read_tasks,
     schedstat_sums::TaskSchedstats,
+    setup::{clock_tolerance_ns, recipe, settings_of, tracefs, without_triggers},
     side::ExactCounts,
     switch_counts::SwitchCounts,
     text,
     window::{TimeBracket, VerifyWindow},
 };
 use crate::{
-    collect::{Collector, CounterTotals, DrainExtent, FilterSettings, Settings},
+    collect::{Collector, CounterTotals, DrainExtent},
     config::{Attach, OutputFormat, VerifyConfig},
     session::{Environment, clock::monotonic_ns, output::Output, program_settings, stop_reason::Signals},
     status::status,
@@ -31,12 +33,8 @@ use wakelat_core::{decode::decode, render::Style, report::LatencyFrom};
 use wakelat_kernel::{privilege, release::Release, roots::Roots};
 use wakelat_tracefs::{
     Owner, TracefsMount,
-    hist_trigger::wakeup_latency::{Buckets, DEFAULT_SIZE, TriggerRecipe},
-    leftovers,
+    hist_trigger::wakeup_latency::{Buckets, TriggerRecipe},
 };
-
-/// Maximum number of entries of a trigger's table (`TRACING_MAP_BITS_MAX`, kernel/trace/tracing_map.h).
-const MAX_SIZE: u32 = 1 << 17;
 
 /// Measures one window, evaluates it and writes the result. Blocks until the window ends.
 ///
@@ -89,49 +87,6 @@ async fn measure(config: &VerifyConfig, environment: &Environment, release: &Rel
     run.close(&environment.kernel)
 }
 
-/// Finds tracefs and removes what a killed run left there. If tracefs or hist triggers cannot be used,
-/// returns the reason.
-///
-/// # Errors
-/// If triggers are required and cannot be used, or tracefs fails in any other way.
-fn tracefs(config: &VerifyConfig, proc: &Path) -> Result<Result<TracefsMount, NotCompared>> {
-    let usable = TracefsMount::mounted().and_then(|tracefs| {
-        for (leftover, removed) in leftovers::remove(&tracefs, proc) {
-            match removed {
-                Ok(()) if config.output.quiet => {}
-                Ok(()) => status(format_args!("removed the {leftover}")),
-                Err(error) => log::warn!("cannot remove the {leftover}: {error}"),
-            }
-        }
-        tracefs.need_hist_triggers().map(|()| tracefs)
-    });
-    usable.map_or_else(|error| without_triggers(config, error.into()).map(Err), |tracefs| Ok(Ok(tracefs)))
-}
-
-/// The reason for which the triggers are not compared, if the measurement can continue without them.
-///
-/// # Errors
-/// If triggers are required, or with `error` itself if it is not one of the reasons in [`NotCompared`].
-fn without_triggers(config: &VerifyConfig, error: anyhow::Error) -> Result<NotCompared> {
-    match error.downcast_ref().and_then(NotCompared::of) {
-        Some(why) if config.require_triggers => bail!("`--require-triggers`: {why}"),
-        Some(why) => Ok(why),
-        None => Err(error),
-    }
-}
-
-fn recipe(config: &VerifyConfig, owner: &Owner) -> TriggerRecipe {
-    TriggerRecipe {
-        event: owner.event(),
-        from: config.from,
-        filter: config.triggers.clone(),
-        by: Vec::new(),
-        buckets: Some(Buckets::Log2),
-        sum: true,
-        size: config.resources.max_tasks.next_power_of_two().clamp(DEFAULT_SIZE, MAX_SIZE),
-    }
-}
-
 /// A verification in progress.
 struct Run<'a> {
     config: &'a VerifyConfig,
@@ -140,6 +95,8 @@ struct Run<'a> {
     trigger_side: Result<(Collector, PlacedTriggers), NotCompared>,
     /// wakelat's own rules, measured with BPF.
     own_side: Collector,
+    /// The same waits by the run queue's own clock; or why this machine has none.
+    queue_clock: Result<QueueClockSide, String>,
     /// The programs attach to classic tracepoints and know only the fields of trace records.
     classic: bool,
     waits: PairedWaits,
@@ -172,6 +129,7 @@ impl<'a> Run<'a> {
         });
         own_side.attach()?;
         own_side.open()?;
+        let queue_clock = QueueClockSide::attach(config, environment)?;
         // Attach the programs before the triggers, so that they see every event that the triggers see; and
         // the two right after each other, so that little time passes between their clock readings.
         let attached = loaded.map(|loaded| {
@@ -199,6 +157,7 @@ impl<'a> Run<'a> {
             proc,
             trigger_side,
             own_side,
+            queue_clock,
             classic: match config.resources.attach {
                 Attach::Auto => environment.btf.is_none(),
                 attach => attach == Attach::Classic,
@@ -229,6 +188,9 @@ impl<'a> Run<'a> {
         self.window_start.switches = self.read_switches()?;
         self.drain()?;
         self.window_start.own_side = self.own_side.totals()?;
+        if let Ok(queue_clock) = &mut self.queue_clock {
+            queue_clock.open()?;
+        }
         self.waits.window.counting_on = match &mut self.trigger_side {
             Ok((collector, triggers)) => {
                 self.window_start.trigger_side = collector.totals()?;
@@ -246,7 +208,7 @@ impl<'a> Run<'a> {
 
     /// Drains both sides: that of the trigger's rules first, so that the partner of each wait is in the other one.
     fn drain_to(&mut self, extent: impl Fn() -> DrainExtent) -> Result<()> {
-        let Self { waits, accounts, round, config, .. } = self;
+        let Self { waits, accounts, queue_clock, round, config, .. } = self;
         if let Ok((collector, _)) = &mut self.trigger_side {
             collector.drain(extent(), |record| {
                 let wait = decode(record)?;
@@ -261,6 +223,9 @@ impl<'a> Run<'a> {
         self.own_side.drain(extent(), |record| {
             let wait = decode(record)?;
             waits.by_own_rules(&wait, *round);
+            if let Ok(queue_clock) = queue_clock {
+                queue_clock.add(&wait);
+            }
             if let Some(accounts) = accounts {
                 let delivery_ns = if config.from == LatencyFrom::Waking { wait.delivery_ns.unwrap_or(0) } else { 0 };
                 accounts.add(&wait, wait.latency_ns.saturating_sub(delivery_ns));
@@ -279,6 +244,10 @@ impl<'a> Run<'a> {
             Err(_) => now(),
         };
         self.waits.window.counting_off = Some(off);
+        // Before the switches are read, so that they include all of its window.
+        if let Ok(queue_clock) = &mut self.queue_clock {
+            queue_clock.close()?;
+        }
         let switches = self.read_switches()?;
         self.drain()?;
         if let Some(accounts) = &mut self.accounts {
@@ -337,7 +306,15 @@ impl<'a> Run<'a> {
                 checks::schedstat(&accounts.sums(), untraced, lost, self.waits.window.clock_ns)
             }
         };
-        Ok(vec![schedstat, ctxt])
+        let queue_clock = match &self.queue_clock {
+            Err(why) => queue_clock_side::unavailable(why),
+            Ok(queue_clock) => {
+                let lost = lost(totals) - self.window_start.lost + missed;
+                let waiting = self.accounts.as_ref().map_or(0, |accounts| accounts.sums().waiting);
+                queue_clock.check(TracepointLosses { lost, untraced, waiting }, cpus)
+            }
+        };
+        Ok(vec![schedstat, ctxt, queue_clock])
     }
 
     fn read_switches(&self) -> Result<SwitchCounts> {
@@ -355,53 +332,4 @@ fn lost(totals: &CounterTotals) -> u64 {
     const LOST: [Counter; 4] =
         [Counter::TaskTableFull, Counter::RingBufferFull, Counter::Invalid, Counter::MissedSwitch];
     [totals.wakeups, totals.preemptions].iter().flat_map(|counters| LOST.map(|counter| counters[counter])).sum()
-}
-
-/// Maximum difference in ns of two clock readings for one event on this machine: the usual value on
-/// hardware, or the time that a few trivial system calls take if the machine is slower, such as an
-/// emulator.
-fn clock_tolerance_ns() -> u64 {
-    const CALLS: u64 = 200;
-    let before_ns = monotonic_ns();
-    for _ in 0..CALLS {
-        _ = rustix::process::getppid();
-    }
-    let call_ns = (monotonic_ns() - before_ns) / CALLS;
-    compare::CLOCK_NS.max(call_ns * 5)
-}
-
-/// The settings of one of the two collectors.
-fn settings_of(config: &VerifyConfig, environment: &Environment, trigger_rules: bool) -> Settings {
-    let filter = &config.filter;
-    let classes = match trigger_rules {
-        true => Classes::NONE.with(Class::Wakeup),
-        false => Class::ALL.into_iter().fold(Classes::NONE, Classes::with),
-    };
-    Settings {
-        attach: config.resources.attach,
-        btf: environment.btf.clone(),
-        tracefs: environment.tracefs.clone(),
-        max_tasks: config.resources.max_tasks,
-        ring_bytes: config.resources.ring_bytes,
-        classes,
-        threshold_ns: 0,
-        aggregate: false,
-        groups: None,
-        with_waking: false,
-        from_waking: config.from == LatencyFrom::Waking,
-        with_cgroup: false,
-        causes: None,
-        queue_clock: false,
-        trigger_rules,
-        timeline: None,
-        sampling_seed: None,
-        filter: FilterSettings {
-            // By the trigger's rules, every filter but the one on threads applies when the wait ends.
-            parts: if trigger_rules { filter.parts & part::PID } else { filter.parts },
-            filter: filter.filter.clone(),
-            tgids: Vec::new(),
-            pids: filter.pids.clone(),
-            cgroup_ids: Vec::new(),
-        },
-    }
 }

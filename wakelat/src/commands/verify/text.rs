@@ -50,6 +50,9 @@ fn verdict(verification: &Verification, style: &Style, out: &mut String) {
     match (verification.verdict(), &verification.comparison) {
         (Verdict::Agree, Ok(comparison)) => line(TextStyle::Strong, "agree", &agreement(comparison)),
         (Verdict::Disagree, comparison) => {
+            if let Some(instrument) = verification.differs() {
+                line(TextStyle::Warning, "disagree", &instrument.to_string());
+            }
             for mismatch in comparison.iter().flat_map(|comparison| &comparison.mismatches) {
                 line(TextStyle::Warning, "disagree", &mismatch.to_string());
             }
@@ -230,6 +233,21 @@ mod tests {
         ];
         verification.checks[0].outcome = CheckOutcome::Disagree;
         verification
+    }
+
+    fn queue_clock_differs() -> Verification {
+        let mut verification = rich();
+        verification.checks[2].outcome = CheckOutcome::Disagree;
+        verification
+    }
+
+    #[test]
+    fn the_first_line_names_the_instrument_that_differs() {
+        let text = shown(&queue_clock_differs(), 200);
+        assert_eq!(
+            text.lines().next(),
+            Some("disagree: the queue clock differs from the tracepoints, which agree with the hist triggers")
+        );
     }
 
     fn not_compared() -> Verification {

@@ -79,6 +79,60 @@ pub(super) struct CheckNumbers {
     /// Ctxt: switches that fired no tracepoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     untraced: Option<u64>,
+    /// Queue clock: waits that the tracepoints measured between the two readings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracepoint_waits: Option<u64>,
+    /// Queue clock: waits that the queue clock measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_clock_waits: Option<u64>,
+    /// Queue clock: the part of `tracepoint_waits` of class `wakeup`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracepoint_wakeup: Option<u64>,
+    /// Queue clock: the part of `queue_clock_waits` of class `wakeup`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_clock_wakeup: Option<u64>,
+    /// Queue clock: the part of class `new`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracepoint_new: Option<u64>,
+    /// Queue clock: the part of class `new`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_clock_new: Option<u64>,
+    /// Queue clock: the part of class `preempted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracepoint_preempted: Option<u64>,
+    /// Queue clock: the part of class `preempted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_clock_preempted: Option<u64>,
+    /// Queue clock: waits that ended while the counts were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    during_readings: Option<u64>,
+    /// Queue clock: waits that may be in progress at the readings: two for each CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_progress: Option<u64>,
+    /// Queue clock: switch-ins of tasks whose last switch-out the queue clock has not seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_start: Option<u64>,
+    /// Queue clock: switch-ins of tasks that ran unseen since their last switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after_unseen: Option<u64>,
+    /// Queue clock: waits that the kernel has not timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_timed: Option<u64>,
+    /// Queue clock: waits with an end before their start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    invalid: Option<u64>,
+    /// Queue clock: switches for which the kernel skipped the queue clock's program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_clock_missed: Option<u64>,
+    /// Queue clock: waits that the tracepoints may lack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracepoints_lack: Option<u64>,
+    /// Queue clock: sum of `tracepoint_waits`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracepoint_ns: Option<u64>,
+    /// Queue clock: sum of `queue_clock_waits`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_clock_ns: Option<u64>,
 }
 
 fn written(verification: &Verification) -> Value {

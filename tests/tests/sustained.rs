@@ -1,0 +1,161 @@
+//! Delivers every wait for seconds, while both CPUs wake and switch tasks as fast as they can: none is lost or
+//! repeated, and all come in the order of time.
+//!
+//! `$WAKELAT_SOAK` is the number of seconds. `cargo xtask test --full` sets it.
+
+use std::{
+    io::{BufRead as _, BufReader, Read},
+    process::Stdio,
+    sync::mpsc::{RecvTimeoutError, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use wakelat_tests::{
+    documents, machine, once,
+    procfs::TaskStats,
+    report::JsonTerms,
+    suite::{self, Skip, TestOutcome},
+    supervisor::Supervisor,
+    wakelat::{Wakelat, command},
+    workload::{Pipe, Staged, Workload},
+};
+
+fn main() {
+    suite::main(once![every_wait_of_two_busy_cpus_is_delivered_in_the_order_of_time]);
+}
+
+/// How long to measure, and whether this machine is known to have its CPUs for this test alone.
+fn duration() -> (Duration, bool) {
+    const DEFAULT_SECONDS: u64 = 5;
+    let given = std::env::var("WAKELAT_SOAK").ok();
+    let seconds = given.as_ref().map_or(DEFAULT_SECONDS, |text| {
+        text.parse().unwrap_or_else(|_| panic!("`{text}` in WAKELAT_SOAK is not a number of seconds"))
+    });
+    (Duration::from_secs(seconds), given.is_some())
+}
+
+/// The tasks of both pipes.
+const TASKS: u64 = 4;
+
+/// How often these tasks have blocked, by the kernel's accounting.
+fn blocked(pipes: &[Staged]) -> u64 {
+    let of_pipe = |pipe: &Staged| ["wl-ping", "wl-pong"].map(|name| TaskStats::of(pipe.tid(name)).voluntary);
+    pipes.iter().flat_map(of_pipe).sum()
+}
+
+/// What `trace --json` wrote.
+#[derive(Debug)]
+struct Delivered {
+    waits: u64,
+    /// Waits that ended before one that was written earlier.
+    behind: u64,
+    /// When the first wait ended, and the last one: ns of CLOCK_MONOTONIC.
+    ended_ns: [u64; 2],
+    /// The report at the end.
+    report: String,
+}
+
+/// Reads the output to its end. Looks only at the time of each wait, because decoding hundreds of thousands of documents
+/// in a second would leave the load too little of the CPUs.
+fn read(output: impl Read) -> Delivered {
+    const BEFORE_TIME: &str = r#"{"schema":"wakelat.wait/1","at_ns":"#;
+    let mut delivered = Delivered { waits: 0, behind: 0, ended_ns: [u64::MAX, 0], report: String::new() };
+    let (mut lines, mut line) = (BufReader::with_capacity(1 << 20, output), String::new());
+    while lines.read_line(&mut line).expect("text") > 0 {
+        match line.strip_prefix(BEFORE_TIME) {
+            Some(rest) => {
+                let at_ns: u64 = rest.split_once(',').and_then(|(at_ns, _)| at_ns.parse().ok()).expect("a time in ns");
+                let [first_ns, last_ns] = &mut delivered.ended_ns;
+                delivered.waits += 1;
+                delivered.behind += u64::from(at_ns < *last_ns);
+                (*first_ns, *last_ns) = (at_ns.min(*first_ns), at_ns.max(*last_ns));
+            }
+            None => delivered.report.push_str(&line),
+        }
+        line.clear();
+    }
+    delivered
+}
+
+/// The number of records that wakelat reports as late.
+fn late(stderr: &str) -> u64 {
+    let reported = stderr.lines().find_map(|line| {
+        let (before, _) = line.split_once(" records came from the ring buffers after later ones")?;
+        before.rsplit(' ').next()?.parse().ok()
+    });
+    reported.unwrap_or(0)
+}
+
+fn every_wait_of_two_busy_cpus_is_delivered_in_the_order_of_time() -> TestOutcome {
+    if machine::ring_buffer_may_sleep() {
+        return Err(Skip::because("the kernel's ring buffer would freeze the machine"));
+    }
+    if cfg!(debug_assertions) && std::env::var_os("WAKELAT").is_none() {
+        return Err(Skip::because("an unoptimized reader is slower than two busy CPUs: use --release"));
+    }
+    let (duration, is_alone) = duration();
+    let mut pipes = machine::two_cpus()?.map(|cpu| Workload::Pipe(Pipe { cpu }).stage());
+    pipes.iter_mut().for_each(Staged::begin);
+
+    // A wait is between two blocks of a task, so all waits between two readings of their number are as many as those
+    // blocks, give or take one for each task.
+    let (outer, supervisor) = (blocked(&pipes), Supervisor::now());
+    let size = machine::ring_size();
+    let mut command = command(&["trace", "--json", "--comm", "wl-p?ng", "--ring-size", &size]);
+    command.env("RUST_LOG", "wakelat::collect=info").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("wakelat can be run");
+    let output = child.stdout.take().expect("piped");
+    let (sender, delivered) = channel();
+    let reader = thread::spawn(move || sender.send(read(output)));
+    let mut wakelat = Wakelat::from_child(child);
+    wakelat.until_measuring();
+    let (inner, begun) = (blocked(&pipes), Instant::now());
+    let early = delivered.recv_timeout(duration);
+    if !matches!(early, Err(RecvTimeoutError::Timeout)) {
+        panic!("wakelat ended too early: {:#?}", wakelat.end());
+    }
+    let (inner, took) = (blocked(&pipes) - inner, begun.elapsed());
+    wakelat.signal(Signal::SIGINT);
+    let ended = wakelat.end();
+    let (outer, supervisor) = (blocked(&pipes) - outer, Supervisor::now() - supervisor);
+    let delivered = delivered.recv().expect("the output ends when wakelat does");
+    reader.join().expect("only reads").expect("received");
+    assert!(ended.status.success(), "{ended:#?}");
+
+    documents::assert_valid(&delivered.report);
+    let report: Value = serde_json::from_str(&delivered.report).expect("one report");
+    let terms: JsonTerms = serde_json::from_value(report["coverage"].clone()).expect("the report has a coverage");
+    let late = late(&ended.stderr);
+    println!(
+        "\n  {} waits in {:.1} s, {:.0}/s; {} behind a later one, {late} reported; {terms:?}",
+        delivered.waits,
+        took.as_secs_f64(),
+        inner as f64 / took.as_secs_f64(),
+        delivered.behind,
+    );
+    // Nothing is lost, except what no instrument can see; and what a reader loses that other tasks keep from its CPU.
+    let not_written = report["not_written"].as_u64().expect("a count");
+    assert!(!is_alone || (terms.ring_buffer_full, not_written) == (0, 0), "{terms:?}, {not_written} not written");
+    assert_eq!((terms.task_table_full, terms.invalid), (0, 0), "{terms:?}");
+    assert_eq!(delivered.waits + not_written, terms.measured, "each wait is written once");
+    let unseen = supervisor.untraced(TASKS as usize);
+    assert!(terms.missed_switch <= unseen, "{terms:?}; {unseen} may be unseen");
+    let all = inner.saturating_sub(TASKS + unseen)..=outer + TASKS;
+    let found = terms.measured + terms.ring_buffer_full;
+    assert!(all.contains(&found), "{found} waits; expected {all:?}");
+    // The order is that of time. A hypervisor may take the CPU from a program for longer than wakelat holds later records
+    // back: from one program on each CPU for each time that wakelat reads the ring buffers. It does so every 20 ms, once
+    // the first wait has ended and at the end; none of the ring buffers becomes a quarter full, if it has a CPU.
+    let [first_ns, last_ns] = delivered.ended_ns;
+    let reads = (last_ns - first_ns) / 20_000_000 + 2;
+    assert!(delivered.behind <= late, "{} waits behind a later one, {late} reported", delivered.behind);
+    assert!(
+        !is_alone || delivered.behind <= reads * 2,
+        "{} waits behind a later one in {reads} reads",
+        delivered.behind
+    );
+    Ok(())
+}
