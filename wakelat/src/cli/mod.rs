@@ -113,8 +113,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Cli
     parse_on(args, Machine::detect)
 }
 
-/// All flags of all commands, each command with its own defaults.
-fn command() -> clap::Command {
+/// All flags of all commands, each command with its own defaults: what help, manual pages and completions are made of.
+pub fn command() -> clap::Command {
     Flags::command()
         .mut_subcommand("top", top::with_defaults)
         .mut_subcommand("why", why::with_defaults)

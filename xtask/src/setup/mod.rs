@@ -7,6 +7,7 @@ mod plan;
 
 use std::process::ExitCode;
 
+pub use packages::cross_compiler;
 pub use plan::Purpose;
 
 #[derive(clap::Args)]

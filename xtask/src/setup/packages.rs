@@ -9,6 +9,15 @@ pub const LINKER_PACKAGES: &[&str] = &["llvm-22-dev"];
 /// Independent tools that tests compare wakelat's figures with.
 pub const TEST_PACKAGES: &[&str] = &["linux-perf", "libbpf-tools"];
 
+/// The compiler and the C library for `cargo xtask dist --arch` on another architecture, by Debian's name of it.
+pub fn cross_compiler(debian_architecture: &str) -> &'static [&'static str] {
+    match debian_architecture {
+        "arm64" => &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],
+        "amd64" => &["gcc-x86-64-linux-gnu", "libc6-dev-amd64-cross"],
+        _ => &[],
+    }
+}
+
 /// Every package that setup may install.
 pub fn all() -> impl Iterator<Item = &'static str> {
     [COMPILER_PACKAGES, LINKER_PACKAGES, TEST_PACKAGES].concat().into_iter()

@@ -3,7 +3,8 @@
 use std::env;
 use std::process::Command;
 
-use crate::cargo_build::{self, BuildOutput};
+use crate::cargo_build;
+pub use crate::cargo_build::BuildOutput;
 use crate::workspace;
 
 /// Builds the binary that users get on this machine's architecture and that guests run, linked with glibc.
@@ -27,6 +28,17 @@ pub fn release_for(target: &str) -> anyhow::Result<BuildOutput> {
     cargo_build::build(["--release", "--target", target], |cargo| make_static(cargo, target))
 }
 
+/// Builds the release binary for a `target` of another architecture, with the C compiler `linker`.
+///
+/// # Errors
+/// Fails if wakelat does not build.
+pub fn release_with_linker(target: &str, linker: &str) -> anyhow::Result<BuildOutput> {
+    cargo_build::build(["--release", "--target", target], |cargo| {
+        make_static(cargo, target);
+        cargo.env(format!("CARGO_TARGET_{}_LINKER", in_variables(target)), linker);
+    })
+}
+
 /// Returns a command that builds the kernel tests as [`released`] builds wakelat. It also runs them, unless
 /// the caller adds `--no-run`.
 pub fn kernel_tests() -> Command {
@@ -40,7 +52,14 @@ pub fn kernel_tests() -> Command {
 /// Makes cargo link programs for `target` statically.
 fn make_static(cargo: &mut Command, target: &str) {
     // Set for this target only, because build scripts and procedural macros cannot be static.
-    let variable = target.replace('-', "_").to_uppercase();
-    cargo.env(format!("CARGO_TARGET_{variable}_RUSTFLAGS"), "-Ctarget-feature=+crt-static -Cstrip=symbols");
+    cargo.env(
+        format!("CARGO_TARGET_{}_RUSTFLAGS", in_variables(target)),
+        "-Ctarget-feature=+crt-static -Cstrip=symbols",
+    );
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+}
+
+/// A target as the names of cargo's variables contain it.
+fn in_variables(target: &str) -> String {
+    target.replace('-', "_").to_uppercase()
 }
