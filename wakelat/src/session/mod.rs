@@ -68,9 +68,12 @@ pub fn run(config: &Config, environment: &Environment, view: &mut dyn View) -> R
 }
 
 async fn measure(config: &Config, environment: &Environment, view: &mut dyn View) -> Result<StopReason> {
-    let names = NameResolver::new(environment.cgroup_mount.clone());
+    let mut names = NameResolver::new(environment.cgroup_mount.clone());
     names.prepare(&config.by);
     let (shows_events, shows_causes) = (view.shows_events(), view.shows_causes());
+    if shows_events.is_some() {
+        names.prepare_for_events();
+    }
     // The tables of causes can be large.
     let is_light = program_settings::reader_is_light(config) && shows_causes.is_none();
     let priority = program_settings::raise_priority(config.resources.rt_priority, is_light)?;
