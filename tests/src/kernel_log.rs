@@ -27,12 +27,17 @@ impl KernelLog {
 
     /// What the kernel has reported since the log was opened or last read.
     pub fn reports(&mut self) -> Vec<String> {
+        self.lines_with(&REPORTS)
+    }
+
+    /// The lines with one of `signs` since the log was opened or last read.
+    pub fn lines_with(&mut self, signs: &[&str]) -> Vec<String> {
         let mut record = [0; 8192];
-        let mut reports = Vec::new();
+        let mut lines = Vec::new();
         loop {
             match self.0.read(&mut record) {
-                Ok(length) => reports.extend(report(&String::from_utf8_lossy(&record[..length]))),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return reports,
+                Ok(length) => lines.extend(line_with(&String::from_utf8_lossy(&record[..length]), signs)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return lines,
                 // Records were overwritten before they were read: the next read returns the oldest one left.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(error) => panic!("/dev/kmsg: {error}"),
@@ -41,11 +46,11 @@ impl KernelLog {
     }
 }
 
-/// The text of a record, `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT`, if it is a report.
-fn report(record: &str) -> Option<String> {
+/// The text of a record, `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT`, if it has one of `signs`.
+fn line_with(record: &str, signs: &[&str]) -> Option<String> {
     let (_, text) = record.split_once(';')?;
     let text = text.lines().next()?;
-    REPORTS.iter().any(|sign| text.contains(sign)).then(|| text.to_owned())
+    signs.iter().any(|sign| text.contains(sign)).then(|| text.to_owned())
 }
 
 #[cfg(test)]
@@ -61,8 +66,9 @@ mod tests {
             "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
             "BUG: scheduling while atomic: a/12/0x00000002",
         ] {
-            assert_eq!(report(&format!("3,912,40000000,-;{text}\n SUBSYSTEM=cpu\n")).as_deref(), Some(text));
+            let record = format!("3,912,40000000,-;{text}\n SUBSYSTEM=cpu\n");
+            assert_eq!(line_with(&record, &REPORTS).as_deref(), Some(text));
         }
-        assert_eq!(report("4,911,39000000,-;sched: RT throttling activated\n"), None);
+        assert_eq!(line_with("4,911,39000000,-;sched: RT throttling activated\n", &REPORTS), None);
     }
 }

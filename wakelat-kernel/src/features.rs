@@ -46,6 +46,10 @@ pub struct Features {
     pub cgroup_v2: Option<PathBuf>,
     /// Whether `/proc/PID/schedstat` counts (`CONFIG_SCHED_INFO`): an independent count of waits.
     pub schedstat: bool,
+    /// The version of Landlock's interface, which restricts files; `None` if it is not available.
+    pub landlock_abi: Option<i32>,
+    /// Whether system calls can be restricted with seccomp.
+    pub seccomp: bool,
     /// The online CPUs.
     pub cpus_online: Option<Cpus>,
     /// The kernel's current clock source.
@@ -82,6 +86,8 @@ impl Features {
             tracefs: TracefsAccess::read(&mounts),
             cgroup_v2: mounts::of_kind(&mounts, cgroup::V2).next().map(ToOwned::to_owned),
             schedstat: schedstat(&fs::read_to_string(roots.proc.join("self/schedstat")).unwrap_or_default()),
+            landlock_abi: wakelat_sandbox::landlock_abi(),
+            seccomp: wakelat_sandbox::has_seccomp(),
             cpus_online: Cpus::read(&roots.sys, "online").ok(),
             clock_source: fs::read_to_string(roots.sys.join(clock)).ok().map(|text| text.trim().to_owned()),
         }

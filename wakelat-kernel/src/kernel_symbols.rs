@@ -5,7 +5,11 @@
 //! src/kernel/ksym.rs): data, and whatever follows the end of a section, a module or the last symbol, would
 //! get the name of a function. A stack walk without frame pointers finds such addresses.
 
-use std::{collections::BTreeMap, fs};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read as _},
+};
 
 /// The functions by start address. An address with none begins a range without a function.
 #[derive(Clone, Debug, Default)]
@@ -38,11 +42,37 @@ impl<'a> Symbol<'a> {
     }
 }
 
+/// The files with the kernel's symbols, open. Whether they contain addresses depends on the capabilities of the process
+/// that opened them, at that time (`kallsyms_show_value()` with `f_cred`, kernel/kallsyms.c and kernel/module/procfs.c,
+/// since 5.8), so a process can open them, drop `CAP_SYSLOG` and read them later.
+#[derive(Debug)]
+pub struct KernelSymbolFiles {
+    kallsyms: io::Result<File>,
+    modules: io::Result<File>,
+}
+
+impl KernelSymbolFiles {
+    /// Opens the files, and reads nothing yet. A file that cannot be opened counts as empty.
+    pub fn open() -> Self {
+        Self { kallsyms: File::open("/proc/kallsyms"), modules: File::open("/proc/modules") }
+    }
+
+    /// Reads the running kernel's symbols; empty if the kernel hides their addresses, and from the second call on.
+    pub fn read(&self) -> KernelSymbols {
+        let read = |file: &io::Result<File>| {
+            let mut text = String::new();
+            // What cannot be read has no names.
+            _ = file.as_ref().map(|mut file| file.read_to_string(&mut text));
+            text
+        };
+        KernelSymbols::parse(&read(&self.kallsyms), &read(&self.modules))
+    }
+}
+
 impl KernelSymbols {
     /// Reads the running kernel's symbols; empty if the kernel hides their addresses.
     pub fn of_kernel() -> Self {
-        let read = |path| fs::read_to_string(path).unwrap_or_default();
-        Self::parse(&read("/proc/kallsyms"), &read("/proc/modules"))
+        KernelSymbolFiles::open().read()
     }
 
     /// Parses the symbols. A function ends at the next symbol, whether or not that is a function, or at the

@@ -67,6 +67,8 @@ pub fn everything() -> Features {
         },
         cgroup_v2: Some("/sys/fs/cgroup".into()),
         schedstat: true,
+        landlock_abi: Some(6),
+        seccomp: true,
         cpus_online: Some(Cpus::parse("0-3").unwrap()),
         clock_source: Some("tsc".to_owned()),
     }

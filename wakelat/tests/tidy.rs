@@ -144,12 +144,16 @@ fn pure_modules_do_no_io_and_read_no_clock() {
 /// A use of a crate that is not a dependency does not compile: these lists are all there is to check.
 #[test]
 fn crates_depend_on_each_other_in_one_direction() {
-    let unknown: [(&str, &[&str]); 3] = [
+    let unknown: [(&str, &[&str]); 4] = [
         (
             "wakelat-core",
             &["aya", "aya-obj", "clap", "libc", "rustix", "tokio", "wakelat", "wakelat-kernel", "wakelat-tracefs"],
         ),
         ("wakelat-kernel", &["aya", "clap", "tokio", "wakelat", "wakelat-tracefs"]),
+        (
+            "wakelat-sandbox",
+            &["aya", "aya-obj", "clap", "tokio", "wakelat", "wakelat-core", "wakelat-kernel", "wakelat-tracefs"],
+        ),
         ("wakelat-tracefs", &["aya", "aya-obj", "clap", "tokio", "wakelat"]),
     ];
     for (name, unknown) in unknown {
@@ -206,6 +210,7 @@ fn unsafe_is_used_only_where_the_kernel_is_called() {
         ("wakelat/src/main.rs", "#![forbid(unsafe_code)]"),
         ("wakelat-core/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("wakelat-kernel/src/lib.rs", "#![deny(unsafe_code)]"),
+        ("wakelat-sandbox/src/lib.rs", "#![deny(unsafe_code)]"),
         ("wakelat-tracefs/src/lib.rs", "#![forbid(unsafe_code)]"),
     ];
     for (root, attribute) in denies {
@@ -261,6 +266,7 @@ fn only_the_output_and_tracefs_are_written() {
     };
     assert_only_in("wakelat/src", &["wakelat/src/session/output.rs"], "writing", writes);
     assert_only_in("wakelat-kernel/src", &[], "writing", writes);
+    assert_only_in("wakelat-sandbox/src", &[], "writing", writes);
     assert_only_in(
         "wakelat-tracefs/src",
         &[
@@ -283,7 +289,7 @@ fn only_the_command_line_uses_clap() {
 }
 
 /// The libraries of the command that touch the machine.
-const LIBRARIES: [&str; 2] = ["wakelat-kernel/src", "wakelat-tracefs/src"];
+const LIBRARIES: [&str; 3] = ["wakelat-kernel/src", "wakelat-sandbox/src", "wakelat-tracefs/src"];
 
 #[test]
 fn only_main_ends_the_process() {
@@ -314,13 +320,14 @@ fn a_file_is_short_and_named_after_what_it_does() {
 }
 
 /// The crates of the workspace, by directory.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "tests",
     "wakelat",
     "wakelat-common",
     "wakelat-core",
     "wakelat-ebpf",
     "wakelat-kernel",
+    "wakelat-sandbox",
     "wakelat-tracefs",
     "xtask",
 ];

@@ -35,6 +35,9 @@ pub struct CommonFlags {
     )]
     #[arg(help_heading = "Resources")]
     pub max_overhead: Option<u32>,
+    /// Keep capabilities, file access and system calls that the measurement no longer needs, for debugging
+    #[arg(long, help_heading = "Resources")]
+    pub keep_privileges: bool,
 }
 
 impl CommonFlags {
@@ -53,6 +56,7 @@ impl CommonFlags {
             mode: Mode::Samples,
             with_causes: false,
             max_overhead_ppm: self.max_overhead,
+            keep_privileges: self.keep_privileges,
             threshold: self.threshold.config(machine)?,
             output: self.output.config()?,
             resources,

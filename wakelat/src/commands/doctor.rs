@@ -177,12 +177,36 @@ fn useful(features: &Features) -> Vec<Requirement> {
             )
         },
     ];
+    useful.extend(sandbox(features));
     useful.extend(tracing(&features.tracefs));
     useful.extend(
         features.cpus_online.iter().map(|cpus| Requirement::ok("CPUs online", format!("{} ({cpus})", cpus.count()))),
     );
     useful.extend(features.clock_source.iter().map(|source| Requirement::ok("clock source", source)));
     useful
+}
+
+/// What restricts wakelat after it has dropped its capabilities, besides these.
+fn sandbox(features: &Features) -> [Requirement; 2] {
+    [
+        match features.landlock_abi {
+            Some(abi) => Requirement::ok("landlock", format!("ABI {abi}: restricts files while wakelat measures")),
+            None => Requirement::note(
+                "landlock",
+                "not available: while it measures, wakelat can open any file that its user may read",
+                "use Linux 5.13 or later, built with `CONFIG_SECURITY_LANDLOCK=y` and booted with `landlock` in `lsm=`",
+            ),
+        },
+        if features.seccomp {
+            Requirement::ok("seccomp", "restricts system calls while wakelat measures")
+        } else {
+            Requirement::note(
+                "seccomp",
+                "not available: system calls are not restricted while wakelat measures",
+                "use a kernel built with `CONFIG_SECCOMP_FILTER=y`, on x86-64 or aarch64",
+            )
+        },
+    ]
 }
 
 /// Checks of tracefs, which wakelat does not need for measuring but the other instruments do.
@@ -258,6 +282,8 @@ mod tests {
             tracefs: TracefsAccess::NotMounted,
             cgroup_v2: None,
             schedstat: false,
+            landlock_abi: None,
+            seccomp: false,
             cpus_online: Some(Cpus::parse("0").unwrap()),
             clock_source: None,
             ..everything()

@@ -112,6 +112,8 @@ pub struct Config {
     /// Limit of the overhead: millionths of the time of all CPUs; none for no limit, with all tasks
     /// measured.
     pub max_overhead_ppm: Option<u32>,
+    /// Whether to keep all privileges while measuring.
+    pub keep_privileges: bool,
     /// The shortest wait that counts, and the action at the first one.
     pub threshold: Option<ThresholdConfig>,
     /// How and where the result is shown.

@@ -9,6 +9,7 @@ mod name_resolver;
 pub(crate) mod open_input;
 pub(crate) mod output;
 mod overhead;
+mod privileges;
 pub(crate) mod program_settings;
 mod progress;
 pub(crate) mod stack_symbolizer;
@@ -68,9 +69,12 @@ pub fn run(config: &Config, environment: &Environment, view: &mut dyn View) -> R
 }
 
 async fn measure(config: &Config, environment: &Environment, view: &mut dyn View) -> Result<StopReason> {
-    let names = NameResolver::new(environment.cgroup_mount.clone());
+    let mut names = NameResolver::new(environment.cgroup_mount.clone());
     names.prepare(&config.by);
     let (shows_events, shows_causes) = (view.shows_events(), view.shows_causes());
+    if shows_events.is_some() {
+        names.prepare_for_events();
+    }
     // The tables of causes can be large.
     let is_light = program_settings::reader_is_light(config) && shows_causes.is_none();
     let priority = program_settings::raise_priority(config.resources.rt_priority, is_light)?;
@@ -82,9 +86,12 @@ async fn measure(config: &Config, environment: &Environment, view: &mut dyn View
     let settings = program_settings::of(config, environment, view.shows_waits(), shows_events, shows_causes);
     let mut collector = Collector::load(&settings)?;
     view.loaded(&mut collector);
-    let output = OutputWriter::start(Output::open(config.output.path.as_deref())?, priority)?;
+    let output = Output::open(config.output.path.as_deref())?;
     let mut overhead = OverheadMonitor::open()?;
     overhead.attach(&mut collector, config.max_overhead_ppm)?;
+    // Everything that needs a privilege is open. Threads inherit what is left.
+    privileges::drop_unneeded(config, environment, shows_events)?;
+    let output = OutputWriter::start(output, priority)?;
     // Events count from here on. A planned end of the window is exact even if wakelat is late, because the
     // programs know it.
     let (cost, reader_waited_ns) = (overhead.cost(&collector)?, clock::run_delay_ns());

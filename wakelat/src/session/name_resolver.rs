@@ -18,7 +18,11 @@ use wakelat_core::{
     hash::{HashMap, HashSet},
     wait::{Comm, Namespace, Wait},
 };
-use wakelat_kernel::{Roots, kernel_symbols::KernelSymbols, namespace};
+use wakelat_kernel::{
+    Roots,
+    kernel_symbols::{KernelSymbolFiles, KernelSymbols},
+    namespace::PidNamespaces,
+};
 
 /// How long the name of a thread is used before it is read again: no thread is looked up more often.
 const NAME_MAX_AGE: Duration = Duration::from_millis(500);
@@ -40,6 +44,9 @@ pub struct NameResolver {
     /// How often [`NAME_MAX_AGE`] has passed.
     age: Cell<u64>,
     fresh_since: Cell<Instant>,
+    namespaces: PidNamespaces,
+    /// The files with the kernel's symbols, if they are open.
+    symbol_files: Option<KernelSymbolFiles>,
     /// The kernel's symbols, read when the first is needed.
     symbols: OnceCell<KernelSymbols>,
 }
@@ -54,8 +61,11 @@ struct CachedName {
 impl NameResolver {
     /// An empty cache. `cgroup_mount` is the mount point of the cgroup v2 hierarchy, if it is mounted.
     pub fn new(cgroup_mount: Option<PathBuf>) -> Self {
+        let proc = Roots::default().proc;
         Self {
-            proc: Roots::default().proc,
+            namespaces: PidNamespaces::new(proc.clone()),
+            symbol_files: None,
+            proc,
             cgroup_mount,
             cgroups: RefCell::default(),
             cgroup_stat: RefCell::default(),
@@ -65,6 +75,13 @@ impl NameResolver {
             fresh_since: Cell::new(Instant::now()),
             symbols: OnceCell::new(),
         }
+    }
+
+    /// Reads or opens what needs a privilege, if events between waits are shown: the namespaces of processes and the
+    /// kernel's symbols.
+    pub fn prepare_for_events(&mut self) {
+        self.namespaces.read_all();
+        self.symbol_files = Some(KernelSymbolFiles::open());
     }
 
     /// Reads the existing cgroups if waits are grouped by them, because some may be gone later.
@@ -196,11 +213,12 @@ impl Names for NameResolver {
     }
 
     fn namespace(&self, tid: u32) -> Option<Namespace> {
-        namespace::of(&self.proc, tid)
+        self.namespaces.of(tid)
     }
 
     fn function(&self, address: u64) -> Option<String> {
-        self.symbols.get_or_init(KernelSymbols::of_kernel).name_of(address).map(str::to_owned)
+        let read = || self.symbol_files.as_ref().map(KernelSymbolFiles::read).unwrap_or_default();
+        self.symbols.get_or_init(read).name_of(address).map(str::to_owned)
     }
 
     /// The last known name. A thread not seen for a while is not looked up again, because its TID may belong

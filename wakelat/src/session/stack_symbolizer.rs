@@ -15,7 +15,7 @@ use wakelat_core::{
     why::stacks::{self, Frames, NoSymbols, StackCounts, WaitStacks},
 };
 use wakelat_kernel::{
-    kernel_symbols::KernelSymbols,
+    kernel_symbols::{KernelSymbolFiles, KernelSymbols},
     user_symbols::{CodeLocation, UserSymbolizer},
 };
 
@@ -23,6 +23,7 @@ use wakelat_kernel::{
 pub struct StackSymbolizer {
     stacks: collect::StackMaps,
     before: StackCounts,
+    symbol_files: KernelSymbolFiles,
     kernel_symbols: OnceCell<KernelSymbols>,
     user_symbolizer: UserSymbolizer,
     /// Code locations of the user stacks of the longest waits, recorded at once, because the processes may
@@ -33,11 +34,13 @@ pub struct StackSymbolizer {
 }
 
 impl StackSymbolizer {
-    /// A symbolizer for `stacks`, with nothing looked up yet.
+    /// A symbolizer for `stacks`, with nothing looked up yet. Call this as long as the process may see addresses of the
+    /// kernel.
     pub fn new(stacks: collect::StackMaps) -> Self {
         Self {
             stacks,
             before: StackCounts::default(),
+            symbol_files: KernelSymbolFiles::open(),
             kernel_symbols: OnceCell::new(),
             user_symbolizer: UserSymbolizer::default(),
             locations: HashMap::new(),
@@ -82,7 +85,7 @@ impl StackSymbolizer {
 
     fn look_up_kernel(&self, number: u32) -> Frames {
         let Some(addresses) = self.stacks.in_kernel(number) else { return Frames::Missing(StackId::Missing) };
-        let symbols = self.kernel_symbols.get_or_init(KernelSymbols::of_kernel);
+        let symbols = self.kernel_symbols.get_or_init(|| self.symbol_files.read());
         if symbols.is_empty() {
             return Frames::Unsymbolized(hex(&addresses), NoSymbols::Restricted);
         }

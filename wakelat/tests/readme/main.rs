@@ -233,8 +233,9 @@ fn every_path_in_the_architecture_exists() {
 #[test]
 fn every_source_that_the_documentation_names_exists() {
     let crates = ["fuzz", "tests", "xtask"].into_iter().map(str::to_owned);
-    let crates =
-        crates.chain(["", "-common", "-core", "-ebpf", "-kernel", "-tracefs"].map(|name| format!("wakelat{name}")));
+    let crates = crates.chain(
+        ["", "-common", "-core", "-ebpf", "-kernel", "-sandbox", "-tracefs"].map(|name| format!("wakelat{name}")),
+    );
     let sources: Vec<String> = crates.flat_map(|directory| files(&directory, "rs")).collect();
     let pages = ["ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned).into_iter().chain(files("docs", "md"));
     let mut named = 0;

@@ -16,6 +16,8 @@ pub const SHORT: &[&str] = &[
     "cause_sums:before_the_history",
     "cause_sums:two_tasks_alike",
     "causes:kernel_thread",
+    "sandbox:while_it_measures",
+    "sandbox:refused",
     "busy",
 ];
 

@@ -1,0 +1,76 @@
+//! Drops the privileges that a run no longer needs once its programs are attached: which it keeps follows from its
+//! settings.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use wakelat_kernel::Roots;
+use wakelat_sandbox::{CapabilitySet, ReadableFiles, Restrictions, Sandbox, allow_real_time};
+
+use super::Environment;
+use crate::{
+    collect::TimelineSettings,
+    config::{Attach, Config, ThresholdAction},
+};
+
+/// The priority that [`super::program_settings::raise_priority`] uses without a request.
+const LOWEST_PRIORITY: u8 = 1;
+
+/// Drops everything that the rest of the run does not need, unless the user keeps it. `shows_events`: the events between
+/// waits that the view shows. Call this before a second thread starts.
+///
+/// # Errors
+/// If the kernel refuses a restriction that it supports.
+pub fn drop_unneeded(config: &Config, environment: &Environment, shows_events: Option<TimelineSettings>) -> Result<()> {
+    if config.keep_privileges {
+        log::info!("all privileges are kept");
+        return Ok(());
+    }
+    let mut sandbox = needed(config, environment, shows_events);
+    let rt_priority = config.resources.rt_priority.unwrap_or(LOWEST_PRIORITY);
+    let is_allowed = rt_priority == 0 || allow_real_time(rt_priority);
+    if !is_allowed && config.resources.rt_priority.is_some() {
+        sandbox.capabilities |= CapabilitySet::SYS_NICE;
+    }
+    let Restrictions { capabilities, landlock_abi, seccomp } = sandbox.enter()?;
+    log::info!("capabilities kept: {capabilities:?}; Landlock ABI: {landlock_abi:?}; seccomp: {seccomp}");
+    Ok(())
+}
+
+/// What a run with these settings does after its programs are attached.
+fn needed(config: &Config, environment: &Environment, shows_events: Option<TimelineSettings>) -> Sandbox {
+    let mut capabilities = CapabilitySet::empty();
+    let roots = Roots::default();
+    // Names, run times and counters; numbers of CPUs; the time zone.
+    let mut paths = vec![roots.proc, roots.sys.join("devices/system/cpu")];
+    paths.extend(["/etc/localtime", "/usr/share/zoneinfo"].map(PathBuf::from));
+    paths.extend(environment.cgroup_mount.clone());
+    // An overhead limit may detach the programs and attach them again.
+    let attaches = config.max_overhead_ppm.is_some();
+    let is_classic = match config.resources.attach {
+        Attach::Classic => true,
+        Attach::Auto => environment.btf.is_none(),
+        Attach::Btf | Attach::Raw => false,
+    };
+    let opens_perf_events = attaches && is_classic;
+    if opens_perf_events {
+        capabilities |= CapabilitySet::PERFMON;
+        paths.extend(environment.tracefs.clone());
+    }
+    let mut files = ReadableFiles::Below(paths);
+    if shows_events.is_some_and(|events| events.stacks != 0) {
+        // Functions of processes: their mappings, and the files in these, wherever they are.
+        capabilities |= CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::CHECKPOINT_RESTORE;
+        files = ReadableFiles::All;
+    }
+    let action = config.threshold.as_ref().map(|threshold| &threshold.action);
+    let signals = match action {
+        Some(ThresholdAction::Signal { pid, .. }) => {
+            capabilities |= CapabilitySet::KILL;
+            Some(*pid)
+        }
+        _ => None,
+    };
+    let starts_programs = matches!(action, Some(ThresholdAction::Exec(_)));
+    Sandbox { capabilities, files, attaches, opens_perf_events, signals, starts_programs }
+}
