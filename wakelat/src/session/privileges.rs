@@ -28,8 +28,8 @@ pub fn drop_unneeded(config: &Config, environment: &Environment, shows_events: O
     }
     let mut sandbox = needed(config, environment, shows_events);
     let rt_priority = config.resources.rt_priority.unwrap_or(LOWEST_PRIORITY);
-    let is_allowed = rt_priority == 0 || allow_real_time(rt_priority);
-    if !is_allowed && config.resources.rt_priority.is_some() {
+    // Also without a request: the reader raises its priority at the end of the window.
+    if rt_priority != 0 && !allow_real_time(rt_priority) {
         sandbox.capabilities |= CapabilitySet::SYS_NICE;
     }
     let Restrictions { capabilities, landlock_abi, seccomp } = sandbox.enter()?;

@@ -88,6 +88,12 @@ fn every_command_is_accepted() {
                 ["sudo", "setcap", capabilities, "target/release/wakelat"] => {
                     assert_eq!(capabilities, "cap_bpf,cap_perfmon+ep", "`{command}`");
                 }
+                ["sudo", "apt-get", "install", path] | ["sudo", "tar", "-C", _, _, "-xzf", path] => {
+                    let version = env!("CARGO_PKG_VERSION");
+                    let names =
+                        [format!("wakelat_{version}_amd64.deb"), format!("wakelat-{version}-x86_64-linux.tar.gz")];
+                    assert!(names.iter().any(|name| path.ends_with(&format!("target/dist/{name}"))), "`{command}`");
+                }
                 ["sudo", "chgrp" | "chmod", _, "target/release/wakelat"] | ["perf" | "echo", ..] => {}
                 _ => panic!("`{command}` in {page} is not a command that this test knows"),
             }

@@ -8,13 +8,13 @@ use std::process::Command;
 use anyhow::Context as _;
 use wakelat_build::workspace;
 
-use super::tree::{Release, run};
+use super::tree::{ReleaseFiles, run};
 use super::write_file;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Writes `wakelat-VERSION-ARCHITECTURE-linux.tar.gz`: one directory with `bin` and `share`.
-pub fn tarball(release: &Release<'_>, dist: &Path) -> anyhow::Result<PathBuf> {
+pub fn tarball(release: &ReleaseFiles<'_>, dist: &Path) -> anyhow::Result<PathBuf> {
     let name = format!("wakelat-{VERSION}-{}-linux", release.architecture.name());
     let stage = Stage::new("tarball")?;
     release.install(&stage.0.join(&name))?;
@@ -31,7 +31,7 @@ pub fn tarball(release: &Release<'_>, dist: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Writes `wakelat_VERSION_ARCHITECTURE.deb`, which depends on nothing: the program is static.
-pub fn debian_package(release: &Release<'_>, dist: &Path) -> anyhow::Result<PathBuf> {
+pub fn debian_package(release: &ReleaseFiles<'_>, dist: &Path) -> anyhow::Result<PathBuf> {
     let architecture = release.architecture.debian();
     let stage = Stage::new("deb")?;
     let usr = stage.0.join("usr");

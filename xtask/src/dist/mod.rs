@@ -17,7 +17,7 @@ use wakelat_build::{static_build, workspace};
 
 use crate::setup::{self, Purpose};
 use architecture::Architecture;
-use tree::Release;
+use tree::ReleaseFiles;
 
 #[derive(clap::Args)]
 pub struct DistArgs {
@@ -38,7 +38,7 @@ pub fn main(args: &DistArgs) -> anyhow::Result<ExitCode> {
     let mut files = Vec::new();
     for architecture in wanted {
         let built = architecture.build(own)?;
-        let release = Release { architecture, binary: &built.binary, manual: &manual };
+        let release = ReleaseFiles { architecture, binary: &built.binary, manual: &manual };
         files.push(archive::tarball(&release, &dist)?);
         files.push(archive::debian_package(&release, &dist)?);
         if architecture == own {

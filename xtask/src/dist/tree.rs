@@ -35,14 +35,14 @@ impl Manual {
 }
 
 /// What a package for one architecture is made of.
-pub struct Release<'a> {
+pub struct ReleaseFiles<'a> {
     pub architecture: Architecture,
     /// The static program.
     pub binary: &'a Path,
     pub manual: &'a Manual,
 }
 
-impl Release<'_> {
+impl ReleaseFiles<'_> {
     /// Copies the files below `prefix`, such as `/usr`.
     pub fn install(&self, prefix: &Path) -> anyhow::Result<()> {
         let copy = |from: &Path, to: &str| {
