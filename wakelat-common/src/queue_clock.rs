@@ -26,6 +26,23 @@
 //! The slot also holds whether the task was runnable when it left (then it was preempted) and its
 //! `pcount`. If `pcount` is ahead of the slot, the task ran without being seen: that many waits are
 //! missing, and the change of `run_delay` is their sum.
+//!
+//! # Pauses of an overhead limit
+//!
+//! In a pause the program returns at once, and the slots stay as they are. A wait is measured if it begins and ends in
+//! one period between two pauses, as with the tracepoints, so that its weight depends only on its length and on that
+//! of the period ([`MeasuringPeriod`]):
+//!
+//! ```text
+//!    period 3    │      pause      │ period 4
+//!  ──────────────┼─────────────────┼───────────────────────────►
+//!   slot (3) of A│   A runs, sleeps│ last_queued ├─ wait ─┤       measured: a wakeup, since A was queued after the
+//!                │                 │                              pause, but has not left a CPU after it
+//!   slot (3) of B│ last_queued ├───┼── wait ─┤                     began in the pause: an unknown start
+//! ```
+//!
+//! The slot has the number of the period in which it was written. The waits that ended in the pause are unseen:
+//! `pcount` and `run_delay` have their number and their sum.
 
 use crate::{Class, pending_wait::PrevState};
 
@@ -38,9 +55,12 @@ pub const MAX_SLOTS: u32 = 1 << 22;
 const LAST_SHIFT: u32 = 8;
 const LAST_MASK: u64 = 7;
 const DELAY_SHIFT: u32 = 11;
-const COUNT_SHIFT: u32 = 16;
+const PERIOD_SHIFT: u32 = 16;
+const COUNT_SHIFT: u32 = 24;
 /// The bits below `run_delay`.
 const LOW_BITS: u64 = (1 << DELAY_SHIFT) - 1;
+/// The bits below `pcount`.
+const COUNT_LOW_BITS: u64 = (1 << COUNT_SHIFT) - 1;
 
 /// What is kept of a task between two switches: two words, each written at once.
 ///
@@ -53,7 +73,8 @@ const LOW_BITS: u64 = (1 << DELAY_SHIFT) - 1;
 pub struct QueueSlot {
     /// Bits 0–7: a part of the tag; bits 8–10: a [`LastSwitch`]; above: `run_delay` in ns, modulo 2^53 (104 days).
     delay: u64,
-    /// Bits 0–15: the rest of the tag; above: `pcount`.
+    /// Bits 0–15: the rest of the tag; bits 16–23: the [`MeasuringPeriod::number`] in which it was written; above:
+    /// `pcount`, modulo 2^40.
     count: u64,
 }
 
@@ -64,6 +85,26 @@ pub struct SchedInfo {
     pub run_delay: u64,
     /// Number of waits that have ended.
     pub pcount: u64,
+}
+
+/// The time since the last pause of an overhead limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeasuringPeriod {
+    /// Its number: 1 to [`MAX_PERIOD`], after which they begin again with 1; 0 without a limit.
+    pub number: u8,
+    /// How long ago it began, by the clock of this CPU's queue: ns. Negative if it begins later.
+    pub age_ns: i64,
+}
+
+/// The largest [`MeasuringPeriod::number`].
+pub const MAX_PERIOD: u64 = 0xff;
+
+impl MeasuringPeriod {
+    /// Whether a wait of `latency_ns` that ends now began in the period.
+    #[inline(always)]
+    const fn contains(self, latency_ns: u64) -> bool {
+        self.age_ns >= 0 && latency_ns <= self.age_ns as u64
+    }
 }
 
 /// Waits that ended without being seen.
@@ -192,11 +233,11 @@ impl QueueSlot {
 
     #[inline(always)]
     fn known(&self, tag: TaskTag, now: SchedInfo) -> Known {
-        if self.delay & 0xff != tag.low() || self.count & 0xffff != tag.high() {
+        if !self.has_tag(tag) {
             return Known::Nothing;
         }
         let more_ns = (now.run_delay << DELAY_SHIFT).wrapping_sub(self.delay & !LOW_BITS) >> DELAY_SHIFT;
-        let count = now.pcount.wrapping_sub(self.count >> COUNT_SHIFT);
+        let count = (now.pcount << COUNT_SHIFT).wrapping_sub(self.count & !COUNT_LOW_BITS) >> COUNT_SHIFT;
         let last = LastSwitch::from_bits(self.delay >> LAST_SHIFT);
         // Some kernels count a wait that they do not time (5.10, `sched_info_arrive()`), and some do not.
         let was_untimed = matches!(last, LastSwitch::InUntimed) && count == 1 && more_ns == 0;
@@ -210,6 +251,45 @@ impl QueueSlot {
     const fn of(tag: TaskTag, now: SchedInfo, last: LastSwitch) -> Self {
         let last = (last as u64) << LAST_SHIFT;
         Self { delay: now.run_delay << DELAY_SHIFT | last | tag.low(), count: now.pcount << COUNT_SHIFT | tag.high() }
+    }
+
+    /// The slot as it is written in the period with this number.
+    #[inline(always)]
+    pub const fn in_period(self, number: u8) -> Self {
+        Self { count: self.count | (number as u64) << PERIOD_SHIFT, ..self }
+    }
+
+    /// The wait that [`Self::switch_in`] found, under an overhead limit: measured if it began in `period`, and with an
+    /// unknown start otherwise. It ends after `queued_ns` on the queue of its last CPU, and `self` is what the slot held
+    /// before. The waits that ended unseen before it are not in the result.
+    ///
+    /// A task that has not left a CPU in the period, and was queued in it, was woken. If it ran unseen before that and
+    /// migrates during this first wait, the wait lacks the part before the migration; and if it already waited when the
+    /// period began, the wait is taken for a wakeup at the migration. Both can happen once in a period for each task.
+    #[inline(always)]
+    pub fn wait_in_period(&self, tag: TaskTag, wait: QueueWait, queued_ns: u64, period: MeasuringPeriod) -> QueueWait {
+        let known_ns = if let QueueWait::AfterUnseen(_) = wait { queued_ns } else { wait.known_ns() };
+        match wait {
+            QueueWait::NotTimed => wait,
+            QueueWait::Known { .. } if period.contains(known_ns) => wait,
+            QueueWait::Known { .. } => QueueWait::UnknownStart { known_ns },
+            // This task, or another one with this slot, was seen in this period: a switch was hidden by the machine.
+            _ if (self.count >> PERIOD_SHIFT) as u8 == period.number || !period.contains(known_ns) => wait,
+            QueueWait::UnknownStart { .. } if self.was_untimed(tag) => wait,
+            _ => QueueWait::Known { class: Class::Wakeup, latency_ns: known_ns },
+        }
+    }
+
+    /// Whether the task last left or got a CPU in a way after which the kernel times its wait only from a migration on.
+    #[inline(always)]
+    const fn was_untimed(&self, tag: TaskTag) -> bool {
+        let last = LastSwitch::from_bits(self.delay >> LAST_SHIFT);
+        self.has_tag(tag) && matches!(last, LastSwitch::InUntimed | LastSwitch::PreemptedSleeping)
+    }
+
+    #[inline(always)]
+    const fn has_tag(&self, tag: TaskTag) -> bool {
+        self.delay & 0xff == tag.low() && self.count & 0xffff == tag.high()
     }
 
     /// The task leaves its CPU. Returns what the slot holds from now on, and the waits that ended unseen since its
@@ -282,7 +362,7 @@ pub enum SwitchCounter {
     RingBufferFull,
     /// The queue's clock was before the instant at which the task was queued.
     Invalid,
-    /// The task's last switch-out was not seen.
+    /// The task's last switch-out was not seen, or was before the period.
     UnknownStart,
     /// The task ran unseen since its last switch that was seen.
     AfterUnseen,
@@ -337,10 +417,14 @@ pub struct QueueState {
     pub end_at_ns: u64,
     /// The kernel's count of this CPU's switches (`rq.nr_switches`) at the last one seen; 0 before the first.
     pub nr_switches: u64,
+    /// Under an overhead limit: the number of the period for which `period_clock_ns` was worked out.
+    pub period: u64,
+    /// The queue's clock when that period began: ns.
+    pub period_clock_ns: u64,
     /// Runs of the program that have begun.
     pub started: u64,
     /// Fills the last cache line.
-    reserved: [u64; 3],
+    reserved: [u64; 1],
 }
 
 impl QueueState {
@@ -349,14 +433,36 @@ impl QueueState {
         self.finished == self.started
     }
 
-    /// Takes note of the kernel's count of this CPU's switches at one that is seen.
+    /// Takes note of the kernel's count of this CPU's switches at one that is seen. Returns whether the one before it
+    /// was seen, too.
     #[inline(always)]
-    pub const fn count_switch(&mut self, nr_switches: u64) {
+    pub const fn count_switch(&mut self, nr_switches: u64) -> bool {
         let before = self.nr_switches;
         self.nr_switches = nr_switches;
+        let unseen = nr_switches.wrapping_sub(before).wrapping_sub(1);
         if before != 0 {
-            self.add(SwitchCounter::UnseenSwitches, nr_switches.wrapping_sub(before).wrapping_sub(1));
+            self.add(SwitchCounter::UnseenSwitches, unseen);
         }
+        before != 0 && unseen == 0
+    }
+
+    /// The time since the period that began at `began_at_ns` (CLOCK_MONOTONIC). `number` is its number, at which
+    /// `clock_ns` of the queue is read; `now_ns` reads CLOCK_MONOTONIC, once in a period.
+    #[inline(always)]
+    pub fn period(
+        &mut self,
+        number: u64,
+        began_at_ns: u64,
+        clock_ns: u64,
+        now_ns: impl FnOnce() -> u64,
+    ) -> MeasuringPeriod {
+        if self.period != number {
+            self.period = number;
+            // Both clocks count ns, and a period is short: their rates differ by less than 1 in 1,000.
+            self.period_clock_ns = clock_ns.wrapping_sub(now_ns().wrapping_sub(began_at_ns));
+        }
+        let age_ns = clock_ns.wrapping_sub(self.period_clock_ns) as i64;
+        MeasuringPeriod { number: (number % MAX_PERIOD) as u8 + 1, age_ns }
     }
 
     /// Adds to a counter.
