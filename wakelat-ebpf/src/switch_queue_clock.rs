@@ -27,8 +27,8 @@ use crate::{
     window,
 };
 
-/// Key: the low bits of a TID. Value: what is kept of the thread. Emptied by user space when the programs
-/// stop. The loader sets the number of slots, a power of two.
+/// Key: the low bits of a TID. Value: what is kept of the thread, also over pauses. The loader sets the number of
+/// slots, a power of two.
 #[btf_map]
 static QUEUE_SLOTS: Array<QueueSlot, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 

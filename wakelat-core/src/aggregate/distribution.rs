@@ -102,6 +102,13 @@ impl Distribution {
         self.sampled.get_or_insert_default().record(tid, shift, period, latency_ns);
     }
 
+    /// Adds all waits, which the kernel aggregated, to the estimates: they are those of all tasks in `period`.
+    pub fn measured_in(mut self, period: Period) -> Self {
+        let sampled = self.sampled.get_or_insert_default();
+        self.values.for_each(|value, count| sampled.record_counted(period, value, count));
+        self
+    }
+
     /// Sets how much of the current period has been measured so far: ns.
     pub fn measured(&mut self, length_ns: u64) {
         if let Some(sampled) = &mut self.sampled {

@@ -133,9 +133,18 @@ struct RandomGroup {
 impl SampledDistribution {
     /// Adds a wait of task `tid`, sampled with `shift` in `period`.
     pub fn record(&mut self, tid: u32, shift: u8, period: Period, latency_ns: u64) {
+        self.add_waits(period, (bucket::index(latency_ns) as u16, shift, random_group(tid.into())), 1);
+    }
+
+    /// Adds `count` waits of `latency_ns`, to the width of a bucket, which the kernel aggregated for all tasks in
+    /// `period`. No random group of tasks is missing, so it does not matter to which one they belong.
+    pub fn record_counted(&mut self, period: Period, latency_ns: u64, count: u64) {
+        self.add_waits(period, (bucket::index(latency_ns) as u16, 0, 0), count);
+    }
+
+    fn add_waits(&mut self, period: Period, key: (u16, u8, u8), count: u64) {
         self.current.period = period;
-        *self.current.waits.entry((bucket::index(latency_ns) as u16, shift, random_group(tid.into()))).or_default() +=
-            1;
+        *self.current.waits.entry(key).or_default() += count;
     }
 
     /// Sets how much of the current period has been measured so far: ns.
