@@ -217,11 +217,6 @@ impl Config {
     ) -> Result<CauseGroups, ConfigError> {
         grouping.check_available(machine)?;
         self.from = LatencyFrom::Queued;
-        if self.max_overhead_ppm.is_some() {
-            let why =
-                "cannot be used with `why --mode aggregate`, whose sums would lack tasks that rarely run; leave it out";
-            return Err(ConfigError::usage("--max-overhead", why));
-        }
         let groups = match grouping.by[..] {
             [] if GroupingConfig::has_cgroups(machine) => CauseGroups::Cgroups,
             [] | [Key::Comm] => CauseGroups::Names,

@@ -3,7 +3,8 @@
 
 use crate::{
     render::{
-        Style, coverage,
+        Style,
+        coverage::{self, SampledFigures},
         style::TextStyle,
         text_line::{TextLine, clean, flow, left, paragraph, right, width},
         units,
@@ -37,7 +38,7 @@ pub fn text(summary: &CountedSummary, report: &Report, style: &Style) -> String 
         pairs(summary, style, &mut out);
     }
     division(summary, style, &mut out);
-    coverage::render(report, style, &mut out);
+    coverage::render_with(report, SampledFigures::All, style, &mut out);
     out
 }
 
