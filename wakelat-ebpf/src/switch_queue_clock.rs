@@ -48,9 +48,6 @@ pub trait SwitchHooks<T: QueuedTask> {
     /// `prev`, which is not idle, leaves its CPU.
     fn switch_out(&mut self, prev: T, pid: u32, leaving: PrevState);
 
-    /// `next`, whose wait may be measured, has run unseen before that.
-    fn ran_unseen(&mut self, pid: u32);
-
     /// The wait of `next` is measured and aggregated.
     fn measured(&mut self, next: T, pid: u32, latency_ns: u64);
 
@@ -67,9 +64,6 @@ impl<T: QueuedTask> SwitchHooks<T> for NoHooks {
 
     #[inline(always)]
     fn switch_out(&mut self, _: T, _: u32, _: PrevState) {}
-
-    #[inline(always)]
-    fn ran_unseen(&mut self, _: u32) {}
 
     #[inline(always)]
     fn measured(&mut self, _: T, _: u32, _: u64) {}
@@ -210,7 +204,6 @@ fn switch_in<T: QueuedTask>(
     if unseen.count != 0 {
         // Whatever the CPU: it is not known where these waits ended.
         count(state, unseen);
-        hooks.ran_unseen(pid);
     }
     if !filter::wants_cpu(cpu) {
         return state.add(SwitchCounter::Filtered, 1);

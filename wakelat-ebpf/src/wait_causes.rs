@@ -101,14 +101,6 @@ impl<T: QueuedTask> SwitchHooks<T> for CauseHooks {
         }
     }
 
-    /// Drops the clock that was noted when the task last left a CPU: it is not that of its wait.
-    #[inline(always)]
-    fn ran_unseen(&mut self, pid: u32) {
-        let Some(slot) = THROTTLED_CLOCKS.get_ptr_mut(slot_index(pid)) else { return };
-        // SAFETY: a value of the map. A value without an owner is no task's.
-        unsafe { slot.cast::<u64>().write_volatile(0) };
-    }
-
     #[inline(always)]
     fn measured(&mut self, _: T, _: u32, latency_ns: u64) {
         self.set_ended(latency_ns);

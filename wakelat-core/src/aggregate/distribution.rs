@@ -336,6 +336,29 @@ mod tests {
         }
 
         #[test]
+        fn aggregated_waits_have_the_weights_and_intervals_of_single_waits_of_all_tasks(
+            periods in prop::collection::vec((1..1_000_000u64, 1_000_000..2_000_000u64, prop::collection::vec(32..1_000_000u64, 1..50)), 1..20)
+        ) {
+            let (mut single, mut aggregated) = (Distribution::default(), Distribution::default());
+            for (number, (pause_ns, length_ns, values)) in (0..).zip(&periods) {
+                let period = Period { number, pause_ns: *pause_ns };
+                for (tid, value) in (0..).zip(values) {
+                    single.record(wait(*value));
+                    single.record_sampled(tid, 0, period, *value);
+                }
+                aggregated.add(&counted(values).measured_in(period));
+                [&mut single, &mut aggregated].map(|waits| waits.end_period(*length_ns));
+            }
+            for percentile in [Percentile::P50, Percentile::P90, Percentile::P99] {
+                let [single, aggregated] = [&single, &aggregated].map(|waits| {
+                    let sampled = waits.sampled().unwrap();
+                    (sampled.percentile_ns(percentile), sampled.interval(percentile))
+                });
+                prop_assert_eq!(single, aggregated);
+            }
+        }
+
+        #[test]
         fn percentiles_are_right_to_three_digits(values in prop::collection::vec(any::<u64>().prop_map(|v| v >> (v % 60)), 1..300)) {
             let all = distribution(values.iter().copied());
             for (per_mille, percentile) in PERCENTILES {

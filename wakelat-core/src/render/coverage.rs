@@ -27,23 +27,9 @@ pub fn write_below(report: &Report, style: &Style, out: &mut dyn Write) -> io::R
     write(report, style, out)
 }
 
-/// Which figures above the coverage are those of the sample, if there is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SampledFigures {
-    /// All but the percentiles, which are estimates for all tasks.
-    NotPercentiles,
-    /// All.
-    All,
-}
-
 /// Appends the coverage of a report to `out`: why there are no waits, if so; the counters; the threshold;
 /// each loss.
 pub fn render(report: &Report, style: &Style, out: &mut String) {
-    render_with(report, SampledFigures::NotPercentiles, style, out);
-}
-
-/// Appends the coverage of a report to `out`, below figures that are `figures` of the sample.
-pub fn render_with(report: &Report, figures: SampledFigures, style: &Style, out: &mut String) {
     let coverage = &report.coverage;
     if let Some(nothing) = no_waits_reason(report, style) {
         paragraph(TextLine::new(), TextStyle::Title, &nothing, style, out);
@@ -71,7 +57,7 @@ pub fn render_with(report: &Report, figures: SampledFigures, style: &Style, out:
         let counted = "percentiles are at most 3.2 % too high (`--mode samples`: 0.1 %)";
         paragraph(TextLine::of(TextStyle::Dim, "aggregated in the kernel: "), TextStyle::Dim, counted, style, out);
     }
-    sampling(report, figures, style, out);
+    sampling(report, style, out);
     overhead(report, style, out);
     warnings(report, style, out);
 }
@@ -170,7 +156,7 @@ fn threshold(report: &Report, style: &Style, out: &mut String) {
 }
 
 /// Appends which tasks were sampled and for how much of the time, if `--max-overhead` was given.
-fn sampling(report: &Report, figures: SampledFigures, style: &Style, out: &mut String) {
+fn sampling(report: &Report, style: &Style, out: &mut String) {
     let Some(Sampling { limit_ppm, one_in_least, one_in_most, measured_ns }) = report.sampling else { return };
     let limit = small_share(limit_ppm.into(), 1_000_000);
     let has_paused = measured_ns < report.duration_ns;
@@ -184,14 +170,10 @@ fn sampling(report: &Report, figures: SampledFigures, style: &Style, out: &mut S
     let text = if one_in_most == 1 && !has_paused {
         format!("{who}; the overhead stays below {limit}")
     } else {
-        let figures = match figures {
-            SampledFigures::NotPercentiles => format!(
-                "counts cover the sample only; percentiles are estimates for all tasks, with {CONFIDENCE_PERCENT} % \
-                 confidence intervals in parentheses, (?) if unknown"
-            ),
-            SampledFigures::All => "all figures are those of the sample".to_owned(),
-        };
-        format!("{who}{when}, at random, to keep the overhead below {limit}; {figures}")
+        format!(
+            "{who}{when}, at random, to keep the overhead below {limit}; counts cover the sample only; percentiles are \
+             estimates for all tasks, with {CONFIDENCE_PERCENT} % confidence intervals in parentheses, (?) if unknown"
+        )
     };
     paragraph(TextLine::of(TextStyle::Dim, "sampled: "), TextStyle::Plain, &text, style, out);
 }

@@ -217,6 +217,11 @@ impl Config {
     ) -> Result<CauseGroups, ConfigError> {
         grouping.check_available(machine)?;
         self.from = LatencyFrom::Queued;
+        if self.max_overhead_ppm.is_some() {
+            let why = "cannot be used with `why --mode aggregate`, whose program is too large for the kernel's verifier with \
+                       a limit; leave it out, or use `hist --from queued`";
+            return Err(ConfigError::usage("--max-overhead", why));
+        }
         let groups = match grouping.by[..] {
             [] if GroupingConfig::has_cgroups(machine) => CauseGroups::Cgroups,
             [] | [Key::Comm] => CauseGroups::Names,

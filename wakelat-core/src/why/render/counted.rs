@@ -3,8 +3,7 @@
 
 use crate::{
     render::{
-        Style,
-        coverage::{self, SampledFigures},
+        Style, coverage,
         style::TextStyle,
         text_line::{TextLine, clean, flow, left, paragraph, right, width},
         units,
@@ -38,7 +37,7 @@ pub fn text(summary: &CountedSummary, report: &Report, style: &Style) -> String 
         pairs(summary, style, &mut out);
     }
     division(summary, style, &mut out);
-    coverage::render_with(report, SampledFigures::All, style, &mut out);
+    coverage::render(report, style, &mut out);
     out
 }
 

@@ -9,7 +9,7 @@ use crate::{
     render::{
         Style,
         coverage_document::CoverageDocument,
-        report_document::{OverheadDocument, SamplingDocument, WindowDocument},
+        report_document::{OverheadDocument, WindowDocument},
     },
     report::Report,
     why::counted::{
@@ -75,9 +75,6 @@ struct WhyCausesDocument<'a> {
     coverage: CoverageDocument,
     /// The fields of `overhead` in `wakelat.report/1`.
     overhead: Option<OverheadDocument>,
-    /// Sampling under `--max-overhead`, as in `wakelat.report/1`; `null` without it. All other figures are those of the
-    /// sample.
-    sampling: Option<SamplingDocument>,
 }
 
 impl<'a> WhyCausesDocument<'a> {
@@ -102,7 +99,6 @@ impl<'a> WhyCausesDocument<'a> {
             not_separated: summary.not_separated.iter().map(|cause| cause.name()).collect(),
             coverage: CoverageDocument::new(&report.coverage),
             overhead: report.overhead.as_ref().map(OverheadDocument::new),
-            sampling: report.sampling.map(SamplingDocument::new),
         }
     }
 }
