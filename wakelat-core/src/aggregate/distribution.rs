@@ -342,12 +342,13 @@ mod tests {
             let (mut single, mut aggregated) = (Distribution::default(), Distribution::default());
             for (number, (pause_ns, length_ns, values)) in (0..).zip(&periods) {
                 let period = Period { number, pause_ns: *pause_ns };
-                for (tid, value) in (0..).zip(values) {
+                for value in values {
                     single.record(wait(*value));
-                    single.record_sampled(tid, 0, period, *value);
+                    // The random group of this thread is the one of aggregated waits, so that sums are rounded alike.
+                    single.record_sampled(0, 0, period, *value);
                 }
                 aggregated.add(&counted(values).measured_in(period));
-                [&mut single, &mut aggregated].map(|waits| waits.end_period(*length_ns));
+                [&mut single, &mut aggregated].into_iter().for_each(|waits| waits.end_period(*length_ns));
             }
             for percentile in [Percentile::P50, Percentile::P90, Percentile::P99] {
                 let [single, aggregated] = [&single, &aggregated].map(|waits| {
